@@ -1,0 +1,121 @@
+# make                the release build: build/ringside and build/trace_viewer
+# make test           every test, through prove
+# make BUILD=asan     also: debug, tsan; each has a folder of its own, nothing is ever mixed
+# make CC=clang OUT=build/clang
+# make install        below PREFIX (/usr/local), DESTDIR before it
+# make clean          removes build/
+BUILD ?= release
+OUT   := build/$(BUILD)
+ifeq ($(origin CC),default)
+CC    := gcc
+endif
+PREFIX  ?= /usr/local
+SYSTEM  := $(shell uname -s)
+
+# What the code relies on: no fused multiply-add but where it is written, probes for the fibers' guard pages.
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wpointer-arith \
+        -Wwrite-strings -Werror
+BASE := -std=gnu11 -ffp-contract=off -fno-omit-frame-pointer -fPIE -fstack-protector-strong \
+        -ffile-prefix-map=$(CURDIR)/=
+HARD := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+LINK := -pie
+ifeq ($(SYSTEM),Linux)
+BASE += -fstack-clash-protection
+LINK += -Wl,-z,relro,-z,now -Wl,--as-needed
+endif
+OPT.release := -O2 $(HARD)
+OPT.debug   := -O0
+OPT.asan    := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -U_FORTIFY_SOURCE
+OPT.tsan    := -O1 -fsanitize=thread -U_FORTIFY_SOURCE
+OPT := $(or $(OPT.$(BUILD)),$(error BUILD=$(BUILD)? One of: release debug asan tsan))
+
+# Lua's package has another name on each system.
+LUA  := $(or $(shell for p in lua5.4 lua-5.4 lua54 lua; do pkg-config --exists $$p && echo $$p && break; done),lua5.4)
+PKGS := $(LUA) ncursesw jansson zlib
+CFLAGS   ?= -g
+CPPFLAGS += -Isrc -D_GNU_SOURCE
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
+PKG_LIBS   := $(shell pkg-config --libs $(PKGS)) -lpthread -lm -ldl
+COMPILE   = $(CC) $(BASE) $(WARN) $(OPT) $(CFLAGS) $(CPPFLAGS) $(PKG_CFLAGS)
+
+# The reading tower is a library of its own, so the viewer cannot link the engine even by mistake.
+READING := base trace hw control analysis convert
+CLI_C   := $(sort $(wildcard src/cli/*.c))
+LIB_C   := $(sort $(filter-out $(CLI_C) src/plugins/%,$(wildcard src/*/*.c src/*/*/*.c)))
+LIB_S   := $(sort $(wildcard src/*/*.S))
+READ_C  := $(filter $(READING:%=src/%/%),$(LIB_C))
+VIEW_C  := $(sort $(wildcard trace_viewer/*.c))
+TEST_C  := $(sort $(wildcard tests/unit/test_*.c))
+TESTS   := $(TEST_C:tests/unit/%.c=$(OUT)/%.t)
+TEXT    := $(if $(wildcard src/stages.def),$(OUT)/gen/stage_text.c)
+obj      = $(patsubst %.S,$(OUT)/obj/%.S.o,$(patsubst %.c,$(OUT)/obj/%.o,$(1)))
+LIB_O   := $(call obj,$(LIB_C) $(LIB_S)) $(TEXT:.c=.o)
+READ_O  := $(call obj,$(READ_C))
+ALL_O   := $(LIB_O) $(call obj,$(CLI_C) $(VIEW_C) $(TEST_C))
+
+.PHONY: all test tests install clean help FORCE
+.DELETE_ON_ERROR:
+.SECONDARY:
+all: $(OUT)/ringside $(OUT)/trace_viewer
+ifeq ($(OUT),build/release)
+all: build/ringside build/trace_viewer
+endif
+build/ringside build/trace_viewer: build/%: build/release/%
+	@ln -sfn release/$* $@
+
+# "q" and a fresh file: two folders may have a file of the same name, and "r" would keep only one of them.
+$(OUT)/libringside.a: $(LIB_O) $(OUT)/sources
+	@rm -f $@
+	$(AR) qcs $@ $(filter %.o,$^)
+$(OUT)/libreading.a: $(READ_O) $(OUT)/sources
+	@rm -f $@
+	$(AR) qcs $@ $(filter %.o,$^)
+$(OUT)/ringside: $(call obj,$(CLI_C)) $(OUT)/libringside.a
+	$(CC) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -rdynamic -o $@ $^ $(PKG_LIBS) $(LDLIBS)
+$(OUT)/trace_viewer: $(call obj,$(VIEW_C)) $(OUT)/libreading.a
+	$(CC) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) $(LDLIBS)
+
+# The viewer's own tests, tests/unit/test_view*.c, bring its objects, all but the one with main.
+$(OUT)/%.t: $(OUT)/obj/tests/unit/%.o $(OUT)/libringside.a
+	$(CC) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $^ -lcmocka $(PKG_LIBS) $(LDLIBS)
+$(OUT)/test_view%.t: $(OUT)/obj/tests/unit/test_view%.o $(call obj,$(filter-out %/main.c,$(VIEW_C))) \
+                     $(OUT)/libringside.a
+	$(CC) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $^ -lcmocka $(PKG_LIBS) $(LDLIBS)
+
+# The compiler writes beside each object what it was made from, .def files too (-MMD). The flags file is touched
+# when the flags change, so those rebuild everything and nothing else does. Tests leave their `state` unused.
+$(OUT)/obj/%.o: %.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(COMPILE) $(if $(filter tests/%,$<),-Wno-unused-parameter) -MMD -MP -c -o $@ $<
+$(OUT)/obj/%.S.o: %.S $(OUT)/flags
+	@mkdir -p $(@D)
+	$(COMPILE) -MMD -MP -c -o $@ $<
+$(OUT)/gen/%.o: $(OUT)/gen/%.c $(OUT)/flags
+	$(COMPILE) -MMD -MP -c -o $@ $<
+$(OUT)/flags: FORCE
+	@mkdir -p $(@D); echo '$(COMPILE)' > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+# The text of each stage function travels in every trace; a fresh list of sources makes it anew.
+$(OUT)/gen/stage_text.c: src/stages.def scripts/stage-text $(LIB_C) $(OUT)/sources
+	@mkdir -p $(@D)
+	scripts/stage-text src/stages.def $(LIB_C) > $@
+$(OUT)/sources: FORCE
+	@mkdir -p $(@D); echo '$(LIB_C) $(LIB_S)' > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+-include $(wildcard $(ALL_O:.o=.d))
+
+tests: all $(TESTS)
+test: tests
+	RINGSIDE_OUT=$(OUT) ASAN_OPTIONS=allocator_may_return_null=1 CMOCKA_MESSAGE_OUTPUT=TAP \
+	    prove --exec '' $(PROVE_FLAGS) $(TESTS) $(sort $(wildcard tests/*/*.t))
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/ringside/lessons
+	install -m 755 $(OUT)/ringside $(OUT)/trace_viewer $(DESTDIR)$(PREFIX)/bin
+	cp -R lessons/. $(DESTDIR)$(PREFIX)/share/ringside/lessons
+clean:
+	rm -rf build
+help:
+	@sed -n 's/^# make/  make/p' Makefile

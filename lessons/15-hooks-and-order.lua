@@ -1,0 +1,108 @@
+-- Lesson 15: who fires first?
+--
+-- DistributedDataParallel in one backward: a hook per parameter, gradients into buckets, buckets started in index
+-- order while the backward still runs, everything waited for at its end. And why the second iteration is cut
+-- differently from the first: buckets follow the order of use, not of definition.
+local rs = require "ringside"
+local nn, dist = rs.nn, rs.distributed
+
+rs.lesson {
+  title = "Hooks and order",
+  devices = 2,
+  hardware = "classroom",
+  seed = 15,
+  minutes = 30,
+  needs = "03, 14",
+}
+
+-- `a` is defined first and used last.
+local Model = nn.Module("Model")
+function Model:init()
+  self.a = nn.Linear(512, 512)
+  self.b = nn.Linear(512, 512)
+end
+function Model:forward(x)
+  return self.a(self.b(x))
+end
+
+local function train(rank)
+  local net = Model()
+  local ddp = nn.parallel.DistributedDataParallel(net, { bucket_cap_mb = 1 })
+  local optimizer = rs.optim.SGD(net:parameters(), { lr = 0.01 })
+  for _ = 1, 2 do
+    optimizer:zero_grad()
+    ddp(rs.randn(4, 512)):sum():backward()
+    optimizer:step()
+  end
+  return net.a.bias.grad[0]:item()
+end
+
+rs.say "Two ranks, two layers: a is defined first, but the forward is a(b(x)). Parameters: 0 a.weight, 1 a.bias, 2 b.weight, 3 b.bias."
+rs.ask {
+  "Whose gradient is ready first?",
+  choices = { "a.weight", "a.bias", "b.bias" },
+  answer = "a.bias",
+  why = "Backward starts where forward ended, at a; and the bias needs no transpose behind the product, the weight does.",
+}
+rs.ask {
+  "In which order do the buckets stand after the rebuild?",
+  choices = { "a, then b", "b, then a" },
+  answer = "a, then b",
+  why = "They are cut again in the order in which the gradients came: 1 0, then 3 2.",
+}
+rs.ask {
+  "If bucket 1 were full first, could it start before bucket 0?",
+  choices = { "yes", "no" },
+  answer = "no",
+  why = "Ranks pair their collectives by the order of the calls and by nothing else: buckets start in index order.",
+}
+
+local grads = dist.spawn(train, { world = 2 })
+rs.check("both ranks end with the same gradient", grads[0] == grads[1])
+
+for rank = 0, 1 do
+  local ready = rs.trace:events { kind = "ddp.mark_variable_ready", rank = rank }
+  rs.check("rank " .. rank .. ": four parameters are ready in each of two iterations", #ready == 8)
+  rs.check("rank " .. rank .. ": a.bias is ready first", ready[1].args.name == "a.bias" and ready[5].args.name == "a.bias")
+  local order = {}
+  for i = 1, 4 do order[i] = ready[i].args.param end
+  rs.close("rank " .. rank .. ": the order is a.bias, a.weight, b.bias, b.weight", order, { 1, 0, 3, 2 })
+
+  local buckets = rs.trace:events { kind = "ddp.bucket", rank = rank }
+  rs.check("rank " .. rank .. ": one bucket at first, two after the rebuild", #buckets == 3)
+  rs.close("rank " .. rank .. ": in iteration 0 it has 2101248 bytes", buckets[1].args.bytes, 2101248)
+  rs.close("rank " .. rank .. ": then two of 1050624", { buckets[2].args.bytes, buckets[3].args.bytes }, { 1050624, 1050624 })
+  rs.check("rank " .. rank .. ": the first holds 1 0, the second 3 2",
+    buckets[2].args.indices == "1 0" and buckets[3].args.indices == "3 2")
+
+  local starts = rs.trace:events { kind = "c10d.allreduce", rank = rank }
+  local ends = rs.trace:events { kind = "autograd.backward", rank = rank, phase = "end" }
+  rs.check("rank " .. rank .. ": three all-reduces carry gradients", #starts == 3)
+  rs.check("rank " .. rank .. ": each iteration's first starts before its backward ends",
+    starts[1].t < ends[1].t and starts[2].t < ends[2].t)
+
+  -- Nobody waits for a gradient before the backward's last callback.
+  local begins = rs.trace:events { kind = "ddp.finalize_backward", rank = rank }
+  local finals = rs.trace:events { kind = "ddp.finalize_backward", rank = rank, phase = "end" }
+  local inside = true
+  for _, wait in ipairs(rs.trace:events { kind = "c10d.wait", rank = rank, operation = "allreduce" }) do
+    local within = false
+    for i = 1, #begins do within = within or (begins[i].seq < wait.seq and wait.seq < finals[i].seq) end
+    inside = inside and within
+  end
+  rs.check("rank " .. rank .. ": every wait for a gradient lies inside finalize_backward", inside)
+
+  local launched = rs.trace:events { kind = "ddp.all_reduce_bucket", rank = rank }
+  rs.close("rank " .. rank .. ": buckets start in index order", { launched[1].args.bucket, launched[2].args.bucket,
+    launched[3].args.bucket }, { 0, 0, 1 })
+end
+
+rs.say "Hook, ready, launch, finalize: four words, and the whole of DDP's backward. The rebuild costs one iteration."
+
+rs.teacher [[
+Time: 10 minutes to run and predict, 15 in the viewer, 5 for the exercise.
+In the viewer: break ddp.mark_bucket_ready, then c. Three times: iteration 0 stops once per rank, iteration 1 twice.
+Expected wrong answer: "b, then a" after the rebuild (they think of definition order reversed, which is the initial list).
+Let them say why iteration 0 has no overlap at all: one bucket is full only when the last gradient came.
+One new debugger command: delay. Stand before rank 1's first ddp.autograd_hook of iteration 1, delay 1 100, c.
+Two-minute fallback: read the twelve lines of reducer_mark_bucket_ready in the source pane together.]]

@@ -1,0 +1,319 @@
+/* One event into the state: what it says about open stages, memory, buckets, locks. Kinds are known by name, so a
+ * trace of another version that still has them is understood.
+ *
+ * Interface: state_learn_kinds once, then state_fold event by event; rows_find for the queries. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/internal.h"
+#include "base/vec.h"
+#include "trace/reader.h"
+
+static const struct { const char *name; enum fact fact; const char *args[4]; } facts[] = {
+    { "memory.alloc",             FACT_ALLOC,     { "storage", "bytes" } },
+    { "memory.free",              FACT_FREE,      { "storage", "bytes" } },
+    { "memory.snapshot",          FACT_SNAPSHOT,  { "storage", "snapshot" } },
+    { "ddp.bucket",               FACT_BUCKET,    { "bucket", "bytes", "params", "indices" } },
+    { "ddp.mark_variable_ready",  FACT_READY,     { "bucket" } },
+    { "ddp.prepare_for_backward", FACT_PREPARE,   { NULL } },
+    { "ddp.all_reduce_bucket",    FACT_LAUNCH,    { "bucket" } },
+    { "c10d.issue",               FACT_ISSUE,     { "sequence" } },
+    { "c10d.allreduce",           FACT_REDUCED,   { "sequence" } },
+    { "c10d.wait",                FACT_REDUCED,   { "sequence" } },
+    { "lock.wait",                FACT_LOCK_WAIT, { "lock" } },
+    { "lock.hold",                FACT_LOCK_HOLD, { "lock" } },
+};
+
+static struct meaning
+meaning_of(const struct trace_kind *kind)
+{
+    struct meaning meaning = { .fact = FACT_NONE };
+    for (size_t i = 0; i < countof(facts); i++) {
+        if (strcmp(facts[i].name, kind->name) != 0)
+            continue;
+        meaning.fact = facts[i].fact;
+        for (int arg = 0; arg < 4; arg++) {
+            meaning.arg[arg] = -1;
+            for (int at = 0; facts[i].args[arg] != NULL && at < kind->arg_count; at++) {
+                if (strcmp(kind->arg_name[at], facts[i].args[arg]) == 0)
+                    meaning.arg[arg] = (int8_t)at;
+            }
+        }
+    }
+    return meaning;
+}
+
+bool
+state_learn_kinds(struct state *state)
+{
+    state->kind_count = trace_kinds(state->trace);
+    state->meanings = calloc(state->kind_count, sizeof *state->meanings);
+    if (state->meanings == NULL)
+        return false;
+    for (size_t kind = 0; kind < state->kind_count; kind++)
+        state->meanings[kind] = meaning_of(trace_kind(state->trace, (unsigned)kind));
+    return true;
+}
+
+/* ---- rows ---- */
+
+static int
+compare_keys(struct row_key a, struct row_key b)
+{
+    if (a.first != b.first)
+        return a.first < b.first ? -1 : 1;
+    return a.second < b.second ? -1 : a.second > b.second;
+}
+
+void *
+rows_find(const struct rows *rows, int64_t first, int64_t second, size_t *place)
+{
+    const struct row_key wanted = { first, second };
+    size_t low = 0, high = rows->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        struct row_key key;
+        memcpy(&key, rows->items + middle * rows->size, sizeof key);
+        int order = compare_keys(key, wanted);
+        if (order == 0) {
+            low = middle;
+            break;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (place != NULL)
+        *place = low;
+    return low < high ? rows->items + low * rows->size : NULL;
+}
+
+/* The row of this key, new and zero if there was none; NULL: no memory. */
+static void *
+rows_take(struct rows *rows, int64_t first, int64_t second, size_t size)
+{
+    size_t place;
+    rows->size = size;
+    void *row = rows_find(rows, first, second, &place);
+    if (row != NULL)
+        return row;
+    if (!vec_room(&rows->items, &rows->room, rows->count + 1, size))
+        return NULL;
+    unsigned char *at = rows->items + place * size;
+    memmove(at + size, at, (rows->count - place) * size);
+    memset(at, 0, size);
+    memcpy(at, &(struct row_key){ first, second }, sizeof(struct row_key));
+    rows->count++;
+    return at;
+}
+
+/* The rows whose key begins with `first`. */
+static void *
+rows_range(const struct rows *rows, int64_t first, size_t *count)
+{
+    size_t from, to;
+    if (rows->count == 0) {
+        *count = 0;
+        return NULL;
+    }
+    rows_find(rows, first, INT64_MIN, &from);
+    rows_find(rows, first, INT64_MAX, &to);
+    *count = to - from;
+    return rows->items + from * rows->size;
+}
+
+/* ---- facts ---- */
+
+static int64_t
+argument(const struct meaning *meaning, const struct trace_event *event, int which)
+{
+    return meaning->arg[which] >= 0 ? event->args[meaning->arg[which]] : 0;
+}
+
+/* A free names its storage; which device that was on, and how large it was, its alloc said. */
+static bool
+fold_memory(struct state *state, const struct meaning *meaning, const struct trace_event *event)
+{
+    const uint64_t most = ((uint64_t)1 << 48) - 1;
+    int64_t storage = argument(meaning, event, 0), said = argument(meaning, event, 1);
+    uint64_t bytes = said < 0 ? 0 : (uint64_t)said > most ? most : (uint64_t)said, known;
+    int device = event->device;
+    if (meaning->fact == FACT_ALLOC) {
+        if (!map_set(&state->storages, (uint64_t)storage, (uint64_t)(device + 1) << 48 | bytes))
+            return false;
+    } else if (map_get(&state->storages, (uint64_t)storage, &known)) {
+        device = (int)(known >> 48) - 1;
+        bytes = known & most;
+    }
+    struct memory_row *row = rows_take(&state->now.memory, device, 0, sizeof *row);
+    if (row == NULL)
+        return false;
+    struct state_memory *memory = &row->memory;
+    if (meaning->fact == FACT_ALLOC) {
+        memory->allocated += bytes;
+        memory->blocks++;
+        if (memory->allocated > memory->peak)
+            memory->peak = memory->allocated;
+    } else {
+        memory->allocated -= bytes < memory->allocated ? bytes : memory->allocated;
+        memory->blocks -= memory->blocks > 0;
+    }
+    return true;
+}
+
+/* Buckets are announced from 0 upwards, again after they were rebuilt: the first one replaces all. */
+static bool
+fold_bucket(struct state *state, const struct meaning *meaning, const struct trace_event *event)
+{
+    struct rows *buckets = &state->now.buckets;
+    int64_t index = argument(meaning, event, 0);
+    if (index == 0 && buckets->count > 0) {
+        size_t count;
+        unsigned char *first = rows_range(buckets, event->rank, &count);
+        size_t behind = (size_t)(buckets->items + buckets->count * buckets->size - first) - count * buckets->size;
+        memmove(first, first + count * buckets->size, behind);
+        buckets->count -= count;
+    }
+    struct bucket_row *row = rows_take(buckets, event->rank, index, sizeof *row);
+    if (row == NULL)
+        return false;
+    *row = (struct bucket_row){ .key = row->key, .bytes = argument(meaning, event, 1),
+                                .params = argument(meaning, event, 2), .indices = argument(meaning, event, 3) };
+    return true;
+}
+
+static void
+fold_bucket_progress(struct state *state, const struct meaning *meaning, const struct trace_event *event)
+{
+    bool begins = event->phase == PHASE_BEGIN, ends = event->phase == PHASE_END;
+    int64_t value = argument(meaning, event, 0);
+    size_t count;
+    struct bucket_row *row = rows_range(&state->now.buckets, event->rank, &count);
+    for (; count > 0; count--, row++) {
+        bool mine = row->key.second == value;
+        if (meaning->fact == FACT_PREPARE && begins) {
+            row->ready = 0;
+            row->launching = row->launched = row->reduced = row->has_sequence = false;
+        } else if (meaning->fact == FACT_READY && ends && mine) {
+            row->ready++;
+        } else if (meaning->fact == FACT_LAUNCH && mine) {
+            row->launching = begins;
+            row->launched = true;
+        } else if (meaning->fact == FACT_ISSUE && row->launching) {
+            row->sequence = value;
+            row->has_sequence = true;
+        } else if (meaning->fact == FACT_REDUCED && ends && row->has_sequence && row->sequence == value) {
+            row->reduced = true;
+        }
+    }
+}
+
+static bool
+fold_lock(struct state *state, const struct meaning *meaning, const struct trace_event *event)
+{
+    struct lock_row *row = rows_take(&state->now.locks, event->rank, argument(meaning, event, 0), sizeof *row);
+    if (row == NULL)
+        return false;
+    bool begins = event->phase == PHASE_BEGIN;
+    if (meaning->fact == FACT_LOCK_HOLD)
+        row->holder = begins ? (int64_t)event->lane + 1 : 0;
+    else if (begins)
+        row->waiting++;
+    else if (row->waiting > 0)
+        row->waiting--;
+    return true;
+}
+
+/* Contents are a history: noted once, whatever way the state is moved later. */
+static bool
+note_snapshot(struct state *state, const struct meaning *meaning, const struct trace_event *event, size_t seq)
+{
+    uint64_t storage = (uint64_t)argument(meaning, event, 0), index;
+    if (!map_get(&state->snapshot_of, storage, &index)) {
+        index = state->snapshot_count;
+        if (!vec_room(&state->snapshots, &state->snapshot_room, index + 1, sizeof *state->snapshots) ||
+            !map_set(&state->snapshot_of, storage, index))
+            return false;
+        state->snapshots[state->snapshot_count++] = (struct snapshot_list){ 0 };
+    }
+    struct snapshot_list *list = &state->snapshots[index];
+    if (!vec_room(&list->notes, &list->room, list->count + 1, sizeof *list->notes))
+        return false;
+    list->notes[list->count++] = (struct snapshot_note){ (uint32_t)seq, argument(meaning, event, 1) };
+    return true;
+}
+
+static bool
+fold_fact(struct state *state, const struct meaning *meaning, const struct trace_event *event, size_t seq)
+{
+    switch (meaning->fact) {
+    case FACT_NONE:
+        return true;
+    case FACT_ALLOC:
+    case FACT_FREE:
+        return fold_memory(state, meaning, event);
+    case FACT_SNAPSHOT:
+        return seq < state->noted || note_snapshot(state, meaning, event, seq);
+    case FACT_BUCKET:
+        return fold_bucket(state, meaning, event);
+    case FACT_LOCK_WAIT:
+    case FACT_LOCK_HOLD:
+        return fold_lock(state, meaning, event);
+    case FACT_READY:
+    case FACT_PREPARE:
+    case FACT_LAUNCH:
+    case FACT_ISSUE:
+    case FACT_REDUCED:
+        fold_bucket_progress(state, meaning, event);
+    }
+    return true;
+}
+
+/* ---- open stages ---- */
+
+static bool
+open_begin(struct moment *now, const struct trace_event *event, size_t seq)
+{
+    if (!vec_room(&now->open, &now->open_room, now->open_count + 1, sizeof *now->open))
+        return false;
+    now->open[now->open_count++] = (struct open_span){ (uint32_t)seq, event->lane };
+    return true;
+}
+
+static void
+open_end(struct state *state, size_t seq)
+{
+    struct moment *now = &state->now;
+    size_t begin = trace_partner(state->trace, seq), low = 0, high = now->open_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (now->open[middle].seq < begin)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == now->open_count || now->open[low].seq != begin)
+        return;
+    memmove(now->open + low, now->open + low + 1, (now->open_count - low - 1) * sizeof *now->open);
+    now->open_count--;
+}
+
+bool
+state_fold(struct state *state, size_t seq)
+{
+    const struct trace_event *event = trace_event(state->trace, seq);
+    if (event == NULL)
+        return false;
+    if (event->phase == PHASE_BEGIN && !open_begin(&state->now, event, seq))
+        return false;
+    if (event->phase == PHASE_END)
+        open_end(state, seq);
+    if (event->kind < state->kind_count && !fold_fact(state, &state->meanings[event->kind], event, seq))
+        return false;
+    state->now.iteration = event->iteration;
+    state->now.next = seq + 1;
+    if (state->noted < seq + 1)
+        state->noted = seq + 1;
+    return true;
+}

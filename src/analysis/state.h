@@ -1,0 +1,32 @@
+/* The state as of an event: one fold over the trace, used by the viewer, `info`, `back`'s texts and rs.trace.
+ * state_seek moves it to "just after event seq"; forwards it goes on from where it is, backwards it starts from the
+ * nearest checkpoint (every 4096 events). Everything it says comes from events, nothing is guessed. */
+#ifndef ANALYSIS_STATE_H
+#define ANALYSIS_STATE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct trace; struct state;
+
+struct state *state_new(struct trace *trace);          /* NULL: no memory. Borrows the trace */
+void          state_free(struct state *state);
+bool          state_seek(struct state *state, size_t seq); /* false: no memory, or seq past the end */
+size_t        state_seq(const struct state *state);
+
+/* Open spans of a lane, outermost first: seq of their begin events. Answers how many there are (may exceed room). */
+size_t state_open(const struct state *state, uint32_t lane, size_t *seqs, size_t room);
+/* Memory of a device (-1: the host) in requested bytes. */
+struct state_memory { uint64_t allocated, peak, blocks; };
+struct state_memory state_memory(const struct state *state, int device);
+/* The last snapshot of a storage (its id for trace_snapshot_at) at or before the event; 0: not recorded. `seq` (may
+ * be NULL) gets the event that holds it. */
+int64_t state_snapshot(const struct state *state, int64_t storage, size_t *seq);
+/* Buckets of a rank as DDP announced and filled them. */
+struct state_bucket { int64_t index, bytes, params, ready; bool launched, reduced; const char *indices; };
+size_t state_buckets(const struct state *state, int rank, struct state_bucket *out, size_t room);
+/* Locks: who holds them. */
+struct state_lock { const char *name; int holder_lane; size_t waiting; }; /* holder_lane -1: free */
+size_t state_locks(const struct state *state, struct state_lock *out, size_t room);
+int    state_iteration(const struct state *state);
+#endif

@@ -1,0 +1,77 @@
+/* AccumulateGrad: where a leaf's gradient ends up. In PyTorch: torch/csrc/autograd/functions/accumulate_grad.h. */
+#include "autograd/internal.h"
+#include "device/storage.h"
+#include "sched/stage.h"
+
+/* The leaf's layout contract: a gradient lies in memory as its parameter does, so that both are walked alike. */
+static bool
+same_layout(const struct tensor *leaf, const struct tensor *grad)
+{
+    if (tensor_is_contiguous(leaf))
+        return tensor_is_contiguous(grad);
+    for (int i = 0; i < leaf->dims; i++)
+        if (leaf->size[i] > 1 && leaf->stride[i] != grad->stride[i])
+            return false;
+    return true;
+}
+
+/* Nobody else holds it: its one reference is that of the buffer (or scope) that it came in. */
+static bool
+may_steal(const struct tensor *leaf, const struct tensor *grad)
+{
+    return atomic_load(&grad->references) == 1 && grad->grad_fn == NULL && same_layout(leaf, grad);
+}
+
+/* The first gradient is taken over as it is, or copied when somebody else might see it change. */
+static const char *
+accumulate_first(struct task *me, struct tensor *leaf, struct tensor *grad)
+{
+    if (!grad_enabled(me) && may_steal(leaf, grad)) {
+        tensor_drop(me, &grad->base);
+        tensor_keep(me, &leaf->grad, grad);
+        return "steal";
+    }
+    struct tensor *copy = tensor_copied(me, grad);
+    if (copy == NULL)
+        return NULL;
+    tensor_keep(me, &leaf->grad, copy);
+    return "clone";
+}
+
+/* A later one is added in place, so that whoever holds .grad sees it; under create_graph, where grad mode is on, the
+ * old .grad may be part of a graph and must stay as it is. */
+static const char *
+accumulate_more(struct task *me, struct tensor *leaf, struct tensor *grad)
+{
+    if (!grad_enabled(me))
+        return tensor_add_(me, leaf->grad, grad, 1) != NULL ? "add" : NULL;
+    struct tensor *sum = tensor_add(me, leaf->grad, grad);
+    if (sum == NULL)
+        return NULL;
+    tensor_keep(me, &leaf->grad, sum);
+    return "add";
+}
+
+static bool
+accumulate_grad(struct task *me, struct tensor *leaf, struct tensor *grad)
+{
+    STAGE(me, autograd_accumulate, stage_text_id(me, leaf->name));
+    const char *how = leaf->grad == NULL ? accumulate_first(me, leaf, grad)
+                                         : accumulate_more(me, leaf, grad);
+    if (how == NULL)
+        return false;
+    stage_set(&stage_, 1, leaf->grad->storage->number);
+    stage_set(&stage_, 2, stage_text_id(me, how));
+    return true;
+}
+
+/* The leaf's own hooks come first and may replace the gradient. */
+bool
+accumulate_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *grad = grad_out[0];
+    (void)grad_in;
+    if (!hooks_run(me, node->variable->hooks, node, &grad, 1))
+        return false;
+    return grad == NULL || accumulate_grad(me, node->variable, grad);
+}

@@ -1,0 +1,64 @@
+/* torch.nn.functional: what layers and losses do, without parameters of their own. */
+#include <string.h>
+#include "autograd/internal.h"
+#include "sched/sched.h"
+
+enum { IGNORE_INDEX = -100 };
+
+static struct tensor *
+linear_2d(struct task *me, struct tensor *input, struct tensor *weight, struct tensor *bias)
+{
+    struct tensor *transposed = tensor_t(me, weight);
+    struct op_args args       = { .in = { bias, input, transposed }, .alpha = 1, .beta = 1 };
+    if (bias == NULL)
+        return tensor_mm(me, input, transposed);
+    return transposed != NULL ? op_call(me, OP_addmm, &args) : NULL;
+}
+
+/* The last dimension is mapped; whatever stands before it is flattened to rows and put back. */
+struct tensor *
+linear(struct task *me, struct tensor *input, struct tensor *weight, struct tensor *bias)
+{
+    if (input == NULL || weight == NULL)
+        return NULL;
+    if (weight->dims != 2 || input->dims < 1 || tensor_size(input, -1) != weight->size[1])
+        return failed_null(me, E_SHAPE, "linear: the input's last dimension is %lld, but the weight takes %lld",
+                           (long long)(input->dims > 0 ? tensor_size(input, -1) : 0),
+                           (long long)(weight->dims > 0 ? tensor_size(weight, -1) : 0));
+    if (input->dims == 2)
+        return linear_2d(me, input, weight, bias);
+    int64_t sizes[TENSOR_DIMS], rows = 1;
+    memcpy(sizes, input->size, sizeof sizes);
+    for (int i = 0; i < input->dims - 1; i++)
+        rows *= sizes[i];
+    sizes[input->dims - 1] = weight->size[0];
+    struct tensor *flat = tensor_reshape(me, input, 2, (const int64_t[]){ rows, weight->size[1] });
+    return tensor_reshape(me, linear_2d(me, flat, weight, bias), input->dims, sizes);
+}
+
+struct tensor *
+embedding(struct task *me, struct tensor *weight, struct tensor *indices, int64_t padding_idx)
+{
+    struct op_args args = { .in = { weight, indices }, .start = padding_idx };
+    return weight != NULL && indices != NULL ? op_call(me, OP_embedding, &args) : NULL;
+}
+
+struct tensor *
+mse_loss(struct task *me, struct tensor *input, struct tensor *target)
+{
+    struct op_args args = { .in = { input, target } };
+    return input != NULL && target != NULL ? op_call(me, OP_mse_loss, &args) : NULL;
+}
+
+struct tensor *
+cross_entropy(struct task *me, struct tensor *input, struct tensor *target)
+{
+    if (input == NULL || target == NULL)
+        return NULL;
+    if (input->dims < 1 || input->dims > 2)
+        return failed_null(me, E_SHAPE, "cross_entropy takes [classes] or [rows, classes], but got a tensor of %d dimensions",
+                           input->dims);
+    struct op_args softmax = { .in = { input }, .dim = input->dims - 1 };
+    struct op_args loss    = { .in = { op_call(me, OP_log_softmax, &softmax), target }, .start = IGNORE_INDEX };
+    return loss.in[0] != NULL ? op_call(me, OP_nll_loss, &loss) : NULL;
+}

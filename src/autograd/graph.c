@@ -1,0 +1,379 @@
+/* The state of one backward: dependencies, gradients that have come, ready queues. Nothing runs in here but the sum of
+ * two gradients that meet. In PyTorch: GraphTask, ReadyQueue and InputBuffer of engine.cpp. */
+#include "autograd/graph.h"
+#include <stdlib.h>
+#include "autograd/internal.h"
+#include "base/vec.h"
+#include "device/stream.h"
+
+static bool
+no_memory(struct task *me)
+{
+    return failed(me, E_MEMORY, "out of memory in backward");
+}
+
+bool
+graph_init(struct task *me, struct graph *graph, const struct backward_options *options)
+{
+    *graph = (struct graph){ .options = options, .outstanding = 1 };
+    if (!monitor_init(&graph->monitor))
+        return no_memory(me);
+    if (vec_room(&graph->queues, &graph->queue_room, 1, sizeof *graph->queues)) {
+        graph->queues[graph->queue_count++] = (struct queue){ .device = DEVICE_CPU, .started = true };
+        return true;
+    }
+    monitor_destroy(&graph->monitor);
+    return no_memory(me);
+}
+
+void
+graph_clear(struct task *me, struct graph *graph)
+{
+    for (size_t i = 0; graph->slots != NULL && i < graph->slot_count; i++)
+        tensor_unref(me, graph->slots[i]);
+    for (int i = 0; graph->captures != NULL && i < graph->options->input_count; i++) {
+        tensor_unref(me, graph->captures[i].grad);
+        node_unref(me, graph->captures[i].node);
+    }
+    for (size_t i = 0; i < graph->count; i++)
+        node_unref(me, graph->pending[i].node);
+    for (size_t i = 0; i < graph->queue_count; i++)
+        free(graph->queues[i].heap);
+    map_free(&graph->places);
+    free(graph->pending);
+    free(graph->slots);
+    free(graph->captures);
+    free(graph->queues);
+    free(graph->callbacks);
+    free(graph->streams);
+    monitor_destroy(&graph->monitor);
+}
+
+bool
+graph_want(struct task *me, struct graph *graph)
+{
+    const struct backward_options *options = graph->options;
+    if (options->inputs == NULL)
+        return true;
+    graph->captures = calloc((size_t)options->input_count + 1, sizeof *graph->captures);
+    if (graph->captures == NULL)
+        return no_memory(me);
+    for (int i = 0; i < options->input_count; i++) {
+        struct capture *capture = &graph->captures[i];
+        capture->node = gradient_edge(me, options->inputs[i], &capture->nr);
+        if (capture->node == NULL)
+            return failed(me, E_RUNTIME, "One of the differentiated Tensors does not require grad");
+    }
+    return true;
+}
+
+size_t
+graph_place(const struct graph *graph, const struct node *node)
+{
+    uint64_t place;
+    return map_get(&graph->places, (uintptr_t)node, &place) ? (size_t)place : SIZE_MAX;
+}
+
+static bool
+is_wanted(const struct graph *graph, const struct node *node)
+{
+    for (int i = 0; graph->captures != NULL && i < graph->options->input_count; i++)
+        if (graph->captures[i].node == node)
+            return true;
+    return false;
+}
+
+/* The place of a node, made when it is new. SIZE_MAX: no memory. */
+static size_t
+graph_enter(struct task *me, struct graph *graph, struct node *node, bool *is_new)
+{
+    size_t place = graph_place(graph, node);
+    *is_new = place == SIZE_MAX;
+    if (!*is_new)
+        return place;
+    if (!vec_room(&graph->pending, &graph->room, graph->count + 1, sizeof *graph->pending) ||
+        !map_set(&graph->places, (uintptr_t)node, graph->count)) {
+        no_memory(me);
+        return SIZE_MAX;
+    }
+    bool wanted = is_wanted(graph, node);
+    graph->pending[graph->count] = (struct pending){ .node = node_ref(node), .needed = graph->captures == NULL,
+                                                     .wanted = wanted, .slot = graph->slot_count };
+    graph->slot_count += (size_t)node->output_count;
+    return graph->count++;
+}
+
+/* Depth first with a stack of its own: a graph may be as deep as memory lasts. A node is needed if one that it hands
+ * gradients to is needed or wanted; those have been left before it is. */
+struct visit { size_t index; int edge; };
+struct path { struct visit *visits; size_t count, room; };
+
+static bool
+path_push(struct task *me, struct path *path, size_t index)
+{
+    if (!vec_room(&path->visits, &path->room, path->count + 1, sizeof *path->visits))
+        return no_memory(me);
+    path->visits[path->count++] = (struct visit){ index, 0 };
+    return true;
+}
+
+static bool
+visit_next_edge(struct task *me, struct graph *graph, struct path *path)
+{
+    struct visit *visit  = &path->visits[path->count - 1];
+    struct node  *node   = graph->pending[visit->index].node;
+    struct node  *target = visit->edge < node->edge_count ? node->edges[visit->edge].node : NULL;
+    size_t        from   = visit->index;
+    bool          is_new = false;
+    if (visit->edge++ >= node->edge_count) {
+        path->count--;
+        if (path->count > 0) {
+            struct pending *parent = &graph->pending[path->visits[path->count - 1].index];
+            parent->needed |= graph->pending[from].needed || graph->pending[from].wanted;
+        }
+        return true;
+    }
+    if (target == NULL)
+        return true;
+    size_t place = graph_enter(me, graph, target, &is_new);
+    if (place == SIZE_MAX)
+        return false;
+    graph->pending[place].dependencies++;
+    if (is_new)
+        return path_push(me, path, place);
+    graph->pending[from].needed |= graph->pending[place].needed || graph->pending[place].wanted;
+    return true;
+}
+
+bool
+graph_discover(struct task *me, struct graph *graph, const struct edge *roots, int count)
+{
+    struct path path = { 0 };
+    bool        ok   = true;
+    for (int i = 0; ok && i < count; i++) {
+        bool   is_new;
+        size_t place = graph_enter(me, graph, roots[i].node, &is_new);
+        ok = place != SIZE_MAX && (!is_new || path_push(me, &path, place));
+        if (ok)
+            graph->pending[place].dependencies++;
+        while (ok && path.count > 0)
+            ok = visit_next_edge(me, graph, &path);
+    }
+    free(path.visits);
+    if (!ok)
+        return false;
+    for (size_t i = 0; i < graph->count; i++)
+        graph->left += graph->pending[i].needed;
+    graph->slots = calloc(graph->slot_count + 1, sizeof *graph->slots);
+    return graph->slots != NULL || no_memory(me);
+}
+
+/* ---- ready queues: what was recorded last goes first, AccumulateGrad before all ---- */
+
+static bool
+goes_before(const struct ready *a, const struct ready *b)
+{
+    return a->sequence_nr != b->sequence_nr ? a->sequence_nr > b->sequence_nr : a->order < b->order;
+}
+
+static void
+heap_swap(struct ready *heap, size_t a, size_t b)
+{
+    struct ready kept = heap[a];
+    heap[a] = heap[b];
+    heap[b] = kept;
+}
+
+static bool
+queue_push(struct queue *queue, struct ready ready)
+{
+    if (!vec_room(&queue->heap, &queue->room, queue->count + 1, sizeof *queue->heap))
+        return false;
+    size_t at = queue->count++;
+    queue->heap[at] = ready;
+    for (; at > 0 && goes_before(&queue->heap[at], &queue->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        heap_swap(queue->heap, at, (at - 1) / 2);
+    return true;
+}
+
+static size_t
+queue_pop(struct queue *queue)
+{
+    struct ready *heap  = queue->heap;
+    size_t        index = heap[0].index;
+    heap[0] = heap[--queue->count];
+    for (size_t at = 0;;) {
+        size_t best = at;
+        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < queue->count; child++)
+            if (goes_before(&heap[child], &heap[best]))
+                best = child;
+        if (best == at)
+            return index;
+        heap_swap(heap, at, best);
+        at = best;
+    }
+}
+
+/* The queue of a device, made on demand; SIZE_MAX: no memory. */
+static size_t
+queue_of(struct graph *graph, int device)
+{
+    for (size_t i = 0; i < graph->queue_count; i++)
+        if (graph->queues[i].device == device)
+            return i;
+    if (!vec_room(&graph->queues, &graph->queue_room, graph->queue_count + 1, sizeof *graph->queues))
+        return SIZE_MAX;
+    graph->queues[graph->queue_count] = (struct queue){ .device = device };
+    return graph->queue_count++;
+}
+
+/* Where the first gradient that does not lie on the CPU lies. */
+static int
+device_of(const struct graph *graph, const struct pending *pending)
+{
+    for (int i = 0; i < pending->node->output_count; i++) {
+        struct tensor *grad = graph->slots[pending->slot + (size_t)i];
+        if (grad != NULL && tensor_device(grad) != DEVICE_CPU)
+            return tensor_device(grad);
+    }
+    return DEVICE_CPU;
+}
+
+/* One gradient less to wait for. The device's worker is started by whoever first has work for it. */
+static bool
+graph_arrived(struct task *me, struct graph *graph, size_t index)
+{
+    struct pending *pending = &graph->pending[index];
+    size_t          at = 0;
+    bool            start = false, ok = true;
+    monitor_enter(me, &graph->monitor);
+    if (--pending->dependencies == 0 && !graph->failed) {
+        at = queue_of(graph, device_of(graph, pending));
+        ok = at != SIZE_MAX && queue_push(&graph->queues[at], (struct ready){ index, pending->node->sequence_nr,
+                                                                              graph->next_order++ });
+        if (ok) {
+            graph->outstanding++;
+            start = !graph->queues[at].started;
+            graph->queues[at].started = true;
+        }
+        monitor_wake(me, &graph->monitor);
+    }
+    monitor_leave(me, &graph->monitor);
+    if (!ok)
+        return no_memory(me);
+    return !start || worker_start(me, graph, at);
+}
+
+/* Producer and consumer work on different streams of a device: the consumer's waits for what the producer's has. */
+static bool
+hand_over(struct task *me, const struct node *to, const struct tensor *grad)
+{
+    int device = tensor_device(grad);
+    if (device < 0 || to->stream == NULL || stream_device(to->stream) != device)
+        return true;
+    struct stream *from = stream_current(me, device);
+    if (from == NULL || from == to->stream)
+        return from != NULL;
+    struct event *event = event_new(me);
+    bool ok = event != NULL && stream_record(me, from, event) && stream_wait_event(me, to->stream, event);
+    if (event != NULL)
+        event_free(me, event);
+    return ok;
+}
+
+/* Two gradients for one input: a new tensor, never in place, since others may see either. On the consumer's stream. */
+static struct tensor *
+sum_of(struct task *me, const struct node *to, struct tensor *old, struct tensor *new)
+{
+    size_t         mark   = scope_mark(me);
+    struct stream *stream = NULL;
+    if (to->stream != NULL && stream_device(to->stream) == tensor_device(old))
+        stream = stream_current(me, tensor_device(old));
+    if (stream != NULL && !stream_make_current(me, to->stream))
+        stream = NULL;
+    struct tensor *sum = tensor_ref(tensor_add(me, old, new));
+    if (stream != NULL && !stream_make_current(me, stream))
+        tensor_drop(me, &sum);
+    tensor_unref(me, old);
+    tensor_unref(me, new);
+    scope_release(me, mark);
+    return sum;
+}
+
+bool
+graph_deliver(struct task *me, struct graph *graph, size_t index, int nr, struct tensor *grad)
+{
+    struct node    *node = graph->pending[index].node;
+    struct tensor **slot = &graph->slots[graph->pending[index].slot + (size_t)nr];
+    if (grad != NULL && !hand_over(me, node, grad)) {
+        tensor_unref(me, grad);
+        return false;
+    }
+    while (grad != NULL) {
+        monitor_enter(me, &graph->monitor);
+        struct tensor *old = *slot;
+        *slot = old == NULL ? grad : NULL;
+        monitor_leave(me, &graph->monitor);
+        if (old == NULL)
+            break;
+        grad = sum_of(me, node, old, grad);
+        if (grad == NULL)
+            return false;
+    }
+    return graph_arrived(me, graph, index);
+}
+
+bool
+graph_take(struct task *me, struct graph *graph, size_t queue, size_t *index)
+{
+    struct wait_reason reason = { .what = "backward", .sequence = -1, .peer = -1, .detail = "for gradients from elsewhere",
+                                  .idle = queue != 0, .join = queue == 0 };
+    bool ok = true, found = false;
+    monitor_enter(me, &graph->monitor);
+    while (ok && !graph->failed && graph->outstanding > 0 && !found) {
+        found = graph->queues[queue].count > 0;
+        if (found)
+            *index = queue_pop(&graph->queues[queue]);
+        else
+            ok = monitor_wait(me, &graph->monitor, &reason);
+    }
+    monitor_leave(me, &graph->monitor);
+    return found && ok;
+}
+
+void
+graph_done(struct task *me, struct graph *graph)
+{
+    monitor_enter(me, &graph->monitor);
+    if (--graph->outstanding == 0)
+        monitor_wake(me, &graph->monitor);
+    monitor_leave(me, &graph->monitor);
+}
+
+void
+graph_fail(struct task *me, struct graph *graph, size_t queue)
+{
+    monitor_enter(me, &graph->monitor);
+    if (!graph->failed) {
+        graph->failed       = true;
+        graph->failed_queue = queue;
+    }
+    monitor_wake(me, &graph->monitor);
+    monitor_leave(me, &graph->monitor);
+}
+
+bool
+graph_used_stream(struct task *me, struct graph *graph, struct stream *stream)
+{
+    bool ok = true, known = false;
+    monitor_enter(me, &graph->monitor);
+    for (size_t i = 0; i < graph->stream_count; i++)
+        known |= graph->streams[i] == stream;
+    if (!known) {
+        ok = vec_room(&graph->streams, &graph->stream_room, graph->stream_count + 1, sizeof *graph->streams);
+        if (ok)
+            graph->streams[graph->stream_count++] = stream;
+    }
+    monitor_leave(me, &graph->monitor);
+    return ok || no_memory(me);
+}

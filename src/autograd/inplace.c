@@ -1,0 +1,48 @@
+/* Changes in place. Each asks whether PyTorch would allow it, runs, bumps the version (op_call does) and rewrites the
+ * tensor's history; a view's history is that of its base (view.c). Each answers the tensor itself, NULL: failed. */
+#include "autograd/internal.h"
+
+static struct tensor *
+change(struct task *me, enum op op, struct tensor *a, struct tensor *b, double number)
+{
+    if (!inplace_allowed(me, a))
+        return NULL;
+    struct op_args args = { .in = { a, b }, .out = a, .alpha = number };
+    return op_call(me, op, &args);
+}
+
+struct tensor *
+tensor_add_(struct task *me, struct tensor *a, struct tensor *b, double alpha)
+{
+    return b != NULL ? change(me, OP_add, a, b, alpha) : NULL;
+}
+
+struct tensor *
+tensor_mul_(struct task *me, struct tensor *a, double number)
+{
+    return change(me, OP_mul_scalar, a, NULL, number);
+}
+
+struct tensor *
+tensor_div_(struct task *me, struct tensor *a, double number)
+{
+    return change(me, OP_div_scalar, a, NULL, number);
+}
+
+struct tensor *
+tensor_fill_(struct task *me, struct tensor *a, double number)
+{
+    struct op_args args = { .out = a, .alpha = number };
+    return inplace_allowed(me, a) ? op_call(me, OP_fill, &args) : NULL;
+}
+
+struct tensor *
+tensor_copy_(struct task *me, struct tensor *a, struct tensor *from)
+{
+    struct op_args args = { .in = { from }, .out = a, .flag = true };
+    if (from == NULL || !inplace_allowed(me, a))
+        return NULL;
+    if (!tensor_same_shape(a, from) && from->dims <= a->dims)
+        args.in[0] = tensor_expand(me, from, a->dims, a->size);
+    return args.in[0] != NULL ? op_call(me, OP_copy, &args) : NULL;
+}

@@ -1,0 +1,37 @@
+/* What the files of autograd/ share: gradient functions by name, the history of views, hooks that run. */
+#ifndef AUTOGRAD_INTERNAL_H
+#define AUTOGRAD_INTERNAL_H
+#include <stdbool.h>
+#include "autograd/call.h"
+#include "autograd/node.h"
+
+/* functions.c: one function a row of ops.def. */
+#define OP(name, inputs, node, module, gradient, help) node_backward gradient;
+#include "tensor/ops.def"
+#undef OP
+/* Records `op` if any operand wants a gradient; result: new, or args->out. false: failed. */
+bool op_record(struct task *me, enum op op, const struct op_args *args, struct tensor *result);
+bool op_is_view(enum op op);
+bool op_in_place(enum op op, const struct op_args *args);
+
+/* view.c */
+#define VIEW_WITHOUT_GRAD UINT32_MAX         /* view_version of a view made while grad mode was off */
+void view_of(struct task *me, struct tensor *view, struct tensor *base);   /* sets base and view_version */
+bool view_is_stale(const struct tensor *tensor);          /* its base was changed in place since it was made */
+bool history_rebase(struct task *me, struct tensor *tensor, struct node *node); /* `node` is what happened to it in place */
+
+/* node.c */
+void tensor_has_history(struct tensor *tensor);           /* it tells autograd when it dies */
+
+/* shaping.c */
+struct tensor *tensor_sum_to(struct task *me, struct tensor *a, int dims, const int64_t *sizes);
+struct tensor *zeros_of(struct task *me, const struct tensor *like, int dims, const int64_t *sizes); /* dtype, device */
+
+/* accumulate.c */
+node_backward accumulate_backward;
+
+/* hooks.c: false: a hook failed. Gradients that hooks replace are given to me's scope. */
+bool node_hook_run(struct task *me, const struct hook *hook, struct node *node, struct tensor **grads, int count);
+bool hooks_run(struct task *me, struct hook_list *list, struct node *node, struct tensor **grads, int count);
+bool tensor_hooks_run(struct task *me, struct node *node, struct tensor **grads); /* by output; then retain_grad */
+#endif

@@ -1,0 +1,301 @@
+/* Nodes of the graph: made when an op is recorded, freed when the last tensor or edge lets go.
+ *
+ * Interface in order of use: node_new, node_connect for each input, node_save, node_output; in the backward
+ * node_saved, then node_release_saved; node_ref and node_unref all along. In PyTorch: torch::autograd::Node
+ * (function.h), SavedVariable (saved_variable.cpp), AccumulateGrad's place in impl::grad_accumulator. */
+#include <assert.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include "autograd/internal.h"
+#include "base/str.h"
+#include "device/stream.h"
+#include "sched/sched.h"
+
+/* One block: the node, its edges, what its outputs look like. */
+static struct node *
+node_make(struct task *me, const char *name, node_backward *backward, int edges, int outputs)
+{
+    size_t bytes = sizeof(struct node) + (size_t)edges * sizeof(struct edge) + (size_t)outputs * sizeof(struct output_meta);
+    struct node *node = calloc(1, bytes);
+    if (node == NULL)
+        return failed_null(me, E_MEMORY, "out of memory while recording %s", name);
+    node->references   = 1;
+    node->name         = name;
+    node->backward     = backward;
+    node->edge_count   = edges;
+    node->output_count = outputs;
+    node->outputs      = (struct output_meta *)(node + 1);
+    node->edges        = (struct edge *)(node->outputs + outputs);
+    node->device       = DEVICE_CPU;
+    node->line         = me->line;
+    for (int i = 0; i < outputs; i++)
+        node->outputs[i].dims = -1;
+    return node;
+}
+
+struct node *
+node_new(struct task *me, const char *name, node_backward *backward, int edges, int outputs)
+{
+    struct node *node = node_make(me, name, backward, edges, outputs);
+    if (node != NULL)
+        node->sequence_nr = me->slots[SLOT_SEQUENCE_NR]++;
+    return node;
+}
+
+struct node *
+node_ref(struct node *node)
+{
+    if (node != NULL)
+        atomic_fetch_add_explicit(&node->references, 1, memory_order_relaxed);
+    return node;
+}
+
+/* `accumulator` is weak: the lock keeps a reader from taking a node that is on its way out. */
+static void
+accumulator_lock(struct tensor *leaf)
+{
+    int open = 0;
+    while (!atomic_compare_exchange_weak(&leaf->accumulator_lock, &open, 1)) {
+        open = 0;
+        sched_yield();
+    }
+}
+
+static void
+accumulator_unlock(struct tensor *leaf)
+{
+    atomic_store(&leaf->accumulator_lock, 0);
+}
+
+static void
+accumulator_forget(struct node *node)
+{
+    accumulator_lock(node->variable);
+    if (node->variable->accumulator == node)
+        node->variable->accumulator = NULL;
+    accumulator_unlock(node->variable);
+}
+
+static void
+node_free(struct task *me, struct node *node)
+{
+    node_release_saved(me, node);
+    for (int i = 0; i < node->edge_count; i++)
+        node_unref(me, node->edges[i].node);
+    if (node->drop_context != NULL)
+        node->drop_context(me, node->context);
+    hook_list_free(me, node->pre_hooks);
+    hook_list_free(me, node->post_hooks);
+    hook_list_free(me, node->tensor_hooks);
+    tensor_unref(me, node->variable);
+    free(node->retained);
+    free(node);
+}
+
+/* A graph may be a chain of any length: what dies while a node is torn down is put on a list and freed by the
+ * outermost call, so that the stack stays flat. */
+void
+node_unref(struct task *me, struct node *node)
+{
+    if (node == NULL || atomic_fetch_sub_explicit(&node->references, 1, memory_order_acq_rel) != 1)
+        return;
+    if (node->variable != NULL)
+        accumulator_forget(node);
+    struct node **dying = (struct node **)(uintptr_t)me->slots[SLOT_DYING];
+    if (dying != NULL) {
+        node->next_dead = *dying;
+        *dying          = node;
+        return;
+    }
+    struct node *first = node;
+    me->slots[SLOT_DYING] = (uintptr_t)&first;
+    while (first != NULL) {
+        struct node *dead = first;
+        first = dead->next_dead;
+        node_free(me, dead);
+    }
+    me->slots[SLOT_DYING] = 0;
+}
+
+/* The tensor's end: called by tensor_unref before the rest of it goes. */
+static void
+release_history(struct task *me, struct tensor *tensor)
+{
+    struct node *node = tensor->grad_fn;
+    if (node != NULL) {
+        int kept = 0;
+        for (int i = 0; i < node->retained_count; i++)
+            if (node->retained[i].tensor != tensor)
+                node->retained[kept++] = node->retained[i];
+        if (kept != node->retained_count)
+            node->retained_count = kept; /* replicas' outputs share one node: read it, but do not write in vain */
+        tensor->grad_fn = NULL;
+        node_unref(me, node);
+    }
+    hook_list_free(me, tensor->hooks);
+    tensor->hooks = NULL;
+}
+
+void
+tensor_has_history(struct tensor *tensor)
+{
+    tensor->drop_autograd = release_history;
+}
+
+void
+node_connect(struct task *me, struct node *node, int edge, struct tensor *input)
+{
+    assert(edge < node->edge_count && node->edges[edge].node == NULL);
+    node->edges[edge].node = gradient_edge(me, input, &node->edges[edge].input_nr);
+}
+
+void
+node_output(struct task *me, struct node *node, struct tensor *tensor, int nr)
+{
+    struct output_meta *meta = &node->outputs[nr];
+    struct node        *old  = tensor->grad_fn;
+    assert(nr < node->output_count);
+    meta->dtype  = tensor->dtype;
+    meta->device = tensor_device(tensor);
+    meta->dims   = tensor->dims;
+    memcpy(meta->size, tensor->size, sizeof meta->size);
+    tensor->grad_fn       = node_ref(node);
+    tensor->output_nr     = nr;
+    tensor->requires_grad = true;
+    tensor->view_version  = tensor_version(tensor);
+    tensor_has_history(tensor);
+    node_unref(me, old);
+}
+
+bool
+node_save(struct task *me, struct node *node, struct tensor *tensor, bool is_output)
+{
+    assert(node->saved_count < NODE_SAVED);
+    struct saved *saved = &node->saved[node->saved_count++];
+    if (tensor == NULL)
+        return true;
+    /* An output that held its node, which holds the output, would never die: a detached twin is kept. */
+    struct tensor *kept = is_output ? tensor_alias(me, tensor) : tensor;
+    if (kept == NULL)
+        return false;
+    saved->tensor    = tensor_ref(kept);
+    saved->version   = tensor_version(tensor);
+    saved->is_output = is_output;
+    return true;
+}
+
+void
+node_release_saved(struct task *me, struct node *node)
+{
+    for (int i = 0; i < node->saved_count; i++)
+        tensor_drop(me, &node->saved[i].tensor);
+    if (node->saved_count > 0)
+        node->released = true;
+}
+
+static bool
+modified(struct task *me, const struct node *node, const struct saved *saved)
+{
+    static const char *const types[DTYPE_COUNT] = { "Float", "Double", "Long", "Bool" };
+    const struct tensor *tensor = saved->tensor;
+    const struct node   *from   = saved->is_output ? node : tensor->grad_fn;
+    struct str           shape = { 0 }, origin = { 0 };
+    shape_print(tensor->dims, tensor->size, &shape);
+    if (from != NULL)
+        str_addf(&origin, ", which is output %d of %s,", saved->is_output ? 0 : tensor->output_nr, from->name);
+    failed(me, E_RUNTIME,
+           "one of the variables needed for gradient computation has been modified by an inplace operation: "
+           "[torch.%sTensor %s]%s is at version %u; expected version %u instead. Hint: %s needs the value that it had in "
+           "the forward; write a new tensor instead of changing it.",
+           types[tensor->dtype], str_text(&shape), str_text(&origin), tensor_version(tensor), saved->version, node->name);
+    str_free(&shape);
+    str_free(&origin);
+    return false;
+}
+
+struct tensor *
+node_saved(struct task *me, struct node *node, int index)
+{
+    assert(index < node->saved_count);
+    struct saved *saved = &node->saved[index];
+    if (node->released)
+        return failed_null(me, E_RUNTIME,
+                           "Trying to backward through the graph a second time (or directly access saved tensors after "
+                           "they have already been freed). Saved intermediate values of the graph are freed when you call "
+                           ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+                           "graph a second time or if you need to access saved tensors after calling backward.");
+    if (saved->tensor == NULL)
+        return NULL;
+    if (tensor_version(saved->tensor) != saved->version) {
+        modified(me, node, saved);
+        return NULL;
+    }
+    if (!saved->is_output || !grad_enabled(me))
+        return saved->tensor;
+    struct tensor *output = tensor_alias(me, saved->tensor);
+    if (output != NULL)
+        node_output(me, node, output, 0);
+    return output;
+}
+
+static struct node *
+accumulator_alive(struct tensor *leaf)
+{
+    struct node *node = leaf->accumulator;
+    int          seen = node != NULL ? atomic_load(&node->references) : 0;
+    while (seen > 0)
+        if (atomic_compare_exchange_weak(&node->references, &seen, seen + 1))
+            return node;
+    return NULL;
+}
+
+struct node *
+node_accumulator(struct task *me, struct tensor *leaf)
+{
+    accumulator_lock(leaf);
+    struct node *node = accumulator_alive(leaf);
+    if (node == NULL) {
+        node = node_make(me, "torch::autograd::AccumulateGrad", accumulate_backward, 0, 1);
+        if (node != NULL) {
+            node->sequence_nr = UINT64_MAX;
+            node->device      = tensor_device(leaf);
+            node->stream      = node->device >= 0 ? stream_current(me, node->device) : NULL;
+            node->variable    = tensor_ref(leaf);
+            leaf->accumulator = node;
+        }
+    }
+    accumulator_unlock(leaf);
+    return node;
+}
+
+void
+node_accumulator_reset(struct tensor *leaf)
+{
+    accumulator_lock(leaf);
+    leaf->accumulator = NULL;
+    accumulator_unlock(leaf);
+}
+
+bool
+grad_enabled(const struct task *me)
+{
+    return me->slots[SLOT_NO_GRAD] == 0;
+}
+
+void
+grad_set_enabled(struct task *me, bool enabled)
+{
+    me->slots[SLOT_NO_GRAD] = !enabled;
+}
+
+bool
+any_requires_grad(const struct task *me, struct tensor *const *tensors, int count)
+{
+    if (!grad_enabled(me))
+        return false;
+    for (int i = 0; i < count; i++)
+        if (tensors[i] != NULL && (tensors[i]->requires_grad || view_is_stale(tensors[i])))
+            return true;
+    return false;
+}

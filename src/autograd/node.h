@@ -1,0 +1,92 @@
+/* The graph: nodes and edges as PyTorch records them. A node has one next edge per input of the op that it undoes;
+ * an edge names the node that takes its gradient and which of that node's gradients it is. A leaf's edge leads to
+ * its AccumulateGrad. Nodes are counted by references (the tensors that they made, edges, a running backward). */
+#ifndef AUTOGRAD_NODE_H
+#define AUTOGRAD_NODE_H
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "tensor/tensor.h"
+
+struct node; struct stream;
+struct edge { struct node *node; int input_nr; };    /* node NULL: no gradient wanted; holds a reference */
+
+/* A tensor needed by the backward, with the version it had. */
+struct saved { struct tensor *tensor; uint32_t version; bool is_output; };
+
+/* Gradients of the outputs in (NULL: undefined), gradients of the inputs out (NULL: none), given to me's scope. */
+typedef bool node_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in);
+
+struct hook {
+    bool (*run)(struct task *me, void *context, struct node *node, struct tensor **grads, int count); /* may replace */
+    void (*drop)(struct task *me, void *context);
+    void  *context;
+    int    id;
+    int    nr;                             /* tensor hooks: of which output; set by tensor_add_hook */
+};
+struct hook_list { struct hook *hooks; int count, room, next_id; };
+bool hook_list_add(struct task *me, struct hook_list **list, const struct hook *hook, int *id);
+bool hook_list_remove(struct task *me, struct hook_list *list, int id);
+void hook_list_free(struct task *me, struct hook_list *list);
+
+enum { NODE_SAVED = 4 };
+
+/* What a gradient of an output has to look like. */
+struct output_meta { int dtype, device, dims; int64_t size[TENSOR_DIMS]; };
+
+/* retain_grad: a tensor whose .grad is wanted though it is no leaf. Not a reference: it leaves when it dies. */
+struct retained { struct tensor *tensor; int nr; };
+
+struct node {
+    atomic_int       references;
+    const char      *name;                 /* "AddmmBackward0"; static or interned for the run */
+    char             module[40];           /* whose forward recorded it ("Linear"), "" none: prices */
+    const char      *op;                   /* the op that it undoes ("addmm"), NULL none: prices */
+    bool             fill_missing;         /* missing gradients reach backward as zeros, as in PyTorch's Functions */
+    node_backward   *backward;
+    uint64_t         sequence_nr;          /* UINT64_MAX: AccumulateGrad */
+    int              device, edge_count, output_count;
+    uint32_t         line;                 /* the lesson's line that recorded it */
+    struct edge     *edges;
+    struct saved     saved[NODE_SAVED];
+    int              saved_count;
+    bool             released;             /* its saved tensors are gone: a second backward is an error */
+    int64_t          numbers[8];           /* what the backward needs to know: sizes, dims, flags */
+    double           scalar;
+    int64_t          in_size[TENSOR_DIMS]; /* shape of input 0, for gradients that must be expanded or summed */
+    int              in_dims;
+    void            *context;              /* of user functions, Broadcast, ...; freed by drop_context */
+    void           (*drop_context)(struct task *me, void *context);
+    struct tensor   *variable;             /* AccumulateGrad: the leaf */
+    struct hook_list *pre_hooks, *post_hooks, *tensor_hooks; /* tensor_hooks: on output i, stored with its number */
+    struct output_meta *outputs;           /* output_count of them, set by node_output */
+    struct retained *retained;
+    int              retained_count;
+    struct stream   *stream;               /* the device's current stream when it was recorded; NULL: the CPU */
+    struct node     *next_dead;            /* while a graph is torn down */
+};
+
+/* With room for `edges` next edges, `outputs` outputs; its sequence number is me's next. NULL: failed. */
+struct node *node_new(struct task *me, const char *name, node_backward *backward, int edges, int outputs);
+struct node *node_ref(struct node *node);
+void         node_unref(struct task *me, struct node *node);
+void         node_connect(struct task *me, struct node *node, int edge, struct tensor *input); /* by input's grad_fn or accumulator */
+bool         node_save(struct task *me, struct node *node, struct tensor *tensor, bool is_output);
+/* Gives the saved tensors back after the node ran; a later backward that needs them is an error. */
+void          node_release_saved(struct task *me, struct node *node);
+/* The saved tensor after checking its version; NULL: failed with PyTorch's in-place message, or released. */
+struct tensor *node_saved(struct task *me, struct node *node, int index);
+/* `tensor` becomes output `nr` of node. */
+void         node_output(struct task *me, struct node *node, struct tensor *tensor, int nr);
+/* The AccumulateGrad of a leaf, made on demand, a new reference; NULL: failed. */
+struct node *node_accumulator(struct task *me, struct tensor *leaf);
+void         node_accumulator_reset(struct tensor *leaf);   /* its device or dtype changed: the next graph gets a new one */
+
+/* What the backward of a tensor begins with: its grad_fn (brought up to date when it is a view whose base was changed
+ * in place) or the accumulator of a leaf. A new reference, NULL without failure: it needs no gradient. */
+struct node *gradient_edge(struct task *me, struct tensor *tensor, int *output_nr);
+
+bool grad_enabled(const struct task *me);
+void grad_set_enabled(struct task *me, bool enabled);   /* SLOT_NO_GRAD */
+bool any_requires_grad(const struct task *me, struct tensor *const *tensors, int count); /* and grad mode is on */
+#endif

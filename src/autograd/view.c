@@ -1,0 +1,198 @@
+/* Views and what is done to them in place. A view knows its base; when the base (or another view of it) is changed
+ * in place, the view's grad_fn is made anew from the base's on the next use. A change through a view is recorded at
+ * the base as CopySlices: the change's own gradient for the slice, the old one for the rest.
+ *
+ * Interface: view_of when a view is made; inplace_allowed, then history_rebase when something is changed; gradient_edge
+ * wherever a gradient's way on is asked for. In PyTorch: autograd/variable.cpp, functions/tensor.cpp (CopySlices). */
+#include <stdlib.h>
+#include <string.h>
+#include "autograd/internal.h"
+#include "sched/sched.h"
+
+/* A view's place within its base, whose shape it remembers. */
+struct place {
+    int          dims, base_dims;
+    int64_t      size[TENSOR_DIMS], stride[TENSOR_DIMS], base_size[TENSOR_DIMS], offset;
+    struct node *inner; /* CopySlices: the node of the op that changed the slice; a reference */
+};
+
+void
+view_of(struct task *me, struct tensor *view, struct tensor *base)
+{
+    if (view == base)
+        return;
+    view->multi_view   = base->multi_view;
+    view->view_version = grad_enabled(me) ? tensor_version(view) : VIEW_WITHOUT_GRAD;
+    tensor_keep(me, &view->base, base->base != NULL ? base->base : base);
+}
+
+bool
+view_is_stale(const struct tensor *tensor)
+{
+    if (tensor->base == NULL || tensor->view_version == VIEW_WITHOUT_GRAD ||
+        tensor->view_version == tensor_version(tensor))
+        return false;
+    return tensor->multi_view ? tensor->grad_fn != NULL : tensor->base->grad_fn != NULL;
+}
+
+static void
+drop_place(struct task *me, void *context)
+{
+    struct place *place = context;
+    node_unref(me, place->inner);
+    free(place);
+}
+
+static struct place *
+place_new(struct task *me, const struct tensor *view)
+{
+    const struct tensor *base  = view->base;
+    struct place        *place = calloc(1, sizeof *place);
+    if (place == NULL)
+        return failed_null(me, E_MEMORY, "out of memory while recording a view");
+    place->dims      = view->dims;
+    place->base_dims = base->dims;
+    place->offset    = view->offset - base->offset;
+    memcpy(place->size, view->size, sizeof place->size);
+    memcpy(place->stride, view->stride, sizeof place->stride);
+    memcpy(place->base_size, base->size, sizeof place->base_size);
+    return place;
+}
+
+/* The slice of `whole` (row-major, of the base's shape) at `place`; stretched dimensions count once. */
+static struct tensor *
+slice_of(struct task *me, struct tensor *whole, const struct place *place)
+{
+    int64_t size[TENSOR_DIMS];
+    for (int i = 0; i < place->dims; i++)
+        size[i] = place->stride[i] == 0 && place->size[i] > 1 ? 1 : place->size[i];
+    struct tensor *slice = tensor_view(me, whole, place->dims, size, place->stride, place->offset);
+    if (slice != NULL)
+        view_of(me, slice, whole);
+    return slice;
+}
+
+static bool
+as_strided_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    const struct place *place = node->context;
+    struct tensor      *grad  = grad_out[0];
+    struct tensor      *whole = zeros_of(me, grad, place->base_dims, place->base_size);
+    struct tensor      *slice = whole != NULL ? slice_of(me, whole, place) : NULL;
+    for (int i = 0; grad != NULL && i < place->dims; i++)
+        if (place->stride[i] == 0 && place->size[i] > 1)
+            grad = tensor_sum_dim(me, grad, i, true);
+    grad_in[0] = whole;
+    return tensor_copy_(me, slice, grad) != NULL;
+}
+
+/* The view's history, made anew: a view of the base as it is now. */
+static bool
+view_refresh(struct task *me, struct tensor *view)
+{
+    if (view->multi_view)
+        return failed(me, E_RUNTIME,
+                      "Output %d of %s is a view and its base or another view of its base has been modified inplace. This "
+                      "view is the output of a function that returns multiple views. Such functions do not allow the "
+                      "output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+                      view->output_nr, view->grad_fn->name);
+    struct node *node = node_new(me, "AsStridedBackward0", as_strided_backward, 1, 1);
+    if (node == NULL)
+        return false;
+    node->device       = tensor_device(view);
+    node->drop_context = drop_place;
+    node->context      = place_new(me, view);
+    if (node->context == NULL)
+        node->drop_context = NULL;
+    else
+        node_connect(me, node, 0, view->base);
+    bool ok = node->edges[0].node != NULL;
+    if (ok)
+        node_output(me, node, view, 0);
+    node_unref(me, node);
+    return ok;
+}
+
+struct node *
+gradient_edge(struct task *me, struct tensor *tensor, int *output_nr)
+{
+    *output_nr = 0;
+    if (tensor == NULL || (view_is_stale(tensor) && !view_refresh(me, tensor)))
+        return NULL;
+    if (tensor->grad_fn != NULL) {
+        *output_nr = tensor->output_nr;
+        return node_ref(tensor->grad_fn);
+    }
+    return tensor->requires_grad ? node_accumulator(me, tensor) : NULL;
+}
+
+bool
+inplace_allowed(struct task *me, struct tensor *tensor)
+{
+    if (tensor == NULL)
+        return false;
+    if (!grad_enabled(me))
+        return true;
+    if (tensor->multi_view && tensor->requires_grad && tensor->grad_fn != NULL)
+        return failed(me, E_RUNTIME,
+                      "Output %d of %s is a view and is being modified inplace. This view is the output of a function that "
+                      "returns multiple views. Such functions do not allow the output views to be modified inplace. You "
+                      "should replace the inplace operation by an out-of-place one.",
+                      tensor->output_nr, tensor->grad_fn->name);
+    if (tensor->requires_grad && tensor->grad_fn == NULL)
+        return failed(me, E_RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
+    if (tensor->base != NULL && tensor->base->requires_grad && tensor->base->grad_fn == NULL)
+        return failed(me, E_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    return true;
+}
+
+/* The change's own backward works on the slice; the rest of the gradient goes on as it is. */
+static bool
+copy_slices_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    const struct place *place  = node->context;
+    struct tensor      *result = tensor_copied(me, grad_out[0]);
+    struct tensor      *slice  = result != NULL ? slice_of(me, result, place) : NULL;
+    struct tensor      *grad   = tensor_copied(me, slice);
+    if (grad == NULL || !place->inner->backward(me, place->inner, &grad, grad_in))
+        return false;
+    struct tensor *changed = grad_in[0];
+    grad_in[0] = result;
+    return changed != NULL ? tensor_copy_(me, slice, changed) != NULL : tensor_fill_(me, slice, 0) != NULL;
+}
+
+static bool
+copy_slices_connect(struct task *me, struct node *slices, struct tensor *view, struct node *node)
+{
+    struct place *place = place_new(me, view);
+    if (place == NULL)
+        return false;
+    place->inner         = node_ref(node);
+    slices->context      = place;
+    slices->drop_context = drop_place;
+    slices->device       = tensor_device(view);
+    slices->stream       = node->stream;
+    node_connect(me, slices, 0, view->base);
+    for (int i = 1; i < node->edge_count; i++)
+        slices->edges[i] = (struct edge){ node_ref(node->edges[i].node), node->edges[i].input_nr };
+    return !task_failed(me);
+}
+
+bool
+history_rebase(struct task *me, struct tensor *tensor, struct node *node)
+{
+    if (tensor->base == NULL) {
+        node_output(me, node, tensor, 0);
+        return true;
+    }
+    if (!tensor_is_contiguous(tensor->base))
+        return failed(me, E_NOT_IMPLEMENTED, "an in-place operation on a view of a tensor that is not contiguous");
+    struct node *slices = node_new(me, "CopySlices", copy_slices_backward, node->edge_count, 1);
+    if (slices == NULL)
+        return false;
+    bool ok = copy_slices_connect(me, slices, tensor, node);
+    if (ok)
+        node_output(me, slices, tensor->base, 0);
+    node_unref(me, slices);
+    return ok && view_refresh(me, tensor);
+}

@@ -1,0 +1,23 @@
+/* A text that grows. A failed allocation is remembered, not reported: appending goes on as a no-op, and who
+ * cares asks str_ok once at the end. Zero-initialised is empty; `text` is never NULL after the first append. */
+#ifndef BASE_STR_H
+#define BASE_STR_H
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct str {
+    char  *text; /* ends with a NUL that len does not count */
+    size_t len, room;
+    bool   broken; /* an allocation failed */
+};
+
+void        str_add(struct str *str, const char *text);
+void        str_add_bytes(struct str *str, const void *bytes, size_t count);
+void        str_addf(struct str *str, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void        str_addv(struct str *str, const char *format, va_list args);
+void        str_clear(struct str *str);      /* keeps the room */
+bool        str_ok(const struct str *str);
+const char *str_text(const struct str *str); /* "" when nothing was ever added */
+void        str_free(struct str *str);
+#endif

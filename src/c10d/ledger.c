@@ -1,0 +1,201 @@
+/* The ledger of a world: what each rank called as its collective number n. Ranks pair their calls up by that number and
+ * by nothing else, so the first call that differs is told at once, to everybody, with both lines of the lesson.
+ * Order of use: ledger_join when a rank issues, ledger_leave when its part is done; ledger_break when one failed.
+ * PyTorch does so under TORCH_DISTRIBUTED_DEBUG=DETAIL (ProcessGroupWrapper). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "c10d/internal.h"
+#include "sched/stage.h"
+
+static struct fingerprint
+fingerprint_of(const struct work *work)
+{
+    struct fingerprint print = { .operation = work->operation, .dtype = -1, .root = -1, .line = work->line,
+                                 .rank = work->group->rank };
+    if (work->tensor != NULL) {
+        print.dtype = (int)work->tensor->dtype;
+        print.dims  = work->tensor->dims;
+        memcpy(print.size, work->tensor->size, sizeof print.size[0] * (size_t)print.dims);
+    }
+    if (work->operation == OPERATION_BROADCAST)
+        print.root = work->options.root;
+    if (work->operation == OPERATION_ALL_REDUCE) {
+        print.op             = work->options.op;
+        print.ring_backwards = work->options.ring_backwards;
+    }
+    return print;
+}
+
+static bool
+fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b)
+{
+    return a->operation == b->operation && a->dtype == b->dtype && a->dims == b->dims && a->root == b->root &&
+           a->op == b->op && a->ring_backwards == b->ring_backwards &&
+           memcmp(a->size, b->size, sizeof a->size[0] * (size_t)a->dims) == 0;
+}
+
+/* "allreduce of float32 [2, 3] with sum (line 12)"; what is equal on both ranks is left out. */
+static void
+fingerprint_print(const struct fingerprint *print, bool with_details, struct str *out)
+{
+    str_addf(out, "%s", operation_name(print->operation));
+    if (with_details && print->dtype >= 0) {
+        str_addf(out, " of %s ", dtype_name((enum dtype)print->dtype));
+        shape_print(print->dims, print->size, out);
+    }
+    if (with_details && print->operation == OPERATION_ALL_REDUCE)
+        str_addf(out, " with %s%s", reduce_op_name(print->op), print->ring_backwards ? ", ring backwards" : "");
+    if (with_details && print->root >= 0)
+        str_addf(out, " from rank %d", print->root);
+    if (print->line > 0)
+        str_addf(out, " (line %" PRIu32 ")", print->line);
+}
+
+/* The lower rank is named first, whoever came first: the text does not depend on the threads. */
+static void
+ledger_describe(struct ledger *ledger, const struct ledger_entry *entry, const struct fingerprint *mine)
+{
+    const struct fingerprint *low  = entry->first.rank < mine->rank ? &entry->first : mine;
+    const struct fingerprint *high = low == mine ? &entry->first : mine;
+    bool       details = low->operation == high->operation;
+    struct str text    = { 0 };
+    str_addf(&text, "collective #%" PRId64 " differs: rank %d calls ", entry->sequence, low->rank);
+    fingerprint_print(low, details, &text);
+    str_addf(&text, " but rank %d calls ", high->rank);
+    fingerprint_print(high, details, &text);
+    str_add(&text, "; every rank must issue the same collectives in the same order");
+    ledger->error = (struct error){ .kind = E_MISMATCH, .function = __func__, .line = __LINE__,
+                                    .lesson_line = mine->line, .rank = mine->rank };
+    snprintf(ledger->error.message, sizeof ledger->error.message, "%s",
+             str_ok(&text) ? str_text(&text) : "ranks issued different collectives");
+    str_free(&text);
+}
+
+/* Most ranks ask for the newest entry or for the oldest. */
+static struct ledger_entry *
+ledger_find(const struct ledger *ledger, int64_t sequence)
+{
+    if (ledger->last != NULL && ledger->last->sequence == sequence)
+        return ledger->last;
+    struct ledger_entry *entry = ledger->first;
+    while (entry != NULL && entry->sequence != sequence)
+        entry = entry->next;
+    return entry;
+}
+
+static struct ledger_entry *
+ledger_add(struct ledger *ledger, int64_t sequence, const struct fingerprint *first)
+{
+    struct ledger_entry *entry = ledger->spare;
+    if (entry != NULL)
+        ledger->spare = entry->next;
+    else if ((entry = malloc(sizeof *entry)) == NULL)
+        return NULL;
+    *entry = (struct ledger_entry){ .sequence = sequence, .first = *first };
+    if (ledger->last != NULL)
+        ledger->last->next = entry;
+    else
+        ledger->first = entry;
+    ledger->last = entry;
+    return entry;
+}
+
+enum ledger_answer
+ledger_join(struct task *me, struct world *world, struct work *work)
+{
+    struct ledger      *ledger = &world->ledger;
+    struct fingerprint  mine   = fingerprint_of(work);
+    enum ledger_answer  answer = LEDGER_JOINED;
+    monitor_enter(me, &ledger->monitor);
+    struct ledger_entry *entry = ledger_find(ledger, work->sequence);
+    if (ledger_is_broken(ledger, work->sequence)) {
+        answer = LEDGER_BROKEN;
+    } else if (entry == NULL && (entry = ledger_add(ledger, work->sequence, &mine)) == NULL) {
+        answer = LEDGER_NO_MEMORY;
+    } else if (!fingerprint_equal(&entry->first, &mine)) {
+        if (atomic_load(&ledger->broken_from) == INT64_MAX)
+            ledger_describe(ledger, entry, &mine);
+        atomic_store(&ledger->broken_from, work->sequence);
+        answer = LEDGER_DIFFERS;
+    } else {
+        entry->joined++;
+        entry->users++;
+        work->entry = entry;
+    }
+    if (answer != LEDGER_NO_MEMORY)
+        atomic_store(&world->ranks[work->group->rank].issued, work->sequence + 1);
+    monitor_leave(me, &ledger->monitor);
+    return answer;
+}
+
+static void
+ledger_drop(struct ledger *ledger, struct ledger_entry *entry)
+{
+    struct ledger_entry *before = NULL;
+    for (struct ledger_entry *at = ledger->first; at != entry; at = at->next)
+        before = at;
+    if (before != NULL)
+        before->next = entry->next;
+    else
+        ledger->first = entry->next;
+    if (ledger->last == entry)
+        ledger->last = before;
+    entry->next   = ledger->spare;
+    ledger->spare = entry;
+}
+
+void
+ledger_leave(struct task *me, struct world *world, struct work *work)
+{
+    struct ledger *ledger = &world->ledger;
+    if (work->entry == NULL)
+        return;
+    monitor_enter(me, &ledger->monitor);
+    if (--work->entry->users == 0 && work->entry->joined == world->size)
+        ledger_drop(ledger, work->entry);
+    work->entry = NULL;
+    monitor_leave(me, &ledger->monitor);
+}
+
+bool
+ledger_is_broken(const struct ledger *ledger, int64_t sequence)
+{
+    return sequence >= atomic_load(&ledger->broken_from);
+}
+
+void
+ledger_break(struct task *me, struct world *world, int64_t sequence, const struct error *error)
+{
+    struct ledger *ledger = &world->ledger;
+    monitor_enter(me, &ledger->monitor);
+    int64_t from = atomic_load(&ledger->broken_from);
+    if (from == INT64_MAX)
+        ledger->error = *error;
+    if (sequence < from)
+        atomic_store(&ledger->broken_from, sequence);
+    monitor_leave(me, &ledger->monitor);
+    world_wake_all(me, world);
+}
+
+void
+ledger_announce_mismatch(struct task *me, struct world *world, int64_t sequence)
+{
+    int64_t report = stage_text_id(me, world->ledger.error.message);
+    POINT(me, fault_mismatch, sequence, report);
+    world_wake_all(me, world);
+}
+
+void
+ledger_free(struct ledger *ledger)
+{
+    struct ledger_entry *lists[] = { ledger->first, ledger->spare };
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        for (struct ledger_entry *entry = lists[i], *next; entry != NULL; entry = next) {
+            next = entry->next;
+            free(entry);
+        }
+    }
+    monitor_destroy(&ledger->monitor);
+}

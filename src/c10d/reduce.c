@@ -1,0 +1,134 @@
+/* What a reduction does to elements, and how collectives touch a tensor's memory: directly, by the host.
+ * Order of use: tensor_touch before the first element, reduce_elements once a message, tensor_tell behind each change.
+ * PyTorch does the same in gloo's and NCCL's kernels. */
+#include <string.h>
+#include "c10d/internal.h"
+#include "device/storage.h"
+
+bool
+reduce_supports(int dtype)
+{
+    return dtype == DTYPE_F32 || dtype == DTYPE_F64 || dtype == DTYPE_I64;
+}
+
+const char *
+reduce_op_name(enum reduce_op op)
+{
+    switch (op) {
+    case REDUCE_SUM: return "sum";
+    case REDUCE_AVG: return "avg";
+    case REDUCE_PRODUCT: return "product";
+    case REDUCE_MIN: return "min";
+    case REDUCE_MAX: return "max";
+    }
+    return "?";
+}
+
+static void
+reduce_f32(enum reduce_op op, float *restrict into, const float *restrict from, size_t count)
+{
+    if (op == REDUCE_PRODUCT)
+        for (size_t i = 0; i < count; i++)
+            into[i] *= from[i];
+    else if (op == REDUCE_MIN)
+        for (size_t i = 0; i < count; i++)
+            into[i] = from[i] < into[i] ? from[i] : into[i];
+    else if (op == REDUCE_MAX)
+        for (size_t i = 0; i < count; i++)
+            into[i] = from[i] > into[i] ? from[i] : into[i];
+    else
+        for (size_t i = 0; i < count; i++)
+            into[i] += from[i];
+}
+
+static void
+reduce_f64(enum reduce_op op, double *restrict into, const double *restrict from, size_t count)
+{
+    if (op == REDUCE_PRODUCT)
+        for (size_t i = 0; i < count; i++)
+            into[i] *= from[i];
+    else if (op == REDUCE_MIN)
+        for (size_t i = 0; i < count; i++)
+            into[i] = from[i] < into[i] ? from[i] : into[i];
+    else if (op == REDUCE_MAX)
+        for (size_t i = 0; i < count; i++)
+            into[i] = from[i] > into[i] ? from[i] : into[i];
+    else
+        for (size_t i = 0; i < count; i++)
+            into[i] += from[i];
+}
+
+/* Integers wrap, as everywhere: computed unsigned. */
+static void
+reduce_i64(enum reduce_op op, int64_t *restrict into, const int64_t *restrict from, size_t count)
+{
+    if (op == REDUCE_PRODUCT)
+        for (size_t i = 0; i < count; i++)
+            into[i] = (int64_t)((uint64_t)into[i] * (uint64_t)from[i]);
+    else if (op == REDUCE_MIN)
+        for (size_t i = 0; i < count; i++)
+            into[i] = from[i] < into[i] ? from[i] : into[i];
+    else if (op == REDUCE_MAX)
+        for (size_t i = 0; i < count; i++)
+            into[i] = from[i] > into[i] ? from[i] : into[i];
+    else
+        for (size_t i = 0; i < count; i++)
+            into[i] = (int64_t)((uint64_t)into[i] + (uint64_t)from[i]);
+}
+
+void
+reduce_elements(const struct reduction *reduction, void *into, const void *from, size_t bytes)
+{
+    size_t count = bytes / dtype_size((enum dtype)reduction->dtype);
+    if (reduction->dtype == DTYPE_F32)
+        reduce_f32(reduction->op, into, from, count);
+    else if (reduction->dtype == DTYPE_F64)
+        reduce_f64(reduction->op, into, from, count);
+    else
+        reduce_i64(reduction->op, into, from, count);
+}
+
+/* AVG is a sum that the owner of each chunk divides before it goes round, so that all ranks get equal bits. */
+void
+reduce_average(int dtype, void *data, size_t bytes, int ranks)
+{
+    size_t count = bytes / dtype_size((enum dtype)dtype);
+    for (size_t i = 0; i < count; i++) {
+        if (dtype == DTYPE_F32)
+            ((float *)data)[i] /= (float)ranks;
+        else if (dtype == DTYPE_F64)
+            ((double *)data)[i] /= ranks;
+        else
+            ((int64_t *)data)[i] /= ranks;
+    }
+}
+
+void *
+tensor_elements(const struct tensor *tensor)
+{
+    char *data = tensor->storage->data;
+    return data == NULL ? NULL : data + (size_t)tensor->offset * dtype_size(tensor->dtype);
+}
+
+bool
+tensor_touch(struct task *me, struct tensor *tensor, bool write, const char *what)
+{
+    uint64_t      begin  = (uint64_t)tensor->offset * dtype_size(tensor->dtype);
+    struct access access = { .storage = tensor->storage, .begin = begin,
+                             .end = begin + (uint64_t)tensor_bytes(tensor), .write = write, .what = what };
+    return access.begin == access.end || storage_access_by_host(me, &access);
+}
+
+void
+tensor_tell(struct task *me, struct tensor *tensor)
+{
+    storage_snapshot(me, tensor->storage, (int)tensor->dtype, tensor->dims, tensor->size, tensor_elements(tensor));
+}
+
+/* Between two contiguous tensors of one shape; the accesses are the caller's to announce. */
+void
+tensor_paste(struct task *me, struct tensor *to, const struct tensor *from)
+{
+    memmove(tensor_elements(to), tensor_elements(from), (size_t)tensor_bytes(from));
+    tensor_tell(me, to);
+}

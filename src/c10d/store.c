@@ -1,0 +1,187 @@
+/* The store: keys and bytes that all ranks of a world see; how they find each other. c10d::Store, in one process.
+ * Order of use: store_set and store_add on one rank; store_wait, which is c10d's get, blocks until the key is there.
+ * Keys of the rendezvous begin with default_pg/. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/vec.h"
+#include "c10d/internal.h"
+#include "sched/stage.h"
+
+struct store_value { void *bytes; size_t count; };
+
+struct store {
+    struct world       *world;
+    struct monitor      monitor;
+    struct map          keys;          /* to places in values */
+    struct store_value *values;
+    size_t              count, room;
+};
+
+struct store *
+store_new(struct task *me, struct world *world)
+{
+    struct store *store = calloc(1, sizeof *store);
+    if (store == NULL || !monitor_init(&store->monitor)) {
+        free(store);
+        return failed_null(me, E_MEMORY, "out of memory");
+    }
+    store->world = world;
+    return store;
+}
+
+void
+store_free(struct store *store)
+{
+    if (store == NULL)
+        return;
+    for (size_t i = 0; i < store->count; i++)
+        free(store->values[i].bytes);
+    free(store->values);
+    map_free(&store->keys);
+    monitor_destroy(&store->monitor);
+    free(store);
+}
+
+void
+store_wake(struct task *me, struct store *store)
+{
+    monitor_enter(me, &store->monitor);
+    monitor_wake(me, &store->monitor);
+    monitor_leave(me, &store->monitor);
+}
+
+static struct store_value *
+store_find(struct store *store, const char *key)
+{
+    uint64_t place = 0;
+    return map_get_text(&store->keys, key, &place) ? &store->values[place] : NULL;
+}
+
+/* In the monitor. false: no memory, nothing changed. */
+static bool
+store_put(struct store *store, const char *key, const void *bytes, size_t count)
+{
+    void *copy = malloc(count + 1);
+    if (copy == NULL)
+        return false;
+    memcpy(copy, count > 0 ? bytes : "", count);
+    ((char *)copy)[count] = '\0';
+    struct store_value *value = store_find(store, key);
+    if (value != NULL) {
+        free(value->bytes);
+        *value = (struct store_value){ copy, count };
+        return true;
+    }
+    if (!vec_room(&store->values, &store->room, store->count + 1, sizeof *store->values) ||
+        !map_set_text(&store->keys, key, store->count)) {
+        free(copy);
+        return false;
+    }
+    store->values[store->count++] = (struct store_value){ copy, count };
+    return true;
+}
+
+/* The key is there for everybody from now on; who waits for it wakes. */
+bool
+store_set(struct task *me, struct store *store, const char *key, const void *bytes,
+          size_t count)
+{
+    STAGE(me, c10d_store_set, stage_text_id(me, key));
+    if (task_failed(me))
+        return false;
+    monitor_enter(me, &store->monitor);
+    bool done = store_put(store, key, bytes, count);
+    monitor_wake(me, &store->monitor);
+    monitor_leave(me, &store->monitor);
+    return done || failed(me, E_MEMORY, "out of memory for the store's key '%s'", key);
+}
+
+/* A key of the rendezvous never comes when a rank has ended before joining; any key when nobody else is left. */
+static bool
+store_is_hopeless(const struct store *store, const char *key, int *lost)
+{
+    struct world *world = store->world;
+    if (atomic_load(&world->ended_count) == 0)
+        return false;
+    bool rendezvous = strncmp(key, "default_pg/", 11) == 0;
+    for (int rank = 0; rank < world->size; rank++) {
+        *lost = rank;
+        if (rendezvous && atomic_load(&world->ranks[rank].ended) && !atomic_load(&world->ranks[rank].joined))
+            return true;
+    }
+    *lost = -1;
+    return atomic_load(&world->ended_count) >= world->size - 1;
+}
+
+static bool
+store_lost(struct task *me, const char *key, int lost)
+{
+    if (lost >= 0)
+        return failed(me, E_RANK_LOST, "rank %d waits in init_process_group for rank %d, which has ended without "
+                                       "calling it", me->rank, lost);
+    return failed(me, E_RANK_LOST, "rank %d waits for the store's key '%s', but all other ranks have ended",
+                  me->rank, key);
+}
+
+/* Blocks until somebody has set the key. The bytes are the caller's to free; a NUL that is not counted follows. */
+bool
+store_wait(struct task *me, struct store *store, const char *key, void **bytes,
+           size_t *count)
+{
+    STAGE(me, c10d_store_wait, stage_text_id(me, key));
+    struct wait_reason reason = { .what = "store.wait", .sequence = -1, .peer = -1,
+                                  .detail = key, .timeout_ps = store->world->timeout_ps };
+    struct store_value *value;
+    int lost = -1;
+    if (task_failed(me))
+        return false;
+    monitor_enter(me, &store->monitor);
+    while ((value = store_find(store, key)) == NULL) {
+        bool hopeless = store_is_hopeless(store, key, &lost);
+        if (!hopeless && monitor_wait(me, &store->monitor, &reason))
+            continue;
+        monitor_leave(me, &store->monitor);
+        return hopeless ? store_lost(me, key, lost) : false;
+    }
+    void *copy = malloc(value->count + 1);
+    if (copy != NULL)
+        memcpy(copy, value->bytes, value->count + 1);
+    *bytes = copy;
+    *count = value->count;
+    monitor_leave(me, &store->monitor);
+    return copy != NULL || failed(me, E_MEMORY, "out of memory for the key '%s'", key);
+}
+
+/* As in c10d the number is kept as decimal text; an absent key counts as 0. */
+int64_t
+store_add(struct task *me, struct store *store, const char *key, int64_t amount)
+{
+    if (task_failed(me))
+        return 0;
+    int64_t number = 0;
+    bool    stored = false, is_number = true;
+    char    text[24];
+    monitor_enter(me, &store->monitor);
+    struct store_value *value = store_find(store, key);
+    if (value != NULL) {
+        char *end = NULL;
+        errno     = 0;
+        number    = strtoll(value->bytes, &end, 10);
+        is_number = value->count > 0 && errno == 0 && end == (char *)value->bytes + value->count;
+    }
+    if (is_number) {
+        number = (int64_t)((uint64_t)number + (uint64_t)amount);
+        int length = snprintf(text, sizeof text, "%" PRId64, number);
+        stored     = store_put(store, key, text, (size_t)length);
+        monitor_wake(me, &store->monitor);
+    }
+    monitor_leave(me, &store->monitor);
+    if (!is_number)
+        failed(me, E_RUNTIME, "the store's key '%s' holds no number to add to", key);
+    else if (!stored)
+        failed(me, E_MEMORY, "out of memory for the store's key '%s'", key);
+    return number;
+}

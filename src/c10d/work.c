@@ -1,0 +1,291 @@
+/* Works: one collective of one rank, from the call to its end. The rank issues it and goes on; the comm task runs it;
+ * whoever needs the result waits. A work is recycled, so that a steady iteration takes nothing from the system.
+ * Order of use: work_new, work_issue (or work_discard), work_wait, work_free. PyTorch: c10d::Work. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "c10d/internal.h"
+#include "device/stream.h"
+#include "sched/stage.h"
+
+const char *
+operation_name(enum operation operation)
+{
+    switch (operation) {
+    case OPERATION_ALL_REDUCE: return "allreduce";
+    case OPERATION_BROADCAST: return "broadcast";
+    case OPERATION_ALL_GATHER: return "allgather";
+    case OPERATION_BARRIER: return "barrier";
+    case OPERATION_SEND: return "send";
+    case OPERATION_RECV: return "recv";
+    }
+    return "?";
+}
+
+static int64_t
+work_name_id(struct task *me, const struct work *work)
+{
+    return stage_text_id(me, operation_name(work->operation));
+}
+
+/* The host touches elements directly, so it must know when the tensor's device has written them: `event` marks how far
+ * the current stream has come. */
+bool
+work_tensor_ready(struct task *me, struct tensor *tensor, struct event **event, bool *on_device)
+{
+    *on_device = false;
+    if (task_failed(me) || tensor == NULL)
+        return failed(me, E_TYPE, "a collective needs a tensor");
+    if (!tensor_is_contiguous(tensor))
+        return failed(me, E_RUNTIME, "collectives need contiguous tensors: call contiguous() first");
+    int device = tensor_device(tensor);
+    if (device < 0)
+        return true;
+    if (*event == NULL && (*event = event_new(me)) == NULL)
+        return false;
+    struct stream *stream = stream_current(me, device);
+    *on_device = stream != NULL && stream_record(me, stream, *event);
+    return *on_device;
+}
+
+struct work *
+work_new(struct task *me, struct process_group *group, enum operation operation, struct tensor *tensor)
+{
+    if (task_failed(me))
+        return NULL;
+    monitor_enter(me, &group->monitor);
+    struct work *work = group->spare;
+    if (work != NULL)
+        group->spare = work->next;
+    monitor_leave(me, &group->monitor);
+    struct event *event = work != NULL ? work->event : NULL;
+    if (work == NULL && (work = malloc(sizeof *work)) == NULL)
+        return failed_null(me, E_MEMORY, "out of memory for %s", operation_name(operation));
+    *work = (struct work){ .group = group, .operation = operation, .sequence = -1, .event = event, .is_owned = true,
+                           .tensor = tensor_ref(tensor), .line = me->line, .iteration = me->iteration,
+                           .ranks = group->world->size, .bytes = tensor_bytes(tensor),
+                           .elements = tensor_count(tensor) };
+    return work;
+}
+
+static void
+work_drop_tensors(struct task *me, struct work *work)
+{
+    tensor_drop(me, &work->tensor);
+    for (int i = 0; work->outputs != NULL && i < work->ranks; i++)
+        tensor_drop(me, &work->outputs[i]);
+    free(work->outputs);
+    work->outputs = NULL;
+}
+
+static void
+work_recycle(struct work *work)
+{
+    work->next         = work->group->spare;
+    work->group->spare = work;
+}
+
+void
+work_discard(struct task *me, struct work *work)
+{
+    work_drop_tensors(me, work);
+    monitor_enter(me, &work->group->monitor);
+    work_recycle(work);
+    monitor_leave(me, &work->group->monitor);
+}
+
+static bool
+work_is_lost(const struct work *work)
+{
+    struct world *world = work->group->world;
+    return ledger_is_broken(&world->ledger, work->sequence) || world_lost_rank(world, work->sequence) >= 0;
+}
+
+bool
+work_lost(struct task *me, struct work *work)
+{
+    struct world       *world  = work->group->world;
+    const struct error *error  = &world->ledger.error;
+    bool                broken = ledger_is_broken(&world->ledger, work->sequence);
+    int                 lost   = world_lost_rank(world, work->sequence);
+    if (lost < 0 || (broken && error->kind == E_MISMATCH))
+        return failed(me, error->kind, "%s", error->message);
+    int64_t issued = atomic_load(&world->ranks[lost].issued);
+    char    line[32] = "", last[40] = "without calling any collective";
+    if (work->line > 0)
+        snprintf(line, sizeof line, " (line %" PRIu32 ")", work->line);
+    if (issued > 0)
+        snprintf(last, sizeof last, "after #%" PRId64, issued - 1);
+    return failed(me, E_RANK_LOST, "rank %d waits in %s #%" PRId64 "%s, but rank %d has ended %s",
+                  work->group->rank, operation_name(work->operation), work->sequence, line, lost, last);
+}
+
+/* Says why the group takes no more collectives. */
+static bool
+work_refuse(struct task *me, struct work *work, enum ledger_answer answer)
+{
+    struct world *world = work->group->world;
+    if (answer == LEDGER_NO_MEMORY)
+        return failed(me, E_MEMORY, "out of memory for %s", operation_name(work->operation));
+    if (answer == LEDGER_DIFFERS)
+        ledger_announce_mismatch(me, world, work->sequence);
+    else if (work->group->is_gone)
+        return failed(me, E_RUNTIME, "the process group was destroyed: call init_process_group again");
+    return work_lost(me, work);
+}
+
+/* The number is taken, entered in the ledger and queued in one go: the queue's order is the numbers' order. */
+bool
+work_issue(struct task *me, struct work *work)
+{
+    struct process_group *group   = work->group;
+    int64_t               text_id = work_name_id(me, work);
+    work->issued_at = sched_now(me);
+    monitor_enter(me, &group->monitor);
+    work->sequence = atomic_load(&group->world->ranks[group->rank].issued);
+    enum ledger_answer answer = group->is_gone ? LEDGER_BROKEN : ledger_join(me, group->world, work);
+    if (answer == LEDGER_JOINED) {
+        if (group->last != NULL)
+            group->last->next = work;
+        else
+            group->first = work;
+        group->last = work;
+        monitor_wake(me, &group->monitor);
+    }
+    monitor_leave(me, &group->monitor);
+    POINT(me, c10d_issue, text_id, work->sequence, work->bytes);
+    return answer == LEDGER_JOINED || work_refuse(me, work, answer);
+}
+
+bool
+work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
+{
+    struct wait_reason reason = { .what = operation_name(work->operation), .sequence = work->sequence, .peer = peer,
+                                  .timeout_ps = work->group->world->timeout_ps };
+    bool lost = work_is_lost(work);
+    if (!lost && monitor_wait(me, monitor, &reason))
+        return true;
+    monitor_leave(me, monitor);
+    return lost && work_lost(me, work);
+}
+
+/* The others wait for data that will not come: they learn who failed, and why. */
+static void
+work_break_world(struct task *me, struct work *work)
+{
+    struct error error = work->error;
+    if (error.kind == E_STOPPED || ledger_is_broken(&work->group->world->ledger, work->sequence))
+        return;
+    snprintf(error.message, sizeof error.message, "rank %d failed in %s #%" PRId64 ": %.1800s", work->group->rank,
+             operation_name(work->operation), work->sequence, work->error.message);
+    ledger_break(me, work->group->world, work->sequence, &error);
+}
+
+/* The tensors are let go before the work counts as done: who waits may be the last to hold them. */
+void
+work_finish(struct task *me, struct work *work)
+{
+    struct process_group *group = work->group;
+    if (task_failed(me)) {
+        work->error = me->error;
+        task_clear_error(me);
+        if (work->entry != NULL)
+            work_break_world(me, work);
+    }
+    ledger_leave(me, group->world, work);
+    work_drop_tensors(me, work);
+    monitor_enter(me, &group->monitor);
+    work->done        = true;
+    work->finished_at = sched_now(me);
+    if (!work->is_owned)
+        work_recycle(work);
+    monitor_wake(me, &group->monitor);
+    monitor_leave(me, &group->monitor);
+}
+
+void
+work_run(struct task *me, struct work *work)
+{
+    me->line      = work->line;
+    me->iteration = work->iteration;
+    sched_advance_to(me, work->issued_at);
+    if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event))) {
+        if (work->operation == OPERATION_ALL_REDUCE)
+            local_all_reduce(me, work);
+        else if (work->operation == OPERATION_BROADCAST)
+            local_broadcast(me, work);
+        else if (work->operation == OPERATION_ALL_GATHER)
+            local_all_gather(me, work);
+        else
+            local_barrier(me, work);
+    }
+    work_finish(me, work);
+}
+
+static bool
+work_await_done(struct task *me, struct work *work)
+{
+    struct process_group *group  = work->group;
+    struct wait_reason    reason = { .what = operation_name(work->operation), .sequence = work->sequence, .peer = -1,
+                                     .holder = work->task != NULL ? work->task : group->comm, .join = true };
+    monitor_enter(me, &group->monitor);
+    bool waits = true;
+    while (!work->done && waits)
+        waits = monitor_wait(me, &group->monitor, &reason);
+    bool done = work->done;
+    monitor_leave(me, &group->monitor);
+    return done;
+}
+
+/* The host waits until the collective has ended; its failure becomes the waiting task's. Tensors on a device are in
+ * order again: what is launched from here on comes after the last message. */
+bool
+work_wait(struct task *me, struct work *work)
+{
+    STAGE(me, c10d_wait, work_name_id(me, work), work->sequence);
+    if (task_failed(me) || !work_await_done(me, work))
+        return false;
+    sched_advance_to(me, work->finished_at);
+    if (work->error.kind == E_NONE)
+        return true;
+    struct error error = work->error;
+    task_take_error(me, &error);
+    return false;
+}
+
+bool
+work_done(struct task *me, const struct work *work)
+{
+    struct monitor *monitor = &work->group->monitor;
+    monitor_enter(me, monitor);
+    bool done = work->done;
+    monitor_leave(me, monitor);
+    return done;
+}
+
+int64_t
+work_sequence(const struct work *work)
+{
+    return work->sequence;
+}
+
+/* A task that has failed does not wait: the comm task recycles the work at its end. */
+void
+work_free(struct task *me, struct work *work)
+{
+    if (work == NULL)
+        return;
+    struct process_group *group = work->group;
+    if (work->task != NULL) {
+        struct error discarded;
+        task_join(me, work->task, &discarded);
+        work->task = NULL;
+    }
+    if (!task_failed(me))
+        work_await_done(me, work);
+    monitor_enter(me, &group->monitor);
+    work->is_owned = false;
+    if (work->done)
+        work_recycle(work);
+    monitor_leave(me, &group->monitor);
+}

@@ -1,0 +1,156 @@
+/* ringside bench: the groups, their options, and how a line is printed. Ratios taken in one run are what counts:
+ * absolute figures move with the machine. */
+#include "cli/bench.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/vec.h"
+#include "cli/commands.h"
+#include "cli/message.h"
+
+static const struct group {
+    const char *name;
+    bool      (*run)(const struct bench_options *options);
+    const char *help;
+} groups[] = {
+    { "trace_cost", bench_trace_cost, "what an event costs: stage-event, virtual-time, disabled-branch, page-preparation, embed6" },
+    { "switch", bench_switch, "handing over between tasks of the stepped executor: tasks-2, -8, -64, -512" },
+};
+
+double
+bench_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+bool
+bench_wants(const struct bench_options *options, const char *name)
+{
+    return options->only_case == NULL || strcmp(options->only_case, name) == 0;
+}
+
+static int
+by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void
+bench_report(const struct bench_options *options, const struct bench_line *line)
+{
+    qsort(line->samples, (size_t)line->count, sizeof *line->samples, by_size);
+    double middle = line->samples[line->count / 2], least = line->samples[0], most = line->samples[line->count - 1];
+    if (options->json)
+        printf("{\"bench\": \"%s\", \"impl\": \"%s\", \"case\": \"%s\", \"threads\": %d, \"metric\": \"%s\", "
+               "\"unit\": \"%s\", \"n\": %d, \"min\": %.9g, \"median\": %.9g, \"max\": %.9g, \"check\": \"%s\"%s}\n",
+               line->bench, line->impl, line->name, line->threads, line->metric, line->unit, line->count, least, middle,
+               most, line->ok ? "ok" : "FAIL", line->extra);
+    else
+        printf("%-12s%-18s%-20s%-12s%10.4g%10.4g%10.4g %-6s%s\n", line->bench, line->impl, line->name, line->metric,
+               least, middle, most, line->unit, line->ok ? "ok" : "FAIL");
+    fflush(stdout);
+}
+
+static void
+cpu_name(char *out, size_t size)
+{
+    char  line[256];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    snprintf(out, size, "unknown");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || colon == NULL)
+            continue;
+        snprintf(out, size, "%s", colon + 2);
+        out[strcspn(out, "\n\"\\")] = '\0';
+        break;
+    }
+    if (file != NULL)
+        fclose(file);
+}
+
+static void
+print_environment(const struct bench_options *options, const char *bench)
+{
+    char   cpu[128];
+    double load = 0;
+    cpu_name(cpu, sizeof cpu);
+    if (getloadavg(&load, 1) != 1)
+        load = -1;
+    if (options->json)
+        printf("{\"bench\": \"%s\", \"environment\": {\"cpu\": \"%s\", \"blas\": \"exact\", \"compiler\": \"%s\"}, \"load1\": %.2f}\n",
+               bench, cpu, __VERSION__, load);
+    else
+        printf("# %s; product: exact; compiler %s; load %.2f\n", cpu, __VERSION__, load);
+}
+
+static void
+print_help(void)
+{
+    printf("usage: ringside bench [GROUP...] [--case CASE] [--threads T] [--quick] [--json]\n\n"
+           "Measures; columns are least, median and most of the samples, and whether the result was verified.\n\n");
+    for (size_t i = 0; i < countof(groups); i++)
+        printf("  %-12s %s\n", groups[i].name, groups[i].help);
+    printf("\n  --case CASE  this case only      --threads T  cases of T threads only\n"
+           "  --quick      fewer repetitions   --json       JSON Lines, as a comparison wants them\n");
+}
+
+static const struct group *
+find_group(const char *name)
+{
+    for (size_t i = 0; i < countof(groups); i++)
+        if (strcmp(groups[i].name, name) == 0)
+            return &groups[i];
+    return NULL;
+}
+
+/* 0: go on; else the exit status + 1. */
+static int
+parse(int argc, char **argv, struct bench_options *options, bool wanted[])
+{
+    for (int i = 1; i < argc; i++) {
+        const struct group *group = find_group(argv[i]);
+        bool                value = i + 1 < argc;
+        if (strcmp(argv[i], "--help") == 0) {
+            print_help();
+            return 1;
+        }
+        if (strcmp(argv[i], "--quick") == 0)
+            options->quick = true;
+        else if (strcmp(argv[i], "--json") == 0)
+            options->json = true;
+        else if (strcmp(argv[i], "--case") == 0 && value)
+            options->only_case = argv[++i];
+        else if (strcmp(argv[i], "--threads") == 0 && value)
+            options->threads = atoi(argv[++i]);
+        else if (group != NULL)
+            wanted[group - groups] = true;
+        else
+            return 1 + message(STATUS_USAGE, "bench: '%s' is no group and no option: see ringside bench --help", argv[i]);
+    }
+    return 0;
+}
+
+int
+cli_bench(int argc, char **argv)
+{
+    struct bench_options options = { 0 };
+    bool                 wanted[countof(groups)] = { false }, any = false;
+    int                  stop = parse(argc, argv, &options, wanted);
+    if (stop != 0)
+        return stop - 1;
+    for (size_t i = 0; i < countof(groups); i++)
+        any = any || wanted[i];
+    for (size_t i = 0; i < countof(groups); i++) {
+        if (any && !wanted[i])
+            continue;
+        if (!groups[i].run(&options))
+            return STATUS_FAILED;
+        print_environment(&options, groups[i].name);
+    }
+    return STATUS_DONE;
+}

@@ -1,0 +1,12 @@
+/* One function per subcommand of ringside: argv[0] is its name; the answer is the exit status. */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+int cli_run(int argc, char **argv);
+int cli_step(int argc, char **argv);
+int cli_view(int argc, char **argv);
+int cli_events(int argc, char **argv);
+int cli_devices(int argc, char **argv);
+int cli_lessons(int argc, char **argv);
+int cli_bench(int argc, char **argv);
+#endif

@@ -1,0 +1,82 @@
+/* ringside devices: what this machine offers to a lesson, and what would be needed for the rest.
+ *
+ * Interface: cli_devices. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/vec.h"
+#include "cli/commands.h"
+#include "cli/message.h"
+#include "device/device.h"
+#include "hw/presets.h"
+
+/* What other back-ends stand on: a library that is there or not, and the package that brings it. */
+struct missing { const char *name, *library, *found, *absent; };
+static const struct missing missing_table[] = {
+    { "cuda", "libcuda.so.1", "NVIDIA driver found", "no NVIDIA driver; the toolkit is nvidia-cuda-toolkit" },
+    { "nccl", "libnccl.so.2", "NCCL found", "NCCL is libnccl2, libnccl-dev" },
+    { "mpi", "libmpi.so.40", "Open MPI found", "Open MPI is libopenmpi-dev, openmpi-bin" },
+    { "gloo", "libgloo.so.0", "Gloo found", "Gloo is libgloo-dev" },
+};
+
+static void
+print_processor(void)
+{
+    char  line[256], model[200] = "unknown processor";
+    FILE *info = fopen("/proc/cpuinfo", "r");
+    while (info != NULL && fgets(line, sizeof line, info) != NULL) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || colon == NULL)
+            continue;
+        snprintf(model, sizeof model, "%.180s", colon + 2);
+        model[strcspn(model, "\n")] = '\0';
+        break;
+    }
+    if (info != NULL)
+        fclose(info);
+    double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    printf("host      %s, %ld cores, %.1f GiB\n", model, sysconf(_SC_NPROCESSORS_ONLN), bytes / (1024.0 * 1024 * 1024));
+}
+
+static void
+print_hardware(void)
+{
+    puts("\nhardware that times can be made for (--hardware), per host op, kernel, hop:");
+    for (size_t i = 0; i < preset_count(); i++) {
+        const struct preset *p = preset_at(i);
+        printf("  %-15s %4g us %5g us %5g us + bytes / %g GB/s   %s\n", p->name, p->host_us, p->kernel_us, p->latency_us,
+               p->bytes_per_us / 1000, p->about);
+    }
+}
+
+static void
+print_missing(void)
+{
+    puts("\nnot built into this ringside:");
+    for (size_t i = 0; i < countof(missing_table); i++) {
+        void *library = dlopen(missing_table[i].library, RTLD_LAZY | RTLD_LOCAL);
+        printf("  %-6s %s\n", missing_table[i].name, library != NULL ? missing_table[i].found : missing_table[i].absent);
+        if (library != NULL)
+            dlclose(library);
+    }
+}
+
+int
+cli_devices(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        puts("ringside devices    what this machine offers, and what is missing for the rest");
+        return STATUS_DONE;
+    }
+    if (argc > 1)
+        return message(STATUS_USAGE, "devices takes no '%s'", argv[1]);
+    print_processor();
+    printf("device:N  virtual, 0 to %d: host memory with streams and events of their own\n", DEVICE_MAX);
+    puts("dtypes    float32, float64, int64, bool");
+    puts("products  exact: a fixed order of sums, the same bits on every CPU");
+    puts("ranks     local: tasks of one process, up to 1024");
+    print_hardware();
+    print_missing();
+    return STATUS_DONE;
+}

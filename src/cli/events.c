@@ -1,0 +1,135 @@
+/* ringside events: every event of a trace that a predicate asks for, one line each.
+ *
+ * Interface: cli_events. The lines are trace/print.c's, the predicate is trace/match.h's. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/commands.h"
+#include "cli/message.h"
+#include "trace/match.h"
+#include "trace/reader.h"
+
+static const char help[] =
+    "usage: ringside events TRACE [FILTER...] [--json]\n"
+    "\n"
+    "Prints every event of the trace, or those that FILTER asks for, one line each:\n"
+    "number, kind, phase, rank, device, time, arguments, and where the engine did it.\n"
+    "\n"
+    "  --json   one JSON object per line: seq t phase kind rank device lane iter flow args place;\n"
+    "           t is in nanoseconds, rank and device are null where there is none\n"
+    "  --help   this text\n"
+    "\n"
+    "FILTER is a kind (dp.scatter; dp or dp.* for all below it), a comparison of a field\n"
+    "(seq t rank device lane iter phase kind flow line depth, or an argument's name) with\n"
+    "= != < <= > >= or ~ (contains), or several of these with and, or, not, ( ):\n"
+    "\n"
+    "  ringside events run.trace dp.scatter.chunk\n"
+    "  ringside events run.trace 'ddp and rank 1 and bytes > 1e6'\n"
+    "  ringside events run.trace 'op and op ~ mm and not phase = end'\n"
+    "\n"
+    "A kind alone matches where a stage begins, not where it ends.\n";
+
+struct request {
+    const char *path;
+    struct str  filter;
+    bool        json, help;
+};
+
+/* -1: go on. */
+static int
+read_request(int argc, char **argv, struct request *request)
+{
+    bool options = true;
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        if (options && strcmp(word, "--") == 0) {
+            options = false;
+        } else if (options && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
+            request->help = true;
+        } else if (options && strcmp(word, "--json") == 0) {
+            request->json = true;
+        } else if (options && word[0] == '-' && word[1] != '\0') {
+            return message(STATUS_USAGE, "events: there is no option %s; see ringside events --help", word);
+        } else if (request->path == NULL) {
+            request->path = word;
+        } else {
+            str_add(&request->filter, request->filter.len > 0 ? " " : "");
+            str_add(&request->filter, word);
+        }
+    }
+    if (request->help) {
+        fputs(help, stdout);
+        return STATUS_DONE;
+    }
+    if (request->path == NULL)
+        return message(STATUS_USAGE, "events: which trace? usage: ringside events TRACE [FILTER...] [--json]");
+    if (!str_ok(&request->filter))
+        return message(STATUS_USAGE, "events: no memory");
+    return -1;
+}
+
+/* Whoever reads may stop before the end (`| head`): that is no error. */
+static int
+print_events(const struct trace *trace, const struct match *match, bool json)
+{
+    struct str line = { 0 };
+    errno = 0;
+    for (size_t seq = 0, count = trace_count(trace); seq < count && !ferror(stdout); seq++) {
+        if (match != NULL && !match_event(match, trace_event(trace, seq), seq, trace_time(trace, seq)))
+            continue;
+        str_clear(&line);
+        if (json)
+            trace_print_json(trace, seq, &line);
+        else
+            trace_print_event(trace, seq, &line);
+        str_add(&line, "\n");
+        if (!str_ok(&line)) {
+            str_free(&line);
+            return message(STATUS_USAGE, "events: no memory");
+        }
+        fwrite(str_text(&line), 1, line.len, stdout);
+    }
+    str_free(&line);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
+        return message(STATUS_USAGE, "standard output: %s", strerror(errno));
+    return STATUS_DONE;
+}
+
+static int
+print_trace(const struct request *request)
+{
+    char why[512];
+    struct trace *trace = trace_open(request->path, why, sizeof why);
+    if (trace == NULL)
+        return message(STATUS_USAGE, "%s", why);
+
+    struct match *match = NULL;
+    int status = STATUS_DONE;
+    if (request->filter.len > 0) {
+        struct match_names names = match_names_of_trace(trace);
+        match = match_compile(str_text(&request->filter), &names, why, sizeof why);
+        if (match == NULL)
+            status = message(STATUS_USAGE, "events: %s", why);
+    }
+    if (status == STATUS_DONE && *trace_note(trace) != '\0')
+        message(STATUS_DONE, "%s: %s", request->path, trace_note(trace));
+    if (status == STATUS_DONE)
+        status = print_events(trace, match, request->json);
+    match_free(match);
+    trace_release(trace);
+    return status;
+}
+
+int
+cli_events(int argc, char **argv)
+{
+    struct request request = { 0 };
+    int status = read_request(argc, argv, &request);
+    if (status < 0)
+        status = print_trace(&request);
+    str_free(&request.filter);
+    return status;
+}

@@ -1,0 +1,130 @@
+/* ringside lessons: the course as the lesson files themselves tell it, from the text of their rs.lesson { ... }.
+ * Nothing is run.
+ *
+ * Interface: cli_lessons. */
+#include <dirent.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/reader.h"
+#include "base/vec.h"
+#include "cli/commands.h"
+#include "cli/message.h"
+
+enum { LESSON_BYTES = 1 << 20 };
+
+/* The folder of lessons: beside the program, installed, or here. false: none. */
+static bool
+find_folder(char *out, size_t size)
+{
+    static const char *const places[] = { "../lessons", "../../lessons", "../share/ringside/lessons" };
+    char    program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length > 0) {
+        program[length] = '\0';
+        char *folder    = dirname(program);
+        for (size_t i = 0; i < countof(places); i++) {
+            int written = snprintf(out, size, "%s/%s", folder, places[i]);
+            if (written > 0 && (size_t)written < size && access(out, R_OK) == 0)
+                return true;
+        }
+    }
+    snprintf(out, size, "lessons");
+    return access(out, R_OK) == 0;
+}
+
+/* Behind "NAME =" within the header; NULL: the header has no such field. */
+static const char *
+field(const char *header, const char *end, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = header; (at = strstr(at, name)) != NULL && at < end; at += length) {
+        const char *behind = at + length + strspn(at + length, " \t\n");
+        bool        starts = at > header && strchr(" \t\n,{", at[-1]) != NULL;
+        if (starts && *behind == '=' && behind[1] != '=')
+            return behind + 1 + strspn(behind + 1, " \t\n");
+    }
+    return NULL;
+}
+
+/* The first text of a field: "..." or '...', also inside braces. */
+static void
+text_of(const char *at, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (at == NULL)
+        return;
+    at += strspn(at, "{ \t\n");
+    char quote = *at;
+    if (quote != '"' && quote != '\'')
+        return;
+    size_t used = 0;
+    for (at++; *at != '\0' && *at != quote && *at != '\n' && used + 1 < size; at++) {
+        if (*at == '\\' && at[1] != '\0')
+            at++;
+        out[used++] = (unsigned char)*at < 32 ? '?' : *at;
+    }
+    out[used] = '\0';
+}
+
+static void
+print_lesson(const char *folder, const char *name)
+{
+    char        path[PATH_MAX + 400], title[128], needs[128];
+    size_t      size = 0;
+    const char *why  = NULL;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    char *text = file_read(path, LESSON_BYTES, &size, &why);
+    if (text == NULL) {
+        message(0, "%s: %s", path, why);
+        return;
+    }
+    const char *header = strstr(text, "rs.lesson");
+    const char *end    = header != NULL ? strchr(header, '\n') : NULL;
+    for (int lines = 0; end != NULL && lines < 12 && strchr(end + 1, '\n') != NULL; lines++)
+        end = strchr(end + 1, '\n');
+    if (header != NULL && end == NULL)
+        end = text + size;
+    text_of(header != NULL ? field(header, end, "title") : NULL, title, sizeof title);
+    text_of(header != NULL ? field(header, end, "needs") : NULL, needs, sizeof needs);
+    const char *minutes = header != NULL ? field(header, end, "minutes") : NULL;
+    printf("%-26.*s %4d min  %s%s%s\n", (int)strlen(name) - 4, name, minutes != NULL ? atoi(minutes) : 0, title,
+           needs[0] != '\0' ? "   needs " : "", needs);
+    free(text);
+}
+
+static int
+is_lesson(const struct dirent *entry)
+{
+    size_t length = strlen(entry->d_name);
+    return length > 4 && entry->d_name[0] != '.' && strcmp(entry->d_name + length - 4, ".lua") == 0;
+}
+
+int
+cli_lessons(int argc, char **argv)
+{
+    char            folder[PATH_MAX + 64];
+    struct dirent **entries = NULL;
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        puts("ringside lessons [FOLDER]    the course: number, title, minutes, what it needs");
+        return STATUS_DONE;
+    }
+    if (argc > 2)
+        return message(STATUS_USAGE, "lessons takes one folder");
+    if (argc == 2)
+        snprintf(folder, sizeof folder, "%s", argv[1]);
+    else if (!find_folder(folder, sizeof folder))
+        return message(STATUS_USAGE, "no lessons found beside the program or in ./lessons; name their folder");
+    int count = scandir(folder, &entries, is_lesson, alphasort);
+    if (count < 0)
+        return message(STATUS_USAGE, "%s: not a folder that can be read", folder);
+    for (int i = 0; i < count; i++) {
+        print_lesson(folder, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return STATUS_DONE;
+}

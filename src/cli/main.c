@@ -1,0 +1,71 @@
+/* ringside SUBCOMMAND ...: one row per subcommand.
+ *
+ * Interface: main. */
+#include <lua.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/vec.h"
+#include "cli/commands.h"
+#include "cli/message.h"
+
+#define RINGSIDE_VERSION "0.1.0"
+
+struct subcommand {
+    const char *name;         /* first: `nearest` walks over it */
+    int       (*run)(int argc, char **argv);
+    const char *help;
+};
+
+static const struct subcommand subcommand_table[] = {
+    { "run", cli_run, "run a lesson, narration on stdout" },
+    { "step", cli_step, "the same on a screen, paused at the first event" },
+    { "view", cli_view, "the timeline of a trace" },
+    { "events", cli_events, "every event of a trace, one line each" },
+    { "devices", cli_devices, "what this machine offers, and what is missing for the rest" },
+    { "lessons", cli_lessons, "the course: number, title, minutes, what it needs" },
+    { "bench", cli_bench, "how fast it is" },
+};
+
+static int
+print_help(void)
+{
+    puts("ringside: watch data-parallel training\n");
+    for (size_t i = 0; i < countof(subcommand_table); i++)
+        printf("  ringside %-9s %s\n", subcommand_table[i].name, subcommand_table[i].help);
+    puts("\nEach has --help. To begin: ringside run lessons/01-six-rows.lua");
+    return STATUS_DONE;
+}
+
+static int
+print_version(void)
+{
+    puts("ringside " RINGSIDE_VERSION);
+    puts("  executors  stepped, free");
+    puts("  devices    virtual (cpu)");
+    puts("  backends   local");
+    puts("  products   exact (fixed order)");
+    puts("  scripting  " LUA_RELEASE);
+    puts("  not built  cuda, nccl, mpi, gloo");
+    puts("  compiler   " __VERSION__);
+    return STATUS_DONE;
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help();
+        return STATUS_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+        return print_help();
+    if (strcmp(argv[1], "--version") == 0)
+        return print_version();
+    for (size_t i = 0; i < countof(subcommand_table); i++)
+        if (strcmp(argv[1], subcommand_table[i].name) == 0)
+            return subcommand_table[i].run(argc - 1, argv + 1);
+    const char *meant = nearest(argv[1], subcommand_table, countof(subcommand_table), sizeof subcommand_table[0]);
+    if (meant != NULL)
+        return message(STATUS_USAGE, "no subcommand '%s'; did you mean '%s'?", argv[1], meant);
+    return message(STATUS_USAGE, "no subcommand '%s'; 'ringside --help' lists them", argv[1]);
+}

@@ -1,0 +1,13 @@
+/* How every subcommand speaks of what went wrong: one line on stderr that begins with "ringside: ", and a name that
+ * was nearly right is answered with the one that was meant. */
+#ifndef CLI_MESSAGE_H
+#define CLI_MESSAGE_H
+#include <stddef.h>
+
+enum { STATUS_DONE = 0, STATUS_CHECK = 1, STATUS_USAGE = 2, STATUS_FAILED = 3 }; /* exit statuses, see design */
+
+/* Prints the line; answers `status`, so that `return message(2, ...)` reads well. */
+int message(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The nearest of the names (every `stride` bytes a const char *), NULL: none is near. */
+const char *nearest(const char *word, const void *names, size_t count, size_t stride);
+#endif

@@ -1,0 +1,227 @@
+/* One row per option: its name, what its value is, where it is kept, help. Contradictions are refused here, in one
+ * line each, before anything starts.
+ *
+ * Interface: options_parse. */
+#include "cli/options.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/vec.h"
+#include "cli/message.h"
+#include "hw/presets.h"
+
+enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_SECONDS, OPTION_EXECUTOR, OPTION_HELP };
+
+struct option {
+    const char      *name;   /* first: `nearest` walks over it */
+    const char      *value;  /* what it takes, as help shows it; "" nothing */
+    enum option_type type;
+    int              scope;
+    size_t           field;
+    const char      *help;
+};
+
+#define BOTH (OPTION_RUN | OPTION_STEP)
+#define FIELD(name) offsetof(struct run_options, name)
+static const struct option option_table[] = {
+    { "trace", "FILE", OPTION_TEXT, BOTH, FIELD(trace), "write the trace there (run writes none without it)" },
+    { "hash", "", OPTION_FLAG, OPTION_RUN, FIELD(hash), "print the trace's short hash, for a class to compare" },
+    { "batch", "'CMD; CMD'", OPTION_TEXT, OPTION_STEP, FIELD(batch), "the debugger without a screen" },
+    { "seed", "N", OPTION_COUNT, BOTH, FIELD(seed), "of the policy, and of what nobody seeds" },
+    { "policy", "NAME", OPTION_TEXT, BOTH, FIELD(policy), "order, random or round-robin: who goes first among equals" },
+    { "executor", "NAME", OPTION_EXECUTOR, BOTH, FIELD(executor), "stepped (virtual time, repeatable) or free (threads)" },
+    { "timeout", "SECONDS", OPTION_SECONDS, BOTH, FIELD(timeout), "of a wait that sets none of its own" },
+    { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races), "look for missing waits (stepped always does)" },
+    { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
+    { "hardware", "PRESET", OPTION_TEXT, BOTH, FIELD(hardware), "price work as on this hardware, whatever the lesson says" },
+    { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
+    { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend), "local: ranks are tasks of this process" },
+    { "world", "N", OPTION_COUNT, BOTH, FIELD(world), "ranks of a spawn that does not say how many" },
+    { "tap", "", OPTION_FLAG, BOTH, FIELD(tap), "narration as # lines, and a plan at the end" },
+    { "trust", "", OPTION_FLAG, BOTH, FIELD(trust), "no sandbox and no budgets: for lessons of your own" },
+    { "exact", "", OPTION_FLAG, BOTH, FIELD(exact), "products in a fixed order, the same bits on every CPU" },
+    { "quiet", "", OPTION_FLAG, BOTH, FIELD(quiet), "no narration" },
+    { "no-color", "", OPTION_FLAG, BOTH, FIELD(no_color), "no colours" },
+    { "ascii", "", OPTION_FLAG, BOTH, FIELD(ascii), "nothing but ASCII on the screen" },
+    { "help", "", OPTION_HELP, BOTH, 0, "this list" },
+};
+#undef FIELD
+#undef BOTH
+
+static int
+help(enum option_scope scope)
+{
+    if (scope == OPTION_RUN)
+        puts("ringside run [options] LESSON.lua [-- ARGS]     runs a lesson, narration on stdout\n");
+    else
+        puts("ringside step [options] LESSON.lua [-- ARGS]    the same on a screen, paused at the first event\n");
+    for (size_t i = 0; i < countof(option_table); i++) {
+        const struct option *option = &option_table[i];
+        char left[40];
+        snprintf(left, sizeof left, "--%s %s", option->name, option->value);
+        if (option->scope & scope)
+            printf("  %-20s  %s\n", left, option->help);
+    }
+    puts("\nExit status: 0 all checks hold, 1 a check failed, 2 usage or script error, 3 the run failed.");
+    return STATUS_DONE;
+}
+
+/* By name or unambiguous beginning; NULL: none, or several. */
+static const struct option *
+find(const char *name, size_t length, enum option_scope scope, bool *several)
+{
+    const struct option *found = NULL;
+    *several = false;
+    for (size_t i = 0; i < countof(option_table); i++) {
+        const struct option *option = &option_table[i];
+        if (!(option->scope & (int)scope) || strncmp(option->name, name, length) != 0)
+            continue;
+        if (option->name[length] == '\0')
+            return option;
+        *several = found != NULL;
+        found    = option;
+    }
+    return *several ? NULL : found;
+}
+
+static int
+unknown(const char *command, const char *text, bool several)
+{
+    char word[64];
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(text + 2, "="), text + 2);
+    if (several)
+        return message(STATUS_USAGE, "%s: --%s could be several options; 'ringside %s --help' lists them", command, word,
+                       command);
+    const char *meant = nearest(word, option_table, countof(option_table), sizeof option_table[0]);
+    if (meant != NULL)
+        return message(STATUS_USAGE, "%s: no option --%s; did you mean --%s?", command, word, meant);
+    return message(STATUS_USAGE, "%s: no option --%s; 'ringside %s --help' lists them", command, word, command);
+}
+
+/* Keeps one value; false: `value` is not what the option takes. */
+static bool
+keep(struct run_options *out, const struct option *option, const char *value)
+{
+    void *field = (char *)out + option->field;
+    char *end;
+    switch (option->type) {
+    case OPTION_FLAG:
+        *(bool *)field = true;
+        return true;
+    case OPTION_TEXT:
+        *(const char **)field = value;
+        return *value != '\0';
+    case OPTION_COUNT:
+        errno = 0;
+        *(uint64_t *)field = strtoull(value, &end, 10);
+        return *value >= '0' && *value <= '9' && *end == '\0' && errno == 0;
+    case OPTION_SECONDS:
+        *(double *)field = strtod(value, &end);
+        return end != value && *end == '\0' && *(double *)field > 0 && *(double *)field <= 1e6;
+    case OPTION_EXECUTOR:
+        *(enum executor_kind *)field = strcmp(value, "free") == 0 ? EXECUTOR_FREE : EXECUTOR_STEPPED;
+        return strcmp(value, "free") == 0 || strcmp(value, "stepped") == 0;
+    case OPTION_HELP:
+        break;
+    }
+    return true;
+}
+
+/* What does not go together, or was not built. */
+static int
+refuse(const char *command, const struct run_options *o)
+{
+    static const char *const policies[] = { "order", "random", "round-robin" };
+    bool known = o->policy == NULL;
+    for (size_t i = 0; i < countof(policies); i++)
+        known = known || strcmp(o->policy, policies[i]) == 0;
+    if (o->lesson == NULL)
+        return message(STATUS_USAGE, "%s: which lesson? For example: ringside %s lessons/01-six-rows.lua", command, command);
+    if (!known)
+        return message(STATUS_USAGE, "%s: unknown policy '%s'; there are order, random and round-robin", command, o->policy);
+    if (o->policy != NULL && o->executor == EXECUTOR_FREE)
+        return message(STATUS_USAGE, "%s: --policy orders the stepped executor; in free the system decides", command);
+    if (o->check_races && o->executor == EXECUTOR_FREE)
+        return message(STATUS_USAGE, "%s: --check-races needs the stepped executor", command);
+    if (o->device != NULL && strcmp(o->device, "cpu") != 0)
+        return message(STATUS_USAGE, "%s: built without --device %s; 'ringside devices' says what is missing", command,
+                       o->device);
+    if (o->backend != NULL && strcmp(o->backend, "local") != 0)
+        return message(STATUS_USAGE, "%s: built without --backend %s; 'ringside devices' says what is missing", command,
+                       o->backend);
+    if (o->hardware != NULL && preset_find(o->hardware) == NULL) {
+        const char *meant = nearest(o->hardware, preset_at(0), preset_count(), sizeof(struct preset));
+        return message(STATUS_USAGE, "%s: unknown hardware '%s'%s%s%s", command, o->hardware, meant ? "; did you mean " : "",
+                       meant ? meant : "", meant ? "?" : "");
+    }
+    if (o->world > 1024)
+        return message(STATUS_USAGE, "%s: --world takes at most 1024 ranks", command);
+    return -1;
+}
+
+/* One argument that begins with "--"; `value` is what follows it. Answers how many words it took, 0: refused. */
+static int
+take(const char *command, const char *word, const char *value, enum option_scope scope, struct run_options *out,
+     int *status)
+{
+    size_t length = strcspn(word + 2, "=");
+    bool several, joined = word[2 + length] == '=';
+    const struct option *option = find(word + 2, length, scope, &several);
+    if (option == NULL) {
+        *status = unknown(command, word, several);
+        return 0;
+    }
+    if (option->type == OPTION_HELP) {
+        *status = help(scope);
+        return 0;
+    }
+    if (joined)
+        value = word + 2 + length + 1;
+    bool takes = option->value[0] != '\0';
+    if ((takes && value == NULL) || (!takes && joined)) {
+        *status = message(STATUS_USAGE, "%s: --%s takes %s%s", command, option->name, takes ? "a value: " : "no value",
+                          option->value);
+        return 0;
+    }
+    if (!keep(out, option, value)) {
+        *status = message(STATUS_USAGE, "%s: '%s' is no %s for --%s", command, value, option->value, option->name);
+        return 0;
+    }
+    out->has_seed = out->has_seed || strcmp(option->name, "seed") == 0;
+    return takes && !joined ? 2 : 1;
+}
+
+int
+options_parse(int argc, char **argv, enum option_scope scope, struct run_options *out)
+{
+    int status = -1;
+    *out = (struct run_options){ .executor = EXECUTOR_STEPPED };
+    for (int i = 1; i < argc;) {
+        const char *word = argv[i];
+        if (strcmp(word, "--") == 0) {
+            out->args      = argv + i + 1;
+            out->arg_count = argc - i - 1;
+            break;
+        }
+        if (strcmp(word, "-h") == 0)
+            return help(scope);
+        if (word[0] == '-' && word[1] == '-') {
+            int taken = take(argv[0], word, i + 1 < argc ? argv[i + 1] : NULL, scope, out, &status);
+            if (taken == 0)
+                return status;
+            i += taken;
+        } else if (word[0] == '-' && word[1] != '\0') {
+            return message(STATUS_USAGE, "%s: no option %s; 'ringside %s --help' lists them", argv[0], word, argv[0]);
+        } else if (out->lesson != NULL) {
+            return message(STATUS_USAGE, "%s: one lesson at a time, not '%s' and '%s'; words for the lesson go behind --",
+                           argv[0], out->lesson, word);
+        } else {
+            out->lesson = word;
+            i++;
+        }
+    }
+    return refuse(argv[0], out);
+}

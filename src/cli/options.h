@@ -1,0 +1,25 @@
+/* The options that `run` and `step` share, parsed once. As getopt_long reads them: `--name value`, `--name=value`, any
+ * unambiguous beginning of a name, options behind the lesson too, `--` ends them; what follows goes to the lesson. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "sched/sched.h"
+
+enum option_scope { OPTION_RUN = 1, OPTION_STEP = 2 };
+
+struct run_options {
+    const char        *lesson;        /* path of the lesson, as given */
+    char *const       *args;          /* behind `--` */
+    int                arg_count;
+    const char        *trace, *policy, *hardware, *device, *backend, *batch;
+    enum executor_kind executor;
+    bool               has_seed, check_races, teacher, tap, trust, exact, quiet, no_color, ascii, hash;
+    uint64_t           seed;
+    uint64_t           world;         /* 0: as the lesson says */
+    double             timeout;       /* seconds; 0: none given */
+};
+
+/* argv[0] is the subcommand. -1: go on with `out`; else the exit status (help was printed, or what is wrong). */
+int options_parse(int argc, char **argv, enum option_scope scope, struct run_options *out);
+#endif

@@ -1,0 +1,326 @@
+/* ringside run: builds what a lesson needs (trace, prices, executor, script), runs it, says how it ended.
+ *
+ * Interface: cli_run, run_lesson. As `python lesson.py` would. */
+#include "cli/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/map.h"
+#include "base/reader.h"
+#include "base/rng.h"
+#include "cli/commands.h"
+#include "cli/message.h"
+#include "cli/options.h"
+#include "device/device.h"
+#include "hw/cost.h"
+#include "lua/lesson.h"
+#include "lua/script.h"
+#include "sched/debugger.h"
+#include "sched/sched.h"
+#include "tensor/tensor.h"
+#include "trace/clock.h"
+#include "trace/writer.h"
+
+enum { LESSON_BYTES = 16 << 20 };
+
+struct run {
+    const struct run_options *options;
+    struct debugger          *debugger;
+    char                     *text;         /* the lesson */
+    size_t                    size;
+    const char               *path;         /* as it stands in the trace: the same from any folder */
+    char                      name[128];    /* "01-six-rows" */
+    struct cost_model         cost;
+    struct trace_writer      *writer;
+    struct sched             *sched;
+    struct lesson            *lesson;
+    struct error              error;
+    int                       status;
+    bool                      finished;
+};
+
+/* ---- what the lesson runs in ---- */
+
+/* "lessons/01-six-rows.lua" -> "01-six-rows.lua" and "01-six-rows". */
+static void
+name_lesson(struct run *run)
+{
+    const char *path  = run->options->lesson;
+    const char *slash = strrchr(path, '/');
+    const char *base  = slash != NULL ? slash + 1 : path;
+    size_t      length = strlen(base);
+    if (length > 4 && strcmp(base + length - 4, ".lua") == 0)
+        length -= 4;
+    snprintf(run->name, sizeof run->name, "%.*s", (int)(length < 120 ? length : 120), base);
+    run->path = base;
+}
+
+static bool
+read_lesson(struct run *run)
+{
+    const char *why = NULL;
+    run->text       = file_read(run->options->lesson, LESSON_BYTES, &run->size, &why);
+    if (run->text != NULL)
+        return true;
+    run->status = message(STATUS_USAGE, "%s: %s", run->options->lesson, why);
+    return false;
+}
+
+static bool
+open_trace(struct run *run)
+{
+    const struct run_options *options = run->options;
+    bool                      free_running = options->executor == EXECUTOR_FREE;
+    struct trace_options      trace = { .path = options->trace, .prepare = free_running,
+                                        .clock = free_running ? trace_wall_clock() : CLOCK_VIRTUAL_PS };
+    char                      why[300];
+    run->writer = trace_create(&trace, why, sizeof why);
+    if (run->writer == NULL) {
+        run->status = message(STATUS_USAGE, "%s", why);
+        return false;
+    }
+    trace_option(run->writer, "lesson", run->name);
+    trace_option(run->writer, "executor", free_running ? "free" : "stepped");
+    if (!free_running)
+        trace_option(run->writer, "policy", options->policy != NULL ? options->policy : "order");
+    if (options->has_seed) {
+        char seed[24];
+        snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
+        trace_option(run->writer, "policy seed", seed);
+    }
+    trace_source(run->writer, run->path, run->text);
+    return true;
+}
+
+static bool
+make_lesson(struct run *run)
+{
+    const struct run_options *o = run->options;
+    struct lesson_options     options = { .name = run->name, .out = stdout, .tap = o->tap, .quiet = o->quiet,
+                                          .teacher = o->teacher, .hardware = o->hardware, .has_seed = o->has_seed,
+                                          .seed = o->seed, .world = (int)o->world };
+    run->lesson = lesson_new(&options);
+    if (run->lesson == NULL)
+        run->status = message(STATUS_FAILED, "out of memory");
+    return run->lesson != NULL;
+}
+
+static bool
+make_sched(struct run *run)
+{
+    const struct run_options *o = run->options;
+    struct sched_options      options = { .executor = o->executor, .writer = run->writer, .cost = &run->cost,
+                                          .policy = o->policy, .seed = o->seed,
+                                          .timeout_ps = (uint64_t)(o->timeout * 1e12) };
+    char                      why[300];
+    if (!cost_preset(&run->cost, o->hardware != NULL ? o->hardware : "classroom")) {
+        run->status = message(STATUS_USAGE, "unknown hardware '%s'", o->hardware);
+        return false;
+    }
+    run->sched = sched_new(&options, why, sizeof why);
+    if (run->sched == NULL) {
+        run->status = message(STATUS_FAILED, "%s", why);
+        return false;
+    }
+    sched_set_part(run->sched, PART_LESSON, run->lesson);
+    return true;
+}
+
+/* ---- the lesson's own task ---- */
+
+/* "FILE:LINE: Kind: what". What a lesson raised itself needs no kind: it is its own text. */
+static void
+tell_error(const struct run *run, const struct error *error)
+{
+    char        where[24] = "";
+    const char *kind      = error->kind == E_SCRIPT ? "" : error_name(error->kind);
+    if (error->lesson_line > 0)
+        snprintf(where, sizeof where, ":%u", (unsigned)error->lesson_line);
+    message(0, "%s%s: %s%s%s", run->options->lesson, where, kind, kind[0] != '\0' ? ": " : "", error->message);
+}
+
+static bool
+seed_generator(struct task *me, const struct run_options *options)
+{
+    if (!options->has_seed)
+        return true;
+    struct generator *generator = default_generator(me);
+    if (generator != NULL)
+        generator_seed(generator, options->seed);
+    return generator != NULL;
+}
+
+static bool
+run_script(struct task *me, struct run *run)
+{
+    const struct run_options *o = run->options;
+    struct script_options     options = { .trusted = o->trust, .seed = o->seed, .out = stdout, .arg_count = o->arg_count,
+                                          .args = o->args };
+    if (!devices_ready(me, 0) || !seed_generator(me, o))
+        return false;
+    struct script *script = script_new(me, &options);
+    if (script == NULL)
+        return false;
+    bool ok = lesson_add_script(run->lesson, -1, script) || failed(me, E_MEMORY, "out of memory");
+    ok      = ok && script_run_text(me, script, o->lesson, run->text, run->size);
+
+    run->error  = me->error;
+    run->status = !ok ? error_exit_status(me->error.kind) : lesson_failed(run->lesson) > 0 ? STATUS_CHECK : STATUS_DONE;
+    lesson_end(me, run->lesson, ok);
+    if (ok && lesson_failed(run->lesson) > 0)
+        run->status = STATUS_CHECK; /* checks that ranks had kept */
+    run->finished = true;
+    if (run->debugger != NULL)
+        debugger_finished(run->debugger, me, run->status);
+    lesson_remove_script(run->lesson, script);
+    script_free(me, script);
+    return ok;
+}
+
+static bool
+lesson_task(struct task *me, void *argument)
+{
+    return run_script(me, argument);
+}
+
+/* ---- stopping by hand ---- */
+
+struct watcher { pthread_t thread; sigset_t signals, before; struct sched *sched; bool started; };
+
+/* The first interrupt asks the run to end and to close its trace; the second does not wait for it. SIGUSR2, sent to
+ * this thread alone, says that the run is over. */
+static void *
+watch(void *argument)
+{
+    struct watcher *watcher = argument;
+    int             signal_number;
+    for (int asked = 0;;) {
+        if (sigwait(&watcher->signals, &signal_number) != 0)
+            continue;
+        if (signal_number == SIGUSR2)
+            return NULL;
+        if (asked++ > 0)
+            _exit(128 + signal_number);
+        sched_stop(watcher->sched);
+    }
+}
+
+static void
+watcher_start(struct watcher *watcher, struct sched *sched)
+{
+    watcher->sched = sched;
+    sigemptyset(&watcher->signals);
+    sigaddset(&watcher->signals, SIGINT);
+    sigaddset(&watcher->signals, SIGTERM);
+    sigaddset(&watcher->signals, SIGHUP);
+    sigaddset(&watcher->signals, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &watcher->signals, &watcher->before);
+    watcher->started = pthread_create(&watcher->thread, NULL, watch, watcher) == 0;
+}
+
+static void
+watcher_end(struct watcher *watcher)
+{
+    if (watcher->started) {
+        pthread_kill(watcher->thread, SIGUSR2);
+        pthread_join(watcher->thread, NULL);
+    }
+    pthread_sigmask(SIG_SETMASK, &watcher->before, NULL);
+}
+
+/* ---- the end ---- */
+
+static void
+print_hash(int fd)
+{
+    unsigned char bytes[65536];
+    uint64_t      hash = 0;
+    off_t         at   = 0;
+    ssize_t       got;
+    while ((got = pread(fd, bytes, sizeof bytes, at)) > 0) {
+        hash = hash_bytes(hash, bytes, (size_t)got);
+        at += got;
+    }
+    hash ^= hash >> 32;
+    printf("trace hash %06llx\n", (unsigned long long)((hash ^ hash >> 24) & 0xffffff));
+}
+
+static void
+close_trace(struct run *run)
+{
+    const char *warning = trace_warning(run->writer);
+    int         fd      = run->options->hash ? dup(trace_fd(run->writer)) : -1;
+    if (warning != NULL)
+        message(0, "%s", warning);
+    trace_close(run->writer);
+    if (fd >= 0) {
+        print_hash(fd);
+        close(fd);
+    }
+}
+
+/* Output that nobody reads any more (EPIPE) is no fault of the run. */
+static void
+check_output(struct run *run)
+{
+    int error = lesson_write_error(run->lesson);
+    if (fflush(stdout) != 0 && error == 0)
+        error = errno;
+    if (error != 0 && error != EPIPE)
+        run->status = message(STATUS_USAGE, "cannot write standard output: %s", strerror(error));
+}
+
+static void
+execute(struct run *run)
+{
+    struct error   error = { 0 };
+    struct watcher watcher = { 0 };
+    if (run->debugger != NULL)
+        debugger_attach(run->debugger, run->sched);
+    else
+        watcher_start(&watcher, run->sched);
+    bool ok = sched_run(run->sched, lesson_task, run, &error);
+    if (run->debugger == NULL)
+        watcher_end(&watcher);
+    if (!ok) {
+        if (!run->finished || run->status == STATUS_DONE)
+            run->status = error_exit_status(error.kind);
+        tell_error(run, run->finished && run->error.kind != E_NONE ? &run->error : &error);
+    }
+    devices_free(run->sched);
+}
+
+int
+run_lesson(const struct run_options *options, struct debugger *debugger)
+{
+    struct run run = { .options = options, .debugger = debugger, .status = STATUS_FAILED };
+    name_lesson(&run);
+    if (read_lesson(&run) && open_trace(&run) && make_lesson(&run) && make_sched(&run)) {
+        struct debugger_names names = lesson_names(run.lesson);
+        if (debugger != NULL)
+            debugger_set_names(debugger, &names);
+        signal(SIGPIPE, SIG_IGN);
+        execute(&run);
+        check_output(&run);
+    }
+    sched_free(run.sched);
+    lesson_free(run.lesson);
+    if (run.writer != NULL)
+        close_trace(&run);
+    free(run.text);
+    return run.status;
+}
+
+int
+cli_run(int argc, char **argv)
+{
+    struct run_options options;
+    int                status = options_parse(argc, argv, OPTION_RUN, &options);
+    return status >= 0 ? status : run_lesson(&options, NULL);
+}

@@ -1,0 +1,261 @@
+/* The engine's process: started, asked, ended. Every run writes a trace of its own, so that a viewer may keep the old
+ * one mapped; the newest is the session's. */
+#include "cli/session.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "analysis/state.h"
+#include "base/vec.h"
+#include "trace/match.h"
+#include "trace/reader.h"
+
+static void
+forget_trace(struct session *session)
+{
+    state_free(session->state);
+    if (session->trace != NULL)
+        trace_release(session->trace);
+    session->state = NULL;
+    session->trace = NULL;
+}
+
+static void
+stop_engine(struct session *session)
+{
+    if (session->reader.fd >= 0)
+        close(session->reader.fd);
+    session->reader = (struct control_reader){ .fd = -1 };
+    if (session->child > 0) {
+        kill(session->child, SIGKILL);
+        while (waitpid(session->child, NULL, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    session->child = 0;
+    if (session->trace_path[0] != '\0')
+        unlink(session->trace_path);
+}
+
+/* "at SEQ" or "end STATUS SEQ", then "."; anything else means that the engine died. */
+static bool
+hear_position(struct session *session)
+{
+    struct str line = { 0 };
+    int        status;
+    uint64_t   seq;
+    bool       heard = control_read_line(&session->reader, &line);
+    if (heard && sscanf(str_text(&line), "at %" SCNu64, &seq) == 1) {
+        session->head = seq;
+    } else if (heard && sscanf(str_text(&line), "end %d %" SCNu64, &status, &seq) == 2) {
+        session->head   = seq;
+        session->ended  = true;
+        session->status = status;
+    } else {
+        heard = false;
+    }
+    while (heard && strcmp(str_text(&line), ".") != 0)
+        heard = control_read_line(&session->reader, &line);
+    str_free(&line);
+    if (!heard)
+        session->ended = session->died = true;
+    return heard;
+}
+
+static void
+be_the_engine(struct session *session, int fd)
+{
+    signal(SIGINT, SIG_IGN); /* ^C pauses; the session decides */
+    if (freopen("/dev/null", "r", stdin) == NULL || freopen("/dev/null", "w", stdout) == NULL)
+        _exit(2); /* narration is in the trace */
+    int status = session->engine.run(session->engine.context, fd, session->trace_path, session->edits,
+                                     session->edit_count);
+    fflush(NULL);
+    _exit(status);
+}
+
+static bool
+start_engine(struct session *session, char *why, size_t why_size)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+        snprintf(why, why_size, "cannot start the engine: %s", strerror(errno));
+        return false;
+    }
+    snprintf(session->trace_path, sizeof session->trace_path, "%s/run-%d.trace", session->folder,
+             ++session->generation);
+    fflush(NULL);
+    session->child = fork();
+    if (session->child == 0) {
+        close(ends[0]);
+        be_the_engine(session, ends[1]);
+    }
+    close(ends[1]);
+    session->reader = (struct control_reader){ .fd = ends[0] };
+    session->ended = session->died = false;
+    session->head = 0;
+    if (session->child < 0 || !hear_position(session)) {
+        snprintf(why, why_size, "the lesson could not be started");
+        return false;
+    }
+    forget_trace(session);
+    session->trace = trace_open(session->trace_path, why, why_size);
+    if (session->trace == NULL)
+        return false;
+    session->state = state_new(session->trace);
+    if (session->state == NULL)
+        snprintf(why, why_size, "out of memory");
+    else if (trace_count(session->trace) == 0)
+        snprintf(why, why_size, "the lesson ended before its first event");
+    return session->state != NULL && trace_count(session->trace) > 0;
+}
+
+bool
+session_open(struct session *session, const struct session_engine *engine, char *why, size_t why_size)
+{
+    *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .next_break = 1 };
+    const char *base = getenv("TMPDIR");
+    snprintf(session->folder, sizeof session->folder, "%s/ringside-XXXXXX", base != NULL && base[0] != '\0' ? base : "/tmp");
+    if (mkdtemp(session->folder) == NULL) {
+        snprintf(why, why_size, "cannot make a folder for the trace in %s: %s", base != NULL ? base : "/tmp",
+                 strerror(errno));
+        session->folder[0] = '\0';
+        return false;
+    }
+    if (start_engine(session, why, why_size))
+        return true;
+    session_close(session);
+    return false;
+}
+
+void
+session_close(struct session *session)
+{
+    stop_engine(session);
+    forget_trace(session);
+    if (session->folder[0] != '\0')
+        rmdir(session->folder);
+    for (size_t i = 0; i < session->break_count; i++)
+        match_free(session->breaks[i].match);
+    free(session->breaks);
+    free(session->edits);
+    session->breaks = NULL;
+    session->edits  = NULL;
+}
+
+const char *
+session_state_name(const struct session *session)
+{
+    if (session->died)
+        return "dead";
+    if (!session->ended || session->cursor < session->head)
+        return "paused";
+    return session->status == 0 ? "finished" : "failed";
+}
+
+static bool
+send_line(struct session *session, const char *text)
+{
+    struct str line = { 0 };
+    str_addf(&line, "%s\n", text);
+    bool sent = str_ok(&line) && control_send(session->reader.fd, line.text, line.len);
+    str_free(&line);
+    if (!sent)
+        session->ended = session->died = true;
+    return sent;
+}
+
+bool
+session_reach(struct session *session, uint64_t seq)
+{
+    if (session->head < seq && !session->ended) {
+        char request[40];
+        snprintf(request, sizeof request, "go %" PRIu64, seq);
+        if (send_line(session, request))
+            hear_position(session);
+        trace_refresh(session->trace);
+        size_t count = trace_count(session->trace);
+        if (count > 0 && session->head >= count)
+            session->head = count - 1;
+    }
+    return session->head >= seq;
+}
+
+bool
+session_wind(struct session *session, struct str *out)
+{
+    if (session->head == session->cursor && !session->died)
+        return true;
+    char why[400];
+    if (session->head > session->cursor || session->died) {
+        stop_engine(session);
+        if (!start_engine(session, why, sizeof why)) {
+            str_addf(out, "%s\n", why);
+            return false;
+        }
+    }
+    if (session_reach(session, session->cursor) && session->head == session->cursor)
+        return true;
+    str_addf(out, "the run cannot be brought back to event %" PRIu64 "\n", session->cursor);
+    return false;
+}
+
+bool
+session_ask(struct session *session, const char *request, struct str *reply)
+{
+    struct str line  = { 0 };
+    bool       first = true, ok = false;
+    bool       heard = send_line(session, request);
+    while (heard && (heard = control_read_line(&session->reader, &line)) && strcmp(str_text(&line), ".") != 0) {
+        if (first && (strcmp(str_text(&line), "ok") == 0 || strcmp(str_text(&line), "no") == 0))
+            ok = strcmp(str_text(&line), "ok") == 0;
+        else
+            str_addf(reply, "%s\n", str_text(&line));
+        first = false;
+    }
+    str_free(&line);
+    if (!heard) {
+        session->ended = session->died = true;
+        str_add(reply, "the engine is gone\n");
+    }
+    return heard && ok;
+}
+
+bool
+session_command(struct session *session, const char *line, struct str *out)
+{
+    struct command_line parsed;
+    char                why[300];
+    while (*line == ' ')
+        line++;
+    if (*line == '\0' || *line == '#')
+        return true;
+    if (!command_parse(line, &parsed, why, sizeof why)) {
+        str_addf(out, "%s\n", why);
+        return false;
+    }
+    switch (parsed.command) {
+    case CMD_quit:
+        session->quit = true;
+        return true;
+    case CMD_help:
+        commands_help(out, SCOPE_SESSION);
+        return true;
+    case CMD_break:
+    case CMD_delete:
+    case CMD_info:
+    case CMD_where:
+    case CMD_print:
+        return session_look(session, &parsed, out);
+    case CMD_set:
+    case CMD_switch:
+    case CMD_delay:
+        return session_change(session, &parsed, out);
+    default:
+        return session_move(session, &parsed, out);
+    }
+}

@@ -1,0 +1,59 @@
+/* A debugging session: a cursor over the recorded trace and, in a child process, the engine that records it.
+ * What lies in the past comes from the trace alone; the engine is asked only to go on, to print and to edit. Going
+ * back and then changing something starts the run again (lesson, options, seed, schedule, edits) and stops it there.
+ * Order of use: session_open, session_command ..., session_close. */
+#ifndef CLI_SESSION_H
+#define CLI_SESSION_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/str.h"
+#include "control/commands.h"
+#include "sched/debugger.h"
+
+struct trace; struct state; struct match;
+
+/* Runs the lesson in the child: writes `trace`, serves the debugger on fd. Its answer is the exit status. */
+struct session_engine {
+    int (*run)(void *context, int fd, const char *trace, const struct debugger_edit *edits, size_t edit_count);
+    void *context;
+};
+
+struct session_break { int number; struct match *match; int64_t hits; };
+
+struct session {
+    struct session_engine engine;
+    char                  folder[256];    /* private, temporary: holds the traces */
+    char                  trace_path[300];
+    int                   generation;     /* runs started */
+    pid_t                 child;
+    struct control_reader reader;         /* fd -1: no engine */
+    bool                  ended, died;
+    int                   status;         /* the run's exit status once it ended */
+    uint64_t              head, cursor;   /* last event the engine recorded; where the user looks */
+    struct trace         *trace;
+    struct state         *state;
+    struct debugger_edit *edits;
+    size_t                edit_count, edit_room;
+    struct session_break *breaks;
+    size_t                break_count, break_room;
+    int                   next_break;
+    bool                  quit;
+};
+
+bool session_open(struct session *session, const struct session_engine *engine, char *why, size_t why_size);
+void session_close(struct session *session);
+/* Carries out one command line; what it shows is appended to `out` (whole lines). false: it failed, `out` says why. */
+bool session_command(struct session *session, const char *line, struct str *out);
+const char *session_state_name(const struct session *session);   /* paused, finished, failed, dead */
+
+/* ---- between the session's own files ---- */
+bool session_reach(struct session *session, uint64_t seq);       /* records up to seq; false: the run ended before */
+bool session_wind(struct session *session, struct str *out);     /* the engine stands at the cursor, by re-running if it must */
+bool session_ask(struct session *session, const char *request, struct str *reply); /* false: it said no, or is gone */
+bool session_move(struct session *session, const struct command_line *line, struct str *out);
+bool session_look(struct session *session, const struct command_line *line, struct str *out);
+bool session_change(struct session *session, const struct command_line *line, struct str *out);
+bool session_break_at(struct session *session, uint64_t seq, struct str *out); /* a breakpoint holds there: says which */
+#endif

@@ -1,0 +1,212 @@
+/* Looking and changing: breakpoints, info, where, print; set, switch, delay. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "analysis/state.h"
+#include "base/vec.h"
+#include "cli/session.h"
+#include "trace/match.h"
+#include "trace/reader.h"
+
+bool
+session_break_at(struct session *session, uint64_t seq, struct str *out)
+{
+    const struct trace_event *event = trace_event(session->trace, seq);
+    for (size_t i = 0; event != NULL && i < session->break_count; i++) {
+        struct session_break *point = &session->breaks[i];
+        if (!match_event(point->match, event, seq, trace_time(session->trace, seq)))
+            continue;
+        point->hits++;
+        str_addf(out, "stopped by %d: %s\n", point->number, match_text(point->match));
+        return true;
+    }
+    return false;
+}
+
+static bool
+add_break(struct session *session, const char *text, struct str *out)
+{
+    char                      why[300];
+    struct match_names        names = match_names_of_trace(session->trace);
+    const struct trace_event *here  = trace_event(session->trace, session->cursor);
+    if (text[0] == '\0' && here != NULL)
+        text = trace_kind(session->trace, here->kind)->name;
+    struct match *match = match_compile_break(text, &names, why, sizeof why);
+    if (match == NULL) {
+        str_addf(out, "%s\n", why);
+        return false;
+    }
+    if (!vec_room(&session->breaks, &session->break_room, session->break_count + 1, sizeof *session->breaks)) {
+        match_free(match);
+        str_add(out, "out of memory\n");
+        return false;
+    }
+    session->breaks[session->break_count++] = (struct session_break){ session->next_break++, match, 0 };
+    str_addf(out, "breakpoint %d: %s\n", session->next_break - 1, match_text(match));
+    return true;
+}
+
+static bool
+delete_break(struct session *session, const struct command_line *line, struct str *out)
+{
+    int number = line->has_count ? (int)line->count : atoi(line->rest);
+    for (size_t i = 0; i < session->break_count; i++) {
+        if (session->breaks[i].number != number)
+            continue;
+        match_free(session->breaks[i].match);
+        memmove(&session->breaks[i], &session->breaks[i + 1], (session->break_count - i - 1) * sizeof *session->breaks);
+        session->break_count--;
+        return true;
+    }
+    str_addf(out, "there is no breakpoint %d: see info breaks\n", number);
+    return false;
+}
+
+static void
+info_breaks(struct session *session, struct str *out)
+{
+    if (session->break_count == 0)
+        str_add(out, "no breakpoints\n");
+    for (size_t i = 0; i < session->break_count; i++)
+        str_addf(out, "%d: %s, stopped %" PRId64 " times\n", session->breaks[i].number,
+                 match_text(session->breaks[i].match), session->breaks[i].hits);
+}
+
+static void
+info_memory(struct session *session, struct str *out)
+{
+    int last = -1;
+    for (size_t i = 0; i < trace_lanes(session->trace); i++)
+        if (trace_lane_at(session->trace, i)->device > last)
+            last = trace_lane_at(session->trace, i)->device;
+    for (int device = -1; device <= last; device++) {
+        struct state_memory memory = state_memory(session->state, device);
+        if (device < 0)
+            str_add(out, "cpu");
+        else
+            str_addf(out, "device:%d", device);
+        str_addf(out, ": %" PRIu64 " B in %" PRIu64 " blocks, peak %" PRIu64 " B\n", memory.allocated, memory.blocks,
+                 memory.peak);
+    }
+}
+
+static void
+info_buckets(struct session *session, struct str *out)
+{
+    struct state_bucket       buckets[64];
+    const struct trace_event *here  = trace_event(session->trace, session->cursor);
+    int                       rank  = here != NULL && here->rank >= 0 ? here->rank : 0;
+    size_t                    count = state_buckets(session->state, rank, buckets, countof(buckets));
+    if (count == 0)
+        str_addf(out, "rank %d has no buckets yet\n", rank);
+    for (size_t i = 0; i < count && i < countof(buckets); i++)
+        str_addf(out, "rank %d bucket %" PRId64 ": parameters %s, %" PRId64 " B, %" PRId64 "/%" PRId64 " ready%s%s\n", rank,
+                 buckets[i].index, buckets[i].indices, buckets[i].bytes, buckets[i].ready, buckets[i].params,
+                 buckets[i].launched ? ", started" : "", buckets[i].reduced ? ", reduced" : "");
+}
+
+static void
+info_locks(struct session *session, struct str *out)
+{
+    struct state_lock locks[64];
+    size_t            count = state_locks(session->state, locks, countof(locks));
+    if (count == 0)
+        str_add(out, "no lock was taken yet\n");
+    for (size_t i = 0; i < count && i < countof(locks); i++)
+        str_addf(out, "%s: %s%s, %zu wait\n", locks[i].name, locks[i].holder_lane >= 0 ? "held by " : "free",
+                 locks[i].holder_lane >= 0 ? trace_lane_at(session->trace, (size_t)locks[i].holder_lane)->name : "",
+                 locks[i].waiting);
+}
+
+static bool
+info(struct session *session, const char *what, struct str *out)
+{
+    if (!state_seek(session->state, session->cursor)) {
+        str_add(out, "out of memory\n");
+        return false;
+    }
+    if (strcmp(what, "breaks") == 0)
+        info_breaks(session, out);
+    else if (strcmp(what, "memory") == 0)
+        info_memory(session, out);
+    else if (strcmp(what, "buckets") == 0)
+        info_buckets(session, out);
+    else if (strcmp(what, "locks") == 0)
+        info_locks(session, out);
+    else if (strcmp(what, "tasks") == 0)
+        return session_wind(session, out) && (session_ask(session, "tasks", out) || !session->died);
+    else {
+        str_add(out, "info takes breaks, tasks, locks, buckets or memory\n");
+        return false;
+    }
+    return true;
+}
+
+static bool
+print_name(struct session *session, const char *name, struct str *out)
+{
+    if (name[0] == '\0') {
+        str_add(out, "print takes a name, e.g. print fc1.weight.grad\n");
+        return false;
+    }
+    char request[600];
+    snprintf(request, sizeof request, "print %s", name);
+    return session_wind(session, out) && session_ask(session, request, out);
+}
+
+bool
+session_look(struct session *session, const struct command_line *line, struct str *out)
+{
+    switch (line->command) {
+    case CMD_break:
+        return add_break(session, line->rest, out);
+    case CMD_delete:
+        return delete_break(session, line, out);
+    case CMD_info:
+        return info(session, line->rest, out);
+    case CMD_print:
+        return print_name(session, line->rest, out);
+    default:
+        trace_print_event(session->trace, session->cursor, out);
+        str_add(out, "\n");
+        return true;
+    }
+}
+
+/* Edits made later than here are gone: this is another future now. */
+static void
+drop_later_edits(struct session *session)
+{
+    while (session->edit_count > 0 && session->edits[session->edit_count - 1].seq > session->cursor)
+        session->edit_count--;
+}
+
+static bool
+keep_edit(struct session *session, const char *request, struct str *out)
+{
+    if (!vec_room(&session->edits, &session->edit_room, session->edit_count + 1, sizeof *session->edits)) {
+        str_add(out, "out of memory\n");
+        return false;
+    }
+    struct debugger_edit *edit = &session->edits[session->edit_count++];
+    edit->seq                  = session->cursor;
+    snprintf(edit->line, sizeof edit->line, "%s", request);
+    return true;
+}
+
+bool
+session_change(struct session *session, const struct command_line *line, struct str *out)
+{
+    char request[600];
+    snprintf(request, sizeof request, "%s %s", command_info(line->command)->name, line->rest);
+    if (strlen(request) >= sizeof session->edits->line) {
+        str_add(out, "that is too long for one edit\n");
+        return false;
+    }
+    if (session->head > session->cursor)
+        drop_later_edits(session);
+    if (!session_wind(session, out) || !session_ask(session, request, out))
+        return false;
+    return keep_edit(session, request, out);
+}

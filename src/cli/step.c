@@ -1,0 +1,191 @@
+/* ringside step: the debugger, with the viewer as its screen or, with --batch, without one.
+ * Without --batch there are three processes: the viewer (this one, by exec), the session that it talks to over a
+ * private socket, and the session's engine. The viewer outlives whatever the engine does. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "cli/commands.h"
+#include "cli/message.h"
+#include "cli/options.h"
+#include "cli/run.h"
+#include "cli/session.h"
+#include "cli/viewer.h"
+
+static int
+run_engine(void *context, int fd, const char *trace, const struct debugger_edit *edits, size_t edit_count)
+{
+    struct run_options options = *(const struct run_options *)context;
+    options.trace              = trace;
+    struct debugger *debugger  = debugger_new(fd, edits, edit_count);
+    if (debugger == NULL)
+        return 3;
+    int status = run_lesson(&options, debugger);
+    debugger_free(debugger);
+    return status;
+}
+
+/* One command after the other, separated by ";". The first that fails ends the batch. */
+static int
+run_batch(struct session *session, const char *commands)
+{
+    struct str line = { 0 }, out = { 0 };
+    bool       ok = true;
+    while (ok && *commands != '\0' && !session->quit) {
+        size_t length = strcspn(commands, ";\n");
+        str_clear(&line);
+        str_clear(&out);
+        str_add_bytes(&line, commands, length);
+        ok = session_command(session, str_text(&line), &out);
+        fputs(str_text(&out), ok ? stdout : stderr);
+        commands += length + (commands[length] != '\0');
+    }
+    str_free(&line);
+    str_free(&out);
+    return ok ? 0 : 2;
+}
+
+static int
+step_batch(struct run_options *options)
+{
+    struct session        session;
+    struct session_engine engine = { run_engine, options };
+    char                  why[500];
+    signal(SIGPIPE, SIG_IGN);
+    if (!session_open(&session, &engine, why, sizeof why)) {
+        return session.status != 0 ? session.status : message(STATUS_USAGE, "%s", why);
+    }
+    int status = run_batch(&session, options->batch);
+    if (status == 0 && session.ended && session.status == 3)
+        status = 3;
+    session_close(&session);
+    return fflush(stdout) == 0 ? status : 2;
+}
+
+/* ---- with the viewer ---- */
+
+static bool
+answer(struct session *session, int fd, const char *text, char *told, size_t told_size)
+{
+    struct str reply = { 0 };
+    str_addf(&reply, "at %" PRIu64 " state=%s\n", session->cursor, session_state_name(session));
+    if (strcmp(told, session->trace_path) != 0)
+        str_addf(&reply, "trace %s\n", session->trace_path);
+    snprintf(told, told_size, "%s", session->trace_path);
+    for (const char *line = text; *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        str_add(&reply, line[0] == '.' ? " " : ""); /* a lone "." ends the reply */
+        str_add_bytes(&reply, line, length);
+        str_add(&reply, "\n");
+        line += length + (line[length] != '\0');
+    }
+    str_add(&reply, ".\n");
+    bool sent = str_ok(&reply) && control_send(fd, reply.text, reply.len);
+    str_free(&reply);
+    return sent;
+}
+
+static void
+serve(struct session *session, int listener)
+{
+    struct control_reader reader = { .fd = accept(listener, NULL, NULL) };
+    struct str            line = { 0 }, out = { 0 };
+    char                  told[sizeof session->trace_path] = "";
+    bool                  there = reader.fd >= 0;
+    while (there && !session->quit) {
+        there = control_read_line(&reader, &line);
+        str_clear(&out);
+        if (there)
+            session_command(session, str_text(&line), &out);
+        there = there && answer(session, reader.fd, str_text(&out), told, sizeof told);
+    }
+    if (reader.fd >= 0)
+        close(reader.fd);
+    str_free(&line);
+    str_free(&out);
+}
+
+static void
+be_quiet(void)
+{
+    int null = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd <= 2 && null >= 0; fd++)
+        dup2(null, fd);
+}
+
+/* The session's process. Tells through `ready` in one byte whether the lesson could be started. */
+static void
+be_the_session(struct run_options *options, int listener, const char *socket_path, int ready)
+{
+    struct session        session;
+    struct session_engine engine = { run_engine, options };
+    char                  why[500];
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTSTP, SIG_IGN);
+    bool opened = session_open(&session, &engine, why, sizeof why);
+    if (!opened && session.status == 0)
+        message(STATUS_USAGE, "%s", why);
+    char status = opened ? 0 : (char)(session.status != 0 ? session.status : 2);
+    if (write(ready, &status, 1) != 1)
+        opened = false;
+    be_quiet();
+    if (opened) {
+        serve(&session, listener);
+        session_close(&session);
+    }
+    unlink(socket_path);
+    _exit(0);
+}
+
+static int
+step_viewer(struct run_options *options)
+{
+    char why[300], path[200];
+    int  ends[2];
+    int  listener = control_listen(path, sizeof path, why, sizeof why);
+    if (listener < 0 || pipe(ends) != 0)
+        return message(STATUS_USAGE, "%s", listener < 0 ? why : strerror(errno));
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[0]);
+        be_the_session(options, listener, path, ends[1]);
+    }
+    close(ends[1]);
+    close(listener);
+    char status = 2;
+    if (child < 0 || read(ends[0], &status, 1) != 1 || status != 0) {
+        unlink(path);
+        return status != 0 ? status : 2;
+    }
+    char  name[] = "trace_viewer", attach[] = "--attach", ascii[] = "--ascii", plain[] = "--no-color";
+    char *arguments[6] = { name, attach, path };
+    int   count        = 3;
+    if (options->ascii)
+        arguments[count++] = ascii;
+    if (options->no_color)
+        arguments[count++] = plain;
+    return viewer_exec(arguments);
+}
+
+int
+cli_step(int argc, char **argv)
+{
+    struct run_options options;
+    int                status = options_parse(argc, argv, OPTION_STEP, &options);
+    if (status >= 0)
+        return status;
+    if (options.executor == EXECUTOR_FREE)
+        return message(STATUS_USAGE, "step needs the stepped executor: what runs free cannot be stepped, only run");
+    if (options.batch != NULL)
+        return step_batch(&options);
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+        return message(STATUS_USAGE, "step needs a terminal; without one use step --batch 'COMMANDS', or run");
+    return step_viewer(&options);
+}

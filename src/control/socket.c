@@ -1,0 +1,188 @@
+/* The debugger's wire: a private Unix socket, lines in, replies of lines out that end with a line ".".
+ *
+ * Interface in order of use: control_listen at the engine's end, control_connect at the viewer's; control_send;
+ * control_reply (viewer) or control_read_line (engine); control_remove when the engine's end is done.
+ * The socket lies in a folder of its own that only its owner may enter; whoever listed the folder's parent
+ * learns nothing but that a session exists. Peers are hostile: lines and replies are bounded. */
+#include "control/commands.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { LINE_LIMIT = 64 * 1024, REPLY_LIMIT = 16 * 1024 * 1024 };
+
+/* Where runtime files of this user belong. A folder of somebody else's is not to be trusted. */
+static const char *
+runtime_folder(void)
+{
+    const char *folder = getenv("XDG_RUNTIME_DIR");
+    struct stat about;
+    if (folder != NULL && folder[0] == '/' && strlen(folder) < 60 && stat(folder, &about) == 0 &&
+        S_ISDIR(about.st_mode) && about.st_uid == geteuid() && access(folder, W_OK) == 0)
+        return folder;
+    return "/tmp";
+}
+
+static bool
+socket_address(const char *path, struct sockaddr_un *address, char *why, size_t why_size)
+{
+    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    size_t length = strlen(path);
+    if (length == 0 || length >= sizeof address->sun_path) {
+        snprintf(why, why_size, "%.60s...: a socket's path has at most %zu characters", path,
+                 sizeof address->sun_path - 1);
+        return false;
+    }
+    memcpy(address->sun_path, path, length + 1);
+    return true;
+}
+
+/* The folder is private before the socket exists, so there is no moment in which others could connect. */
+static int
+bind_private(const char *path, char *why, size_t why_size)
+{
+    struct sockaddr_un address;
+    if (!socket_address(path, &address, why, why_size))
+        return -1;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && chmod(path, 0600) == 0 &&
+        listen(fd, 4) == 0)
+        return fd;
+    snprintf(why, why_size, "cannot make the control socket: %s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+int
+control_listen(char *path, size_t path_size, char *why, size_t why_size)
+{
+    char folder[96];
+    snprintf(folder, sizeof folder, "%s/ringside-XXXXXX", runtime_folder());
+    if (mkdtemp(folder) == NULL) {
+        snprintf(why, why_size, "cannot make a folder for the control socket: %s", strerror(errno));
+        return -1;
+    }
+    int length = snprintf(path, path_size, "%s/control", folder);
+    int fd = -1;
+    if (length < 0 || (size_t)length >= path_size)
+        snprintf(why, why_size, "no room for the control socket's path");
+    else
+        fd = bind_private(path, why, why_size);
+    if (fd < 0) {
+        if (length > 0 && (size_t)length < path_size)
+            unlink(path);
+        rmdir(folder);
+    }
+    return fd;
+}
+
+void
+control_remove(const char *path)
+{
+    unlink(path);
+    const char *slash = strrchr(path, '/');
+    char folder[sizeof(struct sockaddr_un)];
+    if (slash == NULL || (size_t)(slash - path) >= sizeof folder)
+        return;
+    memcpy(folder, path, (size_t)(slash - path));
+    folder[slash - path] = '\0';
+    rmdir(folder); /* fails, as it should, when it is not ours alone */
+}
+
+int
+control_connect(const char *path, char *why, size_t why_size)
+{
+    struct sockaddr_un address;
+    if (!socket_address(path, &address, why, why_size))
+        return -1;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+        return fd;
+    snprintf(why, why_size, "cannot reach the session at %s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+bool
+control_send(int fd, const char *text, size_t count)
+{
+    while (count > 0) {
+        ssize_t sent = send(fd, text, count, MSG_NOSIGNAL);
+        if (sent < 0 && errno == ENOTSOCK)
+            sent = write(fd, text, count);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent <= 0)
+            return false;
+        text += sent;
+        count -= (size_t)sent;
+    }
+    return true;
+}
+
+static ssize_t
+read_some(int fd, void *buffer, size_t room)
+{
+    ssize_t count;
+    do
+        count = read(fd, buffer, room);
+    while (count < 0 && errno == EINTR);
+    return count;
+}
+
+/* Requests and replies take turns, so nothing can follow the "." that ends a reply. */
+bool
+control_reply(int fd, struct str *out)
+{
+    char buffer[4096];
+    str_clear(out);
+    for (;;) {
+        ssize_t count = read_some(fd, buffer, sizeof buffer);
+        if (count <= 0 || out->len + (size_t)count > REPLY_LIMIT)
+            return false;
+        str_add_bytes(out, buffer, (size_t)count);
+        if (!str_ok(out))
+            return false;
+        size_t length = out->len;
+        bool ends = length >= 2 && memcmp(out->text + length - 2, ".\n", 2) == 0;
+        if (ends && (length == 2 || out->text[length - 3] == '\n')) {
+            out->len = length - 2;
+            out->text[out->len] = '\0';
+            return true;
+        }
+    }
+}
+
+bool
+control_read_line(struct control_reader *reader, struct str *out)
+{
+    str_clear(out);
+    for (;;) {
+        size_t rest = reader->used - reader->at;
+        const char *from = reader->buffer + reader->at;
+        const char *newline = rest > 0 ? memchr(from, '\n', rest) : NULL;
+        size_t length = newline != NULL ? (size_t)(newline - from) : rest;
+        if (out->len + length > LINE_LIMIT)
+            return false;
+        str_add_bytes(out, from, length);
+        reader->at += newline != NULL ? length + 1 : length;
+        if (newline != NULL)
+            return str_ok(out);
+
+        ssize_t count = read_some(reader->fd, reader->buffer, sizeof reader->buffer);
+        if (count <= 0)
+            return false;
+        reader->at = 0;
+        reader->used = (size_t)count;
+    }
+}

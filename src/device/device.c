@@ -1,0 +1,241 @@
+/* The devices of a run: virtual ones on host memory, each with its accounting, a pool and a compute stream.
+ *
+ * Interface in order of use: devices_ready; device_check, device_take, device_give, device_memory; devices_free.
+ *
+ * In PyTorch: c10/cuda/CUDAFunctions.cpp, CUDACachingAllocator.cpp. */
+#include "device/internal.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/vec.h"
+
+/* NULL: no memory. */
+static struct device *
+device_new(int index)
+{
+    struct device *device = calloc(1, sizeof *device);
+    if (device == NULL)
+        return NULL;
+    device->index = index;
+    if (!pool_init(&device->pool)) {
+        free(device);
+        return NULL;
+    }
+    return device;
+}
+
+static void
+device_free(struct device *device)
+{
+    if (device == NULL)
+        return;
+    pool_destroy(&device->pool);
+    free(device);
+}
+
+/* The set of devices with none in it but the host. */
+static struct devices *
+devices_new(struct task *me)
+{
+    struct devices *devices = calloc(1, sizeof *devices);
+    if (devices == NULL)
+        return failed_null(me, E_MEMORY, "out of memory for the devices");
+    devices->sched = me->sched;
+    devices->host  = device_new(DEVICE_CPU);
+    if (devices->host == NULL || pthread_mutex_init(&devices->mutex, NULL) != 0) {
+        device_free(devices->host);
+        free(devices);
+        return failed_null(me, E_MEMORY, "out of memory for the devices");
+    }
+    sched_set_part(me->sched, PART_DEVICES, devices);
+    return devices;
+}
+
+struct devices *
+devices_of(struct task *me)
+{
+    struct devices *devices = sched_part(me->sched, PART_DEVICES);
+    return devices != NULL ? devices : devices_new(me);
+}
+
+struct device *
+device_of(struct devices *devices, int index)
+{
+    return index == DEVICE_CPU ? devices->host : devices->all[index];
+}
+
+bool
+devices_ready(struct task *me, int count)
+{
+    if (count < 0 || count > DEVICE_MAX)
+        return failed(me, E_VALUE, "%d devices? Between 0 and %d can be had", count, DEVICE_MAX);
+    struct devices *devices = devices_of(me);
+    if (devices == NULL)
+        return false;
+    while (devices->count < count) {
+        struct device *device = device_new(devices->count);
+        if (device == NULL)
+            return failed(me, E_MEMORY, "out of memory for device:%d", devices->count);
+        devices->all[device->index] = device;
+        char name[32];
+        snprintf(name, sizeof name, "device:%d compute", device->index);
+        device->compute = stream_open(me, devices, device->index, name);
+        if (device->compute == NULL) {
+            devices->all[device->index] = NULL;
+            device_free(device);
+            return false;
+        }
+        devices->count++;
+    }
+    return true;
+}
+
+int
+device_count(struct task *me)
+{
+    struct devices *devices = sched_part(me->sched, PART_DEVICES);
+    return devices != NULL ? devices->count : 0;
+}
+
+/* Streams first: an entry that never ran still holds storages. */
+void
+devices_free(struct sched *sched)
+{
+    struct devices *devices = sched_part(sched, PART_DEVICES);
+    if (devices == NULL)
+        return;
+    for (size_t i = 0; i < devices->stream_count; i++)
+        stream_close(devices, devices->streams[i]);
+    free(devices->streams);
+    assert(atomic_load(&devices->living) == 0);
+
+    while (devices->ranks != NULL) {
+        struct rank_memory *rank = devices->ranks;
+        devices->ranks = rank->next;
+        free(rank->memory);
+        free(rank);
+    }
+    for (int i = 0; i < devices->count; i++)
+        device_free(devices->all[i]);
+    device_free(devices->host);
+    pthread_mutex_destroy(&devices->mutex);
+    free(devices);
+    sched_set_part(sched, PART_DEVICES, NULL);
+}
+
+bool
+device_check(struct task *me, int device)
+{
+    int count = device_count(me);
+    if (device == DEVICE_CPU || (device >= 0 && device < count))
+        return true;
+    if (count == 0)
+        return failed(me, E_DEVICE, "device:%d does not exist: this run has no devices", device);
+    return failed(me, E_DEVICE, "device:%d does not exist: this run has device:0 to device:%d", device, count - 1);
+}
+
+struct device_memory
+device_memory(struct task *me, int index)
+{
+    struct devices *devices = sched_part(me->sched, PART_DEVICES);
+    if (devices == NULL || index < DEVICE_CPU || index >= devices->count)
+        return (struct device_memory){ 0 };
+    struct device *device = device_of(devices, index);
+    pthread_mutex_lock(&device->pool.mutex);
+    struct device_memory memory = device->memory;
+    pthread_mutex_unlock(&device->pool.mutex);
+    return memory;
+}
+
+void *
+device_take(struct task *me, int index, size_t bytes, size_t *block_bytes)
+{
+    struct devices *devices = devices_of(me);
+    if (devices == NULL || !device_check(me, index))
+        return NULL;
+    struct device *device = device_of(devices, index);
+    size_t         rounded = bytes > SIZE_MAX - 512 ? SIZE_MAX : bytes == 0 ? 512 : (bytes + 511) / 512 * 512;
+    void          *block = pool_take(&device->pool, rounded);
+    if (block == NULL) {
+        char where[24] = "the host";
+        if (index != DEVICE_CPU)
+            snprintf(where, sizeof where, "device:%d", index);
+        return failed_null(me, E_MEMORY, "out of memory: %s cannot give %zu bytes (%llu are allocated)", where, bytes,
+                           (unsigned long long)device_memory(me, index).allocated);
+    }
+
+    pthread_mutex_lock(&device->pool.mutex);
+    device->memory.allocated += bytes;
+    device->memory.blocks++;
+    device->memory.allocations++;
+    if (device->memory.allocated > device->memory.peak)
+        device->memory.peak = device->memory.allocated;
+    pthread_mutex_unlock(&device->pool.mutex);
+    *block_bytes = rounded;
+    return block;
+}
+
+void
+device_give(struct sched *sched, int index, void *block, size_t bytes, size_t block_bytes)
+{
+    struct device *device = device_of(sched_part(sched, PART_DEVICES), index);
+    pthread_mutex_lock(&device->pool.mutex);
+    device->memory.allocated -= bytes;
+    device->memory.blocks--;
+    pthread_mutex_unlock(&device->pool.mutex);
+    pool_give(&device->pool, block, block_bytes);
+}
+
+void *
+host_take(struct task *me, size_t bytes)
+{
+    struct devices *devices = devices_of(me);
+    if (devices == NULL)
+        return NULL;
+    void *block = pool_take(&devices->host->pool, bytes);
+    if (block == NULL)
+        return failed_null(me, E_MEMORY, "out of memory");
+    return memset(block, 0, bytes);
+}
+
+void
+host_give(struct sched *sched, void *block, size_t bytes)
+{
+    struct devices *devices = sched_part(sched, PART_DEVICES);
+    if (block != NULL)
+        pool_give(&devices->host->pool, block, bytes);
+}
+
+/* Under the mutex of the set: two threads of one rank must not both make it. NULL: no memory. */
+static void *
+rank_memory(struct devices *devices, int rank, size_t bytes, void (*fresh)(void *memory))
+{
+    for (struct rank_memory *known = devices->ranks; known != NULL; known = known->next) {
+        if (known->rank == rank && known->bytes == bytes)
+            return known->memory;
+    }
+    struct rank_memory *made = calloc(1, sizeof *made);
+    void               *memory = calloc(1, bytes);
+    if (made == NULL || memory == NULL) {
+        free(made);
+        free(memory);
+        return NULL;
+    }
+    *made = (struct rank_memory){ devices->ranks, rank, bytes, memory };
+    devices->ranks = made;
+    fresh(memory);
+    return memory;
+}
+
+void *
+device_rank_memory(struct task *me, int rank, size_t bytes, void (*fresh)(void *memory))
+{
+    struct devices *devices = devices_of(me);
+    if (devices == NULL)
+        return NULL;
+    pthread_mutex_lock(&devices->mutex);
+    void *memory = rank_memory(devices, rank, bytes, fresh);
+    pthread_mutex_unlock(&devices->mutex);
+    return memory != NULL ? memory : failed_null(me, E_MEMORY, "out of memory");
+}

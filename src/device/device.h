@@ -1,0 +1,35 @@
+/* Devices with CUDA's semantics on host memory: any number of virtual ones, each with its own memory accounting and
+ * streams. Device -1 (DEVICE_CPU) is the host itself: no streams, work is done at once by the task that asks.
+ * One set of devices per run. Virtual devices are host memory; a plug-in back-end fills the same table. */
+#ifndef DEVICE_DEVICE_H
+#define DEVICE_DEVICE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct task; struct sched; struct devices;
+
+#define DEVICE_CPU (-1)
+#define DEVICE_MAX 1024
+
+/* Makes `count` virtual devices (0 is allowed) with a compute stream and a trace lane each ("device:2 compute").
+ * May be called again with a larger count, never a smaller one. false: failed. */
+bool devices_ready(struct task *me, int count);
+int  device_count(struct task *me);
+void devices_free(struct sched *sched);     /* after sched_run; asserts that no storage is left */
+
+struct device_memory { uint64_t allocated, peak, blocks, allocations; }; /* bytes, bytes, count, count */
+struct device_memory device_memory(struct task *me, int device);
+bool device_check(struct task *me, int device); /* exists; else failed(E_DEVICE) and false */
+
+/* Small structs from the host's pool, not counted in anybody's memory; zeroed. NULL: failed(E_MEMORY). */
+void *host_take(struct task *me, size_t bytes);
+void  host_give(struct sched *sched, void *block, size_t bytes);
+/* Memory of a rank for this run, made at its first use: `fresh` is run on it once. NULL: failed(E_MEMORY). */
+void *device_rank_memory(struct task *me, int rank, size_t bytes, void (*fresh)(void *memory));
+
+/* Blocks come from a pool per device: sizes round up to 512 bytes, freed blocks are handed round, so that a steady
+ * iteration takes nothing from the system. 64-aligned, not cleared. NULL: failed(E_MEMORY). */
+void *device_take(struct task *me, int device, size_t bytes, size_t *block_bytes);
+void  device_give(struct sched *sched, int device, void *block, size_t bytes, size_t block_bytes);
+#endif

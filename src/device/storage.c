@@ -1,0 +1,239 @@
+/* Storages: blocks counted by references, told to the trace when they come and go, and watched for races.
+ *
+ * The checker remembers each access that a later one may have to be ordered after. A new access is compared with
+ * those that overlap it: if one of the two writes and the new actor does not know the old epoch, nobody has waited.
+ * Time plays no part, so a race is found in every run or in none.
+ *
+ * Interface in order of use: storage_new, storage_ref, storage_access_by_host or _by, storage_snapshot,
+ * storage_unref. In PyTorch: c10/core/StorageImpl.h, torch/cuda/_sanitizer.py. */
+#include "device/storage.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/dtype.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "device/internal.h"
+#include "trace/writer.h"
+
+enum { SNAPSHOT_BYTES = 4096 };
+
+/* A point of me's, or of the stream whose entry ends at this moment. */
+static void
+announce(struct task *me, enum kind kind, const int64_t args[4])
+{
+    struct devices *devices = sched_part(me->sched, PART_DEVICES);
+    if (devices->on_stream == NULL) {
+        point_emit(me, kind, args);
+        return;
+    }
+    struct lane_event event = *devices->on_stream;
+    event.kind  = kind;
+    event.phase = PHASE_INSTANT;
+    memcpy(event.args, args, sizeof event.args);
+    lane_emit(me, &event);
+}
+
+static void
+storage_announce(struct task *me, const struct storage *storage)
+{
+    announce(me, KIND_memory_alloc,
+             (const int64_t[4]){ storage->number, (int64_t)storage->bytes, (int64_t)storage->block_bytes,
+                                 (int64_t)device_memory(me, storage->device).allocated });
+}
+
+/* Gives the block back; the number of bytes allocated is the one without it. */
+static void
+storage_retire(struct task *me, struct storage *storage)
+{
+    int      device = storage->device;
+    uint32_t number = storage->number;
+    int64_t  bytes = (int64_t)storage->bytes, block = (int64_t)storage->block_bytes;
+    storage_destroy(storage);
+    if (number != 0)
+        announce(me, KIND_memory_free,
+                 (const int64_t[4]){ number, bytes, block, (int64_t)device_memory(me, device).allocated });
+}
+
+void
+storage_destroy(struct storage *storage)
+{
+    struct sched   *sched = storage->sched;
+    struct devices *devices = sched_part(sched, PART_DEVICES);
+    if (storage->number != 0)
+        device_give(sched, storage->device, storage->data, storage->bytes, storage->block_bytes);
+    else
+        pool_give(&device_of(devices, storage->device)->pool, storage->data, storage->block_bytes);
+    free(storage->notes);
+    host_give(sched, storage, sizeof *storage);
+    atomic_fetch_sub(&devices->living, 1);
+}
+
+/* The struct without its block. */
+static struct storage *
+storage_blank(struct task *me, int device, size_t bytes)
+{
+    struct storage *storage = host_take(me, sizeof *storage);
+    if (storage == NULL)
+        return NULL;
+    atomic_init(&storage->references, 1);
+    storage->device = device;
+    storage->bytes  = bytes;
+    storage->sched  = me->sched;
+    return storage;
+}
+
+/* In `stepped` a fresh block is cleared: what nobody wrote must be equal in each run, and snapshots may show it. */
+struct storage *
+storage_new(struct task *me, int device, size_t bytes)
+{
+    struct storage *storage = storage_blank(me, device, bytes);
+    if (storage == NULL)
+        return NULL;
+    storage->data = device_take(me, device, bytes, &storage->block_bytes);
+    if (storage->data == NULL) {
+        host_give(me->sched, storage, sizeof *storage);
+        return NULL;
+    }
+    if (sched_is_stepped(me->sched))
+        memset(storage->data, 0, bytes);
+    struct devices *devices = sched_part(me->sched, PART_DEVICES);
+    storage->number = atomic_fetch_add(&devices->storages, 1) + 1;
+    atomic_fetch_add(&devices->living, 1);
+    storage_announce(me, storage);
+    return storage;
+}
+
+struct storage *
+storage_new_hidden(struct task *me, int device, size_t bytes)
+{
+    struct devices *devices = devices_of(me);
+    if (devices == NULL || !device_check(me, device))
+        return NULL;
+    struct storage *storage = storage_blank(me, device, bytes);
+    if (storage == NULL)
+        return NULL;
+    storage->block_bytes = bytes;
+    storage->data = pool_take(&device_of(devices, device)->pool, bytes);
+    if (storage->data == NULL) {
+        host_give(me->sched, storage, sizeof *storage);
+        return failed_null(me, E_MEMORY, "out of memory: %zu bytes of workspace cannot be had", bytes);
+    }
+    atomic_fetch_add(&devices->living, 1);
+    return storage;
+}
+
+struct storage *
+storage_ref(struct storage *storage)
+{
+    if (storage != NULL)
+        atomic_fetch_add_explicit(&storage->references, 1, memory_order_relaxed);
+    return storage;
+}
+
+void
+storage_unref(struct task *me, struct storage *storage)
+{
+    if (storage != NULL && atomic_fetch_sub_explicit(&storage->references, 1, memory_order_acq_rel) == 1)
+        storage_retire(me, storage);
+}
+
+static void
+race_announce(struct task *me, const struct storage *storage, const char *report)
+{
+    int64_t text = stage_text_id(me, report);
+    POINT(me, fault_race, storage->number, text);
+}
+
+static void
+describe(struct str *out, const struct access_note *note)
+{
+    str_addf(out, "%s by %s (rank %d, line %u) %s bytes %llu to %llu", note->what, note->who, note->rank, note->line,
+             note->write ? "writes" : "reads", (unsigned long long)note->begin, (unsigned long long)note->end - 1);
+}
+
+static bool
+race_found(struct task *me, const struct storage *storage, const struct access_note *old,
+           const struct access_note *new)
+{
+    struct str report = { 0 };
+    str_addf(&report, "race on storage %u: ", storage->number);
+    describe(&report, new);
+    str_add(&report, " while nothing orders it after ");
+    describe(&report, old);
+    str_add(&report, "; let the later one wait: record an event after the first and wait for it, or synchronize");
+    if (!str_ok(&report)) {
+        str_free(&report);
+        return failed(me, E_MEMORY, "out of memory");
+    }
+    race_announce(me, storage, str_text(&report));
+    failed(me, E_RACE, "%s", str_text(&report));
+    str_free(&report);
+    return false;
+}
+
+/* The old access need not be remembered once `new` is: whoever is ordered after `new` is ordered after it too. A
+ * read stands for earlier reads only, since others may read beside it without having seen the earlier write. */
+static bool
+stands_for(const struct actor *actor, const struct access_note *new, const struct access_note *old)
+{
+    return (new->write || !old->write) && new->begin <= old->begin && old->end <= new->end &&
+           actor_knows(actor, old->epoch);
+}
+
+static bool
+remember(struct task *me, const struct actor *actor, struct storage *storage, const struct access_note *new)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < storage->note_count; i++) {
+        if (!stands_for(actor, new, &storage->notes[i]))
+            storage->notes[kept++] = storage->notes[i];
+    }
+    storage->note_count = kept;
+    if (!vec_room(&storage->notes, &storage->note_room, kept + 1, sizeof *storage->notes))
+        return failed(me, E_MEMORY, "out of memory for the race checker");
+    storage->notes[storage->note_count++] = *new;
+    return true;
+}
+
+bool
+storage_access_by(struct task *me, const struct actor *actor, const char *who, const struct access *access)
+{
+    struct storage *storage = access->storage;
+    if (!actor->on || storage->number == 0 || access->begin >= access->end)
+        return true;
+    struct access_note new = { .epoch = actor_epoch(actor), .begin = access->begin, .end = access->end,
+                               .line = me->line, .write = access->write, .rank = me->rank, .what = access->what };
+    snprintf(new.who, sizeof new.who, "%s", who);
+    for (size_t i = 0; i < storage->note_count; i++) {
+        const struct access_note *old = &storage->notes[i];
+        if (old->begin < new.end && new.begin < old->end && (old->write || new.write) &&
+            !actor_knows(actor, old->epoch))
+            return race_found(me, storage, old, &new);
+    }
+    return remember(me, actor, storage, &new);
+}
+
+bool
+storage_access_by_host(struct task *me, const struct access *access)
+{
+    return storage_access_by(me, &me->actor, me->name, access);
+}
+
+void
+storage_snapshot(struct task *me, struct storage *storage, int dtype, int dims, const int64_t *sizes, const void *from)
+{
+    struct trace_writer *writer = sched_writer(me->sched);
+    if (writer == NULL || storage->number == 0 || !sched_is_stepped(me->sched) ||
+        !stage_enabled(me, KIND_memory_snapshot))
+        return;
+    size_t count = 1;
+    for (int i = 0; i < dims; i++)
+        count *= (size_t)sizes[i]; /* of a tensor that exists */
+    size_t bytes = count * dtype_size((enum dtype)dtype);
+    if (bytes > SNAPSHOT_BYTES)
+        return;
+    uint32_t id = trace_snapshot(writer, dtype, dims, sizes, from, bytes);
+    if (id != 0)
+        announce(me, KIND_memory_snapshot, (const int64_t[4]){ storage->number, id, (int64_t)bytes });
+}

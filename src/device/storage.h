@@ -1,0 +1,52 @@
+/* A storage is one block of memory of one device, counted by references, numbered in order of creation. It also is
+ * what the race checker watches: its last writer and its readers since. */
+#ifndef DEVICE_STORAGE_H
+#define DEVICE_STORAGE_H
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "sched/happens.h"
+
+struct task; struct sched; struct stream;
+
+struct access_note {            /* one access the checker remembers */
+    struct epoch epoch;
+    uint64_t     begin, end;    /* bytes within the storage */
+    uint32_t     line;          /* lesson line */
+    bool         write;
+    int16_t      rank;
+    const char  *what;          /* "add", "a read": static or interned text */
+    char         who[24];       /* "r0 main", "device:1 compute" */
+};
+
+struct storage {
+    atomic_int          references;
+    int                 device;         /* DEVICE_CPU or a device */
+    uint32_t            number;         /* from 1, per run; 0: hidden */
+    size_t              bytes, block_bytes;
+    void               *data;
+    struct sched       *sched;
+    struct access_note *notes;          /* accesses that a later one must be ordered after */
+    size_t              note_count, note_room;
+};
+
+struct access { struct storage *storage; uint64_t begin, end; bool write; const char *what; };
+
+struct storage *storage_new(struct task *me, int device, size_t bytes);   /* one reference; NULL: failed */
+/* Staging and workspace: no events, not counted in the device's memory, not watched for races. */
+struct storage *storage_new_hidden(struct task *me, int device, size_t bytes);
+struct storage *storage_ref(struct storage *storage);
+void            storage_unref(struct task *me, struct storage *storage);  /* the last one frees and tells the trace */
+
+/* Checks an access of the host (actor of `me`) or of a stream against those remembered, and remembers it.
+ * false: a race; failed(E_RACE) names both places. In `free` it does nothing. */
+bool storage_access_by_host(struct task *me, const struct access *access) __attribute__((warn_unused_result));
+bool storage_access_by(struct task *me, const struct actor *actor, const char *who, const struct access *access)
+    __attribute__((warn_unused_result));
+
+/* Puts the elements into the trace (`stepped` only, at most 4096 bytes; larger: nothing). Called after each write.
+ * dims and sizes describe the tensor that was written, contiguous from `from`. */
+void storage_snapshot(struct task *me, struct storage *storage, int dtype, int dims, const int64_t *sizes,
+                      const void *from);
+#endif

@@ -1,0 +1,594 @@
+/* Streams: queues of work with a clock of their own.
+ *
+ * In `stepped` a stream is a source of the scheduler. Its head begins at the latest of three moments: when it was
+ * launched, when the entry before it ended, and when what it waits for was done. Its effect on memory happens
+ * when it ends; so a host that reads earlier sees the old value. A wait names another stream and how many of that
+ * stream's entries must be done (an event is nothing more); it can only name entries that were launched before it,
+ * so waits never form a circle and the host's own waiting always finds a stream that gets on.
+ *
+ * In `free` the work is done inside the launch, under the stream's mutex, and nobody ever waits.
+ *
+ * The race checker sees launches, not times: launching orders a stream after the host, events order streams,
+ * synchronising orders the host.
+ *
+ * Interface in order of use: stream_current, stream_launch; event_new, stream_record, stream_wait_event;
+ * stream_synchronize, event_synchronize, device_synchronize.
+ *
+ * In PyTorch: c10/cuda/CUDAStream.h, ATen/cuda/CUDAEvent.h. */
+#include "device/stream.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/dtype.h"
+#include "base/vec.h"
+#include "device/internal.h"
+#include "hw/cost.h"
+#include "trace/writer.h"
+
+struct queued {
+    struct queued      *next;
+    struct stream      *after;      /* a wait: until that stream has done `sequence` entries. NULL: work */
+    uint64_t            sequence;
+    uint64_t            launched;   /* ps */
+    struct stream_entry entry;
+    uint32_t            line, iteration;
+    int                 rank;
+    _Alignas(16) unsigned char context[STREAM_CONTEXT];
+};
+
+struct stream {
+    struct sched_source source;     /* first: the scheduler hands it back */
+    struct devices     *devices;
+    int                 device, number;
+    uint32_t            lane;
+    char                name[48];
+    struct actor        actor;
+    pthread_mutex_t     mutex;      /* `free` */
+    struct kernel_fault fault;
+    struct queued      *head, *tail;
+    bool                running;    /* the head has begun */
+    uint64_t            ready;      /* when the last entry ended */
+    uint64_t            launched, done;  /* entries, waits included */
+    struct stream      *blocked;    /* streams whose heads wait for this one */
+    struct stream      *next_blocked;
+    bool                is_blocked;
+};
+
+struct event {
+    struct stream *stream;          /* NULL: never recorded */
+    uint64_t       sequence;        /* entries that must be done */
+    uint32_t       number;
+    struct vclock  knows;
+};
+
+struct stream *
+stream_open(struct task *me, struct devices *devices, int device, const char *name)
+{
+    struct stream *stream = calloc(1, sizeof *stream);
+    if (stream == NULL || !vec_room(&devices->streams, &devices->stream_room, devices->stream_count + 1,
+                                    sizeof *devices->streams)) {
+        free(stream);
+        return failed_null(me, E_MEMORY, "out of memory for a stream of device:%d", device);
+    }
+    if (devices->stream_count >= UINT16_MAX || pthread_mutex_init(&stream->mutex, NULL) != 0) {
+        free(stream);
+        return failed_null(me, E_RUNTIME, "too many streams");
+    }
+    stream->devices = devices;
+    stream->device  = device;
+    stream->number  = (int)devices->stream_count;
+    snprintf(stream->name, sizeof stream->name, "%s", name);
+    if (!sched_actor_new(me->sched, &stream->actor, &me->actor)) {
+        pthread_mutex_destroy(&stream->mutex);
+        free(stream);
+        return failed_null(me, E_MEMORY, "out of memory for a stream of device:%d", device);
+    }
+    stream->source.tie = (uint64_t)stream->number;
+    struct trace_writer *writer = sched_writer(me->sched);
+    if (writer != NULL)
+        stream->lane = trace_lane(writer, -1, device, LANE_STREAM, stream->name);
+    devices->streams[devices->stream_count++] = stream;
+    return stream;
+}
+
+struct stream *
+stream_new(struct task *me, int device, const char *name)
+{
+    struct devices *devices = devices_of(me);
+    if (devices == NULL || !device_check(me, device))
+        return NULL;
+    if (device == DEVICE_CPU)
+        return failed_null(me, E_DEVICE, "the host has no streams");
+    char made[48];
+    if (name != NULL)
+        snprintf(made, sizeof made, "%s", name);
+    else
+        snprintf(made, sizeof made, "device:%d stream %zu", device, devices->stream_count);
+    pthread_mutex_lock(&devices->mutex);
+    struct stream *stream = stream_open(me, devices, device, made);
+    pthread_mutex_unlock(&devices->mutex);
+    return stream;
+}
+
+/* Entries that never ran are let go; their memory is not told to the trace, which is over. */
+void
+stream_close(struct devices *devices, struct stream *stream)
+{
+    while (stream->head != NULL) {
+        struct queued *entry = stream->head;
+        stream->head = entry->next;
+        for (int i = 0; i < entry->entry.access_count; i++) {
+            struct storage *storage = entry->entry.accesses[i].storage;
+            if (atomic_fetch_sub(&storage->references, 1) == 1)
+                storage_destroy(storage);
+        }
+        host_give(devices->sched, entry, sizeof *entry);
+    }
+    if (stream->source.place != 0)
+        sched_disarm(devices->sched, &stream->source);
+    sched_actor_free(devices->sched, &stream->actor);
+    pthread_mutex_destroy(&stream->mutex);
+    free(stream);
+}
+
+int
+stream_device(const struct stream *stream)
+{
+    return stream->device;
+}
+
+int
+stream_number(const struct stream *stream)
+{
+    return stream->number;
+}
+
+struct kernel_fault *
+stream_fault(struct stream *stream)
+{
+    return &stream->fault;
+}
+
+/* ---- the current stream: four numbers + 1 of 16 bits in the task's slot, those that differ from the default ---- */
+
+/* NULL: there are not that many. */
+static struct stream *
+stream_numbered(struct devices *devices, size_t number)
+{
+    pthread_mutex_lock(&devices->mutex);
+    struct stream *stream = number < devices->stream_count ? devices->streams[number] : NULL;
+    pthread_mutex_unlock(&devices->mutex);
+    return stream;
+}
+
+static struct stream *
+stream_in_slot(struct task *me, struct devices *devices, int place)
+{
+    unsigned number = me->slots[SLOT_STREAM] >> 16 * place & 0xffff;
+    return number == 0 ? NULL : stream_numbered(devices, number - 1);
+}
+
+struct stream *
+stream_current(struct task *me, int device)
+{
+    struct devices *devices = devices_of(me);
+    if (devices == NULL || !device_check(me, device))
+        return NULL;
+    if (device == DEVICE_CPU)
+        return failed_null(me, E_DEVICE, "the host has no streams");
+    for (int place = 0; me->slots[SLOT_STREAM] != 0 && place < 4; place++) {
+        struct stream *stream = stream_in_slot(me, devices, place);
+        if (stream != NULL && stream->device == device)
+            return stream;
+    }
+    return devices->all[device]->compute;
+}
+
+bool
+stream_make_current(struct task *me, struct stream *stream)
+{
+    if (stream == NULL)
+        return false;
+    struct devices *devices = stream->devices;
+    uint64_t        number = stream == devices->all[stream->device]->compute ? 0 : (uint64_t)stream->number + 1;
+    int             room = -1;
+    for (int place = 0; place < 4; place++) {
+        struct stream *other = stream_in_slot(me, devices, place);
+        if (other != NULL && other->device == stream->device)
+            me->slots[SLOT_STREAM] &= ~((uint64_t)0xffff << 16 * place);
+        if (room < 0 && (other == NULL || other->device == stream->device))
+            room = place;
+    }
+    if (number == 0)
+        return true;
+    if (room < 0)
+        return failed(me, E_RUNTIME, "at most four devices can have another current stream at a time");
+    me->slots[SLOT_STREAM] |= number << 16 * room;
+    return true;
+}
+
+/* ---- what the trace is told ---- */
+
+static struct lane_event
+event_of(const struct stream *stream, const struct queued *queued, int phase, uint64_t time)
+{
+    struct lane_event event = {
+        .phase = phase, .time = time, .lane = stream->lane, .line = queued->line,
+        .iteration = queued->iteration, .rank = queued->rank, .device = stream->device,
+    };
+    memcpy(event.args, queued->entry.args, sizeof event.args);
+    return event;
+}
+
+static void
+stream_kernel_event(struct task *me, const struct stream *stream, const struct queued *queued, int phase, uint64_t time)
+{
+    struct lane_event event = event_of(stream, queued, phase, time);
+    event.kind = KIND_kernel;
+    lane_emit(me, &event);
+}
+
+static void
+stream_copy_event(struct task *me, const struct stream *stream, const struct queued *queued, int phase, uint64_t time)
+{
+    struct lane_event event = event_of(stream, queued, phase, time);
+    event.kind = KIND_memory_copy;
+    lane_emit(me, &event);
+}
+
+static void
+entry_event(struct task *me, const struct stream *stream, const struct queued *queued, int phase, uint64_t time)
+{
+    if (queued->entry.kind == KIND_memory_copy)
+        stream_copy_event(me, stream, queued, phase, time);
+    else
+        stream_kernel_event(me, stream, queued, phase, time);
+}
+
+/* The storage that was written, as it is now. */
+static void
+entry_snapshot(struct task *me, const struct stream_entry *entry)
+{
+    const struct stream_written *written = &entry->written;
+    for (int i = 0; written->known && i < entry->access_count; i++) {
+        struct storage *storage = entry->accesses[i].storage;
+        if (!entry->accesses[i].write || storage->number == 0)
+            continue;
+        int64_t count = (int64_t)(storage->bytes / dtype_size((enum dtype)written->dtype));
+        if (written->dims >= 0)
+            storage_snapshot(me, storage, written->dtype, written->dims, written->sizes, storage->data);
+        else
+            storage_snapshot(me, storage, written->dtype, 1, &count, storage->data);
+        return;
+    }
+}
+
+/* ---- `stepped`: the queue moves ---- */
+
+static void
+entry_run(struct stream_entry *entry, void *context)
+{
+    if (entry->effect != NULL)
+        entry->effect(context);
+}
+
+/* Work has ended at `now`: memory changes, then the trace is told, then what only this entry held goes. */
+static void
+work_ends(struct task *me, struct stream *stream, struct queued *queued, uint64_t now)
+{
+    struct lane_event here = event_of(stream, queued, PHASE_INSTANT, now);
+    entry_run(&queued->entry, queued->context);
+    stream->devices->on_stream = &here;
+    entry_snapshot(me, &queued->entry);
+    entry_event(me, stream, queued, PHASE_END, now);
+    for (int i = 0; i < queued->entry.access_count; i++)
+        storage_unref(me, queued->entry.accesses[i].storage);
+    stream->devices->on_stream = NULL;
+}
+
+/* One more entry is done: streams that waited for it get on at this moment. */
+static void
+head_is_done(struct stream *stream, uint64_t now)
+{
+    struct queued *queued = stream->head;
+    stream->head = queued->next;
+    stream->done++;
+    stream->running = false;
+    stream->ready   = now;
+    host_give(stream->devices->sched, queued, sizeof *queued);
+
+    for (struct stream **link = &stream->blocked; *link != NULL;) {
+        struct stream *waiter = *link;
+        if (waiter->head->sequence > stream->done) {
+            link = &waiter->next_blocked;
+            continue;
+        }
+        *link = waiter->next_blocked;
+        waiter->is_blocked = false;
+        sched_arm(stream->devices->sched, &waiter->source, now);
+    }
+}
+
+/* Begins what can begin at `now` and asks to be called again when the next thing happens. */
+static void
+stream_get_on(struct task *me, struct stream *stream, uint64_t now)
+{
+    while (stream->head != NULL) {
+        struct queued *head = stream->head;
+        if (head->launched > now) {
+            sched_arm(stream->devices->sched, &stream->source, head->launched);
+            return;
+        }
+        if (head->after != NULL && head->after->done < head->sequence) {
+            stream->is_blocked   = true;
+            stream->next_blocked = head->after->blocked;
+            head->after->blocked = stream;
+            return;
+        }
+        if (head->after != NULL) {
+            head_is_done(stream, now);
+            continue;
+        }
+        entry_event(me, stream, head, PHASE_BEGIN, now);
+        if (head->entry.price > 0) {
+            stream->running = true;
+            sched_arm(stream->devices->sched, &stream->source, now + head->entry.price);
+            return;
+        }
+        work_ends(me, stream, head, now);
+        head_is_done(stream, now);
+    }
+}
+
+static void
+stream_fire(struct task *me, struct sched_source *source)
+{
+    struct stream *stream = (struct stream *)source;
+    uint64_t       now = source->clock;
+    if (stream->running) {
+        work_ends(me, stream, stream->head, now);
+        head_is_done(stream, now);
+    }
+    stream_get_on(me, stream, now);
+}
+
+/* Takes the entry over. An idle stream is armed for it; a busy or blocked one comes to it by itself. */
+static void
+stream_push(struct task *me, struct stream *stream, struct queued *queued)
+{
+    bool idle = stream->head == NULL;
+    queued->launched  = sched_now(me);
+    queued->line      = me->line;
+    queued->iteration = me->iteration;
+    queued->rank      = me->rank;
+    if (idle)
+        stream->head = queued;
+    else
+        stream->tail->next = queued;
+    stream->tail = queued;
+    stream->launched++;
+    stream->source.fire = stream_fire;
+    if (idle)
+        sched_arm(me->sched, &stream->source, queued->launched > stream->ready ? queued->launched : stream->ready);
+}
+
+static bool
+launch_later(struct task *me, struct stream *stream, const struct stream_entry *entry)
+{
+    struct queued *queued = host_take(me, sizeof *queued);
+    if (queued == NULL)
+        return false;
+    queued->entry = *entry;
+    if (entry->context_bytes > 0)
+        memcpy(queued->context, entry->context, entry->context_bytes);
+    for (int i = 0; i < entry->access_count; i++)
+        storage_ref(entry->accesses[i].storage);
+    stream_push(me, stream, queued);
+    return true;
+}
+
+/* `free`: begin and end stand together under the mutex, so that they pair up on the lane. */
+static bool
+launch_now(struct task *me, struct stream *stream, const struct stream_entry *entry)
+{
+    struct queued *queued = host_take(me, sizeof *queued);
+    if (queued == NULL)
+        return false;
+    queued->entry     = *entry;
+    queued->line      = me->line;
+    queued->iteration = me->iteration;
+    queued->rank      = me->rank;
+    if (entry->context_bytes > 0)
+        memcpy(queued->context, entry->context, entry->context_bytes);
+    pthread_mutex_lock(&stream->mutex);
+    entry_event(me, stream, queued, PHASE_BEGIN, sched_now(me));
+    entry_run(&queued->entry, queued->context);
+    entry_event(me, stream, queued, PHASE_END, sched_now(me));
+    stream->launched++;
+    stream->done++;
+    pthread_mutex_unlock(&stream->mutex);
+    host_give(me->sched, queued, sizeof *queued);
+    return true;
+}
+
+/* The stream knows what the host knows; what the host does from now on it does not. */
+static bool
+stream_learns(struct task *me, struct stream *stream)
+{
+    if (!stream->actor.on)
+        return true;
+    if (!vclock_join(&stream->actor.knows, &me->actor.knows) || !actor_tick(&stream->actor) ||
+        !actor_tick(&me->actor))
+        return failed(me, E_MEMORY, "out of memory for the race checker");
+    return true;
+}
+
+bool
+stream_launch(struct task *me, struct stream *stream, const struct stream_entry *entry)
+{
+    assert(entry->context_bytes <= STREAM_CONTEXT && entry->access_count <= STREAM_ACCESSES);
+    if (task_failed(me))
+        return false;
+    sched_advance(me, cost_host(sched_cost(me->sched)));
+    if (!stream_learns(me, stream))
+        return false;
+    for (int i = 0; i < entry->access_count; i++) {
+        if (!storage_access_by(me, &stream->actor, stream->name, &entry->accesses[i]))
+            return false;
+    }
+    return sched_is_stepped(me->sched) ? launch_later(me, stream, entry) : launch_now(me, stream, entry);
+}
+
+/* ---- waiting ---- */
+
+/* The host's clock goes on until `stream` has done `sequence` entries. It moves to the next thing that happens to
+ * that stream, or to the one that it waits for; the scheduler then lets it happen. */
+static bool
+host_waits(struct task *me, struct stream *stream, uint64_t sequence)
+{
+    while (sched_is_stepped(me->sched) && stream->done < sequence) {
+        struct stream *next = stream;
+        while (next->is_blocked)
+            next = next->head->after;
+        uint64_t due = next->source.clock;
+        assert(next->source.place != 0);
+        sched_advance_to(me, due);
+        if (stream->done >= sequence || next->source.place == 0 || next->source.clock != due)
+            continue;
+        sched_disarm(me->sched, &next->source);
+        stream_fire(me, &next->source);
+    }
+    return true;
+}
+
+/* A kernel that met a bad index says so here, as a device-side assertion does. */
+static bool
+stream_is_sound(struct task *me, struct stream *stream)
+{
+    if (!atomic_exchange(&stream->fault.raised, 0))
+        return true;
+    return failed(me, E_INDEX, "index %lld is out of range: there are %lld rows (found by a kernel on device:%d)",
+                  (long long)stream->fault.index, (long long)stream->fault.limit, stream->device);
+}
+
+/* `knows`: what those have done who are waited for; the host knows it from now on. */
+static bool
+host_learns(struct task *me, const struct vclock *knows)
+{
+    if (me->actor.on && !vclock_join(&me->actor.knows, knows))
+        return failed(me, E_MEMORY, "out of memory for the race checker");
+    return true;
+}
+
+static uint64_t
+launched_so_far(struct stream *stream)
+{
+    pthread_mutex_lock(&stream->mutex);
+    uint64_t launched = stream->launched;
+    pthread_mutex_unlock(&stream->mutex);
+    return launched;
+}
+
+/* The host waits until the stream has done all that was launched so far. */
+bool
+stream_synchronize(struct task *me, struct stream *stream)
+{
+    if (stream == NULL || task_failed(me))
+        return false;
+    STAGE(me, stream_synchronize, stream->number);
+    if (!host_learns(me, &stream->actor.knows) || !actor_tick(&stream->actor))
+        return false;
+    return host_waits(me, stream, launched_so_far(stream)) && stream_is_sound(me, stream);
+}
+
+bool
+device_synchronize(struct task *me, int device)
+{
+    struct devices *devices = devices_of(me);
+    if (devices == NULL || !device_check(me, device))
+        return false;
+    struct stream *stream = NULL;
+    for (size_t i = 0; (stream = stream_numbered(devices, i)) != NULL; i++) {
+        if (stream->device == device && !stream_synchronize(me, stream))
+            return false;
+    }
+    return true;
+}
+
+struct event *
+event_new(struct task *me)
+{
+    struct event *event = host_take(me, sizeof *event);
+    if (event != NULL)
+        event->number = atomic_fetch_add(&devices_of(me)->events, 1) + 1;
+    return event;
+}
+
+void
+event_free(struct task *me, struct event *event)
+{
+    if (event == NULL)
+        return;
+    vclock_free(&event->knows);
+    host_give(me->sched, event, sizeof *event);
+}
+
+bool
+stream_record(struct task *me, struct stream *stream, struct event *event)
+{
+    if (stream == NULL || event == NULL || task_failed(me))
+        return false;
+    POINT(me, stream_record, event->number, stream->number);
+    if (!stream_learns(me, stream))
+        return false;
+    if (stream->actor.on && (!vclock_copy(&event->knows, &stream->actor.knows) || !actor_tick(&stream->actor)))
+        return failed(me, E_MEMORY, "out of memory for the race checker");
+    pthread_mutex_lock(&stream->mutex);
+    event->stream   = stream;
+    event->sequence = stream->launched;
+    pthread_mutex_unlock(&stream->mutex);
+    return true;
+}
+
+/* Later work of the stream begins after the event. An event that was never recorded is waited for by nobody: that is
+ * how CUDA has it, and a mistake that the race checker finds. */
+bool
+stream_wait_event(struct task *me, struct stream *stream, struct event *event)
+{
+    if (stream == NULL || event == NULL || task_failed(me))
+        return false;
+    POINT(me, stream_wait, event->number, stream->number);
+    if (event->stream == NULL)
+        return true;
+    if (stream->actor.on && !vclock_join(&stream->actor.knows, &event->knows))
+        return failed(me, E_MEMORY, "out of memory for the race checker");
+    if (event->stream == stream || !sched_is_stepped(me->sched) || event->stream->done >= event->sequence)
+        return true;
+    struct queued *queued = host_take(me, sizeof *queued);
+    if (queued == NULL)
+        return false;
+    queued->after    = event->stream;
+    queued->sequence = event->sequence;
+    stream_push(me, stream, queued);
+    return true;
+}
+
+bool
+event_synchronize(struct task *me, struct event *event)
+{
+    if (event == NULL || task_failed(me))
+        return false;
+    if (event->stream == NULL)
+        return true;
+    return host_learns(me, &event->knows) && host_waits(me, event->stream, event->sequence) &&
+           stream_is_sound(me, event->stream);
+}
+
+bool
+event_query(struct task *me, const struct event *event)
+{
+    sched_point(me);
+    return event == NULL || event->stream == NULL || !sched_is_stepped(me->sched) ||
+           event->stream->done >= event->sequence;
+}

@@ -1,0 +1,315 @@
+/* Arguments of functions called by Lua: what is wrong with one is a TypeError (or ValueError, IndexError) that names it.
+ * Options are fields of one trailing plain table. Nothing here touches the engine. */
+#include "lua/internal.h"
+#include <stdlib.h>
+#include <string.h>
+#include "device/device.h"
+#include "tensor/tensor.h"
+
+int64_t
+check_integer(lua_State *L, int index)
+{
+    int     is_integer = 0;
+    int64_t value      = lua_tointegerx(L, index, &is_integer);
+    if (!is_integer || lua_type(L, index) != LUA_TNUMBER)
+        arg_error(L, index, "an integer");
+    return value;
+}
+
+int64_t
+opt_integer(lua_State *L, int index, int64_t otherwise)
+{
+    return lua_isnoneornil(L, index) ? otherwise : check_integer(L, index);
+}
+
+double
+check_number(lua_State *L, int index)
+{
+    if (lua_type(L, index) != LUA_TNUMBER)
+        arg_error(L, index, "a number");
+    return lua_tonumber(L, index);
+}
+
+double
+opt_number(lua_State *L, int index, double otherwise)
+{
+    return lua_isnoneornil(L, index) ? otherwise : check_number(L, index);
+}
+
+const char *
+check_text(lua_State *L, int index)
+{
+    if (lua_type(L, index) != LUA_TSTRING)
+        arg_error(L, index, "a string");
+    return lua_tostring(L, index);
+}
+
+void
+check_function(lua_State *L, int index)
+{
+    if (lua_type(L, index) != LUA_TFUNCTION)
+        arg_error(L, index, "a function");
+}
+
+enum dtype
+check_dtype(lua_State *L, int index)
+{
+    enum dtype dtype = DTYPE_F32;
+    if (lua_type(L, index) != LUA_TSTRING)
+        arg_error(L, index, "a dtype such as \"float32\"");
+    if (!dtype_parse(lua_tostring(L, index), &dtype))
+        raise_error(L, "TypeError", "unknown dtype \"%.60s\": there are float32, float64, int64, bool",
+                    lua_tostring(L, index));
+    return dtype;
+}
+
+static bool
+device_parse(const char *text, int *device)
+{
+    if (strcmp(text, "cpu") == 0) {
+        *device = DEVICE_CPU;
+        return true;
+    }
+    size_t word = strncmp(text, "device", 6) == 0 ? 6 : strncmp(text, "cuda", 4) == 0 ? 4 : 0;
+    *device     = 0;
+    if (word == 0 || text[word] == '\0')
+        return word > 0;
+    char *end    = NULL;
+    long  number = strtol(text + word + 1, &end, 10);
+    *device      = (int)number;
+    return text[word] == ':' && end != text + word + 1 && *end == '\0' && number >= 0 && number < DEVICE_MAX;
+}
+
+int
+check_device(lua_State *L, int index)
+{
+    int device = DEVICE_CPU;
+    if (lua_isinteger(L, index)) {
+        int64_t number = lua_tointeger(L, index);
+        if (number < DEVICE_CPU || number >= DEVICE_MAX)
+            raise_error(L, "RuntimeError", "there is no device %lld", (long long)number);
+        return (int)number;
+    }
+    if (lua_type(L, index) != LUA_TSTRING)
+        arg_error(L, index, "a device such as \"cpu\" or \"device:1\"");
+    if (!device_parse(lua_tostring(L, index), &device))
+        raise_error(L, "RuntimeError", "\"%.60s\" is no device: devices are \"cpu\", \"device:0\", \"device:1\" ...",
+                    lua_tostring(L, index));
+    return device;
+}
+
+void
+push_device(lua_State *L, int device)
+{
+    if (device == DEVICE_CPU)
+        lua_pushliteral(L, "cpu");
+    else
+        lua_pushfstring(L, "device:%d", device);
+}
+
+int
+check_dim(lua_State *L, int index, int dims)
+{
+    int64_t dim  = check_integer(L, index);
+    int     span = dims > 0 ? dims : 1;
+    if (dim < -span || dim >= span)
+        raise_error(L, "IndexError", "dimension %lld is out of range: expected %d to %d", (long long)dim, -span, span - 1);
+    return (int)(dim < 0 ? dim + span : dim);
+}
+
+static int
+shape_of_table(lua_State *L, int index, int64_t *sizes)
+{
+    int64_t count = (int64_t)lua_rawlen(L, index);
+    if (count > TENSOR_DIMS)
+        raise_error(L, "ValueError", "a shape of %lld dimensions: at most %d are possible", (long long)count, TENSOR_DIMS);
+    for (int64_t i = 0; i < count; i++) {
+        lua_rawgeti(L, index, i + 1);
+        int is_integer = 0;
+        sizes[i]       = lua_tointegerx(L, -1, &is_integer);
+        if (!is_integer)
+            raise_error(L, "TypeError", "size %lld of a shape is %s, not an integer", (long long)i, luaL_typename(L, -1));
+        lua_pop(L, 1);
+    }
+    return (int)count;
+}
+
+int
+check_shape(lua_State *L, int index, int64_t *sizes)
+{
+    if (lua_istable(L, index))
+        return shape_of_table(L, lua_absindex(L, index), sizes);
+    int count = 0;
+    for (; lua_type(L, index + count) == LUA_TNUMBER; count++) {
+        if (count == TENSOR_DIMS)
+            raise_error(L, "ValueError", "a shape of more than %d dimensions", TENSOR_DIMS);
+        sizes[count] = check_integer(L, index + count);
+    }
+    if (count == 0)
+        arg_error(L, index, "a shape such as {2, 3}");
+    return count;
+}
+
+/* Ours have a metatable; so have a class and its objects. Sizes (t.shape) and lists of parameters are plain all the same. */
+bool
+is_plain_table(lua_State *L, int index)
+{
+    if (lua_type(L, index) != LUA_TTABLE)
+        return false;
+    if (!lua_getmetatable(L, index))
+        return true;
+    luaL_getmetatable(L, "ringside.size");
+    luaL_getmetatable(L, "ringside.list");
+    bool plain = lua_rawequal(L, -1, -3) || lua_rawequal(L, -2, -3);
+    lua_pop(L, 3);
+    return plain;
+}
+
+int
+option_table(lua_State *L, int index)
+{
+    if (index == 0 || lua_isnoneornil(L, index))
+        return 0;
+    if (!is_plain_table(L, index))
+        arg_error(L, index, "a table of options");
+    return lua_absindex(L, index);
+}
+
+enum dtype
+option_dtype(lua_State *L, int table, enum dtype otherwise)
+{
+    const char *name = option_text(L, table, "dtype", NULL);
+    if (name != NULL && !dtype_parse(name, &otherwise))
+        raise_error(L, "TypeError", "unknown dtype \"%.60s\": there are float32, float64, int64, bool", name);
+    return otherwise;
+}
+
+bool
+option_push(lua_State *L, int table, const char *name)
+{
+    if (table == 0)
+        return false;
+    lua_pushstring(L, name);
+    if (lua_rawget(L, table) != LUA_TNIL)
+        return true;
+    lua_pop(L, 1);
+    return false;
+}
+
+static int
+option_error(lua_State *L, const char *name, const char *expected)
+{
+    return raise_error(L, "TypeError", "option %s: expected %s, got %s", name, expected, luaL_typename(L, -1));
+}
+
+int64_t
+option_integer(lua_State *L, int table, const char *name, int64_t otherwise)
+{
+    if (!option_push(L, table, name))
+        return otherwise;
+    if (!lua_isinteger(L, -1))
+        option_error(L, name, "an integer");
+    int64_t value = lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    return value;
+}
+
+double
+option_number(lua_State *L, int table, const char *name, double otherwise)
+{
+    if (!option_push(L, table, name))
+        return otherwise;
+    if (lua_type(L, -1) != LUA_TNUMBER)
+        option_error(L, name, "a number");
+    double value = lua_tonumber(L, -1);
+    lua_pop(L, 1);
+    return value;
+}
+
+bool
+option_bool(lua_State *L, int table, const char *name, bool otherwise)
+{
+    if (!option_push(L, table, name))
+        return otherwise;
+    if (lua_type(L, -1) != LUA_TBOOLEAN)
+        option_error(L, name, "true or false");
+    bool value = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return value;
+}
+
+const char *
+option_text(lua_State *L, int table, const char *name, const char *otherwise)
+{
+    if (!option_push(L, table, name))
+        return otherwise;
+    if (lua_type(L, -1) != LUA_TSTRING)
+        option_error(L, name, "a string");
+    const char *value = lua_tostring(L, -1);
+    lua_pop(L, 1); /* the table keeps it */
+    return value;
+}
+
+int
+option_device(lua_State *L, int table, int otherwise)
+{
+    if (!option_push(L, table, "device"))
+        return otherwise;
+    if (lua_type(L, -1) != LUA_TSTRING && !lua_isinteger(L, -1))
+        option_error(L, "device", "a device such as \"device:1\"");
+    int device = check_device(L, lua_gettop(L));
+    lua_pop(L, 1);
+    return device;
+}
+
+static bool
+listed(const char *names, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = names; (at = strstr(at, name)) != NULL; at += length)
+        if ((at == names || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return length > 0;
+    return false;
+}
+
+void
+option_known(lua_State *L, int table, const char *names)
+{
+    if (table == 0)
+        return;
+    lua_pushnil(L);
+    while (lua_next(L, table) != 0) {
+        lua_pop(L, 1);
+        if (lua_type(L, -1) == LUA_TSTRING && !listed(names, lua_tostring(L, -1)))
+            raise_error(L, "TypeError", "unknown option %.60s; there are: %s", lua_tostring(L, -1), names);
+    }
+}
+
+struct tensor **
+check_tensors(lua_State *L, int index, int *count)
+{
+    index = lua_absindex(L, index);
+    if (test_tensor(L, index) != NULL) {
+        struct tensor **one = lua_newuserdatauv(L, sizeof *one, 0);
+        one[0]              = test_tensor(L, index);
+        *count              = 1;
+        return one;
+    }
+    if (!lua_istable(L, index))
+        arg_error(L, index, "a list of tensors");
+    size_t length = lua_rawlen(L, index);
+    if (length > 1 << 20)
+        raise_error(L, "ValueError", "a list of %zu tensors is too long", length);
+    struct tensor **tensors = lua_newuserdatauv(L, (length + 1) * sizeof *tensors, 1);
+    lua_createtable(L, (int)length, 0);
+    for (size_t i = 0; i < length; i++) {
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        tensors[i] = test_tensor(L, -1);
+        if (tensors[i] == NULL)
+            raise_error(L, "TypeError", "element %zu of the list: expected Tensor, got %s", i + 1, luaL_typename(L, -1));
+        lua_rawseti(L, -2, (lua_Integer)i + 1); /* kept alive even if the lesson changes its list meanwhile */
+    }
+    lua_setiuservalue(L, -2, 1);
+    *count = (int)length;
+    return tensors;
+}

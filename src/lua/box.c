@@ -1,0 +1,392 @@
+/* Boxes: engine objects as Lua userdata; objects: Lua values held by the engine. Both directions keep to one rule:
+ * who lets go does not do the work, it queues it. __gc queues what the engine must drop (script_drop_dead does, in
+ * order of storage numbers, at collection points); object_free queues registry references (refs_settle gives them
+ * back, by whoever takes the lock next). */
+#include "lua/internal.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/vec.h"
+#include "device/device.h"
+#include "device/storage.h"
+#include "sched/task.h"
+#include "tensor/tensor.h"
+
+static const char LIVE[] = "ringside.live";
+enum { DEBT_STEPPED = 16 << 20, DEBT_FREE = 1 << 20 };
+
+static const struct { const char *metatable, *word; } box_kinds[BOX_KINDS] = {
+    [BOX_TENSOR]    = { "ringside.tensor", "Tensor" },
+    [BOX_MODULE]    = { "ringside.module", "Module" },
+    [BOX_NODE]      = { "ringside.node", "Node" },
+    [BOX_OPTIMIZER] = { "ringside.optimizer", "Optimizer" },
+    [BOX_STREAM]    = { "ringside.stream", "Stream" },
+    [BOX_EVENT]     = { "ringside.event", "Event" },
+    [BOX_GENERATOR] = { "ringside.generator", "Generator" },
+    [BOX_HANDLE]    = { "ringside.handle", "RemovableHandle" },
+    [BOX_GROUP]     = { "ringside.group", "ProcessGroup" },
+    [BOX_WORK]      = { "ringside.work", "Work" },
+    [BOX_STORE]     = { "ringside.store", "Store" },
+};
+
+const char *
+box_metatable(enum box_kind kind)
+{
+    return box_kinds[kind].metatable;
+}
+
+const char *
+box_word(enum box_kind kind)
+{
+    return box_kinds[kind].word;
+}
+
+struct box *
+box_push(lua_State *L, enum box_kind kind, int values)
+{
+    struct script *script = script_of(L);
+    struct box    *box    = lua_newuserdatauv(L, sizeof *box, values);
+    *box                  = (struct box){ .serial = ++script->boxes, .kind = kind };
+    luaL_setmetatable(L, box_kinds[kind].metatable);
+    return box;
+}
+
+/* registry[LIVE]: object -> its box, weak in the box. */
+static void
+push_live(lua_State *L)
+{
+    if (luaL_getsubtable(L, LUA_REGISTRYINDEX, LIVE))
+        return;
+    lua_createtable(L, 0, 1);
+    lua_pushliteral(L, "v");
+    lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
+}
+
+void
+box_fill(lua_State *L, void *object, void (*drop)(struct task *me, void *object), bool shared)
+{
+    struct box *box = lua_touserdata(L, -1);
+    box->object     = object;
+    box->drop       = drop;
+    if (!shared)
+        return;
+    push_live(L);
+    lua_rawgetp(L, -1, object);
+    struct box *live = lua_touserdata(L, -1);
+    if (live != NULL && live->object == object && live->kind == box->kind) {
+        box->object = NULL; /* not the last reference: the live box has one */
+        if (drop != NULL)
+            drop(script_of(L)->holder, object);
+        lua_replace(L, -3);
+        lua_pop(L, 1);
+        return;
+    }
+    lua_pop(L, 1);
+    lua_pushvalue(L, -2);
+    lua_rawsetp(L, -2, object);
+    lua_pop(L, 1);
+}
+
+void *
+box_test(lua_State *L, int index, enum box_kind kind)
+{
+    struct box *box = luaL_testudata(L, index, box_kinds[kind].metatable);
+    return box != NULL ? box->object : NULL;
+}
+
+void *
+box_check(lua_State *L, int index, enum box_kind kind)
+{
+    void *object = box_test(L, index, kind);
+    if (object == NULL)
+        arg_error(L, index, box_kinds[kind].word);
+    return object;
+}
+
+/* The order in which dead things are dropped must not depend on where they lay in memory. */
+static uint64_t
+death_order(const struct box *box)
+{
+    const struct tensor *tensor = box->object;
+    if (box->kind != BOX_TENSOR)
+        return ((uint64_t)(box->kind + 1) << 40) + box->serial;
+    return tensor->storage != NULL ? tensor->storage->number : 0;
+}
+
+static int
+box_gc(lua_State *L)
+{
+    enum box_kind  kind   = (enum box_kind)lua_tointeger(L, lua_upvalueindex(1));
+    struct script *script = script_of(L);
+    struct box    *box    = luaL_testudata(L, 1, box_kinds[kind].metatable);
+    if (box == NULL || box->object == NULL)
+        return 0;
+    struct dead dead = { box->object, box->drop, death_order(box) };
+    box->object      = NULL;
+    if (dead.drop == NULL)
+        return 0;
+    if (vec_room(&script->dead, &script->dead_room, script->dead_count + 1, sizeof dead))
+        script->dead[script->dead_count++] = dead;
+    else
+        dead.drop(script->holder, dead.object);
+    return 0;
+}
+
+static int
+compare_dead(const void *left, const void *right)
+{
+    const struct dead *a = left, *b = right;
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+void
+script_drop_dead(struct task *me, struct script *script)
+{
+    while (script->dead_count > 0) {
+        struct dead *dead  = script->dead;
+        size_t       count = script->dead_count;
+        script->dead       = NULL; /* dropping a module may find more dead */
+        script->dead_count = script->dead_room = 0;
+        qsort(dead, count, sizeof *dead, compare_dead);
+        for (size_t i = 0; i < count; i++)
+            dead[i].drop(me, dead[i].object);
+        free(dead);
+    }
+}
+
+void
+script_collect(lua_State *L, struct task *me)
+{
+    struct script *script = script_of(L);
+    lua_gc(L, LUA_GCCOLLECT);
+    script->bytes_collected = script->bytes;
+    script->debt            = 0;
+    script_drop_dead(me, script);
+    refs_settle(L, script->refs);
+}
+
+static uint64_t
+memory_in_use(struct task *me, const struct script *script)
+{
+    uint64_t total = script->bytes;
+    for (int device = DEVICE_CPU; device < device_count(me); device++)
+        total += device_memory(me, device).allocated;
+    return total;
+}
+
+static void
+check_budget(lua_State *L, struct task *me, double more)
+{
+    struct script *script = script_of(L);
+    double         limit  = (double)script->options.memory_limit;
+    if (script->options.trusted || (double)memory_in_use(me, script) + more <= limit)
+        return;
+    script_collect(L, me);
+    if ((double)memory_in_use(me, script) + more > limit)
+        raise_error(L, "BudgetError", "the lesson's objects and tensors would need more than its limit of %.0f MiB; "
+                    "--trust lifts the limit", limit / (1 << 20));
+}
+
+void
+script_allocated(lua_State *L, struct task *me, uint64_t bytes)
+{
+    struct script *script = script_of(L);
+    script->debt += bytes;
+    if (script->debt < (script->stepped ? DEBT_STEPPED : DEBT_FREE))
+        return;
+    if (script->stepped) {
+        script_collect(L, me);
+    } else {
+        uint64_t kilobytes = script->debt >> 10;
+        script->debt       = 0;
+        lua_gc(L, LUA_GCSTEP, (int)(kilobytes < 1 << 20 ? kilobytes : 1 << 20));
+        script_drop_dead(me, script);
+    }
+    check_budget(L, me, 0);
+}
+
+void
+script_reserve(lua_State *L, struct task *me, double bytes)
+{
+    if (bytes > DEBT_FREE)
+        check_budget(L, me, bytes);
+}
+
+/* ---- Lua values held by the engine ---- */
+
+struct refs {
+    atomic_int      references;
+    pthread_mutex_t mutex;
+    bool            closed;
+    int            *refs;
+    size_t          count, room;
+};
+
+struct refs *
+refs_new(void)
+{
+    struct refs *refs = calloc(1, sizeof *refs);
+    if (refs == NULL)
+        return NULL;
+    atomic_init(&refs->references, 1);
+    pthread_mutex_init(&refs->mutex, NULL);
+    return refs;
+}
+
+static void
+refs_drop(struct refs *refs)
+{
+    if (atomic_fetch_sub(&refs->references, 1) > 1)
+        return;
+    pthread_mutex_destroy(&refs->mutex);
+    free(refs->refs);
+    free(refs);
+}
+
+void
+refs_close(struct refs *refs)
+{
+    if (refs == NULL)
+        return;
+    pthread_mutex_lock(&refs->mutex);
+    refs->closed = true;
+    pthread_mutex_unlock(&refs->mutex);
+    refs_drop(refs);
+}
+
+void
+refs_settle(lua_State *L, struct refs *refs)
+{
+    pthread_mutex_lock(&refs->mutex);
+    for (size_t i = 0; i < refs->count; i++)
+        luaL_unref(L, LUA_REGISTRYINDEX, refs->refs[i]);
+    refs->count = 0;
+    pthread_mutex_unlock(&refs->mutex);
+}
+
+struct script_object *
+object_new(lua_State *L, struct task *me, int index, const char *name)
+{
+    struct script *script = script_of(L);
+    index                 = lua_absindex(L, index);
+    lua_pushvalue(L, index);
+    int                   ref    = luaL_ref(L, LUA_REGISTRYINDEX);
+    struct script_object *object = calloc(1, sizeof *object);
+    if (object == NULL) {
+        luaL_unref(L, LUA_REGISTRYINDEX, ref);
+        return failed_null(me, E_MEMORY, "out of memory");
+    }
+    *object = (struct script_object){ .refs = script->refs, .script = script, .ref = ref };
+    snprintf(object->name, sizeof object->name, "%s", name != NULL ? name : "");
+    atomic_fetch_add(&script->refs->references, 1);
+    return object;
+}
+
+bool
+object_open(const struct script_object *object)
+{
+    pthread_mutex_lock(&object->refs->mutex);
+    bool open = !object->refs->closed;
+    pthread_mutex_unlock(&object->refs->mutex);
+    return open;
+}
+
+void
+object_push(lua_State *L, const struct script_object *object)
+{
+    if (object != NULL && object_open(object) && object->script == script_of(L))
+        lua_rawgeti(L, LUA_REGISTRYINDEX, object->ref);
+    else
+        lua_pushnil(L);
+}
+
+/* Without memory for the note the reference stays until the script closes: nothing else is lost. */
+void
+object_free(struct task *me, void *pointer)
+{
+    (void)me;
+    struct script_object *object = pointer;
+    if (object == NULL)
+        return;
+    struct refs *refs = object->refs;
+    pthread_mutex_lock(&refs->mutex);
+    if (!refs->closed && vec_room(&refs->refs, &refs->room, refs->count + 1, sizeof *refs->refs))
+        refs->refs[refs->count++] = object->ref;
+    pthread_mutex_unlock(&refs->mutex);
+    refs_drop(refs);
+    free(object);
+}
+
+/* ---- metatables and tables of functions ---- */
+
+void
+box_class(lua_State *L, enum box_kind kind, const struct lua_entry *methods, size_t count)
+{
+    luaL_newmetatable(L, box_kinds[kind].metatable);
+    lua_pushinteger(L, kind);
+    lua_pushcclosure(L, box_gc, 1);
+    lua_setfield(L, -2, "__gc");
+    lua_pushstring(L, box_kinds[kind].word);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, "__name");
+    lua_setfield(L, -2, "__metatable"); /* what getmetatable shows; setmetatable refuses */
+    lua_newtable(L);
+    add_entries(L, -1, methods, count);
+    lua_setfield(L, -2, "__index");
+}
+
+/* registry["ringside.help"]: function -> {signature, help}. */
+void
+note_help(lua_State *L, const char *signature, const char *help)
+{
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
+    lua_pushvalue(L, -2);
+    lua_createtable(L, 2, 0);
+    lua_pushstring(L, signature);
+    lua_rawseti(L, -2, 1);
+    lua_pushstring(L, help);
+    lua_rawseti(L, -2, 2);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+}
+
+void
+add_entries(lua_State *L, int table, const struct lua_entry *entries, size_t count)
+{
+    table = lua_absindex(L, table);
+    for (size_t i = 0; i < count; i++) {
+        lua_pushcfunction(L, entries[i].function);
+        note_help(L, entries[i].signature, entries[i].help);
+        lua_setfield(L, table, entries[i].name);
+    }
+}
+
+void
+push_ringside(lua_State *L)
+{
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside");
+}
+
+void
+open_namespace(lua_State *L, const char *path, const struct lua_entry *entries, size_t count)
+{
+    push_ringside(L);
+    while (*path != '\0') {
+        size_t length = strcspn(path, ".");
+        lua_pushlstring(L, path, length);
+        lua_pushvalue(L, -1);
+        if (lua_rawget(L, -3) != LUA_TTABLE) {
+            lua_pop(L, 1);
+            lua_newtable(L);
+            lua_pushvalue(L, -2);
+            lua_pushvalue(L, -2);
+            lua_rawset(L, -5);
+        }
+        lua_replace(L, -3);
+        lua_pop(L, 1);
+        path += length + (path[length] == '.');
+    }
+    add_entries(L, -1, entries, count);
+}

@@ -1,0 +1,182 @@
+/* Compares what a lesson got with what it expected. Integers are compared exactly unless a tolerance says otherwise,
+ * nan equals nan; a tensor meets a tensor element by element, or a table in the shape that tolist() gives.
+ *
+ * Interface: values_close. As torch.testing.assert_close. */
+#include "lua/close.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/str.h"
+#include "lua/internal.h"
+#include "tensor/tensor.h"
+
+enum { CLOSE_DEPTH = 100 };
+
+static bool compare(lua_State *L, int got, int expected, struct closeness *c, int depth);
+
+static bool
+differ(lua_State *L, struct closeness *c, int got, int expected)
+{
+    push_text(L, got);
+    push_text(L, expected);
+    const char *a = lua_tostring(L, -2), *b = lua_tostring(L, -1);
+    snprintf(c->why, sizeof c->why, "%s%s%sgot %.200s, expected %.200s", c->path[0] != '\0' ? "at " : "", c->path,
+             c->path[0] != '\0' ? ": " : "", a != NULL ? a : "?", b != NULL ? b : "?");
+    lua_pop(L, 2);
+    return false;
+}
+
+static bool
+near(const struct closeness *c, double got, double expected)
+{
+    if (got == expected || (isnan(got) && isnan(expected)))
+        return true;
+    return fabs(got - expected) <= c->absolute + c->relative * fabs(expected);
+}
+
+static bool
+compare_numbers(lua_State *L, int got, int expected, struct closeness *c)
+{
+    if (lua_isinteger(L, got) && lua_isinteger(L, expected) && lua_tointeger(L, got) == lua_tointeger(L, expected))
+        return true;
+    return near(c, lua_tonumber(L, got), lua_tonumber(L, expected)) || differ(L, c, got, expected);
+}
+
+static double
+element(const struct tensor *tensor, const void *elements, int64_t i)
+{
+    switch (tensor->dtype) {
+    case DTYPE_F32: return ((const float *)elements)[i];
+    case DTYPE_F64: return ((const double *)elements)[i];
+    case DTYPE_I64: return (double)((const int64_t *)elements)[i];
+    case DTYPE_BOOL: return ((const bool *)elements)[i];
+    case DTYPE_COUNT: break;
+    }
+    return 0;
+}
+
+/* All elements on the host, in memory that Lua frees; pushed. */
+static void *
+read_elements(lua_State *L, struct tensor *tensor)
+{
+    struct task *me   = script_task(L);
+    void        *into = lua_newuserdatauv(L, (size_t)tensor_bytes(tensor) + 1, 0);
+    struct call  call = call_open(L, me, CALL_PLAIN);
+    bool         ok   = tensor_read(me, tensor, into);
+    call_done(&call, ok);
+    return into;
+}
+
+static bool
+compare_tensors(lua_State *L, struct tensor *got, struct tensor *expected, struct closeness *c)
+{
+    if (!tensor_same_shape(got, expected)) {
+        struct str a = { 0 }, b = { 0 };
+        shape_print(got->dims, got->size, &a);
+        shape_print(expected->dims, expected->size, &b);
+        snprintf(c->why, sizeof c->why, "got a tensor of shape %s, expected %s", str_text(&a), str_text(&b));
+        str_free(&a);
+        str_free(&b);
+        return false;
+    }
+    const void *a = read_elements(L, got), *b = read_elements(L, expected);
+    int64_t     count = tensor_count(got), far = -1, many = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (near(c, element(got, a, i), element(expected, b, i)))
+            continue;
+        far = many++ == 0 ? i : far;
+    }
+    if (many > 0)
+        snprintf(c->why, sizeof c->why, "%lld of %lld elements differ; element %lld: got %.9g, expected %.9g",
+                 (long long)many, (long long)count, (long long)far, element(got, a, far), element(expected, b, far));
+    lua_pop(L, 2);
+    return many == 0;
+}
+
+/* Replaces the tensor at `index` by nested tables of its elements, pushed. */
+static int
+push_list(lua_State *L, int index)
+{
+    lua_getfield(L, index, "tolist");
+    lua_pushvalue(L, index);
+    lua_call(L, 1, 1);
+    return lua_gettop(L);
+}
+
+/* One entry of the two tables; the key is at the top of the stack and stays there. */
+static bool
+compare_entry(lua_State *L, int got, int expected, struct closeness *c, int depth)
+{
+    size_t used = strlen(c->path);
+    int    key  = lua_gettop(L);
+    push_text(L, key);
+    snprintf(c->path + used, sizeof c->path - used, "[%.32s]", lua_tostring(L, -1));
+    lua_pop(L, 1);
+    lua_pushvalue(L, key);
+    lua_rawget(L, got);
+    lua_pushvalue(L, key);
+    lua_rawget(L, expected);
+    bool ok = compare(L, key + 1, key + 2, c, depth + 1);
+    lua_pop(L, 2);
+    c->path[used] = '\0';
+    return ok;
+}
+
+/* Numbers first, in order, so that the first difference is the one that is told. */
+static bool
+compare_tables(lua_State *L, int got, int expected, struct closeness *c, int depth)
+{
+    lua_Integer length = (lua_Integer)lua_rawlen(L, expected);
+    if ((lua_Integer)lua_rawlen(L, got) > length)
+        length = (lua_Integer)lua_rawlen(L, got);
+    for (lua_Integer i = 1; i <= length; i++) {
+        lua_pushinteger(L, i);
+        bool ok = compare_entry(L, got, expected, c, depth);
+        lua_pop(L, 1);
+        if (!ok)
+            return false;
+    }
+    for (int side = 0; side < 2; side++) {
+        lua_pushnil(L);
+        while (lua_next(L, side == 0 ? expected : got) != 0) {
+            lua_pop(L, 1);
+            if (!compare_entry(L, got, expected, c, depth)) {
+                lua_pop(L, 1);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool
+compare(lua_State *L, int got, int expected, struct closeness *c, int depth)
+{
+    if (depth > CLOSE_DEPTH) {
+        snprintf(c->why, sizeof c->why, "nested deeper than %d tables", CLOSE_DEPTH);
+        return false;
+    }
+    luaL_checkstack(L, 12, "nested too deeply");
+    struct tensor *a = test_tensor(L, got), *b = test_tensor(L, expected);
+    if (a != NULL && b != NULL)
+        return compare_tensors(L, a, b, c);
+    if (a != NULL || b != NULL) {
+        int  list = push_list(L, a != NULL ? got : expected);
+        bool ok   = a != NULL ? compare(L, list, expected, c, depth + 1) : compare(L, got, list, c, depth + 1);
+        lua_pop(L, 1);
+        return ok;
+    }
+    if (lua_type(L, got) == LUA_TNUMBER && lua_type(L, expected) == LUA_TNUMBER)
+        return compare_numbers(L, got, expected, c);
+    if (lua_type(L, got) == LUA_TTABLE && lua_type(L, expected) == LUA_TTABLE)
+        return compare_tables(L, got, expected, c, depth);
+    return lua_rawequal(L, got, expected) || differ(L, c, got, expected);
+}
+
+bool
+values_close(lua_State *L, int got, int expected, struct closeness *c)
+{
+    c->path[0] = c->why[0] = '\0';
+    return compare(L, got, expected, c, 0);
+}

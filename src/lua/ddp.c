@@ -1,0 +1,265 @@
+/* nn.parallel.DistributedDataParallel in Lua, and the rule of its buckets.
+ *
+ * Interface: lua_open_ddp; l_bucket_assignment (rs.distributed._compute_bucket_assignment_by_size). */
+#include <stdlib.h>
+#include <string.h>
+#include "base/str.h"
+#include "base/vec.h"
+#include "lua/internal.h"
+#include "lua/rank.h"
+#include "parallel/distributed_data_parallel.h"
+#include "parallel/reducer.h"
+#include "sched/task.h"
+#include "tensor/tensor.h"
+
+/* ---- the wrapper ---- */
+
+static struct process_group *
+group_for_ddp(lua_State *L)
+{
+    struct rank *rank = script_of(L)->parts[SCRIPT_DISTRIBUTED];
+    if (rank == NULL || rank->context.group == NULL)
+        raise_error(L, "RuntimeError", "DistributedDataParallel needs a process group: it is made in a rank (dist.spawn), "
+                                       "after dist.init_process_group");
+    return rank->context.group;
+}
+
+/* PyTorch's one element for a module on one device. Nothing moves here: the module has to be there already. */
+static void
+check_device_ids(lua_State *L, struct task *me, int table, struct module *module)
+{
+    struct named_tensors list = { 0 };
+    if (!option_push(L, table, "device_ids"))
+        return;
+    luaL_checktype(L, -1, LUA_TTABLE);
+    if (lua_rawlen(L, -1) != 1)
+        raise_error(L, "ValueError", "device_ids can only be nil or contain a single element");
+    lua_rawgeti(L, -1, 1);
+    int         device = check_device(L, lua_gettop(L)), where = device;
+    struct call call = call_open(L, me, CALL_PLAIN);
+    bool        ok   = module_named_parameters(me, module, &list);
+    if (ok && list.count > 0)
+        where = tensor_device(list.tensors[0]);
+    named_tensors_free(&list);
+    call_done(&call, ok);
+    if (where != device)
+        raise_error(L, "ValueError", "device_ids names device %d, but the module's parameters are on %s: move it there first",
+                    device, where < 0 ? "the CPU" : "another one");
+    lua_pop(L, 2);
+}
+
+static size_t
+first_bucket_bytes(lua_State *L)
+{
+    push_ringside(L);
+    lua_getfield(L, -1, "distributed");
+    lua_getfield(L, -1, "_DEFAULT_FIRST_BUCKET_BYTES");
+    lua_Integer bytes = lua_tointeger(L, -1);
+    lua_pop(L, 3);
+    return bytes > 0 ? (size_t)bytes : 0;
+}
+
+static int
+l_ddp(lua_State *L)
+{
+    struct task          *me     = script_task(L);
+    struct module        *module = check_module(L, 1);
+    int                   table  = option_table(L, 2);
+    struct process_group *group  = group_for_ddp(L);
+    option_known(L, table, "bucket_cap_mb find_unused_parameters broadcast_buffers device_ids output_device");
+    struct ddp_options options = {
+        .bucket_cap_mb          = option_number(L, table, "bucket_cap_mb", 0),
+        .first_bucket_bytes     = first_bucket_bytes(L),
+        .find_unused_parameters = option_bool(L, table, "find_unused_parameters", false),
+        .no_broadcast_buffers   = !option_bool(L, table, "broadcast_buffers", true),
+    };
+    if (!(options.bucket_cap_mb >= 0 && options.bucket_cap_mb <= 1e6))
+        return raise_error(L, "ValueError", "bucket_cap_mb is a number of MiB, up to a million");
+    check_device_ids(L, me, table, module);
+    struct call    call    = call_open(L, me, CALL_BACK);
+    struct module *wrapper = ddp_new(me, module, group, &options);
+    return call_module(&call, wrapper);
+}
+
+static struct module *
+check_ddp(lua_State *L)
+{
+    struct module *wrapper = check_module(L, 1);
+    if (ddp_module(wrapper) == NULL)
+        raise_error(L, "TypeError", "this is a method of DistributedDataParallel");
+    return wrapper;
+}
+
+/* ddp:no_sync(f): f runs without synchronising; forwards made in it decide, not backwards. */
+static int
+l_no_sync(lua_State *L)
+{
+    struct module *wrapper = check_ddp(L);
+    script_task(L);
+    check_function(L, 2);
+    lua_settop(L, 2);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.no_sync"); /* which wrappers are in a no_sync already */
+    lua_insert(L, 2);
+    bool inner = lua_rawgetp(L, 2, wrapper) != LUA_TNIL;
+    lua_pop(L, 1);
+    lua_pushboolean(L, 1);
+    lua_rawsetp(L, 2, wrapper);
+    ddp_set_sync(wrapper, false);
+    bool ok = lua_pcall(L, 0, LUA_MULTRET, 0) == LUA_OK;
+    if (!inner) {
+        ddp_set_sync(wrapper, true);
+        lua_pushnil(L);
+        lua_rawsetp(L, 2, wrapper);
+    }
+    return ok ? lua_gettop(L) - 2 : lua_error(L);
+}
+
+/* Numbers as numbers, lists of numbers as PyTorch's texts. */
+static int
+l_logging_data(lua_State *L)
+{
+    static const char *const keys[] = { "bucket_sizes", "rebuilt_bucket_sizes", "rebuilt_per_bucket_param_indices",
+                                        "has_rebuilt_buckets", "bucket_cap_bytes",
+                                        "prev_iteration_grad_ready_order_indices" };
+    struct reducer *reducer = ddp_reducer(check_ddp(L));
+    lua_createtable(L, 0, (int)countof(keys));
+    for (size_t i = 0; i < countof(keys); i++) {
+        struct str text = { 0 };
+        char       copy[64];
+        if (reducer == NULL || !reducer_logging_data(reducer, keys[i], &text) || !str_ok(&text)) {
+            str_free(&text);
+            continue;
+        }
+        bool number = strcmp(keys[i], "has_rebuilt_buckets") == 0 || strcmp(keys[i], "bucket_cap_bytes") == 0;
+        if (number) {
+            snprintf(copy, sizeof copy, "%s", str_text(&text));
+            str_free(&text);
+            lua_pushinteger(L, (lua_Integer)strtoll(copy, NULL, 10));
+        } else {
+            lua_pushlstring(L, str_text(&text), text.len);
+            str_free(&text);
+        }
+        lua_setfield(L, -2, keys[i]);
+    }
+    return 1;
+}
+
+/* ---- buckets ---- */
+
+/* The list at `index` as whole numbers (0: nil) in memory that Lua frees; pushed. */
+static int64_t *
+check_numbers(lua_State *L, int index, int *count)
+{
+    *count = 0;
+    if (lua_isnoneornil(L, index)) {
+        lua_pushnil(L);
+        return NULL;
+    }
+    luaL_checktype(L, index, LUA_TTABLE);
+    *count           = (int)lua_rawlen(L, index);
+    int64_t *numbers = lua_newuserdatauv(L, (size_t)(*count + 1) * sizeof *numbers, 0);
+    for (int i = 0; i < *count; i++) {
+        lua_rawgeti(L, index, i + 1);
+        numbers[i] = lua_isboolean(L, -1) ? lua_toboolean(L, -1) : check_integer(L, lua_gettop(L));
+        lua_pop(L, 1);
+    }
+    return numbers;
+}
+
+static void
+push_buckets(lua_State *L, const struct bucket_list *list)
+{
+    lua_createtable(L, list->count, 0);
+    lua_createtable(L, list->count, 0);
+    for (int b = 0; b < list->count; b++) {
+        lua_createtable(L, list->sizes[b], 0);
+        for (int i = 0; i < list->sizes[b]; i++) {
+            lua_pushinteger(L, list->indices[b][i]);
+            lua_rawseti(L, -2, i + 1);
+        }
+        lua_rawseti(L, -3, b + 1);
+        lua_pushinteger(L, (lua_Integer)list->limits[b]);
+        lua_rawseti(L, -2, b + 1);
+    }
+}
+
+static int
+free_buckets(lua_State *L)
+{
+    buckets_free(lua_touserdata(L, 1));
+    return 0;
+}
+
+/* An empty list whose arrays Lua frees; pushed. */
+static struct bucket_list *
+push_bucket_list(lua_State *L)
+{
+    struct bucket_list *list = lua_newuserdatauv(L, sizeof *list, 0);
+    *list                    = (struct bucket_list){ 0 };
+    if (luaL_newmetatable(L, "ringside.buckets") != 0) {
+        lua_pushcfunction(L, free_buckets);
+        lua_setfield(L, -2, "__gc");
+    }
+    lua_setmetatable(L, -2);
+    return list;
+}
+
+int
+l_bucket_assignment(lua_State *L)
+{
+    struct task *me = script_task(L);
+    int          count, limit_count, sparse_count, order_count;
+    lua_settop(L, 4);
+    struct tensor **tensors = check_tensors(L, 1, &count);
+    int64_t        *limits  = check_numbers(L, 2, &limit_count);
+    int64_t        *sparse  = check_numbers(L, 3, &sparse_count);
+    int64_t        *indices = check_numbers(L, 4, &order_count);
+    if (limit_count == 0 || (sparse_count != 0 && sparse_count != count) || (order_count != 0 && order_count != count))
+        return raise_error(L, "ValueError", "needs at least one limit, and as many sparse flags and indices as tensors (or none)");
+    struct bucket_input *inputs = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *inputs, 0);
+    size_t              *bytes  = lua_newuserdatauv(L, (size_t)limit_count * sizeof *bytes, 0);
+    int                 *order  = lua_newuserdatauv(L, (size_t)(order_count + 1) * sizeof *order, 0);
+    for (int i = 0; i < count; i++)
+        inputs[i] = (struct bucket_input){ .bytes = (size_t)tensor_bytes(tensors[i]),
+                                           .key   = (int)tensors[i]->dtype * (DEVICE_MAX + 1) + tensor_device(tensors[i]) + 1,
+                                           .sparse = sparse_count != 0 && sparse[i] != 0 };
+    for (int i = 0; i < limit_count; i++) {
+        if (limits[i] < 0)
+            return raise_error(L, "ValueError", "limits are bytes, not %lld", (long long)limits[i]);
+        bytes[i] = (size_t)limits[i];
+    }
+    for (int i = 0; i < order_count; i++) {
+        if (indices[i] < 0 || indices[i] >= count)
+            return raise_error(L, "IndexError", "index %lld of %d tensors", (long long)indices[i], count);
+        order[i] = (int)indices[i];
+    }
+    struct bucket_list *list = push_bucket_list(L);
+    struct call         call = call_open(L, me, CALL_PLAIN);
+    bool ok = buckets_assign(me, inputs, count, bytes, limit_count, order_count != 0 ? order : NULL, order_count, list);
+    call_done(&call, ok);
+    push_buckets(L, list);
+    return 2;
+}
+
+static const struct lua_entry parallel_entries[] = {
+    { "DistributedDataParallel", l_ddp,
+      "nn.parallel.DistributedDataParallel(module, {bucket_cap_mb=, find_unused_parameters=, broadcast_buffers=, device_ids=})",
+      "the module with synchronised gradients: call it as the module; ddp.module is the module" },
+};
+
+static const struct lua_entry method_entries[] = {
+    { "no_sync", l_no_sync, "ddp:no_sync(f)", "forwards made in f do not synchronise" },
+    { "_get_ddp_logging_data", l_logging_data, "ddp:_get_ddp_logging_data()", "buckets and ready order, as PyTorch tells them" },
+};
+
+void
+lua_open_ddp(lua_State *L)
+{
+    open_namespace(L, "nn.parallel", parallel_entries, countof(parallel_entries));
+    lua_pop(L, 1);
+    luaL_getmetatable(L, box_metatable(BOX_MODULE));
+    lua_getfield(L, -1, "methods"); /* of all modules, see module.c */
+    luaL_checktype(L, -1, LUA_TTABLE);
+    add_entries(L, lua_gettop(L), method_entries, countof(method_entries));
+    lua_pop(L, 2);
+}

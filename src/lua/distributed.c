@@ -1,0 +1,469 @@
+/* rs.distributed inside a rank: groups, collectives, point to point, the store. As torch.distributed; ranks are
+ * started by spawn.c. A collective without async_op waits; with it, it answers a Work.
+ *
+ * Interface: lua_open_distributed. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "base/vec.h"
+#include "c10d/group.h"
+#include "lua/internal.h"
+#include "lua/rank.h"
+#include "lua/spawn.h"
+#include "parallel/reducer.h"
+#include "sched/task.h"
+#include "tensor/tensor.h"
+
+/* ---- who asks ---- */
+
+static struct rank *
+rank_here(lua_State *L)
+{
+    struct rank *rank = script_of(L)->parts[SCRIPT_DISTRIBUTED];
+    if (rank == NULL)
+        raise_error(L, "RuntimeError", "there are no ranks here: dist.spawn(function(rank) ... end, { world = 2 }) starts some");
+    return rank;
+}
+
+static struct process_group *
+group_here(lua_State *L)
+{
+    struct process_group *group = rank_here(L)->context.group;
+    if (group == NULL)
+        raise_error(L, "RuntimeError", "the default process group has not been initialized: call dist.init_process_group first");
+    return group;
+}
+
+static int
+check_peer(lua_State *L, int index, struct process_group *group)
+{
+    int64_t peer = check_integer(L, index);
+    if (peer < 0 || peer >= process_group_size(group))
+        raise_error(L, "ValueError", "rank %lld is not in the group: it has ranks 0 to %d", (long long)peer,
+                    process_group_size(group) - 1);
+    return (int)peer;
+}
+
+/* ---- Work ---- */
+
+static void
+drop_work(struct task *me, void *work)
+{
+    work_free(me, work);
+}
+
+/* An empty box that keeps the tensor (or list) at `index` alive; filled once the work was issued. */
+static void
+push_work_box(lua_State *L, int index)
+{
+    box_push(L, BOX_WORK, 1);
+    lua_pushvalue(L, index);
+    lua_setiuservalue(L, -2, 1);
+}
+
+/* The box is at the top of the stack. */
+static int
+call_work(lua_State *L, struct call *call, struct work *work)
+{
+    call_end(call, work != NULL);
+    box_fill(L, work, drop_work, false);
+    return call_leave(call, 1);
+}
+
+static int
+l_work_wait(lua_State *L)
+{
+    struct task *me   = script_task(L);
+    struct work *work = box_check(L, 1, BOX_WORK);
+    struct call  call = call_open(L, me, CALL_BACK);
+    bool         ok   = work_wait(me, work);
+    call_end(&call, ok);
+    lua_pushboolean(L, 1);
+    return call_leave(&call, 1);
+}
+
+static int
+l_work_is_completed(lua_State *L)
+{
+    struct task *me   = script_task(L);
+    struct work *work = box_check(L, 1, BOX_WORK);
+    struct call  call = call_open(L, me, CALL_PLAIN);
+    bool         done = work_done(me, work);
+    call_end(&call, true);
+    lua_pushboolean(L, done);
+    return call_leave(&call, 1);
+}
+
+static const struct lua_entry work_entries[] = {
+    { "wait", l_work_wait, "work:wait()", "waits for the operation; its failure is raised here" },
+    { "is_completed", l_work_is_completed, "work:is_completed()", "whether it has ended" },
+};
+
+/* ---- collectives ---- */
+
+static const char *const reduce_names[] = { "sum", "avg", "product", "min", "max" };
+
+static enum reduce_op
+reduce_op(lua_State *L, const char *name)
+{
+    for (size_t i = 0; i < countof(reduce_names); i++)
+        if (strcasecmp(name, reduce_names[i]) == 0)
+            return (enum reduce_op)i;
+    raise_error(L, "ValueError", "unknown ReduceOp '%s'; there are SUM, AVG, PRODUCT, MIN and MAX", name);
+    return REDUCE_SUM;
+}
+
+static void
+read_all_reduce(lua_State *L, int table, struct collective_options *out)
+{
+    option_known(L, table, "op async_op algorithm direction");
+    const char *direction = option_text(L, table, "direction", "forward");
+    out->op               = reduce_op(L, option_text(L, table, "op", "sum"));
+    out->algorithm        = option_text(L, table, "algorithm", NULL);
+    out->ring_backwards   = strcmp(direction, "backward") == 0;
+    if (!out->ring_backwards && strcmp(direction, "forward") != 0)
+        raise_error(L, "ValueError", "direction is forward (r sends to r + 1) or backward, not '%s'", direction);
+}
+
+/* dist.all_reduce(t [, op] [, {op =, async_op =, algorithm =, direction =}]) */
+static int
+l_all_reduce(lua_State *L)
+{
+    struct task              *me      = script_task(L);
+    struct process_group     *group   = group_here(L);
+    struct tensor            *tensor  = check_tensor(L, 1);
+    bool                      named   = lua_type(L, 2) == LUA_TSTRING;
+    int                       table   = option_table(L, named ? 3 : 2);
+    struct collective_options options = { .op = REDUCE_SUM };
+    read_all_reduce(L, table, &options);
+    if (named)
+        options.op = reduce_op(L, lua_tostring(L, 2));
+    bool later = option_bool(L, table, "async_op", false);
+    if (later)
+        push_work_box(L, 1);
+    struct call call = call_open(L, me, CALL_BACK);
+    if (later)
+        return call_work(L, &call, group_all_reduce(me, group, tensor, &options));
+    bool ok = group_all_reduce_now(me, group, tensor, &options);
+    return call_done(&call, ok);
+}
+
+static bool
+wants_work(lua_State *L, int index)
+{
+    int table = option_table(L, index);
+    option_known(L, table, "async_op");
+    return option_bool(L, table, "async_op", false);
+}
+
+static int
+l_broadcast(lua_State *L)
+{
+    struct task          *me     = script_task(L);
+    struct process_group *group  = group_here(L);
+    struct tensor        *tensor = check_tensor(L, 1);
+    int                   root   = check_peer(L, 2, group);
+    bool                  later  = wants_work(L, 3);
+    if (later)
+        push_work_box(L, 1);
+    struct call call = call_open(L, me, CALL_BACK);
+    if (later)
+        return call_work(L, &call, group_broadcast(me, group, tensor, root));
+    bool ok = group_broadcast_now(me, group, tensor, root);
+    return call_done(&call, ok);
+}
+
+/* What the empty slots of an all_gather's list become. */
+static bool
+fill_outputs(struct task *me, struct tensor *input, struct tensor **outputs, int count)
+{
+    bool ok = true;
+    for (int i = 0; i < count && ok; i++) {
+        outputs[i] = tensor_empty(me, input->dtype, tensor_device(input), input->dims, input->size);
+        ok         = outputs[i] != NULL;
+    }
+    return ok;
+}
+
+/* dist.all_gather(list, t): an empty list is filled. Answers the list, or a Work. */
+static int
+l_all_gather(lua_State *L)
+{
+    struct task          *me    = script_task(L);
+    struct process_group *group = group_here(L);
+    struct tensor        *input = check_tensor(L, 2);
+    int                   size  = process_group_size(group), given = 0;
+    bool                  later = wants_work(L, 3);
+    luaL_checktype(L, 1, LUA_TTABLE);
+    bool            empty   = lua_rawlen(L, 1) == 0;
+    struct tensor **outputs = empty ? lua_newuserdatauv(L, (size_t)size * sizeof *outputs, 0) : check_tensors(L, 1, &given);
+    if (!empty && given != size)
+        return raise_error(L, "ValueError", "all_gather needs a list of %d tensors, one per rank, not %d", size, given);
+    if (later)
+        push_work_box(L, 1);
+    struct call  call = call_open(L, me, CALL_BACK);
+    struct work *work = NULL;
+    bool         ok   = !empty || fill_outputs(me, input, outputs, size);
+    if (ok && later)
+        ok = (work = group_all_gather(me, group, outputs, input)) != NULL;
+    else if (ok)
+        ok = group_all_gather_now(me, group, outputs, input);
+    call_end(&call, ok);
+    if (later)
+        box_fill(L, work, drop_work, false);
+    for (int i = 0; i < size && empty; i++) {
+        push_tensor(L, outputs[i]);
+        lua_rawseti(L, 1, i + 1);
+    }
+    if (!later)
+        lua_pushvalue(L, 1);
+    return call_leave(&call, 1);
+}
+
+static int
+l_barrier(lua_State *L)
+{
+    struct task          *me    = script_task(L);
+    struct process_group *group = group_here(L);
+    bool                  later = wants_work(L, 1);
+    if (later)
+        push_work_box(L, 1);
+    struct call call = call_open(L, me, CALL_BACK);
+    if (later)
+        return call_work(L, &call, group_barrier(me, group));
+    bool ok = group_barrier_now(me, group);
+    return call_done(&call, ok);
+}
+
+/* ---- point to point ---- */
+
+static int64_t
+tag_option(lua_State *L, int index)
+{
+    int table = option_table(L, index);
+    option_known(L, table, "tag");
+    return option_integer(L, table, "tag", 0);
+}
+
+static int
+l_send(lua_State *L)
+{
+    struct task          *me     = script_task(L);
+    struct process_group *group  = group_here(L);
+    struct tensor        *tensor = check_tensor(L, 1);
+    int                   peer   = check_peer(L, 2, group);
+    int64_t               tag    = tag_option(L, 3);
+    struct call           call   = call_open(L, me, CALL_BACK);
+    bool                  ok     = group_send(me, group, tensor, peer, tag);
+    return call_done(&call, ok);
+}
+
+static int
+l_recv(lua_State *L)
+{
+    struct task          *me     = script_task(L);
+    struct process_group *group  = group_here(L);
+    struct tensor        *tensor = check_tensor(L, 1);
+    int                   peer   = check_peer(L, 2, group);
+    int64_t               tag    = tag_option(L, 3);
+    struct call           call   = call_open(L, me, CALL_BACK);
+    bool                  ok     = group_recv(me, group, tensor, peer, tag);
+    return call_integer(&call, ok, peer);
+}
+
+static int
+l_isend(lua_State *L)
+{
+    struct task          *me     = script_task(L);
+    struct process_group *group  = group_here(L);
+    struct tensor        *tensor = check_tensor(L, 1);
+    int                   peer   = check_peer(L, 2, group);
+    int64_t               tag    = tag_option(L, 3);
+    push_work_box(L, 1);
+    struct call call = call_open(L, me, CALL_BACK);
+    return call_work(L, &call, group_isend(me, group, tensor, peer, tag));
+}
+
+static int
+l_irecv(lua_State *L)
+{
+    struct task          *me     = script_task(L);
+    struct process_group *group  = group_here(L);
+    struct tensor        *tensor = check_tensor(L, 1);
+    int                   peer   = check_peer(L, 2, group);
+    int64_t               tag    = tag_option(L, 3);
+    push_work_box(L, 1);
+    struct call call = call_open(L, me, CALL_BACK);
+    return call_work(L, &call, group_irecv(me, group, tensor, peer, tag));
+}
+
+/* ---- the group ---- */
+
+/* A spawn has met already, so that the first call has nothing to do; the second is PyTorch's error. */
+static int
+l_init_process_group(lua_State *L)
+{
+    struct task *me      = script_task(L);
+    struct rank *rank    = rank_here(L);
+    const char  *backend = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : "local";
+    if (strcmp(backend, "local") != 0)
+        return raise_error(L, "ValueError", "built without the backend '%s'; there is 'local'", backend);
+    if (rank->context.group != NULL && !rank->implicit)
+        return raise_error(L, "RuntimeError", "trying to initialize the default process group twice!");
+    rank->implicit = false;
+    if (rank->context.group != NULL)
+        return 0;
+    struct call call    = call_open(L, me, CALL_BACK);
+    rank->context.group = process_group_rendezvous(me, rank->context.world, rank->context.rank);
+    return call_done(&call, rank->context.group != NULL);
+}
+
+static int
+l_destroy_process_group(lua_State *L)
+{
+    struct task          *me    = script_task(L);
+    struct rank          *rank  = rank_here(L);
+    struct process_group *group = group_here(L);
+    struct call           call  = call_open(L, me, CALL_BACK);
+    rank->context.group         = NULL;
+    bool ok                     = process_group_destroy(me, group);
+    return call_done(&call, ok);
+}
+
+static int
+l_get_rank(lua_State *L)
+{
+    script_task(L);
+    lua_pushinteger(L, process_group_rank(group_here(L)));
+    return 1;
+}
+
+static int
+l_get_world_size(lua_State *L)
+{
+    script_task(L);
+    lua_pushinteger(L, process_group_size(group_here(L)));
+    return 1;
+}
+
+static int
+l_is_initialized(lua_State *L)
+{
+    struct rank *rank = script_of(L)->parts[SCRIPT_DISTRIBUTED];
+    lua_pushboolean(L, rank != NULL && rank->context.group != NULL);
+    return 1;
+}
+
+static const struct lua_entry distributed_entries[] = {
+    { "spawn", l_spawn, "dist.spawn(f, {world=, args=, init=true})",
+      "starts ranks, each with a Lua state of its own into which f is copied; answers what each returned, by rank" },
+    { "init_process_group", l_init_process_group, "dist.init_process_group([backend])",
+      "meets the other ranks (a spawn has done so already, unless init=false)" },
+    { "destroy_process_group", l_destroy_process_group, "dist.destroy_process_group()", "leaves the group" },
+    { "is_initialized", l_is_initialized, "dist.is_initialized()", "whether there is a default group here" },
+    { "get_rank", l_get_rank, "dist.get_rank()", "this rank's number" },
+    { "get_world_size", l_get_world_size, "dist.get_world_size()", "how many ranks there are" },
+    { "all_reduce", l_all_reduce, "dist.all_reduce(t [, op] [, {op=, async_op=, algorithm=\"ring\", direction=\"forward\"}])",
+      "t becomes the reduction over all ranks' t" },
+    { "broadcast", l_broadcast, "dist.broadcast(t, src [, {async_op=}])", "t becomes src's t" },
+    { "all_gather", l_all_gather, "dist.all_gather(list, t [, {async_op=}])",
+      "list[r + 1] becomes rank r's t; an empty list is filled; answers the list" },
+    { "barrier", l_barrier, "dist.barrier([{async_op=}])", "waits until every rank has come" },
+    { "send", l_send, "dist.send(t, dst [, {tag=}])", "waits until it was received" },
+    { "recv", l_recv, "dist.recv(t, src [, {tag=}])", "fills t; answers the sender's rank" },
+    { "isend", l_isend, "dist.isend(t, dst [, {tag=}])", "the same, later: answers a Work" },
+    { "irecv", l_irecv, "dist.irecv(t, src [, {tag=}])", "the same, later: answers a Work" },
+    { "_compute_bucket_assignment_by_size", l_bucket_assignment,
+      "dist._compute_bucket_assignment_by_size(tensors, limits [, sparse [, indices]])",
+      "DDP's buckets: lists of 0-based indices, and the limit of each" },
+};
+
+/* ---- the store ---- */
+
+static struct store *
+store_here(lua_State *L)
+{
+    return world_store(rank_here(L)->context.world);
+}
+
+static int
+l_store_set(lua_State *L)
+{
+    struct task  *me    = script_task(L);
+    struct store *store = store_here(L);
+    const char   *key   = check_text(L, 2);
+    size_t        count = 0;
+    const char   *bytes = luaL_checklstring(L, 3, &count);
+    struct call   call  = call_open(L, me, CALL_BACK);
+    bool          ok    = store_set(me, store, key, bytes, count);
+    return call_done(&call, ok);
+}
+
+static int
+wait_for_key(lua_State *L, bool answer)
+{
+    struct task  *me    = script_task(L);
+    struct store *store = store_here(L);
+    const char   *key   = check_text(L, 2);
+    void         *bytes = NULL;
+    size_t        count = 0;
+    struct call   call  = call_open(L, me, CALL_BACK);
+    bool          ok    = store_wait(me, store, key, &bytes, &count);
+    call_end(&call, ok);
+    if (answer)
+        lua_pushlstring(L, bytes, count);
+    free(bytes);
+    return call_leave(&call, answer);
+}
+
+static int
+l_store_get(lua_State *L)
+{
+    return wait_for_key(L, true);
+}
+
+static int
+l_store_wait(lua_State *L)
+{
+    return wait_for_key(L, false);
+}
+
+static int
+l_store_add(lua_State *L)
+{
+    struct task  *me     = script_task(L);
+    struct store *store  = store_here(L);
+    const char   *key    = check_text(L, 2);
+    int64_t       amount = check_integer(L, 3);
+    struct call   call   = call_open(L, me, CALL_BACK);
+    int64_t       value  = store_add(me, store, key, amount);
+    return call_integer(&call, !task_failed(me), value);
+}
+
+static const struct lua_entry store_entries[] = {
+    { "set", l_store_set, "dist.store:set(key, text)", "overwrites" },
+    { "get", l_store_get, "dist.store:get(key)", "waits until the key is there; its text" },
+    { "wait", l_store_wait, "dist.store:wait(key)", "waits until the key is there" },
+    { "add", l_store_add, "dist.store:add(key, number)", "adds to a counter that begins at 0; its new value" },
+};
+
+void
+lua_open_distributed(lua_State *L)
+{
+    static const char *const ops[] = { "SUM", "AVG", "PRODUCT", "MIN", "MAX" };
+    box_class(L, BOX_WORK, work_entries, countof(work_entries));
+    lua_pop(L, 1);
+    open_namespace(L, "distributed.store", store_entries, countof(store_entries));
+    lua_pop(L, 1);
+    open_namespace(L, "distributed", distributed_entries, countof(distributed_entries));
+    lua_createtable(L, 0, (int)countof(ops));
+    for (size_t i = 0; i < countof(ops); i++) {
+        lua_pushstring(L, ops[i]);
+        lua_setfield(L, -2, ops[i]);
+    }
+    lua_setfield(L, -2, "ReduceOp");
+    lua_pushinteger(L, 1048576);
+    lua_setfield(L, -2, "_DEFAULT_FIRST_BUCKET_BYTES");
+    lua_pop(L, 1);
+    lua_open_ddp(L);
+}

@@ -1,0 +1,240 @@
+/* Errors at the door. In Lua an error is a table {kind, message, line, traceback} with __tostring; in a task it is
+ * struct error. raise: from the task into Lua. fail_from_lua: the other way. The object itself survives the way through
+ * the engine as long as its message does, so a lesson gets back the very table that its forward threw. */
+#include "lua/internal.h"
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sched/task.h"
+
+static const char ERROR_CLASS[] = "ringside.error", LAST_ERROR[] = "ringside.last error";
+
+static int
+error_tostring(lua_State *L)
+{
+    luaL_Buffer text;
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 1);
+    lua_getfield(L, 1, "kind");
+    lua_getfield(L, 1, "message");
+    lua_getfield(L, 1, "line");
+    const char *kind = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "LuaError";
+    luaL_buffinit(L, &text);
+    if (lua_isinteger(L, 4) && lua_tointeger(L, 4) > 0) {
+        lua_pushfstring(L, "%s:%I: ", script_of(L)->name, lua_tointeger(L, 4));
+        luaL_addvalue(&text);
+    }
+    if (strcmp(kind, "LuaError") != 0) {
+        luaL_addstring(&text, kind);
+        luaL_addstring(&text, ": ");
+    }
+    push_text(L, 3);
+    luaL_addvalue(&text);
+    luaL_pushresult(&text);
+    return 1;
+}
+
+/* Leaves a new error object on the stack; takes the message from the top. */
+static void
+wrap_error(lua_State *L, const char *kind, uint32_t line)
+{
+    lua_createtable(L, 0, 4);
+    lua_insert(L, -2);
+    lua_setfield(L, -2, "message");
+    lua_pushstring(L, kind);
+    lua_setfield(L, -2, "kind");
+    if (line > 0) {
+        lua_pushinteger(L, line);
+        lua_setfield(L, -2, "line");
+    }
+    if (luaL_newmetatable(L, ERROR_CLASS)) {
+        lua_pushcfunction(L, error_tostring);
+        lua_setfield(L, -2, "__tostring");
+        lua_pushliteral(L, "Error");
+        lua_setfield(L, -2, "__metatable");
+    }
+    lua_setmetatable(L, -2);
+}
+
+static bool
+is_error(lua_State *L, int index)
+{
+    if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index))
+        return false;
+    luaL_getmetatable(L, ERROR_CLASS);
+    bool same = lua_rawequal(L, -1, -2);
+    lua_pop(L, 2);
+    return same;
+}
+
+/* "lesson.lua:12: text": answers where the text begins, and the line. Other prefixes belong to the text. */
+static const char *
+skip_place(const struct script *script, const char *message, uint32_t *line)
+{
+    size_t name = strlen(script->name);
+    if (name == 0 || strncmp(message, script->name, name) != 0 || message[name] != ':')
+        return message;
+    char *end    = NULL;
+    long  number = strtol(message + name + 1, &end, 10);
+    if (end == message + name + 1 || strncmp(end, ": ", 2) != 0 || number <= 0)
+        return message;
+    *line = (uint32_t)number;
+    return end + 2;
+}
+
+/* Runs where the error happened, so it knows the line and who called whom. */
+int
+error_handler(lua_State *L)
+{
+    if (lua_type(L, 1) == LUA_TSTRING) {
+        uint32_t    line = lesson_line(L);
+        const char *text = skip_place(script_of(L), lua_tostring(L, 1), &line);
+        lua_pushstring(L, text);
+        wrap_error(L, "LuaError", line);
+    } else {
+        lua_settop(L, 1);
+    }
+    if (is_error(L, -1) && lua_getfield(L, -1, "traceback") == LUA_TNIL) {
+        luaL_traceback(L, L, NULL, 1);
+        lua_setfield(L, -3, "traceback");
+        lua_pop(L, 1);
+    } else if (is_error(L, 1)) {
+        lua_settop(L, 1);
+    }
+    return 1;
+}
+
+static enum error_kind
+kind_of_name(const char *name)
+{
+    for (int kind = E_RUNTIME; kind <= E_STOPPED; kind++)
+        if (strcmp(error_name((enum error_kind)kind), name) == 0)
+            return (enum error_kind)kind;
+    return E_NONE;
+}
+
+static int
+save_error(lua_State *L)
+{
+    lua_setfield(L, LUA_REGISTRYINDEX, LAST_ERROR);
+    return 0;
+}
+
+struct wording { enum error_kind kind; uint32_t line; const char *text; char kind_name[64]; };
+
+static int
+word_error(lua_State *L)
+{
+    struct wording *out = lua_touserdata(L, 2);
+    lua_pushnil(L);
+    lua_replace(L, 2);
+    if (lua_type(L, 1) != LUA_TTABLE) {
+        push_text(L, 1);
+        out->text = skip_place(script_of(L), lua_tostring(L, -1), &out->line);
+        if (strcmp(out->text, "not enough memory") == 0 && script_of(L)->no_memory) {
+            out->kind = E_BUDGET;
+            out->text = "the lesson needs more memory than its limit; --trust lifts the limit";
+        } else if (strcmp(out->text, "not enough memory") == 0) {
+            out->kind = E_MEMORY;
+        }
+        return 1;
+    }
+    if (lua_getfield(L, 1, "kind") == LUA_TSTRING)
+        snprintf(out->kind_name, sizeof out->kind_name, "%s", lua_tostring(L, -1));
+    if (lua_getfield(L, 1, "line") == LUA_TNUMBER)
+        out->line = (uint32_t)lua_tointeger(L, -1);
+    lua_getfield(L, 1, "message");
+    push_text(L, lua_isnil(L, -1) ? 1 : -1);
+    out->text = lua_tostring(L, -1);
+    return 1; /* anchors the text */
+}
+
+/* Everything that can raise here is protected: there may be no other pcall around. */
+void
+fail_from_lua(lua_State *L, struct task *me)
+{
+    struct script *script = script_of(L);
+    struct wording wording = { .kind = E_SCRIPT, .text = "an error that cannot be put into words" };
+    if (!lua_checkstack(L, 8)) {
+        lua_pop(L, 1);
+        failed(me, E_MEMORY, "out of memory for Lua's stack");
+        return;
+    }
+    lua_pushcfunction(L, word_error);
+    lua_pushvalue(L, -2);
+    lua_pushlightuserdata(L, &wording);
+    if (lua_pcall(L, 2, 1, 0) != LUA_OK)
+        wording = (struct wording){ .kind = E_MEMORY, .text = "out of memory" };
+    enum error_kind known = kind_of_name(wording.kind_name);
+    if (known != E_NONE)
+        wording.kind = known;
+    if (wording.line > 0)
+        me->line = wording.line;
+    bool first = !task_failed(me);
+    if (known == E_NONE && wording.kind_name[0] != '\0')
+        failed(me, wording.kind, "%s: %s", wording.kind_name, wording.text);
+    else
+        failed(me, wording.kind, "%s", wording.text);
+    lua_pop(L, 1);
+    lua_pushcfunction(L, save_error);
+    lua_insert(L, -2);
+    if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
+        lua_pop(L, 1);
+        first = false;
+    }
+    if (!first)
+        return;
+    snprintf(script->last_error, sizeof script->last_error, "%s", me->error.message);
+    me->error.payload = script;
+}
+
+int
+raise(lua_State *L, struct task *me)
+{
+    struct script *script = script_of(L);
+    struct error   error  = me->error;
+    if (error.kind == E_STOPPED)
+        script->fatal = true;
+    task_clear_error(me);
+    if (error.payload == script && strcmp(error.message, script->last_error) == 0 &&
+        lua_getfield(L, LUA_REGISTRYINDEX, LAST_ERROR) != LUA_TNIL)
+        return lua_error(L);
+    lua_pushstring(L, error.message);
+    wrap_error(L, error_name(error.kind), error.lesson_line);
+    return lua_error(L);
+}
+
+int
+raise_error(lua_State *L, const char *kind, const char *format, ...)
+{
+    char    message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    lua_pushstring(L, message);
+    wrap_error(L, kind, lesson_line(L));
+    return lua_error(L);
+}
+
+int
+arg_error(lua_State *L, int argument, const char *expected)
+{
+    lua_Debug   ar   = { .name = NULL };
+    const char *name = "this function", *got = NULL;
+    if (lua_getstack(L, 0, &ar)) {
+        lua_getinfo(L, "n", &ar);
+        if (ar.name != NULL)
+            name = ar.name;
+        if (ar.name != NULL && strcmp(ar.namewhat, "method") == 0)
+            argument--;
+    }
+    int index = argument + (ar.name != NULL && strcmp(ar.namewhat, "method") == 0);
+    if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
+        got = lua_tostring(L, -1);
+    else
+        got = lua_isnone(L, index) ? "nothing" : luaL_typename(L, index);
+    if (argument == 0)
+        return raise_error(L, "TypeError", "%s is called on %s: expected %s (is it a colon that is missing?)", name, got, expected);
+    return raise_error(L, "TypeError", "argument %d of %s: expected %s, got %s", argument, name, expected, got);
+}

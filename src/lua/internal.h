@@ -1,0 +1,283 @@
+/* What the files of src/lua share.
+ *
+ * The lock. One Lua state per rank, one lock per state; whoever runs Lua holds it. A C function called by Lua has three
+ * parts: it takes its arguments (Lua may raise), works without Lua (nothing raises), hands over (Lua may raise again):
+ *
+ *     struct task *me = script_task(L);                    notes the lesson's line for the events that follow
+ *     struct tensor *a = check_tensor(L, 1);               first part
+ *     struct call call = call_open(L, me, CALL_PLAIN);     a scope; lets the lock go if others want it
+ *     struct tensor *result = tensor_neg(me, a);           middle part: touches no Lua
+ *     return call_tensor(&call, result);                   takes the lock, raises me's error or pushes the result
+ *
+ * The other direction, from any task and any depth: script_visit(me, script, body, context) takes the lock (unless me
+ * has it), runs body as a protected call on a Lua thread of the task's own and turns what is raised into me's error.
+ *
+ * Boxes. Tensors, modules, nodes, streams ... are full userdata with a struct box at their head; one object has one
+ * live box (so they work as table keys). __gc only queues the object; the queue is emptied at collection points, in
+ * order of storage numbers. */
+#ifndef LUA_INTERNAL_H
+#define LUA_INTERNAL_H
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/dtype.h"
+#include "lua/script.h"
+#include "nn/module.h"
+#include "sched/lock.h"
+
+struct task; struct tensor; struct module; struct value; struct node; struct str; struct generator;
+
+/* ---- the script ---- */
+/* A task's presence in a script: SLOT_LUA of the task points to it. */
+struct visit {
+    struct script *script;
+    lua_State     *L;            /* the Lua thread on which this task runs now */
+    struct module *direct;       /* a module called by Lua itself: its tables keep their identity */
+    bool           away;         /* in a middle part, having let Lua go */
+    bool           main;         /* the task that made the script */
+};
+
+/* As long as the main task is alone it owns Lua without the lock, so that simple lessons show no lock events. Who
+ * comes in while it is away (in a backward or a forward that calls back) makes the state shared: then all use the lock. */
+enum script_mode { MODE_ALONE, MODE_AWAY, MODE_SHARED };
+struct visitor_thread { lua_State *L; bool busy; };
+
+/* Registry references that nobody needs any more, given back by whoever holds the lock next. Counted: objects held
+ * by C (modules, hooks, values) may outlive the script. */
+struct refs;
+/* A Lua value held by C. */
+struct script_object {
+    struct refs   *refs;
+    struct script *script;       /* valid as long as refs_open(refs) */
+    int            ref;          /* in the registry */
+    char           name[64];     /* a module's class; "" else */
+};
+
+/* What other files of this folder keep per script; `drop` is called by script_free before the state closes. */
+enum script_part { SCRIPT_LESSON, SCRIPT_TRACE, SCRIPT_DISTRIBUTED, SCRIPT_NAMES, SCRIPT_PARTS };
+
+struct dead { void *object; void (*drop)(struct task *me, void *object); uint64_t order; };
+
+struct script {
+    lua_State     *L;            /* the main thread */
+    lua_State     *door;         /* for what must be protected before a visitor has a thread of its own */
+    struct lock    lock;         /* "lua state" */
+    struct task   *holder;       /* who holds the lock: what script_task answers */
+    _Atomic int    mode;         /* enum script_mode */
+    _Atomic int    visitors;     /* tasks other than the main one that are in, or wait to come in */
+    bool           stay_shared;  /* see script_share */
+    struct visit   visit;        /* the main task's */
+    struct script_options options;
+    struct sched  *sched;
+    int            rank;
+    bool           stepped;      /* the collector is stopped; whole collections at counted points only */
+    bool           fatal;        /* a budget is exceeded: pcall does not catch any more */
+    size_t         bytes;        /* of Lua's own objects */
+    size_t         bytes_collected; /* `bytes` after the last collection */
+    uint64_t       steps;        /* Lua instructions so far, in units of the hook */
+    uint64_t       debt;         /* tensor bytes handed to Lua since the last collection */
+    uint32_t       boxes;        /* made so far: their serial numbers */
+    uint64_t       random[4];    /* math.random: xoshiro256** */
+    struct refs   *refs;
+    struct dead   *dead;         /* found by the collector, not dropped yet */
+    size_t         dead_count, dead_room;
+    struct visitor_thread *threads; /* anchored in the registry */
+    size_t         thread_count, thread_room;
+    bool           no_memory;    /* the limit has refused something: "not enough memory" means the budget */
+    uint64_t       outer;        /* SLOT_LUA of the main task before */
+    char           name[128];    /* the lesson's file name, without its folder */
+    char           last_error[2048]; /* message of the error object at registry["ringside.error"] */
+    void          *parts[SCRIPT_PARTS];
+    void         (*drop_part[SCRIPT_PARTS])(struct task *me, void *part);
+};
+
+struct script *script_of(lua_State *L);            /* from the state's extra space */
+struct task   *script_task(lua_State *L);          /* the holder; me->line becomes the lesson's line */
+uint32_t       lesson_line(lua_State *L);          /* of the innermost Lua function on the stack; 0: none */
+struct script *task_script(const struct task *me); /* NULL: this task is in no script */
+/* For functions that stay after the call that registers them and run in other tasks at any time (communication hooks):
+ * from now on the main task uses the lock too. Called by the holder in a first or last part. */
+bool           script_share(lua_State *L, struct task *me);
+
+/* ---- the doors (door.c) ---- */
+enum call_kind { CALL_PLAIN, CALL_BACK }; /* CALL_BACK: other tasks may call Lua meanwhile (backward, forward, wait) */
+struct call {
+    lua_State   *L, *outer;
+    struct task *me;
+    size_t       mark;
+    uint32_t     line;
+    uint8_t      depth;
+    bool         released;
+};
+struct call call_open(lua_State *L, struct task *me, enum call_kind kind);
+void        call_close(struct call *call);                       /* takes the lock again; the scope stays */
+/* The last part: closes, raises if me has failed (`ok` false, or a NULL result), else pushes and answers how many. */
+int  call_done(struct call *call, bool ok);                      /* pushes nothing: 0 */
+int  call_self(struct call *call, bool ok);                      /* pushes argument 1: methods that answer self */
+int  call_tensor(struct call *call, struct tensor *result);
+int  call_value(struct call *call, struct value *result);        /* one value; None is nil */
+int  call_module(struct call *call, struct module *result);
+int  call_number(struct call *call, bool ok, double number);
+int  call_integer(struct call *call, bool ok, int64_t integer);
+void call_end(struct call *call, bool ok);                       /* closes, raises if not ok; the scope stays for
+                                                                    results that the caller still has to push ... */
+int  call_leave(struct call *call, int results);                 /* ... and is released here; answers `results` */
+
+/* false: failed(me), stack as before the call. Between, script_task(L) == me. `body` is a lua_CFunction whose argument
+ * 1 is `context` as a light userdata; what it returns is dropped. */
+bool script_visit(struct task *me, struct script *script, lua_CFunction body, void *context)
+    __attribute__((warn_unused_result));
+/* lua_pcall for who holds the lock already: function and arguments on L's stack. false: failed(me), all popped. */
+bool script_call(lua_State *L, struct task *me, int arguments, int results) __attribute__((warn_unused_result));
+
+/* me's error becomes a Lua error; never returns. An error object is a table {kind, message, line} with __tostring. */
+int raise(lua_State *L, struct task *me);
+int raise_error(lua_State *L, const char *kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int arg_error(lua_State *L, int argument, const char *expected);  /* TypeError: "argument 1 of NAME: expected ..., got ..." */
+/* The Lua error object at the top of the stack is recorded in me (and popped). */
+void fail_from_lua(lua_State *L, struct task *me);
+
+int  error_handler(lua_State *L);   /* the message handler of every protected call: strings become error objects */
+
+/* Collection: at counted points in `stepped`; a step in `free`. */
+void script_collect(lua_State *L, struct task *me);               /* now, whole: zero_grad does this */
+void script_allocated(lua_State *L, struct task *me, uint64_t bytes); /* a new tensor was handed to Lua */
+/* Before something large is made: raises BudgetError if it does not fit. */
+void script_reserve(lua_State *L, struct task *me, double bytes);
+
+/* ---- boxes and objects (box.c) ---- */
+enum box_kind { BOX_TENSOR, BOX_MODULE, BOX_NODE, BOX_OPTIMIZER, BOX_STREAM, BOX_EVENT, BOX_GENERATOR, BOX_HANDLE,
+                BOX_GROUP, BOX_WORK, BOX_STORE, BOX_KINDS };
+struct box {
+    void         *object;       /* NULL: empty */
+    void        (*drop)(struct task *me, void *object); /* NULL: borrowed */
+    uint32_t      serial;       /* in order of making */
+    enum box_kind kind;
+};
+/* Registered name of the metatable of a kind: "ringside.tensor" ... and the word for messages: "Tensor" ... */
+const char *box_metatable(enum box_kind kind);
+const char *box_word(enum box_kind kind);
+struct box *box_push(lua_State *L, enum box_kind kind, int values); /* empty, with `values` user values; the metatable
+                                                                       must exist (box_class) */
+/* Fills the box at the top of the stack; takes over one reference. If `shared` and the object has a live box, that one
+ * takes this one's place on the stack. */
+void  box_fill(lua_State *L, void *object, void (*drop)(struct task *me, void *object), bool shared);
+void *box_test(lua_State *L, int index, enum box_kind kind);        /* NULL: not such a box, or empty */
+void *box_check(lua_State *L, int index, enum box_kind kind);       /* else raises */
+/* Makes the metatable of a kind (leaves it on the stack): __gc, __name, and `methods` as its __index. */
+struct lua_entry;
+void  box_class(lua_State *L, enum box_kind kind, const struct lua_entry *methods, size_t count);
+
+void script_drop_dead(struct task *me, struct script *script);      /* what the collector has found */
+struct refs *refs_new(void);                                        /* NULL: no memory */
+void  refs_settle(lua_State *L, struct refs *refs);                 /* with the lock held: gives them back */
+void  refs_close(struct refs *refs);                                /* the script is gone; NULL is fine */
+
+struct script_object *object_new(lua_State *L, struct task *me, int index, const char *name); /* refers to the value at
+                                                                     index; NULL: no memory (failed) */
+void object_push(lua_State *L, const struct script_object *object); /* nil: of another script */
+void object_free(struct task *me, void *object);                    /* from any task, lock or no lock */
+bool object_open(const struct script_object *object);               /* its script still lives */
+
+/* ---- functions with their documentation: declared once, in the table that registers them ---- */
+struct lua_entry { const char *name; lua_CFunction function; const char *signature, *help; };
+void add_entries(lua_State *L, int table, const struct lua_entry *entries, size_t count); /* and notes them for help */
+void note_help(lua_State *L, const char *signature, const char *help); /* of the function at the top of the stack */
+void open_namespace(lua_State *L, const char *path, const struct lua_entry *entries, size_t count);
+                        /* "nn.functional": rs.nn.functional is made if need be, filled and left on the stack */
+void push_ringside(lua_State *L);      /* the table `rs` */
+
+/* ---- arguments and results (values.c) ---- */
+struct tensor *check_tensor(lua_State *L, int index);
+struct tensor *test_tensor(lua_State *L, int index);                /* NULL: not a tensor */
+void           push_tensor(lua_State *L, struct tensor *tensor);    /* takes a reference of its own; NULL: nil */
+struct module *check_module(lua_State *L, int index);
+struct module *test_module(lua_State *L, int index);
+void           push_module(lua_State *L, struct module *module);    /* the same object each time; NULL: nil */
+void           push_node(lua_State *L, struct node *node);
+int64_t        check_integer(lua_State *L, int index);
+int64_t        opt_integer(lua_State *L, int index, int64_t otherwise);
+double         check_number(lua_State *L, int index);
+double         opt_number(lua_State *L, int index, double otherwise);
+const char    *check_text(lua_State *L, int index);
+void           check_function(lua_State *L, int index);
+enum dtype     check_dtype(lua_State *L, int index);                /* "float32" */
+int            check_device(lua_State *L, int index);               /* "cpu", "device:1", "cuda:1", "cuda" or 1; DEVICE_CPU is -1 */
+void           push_device(lua_State *L, int device);
+int            check_dim(lua_State *L, int index, int dims);        /* negative counts from the end; IndexError */
+int64_t        check_element(lua_State *L, int64_t index, const struct tensor *tensor, int dim); /* IndexError; 0 or more */
+int            index_read(lua_State *L);                            /* t[...] with anything but a name (index.c) */
+int            index_write(lua_State *L);
+/* A shape: {2, 3}, or the integers from index on. Answers how many. */
+int            check_shape(lua_State *L, int index, int64_t *sizes);
+/* Fields of a trailing table of options (index 0 or nil: all absent). They leave the stack as it was. */
+int            option_table(lua_State *L, int index);               /* index if a plain table, 0 if none; else raises */
+int64_t        option_integer(lua_State *L, int table, const char *name, int64_t otherwise);
+double         option_number(lua_State *L, int table, const char *name, double otherwise);
+bool           option_bool(lua_State *L, int table, const char *name, bool otherwise);
+const char    *option_text(lua_State *L, int table, const char *name, const char *otherwise); /* lives as long as the table */
+enum dtype     option_dtype(lua_State *L, int table, enum dtype otherwise);          /* field dtype */
+int            option_device(lua_State *L, int table, int otherwise);                /* field device */
+bool           option_push(lua_State *L, int table, const char *name); /* true: pushed, not nil; false: nothing pushed */
+void           option_known(lua_State *L, int table, const char *names); /* "dtype device": any other name is an error */
+/* Sizes and options of a function that makes tensors (create.c): zeros(2, 3, {...}) from argument `first` on. */
+struct making {
+    int               dims;
+    int64_t           sizes[8];
+    enum dtype        dtype;
+    int               device;
+    bool              requires_grad, typed;
+    struct generator *generator;
+};
+struct making  check_making(lua_State *L, int table, enum dtype dtype);    /* the options alone */
+struct making  check_sized(lua_State *L, int first, enum dtype dtype);
+int            call_made(struct call *call, struct tensor *tensor, const struct making *making);
+/* A sequence of tensors at index (or one tensor) into an array on the stack as userdata (pushed); answers the array. */
+struct tensor **check_tensors(lua_State *L, int index, int *count);
+/* Deep conversion. NULL: failed(me). Tables without string keys are lists, with them dicts; rs.tuple, rs.namedtuple,
+ * rs.none as they say; other things travel by reference. `deep` false: tables too. The value is in me's scope. */
+struct value  *value_from_lua(lua_State *L, struct task *me, int index, bool deep);
+struct value  *arguments_from_lua(lua_State *L, struct task *me, int first, struct value **kwargs, bool deep); /* TUPLE;
+                                                                    a trailing rs.kw{} becomes *kwargs */
+void           push_value(lua_State *L, const struct value *value);     /* None is nil at the top, rs.none inside */
+int            push_results(lua_State *L, const struct value *value);   /* a tuple becomes several results */
+bool           is_plain_table(lua_State *L, int index);                 /* a table without a metatable of ours */
+
+/* ---- modules (module.c): user value 1 of a box is the table of plain attributes, 2 the class table (nil: built in) ---- */
+bool           module_is_script(const struct module *module);
+struct script_object *module_attributes(const struct module *module);   /* of a script's: refers to its attribute table, whose
+                                                        metatable's __index is the class */
+struct module *script_module_new(lua_State *L, struct task *me, int class_index); /* plain, init not run; pushed; raises */
+void           push_class(lua_State *L, const char *name);               /* nn.Module(name): a new class */
+
+/* ---- repeatable names of things (sandbox.c) ---- */
+void push_text(lua_State *L, int index);      /* tostring without addresses: "table: 1" */
+int  push_sorted_keys(lua_State *L, int index); /* of a table: numbers ascending, texts by their bytes, our boxes by serial;
+                                                   pushes a list, answers how many */
+void sandbox_open(lua_State *L, struct script *script);
+int64_t random_integer(struct script *script, int64_t low, int64_t high);
+
+/* ---- one function per namespace file; each leaves the stack as it was ---- */
+void lua_open_ringside(lua_State *L);         /* calls the others */
+void lua_open_values(lua_State *L);
+void lua_open_tensor(lua_State *L);
+void lua_open_views(lua_State *L);
+void lua_open_inplace(lua_State *L);
+void lua_open_ops(lua_State *L);
+void lua_open_index(lua_State *L);
+void lua_open_create(lua_State *L);
+void lua_open_random(lua_State *L);
+void lua_open_autograd(lua_State *L);
+void lua_open_module(lua_State *L);
+void lua_open_nn(lua_State *L);
+void lua_open_layers(lua_State *L);
+void lua_open_function(lua_State *L);
+void lua_open_parallel(lua_State *L);
+void lua_open_optim(lua_State *L);
+void lua_open_cuda(lua_State *L);
+void lua_open_lesson(lua_State *L);           /* lesson.c */
+void lua_open_trace(lua_State *L);            /* trace.c */
+void lua_open_distributed(lua_State *L);      /* distributed.c */
+#endif

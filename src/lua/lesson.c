@@ -1,0 +1,398 @@
+/* rs.lesson, rs.say, rs.ask, rs.check, rs.close and their like: how a lesson talks. The counting and printing is
+ * narration.c's, nearness is close.c's.
+ *
+ * Interface: lua_open_lesson. */
+#include "lua/lesson.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/rng.h"
+#include "base/vec.h"
+#include "device/device.h"
+#include "hw/cost.h"
+#include "hw/presets.h"
+#include "lua/close.h"
+#include "lua/internal.h"
+#include "lua/json.h"
+#include "lua/spawn.h"
+#include "sched/sched.h"
+#include "tensor/tensor.h"
+#include "trace/writer.h"
+
+enum { LESSON_CHOICES = 26, LESSON_DEVICES = DEVICE_MAX, LESSON_COSTS = 64 };
+
+static void
+drop_own_lesson(struct task *me, void *lesson)
+{
+    sched_set_part(me->sched, PART_LESSON, NULL);
+    lesson_free(lesson);
+}
+
+/* A script that runs without a command line around it speaks to its own output. */
+static struct lesson *
+lesson_here(lua_State *L, struct task *me)
+{
+    struct lesson *lesson = lesson_of(me);
+    struct script *script = script_of(L);
+    if (lesson != NULL)
+        return lesson;
+    struct lesson_options options = { .name = script->name, .out = script->options.out };
+    lesson = lesson_new(&options);
+    if (lesson == NULL)
+        raise_error(L, "MemoryError", "out of memory");
+    script->parts[SCRIPT_LESSON]     = lesson;
+    script->drop_part[SCRIPT_LESSON] = drop_own_lesson;
+    sched_set_part(me->sched, PART_LESSON, lesson);
+    return lesson;
+}
+
+static void
+refuse_in_rank(lua_State *L, const char *name)
+{
+    int rank = script_rank(script_of(L));
+    if (rank >= 0)
+        raise_error(L, "RuntimeError", "%s belongs to the lesson itself, but rank %d called it", name, rank);
+}
+
+/* ---- rs.lesson ---- */
+
+struct declared {
+    struct lesson_head head;
+    struct cost_model  costs;
+};
+
+static int
+by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* In order of their names: the order of a Lua table is not repeatable, and the trace says what they are. */
+static void
+read_costs(lua_State *L, int table, struct cost_model *costs)
+{
+    const char *names[LESSON_COSTS];
+    size_t      count = 0;
+    luaL_checktype(L, table, LUA_TTABLE);
+    for (lua_pushnil(L); lua_next(L, table) != 0; lua_pop(L, 1)) {
+        if (lua_type(L, -2) != LUA_TSTRING || lua_type(L, -1) != LUA_TNUMBER)
+            raise_error(L, "TypeError", "costs are a table like { host = 1, kernel = 10, Linear_backward = 500 } (us)");
+        if (count == LESSON_COSTS)
+            raise_error(L, "ValueError", "at most %d costs", LESSON_COSTS);
+        names[count++] = lua_tostring(L, -2);
+    }
+    qsort(names, count, sizeof names[0], by_text);
+    for (size_t i = 0; i < count; i++) {
+        lua_getfield(L, table, names[i]);
+        if (!cost_set(costs, names[i], lua_tonumber(L, -1)))
+            raise_error(L, "ValueError", "cost '%s' = %s: prices are 0 to 1e12 us, names at most 47 letters", names[i],
+                        lua_tostring(L, -1));
+        lua_pop(L, 1);
+    }
+}
+
+static int
+small_option(lua_State *L, int table, const char *name, int64_t most)
+{
+    int64_t value = option_integer(L, table, name, 0);
+    if (value < 0 || value > most)
+        raise_error(L, "ValueError", "%s = %lld: 0 to %lld", name, (long long)value, (long long)most);
+    return (int)value;
+}
+
+/* May raise; nothing has happened yet. */
+static void
+read_declaration(lua_State *L, int table, const struct lesson_options *options, struct declared *out)
+{
+    option_known(L, table, "title devices hardware seed costs world minutes needs prefix");
+    const char *title    = option_text(L, table, "title", NULL);
+    const char *hardware = option_text(L, table, "hardware", "classroom");
+    if (title == NULL)
+        raise_error(L, "ValueError", "rs.lesson needs a title: rs.lesson { title = \"...\" }");
+    if (preset_find(hardware) == NULL)
+        raise_error(L, "ValueError", "unknown hardware '%s'; 'ringside devices' lists what there is", hardware);
+    out->head.title   = title;
+    out->head.prefix  = option_text(L, table, "prefix", NULL);
+    out->head.devices = small_option(L, table, "devices", LESSON_DEVICES);
+    out->head.world   = options->world > 0 ? options->world : small_option(L, table, "world", 1024);
+    option_number(L, table, "minutes", 0);
+    if (option_push(L, table, "seed")) {
+        out->head.has_seed = true;
+        out->head.seed     = (uint64_t)check_integer(L, lua_gettop(L));
+        lua_pop(L, 1);
+    }
+    out->head.other_hardware = options->hardware != NULL && strcmp(options->hardware, hardware) != 0;
+    cost_preset(&out->costs, options->hardware != NULL ? options->hardware : hardware);
+    if (option_push(L, table, "costs")) {
+        read_costs(L, lua_gettop(L), &out->costs);
+        lua_pop(L, 1);
+    }
+}
+
+static void
+record_number(struct trace_writer *writer, const char *key, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    trace_option(writer, key, text);
+}
+
+static void
+record_options(struct task *me, const struct declared *declared)
+{
+    struct trace_writer *writer = sched_writer(me->sched);
+    char                 costs[1024];
+    if (writer == NULL)
+        return;
+    cost_print(&declared->costs, costs, sizeof costs);
+    trace_option(writer, "title", declared->head.title);
+    trace_option(writer, "hardware", declared->costs.preset);
+    trace_option(writer, "costs", costs);
+    record_number(writer, "devices", (uint64_t)declared->head.devices);
+    if (declared->head.world > 0)
+        record_number(writer, "world", (uint64_t)declared->head.world);
+    if (declared->head.has_seed)
+        record_number(writer, "seed", declared->head.seed);
+}
+
+static bool
+declare(struct task *me, struct lesson *lesson, const struct declared *declared)
+{
+    if (!lesson_begin(me, lesson, &declared->head))
+        return false;
+    *sched_cost(me->sched) = declared->costs;
+    record_options(me, declared);
+    if (declared->head.has_seed) {
+        struct generator *generator = default_generator(me);
+        if (generator == NULL)
+            return false;
+        generator_seed(generator, declared->head.seed);
+    }
+    return devices_ready(me, declared->head.devices);
+}
+
+static int
+l_lesson(lua_State *L)
+{
+    struct task    *me     = script_task(L);
+    struct lesson  *lesson = lesson_here(L, me);
+    struct declared declared = { .head = *lesson_head(lesson) };
+    luaL_checktype(L, 1, LUA_TTABLE);
+    refuse_in_rank(L, "rs.lesson");
+    read_declaration(L, 1, lesson_options(lesson), &declared);
+    struct script *script = script_of(L);
+    uint64_t       seed   = declared.head.seed;
+    for (size_t i = 0; declared.head.has_seed && i < countof(script->random); i++)
+        script->random[i] = splitmix(&seed);
+
+    struct call call = call_open(L, me, CALL_PLAIN);
+    bool        ok   = declare(me, lesson, &declared);
+    return call_done(&call, ok);
+}
+
+/* ---- narration ---- */
+
+static int
+l_say(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct lesson *lesson = lesson_here(L, me);
+    push_text(L, 1);
+    const char *text = lua_tostring(L, -1);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    bool        ok   = lesson_say(me, lesson, script_rank(script_of(L)), text);
+    return call_done(&call, ok);
+}
+
+static int
+l_teacher(lua_State *L)
+{
+    struct lesson *lesson = lesson_here(L, script_task(L));
+    if (lesson_options(lesson)->teacher)
+        lesson_note(lesson, script_rank(script_of(L)), "teacher", check_text(L, 1));
+    return 0;
+}
+
+static int
+l_hint(lua_State *L)
+{
+    struct lesson *lesson = lesson_here(L, script_task(L));
+    if (lesson_failed(lesson) > 0)
+        lesson_note(lesson, script_rank(script_of(L)), "hint", check_text(L, 1));
+    return 0;
+}
+
+/* Texts of the sequence at `table`; the strings stay on the stack as long as the call. */
+static int
+read_choices(lua_State *L, int table, const char **out)
+{
+    int count = 0;
+    for (; count < LESSON_CHOICES && lua_rawgeti(L, table, count + 1) != LUA_TNIL; count++) {
+        push_text(L, lua_gettop(L));
+        lua_remove(L, -2);
+        out[count] = lua_tostring(L, -1);
+        luaL_checkstack(L, 4, "too many choices");
+    }
+    return count;
+}
+
+/* rs.ask { "How many?", choices = { "4", "3" }, answer = "3", why = "..." }, headless: answered by its own answer. */
+static int
+l_ask(lua_State *L)
+{
+    struct task           *me     = script_task(L);
+    struct lesson         *lesson = lesson_here(L, me);
+    struct lesson_question ask    = { 0 };
+    const char            *choices[LESSON_CHOICES];
+    refuse_in_rank(L, "rs.ask");
+    luaL_checktype(L, 1, LUA_TTABLE);
+    if (lua_rawgeti(L, 1, 1) == LUA_TNIL)
+        lua_getfield(L, 1, "question");
+    ask.question = lua_tostring(L, -1);
+    if (lua_getfield(L, 1, "answer") != LUA_TNIL)
+        push_text(L, lua_gettop(L));
+    ask.answer = lua_tostring(L, -1);
+    if (ask.question == NULL || ask.answer == NULL)
+        return raise_error(L, "ValueError", "rs.ask { \"How many?\", answer = \"3\" } needs a question and an answer");
+    ask.why = option_text(L, 1, "why", NULL);
+    if (option_push(L, 1, "choices")) {
+        luaL_checktype(L, -1, LUA_TTABLE);
+        ask.choices      = choices;
+        ask.choice_count = read_choices(L, lua_gettop(L), choices);
+    }
+    struct call call = call_open(L, me, CALL_PLAIN);
+    bool        ok   = lesson_ask(me, lesson, &ask);
+    call_end(&call, ok);
+    lua_pushstring(L, ask.answer);
+    return call_leave(&call, 1);
+}
+
+/* ---- checks ---- */
+
+/* Checks of virtual times hold on the stepped executor and on the lesson's own hardware only. NULL: go on. */
+static const char *
+why_not(lua_State *L, struct task *me, struct lesson *lesson, int options)
+{
+    if (options == 0 || !option_bool(L, options, "virtual", false))
+        return NULL;
+    if (!sched_is_stepped(me->sched))
+        return "times are wall times in free";
+    if (lesson_head(lesson)->other_hardware)
+        return "priced by other hardware than the lesson's";
+    return NULL;
+}
+
+/* A trailing table whose only names are those of options; 0: there is none at `index`. */
+static int
+check_options(lua_State *L, int index)
+{
+    if (lua_isnoneornil(L, index))
+        return 0;
+    option_known(L, index, "virtual atol rtol");
+    return index;
+}
+
+static int
+tell(lua_State *L, struct task *me, struct lesson *lesson, struct lesson_check *check)
+{
+    check->rank      = script_rank(script_of(L));
+    check->line      = me->line;
+    struct call call = call_open(L, me, CALL_PLAIN);
+    bool        done = lesson_check(me, lesson, check);
+    call_end(&call, done);
+    lua_pushboolean(L, check->ok);
+    return call_leave(&call, 1);
+}
+
+static int
+l_check(lua_State *L)
+{
+    struct task        *me     = script_task(L);
+    struct lesson      *lesson = lesson_here(L, me);
+    struct lesson_check check  = { .name = check_text(L, 1), .ok = lua_toboolean(L, 2) };
+    int                 options = check_options(L, 3);
+    check.skip = why_not(L, me, lesson, options);
+    check.ok   = check.ok || check.skip != NULL;
+    if (!check.ok && lua_isnoneornil(L, 2))
+        check.detail = "got nil";
+    return tell(L, me, lesson, &check);
+}
+
+/* rs.close(name, got, expected [, tolerance] [, { virtual =, atol =, rtol = }]) */
+static int
+l_close(lua_State *L)
+{
+    struct task        *me        = script_task(L);
+    struct lesson      *lesson    = lesson_here(L, me);
+    struct lesson_check check     = { .name = check_text(L, 1), .ok = true };
+    struct closeness    closeness = { .absolute = 1e-6, .relative = 1e-6 };
+    bool                plain     = lua_type(L, 4) == LUA_TNUMBER;
+    int                 options   = check_options(L, plain ? 5 : 4);
+    luaL_checkany(L, 3);
+    if (plain)
+        closeness = (struct closeness){ .absolute = lua_tonumber(L, 4) };
+    if (options != 0) {
+        closeness.absolute = option_number(L, options, "atol", closeness.absolute);
+        closeness.relative = option_number(L, options, "rtol", closeness.relative);
+    }
+    check.skip = why_not(L, me, lesson, options);
+    if (check.skip == NULL) {
+        check.ok     = values_close(L, 2, 3, &closeness);
+        check.detail = closeness.why;
+    }
+    return tell(L, me, lesson, &check);
+}
+
+static int
+l_skip(lua_State *L)
+{
+    struct task        *me    = script_task(L);
+    struct lesson_check check = { .name = check_text(L, 1), .skip = check_text(L, 2), .ok = true };
+    return tell(L, me, lesson_here(L, me), &check);
+}
+
+static int
+l_advance(lua_State *L)
+{
+    struct task *me = script_task(L);
+    double       us = check_number(L, 1);
+    if (!(us >= 0 && us <= 1e12))
+        return raise_error(L, "ValueError", "rs.advance takes 0 to 1e12 us");
+    struct call call = call_open(L, me, CALL_PLAIN);
+    sched_advance(me, cost_us(us));
+    return call_done(&call, true);
+}
+
+static const struct lua_entry lesson_entries[] = {
+    { "lesson", l_lesson, "rs.lesson{title=, devices=, hardware=, seed=, costs=, world=, minutes=, needs=, prefix=}",
+      "Declares the lesson, at its top. Costs are in microseconds, by op or module." },
+    { "say", l_say, "rs.say(text)", "Narration; in a rank with its number in front." },
+    { "ask", l_ask, "rs.ask{question, choices=, answer=, why=}",
+      "A question to the learner; without a screen its own answer is taken. Answers the answer." },
+    { "check", l_check, "rs.check(name, ok [, {virtual=true}])",
+      "One check of the lesson. virtual: about virtual time, skipped in free." },
+    { "close", l_close, "rs.close(name, got, expected [, tolerance] [, {virtual=, atol=, rtol=}])",
+      "A check that numbers, tables or tensors are nearly equal (1e-6)." },
+    { "skip", l_skip, "rs.skip(name, reason)", "A check that cannot be made here." },
+    { "advance", l_advance, "rs.advance(us)", "Host work of so many microseconds: moves this task's virtual clock on." },
+    { "teacher", l_teacher, "rs.teacher(text)", "A note for teachers, shown with --teacher." },
+    { "hint", l_hint, "rs.hint(text)", "Shown once a check has failed." },
+};
+
+void
+lua_open_lesson(lua_State *L)
+{
+    const struct script_options *options = &script_of(L)->options;
+    push_ringside(L);
+    add_entries(L, lua_gettop(L), lesson_entries, countof(lesson_entries));
+    lua_createtable(L, options->arg_count, 0);
+    for (int i = 0; i < options->arg_count; i++) {
+        lua_pushstring(L, options->args[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "args");
+    lua_pop(L, 1);
+    lua_open_json(L);
+}

@@ -1,0 +1,60 @@
+/* A lesson's voice: what it says, asks and checks, where that is printed and how it is counted. One per run, in
+ * sched_part(PART_LESSON); ranks of every spawn share it, so all of it is safe under threads.
+ * Order of use: lesson_new, then in the run's tasks lesson_begin, _say, _ask, _check; lesson_end; lesson_failed; free. */
+#ifndef LUA_LESSON_H
+#define LUA_LESSON_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct task; struct lesson; struct script; struct debugger_names; struct sched;
+
+struct lesson_options {
+    const char *name;          /* stands before its checks' names: "01-six-rows"; copied */
+    FILE       *out;           /* NULL: nowhere */
+    bool        tap, quiet, teacher;
+    const char *hardware;      /* --hardware, over the lesson's own; NULL. Must outlive the run */
+    bool        has_seed;      /* --seed: for what the lesson does not seed */
+    uint64_t    seed;
+    int         world;         /* --world: 0 none */
+};
+
+struct lesson *lesson_new(const struct lesson_options *options);   /* NULL: no memory */
+void           lesson_free(struct lesson *lesson);
+const struct lesson_options *lesson_options(const struct lesson *lesson);
+struct lesson *lesson_of(const struct task *me);                   /* of this run; NULL: none */
+
+/* What rs.lesson declared. */
+struct lesson_head {
+    const char *title;
+    int         devices, world;      /* world 0: not said */
+    bool        has_seed;
+    uint64_t    seed;
+    bool        other_hardware;      /* --hardware named another one than the lesson: its times do not hold */
+    const char *prefix;              /* before the checks' names; NULL: the lesson's name and "/" */
+};
+bool lesson_begin(struct task *me, struct lesson *lesson, const struct lesson_head *head); /* false: failed (twice) */
+bool lesson_begun(const struct lesson *lesson);
+const struct lesson_head *lesson_head(const struct lesson *lesson);
+
+/* rank -1: the lesson itself; else the rank of a spawn: a prefix for narration, and checks wait for lesson_join. */
+bool lesson_say(struct task *me, struct lesson *lesson, int rank, const char *text);
+bool lesson_note(struct lesson *lesson, int rank, const char *word, const char *text); /* "teacher", "hint": prints only */
+struct lesson_question { const char *question, *answer, *why; const char *const *choices; int choice_count; };
+bool lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_question *question);
+struct lesson_check { int rank; uint32_t line; bool ok; const char *name, *detail, *skip; }; /* skip: why, NULL: it ran */
+bool lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *check);
+void lesson_join(struct lesson *lesson);                           /* prints what ranks kept, by (rank, line) */
+/* The end: `completed` prints the plan. */
+void lesson_end(struct task *me, struct lesson *lesson, bool completed);
+int  lesson_failed(const struct lesson *lesson);                   /* checks that do not hold */
+int  lesson_write_error(const struct lesson *lesson);              /* errno of the first failed write, 0 none */
+
+/* The scripts of the run, by rank (-1: the lesson's own), for the debugger. */
+bool           lesson_add_script(struct lesson *lesson, int rank, struct script *script); /* false: no memory */
+void           lesson_remove_script(struct lesson *lesson, struct script *script);
+struct script *lesson_script(struct lesson *lesson, int rank);     /* NULL: none now */
+
+/* names.c: how the debugger finds tensors and locals. */
+struct debugger_names lesson_names(struct lesson *lesson);
+#endif

@@ -1,0 +1,381 @@
+/* What a lesson says and claims, on its way to the trace and to standard output.
+ *
+ * Order of use: lesson_new; lesson_begin, lesson_say, lesson_ask, lesson_check by the tasks of the run; lesson_join
+ * after each spawn; lesson_end; lesson_failed; lesson_free. Checks are TAP lines; checks of ranks wait for the join,
+ * because ranks finish in any order. Printing is guarded by one mutex, which is never held across an event. */
+#include "lua/lesson.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/stage.h"
+
+struct kept { struct lesson_check check; uint32_t order; }; /* owns its three texts */
+struct rank_script { int rank; struct script *script; };
+
+struct lesson {
+    struct lesson_options options;
+    struct lesson_head    head;
+    bool                  begun;
+    char                  name[128], title[256], prefix[128];
+    pthread_mutex_t       mutex;      /* guards what follows */
+    struct kept          *kept;
+    size_t                kept_count, kept_room;
+    struct rank_script   *scripts;
+    size_t                script_count, script_room;
+    int                   checks, failed, skipped, write_error;
+};
+
+struct lesson *
+lesson_new(const struct lesson_options *options)
+{
+    struct lesson *lesson = calloc(1, sizeof *lesson);
+    if (lesson == NULL)
+        return NULL;
+    lesson->options = *options;
+    snprintf(lesson->name, sizeof lesson->name, "%s", options->name != NULL ? options->name : "lesson");
+    snprintf(lesson->prefix, sizeof lesson->prefix, "%.120s/", lesson->name);
+    lesson->options.name  = lesson->name;
+    lesson->head.title    = lesson->title;
+    lesson->head.prefix   = lesson->prefix;
+    lesson->head.has_seed = options->has_seed;
+    lesson->head.seed     = options->seed;
+    lesson->head.world    = options->world;
+    if (pthread_mutex_init(&lesson->mutex, NULL) != 0) {
+        free(lesson);
+        return NULL;
+    }
+    return lesson;
+}
+
+static void
+forget(struct kept *kept)
+{
+    free((char *)kept->check.name);
+    free((char *)kept->check.detail);
+    free((char *)kept->check.skip);
+}
+
+void
+lesson_free(struct lesson *lesson)
+{
+    if (lesson == NULL)
+        return;
+    for (size_t i = 0; i < lesson->kept_count; i++)
+        forget(&lesson->kept[i]);
+    free(lesson->kept);
+    free(lesson->scripts);
+    pthread_mutex_destroy(&lesson->mutex);
+    free(lesson);
+}
+
+const struct lesson_options *
+lesson_options(const struct lesson *lesson)
+{
+    return &lesson->options;
+}
+
+struct lesson *
+lesson_of(const struct task *me)
+{
+    return sched_part(me->sched, PART_LESSON);
+}
+
+bool
+lesson_begun(const struct lesson *lesson)
+{
+    return lesson->begun;
+}
+
+const struct lesson_head *
+lesson_head(const struct lesson *lesson)
+{
+    return &lesson->head;
+}
+
+int
+lesson_failed(const struct lesson *lesson)
+{
+    return lesson->failed;
+}
+
+int
+lesson_write_error(const struct lesson *lesson)
+{
+    return lesson->write_error;
+}
+
+/* ---- printing ---- */
+
+/* The caller holds the mutex. Flushed at once, so that what was said before a hang can be read. */
+static bool
+put(struct lesson *lesson, struct str *text)
+{
+    FILE *out = lesson->options.out;
+    bool ok = str_ok(text);
+    if (ok && out != NULL && text->len > 0) {
+        errno = 0;
+        if ((fwrite(text->text, 1, text->len, out) != text->len || fflush(out) != 0) && lesson->write_error == 0)
+            lesson->write_error = errno != 0 ? errno : EIO;
+    }
+    str_free(text);
+    return ok;
+}
+
+/* Each line of the text behind "# " (TAP) and "rN: " (ranks). */
+static void
+add_lines(const struct lesson *lesson, struct str *out, int rank, const char *indent, const char *text)
+{
+    do {
+        size_t length = strcspn(text, "\n");
+        if (lesson->options.tap)
+            str_add(out, "# ");
+        if (rank >= 0)
+            str_addf(out, "r%d: ", rank);
+        str_add(out, indent);
+        str_add_bytes(out, text, length);
+        str_add(out, "\n");
+        text += length + (text[length] == '\n');
+    } while (*text != '\0');
+}
+
+static bool
+narrate(struct lesson *lesson, struct str *text)
+{
+    if (lesson->options.quiet) {
+        str_free(text);
+        return true;
+    }
+    pthread_mutex_lock(&lesson->mutex);
+    bool ok = put(lesson, text);
+    pthread_mutex_unlock(&lesson->mutex);
+    return ok;
+}
+
+/* A check's name on one line; "#" would begin a directive. */
+static void
+add_name(struct str *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '#' || *text == '\\')
+            str_add(out, "\\");
+        str_add_bytes(out, *text == '\n' ? " " : text, 1);
+    }
+}
+
+/* The caller holds the mutex. */
+static void
+print_check(struct lesson *lesson, const struct lesson_check *check)
+{
+    struct str line = { 0 };
+    lesson->checks++;
+    lesson->failed += !check->ok;
+    lesson->skipped += check->skip != NULL;
+    if (lesson->options.quiet && !lesson->options.tap && check->ok)
+        return;
+
+    str_addf(&line, "%s %d - ", check->ok ? "ok" : "not ok", lesson->checks);
+    add_name(&line, lesson->prefix);
+    if (check->rank >= 0)
+        str_addf(&line, "r%d: ", check->rank);
+    add_name(&line, check->name);
+    if (check->skip != NULL) {
+        str_add(&line, " # SKIP ");
+        add_name(&line, check->skip);
+    }
+    str_add(&line, "\n");
+    if (!check->ok) {
+        if (check->line > 0)
+            str_addf(&line, "#   line %u of the lesson\n", (unsigned)check->line);
+        for (const char *at = check->detail; at != NULL && *at != '\0';) {
+            size_t length = strcspn(at, "\n");
+            str_addf(&line, "#   %.*s\n", (int)length, at);
+            at += length + (at[length] == '\n');
+        }
+    }
+    put(lesson, &line);
+}
+
+/* ---- the lesson's own events ---- */
+
+bool
+lesson_begin(struct task *me, struct lesson *lesson, const struct lesson_head *head)
+{
+    if (lesson->begun)
+        return failed(me, E_RUNTIME, "rs.lesson is called once, at the top of the lesson");
+    lesson->begun = true;
+    snprintf(lesson->title, sizeof lesson->title, "%s", head->title);
+    if (head->prefix != NULL)
+        snprintf(lesson->prefix, sizeof lesson->prefix, "%s", head->prefix);
+    lesson->head        = *head;
+    lesson->head.title  = lesson->title;
+    lesson->head.prefix = lesson->prefix;
+
+    int64_t title = stage_text_id(me, lesson->title);
+    POINT(me, lesson_begin, title, head->devices, (int64_t)head->seed);
+    return true;
+}
+
+bool
+lesson_say(struct task *me, struct lesson *lesson, int rank, const char *text)
+{
+    int64_t id = stage_text_id(me, text);
+    POINT(me, lesson_say, id);
+    struct str out = { 0 };
+    add_lines(lesson, &out, rank, "", text);
+    return narrate(lesson, &out) || failed(me, E_MEMORY, "out of memory");
+}
+
+bool
+lesson_note(struct lesson *lesson, int rank, const char *word, const char *text)
+{
+    struct str out = { 0 }, both = { 0 };
+    str_addf(&both, "[%s] %s", word, text);
+    add_lines(lesson, &out, rank, "", str_text(&both));
+    bool ok = str_ok(&both);
+    str_free(&both);
+    return narrate(lesson, &out) && ok;
+}
+
+/* Headless, a question is answered by its own answer. */
+bool
+lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_question *question)
+{
+    struct str whole = { 0 }, out = { 0 };
+    str_add(&whole, question->question);
+    for (int i = 0; i < question->choice_count; i++)
+        str_addf(&whole, "%s%c) %s", i == 0 ? "  " : "   ", 'a' + i % 26, question->choices[i]);
+    if (!str_ok(&whole)) {
+        str_free(&whole);
+        return failed(me, E_MEMORY, "out of memory");
+    }
+    int64_t asked  = stage_text_id(me, str_text(&whole));
+    int64_t answer = stage_text_id(me, question->answer);
+    POINT(me, lesson_ask, asked, answer, question->choice_count);
+
+    add_lines(lesson, &out, -1, "? ", str_text(&whole));
+    add_lines(lesson, &out, -1, "  -> ", question->answer);
+    if (question->why != NULL)
+        add_lines(lesson, &out, -1, "     ", question->why);
+    str_free(&whole);
+    return narrate(lesson, &out) || failed(me, E_MEMORY, "out of memory");
+}
+
+/* ---- checks ---- */
+
+/* Takes copies; false: no memory, nothing kept. The caller holds the mutex. */
+static bool
+keep(struct lesson *lesson, const struct lesson_check *check)
+{
+    struct kept kept = { .check = *check, .order = (uint32_t)lesson->kept_count };
+    kept.check.name   = strdup(check->name);
+    kept.check.detail = check->detail != NULL ? strdup(check->detail) : NULL;
+    kept.check.skip   = check->skip != NULL ? strdup(check->skip) : NULL;
+    if (kept.check.name == NULL || (check->detail != NULL && kept.check.detail == NULL) ||
+        (check->skip != NULL && kept.check.skip == NULL) ||
+        !vec_room(&lesson->kept, &lesson->kept_room, lesson->kept_count + 1, sizeof *lesson->kept)) {
+        forget(&kept);
+        return false;
+    }
+    lesson->kept[lesson->kept_count++] = kept;
+    return true;
+}
+
+bool
+lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *check)
+{
+    int64_t text = stage_text_id(me, check->name);
+    POINT(me, lesson_check, text, check->ok);
+    bool ok = true;
+    pthread_mutex_lock(&lesson->mutex);
+    if (check->rank < 0)
+        print_check(lesson, check);
+    else
+        ok = keep(lesson, check);
+    pthread_mutex_unlock(&lesson->mutex);
+    return ok || failed(me, E_MEMORY, "out of memory");
+}
+
+static int
+by_rank_and_line(const void *a, const void *b)
+{
+    const struct kept *x = a, *y = b;
+    if (x->check.rank != y->check.rank)
+        return x->check.rank < y->check.rank ? -1 : 1;
+    if (x->check.line != y->check.line)
+        return x->check.line < y->check.line ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+void
+lesson_join(struct lesson *lesson)
+{
+    pthread_mutex_lock(&lesson->mutex);
+    if (lesson->kept_count > 0)
+        qsort(lesson->kept, lesson->kept_count, sizeof *lesson->kept, by_rank_and_line);
+    for (size_t i = 0; i < lesson->kept_count; i++) {
+        print_check(lesson, &lesson->kept[i].check);
+        forget(&lesson->kept[i]);
+    }
+    lesson->kept_count = 0;
+    pthread_mutex_unlock(&lesson->mutex);
+}
+
+/* An early end prints no plan: whoever reads the TAP sees that checks are missing. */
+void
+lesson_end(struct task *me, struct lesson *lesson, bool completed)
+{
+    lesson_join(lesson);
+    POINT(me, lesson_end, lesson->checks, lesson->failed);
+    struct str out = { 0 };
+    if (completed && lesson->options.tap)
+        str_addf(&out, "1..%d\n", lesson->checks);
+    else if (completed && lesson->checks > 0 && lesson->failed > 0)
+        str_addf(&out, "%d of %d checks failed\n", lesson->failed, lesson->checks);
+    else if (completed && lesson->checks > 0 && !lesson->options.quiet)
+        str_addf(&out, "all %d checks hold%s\n", lesson->checks, lesson->skipped > 0 ? " (or were skipped)" : "");
+    pthread_mutex_lock(&lesson->mutex);
+    put(lesson, &out);
+    pthread_mutex_unlock(&lesson->mutex);
+}
+
+/* ---- scripts by rank ---- */
+
+bool
+lesson_add_script(struct lesson *lesson, int rank, struct script *script)
+{
+    pthread_mutex_lock(&lesson->mutex);
+    bool ok = vec_room(&lesson->scripts, &lesson->script_room, lesson->script_count + 1, sizeof *lesson->scripts);
+    if (ok)
+        lesson->scripts[lesson->script_count++] = (struct rank_script){ rank, script };
+    pthread_mutex_unlock(&lesson->mutex);
+    return ok;
+}
+
+void
+lesson_remove_script(struct lesson *lesson, struct script *script)
+{
+    pthread_mutex_lock(&lesson->mutex);
+    for (size_t i = 0; i < lesson->script_count; i++) {
+        if (lesson->scripts[i].script == script) {
+            lesson->scripts[i] = lesson->scripts[--lesson->script_count];
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lesson->mutex);
+}
+
+struct script *
+lesson_script(struct lesson *lesson, int rank)
+{
+    struct script *found = NULL;
+    pthread_mutex_lock(&lesson->mutex);
+    for (size_t i = 0; i < lesson->script_count; i++)
+        if (lesson->scripts[i].rank == rank)
+            found = lesson->scripts[i].script;
+    pthread_mutex_unlock(&lesson->mutex);
+    return found;
+}

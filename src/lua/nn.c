@@ -1,0 +1,442 @@
+/* What every module can do (parameters, to, train, state_dict ...). The layers themselves and nn.functional are in
+ * layers.c. Lists of parameters and modules work in both loops: `for i, p in ipairs(m:parameters())` and, as in
+ * PyTorch, `for p in m:parameters()`, `for name, p in m:named_parameters()`. */
+#include "lua/internal.h"
+#include <string.h>
+#include "autograd/call.h"
+#include "autograd/node.h"
+#include "base/vec.h"
+#include "device/device.h"
+#include "sched/task.h"
+
+static const char LIST[] = "ringside.list";
+
+/* ---- lists ---- */
+
+/* The list itself is the iterator: what follows `control`. Entries that are {name, thing} give both. */
+static int
+list_next(lua_State *L)
+{
+    int64_t count = (int64_t)lua_rawlen(L, 1), at = 1;
+    lua_settop(L, 3);
+    for (; !lua_isnil(L, 3) && at <= count; at++) {
+        lua_rawgeti(L, 1, at);
+        if (lua_istable(L, -1))
+            lua_rawgeti(L, -1, 1);
+        bool found = lua_compare(L, -1, 3, LUA_OPEQ);
+        lua_settop(L, 3);
+        if (found) {
+            at++;
+            break;
+        }
+    }
+    lua_rawgeti(L, 1, at);
+    if (!lua_istable(L, -1))
+        return 1;
+    lua_rawgeti(L, 4, 1);
+    lua_rawgeti(L, 4, 2);
+    return 2;
+}
+
+static void
+push_list(lua_State *L, int room)
+{
+    lua_createtable(L, room, 0);
+    if (luaL_newmetatable(L, LIST)) {
+        lua_pushcfunction(L, list_next);
+        lua_setfield(L, -2, "__call");
+        lua_pushliteral(L, "list");
+        lua_setfield(L, -2, "__name");
+    }
+    lua_setmetatable(L, -2);
+}
+
+/* The thing at the top of the stack goes to the end of the list below it, with its name unless that is NULL. */
+static void
+list_add(lua_State *L, const char *name)
+{
+    if (name != NULL) {
+        lua_createtable(L, 2, 0);
+        lua_insert(L, -2);
+        lua_rawseti(L, -2, 2);
+        lua_pushstring(L, name);
+        lua_rawseti(L, -2, 1);
+    }
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+}
+
+static void
+names_free(struct task *me, void *list)
+{
+    (void)me;
+    named_tensors_free(list);
+}
+
+static void
+modules_free(struct task *me, void *list)
+{
+    (void)me;
+    named_modules_free(list);
+}
+
+/* A replica's parameters are plain attributes: the list leaves them out, as nn.Module.parameters has since 1.5. */
+static bool
+is_listed(const struct module *module, const struct tensor *tensor)
+{
+    return !module->is_replica || tensor->is_parameter;
+}
+
+static int
+list_tensors(lua_State *L, bool buffers, bool named)
+{
+    struct task          *me     = script_task(L);
+    struct module        *module = check_module(L, 1);
+    struct named_tensors *list   = lua_newuserdatauv(L, sizeof *list, 0);
+    *list                        = (struct named_tensors){ 0 };
+    struct call call             = call_open(L, me, CALL_PLAIN);
+    bool        ok = buffers ? module_named_buffers(me, module, list) : module_named_parameters(me, module, list);
+    if (ok)
+        born(me, list, names_free);
+    call_end(&call, ok);
+    push_list(L, list->count);
+    for (int i = 0; i < list->count; i++) {
+        if (!buffers && !is_listed(module, list->tensors[i]))
+            continue;
+        push_tensor(L, list->tensors[i]);
+        list_add(L, named ? list->names[i] : NULL);
+    }
+    return call_leave(&call, 1);
+}
+
+static int
+parameters(lua_State *L)
+{
+    return list_tensors(L, false, false);
+}
+
+static int
+named_parameters(lua_State *L)
+{
+    return list_tensors(L, false, true);
+}
+
+static int
+buffers(lua_State *L)
+{
+    return list_tensors(L, true, false);
+}
+
+static int
+named_buffers(lua_State *L)
+{
+    return list_tensors(L, true, true);
+}
+
+static int
+list_modules(lua_State *L, bool named)
+{
+    struct task          *me     = script_task(L);
+    struct module        *module = check_module(L, 1);
+    struct named_modules *list   = lua_newuserdatauv(L, sizeof *list, 0);
+    *list                        = (struct named_modules){ 0 };
+    struct call call             = call_open(L, me, CALL_PLAIN);
+    bool        ok               = module_named_modules(me, module, list);
+    if (ok)
+        born(me, list, modules_free);
+    call_end(&call, ok);
+    push_list(L, list->count);
+    for (int i = 0; i < list->count; i++) {
+        push_module(L, list->modules[i]);
+        list_add(L, named ? list->names[i] : NULL);
+    }
+    return call_leave(&call, 1);
+}
+
+static int
+modules(lua_State *L)
+{
+    return list_modules(L, false);
+}
+
+static int
+named_modules(lua_State *L)
+{
+    return list_modules(L, true);
+}
+
+static int
+list_children(lua_State *L, bool named)
+{
+    struct module *module = check_module(L, 1);
+    push_list(L, module->children.count);
+    for (int i = 0; i < module->children.count; i++) {
+        if (module->children.entries[i].module == NULL)
+            continue;
+        push_module(L, module->children.entries[i].module);
+        list_add(L, named ? module->children.entries[i].name : NULL);
+    }
+    return 1;
+}
+
+static int
+children(lua_State *L)
+{
+    return list_children(L, false);
+}
+
+static int
+named_children(lua_State *L)
+{
+    return list_children(L, true);
+}
+
+/* ---- registering ---- */
+
+static int
+register_parameter(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct module *module = check_module(L, 1);
+    const char    *name   = check_text(L, 2);
+    struct tensor *tensor = lua_isnoneornil(L, 3) ? NULL : check_tensor(L, 3);
+    if (tensor != NULL && !tensor->is_parameter)
+        raise_error(L, "TypeError", "register_parameter expects an nn.Parameter, this is a plain tensor");
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_done(&call, module_add_parameter(me, module, name, tensor));
+}
+
+static int
+register_buffer(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct module *module = check_module(L, 1);
+    const char    *name   = check_text(L, 2);
+    struct tensor *tensor = lua_isnoneornil(L, 3) ? NULL : check_tensor(L, 3);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    return call_done(&call, module_add_buffer(me, module, name, tensor));
+}
+
+static int
+add_module(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct module *module = check_module(L, 1), *child = lua_isnoneornil(L, 3) ? NULL : check_module(L, 3);
+    const char    *name   = check_text(L, 2);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    return call_done(&call, module_add_child(me, module, name, child));
+}
+
+/* ---- moving and modes ---- */
+
+static int
+moved(lua_State *L, int device)
+{
+    struct task   *me     = script_task(L);
+    struct module *module = check_module(L, 1);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    return call_self(&call, module_to(me, module, device));
+}
+
+static int
+to(lua_State *L)
+{
+    enum dtype dtype;
+    if (lua_type(L, 2) == LUA_TSTRING && dtype_parse(lua_tostring(L, 2), &dtype))
+        raise_error(L, "NotImplementedError", "a module's dtype is chosen when it is made: nn.Linear(2, 3, {dtype = \"%s\"})",
+                    lua_tostring(L, 2));
+    return moved(L, check_device(L, 2));
+}
+
+static int
+cuda(lua_State *L)
+{
+    int device = lua_isnoneornil(L, 2) ? script_of(L)->holder->device : check_device(L, 2);
+    return moved(L, device < 0 ? 0 : device);
+}
+
+static int
+cpu(lua_State *L)
+{
+    return moved(L, DEVICE_CPU);
+}
+
+static int
+train(lua_State *L)
+{
+    module_train(check_module(L, 1), lua_isnoneornil(L, 2) || lua_toboolean(L, 2));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int
+eval(lua_State *L)
+{
+    module_train(check_module(L, 1), false);
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* m:zero_grad(), m:zero_grad{set_to_none = true}. A counted point of collection: the graph of the step before is dead. */
+static int
+zero_grad(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct module *module = check_module(L, 1);
+    bool           none   = lua_istable(L, 2) ? option_bool(L, 2, "set_to_none", false) : lua_toboolean(L, 2);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    call_done(&call, module_zero_grad(me, module, none));
+    script_collect(L, me);
+    return 0;
+}
+
+static int
+requires_grad_(lua_State *L)
+{
+    bool on = lua_isnoneornil(L, 2) || lua_toboolean(L, 2);
+    lua_settop(L, 1);
+    list_tensors(L, false, false);
+    for (lua_Integer i = 1; lua_rawgeti(L, -1, i) != LUA_TNIL; i++) {
+        check_tensor(L, lua_gettop(L))->requires_grad = on;
+        lua_pop(L, 1);
+    }
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* f of every module, children before parents, as nn.Module.apply. */
+static void
+apply_to(lua_State *L, struct module *module, int depth)
+{
+    if (depth > 200)
+        raise_error(L, "RuntimeError", "modules are nested deeper than 200");
+    luaL_checkstack(L, 8, "modules nested too deep");
+    for (int i = 0; i < module->children.count; i++)
+        if (module->children.entries[i].module != NULL)
+            apply_to(L, module->children.entries[i].module, depth + 1);
+    lua_pushvalue(L, 2);
+    push_module(L, module);
+    lua_call(L, 1, 0);
+}
+
+static int
+apply(lua_State *L)
+{
+    struct module *module = check_module(L, 1);
+    check_function(L, 2);
+    apply_to(L, module, 0);
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* ---- state ---- */
+
+static int
+state_dict(lua_State *L)
+{
+    lua_settop(L, 1);
+    lua_newtable(L);
+    for (int kind = 0; kind < 2; kind++) {
+        list_tensors(L, kind == 1, true);
+        int list = lua_gettop(L), count = (int)lua_rawlen(L, list);
+        for (int i = 1; i <= count; i++) {
+            struct task *me = script_task(L);
+            lua_rawgeti(L, list, i);
+            lua_rawgeti(L, list + 1, 1);
+            lua_rawgeti(L, list + 1, 2);
+            struct tensor *tensor = check_tensor(L, list + 3);
+            struct call    call   = call_open(L, me, CALL_PLAIN);
+            call_tensor(&call, tensor_detach(me, tensor));
+            lua_replace(L, list + 3);
+            lua_rawset(L, 2);
+            lua_settop(L, list);
+        }
+        lua_settop(L, 2);
+    }
+    return 1;
+}
+
+static void
+load_one(lua_State *L, struct tensor *into, struct tensor *from, const char *name)
+{
+    struct task *me = script_task(L);
+    if (!tensor_same_shape(into, from))
+        raise_error(L, "RuntimeError", "size mismatch for %.80s: the shapes in the dict and in the module differ", name);
+    bool        before = grad_enabled(me);
+    struct call call   = call_open(L, me, CALL_PLAIN);
+    grad_set_enabled(me, false);
+    bool ok = tensor_copy_(me, into, from) != NULL;
+    grad_set_enabled(me, before);
+    call_done(&call, ok);
+}
+
+/* Strict: every name of both sides must be on the other. */
+static int
+load_state_dict(lua_State *L)
+{
+    check_module(L, 1);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 2);
+    lua_newtable(L); /* names seen */
+    for (int kind = 0; kind < 2; kind++) {
+        list_tensors(L, kind == 1, true);
+        int list = lua_gettop(L), count = (int)lua_rawlen(L, list);
+        for (int i = 1; i <= count; i++) {
+            lua_rawgeti(L, list, i);
+            lua_rawgeti(L, list + 1, 2);
+            lua_rawgeti(L, list + 1, 1);
+            const char *name = lua_tostring(L, -1);
+            lua_pushvalue(L, -1);
+            lua_rawget(L, 2);
+            if (test_tensor(L, -1) == NULL)
+                raise_error(L, "RuntimeError", "missing key in state_dict: \"%.80s\"", name);
+            load_one(L, check_tensor(L, list + 2), check_tensor(L, list + 4), name);
+            lua_pop(L, 1);
+            lua_pushboolean(L, true);
+            lua_rawset(L, 3);
+            lua_settop(L, list);
+        }
+        lua_settop(L, 3);
+    }
+    int count = push_sorted_keys(L, 2);
+    for (int i = 1; i <= count; i++) {
+        lua_rawgeti(L, 4, i);
+        lua_pushvalue(L, -1);
+        if (lua_rawget(L, 3) == LUA_TNIL)
+            raise_error(L, "RuntimeError", "unexpected key in state_dict: \"%.80s\"", luaL_tolstring(L, 5, NULL));
+        lua_settop(L, 4);
+    }
+    return 0;
+}
+
+static const struct lua_entry methods[] = {
+    { "parameters", parameters, "m:parameters()", "a list of all parameters, depth first, shared ones once" },
+    { "named_parameters", named_parameters, "m:named_parameters()", "for name, p in m:named_parameters() do" },
+    { "buffers", buffers, "m:buffers()", "a list of all buffers" },
+    { "named_buffers", named_buffers, "m:named_buffers()", "with their names" },
+    { "modules", modules, "m:modules()", "itself and all below it" },
+    { "named_modules", named_modules, "m:named_modules()", "with their names; its own is \"\"" },
+    { "children", children, "m:children()", "its own children" },
+    { "named_children", named_children, "m:named_children()", "with their names" },
+    { "register_parameter", register_parameter, "m:register_parameter(name, parameter)", "the same as m.name = parameter" },
+    { "register_buffer", register_buffer, "m:register_buffer(name, tensor)", "a tensor that is state but no parameter" },
+    { "add_module", add_module, "m:add_module(name, module)", "the same as m.name = module" },
+    { "to", to, "m:to(device)", "parameters and buffers move; they stay the same tensor objects" },
+    { "cuda", cuda, "m:cuda(index)", "m:to(\"device:0\")" },
+    { "cpu", cpu, "m:cpu()", "m:to(\"cpu\")" },
+    { "train", train, "m:train(on)", "training mode, here and below" },
+    { "eval", eval, "m:eval()", "the other mode" },
+    { "zero_grad", zero_grad, "m:zero_grad{set_to_none = false}", "gradients become zeros, or none" },
+    { "requires_grad_", requires_grad_, "m:requires_grad_(on)", "freezes (false) or thaws all parameters" },
+    { "apply", apply, "m:apply(f)", "f(module) for all, children first" },
+    { "state_dict", state_dict, "m:state_dict()", "name -> tensor, sharing the elements" },
+    { "load_state_dict", load_state_dict, "m:load_state_dict(dict)", "copies them in; names and shapes must match" },
+};
+
+void
+lua_open_nn(lua_State *L)
+{
+    luaL_getmetatable(L, box_metatable(BOX_MODULE));
+    lua_getfield(L, -1, "methods");
+    add_entries(L, -1, methods, countof(methods));
+    lua_pop(L, 2);
+}

@@ -1,0 +1,446 @@
+/* Operators of tensors as methods, functions of rs (t:add(u), rs.add(t, u)) and Lua operators (t + u). One function per
+ * family takes its row of the table below as upvalue 1. PyTorch: torch.add and its like, python_arg_parser.cpp. */
+#include "lua/internal.h"
+#include <string.h>
+#include "autograd/call.h"
+#include "base/vec.h"
+#include "device/device.h"
+#include "sched/task.h"
+
+/* A tensor or a number on one side of an operator. */
+struct operand { struct tensor *tensor; double number; bool integer; };
+
+static struct operand
+check_operand(lua_State *L, int index)
+{
+    struct operand operand = { .tensor = test_tensor(L, index) };
+    if (operand.tensor != NULL)
+        return operand;
+    if (lua_type(L, index) != LUA_TNUMBER)
+        arg_error(L, index, "Tensor or a number");
+    operand.number  = lua_tonumber(L, index);
+    operand.integer = lua_isinteger(L, index);
+    return operand;
+}
+
+/* Bytes of the result if shapes broadcast; what does not fit is refused before anything is made. */
+static void
+reserve_result(lua_State *L, struct task *me, const struct tensor *a, const struct tensor *b)
+{
+    double elements = 1;
+    int    dims     = tensor_dims(a) > tensor_dims(b) ? tensor_dims(a) : tensor_dims(b);
+    for (int i = 1; i <= dims; i++) {
+        int64_t x = i <= tensor_dims(a) ? tensor_size(a, -i) : 1, y = i <= tensor_dims(b) ? tensor_size(b, -i) : 1;
+        elements *= (double)(x > y ? x : y);
+    }
+    script_reserve(L, me, elements * 8);
+}
+
+/* A number next to a tensor keeps the tensor's dtype, unless it is of a higher kind: bool < integer < fraction. */
+static struct tensor *
+promoted(struct task *me, struct tensor *tensor, bool to_float)
+{
+    if (tensor == NULL || dtype_is_float(tensor->dtype))
+        return tensor;
+    if (to_float)
+        return tensor_copy_to(me, tensor, tensor_device(tensor), DTYPE_F32);
+    return tensor->dtype == DTYPE_BOOL ? tensor_copy_to(me, tensor, tensor_device(tensor), DTYPE_I64) : tensor;
+}
+
+static struct tensor *
+number_tensor(struct task *me, struct operand operand)
+{
+    if (operand.tensor != NULL)
+        return operand.tensor;
+    return tensor_full(me, operand.integer ? DTYPE_I64 : DTYPE_F32, DEVICE_CPU, 0, NULL, operand.number);
+}
+
+enum binary { BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV };
+
+static struct tensor *
+binary_tensors(struct task *me, enum binary which, struct tensor *a, struct tensor *b, double alpha)
+{
+    struct op_args args = { .in = { a, b }, .alpha = alpha };
+    switch (which) {
+    case BINARY_ADD: return op_call(me, OP_add, &args);
+    case BINARY_SUB: return op_call(me, OP_sub, &args);
+    case BINARY_MUL: return tensor_mul(me, a, b);
+    case BINARY_DIV: return tensor_div(me, a, b);
+    }
+    return NULL;
+}
+
+static struct tensor *
+binary_number(struct task *me, enum binary which, struct tensor *a, double number)
+{
+    switch (which) {
+    case BINARY_ADD: return tensor_add_number(me, a, number);
+    case BINARY_SUB: return tensor_add_number(me, a, -number);
+    case BINARY_MUL: return tensor_mul_number(me, a, number);
+    case BINARY_DIV: return tensor_div_number(me, a, number);
+    }
+    return NULL;
+}
+
+static struct tensor *
+number_binary(struct task *me, enum binary which, double number, struct tensor *b)
+{
+    struct op_args args = { .in = { b }, .alpha = number };
+    switch (which) {
+    case BINARY_ADD: return tensor_add_number(me, b, number);
+    case BINARY_SUB: return tensor_add_number(me, tensor_neg(me, b), number);
+    case BINARY_MUL: return tensor_mul_number(me, b, number);
+    case BINARY_DIV: return b != NULL ? op_call(me, OP_rdiv_scalar, &args) : NULL;
+    }
+    return NULL;
+}
+
+static int
+binary(lua_State *L)
+{
+    struct task   *me    = script_task(L);
+    enum binary    which = (enum binary)lua_tointeger(L, lua_upvalueindex(1));
+    struct operand a     = check_operand(L, 1), b = check_operand(L, 2);
+    int            table = lua_istable(L, 3) ? option_table(L, 3) : 0;
+    option_known(L, table, "alpha");
+    double alpha = option_number(L, table, "alpha", 1);
+    if (a.tensor == NULL && b.tensor == NULL)
+        arg_error(L, 1, "Tensor");
+    reserve_result(L, me, a.tensor, b.tensor);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    bool           fraction = which == BINARY_DIV;
+    struct tensor *result;
+    if (a.tensor != NULL && b.tensor != NULL)
+        result = binary_tensors(me, which, a.tensor, b.tensor, alpha);
+    else if (a.tensor != NULL)
+        result = binary_number(me, which, promoted(me, a.tensor, fraction || !b.integer), alpha * b.number);
+    else
+        result = number_binary(me, which, a.number, promoted(me, b.tensor, fraction || !a.integer));
+    return call_tensor(&call, result);
+}
+
+static int
+compare(lua_State *L)
+{
+    struct task   *me = script_task(L);
+    int            which = (int)lua_tointeger(L, lua_upvalueindex(1));
+    struct operand a = check_operand(L, 1), b = check_operand(L, 2);
+    if (a.tensor == NULL && b.tensor == NULL)
+        arg_error(L, 1, "Tensor");
+    reserve_result(L, me, a.tensor, b.tensor);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    struct tensor *left   = number_tensor(me, a);
+    struct tensor *right  = number_tensor(me, b);
+    bool           negate = which >= OP_COUNT; /* le is not gt, ge is not lt */
+    struct op_args args   = { .in = { left, right }, .alpha = 1 };
+    struct tensor *result = left != NULL && right != NULL ? op_call(me, (enum op)(which % OP_COUNT), &args) : NULL;
+    if (negate && result != NULL) {
+        args.in[0] = result;
+        args.in[1] = tensor_full(me, DTYPE_BOOL, DEVICE_CPU, 0, NULL, 0);
+        result     = args.in[1] != NULL ? op_call(me, OP_eq, &args) : NULL;
+    }
+    return call_tensor(&call, result);
+}
+
+static int
+unary(lua_State *L)
+{
+    struct task   *me   = script_task(L);
+    struct op_args args = { .in = { check_tensor(L, 1) }, .alpha = 1 };
+    enum op        op   = (enum op)lua_tointeger(L, lua_upvalueindex(1));
+    reserve_result(L, me, args.in[0], NULL);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, op_call(me, op, &args));
+}
+
+static int
+mm(lua_State *L)
+{
+    struct task   *me = script_task(L);
+    struct tensor *a  = check_tensor(L, 1), *b = check_tensor(L, 2);
+    script_reserve(L, me, 8.0 * (double)tensor_size(a, 0) * (double)tensor_size(b, -1));
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_mm(me, a, b));
+}
+
+static int
+matmul(lua_State *L)
+{
+    struct task   *me = script_task(L);
+    struct tensor *a  = check_tensor(L, 1), *b = check_tensor(L, 2);
+    if (tensor_dims(a) > 0 && tensor_dims(b) > 0)
+        script_reserve(L, me, 8.0 * (double)tensor_size(a, 0) * (double)tensor_size(b, -1));
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_matmul(me, a, b));
+}
+
+/* The dimensions that sum and mean reduce: t:sum(), t:sum(1, true), t:sum({0, 1}), t:sum{dim = 1, keepdim = true}. */
+struct reduction { int dims[TENSOR_DIMS], count; bool keep; };
+
+static struct reduction
+check_reduction(lua_State *L, const struct tensor *tensor)
+{
+    struct reduction out    = { .count = 0 };
+    bool             listed[TENSOR_DIMS] = { false };
+    int              at     = 2;
+    lua_settop(L, 3);
+    if (lua_istable(L, 2) && lua_rawlen(L, 2) == 0) {
+        option_known(L, 2, "dim keepdim");
+        out.keep = option_bool(L, 2, "keepdim", false);
+        lua_getfield(L, 2, "dim");
+        at = 4;
+    } else {
+        out.keep = lua_toboolean(L, 3);
+    }
+    int count = lua_isnil(L, at) ? 0 : lua_istable(L, at) ? (int)lua_rawlen(L, at) : 1;
+    for (int i = 0; i < count && i < TENSOR_DIMS; i++) {
+        if (lua_istable(L, at))
+            lua_rawgeti(L, at, i + 1);
+        else
+            lua_pushvalue(L, at);
+        int dim = check_dim(L, lua_gettop(L), tensor_dims(tensor));
+        if (listed[dim])
+            raise_error(L, "RuntimeError", "dimension %d appears twice in the list of dimensions", dim);
+        listed[dim] = true;
+        lua_pop(L, 1);
+    }
+    for (int dim = TENSOR_DIMS - 1; dim >= 0; dim--) /* the last first, so that the others keep their places */
+        if (listed[dim])
+            out.dims[out.count++] = dim;
+    return out;
+}
+
+static struct tensor *
+reduce_dims(struct task *me, struct tensor *tensor, const struct reduction *reduction)
+{
+    for (int i = 0; i < reduction->count; i++)
+        tensor = tensor_sum_dim(me, tensor, reduction->dims[i], reduction->keep);
+    return tensor;
+}
+
+static int
+sum(lua_State *L)
+{
+    struct task     *me        = script_task(L);
+    struct tensor   *tensor    = check_tensor(L, 1);
+    struct reduction reduction = check_reduction(L, tensor);
+    struct call      call      = call_open(L, me, CALL_PLAIN);
+    if (reduction.count == 0)
+        return call_tensor(&call, tensor_sum(me, tensor));
+    return call_tensor(&call, reduce_dims(me, tensor, &reduction));
+}
+
+static int
+mean(lua_State *L)
+{
+    struct task     *me        = script_task(L);
+    struct tensor   *tensor    = check_tensor(L, 1);
+    struct reduction reduction = check_reduction(L, tensor);
+    double           count     = 1;
+    if (!dtype_is_float(tensor->dtype))
+        raise_error(L, "RuntimeError", "mean needs a tensor of fractions, this one is %s: use t:float():mean()",
+                    dtype_name(tensor->dtype));
+    for (int i = 0; i < reduction.count && tensor_dims(tensor) > 0; i++)
+        count *= (double)tensor_size(tensor, reduction.dims[i]);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    if (reduction.count == 0)
+        return call_tensor(&call, tensor_mean(me, tensor));
+    return call_tensor(&call, tensor_div_number(me, reduce_dims(me, tensor, &reduction), count));
+}
+
+static int
+log_softmax(lua_State *L)
+{
+    struct task   *me   = script_task(L);
+    struct op_args args = { .in = { check_tensor(L, 1) } };
+    if (lua_istable(L, 2))
+        args.dim = option_integer(L, 2, "dim", -1);
+    else
+        args.dim = check_dim(L, 2, tensor_dims(args.in[0]));
+    if (args.dim < 0)
+        args.dim += tensor_dims(args.in[0]);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, op_call(me, OP_log_softmax, &args));
+}
+
+/* cat and stack: rs.cat({a, b}, dim), rs.cat({a, b}, {dim = 1}). */
+static int
+joined(lua_State *L, bool stacked)
+{
+    struct task *me = script_task(L);
+    lua_settop(L, 2);
+    int             count   = 0;
+    struct tensor **tensors = check_tensors(L, 1, &count);
+    if (count == 0)
+        raise_error(L, "ValueError", "expected a list of at least one tensor");
+    if (lua_istable(L, 2)) {
+        lua_getfield(L, 2, "dim");
+        lua_replace(L, 2);
+    }
+    int    dims  = tensor_dims(tensors[0]) + stacked;
+    int    dim   = lua_isnil(L, 2) ? 0 : check_dim(L, 2, dims);
+    double bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += (double)tensor_bytes(tensors[i]);
+    script_reserve(L, me, bytes);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    bool        ok   = true;
+    for (int i = 0; i < count && stacked && ok; i++) {
+        if (!tensor_same_shape(tensors[i], tensors[0]))
+            ok = failed(me, E_SHAPE, "stack expects tensors of one shape, but number %d differs from number 0", i);
+        else
+            ok = (tensors[i] = tensor_unsqueeze(me, tensors[i], dim)) != NULL;
+    }
+    return call_tensor(&call, ok ? tensor_cat(me, tensors, count, dim) : NULL);
+}
+
+static int
+cat(lua_State *L)
+{
+    return joined(L, false);
+}
+
+static int
+stack(lua_State *L)
+{
+    return joined(L, true);
+}
+
+/* The pieces of dimension `dim` with the given lengths, as a list of views. */
+static int
+pieces(struct call *call, struct tensor *tensor, int dim, const int64_t *lengths, int count)
+{
+    lua_State *L = call->L;
+    if (count == 0) {
+        call_end(call, false);
+        return 0;
+    }
+    int64_t start = 0;
+    call_close(call);
+    lua_createtable(L, count, 0);
+    for (int i = 0; i < count; i++) {
+        struct call inner = call_open(L, call->me, CALL_PLAIN);
+        call_tensor(&inner, tensor_narrow(call->me, tensor, dim, start, lengths[i]));
+        lua_rawseti(L, -2, i + 1);
+        start += lengths[i];
+    }
+    return call_leave(call, 1);
+}
+
+static int
+chunk(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    int64_t        chunks = check_integer(L, 2);
+    int            dim    = lua_isnoneornil(L, 3) ? 0 : check_dim(L, 3, tensor_dims(tensor));
+    if (chunks > 1 << 20)
+        raise_error(L, "ValueError", "%lld chunks are too many", (long long)chunks);
+    int64_t    *lengths = lua_newuserdatauv(L, (size_t)(chunks > 0 ? chunks : 1) * sizeof *lengths, 0);
+    struct call call    = call_open(L, me, CALL_PLAIN);
+    return pieces(&call, tensor, dim, lengths, chunk_lengths(me, tensor, chunks, dim, lengths));
+}
+
+/* t:split(2, dim): pieces of 2, the last one shorter; t:split({2, 3}, dim): of these lengths. */
+static int
+split(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    int            dim    = lua_isnoneornil(L, 3) ? 0 : check_dim(L, 3, tensor_dims(tensor));
+    int64_t        size   = tensor_size(tensor, dim), piece = 0, total = 0;
+    if (tensor_dims(tensor) == 0)
+        raise_error(L, "RuntimeError", "split expects at least a 1-dimensional tensor");
+    bool listed = lua_istable(L, 2);
+    if (!listed && (piece = check_integer(L, 2)) <= 0)
+        raise_error(L, "RuntimeError", "split expects a positive size, not %lld", (long long)piece);
+    int64_t count = listed ? (int64_t)lua_rawlen(L, 2) : size == 0 ? 1 : (size - 1) / piece + 1;
+    if (count > 1 << 20)
+        raise_error(L, "ValueError", "%lld pieces are too many", (long long)count);
+    int64_t *lengths = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *lengths, 0);
+    for (int64_t i = 0; i < count; i++) {
+        lengths[i] = size - i * piece < piece ? size - i * piece : piece;
+        if (listed) {
+            lua_rawgeti(L, 2, i + 1);
+            lengths[i] = check_integer(L, lua_gettop(L));
+            lua_pop(L, 1);
+        }
+        total += lengths[i];
+        if (lengths[i] < 0 || total > size)
+            break;
+    }
+    if (total != size)
+        raise_error(L, "RuntimeError", "the lengths to split into must sum to %lld, the size of dimension %d",
+                    (long long)size, dim);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    if (count == 0)
+        failed(me, E_RUNTIME, "split expects at least one length");
+    return pieces(&call, tensor, dim, lengths, (int)count);
+}
+
+/* ---- registration ---- */
+
+struct op_row { const char *name; lua_CFunction function; int which; const char *signature, *help; };
+
+static const struct op_row rows[] = {
+    { "add", binary, BINARY_ADD, "add(t, other, {alpha = 1})", "t + alpha * other; other is a tensor or a number" },
+    { "sub", binary, BINARY_SUB, "sub(t, other, {alpha = 1})", "t - alpha * other" },
+    { "mul", binary, BINARY_MUL, "mul(t, other)", "t * other, element by element" },
+    { "div", binary, BINARY_DIV, "div(t, other)", "t / other; integers become fractions" },
+    { "eq", compare, OP_eq, "eq(t, other)", "true where equal, as a bool tensor (== compares identity)" },
+    { "ne", compare, OP_ne, "ne(t, other)", "true where different" },
+    { "lt", compare, OP_lt, "lt(t, other)", "true where t < other" },
+    { "gt", compare, OP_gt, "gt(t, other)", "true where t > other" },
+    { "le", compare, OP_gt + OP_COUNT, "le(t, other)", "true where t <= other" },
+    { "ge", compare, OP_lt + OP_COUNT, "ge(t, other)", "true where t >= other" },
+    { "neg", unary, OP_neg, "neg(t)", "-t" },
+    { "relu", unary, OP_relu, "relu(t)", "max(t, 0)" },
+    { "abs", unary, OP_abs, "abs(t)", "absolute values" },
+    { "max", unary, OP_max, "max(t)", "the largest element" },
+    { "min", unary, OP_min, "min(t)", "the smallest element" },
+    { "mm", mm, 0, "mm(a, b)", "matrix product of two 2-D tensors" },
+    { "matmul", matmul, 0, "matmul(a, b)", "product of matrices and vectors" },
+    { "sum", sum, 0, "sum(t, dim, keepdim)", "sum of all elements, or over one or several dimensions" },
+    { "mean", mean, 0, "mean(t, dim, keepdim)", "mean of all elements, or over dimensions" },
+    { "log_softmax", log_softmax, 0, "log_softmax(t, dim)", "log of the softmax over a dimension" },
+    { "cat", cat, 0, "cat({a, b, ...}, dim)", "tensors joined along a dimension" },
+    { "stack", stack, 0, "stack({a, b, ...}, dim)", "tensors of one shape joined along a new dimension" },
+    { "chunk", chunk, 0, "chunk(t, chunks, dim)", "at most that many equal pieces, the last one shorter" },
+    { "split", split, 0, "split(t, size, dim)", "pieces of a size, or of a list of sizes" },
+};
+
+static void
+add_rows(lua_State *L)
+{
+    for (size_t i = 0; i < countof(rows); i++) {
+        lua_pushinteger(L, rows[i].which);
+        lua_pushcclosure(L, rows[i].function, 1);
+        note_help(L, rows[i].signature, rows[i].help);
+        lua_setfield(L, -2, rows[i].name);
+    }
+}
+
+static void
+add_operator(lua_State *L, const char *event, lua_CFunction function, int which)
+{
+    lua_pushinteger(L, which);
+    lua_pushcclosure(L, function, 1);
+    lua_setfield(L, -2, event);
+}
+
+void
+lua_open_ops(lua_State *L)
+{
+    push_ringside(L);
+    add_rows(L);
+    lua_pop(L, 1);
+    luaL_getmetatable(L, box_metatable(BOX_TENSOR));
+    add_operator(L, "__add", binary, BINARY_ADD);
+    add_operator(L, "__sub", binary, BINARY_SUB);
+    add_operator(L, "__mul", binary, BINARY_MUL);
+    add_operator(L, "__div", binary, BINARY_DIV);
+    add_operator(L, "__unm", unary, OP_neg);
+    lua_getfield(L, -1, "methods");
+    add_rows(L);
+    lua_pop(L, 2);
+}

@@ -1,0 +1,234 @@
+/* nn.DataParallel and nn.parallel.{scatter, replicate, parallel_apply, gather, data_parallel} in Lua. */
+#include "lua/internal.h"
+#include <string.h>
+#include "base/vec.h"
+#include "device/device.h"
+#include "parallel/data_parallel.h"
+#include "sched/task.h"
+
+enum { OUTPUT_FIRST = -2 };
+
+/* A list of devices ({0, 1} or {"device:0", ...}) at index as an array on the stack; nil: all there are. */
+static int *
+check_devices(lua_State *L, int index, int *count)
+{
+    struct task *me = script_of(L)->holder;
+    index           = lua_absindex(L, index);
+    bool all        = lua_isnil(L, index);
+    if (!all && !lua_istable(L, index))
+        arg_error(L, index, "a list of devices such as {0, 1}");
+    size_t length = all ? (size_t)device_count(me) : lua_rawlen(L, index);
+    if (length > DEVICE_MAX)
+        raise_error(L, "ValueError", "a list of %zu devices is too long", length);
+    int *devices = lua_newuserdatauv(L, (length + 1) * sizeof *devices, 0);
+    for (size_t i = 0; i < length; i++) {
+        devices[i] = (int)i;
+        if (all)
+            continue;
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        devices[i] = check_device(L, lua_gettop(L));
+        lua_pop(L, 1);
+    }
+    *count = (int)length;
+    return devices;
+}
+
+static struct data_parallel_options
+check_dp_options(lua_State *L, int table, const char *known)
+{
+    struct data_parallel_options options = { .output_device = OUTPUT_FIRST };
+    option_known(L, table, known);
+    if (option_push(L, table, "device_ids"))
+        options.device_ids = check_devices(L, -1, &options.device_count);
+    if (option_push(L, table, "output_device")) {
+        options.output_device = check_device(L, lua_gettop(L));
+        lua_pop(L, 1);
+    }
+    options.dim = (int)option_integer(L, table, "dim", 0);
+    return options;
+}
+
+/* nn.DataParallel(module, {device_ids = {0, 1}, output_device = 0, dim = 0}) */
+static int
+data_parallel(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct module *module = check_module(L, 1);
+    struct data_parallel_options options = check_dp_options(L, option_table(L, 2), "device_ids output_device dim");
+    struct call                  call    = call_open(L, me, CALL_PLAIN);
+    return call_module(&call, data_parallel_new(me, module, &options));
+}
+
+/* The inputs at index as a tuple: a tuple or list of them, or one. */
+static struct value *
+inputs_tuple(lua_State *L, struct task *me, int index)
+{
+    struct value *value = value_from_lua(L, me, index, true);
+    if (value == NULL || value->kind == VALUE_TUPLE)
+        return value;
+    if (value->kind == VALUE_LIST)
+        return value_container(me, VALUE_TUPLE, value->count, value->items, NULL, NULL);
+    return value_container(me, VALUE_TUPLE, 1, &value, NULL, NULL);
+}
+
+/* nn.parallel.data_parallel(module, inputs, {device_ids, output_device, dim, module_kwargs}) */
+static int
+data_parallel_function(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct module *module = check_module(L, 1);
+    size_t         mark   = scope_mark(me);
+    lua_settop(L, 3);
+    int            table  = option_table(L, 3);
+    struct value  *kwargs = NULL, *inputs = inputs_tuple(L, me, 2);
+    struct data_parallel_options options = check_dp_options(L, table, "device_ids output_device dim module_kwargs");
+    if (option_push(L, table, "module_kwargs"))
+        kwargs = value_from_lua(L, me, -1, true);
+    struct call call     = call_open(L, me, CALL_BACK);
+    call.mark            = mark;
+    struct value *result = inputs != NULL ? data_parallel_forward(me, module, inputs, kwargs, &options) : NULL;
+    call_end(&call, result != NULL);
+    return call_leave(&call, push_results(L, result));
+}
+
+/* Room for one value per device, empty, on the stack. */
+static struct value **
+push_room(lua_State *L, int count)
+{
+    struct value **room = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *room, 0);
+    memset(room, 0, (size_t)(count + 1) * sizeof *room);
+    return room;
+}
+
+/* nn.parallel.scatter(inputs, devices, dim): a list with one entry per device that gets something. What is no tuple is
+ * scattered as it is: scatter(t, {0, 1}) gives {t0, t1}. */
+static int
+scatter(lua_State *L)
+{
+    struct task *me   = script_task(L);
+    size_t       mark = scope_mark(me);
+    int          count = 0, dim = (int)opt_integer(L, 3, 0);
+    int         *devices = check_devices(L, 2, &count);
+    struct value  *one   = value_from_lua(L, me, 1, true);
+    struct value  *tuple = one != NULL ? value_container(me, VALUE_TUPLE, 1, &one, NULL, NULL) : NULL;
+    struct value **out = push_room(L, count), **kwargs = push_room(L, count);
+    struct call    call = call_open(L, me, CALL_PLAIN);
+    call.mark           = mark;
+    int chunks          = tuple != NULL ? dp_scatter(me, tuple, NULL, devices, count, dim, out, kwargs) : 0;
+    call_end(&call, chunks > 0);
+    lua_createtable(L, chunks, 0);
+    for (int i = 0; i < chunks; i++) {
+        if (out[i]->count > 0)
+            push_value(L, out[i]->items[0]);
+        else
+            lua_getfield(L, LUA_REGISTRYINDEX, "ringside.None");
+        lua_rawseti(L, -2, i + 1);
+    }
+    return call_leave(&call, 1);
+}
+
+/* nn.parallel.gather(outputs, device, dim) */
+static int
+gather(lua_State *L)
+{
+    struct task  *me     = script_task(L);
+    size_t        mark   = scope_mark(me);
+    int           device = check_device(L, 2), dim = (int)opt_integer(L, 3, 0);
+    luaL_checktype(L, 1, LUA_TTABLE);
+    int            count   = (int)lua_rawlen(L, 1);
+    struct value **outputs = push_room(L, count);
+    bool           ok      = count > 0 || failed(me, E_VALUE, "gather expects at least one output");
+    for (int i = 0; i < count && ok; i++) {
+        lua_rawgeti(L, 1, i + 1);
+        outputs[i] = value_from_lua(L, me, -1, true);
+        ok         = outputs[i] != NULL;
+        lua_pop(L, 1);
+    }
+    struct call call     = call_open(L, me, CALL_PLAIN);
+    call.mark            = mark;
+    struct value *result = ok ? dp_gather(me, outputs, count, device, dim) : NULL;
+    return call_value(&call, result);
+}
+
+/* nn.parallel.replicate(module, devices): a list of replicas. */
+static int
+replicate(lua_State *L)
+{
+    struct task    *me     = script_task(L);
+    struct module  *module = check_module(L, 1);
+    int             count  = 0;
+    int            *devices  = check_devices(L, 2, &count);
+    struct module **replicas = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *replicas, 0);
+    struct call     call     = call_open(L, me, CALL_BACK);
+    call_end(&call, dp_replicate(me, module, devices, count, replicas));
+    lua_createtable(L, count, 0);
+    for (int i = 0; i < count; i++) {
+        push_module(L, replicas[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return call_leave(&call, 1);
+}
+
+/* nn.parallel.parallel_apply(modules, inputs, {kwargs = {...}, devices = {...}}): a list of outputs. */
+static int
+parallel_apply(lua_State *L)
+{
+    struct task *me   = script_task(L);
+    size_t       mark = scope_mark(me);
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 3);
+    int table = option_table(L, 3), count = (int)lua_rawlen(L, 1), devices_given = 0;
+    option_known(L, table, "kwargs devices");
+    if ((int)lua_rawlen(L, 2) != count)
+        raise_error(L, "ValueError", "%d modules but %d inputs", count, (int)lua_rawlen(L, 2));
+    struct module **modules = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *modules, 0);
+    struct value  **inputs = push_room(L, count), **kwargs = push_room(L, count), **outputs = push_room(L, count);
+    bool            named = option_push(L, table, "kwargs"), ok = true;
+    int             names = lua_gettop(L);
+    for (int i = 0; i < count && ok; i++) {
+        lua_rawgeti(L, 1, i + 1);
+        modules[i] = check_module(L, lua_gettop(L));
+        lua_rawgeti(L, 2, i + 1);
+        inputs[i] = inputs_tuple(L, me, lua_gettop(L));
+        ok        = inputs[i] != NULL;
+        if (named && lua_rawgeti(L, names, i + 1) == LUA_TTABLE)
+            ok = ok && (kwargs[i] = value_from_lua(L, me, -1, true)) != NULL;
+        lua_settop(L, names);
+    }
+    int *devices = option_push(L, table, "devices") ? check_devices(L, -1, &devices_given) : NULL;
+    if (devices != NULL && devices_given != count)
+        raise_error(L, "ValueError", "%d modules but %d devices", count, devices_given);
+    struct call call = call_open(L, me, CALL_BACK);
+    call.mark        = mark;
+    call_end(&call, ok && dp_parallel_apply(me, modules, inputs, kwargs, devices, count, outputs));
+    lua_createtable(L, count, 0);
+    for (int i = 0; i < count; i++) {
+        push_value(L, outputs[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return call_leave(&call, 1);
+}
+
+static const struct lua_entry nn_entries[] = {
+    { "DataParallel", data_parallel, "nn.DataParallel(module, {device_ids, output_device, dim = 0})",
+      "the module on several devices: the batch is scattered, the outputs gathered; dp.module is the module" },
+};
+static const struct lua_entry entries[] = {
+    { "data_parallel", data_parallel_function, "nn.parallel.data_parallel(module, inputs, {device_ids, output_device, dim, module_kwargs})",
+      "what a DataParallel does in its forward" },
+    { "scatter", scatter, "nn.parallel.scatter(inputs, devices, dim)", "a list: what each device gets" },
+    { "replicate", replicate, "nn.parallel.replicate(module, devices)", "a list of replicas" },
+    { "parallel_apply", parallel_apply, "nn.parallel.parallel_apply(modules, inputs, {kwargs, devices})",
+      "one thread per module; a list of outputs" },
+    { "gather", gather, "nn.parallel.gather(outputs, device, dim)", "the outputs joined on one device" },
+};
+
+void
+lua_open_parallel(lua_State *L)
+{
+    open_namespace(L, "nn", nn_entries, countof(nn_entries));
+    lua_pop(L, 1);
+    open_namespace(L, "nn.parallel", entries, countof(entries));
+    lua_pop(L, 1);
+}

@@ -1,0 +1,67 @@
+/* The table `rs` that require "ringside" answers: one file per namespace fills its part. rs.help(f) tells what a function
+ * takes and does, from the very table that registered it. */
+#include "lua/internal.h"
+#include "base/vec.h"
+
+/* rs.help(f): signature and help; rs.help(): all of them, sorted. */
+static int
+help(lua_State *L)
+{
+    lua_settop(L, 1);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
+    if (lua_isnil(L, 1)) {
+        lua_newtable(L);
+        lua_Integer count = 0;
+        lua_pushnil(L);
+        while (lua_next(L, 2) != 0) {
+            lua_rawgeti(L, -1, 1);
+            lua_rawgeti(L, -2, 2);
+            lua_pushfstring(L, "%s: %s", lua_tostring(L, -2), lua_tostring(L, -1));
+            lua_rawseti(L, 3, ++count);
+            lua_pop(L, 3);
+        }
+        lua_getglobal(L, "table");
+        lua_getfield(L, -1, "sort");
+        lua_pushvalue(L, 3);
+        lua_call(L, 1, 0);
+        lua_settop(L, 3);
+        return 1;
+    }
+    lua_pushvalue(L, 1);
+    if (lua_rawget(L, 2) != LUA_TTABLE)
+        return 0;
+    lua_rawgeti(L, -1, 1);
+    lua_rawgeti(L, -2, 2);
+    lua_pushfstring(L, "%s: %s", lua_tostring(L, -2), lua_tostring(L, -1));
+    return 1;
+}
+
+/* rs.error("ValueError", "text"): raises an error of that kind. */
+static int
+error_of(lua_State *L)
+{
+    const char *kind = check_text(L, 1), *message = check_text(L, 2);
+    return raise_error(L, kind, "%s", message);
+}
+
+static const struct lua_entry entries[] = {
+    { "help", help, "rs.help(f)", "what a function takes and does; without f a list of all" },
+    { "error", error_of, "rs.error(kind, message)", "raises an error: a table with kind, message and the line" },
+};
+
+void
+lua_open_ringside(lua_State *L)
+{
+    static void (*const open[])(lua_State *L) = {
+        lua_open_values,   lua_open_tensor, lua_open_views,    lua_open_inplace, lua_open_ops,    lua_open_index,
+        lua_open_create,   lua_open_random, lua_open_autograd, lua_open_function, lua_open_module, lua_open_nn,
+        lua_open_layers,   lua_open_parallel, lua_open_optim,  lua_open_cuda,    lua_open_lesson, lua_open_trace,
+        lua_open_distributed,
+    };
+    for (size_t i = 0; i < countof(open); i++) {
+        open[i](L);
+        lua_settop(L, 0);
+    }
+    open_namespace(L, "", entries, countof(entries));
+    lua_pop(L, 1);
+}

@@ -1,0 +1,222 @@
+/* One rank's Lua state: made, budgeted, run, closed. Interface in order of use: script_new, script_run_file, script_free.
+ * The sandbox is sandbox.c's business, entering and leaving Lua is door.c's. */
+#include "lua/internal.h"
+#include <lualib.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/reader.h"
+#include "base/rng.h"
+#include "base/vec.h"
+#include "sched/sched.h"
+#include "sched/task.h"
+
+enum { HOOK_STEPS = 10000, LESSON_BYTES = 16 << 20, HEAP_STEP = 64 << 20 };
+static const size_t   MEMORY_LIMIT = (size_t)1 << 30;
+static const uint64_t STEP_LIMIT   = 2000000000u;
+
+/* Lua tells the old size, so the budget costs one addition. Shrinking never fails. */
+static void *
+script_allocate(void *context, void *block, size_t old_size, size_t new_size)
+{
+    struct script *script = context;
+    size_t         before = block != NULL ? old_size : 0;
+    if (new_size == 0) {
+        free(block);
+        script->bytes -= before;
+        return NULL;
+    }
+    if (!script->options.trusted && new_size > before &&
+        script->bytes - before + new_size > script->options.memory_limit) {
+        script->no_memory = true;
+        return NULL;
+    }
+    void *moved = realloc(block, new_size);
+    if (moved != NULL)
+        script->bytes += new_size - before;
+    return moved;
+}
+
+/* Runs every HOOK_STEPS instructions: counts, stops, and keeps Lua's own heap within bounds where the collector rests. */
+static void
+count_steps(lua_State *L, lua_Debug *unused)
+{
+    (void)unused;
+    struct script *script = script_of(L);
+    struct task   *me     = script->holder;
+    script->steps += HOOK_STEPS;
+    if (!sched_steps(me, HOOK_STEPS)) {
+        script->fatal = true;
+        raise_error(L, "StoppedError", "the run was stopped");
+    }
+    if (!script->options.trusted && script->steps > script->options.step_limit) {
+        script->fatal = true;
+        raise_error(L, "BudgetError", "the lesson ran %llu instructions, which is its limit; --trust lifts the limit",
+                    (unsigned long long)script->options.step_limit);
+    }
+    if (script->stepped && script->bytes > script->bytes_collected + HEAP_STEP) {
+        lua_gc(L, LUA_GCCOLLECT);
+        script->bytes_collected = script->bytes;
+    }
+}
+
+static int
+set_up(lua_State *L)
+{
+    struct script *script = script_of(L);
+    luaL_openlibs(L);
+    sandbox_open(L, script);
+    lua_open_ringside(L);
+    lua_createtable(L, script->options.arg_count, 0);
+    for (int i = 0; i < script->options.arg_count; i++) {
+        lua_pushstring(L, script->options.args[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setglobal(L, "arg");
+    return 0;
+}
+
+static int
+make_door(lua_State *L)
+{
+    struct script *script = script_of(L);
+    script->door          = lua_newthread(L);
+    luaL_ref(L, LUA_REGISTRYINDEX);
+    return 0;
+}
+
+/* false: failed. The state is closed by script_free in any case. */
+static bool
+script_open_state(struct task *me, struct script *script)
+{
+    lua_State *L = lua_newstate(script_allocate, script);
+    if (L == NULL)
+        return failed(me, E_MEMORY, "out of memory for Lua");
+    script->L = script->visit.L               = L;
+    *(struct script **)lua_getextraspace(L) = script; /* every new thread gets a copy of the main thread's */
+    if (script->stepped)
+        lua_gc(L, LUA_GCSTOP);
+    lua_pushcfunction(L, make_door);
+    if (!script_call(L, me, 0, 0))
+        return false;
+    lua_pushcfunction(L, set_up);
+    if (!script_call(L, me, 0, 0))
+        return false;
+    lua_sethook(L, count_steps, LUA_MASKCOUNT, HOOK_STEPS); /* coroutines and visitors' threads inherit it */
+    lua_sethook(script->door, count_steps, LUA_MASKCOUNT, HOOK_STEPS);
+    return true;
+}
+
+static void
+script_seed(struct script *script, uint64_t seed)
+{
+    for (size_t i = 0; i < countof(script->random); i++)
+        script->random[i] = splitmix(&seed);
+}
+
+struct script *
+script_new(struct task *me, const struct script_options *options)
+{
+    struct script *script = calloc(1, sizeof *script);
+    if (script == NULL)
+        return failed_null(me, E_MEMORY, "out of memory");
+    script->options = *options;
+    script->sched   = me->sched;
+    script->rank    = me->rank;
+    script->stepped = sched_is_stepped(me->sched);
+    script->holder  = me;
+    script->visit   = (struct visit){ .script = script, .main = true };
+    if (script->options.memory_limit == 0)
+        script->options.memory_limit = MEMORY_LIMIT;
+    if (script->options.step_limit == 0)
+        script->options.step_limit = STEP_LIMIT;
+    if (script->options.out == NULL)
+        script->options.out = stdout;
+    script_seed(script, options->seed);
+    script->refs = refs_new();
+    if (script->refs == NULL || !lock_init(me, &script->lock, "lua state")) {
+        refs_close(script->refs);
+        free(script);
+        return failed_null(me, E_MEMORY, "out of memory");
+    }
+    script->outer         = me->slots[SLOT_LUA];
+    me->slots[SLOT_LUA]   = (uint64_t)(uintptr_t)&script->visit;
+    if (script_open_state(me, script))
+        return script;
+    script_free(me, script);
+    return NULL;
+}
+
+void
+script_free(struct task *me, struct script *script)
+{
+    if (script == NULL)
+        return;
+    script->holder = me;
+    for (int i = 0; i < SCRIPT_PARTS; i++)
+        if (script->parts[i] != NULL && script->drop_part[i] != NULL)
+            script->drop_part[i](me, script->parts[i]);
+    if (script->L != NULL)
+        lua_close(script->L);
+    refs_close(script->refs);      /* what C still holds of this script lets go without touching it */
+    script_drop_dead(me, script);
+    me->slots[SLOT_LUA] = script->outer;
+    lock_destroy(&script->lock);
+    free(script->dead);
+    free(script->threads);
+    free(script);
+}
+
+struct run { const char *name, *text; size_t size; };
+
+/* A first line that begins with # is for the shell. */
+static const char *
+skip_shebang(const char *text, size_t *size)
+{
+    if (*size == 0 || text[0] != '#')
+        return text;
+    const char *end = memchr(text, '\n', *size);
+    *size           = end != NULL ? *size - (size_t)(end - text) : 0;
+    return end != NULL ? end : text;
+}
+
+static int
+run_chunk(lua_State *L)
+{
+    const struct run *run  = lua_touserdata(L, 1);
+    size_t            size = run->size;
+    const char       *text = skip_shebang(run->text, &size);
+    if (luaL_loadbufferx(L, text, size, lua_pushfstring(L, "@%s", run->name), "t") != LUA_OK)
+        return lua_error(L);
+    const struct script_options *options = &script_of(L)->options;
+    luaL_checkstack(L, options->arg_count, "too many arguments");
+    for (int i = 0; i < options->arg_count; i++)
+        lua_pushstring(L, options->args[i]);
+    lua_call(L, options->arg_count, 0);
+    return 0;
+}
+
+bool
+script_run_text(struct task *me, struct script *script, const char *name, const char *text, size_t size)
+{
+    const char *slash = strrchr(name, '/');
+    struct run  run   = { slash != NULL ? slash + 1 : name, text, size };
+    snprintf(script->name, sizeof script->name, "%s", run.name);
+    run.name    = script->name; /* as long as messages and traces will say it */
+    size_t mark = scope_mark(me);
+    bool   ok   = script_visit(me, script, run_chunk, &run);
+    scope_release(me, mark);
+    return ok;
+}
+
+bool
+script_run_file(struct task *me, struct script *script, const char *path)
+{
+    const char *why  = NULL;
+    size_t      size = 0;
+    char       *text = file_read(path, LESSON_BYTES, &size, &why);
+    if (text == NULL)
+        return failed(me, E_SCRIPT, "cannot read %s: %s", path, why);
+    bool ok = script_run_text(me, script, path, text, size);
+    free(text);
+    return ok;
+}

@@ -1,0 +1,26 @@
+/* A script is one rank's Lua state with its sandbox, budgets and lock: what runs lessons. Order of use, all in the task
+ * that is the rank's main: script_new, script_run_file (or script_run_text), script_free. */
+#ifndef LUA_SCRIPT_H
+#define LUA_SCRIPT_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct task; struct script;
+
+struct script_options {
+    bool        trusted;       /* --trust: the full Lua libraries, no budgets */
+    size_t      memory_limit;  /* bytes of Lua's objects and of tensors; 0: 1 GiB */
+    uint64_t    step_limit;    /* Lua instructions; 0: 2e9 */
+    uint64_t    seed;          /* of math.random, until the lesson sets one */
+    FILE       *out;           /* print; NULL: stdout */
+    int         arg_count;     /* what follows "--" on the command line: the lesson's `arg` and `...` */
+    char *const *args;
+};
+
+struct script *script_new(struct task *me, const struct script_options *options); /* NULL: failed */
+bool script_run_file(struct task *me, struct script *script, const char *path);   /* false: failed, with the lesson's line */
+bool script_run_text(struct task *me, struct script *script, const char *name, const char *text, size_t size);
+void script_free(struct task *me, struct script *script);
+#endif

@@ -1,0 +1,282 @@
+/* dist.spawn: each rank is a task with a Lua state of its own. The function travels in a parcel, what it returns
+ * travels back in another. As torch.multiprocessing.spawn.
+ *
+ * Interface: l_spawn (rs.distributed.spawn), script_rank. */
+#include "lua/spawn.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/rng.h"
+#include "device/device.h"
+#include "lua/internal.h"
+#include "lua/lesson.h"
+#include "lua/rank.h"
+#include "sched/sched.h"
+#include "tensor/tensor.h"
+
+/* Lives in a userdata of the spawning script: an error on the way frees it. */
+struct spawn {
+    struct world         *world;
+    struct parcel        *parcel;
+    struct rank          *ranks;
+    int                   count;
+    bool                  by_hand;      /* init = false: ranks call init_process_group themselves */
+    atomic_int            failures;
+    struct script_options options;
+    struct lesson        *lesson;       /* NULL: none */
+    char                  name[128];    /* the lesson's file */
+};
+
+static const char spawn_class[] = "ringside.spawn";
+
+int
+script_rank(const struct script *script)
+{
+    const struct rank *rank = script->parts[SCRIPT_DISTRIBUTED];
+    return rank != NULL ? rank->context.rank : -1;
+}
+
+static int
+spawn_gc(lua_State *L)
+{
+    struct spawn *spawn = lua_touserdata(L, 1);
+    for (int i = 0; spawn->ranks != NULL && i < spawn->count; i++)
+        parcel_free(spawn->ranks[i].result);
+    free(spawn->ranks);
+    parcel_free(spawn->parcel);
+    spawn->ranks  = NULL;
+    spawn->parcel = NULL;
+    return 0;
+}
+
+/* ---- in the rank ---- */
+
+/* Argument 1: the rank. Unpacks f and its arguments, calls f(rank, ...), packs what it returns: one value, or a list
+ * of several. */
+static int
+run_rank(lua_State *L)
+{
+    struct rank *rank = lua_touserdata(L, 1);
+    int          count = parcel_unpack(L, rank->spawn->parcel);
+    lua_pushinteger(L, rank->context.rank);
+    lua_insert(L, 3);
+    lua_call(L, count, LUA_MULTRET);
+    int results = lua_gettop(L) - 1;
+    if (results == 0)
+        lua_pushnil(L);
+    if (results > 1) {
+        lua_createtable(L, results, 0);
+        lua_insert(L, 2);
+        for (int i = results; i >= 1; i--)
+            lua_rawseti(L, 2, i);
+    }
+    rank->result = parcel_new();
+    if (rank->result == NULL)
+        return raise_error(L, "MemoryError", "out of memory");
+    parcel_pack(L, rank->result, 2, 1, false);
+    return 0;
+}
+
+/* Every rank starts with the lesson's seed; what it draws stays in it. */
+static bool
+seed_rank(struct task *me, const struct spawn *spawn)
+{
+    const struct lesson_head *head = spawn->lesson != NULL ? lesson_head(spawn->lesson) : NULL;
+    if (head == NULL || !head->has_seed)
+        return true;
+    struct generator *generator = default_generator(me);
+    if (generator != NULL)
+        generator_seed(generator, head->seed);
+    return generator != NULL;
+}
+
+static bool
+meet(struct task *me, struct rank *rank)
+{
+    if (rank->spawn->by_hand)
+        return true;
+    rank->context.group = process_group_rendezvous(me, rank->context.world, rank->context.rank);
+    rank->implicit      = true;
+    return rank->context.group != NULL;
+}
+
+static bool
+run_in_script(struct task *me, struct rank *rank)
+{
+    struct spawn *spawn = rank->spawn;
+    rank->script        = script_new(me, &spawn->options);
+    if (rank->script == NULL)
+        return false;
+    struct script *script = rank->script;
+    snprintf(script->name, sizeof script->name, "%s", spawn->name);
+    script->parts[SCRIPT_DISTRIBUTED] = rank;
+    bool listed = spawn->lesson == NULL || lesson_add_script(spawn->lesson, rank->context.rank, script) ||
+                  failed(me, E_MEMORY, "out of memory");
+    size_t mark = scope_mark(me);
+    bool   ok   = listed && script_visit(me, script, run_rank, rank);
+    scope_release(me, mark);
+    return ok;
+}
+
+/* The order of the end matters: peers learn that this rank is gone before anything waits for them; what the script
+ * holds (works, DDP's reducers) goes before the group does. */
+static bool
+rank_body(struct task *me, void *argument)
+{
+    struct rank *rank = argument;
+    rank_context_set(me, &rank->context);
+    bool ok = seed_rank(me, rank->spawn) && meet(me, rank) && run_in_script(me, rank);
+    if (!ok)
+        rank->order = atomic_fetch_add(&rank->spawn->failures, 1);
+    world_rank_ended(me, rank->context.world, rank->context.rank);
+    if (rank->script != NULL && rank->spawn->lesson != NULL)
+        lesson_remove_script(rank->spawn->lesson, rank->script);
+    script_free(me, rank->script);
+    if (rank->context.group != NULL)
+        ok = process_group_destroy(me, rank->context.group) && ok;
+    rank->context.group = NULL;
+    rank->script        = NULL;
+    return ok;
+}
+
+/* ---- in the spawner ---- */
+
+/* The script of the lesson decides what a rank may do. */
+static struct spawn *
+spawn_new(lua_State *L, struct task *me, int count, bool by_hand)
+{
+    struct script *script = script_of(L);
+    struct spawn  *spawn  = lua_newuserdatauv(L, sizeof *spawn, 0);
+    *spawn                = (struct spawn){ .count = count, .by_hand = by_hand, .options = script->options,
+                                            .lesson = lesson_of(me) };
+    snprintf(spawn->name, sizeof spawn->name, "%s", script->name);
+    atomic_init(&spawn->failures, 0);
+    if (luaL_newmetatable(L, spawn_class) != 0) {
+        lua_pushcfunction(L, spawn_gc);
+        lua_setfield(L, -2, "__gc");
+    }
+    lua_setmetatable(L, -2);
+    spawn->parcel = parcel_new();
+    spawn->ranks  = calloc((size_t)count, sizeof *spawn->ranks);
+    if (spawn->parcel == NULL || spawn->ranks == NULL)
+        raise_error(L, "MemoryError", "out of memory");
+    return spawn;
+}
+
+static bool
+start_rank(struct task *me, struct spawn *spawn, int number)
+{
+    struct rank *rank = &spawn->ranks[number];
+    *rank             = (struct rank){ .context = { .world = spawn->world, .rank = number }, .spawn = spawn };
+    snprintf(rank->name, sizeof rank->name, "r%d main", number);
+    struct task_options options = { .name = rank->name, .rank = number, .lua = true,
+                                    .device = number < device_count(me) ? number : DEVICE_CPU };
+    rank->task                  = task_spawn(me, &options, rank_body, rank);
+    return rank->task != NULL;
+}
+
+/* Who failed first tells why; the others mostly failed because of it. */
+static void
+raise_first(struct task *me, struct spawn *spawn)
+{
+    struct rank *first = NULL;
+    for (int i = 0; i < spawn->count; i++) {
+        struct rank *rank = &spawn->ranks[i];
+        if (rank->error.kind != E_NONE && (first == NULL || rank->order < first->order))
+            first = rank;
+    }
+    if (first == NULL)
+        return;
+    struct error error = first->error;
+    error.payload      = NULL;
+    if (error.kind != E_DEADLOCK) /* which names them all */
+        snprintf(error.message, sizeof error.message, "rank %d: %.2000s", first->context.rank, first->error.message);
+    task_take_error(me, &error);
+}
+
+static bool
+run_ranks(struct task *me, struct spawn *spawn)
+{
+    struct world_options options = { .size = spawn->count };
+    spawn->world                 = world_new(me, &options);
+    if (spawn->world == NULL)
+        return false;
+    int  started = 0;
+    bool ok      = true;
+    while (ok && started < spawn->count) {
+        ok = start_rank(me, spawn, started);
+        started += ok;
+    }
+    for (int i = started; i < spawn->count; i++) /* could not be started: the others must not wait for them */
+        world_rank_ended(me, spawn->world, i);
+    for (int i = 0; i < started; i++)
+        ok = task_join(me, spawn->ranks[i].task, &spawn->ranks[i].error) && ok;
+    if (!task_failed(me))
+        raise_first(me, spawn);
+    world_free(me, spawn->world);
+    spawn->world = NULL;
+    if (spawn->lesson != NULL)
+        lesson_join(spawn->lesson);
+    return ok && !task_failed(me);
+}
+
+static int
+check_world(lua_State *L, struct task *me, int table)
+{
+    struct lesson *lesson = lesson_of(me);
+    int            usual  = lesson != NULL ? lesson_head(lesson)->world : 0;
+    int64_t        world  = option_integer(L, table, "world", usual);
+    if (world == 0)
+        raise_error(L, "ValueError", "how many ranks? dist.spawn(f, { world = 2 })");
+    if (world < 0 || world > 1024)
+        raise_error(L, "ValueError", "world = %lld: 1 to 1024 ranks", (long long)world);
+    return (int)world;
+}
+
+/* The arguments behind the rank: the list in `args`. Pushes them, answers how many. */
+static int
+push_args(lua_State *L, int table)
+{
+    if (!option_push(L, table, "args"))
+        return 0;
+    int list = lua_gettop(L);
+    luaL_checktype(L, list, LUA_TTABLE);
+    int count = (int)lua_rawlen(L, list);
+    luaL_checkstack(L, count + 10, "too many arguments");
+    for (int i = 1; i <= count; i++)
+        lua_rawgeti(L, list, i);
+    lua_remove(L, list);
+    return count;
+}
+
+/* dist.spawn(f, { world =, args = { ... }, init = true }) */
+int
+l_spawn(lua_State *L)
+{
+    struct task *me = script_task(L);
+    check_function(L, 1);
+    int table = option_table(L, 2);
+    option_known(L, table, "world args init");
+    if (script_rank(script_of(L)) >= 0)
+        return raise_error(L, "RuntimeError", "a rank cannot spawn ranks");
+    struct spawn *spawn = spawn_new(L, me, check_world(L, me, table), !option_bool(L, table, "init", true));
+    int           first = lua_gettop(L) + 1;
+    lua_pushvalue(L, 1);
+    int count = 1 + push_args(L, table);
+    parcel_pack(L, spawn->parcel, first, count, true);
+
+    struct call call = call_open(L, me, CALL_BACK);
+    bool        ok   = run_ranks(me, spawn);
+    call_done(&call, ok);
+
+    lua_createtable(L, spawn->count, 1);
+    int results = lua_gettop(L);
+    for (int i = 0; i < spawn->count; i++) {
+        parcel_unpack(L, spawn->ranks[i].result);
+        lua_rawseti(L, results, i);
+    }
+    lua_settop(L, results);
+    return 1;
+}

@@ -1,0 +1,485 @@
+/* torch.Tensor in Lua: what it is (shape, dtype, device, grad ...) and how it is looked at (item, tolist, tostring). Other
+ * shapes and copies of it are in views.c, what changes it in inplace.c, operators in ops.c, t[i] in index.c. */
+#include "lua/internal.h"
+#include <string.h>
+#include "autograd/call.h"
+#include "autograd/node.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "device/storage.h"
+#include "device/stream.h"
+#include "sched/task.h"
+
+/* ---- properties: t.shape ---- */
+
+static void
+push_sizes(lua_State *L, int count, const int64_t *sizes)
+{
+    lua_createtable(L, count, 0);
+    for (int i = 0; i < count; i++) {
+        lua_pushinteger(L, sizes[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    luaL_setmetatable(L, "ringside.size");
+}
+
+static void
+get_shape(lua_State *L, struct tensor *t)
+{
+    push_sizes(L, t->dims, t->size);
+}
+
+static void
+get_dtype(lua_State *L, struct tensor *t)
+{
+    lua_pushstring(L, dtype_name(t->dtype));
+}
+
+static void
+get_device(lua_State *L, struct tensor *t)
+{
+    push_device(L, tensor_device(t));
+}
+
+static void
+get_requires_grad(lua_State *L, struct tensor *t)
+{
+    lua_pushboolean(L, t->requires_grad || t->grad_fn != NULL);
+}
+
+static void
+get_grad(lua_State *L, struct tensor *t)
+{
+    push_tensor(L, t->grad);
+}
+
+static void
+get_grad_fn(lua_State *L, struct tensor *t)
+{
+    push_node(L, t->grad_fn);
+}
+
+static void
+get_is_leaf(lua_State *L, struct tensor *t)
+{
+    lua_pushboolean(L, t->grad_fn == NULL);
+}
+
+static void
+get_is_parameter(lua_State *L, struct tensor *t)
+{
+    lua_pushboolean(L, t->is_parameter);
+}
+
+static void
+get_ndim(lua_State *L, struct tensor *t)
+{
+    lua_pushinteger(L, t->dims);
+}
+
+static void
+get_version(lua_State *L, struct tensor *t)
+{
+    lua_pushinteger(L, tensor_version(t));
+}
+
+static void
+get_output_nr(lua_State *L, struct tensor *t)
+{
+    lua_pushinteger(L, t->output_nr);
+}
+
+static void
+get_name(lua_State *L, struct tensor *t)
+{
+    if (t->name != NULL)
+        lua_pushstring(L, t->name);
+    else
+        lua_pushnil(L);
+}
+
+static void
+get_is_cuda(lua_State *L, struct tensor *t)
+{
+    lua_pushboolean(L, tensor_device(t) != DEVICE_CPU);
+}
+
+static void
+get_base(lua_State *L, struct tensor *t)
+{
+    push_tensor(L, t->base);
+}
+
+static void
+get_data(lua_State *L, struct tensor *t)
+{
+    struct task *me   = script_task(L);
+    struct call  call = call_open(L, me, CALL_PLAIN);
+    call_tensor(&call, tensor_own_version(me, tensor_detach(me, t)));
+}
+
+static void
+get_transposed(lua_State *L, struct tensor *t)
+{
+    struct task *me   = script_task(L);
+    struct call  call = call_open(L, me, CALL_PLAIN);
+    call_tensor(&call, tensor_t(me, t));
+}
+
+static const struct { const char *name; void (*get)(lua_State *L, struct tensor *t); } properties[] = {
+    { "shape", get_shape },         { "dtype", get_dtype },       { "device", get_device },
+    { "grad", get_grad },           { "grad_fn", get_grad_fn },   { "requires_grad", get_requires_grad },
+    { "is_leaf", get_is_leaf },     { "ndim", get_ndim },         { "_version", get_version },
+    { "name", get_name },           { "data", get_data },         { "is_parameter", get_is_parameter },
+    { "is_cuda", get_is_cuda },     { "_base", get_base },        { "output_nr", get_output_nr },
+    { "T", get_transposed },
+};
+
+/* Upvalue 1: the methods. Anything but a name is an index of elements. */
+static int
+tensor_index(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1);
+    if (lua_type(L, 2) != LUA_TSTRING)
+        return index_read(L);
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL)
+        return 1;
+    const char *name = lua_tostring(L, 2);
+    for (size_t i = 0; i < countof(properties); i++)
+        if (strcmp(properties[i].name, name) == 0) {
+            properties[i].get(L, tensor);
+            return 1;
+        }
+    return raise_error(L, "AttributeError", "a Tensor has no \"%.60s\"", name);
+}
+
+static void
+set_requires_grad(lua_State *L, struct tensor *tensor, bool on)
+{
+    if (tensor->grad_fn != NULL && !on)
+        raise_error(L, "RuntimeError", "you can only change requires_grad of leaf tensors: use t:detach()");
+    if (tensor->grad_fn == NULL && on && !dtype_is_float(tensor->dtype))
+        raise_error(L, "RuntimeError", "only tensors of fractions can require gradients, this one is %s",
+                    dtype_name(tensor->dtype));
+    if (tensor->grad_fn == NULL)
+        tensor->requires_grad = on;
+}
+
+static void
+set_grad(lua_State *L, struct tensor *tensor, int index)
+{
+    struct tensor *grad = lua_isnil(L, index) ? NULL : check_tensor(L, index);
+    if (grad != NULL && (!tensor_same_shape(grad, tensor) || grad->dtype != tensor->dtype ||
+                         tensor_device(grad) != tensor_device(tensor)))
+        raise_error(L, "RuntimeError", "a gradient must have the tensor's shape, dtype and device");
+    struct task *me   = script_task(L);
+    struct call  call = call_open(L, me, CALL_PLAIN);
+    tensor_keep(me, &tensor->grad, grad);
+    call_done(&call, true);
+}
+
+static int
+tensor_newindex(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1);
+    if (lua_type(L, 2) != LUA_TSTRING)
+        return index_write(L);
+    const char *name = lua_tostring(L, 2);
+    if (strcmp(name, "grad") == 0)
+        set_grad(L, tensor, 3);
+    else if (strcmp(name, "requires_grad") == 0)
+        set_requires_grad(L, tensor, lua_toboolean(L, 3));
+    else
+        raise_error(L, "AttributeError", "\"%.60s\" of a Tensor cannot be set", name);
+    return 0;
+}
+
+static int
+requires_grad_(lua_State *L)
+{
+    set_requires_grad(L, check_tensor(L, 1), lua_isnoneornil(L, 2) || lua_toboolean(L, 2));
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* ---- looking ---- */
+
+static int
+size(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1);
+    if (lua_isnoneornil(L, 2))
+        get_shape(L, tensor);
+    else
+        lua_pushinteger(L, tensor_size(tensor, check_dim(L, 2, tensor->dims)));
+    return 1;
+}
+
+static int
+stride(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1);
+    if (lua_isnoneornil(L, 2))
+        push_sizes(L, tensor->dims, tensor->stride);
+    else
+        lua_pushinteger(L, tensor->dims == 0 ? 1 : tensor->stride[check_dim(L, 2, tensor->dims)]);
+    return 1;
+}
+
+static int
+length(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1);
+    if (tensor->dims == 0)
+        raise_error(L, "TypeError", "a 0-dim tensor has no length");
+    lua_pushinteger(L, tensor->size[0]);
+    return 1;
+}
+
+static int
+dim(lua_State *L)
+{
+    lua_pushinteger(L, check_tensor(L, 1)->dims);
+    return 1;
+}
+
+static int
+numel(lua_State *L)
+{
+    lua_pushinteger(L, tensor_count(check_tensor(L, 1)));
+    return 1;
+}
+
+static int
+storage_offset(lua_State *L)
+{
+    lua_pushinteger(L, check_tensor(L, 1)->offset);
+    return 1;
+}
+
+static int
+storage_id(lua_State *L)
+{
+    lua_pushinteger(L, check_tensor(L, 1)->storage->number);
+    return 1;
+}
+
+static int
+is_contiguous(lua_State *L)
+{
+    lua_pushboolean(L, tensor_is_contiguous(check_tensor(L, 1)));
+    return 1;
+}
+
+static int
+element_size(lua_State *L)
+{
+    lua_pushinteger(L, (lua_Integer)dtype_size(check_tensor(L, 1)->dtype));
+    return 1;
+}
+
+static int
+nbytes(lua_State *L)
+{
+    lua_pushinteger(L, tensor_bytes(check_tensor(L, 1)));
+    return 1;
+}
+
+static int
+is_same_size(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1);
+    lua_pushboolean(L, tensor_same_shape(tensor, check_tensor(L, 2)));
+    return 1;
+}
+
+static void
+push_element(lua_State *L, enum dtype dtype, const void *element)
+{
+    switch (dtype) {
+    case DTYPE_F32: lua_pushnumber(L, (double)*(const float *)element); break;
+    case DTYPE_F64: lua_pushnumber(L, *(const double *)element); break;
+    case DTYPE_I64: lua_pushinteger(L, *(const int64_t *)element); break;
+    case DTYPE_BOOL: lua_pushboolean(L, *(const unsigned char *)element != 0); break;
+    case DTYPE_COUNT: lua_pushnil(L); break;
+    }
+}
+
+static int
+item(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    if (tensor_count(tensor) != 1)
+        raise_error(L, "ValueError", "item needs a tensor of one element, this one has %lld",
+                    (long long)tensor_count(tensor));
+    char        element[16] = { 0 };
+    struct call call        = call_open(L, me, CALL_PLAIN);
+    call_end(&call, tensor_read(me, tensor, element));
+    push_element(L, tensor->dtype, element);
+    return call_leave(&call, 1);
+}
+
+static const char *
+push_nested(lua_State *L, const struct tensor *tensor, int level, const char *at)
+{
+    size_t bytes = dtype_size(tensor->dtype);
+    if (level == tensor->dims) {
+        push_element(L, tensor->dtype, at);
+        return at + bytes;
+    }
+    luaL_checkstack(L, 4, "too many dimensions");
+    int64_t count = tensor->size[level];
+    lua_createtable(L, count < 1 << 20 ? (int)count : 0, 0);
+    for (int64_t i = 0; i < count; i++) {
+        at = push_nested(L, tensor, level + 1, at);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return at;
+}
+
+static int
+tolist(lua_State *L)
+{
+    struct task   *me       = script_task(L);
+    struct tensor *tensor   = check_tensor(L, 1);
+    void          *elements = lua_newuserdatauv(L, (size_t)tensor_bytes(tensor) + 1, 0);
+    struct call    call     = call_open(L, me, CALL_PLAIN);
+    call_end(&call, tensor_read(me, tensor, elements));
+    push_nested(L, tensor, 0, elements);
+    return call_leave(&call, 1);
+}
+
+/* What autograd adds to the printed tensor, as in PyTorch. */
+static void
+add_gradient_note(const struct tensor *tensor, struct str *text)
+{
+    if (text->len == 0 || text->text[text->len - 1] != ')' || (tensor->grad_fn == NULL && !tensor->requires_grad))
+        return;
+    text->text[--text->len] = '\0';
+    if (tensor->grad_fn != NULL)
+        str_addf(text, ", grad_fn=<%s>)", tensor->grad_fn->name);
+    else
+        str_add(text, ", requires_grad=True)");
+}
+
+/* The printing host waits for the device, as .item() does. */
+static bool
+print_synchronised(struct task *me, struct tensor *tensor, struct str *text)
+{
+    int device = tensor_device(tensor);
+    if (device != DEVICE_CPU) {
+        struct stream *stream = stream_current(me, device);
+        if (stream == NULL || !stream_synchronize(me, stream))
+            return false;
+    }
+    if (tensor->is_parameter)
+        str_add(text, "Parameter containing:\n");
+    tensor_print(me, tensor, text);
+    add_gradient_note(tensor, text);
+    return str_ok(text) || failed(me, E_MEMORY, "out of memory");
+}
+
+static void
+str_box_free(struct task *me, void *text)
+{
+    (void)me;
+    str_free(text);
+}
+
+static int
+tensor_tostring(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    struct str    *text   = lua_newuserdatauv(L, sizeof *text, 0);
+    *text                 = (struct str){ 0 };
+    struct call call      = call_open(L, me, CALL_PLAIN);
+    born(me, text, str_box_free);
+    call_end(&call, print_synchronised(me, tensor, text));
+    lua_pushlstring(L, str_text(text), text->len);
+    return call_leave(&call, 1);
+}
+
+static const struct lua_entry methods[] = {
+    { "size", size, "t:size(dim)", "the shape, or the size of one dimension" },
+    { "stride", stride, "t:stride(dim)", "elements from one index to the next, per dimension" },
+    { "dim", dim, "t:dim()", "number of dimensions" },
+    { "numel", numel, "t:numel()", "number of elements" },
+    { "storage_offset", storage_offset, "t:storage_offset()", "where its first element lies in the storage" },
+    { "storage_id", storage_id, "t:storage_id()", "number of the storage: equal ones share memory" },
+    { "is_contiguous", is_contiguous, "t:is_contiguous()", "row after row without gaps?" },
+    { "element_size", element_size, "t:element_size()", "bytes of one element" },
+    { "nbytes", nbytes, "t:nbytes()", "bytes of all elements" },
+    { "is_same_size", is_same_size, "t:is_same_size(other)", "same shape?" },
+    { "item", item, "t:item()", "the only element as a number; waits for the device" },
+    { "tolist", tolist, "t:tolist()", "nested tables of numbers; waits for the device" },
+    { "requires_grad_", requires_grad_, "t:requires_grad_(on)", "record what is done with this leaf" },
+};
+
+static int
+same_object(lua_State *L)
+{
+    lua_pushboolean(L, test_tensor(L, 1) != NULL && test_tensor(L, 1) == test_tensor(L, 2));
+    return 1;
+}
+
+static int
+size_tostring(lua_State *L)
+{
+    luaL_Buffer text;
+    int         count = (int)lua_rawlen(L, 1);
+    luaL_buffinit(L, &text);
+    luaL_addchar(&text, '[');
+    for (int i = 1; i <= count; i++) {
+        lua_rawgeti(L, 1, i);
+        luaL_tolstring(L, -1, NULL);
+        lua_remove(L, -2);
+        luaL_addvalue(&text);
+        if (i < count)
+            luaL_addstring(&text, ", ");
+    }
+    luaL_addchar(&text, ']');
+    luaL_pushresult(&text);
+    return 1;
+}
+
+static int
+size_equal(lua_State *L)
+{
+    int count = (int)lua_rawlen(L, 1);
+    int same  = (int)lua_rawlen(L, 2) == count;
+    for (int i = 1; i <= count && same; i++) {
+        lua_rawgeti(L, 1, i);
+        lua_rawgeti(L, 2, i);
+        same = lua_rawequal(L, -1, -2);
+        lua_pop(L, 2);
+    }
+    lua_pushboolean(L, same);
+    return 1;
+}
+
+static const luaL_Reg metamethods[] = {
+    { "__newindex", tensor_newindex }, { "__len", length }, { "__eq", same_object }, { "__tostring", tensor_tostring },
+    { NULL, NULL },
+};
+static const luaL_Reg size_metamethods[] = {
+    { "__tostring", size_tostring }, { "__eq", size_equal }, { NULL, NULL },
+};
+
+void
+lua_open_tensor(lua_State *L)
+{
+    box_class(L, BOX_TENSOR, methods, countof(methods));
+    luaL_setfuncs(L, metamethods, 0);
+    lua_getfield(L, -1, "__index");
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, "methods");
+    lua_pushcclosure(L, tensor_index, 1);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+    luaL_newmetatable(L, "ringside.size");
+    luaL_setfuncs(L, size_metamethods, 0);
+    lua_pop(L, 1);
+}

@@ -1,0 +1,304 @@
+/* Tensors from tensors: the same elements in another shape (views, recorded as PyTorch records them) and copies of them
+ * elsewhere or in another dtype. */
+#include "lua/internal.h"
+#include "autograd/call.h"
+#include "base/vec.h"
+#include "device/device.h"
+#include "sched/task.h"
+
+static int
+t(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_t(me, tensor));
+}
+
+static int
+transpose(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    int            a = check_dim(L, 2, tensor->dims), b = check_dim(L, 3, tensor->dims);
+    struct call    call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_transpose(me, tensor, a, b));
+}
+
+/* One size may be -1: whatever is left. */
+static int
+check_new_shape(lua_State *L, const struct tensor *tensor, int64_t *sizes)
+{
+    int     dims = check_shape(L, 2, sizes), unknown = -1;
+    int64_t known = 1, count = tensor_count(tensor);
+    for (int i = 0; i < dims; i++) {
+        if (sizes[i] < -1 || (sizes[i] == -1 && unknown >= 0))
+            raise_error(L, "RuntimeError", "a shape has sizes of 0 or more, and -1 at most once");
+        if (sizes[i] == -1)
+            unknown = i;
+        else if (__builtin_mul_overflow(known, sizes[i], &known))
+            raise_error(L, "RuntimeError", "the shape is too large");
+    }
+    if (unknown >= 0 && known > 0)
+        sizes[unknown] = count / known;
+    if (unknown >= 0 ? known == 0 || sizes[unknown] * known != count : known != count)
+        raise_error(L, "RuntimeError", "this shape does not fit a tensor of %lld elements", (long long)count);
+    return dims;
+}
+
+static int
+reshape(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    int64_t        sizes[TENSOR_DIMS];
+    int            dims = check_new_shape(L, tensor, sizes);
+    struct call    call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_reshape(me, tensor, dims, sizes));
+}
+
+static int
+view(lua_State *L)
+{
+    struct task   *me   = script_task(L);
+    struct op_args args = { .in = { check_tensor(L, 1) } };
+    args.dims           = check_new_shape(L, args.in[0], args.sizes);
+    struct call call    = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, op_call(me, OP_view, &args));
+}
+
+static int
+view_as(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1), *like = check_tensor(L, 2);
+    struct call    call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_reshape(me, tensor, like->dims, like->size));
+}
+
+static int
+flatten(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    int            first  = lua_isnoneornil(L, 2) ? 0 : check_dim(L, 2, tensor->dims), dims = 0;
+    int64_t        sizes[TENSOR_DIMS + 1], rest = 1;
+    for (int i = 0; i < tensor->dims; i++) {
+        if (i < first)
+            sizes[dims++] = tensor->size[i];
+        else
+            rest *= tensor->size[i];
+    }
+    sizes[dims++]    = rest;
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_reshape(me, tensor, dims, sizes));
+}
+
+/* -1 keeps a dimension's size. */
+static int
+expand(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    int64_t        sizes[TENSOR_DIMS];
+    int            dims = check_shape(L, 2, sizes);
+    for (int i = 0; i < dims; i++) {
+        int own = i - (dims - tensor->dims);
+        if (sizes[i] == -1 && own >= 0)
+            sizes[i] = tensor->size[own];
+        if (sizes[i] < 0)
+            raise_error(L, "RuntimeError", "size %d of the shape to expand to is negative", i);
+    }
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_expand(me, tensor, dims, sizes));
+}
+
+static int
+narrow(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    int            along  = check_dim(L, 2, tensor->dims);
+    int64_t        start = check_integer(L, 3), count = check_integer(L, 4), all = tensor_size(tensor, along);
+    if (tensor->dims == 0)
+        raise_error(L, "RuntimeError", "narrow cannot be applied to a 0-dim tensor");
+    if (start < 0 && start >= -all)
+        start += all;
+    if (start < 0 || start > all || count < 0 || count > all - start)
+        raise_error(L, "RuntimeError", "start %lld and length %lld exceed the size %lld of dimension %d",
+                    (long long)start, (long long)count, (long long)all, along);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_narrow(me, tensor, along, start, count));
+}
+
+static int
+select_(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    int            along  = check_dim(L, 2, tensor->dims);
+    int64_t        index  = check_element(L, check_integer(L, 3), tensor, along);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_select(me, tensor, along, index));
+}
+
+static int
+unsqueeze(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    int            along  = check_dim(L, 2, tensor->dims + 1);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_unsqueeze(me, tensor, along));
+}
+
+/* Without a dimension: all of size 1. */
+static int
+squeeze(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    int            only   = lua_isnoneornil(L, 2) ? -1 : check_dim(L, 2, tensor->dims);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    struct tensor *result = tensor;
+    for (int i = tensor->dims - 1; i >= 0 && result != NULL; i--)
+        if (tensor->size[i] == 1 && (only < 0 || only == i))
+            result = tensor_squeeze(me, result, i);
+    return call_tensor(&call, result);
+}
+
+/* ---- copies ---- */
+
+static int
+copied_to(lua_State *L, struct tensor *tensor, int device, enum dtype dtype)
+{
+    struct task *me = script_task(L);
+    if (device != tensor_device(tensor) || dtype != tensor->dtype)
+        script_reserve(L, me, (double)tensor_count(tensor) * (double)dtype_size(dtype));
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_copy_to(me, tensor, device, dtype));
+}
+
+/* t:to("device:1"), t:to("float64"), t:to(other), t:to("device:0", "int64"), t:to{dtype = ..., device = ...} */
+static int
+to(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1), *other = test_tensor(L, 2);
+    int            device = tensor_device(tensor);
+    enum dtype     dtype  = tensor->dtype;
+    if (other != NULL)
+        return copied_to(L, tensor, tensor_device(other), other->dtype);
+    if (lua_istable(L, 2)) {
+        option_known(L, 2, "dtype device");
+        return copied_to(L, tensor, option_device(L, 2, device), option_dtype(L, 2, dtype));
+    }
+    for (int i = 2; i <= lua_gettop(L) && i <= 3; i++)
+        if (lua_type(L, i) != LUA_TSTRING || !dtype_parse(lua_tostring(L, i), &dtype))
+            device = check_device(L, i);
+    return copied_to(L, tensor, device, dtype);
+}
+
+static int
+cpu(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1);
+    return copied_to(L, tensor, DEVICE_CPU, tensor->dtype);
+}
+
+static int
+cuda(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1);
+    int            device = lua_isnoneornil(L, 2) ? script_of(L)->holder->device : check_device(L, 2);
+    return copied_to(L, tensor, device < 0 ? 0 : device, tensor->dtype);
+}
+
+static int
+to_float(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1);
+    return copied_to(L, tensor, tensor_device(tensor), DTYPE_F32);
+}
+
+static int
+to_double(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1);
+    return copied_to(L, tensor, tensor_device(tensor), DTYPE_F64);
+}
+
+static int
+to_long(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1);
+    return copied_to(L, tensor, tensor_device(tensor), DTYPE_I64);
+}
+
+static int
+to_bool(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1);
+    return copied_to(L, tensor, tensor_device(tensor), DTYPE_BOOL);
+}
+
+static int
+clone_(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    script_reserve(L, me, (double)tensor_bytes(tensor));
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_copied(me, tensor));
+}
+
+static int
+contiguous(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    script_reserve(L, me, (double)tensor_bytes(tensor));
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_is_contiguous(tensor) ? tensor : tensor_copied(me, tensor));
+}
+
+static int
+detach(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_detach(me, tensor));
+}
+
+static const struct lua_entry methods[] = {
+    { "t", t, "t:t()", "a 2-D tensor with its dimensions swapped" },
+    { "transpose", transpose, "t:transpose(dim0, dim1)", "two dimensions swapped" },
+    { "reshape", reshape, "t:reshape{sizes}", "another shape; a view where strides allow, else a copy" },
+    { "view", view, "t:view{sizes}", "another shape of the same elements; an error where strides do not allow it" },
+    { "view_as", view_as, "t:view_as(other)", "the shape of another tensor" },
+    { "flatten", flatten, "t:flatten(first)", "dimensions from first on as one" },
+    { "expand", expand, "t:expand{sizes}", "size-1 dimensions stretched; nothing is copied" },
+    { "narrow", narrow, "t:narrow(dim, start, length)", "a range of one dimension, a view" },
+    { "select", select_, "t:select(dim, index)", "one index of a dimension, a view" },
+    { "unsqueeze", unsqueeze, "t:unsqueeze(dim)", "a dimension of size 1 put in" },
+    { "squeeze", squeeze, "t:squeeze(dim)", "dimensions of size 1 taken out" },
+    { "to", to, "t:to(device or dtype or tensor)", "a copy there; the same tensor if nothing changes" },
+    { "cpu", cpu, "t:cpu()", "a copy in host memory" },
+    { "cuda", cuda, "t:cuda(index)", "a copy on a device: t:to(\"device:0\")" },
+    { "float", to_float, "t:float()", "as float32" },
+    { "double", to_double, "t:double()", "as float64" },
+    { "long", to_long, "t:long()", "as int64" },
+    { "bool", to_bool, "t:bool()", "as bool" },
+    { "clone", clone_, "t:clone()", "a contiguous copy, recorded" },
+    { "contiguous", contiguous, "t:contiguous()", "itself if contiguous, else a copy" },
+    { "detach", detach, "t:detach()", "the same elements without history" },
+};
+
+void
+lua_open_views(lua_State *L)
+{
+    luaL_getmetatable(L, box_metatable(BOX_TENSOR));
+    lua_getfield(L, -1, "methods");
+    add_entries(L, -1, methods, countof(methods));
+    lua_pop(L, 2);
+}

@@ -1,0 +1,15 @@
+/* The built-in modules. Constructors draw their initial values from the default generator in PyTorch's order.
+ * Results are in me's scope; NULL: failed (sizes must be positive, padding_idx within the table ...). */
+#ifndef NN_LAYERS_H
+#define NN_LAYERS_H
+#include "nn/module.h"
+
+struct layer_options { bool no_bias; int64_t padding_idx; bool has_padding; int dtype; /* enum dtype: F32 or F64 */ };
+
+struct module *nn_linear(struct task *me, int64_t in_features, int64_t out_features, const struct layer_options *options);
+struct module *nn_embedding(struct task *me, int64_t rows, int64_t width, const struct layer_options *options);
+struct module *nn_relu(struct task *me);
+struct module *nn_sequential(struct task *me, struct module *const *children, int count);
+struct module *nn_mse_loss(struct task *me);
+struct module *nn_cross_entropy_loss(struct task *me);
+#endif

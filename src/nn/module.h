@@ -1,0 +1,74 @@
+/* Modules: a tree of parameters, buffers and children with a forward. Built-in ones are in layers.c; a module written
+ * in Lua is one whose type calls into the script. Counted by references. */
+#ifndef NN_MODULE_H
+#define NN_MODULE_H
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "nn/value.h"
+
+struct task; struct tensor; struct module; struct str;
+
+/* Every slot is filled; module_plain_* are the plain answers. */
+struct module_type {
+    const char *name;                                           /* "Linear"; of a script's class: its own name */
+    /* args: a TUPLE; kwargs: a DICT or NULL. The result is given to me's scope; NULL: failed. */
+    struct value *(*forward)(struct task *me, struct module *self, struct value *args, struct value *kwargs);
+    /* A shallow copy for a replica: same type, own tables; parameters, buffers and children still the original's.
+     * The caller rewires them and then calls `rewired`. New reference; NULL: failed. */
+    struct module *(*copy)(struct task *me, struct module *self);
+    bool (*rewired)(struct task *me, struct module *self);      /* a script's object learns its new fields */
+    void (*drop)(struct task *me, struct module *self);         /* what `self` and `options` hold */
+    void (*describe)(const struct module *self, struct str *out); /* "in_features=10, out_features=10, bias=True" */
+};
+
+struct module_entry { char *name; struct tensor *tensor; struct module *module; }; /* tensor or module may be NULL */
+struct module_table { struct module_entry *entries; int count, room; };
+
+struct module {
+    atomic_int                references;
+    const struct module_type *type;
+    struct module_table       parameters, buffers, children;    /* in order of registration */
+    bool                      training, is_replica;
+    struct module            *original;                         /* replica: borrowed */
+    int64_t                   integers[6];                      /* the built-in types' options */
+    double                    numbers[2];
+    void                     *script;                           /* a script's object, or DataParallel's and DDP's own */
+    const char               *class_name;                       /* what type->name shows when the class is a script's */
+    char                     *name;                             /* qualified within the outermost module, NULL: it is that */
+};
+
+struct module *module_new(struct task *me, const struct module_type *type);  /* in me's scope; NULL: failed */
+struct module *module_ref(struct module *module);
+void           module_unref(struct task *me, struct module *module);
+bool           module_add_parameter(struct task *me, struct module *module, const char *name, struct tensor *tensor);
+bool           module_add_buffer(struct task *me, struct module *module, const char *name, struct tensor *tensor);
+bool           module_add_child(struct task *me, struct module *module, const char *name, struct module *child);
+struct tensor *module_parameter(const struct module *module, const char *name);   /* own ones; NULL: none */
+struct module *module_child(const struct module *module, const char *name);
+
+/* nn.Module.__call__: opens the module.forward stage, sets the price name, calls the type's forward. */
+struct value  *module_forward(struct task *me, struct module *module, struct value *args, struct value *kwargs);
+struct tensor *module_forward_tensor(struct task *me, struct module *module, struct tensor *input); /* one in, one out */
+
+/* Depth-first in order of registration, shared tensors once. The arrays are the caller's to free() (names too:
+ * one free per name); items are borrowed. false: failed. */
+struct named_tensors { struct tensor **tensors; char **names; int count, room; };
+bool module_named_parameters(struct task *me, struct module *module, struct named_tensors *out);
+bool module_named_buffers(struct task *me, struct module *module, struct named_tensors *out);
+void named_tensors_free(struct named_tensors *list);
+/* named_modules in PyTorch's order (itself first, name ""), shared ones once. */
+struct named_modules { struct module **modules; char **names; int count, room; };
+bool module_named_modules(struct task *me, struct module *module, struct named_modules *out);
+void named_modules_free(struct named_modules *list);
+/* Parameters and buffers learn their qualified names (tensor->name), for traces and `print`. */
+bool module_name_tensors(struct task *me, struct module *module, const char *prefix);
+
+bool module_to(struct task *me, struct module *module, int device);  /* parameters stay the same tensor objects */
+void module_train(struct module *module, bool training);
+void module_print(const struct module *module, struct str *out);     /* PyTorch's repr */
+bool module_zero_grad(struct task *me, struct module *module, bool set_to_none);
+struct module *module_plain_copy(struct task *me, struct module *self); /* for module_type.copy of types without a script */
+bool           module_plain_rewired(struct task *me, struct module *self);
+void           module_plain_drop(struct task *me, struct module *self);
+#endif

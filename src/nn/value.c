@@ -1,0 +1,201 @@
+/* Values: what a forward takes and gives. A value is never changed after it was made, so replicas may share one.
+ * In Python these are just objects; torch.nn.parallel.scatter_gather tells them apart by type as we do by kind. */
+#include "nn/value.h"
+#include <stdlib.h>
+#include <string.h>
+#include "sched/task.h"
+#include "tensor/tensor.h"
+
+static void
+value_free(struct task *me, struct value *value)
+{
+    for (int i = 0; i < value->count; i++) {
+        if (value->items != NULL)
+            value_unref(me, value->items[i]);
+        if (value->keys != NULL)
+            free(value->keys[i]);
+    }
+    if (value->drop_object != NULL)
+        value->drop_object(me, value->object);
+    tensor_unref(me, value->tensor);
+    free(value->items);
+    free(value->keys);
+    free(value->text);
+    free(value);
+}
+
+static void
+drop_value(struct task *me, void *value)
+{
+    value_unref(me, value);
+}
+
+/* One reference, not yet anybody's. */
+static struct value *
+value_new(struct task *me, enum value_kind kind)
+{
+    struct value *value = calloc(1, sizeof *value);
+    if (value == NULL)
+        return failed_null(me, E_MEMORY, "out of memory");
+    value->references = 1;
+    value->kind       = kind;
+    return value;
+}
+
+struct value *
+value_none(struct task *me)
+{
+    return born(me, value_new(me, VALUE_NONE), drop_value);
+}
+
+struct value *
+value_tensor(struct task *me, struct tensor *tensor)
+{
+    struct value *value = tensor != NULL ? value_new(me, VALUE_TENSOR) : NULL;
+    if (value != NULL)
+        value->tensor = tensor_ref(tensor);
+    return born(me, value, drop_value);
+}
+
+struct value *
+value_integer(struct task *me, int64_t integer)
+{
+    struct value *value = value_new(me, VALUE_INTEGER);
+    if (value != NULL)
+        value->integer = integer;
+    return born(me, value, drop_value);
+}
+
+struct value *
+value_number(struct task *me, double number)
+{
+    struct value *value = value_new(me, VALUE_NUMBER);
+    if (value != NULL)
+        value->number = number;
+    return born(me, value, drop_value);
+}
+
+struct value *
+value_bool(struct task *me, bool flag)
+{
+    struct value *value = value_new(me, VALUE_BOOL);
+    if (value != NULL)
+        value->integer = flag;
+    return born(me, value, drop_value);
+}
+
+/* A copy of `text` in the field. */
+static bool
+keep_text(struct task *me, char **field, const char *text)
+{
+    *field = text != NULL ? strdup(text) : NULL;
+    return *field != NULL || failed(me, E_MEMORY, "out of memory");
+}
+
+struct value *
+value_text(struct task *me, const char *text)
+{
+    struct value *value = value_new(me, VALUE_TEXT);
+    if (value != NULL && !keep_text(me, &value->text, text)) {
+        value_free(me, value);
+        return NULL;
+    }
+    return born(me, value, drop_value);
+}
+
+static bool
+fill_container(struct task *me, struct value *value, int count, struct value *const *items, const char *const *keys)
+{
+    value->items = calloc((size_t)count + 1, sizeof *value->items);
+    value->keys  = keys != NULL ? calloc((size_t)count + 1, sizeof *value->keys) : NULL;
+    if (value->items == NULL || (keys != NULL && value->keys == NULL))
+        return failed(me, E_MEMORY, "out of memory");
+    value->count = count;
+    for (int i = 0; i < count; i++) {
+        if (items[i] == NULL)
+            return false;
+        value->items[i] = value_ref(items[i]);
+        if (keys != NULL && !keep_text(me, &value->keys[i], keys[i]))
+            return false;
+    }
+    return true;
+}
+
+struct value *
+value_container(struct task *me, enum value_kind kind, int count, struct value *const *items, const char *const *keys,
+                const char *name)
+{
+    struct value *value = value_new(me, kind);
+    if (value == NULL)
+        return NULL;
+    if ((name != NULL && !keep_text(me, &value->text, name)) || !fill_container(me, value, count, items, keys)) {
+        value_free(me, value);
+        return NULL;
+    }
+    return born(me, value, drop_value);
+}
+
+struct value *
+value_object(struct task *me, void *object, void (*drop)(struct task *me, void *object))
+{
+    struct value *value = value_new(me, VALUE_OBJECT);
+    if (value == NULL) {
+        if (drop != NULL)
+            drop(me, object);
+        return NULL;
+    }
+    value->object      = object;
+    value->drop_object = drop;
+    return born(me, value, drop_value);
+}
+
+struct value *
+value_ref(struct value *value)
+{
+    if (value != NULL)
+        atomic_fetch_add_explicit(&value->references, 1, memory_order_relaxed);
+    return value;
+}
+
+void
+value_unref(struct task *me, struct value *value)
+{
+    if (value != NULL && atomic_fetch_sub_explicit(&value->references, 1, memory_order_acq_rel) == 1)
+        value_free(me, value);
+}
+
+void
+value_keep(struct task *me, struct value **field, struct value *value)
+{
+    struct value *old = *field;
+    *field = value_ref(value);
+    value_unref(me, old);
+}
+
+static bool
+stop_at_first(void *context, struct tensor *tensor)
+{
+    *(struct tensor **)context = tensor;
+    return false;
+}
+
+struct tensor *
+value_first_tensor(const struct value *value)
+{
+    struct tensor *first = NULL;
+    value_each_tensor(value, stop_at_first, &first);
+    return first;
+}
+
+bool
+value_each_tensor(const struct value *value, bool (*visit)(void *context, struct tensor *tensor), void *context)
+{
+    if (value == NULL)
+        return true;
+    if (value->kind == VALUE_TENSOR)
+        return visit(context, value->tensor);
+    for (int i = 0; i < value->count; i++)
+        if (!value_each_tensor(value->items[i], visit, context))
+            return false;
+    return true;
+}

@@ -1,0 +1,551 @@
+/* nn.parallel.DistributedDataParallel: torch/nn/parallel/distributed.py. Every rank has the whole model and a share of
+ * the data; construction makes the models equal, the reducer keeps them so. In order of use: ddp_new checks, verifies
+ * that all ranks build the same model, sends rank 0's state to the others and makes the reducer; then each call of the
+ * module is ddp_forward. What happens during the backward is in reducer.c. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "autograd/node.h"
+#include "base/str.h"
+#include "c10d/group.h"
+#include "parallel/distributed_data_parallel.h"
+#include "parallel/reducer.h"
+#include "sched/stage.h"
+#include "tensor/op.h"
+
+enum { COALESCED_BYTES = 250 << 20, MIB = 1 << 20 };
+
+struct ddp {
+    struct module        *module;                     /* a reference */
+    struct process_group *group;
+    struct reducer       *reducer;
+    int64_t               iterations;                 /* synchronising forwards */
+    bool                  find_unused_parameters, broadcast_buffers;
+    bool                  require_backward_grad_sync; /* false inside no_sync */
+    bool                  require_forward_param_sync; /* buffers: false after a forward that did not synchronise */
+};
+
+/* ---- sending tensors from rank 0, many in one message ---- */
+
+static bool
+flat_views(struct task *me, struct tensor *flat, struct tensor *const *tensors, const int *indices, int count,
+           bool into_flat)
+{
+    int64_t offset = 0;
+    for (int i = 0; i < count; i++) {
+        struct tensor *tensor = tensors[indices[i]];
+        int64_t stride[TENSOR_DIMS], step = 1;
+        for (int dim = tensor->dims - 1; dim >= 0; dim--) {
+            stride[dim] = step;
+            step *= tensor->size[dim];
+        }
+        struct tensor *view = tensor_view(me, flat, tensor->dims, tensor->size, stride, offset);
+        if (view == NULL || !(into_flat ? tensor_copy(me, view, tensor) : tensor_copy(me, tensor, view)))
+            return false;
+        if (!into_flat)
+            tensor_bump(tensor);
+        offset += step;
+    }
+    return true;
+}
+
+static bool
+broadcast_flat(struct task *me, struct process_group *group, struct tensor *const *tensors, const int *indices,
+               int count)
+{
+    int64_t elements = 0;
+    for (int i = 0; i < count; i++)
+        elements += tensor_count(tensors[indices[i]]);
+    const struct tensor *first = tensors[indices[0]];
+    size_t         mark = scope_mark(me);
+    struct tensor *flat = tensor_empty(me, first->dtype, tensor_device(first), 1, &elements);
+    bool done = flat != NULL && flat_views(me, flat, tensors, indices, count, true) &&
+                group_broadcast_now(me, group, flat, 0) && flat_views(me, flat, tensors, indices, count, false);
+    scope_release(me, mark);
+    return done;
+}
+
+/* dist._broadcast_coalesced: grouped by dtype and device, flattened, sent, unflattened. */
+static bool
+broadcast_coalesced(struct task *me, struct process_group *group, struct tensor *const *tensors, int count)
+{
+    if (count == 0)
+        return true;
+    struct bucket_input *inputs = malloc((size_t)count * sizeof *inputs);
+    if (inputs == NULL)
+        return failed(me, E_MEMORY, "out of memory for a broadcast");
+    for (int i = 0; i < count; i++)
+        inputs[i] = (struct bucket_input){ .bytes = (size_t)tensor_bytes(tensors[i]),
+                                           .key = (int)tensors[i]->dtype +
+                                                  DTYPE_COUNT * (tensor_device(tensors[i]) + 1) };
+    size_t             limit = COALESCED_BYTES;
+    struct bucket_list list;
+    bool done = buckets_assign(me, inputs, count, &limit, 1, NULL, 0, &list);
+    free(inputs);
+    for (int i = 0; i < list.count && done; i++)
+        done = broadcast_flat(me, group, tensors, list.indices[i], list.sizes[i]);
+    buckets_free(&list);
+    return done;
+}
+
+static int64_t
+bytes_of(const struct named_tensors *list)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < list->count; i++)
+        bytes += tensor_bytes(list->tensors[i]);
+    return bytes;
+}
+
+/* ---- construction ---- */
+
+/* Ranks whose models have different numbers of parameters would pair the wrong ones up. All see the difference. */
+static bool
+verify_counts(struct task *me, struct process_group *group, int count)
+{
+    int64_t one = 1, mine = count, theirs = 0;
+    int     rank = process_group_rank(group), size = process_group_size(group);
+    struct tensor  *input   = tensor_from(me, DTYPE_I64, 1, &one, &mine);
+    struct tensor **outputs = calloc((size_t)size, sizeof *outputs);
+    bool done = outputs != NULL || failed(me, E_MEMORY, "out of memory for %d ranks", size);
+    for (int i = 0; i < size && done; i++)
+        done = (outputs[i] = tensor_zeros(me, DTYPE_I64, DEVICE_CPU, 1, &one)) != NULL;
+    done = done && group_all_gather_now(me, group, outputs, input);
+    for (int i = 0; i < size && done; i++) {
+        done = tensor_item_i64(me, outputs[i], &theirs);
+        if (done && theirs != mine)
+            done = failed(me, E_RUNTIME, "DistributedDataParallel expects the same model across all ranks, but rank "
+                          "%d has %d params, while rank %d has %" PRId64, rank, count, i, theirs);
+    }
+    free(outputs);
+    return done;
+}
+
+static int
+shapes_write(struct tensor *const *params, int count, int64_t *numbers)
+{
+    int at = 0;
+    for (int i = 0; i < count; i++) {
+        for (int dim = 0; dim < params[i]->dims; dim++)
+            numbers[at++] = params[i]->size[dim];
+        for (int dim = 0; dim < params[i]->dims; dim++)
+            numbers[at++] = params[i]->stride[dim];
+    }
+    return at;
+}
+
+static bool
+shapes_compare(struct task *me, int rank, struct tensor *const *params, int count, const int64_t *mine,
+               const int64_t *theirs)
+{
+    for (int i = 0, at = 0; i < count; i++) {
+        int dims = params[i]->dims;
+        for (int part = 0; part < 2; part++, at += dims) {
+            if (memcmp(mine + at, theirs + at, (size_t)dims * sizeof *mine) == 0)
+                continue;
+            struct str text = { 0 }, other = { 0 };
+            shape_print(dims, mine + at, &text);
+            shape_print(dims, theirs + at, &other);
+            failed(me, E_RUNTIME, "rank %d: params[%d] in this process with %s %s appears not to match %s of the same "
+                   "param in process 0: %s", rank, i, part == 0 ? "sizes" : "strides", str_text(&text),
+                   part == 0 ? "sizes" : "strides", str_text(&other));
+            str_free(&text);
+            str_free(&other);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Rank 0 cannot see a difference itself: it goes on, and loses its peers in a later collective. */
+static bool
+verify_shapes(struct task *me, struct process_group *group, struct tensor *const *params, int count)
+{
+    int64_t *mine   = calloc((size_t)count * 4 * TENSOR_DIMS, sizeof *mine);
+    bool     done   = mine != NULL || failed(me, E_MEMORY, "out of memory for %d parameters", count);
+    int64_t  length = done ? shapes_write(params, count, mine) : 0;
+    int64_t *theirs = done ? mine + (size_t)count * 2 * TENSOR_DIMS : NULL;
+    struct tensor *numbers = done ? tensor_from(me, DTYPE_I64, 1, &length, mine) : NULL;
+    done = numbers != NULL && group_broadcast_now(me, group, numbers, 0) && tensor_read(me, numbers, theirs) &&
+           shapes_compare(me, process_group_rank(group), params, count, mine, theirs);
+    free(mine);
+    return done;
+}
+
+/* All ranks must have built the same model: first as many parameters, then their shapes. */
+static bool
+ddp_verify_params(struct task *me, struct process_group *group,
+                  const struct named_tensors *params)
+{
+    STAGE(me, ddp_verify_params, params->count);
+    return verify_counts(me, group, params->count) &&
+           verify_shapes(me, group, params->tensors, params->count);
+}
+
+/* Equal from the first step: rank 0's parameters and buffers, also the frozen ones, replace everybody's. Never again
+ * after this: from here on equal gradients keep them equal. */
+static bool
+ddp_sync_module_states(struct task *me, struct process_group *group,
+                       const struct named_tensors *states)
+{
+    STAGE(me, ddp_sync_module_states, states->count, bytes_of(states), 0);
+    return broadcast_coalesced(me, group, states->tensors, states->count);
+}
+
+static bool
+states_add(struct task *me, struct named_tensors *states, const struct named_tensors *more)
+{
+    int             count   = states->count + more->count;
+    struct tensor **tensors = realloc(states->tensors, (size_t)(count > 0 ? count : 1) * sizeof *tensors);
+    if (tensors == NULL)
+        return failed(me, E_MEMORY, "out of memory for %d tensors", count);
+    states->tensors = tensors;
+    for (int i = 0; i < more->count; i++)
+        tensors[states->count++] = more->tensors[i];
+    return true;
+}
+
+/* Those that the reducer looks after: they require a gradient; a shared one counts once, at first sight. */
+static bool
+ddp_params(struct task *me, struct module *module, struct named_tensors *params)
+{
+    if (!module_named_parameters(me, module, params))
+        return false;
+    int kept = 0;
+    for (int i = 0; i < params->count; i++) {
+        if (!params->tensors[i]->requires_grad) {
+            free(params->names[i]);
+            continue;
+        }
+        params->tensors[kept] = params->tensors[i];
+        params->names[kept++] = params->names[i];
+    }
+    params->count = kept;
+    if (kept == 0)
+        return failed(me, E_RUNTIME, "DistributedDataParallel is not needed when a module doesn't have any parameters "
+                                     "that require a gradient");
+    for (int i = 1; i < kept; i++)
+        if ((tensor_device(params->tensors[i]) < 0) != (tensor_device(params->tensors[0]) < 0))
+            return failed(me, E_VALUE, "DistributedDataParallel's modules must be on the same type of device, but "
+                                       "'%s' is on the CPU and '%s' is not or the other way round", params->names[0],
+                          params->names[i]);
+    return true;
+}
+
+static bool
+ddp_sync_states(struct task *me, struct process_group *group, struct module *module)
+{
+    struct named_tensors states = { 0 }, params = { 0 }, buffers = { 0 };
+    bool done = module_named_parameters(me, module, &params) && module_named_buffers(me, module, &buffers) &&
+                states_add(me, &states, &params) && states_add(me, &states, &buffers) &&
+                ddp_sync_module_states(me, group, &states);
+    free(states.tensors);
+    named_tensors_free(&params);
+    named_tensors_free(&buffers);
+    return done;
+}
+
+static size_t
+bucket_cap_bytes(const struct ddp_options *options)
+{
+    double mb = options->bucket_cap_mb > 0 ? options->bucket_cap_mb : 25;
+    double bytes = mb * MIB;
+    return bytes < 1 ? 1 : bytes < 0x1p62 ? (size_t)bytes : (size_t)1 << 62;
+}
+
+static struct reducer *
+ddp_reducer_new(struct task *me, const struct ddp *ddp, const struct named_tensors *params,
+                const struct ddp_options *options)
+{
+    struct reducer_options of_reducer = {
+        .first_bucket_bytes     = options->first_bucket_bytes,
+        .bucket_bytes           = bucket_cap_bytes(options),
+        .find_unused_parameters = options->find_unused_parameters,
+        .names                  = (const char *const *)params->names,
+    };
+    return reducer_new(me, params->tensors, params->count, ddp->group, &of_reducer);
+}
+
+static void
+ddp_drop(struct task *me, struct module *self)
+{
+    struct ddp *ddp = self->script;
+    if (ddp == NULL)
+        return;
+    self->script = NULL;
+    reducer_free(me, ddp->reducer);
+    module_unref(me, ddp->module);
+    free(ddp);
+}
+
+static struct module *
+ddp_copy(struct task *me, struct module *self)
+{
+    (void)self;
+    return failed_null(me, E_RUNTIME, "a DistributedDataParallel cannot be replicated: wrap the inner module instead");
+}
+
+static void
+ddp_describe(const struct module *self, struct str *out)
+{
+    (void)self, (void)out;
+}
+
+static struct value *ddp_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs);
+
+static const struct module_type ddp_type = {
+    .name = "DistributedDataParallel", .forward = ddp_forward, .copy = ddp_copy, .rewired = module_plain_rewired,
+    .drop = ddp_drop, .describe = ddp_describe,
+};
+
+static struct module *
+ddp_wrap(struct task *me, struct module *module, struct process_group *group, const struct ddp_options *options)
+{
+    struct module *wrapper = module_new(me, &ddp_type);
+    struct ddp    *ddp     = wrapper != NULL ? calloc(1, sizeof *ddp) : NULL;
+    if (ddp == NULL)
+        return wrapper != NULL ? failed_null(me, E_MEMORY, "out of memory for DistributedDataParallel") : NULL;
+    ddp->module = module_ref(module);
+    ddp->group  = group;
+    ddp->find_unused_parameters     = options->find_unused_parameters;
+    ddp->broadcast_buffers          = !options->no_broadcast_buffers;
+    ddp->require_backward_grad_sync = true;
+    ddp->require_forward_param_sync = true;
+    wrapper->script = ddp;
+    return module_add_child(me, wrapper, "module", module) ? wrapper : NULL;
+}
+
+static struct module *
+ddp_build(struct task *me, struct module *module, struct process_group *group, const struct ddp_options *options,
+          const struct named_tensors *params)
+{
+    if (group == NULL)
+        return failed_null(me, E_RUNTIME, "the default process group has not been initialized: call "
+                                          "init_process_group first");
+    if (!ddp_verify_params(me, group, params) || !ddp_sync_states(me, group, module))
+        return NULL;
+    struct module *wrapper = ddp_wrap(me, module, group, options);
+    struct ddp    *ddp     = wrapper != NULL ? wrapper->script : NULL;
+    if (ddp == NULL)
+        return NULL;
+    ddp->reducer = ddp_reducer_new(me, ddp, params, options);
+    return ddp->reducer != NULL ? wrapper : NULL;
+}
+
+/* Checks, verification and broadcast come before the reducer: it lays out its buckets by a model that is known to be
+ * the same on all ranks. */
+struct module *
+ddp_new(struct task *me, struct module *module, struct process_group *group,
+        const struct ddp_options *options)
+{
+    int world = group != NULL ? process_group_size(group) : 0;
+    STAGE(me, ddp_init, 0, world, (int64_t)bucket_cap_bytes(options));
+    struct named_tensors params = { 0 };
+    struct module *wrapper = NULL;
+    if (task_failed(me) || module == NULL)
+        return NULL;
+    if (ddp_params(me, module, &params)) {
+        stage_set(&stage_, 0, params.count);
+        wrapper = ddp_build(me, module, group, options, &params);
+    }
+    named_tensors_free(&params);
+    return hand_up(me, wrapper);
+}
+
+/* ---- forward ---- */
+
+/* Rank 0's running statistics replace those of the others, before the forward: after a step they differ again. */
+static bool
+ddp_sync_buffers(struct task *me, const struct ddp *ddp,
+                 const struct named_tensors *buffers)
+{
+    STAGE(me, ddp_sync_buffers, buffers->count, bytes_of(buffers));
+    return broadcast_coalesced(me, ddp->group, buffers->tensors, buffers->count);
+}
+
+static bool
+sync_buffers_if_due(struct task *me, const struct ddp *ddp)
+{
+    if (!ddp->require_forward_param_sync || !ddp->broadcast_buffers)
+        return true;
+    struct named_tensors buffers = { 0 };
+    bool done = module_named_buffers(me, ddp->module, &buffers);
+    if (done && buffers.count > 0)
+        done = ddp_sync_buffers(me, ddp, &buffers);
+    named_tensors_free(&buffers);
+    return done;
+}
+
+struct tensor_list { struct tensor **tensors; int count, room; };
+
+static bool
+list_tensor(void *context, struct tensor *tensor)
+{
+    struct tensor_list *list = context;
+    if (tensor->grad_fn == NULL)
+        return true;
+    if (list->count == list->room) {
+        int             room = list->room > 0 ? 2 * list->room : 8;
+        struct tensor **more = realloc(list->tensors, (size_t)room * sizeof *more);
+        if (more == NULL)
+            return false;
+        list->tensors = more;
+        list->room    = room;
+    }
+    list->tensors[list->count++] = tensor;
+    return true;
+}
+
+/* Undefined gradients pass unchanged: what only an unused output needs is not filled with zeros. */
+static bool
+ddp_sink_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    (void)me;
+    for (int i = 0; i < node->edge_count; i++)
+        grad_in[i] = grad_out[i];
+    return true;
+}
+
+static struct value *sink_value(struct task *me, struct value *value, struct tensor *const *clones, int *next);
+
+static struct value *
+sink_items(struct task *me, struct value *value, struct tensor *const *clones, int *next)
+{
+    struct value **items  = calloc((size_t)(value->count > 0 ? value->count : 1), sizeof *items);
+    struct value  *result = NULL;
+    bool           done   = items != NULL || failed(me, E_MEMORY, "out of memory for outputs");
+    for (int i = 0; i < value->count && done; i++)
+        done = (items[i] = sink_value(me, value->items[i], clones, next)) != NULL;
+    if (done)
+        result = value_container(me, value->kind, value->count, items, (const char *const *)value->keys, value->text);
+    free(items);
+    return result;
+}
+
+/* The same structure, with each tensor that has a history replaced by its clone, in the order of value_each_tensor. */
+static struct value *
+sink_value(struct task *me, struct value *value, struct tensor *const *clones, int *next)
+{
+    if (value == NULL)
+        return NULL;
+    if (value->kind == VALUE_TENSOR)
+        return value->tensor->grad_fn != NULL ? value_tensor(me, clones[(*next)++]) : value;
+    if (value->kind == VALUE_TUPLE || value->kind == VALUE_LIST || value->kind == VALUE_DICT ||
+        value->kind == VALUE_NAMEDTUPLE)
+        return sink_items(me, value, clones, next);
+    return value;
+}
+
+/* _DDPSink: with find_unused_parameters all outputs go through one node, so that a backward from some of them reaches
+ * the parameters of the others too, with no gradient, and their hooks run. */
+static struct value *
+ddp_sink(struct task *me, struct value *output, const struct tensor_list *list)
+{
+    if (list->count == 0)
+        return output;
+    struct tensor **clones = calloc((size_t)list->count, sizeof *clones);
+    if (clones == NULL)
+        return failed_null(me, E_MEMORY, "out of memory for outputs");
+    struct node *node = node_new(me, "_DDPSinkBackward", ddp_sink_backward, list->count, list->count);
+    bool done = node != NULL;
+    for (int i = 0; i < list->count && done; i++) {
+        node_connect(me, node, i, list->tensors[i]);
+        clones[i] = tensor_clone(me, list->tensors[i]);
+        done = clones[i] != NULL;
+        if (done)
+            node_output(me, node, clones[i], i);
+    }
+    int next = 0;
+    struct value *result = done ? sink_value(me, output, clones, &next) : NULL;
+    if (node != NULL)
+        node_unref(me, node);
+    free(clones);
+    return result;
+}
+
+/* The reducer learns which outputs the backward may begin from; answers what forward returns. */
+static struct value *
+ddp_prepare_backward(struct task *me, struct ddp *ddp, struct value *output)
+{
+    if (!ddp->find_unused_parameters)
+        return reducer_prepare_for_backward(me, ddp->reducer, NULL, 0) ? output : NULL;
+    struct tensor_list list   = { 0 };
+    struct value      *result = NULL;
+    if (!value_each_tensor(output, list_tensor, &list))
+        failed(me, E_MEMORY, "out of memory for outputs");
+    else if (reducer_prepare_for_backward(me, ddp->reducer, list.tensors, list.count))
+        result = ddp_sink(me, output, &list);
+    free(list.tensors);
+    return result;
+}
+
+static bool
+ddp_before_forward(struct task *me, struct ddp *ddp)
+{
+    if (!grad_enabled(me))
+        return true;
+    if (!reducer_ensure_prior_reduction_finished(me, ddp->reducer))
+        return false;
+    return !reducer_should_rebuild_buckets(ddp->reducer) || reducer_rebuild_buckets(me, ddp->reducer);
+}
+
+static int64_t
+ddp_count_iteration(struct task *me, struct ddp *ddp, bool syncs)
+{
+    if (!syncs)
+        return ddp->iterations;
+    reducer_prepare_for_forward(me, ddp->reducer);
+    me->iteration = (uint32_t)ddp->iterations;
+    return ddp->iterations++;
+}
+
+/* Whether the coming backward reduces is decided here, by the forward: grad mode on and not inside no_sync. The last
+ * iteration's forgotten gradients surface here too, before anything is computed. */
+static struct value *
+ddp_forward(struct task *me, struct module *self, struct value *args,
+            struct value *kwargs)
+{
+    struct ddp *ddp = self->script;
+    bool syncs = grad_enabled(me) && ddp->require_backward_grad_sync;
+    int64_t iteration = ddp_count_iteration(me, ddp, syncs);
+    STAGE(me, ddp_forward, iteration);
+    if (!ddp_before_forward(me, ddp) || !sync_buffers_if_due(me, ddp))
+        return NULL;
+
+    struct value *output = module_forward(me, ddp->module, args, kwargs);
+
+    ddp->require_forward_param_sync = syncs;
+    if (output == NULL || !syncs)
+        return hand_up(me, output);
+    return hand_up(me, ddp_prepare_backward(me, ddp, output));
+}
+
+/* ---- questions ---- */
+
+static struct ddp *
+ddp_of(const struct module *wrapper)
+{
+    return wrapper != NULL && wrapper->type == &ddp_type ? wrapper->script : NULL;
+}
+
+struct module *
+ddp_module(const struct module *wrapper)
+{
+    const struct ddp *ddp = ddp_of(wrapper);
+    return ddp != NULL ? ddp->module : NULL;
+}
+
+struct reducer *
+ddp_reducer(const struct module *wrapper)
+{
+    const struct ddp *ddp = ddp_of(wrapper);
+    return ddp != NULL ? ddp->reducer : NULL;
+}
+
+void
+ddp_set_sync(struct module *wrapper, bool sync)
+{
+    struct ddp *ddp = ddp_of(wrapper);
+    if (ddp != NULL)
+        ddp->require_backward_grad_sync = sync;
+}

@@ -1,0 +1,370 @@
+/* Replicas: new modules that share nothing with the original but what shallow copies share:
+ * torch.nn.parallel.replicate and the Functions Broadcast and ReduceAddCoalesced.
+ *
+ *     dp_replicate   parameters through one Broadcast node, buffers by a plain copy, then the modules and their wiring
+ *
+ * All parameters hang on one node, so its backward (reduce-add) waits for every gradient of every replica: that is
+ * why DataParallel cannot sum early. On a replica a parameter is the node's output and no leaf; replica 0's shares the
+ * original's memory. Without gradients replica 0 has the very parameters. Replicas live for one forward. */
+#include "autograd/call.h"
+#include "autograd/node.h"
+#include "base/map.h"
+#include "parallel/comm.h"
+#include "parallel/data_parallel.h"
+#include "sched/stage.h"
+
+#include <stdlib.h>
+
+/* What Broadcast and ReduceAddCoalesced remember: the devices, and the shapes of one device's tensors. */
+struct spread {
+    int               device_count, count, destination;
+    struct comm_shape *shapes;
+    int               devices[];
+};
+
+static node_backward broadcast_backward, reduce_add_backward;
+
+/* ---- the Functions ---- */
+
+static void
+spread_drop(struct task *me, void *context)
+{
+    struct spread *spread = context;
+    (void)me;
+    free(spread->shapes);
+    free(spread);
+}
+
+static struct spread *
+spread_new(struct tensor *const *tensors, int count, const int *devices, int device_count, int destination)
+{
+    struct spread *spread = malloc(sizeof *spread + (size_t)device_count * sizeof(int));
+    if (spread == NULL)
+        return NULL;
+    *spread = (struct spread){ .device_count = device_count, .count = count, .destination = destination };
+    spread->shapes = malloc((size_t)count * sizeof *spread->shapes + 1);
+    if (spread->shapes == NULL) {
+        free(spread);
+        return NULL;
+    }
+    for (int d = 0; d < device_count; d++)
+        spread->devices[d] = devices[d];
+    for (int i = 0; i < count; i++)
+        spread->shapes[i] = comm_shape_of(tensors[i]);
+    return spread;
+}
+
+/* A node that keeps `spread`, which it takes over even when it fails. One reference, the caller's. */
+static struct node *
+spread_node(struct task *me, const char *name, node_backward *backward, struct spread *spread, int edges, int outputs)
+{
+    if (spread == NULL)
+        return failed_null(me, E_MEMORY, "out of memory");
+    struct node *node = node_new(me, name, backward, edges, outputs);
+    if (node == NULL) {
+        spread_drop(me, spread);
+        return NULL;
+    }
+    node->context = spread;
+    node->drop_context = spread_drop;
+    return node;
+}
+
+/* The copies become outputs of one node, those on the first device views of the originals. What needs no gradient
+ * stays outside, but has its edge and its place, so that outputs are numbered by device, then by tensor. */
+static bool
+broadcast_record(struct task *me, struct tensor *const *tensors, int count, const int *devices, int device_count,
+                 struct tensor **out)
+{
+    struct spread *spread = spread_new(tensors, count, devices, device_count, devices[0]);
+    struct node   *node =
+        spread_node(me, "BroadcastBackward", broadcast_backward, spread, count, count * device_count);
+    if (node == NULL)
+        return false;
+    comm_place_node(me, node, devices[0]);
+    for (int i = 0; i < count && !task_failed(me); i++) {
+        node_connect(me, node, i, tensors[i]);
+        out[i] = comm_alias(me, tensors[i]);
+        if (out[i] == NULL)
+            break;
+        if (tensors[i]->requires_grad) {
+            out[i]->multi_view = true;
+            tensor_keep(me, &out[i]->base, tensors[i]->base != NULL ? tensors[i]->base : tensors[i]);
+        }
+    }
+    for (int at = 0; at < count * device_count && !task_failed(me); at++)
+        if (tensors[at % count]->requires_grad)
+            node_output(me, node, out[at], at);
+    node_unref(me, node);
+    return !task_failed(me);
+}
+
+/* Broadcast.apply: out[d * count + i]. */
+static bool
+broadcast_apply(struct task *me, struct tensor *const *tensors, int count, const int *devices, int device_count,
+                struct tensor **out)
+{
+    for (int i = 0; i < count; i++)
+        if (tensor_device(tensors[i]) == DEVICE_CPU)
+            return failed(me, E_RUNTIME, "Broadcast takes tensors of devices, but tensor %d is on the cpu", i);
+    if (!comm_broadcast_coalesced(me, tensors, count, devices, device_count, 0, out))
+        return false;
+    return !any_requires_grad(me, tensors, count) ||
+           broadcast_record(me, tensors, count, devices, device_count, out);
+}
+
+/* ReduceAddCoalesced.apply: the sums of grads[d * count + i] over d. */
+static bool
+reduce_add_apply(struct task *me, struct tensor *const *grads, int count, const int *devices, int device_count,
+                 int destination, struct tensor **out)
+{
+    if (!comm_reduce_add_coalesced(me, grads, count, devices, device_count, destination, 0, out))
+        return false;
+    if (!any_requires_grad(me, grads, count * device_count))
+        return true;
+    struct spread *spread = spread_new(grads, count, devices, device_count, destination);
+    struct node   *node =
+        spread_node(me, "ReduceAddCoalescedBackward", reduce_add_backward, spread, count * device_count, count);
+    if (node == NULL)
+        return false;
+    for (int at = 0; at < count * device_count; at++)
+        node_connect(me, node, at, grads[at]);
+    comm_place_node(me, node, destination);
+    for (int i = 0; i < count; i++)
+        node_output(me, node, out[i], i);
+    node_unref(me, node);
+    return !task_failed(me);
+}
+
+/* `given`, with zeros in place of what is missing: a parameter that no replica used gets a gradient of zeros. */
+static bool
+fill_missing(struct task *me, const struct spread *spread, struct tensor *const *given, int total, bool spread_out,
+             struct tensor **out)
+{
+    for (int at = 0; at < total; at++) {
+        int device = spread_out ? spread->devices[at / spread->count] : spread->destination;
+        out[at] = given[at] != NULL ? given[at] : comm_zeros(me, &spread->shapes[at % spread->count], device);
+        if (out[at] == NULL)
+            return false;
+    }
+    return true;
+}
+
+/* The one node that sums all parameters' gradients of all replicas, on the first device. */
+static bool
+broadcast_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    const struct spread *spread = node->context;
+    struct arena         plain PLAIN = { 0 };
+    int                  total = spread->count * spread->device_count;
+    struct tensor      **grads = comm_take(me, &plain, (size_t)total * sizeof *grads);
+    if (grads == NULL || !fill_missing(me, spread, grad_out, total, true, grads))
+        return false;
+    if (!reduce_add_apply(me, grads, spread->count, spread->devices, spread->device_count, spread->destination,
+                          grad_in))
+        return false;
+    for (int i = 0; i < spread->count; i++)
+        if (node->edges[i].node == NULL)
+            grad_in[i] = NULL;
+    return true;
+}
+
+static bool
+reduce_add_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    const struct spread *spread = node->context;
+    struct arena         plain PLAIN = { 0 };
+    struct tensor      **grads = comm_take(me, &plain, (size_t)spread->count * sizeof *grads);
+    if (grads == NULL || !fill_missing(me, spread, grad_out, spread->count, false, grads))
+        return false;
+    if (!broadcast_apply(me, grads, spread->count, spread->devices, spread->device_count, grad_in))
+        return false;
+    for (int at = 0; at < spread->count * spread->device_count; at++)
+        if (node->edges[at].node == NULL)
+            grad_in[at] = NULL;
+    return true;
+}
+
+/* ---- what is to be copied ---- */
+
+struct replication {
+    struct arena         plain;
+    struct named_tensors params, buffers;
+    struct named_modules modules;
+    struct map           places;  /* address of a parameter, buffer or module: its place */
+    const int           *devices;
+    int                  device_count, total;
+    struct tensor      **copies;  /* [d * total + place], parameters first */
+    struct module      **modules_of_one;
+};
+
+static void
+replication_free(struct replication *plan)
+{
+    arena_free(&plan->plain);
+    named_tensors_free(&plan->params);
+    named_tensors_free(&plan->buffers);
+    named_modules_free(&plan->modules);
+    map_free(&plan->places);
+}
+
+static bool
+remember(struct task *me, struct replication *plan, const void *thing, int place)
+{
+    return map_set(&plan->places, (uintptr_t)thing, (uint64_t)place) || failed(me, E_MEMORY, "out of memory");
+}
+
+/* Walks the module: shared tensors and modules once, in the order of registration. */
+static bool
+replication_plan(struct task *me, struct module *module, struct replication *plan)
+{
+    if (!module_named_parameters(me, module, &plan->params) || !module_named_buffers(me, module, &plan->buffers) ||
+        !module_named_modules(me, module, &plan->modules))
+        return false;
+    plan->total = plan->params.count + plan->buffers.count;
+    for (int i = 0; i < plan->params.count; i++)
+        if (!remember(me, plan, plan->params.tensors[i], i))
+            return false;
+    for (int i = 0; i < plan->buffers.count; i++)
+        if (!remember(me, plan, plan->buffers.tensors[i], plan->params.count + i))
+            return false;
+    for (int i = 0; i < plan->modules.count; i++)
+        if (!remember(me, plan, plan->modules.modules[i], i))
+            return false;
+    size_t tensors = (size_t)plan->total * (size_t)plan->device_count;
+    plan->copies = comm_take(me, &plan->plain, tensors * sizeof(struct tensor *));
+    plan->modules_of_one = comm_take(me, &plan->plain, (size_t)plan->modules.count * sizeof(struct module *));
+    return plan->copies != NULL && plan->modules_of_one != NULL;
+}
+
+/* ---- tensors ---- */
+
+/* Copies `tensors`, whose places are in places[], to all devices: recorded, or plainly when `detach` is set. */
+static bool
+replicate_tensors(struct task *me, struct replication *plan, struct tensor *const *tensors, int count, bool detach)
+{
+    if (count == 0 && !detach)
+        return true;
+    size_t          total = (size_t)count * (size_t)plan->device_count;
+    struct tensor **out = comm_take(me, &plan->plain, total * sizeof *out);
+    if (out == NULL)
+        return false;
+    bool done = detach ? comm_broadcast_coalesced(me, tensors, count, plan->devices, plan->device_count, 0, out)
+                       : broadcast_apply(me, tensors, count, plan->devices, plan->device_count, out);
+    for (size_t at = 0; at < total && done; at++) {
+        uint64_t place = 0;
+        map_get(&plan->places, (uintptr_t)tensors[at % (size_t)count], &place);
+        plan->copies[at / (size_t)count * (size_t)plan->total + place] = out[at];
+    }
+    return done;
+}
+
+static bool
+replicate_parameters(struct task *me, struct replication *plan, bool detach)
+{
+    return replicate_tensors(me, plan, plan->params.tensors, plan->params.count, detach);
+}
+
+/* Buffers that want a gradient go through Broadcast too; the others, mostly all, have no part in the graph. They are
+ * broadcast even when there are none, as in PyTorch. */
+static bool
+replicate_buffers(struct task *me, struct replication *plan, bool detach)
+{
+    const int       count = plan->buffers.count;
+    struct tensor **wanting = comm_take(me, &plan->plain, (size_t)count * sizeof *wanting);
+    struct tensor **others = comm_take(me, &plan->plain, (size_t)count * sizeof *others);
+    int             wanting_count = 0, other_count = 0;
+    if (wanting == NULL || others == NULL)
+        return false;
+    for (int i = 0; i < count; i++) {
+        struct tensor *buffer = plan->buffers.tensors[i];
+        if (buffer->requires_grad && !detach)
+            wanting[wanting_count++] = buffer;
+        else
+            others[other_count++] = buffer;
+    }
+    return (detach || replicate_tensors(me, plan, wanting, wanting_count, false)) &&
+           replicate_tensors(me, plan, others, other_count, true);
+}
+
+/* ---- modules ---- */
+
+static void
+drop_module(struct task *me, void *module)
+{
+    module_unref(me, module);
+}
+
+/* Each entry gets this replica's copy; what is none in the original stays none. */
+static void
+rewire_tensors(struct task *me, const struct replication *plan, struct module_table *table, int replica)
+{
+    for (int i = 0; i < table->count; i++) {
+        uint64_t place = 0;
+        struct tensor **field = &table->entries[i].tensor;
+        if (*field != NULL && map_get(&plan->places, (uintptr_t)*field, &place))
+            tensor_keep(me, field, plan->copies[(size_t)replica * (size_t)plan->total + place]);
+    }
+}
+
+static void
+rewire_children(struct task *me, const struct replication *plan, struct module_table *table)
+{
+    for (int i = 0; i < table->count; i++) {
+        uint64_t place = 0;
+        struct module *child = table->entries[i].module;
+        if (child == NULL || !map_get(&plan->places, (uintptr_t)child, &place))
+            continue;
+        table->entries[i].module = module_ref(plan->modules_of_one[place]);
+        module_unref(me, child);
+    }
+}
+
+/* One replica: all modules are copied before any is wired, for a child may have several parents. */
+static struct module *
+replicate_modules(struct task *me, struct replication *plan, int replica)
+{
+    struct module **copies = plan->modules_of_one;
+    for (int i = 0; i < plan->modules.count; i++) {
+        struct module *original = plan->modules.modules[i];
+        copies[i] = born(me, original->type->copy(me, original), drop_module);
+        if (copies[i] == NULL)
+            return NULL;
+        copies[i]->is_replica = true;
+        copies[i]->original = original;
+    }
+    for (int i = 0; i < plan->modules.count; i++) {
+        rewire_tensors(me, plan, &copies[i]->parameters, replica);
+        rewire_tensors(me, plan, &copies[i]->buffers, replica);
+        rewire_children(me, plan, &copies[i]->children);
+        if (!copies[i]->type->rewired(me, copies[i]))
+            return NULL;
+    }
+    return copies[0];
+}
+
+/* New modules for one forward: first all parameters cross to all devices through one Broadcast
+ * node, then the buffers, then each replica's modules are copied and wired to their copies. */
+bool
+dp_replicate(struct task *me, struct module *module, const int *devices, int device_count,
+             struct module **replicas)
+{
+    struct replication plan __attribute__((cleanup(replication_free))) = {
+        .devices = devices, .device_count = device_count
+    };
+    bool planned = replication_plan(me, module, &plan);
+    STAGE(me, dp_replicate, device_count, plan.params.count, plan.buffers.count);
+    bool detach = !grad_enabled(me);
+    if (!planned || !replicate_parameters(me, &plan, detach))
+        return false;
+    if (!replicate_buffers(me, &plan, detach))
+        return false;
+
+    for (int r = 0; r < device_count; r++) {
+        replicas[r] = replicate_modules(me, &plan, r);
+        if (replicas[r] == NULL)
+            return false;
+        hand_up(me, replicas[r]);
+    }
+    return true;
+}

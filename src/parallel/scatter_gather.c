@@ -1,0 +1,525 @@
+/* Scatter and gather: the batch goes out along dim, the outputs come back: torch.nn.parallel.scatter_gather and the
+ * Functions Scatter and Gather of torch.nn.parallel._functions.
+ *
+ *     dp_scatter   arguments and keyword arguments, one set per replica (scatter_kwargs)
+ *     dp_gather    the replicas' outputs, put together again
+ *
+ * Tensors are cut wherever they hide in tuples, lists, dicts and namedtuples; everything else is the same object for
+ * all replicas. Scatter and Gather are each other's backward, through the recorded functions, so that a gradient of a
+ * gradient works too: both nodes keep a `split`, which says how a whole tensor falls into pieces on devices. */
+#include "autograd/call.h"
+#include "autograd/node.h"
+#include "base/str.h"
+#include "parallel/comm.h"
+#include "parallel/data_parallel.h"
+#include "sched/stage.h"
+#include "tensor/op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How deep containers may lie in each other. */
+enum { NESTING = 100 };
+
+struct piece { int64_t length; int device; };
+struct split {
+    struct comm_shape shape;      /* of the whole */
+    int               device;     /* of the whole */
+    int               dim, count;
+    bool              unsqueezed; /* the pieces were 0-dim: one element of the whole each */
+    struct piece      pieces[];
+};
+
+static node_backward scatter_backward, gather_backward;
+
+/* ---- split ---- */
+
+static size_t
+split_bytes(int count)
+{
+    return sizeof(struct split) + (size_t)count * sizeof(struct piece);
+}
+
+static void
+split_drop(struct task *me, void *split)
+{
+    (void)me;
+    free(split);
+}
+
+/* A node with a copy of the split; NULL: failed. One reference, the caller's. */
+static struct node *
+split_node(struct task *me, const char *name, node_backward *backward, const struct split *split, int edges,
+           int outputs)
+{
+    struct node *node = node_new(me, name, backward, edges, outputs);
+    if (node == NULL)
+        return NULL;
+    node->context = malloc(split_bytes(split->count));
+    if (node->context == NULL) {
+        node_unref(me, node);
+        return failed_null(me, E_MEMORY, "out of memory");
+    }
+    memcpy(node->context, split, split_bytes(split->count));
+    node->drop_context = split_drop;
+    return node;
+}
+
+/* "3 3 3 1", as a text of the trace. */
+static int64_t
+split_sizes(struct task *me, const struct split *split)
+{
+    struct str sizes = { 0 };
+    for (int i = 0; i < split->count; i++)
+        str_addf(&sizes, "%s%lld", i > 0 ? " " : "", (long long)split->pieces[i].length);
+    int64_t text = stage_text_id(me, str_text(&sizes));
+    str_free(&sizes);
+    return text;
+}
+
+/* ---- the Function Scatter ---- */
+
+/* A chunk for one replica. The event is the target device's; its bytes are the chunk's, its offset counts elements of
+ * the source. Only a memory.copy tells that bytes moved: there is none where the tensor already lies. */
+static struct tensor *
+scatter_chunk(struct task *me, struct tensor *tensor, const struct split *split, int index, int64_t start)
+{
+    const struct piece *piece = &split->pieces[index];
+    struct tensor *chunk = comm_scatter_piece(me, tensor, split->dim, start, piece->length, piece->device);
+    if (chunk == NULL)
+        return NULL;
+    int16_t mine = me->device;
+    me->device = (int16_t)piece->device;
+    POINT(me, dp_scatter_chunk, index, piece->length, tensor_bytes(chunk),
+          tensor->offset + start * tensor->stride[split->dim]);
+    me->device = mine;
+    return chunk;
+}
+
+/* The chunks become outputs of one node. A chunk that is a view may not be modified in place: its node has several. */
+static bool
+scatter_record(struct task *me, struct tensor *tensor, const struct split *split, struct tensor **out)
+{
+    struct node *node = split_node(me, "ScatterBackward", scatter_backward, split, 1, split->count);
+    if (node == NULL)
+        return false;
+    node_connect(me, node, 0, tensor);
+    comm_place_node(me, node, split->pieces[0].device);
+    for (int i = 0; i < split->count; i++) {
+        node_output(me, node, out[i], i);
+        if (out[i]->storage != tensor->storage)
+            continue;
+        out[i]->multi_view = true;
+        tensor_keep(me, &out[i]->base, tensor->base != NULL ? tensor->base : tensor);
+    }
+    node_unref(me, node);
+    return !task_failed(me);
+}
+
+/* Scatter.apply. `seen`: the forward's, where each chunk is an event; a gradient's chunks are not. */
+static bool
+scatter_apply(struct task *me, struct tensor *tensor, const struct split *split, bool seen, struct tensor **out)
+{
+    int64_t start = 0;
+    for (int i = 0; i < split->count; i++) {
+        const struct piece *piece = &split->pieces[i];
+        out[i] = seen ? scatter_chunk(me, tensor, split, i, start)
+                      : comm_scatter_piece(me, tensor, split->dim, start, piece->length, piece->device);
+        if (out[i] == NULL)
+            return false;
+        start += piece->length;
+    }
+    return !any_requires_grad(me, &tensor, 1) || scatter_record(me, tensor, split, out);
+}
+
+/* ---- the Function Gather ---- */
+
+/* A scalar per replica cannot be joined along a dimension that it does not have: each counts as a row of one. */
+static bool
+gather_unsqueeze(struct task *me, struct tensor *const *pieces, int count, struct tensor **rows)
+{
+    const int64_t size = 1, stride = 1;
+    int64_t warning = stage_text_id(me, "Was asked to gather along dimension 0, but all input tensors were scalars; "
+                                        "will instead unsqueeze and return a vector.");
+    POINT(me, dp_gather_unsqueeze, count, warning);
+    for (int i = 0; i < count; i++) {
+        rows[i] = tensor_view(me, pieces[i], 1, &size, &stride, pieces[i]->offset);
+        if (rows[i] == NULL)
+            return false;
+    }
+    return true;
+}
+
+static struct tensor *
+gather_record(struct task *me, struct tensor *const *pieces, const struct split *split, struct tensor *whole)
+{
+    struct node *node = split_node(me, "GatherBackward", gather_backward, split, split->count, 1);
+    if (node == NULL)
+        return NULL;
+    for (int i = 0; i < split->count; i++)
+        node_connect(me, node, i, pieces[i]);
+    comm_place_node(me, node, split->device);
+    node_output(me, node, whole, 0);
+    node_unref(me, node);
+    return task_failed(me) ? NULL : whole;
+}
+
+/* Gather.apply. */
+static struct tensor *
+gather_apply(struct task *me, struct tensor *const *pieces, int count, int device, int dim)
+{
+    struct arena    plain PLAIN = { 0 };
+    struct split   *split = comm_take(me, &plain, split_bytes(count));
+    struct tensor **rows = comm_take(me, &plain, (size_t)count * sizeof(struct tensor *));
+    if (split == NULL || rows == NULL)
+        return NULL;
+    bool scalars = dim == 0;
+    for (int i = 0; i < count; i++) {
+        if (tensor_device(pieces[i]) == DEVICE_CPU)
+            return failed_null(me, E_RUNTIME, "Gather takes tensors of devices, but replica %d's is on the cpu", i);
+        scalars = scalars && tensor_dims(pieces[i]) == 0;
+        rows[i] = pieces[i];
+    }
+    if (scalars && !gather_unsqueeze(me, pieces, count, rows))
+        return NULL;
+    struct tensor *whole = comm_gather(me, rows, count, device, dim);
+    if (whole == NULL || !any_requires_grad(me, pieces, count))
+        return whole;
+
+    split->shape = comm_shape_of(whole);
+    split->device = device;
+    split->dim = dim < 0 ? dim + whole->dims : dim;
+    split->count = count;
+    split->unsqueezed = scalars;
+    for (int i = 0; i < count; i++)
+        split->pieces[i] = (struct piece){ rows[i]->size[split->dim], tensor_device(rows[i]) };
+    return gather_record(me, pieces, split, whole);
+}
+
+/* ---- backward: each is the other's ---- */
+
+/* Scatter's backward is Gather, to where the input lay. Chunks that nobody used count as zeros. */
+static bool
+scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    const struct split *split = node->context;
+    struct arena        plain PLAIN = { 0 };
+    struct tensor     **grads = comm_take(me, &plain, (size_t)split->count * sizeof *grads);
+    if (grads == NULL)
+        return false;
+    for (int i = 0; i < split->count; i++) {
+        struct comm_shape shape = split->shape;
+        shape.size[split->dim] = split->pieces[i].length;
+        grads[i] = grad_out[i] != NULL ? grad_out[i] : comm_zeros(me, &shape, split->pieces[i].device);
+        if (grads[i] == NULL)
+            return false;
+    }
+    grad_in[0] = gather_apply(me, grads, split->count, split->device, split->dim);
+    return grad_in[0] != NULL;
+}
+
+/* Gather's backward is Scatter: each replica gets the rows of the gradient that were its own, on
+ * the device where it computed them. From here on the replicas' backwards run side by side. */
+static bool
+gather_backward(struct task *me, struct node *node, struct tensor *const *grad_out,
+                struct tensor **grad_in)
+{
+    const struct split *split = node->context;
+    STAGE(me, dp_gather_backward, split->count, split->dim, split_sizes(me, split));
+    struct arena    plain PLAIN = { 0 };
+    struct tensor **rows = comm_take(me, &plain, (size_t)split->count * sizeof *rows);
+    struct tensor  *grad = grad_out[0];
+    if (grad == NULL)
+        grad = comm_zeros(me, &split->shape, split->device);
+    if (rows == NULL || grad == NULL || !scatter_apply(me, grad, split, false, rows))
+        return false;
+
+    for (int i = 0; i < split->count; i++) {
+        grad_in[i] = NULL;
+        if (node->edges[i].node == NULL)
+            continue;
+        struct tensor *mine = rows[i];
+        if (split->unsqueezed)
+            mine = tensor_select(me, rows[i], 0, 0);
+        grad_in[i] = hand_up(me, mine);
+        if (grad_in[i] == NULL)
+            return false;
+    }
+    return true;
+}
+
+/* ---- scatter: through the containers ---- */
+
+struct scatter {
+    struct arena *plain;
+    const int    *devices;
+    int           device_count, dim;
+};
+
+static int scatter_map(struct task *me, struct scatter *scatter, struct value *value, int depth, struct value **out);
+
+/* Anything but a tensor and a filled container: the same object for each device, not only for those that get rows. */
+static int
+scatter_shared(struct task *me, struct scatter *scatter, struct value *value, struct value **out)
+{
+    POINT(me, dp_scatter_shared, scatter->device_count);
+    for (int r = 0; r < scatter->device_count; r++)
+        out[r] = value;
+    return scatter->device_count;
+}
+
+/* Pieces of ceil(rows / devices): the last is shorter, and there may be fewer pieces than devices. */
+static int
+scatter_tensor(struct task *me, struct scatter *scatter, struct tensor *tensor, struct value **out)
+{
+    if (tensor_dims(tensor) == 0)
+        return failed(me, E_RUNTIME, "chunk expects at least a 1-dimensional tensor"), 0;
+    int dim = comm_dim(me, tensor, scatter->dim);
+    if (dim < 0)
+        return 0;
+    int64_t        *lengths = comm_take(me, scatter->plain, (size_t)scatter->device_count * sizeof *lengths);
+    struct tensor **chunks = comm_take(me, scatter->plain, (size_t)scatter->device_count * sizeof(struct tensor *));
+    struct split   *split = comm_take(me, scatter->plain, split_bytes(scatter->device_count));
+    if (lengths == NULL || chunks == NULL || split == NULL)
+        return 0;
+    *split = (struct split){ .shape = comm_shape_of(tensor), .device = tensor_device(tensor), .dim = dim };
+    split->count = chunk_lengths(me, tensor, scatter->device_count, dim, lengths);
+    for (int i = 0; i < split->count; i++)
+        split->pieces[i] = (struct piece){ lengths[i], scatter->devices[i] };
+    if (split->count == 0 || !scatter_apply(me, tensor, split, true, chunks))
+        return 0;
+
+    for (int i = 0; i < split->count; i++) {
+        out[i] = value_tensor(me, chunks[i]);
+        if (out[i] == NULL)
+            return 0;
+    }
+    return split->count;
+}
+
+/* Elements are scattered one by one and zipped: the shortest decides, what the others have more is dropped. */
+static int
+scatter_container(struct task *me, struct scatter *scatter, struct value *value, int depth, struct value **out)
+{
+    const size_t    room = (size_t)scatter->device_count;
+    struct value  **parts = comm_take(me, scatter->plain, (size_t)value->count * room * sizeof *parts);
+    struct value  **items = comm_take(me, scatter->plain, (size_t)value->count * sizeof *items);
+    int             shortest = scatter->device_count;
+    if (parts == NULL || items == NULL)
+        return 0;
+    for (int i = 0; i < value->count; i++) {
+        int count = scatter_map(me, scatter, value->items[i], depth + 1, &parts[(size_t)i * room]);
+        if (count == 0)
+            return 0;
+        if (count < shortest)
+            shortest = count;
+    }
+    for (int r = 0; r < shortest; r++) {
+        for (int i = 0; i < value->count; i++)
+            items[i] = parts[(size_t)i * room + (size_t)r];
+        out[r] = value_container(me, value->kind, value->count, items, (const char *const *)value->keys, value->text);
+        if (out[r] == NULL)
+            return 0;
+    }
+    return shortest;
+}
+
+/* Writes what each replica gets; answers for how many there is something. 0: failed. */
+static int
+scatter_map(struct task *me, struct scatter *scatter, struct value *value, int depth, struct value **out)
+{
+    if (depth > NESTING)
+        return failed(me, E_VALUE, "the containers to scatter lie more than %d deep in each other", NESTING), 0;
+    switch (value->kind) {
+    case VALUE_TENSOR:
+        return scatter_tensor(me, scatter, value->tensor, out);
+    case VALUE_TUPLE:
+    case VALUE_LIST:
+    case VALUE_DICT:
+    case VALUE_NAMEDTUPLE:
+        return value->count > 0 ? scatter_container(me, scatter, value, depth, out)
+                                : scatter_shared(me, scatter, value, out);
+    default:
+        return scatter_shared(me, scatter, value, out);
+    }
+}
+
+/* Fills the shorter of the two lists up with empty tuples or dicts: those replicas are called without arguments. */
+static bool
+scatter_pad(struct task *me, enum value_kind kind, int from, int to, struct value **out)
+{
+    for (int r = from; r < to; r++) {
+        out[r] = value_container(me, kind, 0, NULL, NULL, NULL);
+        if (out[r] == NULL)
+            return false;
+    }
+    return true;
+}
+
+/* Cuts the batch: one set of arguments per replica. Positional and keyword arguments are scattered
+ * apart, then the shorter list is padded. No arguments at all: 0 replicas, and no failure. */
+int
+dp_scatter(struct task *me, struct value *inputs, struct value *kwargs,
+           const int *devices, int device_count, int dim,
+           struct value **out, struct value **kwargs_out)
+{
+    STAGE(me, dp_scatter, device_count, dim);
+    struct arena   plain PLAIN = { 0 };
+    struct scatter scatter = { &plain, devices, device_count, dim };
+    int args = 0, words = 0;
+    if (device_count < 1)
+        return failed(me, E_VALUE, "scatter needs at least one device"), 0;
+    if (inputs != NULL && inputs->count > 0)
+        args = scatter_map(me, &scatter, inputs, 0, out);
+    if (!task_failed(me) && kwargs != NULL && kwargs->count > 0)
+        words = scatter_map(me, &scatter, kwargs, 0, kwargs_out);
+
+    int replicas = args > words ? args : words;
+    if (task_failed(me) || !scatter_pad(me, VALUE_TUPLE, args, replicas, out) ||
+        !scatter_pad(me, VALUE_DICT, words, replicas, kwargs_out))
+        return 0;
+    for (int r = 0; r < replicas; r++) {
+        hand_up(me, out[r]);
+        hand_up(me, kwargs_out[r]);
+    }
+    stage_set(&stage_, 2, replicas);
+    return replicas;
+}
+
+/* ---- gather: through the containers ---- */
+
+struct gather {
+    struct arena *plain;
+    int           device, dim;
+    int64_t       moved;  /* bytes that came from other devices */
+};
+
+static struct value *gather_map(struct task *me, struct gather *gather, struct value *const *outputs, int count,
+                                int depth);
+
+static const char *
+value_kind_name(enum value_kind kind)
+{
+    static const char *const names[] = {
+        [VALUE_NONE] = "NoneType", [VALUE_TENSOR] = "Tensor", [VALUE_INTEGER] = "int",
+        [VALUE_NUMBER] = "float",  [VALUE_BOOL] = "bool",     [VALUE_TEXT] = "str",
+        [VALUE_TUPLE] = "tuple",   [VALUE_LIST] = "list",     [VALUE_DICT] = "dict",
+        [VALUE_NAMEDTUPLE] = "namedtuple", [VALUE_OBJECT] = "object",
+    };
+    return names[kind];
+}
+
+static struct value *
+gather_tensors(struct task *me, struct gather *gather, struct value *const *outputs, int count)
+{
+    struct tensor **pieces = comm_take(me, gather->plain, (size_t)count * sizeof *pieces);
+    if (pieces == NULL)
+        return NULL;
+    for (int r = 0; r < count; r++) {
+        if (outputs[r]->kind != VALUE_TENSOR)
+            return failed_null(me, E_TYPE, "replica 0 gave a tensor, but replica %d a %s: they cannot be gathered", r,
+                               value_kind_name(outputs[r]->kind));
+        pieces[r] = outputs[r]->tensor;
+    }
+    gather->moved += comm_bytes_elsewhere(pieces, count, gather->device);
+    return value_tensor(me, gather_apply(me, pieces, count, gather->device, gather->dim));
+}
+
+/* The element of `dict` with that key; NULL: failed. */
+static struct value *
+dict_item(struct task *me, const struct value *dict, const char *key)
+{
+    for (int i = 0; i < dict->count; i++)
+        if (strcmp(dict->keys[i], key) == 0)
+            return dict->items[i];
+    return failed_null(me, E_KEY, "'%s'", key);
+}
+
+/* How many elements the result has: a dict's keys, or the shortest of the sequences. -1: failed. */
+static int
+gathered_count(struct task *me, struct value *const *outputs, int count)
+{
+    bool dict = outputs[0]->kind == VALUE_DICT;
+    int  elements = outputs[0]->count;
+    for (int r = 1; r < count; r++) {
+        enum value_kind kind = outputs[r]->kind;
+        bool sequence = kind == VALUE_TUPLE || kind == VALUE_LIST || kind == VALUE_NAMEDTUPLE;
+        if (dict ? kind != VALUE_DICT : !sequence) {
+            failed(me, E_TYPE, "replica 0 gave a %s, but replica %d a %s: they cannot be gathered",
+                   value_kind_name(outputs[0]->kind), r, value_kind_name(kind));
+            return -1;
+        }
+        if (dict && outputs[r]->count != elements) {
+            failed(me, E_VALUE, "All dicts must have the same number of keys");
+            return -1;
+        }
+        if (outputs[r]->count < elements)
+            elements = outputs[r]->count;
+    }
+    return elements;
+}
+
+static struct value *
+gather_container(struct task *me, struct gather *gather, struct value *const *outputs, int count, int depth)
+{
+    const struct value *first = outputs[0];
+    int elements = gathered_count(me, outputs, count);
+    if (elements < 0)
+        return NULL;
+    struct value **items = comm_take(me, gather->plain, (size_t)elements * sizeof *items);
+    struct value **column = comm_take(me, gather->plain, (size_t)count * sizeof *column);
+    if (items == NULL || column == NULL)
+        return NULL;
+    for (int i = 0; i < elements; i++) {
+        for (int r = 0; r < count; r++) {
+            column[r] = first->kind == VALUE_DICT ? dict_item(me, outputs[r], first->keys[i]) : outputs[r]->items[i];
+            if (column[r] == NULL)
+                return NULL;
+        }
+        items[i] = gather_map(me, gather, column, count, depth + 1);
+        if (items[i] == NULL)
+            return NULL;
+    }
+    return value_container(me, first->kind, elements, items, (const char *const *)first->keys, first->text);
+}
+
+/* What replica 0 gave decides what the others must have given. */
+static struct value *
+gather_map(struct task *me, struct gather *gather, struct value *const *outputs, int count, int depth)
+{
+    if (depth > NESTING)
+        return failed_null(me, E_VALUE, "the outputs to gather lie more than %d deep in each other", NESTING);
+    switch (outputs[0]->kind) {
+    case VALUE_TENSOR:
+        return gather_tensors(me, gather, outputs, count);
+    case VALUE_NONE:
+        return value_none(me);
+    case VALUE_TUPLE:
+    case VALUE_LIST:
+    case VALUE_DICT:
+    case VALUE_NAMEDTUPLE:
+        return gather_container(me, gather, outputs, count, depth);
+    default:
+        return failed_null(me, E_TYPE, "'%s' object is not iterable: a replica's output must be made of tensors",
+                           value_kind_name(outputs[0]->kind));
+    }
+}
+
+/* Puts the replicas' outputs together on one device, in the order of the replicas: tensors are
+ * joined along dim, containers element by element. So the loss is computed there, on the whole
+ * batch, while the other devices wait. */
+struct value *
+dp_gather(struct task *me, struct value *const *outputs, int count, int device, int dim)
+{
+    STAGE(me, dp_gather, count, dim, device);
+    struct arena  plain PLAIN = { 0 };
+    struct gather gather = { .plain = &plain, .device = device, .dim = dim };
+    if (count < 1)
+        return failed_null(me, E_RUNTIME, "gather needs at least one replica's output");
+    if (device != DEVICE_CPU && !device_check(me, device))
+        return NULL;
+
+    struct value *result = gather_map(me, &gather, outputs, count, 0);
+    stage_set(&stage_, 3, gather.moved);
+    return hand_up(me, result);
+}

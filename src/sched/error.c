@@ -1,0 +1,136 @@
+/* Errors are said once, where they are found; scopes hold what a stage gave birth to. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/vec.h"
+#include "sched/internal.h"
+#include "sched/stage.h"
+
+const char *
+error_name(enum error_kind kind)
+{
+    switch (kind) {
+    case E_NONE: return "none";
+    case E_VALUE: return "ValueError";
+    case E_TYPE: return "TypeError";
+    case E_INDEX: return "IndexError";
+    case E_KEY: return "KeyError";
+    case E_NOT_IMPLEMENTED: return "NotImplementedError";
+    case E_RUNTIME:
+    case E_SHAPE:
+    case E_DTYPE:
+    case E_DEVICE: return "RuntimeError";
+    case E_SCRIPT: return "LuaError";
+    case E_BUDGET: return "BudgetError";
+    case E_MEMORY: return "MemoryError";
+    case E_DEADLOCK: return "DeadlockError";
+    case E_TIMEOUT: return "TimeoutError";
+    case E_MISMATCH: return "MismatchError";
+    case E_RANK_LOST: return "RankLostError";
+    case E_RACE: return "RaceError";
+    case E_STOPPED: return "StoppedError";
+    }
+    return "RuntimeError";
+}
+
+int
+error_exit_status(enum error_kind kind)
+{
+    return kind >= E_MEMORY ? 3 : 2;
+}
+
+/* Interning the texts needs memory: when there is none the event says "?" and the error stands all the same. */
+static void
+task_announce_error(struct task *me)
+{
+    int64_t kind    = stage_text_id(me, error_name(me->error.kind));
+    int64_t message = stage_text_id(me, me->error.message);
+    POINT(me, fault_error, kind, message, me->error.line);
+}
+
+bool
+task_fail(struct task *me, const char *function, int line, enum error_kind kind, const char *format, ...)
+{
+    if (task_failed(me))
+        return false;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(me->error.message, sizeof me->error.message, format, args);
+    va_end(args);
+    me->error.kind        = kind;
+    me->error.function    = function;
+    me->error.line        = line;
+    me->error.lesson_line = me->line;
+    me->error.rank        = me->rank;
+    me->error.payload     = NULL;
+    task_announce_error(me);
+    return false;
+}
+
+void
+task_clear_error(struct task *me)
+{
+    me->error.kind       = E_NONE;
+    me->error.message[0] = '\0';
+    me->error.payload    = NULL;
+}
+
+void
+task_take_error(struct task *me, struct error *from)
+{
+    if (from->kind == E_NONE || task_failed(me))
+        return;
+    me->error  = *from;
+    from->kind = E_NONE;
+}
+
+void *
+born(struct task *me, void *object, void (*drop)(struct task *me, void *object))
+{
+    if (object == NULL)
+        return NULL;
+    if (me->scope_count == me->scope_room &&
+        !vec_room(&me->scope, &me->scope_room, me->scope_count + 1, sizeof *me->scope)) {
+        drop(me, object);
+        return failed_null(me, E_MEMORY, "out of memory");
+    }
+    me->scope[me->scope_count++] = (struct scope_item){ object, drop, false };
+    return object;
+}
+
+void *
+hand_up(struct task *me, void *object)
+{
+    for (size_t i = me->scope_count; object != NULL && i > 0; i--) {
+        struct scope_item *item = &me->scope[i - 1];
+        if (item->object == object && !item->handed) {
+            item->handed = true;
+            break;
+        }
+    }
+    return object;
+}
+
+size_t
+scope_mark(struct task *me)
+{
+    return me->scope_count;
+}
+
+/* Newest first, as C++ would. Dropping may not give birth. What was handed up becomes the outer scope's. */
+void
+scope_release(struct task *me, size_t mark)
+{
+    size_t kept = mark;
+    for (size_t i = me->scope_count; i > mark; i--)
+        if (!me->scope[i - 1].handed)
+            me->scope[i - 1].drop(me, me->scope[i - 1].object);
+    for (size_t i = mark; i < me->scope_count; i++) {
+        if (!me->scope[i].handed)
+            continue;
+        me->scope[i].handed = false;
+        me->scope[kept++]   = me->scope[i];
+    }
+    me->scope_count = kept;
+}

@@ -1,0 +1,175 @@
+/* The free executor: a thread per task, the wall clock. A monitor is a mutex and a condition; waits look up every
+ * 50 ms whether the run is stopping. Nothing here is deterministic but the numbers. */
+#include <errno.h>
+#include <stdlib.h>
+#include "sched/internal.h"
+#include "sched/stage.h"
+#include "trace/clock.h"
+
+enum { SLICE_NS = 50 * 1000 * 1000, STACK_BYTES_FREE = 2 * 1024 * 1024 };
+
+static uint64_t
+since(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t ns = (int64_t)(now.tv_sec - start->tv_sec) * 1000000000 + (now.tv_nsec - start->tv_nsec);
+    return (uint64_t)ns * 1000;
+}
+
+static uint64_t
+free_now(struct task *me)
+{
+    return since(&me->sched->started);
+}
+
+static uint64_t
+free_stamp(struct task *me)
+{
+    uint64_t now = trace_wall_now(me->sched->clock);
+    return now < me->buffer->last_time ? me->buffer->last_time : now;
+}
+
+static void
+free_point(struct task *me)
+{
+    (void)me;
+}
+
+static void *
+thread_body(void *argument)
+{
+    struct machine *machine = argument;
+    machine_body(machine);
+    return NULL;
+}
+
+static bool
+free_start(struct task *me, struct machine *child)
+{
+    (void)me;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES_FREE);
+    child->has_thread = pthread_create(&child->thread, &attributes, thread_body, child) == 0;
+    pthread_attr_destroy(&attributes);
+    return child->has_thread;
+}
+
+static void
+free_enter(struct task *me, struct monitor *monitor)
+{
+    (void)me;
+    pthread_mutex_lock(&monitor->mutex);
+}
+
+static void
+free_leave(struct task *me, struct monitor *monitor)
+{
+    (void)me;
+    pthread_mutex_unlock(&monitor->mutex);
+}
+
+static void
+note_waiting(struct task *me, const struct wait_reason *reason)
+{
+    struct machine *machine = machine_of(me);
+    pthread_mutex_lock(&me->sched->registry);
+    if (reason != NULL)
+        machine->reason = *reason;
+    me->waiting = reason != NULL ? &machine->reason : NULL;
+    pthread_mutex_unlock(&me->sched->registry);
+}
+
+static void
+timeout_announce(struct task *me, struct str *report)
+{
+    struct sched *sched = me->sched;
+    pthread_mutex_lock(&sched->registry);
+    sched_explain(sched, report);
+    pthread_mutex_unlock(&sched->registry);
+    int64_t text = stage_text_id(me, str_text(report));
+    POINT(me, fault_timeout, 1, text);
+}
+
+static bool
+timed_out(struct task *me)
+{
+    struct str report = { 0 };
+    timeout_announce(me, &report);
+    failed(me, E_TIMEOUT, "timed out. %s", str_text(&report));
+    str_free(&report);
+    return false;
+}
+
+/* One turn of the caller's loop: answers true after any wake-up, its own or a stranger's. */
+static bool
+free_wait(struct task *me, struct monitor *monitor, const struct wait_reason *reason)
+{
+    struct sched *sched = me->sched;
+    uint64_t      limit = reason->timeout_ps != 0 ? reason->timeout_ps : sched->timeout_ps;
+    uint64_t      begin = free_now(me);
+    int           state = ETIMEDOUT;
+    bool          late  = false;
+    note_waiting(me, reason);
+    while (state == ETIMEDOUT && !late && (reason->join || !atomic_load(&sched->stopping))) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += SLICE_NS;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_nsec -= 1000000000;
+            until.tv_sec++;
+        }
+        state = pthread_cond_timedwait(&monitor->cond, &monitor->mutex, &until);
+        late  = state == ETIMEDOUT && !reason->idle && !reason->join && free_now(me) - begin >= limit;
+    }
+    bool ok = !late || timed_out(me);
+    note_waiting(me, NULL);
+    if (ok && state == ETIMEDOUT && !reason->join)
+        return failed(me, E_STOPPED, "the run is over");
+    return ok;
+}
+
+static void
+free_wake(struct task *me, struct monitor *monitor)
+{
+    (void)me;
+    pthread_cond_broadcast(&monitor->cond);
+}
+
+static void
+free_finished(struct machine *machine)
+{
+    (void)machine;
+}
+
+static void
+free_reap(struct machine *machine)
+{
+    if (machine->has_thread)
+        pthread_join(machine->thread, NULL);
+    machine->has_thread = false;
+}
+
+static void
+free_drain(struct task *me)
+{
+    struct sched *sched = me->sched;
+    for (;;) {
+        pthread_mutex_lock(&sched->registry);
+        struct machine *machine = sched->first;
+        if (machine == machine_of(me))
+            machine = machine->next;
+        pthread_mutex_unlock(&sched->registry);
+        if (machine == NULL)
+            return;
+        free_reap(machine);
+        machine_free(machine);
+    }
+}
+
+const struct executor executor_free = {
+    .name = "free",       .start = free_start,       .point = free_point, .now = free_now,
+    .stamp = free_stamp,  .enter = free_enter,       .leave = free_leave, .wait = free_wait,
+    .wake = free_wake,    .finished = free_finished, .reap = free_reap,   .drain = free_drain,
+};

@@ -1,0 +1,27 @@
+/* Happens-before: who knows of what. Every task and stream is an actor with a vector clock; an access is ordered
+ * after another when the later actor's clock covers the earlier one's tick. No timing is involved. */
+#ifndef SCHED_HAPPENS_H
+#define SCHED_HAPPENS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vclock { uint32_t *ticks; uint32_t count; };           /* absent ticks are 0 */
+
+struct actor {
+    bool          on;      /* false: checking is off, everything below is unused */
+    uint32_t      index;
+    struct vclock knows;   /* knows.ticks[index] is its own tick */
+};
+
+struct epoch { uint32_t index, tick; };                       /* one access of one actor */
+
+bool vclock_join(struct vclock *into, const struct vclock *from); /* false: no memory */
+bool vclock_copy(struct vclock *into, const struct vclock *from);
+void vclock_free(struct vclock *clock);
+
+/* Later accesses of `actor` get a new tick: call after handing its knowledge to somebody. */
+bool         actor_tick(struct actor *actor);
+struct epoch actor_epoch(const struct actor *actor);
+bool         actor_knows(const struct actor *actor, struct epoch epoch); /* ordered before what actor does now */
+#endif

@@ -1,0 +1,109 @@
+/* The heap of what can go on, earliest first: tasks that are ready and sources (streams) with something due. */
+#include <stdlib.h>
+#include "base/vec.h"
+#include "sched/internal.h"
+
+static bool
+before(const struct heap_item *a, const struct heap_item *b)
+{
+    if (a->clock != b->clock)
+        return a->clock < b->clock;
+    if (a->tie != b->tie)
+        return a->tie < b->tie;
+    int number_a = a->machine != NULL ? a->machine->task.number : -1;
+    int number_b = b->machine != NULL ? b->machine->task.number : -1;
+    if (number_a != number_b)
+        return number_a < number_b;
+    return a->source != NULL && b->source != NULL && a->source->tie < b->source->tie;
+}
+
+static void
+put(struct sched *sched, size_t index, struct heap_item item)
+{
+    sched->heap[index] = item;
+    if (item.machine != NULL)
+        item.machine->place = index + 1;
+    else
+        item.source->place = index + 1;
+}
+
+static void
+sift_up(struct sched *sched, size_t index, struct heap_item item)
+{
+    while (index > 0) {
+        size_t parent = (index - 1) / 2;
+        if (!before(&item, &sched->heap[parent]))
+            break;
+        put(sched, index, sched->heap[parent]);
+        index = parent;
+    }
+    put(sched, index, item);
+}
+
+static void
+sift_down(struct sched *sched, size_t index, struct heap_item item)
+{
+    for (;;) {
+        size_t child = 2 * index + 1;
+        if (child >= sched->heap_count)
+            break;
+        if (child + 1 < sched->heap_count && before(&sched->heap[child + 1], &sched->heap[child]))
+            child++;
+        if (!before(&sched->heap[child], &item))
+            break;
+        put(sched, index, sched->heap[child]);
+        index = child;
+    }
+    put(sched, index, item);
+}
+
+bool
+heap_reserve(struct sched *sched, size_t need)
+{
+    return vec_room(&sched->heap, &sched->heap_room, need, sizeof *sched->heap);
+}
+
+void
+heap_push(struct sched *sched, struct heap_item item)
+{
+    sched->heap_count++;
+    sift_up(sched, sched->heap_count - 1, item);
+}
+
+void
+heap_remove(struct sched *sched, size_t place)
+{
+    size_t           index = place - 1;
+    struct heap_item gone  = sched->heap[index];
+    struct heap_item last  = sched->heap[--sched->heap_count];
+    if (gone.machine != NULL)
+        gone.machine->place = 0;
+    else
+        gone.source->place = 0;
+    if (index == sched->heap_count)
+        return;
+    if (index > 0 && before(&last, &sched->heap[(index - 1) / 2]))
+        sift_up(sched, index, last);
+    else
+        sift_down(sched, index, last);
+}
+
+struct heap_item
+heap_pop(struct sched *sched)
+{
+    struct heap_item top = sched->heap[0];
+    heap_remove(sched, 1);
+    return top;
+}
+
+void
+heap_rebuild(struct sched *sched)
+{
+    size_t count      = sched->heap_count;
+    sched->heap_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct heap_item item = sched->heap[i];
+        sched->heap_count++;
+        sift_up(sched, i, item);
+    }
+}

@@ -1,0 +1,115 @@
+/* What the files of sched/ share: the run, a task's machine, and the table of an executor. */
+#ifndef SCHED_INTERNAL_H
+#define SCHED_INTERNAL_H
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+#include "base/map.h"
+#include "base/str.h"
+#include "sched/fiber.h"
+#include "sched/policy.h"
+#include "sched/sched.h"
+#include "trace/schema.h"
+#include "trace/writer.h"
+
+enum machine_state { MACHINE_NEW, MACHINE_READY, MACHINE_RUNNING, MACHINE_WAITING, MACHINE_ENDED };
+
+/* A task and what its executor needs to run it. */
+struct machine {
+    struct task    task;              /* first: task and machine convert by a cast */
+    bool         (*run)(struct task *me, void *argument);
+    void          *argument;
+    struct machine *previous, *next;  /* all living ones, by number */
+    struct monitor ended;
+    bool           done, lua, joined;
+    enum machine_state state;
+    struct fiber   fiber;             /* stepped */
+    struct monitor *queue;            /* stepped: the monitor it waits in */
+    struct machine *next_waiter;
+    size_t         place;             /* stepped: in the heap + 1 */
+    bool           wait_broken;       /* stepped: its wait answers false */
+    uint64_t       pending_delay;
+    struct wait_reason reason;        /* a copy while it waits, guarded by the registry */
+    pthread_t      thread;            /* free */
+    bool           has_thread;
+    size_t         registered;        /* its actor's place */
+};
+
+static inline struct machine *machine_of(struct task *task) { return (struct machine *)task->machine; }
+
+struct executor {
+    const char *name;
+    bool     (*start)(struct task *me, struct machine *child);      /* false: could not (nothing was started) */
+    void     (*point)(struct task *me);
+    uint64_t (*now)(struct task *me);                               /* ps */
+    uint64_t (*stamp)(struct task *me);                             /* an event's time */
+    void     (*enter)(struct task *me, struct monitor *monitor);
+    void     (*leave)(struct task *me, struct monitor *monitor);
+    bool     (*wait)(struct task *me, struct monitor *monitor, const struct wait_reason *reason);
+    void     (*wake)(struct task *me, struct monitor *monitor);
+    void     (*finished)(struct machine *machine);                  /* last thing a task does; may not return */
+    void     (*reap)(struct machine *machine);                      /* its stack or thread, after the end */
+    void     (*drain)(struct task *me);                             /* task 0 is done: everybody else has to end */
+};
+extern const struct executor executor_stepped, executor_free;
+
+struct heap_item {
+    uint64_t             clock, tie;  /* tie: 0 sources, 1 preferred, 2 + the policy's */
+    struct machine      *machine;
+    struct sched_source *source;      /* one of the two */
+};
+
+struct actor_seat { uint32_t index, tick; };
+
+struct sched {
+    const struct executor *executor;
+    bool                   stepped;
+    struct trace_writer   *writer;
+    struct trace_buffer   *buffer;    /* stepped: the only one */
+    struct cost_model     *cost;
+    struct policy          policy;
+    uint64_t               random, timeout_ps;
+    struct observer       *observer;
+    enum trace_clock       clock;     /* of the wall, `free` */
+    struct timespec        started;
+    void                  *parts[PART_COUNT];
+    bool                   off[KIND_COUNT];
+    atomic_bool            stopping;
+    atomic_uint            next_flow;
+    atomic_ullong          script_steps;
+
+    pthread_mutex_t registry;         /* guards what follows, in `free` */
+    struct machine *first, *last;
+    int             next_number;
+    struct map      lanes;            /* "rank/name" -> lane */
+    struct str      report;           /* the last deadlock's or timeout's */
+
+    struct heap_item *heap;           /* stepped */
+    size_t            heap_count, heap_room;
+    struct machine   *running, *main, *leaving;
+    struct task       source_task;    /* lends its name to sources that fire */
+    uint64_t          deadlocks, now; /* now: the clock of whoever ran last */
+
+    bool               races;         /* the checker is on */
+    struct actor     **actors;
+    size_t             actor_count, actor_room;
+    struct actor_seat *free_seats;
+    size_t             free_count, free_room;
+    uint32_t           next_seat;
+};
+
+/* heap.c */
+bool heap_reserve(struct sched *sched, size_t need) __attribute__((warn_unused_result));
+void heap_push(struct sched *sched, struct heap_item item);     /* room was reserved */
+struct heap_item heap_pop(struct sched *sched);
+void heap_remove(struct sched *sched, size_t place);            /* place: index + 1 */
+void heap_rebuild(struct sched *sched);
+
+/* task.c */
+struct machine *machine_new(struct sched *sched, struct task *parent, const struct task_options *options);
+void machine_unlink(struct sched *sched, struct machine *machine);
+void machine_free(struct machine *machine);
+void machine_body(struct machine *machine);                     /* what every task runs, in either executor */
+bool machine_await(struct task *me, struct machine *child, const struct wait_reason *reason);
+#endif

@@ -1,0 +1,77 @@
+/* A lock that hands out tickets. In the story of DataParallel it is Python's interpreter lock. */
+#include "sched/lock.h"
+#include "sched/stage.h"
+
+bool
+lock_init(struct task *me, struct lock *lock, const char *name)
+{
+    *lock = (struct lock){ .name = stage_text_id(me, name) };
+    return monitor_init(&lock->monitor) || failed(me, E_MEMORY, "out of memory");
+}
+
+void
+lock_destroy(struct lock *lock)
+{
+    monitor_destroy(&lock->monitor);
+}
+
+static void
+lock_note_hold(struct task *me, struct lock *lock, bool begins)
+{
+    const int64_t args[4] = { lock->name, (int64_t)lock->serving };
+    if (begins)
+        span_begin(me, KIND_lock_hold, args);
+    else
+        span_end(me, KIND_lock_hold, args);
+}
+
+/* An uncontended lock costs no event but its hold; who has to wait shows it. */
+static bool
+lock_queue(struct task *me, struct lock *lock, uint64_t ticket)
+{
+    struct wait_reason reason = { .what = "lock", .sequence = -1, .peer = -1 };
+    bool               ok     = true;
+    monitor_enter(me, &lock->monitor);
+    while (lock->serving != ticket && ok) {
+        reason.holder = lock->holder;
+        ok            = monitor_wait(me, &lock->monitor, &reason);
+    }
+    if (ok)
+        lock->holder = me;
+    monitor_leave(me, &lock->monitor);
+    return ok;
+}
+
+static bool
+lock_wait_turn(struct task *me, struct lock *lock, uint64_t ticket)
+{
+    STAGE(me, lock_wait, lock->name, (int64_t)ticket);
+    return lock_queue(me, lock, ticket);
+}
+
+bool
+lock_acquire(struct task *me, struct lock *lock)
+{
+    monitor_enter(me, &lock->monitor);
+    uint64_t ticket = lock->next_ticket++;
+    bool     free   = lock->serving == ticket;
+    if (free)
+        lock->holder = me;
+    monitor_leave(me, &lock->monitor);
+    if (!free && !lock_wait_turn(me, lock, ticket))
+        return false;
+    lock_note_hold(me, lock, true);
+    return true;
+}
+
+void
+lock_release(struct task *me, struct lock *lock)
+{
+    lock_note_hold(me, lock, false);
+    monitor_enter(me, &lock->monitor);
+    lock->holder = NULL;
+    lock->serving++;
+    monitor_wake(me, &lock->monitor);
+    monitor_leave(me, &lock->monitor);
+    sched_point(me);
+}

@@ -1,0 +1,307 @@
+/* The run: made, run to its end, freed. What differs between the executors goes through their table. */
+#include "sched/sched.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/rng.h"
+#include "base/vec.h"
+#include "hw/cost.h"
+#include "sched/internal.h"
+#include "trace/clock.h"
+
+/* Beyond this many actors vector clocks would cost more than they tell: the checker goes quiet for the run. */
+enum { MAX_ACTORS = 256 };
+
+struct sched *
+sched_new(const struct sched_options *options, char *why, size_t why_size)
+{
+    struct sched *sched = calloc(1, sizeof *sched);
+    if (sched == NULL) {
+        snprintf(why, why_size, "out of memory");
+        return NULL;
+    }
+    sched->executor = options->executor == EXECUTOR_FREE ? &executor_free : &executor_stepped;
+    sched->stepped  = options->executor == EXECUTOR_STEPPED;
+    sched->writer   = options->writer;
+    sched->cost     = options->cost;
+    sched->observer = options->observer;
+    sched->random   = options->seed;
+    sched->clock    = trace_wall_clock();
+    sched->timeout_ps = options->timeout_ps != 0 ? options->timeout_ps : 1800ull * 1000000000000ull;
+    sched->races      = !options->no_race_check && options->executor == EXECUTOR_STEPPED;
+    pthread_mutex_init(&sched->registry, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &sched->started);
+    if (!policy_init(&sched->policy, options->policy, options->seed)) {
+        snprintf(why, why_size, "unknown policy '%s': use order, random or round-robin", options->policy);
+        sched_free(sched);
+        return NULL;
+    }
+    bool ready = heap_reserve(sched, 64);
+    if (ready && sched->writer != NULL && options->executor == EXECUTOR_STEPPED)
+        ready = (sched->buffer = trace_buffer_new(sched->writer)) != NULL;
+    if (!ready) {
+        snprintf(why, why_size, "out of memory");
+        sched_free(sched);
+        return NULL;
+    }
+    for (int kind = 0; sched->writer == NULL && kind < KIND_COUNT; kind++)
+        sched->off[kind] = true;
+    sched->source_task = (struct task){ .sched = sched, .buffer = sched->buffer, .off = sched->off, .rank = -1, .device = -1, .number = -1 };
+    return sched;
+}
+
+bool
+sched_run(struct sched *sched, bool (*run)(struct task *me, void *argument), void *argument, struct error *error)
+{
+    struct task_options options = { .name = "main", .rank = -1, .device = -1, .lua = true };
+    struct machine     *main    = machine_new(sched, NULL, &options);
+    if (main == NULL) {
+        *error = (struct error){ .kind = E_MEMORY };
+        snprintf(error->message, sizeof error->message, "out of memory");
+        return false;
+    }
+    fiber_adopt(&main->fiber);
+    main->run      = run;
+    main->argument = argument;
+    main->state    = MACHINE_RUNNING;
+    sched->main = sched->running = main;
+
+    run(&main->task, argument);
+
+    scope_release(&main->task, 0);
+    *error = main->task.error;
+    atomic_store(&sched->stopping, true);
+    sched->executor->drain(&main->task);
+    sched->running = NULL;
+    machine_free(main);
+    sched->main = NULL;
+    return error->kind == E_NONE;
+}
+
+void
+sched_free(struct sched *sched)
+{
+    if (sched == NULL)
+        return;
+    while (sched->first != NULL)
+        machine_free(sched->first);
+    trace_buffer_free(sched->buffer);
+    map_free(&sched->lanes);
+    str_free(&sched->report);
+    free(sched->heap);
+    free(sched->actors);
+    free(sched->free_seats);
+    free(sched->source_task.scope);
+    pthread_mutex_destroy(&sched->registry);
+    free(sched);
+}
+
+bool
+sched_is_stepped(const struct sched *sched)
+{
+    return sched->stepped;
+}
+
+struct cost_model *
+sched_cost(struct sched *sched)
+{
+    return sched->cost;
+}
+
+struct trace_writer *
+sched_writer(struct sched *sched)
+{
+    return sched->writer;
+}
+
+void *
+sched_part(struct sched *sched, enum sched_part part)
+{
+    return sched->parts[part];
+}
+
+void
+sched_set_part(struct sched *sched, enum sched_part part, void *value)
+{
+    sched->parts[part] = value;
+}
+
+void
+sched_set_observer(struct sched *sched, struct observer *observer)
+{
+    sched->observer = observer;
+}
+
+uint64_t
+sched_now(struct task *me)
+{
+    return me->sched->executor->now(me);
+}
+
+uint32_t
+sched_next_flow(struct task *me)
+{
+    return atomic_fetch_add(&me->sched->next_flow, 1) + 1;
+}
+
+uint64_t
+sched_random(struct task *me)
+{
+    pthread_mutex_lock(&me->sched->registry);
+    uint64_t number = splitmix(&me->sched->random);
+    pthread_mutex_unlock(&me->sched->registry);
+    return number;
+}
+
+void
+sched_point(struct task *me)
+{
+    me->sched->executor->point(me);
+}
+
+void
+sched_advance(struct task *me, uint64_t ps)
+{
+    if (ps > 0 && sched_is_stepped(me->sched))
+        me->clock = me->clock > UINT64_MAX / 2 ? me->clock : me->clock + ps;
+    me->sched->executor->point(me);
+}
+
+void
+sched_advance_to(struct task *me, uint64_t ps)
+{
+    if (sched_is_stepped(me->sched) && ps > me->clock)
+        me->clock = ps;
+    me->sched->executor->point(me);
+}
+
+bool
+sched_steps(struct task *me, uint64_t count)
+{
+    atomic_fetch_add_explicit(&me->sched->script_steps, count, memory_order_relaxed);
+    return !atomic_load_explicit(&me->sched->stopping, memory_order_relaxed);
+}
+
+void
+sched_stop(struct sched *sched)
+{
+    atomic_store(&sched->stopping, true);
+}
+
+void
+sched_each_task(struct sched *sched, void (*visit)(void *context, const struct task *task), void *context)
+{
+    pthread_mutex_lock(&sched->registry);
+    for (struct machine *machine = sched->first; machine != NULL; machine = machine->next)
+        visit(context, &machine->task);
+    pthread_mutex_unlock(&sched->registry);
+}
+
+/* ---- monitors ---- */
+
+bool
+monitor_init(struct monitor *monitor)
+{
+    *monitor = (struct monitor){ .ready = true };
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&monitor->mutex, NULL);
+    pthread_cond_init(&monitor->cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return true;
+}
+
+void
+monitor_destroy(struct monitor *monitor)
+{
+    if (!monitor->ready)
+        return;
+    pthread_mutex_destroy(&monitor->mutex);
+    pthread_cond_destroy(&monitor->cond);
+    vclock_free(&monitor->knows);
+    monitor->ready = false;
+}
+
+void
+monitor_enter(struct task *me, struct monitor *monitor)
+{
+    me->sched->executor->enter(me, monitor);
+}
+
+void
+monitor_leave(struct task *me, struct monitor *monitor)
+{
+    me->sched->executor->leave(me, monitor);
+}
+
+bool
+monitor_wait(struct task *me, struct monitor *monitor, const struct wait_reason *reason)
+{
+    return me->sched->executor->wait(me, monitor, reason);
+}
+
+void
+monitor_wake(struct task *me, struct monitor *monitor)
+{
+    me->sched->executor->wake(me, monitor);
+}
+
+/* ---- actors ---- */
+
+static void
+races_off(struct sched *sched)
+{
+    sched->races = false;
+    for (size_t i = 0; i < sched->actor_count; i++)
+        sched->actors[i]->on = false;
+}
+
+/* A seat may be taken again by somebody who knows all that its last holder did: then no order is made up. */
+static uint32_t
+take_seat(struct sched *sched, const struct actor *parent)
+{
+    for (size_t i = 0; parent != NULL && i < sched->free_count; i++) {
+        struct actor_seat seat = sched->free_seats[i];
+        if (!actor_knows(parent, (struct epoch){ seat.index, seat.tick }))
+            continue;
+        sched->free_seats[i] = sched->free_seats[--sched->free_count];
+        return seat.index;
+    }
+    return sched->next_seat++;
+}
+
+bool
+sched_actor_new(struct sched *sched, struct actor *actor, const struct actor *parent)
+{
+    *actor = (struct actor){ 0 };
+    if (!sched->races)
+        return true;
+    if (!vec_room(&sched->actors, &sched->actor_room, sched->actor_count + 1, sizeof *sched->actors))
+        return false;
+    actor->index = take_seat(sched, parent);
+    actor->on    = true;
+    if ((parent != NULL && !vclock_join(&actor->knows, &parent->knows)) || !actor_tick(actor)) {
+        vclock_free(&actor->knows);
+        actor->on = false;
+        return false;
+    }
+    sched->actors[sched->actor_count++] = actor;
+    if (sched->next_seat > MAX_ACTORS)
+        races_off(sched);
+    return true;
+}
+
+void
+sched_actor_free(struct sched *sched, struct actor *actor)
+{
+    for (size_t i = 0; i < sched->actor_count; i++) {
+        if (sched->actors[i] != actor)
+            continue;
+        sched->actors[i] = sched->actors[--sched->actor_count];
+        break;
+    }
+    struct epoch last = actor_epoch(actor);
+    if (actor->on && vec_room(&sched->free_seats, &sched->free_room, sched->free_count + 1, sizeof *sched->free_seats))
+        sched->free_seats[sched->free_count++] = (struct actor_seat){ last.index, last.tick };
+    vclock_free(&actor->knows);
+}

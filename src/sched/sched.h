@@ -1,0 +1,98 @@
+/* The executor: who runs, at what time, in what order. Two of them behind one table: `stepped` (fibers on a virtual
+ * clock, one OS thread, deterministic) and `free` (threads on the wall clock). Nobody above knows which one runs.
+ *
+ * Time moves only through sched_advance. Waiting has one door, monitor_wait. Order of use of a monitor:
+ *     monitor_enter(me, &m); while (!ready) if (!monitor_wait(me, &m, &reason)) {leave; return false;}
+ *     ... change what it guards ...; monitor_wake(me, &m); monitor_leave(me, &m);
+ * Between enter and leave: no stage, no advance, no other wait (in `stepped` it is free; in `free` a mutex). */
+#ifndef SCHED_SCHED_H
+#define SCHED_SCHED_H
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "sched/task.h"
+
+struct sched; struct str; struct trace_writer; struct trace_event; struct policy; struct cost_model;
+
+enum executor_kind { EXECUTOR_STEPPED, EXECUTOR_FREE };
+
+/* One part of a run per module above that needs one (devices, lua, ...): set once, freed by its owner. */
+enum sched_part { PART_DEVICES, PART_LUA, PART_C10D, PART_MODULES, PART_LESSON, PART_COUNT };
+
+/* What a debugger sees. Called after each event was appended, by the task that caused it. */
+struct observer {
+    void (*event)(struct observer *self, struct task *me, const struct trace_event *event, uint64_t seq);
+};
+
+struct sched_options {
+    enum executor_kind   executor;
+    struct trace_writer *writer;        /* borrowed */
+    struct cost_model   *cost;          /* borrowed; the lesson may change it before work begins */
+    const char          *policy;        /* "order", "random", "round-robin"; NULL: order */
+    uint64_t             seed;          /* the policy's */
+    uint64_t             timeout_ps;    /* of waits that set none, `free` only; 0: 30 minutes */
+    bool                 no_race_check; /* stepped checks by default */
+    struct observer     *observer;      /* may be NULL */
+};
+
+struct sched *sched_new(const struct sched_options *options, char *why, size_t why_size); /* NULL: `why` */
+/* Runs `run` as task 0 to its end, with everything it started. false: task 0 failed; its error in `error`. */
+bool sched_run(struct sched *sched, bool (*run)(struct task *me, void *argument), void *argument, struct error *error);
+void sched_free(struct sched *sched);
+
+bool                 sched_is_stepped(const struct sched *sched);
+struct cost_model   *sched_cost(struct sched *sched);
+struct trace_writer *sched_writer(struct sched *sched);
+void                *sched_part(struct sched *sched, enum sched_part part);
+void                 sched_set_part(struct sched *sched, enum sched_part part, void *value);
+void                 sched_set_observer(struct sched *sched, struct observer *observer);
+uint64_t             sched_now(struct task *me);   /* ps: virtual clock, or wall since the run's start */
+uint32_t             sched_next_flow(struct task *me);    /* an id for trace_event.flow, never 0 */
+uint64_t             sched_random(struct task *me);       /* from the policy's generator */
+
+void sched_point(struct task *me);                    /* another task may get the baton here */
+void sched_advance(struct task *me, uint64_t ps);     /* host work: moves me's clock on; `free`: nothing */
+void sched_advance_to(struct task *me, uint64_t ps);  /* to a moment, if it lies ahead */
+bool sched_steps(struct task *me, uint64_t count);    /* counts work done in scripts; false: stopping */
+void sched_stop(struct sched *sched);                 /* from any thread: waits and scripts end with E_STOPPED */
+
+/* For the debugger: all tasks of `rank` get the first place among equals / are moved on by ps from now on. */
+bool sched_prefer_rank(struct sched *sched, int rank);          /* false: that rank cannot run now */
+bool sched_delay_rank(struct sched *sched, int rank, uint64_t ps);
+
+struct monitor {
+    pthread_mutex_t mutex;
+    pthread_cond_t  cond;
+    struct task    *first;      /* stepped: who waits, in order */
+    struct vclock   knows;      /* what the wakers and leavers knew */
+    bool            ready;
+};
+bool monitor_init(struct monitor *monitor);           /* false: no memory */
+void monitor_destroy(struct monitor *monitor);
+void monitor_enter(struct task *me, struct monitor *monitor);
+void monitor_leave(struct task *me, struct monitor *monitor);
+bool monitor_wait(struct task *me, struct monitor *monitor, const struct wait_reason *reason)
+    __attribute__((warn_unused_result));              /* false: failed (deadlock, timeout, stopping) */
+void monitor_wake(struct task *me, struct monitor *monitor); /* all; their clocks rise to me's */
+
+/* Something with a clock but without a stack: a stream. `stepped` fires it when it is the earliest. */
+struct sched_source {
+    uint64_t clock;
+    size_t   place;   /* in the heap + 1; 0: not armed */
+    uint64_t tie;
+    void   (*fire)(struct task *me, struct sched_source *self); /* `me`: whoever lends its stack; must not wait */
+};
+void sched_arm(struct sched *sched, struct sched_source *source, uint64_t clock); /* clock >= now; false on no memory is fatal: fires at once */
+void sched_disarm(struct sched *sched, struct sched_source *source);
+/* Another way to get on: in `stepped`, waits until `source` has nothing before `clock` (host synchronisation). */
+
+/* The wait-for graph in words, one line per waiting task and a last one that says why; used by deadlock, timeout. */
+void sched_explain(struct sched *sched, struct str *out);
+/* Visits all living tasks in order of their number (debugger's `info tasks`). */
+void sched_each_task(struct sched *sched, void (*visit)(void *context, const struct task *task), void *context);
+
+/* A new actor for the race checker (streams); task actors are made by task_spawn. false: no memory. */
+bool sched_actor_new(struct sched *sched, struct actor *actor, const struct actor *parent);
+void sched_actor_free(struct sched *sched, struct actor *actor);
+#endif

@@ -1,0 +1,169 @@
+/* Stages: the one place that takes the baton, reads the clock, tells the debugger and appends events. */
+#include "sched/stage.h"
+#include <assert.h>
+#include <stdlib.h>
+#include "sched/internal.h"
+
+/* The next free slot of the buffer; NULL: the disk is full, the event is lost and counted. */
+static inline struct trace_event *
+slot_of(struct task *me)
+{
+    struct trace_buffer *buffer = me->buffer;
+    if (__builtin_expect(buffer->next == buffer->end, 0) && !trace_buffer_more(buffer))
+        return NULL;
+    return buffer->next++;
+}
+
+/* The kind is stored last: from then on the event counts, whatever happens to this process. */
+static inline void
+publish(struct task *me, struct trace_event *event, enum kind kind)
+{
+    struct trace_buffer *buffer = me->buffer;
+    assert(event->time >= buffer->last_time);
+    buffer->last_time = event->time;
+    uint64_t seq      = buffer->count++;
+    atomic_store_explicit((_Atomic uint16_t *)&event->kind, (uint16_t)kind, memory_order_release);
+    if (__builtin_expect(me->sched->observer != NULL, 0))
+        me->sched->observer->event(me->sched->observer, me, event, seq);
+}
+
+static inline uint64_t
+stamp_of(struct task *me)
+{
+    return me->sched->stepped ? me->clock : me->sched->executor->stamp(me);
+}
+
+static inline void
+emit(struct task *me, enum kind kind, int phase, const int64_t args[4], uint32_t flow, uint32_t lane, int16_t device)
+{
+    struct trace_event *event = slot_of(me);
+    if (event == NULL)
+        return;
+    event->time      = stamp_of(me);
+    event->args[0]   = args[0];
+    event->args[1]   = args[1];
+    event->args[2]   = args[2];
+    event->args[3]   = args[3];
+    event->flow      = flow;
+    event->line      = me->line;
+    event->iteration = me->iteration;
+    event->lane      = lane;
+    event->rank      = me->rank;
+    event->device    = device;
+    event->phase     = (uint8_t)phase;
+    event->depth     = me->depth;
+    publish(me, event, kind);
+}
+
+static inline uint32_t
+departing_flow(struct task *me)
+{
+    uint32_t flow = me->departing;
+    me->departing = 0;
+    return flow;
+}
+
+/* Most points find nobody else ready: then no call is made. */
+static inline void
+pass_point(struct task *me)
+{
+    const struct sched *sched = me->sched;
+    if (sched->stepped && (sched->heap_count > 0 || machine_of(me) == NULL || machine_of(me)->pending_delay > 0))
+        sched_point(me);
+}
+
+struct stage
+stage_enter(struct task *me, enum kind kind, const int64_t args[4])
+{
+    pass_point(me);
+    struct stage stage = { .me = me, .lane = me->lane, .device = me->device,
+                           .args = { args[0], args[1], args[2], args[3] } };
+    if (stage_enabled(me, kind)) {
+        stage.kind = (uint16_t)kind;
+        emit(me, kind, PHASE_BEGIN, args, departing_flow(me), me->lane, me->device);
+    }
+    if (me->depth < UINT8_MAX)
+        me->depth++;
+    stage.mark = scope_mark(me);
+    return stage;
+}
+
+void
+stage_leave(struct stage *stage)
+{
+    struct task *me = stage->me;
+    if (me->scope_count != stage->mark)
+        scope_release(me, stage->mark);
+    pass_point(me);
+    if (me->depth > 0)
+        me->depth--;
+    if (stage->kind != 0)
+        emit(me, stage->kind, PHASE_END, stage->args, stage->flow_in, stage->lane, stage->device);
+}
+
+void
+point_emit(struct task *me, enum kind kind, const int64_t args[4])
+{
+    emit(me, kind, PHASE_INSTANT, args, departing_flow(me), me->lane, me->device);
+}
+
+void
+stage_depart(struct task *me, uint32_t flow)
+{
+    me->departing = flow;
+}
+
+/* In `free` the wall clock is read: a time that was taken earlier could lie before the buffer's last event. */
+void
+lane_emit(struct task *me, const struct lane_event *lane)
+{
+    struct trace_event *event = stage_enabled(me, lane->kind) ? slot_of(me) : NULL;
+    if (event == NULL)
+        return;
+    event->time = me->sched->stepped ? lane->time : stamp_of(me);
+    for (int i = 0; i < 4; i++)
+        event->args[i] = lane->args[i];
+    event->flow      = lane->flow;
+    event->line      = lane->line;
+    event->iteration = lane->iteration;
+    event->lane      = lane->lane;
+    event->rank      = (int16_t)lane->rank;
+    event->device    = (int16_t)lane->device;
+    event->phase     = (uint8_t)lane->phase;
+    event->depth     = 0;
+    publish(me, event, lane->kind);
+}
+
+void
+span_begin(struct task *me, enum kind kind, const int64_t args[4])
+{
+    if (stage_enabled(me, kind))
+        emit(me, kind, PHASE_BEGIN, args, departing_flow(me), me->lane, me->device);
+}
+
+void
+span_end(struct task *me, enum kind kind, const int64_t args[4])
+{
+    if (stage_enabled(me, kind))
+        emit(me, kind, PHASE_END, args, 0, me->lane, me->device);
+}
+
+int64_t
+stage_text_id(struct task *me, const char *text)
+{
+    if (me->buffer == NULL || text == NULL)
+        return 0;
+    return trace_text(me->sched->writer, text);
+}
+
+uint64_t
+stage_seq(const struct task *me)
+{
+    return me->buffer != NULL ? me->buffer->count : 0;
+}
+
+void
+stage_category(struct sched *sched, enum kind kind, bool on)
+{
+    sched->off[kind] = !on;
+}

@@ -1,0 +1,64 @@
+/* A stage is a scope three times over: of time (begin and end event), of memory (what is born in it dies with it)
+ * and of scheduling (entering and leaving are where another task may get the baton).
+ *
+ *     STAGE(me, ddp_mark_bucket_ready, index, reducer->next);    first line of the function, on one line
+ *     POINT(me, memory_alloc, storage, bytes);                   something without a length
+ *
+ * Each kind is a row of stages.def and is used in exactly one function, which that row names. At most four
+ * integer arguments (at most one call that makes events among them); texts are ids from stage_text_id. */
+#ifndef SCHED_STAGE_H
+#define SCHED_STAGE_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "sched/sched.h"
+#include "trace/schema.h"
+
+struct stage {
+    struct task *me;
+    size_t       mark;
+    uint32_t     flow_in;   /* set by stage_arrive: the end event carries it */
+    uint32_t     lane;
+    uint16_t     kind;
+    int16_t      device;
+    int64_t      args[4];
+};
+
+struct stage stage_enter(struct task *me, enum kind kind, const int64_t args[4]);
+void         stage_leave(struct stage *stage);
+void         point_emit(struct task *me, enum kind kind, const int64_t args[4]);
+
+#define STAGE(me, kind, ...)                                                                                       \
+    struct stage stage_ __attribute__((cleanup(stage_leave), unused)) =                                            \
+        stage_enter((me), KIND_##kind, (const int64_t[4]){ __VA_ARGS__ })
+#define POINT(me, kind, ...)                                                                                       \
+    (__builtin_expect((me)->off[KIND_##kind], 0) ? (void)0                                                         \
+                                                 : point_emit((me), KIND_##kind, (const int64_t[4]){ __VA_ARGS__ }))
+
+/* Flows: the next begin or instant event of `me` leaves with this id; the innermost open stage of the given
+ * variable arrives with it: stage_arrive(&stage_, flow). */
+void stage_depart(struct task *me, uint32_t flow);
+static inline void stage_arrive(struct stage *stage, uint32_t flow) { stage->flow_in = flow; }
+/* Arguments known only at the end (bytes received, result): the end event carries the changed ones. */
+static inline void stage_set(struct stage *stage, int index, int64_t value) { stage->args[index] = value; }
+
+/* Events on a lane that has no task (a stream): appended at `time`, which must not lie before now. */
+struct lane_event {
+    enum kind kind;
+    int       phase;       /* enum trace_phase */
+    uint64_t  time;
+    uint32_t  lane, line, iteration, flow;
+    int       rank, device;
+    int64_t   args[4];
+};
+void lane_emit(struct task *me, const struct lane_event *event);
+
+/* Begin and end that do not nest as a C scope does (a lock that is held). */
+void span_begin(struct task *me, enum kind kind, const int64_t args[4]);
+void span_end(struct task *me, enum kind kind, const int64_t args[4]);
+
+int64_t  stage_text_id(struct task *me, const char *text);  /* interned for an argument of type text */
+uint64_t stage_seq(const struct task *me);                  /* events recorded so far by this run (`stepped`) or this task's buffer */
+static inline bool stage_enabled(const struct task *me, enum kind kind) { return !me->off[kind]; }
+/* A disabled category costs one predictable branch (its stages still are scopes and scheduling points). */
+void     stage_category(struct sched *sched, enum kind kind, bool on);
+#endif

@@ -1,0 +1,370 @@
+/* The stepped executor: one OS thread, fibers, a virtual clock. Who has the earliest clock goes on; ties as the policy
+ * says. A task keeps the baton until it waits or somebody else is earlier at a scheduling point.
+ *
+ * A deadlock is known when nothing is ready and no stream has anything due: then the waits of all who are stuck
+ * (leaves) answer false, their stages close, and the joins above them end by themselves. */
+#include <assert.h>
+#include <stdlib.h>
+#include "sched/internal.h"
+#include "sched/stage.h"
+
+/* A stack costs only the pages that were touched. Lua's parser and gsub need the larger one. */
+enum { STACK_BYTES = 256 * 1024, STACK_BYTES_LUA = 1024 * 1024 };
+
+static uint64_t
+next_tie(struct machine *machine)
+{
+    struct policy *policy = &machine->task.sched->policy;
+    return policy->tie(policy, machine->task.number) + 2;
+}
+
+/* Room for everybody who can be ready was reserved when he was started. */
+static void
+make_ready(struct machine *machine)
+{
+    machine->state = MACHINE_READY;
+    machine->task.clock += machine->pending_delay;
+    machine->pending_delay = 0;
+    heap_push(machine->task.sched, (struct heap_item){ machine->task.clock, next_tie(machine), machine, NULL });
+}
+
+static void
+fire(struct sched *sched, struct sched_source *source)
+{
+    struct task *lender = &sched->source_task;
+    lender->clock       = source->clock;
+    source->fire(lender, source);
+    scope_release(lender, 0);
+    if (task_failed(lender) && sched->main != NULL) {
+        task_take_error(&sched->main->task, &lender->error);
+        task_clear_error(lender);
+    }
+}
+
+static void
+fiber_entry(void *argument)
+{
+    struct machine *machine = argument;
+    struct sched   *sched   = machine->task.sched;
+    fiber_entered(&machine->fiber, sched->leaving != NULL ? &sched->leaving->fiber : NULL);
+    machine_body(machine);
+    sched->executor->finished(machine);
+}
+
+static void
+hand_over(struct machine *from, struct machine *to)
+{
+    if (from == to) {
+        to->state = MACHINE_RUNNING;
+        return;
+    }
+    struct sched *sched = from->task.sched;
+    sched->leaving      = from;
+    sched->running      = to;
+    to->state           = MACHINE_RUNNING;
+    fiber_switch(&from->fiber, &to->fiber, from->state == MACHINE_ENDED);
+}
+
+static bool
+is_stuck(const struct machine *machine, bool joins_too)
+{
+    return machine->state == MACHINE_WAITING && !machine->wait_broken && !machine->reason.idle &&
+           (joins_too || !machine->reason.join);
+}
+
+static void
+unlink_waiter(struct machine *machine)
+{
+    struct machine **link = (struct machine **)&machine->queue->first;
+    while (*link != machine)
+        link = &(*link)->next_waiter;
+    *link          = machine->next_waiter;
+    machine->queue = NULL;
+}
+
+static void
+break_wait(struct machine *machine)
+{
+    unlink_waiter(machine);
+    if (machine->task.clock < machine->task.sched->now)
+        machine->task.clock = machine->task.sched->now;
+    machine->wait_broken = true;
+    make_ready(machine);
+}
+
+/* Breaks the waits of the leaves; of joins only when nothing else is left. Answers how many. */
+static int
+break_waits(struct sched *sched)
+{
+    int broken = 0;
+    for (int joins = 0; joins <= 1 && broken == 0; joins++) {
+        for (struct machine *machine = sched->first; machine != NULL; machine = machine->next) {
+            if (!is_stuck(machine, joins != 0))
+                continue;
+            break_wait(machine);
+            broken++;
+        }
+    }
+    return broken;
+}
+
+static void
+deadlock_announce(struct sched *sched, struct task *me)
+{
+    int waiting = 0;
+    for (struct machine *machine = sched->first; machine != NULL; machine = machine->next)
+        waiting += is_stuck(machine, true);
+    str_clear(&sched->report);
+    sched_explain(sched, &sched->report);
+    int64_t report = stage_text_id(me, str_text(&sched->report));
+    sched->deadlocks++;
+    if (me->clock < sched->now)
+        me->clock = sched->now;
+    POINT(me, fault_deadlock, waiting, report);
+}
+
+/* Nothing is ready. Somebody must be stuck, or the run is over and idle servers are told to end. */
+static void
+nobody_can_run(struct sched *sched, struct task *me)
+{
+    if (me->clock > sched->now)
+        sched->now = me->clock;
+    if (!atomic_load(&sched->stopping))
+        deadlock_announce(sched, me);
+    if (break_waits(sched) > 0)
+        return;
+    for (struct machine *machine = sched->first; machine != NULL; machine = machine->next)
+        if (machine->state == MACHINE_WAITING && !machine->wait_broken)
+            break_wait(machine);
+    assert(sched->heap_count > 0);
+}
+
+/* Gives the baton to whoever is next; answers when `me` has it again. `me` is waiting, ready or ended. */
+static void
+dispatch(struct machine *from)
+{
+    struct sched *sched = from->task.sched;
+    for (;;) {
+        if (sched->heap_count == 0)
+            nobody_can_run(sched, &from->task);
+        struct heap_item next = heap_pop(sched);
+        sched->now            = next.clock;
+        if (next.source != NULL) {
+            fire(sched, next.source);
+            continue;
+        }
+        hand_over(from, next.machine);
+        return;
+    }
+}
+
+static bool
+stepped_start(struct task *me, struct machine *child)
+{
+    struct sched *sched = me->sched;
+    size_t        tasks = 0;
+    for (struct machine *machine = sched->first; machine != NULL; machine = machine->next)
+        tasks++;
+    if (!heap_reserve(sched, sched->heap_count + tasks + 1) ||
+        !fiber_start(&child->fiber, child->lua ? STACK_BYTES_LUA : STACK_BYTES, fiber_entry, child))
+        return false;
+    make_ready(child);
+    return true;
+}
+
+static void
+stepped_point(struct task *me)
+{
+    struct sched   *sched   = me->sched;
+    struct machine *machine = machine_of(me);
+    if (machine == NULL)
+        return; /* a source that fires */
+    me->clock += machine->pending_delay;
+    machine->pending_delay = 0;
+    while (sched->heap_count > 0) {
+        const struct heap_item *top = &sched->heap[0];
+        if (top->clock > me->clock)
+            break;
+        uint64_t tie = next_tie(machine);
+        if (top->clock == me->clock && top->tie > tie)
+            break;
+        struct heap_item next = heap_pop(sched);
+        sched->now            = next.clock;
+        if (next.source != NULL) {
+            fire(sched, next.source);
+            continue;
+        }
+        machine->state = MACHINE_READY;
+        heap_push(sched, (struct heap_item){ me->clock, tie, machine, NULL });
+        hand_over(machine, next.machine);
+        return;
+    }
+    sched->now = me->clock;
+}
+
+static uint64_t
+stepped_now(struct task *me)
+{
+    return me->clock;
+}
+
+static void
+know_monitor(struct task *me, struct monitor *monitor)
+{
+    if (me->actor.on && monitor->knows.count > 0 && !vclock_join(&me->actor.knows, &monitor->knows))
+        failed(me, E_MEMORY, "out of memory");
+}
+
+static void
+tell_monitor(struct task *me, struct monitor *monitor)
+{
+    if (me->actor.on && (!vclock_join(&monitor->knows, &me->actor.knows) || !actor_tick(&me->actor)))
+        failed(me, E_MEMORY, "out of memory");
+}
+
+static bool
+stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason *reason)
+{
+    struct machine *machine = machine_of(me);
+    tell_monitor(me, monitor);
+    machine->reason      = *reason;
+    machine->queue       = monitor;
+    machine->next_waiter = NULL;
+    machine->wait_broken = atomic_load(&me->sched->stopping) && reason->idle;
+    me->waiting          = &machine->reason;
+    if (!machine->wait_broken) {
+        struct machine **link = (struct machine **)&monitor->first;
+        while (*link != NULL)
+            link = &(*link)->next_waiter;
+        *link          = machine;
+        machine->state = MACHINE_WAITING;
+        dispatch(machine);
+    }
+    me->waiting = NULL;
+    know_monitor(me, monitor);
+    if (!machine->wait_broken)
+        return true;
+    if (reason->idle || atomic_load(&me->sched->stopping))
+        return failed(me, E_STOPPED, "the run is over");
+    return failed(me, E_DEADLOCK, "%s", str_text(&me->sched->report));
+}
+
+static void
+stepped_wake(struct task *me, struct monitor *monitor)
+{
+    tell_monitor(me, monitor);
+    struct machine *waiter = (struct machine *)monitor->first;
+    monitor->first         = NULL;
+    while (waiter != NULL) {
+        struct machine *next = waiter->next_waiter;
+        waiter->queue        = NULL;
+        if (waiter->task.clock < me->clock)
+            waiter->task.clock = me->clock;
+        make_ready(waiter);
+        waiter = next;
+    }
+}
+
+static void
+stepped_finished(struct machine *machine)
+{
+    machine->state = MACHINE_ENDED;
+    dispatch(machine);
+    abort();
+}
+
+static void
+stepped_reap(struct machine *machine)
+{
+    fiber_free(&machine->fiber);
+}
+
+static void
+stepped_drain(struct task *me)
+{
+    struct sched *sched = me->sched;
+    for (struct machine *machine = sched->first; machine != NULL; machine = machine->next)
+        if (machine->state == MACHINE_WAITING && !machine->wait_broken)
+            break_wait(machine);
+    struct wait_reason reason = { .what = "join", .sequence = -1, .peer = -1, .join = true };
+    for (struct machine *machine = sched->first, *next; machine != NULL; machine = next) {
+        next = machine->next;
+        if (machine == machine_of(me))
+            continue;
+        reason.holder = &machine->task;
+        while (!machine_await(me, machine, &reason))
+            task_clear_error(me);
+        next = machine->next;
+        fiber_free(&machine->fiber);
+        machine_free(machine);
+    }
+    while (sched->heap_count > 0) {
+        struct heap_item item = heap_pop(sched);
+        assert(item.source != NULL);
+        fire(sched, item.source);
+    }
+}
+
+const struct executor executor_stepped = {
+    .name = "stepped",         .start = stepped_start,       .point = stepped_point, .now = stepped_now,
+    .stamp = stepped_now,      .enter = know_monitor,        .leave = tell_monitor,  .wait = stepped_wait,
+    .wake = stepped_wake,      .finished = stepped_finished, .reap = stepped_reap,   .drain = stepped_drain,
+};
+
+void
+sched_arm(struct sched *sched, struct sched_source *source, uint64_t clock)
+{
+    sched_disarm(sched, source);
+    source->clock = clock;
+    if (!heap_reserve(sched, sched->heap_count + (size_t)sched->next_number + 2)) {
+        fire(sched, source);
+        return;
+    }
+    heap_push(sched, (struct heap_item){ clock, 0, NULL, source });
+}
+
+void
+sched_disarm(struct sched *sched, struct sched_source *source)
+{
+    if (source->place != 0)
+        heap_remove(sched, source->place);
+}
+
+bool
+sched_prefer_rank(struct sched *sched, int rank)
+{
+    bool any = false;
+    for (size_t i = 0; i < sched->heap_count; i++) {
+        struct heap_item *item = &sched->heap[i];
+        if (item->machine == NULL || item->machine->task.rank != rank)
+            continue;
+        item->tie = 1;
+        any       = true;
+    }
+    heap_rebuild(sched);
+    return any;
+}
+
+/* Who runs or is ready is moved on; a rank all of whose tasks wait is held up when it wakes. */
+bool
+sched_delay_rank(struct sched *sched, int rank, uint64_t ps)
+{
+    bool any = false, moved = false;
+    for (struct machine *machine = sched->first; machine != NULL; machine = machine->next) {
+        if (machine->task.rank != rank || machine->state == MACHINE_ENDED)
+            continue;
+        any = true;
+        if (machine->state == MACHINE_WAITING)
+            continue;
+        moved = true;
+        if (machine->place != 0)
+            sched->heap[machine->place - 1].clock = machine->task.clock += ps;
+        else
+            machine->pending_delay += ps; /* it runs: from its next scheduling point on */
+    }
+    for (struct machine *machine = sched->first; any && !moved && machine != NULL; machine = machine->next)
+        if (machine->task.rank == rank && machine->state == MACHINE_WAITING && !machine->reason.idle)
+            machine->pending_delay = ps;
+    heap_rebuild(sched);
+    return any;
+}

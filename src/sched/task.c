@@ -1,0 +1,194 @@
+/* Tasks: starting, running to the end, joining. A worker's failure moves to whoever joins it: that is how
+ * nn.parallel.parallel_apply raises in the caller. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sched/internal.h"
+#include "sched/stage.h"
+
+/* Tasks of one rank and name share a lane, so that the workers of every forward stand in the same row. */
+static uint32_t
+lane_of(struct sched *sched, const struct task *task, const struct task_options *options)
+{
+    const char *name = options->lane != NULL ? options->lane : task->name;
+    char        key[80];
+    snprintf(key, sizeof key, "%d/%s", task->rank, name);
+    uint64_t lane = 0;
+    if (map_get_text(&sched->lanes, key, &lane))
+        return (uint32_t)lane;
+    int kind = options->lane_kind != 0 ? options->lane_kind : LANE_HOST;
+    lane     = trace_lane(sched->writer, task->rank, task->device, (enum lane_kind)kind, name);
+    if (!map_set_text(&sched->lanes, key, lane))
+        return (uint32_t)lane; /* the next task of that name gets a lane of its own: no harm */
+    return (uint32_t)lane;
+}
+
+static bool
+machine_equip(struct sched *sched, struct machine *machine, struct task *parent, const struct task_options *options)
+{
+    struct task *task = &machine->task;
+    if (!monitor_init(&machine->ended))
+        return false;
+    if (sched->writer != NULL) {
+        task->buffer = sched_is_stepped(sched) ? sched->buffer : trace_buffer_new(sched->writer);
+        if (task->buffer == NULL) {
+            monitor_destroy(&machine->ended);
+            return false;
+        }
+        pthread_mutex_lock(&sched->registry);
+        task->lane = lane_of(sched, task, options);
+        pthread_mutex_unlock(&sched->registry);
+    }
+    if (sched_actor_new(sched, &task->actor, parent != NULL ? &parent->actor : NULL))
+        return true;
+    if (!sched_is_stepped(sched))
+        trace_buffer_free(task->buffer);
+    monitor_destroy(&machine->ended);
+    return false;
+}
+
+struct machine *
+machine_new(struct sched *sched, struct task *parent, const struct task_options *options)
+{
+    struct machine *machine = calloc(1, sizeof *machine);
+    if (machine == NULL)
+        return NULL;
+    struct task *task = &machine->task;
+    task->sched       = sched;
+    task->machine     = machine;
+    task->off         = sched->off;
+    task->rank        = -1;
+    task->device      = -1;
+    if (parent != NULL) {
+        task->clock     = parent->clock;
+        task->rank      = parent->rank;
+        task->device    = parent->device;
+        task->line      = parent->line;
+        task->iteration = parent->iteration;
+    }
+    if (options->rank != TASK_INHERIT)
+        task->rank = (int16_t)options->rank;
+    if (options->device != TASK_INHERIT)
+        task->device = (int16_t)options->device;
+    snprintf(task->name, sizeof task->name, "%s", options->name);
+    machine->lua = options->lua;
+    if (!machine_equip(sched, machine, parent, options)) {
+        free(machine);
+        return NULL;
+    }
+    pthread_mutex_lock(&sched->registry);
+    task->number      = sched->next_number++;
+    machine->previous = sched->last;
+    if (sched->last != NULL)
+        sched->last->next = machine;
+    else
+        sched->first = machine;
+    sched->last = machine;
+    pthread_mutex_unlock(&sched->registry);
+    return machine;
+}
+
+void
+machine_unlink(struct sched *sched, struct machine *machine)
+{
+    pthread_mutex_lock(&sched->registry);
+    if (machine->previous != NULL)
+        machine->previous->next = machine->next;
+    else
+        sched->first = machine->next;
+    if (machine->next != NULL)
+        machine->next->previous = machine->previous;
+    else
+        sched->last = machine->previous;
+    pthread_mutex_unlock(&sched->registry);
+}
+
+void
+machine_free(struct machine *machine)
+{
+    struct sched *sched = machine->task.sched;
+    machine_unlink(sched, machine);
+    sched_actor_free(sched, &machine->task.actor);
+    if (!sched_is_stepped(sched))
+        trace_buffer_free(machine->task.buffer);
+    monitor_destroy(&machine->ended);
+    free(machine->task.scope);
+    free(machine);
+}
+
+static void
+task_announce_start(struct task *me)
+{
+    int64_t name = stage_text_id(me, me->name);
+    POINT(me, task_start, me->number, name);
+}
+
+static void
+task_announce_end(struct task *me)
+{
+    POINT(me, task_end, me->number, task_failed(me));
+}
+
+void
+machine_body(struct machine *machine)
+{
+    struct task *me = &machine->task;
+    sched_point(me);
+    task_announce_start(me);
+    machine->run(me, machine->argument);
+    scope_release(me, 0);
+    sched_point(me);
+    task_announce_end(me);
+    monitor_enter(me, &machine->ended);
+    machine->done = true;
+    me->dead      = true;
+    monitor_wake(me, &machine->ended);
+    monitor_leave(me, &machine->ended);
+}
+
+struct task *
+task_spawn(struct task *me, const struct task_options *options, bool (*run)(struct task *me, void *argument),
+           void *argument)
+{
+    if (task_failed(me))
+        return NULL;
+    struct machine *child = machine_new(me->sched, me, options);
+    if (child == NULL)
+        return failed_null(me, E_MEMORY, "out of memory while starting the task %s", options->name);
+    child->run      = run;
+    child->argument = argument;
+    if (!actor_tick(&me->actor) || !me->sched->executor->start(me, child)) {
+        machine_free(child);
+        return failed_null(me, E_MEMORY, "cannot start the task %s: no memory for its stack", options->name);
+    }
+    return &child->task;
+}
+
+/* Waits until `child` is over. false: the wait was broken and the child may still live. */
+bool
+machine_await(struct task *me, struct machine *child, const struct wait_reason *reason)
+{
+    bool ok = true;
+    monitor_enter(me, &child->ended);
+    while (!child->done && ok)
+        ok = monitor_wait(me, &child->ended, reason);
+    monitor_leave(me, &child->ended);
+    return ok || child->done;
+}
+
+bool
+task_join(struct task *me, struct task *child, struct error *error)
+{
+    STAGE(me, task_join, child->number);
+    struct machine    *machine = machine_of(child);
+    struct wait_reason reason  = { .what = "join", .sequence = -1, .peer = -1, .holder = child, .join = true };
+    if (!machine_await(me, machine, &reason))
+        return false; /* the run's end frees it */
+    if (error != NULL)
+        *error = child->error;
+    else
+        task_take_error(me, &child->error);
+    me->sched->executor->reap(machine);
+    machine_free(machine);
+    return !task_failed(me);
+}

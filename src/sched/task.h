@@ -1,0 +1,118 @@
+/* A task is one thread of one rank: identity, clock, error, scope. It is the first argument (`me`) of everything
+ * that can fail, wait or be seen. There is no "current" anything outside it. */
+#ifndef SCHED_TASK_H
+#define SCHED_TASK_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "sched/happens.h"
+
+struct sched; struct trace_buffer; struct monitor; struct task; struct cost_model;
+
+/* How much is lost grows downwards; error_name gives Lua's and PyTorch's word for it. */
+enum error_kind {
+    E_NONE,
+    E_RUNTIME, E_VALUE, E_TYPE, E_INDEX, E_KEY, E_NOT_IMPLEMENTED, /* RuntimeError, ValueError ... */
+    E_SHAPE, E_DTYPE, E_DEVICE,                                    /* RuntimeError too */
+    E_SCRIPT,                                                      /* an error raised in Lua */
+    E_BUDGET,                                                      /* memory or instructions of a lesson: exit status 2 */
+    E_MEMORY, E_DEADLOCK, E_TIMEOUT, E_MISMATCH, E_RANK_LOST, E_RACE, E_STOPPED /* exit status 3 */
+};
+const char *error_name(enum error_kind kind);        /* "RuntimeError", "DeadlockError" ... */
+int         error_exit_status(enum error_kind kind); /* 2 or 3 */
+
+struct error {
+    enum error_kind kind;
+    char            message[2048]; /* for the user: what happened and what to do; no C names */
+    const char     *function;      /* where it was found */
+    int             line;
+    uint32_t        lesson_line;
+    int             rank;
+    void           *payload;       /* E_SCRIPT: the Lua error object's reference, owned by src/lua */
+};
+
+/* Typed accessors live in the module that owns the slot. A new task starts with zeros. */
+enum task_slot {
+    SLOT_NO_GRAD,      /* autograd: > 0 means grad mode is off */
+    SLOT_SEQUENCE_NR,  /* autograd: next node's sequence number, per task as in PyTorch */
+    SLOT_GRAPH,        /* autograd: the backward this task works for */
+    SLOT_STREAM,       /* device: current streams, see device/stream.h */
+    SLOT_RANK,         /* c10d: struct rank_context of this rank */
+    SLOT_GENERATORS,   /* tensor: this rank's random generators */
+    SLOT_LUA,          /* lua: the rank's state */
+    SLOT_MODULE,       /* nn: the module whose forward runs, for names and prices */
+    SLOT_PRICE,        /* autograd: the named price that covers the ops of a module's forward or of a node */
+    SLOT_DYING,        /* autograd: nodes that an unfinished teardown has still to free */
+    SLOT_COUNT
+};
+
+struct wait_reason {
+    const char        *what;      /* "broadcast", "lock", "join", "recv": the operation as the user knows it */
+    int64_t            sequence;  /* its sequence number in its group, -1 none */
+    int                peer;      /* the rank waited for, -1 unknown or many */
+    const struct task *holder;    /* the task waited for (lock holder, joined task), NULL unknown */
+    const char        *detail;    /* e.g. "of group 0, 2 of 4 ranks have come"; NULL none. Must outlive the wait */
+    uint64_t           timeout_ps;/* 0: none. In `stepped` it never fires while a deadlock can be told */
+    bool               idle;      /* a server with nothing to do: not counted as stuck */
+    bool               join;      /* ends by itself once others fail: not failed in a deadlock */
+};
+
+struct scope_item { void *object; void (*drop)(struct task *me, void *object); bool handed; };
+
+struct task {
+    struct sched        *sched;
+    struct trace_buffer *buffer;      /* NULL: nothing is recorded */
+    const bool          *off;         /* by enum kind: categories that are not recorded */
+    uint64_t             clock;       /* ps, virtual; in `free` unused (the wall clock is read) */
+    uint32_t             lane, line, iteration;
+    int16_t              rank, device;/* -1: none, host */
+    uint8_t              depth;       /* open stages */
+    uint32_t             departing;   /* flow of its next begin or instant event, 0 none */
+    bool                 dead;        /* set for a task whose run is over */
+    int                  number;      /* in order of creation, from 0 */
+    struct scope_item   *scope;
+    size_t               scope_count, scope_room;
+    struct error         error;
+    uint64_t             slots[SLOT_COUNT];
+    struct actor         actor;       /* happens-before */
+    char                 name[48];    /* "r0 main", "dp worker 2" */
+    const struct wait_reason *waiting;/* NULL: it does not wait */
+    void                *machine;     /* the executor's own: fiber or thread */
+};
+
+/* Records the error once (the first one wins), emits a fault event, answers false. `failed_null` answers NULL. */
+bool task_fail(struct task *me, const char *function, int line, enum error_kind kind, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+#define failed(me, kind, ...)      task_fail((me), __func__, __LINE__, (kind), __VA_ARGS__)
+#define failed_null(me, kind, ...) (task_fail((me), __func__, __LINE__, (kind), __VA_ARGS__), NULL)
+static inline bool task_failed(const struct task *me) { return me->error.kind != E_NONE; }
+void task_clear_error(struct task *me);                      /* the Lua door and task_join only */
+void task_take_error(struct task *me, struct error *from);   /* becomes me's error unless me has one */
+
+/* Ownership: `born` gives a new object to the current scope (NULL in: NULL out; no memory: dropped, failed, NULL).
+ * `hand_up` moves it to the caller's scope when this stage ends; evaluated before the stage's cleanup.
+ * Both answer the object, so `return hand_up(me, tensor_add(me, a, b))` reads well. */
+void *born(struct task *me, void *object, void (*drop)(struct task *me, void *object));
+void *hand_up(struct task *me, void *object);
+/* A scope without a stage, for the doors (Lua calls, task bodies): what is born between the two dies at the second. */
+size_t scope_mark(struct task *me);
+void   scope_release(struct task *me, size_t mark);
+
+/* Starting and joining. The child begins at me's clock with me's rank, device, line and iteration. */
+struct task_options {
+    const char *name;       /* copied */
+    int         rank;       /* TASK_INHERIT: me's */
+    int         device;
+    bool        lua;        /* needs the large stack */
+    bool        idle_ok;    /* a server: the run may end while it idles */
+    int         lane_kind;  /* enum lane_kind; 0: LANE_HOST */
+    const char *lane;       /* name of its lane; NULL: reuse or make one called `name`, by (rank, name) */
+};
+#define TASK_INHERIT (-1000)
+
+/* NULL: could not start (failed). `run`'s answer is ignored: failure is what it recorded in its task. */
+struct task *task_spawn(struct task *me, const struct task_options *options, bool (*run)(struct task *me, void *argument),
+                        void *argument);
+/* Waits for its end, moves its failure to me (unless `error` is given: then there), frees it. */
+bool task_join(struct task *me, struct task *child, struct error *error);
+#endif

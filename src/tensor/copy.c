@@ -1,0 +1,380 @@
+/* Copies, between places, types and devices.
+ *
+ * Host to device: the host's elements are packed into staging memory at once, so that the host may change them while
+ * the copy is under way. Device to host: the host waits. Device to device: an entry of the destination's stream,
+ * which first waits for the source's stream, as that one then does for the copy: nobody overwrites what is read.
+ *
+ * Interface: tensor_copy, tensor_to, tensor_clone, tensor_contiguous. In PyTorch: ATen/native/Copy.cpp,
+ * ATen/native/cuda/Copy.cu. */
+#include <string.h>
+#include "hw/cost.h"
+#include "sched/sched.h"
+#include "sched/stage.h"
+#include "tensor/internal.h"
+
+struct copy_job { struct cpu_call call; };
+
+static void
+copy_run(void *context)
+{
+    cpu_copy(&((struct copy_job *)context)->call);
+}
+
+static struct cpu_call
+copy_call(struct cpu_view to, struct cpu_view from)
+{
+    struct cpu_call call = { .inputs = 1, .out = to, .compute = from.dtype == DTYPE_BOOL ? DTYPE_I64 : from.dtype };
+    call.in[0] = view_expand(&from, to.dims, to.size);
+    return call;
+}
+
+/* All elements of `like`'s shape, in one piece of `storage`, as `like`'s type. */
+static struct cpu_view
+packed_view(struct storage *storage, const struct tensor *like)
+{
+    struct cpu_view view = { .data = storage->data, .dtype = like->dtype, .dims = like->dims };
+    int64_t         step = 1;
+    for (int i = like->dims; i-- > 0;) {
+        view.size[i]   = like->size[i];
+        view.stride[i] = step;
+        step *= like->size[i] > 0 ? like->size[i] : 1;
+    }
+    return view;
+}
+
+/* One entry on `stream` that moves bytes between devices. `out`: the storage that is told to the trace. */
+static bool
+launch_transfer(struct task *me, struct stream *stream, struct cpu_view to, struct cpu_view from,
+                const struct access accesses[2], const int64_t args[4], const struct stream_written *written)
+{
+    struct copy_job     job = { copy_call(to, from) };
+    struct stream_entry entry = {
+        .kind = KIND_memory_copy, .args = { args[0], args[1], args[2], args[3] },
+        .price = cost_copy(sched_cost(me->sched), (uint64_t)args[2]),
+        .accesses = { accesses[0], accesses[1] }, .access_count = 2,
+        .effect = copy_run, .context = &job, .context_bytes = sizeof job, .written = *written,
+    };
+    return stream_launch(me, stream, &entry);
+}
+
+/* What `op` costs the host. */
+static void
+pay_host(struct task *me, enum op op)
+{
+    struct cost_model *cost = sched_cost(me->sched);
+    bool               found = false;
+    uint64_t           price = cost_kernel(cost, op_info(op)->name, NULL, &found);
+    sched_advance(me, cost_host(cost) + (found ? price : 0));
+}
+
+static bool
+copy_on_host(struct task *me, struct tensor *to, struct tensor *from, enum op op)
+{
+    const char   *what = op_info(op)->name;
+    struct access read = tensor_access(from, false, what), write = tensor_access(to, true, what);
+    if (!storage_access_by_host(me, &read) || !storage_access_by_host(me, &write))
+        return false;
+    struct cpu_call call = copy_call(tensor_raw(to), tensor_raw(from));
+    cpu_copy(&call);
+    tensor_snapshot(me, to);
+    return true;
+}
+
+bool
+tensor_deliver(struct task *me, struct tensor *to, struct storage *packed, const char *what)
+{
+    int device = tensor_device(to);
+    if (device == DEVICE_CPU) {
+        struct access write = tensor_access(to, true, what);
+        if (!storage_access_by_host(me, &write))
+            return false;
+        struct cpu_call unpack = copy_call(tensor_raw(to), packed_view(packed, to));
+        cpu_copy(&unpack);
+        tensor_snapshot(me, to);
+        return true;
+    }
+    struct stream *stream = stream_current(me, device);
+    if (stream == NULL)
+        return false;
+    struct access accesses[2] = { storage_access(packed, false, what), tensor_access(to, true, what) };
+    int64_t       args[4] = { DEVICE_CPU, device, tensor_bytes(to), to->storage->number };
+    struct stream_written written = tensor_written(to);
+    return launch_transfer(me, stream, tensor_raw(to), packed_view(packed, to), accesses, args, &written);
+}
+
+static bool
+copy_to_device(struct task *me, struct tensor *to, struct tensor *from)
+{
+    struct access read = tensor_access(from, false, "copy");
+    if (!storage_access_by_host(me, &read))
+        return false;
+    struct storage *staging = storage_new_hidden(me, DEVICE_CPU, (size_t)tensor_bytes(to));
+    if (staging == NULL)
+        return false;
+    struct cpu_call pack = copy_call(packed_view(staging, to), tensor_raw(from));
+    cpu_copy(&pack);
+    bool done = tensor_deliver(me, to, staging, "copy");
+    storage_unref(me, staging);
+    return done;
+}
+
+/* From a device: into staging memory, and waits for it. */
+static bool
+fetch_from_device(struct task *me, const struct tensor *to, struct tensor *from, int64_t told,
+                  struct storage *staging)
+{
+    int            device = tensor_device(from);
+    struct stream *stream = stream_current(me, device);
+    if (stream == NULL)
+        return false;
+    struct access accesses[2] = { tensor_access(from, false, "copy"), storage_access(staging, true, "copy") };
+    int64_t       args[4] = { device, DEVICE_CPU, tensor_bytes(to), told };
+    struct stream_written nothing = { 0 };
+    return launch_transfer(me, stream, packed_view(staging, to), tensor_raw(from), accesses, args, &nothing) &&
+           stream_synchronize(me, stream);
+}
+
+struct storage *
+tensor_fetch(struct task *me, const struct tensor *like, struct tensor *from, int64_t told)
+{
+    struct storage *staging = storage_new_hidden(me, DEVICE_CPU, (size_t)tensor_bytes(like));
+    if (staging == NULL)
+        return NULL;
+    struct access read = tensor_access(from, false, "read");
+    bool          done;
+    if (tensor_device(from) != DEVICE_CPU) {
+        done = fetch_from_device(me, like, from, told, staging);
+    } else {
+        sched_point(me);
+        done = storage_access_by_host(me, &read);
+        struct cpu_call pack = copy_call(packed_view(staging, like), tensor_raw(from));
+        if (done)
+            cpu_copy(&pack);
+    }
+    if (done)
+        return staging;
+    storage_unref(me, staging);
+    return NULL;
+}
+
+static bool
+copy_to_host(struct task *me, struct tensor *to, struct tensor *from)
+{
+    struct storage *staging = tensor_fetch(me, to, from, to->storage->number);
+    if (staging == NULL)
+        return false;
+    bool done = tensor_deliver(me, to, staging, "copy");
+    storage_unref(me, staging);
+    return done;
+}
+
+/* `later` does nothing more before what `earlier` has been given so far is done. */
+static bool
+order(struct task *me, struct stream *earlier, struct stream *later)
+{
+    struct event *event = event_new(me);
+    bool          done = event != NULL && stream_record(me, earlier, event) && stream_wait_event(me, later, event);
+    event_free(me, event);
+    return done;
+}
+
+static bool
+copy_between(struct task *me, struct tensor *to, struct tensor *from)
+{
+    struct stream *target = stream_current(me, tensor_device(to)), *source = stream_current(me, tensor_device(from));
+    if (target == NULL || source == NULL || !order(me, source, target))
+        return false;
+    struct access accesses[2] = { tensor_access(from, false, "copy"), tensor_access(to, true, "copy") };
+    int64_t args[4] = { tensor_device(from), tensor_device(to), tensor_bytes(to), to->storage->number };
+    struct stream_written written = tensor_written(to);
+    return launch_transfer(me, target, tensor_raw(to), tensor_raw(from), accesses, args, &written) &&
+           order(me, target, source);
+}
+
+/* On one device: a kernel, told as `name`. `price` false: it belongs to a kernel that was priced. */
+static bool
+copy_kernel(struct task *me, struct tensor *to, struct tensor *from, enum op op, bool price)
+{
+    struct stream *stream = stream_current(me, tensor_device(to));
+    if (stream == NULL)
+        return false;
+    struct copy_job job = { copy_call(tensor_raw(to), tensor_raw(from)) };
+    int64_t         name = stage_text_id(me, op_info(op)->name);
+    struct stream_entry entry = {
+        .kind = KIND_kernel, .args = { name, to->storage->number, tensor_bytes(to) },
+        .price = price ? cost_kernel(sched_cost(me->sched), op_info(op)->name, NULL, NULL) : 0,
+        .accesses = { tensor_access(from, false, op_info(op)->name), tensor_access(to, true, op_info(op)->name) },
+        .access_count = 2, .effect = copy_run, .context = &job, .context_bytes = sizeof job,
+        .written = tensor_written(to),
+    };
+    return stream_launch(me, stream, &entry);
+}
+
+static bool
+copy_fits(struct task *me, struct tensor *to, struct tensor *from)
+{
+    int     dims = to->dims;
+    int64_t sizes[TENSOR_DIMS];
+    memcpy(sizes, to->size, sizeof sizes);
+    if (from->dims > to->dims || !shape_broadcast(&dims, sizes, from) ||
+        memcmp(sizes, to->size, (size_t)dims * sizeof *sizes) != 0)
+        return shape_mismatch(me, OP_copy, from, to, "the first must stretch to the second");
+    return tensor_is_writable(me, to);
+}
+
+bool
+tensor_copy(struct task *me, struct tensor *to, struct tensor *from)
+{
+    if (to == NULL || from == NULL || task_failed(me) || !copy_fits(me, to, from))
+        return false;
+    bool on_host = tensor_device(to) == DEVICE_CPU, from_host = tensor_device(from) == DEVICE_CPU;
+    if (on_host && from_host)
+        pay_host(me, OP_copy);
+    if (on_host)
+        return from_host ? copy_on_host(me, to, from, OP_copy) : copy_to_host(me, to, from);
+    if (from_host)
+        return copy_to_device(me, to, from);
+    if (tensor_device(to) != tensor_device(from))
+        return copy_between(me, to, from);
+    return copy_kernel(me, to, from, OP_copy, true);
+}
+
+struct tensor *
+tensor_to(struct task *me, struct tensor *tensor, int device, enum dtype dtype)
+{
+    if (tensor == NULL || !device_check(me, device))
+        return NULL;
+    if (tensor_device(tensor) == device && tensor->dtype == dtype)
+        return tensor;
+    struct tensor *made = tensor_empty(me, dtype, device, tensor->dims, tensor->size);
+    return made != NULL && tensor_copy(me, made, tensor) ? made : NULL;
+}
+
+struct tensor *
+tensor_clone(struct task *me, struct tensor *tensor)
+{
+    return op_run(me, OP_clone, &(struct op_args){ .in = { tensor } });
+}
+
+struct tensor *
+tensor_contiguous(struct task *me, struct tensor *tensor)
+{
+    return tensor == NULL || tensor_is_contiguous(tensor) ? tensor : tensor_clone(me, tensor);
+}
+
+/* ---- the operators ---- */
+
+struct tensor *
+run_copy(struct task *me, enum op op, const struct op_args *args)
+{
+    struct tensor *from = args->in[0];
+    if (args->out != NULL)
+        return tensor_copy(me, args->out, from) ? args->out : NULL;
+    if (args->length < 0 || args->length >= DTYPE_COUNT || args->start < DEVICE_CPU || args->start > DEVICE_MAX)
+        return failed_null(me, E_VALUE, "%s: no such dtype or device", op_info(op)->name);
+    struct tensor *made = tensor_empty(me, (enum dtype)args->length, (int)args->start, from->dims, from->size);
+    return made != NULL && tensor_copy(me, made, from) ? made : NULL;
+}
+
+struct tensor *
+run_clone(struct task *me, enum op op, const struct op_args *args)
+{
+    struct tensor *from = args->in[0];
+    struct tensor *made = tensor_empty(me, from->dtype, tensor_device(from), from->dims, from->size);
+    if (made == NULL)
+        return NULL;
+    if (tensor_device(from) != DEVICE_CPU)
+        return copy_kernel(me, made, from, op, true) ? made : NULL;
+    pay_host(me, op);
+    return copy_on_host(me, made, from, op) ? made : NULL;
+}
+
+/* A vector without elements joins anything, as it always did. */
+static bool
+is_skipped(const struct tensor *part)
+{
+    return part->dims == 1 && part->size[0] == 0;
+}
+
+static bool
+cat_shape(struct task *me, const struct op_args *args, struct plan *plan)
+{
+    const struct tensor *first = NULL;
+    int                  dim = 0;
+    for (int i = 0; i < args->list_count; i++) {
+        const struct tensor *part = args->list[i];
+        if (tensor_device(part) != tensor_device(args->list[0]))
+            return failed(me, E_DEVICE, "cat: expected all tensors on one device");
+        if (part->dims == 0)
+            return failed(me, E_RUNTIME, "cat: a 0-dim tensor (number %d) cannot be joined", i);
+        if (is_skipped(part))
+            continue;
+        if (first == NULL) {
+            first = part;
+            if (!shape_wrap(me, "cat", part->dims, args->dim, &dim))
+                return false;
+            plan->dims = part->dims;
+            memcpy(plan->size, part->size, sizeof plan->size);
+            continue;
+        }
+        bool fits = part->dims == first->dims;
+        for (int d = 0; fits && d < part->dims; d++)
+            fits = d == dim || part->size[d] == first->size[d];
+        if (!fits)
+            return shape_mismatch(me, OP_cat, first, part, "all sizes but the joined one must be equal");
+        plan->size[dim] += part->size[dim];
+    }
+    plan->dim = dim;
+    if (first == NULL)
+        plan->dims = 1;
+    plan->dtype = dtype_promoted(args->list, args->list_count);
+    return true;
+}
+
+/* The pieces go one by one; on a device each is a small kernel of which the first has the price of all. */
+static bool
+join(struct task *me, const struct op_args *args, const struct plan *plan, struct tensor *made)
+{
+    int           device = tensor_device(args->list[0]);
+    struct tensor wanted = { .dims = plan->dims };
+    memcpy(wanted.size, plan->size, sizeof wanted.size);
+    if (!tensor_same_shape(made, &wanted) || tensor_device(made) != device)
+        return shape_mismatch(me, OP_cat, made, &wanted, "the first is to take the second's place");
+    if (device == DEVICE_CPU)
+        pay_host(me, OP_cat);
+    int64_t at = 0;
+    bool    first = true;
+    for (int i = 0; i < args->list_count; i++) {
+        struct tensor *part = args->list[i];
+        if (is_skipped(part))
+            continue;
+        struct tensor piece = *made; /* a view that nobody else sees */
+        piece.offset += at * made->stride[plan->dim];
+        piece.size[plan->dim] = part->size[plan->dim];
+        at += part->size[plan->dim];
+        if (!(device == DEVICE_CPU ? copy_on_host(me, &piece, part, OP_cat)
+                                   : copy_kernel(me, &piece, part, OP_cat, first)))
+            return false;
+        first = false;
+    }
+    return true;
+}
+
+struct tensor *
+run_cat(struct task *me, enum op op, const struct op_args *args)
+{
+    struct plan plan = { .op = op };
+    if (args->list_count < 1)
+        return failed_null(me, E_VALUE, "cat: there is nothing to join");
+    for (int i = 0; i < args->list_count; i++) {
+        if (args->list[i] == NULL)
+            return NULL;
+    }
+    if (!cat_shape(me, args, &plan))
+        return NULL;
+    int            device = tensor_device(args->list[0]);
+    struct tensor *made = args->out != NULL ? args->out : tensor_empty(me, plan.dtype, device, plan.dims, plan.size);
+    if (made == NULL)
+        return NULL;
+    return join(me, args, &plan, made) ? made : NULL;
+}

@@ -1,0 +1,46 @@
+/* Elements from one place, type and stride to another. */
+#include <string.h>
+#include "base/dtype.h"
+#include "tensor/internal.h"
+
+/* Cut off towards zero; what an int64 cannot hold becomes its nearest, NaN 0. */
+static int64_t
+whole(double x)
+{
+    if (x != x)
+        return 0;
+    if (x >= 0x1p63)
+        return INT64_MAX;
+    return x < -0x1p63 ? INT64_MIN : (int64_t)x;
+}
+
+#define CONVERT(from_type, from_c, to_type, to_c, expression)                                                      \
+    static void convert_##from_type##_##to_type(to_c *to, int64_t to_stride, const from_c *from,                   \
+                                                int64_t from_stride, int64_t count)                                \
+    {                                                                                                              \
+        for (int64_t i = 0; i < count; i++) {                                                                      \
+            from_c x = from[i * from_stride];                                                                      \
+            to[i * to_stride] = expression;                                                                        \
+        }                                                                                                          \
+    }
+#include "tensor/cpu/convert.def"
+#undef CONVERT
+
+void
+cpu_convert(void *to, enum dtype to_dtype, int64_t to_stride, const void *from, enum dtype from_dtype,
+            int64_t from_stride, int64_t count)
+{
+    if (to_dtype == from_dtype && to_stride == 1 && from_stride == 1) {
+        if (count > 0)
+            memcpy(to, from, (size_t)count * dtype_size(to_dtype));
+        return;
+    }
+    switch (from_dtype * DTYPE_COUNT + to_dtype) {
+#define CONVERT(from_type, from_c, to_type, to_c, expression)                                                      \
+    case DTYPE_##from_type * DTYPE_COUNT + DTYPE_##to_type:                                                        \
+        convert_##from_type##_##to_type(to, to_stride, from, from_stride, count);                                  \
+        break;
+#include "tensor/cpu/convert.def"
+#undef CONVERT
+    }
+}

@@ -1,0 +1,124 @@
+/* Elementwise kernels, made from elementwise.def for float32, float64 and int64. Runs go through in blocks of sixteen
+ * so that any compiler makes vectors of them; what lies scattered or has another type passes through a small
+ * buffer. In PyTorch: ATen/native/cpu/BinaryOpsKernel.cpp, Loops.h. */
+#include "base/dtype.h"
+#include "tensor/cpu/loop.h"
+
+static inline uint64_t
+wrap(int64_t value)
+{
+    return (uint64_t)value;
+}
+
+enum { BLOCK = 16 };
+
+/* One run of at most LOOP_CHUNK elements, or longer if everything lies in one piece. */
+typedef void run_f32(float *out, const float *px, const float *py, const float *pz, int64_t count, float a);
+typedef void run_f64(double *out, const double *px, const double *py, const double *pz, int64_t count, double a);
+typedef void run_i64(int64_t *out, const int64_t *px, const int64_t *py, const int64_t *pz, int64_t count, int64_t a);
+
+/* Which runs belong to an op. */
+struct runs { run_f32 *f32; run_f64 *f64; run_i64 *i64; };
+
+/* A block is worked out aside, so that out may be one of the inputs. Inputs that an op has not are out itself. */
+#define RUN(name, suffix, type, expression)                                                                        \
+    static void name##_##suffix(type *out, const type *px, const type *py, const type *pz, int64_t count, type a)  \
+    {                                                                                                              \
+        int64_t i = 0;                                                                                             \
+        for (; i + BLOCK <= count; i += BLOCK) {                                                                   \
+            type block[BLOCK];                                                                                     \
+            for (int j = 0; j < BLOCK; j++) {                                                                      \
+                type x = px[i + j], y = py[i + j], z = pz[i + j];                                                  \
+                (void)x, (void)y, (void)z, (void)a;                                                                \
+                block[j] = (type)(expression);                                                                     \
+            }                                                                                                      \
+            for (int j = 0; j < BLOCK; j++)                                                                        \
+                out[i + j] = block[j];                                                                             \
+        }                                                                                                          \
+        for (; i < count; i++) {                                                                                   \
+            type x = px[i], y = py[i], z = pz[i];                                                                  \
+            (void)x, (void)y, (void)z, (void)a;                                                                    \
+            out[i] = (type)(expression);                                                                           \
+        }                                                                                                          \
+    }
+#define MAP(name, inputs, fractions, integers)                                                                     \
+    RUN(name, f32, float, fractions)                                                                               \
+    RUN(name, f64, double, fractions)                                                                              \
+    RUN(name, i64, int64_t, integers)
+#define COMPARE(name, expression)                                                                                  \
+    RUN(name, f32, float, expression)                                                                              \
+    RUN(name, f64, double, expression)                                                                             \
+    RUN(name, i64, int64_t, expression)
+#include "tensor/cpu/elementwise.def"
+#undef MAP
+#undef COMPARE
+
+static void
+run_of(const struct runs *runs, enum dtype compute, void *out, const void *const in[3], int64_t count, double alpha)
+{
+    if (compute == DTYPE_F32) {
+        runs->f32(out, in[0], in[1], in[2], count, (float)alpha);
+    } else if (compute == DTYPE_F64) {
+        runs->f64(out, in[0], in[1], in[2], count, alpha);
+    } else {
+        int64_t whole = 0;
+        cpu_convert(&whole, DTYPE_I64, 1, &alpha, DTYPE_F64, 1, 1);
+        runs->i64(out, in[0], in[1], in[2], count, whole);
+    }
+}
+
+/* All the loop's views in one piece and of the type calculated in: no buffers, one run. */
+static bool
+is_plain(const struct loop *loop, const struct cpu_view *const *views, enum dtype compute)
+{
+    for (int v = 0; v < loop->views; v++) {
+        if (views[v]->dtype != compute || loop->step[v] != (int64_t)dtype_size(compute))
+            return false;
+    }
+    return true;
+}
+
+static void
+run_in_chunks(const struct loop *loop, const struct cpu_view *const *views, const struct runs *runs,
+              const struct cpu_call *call)
+{
+    double  buffer[LOOP_VIEWS][LOOP_CHUNK]; /* room for the largest type */
+    int64_t element = (int64_t)dtype_size(call->out.dtype);
+    for (int64_t done = 0; done < loop->run; done += LOOP_CHUNK) {
+        int64_t     count = loop->run - done < LOOP_CHUNK ? loop->run - done : LOOP_CHUNK;
+        const void *in[3] = { buffer[0], buffer[0], buffer[0] };
+        for (int v = 1; v < loop->views; v++)
+            in[v - 1] = run_load(buffer[v], call->compute, loop->at[v] + done * loop->step[v], loop->step[v],
+                                 views[v]->dtype, count);
+        run_of(runs, call->compute, buffer[0], in, count, call->alpha);
+        cpu_convert(loop->at[0] + done * loop->step[0], call->out.dtype, loop->step[0] / element, buffer[0],
+                    call->compute, 1, count);
+    }
+}
+
+static void
+elementwise(const struct cpu_call *call, int inputs, const struct runs *runs)
+{
+    const struct cpu_view *views[LOOP_VIEWS] = { &call->out, &call->in[0], &call->in[1], &call->in[2] };
+    struct loop            loop;
+    for (loop_begin(&loop, views, inputs + 1); loop.more; loop_next(&loop)) {
+        if (!is_plain(&loop, views, call->compute)) {
+            run_in_chunks(&loop, views, runs, call);
+            continue;
+        }
+        const void *in[3] = { loop.at[0], loop.at[0], loop.at[0] };
+        for (int v = 1; v < loop.views; v++)
+            in[v - 1] = loop.at[v];
+        run_of(runs, call->compute, loop.at[0], in, loop.run, call->alpha);
+    }
+}
+
+#define MAP(name, inputs, fractions, integers)                                                                     \
+    void cpu_##name(const struct cpu_call *call)                                                                   \
+    {                                                                                                              \
+        elementwise(call, inputs, &(const struct runs){ name##_f32, name##_f64, name##_i64 });                     \
+    }
+#define COMPARE(name, expression) MAP(name, 2, , )
+#include "tensor/cpu/elementwise.def"
+#undef MAP
+#undef COMPARE

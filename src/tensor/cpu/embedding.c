@@ -1,0 +1,87 @@
+/* Rows of a table by index, and the table's gradient: rows are added in the order of their positions.
+ * In PyTorch: ATen/native/Embedding.cpp. */
+#include <string.h>
+#include "base/dtype.h"
+#include "tensor/cpu/loop.h"
+
+/* A bad index is reported and its row left out. */
+static bool
+is_row(const struct cpu_call *call, int64_t index, int64_t rows)
+{
+    if (index >= 0 && index < rows)
+        return true;
+    call->fault->index = index;
+    call->fault->limit = rows;
+    atomic_store(&call->fault->raised, 1);
+    return false;
+}
+
+/* The first element of each row, shaped like the indices. */
+static struct cpu_view
+row_starts(const struct cpu_view *rows)
+{
+    struct cpu_view starts = *rows;
+    starts.dims--;
+    return starts;
+}
+
+void
+cpu_embedding(const struct cpu_call *call)
+{
+    const struct cpu_view *weight = &call->in[0], *indices = &call->in[1];
+    struct cpu_view        starts = row_starts(&call->out);
+    const struct cpu_view *views[2] = { indices, &starts };
+    int64_t     element = (int64_t)dtype_size(weight->dtype), wide = weight->size[1];
+    struct loop loop;
+    for (loop_begin(&loop, views, 2); loop.more; loop_next(&loop)) {
+        for (int64_t i = 0; i < loop.run; i++) {
+            int64_t index = *(int64_t *)(loop.at[0] + i * loop.step[0]);
+            char   *to = loop.at[1] + i * loop.step[1];
+            if (is_row(call, index, weight->size[0]))
+                cpu_convert(to, weight->dtype, 1, (char *)weight->data + index * weight->stride[0] * element,
+                            weight->dtype, weight->stride[1], wide);
+            else if (wide > 0)
+                memset(to, 0, (size_t)(wide * element));
+        }
+    }
+}
+
+static void
+add_f32(float *to, const float *from, int64_t step, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] += from[i * step];
+}
+
+static void
+add_f64(double *to, const double *from, int64_t step, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] += from[i * step];
+}
+
+/* start: the row that gets no gradient. */
+void
+cpu_embedding_backward(const struct cpu_call *call)
+{
+    const struct cpu_view *grad = &call->in[0], *indices = &call->in[1], *out = &call->out;
+    struct cpu_view        starts = row_starts(grad);
+    const struct cpu_view *views[2] = { indices, &starts };
+    int64_t     element = (int64_t)dtype_size(out->dtype), wide = out->size[1], step = grad->stride[grad->dims - 1];
+    struct loop loop;
+    if (out->size[0] * wide > 0)
+        memset(out->data, 0, (size_t)(out->size[0] * wide * element));
+    for (loop_begin(&loop, views, 2); loop.more; loop_next(&loop)) {
+        for (int64_t i = 0; i < loop.run; i++) {
+            int64_t index = *(int64_t *)(loop.at[0] + i * loop.step[0]);
+            char   *from = loop.at[1] + i * loop.step[1];
+            if (!is_row(call, index, out->size[0]) || index == call->start)
+                continue;
+            char *to = (char *)out->data + index * wide * element;
+            if (call->compute == DTYPE_F32)
+                add_f32((float *)to, (const float *)from, step, wide);
+            else
+                add_f64((double *)to, (const double *)from, step, wide);
+        }
+    }
+}

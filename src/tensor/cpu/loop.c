@@ -1,0 +1,151 @@
+/* The loop over several views, and sums in a fixed order.
+ *
+ * In PyTorch: ATen/TensorIterator.cpp (coalesce_dimensions), ATen/native/cpu/SumKernel.cpp (cascade_sum). */
+#include "tensor/cpu/loop.h"
+#include <string.h>
+#include "base/dtype.h"
+
+static bool
+joins(const struct loop *loop, int dim)
+{
+    for (int v = 0; v < loop->views; v++) {
+        if (loop->stride[v][dim] != loop->stride[v][dim + 1] * loop->size[dim + 1])
+            return false;
+    }
+    return true;
+}
+
+static void
+take_out(struct loop *loop, int dim)
+{
+    loop->dims--;
+    for (int d = dim; d < loop->dims; d++) {
+        loop->size[d] = loop->size[d + 1];
+        for (int v = 0; v < loop->views; v++)
+            loop->stride[v][d] = loop->stride[v][d + 1];
+    }
+}
+
+/* Joins what lies in one piece, from the right; dimensions of size 1 say nothing. */
+static void
+simplify(struct loop *loop)
+{
+    for (int d = loop->dims; d-- > 0;) {
+        if (loop->size[d] == 1)
+            take_out(loop, d);
+    }
+    for (int d = loop->dims - 2; d >= 0; d--) {
+        if (!joins(loop, d))
+            continue;
+        loop->size[d + 1] *= loop->size[d];
+        take_out(loop, d);
+    }
+}
+
+void
+loop_begin(struct loop *loop, const struct cpu_view *const *views, int count)
+{
+    memset(loop, 0, sizeof *loop);
+    loop->views = count;
+    loop->dims  = views[0]->dims;
+    loop->more  = true;
+    for (int d = 0; d < loop->dims; d++) {
+        loop->size[d] = views[0]->size[d];
+        loop->more    = loop->more && loop->size[d] > 0;
+        for (int v = 0; v < count; v++)
+            loop->stride[v][d] = views[v]->stride[d] * (int64_t)dtype_size(views[v]->dtype);
+    }
+    for (int v = 0; v < count; v++)
+        loop->at[v] = views[v]->data;
+    simplify(loop);
+    loop->run = 1;
+    if (loop->dims == 0)
+        return;
+    loop->dims--;
+    loop->run = loop->size[loop->dims];
+    for (int v = 0; v < count; v++)
+        loop->step[v] = loop->stride[v][loop->dims];
+}
+
+void
+loop_next(struct loop *loop)
+{
+    for (int d = loop->dims; d-- > 0;) {
+        bool again = ++loop->index[d] < loop->size[d];
+        for (int v = 0; v < loop->views; v++)
+            loop->at[v] += again ? loop->stride[v][d] : -loop->stride[v][d] * (loop->size[d] - 1);
+        if (again)
+            return;
+        loop->index[d] = 0;
+    }
+    loop->more = false;
+}
+
+const void *
+run_load(void *buffer, enum dtype dtype, const char *at, int64_t step, enum dtype from, int64_t count)
+{
+    int64_t element = (int64_t)dtype_size(from);
+    if (from == dtype && (step == element || count == 1))
+        return at;
+    cpu_convert(buffer, dtype, 1, at, from, step / element, count);
+    return buffer;
+}
+
+void
+sum_add(struct running_sum *sum, double chunk, bool single)
+{
+    int level = 0;
+    for (uint64_t bits = sum->chunks; bits & 1; bits >>= 1, level++)
+        chunk = single ? (double)((float)sum->level[level] + (float)chunk) : sum->level[level] + chunk;
+    sum->level[level] = chunk;
+    sum->chunks++;
+}
+
+double
+sum_total(const struct running_sum *sum, bool single)
+{
+    double total = 0;
+    int    level = 0;
+    for (uint64_t bits = sum->chunks; bits != 0; bits >>= 1, level++) {
+        if (bits & 1)
+            total = single ? (double)((float)sum->level[level] + (float)total) : sum->level[level] + total;
+    }
+    return total;
+}
+
+/* Lane j adds x[j], x[j + 16] and so on; then the lanes are added by halves. */
+float
+lanes_f32(const float *x, int64_t count)
+{
+    float   lane[16] = { 0 };
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        for (int j = 0; j < 16; j++)
+            lane[j] += x[i + j];
+    }
+    for (int j = 0; i < count; i++, j++)
+        lane[j] += x[i];
+    for (int half = 8; half > 0; half /= 2) {
+        for (int j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    }
+    return lane[0];
+}
+
+double
+lanes_f64(const double *x, int64_t count)
+{
+    double  lane[16] = { 0 };
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        for (int j = 0; j < 16; j++)
+            lane[j] += x[i + j];
+    }
+    for (int j = 0; i < count; i++, j++)
+        lane[j] += x[i];
+    for (int half = 8; half > 0; half /= 2) {
+        for (int j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    }
+    return lane[0];
+}

@@ -1,0 +1,32 @@
+/* Walking several views of one shape together: dimensions that lie in one piece for all of them are joined, and the
+ * innermost comes as a run. Used by every kernel that is not a product. */
+#ifndef TENSOR_CPU_LOOP_H
+#define TENSOR_CPU_LOOP_H
+#include "tensor/internal.h"
+
+enum { LOOP_VIEWS = 4, LOOP_CHUNK = 256 };
+
+struct loop {
+    int     views, dims;
+    int64_t size[TENSOR_DIMS], index[TENSOR_DIMS];
+    int64_t stride[LOOP_VIEWS][TENSOR_DIMS];   /* bytes */
+    char   *at[LOOP_VIEWS];                    /* where the present run begins */
+    int64_t run;                               /* its elements */
+    int64_t step[LOOP_VIEWS];                  /* their distance, bytes */
+    bool    more;
+};
+
+/* All views have the same sizes. `for (loop_begin(&l, v, n); l.more; loop_next(&l))` visits the runs in order. */
+void loop_begin(struct loop *loop, const struct cpu_view *const *views, int count);
+void loop_next(struct loop *loop);
+
+/* A run's next `count` elements as `dtype` in one piece: in place if they lie so, else in `buffer`. `at` bytes. */
+const void *run_load(void *buffer, enum dtype dtype, const char *at, int64_t step, enum dtype from, int64_t count);
+
+/* A sum whose order does not depend on the machine: sixteen lanes, a tree over them, chunks added pairwise. */
+struct running_sum { double level[64]; uint64_t chunks; };
+void   sum_add(struct running_sum *sum, double chunk, bool single);   /* single: round to float32 */
+double sum_total(const struct running_sum *sum, bool single);
+float   lanes_f32(const float *x, int64_t count);
+double  lanes_f64(const double *x, int64_t count);
+#endif

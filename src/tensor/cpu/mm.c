@@ -1,0 +1,145 @@
+/* The exact matrix product: the same bits on every CPU, from every compiler, at every alignment. Each element is the
+ * sum over k in order, starting at 0, without fused multiply-add; vectors run over columns only, so their width says
+ * nothing. A panel of the second operand (256 bytes wide, 256 deep) is packed; four rows by two vectors stay in
+ * registers. Sums that go on in the next panel pass through the result, where they keep their bits.
+ *
+ * Interface: cpu_mm, cpu_addmm (the bias is added last), cpu_mm_workspace. */
+#include <string.h>
+#include "base/dtype.h"
+#include "tensor/internal.h"
+
+enum { PANEL_BYTES = 256, DEPTH = 256 };
+
+typedef void tile_f32(const float *panel, const float *const a[4], int64_t a_step, float *c, int64_t c_step, int64_t k,
+                      bool fresh);
+typedef void tile_f64(const double *panel, const double *const a[4], int64_t a_step, double *c, int64_t c_step,
+                      int64_t k, bool fresh);
+
+#define TILE_NAME f32_narrow
+#define TILE_TYPE float
+#define TILE_BYTES 16
+#define TILE_TARGET
+#include "tensor/cpu/mm_tile.def"
+#define TILE_NAME f64_narrow
+#define TILE_TYPE double
+#define TILE_BYTES 16
+#define TILE_TARGET
+#include "tensor/cpu/mm_tile.def"
+
+#if defined(__x86_64__)
+#define TILE_NAME f32_avx2
+#define TILE_TYPE float
+#define TILE_BYTES 32
+#define TILE_TARGET __attribute__((target("avx2")))
+#include "tensor/cpu/mm_tile.def"
+#define TILE_NAME f64_avx2
+#define TILE_TYPE double
+#define TILE_BYTES 32
+#define TILE_TARGET __attribute__((target("avx2")))
+#include "tensor/cpu/mm_tile.def"
+#define TILE_NAME f32_avx512
+#define TILE_TYPE float
+#define TILE_BYTES 64
+#define TILE_TARGET __attribute__((target("avx512f")))
+#include "tensor/cpu/mm_tile.def"
+#define TILE_NAME f64_avx512
+#define TILE_TYPE double
+#define TILE_BYTES 64
+#define TILE_TARGET __attribute__((target("avx512f")))
+#include "tensor/cpu/mm_tile.def"
+
+static tile_f32 *
+widest_f32(void)
+{
+    return __builtin_cpu_supports("avx512f") ? f32_avx512 : __builtin_cpu_supports("avx2") ? f32_avx2 : f32_narrow;
+}
+
+static tile_f64 *
+widest_f64(void)
+{
+    return __builtin_cpu_supports("avx512f") ? f64_avx512 : __builtin_cpu_supports("avx2") ? f64_avx2 : f64_narrow;
+}
+#else
+static tile_f32 *
+widest_f32(void)
+{
+    return f32_narrow;
+}
+
+static tile_f64 *
+widest_f64(void)
+{
+    return f64_narrow;
+}
+#endif
+
+static void
+f32_tile(const float *panel, const float *const a[4], int64_t a_step, float *c, int64_t c_step, int64_t k, bool fresh)
+{
+    widest_f32()(panel, a, a_step, c, c_step, k, fresh);
+}
+
+static void
+f64_tile(const double *panel, const double *const a[4], int64_t a_step, double *c, int64_t c_step, int64_t k,
+         bool fresh)
+{
+    widest_f64()(panel, a, a_step, c, c_step, k, fresh);
+}
+
+#define MM_TYPE float
+#define MM_NAME(part) f32_##part
+#include "tensor/cpu/mm_type.def"
+#define MM_TYPE double
+#define MM_NAME(part) f64_##part
+#include "tensor/cpu/mm_type.def"
+
+/* Whole numbers wrap around. */
+static void
+i64_mm(const struct cpu_view *a, const struct cpu_view *b, int64_t *out)
+{
+    for (int64_t i = 0; i < a->size[0]; i++) {
+        for (int64_t j = 0; j < b->size[1]; j++) {
+            const int64_t *x = (const int64_t *)a->data + i * a->stride[0];
+            const int64_t *y = (const int64_t *)b->data + j * b->stride[1];
+            uint64_t       sum = 0;
+            for (int64_t p = 0; p < a->size[1]; p++)
+                sum += (uint64_t)x[p * a->stride[1]] * (uint64_t)y[p * b->stride[0]];
+            out[i * b->size[1] + j] = (int64_t)sum;
+        }
+    }
+}
+
+static void
+product(const struct cpu_view *a, const struct cpu_view *b, const struct cpu_call *call)
+{
+    if (call->compute == DTYPE_F32)
+        f32_mm(a, b, call->out.data, call->workspace);
+    else if (call->compute == DTYPE_F64)
+        f64_mm(a, b, call->out.data, call->workspace);
+    else
+        i64_mm(a, b, call->out.data);
+}
+
+/* Room for one panel. */
+size_t
+cpu_mm_workspace(enum dtype dtype, int64_t k)
+{
+    return dtype_is_float(dtype) ? (size_t)(k < 1 ? 1 : k < DEPTH ? k : DEPTH) * PANEL_BYTES : 0;
+}
+
+void
+cpu_mm(const struct cpu_call *call)
+{
+    product(&call->in[0], &call->in[1], call);
+}
+
+/* in: bias, input, weight. */
+void
+cpu_addmm(const struct cpu_call *call)
+{
+    product(&call->in[1], &call->in[2], call);
+    struct cpu_call add = { .inputs = 2, .out = call->out, .alpha = 1, .compute = call->compute };
+    add.in[0] = call->out;
+    add.in[1] = view_expand(&call->in[0], 2, call->out.size);
+    cpu_add(&add);
+}

@@ -1,0 +1,199 @@
+/* Sums, means and extremes. The order of a sum follows from the shape alone: along the last dimension in sixteen
+ * lanes and a tree, across rows one row after the other, a column at a time.
+ *
+ * In PyTorch: ATen/native/cpu/SumKernel.cpp, ReduceOpsKernel.cpp. */
+#include <math.h>
+#include <string.h>
+#include "base/dtype.h"
+#include "tensor/cpu/loop.h"
+
+/* The input taken apart: dimensions that stay (with the result's) and dimensions that are summed away. */
+struct parts { struct cpu_view kept, out, summed; bool by_column; };
+
+static void
+put_dim(struct cpu_view *view, int64_t size, int64_t stride)
+{
+    view->size[view->dims]   = size;
+    view->stride[view->dims] = stride;
+    view->dims++;
+}
+
+static struct parts
+take_apart(const struct cpu_call *call)
+{
+    const struct cpu_view *in = &call->in[0], *out = &call->out;
+    struct parts parts = { .kept = { .data = in->data, .dtype = in->dtype },
+                           .out = { .data = out->data, .dtype = out->dtype },
+                           .summed = { .data = in->data, .dtype = in->dtype } };
+    for (int d = 0; d < in->dims; d++) {
+        bool kept = out->dims == in->dims && out->size[d] == in->size[d];
+        if (kept) {
+            put_dim(&parts.kept, in->size[d], in->stride[d]);
+            put_dim(&parts.out, in->size[d], out->stride[d]);
+        } else {
+            put_dim(&parts.summed, in->size[d], in->stride[d]);
+        }
+        if (in->size[d] != 1)
+            parts.by_column = kept;
+    }
+    return parts;
+}
+
+static void
+store(const struct cpu_call *call, char *at, double value, int64_t whole)
+{
+    if (call->compute == DTYPE_I64)
+        cpu_convert(at, call->out.dtype, 1, &whole, DTYPE_I64, 1, 1);
+    else
+        cpu_convert(at, call->out.dtype, 1, &value, DTYPE_F64, 1, 1);
+}
+
+/* All elements of `view` into one. */
+static void
+sum_all(const struct cpu_call *call, struct cpu_view *view, char *to)
+{
+    const struct cpu_view *views[1] = { view };
+    double             buffer[LOOP_CHUNK];
+    struct running_sum sum;
+    uint64_t           whole = 0;
+    bool               single = call->compute == DTYPE_F32;
+    struct loop        loop;
+    sum.chunks = 0;
+    for (loop_begin(&loop, views, 1); loop.more; loop_next(&loop)) {
+        for (int64_t done = 0; done < loop.run; done += LOOP_CHUNK) {
+            int64_t     count = loop.run - done < LOOP_CHUNK ? loop.run - done : LOOP_CHUNK;
+            const void *x = run_load(buffer, call->compute, loop.at[0] + done * loop.step[0], loop.step[0],
+                                     view->dtype, count);
+            for (int64_t i = 0; call->compute == DTYPE_I64 && i < count; i++)
+                whole += (uint64_t)((const int64_t *)x)[i];
+            if (call->compute != DTYPE_I64)
+                sum_add(&sum, single ? (double)lanes_f32(x, count) : lanes_f64(x, count), single);
+        }
+    }
+    store(call, to, sum_total(&sum, single), (int64_t)whole);
+}
+
+static void
+add_row(enum dtype compute, void *into, const void *row, int64_t count)
+{
+    for (int64_t i = 0; compute == DTYPE_F32 && i < count; i++)
+        ((float *)into)[i] += ((const float *)row)[i];
+    for (int64_t i = 0; compute == DTYPE_F64 && i < count; i++)
+        ((double *)into)[i] += ((const double *)row)[i];
+    for (int64_t i = 0; compute == DTYPE_I64 && i < count; i++)
+        ((uint64_t *)into)[i] += ((const uint64_t *)row)[i];
+}
+
+/* `count` neighbouring columns, each over all that is summed. */
+static void
+sum_columns(const struct cpu_call *call, struct cpu_view *summed, int64_t step, int64_t count, char *to,
+            int64_t to_step)
+{
+    const struct cpu_view *views[1] = { summed };
+    double      total[LOOP_CHUNK], buffer[LOOP_CHUNK]; /* room for the largest type */
+    struct loop loop;
+    memset(total, 0, (size_t)count * sizeof *total);
+    for (loop_begin(&loop, views, 1); loop.more; loop_next(&loop)) {
+        for (int64_t i = 0; i < loop.run; i++)
+            add_row(call->compute, total,
+                    run_load(buffer, call->compute, loop.at[0] + i * loop.step[0], step, summed->dtype, count), count);
+    }
+    cpu_convert(to, call->out.dtype, to_step / (int64_t)dtype_size(call->out.dtype), total, call->compute, 1, count);
+}
+
+static void
+reduce_sum(const struct cpu_call *call)
+{
+    struct parts           parts = take_apart(call);
+    const struct cpu_view *views[2] = { &parts.out, &parts.kept };
+    struct loop            loop;
+    for (loop_begin(&loop, views, 2); loop.more; loop_next(&loop)) {
+        int64_t wide = parts.by_column ? LOOP_CHUNK : 1;
+        for (int64_t done = 0; done < loop.run; done += wide) {
+            int64_t count = loop.run - done < wide ? loop.run - done : wide;
+            char   *to = loop.at[0] + done * loop.step[0];
+            parts.summed.data = loop.at[1] + done * loop.step[1];
+            if (parts.by_column)
+                sum_columns(call, &parts.summed, loop.step[1], count, to, loop.step[0]);
+            else
+                sum_all(call, &parts.summed, to);
+        }
+    }
+}
+
+void
+cpu_sum(const struct cpu_call *call)
+{
+    reduce_sum(call);
+}
+
+void
+cpu_sum_dim(const struct cpu_call *call)
+{
+    reduce_sum(call);
+}
+
+void
+cpu_sum_to(const struct cpu_call *call)
+{
+    reduce_sum(call);
+}
+
+/* The mean of nothing is NaN. */
+void
+cpu_mean(const struct cpu_call *call)
+{
+    double count = 1;
+    for (int d = 0; d < call->in[0].dims; d++)
+        count *= (double)call->in[0].size[d];
+    reduce_sum(call);
+    if (call->compute == DTYPE_F32)
+        *(float *)call->out.data /= (float)count;
+    else
+        *(double *)call->out.data /= count;
+}
+
+/* NaN wins over everything. */
+static bool
+is_beyond(double x, double best, bool largest)
+{
+    return x != x || (best == best && (largest ? x > best : x < best));
+}
+
+static void
+extreme(const struct cpu_call *call, bool largest)
+{
+    const struct cpu_view *views[1] = { &call->in[0] };
+    double      buffer[LOOP_CHUNK], best = largest ? -INFINITY : INFINITY;
+    int64_t     best_whole = largest ? INT64_MIN : INT64_MAX;
+    bool        whole = call->compute == DTYPE_I64;
+    struct loop loop;
+    for (loop_begin(&loop, views, 1); loop.more; loop_next(&loop)) {
+        for (int64_t done = 0; done < loop.run; done += LOOP_CHUNK) {
+            int64_t     count = loop.run - done < LOOP_CHUNK ? loop.run - done : LOOP_CHUNK;
+            enum dtype  as = whole ? DTYPE_I64 : DTYPE_F64;
+            const void *x = run_load(buffer, as, loop.at[0] + done * loop.step[0], loop.step[0], views[0]->dtype,
+                                     count);
+            for (int64_t i = 0; i < count; i++) {
+                int64_t n = whole ? ((const int64_t *)x)[i] : 0;
+                if (whole && (largest ? n > best_whole : n < best_whole))
+                    best_whole = n;
+                if (!whole && is_beyond(((const double *)x)[i], best, largest))
+                    best = ((const double *)x)[i];
+            }
+        }
+    }
+    store(call, call->out.data, best, best_whole);
+}
+
+void
+cpu_max(const struct cpu_call *call)
+{
+    extreme(call, true);
+}
+
+void
+cpu_min(const struct cpu_call *call)
+{
+    extreme(call, false);
+}

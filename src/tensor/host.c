@@ -1,0 +1,250 @@
+/* Reading and writing by the host, and random fills.
+ *
+ * Reading a device tensor copies it and waits, as .item() does. Random numbers are drawn on the host in the order
+ * of PyTorch's kernels, which walk memory: dimensions sorted by stride, the smallest innermost.
+ *
+ * In PyTorch: ATen/native/Scalar.cpp, ATen/native/Distributions.cpp, TensorIterator.cpp (reorder_dimensions). */
+#include <math.h>
+#include <string.h>
+#include "base/rng.h"
+#include "tensor/internal.h"
+
+bool
+tensor_read(struct task *me, struct tensor *tensor, void *out)
+{
+    if (tensor == NULL || task_failed(me))
+        return false;
+    struct storage *packed = tensor_fetch(me, tensor, tensor, 0);
+    if (packed == NULL)
+        return false;
+    if (tensor_bytes(tensor) > 0)
+        memcpy(out, packed->data, (size_t)tensor_bytes(tensor));
+    storage_unref(me, packed);
+    return true;
+}
+
+static bool
+read_one(struct task *me, struct tensor *tensor, enum dtype as, void *out)
+{
+    uint64_t element = 0;
+    if (tensor == NULL)
+        return false;
+    if (tensor_count(tensor) != 1)
+        return failed(me, E_RUNTIME, "item: a tensor of %lld elements is not one number",
+                      (long long)tensor_count(tensor));
+    if (!tensor_read(me, tensor, &element))
+        return false;
+    cpu_convert(out, as, 1, &element, tensor->dtype, 1, 1);
+    return true;
+}
+
+bool
+tensor_item(struct task *me, struct tensor *tensor, double *value)
+{
+    return read_one(me, tensor, DTYPE_F64, value);
+}
+
+bool
+tensor_item_i64(struct task *me, struct tensor *tensor, int64_t *value)
+{
+    return read_one(me, tensor, DTYPE_I64, value);
+}
+
+bool
+tensor_write(struct task *me, struct tensor *tensor, const void *in)
+{
+    if (tensor == NULL || task_failed(me) || !tensor_is_writable(me, tensor))
+        return false;
+    struct storage *packed = storage_new_hidden(me, DEVICE_CPU, (size_t)tensor_bytes(tensor));
+    if (packed == NULL)
+        return false;
+    if (tensor_bytes(tensor) > 0)
+        memcpy(packed->data, in, (size_t)tensor_bytes(tensor));
+    bool done = tensor_deliver(me, tensor, packed, "write");
+    storage_unref(me, packed);
+    tensor_bump(tensor);
+    return done;
+}
+
+/* ---- random fills ---- */
+
+/* What is drawn; `draw` writes `count` elements one after the other. */
+struct filling {
+    struct generator *generator;
+    double            a, b;
+    int64_t           low, high;
+    bool              full_range, contiguous;
+    enum dtype        dtype;
+    void            (*draw)(const struct filling *filling, void *out, size_t count);
+};
+
+/* The same elements with dimensions in the order of memory. Not counted: it lives on the caller's stack. */
+static struct tensor
+in_memory_order(const struct tensor *tensor)
+{
+    struct tensor sorted = *tensor;
+    for (int i = 1; i < sorted.dims; i++) {
+        for (int j = i; j > 0 && sorted.stride[j - 1] < sorted.stride[j]; j--) {
+            int64_t size = sorted.size[j], stride = sorted.stride[j];
+            sorted.size[j]       = sorted.size[j - 1];
+            sorted.stride[j]     = sorted.stride[j - 1];
+            sorted.size[j - 1]   = size;
+            sorted.stride[j - 1] = stride;
+        }
+    }
+    return sorted;
+}
+
+static bool
+fill_random(struct task *me, struct tensor *tensor, struct filling *filling, const char *what)
+{
+    if (tensor == NULL || task_failed(me) || !tensor_is_writable(me, tensor))
+        return false;
+    if (filling->generator == NULL)
+        filling->generator = default_generator(me);
+    struct storage *packed = storage_new_hidden(me, DEVICE_CPU, (size_t)tensor_bytes(tensor));
+    if (packed == NULL || filling->generator == NULL) {
+        storage_unref(me, packed);
+        return false;
+    }
+    struct tensor sorted = in_memory_order(tensor);
+    filling->dtype      = tensor->dtype;
+    filling->contiguous = tensor_is_contiguous(tensor);
+    filling->draw(filling, packed->data, (size_t)tensor_count(tensor));
+    bool done = tensor_deliver(me, &sorted, packed, what);
+    storage_unref(me, packed);
+    tensor_bump(tensor);
+    return done;
+}
+
+static bool
+want_fractions(struct task *me, const struct tensor *tensor, const char *what)
+{
+    return tensor == NULL || dtype_is_float(tensor->dtype) ||
+           failed(me, E_DTYPE, "%s: expected a tensor of fractions, got one of %s", what, dtype_name(tensor->dtype));
+}
+
+static void
+draw_uniform(const struct filling *filling, void *out, size_t count)
+{
+    if (filling->dtype == DTYPE_F32)
+        fill_uniform_f32(filling->generator, out, count, filling->a, filling->b);
+    else
+        fill_uniform_f64(filling->generator, out, count, filling->a, filling->b);
+}
+
+bool
+tensor_uniform(struct task *me, struct tensor *tensor, double low, double high, struct generator *generator)
+{
+    if (!want_fractions(me, tensor, "uniform_"))
+        return false;
+    if (!(low <= high))
+        return failed(me, E_RUNTIME, "uniform_: nothing lies from %g to %g", low, high);
+    struct filling filling = { .generator = generator, .a = low, .b = high, .draw = draw_uniform };
+    return fill_random(me, tensor, &filling, "uniform_");
+}
+
+static void
+draw_normal(const struct filling *filling, void *out, size_t count)
+{
+    if (filling->dtype == DTYPE_F32)
+        fill_normal_f32(filling->generator, out, count, filling->a, filling->b, filling->contiguous);
+    else
+        fill_normal_f64(filling->generator, out, count, filling->a, filling->b, filling->contiguous);
+}
+
+bool
+tensor_normal(struct task *me, struct tensor *tensor, double mean, double std, struct generator *generator)
+{
+    if (!want_fractions(me, tensor, "normal_"))
+        return false;
+    if (!(std >= 0))
+        return failed(me, E_RUNTIME, "normal_: a standard deviation of %g cannot be", std);
+    struct filling filling = { .generator = generator, .a = mean, .b = std, .draw = draw_normal };
+    return fill_random(me, tensor, &filling, "normal_");
+}
+
+static void
+draw_coins(const struct filling *filling, void *out, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int64_t coin = draw_bernoulli(filling->generator, filling->a);
+        cpu_convert((char *)out + i * dtype_size(filling->dtype), filling->dtype, 1, &coin, DTYPE_I64, 1, 1);
+    }
+}
+
+bool
+tensor_bernoulli(struct task *me, struct tensor *tensor, double p, struct generator *generator)
+{
+    if (!(p >= 0 && p <= 1))
+        return failed(me, E_RUNTIME, "bernoulli_: a probability of %g cannot be", p);
+    struct filling filling = { .generator = generator, .a = p, .draw = draw_coins };
+    return fill_random(me, tensor, &filling, "bernoulli_");
+}
+
+static int64_t
+draw_whole(const struct filling *filling)
+{
+    if (!filling->full_range)
+        return draw_randint(filling->generator, filling->low, filling->high);
+    switch (filling->dtype) {
+    case DTYPE_F32:  return draw_random_f32(filling->generator);
+    case DTYPE_F64:  return (int64_t)(generator_u64(filling->generator) % (((uint64_t)1 << 53) + 1));
+    case DTYPE_BOOL: return draw_random_bool(filling->generator);
+    default:         return draw_random_i64(filling->generator);
+    }
+}
+
+static void
+draw_wholes(const struct filling *filling, void *out, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int64_t whole = draw_whole(filling);
+        cpu_convert((char *)out + i * dtype_size(filling->dtype), filling->dtype, 1, &whole, DTYPE_I64, 1, 1);
+    }
+}
+
+bool
+tensor_random(struct task *me, struct tensor *tensor, int64_t low, int64_t high, bool full_range,
+              struct generator *generator)
+{
+    if (!full_range && low >= high)
+        return failed(me, E_RUNTIME, "random_: no number lies from %lld to below %lld", (long long)low,
+                      (long long)high);
+    struct filling filling = { .generator = generator, .low = low, .high = high, .full_range = full_range,
+                               .draw = draw_wholes };
+    return fill_random(me, tensor, &filling, "random_");
+}
+
+static void
+draw_permutation(const struct filling *filling, void *out, size_t count)
+{
+    fill_randperm(filling->generator, out, count);
+}
+
+bool
+tensor_randperm(struct task *me, struct tensor *tensor, struct generator *generator)
+{
+    if (tensor != NULL && (tensor->dtype != DTYPE_I64 || tensor->dims != 1))
+        return failed(me, E_DTYPE, "randperm: expected a vector of int64");
+    struct filling filling = { .generator = generator, .draw = draw_permutation };
+    return fill_random(me, tensor, &filling, "randperm");
+}
+
+/* ---- the rank's generator ---- */
+
+static void
+fresh_generator(void *memory)
+{
+    generator_seed(memory, 67280421310721); /* c10::detail::default_rng_seed_val */
+}
+
+struct generator *
+default_generator(struct task *me)
+{
+    if (me->slots[SLOT_GENERATORS] == 0) {
+        void *memory = device_rank_memory(me, me->rank, sizeof(struct generator), fresh_generator);
+        me->slots[SLOT_GENERATORS] = (uintptr_t)memory;
+    }
+    return (struct generator *)(uintptr_t)me->slots[SLOT_GENERATORS];
+}

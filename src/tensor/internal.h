@@ -1,0 +1,98 @@
+/* What the files of tensor/ share: raw views that kernels work on, and the plan of an op. */
+#ifndef TENSOR_INTERNAL_H
+#define TENSOR_INTERNAL_H
+#include "device/storage.h"
+#include "device/stream.h"
+#include "sched/task.h"
+#include "tensor/op.h"
+#include "tensor/tensor.h"
+
+/* Elements in memory: strides count elements, data points to the first one. */
+struct cpu_view {
+    void      *data;
+    enum dtype dtype;
+    int        dims;
+    int64_t    size[TENSOR_DIMS], stride[TENSOR_DIMS];
+};
+
+/* What a kernel gets. It allocates nothing, fails in no way and touches nothing else, so it can run at any time. */
+struct cpu_call {
+    struct cpu_view      in[OP_INPUTS], out;
+    double               constant[OP_INPUTS]; /* a 0-dim host operand of a device's kernel; its view has no data */
+    double               alpha;
+    int64_t              dim, start;
+    int                  inputs;
+    enum dtype           compute;             /* F32, F64 or I64: what it calculates in */
+    void                *workspace;
+    struct kernel_fault *fault;               /* where a bad index is reported */
+};
+typedef void cpu_kernel(const struct cpu_call *call);
+
+/* What is known of an op before it runs. */
+struct plan {
+    enum op    op;
+    int        device;
+    enum dtype dtype, compute;                /* of the result; of the calculation */
+    int        dims;                          /* the result's shape */
+    int64_t    size[TENSOR_DIMS];
+    bool       broadcast;                     /* inputs are stretched to `loop` */
+    int        loop_dims;
+    int64_t    loop[TENSOR_DIMS];
+    unsigned   reduced;                       /* bit d: dimension d of input 0 is summed away */
+    size_t     workspace;                     /* bytes */
+    double     alpha;
+    int64_t    dim;
+};
+typedef bool op_plan(struct task *me, struct plan *plan, const struct op_args *args);
+
+/* ---- tensor.c ---- */
+bool            shape_count(struct task *me, int dims, const int64_t *sizes, int64_t *count); /* false: failed */
+struct cpu_view tensor_raw(const struct tensor *tensor);
+struct access   tensor_access(const struct tensor *tensor, bool write, const char *what);
+void            tensor_snapshot(struct task *me, const struct tensor *tensor);
+struct stream_written tensor_written(const struct tensor *tensor);
+bool            tensor_is_writable(struct task *me, const struct tensor *tensor); /* false: elements share memory */
+struct access   storage_access(struct storage *storage, bool write, const char *what);
+
+/* ---- shape.c ---- */
+bool shape_wrap(struct task *me, const char *op, int dims, int64_t dim, int *out); /* negative dims; false: failed */
+/* Stretches `dims` sizes so that `tensor` fits too; false: they do not fit. */
+bool shape_broadcast(int *dims, int64_t *sizes, const struct tensor *tensor);
+bool shape_mismatch(struct task *me, enum op op, const struct tensor *a, const struct tensor *b, const char *why);
+/* The view stretched to a shape that it fits. */
+struct cpu_view view_expand(const struct cpu_view *view, int dims, const int64_t *sizes);
+enum dtype dtype_promoted(struct tensor *const *tensors, int count);
+
+/* ---- views.c, copy.c, plan.c ---- */
+typedef struct tensor *op_special(struct task *me, enum op op, const struct op_args *args);
+op_special view_view, view_expanded, view_t, view_transpose, view_narrow, view_select, view_unsqueeze, view_squeeze;
+op_special run_copy, run_clone, run_cat;
+op_plan plan_add, plan_divide, plan_scalar, plan_divide_scalar, plan_unary, plan_compare, plan_mm, plan_addmm,
+        plan_embedding, plan_embedding_backward, plan_threshold, plan_sum, plan_sum_dim, plan_mean, plan_sum_to,
+        plan_extreme, plan_softmax, plan_softmax_backward, plan_nll, plan_nll_backward, plan_mse, plan_mse_backward,
+        plan_fill, plan_sgd;
+
+/* The elements in one piece, as `like`'s type, in hidden host memory: of a device tensor after waiting for it. A new
+ * reference; NULL: failed. */
+struct storage *tensor_fetch(struct task *me, const struct tensor *like, struct tensor *from, int64_t told);
+/* Packed elements in the order of `to`'s dimensions go into it; on a device by a copy of the current stream. */
+bool            tensor_deliver(struct task *me, struct tensor *to, struct storage *packed, const char *what);
+
+/* ---- op.c ---- */
+bool op_compute(struct task *me, const struct plan *plan, const struct op_args *args, struct tensor *result);
+
+/* ---- kernels, cpu/ ---- */
+#define RULE(name, plan, kernel) cpu_kernel kernel;
+#define NO_KERNEL(name, special)
+#include "tensor/rules.def"
+#undef RULE
+#undef NO_KERNEL
+cpu_kernel cpu_copy;
+
+/* `count` elements from one place and type to another. Fractions are cut off, NaN becomes 0, all but 0 is true. */
+void   cpu_convert(void *to, enum dtype to_dtype, int64_t to_stride, const void *from, enum dtype from_dtype,
+                   int64_t from_stride, int64_t count);
+double cpu_exp(double x);   /* the same bits on every CPU, unlike the C library's */
+double cpu_log(double x);
+size_t cpu_mm_workspace(enum dtype dtype, int64_t k);
+#endif

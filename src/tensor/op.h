@@ -1,0 +1,77 @@
+/* Operators: one row of ops.def each. op_run computes without recording gradients (autograd/call.h records).
+ * On a virtual device the work is queued on the current stream; on the CPU it is done now by the task. */
+#ifndef TENSOR_OP_H
+#define TENSOR_OP_H
+#include "tensor/tensor.h"
+
+enum op {
+#define OP(name, ...) OP_##name,
+#include "tensor/ops.def"
+#undef OP
+    OP_COUNT
+};
+
+enum { OP_INPUTS = 4, OP_OUTPUTS = 2 };
+
+/* What each op reads beside `in`:
+ *     add, sub                   alpha: factor of the second (give 1)
+ *     *_scalar, fill, sgd        alpha: the number (sgd: the rate); flag: it is a fraction in the script (1.0), so an
+ *                                integer tensor becomes float32
+ *     addmm                      in: bias, input, weight as a transposed view
+ *     embedding                  in: weight, indices.  embedding_backward  in: gradient, indices; length: rows of the
+ *                                weight; start: padding_idx, -1 none
+ *     threshold_backward         in: gradient, result
+ *     sum_dim                    dim, keepdim.  sum_to  dims, sizes
+ *     log_softmax, _backward     dim; in of the latter: gradient, result
+ *     nll_loss, mse_loss         in: input, target.  _backward  in: gradient (0-dim), input, target.
+ *                                Targets of -100 do not count
+ *     cat                        list, list_count, dim
+ *     copy                       start: device, length: dtype; with out: into it, they are unused
+ *     view, expand               dims, sizes (one -1: inferred; of expand: kept)
+ *     transpose                  dim, start.  narrow  dim, start, length, step (0 is 1).  select  dim, start: index
+ *     unsqueeze, squeeze         dim
+ * With `out` the result goes there (the version is not bumped: the caller of in-place ops does that); sgd
+ * writes into in[0]. */
+struct op_args {
+    struct tensor *in[OP_INPUTS];
+    struct tensor *out;                /* in-place and out= : where the result goes; NULL: a new tensor */
+    double         alpha, beta;        /* scalars of the op; each op's row says which it uses */
+    int64_t        dim, start, length, step;
+    bool           keepdim, flag;
+    int            dims;               /* a shape argument */
+    int64_t        sizes[TENSOR_DIMS];
+    struct tensor **list;              /* cat, stack: the inputs instead of `in` */
+    int            list_count;
+    const char    *module;             /* the module that calls, for prices; NULL none */
+};
+
+struct op_info {
+    const char *name;                  /* "add" */
+    const char *node;                  /* "AddBackward0" */
+    const char *module;                /* whose price it takes: "Linear"; "" none */
+    int         inputs;
+    const char *help;
+};
+const struct op_info *op_info(enum op op);
+int op_find(const char *name);         /* -1: no such op */
+
+/* The result, given to me's scope; NULL: failed, or an operand was NULL. Operands on different devices, wrong dtypes
+ * and shapes that do not fit are failed(E_DEVICE, E_DTYPE, E_SHAPE) with the op's name and both shapes. A 0-dim
+ * CPU tensor may meet a device tensor. Type promotion is PyTorch's (bool < integers < floats). */
+struct tensor *op_run(struct task *me, enum op op, const struct op_args *args);
+
+/* Copies between devices and dtypes: `to` and `from` have the same shape (or from expands). Between devices it is
+ * one entry of the destination's stream (the source's current stream has been waited for). */
+bool tensor_copy(struct task *me, struct tensor *to, struct tensor *from) __attribute__((warn_unused_result));
+struct tensor *tensor_to(struct task *me, struct tensor *tensor, int device, enum dtype dtype); /* the same one if nothing changes */
+struct tensor *tensor_clone(struct task *me, struct tensor *tensor);        /* contiguous */
+struct tensor *tensor_contiguous(struct task *me, struct tensor *tensor);   /* the same one if it is */
+bool tensor_fill(struct task *me, struct tensor *tensor, double value) __attribute__((warn_unused_result));
+
+/* The name of the module whose forward (or "Linear_backward": whose node) me is in; SLOT_MODULE. NULL: none. An op
+ * takes its price by its own name, else by this module's, else by the module in its row, else the plain one. This
+ * module's price is that of the whole: the first op takes it and the slot becomes "", which means that further ops
+ * cost nothing but, on a device, their launch. Who sets a name restores the one before. Static or interned text. */
+const char *task_module(const struct task *me);
+void        task_set_module(struct task *me, const char *name);
+#endif

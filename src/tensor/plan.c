@@ -1,0 +1,395 @@
+/* Plans: what each op wants of its operands, and the shape and type of its result. The rows of rules.def name them.
+ * In PyTorch: the meta functions of ATen/native. */
+#include <math.h>
+#include <string.h>
+#include "tensor/internal.h"
+
+static enum dtype
+compute_of(enum dtype dtype)
+{
+    return dtype == DTYPE_BOOL ? DTYPE_I64 : dtype;
+}
+
+static bool
+wrong_dtype(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted)
+{
+    return failed(me, E_DTYPE, "%s: expected %s, got a tensor of %s", op_info(plan->op)->name, wanted,
+                  dtype_name(tensor->dtype));
+}
+
+static bool
+want_dims(struct task *me, const struct plan *plan, const struct tensor *tensor, int dims)
+{
+    if (tensor->dims == dims)
+        return true;
+    return failed(me, E_SHAPE, "%s: expected a tensor of %d dimensions, got one of %d", op_info(plan->op)->name, dims,
+                  tensor->dims);
+}
+
+/* The loop runs over the broadcast shape of all inputs, which is the result's too. */
+static bool
+stretch(struct task *me, struct plan *plan, const struct op_args *args, int from)
+{
+    plan->broadcast = true;
+    plan->loop_dims = 0;
+    for (int i = from; i < op_info(plan->op)->inputs; i++) {
+        if (!shape_broadcast(&plan->loop_dims, plan->loop, args->in[i]))
+            return shape_mismatch(me, plan->op, args->in[from], args->in[i],
+                                  "sizes must be equal or 1, counted from the last dimension");
+    }
+    plan->dims = plan->loop_dims;
+    memcpy(plan->size, plan->loop, sizeof plan->size);
+    return true;
+}
+
+static void
+like(struct plan *plan, const struct tensor *tensor)
+{
+    plan->dims = tensor->dims;
+    memcpy(plan->size, tensor->size, sizeof plan->size);
+}
+
+/* ---- elementwise ---- */
+
+bool
+plan_add(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype   = dtype_promoted(args->in, 2);
+    plan->compute = compute_of(plan->dtype);
+    if (plan->op == OP_sub && plan->dtype == DTYPE_BOOL)
+        return failed(me, E_DTYPE, "sub: tensors of bool cannot be subtracted");
+    return stretch(me, plan, args, 0);
+}
+
+bool
+plan_divide(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype = dtype_promoted(args->in, 2);
+    if (!dtype_is_float(plan->dtype))
+        plan->dtype = DTYPE_F32;
+    plan->compute = plan->dtype;
+    return stretch(me, plan, args, 0);
+}
+
+bool
+plan_scalar(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype = args->in[0]->dtype;
+    if (!dtype_is_float(plan->dtype)) {
+        bool fraction = args->flag || floor(args->alpha) != args->alpha;
+        plan->dtype = fraction ? DTYPE_F32 : DTYPE_I64;
+    }
+    plan->compute = plan->dtype;
+    return stretch(me, plan, args, 0);
+}
+
+bool
+plan_divide_scalar(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype   = dtype_is_float(args->in[0]->dtype) ? args->in[0]->dtype : DTYPE_F32;
+    plan->compute = plan->dtype;
+    return stretch(me, plan, args, 0);
+}
+
+bool
+plan_unary(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (args->in[0]->dtype == DTYPE_BOOL)
+        return wrong_dtype(me, plan, args->in[0], "numbers");
+    plan->dtype = plan->compute = args->in[0]->dtype;
+    return stretch(me, plan, args, 0);
+}
+
+bool
+plan_threshold(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    return plan_add(me, plan, args);
+}
+
+bool
+plan_compare(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->compute = compute_of(dtype_promoted(args->in, 2));
+    plan->dtype   = DTYPE_BOOL;
+    return stretch(me, plan, args, 0);
+}
+
+bool
+plan_fill(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (args->out == NULL)
+        return failed(me, E_VALUE, "fill: there is nothing to fill");
+    like(plan, args->out);
+    plan->device    = tensor_device(args->out);
+    plan->dtype     = args->out->dtype;
+    plan->compute   = compute_of(plan->dtype);
+    plan->broadcast = true;
+    plan->loop_dims = plan->dims;
+    memcpy(plan->loop, plan->size, sizeof plan->loop);
+    if (plan->dtype == DTYPE_BOOL)
+        plan->alpha = plan->alpha != 0;
+    return true;
+}
+
+bool
+plan_sgd(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (!dtype_is_float(args->in[0]->dtype))
+        return wrong_dtype(me, plan, args->in[0], "fractions");
+    if (!tensor_same_shape(args->in[0], args->in[1]))
+        return shape_mismatch(me, plan->op, args->in[0], args->in[1], "a parameter and its gradient are alike");
+    plan->dtype = plan->compute = args->in[0]->dtype;
+    return stretch(me, plan, args, 0);
+}
+
+/* ---- products ---- */
+
+static bool
+plan_product(struct task *me, struct plan *plan, const struct tensor *a, const struct tensor *b)
+{
+    if (!want_dims(me, plan, a, 2) || !want_dims(me, plan, b, 2))
+        return false;
+    if (a->size[1] != b->size[0])
+        return shape_mismatch(me, plan->op, a, b, "the columns of the first are the rows of the second");
+    if (a->dtype != b->dtype)
+        return failed(me, E_DTYPE, "%s: expected both matrices to have one dtype, got %s and %s",
+                      op_info(plan->op)->name, dtype_name(a->dtype), dtype_name(b->dtype));
+    if (a->dtype == DTYPE_BOOL)
+        return wrong_dtype(me, plan, a, "numbers");
+    plan->dtype     = plan->compute = a->dtype;
+    plan->dims      = 2;
+    plan->size[0]   = a->size[0];
+    plan->size[1]   = b->size[1];
+    plan->workspace = cpu_mm_workspace(plan->dtype, a->size[1]);
+    return true;
+}
+
+bool
+plan_mm(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    return plan_product(me, plan, args->in[0], args->in[1]);
+}
+
+bool
+plan_addmm(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (!plan_product(me, plan, args->in[1], args->in[2]))
+        return false;
+    const struct tensor *bias = args->in[0];
+    int64_t              sizes[TENSOR_DIMS] = { plan->size[0], plan->size[1] };
+    int                  dims = 2;
+    struct tensor        product = { .dims = 2 };
+    memcpy(product.size, plan->size, sizeof product.size);
+    if (bias->dtype != plan->dtype)
+        return failed(me, E_DTYPE, "addmm: expected bias and matrices to have one dtype, got %s and %s",
+                      dtype_name(bias->dtype), dtype_name(plan->dtype));
+    if (!shape_broadcast(&dims, sizes, bias) || dims != 2 || sizes[0] != plan->size[0] || sizes[1] != plan->size[1])
+        return shape_mismatch(me, plan->op, bias, &product, "the bias must stretch to the product");
+    return true;
+}
+
+/* ---- embedding ---- */
+
+bool
+plan_embedding(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *weight = args->in[0], *indices = args->in[1];
+    if (indices->dtype != DTYPE_I64)
+        return wrong_dtype(me, plan, indices, "indices of int64");
+    if (!want_dims(me, plan, weight, 2))
+        return false;
+    if (indices->dims >= TENSOR_DIMS)
+        return failed(me, E_VALUE, "embedding: the result would have more than %d dimensions", TENSOR_DIMS);
+    like(plan, indices);
+    plan->size[plan->dims++] = weight->size[1];
+    plan->dtype = plan->compute = weight->dtype;
+    return true;
+}
+
+bool
+plan_embedding_backward(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *grad = args->in[0], *indices = args->in[1];
+    if (indices->dtype != DTYPE_I64)
+        return wrong_dtype(me, plan, indices, "indices of int64");
+    if (!dtype_is_float(grad->dtype))
+        return wrong_dtype(me, plan, grad, "a gradient of fractions");
+    if (grad->dims != indices->dims + 1 ||
+        memcmp(grad->size, indices->size, (size_t)indices->dims * sizeof *grad->size) != 0)
+        return shape_mismatch(me, plan->op, grad, indices, "one row of gradient for each index");
+    if (args->length < 0)
+        return failed(me, E_VALUE, "embedding_backward: a table of %lld rows", (long long)args->length);
+    plan->dims    = 2;
+    plan->size[0] = args->length;
+    plan->size[1] = grad->size[grad->dims - 1];
+    plan->dtype = plan->compute = grad->dtype;
+    return true;
+}
+
+/* ---- sums ---- */
+
+static void
+sum_types(struct plan *plan, const struct tensor *tensor)
+{
+    plan->dtype   = dtype_is_float(tensor->dtype) ? tensor->dtype : DTYPE_I64;
+    plan->compute = plan->dtype;
+}
+
+bool
+plan_sum(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    (void)me;
+    sum_types(plan, args->in[0]);
+    plan->dims    = 0;
+    plan->reduced = (1u << args->in[0]->dims) - 1;
+    return true;
+}
+
+bool
+plan_sum_dim(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *tensor = args->in[0];
+    int                  dim = 0;
+    if (!shape_wrap(me, "sum", tensor->dims, args->dim, &dim))
+        return false;
+    sum_types(plan, tensor);
+    for (int i = 0; i < tensor->dims; i++) {
+        if (i != dim)
+            plan->size[plan->dims++] = tensor->size[i];
+        else if (args->keepdim)
+            plan->size[plan->dims++] = 1;
+    }
+    plan->reduced = tensor->dims > 0 ? 1u << dim : 0;
+    return true;
+}
+
+bool
+plan_mean(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (!dtype_is_float(args->in[0]->dtype))
+        return wrong_dtype(me, plan, args->in[0], "fractions");
+    return plan_sum(me, plan, args);
+}
+
+bool
+plan_sum_to(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *tensor = args->in[0];
+    struct tensor        wanted = { .dims = args->dims };
+    int                  added = tensor->dims - args->dims;
+    bool                 fits = added >= 0 && args->dims >= 0;
+    if (args->dims > 0 && args->dims <= TENSOR_DIMS)
+        memcpy(wanted.size, args->sizes, sizeof wanted.size);
+    for (int i = 0; fits && i < tensor->dims; i++) {
+        bool summed = i < added || (args->sizes[i - added] == 1 && tensor->size[i] != 1);
+        fits = summed || args->sizes[i - added] == tensor->size[i];
+        plan->reduced |= summed ? 1u << i : 0;
+    }
+    if (!fits)
+        return shape_mismatch(me, plan->op, tensor, &wanted, "the second must stretch to the first");
+    sum_types(plan, tensor);
+    like(plan, &wanted);
+    return true;
+}
+
+bool
+plan_extreme(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (tensor_count(args->in[0]) == 0)
+        return failed(me, E_RUNTIME, "%s: a tensor without elements has none", op_info(plan->op)->name);
+    plan->dtype   = args->in[0]->dtype;
+    plan->compute = compute_of(plan->dtype);
+    return true;
+}
+
+/* ---- losses ---- */
+
+bool
+plan_softmax(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    int dim = 0;
+    if (!dtype_is_float(args->in[0]->dtype))
+        return wrong_dtype(me, plan, args->in[0], "fractions");
+    if (!shape_wrap(me, op_info(plan->op)->name, args->in[0]->dims, args->dim, &dim))
+        return false;
+    like(plan, args->in[0]);
+    plan->dim   = dim;
+    plan->dtype = plan->compute = args->in[0]->dtype;
+    return true;
+}
+
+bool
+plan_softmax_backward(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (!tensor_same_shape(args->in[0], args->in[1]))
+        return shape_mismatch(me, plan->op, args->in[0], args->in[1], "gradient and result are alike");
+    if (args->in[0]->dtype != args->in[1]->dtype)
+        return wrong_dtype(me, plan, args->in[0], dtype_name(args->in[1]->dtype));
+    return plan_softmax(me, plan, args);
+}
+
+/* Classes lie in dimension 1 (0 of a single sample); a target for each of the other places. */
+static bool
+want_targets(struct task *me, const struct plan *plan, const struct tensor *input, const struct tensor *target)
+{
+    if (!dtype_is_float(input->dtype))
+        return wrong_dtype(me, plan, input, "fractions");
+    if (target->dtype != DTYPE_I64)
+        return wrong_dtype(me, plan, target, "targets of int64");
+    bool fits = input->dims > 0 && target->dims == input->dims - 1;
+    for (int i = 0; fits && i < target->dims; i++)
+        fits = target->size[i] == input->size[i == 0 ? 0 : i + 1];
+    return fits || shape_mismatch(me, plan->op, input, target, "one target for each sample");
+}
+
+bool
+plan_nll(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype = plan->compute = args->in[0]->dtype;
+    return want_targets(me, plan, args->in[0], args->in[1]);
+}
+
+static bool
+want_number(struct task *me, const struct plan *plan, const struct tensor *grad, const struct tensor *input)
+{
+    if (grad->dtype != input->dtype)
+        return wrong_dtype(me, plan, grad, dtype_name(input->dtype));
+    return tensor_count(grad) == 1 || shape_mismatch(me, plan->op, grad, input, "the loss has one gradient");
+}
+
+bool
+plan_nll_backward(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    like(plan, args->in[1]);
+    plan->dtype = plan->compute = args->in[1]->dtype;
+    return want_number(me, plan, args->in[0], args->in[1]) && want_targets(me, plan, args->in[1], args->in[2]);
+}
+
+bool
+plan_mse(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype = plan->compute = dtype_promoted(args->in, 2);
+    if (!dtype_is_float(plan->dtype))
+        return wrong_dtype(me, plan, args->in[0], "fractions");
+    if (!stretch(me, plan, args, 0))
+        return false;
+    plan->dims = 0;
+    return true;
+}
+
+bool
+plan_mse_backward(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype = plan->compute = dtype_promoted(&args->in[1], 2);
+    if (!dtype_is_float(plan->dtype))
+        return wrong_dtype(me, plan, args->in[1], "fractions");
+    if (tensor_count(args->in[0]) != 1)
+        return shape_mismatch(me, plan->op, args->in[0], args->in[1], "the loss has one gradient");
+    if (!stretch(me, plan, args, 1))
+        return false;
+    double count = 1;
+    for (int i = 0; i < plan->loop_dims; i++)
+        count *= (double)plan->loop[i];
+    plan->alpha = 2.0 / count;
+    return true;
+}

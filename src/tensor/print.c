@@ -1,0 +1,247 @@
+/* Tensors in PyTorch's print layout: numbers share a width and, if one needs it, scientific notation; rows stand under
+ * each other; of more than 1000 elements three at each end are shown. Reads memory as it is and waits for nobody.
+ * In PyTorch: torch/_tensor_str.py. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/str.h"
+#include "tensor/internal.h"
+
+enum { LINE_WIDTH = 80, EDGE = 3, SUMMARY = 1000, NUMBER_ROOM = 64 };
+
+/* What the elements that are shown have in common. */
+struct format {
+    const struct tensor *tensor;
+    bool   summarize, whole, scientific;
+    double least, most;      /* of the finite ones that are not 0, without sign */
+    int    width;
+    bool   some;             /* there are such */
+};
+
+typedef void visit_element(struct format *format, const char *at);
+
+static const char *
+element_at(const struct format *format, int64_t offset)
+{
+    return (const char *)format->tensor->storage->data + offset * (int64_t)dtype_size(format->tensor->dtype);
+}
+
+static double
+fraction_at(const struct format *format, const char *at)
+{
+    double value = 0;
+    cpu_convert(&value, DTYPE_F64, 1, at, format->tensor->dtype, 1, 1);
+    return value;
+}
+
+/* The i-th index shown of a dimension, or -1 for the dots between the ends. Answers how many there are. */
+static int64_t
+shown(const struct format *format, int dim)
+{
+    int64_t size = format->tensor->size[dim];
+    return format->summarize && size > 2 * EDGE ? 2 * EDGE + 1 : size;
+}
+
+static int64_t
+shown_index(const struct format *format, int dim, int64_t i)
+{
+    int64_t size = format->tensor->size[dim];
+    if (!format->summarize || size <= 2 * EDGE || i < EDGE)
+        return i;
+    return i == EDGE ? -1 : size - 2 * EDGE - 1 + i;
+}
+
+static void
+visit_shown(struct format *format, int dim, int64_t offset, visit_element *visit)
+{
+    if (dim == format->tensor->dims) {
+        visit(format, element_at(format, offset));
+        return;
+    }
+    for (int64_t i = 0, count = shown(format, dim); i < count; i++) {
+        int64_t index = shown_index(format, dim, i);
+        if (index >= 0)
+            visit_shown(format, dim + 1, offset + index * format->tensor->stride[dim], visit);
+    }
+}
+
+static void
+look_at_value(struct format *format, const char *at)
+{
+    double value = fabs(fraction_at(format, at));
+    if (value == 0 || !(value <= 0x1.fffffffffffffp1023))
+        return;
+    format->whole = format->whole && ceil(value) == value;
+    format->least = !format->some || value < format->least ? value : format->least;
+    format->most  = !format->some || value > format->most ? value : format->most;
+    format->some  = true;
+}
+
+/* Writes one number without padding; answers its length. */
+static int
+number_text(const struct format *format, const char *at, char text[NUMBER_ROOM])
+{
+    if (format->tensor->dtype == DTYPE_BOOL)
+        return snprintf(text, NUMBER_ROOM, "%s", *at != 0 ? "True" : "False");
+    if (format->tensor->dtype == DTYPE_I64)
+        return snprintf(text, NUMBER_ROOM, "%lld", (long long)*(const int64_t *)at);
+    double value = fraction_at(format, at);
+    if (value != value)
+        return snprintf(text, NUMBER_ROOM, "nan");
+    if (value - value != 0)
+        return snprintf(text, NUMBER_ROOM, value > 0 ? "inf" : "-inf");
+    if (format->scientific)
+        return snprintf(text, NUMBER_ROOM, "%.4e", value);
+    return snprintf(text, NUMBER_ROOM, format->whole ? "%.0f." : "%.4f", value);
+}
+
+static void
+look_at_width(struct format *format, const char *at)
+{
+    char text[NUMBER_ROOM];
+    if (dtype_is_float(format->tensor->dtype)) {
+        double value = fraction_at(format, at);
+        if (value == 0 || value - value != 0)
+            return;
+    }
+    int width = number_text(format, at, text);
+    format->width = width > format->width ? width : format->width;
+}
+
+static void
+choose_format(struct format *format)
+{
+    format->whole = true;
+    format->width = 1;
+    if (dtype_is_float(format->tensor->dtype)) {
+        visit_shown(format, 0, format->tensor->offset, look_at_value);
+        if (format->some)
+            format->scientific = format->most / format->least > 1000 || format->most > 1e8 ||
+                                 (!format->whole && format->least < 1e-4);
+    }
+    visit_shown(format, 0, format->tensor->offset, look_at_width);
+}
+
+static void
+print_number(const struct format *format, int64_t offset, struct str *out)
+{
+    char text[NUMBER_ROOM];
+    number_text(format, element_at(format, offset), text);
+    str_addf(out, "%*s", format->width, text);
+}
+
+/* The innermost dimension: as many numbers to a line as fit. */
+static void
+print_row(const struct format *format, int dim, int64_t offset, int indent, struct str *out)
+{
+    int     room = (LINE_WIDTH - indent) / (format->width + 2);
+    int64_t per_line = room < 1 ? 1 : room;
+    str_add(out, "[");
+    for (int64_t i = 0, count = shown(format, dim); i < count; i++) {
+        int64_t index = shown_index(format, dim, i);
+        if (i > 0 && i % per_line == 0)
+            str_addf(out, ",\n%*s", indent + 1, "");
+        else if (i > 0)
+            str_add(out, ", ");
+        if (index < 0)
+            str_add(out, " ...");
+        else
+            print_number(format, offset + index * format->tensor->stride[dim], out);
+    }
+    str_add(out, "]");
+}
+
+static void
+print_dim(const struct format *format, int dim, int64_t offset, int indent, struct str *out)
+{
+    int left = format->tensor->dims - dim;
+    if (left == 0) {
+        print_number(format, offset, out);
+        return;
+    }
+    if (left == 1) {
+        print_row(format, dim, offset, indent, out);
+        return;
+    }
+    str_add(out, "[");
+    for (int64_t i = 0, count = shown(format, dim); i < count; i++) {
+        int64_t index = shown_index(format, dim, i);
+        if (i > 0) {
+            str_add(out, ",");
+            for (int line = 1; line < left; line++)
+                str_add(out, "\n");
+            str_addf(out, "%*s", indent + 1, "");
+        }
+        if (index < 0)
+            str_add(out, "...");
+        else
+            print_dim(format, dim + 1, offset + index * format->tensor->stride[dim], indent + 1, out);
+    }
+    str_add(out, "]");
+}
+
+/* Behind a comma, or on a line of its own if this one is full. */
+static void
+add_suffix(struct str *out, size_t begin, const char *suffix)
+{
+    const char *text = str_text(out) + begin, *line = strrchr(text, '\n');
+    size_t      used = line != NULL ? strlen(line) + 1 : strlen(text) + 2;
+    if (used + strlen(suffix) + 2 > LINE_WIDTH)
+        str_addf(out, ",\n%*s%s", 7, "", suffix);
+    else
+        str_addf(out, ", %s", suffix);
+}
+
+static void
+add_suffixes(const struct tensor *tensor, struct str *out, size_t begin)
+{
+    char       text[48];
+    bool       empty = tensor_count(tensor) == 0;
+    enum dtype usual = empty ? DTYPE_F32 : tensor->dtype == DTYPE_F64 ? DTYPE_F32 : tensor->dtype;
+    if (tensor->storage->device != DEVICE_CPU) {
+        snprintf(text, sizeof text, "device='device:%d'", tensor->storage->device);
+        add_suffix(out, begin, text);
+    }
+    if (empty && tensor->dims != 1) {
+        struct str size = { 0 };
+        shape_print(tensor->dims, tensor->size, &size);
+        if (!str_ok(&size))
+            out->broken = true;
+        else {
+            size.text[0] = '(';
+            size.text[size.len - 1] = ')';
+            str_addf(out, ", size=%s", size.text);
+        }
+        str_free(&size);
+    }
+    if (tensor->dtype != usual) {
+        snprintf(text, sizeof text, "dtype=%s", dtype_name(tensor->dtype));
+        add_suffix(out, begin, text);
+    }
+    if (tensor->requires_grad && tensor->grad_fn == NULL)
+        add_suffix(out, begin, "requires_grad=True");
+}
+
+void
+tensor_print(struct task *me, struct tensor *tensor, struct str *out)
+{
+    (void)me;
+    if (tensor == NULL) {
+        str_add(out, "None");
+        return;
+    }
+    struct format format = { .tensor = tensor, .summarize = tensor_count(tensor) > SUMMARY };
+    size_t        begin = out->len;
+    str_add(out, "tensor(");
+    if (tensor_count(tensor) == 0) {
+        str_add(out, "[]");
+    } else {
+        choose_format(&format);
+        print_dim(&format, 0, tensor->offset, 7, out);
+    }
+    if (!str_ok(out))
+        return;
+    add_suffixes(tensor, out, begin);
+    str_add(out, ")");
+}

@@ -1,0 +1,98 @@
+/* Shapes: wrapping of negative dimensions, broadcasting, promotion of types, and how they are told.
+ * In PyTorch: ATen/ExpandUtils.cpp, ATen/native/TypeProperties.cpp. */
+#include <string.h>
+#include "base/str.h"
+#include "tensor/internal.h"
+
+void
+shape_print(int dims, const int64_t *sizes, struct str *out)
+{
+    str_add(out, "[");
+    for (int i = 0; i < dims; i++)
+        str_addf(out, "%s%lld", i > 0 ? ", " : "", (long long)sizes[i]);
+    str_add(out, "]");
+}
+
+bool
+shape_wrap(struct task *me, const char *op, int dims, int64_t dim, int *out)
+{
+    int room = dims > 0 ? dims : 1;
+    if (dim < -room || dim >= room)
+        return failed(me, E_INDEX, "%s: dimension %lld is out of range (expected %d to %d)", op, (long long)dim, -room,
+                      room - 1);
+    *out = (int)(dim < 0 ? dim + room : dim);
+    return true;
+}
+
+bool
+shape_broadcast(int *dims, int64_t *sizes, const struct tensor *tensor)
+{
+    int grown = tensor->dims > *dims ? tensor->dims : *dims;
+    memmove(sizes + (grown - *dims), sizes, (size_t)*dims * sizeof *sizes);
+    for (int i = 0; i < grown - *dims; i++)
+        sizes[i] = 1;
+    *dims = grown;
+    for (int i = 0; i < tensor->dims; i++) {
+        int64_t *size = &sizes[grown - tensor->dims + i];
+        if (*size == 1)
+            *size = tensor->size[i];
+        else if (tensor->size[i] != 1 && tensor->size[i] != *size)
+            return false;
+    }
+    return true;
+}
+
+bool
+shape_mismatch(struct task *me, enum op op, const struct tensor *a, const struct tensor *b, const char *why)
+{
+    struct str text = { 0 };
+    str_addf(&text, "%s: shapes ", op_info(op)->name);
+    shape_print(a->dims, a->size, &text);
+    str_add(&text, " and ");
+    shape_print(b->dims, b->size, &text);
+    str_addf(&text, " do not fit: %s", why);
+    failed(me, str_ok(&text) ? E_SHAPE : E_MEMORY, "%s", str_text(&text));
+    str_free(&text);
+    return false;
+}
+
+struct cpu_view
+view_expand(const struct cpu_view *view, int dims, const int64_t *sizes)
+{
+    struct cpu_view wide = { .data = view->data, .dtype = view->dtype, .dims = dims };
+    int             added = dims - view->dims;
+    for (int i = 0; i < dims; i++) {
+        wide.size[i] = sizes[i];
+        if (i >= added && view->size[i - added] != 1)
+            wide.stride[i] = view->stride[i - added];
+    }
+    return wide;
+}
+
+static enum dtype
+higher(enum dtype a, enum dtype b)
+{
+    if (a == b)
+        return a;
+    if (dtype_is_float(a) && dtype_is_float(b))
+        return DTYPE_F64;
+    if (dtype_is_float(a) || b == DTYPE_BOOL)
+        return a;
+    return b;
+}
+
+/* A 0-dim tensor counts only if it is of a higher kind (bool < integers < floats) than those with dimensions. */
+enum dtype
+dtype_promoted(struct tensor *const *tensors, int count)
+{
+    enum dtype full = DTYPE_COUNT, zero = DTYPE_COUNT;
+    for (int i = 0; i < count; i++) {
+        enum dtype *into = tensors[i]->dims > 0 ? &full : &zero;
+        *into = *into == DTYPE_COUNT ? tensors[i]->dtype : higher(*into, tensors[i]->dtype);
+    }
+    if (full == DTYPE_COUNT || zero == DTYPE_COUNT)
+        return full == DTYPE_COUNT ? zero : full;
+    if (dtype_is_float(full))
+        return full;
+    return full == DTYPE_BOOL || dtype_is_float(zero) ? higher(full, zero) : full;
+}

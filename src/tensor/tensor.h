@@ -1,0 +1,97 @@
+/* Strided tensors over a storage. This folder knows no gradients: it makes, views, computes and prints; the fields
+ * marked `autograd` are carried here and belong to src/autograd. Shapes are row-major; sizes, offsets and strides
+ * count elements. Functions that make a tensor give it to me's scope (see sched/task.h: born, hand_up). */
+#ifndef TENSOR_TENSOR_H
+#define TENSOR_TENSOR_H
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/dtype.h"
+#include "device/device.h"
+
+#define TENSOR_DIMS 8
+
+struct task; struct storage; struct node; struct tensor; struct hook_list; struct str; struct generator;
+
+struct version { atomic_int references; atomic_uint counter; };   /* shared by a tensor and its views */
+
+struct tensor {
+    atomic_int        references;
+    enum dtype        dtype;
+    int               dims;
+    int64_t           size[TENSOR_DIMS], stride[TENSOR_DIMS], offset;
+    struct storage   *storage;
+    struct version   *version;
+    struct tensor    *base;          /* autograd: the tensor this one views, NULL: none. A reference */
+    bool              requires_grad; /* autograd: from here */
+    bool              multi_view;    /* output of a function that returns several views: no in-place */
+    bool              is_parameter;
+    int               output_nr;
+    struct node      *grad_fn;       /* NULL: a leaf. A reference */
+    struct node      *accumulator;   /* weak: the node clears it when it dies */
+    struct tensor    *grad;
+    struct hook_list *hooks;         /* of a leaf */
+    void            (*drop_autograd)(struct task *me, struct tensor *tensor); /* set by autograd with the first of
+                                        grad_fn, accumulator and hooks: lets go of them when the tensor dies; NULL: none */
+    uint32_t          view_version;  /* autograd: the version that a view's grad_fn belongs to */
+    atomic_int        accumulator_lock; /* autograd: 1 while somebody reads or sets `accumulator` */
+    char             *name;          /* qualified parameter name, NULL none; owned */
+};
+
+/* References. Fields use keep and drop, nothing else counts. */
+struct tensor *tensor_ref(struct tensor *tensor);                           /* NULL in, NULL out */
+void           tensor_unref(struct task *me, struct tensor *tensor);
+void           tensor_keep(struct task *me, struct tensor **field, struct tensor *tensor); /* drops the old one */
+void           tensor_drop(struct task *me, struct tensor **field);
+struct tensor *tensor_born(struct task *me, struct tensor *tensor);          /* gives one reference to me's scope */
+void           tensor_replace(struct task *me, struct tensor **local, struct tensor *tensor); /* a loop's temporary:
+                                                        the old one leaves the scope and dies at once if it is the last */
+
+/* Making. Elements of tensor_empty are undefined (in `stepped` zeros, so that runs repeat); a device tensor of
+ * tensor_full costs a fill kernel. sizes may be NULL when dims is 0. */
+struct tensor *tensor_empty(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes);
+struct tensor *tensor_full(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes, double value);
+struct tensor *tensor_zeros(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes);
+struct tensor *tensor_from(struct task *me, enum dtype dtype, int dims, const int64_t *sizes, const void *elements); /* on the CPU */
+struct tensor *tensor_arange(struct task *me, enum dtype dtype, double start, double end, double step);
+
+/* Views: share storage and version; no kernel runs. Announced by a memory.alias event. No gradient is recorded here:
+ * use the functions of autograd/call.h unless that is wanted. */
+struct tensor *tensor_view(struct task *me, struct tensor *base, int dims, const int64_t *size, const int64_t *stride,
+                           int64_t offset);
+/* Another tensor of the same elements: shares storage and version, carries no gradient fields, is not announced. */
+struct tensor *tensor_alias(struct task *me, struct tensor *tensor);
+/* A view with a version counter of its own (Broadcast's pieces, detach is not one of these). */
+struct tensor *tensor_own_version(struct task *me, struct tensor *view);
+
+int     tensor_dims(const struct tensor *tensor);                /* accessors answer 0 for NULL */
+int64_t tensor_size(const struct tensor *tensor, int dim);       /* negative dims count from the end */
+int64_t tensor_count(const struct tensor *tensor);               /* elements */
+int64_t tensor_bytes(const struct tensor *tensor);
+int     tensor_device(const struct tensor *tensor);
+bool    tensor_is_contiguous(const struct tensor *tensor);
+bool    tensor_same_shape(const struct tensor *a, const struct tensor *b);
+uint32_t tensor_version(const struct tensor *tensor);
+void    tensor_bump(struct tensor *tensor);                      /* an in-place op happened */
+void    shape_print(int dims, const int64_t *sizes, struct str *out);        /* "[2, 3]" */
+
+/* Reading by the host: synchronises with the tensor's device as .item() and .tolist() do. false: failed. */
+bool tensor_item(struct task *me, struct tensor *tensor, double *value);     /* one element, else failed */
+bool tensor_item_i64(struct task *me, struct tensor *tensor, int64_t *value);
+bool tensor_read(struct task *me, struct tensor *tensor, void *out);         /* row-major, tensor_bytes bytes */
+bool tensor_write(struct task *me, struct tensor *tensor, const void *in);   /* row-major; bumps the version */
+/* As it lies in memory now, without waiting for anybody (the debugger's eye). PyTorch's print layout. */
+void tensor_print(struct task *me, struct tensor *tensor, struct str *out);
+
+/* Random fills, in the order of PyTorch's kernels (memory order). On the CPU generator; a device tensor is filled on
+ * the host and copied. In place; the version is bumped. */
+bool tensor_uniform(struct task *me, struct tensor *tensor, double low, double high, struct generator *generator);
+bool tensor_normal(struct task *me, struct tensor *tensor, double mean, double std, struct generator *generator);
+bool tensor_bernoulli(struct task *me, struct tensor *tensor, double p, struct generator *generator);
+bool tensor_random(struct task *me, struct tensor *tensor, int64_t low, int64_t high, bool full_range, struct generator *generator);
+bool tensor_randperm(struct task *me, struct tensor *tensor, struct generator *generator);
+/* This rank's default generator; seeded with PyTorch's default seed until manual_seed. Never NULL after sched start;
+ * NULL: no memory (failed). */
+struct generator *default_generator(struct task *me);
+#endif

@@ -1,0 +1,183 @@
+/* Records: what events refer to by number, and what the file says of itself. Every record is composed aside and
+ * copied in one piece, its type last, so a reader meets whole ones only.
+ *
+ * Interface: writer_kinds at creation; trace_option, trace_source, trace_lane, trace_text, trace_snapshot whenever
+ * something new is met, before the event that refers to it. */
+#include "trace/writer.h"
+
+#include <string.h>
+
+#include "trace/internal.h"
+#include "trace/schema.h"
+
+/* A record lies within one chunk; longer texts are cut. */
+enum {
+    RECORD_HEAD = 8,
+    RECORD_ROOM = (int)(TRACE_CHUNK - sizeof(struct chunk_head)) - RECORD_HEAD,
+    TEXT_LIMIT = 200 * 1024
+};
+
+static void
+put_u16(struct str *record, uint16_t value)
+{
+    str_add_bytes(record, &value, sizeof value);
+}
+
+static void
+put_u32(struct str *record, uint32_t value)
+{
+    str_add_bytes(record, &value, sizeof value);
+}
+
+/* Cut between characters. */
+static void
+put_text(struct str *record, const char *text)
+{
+    size_t length = strlen(text);
+    if (length > TEXT_LIMIT) {
+        length = TEXT_LIMIT;
+        while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
+            length--;
+    }
+    put_u32(record, (uint32_t)length);
+    str_add_bytes(record, text, length);
+    str_add_bytes(record, "", 1);
+}
+
+/* Copies what was composed into the file. The caller holds the mutex. */
+static bool
+write_record(struct trace_writer *writer, enum record_type type)
+{
+    const struct str *record = &writer->scratch;
+    size_t bytes = RECORD_HEAD + (record->len + 7) / 8 * 8;
+    if (!str_ok(record) || record->len > RECORD_ROOM)
+        return false;
+    if ((size_t)(writer->records_end - writer->records) < bytes) {
+        unsigned char *chunk = writer_chunk(writer, CHUNK_RECORDS, 0, writer->record_chunks);
+        if (chunk == NULL)
+            return false;
+        writer->record_chunks++;
+        writer->records = chunk + sizeof(struct chunk_head);
+        writer->records_end = chunk + TRACE_CHUNK;
+    }
+    uint32_t length = (uint32_t)record->len;
+    memcpy(writer->records + 4, &length, sizeof length);
+    memcpy(writer->records + RECORD_HEAD, str_text(record), record->len);
+    __atomic_store_n((uint16_t *)(void *)writer->records, (uint16_t)type, __ATOMIC_RELEASE);
+    writer->records += bytes;
+    return true;
+}
+
+static struct str *
+begin_record(struct trace_writer *writer)
+{
+    str_clear(&writer->scratch);
+    return &writer->scratch;
+}
+
+static bool
+write_kind(struct trace_writer *writer, int kind)
+{
+    const struct kind_info *info = &kind_table[kind];
+    const struct stage_text *place = &stage_text_table[kind];
+    struct str *record = begin_record(writer);
+    put_u16(record, (uint16_t)kind);
+    str_add_bytes(record, (const unsigned char[2]){ info->is_stage, 0 }, 2);
+    put_text(record, info->name);
+    put_text(record, info->function);
+    put_text(record, info->pytorch);
+    put_text(record, info->args);
+    put_text(record, place->file != NULL ? place->file : "");
+    put_u32(record, place->first_line);
+    put_u32(record, place->line);
+    put_text(record, place->text != NULL ? place->text : "");
+    return write_record(writer, RECORD_KIND);
+}
+
+bool
+writer_kinds(struct trace_writer *writer)
+{
+    for (int kind = 1; kind < KIND_COUNT; kind++) {
+        if (!write_kind(writer, kind))
+            return false;
+    }
+    return true;
+}
+
+uint32_t
+trace_text(struct trace_writer *writer, const char *text)
+{
+    uint64_t id = 0;
+    pthread_mutex_lock(&writer->mutex);
+    if (!map_get_text(&writer->texts, text, &id)) {
+        struct str *record = begin_record(writer);
+        put_u32(record, writer->text_count + 1);
+        put_text(record, text);
+        if (write_record(writer, RECORD_TEXT)) {
+            id = ++writer->text_count;
+            map_set_text(&writer->texts, text, id); /* without memory it is written again next time */
+        }
+    }
+    pthread_mutex_unlock(&writer->mutex);
+    return (uint32_t)id;
+}
+
+uint32_t
+trace_snapshot(struct trace_writer *writer, int dtype, int dims, const int64_t *sizes, const void *elements,
+               size_t bytes)
+{
+    uint32_t id = 0;
+    if (dims < 0 || dims > 8 || bytes > TEXT_LIMIT)
+        return 0;
+    pthread_mutex_lock(&writer->mutex);
+    struct str *record = begin_record(writer);
+    put_u32(record, writer->snapshot_count + 1);
+    str_add_bytes(record, (const unsigned char[4]){ (unsigned char)dtype, (unsigned char)dims, 0, 0 }, 4);
+    str_add_bytes(record, sizes, (size_t)dims * sizeof *sizes);
+    str_add_bytes(record, elements, bytes);
+    if (write_record(writer, RECORD_SNAPSHOT))
+        id = ++writer->snapshot_count;
+    pthread_mutex_unlock(&writer->mutex);
+    return id;
+}
+
+/* The lane has its number even if the disk is too full for its name. */
+uint32_t
+trace_lane(struct trace_writer *writer, int rank, int device, enum lane_kind kind, const char *name)
+{
+    pthread_mutex_lock(&writer->mutex);
+    uint32_t lane = writer->lane_count++;
+    struct str *record = begin_record(writer);
+    put_u32(record, lane);
+    put_u16(record, (uint16_t)(int16_t)rank);
+    put_u16(record, (uint16_t)(int16_t)device);
+    put_u16(record, (uint16_t)kind);
+    put_u16(record, 0);
+    put_text(record, name);
+    write_record(writer, RECORD_LANE);
+    pthread_mutex_unlock(&writer->mutex);
+    return lane;
+}
+
+static void
+write_two_texts(struct trace_writer *writer, enum record_type type, const char *first, const char *second)
+{
+    pthread_mutex_lock(&writer->mutex);
+    struct str *record = begin_record(writer);
+    put_text(record, first);
+    put_text(record, second);
+    write_record(writer, type);
+    pthread_mutex_unlock(&writer->mutex);
+}
+
+void
+trace_option(struct trace_writer *writer, const char *key, const char *value)
+{
+    write_two_texts(writer, RECORD_OPTION, key, value);
+}
+
+void
+trace_source(struct trace_writer *writer, const char *path, const char *text)
+{
+    write_two_texts(writer, RECORD_SOURCE, path, text);
+}

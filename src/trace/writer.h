@@ -1,0 +1,74 @@
+/* Appends events and records to a trace file (or to memory when nobody asked for a file).
+ * Order of use: trace_create; trace_lane, trace_option ... ; one trace_buffer per thread (one in all in `stepped`);
+ * trace_append on it; trace_close. Any thread may add texts, lanes, snapshots; a buffer belongs to one thread. */
+#ifndef TRACE_WRITER_H
+#define TRACE_WRITER_H
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "trace/format.h"
+
+struct trace_writer;
+
+struct trace_buffer {
+    struct trace_event  *next, *end; /* the current chunk's free part */
+    struct trace_writer *writer;
+    struct trace_event  *spare;      /* a chunk prepared ahead by the preparing thread (`free` only) */
+    bool                 preparing;  /* the next spare is on its way */
+    uint32_t             number, chunks;
+    uint64_t             count;      /* events appended */
+    uint64_t             last_time;  /* of the last one: time never goes back within a buffer */
+};
+
+struct trace_options {
+    const char      *path;    /* NULL: in memory */
+    enum trace_clock clock;
+    bool             prepare; /* a thread makes pages ready ahead of the writers (never in `stepped`) */
+};
+
+/* NULL: could not be created, `why` says so ("cannot create FILE: Permission denied"). */
+struct trace_writer *trace_create(const struct trace_options *options, char *why, size_t why_size);
+void                 trace_close(struct trace_writer *writer); /* writes the head's last words; frees */
+int                  trace_fd(const struct trace_writer *writer);   /* for readers of the running trace */
+const char          *trace_warning(struct trace_writer *writer);    /* once, after the disk filled up; else NULL */
+uint64_t             trace_lost(const struct trace_writer *writer);
+uint64_t             trace_elapsed_ps(const struct trace_writer *writer, uint64_t time); /* of a time as events hold it */
+
+struct trace_buffer *trace_buffer_new(struct trace_writer *writer); /* NULL: no memory */
+void                 trace_buffer_free(struct trace_buffer *buffer); /* before trace_close, which frees the rest */
+bool                 trace_buffer_more(struct trace_buffer *buffer); /* slow path: next chunk; false: no room, lost */
+
+uint32_t trace_text(struct trace_writer *writer, const char *text);          /* interned id; 0: no room */
+uint32_t trace_snapshot(struct trace_writer *writer, int dtype, int dims, const int64_t *sizes,
+                        const void *elements, size_t bytes);                 /* id; 0: no room */
+uint32_t trace_lane(struct trace_writer *writer, int rank, int device, enum lane_kind kind, const char *name);
+void     trace_option(struct trace_writer *writer, const char *key, const char *value);
+void     trace_source(struct trace_writer *writer, const char *path, const char *text);
+
+/* The hot path. Copies the event and publishes its kind last. */
+static inline bool
+trace_append(struct trace_buffer *buffer, const struct trace_event *event)
+{
+    if (__builtin_expect(buffer->next == buffer->end, 0) && !trace_buffer_more(buffer))
+        return false;
+    struct trace_event *slot = buffer->next++;
+    slot->time      = event->time;
+    slot->args[0]   = event->args[0];
+    slot->args[1]   = event->args[1];
+    slot->args[2]   = event->args[2];
+    slot->args[3]   = event->args[3];
+    slot->flow      = event->flow;
+    slot->line      = event->line;
+    slot->iteration = event->iteration;
+    slot->lane      = event->lane;
+    slot->rank      = event->rank;
+    slot->device    = event->device;
+    slot->phase     = event->phase;
+    slot->depth     = event->depth;
+    buffer->count++;
+    buffer->last_time = event->time;
+    atomic_store_explicit((_Atomic uint16_t *)&slot->kind, event->kind, memory_order_release);
+    return true;
+}
+#endif

@@ -1,0 +1,70 @@
+# What the tests of the command line share: run the program, write a lesson, judge how it ended.
+package Ringside;
+use strict;
+use warnings;
+use Cwd qw(abs_path);
+use Exporter 'import';
+use File::Temp qw(tempdir);
+use Test::More;
+our @EXPORT = qw(ringside lesson slurp spill refused folder program);
+
+my $program = abs_path($ENV{RINGSIDE_OUT} || 'build/release') . '/ringside';
+my $folder  = tempdir(CLEANUP => 1);
+
+sub program { return $program }
+sub folder  { return $folder }
+
+sub slurp {
+    my ($path) = @_;
+    open my $file, '<:raw', $path or die "$path: $!";
+    local $/;
+    my $text = <$file>;
+    return defined $text ? $text : '';
+}
+
+sub spill {
+    my ($path, $text) = @_;
+    open my $file, '>:raw', $path or die "$path: $!";
+    print $file $text;
+    close $file or die "$path: $!";
+    return $path;
+}
+
+# A lesson of its own name in this test's folder.
+sub lesson {
+    my ($name, $text) = @_;
+    return spill("$folder/$name.lua", $text);
+}
+
+# Runs the program; answers { status, signal, out, err }. A first argument { env =>, in_folder =>, umask => } sets the scene.
+sub ringside {
+    my %scene = ref $_[0] eq 'HASH' ? %{ shift() } : ();
+    my @words = @_;
+    my $pid   = fork() // die "fork: $!";
+    if ($pid == 0) {
+        %ENV = (%ENV, %{ $scene{env} || {} });
+        chdir $scene{in_folder} or die "chdir: $!" if $scene{in_folder};
+        umask $scene{umask} if defined $scene{umask};
+        open STDIN,  '<', '/dev/null'     or die "stdin: $!";
+        open STDOUT, '>', "$folder/.out"  or die "stdout: $!";
+        open STDERR, '>', "$folder/.err"  or die "stderr: $!";
+        alarm 300;                # a hang is a failure, not the end of the suite
+        exec $program, @words;
+        die "exec $program: $!";
+    }
+    waitpid $pid, 0;
+    return { status => $? >> 8, signal => $? & 127, out => slurp("$folder/.out"), err => slurp("$folder/.err") };
+}
+
+# One clear line on stderr, the right status, nothing about C.
+sub refused {
+    my ($name, $run, $status, $pattern) = @_;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    my $good = $run->{signal} == 0 && $run->{status} == $status && $run->{err} =~ /\Aringside: [^\n]+\n\z/
+        && $run->{err} =~ $pattern && $run->{err} !~ /\w\.[ch]:\d|\w\.c\b/;
+    ok($good, $name)
+        or diag("status $run->{status} (wanted $status), signal $run->{signal}, stderr:\n$run->{err}wanted $pattern");
+    return $good;
+}
+
+1;

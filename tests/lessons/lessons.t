@@ -1,0 +1,164 @@
+#!/usr/bin/perl
+# The course: each lesson's checks hold, each exercise fails until it is solved, each solution solves it; and the order in
+# which workers and ranks take their turns changes no number.
+use strict;
+use warnings;
+use lib 'tests/cli';
+use Ringside;
+use Test::More;
+
+# Every check of the curriculum, by the name it has in the lesson. A number: of how many lines it is the beginning.
+my %checks = (
+    '01-six-rows' => [
+        'a module that is not on device 0 is refused', 'three chunks leave', 'the chunks have 2, 2 and 2 rows',
+        'each chunk moves 16 bytes', 'nothing happens on device 3', 'the model has 10110 parameters',
+        'they are 40440 bytes', 'replicate copies 80880 bytes to devices 1 and 2',
+        'and none to device 0, which keeps its own', 'gather brings 160 bytes to device 0',
+        'the output is 6 rows of 10', 'the output is on device 0', 'one device alone computes the same',
+        'each element of rnn.bias.grad is 6', 'exactly rows 1 to 6 of the embedding have a gradient',
+        "the first weights are PyTorch's",
+    ],
+    '11-ring-by-hand' => [
+        (map { ("rank $_ has the sum", "rank $_ sends 48 bytes") } 0 .. 3), '24 hops: 4 ranks, 6 steps',
+        '12 of them add', '12 of them copy', 'in step 3 rank 3 sends chunk 1 to rank 0',
+        'the all-reduce lasts 6 hops of 10.0008 us', 'with 8 ranks each sends 56 bytes', 'in 14 steps, 112 hops in all',
+    ],
+    '15-hooks-and-order' => [
+        'both ranks end with the same gradient',
+        map {
+            my $rank = $_;
+            map { "rank $rank: $_" } 'four parameters are ready in each of two iterations', 'a.bias is ready first',
+                'the order is a.bias, a.weight, b.bias, b.weight', 'one bucket at first, two after the rebuild',
+                'in iteration 0 it has 2101248 bytes', 'then two of 1050624', 'the first holds 1 0, the second 3 2',
+                'three all-reduces carry gradients', "each iteration's first starts before its backward ends",
+                'every wait for a gradient lies inside finalize_backward', 'buckets start in index order'
+        } 0, 1,
+    ],
+);
+my %virtual = ('the all-reduce lasts 6 hops of 10.0008 us' => 1);
+
+# The lines of a TAP run: names of what holds, what was skipped and why, what failed; whether the plan fits.
+sub read_tap {
+    my ($out, $lesson) = @_;
+    my %tap = (ok => {}, skip => {}, failed => [], count => 0);
+    for my $line (split /\n/, $out) {
+        $tap{plan} = $1 if $line =~ /^1\.\.(\d+)$/;
+        next unless $line =~ /^(not )?ok (\d+) - \Q$lesson\E\/(.*)$/;
+        my ($not, $number, $name) = ($1, $2, $3);
+        $tap{disorder} = 1 if $number != ++$tap{count};
+        if    ($not)                          { push @{ $tap{failed} }, $name }
+        elsif ($name =~ s/ # SKIP ?(.*)$//)   { $tap{skip}{$name} = $1 }
+        else                                  { $tap{ok}{$name} = 1 }
+    }
+    $tap{complete} = defined $tap{plan} && $tap{plan} == $tap{count} && !$tap{disorder};
+    return \%tap;
+}
+
+for my $lesson (sort keys %checks) {
+    my $run = ringside('run', '--tap', "lessons/$lesson.lua");
+    my $tap = read_tap($run->{out}, $lesson);
+    is("$run->{status} $run->{err}", '0 ', "$lesson, stepped: ends with status 0 and an empty stderr");
+    ok($tap->{ok}{$_}, "$lesson, stepped: $_") for @{ $checks{$lesson} };
+    is("@{ $tap->{failed} }", '', "$lesson, stepped: nothing fails");
+    is(join(', ', keys %{ $tap->{skip} }), '', "$lesson, stepped: nothing is skipped");
+    ok($tap->{complete}, "$lesson, stepped: the plan counts every check");
+    cmp_ok($tap->{count}, '==', @{ $checks{$lesson} }, "$lesson, stepped: these are all its checks");
+    my @strange = grep { !/^(?:#|ok |1\.\.)/ } split /\n/, $run->{out};
+    is("@strange", '', "$lesson, stepped: narration stands on # lines");
+
+    $run = ringside('run', '--tap', '--executor', 'free', "lessons/$lesson.lua");
+    $tap = read_tap($run->{out}, $lesson);
+    is("$run->{status} $run->{err}", '0 ', "$lesson, free: ends with status 0 and an empty stderr");
+    ok($tap->{ok}{$_}, "$lesson, free: $_") for grep { !$virtual{$_} } @{ $checks{$lesson} };
+    like($tap->{skip}{$_} // 'not skipped', qr/wall/, "$lesson, free: '$_' is skipped with a reason")
+        for grep { $virtual{$_} } @{ $checks{$lesson} };
+    ok($tap->{complete} && !@{ $tap->{failed} }, "$lesson, free: the plan counts every check and nothing fails");
+
+    $run = ringside('run', '--tap', '--hardware', 'dgx-h100', "lessons/$lesson.lua");
+    is($run->{status}, 0, "$lesson on other hardware: checks of times are skipped, the others hold") or diag($run->{out}, $run->{err});
+
+    $run = ringside('run', '--quiet', "lessons/$lesson.lua");
+    is("$run->{status} $run->{out}", '0 ', "$lesson, --quiet: says nothing when all checks hold");
+
+    my $plain = ringside('run', "lessons/$lesson.lua")->{out};
+    my $notes = ringside('run', '--teacher', "lessons/$lesson.lua")->{out};
+    unlike($plain, qr/Two-minute fallback/, "$lesson: the teacher's notes are not for everybody");
+    like($notes, qr/Two-minute fallback/, "$lesson: --teacher shows the teacher's notes");
+    like($plain, qr/^all \d+ checks hold$/m, "$lesson: the last line counts the checks");
+}
+
+for my $path (glob 'lessons/exercises/*.lua') {
+    my ($name) = $path =~ m{([^/]+)\.lua$};
+    my $run = ringside('run', '--tap', $path);
+    my $tap = read_tap($run->{out}, $name);
+    is($run->{status}, 1, "exercise $name: ends with status 1 before it is solved") or diag($run->{err});
+    cmp_ok(scalar @{ $tap->{failed} }, '>', 0, "exercise $name: checks fail");
+    ok($tap->{complete}, "exercise $name: the plan is complete all the same");
+
+    my $count = $tap->{count};
+    $run = ringside('run', '--tap', "lessons/solutions/$name.lua");
+    $tap = read_tap($run->{out}, $name);
+    is("$run->{status} $run->{err}", '0 ', "solution $name: ends with status 0");
+    is("@{ $tap->{failed} }", '', "solution $name: every check holds");
+    ok($tap->{complete}, "solution $name: the plan is complete");
+    cmp_ok($tap->{count}, '==', $count, "solution $name: it has as many checks as the exercise");
+}
+
+# ---- policies: another order, the same numbers ----
+
+my $workers = lesson('workers', <<'END_LESSON');
+local rs = require "ringside"
+local nn = rs.nn
+rs.lesson { title = "Who is first?", devices = 4, hardware = "classroom", seed = 1 }
+local Model = nn.Module("Model")
+function Model:init()
+  self.embedding = nn.Embedding(20, 10)
+  self.rnn = nn.Linear(10, 10)
+end
+function Model:forward(x) return self.rnn(self.embedding(x)) end
+local model = Model():to("device:0")
+local out = nn.DataParallel(model)(rs.tensor { 1, 2, 3, 4, 5, 6, 7, 8 })
+out:sum():backward()
+local function show(t)
+  for _, row in ipairs(t:tolist()) do
+    for _, value in ipairs(type(row) == "table" and row or { row }) do print(string.format("%a", value)) end
+  end
+end
+show(out)
+for _, p in ipairs(model:parameters()) do show(p.grad) end
+END_LESSON
+
+my $ranks = lesson('ranks', <<'END_LESSON');
+local rs = require "ringside"
+local dist = rs.distributed
+rs.lesson { title = "Which rank is first?", hardware = "classroom", seed = 3 }
+local sums = dist.spawn(function(rank)
+  local t = rs.randn(8) * (rank + 1)
+  dist.all_reduce(t)
+  return t:tolist()
+end, { world = 4 })
+for rank = 0, 3 do
+  for _, value in ipairs(sums[rank]) do print(string.format("%a", value)) end
+end
+END_LESSON
+
+for my $case ([ workers => $workers, 'dp.worker' ], [ ranks => $ranks, 'comm.hop' ]) {
+    my ($name, $lesson, $kind) = @$case;
+    my $trace = folder() . "/$name.trace";
+    my (%orders, %outputs, @bad);
+    for my $policy ([], [ '--policy', 'round-robin' ], map { [ '--policy', 'random', '--seed', $_ ] } 1 .. 8) {
+        my $run = ringside('run', @$policy, '--trace', $trace, $lesson);
+        push @bad, "@$policy: $run->{err}" if $run->{status} != 0;
+        my $who = join ' ', map { /\b(r\d+|dev\d+)\b/ ? $1 : '?' } split /\n/, ringside('events', $trace, $kind)->{out};
+        $orders{$who} = 1;
+        $outputs{ $run->{out} } = 1;
+        my $again = ringside('run', @$policy, '--hash', $lesson);
+        my $once  = ringside('run', @$policy, '--hash', $lesson);
+        push @bad, "@$policy: not repeatable" if $again->{out} ne $once->{out} || $again->{out} !~ /trace hash/;
+    }
+    is("@bad", '', "$name: every policy ends with status 0 and repeats");
+    cmp_ok(scalar keys %orders, '>', 1, "$name: some seed changes who goes first");
+    is(scalar keys %outputs, 1, "$name: no order changes a bit of any number");
+    is(ringside('run', '--executor', 'free', $lesson)->{out}, (keys %outputs)[0], "$name: nor does the free executor");
+}
+done_testing();

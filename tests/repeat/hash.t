@@ -1,0 +1,66 @@
+#!/usr/bin/perl
+# One trace hash for each lesson, over compilers, build types, two folders and a set LUA_PATH. The first test of the
+# suite: nothing else means much if a run does not repeat.
+use strict;
+use warnings;
+use Cwd qw(getcwd);
+use File::Temp qw(tempdir);
+use Test::More;
+
+my $root    = getcwd();
+my @lessons = map { "lessons/$_" } ('01-six-rows.lua', '11-ring-by-hand.lua', '15-hooks-and-order.lua');
+
+# The hash that this binary prints for this lesson, as the shell sees it; "" when the run failed.
+sub trace_hash {
+    my ($binary, $lesson, %option) = @_;
+    local %ENV = (%ENV, %{ $option{env} || {} });
+    my $out = `cd '@{[ $option{folder} || $root ]}' && '$binary' run --quiet --hash '$lesson' 2>&1`;
+    return $out =~ /trace hash ([0-9a-f]+)/ ? $1 : '';
+}
+
+sub build {
+    my ($folder, @arguments) = @_;
+    my $log = `cd '$folder' && make -s -j2 @arguments all 2>&1`;
+    diag("make @arguments:\n$log") if $? != 0;
+    return $? == 0;
+}
+
+my $mine     = "$root/" . ($ENV{RINGSIDE_OUT} || 'build/release');
+my @variants = (
+    [ 'gcc release',   'build/release', 'CC=gcc' ],
+    [ 'gcc debug',     'build/debug',   'CC=gcc BUILD=debug' ],
+    [ 'gcc asan',      'build/asan',    'CC=gcc BUILD=asan' ],
+    [ 'clang release', 'build/clang',   'CC=clang OUT=build/clang' ],
+);
+
+my %expected;
+for my $lesson (@lessons) {
+    $expected{$lesson} = trace_hash("$mine/ringside", $lesson);
+    isnt($expected{$lesson}, '', "$lesson has a trace hash");
+    is(trace_hash("$mine/ringside", $lesson), $expected{$lesson}, "$lesson: a second run has the same");
+    is(trace_hash("$mine/ringside", $lesson, env => { LUA_PATH => '/tmp/?.lua;;', LUA_INIT => 'x = 1' }),
+        $expected{$lesson}, "$lesson: so it has with LUA_PATH and LUA_INIT set");
+}
+
+for my $variant (@variants) {
+    my ($name, $out, $arguments) = @$variant;
+  SKIP: {
+        my ($compiler) = $arguments =~ /CC=(\w+)/;
+        skip "$compiler is not installed", scalar @lessons if system("command -v $compiler >/dev/null 2>&1") != 0;
+        my $built = build($root, $arguments);
+        is($built ? trace_hash("$root/$out/ringside", $_) : 'not built', $expected{$_}, "$_: $name has the same")
+            for @lessons;
+    }
+}
+
+# Another folder: the sources are copied and built there, the lessons run from there.
+my $other = tempdir(CLEANUP => 1) . '/another folder';
+mkdir $other or die "mkdir $other: $!";
+system("cp -R Makefile src trace_viewer scripts lessons '$other/'") == 0 or die 'cp failed';
+(my $quoted = $other) =~ s/'/'\\''/g;
+my $built = build($quoted, 'CC=gcc BUILD=debug CFLAGS=');
+is($built ? trace_hash("$other/build/debug/ringside", $_, folder => $other) : 'not built', $expected{$_},
+    "$_: built and run in another folder it has the same")
+    for @lessons;
+
+done_testing();

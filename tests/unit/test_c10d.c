@@ -1,0 +1,704 @@
+/* Process groups: the ring to the picosecond, every collective's result, and what everybody is told when ranks disagree,
+ * leave or wait for each other. */
+#include "ranks_rig.h"
+
+#include <math.h>
+
+#include "base/vec.h"
+#include "tensor/op.h"
+
+static struct tensor *
+numbers(struct task *me, int64_t count, double first, double step)
+{
+    float floats[64];
+    for (int64_t i = 0; i < count && i < 64; i++)
+        floats[i] = (float)(first + step * (double)i);
+    return tensor_from(me, DTYPE_F32, 1, &count, floats);
+}
+
+static bool
+holds(struct task *me, struct tensor *tensor, int64_t count, double first, double step)
+{
+    float floats[64];
+    if (!tensor_read(me, tensor, floats))
+        return false;
+    for (int64_t i = 0; i < count; i++)
+        if (floats[i] != (float)(first + step * (double)i))
+            return false;
+    return true;
+}
+
+/* ---- the ring ---- */
+
+static bool
+ring_by_hand(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *tensor = numbers(me, 8, 10.0 * me->rank, 1);
+    bool done = tensor != NULL && group_all_reduce_now(me, group, tensor, NULL);
+    double sum = 10.0 * ranks->size * (ranks->size - 1) / 2;
+    return expect(me, ranks, done && holds(me, tensor, 8, sum, ranks->size), "all ranks hold the sum");
+}
+
+static void
+a_ring_of_four_takes_six_hops_of_eight_bytes(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 4, .body = ring_by_hand, .free_costs = true };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_no_errors(&ranks);
+        assert_int_equal(count_events(&ranks, "comm.hop"), 24);
+        assert_int_equal(count_events(&ranks, "comm.hop and reduce = 1"), 12);
+        assert_int_equal(count_events(&ranks, "comm.hop and reduce = 0"), 12);
+        for (int rank = 0; rank < 4; rank++) {
+            char filter[64];
+            snprintf(filter, sizeof filter, "comm.hop and rank = %d", rank);
+            assert_int_equal(sum_of(&ranks, filter, 1), 48);
+            snprintf(filter, sizeof filter, "c10d.allreduce and rank = %d", rank);
+            if (ranks.stepped)
+                assert_int_equal(duration_of(&ranks, filter), 60004800);
+        }
+        for (size_t seq = next_match(&ranks, "comm.hop", 0); seq != SIZE_MAX;
+             seq = next_match(&ranks, "comm.hop", seq + 1)) {
+            assert_true(trace_event(ranks.trace, seq)->flow != 0);
+            size_t end = trace_flow_end(ranks.trace, seq);
+            assert_true(end != SIZE_MAX);
+            assert_int_equal(trace_event(ranks.trace, end)->rank, trace_event(ranks.trace, seq)->args[2]);
+        }
+        ranks_free(&ranks);
+    }
+}
+
+static void
+a_ring_of_three_waits_for_the_longest_chunk(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 3, .body = ring_by_hand, .free_costs = true };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    assert_int_equal(duration_of(&ranks, "c10d.allreduce and rank = 0"), 40004800);
+    assert_int_equal(sum_of(&ranks, "comm.hop", 1), 4 * 32);
+    ranks_free(&ranks);
+}
+
+static void
+a_ring_of_eight_sends_56_bytes_a_rank(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 8, .body = ring_by_hand, .free_costs = true };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    assert_int_equal(sum_of(&ranks, "comm.hop and rank = 3", 1), 56);
+    ranks_free(&ranks);
+}
+
+static bool
+straggle(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    int64_t        count = 10000;
+    struct tensor *tensor = tensor_zeros(me, DTYPE_F32, DEVICE_CPU, 1, &count);
+    uint64_t       start = sched_now(me);
+    sched_advance(me, cost_us(me->rank == 2 ? 1300 : 1000));
+    bool done = tensor != NULL && group_all_reduce_now(me, group, tensor, NULL);
+    return expect(me, ranks, done && sched_now(me) == start + cost_us(1366), "the step ends after 1366 us");
+}
+
+static void
+who_comes_last_waits_least(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 4, .body = straggle, .free_costs = true };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    for (int rank = 0; rank < 4; rank++) {
+        char filter[64];
+        snprintf(filter, sizeof filter, "c10d.allreduce and rank = %d", rank);
+        assert_int_equal(duration_of(&ranks, filter), cost_us(rank == 2 ? 66 : 366));
+    }
+    ranks_free(&ranks);
+}
+
+/* ---- every length, every operation ---- */
+
+static double
+expected(enum reduce_op op, int size, double first)
+{
+    double value = first;
+    for (int rank = 1; rank < size; rank++) {
+        double other = first + rank;
+        if (op == REDUCE_PRODUCT)
+            value *= other;
+        else if (op == REDUCE_MAX)
+            value = other;
+        else if (op != REDUCE_MIN)
+            value += other;
+    }
+    return op == REDUCE_AVG ? value / size : value;
+}
+
+static bool
+reduce_one(struct task *me, struct process_group *group, const struct ranks *ranks, int64_t count, enum dtype dtype,
+           const struct collective_options *options)
+{
+    double         want = expected(options->op, ranks->size, 1);
+    struct tensor *tensor = tensor_full(me, dtype, DEVICE_CPU, 1, &count, 1 + me->rank);
+    double         f64[32];
+    int64_t        i64[32];
+    float          f32[32];
+    void          *into[] = { f32, f64, i64 };
+    if (tensor == NULL || !group_all_reduce_now(me, group, tensor, options) || !tensor_read(me, tensor, into[dtype]))
+        return false;
+    for (int64_t i = 0; i < count; i++) {
+        double got = dtype == DTYPE_F32 ? f32[i] : dtype == DTYPE_F64 ? f64[i] : (double)i64[i];
+        if (got != (dtype == DTYPE_I64 ? trunc(want) : (double)(dtype == DTYPE_F32 ? (float)want : want)))
+            return false;
+    }
+    return true;
+}
+
+static bool
+reduce_all(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    static const int64_t lengths[] = { 0, 1, 2, 7, 8, 13 };
+    for (size_t i = 0; i < countof(lengths); i++)
+        for (int op = REDUCE_SUM; op <= REDUCE_MAX; op++)
+            for (int dtype = DTYPE_F32; dtype <= DTYPE_I64; dtype++)
+                for (int backwards = 0; backwards < 2; backwards++) {
+                    struct collective_options options = { .op = (enum reduce_op)op, .ring_backwards = backwards };
+                    if (!expect(me, ranks, reduce_one(me, group, ranks, lengths[i], (enum dtype)dtype, &options),
+                                "an all-reduce is right"))
+                        return false;
+                }
+    return true;
+}
+
+static void
+all_reduces_are_right_for_every_size_length_operation_and_dtype(void **state)
+{
+    (void)state;
+    static const int sizes[] = { 1, 2, 3, 5, 8 };
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++)
+        for (size_t i = 0; i < countof(sizes); i++) {
+            struct ranks ranks = { .size = sizes[i], .body = reduce_all };
+            ranks_run(&ranks, (enum executor_kind)executor);
+            assert_no_errors(&ranks);
+            ranks_free(&ranks);
+        }
+}
+
+/* gloo: chunk k is ((x[k-1] + x[k-2]) + ...) + x[k]. */
+static bool
+backwards_order(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    static const float x[3] = { 1e8F, 1.0F, -1e8F };
+    int64_t            count = 6;
+    struct collective_options options = { .ring_backwards = true };
+    struct tensor     *tensor = tensor_full(me, DTYPE_F32, DEVICE_CPU, 1, &count, (double)x[me->rank]);
+    float              out[6];
+    bool done = tensor != NULL && group_all_reduce_now(me, group, tensor, &options) && tensor_read(me, tensor, out);
+    for (int k = 0; k < 3 && done; k++) {
+        float want = x[(k + 2) % 3] + x[(k + 1) % 3];
+        want += x[k];
+        done = out[2 * k] == want && out[2 * k + 1] == want;
+    }
+    return expect(me, ranks, done, "the additions have Gloo's order");
+}
+
+static void
+the_ring_backwards_adds_in_gloos_order(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 3, .body = backwards_order };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    ranks_free(&ranks);
+}
+
+/* ---- the other collectives ---- */
+
+static bool
+send_around(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    for (int root = 0; root < ranks->size; root++) {
+        struct tensor *tensor = numbers(me, 5, 100 * me->rank, 1);
+        bool done = tensor != NULL && group_broadcast_now(me, group, tensor, root);
+        if (!expect(me, ranks, done && holds(me, tensor, 5, 100 * root, 1), "the root's tensor is everywhere"))
+            return false;
+    }
+    struct tensor *outputs[RANKS_MAX], *input = numbers(me, 3, me->rank, 0);
+    for (int i = 0; i < ranks->size; i++)
+        outputs[i] = numbers(me, 3, -1, 0);
+    bool done = group_all_gather_now(me, group, outputs, input);
+    for (int i = 0; i < ranks->size && done; i++)
+        done = holds(me, outputs[i], 3, i, 0);
+    return expect(me, ranks, done, "outputs[r] is rank r's") && group_barrier_now(me, group);
+}
+
+static void
+broadcasts_and_gathers_reach_everybody(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++)
+        for (int size = 1; size <= 7; size++) {
+            struct ranks ranks = { .size = size, .body = send_around };
+            ranks_run(&ranks, (enum executor_kind)executor);
+            assert_no_errors(&ranks);
+            assert_int_equal(count_events(&ranks, "comm.transfer"), size * (size - 1));
+            ranks_free(&ranks);
+        }
+}
+
+static bool
+late_barrier(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    uint64_t start = sched_now(me);
+    if (me->rank == 1)
+        sched_advance(me, cost_us(700));
+    bool met = group_barrier_now(me, group);
+    return expect(me, ranks, met && sched_now(me) == start + cost_us(710), "everybody leaves one latency later");
+}
+
+static void
+a_barrier_opens_one_latency_after_the_last_one_came(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 4, .body = late_barrier };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    ranks_free(&ranks);
+}
+
+static bool
+overlap(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *tensors[3];
+    struct work   *works[3];
+    bool           done = true;
+    for (int i = 0; i < 3; i++) {
+        tensors[i] = numbers(me, 4, i, 0);
+        works[i]   = group_all_reduce(me, group, tensors[i], NULL);
+        done       = done && works[i] != NULL && work_sequence(works[i]) == i;
+    }
+    uint64_t issued = sched_now(me);
+    for (int i = 2; i >= 0 && done; i--) {
+        done = work_wait(me, works[i]) && work_done(me, works[i]) && holds(me, tensors[i], 4, 2.0 * i, 0);
+        work_free(me, works[i]);
+    }
+    if (ranks->stepped)
+        done = done && sched_now(me) > issued + cost_us(50);
+    return expect(me, ranks, done, "three in flight, waited for in reverse");
+}
+
+static void
+works_run_behind_the_rank_in_the_order_of_issue(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 2, .body = overlap };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_no_errors(&ranks);
+        assert_int_equal(count_events(&ranks, "c10d.issue"), 6);
+        ranks_free(&ranks);
+    }
+}
+
+/* ---- devices ---- */
+
+static bool
+on_devices(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    int64_t        count = 6;
+    struct tensor *tensor = tensor_full(me, DTYPE_F32, me->rank, 1, &count, 1 + me->rank);
+    bool done = tensor != NULL && tensor_fill(me, tensor, 3 + me->rank) && group_all_reduce_now(me, group, tensor, NULL);
+    return expect(me, ranks, done && holds(me, tensor, 6, 7, 0), "what the stream wrote before is in the sum");
+}
+
+static void
+a_collective_waits_for_the_stream_that_writes_its_tensor(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 2, .body = on_devices };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_no_errors(&ranks);
+        ranks_free(&ranks);
+    }
+}
+
+static bool
+changes_too_early(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    (void)ranks;
+    struct tensor *tensor = numbers(me, 4, 1, 0);
+    struct work   *work   = group_all_reduce(me, group, tensor, NULL);
+    bool           done   = work != NULL && (me->rank == 1 || tensor_fill(me, tensor, 5));
+    work_free(me, work);
+    return done;
+}
+
+static void
+changing_a_tensor_before_the_wait_is_a_race(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = changes_too_early };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_true(count_events(&ranks, "fault.race") > 0);
+    ranks_free(&ranks);
+}
+
+/* ---- disagreement ---- */
+
+static bool
+disagree(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *tensor = numbers(me, 4, 1, 0);
+    if (!expect(me, ranks, group_all_reduce_now(me, group, tensor, NULL), "the first one agrees"))
+        return false;
+    if (me->rank == 0)
+        return group_barrier_now(me, group);
+    return group_broadcast_now(me, group, tensor, 0);
+}
+
+static void
+different_collectives_are_told_to_both_ranks(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 2, .body = disagree };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        for (int rank = 0; rank < 2; rank++) {
+            assert_int_equal(ranks.error[rank].kind, E_MISMATCH);
+            assert_string_equal(ranks.error[rank].message,
+                                "collective #1 differs: rank 0 calls barrier (line 100) but rank 1 calls broadcast "
+                                "(line 101); every rank must issue the same collectives in the same order");
+        }
+        assert_int_equal(count_events(&ranks, "fault.mismatch"), 1);
+        ranks_free(&ranks);
+    }
+}
+
+static bool
+disagree_in_shape(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    (void)ranks;
+    struct tensor *tensor = numbers(me, me->rank == 2 ? 5 : 4, 1, 0);
+    return group_all_reduce_now(me, group, tensor, NULL);
+}
+
+static void
+different_shapes_are_told_to_all(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 4, .body = disagree_in_shape };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        for (int rank = 0; rank < 4; rank++) {
+            assert_int_equal(ranks.error[rank].kind, E_MISMATCH);
+            assert_non_null(strstr(ranks.error[rank].message, "allreduce of float32 [5] with sum (line 102)"));
+            assert_non_null(strstr(ranks.error[rank].message, "allreduce of float32 [4] with sum"));
+        }
+        ranks_free(&ranks);
+    }
+}
+
+static bool
+leave_early(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *tensor = numbers(me, 4, 1, 0);
+    for (int i = 0; i < 3; i++)
+        if (!expect(me, ranks, group_all_reduce_now(me, group, tensor, NULL), "three together"))
+            return false;
+    return me->rank == 0 || group_all_reduce_now(me, group, tensor, NULL);
+}
+
+static void
+a_rank_that_has_ended_is_named_on_all_others(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 4, .body = leave_early };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_int_equal(ranks.error[0].kind, E_NONE);
+        for (int rank = 1; rank < 4; rank++) {
+            char want[128];
+            snprintf(want, sizeof want, "rank %d waits in allreduce #3 (line %d), but rank 0 has ended after #2", rank,
+                     100 + rank);
+            assert_int_equal(ranks.error[rank].kind, E_RANK_LOST);
+            assert_string_equal(ranks.error[rank].message, want);
+        }
+        ranks_free(&ranks);
+    }
+}
+
+/* ---- point to point ---- */
+
+static bool
+token_ring(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *token = numbers(me, 1, 0, 0);
+    int            next = (me->rank + 1) % ranks->size, previous = (me->rank + ranks->size - 1) % ranks->size;
+    bool           done = token != NULL;
+    double         value = 0;
+    if (me->rank == 0)
+        done = done && tensor_fill(me, token, 1) && group_send(me, group, token, next, 0);
+    done = done && group_recv(me, group, token, previous, 0) && tensor_item(me, token, &value);
+    if (me->rank != 0)
+        done = done && tensor_fill(me, token, value + 1) && group_send(me, group, token, next, 0);
+    return expect(me, ranks, done && value == (me->rank == 0 ? ranks->size : me->rank), "the token is counted on");
+}
+
+static void
+a_token_goes_round(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 3, .body = token_ring, .late_rank = 2, .late_us = 500 };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_no_errors(&ranks);
+        size_t send = next_match(&ranks, "c10d.send and rank = 0", 0);
+        assert_true(send != SIZE_MAX);
+        size_t received = trace_flow_end(ranks.trace, send);
+        assert_true(received != SIZE_MAX);
+        assert_int_equal(trace_event(ranks.trace, received)->rank, 1);
+        if (ranks.stepped)
+            for (int rank = 0; rank < 2; rank++)
+                assert_true(duration_of(&ranks, rank == 0 ? "c10d.rendezvous and rank = 0"
+                                                          : "c10d.rendezvous and rank = 1") >= cost_us(500));
+        ranks_free(&ranks);
+    }
+}
+
+static bool
+all_send_first(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *token = numbers(me, 1, 0, 0);
+    return group_send(me, group, token, (me->rank + 1) % ranks->size, 0) &&
+           group_recv(me, group, token, (me->rank + ranks->size - 1) % ranks->size, 0);
+}
+
+static void
+when_all_send_first_the_deadlock_names_them(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 3, .body = all_send_first };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    for (int rank = 0; rank < 3; rank++) {
+        assert_int_equal(ranks.error[rank].kind, E_DEADLOCK);
+        assert_non_null(strstr(ranks.error[rank].message, "rank 0 waits in send for rank 1 (line 100)"));
+        assert_non_null(strstr(ranks.error[rank].message, "rank 2 waits in send for rank 0 (line 102)"));
+    }
+    ranks_free(&ranks);
+}
+
+static bool
+crossed_tags(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *a = numbers(me, 2, me->rank == 0 ? 1 : 0, 0), *b = numbers(me, 2, me->rank == 0 ? 2 : 0, 0);
+    struct work   *works[2];
+    if (me->rank == 0) {
+        works[0] = group_isend(me, group, a, 1, 7);
+        works[1] = group_isend(me, group, b, 1, 8);
+    } else {
+        works[0] = group_irecv(me, group, b, 0, 8);
+        works[1] = group_irecv(me, group, a, 0, 7);
+    }
+    bool done = works[0] != NULL && works[1] != NULL && work_wait(me, works[1]) && work_wait(me, works[0]);
+    for (int i = 0; i < 2; i++)
+        work_free(me, works[i]);
+    return expect(me, ranks, done && holds(me, a, 2, 1, 0) && holds(me, b, 2, 2, 0), "tags pair them up");
+}
+
+static void
+messages_pair_up_by_their_tags(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 2, .body = crossed_tags };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_no_errors(&ranks);
+        ranks_free(&ranks);
+    }
+}
+
+static bool
+wrong_size(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    (void)ranks;
+    struct tensor *tensor = numbers(me, 4 + me->rank, 0, 0);
+    return me->rank == 0 ? group_send(me, group, tensor, 1, 0) : group_recv(me, group, tensor, 0, 0);
+}
+
+static void
+a_message_of_another_size_is_an_error_on_both_sides(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 2, .body = wrong_size };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        for (int rank = 0; rank < 2; rank++) {
+            assert_int_equal(ranks.error[rank].kind, E_MISMATCH);
+            assert_string_equal(ranks.error[rank].message, "rank 0 sends float32 [4] (line 100) where rank 1 receives "
+                                                           "float32 [5] (line 101)");
+        }
+        ranks_free(&ranks);
+    }
+}
+
+static bool
+peer_gone(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    (void)ranks;
+    return me->rank == 1 || group_recv(me, group, numbers(me, 1, 0, 0), 1, 0);
+}
+
+static void
+a_receiver_learns_that_its_peer_has_ended(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 2, .body = peer_gone };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_int_equal(ranks.error[0].kind, E_RANK_LOST);
+        assert_string_equal(ranks.error[0].message,
+                            "rank 0 waits in recv from rank 1 (line 100), but rank 1 has ended");
+        ranks_free(&ranks);
+    }
+}
+
+static bool
+bad_calls(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    static const enum error_kind want[] = { E_VALUE, E_VALUE, E_VALUE, E_VALUE, E_RUNTIME, E_DTYPE };
+    int64_t two[2] = { 2, 2 }, swapped[2] = { 1, 2 };
+    struct tensor *tensor = numbers(me, 4, 0, 0), *square = tensor_zeros(me, DTYPE_F32, DEVICE_CPU, 2, two);
+    struct collective_options tree = { .algorithm = "tree" };
+    for (size_t i = 0; i < countof(want); i++) {
+        struct work *work = NULL;
+        if (i == 0)
+            group_send(me, group, tensor, ranks->size, 0);
+        else if (i == 1)
+            group_recv(me, group, tensor, me->rank, 0);
+        else if (i == 2)
+            work = group_broadcast(me, group, tensor, -1);
+        else if (i == 3)
+            work = group_all_reduce(me, group, tensor, &tree);
+        else if (i == 4)
+            work = group_all_reduce(me, group, tensor_view(me, square, 2, two, swapped, 0), NULL);
+        else
+            work = group_all_reduce(me, group, tensor_zeros(me, DTYPE_BOOL, DEVICE_CPU, 2, two), NULL);
+        if (!expect(me, ranks, work == NULL && me->error.kind == want[i], "it is refused"))
+            return false;
+        task_clear_error(me);
+    }
+    return true;
+}
+
+static bool
+bad_calls_body(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    return bad_calls(me, group, ranks) && expect(me, ranks, group_barrier_now(me, group), "and nobody else noticed");
+}
+
+static void
+bad_arguments_are_refused_before_anything_moves(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = bad_calls_body };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    ranks_free(&ranks);
+}
+
+/* ---- the store ---- */
+
+static bool
+use_store(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    (void)group;
+    struct store *store = world_store(ranks->world);
+    void         *bytes = NULL;
+    size_t        count = 0;
+    if (me->rank == 0 && !store_set(me, store, "greeting", "hello", 5))
+        return false;
+    bool done = store_wait(me, store, "greeting", &bytes, &count) && count == 5 && strcmp(bytes, "hello") == 0;
+    free(bytes);
+    store_add(me, store, "sum", me->rank + 1);
+    done = done && group_barrier_now(me, group) && store_add(me, store, "sum", 0) == 6;
+    if (!expect(me, ranks, done, "keys are shared and added up"))
+        return false;
+    store_add(me, store, "greeting", 1);
+    bool refused = me->error.kind == E_RUNTIME;
+    task_clear_error(me);
+    return expect(me, ranks, refused, "a text is no number");
+}
+
+static void
+the_store_is_seen_by_all(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 3, .body = use_store };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_no_errors(&ranks);
+        ranks_free(&ranks);
+    }
+}
+
+static bool
+begin_again(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *tensor = numbers(me, 2, 1, 0);
+    if (!expect(me, ranks, group_all_reduce_now(me, group, tensor, NULL), "first group") ||
+        !expect(me, ranks, process_group_rendezvous(me, ranks->world, me->rank) == NULL, "twice is refused"))
+        return false;
+    task_clear_error(me);
+    process_group_destroy(me, group);
+    bool refused = group_barrier(me, group) == NULL;
+    task_clear_error(me);
+    struct process_group *again = process_group_rendezvous(me, ranks->world, me->rank);
+    bool done = refused && again != NULL && rank_context(me)->group == again && group_barrier_now(me, again) &&
+                process_group_destroy(me, again);
+    return expect(me, ranks, done, "a second group works");
+}
+
+static void
+a_group_can_be_destroyed_and_made_again(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 3, .body = begin_again };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_no_errors(&ranks);
+        ranks_free(&ranks);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ring_of_four_takes_six_hops_of_eight_bytes),
+        cmocka_unit_test(a_ring_of_three_waits_for_the_longest_chunk),
+        cmocka_unit_test(a_ring_of_eight_sends_56_bytes_a_rank),
+        cmocka_unit_test(who_comes_last_waits_least),
+        cmocka_unit_test(all_reduces_are_right_for_every_size_length_operation_and_dtype),
+        cmocka_unit_test(the_ring_backwards_adds_in_gloos_order),
+        cmocka_unit_test(broadcasts_and_gathers_reach_everybody),
+        cmocka_unit_test(a_barrier_opens_one_latency_after_the_last_one_came),
+        cmocka_unit_test(works_run_behind_the_rank_in_the_order_of_issue),
+        cmocka_unit_test(a_collective_waits_for_the_stream_that_writes_its_tensor),
+        cmocka_unit_test(changing_a_tensor_before_the_wait_is_a_race),
+        cmocka_unit_test(different_collectives_are_told_to_both_ranks),
+        cmocka_unit_test(different_shapes_are_told_to_all),
+        cmocka_unit_test(a_rank_that_has_ended_is_named_on_all_others),
+        cmocka_unit_test(a_token_goes_round),
+        cmocka_unit_test(when_all_send_first_the_deadlock_names_them),
+        cmocka_unit_test(messages_pair_up_by_their_tags),
+        cmocka_unit_test(a_message_of_another_size_is_an_error_on_both_sides),
+        cmocka_unit_test(a_receiver_learns_that_its_peer_has_ended),
+        cmocka_unit_test(bad_arguments_are_refused_before_anything_moves),
+        cmocka_unit_test(the_store_is_seen_by_all),
+        cmocka_unit_test(a_group_can_be_destroyed_and_made_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

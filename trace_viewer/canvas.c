@@ -1,0 +1,261 @@
+/* The grid of cells that a frame is drawn into. Interface in order of use: canvas_init; canvas_part for panes;
+ * canvas_put, canvas_text and their kin; canvas_print; canvas_free. */
+#include "canvas.h"
+
+#include "base/str.h"
+#include "glyph.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ELLIPSIS = 0x2026, MIDDLE_DOT = 0xb7, SHORT = 8 };
+
+bool
+canvas_init(struct canvas *canvas, int width, int height)
+{
+    *canvas = (struct canvas){ .width = width, .height = height, .stride = width };
+    canvas->cells = malloc((size_t)width * (size_t)height * sizeof *canvas->cells);
+    if (canvas->cells == NULL)
+        return false;
+    canvas_clear(canvas);
+    return true;
+}
+
+void
+canvas_free(struct canvas *canvas)
+{
+    free(canvas->cells);
+    *canvas = (struct canvas){ 0 };
+}
+
+static int
+bounded(int value, int low, int high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+struct canvas
+canvas_part(const struct canvas *canvas, int row, int column, int height, int width)
+{
+    int top = bounded(row, 0, canvas->height), left = bounded(column, 0, canvas->width);
+    return (struct canvas){
+        .cells = canvas->cells + (size_t)top * (size_t)canvas->stride + left,
+        .width = bounded(width, 0, canvas->width - left),
+        .height = bounded(height, 0, canvas->height - top),
+        .stride = canvas->stride,
+    };
+}
+
+static struct cell *
+cell_at(const struct canvas *canvas, int row, int column)
+{
+    if (row < 0 || row >= canvas->height || column < 0 || column >= canvas->width)
+        return NULL;
+    return &canvas->cells[(size_t)row * (size_t)canvas->stride + (size_t)column];
+}
+
+const struct cell *
+canvas_at(const struct canvas *canvas, int row, int column)
+{
+    return cell_at(canvas, row, column);
+}
+
+void
+canvas_clear(struct canvas *canvas)
+{
+    for (int row = 0; row < canvas->height; row++)
+        canvas_fill(canvas, row, (struct style){ 0 }, ' ');
+}
+
+void
+canvas_fill(struct canvas *canvas, int row, struct style style, uint32_t code)
+{
+    for (int column = 0; column < canvas->width; column++)
+        canvas_put(canvas, row, column, style, code);
+}
+
+/* Over half of a wide character: the other half becomes a dot, so that no row ever shifts. */
+void
+canvas_put(struct canvas *canvas, int row, int column, struct style style, uint32_t code)
+{
+    struct cell *cell = cell_at(canvas, row, column);
+    if (cell == NULL)
+        return;
+    struct cell *right = cell_at(canvas, row, column + 1), *left = cell_at(canvas, row, column - 1);
+    if (right != NULL && right->code == 0 && cell->code != 0)
+        right->code = MIDDLE_DOT;
+    if (left != NULL && cell->code == 0 && code != 0)
+        left->code = MIDDLE_DOT;
+    cell->code = code;
+    cell->style = style;
+}
+
+/* From `column` to before `end`; answers the column behind what was drawn. */
+static int
+text_between(struct canvas *canvas, int row, int column, int end, struct style style, const char *text)
+{
+    if (end > canvas->width)
+        end = canvas->width;
+    for (struct glyph glyph = glyph_next(&text); glyph.code != 0 && column + glyph.width <= end;
+         glyph = glyph_next(&text)) {
+        canvas_put(canvas, row, column, style, glyph.code);
+        if (glyph.width == 2)
+            canvas_put(canvas, row, column + 1, style, 0);
+        column += glyph.width;
+    }
+    return column;
+}
+
+int
+canvas_text(struct canvas *canvas, int row, int column, struct style style, const char *text)
+{
+    return text_between(canvas, row, column, canvas->width, style, text);
+}
+
+int
+canvas_textf(struct canvas *canvas, int row, int column, struct style style, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return canvas_text(canvas, row, column, style, text);
+}
+
+int
+canvas_cut(struct canvas *canvas, int row, int column, int room, struct style style, const char *text)
+{
+    if (room > canvas->width - column)
+        room = canvas->width - column;
+    if (room <= 0)
+        return column;
+    int width = glyph_width(text, INT_MAX / 2);
+    if (width <= room)
+        return text_between(canvas, row, column, column + room, style, text);
+
+    if (room < SHORT) /* too short for an ellipsis: the beginning says more */
+        return text_between(canvas, row, column, column + room, style, text);
+    int head = room - 1 - (room - 1) / 3, tail = room - 1 - head;
+    int at = text_between(canvas, row, column, column + head, style, text);
+    canvas_put(canvas, row, at++, style, ELLIPSIS);
+    const char *rest = text;
+    while (width > tail) {
+        struct glyph glyph = glyph_next(&rest);
+        if (glyph.code == 0)
+            break;
+        width -= glyph.width;
+    }
+    return text_between(canvas, row, at, column + room, style, rest);
+}
+
+void
+canvas_right(struct canvas *canvas, int row, struct style style, const char *text)
+{
+    int width = glyph_width(text, canvas->width);
+    canvas_text(canvas, row, canvas->width - width, style, text);
+}
+
+/* How many bytes of `text` go into one line of `room` cells: up to the last blank that fits, or a hard cut. */
+static size_t
+line_length(const char *text, int room)
+{
+    const char *at = text, *blank = NULL;
+    int width = 0;
+    for (;;) {
+        const char *before = at;
+        if (*at == '\n')
+            return (size_t)(at - text);
+        struct glyph glyph = glyph_next(&at);
+        if (glyph.code == 0)
+            return (size_t)(before - text);
+        if (glyph.code == ' ')
+            blank = before;
+        width += glyph.width;
+        if (width > room)
+            return (size_t)((blank != NULL && blank > text ? blank : before > text ? before : at) - text);
+    }
+}
+
+int
+canvas_wrap(struct canvas *canvas, int row, int indent, struct style style, const char *text, int *skip)
+{
+    int room = canvas->width - indent;
+    if (room <= 0)
+        return row;
+    while (*text != '\0' && row < canvas->height) {
+        size_t length = line_length(text, room);
+        char line[1024];
+        size_t kept = length < sizeof line - 1 ? length : sizeof line - 1;
+        memcpy(line, text, kept);
+        line[kept] = '\0';
+        if (*skip > 0)
+            (*skip)--;
+        else
+            canvas_text(canvas, row++, indent, style, line);
+        text += length;
+        if (*text == '\n' || *text == ' ')
+            text++;
+    }
+    return row;
+}
+
+static void
+print_style(struct style style, int colours, struct str *out)
+{
+    str_add(out, "\x1b[0");
+    if (style.attr & ATTR_BOLD)
+        str_add(out, ";1");
+    if (style.attr & ATTR_UNDERLINE)
+        str_add(out, ";4");
+    if (style.attr & ATTR_REVERSE)
+        str_add(out, ";7");
+    for (int paper = 0; paper < 2; paper++) {
+        int colour = ink_colour(paper ? style.paper : style.ink, colours);
+        if (colour >= 16)
+            str_addf(out, ";%d;5;%d", paper ? 48 : 38, colour);
+        else if (colour >= 0)
+            str_addf(out, ";%d", (colour >= 8 ? 82 : 30) + colour + (paper ? 10 : 0));
+    }
+    str_add(out, "m");
+}
+
+static bool
+same_style(struct style a, struct style b)
+{
+    return a.ink == b.ink && a.paper == b.paper && a.attr == b.attr;
+}
+
+void
+canvas_print(const struct canvas *canvas, const struct capabilities *capabilities, bool ansi, struct str *out)
+{
+    for (int row = 0; row < canvas->height; row++) {
+        int end = canvas->width;
+        while (end > 0) {
+            const struct cell *cell = cell_at(canvas, row, end - 1);
+            if (cell->code != ' ' || (ansi && !same_style(cell->style, (struct style){ 0 })))
+                break;
+            end--;
+        }
+        struct style now = { 0 };
+        for (int column = 0; column < end; column++) {
+            const struct cell *cell = cell_at(canvas, row, column);
+            if (ansi && !same_style(now, cell->style)) {
+                print_style(cell->style, capabilities->colours, out);
+                now = cell->style;
+            }
+            if (cell->code == 0)
+                continue;
+            if (capabilities->utf8)
+                glyph_print(cell->code, out);
+            else
+                str_addf(out, "%c", glyph_ascii(cell->code));
+        }
+        if (!same_style(now, (struct style){ 0 }))
+            str_add(out, "\x1b[0m");
+        str_add(out, "\n");
+    }
+}

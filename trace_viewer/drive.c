@@ -1,0 +1,232 @@
+/* What a key does. Interface: drive_key for each key, drive_line for a command as text, drive_reply when the engine
+ * has answered. */
+#include "drive.h"
+
+#include "browse.h"
+#include "control/commands.h"
+#include "keys.h"
+#include "look.h"
+#include "trace/reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Forwards past a question only when its answer was asked for or given. */
+static bool
+held_by_question(struct driver *driver, int command)
+{
+    bool forwards = command == CMD_step || command == CMD_next || command == CMD_finish || command == CMD_continue ||
+                    command == CMD_until;
+    if (!forwards || view_question(driver->view, driver->model) == NO_EVENT)
+        return false;
+    view_say(driver->view, "first your answer: think, then Enter shows it");
+    return true;
+}
+
+static void
+ask_engine(struct driver *driver, const char *line)
+{
+    struct session *session = driver->session;
+    if (session->waiting) {
+        view_say(driver->view, "the engine still runs to its next stop");
+        return;
+    }
+    if (driver->view->cursor != NO_EVENT && driver->view->cursor != session->at) {
+        char go[48]; /* one looked elsewhere since: go on from there */
+        snprintf(go, sizeof go, "goto %zu", driver->view->cursor);
+        if (session_ask(session, go))
+            drive_reply(driver);
+    }
+    if (session_ask(session, line))
+        driver->view->run = RUN_RUNNING;
+    else
+        drive_reply(driver);
+}
+
+/* Looking is the viewer's, also with an engine; only `info breaks` asks for what the engine knows. */
+static bool
+is_looking(const struct command_line *line)
+{
+    if ((command_info(line->command)->scope & SCOPE_VIEWER) != 0 || line->command == CMD_where)
+        return true;
+    return line->command == CMD_info && strncmp(line->rest, "br", 2) != 0;
+}
+
+void
+drive_line(struct driver *driver, const char *text)
+{
+    struct view *view = driver->view;
+    struct command_line line;
+    char why[256], repeat[640];
+    snprintf(repeat, sizeof repeat, "%s", text[strspn(text, " ")] == '\0' ? driver->last : text);
+    if (!command_parse(repeat, &line, why, sizeof why)) {
+        view_say(view, "%s", why);
+        return;
+    }
+    snprintf(driver->last, sizeof driver->last, "%s", repeat);
+    if (held_by_question(driver, line.command))
+        return;
+    if (is_looking(&line)) {
+        if (!look(driver->model, view, &line))
+            driver->leave = true;
+    } else if (driver->session != NULL && driver->session->fd >= 0) {
+        ask_engine(driver, repeat);
+    } else {
+        browse(driver->model, view, &line);
+    }
+    if (line.command != CMD_search && line.command != CMD_match && line.command != CMD_rmatch &&
+        (command_info(line.command)->scope & SCOPE_VIEWER) == 0)
+        view->searching = false;
+}
+
+/* The engine has another trace now (it ran again, to go back): the old one is closed once the new one is open. */
+static bool
+change_trace(struct driver *driver, const char *path)
+{
+    char why[256];
+    struct model fresh;
+    struct trace *trace = trace_open(path, why, sizeof why);
+    if (trace == NULL || !model_open(&fresh, trace)) {
+        view_say(driver->view, "%s", trace == NULL ? why : "out of memory");
+        return false;
+    }
+    model_close(driver->model);
+    *driver->model = fresh;
+    return true;
+}
+
+static void
+take_text(struct view *view, struct str *text)
+{
+    const char *all = str_text(text), *newline = strchr(all, '\n');
+    if (all[0] == '\0')
+        return;
+    view_say(view, "%.*s", (int)(newline != NULL ? newline - all : 500), all);
+    if (newline == NULL || newline[1] == '\0')
+        return;
+    char *copy = strdup(all); /* more than one line: the inspector shows it */
+    if (copy == NULL)
+        return;
+    free(view->answer);
+    view->answer = copy;
+    view->page = PAGE_ANSWER;
+    view->scroll[PANE_INSPECTOR] = 0;
+}
+
+void
+drive_reply(struct driver *driver)
+{
+    struct view *view = driver->view;
+    struct reply reply;
+    if (!session_answer(driver->session, &reply)) {
+        view->run = RUN_GONE;
+        model_refresh(driver->model);
+        view_say(view, "the engine is gone; its record of %zu events stays", driver->model->seen);
+        return;
+    }
+    view->run = reply.run;
+    view->message[0] = '\0';
+    if (reply.trace[0] == '\0' || change_trace(driver, reply.trace))
+        model_refresh(driver->model);
+    size_t last = driver->model->seen > 0 ? driver->model->seen - 1 : 0;
+    if (reply.stands && driver->model->seen > 0)
+        view_goto(view, driver->model, reply.seq < last ? reply.seq : last);
+    if (reply.why[0] != '\0')
+        view_say(view, "%s", reply.why);
+    take_text(view, &reply.text);
+    reply_free(&reply);
+}
+
+static void
+prompt_key(struct driver *driver, const char *key)
+{
+    struct view *view = driver->view;
+    size_t length = strlen(view->typed), more = strcmp(key, "Space") == 0 ? 1 : strlen(key);
+    bool printable = strcmp(key, "Space") == 0 || (key[0] != '\0' && (key[1] == '\0' || (key[0] & 0x80) != 0));
+    if (strcmp(key, "Enter") == 0) {
+        char line[640];
+        bool colon = strcmp(view->prompt, ":") == 0;
+        snprintf(line, sizeof line, "%s%s", colon ? "" : view->prompt, view->typed);
+        view->prompt[0] = '\0';
+        drive_line(driver, line);
+    } else if (strcmp(key, "Esc") == 0 || strcmp(key, "^C") == 0) {
+        view->prompt[0] = '\0';
+    } else if (strcmp(key, "Backspace") == 0) {
+        while (length > 0 && ((unsigned char)view->typed[--length] & 0xc0) == 0x80)
+            continue;
+        view->typed[length] = '\0';
+    } else if (printable && length + more < sizeof view->typed) {
+        memcpy(view->typed + length, strcmp(key, "Space") == 0 ? " " : key, more);
+        view->typed[length + more] = '\0';
+    }
+}
+
+static void
+open_prompt(struct view *view, const char *prompt)
+{
+    snprintf(view->prompt, sizeof view->prompt, "%s", prompt);
+    view->typed[0] = '\0';
+}
+
+static void
+command_key(struct driver *driver, int command)
+{
+    const struct command_info *info = command_info(command);
+    char line[64];
+    bool required = info->args[0] != '\0' && info->args[0] != '[';
+    if (command == CMD_info) {
+        drive_line(driver, "info breaks");
+    } else if (required && (driver->count == 0 || strstr(info->args, "EXPR") != NULL)) {
+        snprintf(line, sizeof line, "%s ", info->name);
+        open_prompt(driver->view, line);
+    } else if (driver->count > 0 && info->args[0] != '\0' && command != CMD_break) {
+        snprintf(line, sizeof line, "%s %lld", info->name, (long long)driver->count);
+        drive_line(driver, line);
+    } else {
+        drive_line(driver, info->name);
+    }
+    driver->count = 0;
+}
+
+static void
+escape(struct driver *driver)
+{
+    struct view *view = driver->view;
+    driver->count = 0;
+    view->searching = view->help = view->full = false;
+    view->focus = PANE_TIMELINE;
+}
+
+void
+drive_key(struct driver *driver, const char *key)
+{
+    struct view *view = driver->view;
+    if (view->prompt[0] != '\0') {
+        prompt_key(driver, key);
+        return;
+    }
+    view->message[0] = '\0';
+    bool digit = key[0] >= '0' && key[0] <= '9' && key[1] == '\0';
+    if (digit && (key[0] != '0' || driver->count > 0)) {
+        if (driver->count < 100000000)
+            driver->count = driver->count * 10 + (key[0] - '0');
+        view_say(view, "%lld", (long long)driver->count);
+        return;
+    }
+    int command = keys_command(key);
+    if (view->searching && (command == CMD_next || command == CMD_rnext) && key[1] == '\0')
+        command = command == CMD_next ? CMD_match : CMD_rmatch;
+    if (strcmp(key, "Q") == 0)
+        driver->leave = true;
+    else if (strcmp(key, ":") == 0)
+        open_prompt(view, ":");
+    else if (strcmp(key, "Esc") == 0)
+        escape(driver);
+    else if (strcmp(key, "^C") == 0)
+        view_say(view, "q leaves");
+    else if (command >= 0)
+        command_key(driver, command);
+    else
+        view_say(view, "no command has the key %s; ? lists them", key);
+}

@@ -1,0 +1,23 @@
+/* From keys and lines to what they do: counts, prompts, questions, and whether the trace or a running engine
+ * carries a command out. The same for a terminal, for --keys and for tests. */
+#ifndef VIEWER_DRIVE_H
+#define VIEWER_DRIVE_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "session.h"
+#include "view.h"
+
+struct driver {
+    struct model   *model;
+    struct view    *view;
+    struct session *session;   /* NULL: a recorded trace */
+    int64_t         count;     /* typed before a key; 0 none */
+    char            last[640]; /* the last line, for an empty one */
+    bool            leave;
+};
+
+void drive_key(struct driver *driver, const char *key);
+void drive_line(struct driver *driver, const char *line);
+/* A reply has come (or can be waited for): stands where the engine stands. */
+void drive_reply(struct driver *driver);
+#endif

@@ -1,0 +1,234 @@
+/* The whole screen: title, timeline, panes with their titles, the selected event, the message, the keys.
+ * Interface: frame_draw. Where things stand is layout.c's business, what panes say that of pane_*.c. */
+#include "frame.h"
+
+#include "base/str.h"
+#include "keys.h"
+#include "layout.h"
+#include "panes.h"
+#include "timeline.h"
+#include "trace/reader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HORIZONTAL = 0x2500, VERTICAL = 0x2502, TEE_DOWN = 0x252c };
+
+static const char *
+run_word(enum run_state run)
+{
+    static const char *const words[] = {
+        [RUN_SAVED] = "recorded", [RUN_PAUSED] = "\u2016 paused", [RUN_RUNNING] = "\u25ba running",
+        [RUN_FINISHED] = "\u25a0 finished", [RUN_FAILED] = "\u00d7 failed", [RUN_GONE] = "engine gone",
+    };
+    return words[run];
+}
+
+static void
+draw_title(const struct model *model, const struct view *view, struct canvas *canvas)
+{
+    struct style style = { .attr = ATTR_REVERSE | ATTR_BOLD };
+    canvas_fill(canvas, 0, style, ' ');
+    const char *title = trace_option_of(model->trace, "title");
+    if (title[0] == '\0')
+        title = trace_option_of(model->trace, "lesson");
+    const struct trace_event *event = view->cursor == NO_EVENT ? NULL : trace_event(model->trace, view->cursor);
+    char where[96] = "no events", right[64];
+    if (event != NULL)
+        snprintf(where, sizeof where, "it %u  step %zu/%zu", event->iteration, view->cursor, model->seen - 1);
+    const char *seed = trace_option_of(model->trace, "seed");
+    snprintf(right, sizeof right, "%s%s%.20s ", run_word(view->run), seed[0] != '\0' ? "  seed " : "", seed);
+    canvas_right(canvas, 0, style, right);
+    int room = canvas->width - (int)strlen(where) - (int)strlen(right) - 4;
+    int column = canvas_cut(canvas, 0, 1, room, style, title[0] != '\0' ? title : "trace");
+    canvas_text(canvas, 0, column > 1 ? column + 2 : 1, style, where);
+}
+
+/* The line above a pane, with its name; a pane beside another has a line at its left too. Answers the body. */
+static struct canvas
+draw_border(struct canvas *canvas, struct box box, bool focused, const char *name)
+{
+    struct canvas whole = canvas_part(canvas, box.row, box.column, box.height, box.width);
+    struct style dim = { .ink = INK_DIM };
+    struct style style = { .ink = focused ? INK_ACCENT : INK_PLAIN, .attr = ATTR_BOLD };
+    canvas_fill(&whole, 0, dim, HORIZONTAL);
+    if (box.column == 0) {
+        canvas_put(&whole, 0, 1, dim, ' ');
+        int column = canvas_cut(&whole, 0, 2, box.width - 4, style, name);
+        canvas_put(&whole, 0, column, dim, ' ');
+        return canvas_part(&whole, 1, 0, box.height - 1, box.width);
+    }
+    canvas_put(&whole, 0, 0, dim, TEE_DOWN);
+    for (int row = 1; row < whole.height; row++)
+        canvas_put(&whole, row, 0, dim, VERTICAL);
+    canvas_put(&whole, 0, 1, dim, ' ');
+    int column = canvas_cut(&whole, 0, 2, box.width - 4, style, name);
+    canvas_put(&whole, 0, column, dim, ' ');
+    return canvas_part(&whole, 1, 1, box.height - 1, box.width - 1);
+}
+
+/* The inspector's tabs in its border; the open one reversed, so that it shows without colour. */
+static void
+draw_tabs(struct canvas *canvas, const struct view *view, const struct layout *layout, enum page open)
+{
+    int pages = view->answer != NULL ? PAGE_COUNT : PAGE_ANSWER;
+    struct box box = layout->inspector;
+    struct canvas border = canvas_part(canvas, box.row, box.column, 1, box.width);
+    int column = 2;
+    for (int page = layout->source_apart ? PAGE_EVENT : PAGE_SOURCE; page < pages; page++) {
+        struct style style = { .ink = INK_DIM };
+        if (page == (int)open)
+            style = (struct style){ .attr = ATTR_REVERSE | ATTR_BOLD };
+        if (column + (int)strlen(page_name((enum page)page)) + 2 >= box.width)
+            break;
+        canvas_put(&border, 0, column++, style, ' ');
+        column = canvas_text(&border, 0, column, style, page_name((enum page)page));
+        canvas_put(&border, 0, column++, style, ' ');
+    }
+}
+
+static void
+draw_panes(const struct model *model, const struct view *view, const struct layout *layout, struct canvas *canvas,
+           const struct capabilities *capabilities)
+{
+    if (layout->lesson.height > 0) {
+        struct canvas body = draw_border(canvas, layout->lesson, view->focus == PANE_LESSON, "Lesson");
+        lesson_draw(model, view, &body, capabilities);
+    }
+    if (layout->inspector.height > 0) {
+        enum page page = layout->source_apart && view->page == PAGE_SOURCE ? PAGE_EVENT : view->page;
+        struct canvas body = draw_border(canvas, layout->inspector, view->focus == PANE_INSPECTOR, "");
+        draw_tabs(canvas, view, layout, page);
+        if (page == PAGE_SOURCE && body.height > 2) {
+            char title[256];
+            source_title(model, view, title, sizeof title);
+            canvas_cut(&body, 0, 1, body.width - 2, (struct style){ .ink = INK_ACCENT }, title);
+            body = canvas_part(&body, 1, 0, body.height - 1, body.width);
+        }
+        inspector_draw(model, view, page, &body, capabilities);
+    }
+    enum page next = layout->source_apart && view->page == PAGE_SOURCE ? PAGE_EVENT : view->page;
+    for (int i = 0; i < 2 && layout->more[i].height > 0; i++) {
+        next = next + 1 >= PAGE_ANSWER ? PAGE_EVENT : next + 1;
+        struct canvas body = draw_border(canvas, layout->more[i], false, page_name(next));
+        inspector_draw(model, view, next, &body, capabilities);
+    }
+    if (layout->source.height > 0) {
+        char title[256];
+        source_title(model, view, title, sizeof title);
+        struct canvas body = draw_border(canvas, layout->source, view->focus == PANE_SOURCE, title);
+        source_draw(model, view, &body);
+    }
+}
+
+/* What `where` says, the kind in bold; if it is too long the middle goes. */
+static void
+draw_event(const struct model *model, const struct view *view, struct canvas *line)
+{
+    struct str text = { 0 };
+    if (view->cursor != NO_EVENT)
+        trace_print_event(model->trace, view->cursor, &text);
+    enum work work = view->cursor == NO_EVENT ? WORK_NONE : model_work(model, view->cursor);
+    canvas_put(line, 0, 0, (struct style){ .ink = work, .attr = ATTR_REVERSE }, (uint32_t)work_letter(work));
+    canvas_cut(line, 0, 2, line->width - 2, (struct style){ .attr = ATTR_BOLD }, str_text(&text));
+    str_free(&text);
+}
+
+static void
+draw_measure(const struct model *model, const struct view *view, struct canvas *line)
+{
+    uint64_t a = trace_time(model->trace, view->measure), b = trace_time(model->trace, view->cursor);
+    size_t events = view->measure < view->cursor ? view->cursor - view->measure : view->measure - view->cursor;
+    struct str text = { 0 };
+    str_addf(&text, "from event %zu to here: %s", view->measure, a > b ? "-" : "");
+    trace_print_time(a > b ? a - b : b - a, &text);
+    str_addf(&text, ", %zu events; v ends it", events);
+    canvas_cut(line, 0, 1, line->width - 2, (struct style){ .ink = INK_ACCENT }, str_text(&text));
+    str_free(&text);
+}
+
+static void
+draw_message(const struct model *model, const struct view *view, struct canvas *line)
+{
+    size_t question = view_question(view, model);
+    if (view->prompt[0] != '\0') {
+        int column = canvas_text(line, 0, 1, (struct style){ .attr = ATTR_BOLD }, view->prompt);
+        column = canvas_text(line, 0, column, (struct style){ 0 }, view->typed);
+        canvas_put(line, 0, column, (struct style){ .attr = ATTR_REVERSE }, ' ');
+    } else if (view->message[0] != '\0') {
+        canvas_cut(line, 0, 1, line->width - 2, (struct style){ 0 }, view->message);
+    } else if (view->measure != NO_EVENT && view->cursor != NO_EVENT) {
+        draw_measure(model, view, line);
+    } else if (question != NO_EVENT) {
+        int column = canvas_text(line, 0, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, "? ");
+        canvas_cut(line, 0, column, line->width - column - 1, (struct style){ .attr = ATTR_BOLD },
+                   model_argument_text(model, question, "question"));
+    } else {
+        canvas_cut(line, 0, 1, line->width - 2, (struct style){ .ink = INK_DIM }, trace_note(model->trace));
+    }
+}
+
+/* Too small for a timeline: the event in words, one thing a line. */
+static void
+draw_words(const struct model *model, const struct view *view, struct canvas *canvas)
+{
+    struct str text = { 0 };
+    if (view->cursor == NO_EVENT)
+        str_add(&text, "no events");
+    else
+        str_addf(&text, "%zu/%zu %s", view->cursor, model->seen - 1, model_kind(model, view->cursor));
+    if (canvas->width < 20 || canvas->height < 3) {
+        canvas_text(canvas, 0, 0, (struct style){ .attr = ATTR_BOLD }, str_text(&text));
+        str_free(&text);
+        return;
+    }
+    str_add(&text, "\n");
+    if (view->cursor != NO_EVENT)
+        trace_print_event(model->trace, view->cursor, &text);
+    if (view->message[0] != '\0')
+        str_addf(&text, "\n%s", view->message);
+    str_add(&text, "\n? help  q quit");
+    int skip = 0;
+    canvas_wrap(canvas, 0, 0, (struct style){ 0 }, str_text(&text), &skip);
+    str_free(&text);
+}
+
+static void
+draw_help(const struct view *view, struct canvas *canvas)
+{
+    struct str text = { 0 };
+    keys_help(&text);
+    int skip = view->scroll[PANE_TIMELINE];
+    struct canvas body = canvas_part(canvas, 1, 0, canvas->height - 2, canvas->width);
+    canvas_clear(&body);
+    canvas_wrap(&body, 0, 1, (struct style){ 0 }, str_text(&text), &skip);
+    str_free(&text);
+}
+
+void
+frame_draw(const struct model *model, const struct view *view, struct canvas *canvas,
+           const struct capabilities *capabilities)
+{
+    canvas_clear(canvas);
+    struct layout layout = layout_of(model, view, canvas->width, canvas->height);
+    if (layout.words_only && !view->help) {
+        draw_words(model, view, canvas);
+        return;
+    }
+    draw_title(model, view, canvas);
+    struct box boxes[] = { layout.ruler, layout.minimap, layout.timeline, layout.event, layout.message, layout.keys };
+    struct canvas part[6];
+    for (int i = 0; i < 6; i++)
+        part[i] = canvas_part(canvas, boxes[i].row, boxes[i].column, boxes[i].height, boxes[i].width);
+    if (layout.ruler.height > 0)
+        ruler_draw(model, view, &part[0], capabilities);
+    if (layout.minimap.height > 0)
+        minimap_draw(model, view, &part[1], capabilities);
+    timeline_draw(model, view, &part[2], capabilities);
+    draw_panes(model, view, &layout, canvas, capabilities);
+    draw_event(model, view, &part[3]);
+    draw_message(model, view, &part[4]);
+    if (view->help)
+        draw_help(view, canvas);
+    keys_draw(model, view, &part[5]);
+}

@@ -1,0 +1,109 @@
+/* Keys. Interface: keys_take for keys written as text, keys_command for what a key does, keys_draw and keys_help for
+ * what the screen says about them, all from the one table. */
+#include "keys.h"
+
+#include "base/str.h"
+#include "control/commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int
+keys_command(const char *key)
+{
+    size_t length = strlen(key);
+    for (int i = 0; i < CMD_COUNT && length > 0; i++) {
+        const char *at = command_info(i)->keys;
+        while (*at != '\0') {
+            size_t word = strcspn(at, " ");
+            if (word == length && memcmp(at, key, length) == 0)
+                return i;
+            at += word + (at[word] == ' ');
+        }
+    }
+    return -1;
+}
+
+void
+keys_take(const char **text, char key[16])
+{
+    const char *at = *text;
+    size_t length = strcspn(at, ">");
+    if (at[0] == '<' && at[1] != '\0' && at[length] == '>' && length > 1 && length < 16) {
+        memcpy(key, at + 1, length - 1);
+        key[length - 1] = '\0';
+        *text = at + length + 1;
+        return;
+    }
+    key[0] = *at;
+    key[1] = '\0';
+    *text = at + (*at != '\0');
+    if (key[0] == ' ')
+        snprintf(key, 16, "Space");
+    if (key[0] == '\n' || key[0] == '\r')
+        snprintf(key, 16, "Enter");
+    if (key[0] == '\t')
+        snprintf(key, 16, "Tab");
+}
+
+void
+keys_help(struct str *out)
+{
+    str_add(out, "Digits before a key are a count: 5s. Every command is a : line too. Shift runs a key backwards.\n");
+    commands_help(out, SCOPE_SESSION | SCOPE_VIEWER);
+}
+
+/* The first key of a command, in bold, and what it does in a word. */
+static int
+draw_key(struct canvas *line, int column, int command, const char *word)
+{
+    char key[16];
+    const char *keys = command_info(command)->keys;
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(keys, " "), keys);
+    if (column + (int)strlen(key) + 1 + (int)strlen(word) >= line->width)
+        return column;
+    column = canvas_text(line, 0, column, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, key);
+    return canvas_text(line, 0, column + 1, (struct style){ 0 }, word) + 2;
+}
+
+struct hint { int command; const char *word; };
+
+static void
+draw_hints(struct canvas *line, const struct hint *hints)
+{
+    int column = 1;
+    for (; hints->word != NULL; hints++)
+        column = draw_key(line, column, hints->command, hints->word);
+}
+
+void
+keys_draw(const struct model *model, const struct view *view, struct canvas *line)
+{
+    static const struct hint question[] = {
+        { CMD_into, "show the answer" }, { CMD_back, "back" }, { CMD_help, "help" }, { CMD_quit, "quit" }, { 0, NULL }
+    };
+    static const struct hint stepping[] = {
+        { CMD_step, "step" }, { CMD_next, "stage" }, { CMD_finish, "finish" }, { CMD_continue, "cont" },
+        { CMD_back, "back" }, { CMD_break, "break" }, { CMD_inspect, "inspect" }, { CMD_help, "help" },
+        { CMD_quit, "quit" }, { CMD_zoom_in, "zoom" }, { CMD_search, "find" }, { CMD_pane, "pane" },
+        { CMD_flow, "flow" }, { CMD_fit, "all" }, { CMD_switch, "switch" }, { 0, NULL }
+    };
+    static const struct hint pane[] = {
+        { CMD_lane_down, "down" }, { CMD_lane_up, "up" }, { CMD_full, "whole screen" }, { CMD_pane, "next pane" },
+        { CMD_step, "step" }, { CMD_inspect, "inspect" }, { CMD_help, "help" }, { CMD_quit, "quit" }, { 0, NULL }
+    };
+    static const struct hint help[] = {
+        { CMD_lane_down, "down" }, { CMD_lane_up, "up" }, { CMD_quit, "close" }, { 0, NULL }
+    };
+    if (line->height <= 0)
+        return;
+    canvas_fill(line, 0, (struct style){ 0 }, ' ');
+    if (view->prompt[0] != '\0')
+        canvas_text(line, 0, 1, (struct style){ .ink = INK_DIM }, "Enter does it, Esc leaves it");
+    else if (view->help)
+        draw_hints(line, help);
+    else if (view_question(view, model) != NO_EVENT)
+        draw_hints(line, question);
+    else
+        draw_hints(line, view->focus == PANE_TIMELINE ? stepping : pane);
+}

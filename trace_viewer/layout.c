@@ -1,0 +1,140 @@
+/* The rules of the screen. What goes first as space shrinks: the minimap, the third pane (it becomes a tab), the
+ * panes below, the ruler, lanes; never the title, the cursor's lane, the event's line and the keys.
+ * Interface: layout_of for a frame, layout_columns for the width of the timeline. */
+#include "layout.h"
+
+#include "timeline.h"
+
+enum { SIDE_FROM = 120, BAND_FROM = 100, PANES_FROM = 16, PANE_LEAST = 6, PAGE_ROWS = 9 };
+
+/* From 120 columns on a column at the right holds the lesson and the source. */
+static int
+side_width(int width)
+{
+    return width < SIDE_FROM ? 0 : width >= 180 ? 72 : width * 3 / 10;
+}
+
+int
+layout_columns(int width)
+{
+    int left = width - side_width(width);
+    return left - timeline_gutter(left);
+}
+
+static int
+least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* The panes below the timeline, in one band: lesson and tabs; from 100 columns and 14 rows on, the source below. */
+static void
+place_band(struct layout *layout, int row, int height, int width)
+{
+    int lesson = width * 3 / 8, upper = height;
+    layout->source_apart = width >= BAND_FROM && height >= 14;
+    if (layout->source_apart)
+        upper = height / 2;
+    layout->lesson = (struct box){ row, 0, upper, lesson };
+    layout->inspector = (struct box){ row, lesson, upper, width - lesson };
+    if (layout->source_apart)
+        layout->source = (struct box){ row + upper, 0, height - upper, width };
+}
+
+static void
+place_side(struct layout *layout, int row, int height, int left, int width)
+{
+    int upper = height * 2 / 5;
+    layout->lesson = (struct box){ row, left, upper, width };
+    layout->source = (struct box){ row + upper, left, height - upper, width };
+    layout->source_apart = true;
+}
+
+/* The inspector, and below it as many further pages as have a dozen rows each. */
+static void
+place_pages(struct layout *layout, struct box band)
+{
+    int count = band.height / PAGE_ROWS < 1 ? 1 : band.height / PAGE_ROWS > 3 ? 3 : band.height / PAGE_ROWS;
+    int rows = band.height / count;
+    layout->inspector = (struct box){ band.row, 0, count == 1 ? band.height : rows, band.width };
+    for (int i = 1; i < count; i++)
+        layout->more[i - 1] = (struct box){ band.row + i * rows, 0, i == count - 1 ? band.height - i * rows : rows,
+                                            band.width };
+}
+
+/* The focused pane alone between title and keys. */
+static void
+place_full(struct layout *layout, const struct view *view, int row, int height, int width)
+{
+    struct box box = { row, 0, height, width };
+    layout->source_apart = view->focus == PANE_SOURCE;
+    if (view->focus == PANE_TIMELINE && height >= 3) {
+        layout->ruler = (struct box){ row, 0, 1, width };
+        layout->timeline = (struct box){ row + 1, 0, height - 1, width };
+    } else if (view->focus == PANE_LESSON) {
+        layout->lesson = box;
+    } else if (view->focus == PANE_SOURCE) {
+        layout->source = box;
+    } else {
+        layout->inspector = box;
+    }
+}
+
+static void
+place_parts(struct layout *layout, const struct model *model, const struct view *view, int row, int height, int width)
+{
+    int wanted = timeline_wanted(model, view), side = side_width(width), left = width - side;
+    if (side > 0 && height >= PANES_FROM) {
+        place_side(layout, row, height, left, side);
+        width = left;
+    }
+    if (height >= 5) {
+        layout->ruler = (struct box){ row, 0, 1, width };
+        row++, height--;
+    }
+    if (height >= 12) {
+        layout->minimap = (struct box){ row, 0, 1, width };
+        row++, height--;
+    }
+    int lanes = height;
+    if (height >= PANES_FROM - 4) {
+        /* Lanes take what they want as long as the panes keep more than a third of the rows, or eight at least. */
+        int panes = height / 3 + 1;
+        panes = panes < PANE_LEAST ? PANE_LEAST : panes;
+        lanes = least(wanted, height - (layout->source_apart || width >= BAND_FROM ? panes : least(panes, 8)));
+        struct box band = { row + lanes, 0, height - lanes, width };
+        if (layout->source_apart)
+            place_pages(layout, band);
+        else
+            place_band(layout, band.row, band.height, width);
+    }
+    layout->timeline = (struct box){ row, 0, lanes, width };
+}
+
+struct layout
+layout_of(const struct model *model, const struct view *view, int width, int height)
+{
+    struct layout layout = { .title = { 0, 0, height > 0, width } };
+    int row = 1, rows = height - 1;
+    if (width < 40 || height < 8) {
+        layout.words_only = true;
+        return layout;
+    }
+    layout.keys = (struct box){ height - 1, 0, 1, width };
+    layout.event = (struct box){ height - 2, 0, 1, width };
+    rows -= 2;
+    if (height >= 10) {
+        layout.message = (struct box){ height - 3, 0, 1, width };
+        rows--;
+    }
+    /* The message stands above the keys, the event above the message. */
+    if (layout.message.height > 0) {
+        layout.event.row = height - 3;
+        layout.message.row = height - 2;
+    }
+    if (view->full)
+        place_full(&layout, view, row, rows, width);
+    else
+        place_parts(&layout, model, view, row, rows, width);
+    return layout;
+}

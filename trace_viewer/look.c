@@ -1,0 +1,352 @@
+/* Looking around: lanes, zoom, panes, search, flows, questions. Interface: look, with a parsed command. */
+#include "look.h"
+
+#include "base/str.h"
+#include "base/vec.h"
+#include "layout.h"
+#include "panes.h"
+#include "trace/match.h"
+#include "trace/reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* From "all" to a zoom that can be changed. */
+static void
+fix_zoom(struct view *view, const struct model *model)
+{
+    if (view->unit != 0)
+        return;
+    struct scale scale = view_scale(view, model, layout_columns(view->width));
+    view->unit = scale.unit;
+    view->left = scale.left;
+}
+
+/* The cursor keeps its column. */
+static void
+zoom(struct view *view, const struct model *model, bool in)
+{
+    fix_zoom(view, model);
+    int columns = layout_columns(view->width);
+    uint64_t time = view->cursor != NO_EVENT ? trace_time(model->trace, view->cursor) : 0;
+    int64_t column = (int64_t)(time / view->unit) - view->left;
+    if (column < 0 || column >= columns)
+        column = columns / 2;
+    view->unit = in ? scale_finer(view->unit) : scale_coarser(view->unit);
+    view->left = (int64_t)(time / view->unit) - column;
+    if (view->left < 0)
+        view->left = 0;
+}
+
+static void
+pan(struct view *view, const struct model *model, int direction)
+{
+    fix_zoom(view, model);
+    int64_t last = (int64_t)(model->end / view->unit);
+    int64_t columns = layout_columns(view->width), left = view->left + direction * (columns / 4 > 0 ? columns / 4 : 1);
+    view->left = left > last ? last : left < 0 ? 0 : left;
+}
+
+static void
+zoom_into(struct view *view, struct model *model)
+{
+    if (view->cursor == NO_EVENT)
+        return;
+    size_t partner = trace_partner(model->trace, view->cursor);
+    if (partner == SIZE_MAX) {
+        zoom(view, model, true);
+        return;
+    }
+    uint64_t a = trace_time(model->trace, view->cursor), b = trace_time(model->trace, partner);
+    uint64_t from = a < b ? a : b, length = a < b ? b - a : a - b;
+    int columns = layout_columns(view->width);
+    view->unit = scale_unit_for(length + length / 8, columns);
+    view->left = (int64_t)(from / view->unit) - (columns - (int64_t)(length / view->unit)) / 2;
+    if (view->left < 0)
+        view->left = 0;
+}
+
+static void
+along_lane(struct view *view, struct model *model, int direction)
+{
+    if (view->lane < 0 || (size_t)view->lane >= model->lane_count || view->cursor == NO_EVENT)
+        return;
+    const struct lane *lane = &model->lanes[view->lane];
+    size_t at = lane_find(lane, direction > 0 ? view->cursor + 1 : view->cursor);
+    if (direction < 0 && at-- == 0)
+        view_say(view, "the first event of this lane");
+    else if (at >= lane->event_count)
+        view_say(view, "the last event of this lane");
+    else
+        view_goto(view, model, lane->events[at]);
+}
+
+/* The next (or last) event for which `is` holds. */
+static void
+hunt(struct view *view, struct model *model, int direction,
+     bool (*is)(const struct view *view, const struct model *model, size_t seq), const char *what)
+{
+    if (view->cursor == NO_EVENT)
+        return;
+    for (size_t seq = view->cursor; direction > 0 ? seq + 1 < model->seen : seq > 0;) {
+        seq = direction > 0 ? seq + 1 : seq - 1;
+        if (is(view, model, seq)) {
+            view_goto(view, model, seq);
+            return;
+        }
+    }
+    view_say(view, "no %s %s", direction > 0 ? "further" : "earlier", what);
+}
+
+static bool
+is_same_kind(const struct view *view, const struct model *model, size_t seq)
+{
+    const struct trace_event *here = trace_event(model->trace, view->cursor), *there = trace_event(model->trace, seq);
+    return there->kind == here->kind && there->phase != PHASE_END;
+}
+
+static bool
+is_wait(const struct view *view, const struct model *model, size_t seq)
+{
+    const struct trace_event *event = trace_event(model->trace, seq);
+    return (int)event->lane == view->lane && event->phase == PHASE_BEGIN && model_work(model, seq) == WORK_WAIT;
+}
+
+static bool
+is_next_iteration(const struct view *view, const struct model *model, size_t seq)
+{
+    return trace_event(model->trace, seq)->iteration > trace_event(model->trace, view->cursor)->iteration;
+}
+
+/* Backwards: the first event of an iteration, this one's if one does not stand at it. */
+static bool
+is_iteration_start(const struct view *view, const struct model *model, size_t seq)
+{
+    (void)view;
+    return seq == 0 || trace_event(model->trace, seq)->iteration > trace_event(model->trace, seq - 1)->iteration;
+}
+
+static bool
+is_fault(const struct view *view, const struct model *model, size_t seq)
+{
+    (void)view;
+    size_t low = 0, high = model->fault_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (model->faults[middle] < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < model->fault_count && model->faults[low] == seq;
+}
+
+static bool
+is_match(const struct view *view, const struct model *model, size_t seq)
+{
+    return match_event(view->search, trace_event(model->trace, seq), seq, trace_time(model->trace, seq));
+}
+
+static void
+go_match(struct view *view, struct model *model, int direction)
+{
+    if (view->search == NULL) {
+        view_say(view, "nothing was searched for; / does");
+        return;
+    }
+    hunt(view, model, direction, is_match, "match");
+    size_t place = 0;
+    for (size_t seq = 0; seq <= view->cursor; seq++)
+        place += is_match(view, model, seq);
+    view_say(view, "/%.200s  %zu/%zu", match_text(view->search), place, view->search_count);
+}
+
+static void
+search(struct view *view, struct model *model, const char *expression)
+{
+    struct match_names names = match_names_of_trace(model->trace);
+    char why[256];
+    struct match *match = match_compile(expression, &names, why, sizeof why);
+    if (match == NULL) {
+        view_say(view, "%s", why);
+        return;
+    }
+    if (view->search != NULL)
+        match_free(view->search);
+    view->search = match;
+    view->search_count = 0;
+    view->searching = true;
+    for (size_t seq = 0; seq < model->seen; seq++)
+        view->search_count += is_match(view, model, seq);
+    go_match(view, model, 1);
+}
+
+static void
+follow_flow(struct view *view, struct model *model)
+{
+    if (view->cursor == NO_EVENT)
+        return;
+    size_t other = trace_flow_end(model->trace, view->cursor);
+    size_t partner = other == SIZE_MAX ? trace_partner(model->trace, view->cursor) : SIZE_MAX;
+    if (partner != SIZE_MAX)
+        other = trace_flow_end(model->trace, partner);
+    if (other == SIZE_MAX)
+        view_say(view, "no flow leaves or reaches this event");
+    else
+        view_goto(view, model, other);
+}
+
+/* In the timeline lanes, in a pane its lines, in the help its lines. */
+static void
+up_or_down(struct view *view, const struct model *model, int direction)
+{
+    if (view->help || view->focus != PANE_TIMELINE) {
+        int *scroll = &view->scroll[view->help ? PANE_TIMELINE : view->focus];
+        bool from_foot = view->focus == PANE_LESSON && !view->help; /* its newest words are at its foot */
+        int way = from_foot ? -direction : direction;
+        *scroll = *scroll + way < 0 ? 0 : *scroll + way > 100000 ? 100000 : *scroll + way;
+        return;
+    }
+    int lane = view->lane + direction;
+    view->lane = lane < 0 ? 0 : (size_t)lane >= model->lane_count ? (int)model->lane_count - 1 : lane;
+}
+
+static void
+go_rank(struct view *view, struct model *model, const struct command_line *line)
+{
+    int count = (int)model->lane_count;
+    int here = count > 0 ? trace_lane_at(model->trace, (size_t)view->lane)->rank : -1;
+    for (int i = 1; i <= count; i++) {
+        int lane = line->has_count ? i - 1 : (view->lane + i) % count;
+        int rank = trace_lane_at(model->trace, (size_t)lane)->rank;
+        if (line->has_count ? rank == line->count : rank != here && rank >= 0) {
+            view->lane = lane;
+            return;
+        }
+    }
+    view_say(view, line->has_count ? "no lane of rank %lld" : "there is no other rank", (long long)line->count);
+}
+
+static void
+give_pane(struct view *view, const char *name)
+{
+    static const char *const names[PANE_COUNT] = { "timeline", "lesson", "source", "inspector" };
+    if (name[0] == '\0') {
+        view->focus = (enum pane)((view->focus + 1) % PANE_COUNT);
+        return;
+    }
+    for (int i = 0; i < PANE_COUNT; i++)
+        if (strncmp(names[i], name, strlen(name)) == 0) {
+            view->focus = (enum pane)i;
+            return;
+        }
+    for (int i = 0; i < PAGE_COUNT; i++)
+        if (strncasecmp(page_name((enum page)i), name, strlen(name)) == 0) {
+            view->page = (enum page)i;
+            view->focus = PANE_INSPECTOR;
+            return;
+        }
+    view_say(view, "no pane is called %.40s; timeline, lesson, source, inspector or one of its pages", name);
+}
+
+static void
+next_page(struct view *view, const struct model *model)
+{
+    struct layout layout = layout_of(model, view, view->width, view->height);
+    int page = view->page;
+    if (layout.source_apart && page == PAGE_SOURCE)
+        page = PAGE_EVENT;
+    page = (page + 1) % (view->answer != NULL ? PAGE_COUNT : PAGE_ANSWER);
+    view->page = layout.source_apart && page == PAGE_SOURCE ? PAGE_EVENT : (enum page)page;
+    view->scroll[PANE_INSPECTOR] = 0;
+}
+
+static void
+measure(struct view *view)
+{
+    view->measure = view->measure == NO_EVENT ? view->cursor : NO_EVENT;
+}
+
+static void
+enter(struct view *view, struct model *model)
+{
+    size_t question = view_question(view, model);
+    if (question == NO_EVENT) {
+        zoom_into(view, model);
+        return;
+    }
+    view_reveal(view, question);
+    view_say(view, "%.200s  %.200s", model_argument_text(model, question, "question"),
+             model_argument_text(model, question, "answer"));
+}
+
+static void
+where(struct view *view, const struct model *model)
+{
+    struct str text = { 0 };
+    if (view->cursor != NO_EVENT)
+        trace_print_event(model->trace, view->cursor, &text);
+    view_say(view, "%s", str_text(&text));
+    str_free(&text);
+}
+
+/* info: memory, buckets, tasks and locks are pages of the inspector. */
+static void
+info(struct view *view, const char *what)
+{
+    view->page = what[0] == 'm' ? PAGE_MEMORY : strncmp(what, "bu", 2) == 0 ? PAGE_BUCKETS : PAGE_TASKS;
+    if (view->focus == PANE_INSPECTOR)
+        view->scroll[PANE_INSPECTOR] = 0;
+}
+
+static bool
+close_or_leave(struct view *view)
+{
+    bool open = view->help || view->full;
+    if (view->help)
+        view->help = false;
+    else
+        view->full = false;
+    return open;
+}
+
+bool
+look(struct model *model, struct view *view, const struct command_line *line)
+{
+    switch (line->command) {
+    case CMD_help:        view->help = !view->help; view->scroll[PANE_TIMELINE] = 0; break;
+    case CMD_quit:        return close_or_leave(view);
+    case CMD_pane:        give_pane(view, line->rest); break;
+    case CMD_lane_up:     up_or_down(view, model, -1); break;
+    case CMD_lane_down:   up_or_down(view, model, 1); break;
+    case CMD_event_left:  along_lane(view, model, -1); break;
+    case CMD_event_right: along_lane(view, model, 1); break;
+    case CMD_flow:        follow_flow(view, model); break;
+    case CMD_rank:        go_rank(view, model, line); break;
+    case CMD_iteration:   hunt(view, model, 1, is_next_iteration, "iteration"); break;
+    case CMD_riteration:  hunt(view, model, -1, is_iteration_start, "iteration"); break;
+    case CMD_wait:        hunt(view, model, 1, is_wait, "wait on this lane"); break;
+    case CMD_rwait:       hunt(view, model, -1, is_wait, "wait on this lane"); break;
+    case CMD_fault:       hunt(view, model, 1, is_fault, "fault or failed check"); break;
+    case CMD_rfault:      hunt(view, model, -1, is_fault, "fault or failed check"); break;
+    case CMD_first:       view_goto(view, model, 0); break;
+    case CMD_last:        view_goto(view, model, model->seen > 0 ? model->seen - 1 : 0); break;
+    case CMD_zoom_in:     zoom(view, model, true); break;
+    case CMD_zoom_out:    zoom(view, model, false); break;
+    case CMD_pan_left:    pan(view, model, -1); break;
+    case CMD_pan_right:   pan(view, model, 1); break;
+    case CMD_fit:         view->unit = 0; view->left = 0; break;
+    case CMD_into:        enter(view, model); break;
+    case CMD_inspect:     next_page(view, model); break;
+    case CMD_measure:     measure(view); break;
+    case CMD_full:        view->full = !view->full; break;
+    case CMD_search:      search(view, model, line->rest); break;
+    case CMD_match:       go_match(view, model, 1); break;
+    case CMD_rmatch:      go_match(view, model, -1); break;
+    case CMD_same:        hunt(view, model, 1, is_same_kind, "event of this kind"); break;
+    case CMD_where:       where(view, model); break;
+    case CMD_info:        info(view, line->rest); break;
+    default:              break;
+    }
+    return true;
+}

@@ -1,0 +1,236 @@
+/* trace_viewer: a trace as a timeline, on a terminal or as one printed frame.
+ *
+ *     trace_viewer TRACE                         on a terminal
+ *     trace_viewer TRACE --print --size 100x30   one frame as text, the same on every machine
+ *     trace_viewer --attach SOCKET [TRACE]       the screen of a running `ringside step` */
+#include "base/str.h"
+#include "control/commands.h"
+#include "drive.h"
+#include "frame.h"
+#include "guard.h"
+#include "keys.h"
+#include "loop.h"
+#include "trace/reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { USAGE = 2, WIDEST = 1000 };
+
+struct options {
+    const char *trace, *attach, *keys;
+    int         width, height;
+    long long   at;              /* -1: not given */
+    bool        print, ansi, help;
+    struct term_options term;
+};
+
+static const char usage[] =
+    "usage: trace_viewer TRACE [options]\n"
+    "  --print[=ansi]    one frame on stdout: the whole trace, as text (with colours)\n"
+    "  --size WxH        of that frame (80x24)\n"
+    "  --at SEQ          the event to stand at\n"
+    "  --keys KEYS       pressed before the first frame: 'nn]v', '<Tab>', '<Enter>'\n"
+    "  --attach SOCKET   follow and steer a running session\n"
+    "  --ascii           no characters beyond ASCII\n"
+    "  --no-color        no colours; NO_COLOR does the same\n"
+    "  --help            this\n"
+    "On the screen ? lists the keys.\n";
+
+static int
+complain(const char *format, const char *what)
+{
+    fputs("trace_viewer: ", stderr);
+    fprintf(stderr, format, what);
+    fputs("\n", stderr);
+    return USAGE;
+}
+
+static bool
+parse_size(const char *text, int *width, int *height)
+{
+    char end;
+    return sscanf(text, "%4dx%4d%c", width, height, &end) == 2 && *width >= 1 && *height >= 1 && *width <= WIDEST &&
+           *height <= WIDEST;
+}
+
+/* The value of "--name VALUE" or "--name=VALUE"; NULL: another option. */
+static const char *
+value_of(const char *name, int argc, char **argv, int *i)
+{
+    size_t length = strlen(name);
+    if (strncmp(argv[*i], name, length) != 0)
+        return NULL;
+    if (argv[*i][length] == '=')
+        return argv[*i] + length + 1;
+    if (argv[*i][length] != '\0' || *i + 1 >= argc)
+        return NULL;
+    return argv[++*i];
+}
+
+static bool
+parse_flag(const char *argument, struct options *options)
+{
+    if (strcmp(argument, "--print") == 0)
+        options->print = true;
+    else if (strcmp(argument, "--print=ansi") == 0)
+        options->print = options->ansi = true;
+    else if (strcmp(argument, "--ascii") == 0)
+        options->term.ascii = true;
+    else if (strcmp(argument, "--no-color") == 0)
+        options->term.no_colour = true;
+    else if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)
+        options->help = true;
+    else
+        return false;
+    return true;
+}
+
+/* 0 or the status to exit with, the reason said. */
+static int
+parse_options(int argc, char **argv, struct options *options)
+{
+    *options = (struct options){ .width = 80, .height = 24, .at = -1 };
+    for (int i = 1; i < argc; i++) {
+        const char *value;
+        if (parse_flag(argv[i], options))
+            continue;
+        if ((value = value_of("--size", argc, argv, &i)) != NULL) {
+            if (!parse_size(value, &options->width, &options->height))
+                return complain("--size %s: two numbers are meant, such as 100x30", value);
+        } else if ((value = value_of("--at", argc, argv, &i)) != NULL) {
+            char *end;
+            options->at = strtoll(value, &end, 10);
+            if (*end != '\0' || end == value || options->at < 0)
+                return complain("--at %s: the number of an event is meant", value);
+        } else if ((value = value_of("--keys", argc, argv, &i)) != NULL) {
+            options->keys = value;
+        } else if ((value = value_of("--attach", argc, argv, &i)) != NULL) {
+            options->attach = value;
+        } else if (argv[i][0] == '-' && argv[i][1] != '\0') {
+            return complain("%s: no such option, or it lacks its value; --help lists them", argv[i]);
+        } else if (options->trace != NULL) {
+            return complain("%s: one trace at a time", argv[i]);
+        } else {
+            options->trace = argv[i];
+        }
+    }
+    if (options->trace == NULL && options->attach == NULL && !options->help)
+        return complain("%s; trace_viewer TRACE, or --help", "no trace given");
+    return 0;
+}
+
+static void
+press_keys(struct driver *driver, const char *keys)
+{
+    char key[16];
+    while (*keys != '\0' && !driver->leave) {
+        keys_take(&keys, key);
+        if (driver->view->cursor != NO_EVENT)
+            model_seek(driver->model, driver->view->cursor);
+        drive_key(driver, key);
+    }
+}
+
+/* Plain text has no colours; a frame for a file is UTF-8 whatever the locale says, so that it is always the same. */
+static int
+print_frame(struct driver *driver, const struct options *options)
+{
+    struct capabilities capabilities = { .utf8 = !options->term.ascii };
+    if (options->ansi && !options->term.no_colour)
+        capabilities.colours = 256;
+    struct canvas canvas;
+    struct str text = { 0 };
+    if (!canvas_init(&canvas, options->width, options->height))
+        return complain("%s", "out of memory");
+    if (driver->view->cursor != NO_EVENT)
+        model_seek(driver->model, driver->view->cursor);
+    frame_draw(driver->model, driver->view, &canvas, &capabilities);
+    canvas_print(&canvas, &capabilities, options->ansi, &text);
+    bool good = str_ok(&text) && fwrite(str_text(&text), 1, text.len, stdout) == text.len && fflush(stdout) == 0;
+    canvas_free(&canvas);
+    str_free(&text);
+    return good ? 0 : complain("%s", "cannot write the frame");
+}
+
+static void
+stand(struct driver *driver, const struct options *options)
+{
+    size_t count = driver->model->seen;
+    driver->view->width = options->width;
+    driver->view->height = options->height;
+    if (count == 0)
+        return;
+    size_t seq = options->at >= 0 ? (size_t)options->at : options->print ? count - 1 : 0;
+    view_goto(driver->view, driver->model, seq < count ? seq : count - 1);
+    if (options->at >= 0 && (size_t)options->at >= count)
+        view_say(driver->view, "there is no event %lld; the last one is %zu", options->at, count - 1);
+}
+
+/* The first question to the engine: where are you, and which trace do you write? */
+static int
+greet(struct session *session, const struct options *options, struct reply *reply)
+{
+    char why[512];
+    session->fd = control_connect(options->attach, why, sizeof why);
+    if (session->fd < 0)
+        return complain("%s", why);
+    if (!session_ask(session, "where") || !session_answer(session, reply))
+        return complain("%s: the session does not answer", options->attach);
+    return 0;
+}
+
+static int
+view_trace(void *argument)
+{
+    const struct options *options = argument;
+    struct session session = { .fd = -1 };
+    struct reply reply = { 0 };
+    if (options->attach != NULL && greet(&session, options, &reply) != 0)
+        return USAGE;
+    char why[512];
+    const char *path = reply.trace[0] != '\0' ? reply.trace : options->trace;
+    if (path == NULL)
+        return complain("%s", "the session names no trace");
+    struct trace *trace = trace_open(path, why, sizeof why);
+    if (trace == NULL)
+        return complain("%s", why);
+    struct model model;
+    struct view view;
+    if (!model_open(&model, trace))
+        return complain("%s", "out of memory");
+    view_init(&view);
+    struct driver driver = { .model = &model, .view = &view, .session = options->attach != NULL ? &session : NULL };
+    stand(&driver, options);
+    if (reply.stands) {
+        view.run = reply.run;
+        view_goto(&view, &model, reply.seq < model.seen ? reply.seq : model.seen > 0 ? model.seen - 1 : 0);
+    }
+    reply_free(&reply);
+    if (options->keys != NULL)
+        press_keys(&driver, options->keys);
+    int status = options->print ? print_frame(&driver, options) : loop_run(&driver, &options->term);
+    view_free(&view);
+    model_close(&model);
+    if (session.fd >= 0)
+        close(session.fd);
+    return status;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct options options;
+    int status = parse_options(argc, argv, &options);
+    if (status != 0)
+        return status;
+    if (options.help) {
+        fputs(usage, stdout);
+        return fflush(stdout) == 0 ? 0 : USAGE;
+    }
+    if (!isatty(STDOUT_FILENO))
+        options.print = true;
+    return options.print ? view_trace(&options) : guard_run(view_trace, &options);
+}

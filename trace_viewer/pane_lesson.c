@@ -1,0 +1,113 @@
+/* The lesson's words so far: what was said, asked and checked up to the cursor, and the line of the lesson that
+ * runs. The answer of the question one stands at is masked until it was asked for. Interface: lesson_draw. */
+#include "panes.h"
+
+#include "base/str.h"
+#include "trace/reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOOK_BACK = 100000 };
+
+uint32_t
+lesson_line(const struct model *model, size_t seq)
+{
+    for (size_t looked = 0; looked < LOOK_BACK && looked <= seq; looked++) {
+        const struct trace_event *event = trace_event(model->trace, seq - looked);
+        if (event != NULL && event->line > 0)
+            return event->line;
+    }
+    return 0;
+}
+
+/* The lesson's text around its current line, `rows` of it from `row` on. */
+static void
+draw_lines(const struct model *model, size_t seq, struct canvas *pane, int row, int rows)
+{
+    const char *path, *text = trace_source_text(model->trace, &path);
+    uint32_t current = lesson_line(model, seq), number = 1;
+    uint32_t first = current > (uint32_t)rows / 2 ? current - (uint32_t)rows / 2 : 1;
+    while (*text != '\0' && number < first + (uint32_t)rows) {
+        size_t length = strcspn(text, "\n");
+        if (number >= first) {
+            char line[512];
+            snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line - 1), text);
+            bool here = number == current;
+            struct style style = { .attr = here ? ATTR_BOLD : 0, .ink = here ? INK_PLAIN : INK_DIM };
+            if (here)
+                canvas_put(pane, row, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, 0x25ba);
+            int column = canvas_textf(pane, row, 1, (struct style){ .ink = INK_DIM }, "%3u ", number);
+            canvas_text(pane, row++, column, style, line);
+        }
+        number++;
+        text += length + (text[length] == '\n');
+    }
+}
+
+/* One item from `row` on; answers the row behind it. */
+static int
+draw_item(const struct model *model, const struct view *view, size_t seq, struct canvas *pane, int row, int *skip)
+{
+    bool here = seq == view->cursor;
+    struct style style = { .attr = here ? ATTR_BOLD : 0 };
+    if (model_is_lesson(model, seq, "say"))
+        return canvas_wrap(pane, row, 1, style, model_argument_text(model, seq, "text"), skip);
+
+    struct str text = { 0 };
+    if (model_is_lesson(model, seq, "ask")) {
+        style.ink = INK_ACCENT;
+        bool masked = here && !view_is_revealed(view, seq);
+        str_addf(&text, "? %s %s", model_argument_text(model, seq, "question"),
+                 masked ? "... Enter shows the answer" : model_argument_text(model, seq, "answer"));
+    } else if (model_is_lesson(model, seq, "check")) {
+        int64_t ok = 0;
+        model_argument(model, seq, "ok", &ok);
+        style.ink = ok ? INK_GOOD : WORK_FAULT;
+        str_addf(&text, "%s %s", ok ? "ok" : "NOT OK", model_argument_text(model, seq, "text"));
+    }
+    row = canvas_wrap(pane, row, 1, style, str_text(&text), skip);
+    str_free(&text);
+    return row;
+}
+
+/* The items up to the cursor, the last ones last, so that the newest is always on the screen. Answers the rows used. */
+static int
+draw_words(const struct model *model, const struct view *view, struct canvas *pane)
+{
+    size_t count = 0;
+    while (count < model->lesson_count && model->lessons[count] <= view->cursor)
+        count++;
+    /* From the newest item backwards, as many as fit: how many rows each takes is tried out. */
+    size_t first = count;
+    int rows = 0;
+    struct canvas probe = { 0 };
+    if (!canvas_init(&probe, pane->width > 0 ? pane->width : 1, 400))
+        return 0;
+    while (first > 0 && rows < pane->height + view->scroll[PANE_LESSON]) {
+        int skip = 0;
+        rows += draw_item(model, view, model->lessons[--first], &probe, 0, &skip);
+    }
+    canvas_free(&probe);
+    int skip = rows - pane->height - view->scroll[PANE_LESSON], row = 0;
+    skip = skip > 0 ? skip : 0;
+    for (size_t i = first; i < count && row < pane->height; i++)
+        row = draw_item(model, view, model->lessons[i], pane, row, &skip);
+    return row;
+}
+
+void
+lesson_draw(const struct model *model, const struct view *view, struct canvas *pane,
+            const struct capabilities *capabilities)
+{
+    (void)capabilities;
+    if (view->cursor == NO_EVENT || pane->height <= 0)
+        return;
+    const char *path, *text = trace_source_text(model->trace, &path);
+    int lines = text[0] == '\0' || pane->height < 4 ? 0 : pane->height < 8 ? 1 : pane->height * 2 / 5;
+    struct canvas words = canvas_part(pane, 0, 0, pane->height - lines, pane->width);
+    int used = draw_words(model, view, &words);
+    int from = lines > 1 ? used + 1 : pane->height - lines; /* what the words leave */
+    draw_lines(model, view->cursor, pane, from, pane->height - from);
+}

@@ -1,0 +1,102 @@
+/* The text of the function that made the event, as the trace itself carries it, with the stage's line marked; for
+ * what the lesson itself says, the lesson's text. Interface: source_title, source_draw. */
+#include "panes.h"
+
+#include "trace/reader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What is shown: a text whose first line has the number `first`, and the line to mark. */
+struct listing { const char *text; uint32_t first, mark; };
+
+static struct listing
+listing_of(const struct model *model, size_t seq)
+{
+    const struct trace_event *event = trace_event(model->trace, seq);
+    if (event == NULL)
+        return (struct listing){ "", 1, 0 };
+    const struct trace_kind *kind = trace_kind(model->trace, event->kind);
+    if (kind->source[0] != '\0' && model_work(model, seq) != WORK_LESSON)
+        return (struct listing){ kind->source, kind->first_line, kind->line };
+    const char *path;
+    return (struct listing){ trace_source_text(model->trace, &path), 1, lesson_line(model, seq) };
+}
+
+void
+source_title(const struct model *model, const struct view *view, char *out, size_t size)
+{
+    const struct trace_event *event = view->cursor == NO_EVENT ? NULL : trace_event(model->trace, view->cursor);
+    snprintf(out, size, "Source");
+    if (event == NULL)
+        return;
+    const struct trace_kind *kind = trace_kind(model->trace, event->kind);
+    const char *path;
+    if (model_work(model, view->cursor) == WORK_LESSON || kind->source[0] == '\0') {
+        trace_source_text(model->trace, &path);
+        snprintf(out, size, "%s:%u", path[0] != '\0' ? path : "Source", lesson_line(model, view->cursor));
+        return;
+    }
+    const char *file = strrchr(kind->file, '/');
+    snprintf(out, size, "%s:%u%s%s", file != NULL ? file + 1 : kind->file, kind->line,
+             kind->pytorch[0] != '\0' ? " = " : "", kind->pytorch);
+}
+
+/* Comments step back a little; the code is what one reads first. */
+static bool
+is_comment(const char *line, size_t length, bool *inside)
+{
+    while (length > 0 && (*line == ' ' || *line == '\t'))
+        line++, length--;
+    bool opens = length >= 2 && memcmp(line, "/*", 2) == 0;
+    bool comment = *inside || opens || (length >= 2 && (memcmp(line, "//", 2) == 0 || memcmp(line, "--", 2) == 0));
+    *inside |= opens;
+    for (size_t i = 0; i + 1 < length; i++)
+        if (line[i] == '*' && line[i + 1] == '/')
+            *inside = false;
+    return comment;
+}
+
+static void
+draw_line(struct canvas *pane, int row, uint32_t number, const char *text, size_t length, struct style style, bool mark)
+{
+    char line[512];
+    snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line - 1), text);
+    int column = canvas_textf(pane, row, 1, (struct style){ .ink = INK_DIM }, "%4u ", number);
+    if (mark) {
+        canvas_put(pane, row, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, 0x25ba);
+        style.attr |= ATTR_BOLD;
+    }
+    canvas_text(pane, row, column, style, line);
+}
+
+void
+source_draw(const struct model *model, const struct view *view, struct canvas *pane)
+{
+    if (view->cursor == NO_EVENT || pane->height <= 0)
+        return;
+    struct listing listing = listing_of(model, view->cursor);
+    if (listing.text[0] == '\0') {
+        canvas_text(pane, 0, 1, (struct style){ .ink = INK_DIM }, "the trace carries no source for this event");
+        return;
+    }
+    /* The whole function if it fits; else so that the marked line has a third of the pane above it. */
+    int64_t lines = 0, marked = (int64_t)listing.mark - listing.first;
+    for (const char *at = listing.text; *at != '\0'; at++)
+        lines += *at == '\n' || at[1] == '\0';
+    int64_t from = lines <= pane->height ? 0 : marked - pane->height / 3;
+    if (from > lines - pane->height)
+        from = lines - pane->height;
+    from = (from < 0 ? 0 : from) + view->scroll[PANE_SOURCE];
+
+    uint32_t number = listing.first;
+    bool inside = false;
+    const char *text = listing.text;
+    for (int64_t i = 0; *text != '\0' && i < from + pane->height; i++, number++) {
+        size_t length = strcspn(text, "\n");
+        struct style style = { .ink = is_comment(text, length, &inside) ? INK_DIM : INK_PLAIN };
+        if (i >= from)
+            draw_line(pane, (int)(i - from), number, text, length, style, number == listing.mark);
+        text += length + (text[length] == '\n');
+    }
+}

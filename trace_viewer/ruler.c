@@ -1,0 +1,146 @@
+/* The ruler and the minimap above the timeline. Interface: ruler_draw, minimap_draw, each into one row. */
+#include "timeline.h"
+
+#include "base/str.h"
+#include "trace/reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { APART = 12, TICK = 0x2577, CURSOR = 0x25bc };
+
+/* One unit for the whole ruler, from the distance of its ticks. ASCII "us", never a mu. */
+static void
+print_offset(uint64_t ps, uint64_t step, char *out, size_t size)
+{
+    static const struct { uint64_t ps; const char *name; } units[] = {
+        { 1000000000000u, "s" }, { 1000000000u, "ms" }, { 1000000u, "us" }, { 1000u, "ns" },
+    };
+    int i = 0;
+    while (i < 3 && step < units[i].ps)
+        i++;
+    double value = (double)ps / (double)units[i].ps;
+    snprintf(out, size, "+%.10g %s", value, units[i].name);
+}
+
+/* Which clock the times are of. */
+static void
+print_clock(const struct model *model, char *out, size_t size)
+{
+    const char *hardware = trace_option_of(model->trace, "hardware");
+    if (!trace_is_virtual(model->trace))
+        snprintf(out, size, "wall clock");
+    else if (hardware[0] != '\0')
+        snprintf(out, size, "virtual (%.40s)", hardware);
+    else
+        snprintf(out, size, "virtual clock");
+}
+
+void
+ruler_draw(const struct model *model, const struct view *view, struct canvas *pane,
+           const struct capabilities *capabilities)
+{
+    int gutter = timeline_gutter(pane->width), columns = pane->width - gutter;
+    if (columns <= 0 || pane->height <= 0)
+        return;
+    struct scale scale = view_scale(view, model, columns);
+    struct canvas body = canvas_part(pane, 0, gutter, 1, columns);
+    char clock[64];
+    print_clock(model, clock, sizeof clock);
+    struct style dim = { .ink = INK_DIM };
+    int room = columns;
+    if (columns > 60) {
+        canvas_right(&body, 0, dim, clock);
+        room = columns - (int)strlen(clock) - 2;
+    }
+    struct str left = { 0 };
+    trace_print_time(scale_time(&scale, 0), &left);
+    canvas_cut(pane, 0, 1, gutter - 2, (struct style){ 0 }, str_text(&left));
+    str_free(&left);
+
+    uint64_t step = scale.unit;
+    while (step / scale.unit < APART && step < UINT64_MAX / 16)
+        step = scale_coarser(step);
+    for (uint64_t offset = 0; offset / scale.unit < (uint64_t)room; offset += step) {
+        char text[48];
+        print_offset(offset, step, text, sizeof text);
+        int column = (int)(offset / scale.unit);
+        canvas_put(&body, 0, column, dim, TICK);
+        if (offset > 0 && column + 1 + (int)strlen(text) <= room)
+            canvas_text(&body, 0, column + 1, dim, text);
+    }
+    if (view->cursor == NO_EVENT)
+        return;
+    int cursor = scale_column(&scale, trace_time(model->trace, view->cursor));
+    const struct cell *cell = canvas_at(&body, 0, cursor);
+    if (cell == NULL)
+        return;
+    uint32_t code = cell->code != ' ' && cell->code != TICK ? cell->code : capabilities->utf8 ? CURSOR : 'v';
+    canvas_put(&body, 0, cursor, (struct style){ .ink = INK_ACCENT, .attr = ATTR_REVERSE | ATTR_BOLD }, code);
+}
+
+/* The busy time of all lanes' outermost spans in one column of the whole trace. */
+static void
+add_busy(const struct span *span, uint64_t end, uint64_t unit, int columns, uint64_t *busy)
+{
+    if (span->work == WORK_WAIT)
+        return;
+    uint64_t last = end > span->begin ? (end - 1) / unit : span->begin / unit;
+    for (uint64_t k = span->begin / unit; k <= last && k < (uint64_t)columns; k++) {
+        uint64_t from = span->begin > k * unit ? span->begin : k * unit;
+        uint64_t to = end < (k + 1) * unit ? end : (k + 1) * unit;
+        busy[k] += to > from ? to - from : 1;
+    }
+}
+
+static void
+draw_window(const struct model *model, const struct view *view, uint64_t unit, struct canvas *body)
+{
+    struct scale whole = { unit, 0, body->width };
+    for (size_t i = 0; i < model->fault_count; i++)
+        canvas_put(body, 0, scale_column(&whole, trace_time(model->trace, model->faults[i])),
+                   (struct style){ .ink = WORK_FAULT, .attr = ATTR_BOLD }, '!');
+    if (view->unit != 0) {
+        struct scale shown = view_scale(view, model, body->width);
+        int right = scale_column(&whole, scale_time(&shown, body->width));
+        struct style edge = { .ink = INK_ACCENT, .attr = ATTR_BOLD };
+        canvas_put(body, 0, scale_column(&whole, scale_time(&shown, 0)), edge, '[');
+        canvas_put(body, 0, right < body->width ? right : body->width - 1, edge, ']');
+    }
+    if (view->cursor != NO_EVENT) {
+        int at = scale_column(&whole, trace_time(model->trace, view->cursor));
+        const struct cell *cell = canvas_at(body, 0, at);
+        if (cell != NULL)
+            canvas_put(body, 0, at, (struct style){ .ink = INK_ACCENT, .attr = ATTR_REVERSE }, cell->code);
+    }
+}
+
+/* One row, the whole trace: how busy the lanes are, where the window lies, where it went wrong. */
+void
+minimap_draw(const struct model *model, const struct view *view, struct canvas *pane,
+             const struct capabilities *capabilities)
+{
+    int gutter = timeline_gutter(pane->width), columns = pane->width - gutter;
+    uint64_t *busy = columns > 0 && pane->height > 0 ? calloc((size_t)columns, sizeof *busy) : NULL;
+    if (busy == NULL)
+        return;
+    struct canvas body = canvas_part(pane, 0, gutter, 1, columns);
+    canvas_text(pane, 0, 1, (struct style){ .ink = INK_DIM }, "all");
+    uint64_t unit = scale_unit_for(model->end, columns), most = 1;
+    for (size_t i = 0; i < model->lane_count; i++)
+        for (size_t k = 0; k < model->lanes[i].levels[0].count; k++) {
+            const struct span *span = &model->lanes[i].levels[0].spans[k];
+            add_busy(span, span->end != STILL_OPEN ? span->end : model->end, unit, columns, busy);
+        }
+    for (int column = 0; column < columns; column++)
+        most = busy[column] > most ? busy[column] : most;
+    for (int column = 0; column < columns; column++)
+        if (busy[column] > 0) {
+            int height = (int)((__uint128_t)busy[column] * 7 / most);
+            canvas_put(&body, 0, column, (struct style){ .ink = INK_DIM },
+                       capabilities->utf8 ? 0x2581 + (uint32_t)height : (uint32_t)(unsigned char)".:-=+*##"[height]);
+        }
+    draw_window(model, view, unit, &body);
+    free(busy);
+}

@@ -1,0 +1,59 @@
+/* Time to columns, in whole numbers only. Interface: scale_unit_for, scale_finer, scale_coarser to choose the zoom;
+ * scale_eighths, scale_column, scale_time to convert. */
+#include "scale.h"
+
+enum { FINEST = 1000 }; /* 1 ns */
+static const uint64_t coarsest = 500000000000000000u;
+
+uint64_t
+scale_coarser(uint64_t unit)
+{
+    if (unit >= coarsest)
+        return coarsest;
+    uint64_t lead = unit;
+    while (lead >= 10)
+        lead /= 10;
+    return lead == 2 ? unit / 2 * 5 : unit * 2;
+}
+
+uint64_t
+scale_finer(uint64_t unit)
+{
+    if (unit <= FINEST)
+        return FINEST;
+    uint64_t lead = unit;
+    while (lead >= 10)
+        lead /= 10;
+    return lead == 5 ? unit / 5 * 2 : unit / 2;
+}
+
+uint64_t
+scale_unit_for(uint64_t length, int columns)
+{
+    uint64_t unit = FINEST;
+    while (unit < coarsest && length / unit >= (uint64_t)(columns > 0 ? columns : 1))
+        unit = scale_coarser(unit);
+    return unit;
+}
+
+int64_t
+scale_eighths(const struct scale *scale, uint64_t time)
+{
+    __int128 at = (__int128)time * 8 / scale->unit - (__int128)scale->left * 8;
+    int64_t limit = 8 * ((int64_t)scale->columns + 1);
+    return at < -limit ? -limit : at > 2 * limit ? 2 * limit : (int64_t)at;
+}
+
+int
+scale_column(const struct scale *scale, uint64_t time)
+{
+    int64_t at = (int64_t)(time / scale->unit) - scale->left;
+    return at < 0 ? -1 : at >= scale->columns ? scale->columns : (int)at;
+}
+
+uint64_t
+scale_time(const struct scale *scale, int column)
+{
+    __int128 at = ((__int128)scale->left + column) * scale->unit;
+    return at < 0 ? 0 : at > UINT64_MAX - 1 ? UINT64_MAX - 1 : (uint64_t)at;
+}

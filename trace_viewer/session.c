@@ -1,0 +1,97 @@
+/* Talking to a running engine. Interface in order of use: session_ask, session_answer, reply_free. */
+#include "session.h"
+
+#include "control/commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool
+gone(struct session *session)
+{
+    if (session->fd >= 0)
+        close(session->fd);
+    session->fd = -1;
+    session->waiting = false;
+    return false;
+}
+
+bool
+session_ask(struct session *session, const char *line)
+{
+    if (session->fd < 0)
+        return false;
+    if (!control_send(session->fd, line, strlen(line)) || !control_send(session->fd, "\n", 1))
+        return gone(session);
+    session->waiting = true;
+    return true;
+}
+
+/* "at SEQ state=paused why=TEXT": why takes the rest of the line. */
+static bool
+parse_status(const char *line, struct reply *reply)
+{
+    static const struct { const char *word; enum run_state run; } states[] = {
+        { "paused", RUN_PAUSED }, { "finished", RUN_FINISHED }, { "failed", RUN_FAILED }, { "dead", RUN_GONE },
+    };
+    if (strncmp(line, "at ", 3) != 0)
+        return false;
+    char *end;
+    reply->seq = (size_t)strtoull(line + 3, &end, 10);
+    if (end == line + 3)
+        return false;
+    reply->stands = true;
+    const char *state = strstr(end, "state="), *why = strstr(end, "why=");
+    for (size_t i = 0; state != NULL && i < sizeof states / sizeof states[0]; i++)
+        if (strncmp(state + 6, states[i].word, strlen(states[i].word)) == 0)
+            reply->run = states[i].run;
+    if (why != NULL)
+        snprintf(reply->why, sizeof reply->why, "%s", why + 4);
+    return true;
+}
+
+void
+reply_parse(const char *text, struct reply *reply)
+{
+    *reply = (struct reply){ .run = RUN_PAUSED };
+    bool first = true;
+    while (*text != '\0') {
+        size_t length = strcspn(text, "\n");
+        char line[4096];
+        snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line - 1), text);
+        bool known = first && parse_status(line, reply);
+        if (!known && strncmp(line, "trace ", 6) == 0 && reply->text.len == 0) {
+            snprintf(reply->trace, sizeof reply->trace, "%s", line + 6);
+            known = true;
+        }
+        if (!known) {
+            str_add_bytes(&reply->text, text, length);
+            str_add(&reply->text, "\n");
+        }
+        first = false;
+        text += length + (text[length] == '\n');
+    }
+}
+
+bool
+session_answer(struct session *session, struct reply *reply)
+{
+    struct str text = { 0 };
+    *reply = (struct reply){ .run = RUN_GONE };
+    bool good = session->fd >= 0 && control_reply(session->fd, &text);
+    if (good)
+        reply_parse(str_text(&text), reply);
+    str_free(&text);
+    session->waiting = false;
+    if (reply->stands)
+        session->at = reply->seq;
+    return good || gone(session);
+}
+
+void
+reply_free(struct reply *reply)
+{
+    str_free(&reply->text);
+}

@@ -1,0 +1,23 @@
+/* The terminal. The only module that knows curses: it shows a canvas and hands out keys. */
+#ifndef VIEWER_TERM_H
+#define VIEWER_TERM_H
+#include <stdbool.h>
+#include <stddef.h>
+#include "canvas.h"
+
+struct term;
+
+struct term_options { bool ascii, no_colour; };
+
+/* NULL: `why` is one line naming --print. Signals that end or stop a program must be blocked before. */
+struct term *term_open(const struct term_options *options, char *why, size_t why_size);
+void         term_close(struct term *term);      /* the main screen, as it was */
+void         term_size(const struct term *term, int *width, int *height);
+void         term_resize(struct term *term);     /* the size has changed: asks for it again */
+void         term_redraw(struct term *term);     /* everything anew with the next frame */
+void         term_show(struct term *term, const struct canvas *canvas);
+/* The next key as keys_command names it; "" none yet; false: the terminal is gone. */
+bool         term_key(struct term *term, char key[16]);
+void         term_suspend(struct term *term);    /* stops the process group; returns when it goes on */
+const struct capabilities *term_capabilities(const struct term *term);
+#endif

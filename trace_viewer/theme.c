@@ -1,0 +1,106 @@
+/* Classes of work by family of kinds, and their colours: black text on any of them reads well, and they differ for
+ * colour-blind eyes too. Interface: work_of_kind, then work_letter, work_fill, ink_colour. */
+#include "theme.h"
+
+#include "base/vec.h"
+
+#include <string.h>
+
+/* First match wins: the longer beginnings stand first. */
+static const struct { const char *beginning; enum work work; } families[] = {
+    { "fault.", WORK_FAULT },
+    { "lock.wait", WORK_WAIT },
+    { "task.join", WORK_WAIT },
+    { "c10d.wait", WORK_WAIT },
+    { "c10d.store.wait", WORK_WAIT },
+    { "c10d.rendezvous", WORK_WAIT },
+    { "stream.synchronize", WORK_WAIT },
+    { "event.synchronize", WORK_WAIT },
+    { "kernel", WORK_KERNEL },
+    { "memory.copy", WORK_COPY },
+    { "memory.", WORK_OTHER },
+    { "stream.", WORK_OTHER },
+    { "task.", WORK_OTHER },
+    { "lock.", WORK_OTHER },
+    { "optim", WORK_OPTIMIZER },
+    { "lesson.", WORK_LESSON },
+    { "data", WORK_DATA },
+    { "autograd", WORK_BACKWARD },
+    { "dp.forward", WORK_FORWARD },
+    { "dp.parallel_apply", WORK_FORWARD },
+    { "dp.worker", WORK_FORWARD },
+    { "dp.check", WORK_FORWARD },
+    { "dp.", WORK_COMMUNICATION },
+    { "ddp.forward", WORK_FORWARD },
+    { "ddp.prepare_for_backward", WORK_FORWARD },
+    { "ddp.init", WORK_COMMUNICATION },
+    { "ddp.verify", WORK_COMMUNICATION },
+    { "ddp.ctor", WORK_COMMUNICATION },
+    { "ddp.sync", WORK_COMMUNICATION },
+    { "ddp.all_reduce", WORK_COMMUNICATION },
+    { "ddp.", WORK_BACKWARD },
+    { "c10d.", WORK_COMMUNICATION },
+    { "comm.", WORK_COMMUNICATION },
+    { "module.", WORK_FORWARD },
+    { "op", WORK_FORWARD },
+};
+
+static const struct {
+    const char *name;
+    char        letter;
+    uint32_t    fill;
+    int         c256, c16, c8;
+} works[WORK_COUNT] = {
+    [WORK_NONE]          = { "nothing",       ' ', ' ',    -1,  -1, -1 },
+    [WORK_FORWARD]       = { "forward",       'F', 0x2591, 117, 14, 6 },
+    [WORK_BACKWARD]      = { "backward",      'B', 0x2592, 214, 11, 3 },
+    [WORK_COMMUNICATION] = { "communication", 'C', 0x2550, 175, 13, 5 },
+    [WORK_KERNEL]        = { "kernel",        'K', 0x2593, 33,  12, 4 },
+    [WORK_COPY]          = { "memory copy",   'M', 0x2500, 143, 3,  3 },
+    [WORK_OPTIMIZER]     = { "optimizer",     'O', 0x259a, 29,  2,  2 },
+    [WORK_DATA]          = { "data",          'D', 0x2591, 254, 7,  7 },
+    [WORK_LESSON]        = { "lesson",        'L', 0x2591, 254, 7,  7 },
+    [WORK_WAIT]          = { "waiting",       '-', 0x254c, 240, 8,  -1 },
+    [WORK_FAULT]         = { "fault",         '!', 0x00d7, 196, 9,  1 },
+    [WORK_OTHER]         = { "other",         'X', 0x2591, 250, 7,  7 },
+};
+
+static const struct { int c256, c16, c8; } inks[] = { { 16, 0, 0 }, { 81, 14, 6 }, { 244, 8, -1 }, { 77, 10, 2 } };
+
+enum work
+work_of_kind(const char *kind)
+{
+    for (size_t i = 0; i < countof(families); i++)
+        if (strncmp(kind, families[i].beginning, strlen(families[i].beginning)) == 0)
+            return families[i].work;
+    return WORK_OTHER;
+}
+
+char
+work_letter(enum work work)
+{
+    return works[work].letter;
+}
+
+uint32_t
+work_fill(enum work work)
+{
+    return works[work].fill;
+}
+
+const char *
+work_name(enum work work)
+{
+    return works[work].name;
+}
+
+int
+ink_colour(int ink, int colours)
+{
+    if (ink <= INK_PLAIN || ink >= INK_COUNT || colours < 8)
+        return -1;
+    if (ink < WORK_COUNT)
+        return colours >= 256 ? works[ink].c256 : colours >= 16 ? works[ink].c16 : works[ink].c8;
+    int i = ink - WORK_COUNT;
+    return colours >= 256 ? inks[i].c256 : colours >= 16 ? inks[i].c16 : inks[i].c8;
+}

@@ -1,0 +1,30 @@
+/* What things look like, by meaning: classes of work, inks, and the capabilities of where a frame goes. */
+#ifndef VIEWER_THEME_H
+#define VIEWER_THEME_H
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What an event is for. Each class has a letter, a fill and an ink, so that colour is never the only sign. */
+enum work {
+    WORK_NONE, WORK_FORWARD, WORK_BACKWARD, WORK_COMMUNICATION, WORK_KERNEL, WORK_COPY, WORK_OPTIMIZER, WORK_DATA,
+    WORK_LESSON, WORK_WAIT, WORK_FAULT, WORK_OTHER, WORK_COUNT
+};
+enum work work_of_kind(const char *kind);   /* by the kind's family */
+char      work_letter(enum work work);
+uint32_t  work_fill(enum work work);        /* inside a span where there is no colour */
+const char *work_name(enum work work);
+
+/* The first WORK_COUNT inks are the classes' own. */
+enum ink { INK_PLAIN = WORK_NONE, INK_BLACK = WORK_COUNT, INK_ACCENT, INK_DIM, INK_GOOD, INK_COUNT };
+
+enum { ATTR_BOLD = 1, ATTR_REVERSE = 2, ATTR_UNDERLINE = 4 };
+
+struct style { uint8_t ink, paper, attr; }; /* all zero: plain */
+
+struct capabilities {
+    int  colours;   /* 0, 8, 16 or 256 */
+    bool utf8;
+};
+
+int ink_colour(int ink, int colours);       /* a terminal's colour number; -1: its default */
+#endif

@@ -1,0 +1,263 @@
+/* Lanes in rows. Interface in order of use: timeline_wanted while rows are dealt out, timeline_top, timeline_draw.
+ * What a row's cells contain and look like is strip.c's and strip_draw.c's business. */
+#include "timeline.h"
+
+#include "strip.h"
+#include "trace/reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    UNFOLD = 6, VERTICAL = 0x2502, HORIZONTAL = 0x2500, ARROW_LEFT = 0x25c4, ARROW_RIGHT = 0x25ba,
+    ARROW_DOWN = 0x25bc, ARROW_UP = 0x25b2
+};
+
+/* The rows on the screen: which lane, which of its levels; `last` LEVELS: to the innermost. */
+struct row { int lane, first, last; };
+
+int
+timeline_gutter(int width)
+{
+    return width >= 200 ? 24 : width >= 100 ? 16 : width >= 60 ? 13 : width / 5;
+}
+
+static int
+unfolded(const struct model *model, const struct view *view)
+{
+    if (view->lane < 0 || (size_t)view->lane >= model->lane_count)
+        return 1;
+    int depth = model->lanes[view->lane].depth;
+    return depth < 1 ? 1 : depth > UNFOLD ? UNFOLD : depth;
+}
+
+int
+timeline_wanted(const struct model *model, const struct view *view)
+{
+    return (int)(model->lane_count < 4096 ? model->lane_count : 4096) + unfolded(model, view) - 1;
+}
+
+int
+timeline_top(const struct model *model, const struct view *view, int rows)
+{
+    int lanes = (int)model->lane_count, top = view->top;
+    if (lanes <= rows)
+        return 0;
+    int shown = rows > 1 ? rows - 1 : 1; /* the last row tells of the others */
+    if (view->lane < top)
+        top = view->lane;
+    if (view->lane >= top + shown)
+        top = view->lane - shown + 1;
+    return top < 0 ? 0 : top > lanes - shown ? lanes - shown : top;
+}
+
+/* "device:0 compute" becomes "d0 compute": names have twelve cells on a small screen. */
+static void
+short_name(const char *name, int room, char *out, size_t size)
+{
+    const char *device = strstr(name, "device:");
+    if (device == NULL || (int)strlen(name) <= room)
+        snprintf(out, size, "%s", name);
+    else
+        snprintf(out, size, "%.*sd%s", (int)(device - name), name, device + 7);
+}
+
+static void
+draw_name(const struct model *model, const struct view *view, const struct row *row, struct canvas *gutter, int at)
+{
+    const struct trace_lane_info *info = trace_lane_at(model->trace, (size_t)row->lane);
+    bool selected = row->lane == view->lane;
+    if (row->first > 0) {
+        canvas_textf(gutter, at, 3, (struct style){ .ink = INK_DIM }, row->last >= LEVELS &&
+                     model->lanes[row->lane].depth > row->first + 1 ? "\u2514 +%d" : "\u2514 d%d",
+                     row->last >= LEVELS && model->lanes[row->lane].depth > row->first + 1
+                         ? model->lanes[row->lane].depth - row->first : row->first);
+        return;
+    }
+    char name[128], whole[160];
+    short_name(info->name, gutter->width - 2, name, sizeof name);
+    bool ranked = info->rank >= 0 && !(name[0] == 'r' && name[1] >= '0' && name[1] <= '9');
+    if (ranked)
+        snprintf(whole, sizeof whole, "r%d %s", info->rank, name);
+    else
+        snprintf(whole, sizeof whole, "%s", name);
+    struct style style = { .attr = selected ? ATTR_BOLD : 0 };
+    if (selected)
+        canvas_put(gutter, at, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, ARROW_RIGHT);
+    if (model->lanes[row->lane].event_count == 0)
+        style.ink = INK_DIM;
+    canvas_cut(gutter, at, 1, gutter->width - 2, style, whole);
+}
+
+/* Rows dealt out: every lane from the top one, the selected one unfolded as far as rows are left. */
+static int
+deal_rows(const struct model *model, const struct view *view, int room, struct row *rows, int *hidden)
+{
+    int lanes = (int)model->lane_count, top = timeline_top(model, view, room), count = 0;
+    bool all = lanes <= room;
+    int shown = all ? lanes : room > 1 ? room - 1 : 1;
+    int extra = all ? room - lanes : 0, levels = unfolded(model, view);
+    if (extra > levels - 1)
+        extra = levels - 1;
+    for (int lane = top; lane < top + shown && count < room; lane++) {
+        int depth = lane == view->lane ? 1 + extra : 1;
+        for (int level = 0; level < depth && count < room; level++)
+            rows[count++] = (struct row){ lane, level, level == depth - 1 ? LEVELS : level };
+    }
+    *hidden = lanes - shown;
+    return count;
+}
+
+/* The seq that a row highlights: the span that the cursor's event begins, ends, or is inside of; or the mark. */
+static size_t
+selection(const struct model *model, const struct view *view)
+{
+    if (view->cursor == NO_EVENT)
+        return NO_EVENT;
+    const struct trace_event *event = trace_event(model->trace, view->cursor);
+    if (event != NULL && event->phase == PHASE_END) {
+        size_t begin = trace_partner(model->trace, view->cursor);
+        return begin != SIZE_MAX ? begin : view->cursor;
+    }
+    return view->cursor;
+}
+
+static bool
+row_has(const struct model *model, const struct row *row, size_t seq)
+{
+    const struct lane *lane = &model->lanes[row->lane];
+    const struct trace_event *event = trace_event(model->trace, seq);
+    if (event == NULL || (int)event->lane != row->lane)
+        return false;
+    if (event->phase != PHASE_BEGIN)
+        return row->first == 0;
+    for (int level = row->first; level <= row->last && level < lane->depth; level++) {
+        const struct level *spans = &lane->levels[level];
+        for (size_t i = level_find(spans, trace_time(model->trace, seq)); i < spans->count; i++) {
+            if (spans->spans[i].seq >= seq) {
+                if (spans->spans[i].seq == seq)
+                    return true;
+                break;
+            }
+        }
+    }
+    return false;
+}
+
+static void
+put_route(struct canvas *canvas, int row, int column, uint32_t code)
+{
+    const struct cell *cell = canvas_at(canvas, row, column);
+    if (cell != NULL && (cell->code == ' ' || cell->code == VERTICAL) && cell->style.paper == INK_PLAIN)
+        canvas_put(canvas, row, column, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, code);
+}
+
+/* Down (or up) the sender's column, along the receiver's row. Routes go under spans. */
+static void
+draw_route(struct canvas *canvas, int from_row, int from, int to_row, int to)
+{
+    int step = to_row > from_row ? 1 : -1;
+    for (int row = from_row + step; row != to_row; row += step)
+        put_route(canvas, row, from, VERTICAL);
+    if (from == to) {
+        put_route(canvas, to_row - step, from, step > 0 ? ARROW_DOWN : ARROW_UP);
+        return;
+    }
+    put_route(canvas, to_row, from, step > 0 ? (to > from ? 0x2514 : 0x2518) : (to > from ? 0x250c : 0x2510));
+    int way = to > from ? 1 : -1;
+    for (int column = from + way; column != to; column += way)
+        put_route(canvas, to_row, column, column + way != to ? HORIZONTAL : way > 0 ? ARROW_RIGHT : ARROW_LEFT);
+}
+
+static int
+row_of(const struct model *model, const struct row *rows, int count, size_t seq)
+{
+    const struct trace_event *event = trace_event(model->trace, seq);
+    for (int i = 0; event != NULL && i < count; i++)
+        if (rows[i].lane == (int)event->lane)
+            return i;
+    return -1;
+}
+
+/* The flows of the selected event, and of the other end of its span. */
+static void
+draw_flows(const struct model *model, const struct view *view, const struct scale *scale, const struct row *rows,
+           int count, struct canvas *canvas)
+{
+    if (view->cursor == NO_EVENT)
+        return;
+    size_t ends[2] = { view->cursor, trace_partner(model->trace, view->cursor) };
+    for (int i = 0; i < 2; i++) {
+        size_t other = ends[i] == SIZE_MAX ? SIZE_MAX : trace_flow_end(model->trace, ends[i]);
+        if (other == SIZE_MAX)
+            continue;
+        size_t from = ends[i] < other ? ends[i] : other, to = ends[i] < other ? other : ends[i];
+        int from_row = row_of(model, rows, count, from), to_row = row_of(model, rows, count, to);
+        if (from_row < 0 || to_row < 0 || from_row == to_row)
+            continue;
+        draw_route(canvas, from_row, scale_column(scale, trace_time(model->trace, from)), to_row,
+                   scale_column(scale, trace_time(model->trace, to)));
+    }
+}
+
+static void
+draw_cursor(struct canvas *canvas, int rows, int column)
+{
+    for (int row = 0; row < rows && column >= 0 && column < canvas->width; row++) {
+        const struct cell *cell = canvas_at(canvas, row, column);
+        if (cell->code == ' ' && cell->style.paper == INK_PLAIN)
+            canvas_put(canvas, row, column, (struct style){ .ink = INK_DIM }, VERTICAL);
+    }
+}
+
+/* Which rows there are below the last one, and whether anything happens there. */
+static void
+draw_hidden(const struct model *model, const struct view *view, int hidden, struct canvas *pane)
+{
+    if (hidden <= 0 || pane->height < 2)
+        return;
+    char text[96];
+    snprintf(text, sizeof text, "+%d lanes", hidden);
+    canvas_text(pane, pane->height - 1, 1, (struct style){ .ink = INK_DIM }, text);
+    snprintf(text, sizeof text, "lanes %d-%d of %zu, j k scroll", timeline_top(model, view, pane->height) + 1,
+             timeline_top(model, view, pane->height) + pane->height - 1, model->lane_count);
+    struct canvas rest = canvas_part(pane, pane->height - 1, timeline_gutter(pane->width), 1, pane->width);
+    canvas_text(&rest, 0, 0, (struct style){ .ink = INK_DIM }, text);
+}
+
+void
+timeline_draw(const struct model *model, const struct view *view, struct canvas *pane,
+              const struct capabilities *capabilities)
+{
+    int gutter_width = timeline_gutter(pane->width), columns = pane->width - gutter_width, hidden = 0;
+    if (pane->height <= 0 || columns <= 0)
+        return;
+    struct row *rows = calloc((size_t)pane->height, sizeof *rows);
+    struct strip strip = { .model = model, .scale = view_scale(view, model, columns), .cursor = -1 };
+    strip.cells = calloc((size_t)columns, sizeof *strip.cells);
+    struct canvas gutter = canvas_part(pane, 0, 0, pane->height, gutter_width);
+    struct canvas body = canvas_part(pane, 0, gutter_width, pane->height, columns);
+    if (rows != NULL && strip.cells != NULL) {
+        int count = deal_rows(model, view, pane->height, rows, &hidden);
+        strip.selected = selection(model, view);
+        if (view->cursor != NO_EVENT)
+            strip.cursor = scale_column(&strip.scale, trace_time(model->trace, view->cursor));
+        if (strip.cursor >= columns)
+            strip.cursor = -1;
+        for (int i = 0; i < count; i++) {
+            strip.lane = &model->lanes[rows[i].lane];
+            strip.first = rows[i].first;
+            strip.last = rows[i].last;
+            strip.cursor_here = strip.selected != NO_EVENT && row_has(model, &rows[i], strip.selected);
+            strip_paint(&strip);
+            strip_draw(&strip, &body, i, capabilities);
+            draw_name(model, view, &rows[i], &gutter, i);
+        }
+        draw_flows(model, view, &strip.scale, rows, count, &body);
+        draw_cursor(&body, count, strip.cursor);
+        draw_hidden(model, view, hidden, pane);
+    }
+    free(rows);
+    free(strip.cells);
+}

@@ -1,0 +1,92 @@
+/* Where one stands in a trace. Interface in order of use: view_init, view_goto, view_scale for each frame,
+ * view_question and view_reveal at questions, view_free. */
+#include "view.h"
+
+#include "layout.h"
+#include "trace/match.h"
+#include "trace/reader.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void
+view_init(struct view *view)
+{
+    *view = (struct view){ .cursor = NO_EVENT, .measure = NO_EVENT, .run = RUN_SAVED, .width = 80, .height = 24 };
+}
+
+void
+view_free(struct view *view)
+{
+    for (int i = 0; i < view->break_count; i++)
+        match_free(view->breaks[i].match);
+    if (view->search != NULL)
+        match_free(view->search);
+    free(view->answer);
+    view_init(view);
+}
+
+void
+view_say(struct view *view, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(view->message, sizeof view->message, format, args);
+    va_end(args);
+}
+
+struct scale
+view_scale(const struct view *view, const struct model *model, int columns)
+{
+    if (view->unit == 0)
+        return (struct scale){ scale_unit_for(model->end, columns), 0, columns };
+    return (struct scale){ view->unit, view->left, columns };
+}
+
+void
+view_goto(struct view *view, const struct model *model, size_t seq)
+{
+    const struct trace_event *event = trace_event(model->trace, seq);
+    if (event == NULL || seq >= model->seen)
+        return;
+    view->cursor = seq;
+    if (event->lane < model->lane_count)
+        view->lane = (int)event->lane;
+    if (view->unit == 0)
+        return;
+    int columns = layout_columns(view->width);
+    int64_t column = (int64_t)(trace_time(model->trace, seq) / view->unit), margin = columns / 5;
+    if (column < view->left + margin || column >= view->left + columns - margin)
+        view->left = column - (column < view->left + margin ? margin : columns - margin - 1);
+    if (view->left < 0)
+        view->left = 0;
+}
+
+bool
+view_is_revealed(const struct view *view, size_t seq)
+{
+    for (int i = 0; i < view->revealed_count; i++)
+        if (view->revealed[i] == seq)
+            return true;
+    return false;
+}
+
+void
+view_reveal(struct view *view, size_t seq)
+{
+    if (view_is_revealed(view, seq))
+        return;
+    if (view->revealed_count == REVEALED) /* the oldest is masked again */
+        view->revealed_count = 0;
+    view->revealed[view->revealed_count++] = (uint32_t)seq;
+}
+
+size_t
+view_question(const struct view *view, const struct model *model)
+{
+    if (view->cursor != NO_EVENT && model_is_lesson(model, view->cursor, "ask") &&
+        !view_is_revealed(view, view->cursor))
+        return view->cursor;
+    return NO_EVENT;
+}

@@ -1,0 +1,63 @@
+/* What a person looks at: the cursor in the trace, the window in time, the panes, the question asked last. The model
+ * says what there is, the view where one stands in it; a frame is drawn from both and changes neither. */
+#ifndef VIEWER_VIEW_H
+#define VIEWER_VIEW_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "model.h"
+#include "scale.h"
+#include "theme.h"
+#include "control/commands.h"
+
+struct match;
+
+enum pane { PANE_TIMELINE, PANE_LESSON, PANE_SOURCE, PANE_INSPECTOR, PANE_COUNT };
+enum page { PAGE_SOURCE, PAGE_EVENT, PAGE_VALUES, PAGE_MEMORY, PAGE_BUCKETS, PAGE_TASKS, PAGE_ANSWER, PAGE_COUNT };
+
+/* Who may go on: a saved trace never does, a session does when asked. */
+enum run_state { RUN_SAVED, RUN_PAUSED, RUN_RUNNING, RUN_FINISHED, RUN_FAILED, RUN_GONE };
+
+enum { BREAKS = 64, REVEALED = 256 };
+
+struct breakpoint { struct match *match; int number; };
+
+struct view {
+    size_t         cursor;             /* the event one stands at; NO_EVENT in an empty trace */
+    int            lane;               /* the selected lane */
+    int            top;                /* the first lane shown */
+    int            width, height;      /* of the screen, set before commands are carried out */
+    uint64_t       unit;               /* ps a column; 0: all of the trace */
+    int64_t        left;               /* first column */
+    size_t         measure;            /* from this event to the cursor; NO_EVENT none */
+    enum pane      focus;
+    enum page      page;
+    int            scroll[PANE_COUNT];
+    bool           full, help;         /* the focused pane alone; the list of keys */
+    struct match  *search;
+    size_t         search_count;
+    bool           searching;          /* n and N go from match to match */
+    char          *answer;             /* what the session said last, in lines; owned, NULL none */
+    struct breakpoint breaks[BREAKS];
+    int            break_count, break_last;
+    uint32_t       revealed[REVEALED]; /* questions whose answers were asked for */
+    int            revealed_count;
+    enum run_state run;
+    char           prompt[64];         /* "until ": what is being typed, "" nothing */
+    char           typed[512];
+    char           message[512];       /* the line above the keys */
+};
+
+void view_init(struct view *view);
+void view_free(struct view *view);
+void view_say(struct view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The window in time for a timeline of that many columns; with unit 0 the whole trace. */
+struct scale view_scale(const struct view *view, const struct model *model, int columns);
+/* Stands at that event: its lane is selected; the window moves by whole columns only if the event left its middle. */
+void view_goto(struct view *view, const struct model *model, size_t seq);
+bool view_is_revealed(const struct view *view, size_t seq);
+void view_reveal(struct view *view, size_t seq);
+/* The question that waits for its answer at the cursor; NO_EVENT: none. */
+size_t view_question(const struct view *view, const struct model *model);
+#endif
