@@ -10,9 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Goes there; forwards, the first question that was not answered yet stops. false: it did. */
-static bool
-move_to(struct model *model, struct view *view, size_t seq)
+bool
+browse_move(struct model *model, struct view *view, size_t seq)
 {
     for (size_t i = 0; seq > view->cursor && i < model->lesson_count; i++) {
         size_t lesson = model->lessons[i];
@@ -36,10 +35,22 @@ step(struct model *model, struct view *view, int64_t count, bool backwards)
     }
     size_t room = backwards ? seq : last - seq;
     size_t steps = count < 1 ? 1 : (uint64_t)count > room ? room : (size_t)count;
-    move_to(model, view, backwards ? seq - steps : seq + steps);
+    browse_move(model, view, backwards ? seq - steps : seq + steps);
 }
 
-/* The next event of this lane at this depth or above, `count` times. */
+/* What one steps from and to: a stage's begin or what the lesson says, not deeper than where one stands; or the end
+ * of the stage around it. Allocations and the like are passed over. */
+static bool
+is_sibling(const struct model *model, size_t seq, const struct trace_event *from)
+{
+    const struct trace_event *event = trace_event(model->trace, seq);
+    if (event->depth > from->depth)
+        return false;
+    if (event->phase == PHASE_END)
+        return event->depth < from->depth;
+    return event->phase == PHASE_BEGIN || model_work(model, seq) == WORK_LESSON;
+}
+
 static void
 next(struct model *model, struct view *view, int64_t count, bool backwards)
 {
@@ -50,13 +61,13 @@ next(struct model *model, struct view *view, int64_t count, bool backwards)
         bool found = false;
         while (!found && (backwards ? at > 0 : at + 1 < lane->event_count)) {
             at = backwards ? at - 1 : at + 1;
-            found = trace_event(model->trace, lane->events[at])->depth <= here->depth;
+            found = is_sibling(model, lane->events[at], here);
         }
         if (!found) {
             view_say(view, "no %s stage on this lane at this depth", backwards ? "earlier" : "further");
             return;
         }
-        if (!move_to(model, view, lane->events[at]))
+        if (!browse_move(model, view, lane->events[at]))
             return;
     }
 }
@@ -85,7 +96,7 @@ finish(struct model *model, struct view *view, bool backwards)
         view_say(view, backwards ? "no stage is open around this event"
                                  : "no stage around this event ends in the record");
     else
-        move_to(model, view, seq);
+        browse_move(model, view, seq);
 }
 
 static bool
@@ -112,13 +123,13 @@ run(struct model *model, struct view *view, const struct match *until, bool back
         const struct breakpoint *stop = until != NULL ? NULL : break_at(model, view, seq);
         if (stop == NULL && (until == NULL || !matches(model, until, seq)))
             continue;
-        if (move_to(model, view, seq) && stop != NULL)
+        if (browse_move(model, view, seq) && stop != NULL)
             view_say(view, "stopped by %d: %.200s", stop->number, match_text(stop->match));
         return;
     }
     if (until != NULL)
         view_say(view, "no %s event for which %.200s", backwards ? "earlier" : "further", match_text(until));
-    else if (move_to(model, view, end))
+    else if (browse_move(model, view, end))
         view_say(view, backwards ? "start of the record" : "end of the record");
 }
 

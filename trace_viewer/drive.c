@@ -114,6 +114,18 @@ take_text(struct view *view, struct str *text)
     view->scroll[PANE_INSPECTOR] = 0;
 }
 
+/* The engine may have run past a question; the viewer stands at it until it is answered. */
+static void
+stand_at(struct driver *driver, size_t seq)
+{
+    struct view *view = driver->view;
+    view_zoom_running(view, driver->model);
+    if (view->cursor == NO_EVENT || view->cursor >= driver->model->seen)
+        view_goto(view, driver->model, seq);
+    else if (!browse_move(driver->model, view, seq))
+        view_say(view, "a question: think, then Enter shows the answer");
+}
+
 void
 drive_reply(struct driver *driver)
 {
@@ -131,7 +143,7 @@ drive_reply(struct driver *driver)
         model_refresh(driver->model);
     size_t last = driver->model->seen > 0 ? driver->model->seen - 1 : 0;
     if (reply.stands && driver->model->seen > 0)
-        view_goto(view, driver->model, reply.seq < last ? reply.seq : last);
+        stand_at(driver, reply.seq < last ? reply.seq : last);
     if (reply.why[0] != '\0')
         view_say(view, "%s", reply.why);
     take_text(view, &reply.text);

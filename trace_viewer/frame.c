@@ -163,7 +163,7 @@ draw_message(const struct model *model, const struct view *view, struct canvas *
         int column = canvas_text(line, 0, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, "? ");
         canvas_cut(line, 0, column, line->width - column - 1, (struct style){ .attr = ATTR_BOLD },
                    model_argument_text(model, question, "question"));
-    } else {
+    } else if (view->run == RUN_SAVED) {
         canvas_cut(line, 0, 1, line->width - 2, (struct style){ .ink = INK_DIM }, trace_note(model->trace));
     }
 }
@@ -196,13 +196,9 @@ draw_words(const struct model *model, const struct view *view, struct canvas *ca
 static void
 draw_help(const struct view *view, struct canvas *canvas)
 {
-    struct str text = { 0 };
-    keys_help(&text);
-    int skip = view->scroll[PANE_TIMELINE];
     struct canvas body = canvas_part(canvas, 1, 0, canvas->height - 2, canvas->width);
     canvas_clear(&body);
-    canvas_wrap(&body, 0, 1, (struct style){ 0 }, str_text(&text), &skip);
-    str_free(&text);
+    keys_help(&body, view->scroll[PANE_TIMELINE]);
 }
 
 void

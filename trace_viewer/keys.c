@@ -2,7 +2,6 @@
  * what the screen says about them, all from the one table. */
 #include "keys.h"
 
-#include "base/str.h"
 #include "control/commands.h"
 
 #include <stdio.h>
@@ -46,11 +45,42 @@ keys_take(const char **text, char key[16])
         snprintf(key, 16, "Tab");
 }
 
-void
-keys_help(struct str *out)
+/* One command: its keys, its name and what it does. Answers the row behind it. */
+static int
+help_row(struct canvas *canvas, int row, const struct command_info *info, int *skip)
 {
-    str_add(out, "Digits before a key are a count: 5s. Every command is a : line too. Shift runs a key backwards.\n");
-    commands_help(out, SCOPE_SESSION | SCOPE_VIEWER);
+    int shown = *skip > 0 ? 0 : 1;
+    if (shown > 0) {
+        canvas_cut(canvas, row, 2, 12, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, info->keys);
+        canvas_cut(canvas, row, 15, 12, (struct style){ .attr = ATTR_BOLD }, info->name);
+    }
+    return canvas_wrap(canvas, row, 28, (struct style){ 0 }, info->help, skip);
+}
+
+/* A group's name above its first command, and its commands. */
+static int
+help_group(struct canvas *canvas, int row, int first, int *skip)
+{
+    const char *group = command_info(first)->group;
+    row = canvas_wrap(canvas, row, 1, (struct style){ .attr = ATTR_UNDERLINE }, group, skip);
+    for (int i = first; i < CMD_COUNT; i++)
+        if (strcmp(command_info(i)->group, group) == 0)
+            row = help_row(canvas, row, command_info(i), skip);
+    return row;
+}
+
+void
+keys_help(struct canvas *canvas, int skip)
+{
+    int row = canvas_wrap(canvas, 0, 1, (struct style){ 0 },
+                          "Digits before a key are a count: 5s. Every command is a : line too, with arguments.", &skip);
+    for (int i = 0; i < CMD_COUNT; i++) {
+        bool seen = false;
+        for (int k = 0; k < i; k++)
+            seen |= strcmp(command_info(k)->group, command_info(i)->group) == 0;
+        if (!seen)
+            row = help_group(canvas, row, i, &skip);
+    }
 }
 
 /* The first key of a command, in bold, and what it does in a word. */

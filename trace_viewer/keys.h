@@ -4,12 +4,10 @@
 #include "canvas.h"
 #include "view.h"
 
-struct str;
-
 /* A key as the table writes it: "s", "Space", "^L", "F10", "Up", "Enter". -1: no command has it. */
 int  keys_command(const char *key);
 /* Takes one key from a text such as "nn]v" or "<Tab>s"; "" at its end. */
 void keys_take(const char **text, char key[16]);
-void keys_help(struct str *out);                  /* every key, by group */
+void keys_help(struct canvas *canvas, int skip);  /* every key, by group; the first `skip` lines left out */
 void keys_draw(const struct model *model, const struct view *view, struct canvas *line); /* those valid now */
 #endif

@@ -335,7 +335,7 @@ look(struct model *model, struct view *view, const struct command_line *line)
     case CMD_zoom_out:    zoom(view, model, false); break;
     case CMD_pan_left:    pan(view, model, -1); break;
     case CMD_pan_right:   pan(view, model, 1); break;
-    case CMD_fit:         view->unit = 0; view->left = 0; break;
+    case CMD_fit:         view->unit = 0; view->left = 0; view->all = true; break;
     case CMD_into:        enter(view, model); break;
     case CMD_inspect:     next_page(view, model); break;
     case CMD_measure:     measure(view); break;

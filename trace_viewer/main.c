@@ -161,6 +161,8 @@ stand(struct driver *driver, const struct options *options)
     size_t count = driver->model->seen;
     driver->view->width = options->width;
     driver->view->height = options->height;
+    if (!options->print)
+        view_zoom_to_step(driver->view, driver->model);
     if (count == 0)
         return;
     size_t seq = options->at >= 0 ? (size_t)options->at : options->print ? count - 1 : 0;

@@ -104,7 +104,7 @@ take_event(struct model *model, size_t seq)
     if ((work == WORK_FAULT || failed_check) &&
         !add_seq(&model->faults, &model->fault_count, &model->fault_room, seq))
         return false;
-    if (work == WORK_LESSON && !add_seq(&model->lessons, &model->lesson_count, &model->lesson_room, seq))
+    if ((work == WORK_LESSON || work == WORK_FAULT) && !add_seq(&model->lessons, &model->lesson_count, &model->lesson_room, seq))
         return false;
 
     if (time > model->end)
@@ -123,8 +123,10 @@ take_declarations(struct model *model)
     size_t lanes = trace_lanes(model->trace), kinds = trace_kinds(model->trace);
     if (!vec_room(&model->lanes, &model->lane_room, lanes, sizeof *model->lanes))
         return false;
-    while (model->lane_count < lanes)
-        model->lanes[model->lane_count++] = (struct lane){ 0 };
+    for (; model->lane_count < lanes; model->lane_count++) {
+        model->lanes[model->lane_count] = (struct lane){ 0 };
+        model->ranked |= trace_lane_at(model->trace, model->lane_count)->rank > 0;
+    }
     if (kinds <= model->kind_count)
         return true;
     uint8_t *work = realloc(model->work, kinds);

@@ -39,8 +39,9 @@ struct model {
     size_t        lane_count, lane_room;
     size_t        seen;       /* events taken in */
     uint64_t      end;        /* time of the last of them */
-    uint32_t     *faults, *lessons;  /* fault events and failed checks; lesson.* events */
+    uint32_t     *faults, *lessons;  /* fault events and failed checks; what the lesson says, and faults */
     size_t        fault_count, fault_room, lesson_count, lesson_room;
+    bool          ranked;     /* lanes of more than one rank */
     uint8_t      *work;       /* of each kind */
     size_t        kind_count;
 };

@@ -52,7 +52,10 @@ draw_arguments(const struct model *model, size_t seq, struct canvas *pane, int r
     const struct trace_kind *kind = trace_kind(model->trace, event->kind);
     for (int i = 0; i < kind->arg_count && i < 4; i++) {
         print_argument(model, kind->arg_type[i], event->args[i], text);
-        row = draw_pair(pane, row, kind->arg_name[i], text);
+        canvas_text(pane, row, 1, (struct style){ .ink = INK_DIM }, kind->arg_name[i]);
+        int skip = row < 0 ? -row : 0, end = canvas_wrap(pane, row + skip, 12, (struct style){ 0 }, str_text(text), &skip);
+        row = end > row ? end : row + 1;
+        str_clear(text);
     }
     return row;
 }

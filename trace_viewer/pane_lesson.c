@@ -59,13 +59,18 @@ draw_item(const struct model *model, const struct view *view, size_t seq, struct
     if (model_is_lesson(model, seq, "ask")) {
         style.ink = INK_ACCENT;
         bool masked = here && !view_is_revealed(view, seq);
-        str_addf(&text, "? %s %s", model_argument_text(model, seq, "question"),
-                 masked ? "... Enter shows the answer" : model_argument_text(model, seq, "answer"));
+        str_addf(&text, "? %s\n%s%s", model_argument_text(model, seq, "question"), masked ? "" : "-> ",
+                 masked ? "Enter shows the answer" : model_argument_text(model, seq, "answer"));
     } else if (model_is_lesson(model, seq, "check")) {
         int64_t ok = 0;
         model_argument(model, seq, "ok", &ok);
         style.ink = ok ? INK_GOOD : WORK_FAULT;
         str_addf(&text, "%s %s", ok ? "ok" : "NOT OK", model_argument_text(model, seq, "text"));
+    } else if (model_work(model, seq) == WORK_FAULT) {
+        const char *report = model_argument_text(model, seq, "report");
+        style.ink = WORK_FAULT;
+        str_addf(&text, "\u00d7 %s: %s", model_kind(model, seq),
+                 report[0] != '\0' ? report : model_argument_text(model, seq, "message"));
     }
     row = canvas_wrap(pane, row, 1, style, str_text(&text), skip);
     str_free(&text);

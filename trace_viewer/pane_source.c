@@ -2,6 +2,8 @@
  * what the lesson itself says, the lesson's text. Interface: source_title, source_draw. */
 #include "panes.h"
 
+#include "analysis/state.h"
+#include "base/vec.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
@@ -10,9 +12,22 @@
 /* What is shown: a text whose first line has the number `first`, and the line to mark. */
 struct listing { const char *text; uint32_t first, mark; };
 
+/* The event whose function is shown: for memory, tasks and the like the stage in which they happen. */
+static size_t
+shown_event(const struct model *model, size_t seq)
+{
+    const struct trace_event *event = trace_event(model->trace, seq);
+    size_t open[256];
+    if (event == NULL || event->phase != PHASE_INSTANT || model_work(model, seq) != WORK_OTHER)
+        return seq;
+    size_t count = state_open(model->state, event->lane, open, countof(open));
+    return count > 0 && count <= countof(open) ? open[count - 1] : seq;
+}
+
 static struct listing
 listing_of(const struct model *model, size_t seq)
 {
+    seq = shown_event(model, seq);
     const struct trace_event *event = trace_event(model->trace, seq);
     if (event == NULL)
         return (struct listing){ "", 1, 0 };
@@ -26,13 +41,14 @@ listing_of(const struct model *model, size_t seq)
 void
 source_title(const struct model *model, const struct view *view, char *out, size_t size)
 {
-    const struct trace_event *event = view->cursor == NO_EVENT ? NULL : trace_event(model->trace, view->cursor);
+    size_t seq = view->cursor == NO_EVENT ? NO_EVENT : shown_event(model, view->cursor);
+    const struct trace_event *event = trace_event(model->trace, seq);
     snprintf(out, size, "Source");
     if (event == NULL)
         return;
     const struct trace_kind *kind = trace_kind(model->trace, event->kind);
     const char *path;
-    if (model_work(model, view->cursor) == WORK_LESSON || kind->source[0] == '\0') {
+    if (model_work(model, seq) == WORK_LESSON || kind->source[0] == '\0') {
         trace_source_text(model->trace, &path);
         snprintf(out, size, "%s:%u", path[0] != '\0' ? path : "Source", lesson_line(model, view->cursor));
         return;

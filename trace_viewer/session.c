@@ -1,6 +1,7 @@
 /* Talking to a running engine. Interface in order of use: session_ask, session_answer, reply_free. */
 #include "session.h"
 
+#include "base/vec.h"
 #include "control/commands.h"
 
 #include <stdio.h>
@@ -44,7 +45,7 @@ parse_status(const char *line, struct reply *reply)
         return false;
     reply->stands = true;
     const char *state = strstr(end, "state="), *why = strstr(end, "why=");
-    for (size_t i = 0; state != NULL && i < sizeof states / sizeof states[0]; i++)
+    for (size_t i = 0; state != NULL && i < countof(states); i++)
         if (strncmp(state + 6, states[i].word, strlen(states[i].word)) == 0)
             reply->run = states[i].run;
     if (why != NULL)

@@ -15,12 +15,22 @@ span_end(const struct strip *strip, const struct span *span)
     return strip->model->end > span->begin ? strip->model->end : span->begin;
 }
 
+/* A span is in this cell for that long, and in others or not at all. */
+static void
+paint_share(struct strip_cell *cell, const struct span *span, uint64_t length)
+{
+    cell->mixed |= cell->work != WORK_NONE && cell->work != span->work;
+    if (cell->work == WORK_NONE || length > cell->longest) {
+        cell->work = span->work;
+        cell->longest = length;
+    }
+    cell->busy += length;
+}
+
 static void
 paint_tiny(struct strip_cell *cell, const struct span *span, uint64_t length)
 {
-    cell->mixed |= cell->tiny > 0 && cell->tiny_work != span->work;
-    cell->tiny_work = span->work;
-    cell->busy += length;
+    paint_share(cell, span, length);
     if (cell->tiny < UINT16_MAX)
         cell->tiny++;
 }
@@ -75,6 +85,10 @@ paint_span(struct strip *strip, const struct span *span, int level)
         return;
     for (int column = starts ? first + 1 : 0; column < (ends ? last : scale->columns); column++)
         paint_start(&strip->cells[column], span, 0);
+    if (starts && level == strip->first)
+        paint_share(&strip->cells[first], span, scale_time(scale, first + 1) - span->begin);
+    if (ends && level == strip->first)
+        paint_share(&strip->cells[last], span, end - scale_time(scale, last));
     if (starts)
         paint_start(&strip->cells[first], span, (int)(scale_eighths(scale, span->begin) - 8 * (int64_t)first));
     if (ends)

@@ -9,10 +9,10 @@
 /* What a cell of the row contains. A cell is blank only if nothing touches it. */
 struct strip_cell {
     const struct span *left, *right;  /* pieces before and behind `cut` eighths; equal: one span covers it all */
-    uint64_t busy;                    /* ps of the spans much shorter than a cell */
-    uint16_t tiny, marks;             /* how many of them; of marks */
-    uint8_t  cut, tiny_work, mark_work;
-    bool     mixed, fault;
+    uint64_t busy, longest;           /* ps of the spans that do not cover it all, of the longest of them */
+    uint16_t tiny, marks;             /* spans that begin and end in it; marks */
+    uint8_t  cut, work, mark_work;    /* the longest one's class; the marks' */
+    bool     mixed, fault;            /* of several classes */
 };
 
 struct strip {

@@ -18,10 +18,19 @@ body(const struct span *span)
     return span == NULL || span->work == WORK_WAIT ? (uint8_t)WORK_NONE : span->work;
 }
 
+/* More than two spans, so that pieces of two would be a lie. */
+static bool
+crowded(const struct strip_cell *cell)
+{
+    return cell->tiny > 0 && (cell->left == NULL || cell->left != cell->right);
+}
+
 /* Which span a cell is counted to where it cannot be divided. */
 static const struct span *
 owner(const struct strip_cell *cell)
 {
+    if (crowded(cell))
+        return NULL;
     if (cell->left == NULL || cell->right == NULL)
         return cell->left != NULL ? cell->left : cell->right;
     return cell->cut >= 4 ? cell->left : cell->right;
@@ -31,7 +40,7 @@ owner(const struct strip_cell *cell)
 static void
 draw_small(const struct strip_cell *cell, uint64_t unit, struct canvas *canvas, int row, int column)
 {
-    struct style style = { .ink = cell->tiny > 0 ? cell->tiny_work : cell->mark_work };
+    struct style style = { .ink = cell->tiny > 0 ? cell->work : cell->mark_work };
     uint32_t code = cell->marks > 1 ? DISC : BULLET;
     if (cell->tiny > 0) {
         uint64_t share = cell->busy >= unit ? 8 : cell->busy * 8 / unit;
@@ -73,7 +82,7 @@ draw_exact(const struct strip *strip, struct canvas *canvas, int row)
             canvas_put(canvas, row, column, (struct style){ .ink = INK_BLACK, .paper = span->work }, HAIRLINE);
         else if (span != NULL)
             canvas_put(canvas, row, column, (struct style){ .ink = INK_BLACK, .paper = span->work }, ' ');
-        else if (cell->left != NULL || cell->right != NULL)
+        else if (!crowded(cell) && (cell->left != NULL || cell->right != NULL))
             draw_pieces(cell, canvas, row, column);
         else if (cell->tiny > 0 || cell->marks > 0)
             draw_small(cell, strip->scale.unit, canvas, row, column);
@@ -118,7 +127,7 @@ draw_runs(const struct strip *strip, struct canvas *canvas, int row, const struc
             canvas_put(canvas, row, column, (struct style){ .attr = ATTR_UNDERLINE },
                        capabilities->utf8 ? LIGHT_SHADE : '%');
         } else if (cell->tiny > 0 && cell->busy * 8 >= strip->scale.unit) {
-            canvas_put(canvas, row, column, (struct style){ 0 }, (uint32_t)work_letter(cell->tiny_work));
+            canvas_put(canvas, row, column, (struct style){ 0 }, (uint32_t)work_letter(cell->work));
         } else if (cell->tiny > 0 || cell->marks > 0) {
             draw_small(cell, strip->scale.unit, canvas, row, column);
         }

@@ -2,6 +2,7 @@
  * term_resize and term_suspend when asked to; term_close. */
 #include "term.h"
 
+#include "base/vec.h"
 #include "glyph.h"
 
 #include <curses.h>
@@ -48,7 +49,7 @@ term_open(const struct term_options *options, char *why, size_t why_size)
     if (term != NULL)
         term->screen = newterm(NULL, stdout, stdin);
     if (term == NULL || term->screen == NULL) {
-        snprintf(why, why_size, "this terminal cannot show the timeline; --print writes one frame as text");
+        snprintf(why, why_size, "no screen for a timeline here; --print writes a frame as text");
         free(term);
         return NULL;
     }
@@ -163,7 +164,7 @@ name_special(int code, char key[16])
         { KEY_PPAGE, "PageUp" }, { KEY_NPAGE, "PageDown" }, { KEY_DC, "Delete" },
     };
     key[0] = '\0';
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = 0; i < countof(names); i++)
         if (names[i].code == code)
             snprintf(key, 16, "%s", names[i].name);
     if (code > KEY_F0 && code <= KEY_F(12))

@@ -52,10 +52,13 @@ timeline_top(const struct model *model, const struct view *view, int rows)
     return top < 0 ? 0 : top > lanes - shown ? lanes - shown : top;
 }
 
-/* "device:0 compute" becomes "d0 compute": names have twelve cells on a small screen. */
+/* "device:0 compute" becomes "d0 compute", "r0 autograd 0" of the only rank "autograd 0": names have twelve cells on a
+ * small screen. */
 static void
-short_name(const char *name, int room, char *out, size_t size)
+short_name(const struct model *model, const char *name, int room, char *out, size_t size)
 {
+    if (!model->ranked && strncmp(name, "r0 ", 3) == 0)
+        name += 3;
     const char *device = strstr(name, "device:");
     if (device == NULL || (int)strlen(name) <= room)
         snprintf(out, size, "%s", name);
@@ -76,8 +79,8 @@ draw_name(const struct model *model, const struct view *view, const struct row *
         return;
     }
     char name[128], whole[160];
-    short_name(info->name, gutter->width - 2, name, sizeof name);
-    bool ranked = info->rank >= 0 && !(name[0] == 'r' && name[1] >= '0' && name[1] <= '9');
+    short_name(model, info->name, gutter->width - 2, name, sizeof name);
+    bool ranked = model->ranked && info->rank >= 0 && !(name[0] == 'r' && name[1] >= '0' && name[1] <= '9');
     if (ranked)
         snprintf(whole, sizeof whole, "r%d %s", info->rank, name);
     else

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { RUNNING_UNIT = 1000000 }; /* 1 us a column: a kernel of the classroom is ten columns wide */
+
 void
 view_init(struct view *view)
 {
@@ -61,6 +63,44 @@ view_goto(struct view *view, const struct model *model, size_t seq)
         view->left = column - (column < view->left + margin ? margin : columns - margin - 1);
     if (view->left < 0)
         view->left = 0;
+}
+
+/* The longest outermost forward of a lane, and its backward if it follows: a stage that was refused is short. */
+static uint64_t
+step_length(const struct level *level)
+{
+    uint64_t longest = 0, begin = 0, length = 0;
+    for (size_t i = 0; i < level->count; i++) {
+        const struct span *span = &level->spans[i];
+        uint64_t end = span->end == STILL_OPEN ? span->begin : span->end;
+        if (span->work == WORK_FORWARD && end - span->begin > longest) {
+            longest = length = end - span->begin;
+            begin = span->begin;
+        } else if (span->work == WORK_BACKWARD && longest > 0 && length == longest && end - begin < 8 * longest) {
+            length = end - begin;
+        }
+    }
+    return length;
+}
+
+void
+view_zoom_to_step(struct view *view, const struct model *model)
+{
+    uint64_t length = 0;
+    for (size_t i = 0; i < model->lane_count && length == 0; i++)
+        length = step_length(&model->lanes[i].levels[0]);
+    int columns = layout_columns(view->width);
+    view->unit = length > 0 ? scale_unit_for(length + length / 8, columns) : 0;
+    if (length == 0 || scale_unit_for(model->end, columns) <= view->unit)
+        view->unit = 0;
+    view->left = 0;
+}
+
+void
+view_zoom_running(struct view *view, const struct model *model)
+{
+    if (view->unit == 0 && !view->all && scale_unit_for(model->end, layout_columns(view->width)) > RUNNING_UNIT)
+        view->unit = RUNNING_UNIT;
 }
 
 bool

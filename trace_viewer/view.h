@@ -28,6 +28,7 @@ struct view {
     int            top;                /* the first lane shown */
     int            width, height;      /* of the screen, set before commands are carried out */
     uint64_t       unit;               /* ps a column; 0: all of the trace */
+    bool           all;                /* all of it was asked for */
     int64_t        left;               /* first column */
     size_t         measure;            /* from this event to the cursor; NO_EVENT none */
     enum pane      focus;
@@ -56,6 +57,10 @@ void view_say(struct view *view, const char *format, ...) __attribute__((format(
 struct scale view_scale(const struct view *view, const struct model *model, int columns);
 /* Stands at that event: its lane is selected; the window moves by whole columns only if the event left its middle. */
 void view_goto(struct view *view, const struct model *model, size_t seq);
+/* A zoom in which the first whole step of the lesson, forward and backward, can be read. */
+void view_zoom_to_step(struct view *view, const struct model *model);
+/* The same while the lesson runs and nobody knows yet how long it will be. */
+void view_zoom_running(struct view *view, const struct model *model);
 bool view_is_revealed(const struct view *view, size_t seq);
 void view_reveal(struct view *view, size_t seq);
 /* The question that waits for its answer at the cursor; NO_EVENT: none. */

@@ -52,6 +52,7 @@ accumulate_more(struct task *me, struct tensor *leaf, struct tensor *grad)
     return "add";
 }
 
+/* AccumulateGrad itself: steal, clone, or add to what is there. */
 static bool
 accumulate_grad(struct task *me, struct tensor *leaf, struct tensor *grad)
 {

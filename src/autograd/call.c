@@ -159,7 +159,9 @@ tensor_matmul(struct task *me, struct tensor *a, struct tensor *b)
         return failed_null(me, E_SHAPE, "matmul: both arguments need to be 1D or 2D, but they are %dD and %dD", a->dims,
                            b->dims);
     bool           row = a->dims == 1, column = b->dims == 1;
-    struct tensor *product = tensor_mm(me, row ? tensor_unsqueeze(me, a, 0) : a, column ? tensor_unsqueeze(me, b, 1) : b);
+    struct tensor *left    = row ? tensor_unsqueeze(me, a, 0) : a;
+    struct tensor *right   = column ? tensor_unsqueeze(me, b, 1) : b;
+    struct tensor *product = tensor_mm(me, left, right);
     if (row)
         product = tensor_select(me, product, 0, 0);
     return column ? tensor_select(me, product, -1, 0) : product;

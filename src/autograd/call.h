@@ -35,8 +35,8 @@ struct tensor *tensor_sum_dim(struct task *me, struct tensor *a, int dim, bool k
 struct tensor *tensor_mean(struct task *me, struct tensor *a);
 struct tensor *tensor_t(struct task *me, struct tensor *a);
 struct tensor *tensor_transpose(struct task *me, struct tensor *a, int dim0, int dim1);
-struct tensor *tensor_reshape(struct task *me, struct tensor *a, int dims, const int64_t *sizes); /* one -1 is inferred;
-                                                                                  a view when strides allow, else clone + view */
+/* One -1 is inferred. A view when the strides allow it, else a clone and a view of that. */
+struct tensor *tensor_reshape(struct task *me, struct tensor *a, int dims, const int64_t *sizes);
 struct tensor *tensor_narrow(struct task *me, struct tensor *a, int dim, int64_t start, int64_t length);
 struct tensor *tensor_select(struct task *me, struct tensor *a, int dim, int64_t index);
 struct tensor *tensor_unsqueeze(struct task *me, struct tensor *a, int dim);
@@ -49,11 +49,13 @@ struct tensor *tensor_detach(struct task *me, struct tensor *a);           /* sh
 /* torch.chunk's rule: pieces of ceil(size / chunks); fewer than asked for when that fills up sooner; `size` 0 gives
  * `chunks` empty ones. Writes at most `chunks` lengths, answers how many; 0: failed (chunks < 1 or 0-dim). */
 int chunk_lengths(struct task *me, const struct tensor *tensor, int64_t chunks, int dim, int64_t *lengths);
-struct tensor *linear(struct task *me, struct tensor *input, struct tensor *weight, struct tensor *bias); /* functional.linear:
-                                        2-D with bias is one addmm over weight.t(); other ranks are flattened to 2-D */
-struct tensor *embedding(struct task *me, struct tensor *weight, struct tensor *indices, int64_t padding_idx); /* -1 none */
+/* functional.linear: 2-D with bias is one addmm over weight.t(); other ranks are flattened to 2-D. */
+struct tensor *linear(struct task *me, struct tensor *input, struct tensor *weight, struct tensor *bias);
+/* padding_idx -1: none. */
+struct tensor *embedding(struct task *me, struct tensor *weight, struct tensor *indices, int64_t padding_idx);
 struct tensor *mse_loss(struct task *me, struct tensor *input, struct tensor *target);
-struct tensor *cross_entropy(struct task *me, struct tensor *input, struct tensor *target); /* classes by index; dim 1, or 0 of 1-D */
+/* Classes by index; they lie in dimension 1, in 0 of a 1-D input. */
+struct tensor *cross_entropy(struct task *me, struct tensor *input, struct tensor *target);
 
 /* In place: checks PyTorch's rules (a leaf that requires grad, multi-output views), rebases views' history, bumps
  * versions. Each answers the tensor itself, NULL: failed. */

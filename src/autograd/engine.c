@@ -81,12 +81,14 @@ could_stretch(const struct output_meta *meta, const struct tensor *grad)
 }
 
 static bool
-bad_gradient(struct task *me, const struct node *node, int index, const struct tensor *grad, const struct output_meta *meta)
+bad_gradient(struct task *me, const struct node *node, int index, const struct tensor *grad,
+             const struct output_meta *meta)
 {
     struct str got = { 0 }, expected = { 0 };
     shape_print(grad->dims, grad->size, &got);
     shape_print(meta->dims, meta->size, &expected);
-    failed(me, E_RUNTIME, "Function %s returned an invalid gradient at index %d - got %s but expected shape compatible with %s",
+    failed(me, E_RUNTIME,
+           "Function %s returned an invalid gradient at index %d - got %s but expected shape compatible with %s",
            node->name, index, str_text(&got), str_text(&expected));
     str_free(&got);
     str_free(&expected);
@@ -110,7 +112,8 @@ validate_outputs(struct task *me, struct node *node, struct tensor **grad_in)
         }
         int device = tensor_device(grad_in[i]);
         if (grad_in[i] != NULL && device != meta.device && meta.dims > 0)
-            return failed(me, E_RUNTIME, "Function %s returned an invalid gradient at index %d - expected device %d but got %d",
+            return failed(me, E_RUNTIME,
+                          "Function %s returned an invalid gradient at index %d - expected device %d but got %d",
                           node->name, i, meta.device, device);
         if (grad_in[i] != NULL && (device != meta.device || grad_in[i]->dtype != (enum dtype)meta.dtype))
             grad_in[i] = tensor_copy_to(me, grad_in[i], meta.device, (enum dtype)meta.dtype);
@@ -120,21 +123,25 @@ validate_outputs(struct task *me, struct node *node, struct tensor **grad_in)
     return true;
 }
 
-/* Runs the node: gradients of its outputs in, of its inputs out. A node that got nothing has nothing to hand on. */
+/* Runs the node: gradients of its outputs in, of its inputs out (in the caller's scope).
+ * A node that got nothing has nothing to hand on. */
 bool
-node_apply(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+node_apply(struct task *me, struct node *node, struct tensor *const *grad_out,
+           struct tensor **grad_in)
 {
-    STAGE(me, autograd_node, stage_text_id(me, node->name), (int64_t)node->sequence_nr, node->edge_count);
+    int64_t number = (int64_t)node->sequence_nr; /* of an AccumulateGrad: -1 */
+    STAGE(me, autograd_node, stage_text_id(me, node->name), number, node->edge_count);
     if (!any_given(grad_out, node->output_count))
         return true;
     char               name[64];
     struct price_cover cover = { .name = name };
     node_price(me, node, &cover, name, sizeof name);
     struct price_cover *outer = price_cover_set(me, cover.found ? &cover : NULL);
-    bool ok = node->backward(me, node, grad_out, grad_in) && validate_outputs(me, node, grad_in);
+    bool ok = node->backward(me, node, grad_out, grad_in) &&
+              validate_outputs(me, node, grad_in);
     price_cover_set(me, outer);
     if (!ok || task_failed(me))
-        return failed(me, E_RUNTIME, "the backward of %s failed", node->name); /* unless it said why */
+        return failed(me, E_RUNTIME, "%s: the backward failed", node->name);
     for (int i = 0; i < node->edge_count; i++)
         if (grad_in[i] != NULL)
             grad_in[i] = hand_up(me, tensor_born(me, tensor_ref(grad_in[i])));
@@ -334,7 +341,8 @@ root_gradient(struct task *me, struct tensor *root, struct tensor *given, int in
     if (!tensor_same_shape(root, given)) {
         shape_print(given->dims, given->size, &got);
         shape_print(root->dims, root->size, &expected);
-        failed(me, E_RUNTIME, "Mismatch in shape: grad_output[%d] has a shape of %s and output[%d] has a shape of %s.", index,
+        failed(me, E_RUNTIME,
+               "Mismatch in shape: grad_output[%d] has a shape of %s and output[%d] has a shape of %s.", index,
                str_text(&got), index, str_text(&expected));
         str_free(&got);
         str_free(&expected);
@@ -419,7 +427,8 @@ give_results(struct task *me, struct graph *graph)
     for (int i = 0; options->inputs != NULL && i < options->input_count; i++) {
         struct tensor *grad = graph->captures[i].grad;
         if (grad == NULL && !options->allow_unused)
-            return failed(me, E_RUNTIME, "One of the differentiated Tensors appears to not have been used in the graph. Set "
+            return failed(me, E_RUNTIME,
+                          "One of the differentiated Tensors appears to not have been used in the graph. Set "
                           "allow_unused=True if this is the desired behavior.");
         options->results[i] = hand_up(me, tensor_born(me, tensor_ref(grad)));
     }
@@ -441,8 +450,11 @@ backward_with(struct task *me, struct graph *graph, const struct edge *roots, st
     return ok;
 }
 
+/* Engine::execute. From the roots the graph is walked once, to count how many gradients each
+ * node will get; a node runs when the last of them has come, and not before. */
 bool
-autograd_backward(struct task *me, struct tensor *const *roots, struct tensor *const *grads, int count,
+autograd_backward(struct task *me, struct tensor *const *roots,
+                  struct tensor *const *grads, int count,
                   const struct backward_options *options)
 {
     static const struct backward_options plain = { 0 };

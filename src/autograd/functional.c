@@ -56,7 +56,8 @@ cross_entropy(struct task *me, struct tensor *input, struct tensor *target)
     if (input == NULL || target == NULL)
         return NULL;
     if (input->dims < 1 || input->dims > 2)
-        return failed_null(me, E_SHAPE, "cross_entropy takes [classes] or [rows, classes], but got a tensor of %d dimensions",
+        return failed_null(me, E_SHAPE,
+                           "cross_entropy takes [classes] or [rows, classes], but got a tensor of %d dimensions",
                            input->dims);
     struct op_args softmax = { .in = { input }, .dim = input->dims - 1 };
     struct op_args loss    = { .in = { op_call(me, OP_log_softmax, &softmax), target }, .start = IGNORE_INDEX };

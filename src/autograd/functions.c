@@ -16,7 +16,8 @@ bool
 grad_none(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     (void)grad_out, (void)grad_in;
-    return failed(me, E_NOT_IMPLEMENTED, "derivative for %s is not implemented", node->op != NULL ? node->op : node->name);
+    return failed(me, E_NOT_IMPLEMENTED, "derivative for %s is not implemented",
+                  node->op != NULL ? node->op : node->name);
 }
 
 bool

@@ -326,8 +326,8 @@ graph_deliver(struct task *me, struct graph *graph, size_t index, int nr, struct
 bool
 graph_take(struct task *me, struct graph *graph, size_t queue, size_t *index)
 {
-    struct wait_reason reason = { .what = "backward", .sequence = -1, .peer = -1, .detail = "for gradients from elsewhere",
-                                  .idle = queue != 0, .join = queue == 0 };
+    struct wait_reason reason = { .what = "backward", .sequence = -1, .peer = -1,
+                                  .detail = "for gradients from elsewhere", .idle = queue != 0, .join = queue == 0 };
     bool ok = true, found = false;
     monitor_enter(me, &graph->monitor);
     while (ok && !graph->failed && graph->outstanding > 0 && !found) {

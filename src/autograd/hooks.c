@@ -114,10 +114,12 @@ node_add_post_hook(struct task *me, struct node *node, const struct hook *hook, 
     return hook_list_add(me, &node->post_hooks, hook, id);
 }
 
-/* What a hook puts into grads must outlive the hook's stage. It may have put a tensor there that somebody else owns,
- * so the caller's scope gets a reference of its own; not for a first one left alone, which a leaf may want to steal. */
+/* What a hook puts into grads must outlive the hook's stage. It may have put a tensor there that
+ * somebody else owns, so the caller's scope gets a reference of its own; not for a first one left
+ * alone, which a leaf may want to steal. */
 bool
-node_hook_run(struct task *me, const struct hook *hook, struct node *node, struct tensor **grads, int count)
+node_hook_run(struct task *me, const struct hook *hook, struct node *node,
+              struct tensor **grads, int count)
 {
     STAGE(me, autograd_hook, stage_text_id(me, node->name));
     struct tensor *first = count > 0 ? grads[0] : NULL;

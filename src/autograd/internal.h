@@ -18,7 +18,8 @@ bool op_in_place(enum op op, const struct op_args *args);
 #define VIEW_WITHOUT_GRAD UINT32_MAX         /* view_version of a view made while grad mode was off */
 void view_of(struct task *me, struct tensor *view, struct tensor *base);   /* sets base and view_version */
 bool view_is_stale(const struct tensor *tensor);          /* its base was changed in place since it was made */
-bool history_rebase(struct task *me, struct tensor *tensor, struct node *node); /* `node` is what happened to it in place */
+/* `node` is what happened to the tensor in place. */
+bool history_rebase(struct task *me, struct tensor *tensor, struct node *node);
 
 /* node.c */
 void tensor_has_history(struct tensor *tensor);           /* it tells autograd when it dies */

@@ -16,8 +16,8 @@
 static struct node *
 node_make(struct task *me, const char *name, node_backward *backward, int edges, int outputs)
 {
-    size_t bytes = sizeof(struct node) + (size_t)edges * sizeof(struct edge) + (size_t)outputs * sizeof(struct output_meta);
-    struct node *node = calloc(1, bytes);
+    size_t       room = (size_t)edges * sizeof(struct edge) + (size_t)outputs * sizeof(struct output_meta);
+    struct node *node = calloc(1, sizeof *node + room);
     if (node == NULL)
         return failed_null(me, E_MEMORY, "out of memory while recording %s", name);
     node->references   = 1;
@@ -206,9 +206,10 @@ modified(struct task *me, const struct node *node, const struct saved *saved)
         str_addf(&origin, ", which is output %d of %s,", saved->is_output ? 0 : tensor->output_nr, from->name);
     failed(me, E_RUNTIME,
            "one of the variables needed for gradient computation has been modified by an inplace operation: "
-           "[torch.%sTensor %s]%s is at version %u; expected version %u instead. Hint: %s needs the value that it had in "
-           "the forward; write a new tensor instead of changing it.",
-           types[tensor->dtype], str_text(&shape), str_text(&origin), tensor_version(tensor), saved->version, node->name);
+           "[torch.%sTensor %s]%s is at version %u; expected version %u instead. Hint: %s needs the value that it "
+           "had in the forward; write a new tensor instead of changing it.",
+           types[tensor->dtype], str_text(&shape), str_text(&origin), tensor_version(tensor), saved->version,
+           node->name);
     str_free(&shape);
     str_free(&origin);
     return false;
@@ -221,10 +222,11 @@ node_saved(struct task *me, struct node *node, int index)
     struct saved *saved = &node->saved[index];
     if (node->released)
         return failed_null(me, E_RUNTIME,
-                           "Trying to backward through the graph a second time (or directly access saved tensors after "
-                           "they have already been freed). Saved intermediate values of the graph are freed when you call "
-                           ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
-                           "graph a second time or if you need to access saved tensors after calling backward.");
+                           "Trying to backward through the graph a second time (or directly access saved tensors "
+                           "after they have already been freed). Saved intermediate values of the graph are freed "
+                           "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
+                           "backward through the graph a second time or if you need to access saved tensors after "
+                           "calling backward.");
     if (saved->tensor == NULL)
         return NULL;
     if (tensor_version(saved->tensor) != saved->version) {

@@ -70,7 +70,8 @@ struct node {
 struct node *node_new(struct task *me, const char *name, node_backward *backward, int edges, int outputs);
 struct node *node_ref(struct node *node);
 void         node_unref(struct task *me, struct node *node);
-void         node_connect(struct task *me, struct node *node, int edge, struct tensor *input); /* by input's grad_fn or accumulator */
+/* By the input's grad_fn or accumulator; may fail. */
+void         node_connect(struct task *me, struct node *node, int edge, struct tensor *input);
 bool         node_save(struct task *me, struct node *node, struct tensor *tensor, bool is_output);
 /* Gives the saved tensors back after the node ran; a later backward that needs them is an error. */
 void          node_release_saved(struct task *me, struct node *node);
@@ -80,7 +81,8 @@ struct tensor *node_saved(struct task *me, struct node *node, int index);
 void         node_output(struct task *me, struct node *node, struct tensor *tensor, int nr);
 /* The AccumulateGrad of a leaf, made on demand, a new reference; NULL: failed. */
 struct node *node_accumulator(struct task *me, struct tensor *leaf);
-void         node_accumulator_reset(struct tensor *leaf);   /* its device or dtype changed: the next graph gets a new one */
+/* The leaf's device or dtype changed: the next graph gets a new one. */
+void         node_accumulator_reset(struct tensor *leaf);
 
 /* What the backward of a tensor begins with: its grad_fn (brought up to date when it is a view whose base was changed
  * in place) or the accumulator of a leaf. A new reference, NULL without failure: it needs no gradient. */

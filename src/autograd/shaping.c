@@ -12,8 +12,8 @@ dim_of(struct task *me, const struct tensor *a, int dim, int extra, int64_t *out
     int dims = a->dims + extra;
     int low  = dims > 0 ? dims : 1; /* a 0-dim tensor is taken as 1-D */
     if (dim < -low || dim >= low)
-        return failed(me, E_INDEX, "Dimension out of range (expected to be in range of [%d, %d], but got %d)", -low, low - 1,
-                      dim);
+        return failed(me, E_INDEX, "Dimension out of range (expected to be in range of [%d, %d], but got %d)", -low,
+                      low - 1, dim);
     *out = dim < 0 ? dim + low : dim;
     return true;
 }
@@ -207,8 +207,9 @@ tensor_expand(struct task *me, struct tensor *a, int dims, const int64_t *sizes)
     if (a == NULL)
         return NULL;
     if (dims > TENSOR_DIMS || dims < a->dims)
-        return failed_null(me, E_SHAPE, "expand: the number of sizes provided (%d) must be greater or equal to the number "
-                           "of dimensions in the tensor (%d)", dims, a->dims);
+        return failed_null(me, E_SHAPE,
+                           "expand: the number of sizes provided (%d) must be greater or equal to the number of "
+                           "dimensions in the tensor (%d)", dims, a->dims);
     set_sizes(&args, dims, sizes);
     for (int i = dims - a->dims; i < dims; i++)
         if (args.sizes[i] == -1)

@@ -92,9 +92,10 @@ view_refresh(struct task *me, struct tensor *view)
 {
     if (view->multi_view)
         return failed(me, E_RUNTIME,
-                      "Output %d of %s is a view and its base or another view of its base has been modified inplace. This "
-                      "view is the output of a function that returns multiple views. Such functions do not allow the "
-                      "output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+                      "Output %d of %s is a view and its base or another view of its base has been modified inplace. "
+                      "This view is the output of a function that returns multiple views. Such functions do not allow "
+                      "the output views to be modified inplace. You should replace the inplace operation by an "
+                      "out-of-place one.",
                       view->output_nr, view->grad_fn->name);
     struct node *node = node_new(me, "AsStridedBackward0", as_strided_backward, 1, 1);
     if (node == NULL)
@@ -135,14 +136,15 @@ inplace_allowed(struct task *me, struct tensor *tensor)
         return true;
     if (tensor->multi_view && tensor->requires_grad && tensor->grad_fn != NULL)
         return failed(me, E_RUNTIME,
-                      "Output %d of %s is a view and is being modified inplace. This view is the output of a function that "
-                      "returns multiple views. Such functions do not allow the output views to be modified inplace. You "
-                      "should replace the inplace operation by an out-of-place one.",
+                      "Output %d of %s is a view and is being modified inplace. This view is the output of a function "
+                      "that returns multiple views. Such functions do not allow the output views to be modified "
+                      "inplace. You should replace the inplace operation by an out-of-place one.",
                       tensor->output_nr, tensor->grad_fn->name);
     if (tensor->requires_grad && tensor->grad_fn == NULL)
         return failed(me, E_RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
     if (tensor->base != NULL && tensor->base->requires_grad && tensor->base->grad_fn == NULL)
-        return failed(me, E_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+        return failed(me, E_RUNTIME,
+                      "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     return true;
 }
 

@@ -11,12 +11,17 @@
 struct task; struct tensor; struct process_group; struct work; struct world; struct store;
 
 /* ---- the world: shared by the ranks that one spawn starts ---- */
-struct world_options { int size; uint64_t timeout_ps; /* 0: the run's */ };
+struct world_options {
+    int      size;
+    uint64_t timeout_ps;   /* 0: the run's */
+    bool     trace_hops;   /* comm.hop events also in a world of more than 64 ranks */
+};
 struct world *world_new(struct task *me, const struct world_options *options);       /* NULL: failed */
 void          world_free(struct task *me, struct world *world);                      /* after all ranks were joined */
 int           world_size(const struct world *world);
 struct store *world_store(struct world *world);
-/* Told by the spawner's wrapper when a rank's function has returned or failed: peers who wait for it learn it. */
+/* Told by the spawner's wrapper when a rank's function has returned or failed: peers who wait for it learn it. Before
+ * process_group_destroy, which waits for what is queued: peers may wait for this rank meanwhile. */
 void          world_rank_ended(struct task *me, struct world *world, int rank);
 
 /* This rank's membership (SLOT_RANK); NULL outside a spawn. */

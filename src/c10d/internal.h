@@ -80,6 +80,8 @@ struct world {
     struct store          *store;
     struct ledger          ledger;       /* its monitor also guards links and groups */
     struct link          **links;        /* [from * size + to], made when first used */
+    struct link           *first_link;   /* those that were made */
+    bool                   hops_off;     /* hop events are switched off as long as this world lives */
     struct rank_state     *ranks;
     struct process_group  *groups;       /* all ever made; freed with the world */
     atomic_int             ended_count;
@@ -109,6 +111,7 @@ struct post {
 };
 
 struct link {
+    struct link   *next;             /* in the world's list */
     struct monitor monitor;
     int            from, to;
     uint64_t       free_at;          /* ps: one transfer at a time */

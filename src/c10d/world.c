@@ -2,8 +2,9 @@
  * Order of use: world_new, per rank rank_context_set and process_group_rendezvous, world_rank_ended, world_free. */
 #include <stdlib.h>
 #include "c10d/internal.h"
+#include "sched/stage.h"
 
-enum { WORLD_MAX = 4096 };
+enum { WORLD_MAX = 4096, WORLD_WITH_HOPS = 64 };
 
 struct world *
 world_new(struct task *me, const struct world_options *options)
@@ -22,10 +23,14 @@ world_new(struct task *me, const struct world_options *options)
     bool ready = monitor_init(&world->ledger.monitor) && world->links != NULL && world->ranks != NULL;
     if (ready)
         world->store = store_new(me, world);
-    if (world->store != NULL)
-        return world;
-    world_free(me, world);
-    return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
+    if (world->store == NULL) {
+        world_free(me, world);
+        return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
+    }
+    world->hops_off = options->size > WORLD_WITH_HOPS && !options->trace_hops && stage_enabled(me, KIND_comm_hop);
+    if (world->hops_off)
+        stage_category(me->sched, KIND_comm_hop, false);
+    return world;
 }
 
 void
@@ -43,8 +48,12 @@ world_free(struct task *me, struct world *world)
         next = group->next;
         group_free(me, group);
     }
-    for (size_t i = 0; world->links != NULL && i < (size_t)world->size * (size_t)world->size; i++)
-        link_free(world->links[i]);
+    for (struct link *link = world->first_link, *next; link != NULL; link = next) {
+        next = link->next;
+        link_free(link);
+    }
+    if (world->hops_off)
+        stage_category(me->sched, KIND_comm_hop, true);
     store_free(world->store);
     ledger_free(&world->ledger);
     free(world->links);
@@ -64,19 +73,28 @@ world_store(struct world *world)
     return world->store;
 }
 
+static struct link *
+link_new(struct world *world, int from, int to)
+{
+    struct link *link = calloc(1, sizeof *link);
+    if (link == NULL || !monitor_init(&link->monitor)) {
+        free(link);
+        return NULL;
+    }
+    link->from = from;
+    link->to   = to;
+    link->next = world->first_link;
+    world->first_link = link;
+    return link;
+}
+
 struct link *
 world_link(struct task *me, struct world *world, int from, int to)
 {
     struct link **place = &world->links[(size_t)from * (size_t)world->size + (size_t)to];
     monitor_enter(me, &world->ledger.monitor);
-    if (*place == NULL && (*place = calloc(1, sizeof **place)) != NULL) {
-        (*place)->from = from;
-        (*place)->to   = to;
-        if (!monitor_init(&(*place)->monitor)) {
-            free(*place);
-            *place = NULL;
-        }
-    }
+    if (*place == NULL)
+        *place = link_new(world, from, to);
     struct link *link = *place;
     monitor_leave(me, &world->ledger.monitor);
     return link != NULL ? link : failed_null(me, E_MEMORY, "out of memory for the link %d -> %d", from, to);
@@ -87,10 +105,7 @@ void
 world_wake_all(struct task *me, struct world *world)
 {
     monitor_enter(me, &world->ledger.monitor);
-    for (size_t i = 0; i < (size_t)world->size * (size_t)world->size; i++) {
-        struct link *link = world->links[i];
-        if (link == NULL)
-            continue;
+    for (struct link *link = world->first_link; link != NULL; link = link->next) {
         monitor_enter(me, &link->monitor);
         monitor_wake(me, &link->monitor);
         monitor_leave(me, &link->monitor);

@@ -1,11 +1,21 @@
 /* Stepping: the cursor goes through the recorded trace; where the record ends, the engine goes on in slices. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include "cli/session.h"
 #include "trace/match.h"
 #include "trace/reader.h"
 
-enum { SLICE = 4096 };
+/* How far the engine goes on before the record is searched again: an eighth of the way that the search has come, so
+ * that a short search shows nothing of the future and a long one needs few questions. */
+enum { SLICE_MAX = 4096 };
+
+static uint64_t
+slice(uint64_t come)
+{
+    uint64_t ahead = come / 8;
+    return ahead < SLICE_MAX ? ahead : SLICE_MAX;
+}
 
 static const struct trace_event *
 event_at(struct session *session, uint64_t seq)
@@ -59,7 +69,7 @@ scan_forward(struct session *session, stop_test *test, const void *context, stru
 {
     for (uint64_t seq = session->cursor + 1;; seq++) {
         if (seq > session->head && !session->ended)
-            session_reach(session, seq + SLICE);
+            session_reach(session, seq + slice(seq - session->cursor));
         const struct trace_event *event = event_at(session, seq);
         if (event == NULL)
             break;
@@ -105,18 +115,24 @@ stop_at_match(struct session *session, const struct trace_event *event, uint64_t
     return match_event(context, event, seq, trace_time(session->trace, seq));
 }
 
-/* The next stage of the same lane, not deeper; or the end of the stage around it. */
+/* What a person steps from and to: a stage's begin, or what the lesson says. Allocations and the like are passed over. */
+static bool
+is_landmark(struct session *session, const struct trace_event *event)
+{
+    return event->phase == PHASE_BEGIN || strncmp(trace_kind(session->trace, event->kind)->name, "lesson.", 7) == 0;
+}
+
+/* The next landmark of the same lane, not deeper; or the end of the stage around it. */
 static bool
 stop_at_sibling(struct session *session, const struct trace_event *event, uint64_t seq, const void *context,
                 struct str *out)
 {
     const struct trace_event *from = context;
-    (void)session;
     (void)seq;
     (void)out;
     if (event->lane != from->lane || event->depth > from->depth)
         return false;
-    return event->phase != PHASE_END || event->depth < from->depth;
+    return event->phase == PHASE_END ? event->depth < from->depth : is_landmark(session, event);
 }
 
 static bool

@@ -430,7 +430,7 @@ stream_launch(struct task *me, struct stream *stream, const struct stream_entry 
     assert(entry->context_bytes <= STREAM_CONTEXT && entry->access_count <= STREAM_ACCESSES);
     if (task_failed(me))
         return false;
-    sched_advance(me, cost_host(sched_cost(me->sched)));
+    sched_advance(me, entry->covered ? 0 : cost_host(sched_cost(me->sched)));
     if (!stream_learns(me, stream))
         return false;
     for (int i = 0; i < entry->access_count; i++) {

@@ -26,6 +26,7 @@ struct stream_entry {
     enum kind        kind;                     /* KIND_kernel or KIND_memory_copy: what its events are */
     int64_t          args[4];
     uint64_t         price;                    /* ps */
+    bool             covered;                  /* the launch costs the host nothing: another's price contains it */
     struct access    accesses[STREAM_ACCESSES];/* what it reads and writes; storage references are taken */
     int              access_count;
     void           (*effect)(void *context);   /* touches only memory named in accesses; may be NULL */

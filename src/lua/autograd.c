@@ -241,7 +241,8 @@ static int
 node_tostring(lua_State *L)
 {
     const struct node *node = box_check(L, 1, BOX_NODE);
-    lua_pushfstring(L, "<%s>", node->name);
+    const char        *scope = strrchr(node->name, ':');
+    lua_pushfstring(L, "<%s>", scope != NULL ? scope + 1 : node->name);
     return 1;
 }
 

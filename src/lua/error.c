@@ -232,6 +232,8 @@ arg_error(lua_State *L, int argument, const char *expected)
     int index = argument + (ar.name != NULL && strcmp(ar.namewhat, "method") == 0);
     if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
         got = lua_tostring(L, -1);
+    else if (lua_type(L, index) == LUA_TNUMBER)
+        got = luaL_tolstring(L, index, NULL);
     else
         got = lua_isnone(L, index) ? "nothing" : luaL_typename(L, index);
     if (argument == 0)

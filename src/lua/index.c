@@ -30,6 +30,7 @@ check_element(lua_State *L, int64_t index, const struct tensor *tensor, int dim)
 static int
 slice(lua_State *L)
 {
+    lua_settop(L, 3);
     int64_t step = opt_integer(L, 3, 1);
     if (step < 1)
         raise_error(L, "ValueError", "a slice's step must be 1 or more, not %lld", (long long)step);

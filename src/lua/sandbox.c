@@ -65,8 +65,8 @@ push_text(lua_State *L, int index)
     }
     int top = lua_gettop(L);
     push_identity(L, index);
-    lua_replace(L, top + 1);
-    lua_settop(L, top + 1);
+    if (lua_gettop(L) > top + 1)
+        lua_replace(L, top + 1);
 }
 
 static int

@@ -351,17 +351,14 @@ tolist(lua_State *L)
     return call_leave(&call, 1);
 }
 
-/* What autograd adds to the printed tensor, as in PyTorch. */
+/* What autograd adds to the printed tensor, as in PyTorch; a leaf's requires_grad is printed by the tensor itself. */
 static void
 add_gradient_note(const struct tensor *tensor, struct str *text)
 {
-    if (text->len == 0 || text->text[text->len - 1] != ')' || (tensor->grad_fn == NULL && !tensor->requires_grad))
+    if (text->len == 0 || text->text[text->len - 1] != ')' || tensor->grad_fn == NULL)
         return;
     text->text[--text->len] = '\0';
-    if (tensor->grad_fn != NULL)
-        str_addf(text, ", grad_fn=<%s>)", tensor->grad_fn->name);
-    else
-        str_add(text, ", requires_grad=True)");
+    str_addf(text, ", grad_fn=<%s>)", tensor->grad_fn->name);
 }
 
 /* The printing host waits for the device, as .item() does. */

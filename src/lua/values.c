@@ -409,11 +409,12 @@ named_new(lua_State *L)
         raise_error(L, "TypeError", "expected %d fields, got %d", count, given);
     lua_createtable(L, count, 0);
     for (int i = 1; i <= count; i++) {
-        lua_rawgeti(L, 1, i);
-        if (table)
+        if (table) {
+            lua_rawgeti(L, 1, i);
             lua_rawget(L, 2);
-        else
+        } else {
             lua_pushvalue(L, i + 1);
+        }
         lua_rawseti(L, -2, i);
     }
     lua_pushvalue(L, lua_upvalueindex(1));

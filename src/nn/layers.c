@@ -20,7 +20,8 @@ too_many(struct task *me, const struct module *self, int takes, int given)
 }
 
 static bool
-keywords_known(struct task *me, const struct module *self, const struct value *kwargs, const char *const *names, int count)
+keywords_known(struct task *me, const struct module *self, const struct value *kwargs, const char *const *names,
+               int count)
 {
     for (int i = 0; kwargs != NULL && i < kwargs->count; i++) {
         bool known = false;
@@ -42,11 +43,13 @@ argument(struct task *me, const struct module *self, const struct value *args, c
         if (strcmp(kwargs->keys[i], name) != 0)
             continue;
         if (index < args->count)
-            return failed_null(me, E_TYPE, "%s: forward() got multiple values for argument '%s'", self->type->name, name);
+            return failed_null(me, E_TYPE, "%s: forward() got multiple values for argument '%s'", self->type->name,
+                               name);
         return kwargs->items[i];
     }
     if (index >= args->count)
-        return failed_null(me, E_TYPE, "%s: forward() missing a required positional argument: '%s'", self->type->name, name);
+        return failed_null(me, E_TYPE, "%s: forward() missing a required positional argument: '%s'", self->type->name,
+                           name);
     return args->items[index];
 }
 
@@ -145,8 +148,9 @@ nn_linear(struct task *me, int64_t in_features, int64_t out_features, const stru
     module->integers[0] = in_features;
     module->integers[1] = out_features;
     module->integers[2] = bias;
-    struct tensor *weight = parameter_new(me, module, "weight", dtype, 2, (const int64_t[]){ out_features, in_features });
-    double         bound  = kaiming_bound(in_features);
+    int64_t        sizes[] = { out_features, in_features };
+    struct tensor *weight  = parameter_new(me, module, "weight", dtype, 2, sizes);
+    double         bound   = kaiming_bound(in_features);
     if (weight == NULL || !tensor_uniform(me, weight, -bound, bound, default_generator(me)))
         return NULL;
     if (!bias)
@@ -188,8 +192,8 @@ padding_of(struct task *me, int64_t rows, const struct layer_options *options, i
     if (options == NULL || !options->has_padding)
         return true;
     if (options->padding_idx >= rows || options->padding_idx < -rows)
-        return failed(me, E_VALUE, "Embedding: padding_idx must be within num_embeddings (%lld), got %lld", (long long)rows,
-                      (long long)options->padding_idx);
+        return failed(me, E_VALUE, "Embedding: padding_idx must be within num_embeddings (%lld), got %lld",
+                      (long long)rows, (long long)options->padding_idx);
     *padding = options->padding_idx < 0 ? options->padding_idx + rows : options->padding_idx;
     return true;
 }

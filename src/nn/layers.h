@@ -6,7 +6,8 @@
 
 struct layer_options { bool no_bias; int64_t padding_idx; bool has_padding; int dtype; /* enum dtype: F32 or F64 */ };
 
-struct module *nn_linear(struct task *me, int64_t in_features, int64_t out_features, const struct layer_options *options);
+struct module *nn_linear(struct task *me, int64_t in_features, int64_t out_features,
+                         const struct layer_options *options);
 struct module *nn_embedding(struct task *me, int64_t rows, int64_t width, const struct layer_options *options);
 struct module *nn_relu(struct task *me);
 struct module *nn_sequential(struct task *me, struct module *const *children, int count);

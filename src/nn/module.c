@@ -23,6 +23,12 @@ no_memory(struct task *me)
     return failed(me, E_MEMORY, "out of memory");
 }
 
+static bool
+too_deep(struct task *me)
+{
+    return failed(me, E_MEMORY, "out of memory, or modules nested deeper than %d", DEEPEST);
+}
+
 static const char *
 class_of(const struct module *module)
 {
@@ -239,7 +245,7 @@ module_named_modules(struct task *me, struct module *module, struct named_module
     *out = (struct named_modules){ 0 };
     if (module == NULL)
         return false;
-    return named_modules_from(module, "", out) || failed(me, E_MEMORY, "out of memory, or modules nested deeper than %d", DEEPEST);
+    return named_modules_from(module, "", out) || too_deep(me);
 }
 
 void
@@ -270,13 +276,15 @@ named_push(struct named_tensors *list, struct tensor *tensor, char *name)
 /* `former`: of a replica's table, whose tensors are Broadcast's copies and no parameters any more, unless grad mode was
  * off: then replica 0 has the very parameters. */
 static bool
-push_table(struct named_tensors *out, struct map *seen, const struct module_table *table, const char *prefix, bool former)
+push_table(struct named_tensors *out, struct map *seen, const struct module_table *table, const char *prefix,
+           bool former)
 {
     for (int i = 0; i < table->count; i++) {
         struct tensor *tensor = table->entries[i].tensor;
         if (tensor == NULL || (former && !tensor->is_parameter) || map_get(seen, (uintptr_t)tensor, NULL))
             continue;
-        if (!map_set(seen, (uintptr_t)tensor, 1) || !named_push(out, tensor, join_names(prefix, table->entries[i].name)))
+        if (!map_set(seen, (uintptr_t)tensor, 1) ||
+            !named_push(out, tensor, join_names(prefix, table->entries[i].name)))
             return false;
     }
     return true;
@@ -300,7 +308,7 @@ named_tensors(struct task *me, struct module *module, const char *prefix, bool b
     if (!ok)
         named_tensors_free(out);
     map_free(&seen);
-    return ok || failed(me, E_MEMORY, "out of memory, or modules nested deeper than %d", DEEPEST);
+    return ok || too_deep(me);
 }
 
 bool
@@ -343,7 +351,7 @@ module_name_tensors(struct task *me, struct module *module, const char *prefix)
 {
     struct named_modules list;
     if (module == NULL || !named_modules_from(module, prefix != NULL ? prefix : "", &list))
-        return module == NULL ? false : failed(me, E_MEMORY, "out of memory, or modules nested deeper than %d", DEEPEST);
+        return module == NULL ? false : too_deep(me);
     for (int i = 0; i < list.count; i++) {
         free(list.modules[i]->name);
         list.modules[i]->name = list.names[i];
@@ -407,7 +415,8 @@ drop_result(struct task *me, void *value)
 
 /* nn.Module.__call__. Ops below know by the module's name what they are priced as. */
 struct value *
-module_forward(struct task *me, struct module *module, struct value *args, struct value *kwargs)
+module_forward(struct task *me, struct module *module, struct value *args,
+               struct value *kwargs)
 {
     if (module == NULL || args == NULL || task_failed(me))
         return NULL;

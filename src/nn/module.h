@@ -35,7 +35,7 @@ struct module {
     double                    numbers[2];
     void                     *script;                           /* a script's object, or DataParallel's and DDP's own */
     const char               *class_name;                       /* what type->name shows when the class is a script's */
-    char                     *name;                             /* qualified within the outermost module, NULL: it is that */
+    char                     *name;                             /* qualified, NULL: the outermost module */
 };
 
 struct module *module_new(struct task *me, const struct module_type *type);  /* in me's scope; NULL: failed */
@@ -49,7 +49,8 @@ struct module *module_child(const struct module *module, const char *name);
 
 /* nn.Module.__call__: opens the module.forward stage, sets the price name, calls the type's forward. */
 struct value  *module_forward(struct task *me, struct module *module, struct value *args, struct value *kwargs);
-struct tensor *module_forward_tensor(struct task *me, struct module *module, struct tensor *input); /* one in, one out */
+/* One tensor in, one out. */
+struct tensor *module_forward_tensor(struct task *me, struct module *module, struct tensor *input);
 
 /* Depth-first in order of registration, shared tensors once. The arrays are the caller's to free() (names too:
  * one free per name); items are borrowed. false: failed. */
@@ -68,7 +69,8 @@ bool module_to(struct task *me, struct module *module, int device);  /* paramete
 void module_train(struct module *module, bool training);
 void module_print(const struct module *module, struct str *out);     /* PyTorch's repr */
 bool module_zero_grad(struct task *me, struct module *module, bool set_to_none);
-struct module *module_plain_copy(struct task *me, struct module *self); /* for module_type.copy of types without a script */
+/* For the slots of types without a script. */
+struct module *module_plain_copy(struct task *me, struct module *self);
 bool           module_plain_rewired(struct task *me, struct module *self);
 void           module_plain_drop(struct task *me, struct module *self);
 #endif

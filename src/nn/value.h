@@ -36,7 +36,8 @@ struct value *value_text(struct task *me, const char *text);
 /* Containers take references on items. `keys` for DICT and NAMEDTUPLE, `name` for NAMEDTUPLE. */
 struct value *value_container(struct task *me, enum value_kind kind, int count, struct value *const *items,
                               const char *const *keys, const char *name);
-struct value *value_object(struct task *me, void *object, void (*drop)(struct task *me, void *object)); /* takes it over */
+/* Takes `object` over, also when it fails. */
+struct value *value_object(struct task *me, void *object, void (*drop)(struct task *me, void *object));
 struct value *value_ref(struct value *value);
 void          value_unref(struct task *me, struct value *value);
 void          value_keep(struct task *me, struct value **field, struct value *value);

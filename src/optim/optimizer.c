@@ -136,11 +136,12 @@ update(struct task *me, struct optimizer *optimizer, int index)
     return d != NULL && op_call(me, OP_sgd, &args) != NULL;
 }
 
-/* Each parameter that has a gradient is moved against it. */
+/* Each parameter that has a gradient is moved against it; one without stays where it is. */
 bool
 optimizer_step(struct task *me, struct optimizer *optimizer)
 {
-    STAGE(me, optim_step, optimizer->count, (int64_t)llround(optimizer->options.lr * 1e9));
+    int64_t lr = (int64_t)llround(optimizer->options.lr * 1e9);
+    STAGE(me, optim_step, optimizer->count, lr);
     if (task_failed(me))
         return false;
     bool enabled = grad_enabled(me), ok = true;

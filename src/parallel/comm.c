@@ -103,7 +103,7 @@ struct tensor *
 comm_scatter_piece(struct task *me, struct tensor *tensor, int dim, int64_t start, int64_t length, int device)
 {
     struct tensor *rows = rows_of(me, tensor, dim, start, length);
-    return rows != NULL ? tensor_to(me, rows, device, rows->dtype) : NULL;
+    return rows != NULL ? tensor_to_async(me, rows, device, rows->dtype) : NULL;
 }
 
 /* All pieces agree in every size but the one along dim. Answers the sum of those, -1: failed. */

@@ -17,7 +17,7 @@
 
 /* The wrapper's options, with its own list of devices; shared by a wrapper and its replicas. */
 struct data_parallel {
-    atomic_int references;
+    atomic_int references, forwards;
     int        output_device, dim, device_count;
     int        device_ids[];
 };
@@ -147,7 +147,7 @@ data_parallel_forward(struct task *me, struct module *module, struct value *inpu
 static struct value *
 wrapper_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
 {
-    const struct data_parallel        *own = self->script;
+    struct data_parallel              *own = self->script;
     const struct data_parallel_options options = {
         .device_ids = own->device_ids, .device_count = own->device_count, .output_device = own->output_device,
         .dim = own->dim,
@@ -155,6 +155,7 @@ wrapper_forward(struct task *me, struct module *self, struct value *args, struct
     struct module *module = module_child(self, "module");
     if (module == NULL)
         return failed_null(me, E_RUNTIME, "this DataParallel has lost its module");
+    me->iteration = (uint32_t)atomic_fetch_add(&own->forwards, 1);
     return data_parallel_forward(me, module, args, kwargs, &options);
 }
 
@@ -212,6 +213,7 @@ data_parallel_new(struct task *me, struct module *module, const struct data_para
         return failed_null(me, E_MEMORY, "out of memory");
     *own = (struct data_parallel){ .output_device = output_device, .dim = options->dim, .device_count = count };
     atomic_init(&own->references, 1);
+    atomic_init(&own->forwards, 0);
     memcpy(own->device_ids, devices, (size_t)count * sizeof(int));
     wrapper->script = own;
     return wrapper;

@@ -1,8 +1,9 @@
 /* Copies, between places, types and devices.
  *
  * Host to device: the host's elements are packed into staging memory at once, so that the host may change them while
- * the copy is under way. Device to host: the host waits. Device to device: an entry of the destination's stream,
- * which first waits for the source's stream, as that one then does for the copy: nobody overwrites what is read.
+ * the copy is under way; tensor_to and the op `copy` wait for its end as .to() does, tensor_copy does not. Device to
+ * host: the host waits. Device to device: an entry of the destination's stream, which first waits for the source's
+ * stream, as that one then does for the copy: nobody overwrites what is read.
  *
  * Interface: tensor_copy, tensor_to, tensor_clone, tensor_contiguous. In PyTorch: ATen/native/Copy.cpp,
  * ATen/native/cuda/Copy.cu. */
@@ -57,14 +58,12 @@ launch_transfer(struct task *me, struct stream *stream, struct cpu_view to, stru
     return stream_launch(me, stream, &entry);
 }
 
-/* What `op` costs the host. */
+/* What `op` costs where the host does it. */
 static void
-pay_host(struct task *me, enum op op)
+pay_host(struct task *me, enum op op, const char *module)
 {
-    struct cost_model *cost = sched_cost(me->sched);
-    bool               found = false;
-    uint64_t           price = cost_kernel(cost, op_info(op)->name, NULL, &found);
-    sched_advance(me, cost_host(cost) + (found ? price : 0));
+    struct price price = op_price(me, op, module);
+    sched_advance(me, price.host + price.work);
 }
 
 static bool
@@ -191,9 +190,9 @@ copy_between(struct task *me, struct tensor *to, struct tensor *from)
            order(me, target, source);
 }
 
-/* On one device: a kernel, told as `name`. `price` false: it belongs to a kernel that was priced. */
+/* On one device: a kernel, told as that of `op`. */
 static bool
-copy_kernel(struct task *me, struct tensor *to, struct tensor *from, enum op op, bool price)
+copy_kernel(struct task *me, struct tensor *to, struct tensor *from, enum op op, struct price price)
 {
     struct stream *stream = stream_current(me, tensor_device(to));
     if (stream == NULL)
@@ -202,7 +201,7 @@ copy_kernel(struct task *me, struct tensor *to, struct tensor *from, enum op op,
     int64_t         name = stage_text_id(me, op_info(op)->name);
     struct stream_entry entry = {
         .kind = KIND_kernel, .args = { name, to->storage->number, tensor_bytes(to) },
-        .price = price ? cost_kernel(sched_cost(me->sched), op_info(op)->name, NULL, NULL) : 0,
+        .price = price.kernel, .covered = price.covered,
         .accesses = { tensor_access(from, false, op_info(op)->name), tensor_access(to, true, op_info(op)->name) },
         .access_count = 2, .effect = copy_run, .context = &job, .context_bytes = sizeof job,
         .written = tensor_written(to),
@@ -222,25 +221,31 @@ copy_fits(struct task *me, struct tensor *to, struct tensor *from)
     return tensor_is_writable(me, to);
 }
 
-bool
-tensor_copy(struct task *me, struct tensor *to, struct tensor *from)
+static bool
+copy_priced(struct task *me, struct tensor *to, struct tensor *from, const char *module)
 {
     if (to == NULL || from == NULL || task_failed(me) || !copy_fits(me, to, from))
         return false;
     bool on_host = tensor_device(to) == DEVICE_CPU, from_host = tensor_device(from) == DEVICE_CPU;
     if (on_host && from_host)
-        pay_host(me, OP_copy);
+        pay_host(me, OP_copy, module);
     if (on_host)
         return from_host ? copy_on_host(me, to, from, OP_copy) : copy_to_host(me, to, from);
     if (from_host)
         return copy_to_device(me, to, from);
     if (tensor_device(to) != tensor_device(from))
         return copy_between(me, to, from);
-    return copy_kernel(me, to, from, OP_copy, true);
+    return copy_kernel(me, to, from, OP_copy, op_price(me, OP_copy, module));
+}
+
+bool
+tensor_copy(struct task *me, struct tensor *to, struct tensor *from)
+{
+    return copy_priced(me, to, from, NULL);
 }
 
 struct tensor *
-tensor_to(struct task *me, struct tensor *tensor, int device, enum dtype dtype)
+tensor_to_async(struct task *me, struct tensor *tensor, int device, enum dtype dtype)
 {
     if (tensor == NULL || !device_check(me, device))
         return NULL;
@@ -248,6 +253,23 @@ tensor_to(struct task *me, struct tensor *tensor, int device, enum dtype dtype)
         return tensor;
     struct tensor *made = tensor_empty(me, dtype, device, tensor->dims, tensor->size);
     return made != NULL && tensor_copy(me, made, tensor) ? made : NULL;
+}
+
+/* non_blocking=False: who copies from the host to a device waits until the elements have arrived. */
+static bool
+await_arrival(struct task *me, const struct tensor *to, const struct tensor *from)
+{
+    if (tensor_device(to) == DEVICE_CPU || tensor_device(from) != DEVICE_CPU)
+        return true;
+    struct stream *stream = stream_current(me, tensor_device(to));
+    return stream != NULL && stream_synchronize(me, stream);
+}
+
+struct tensor *
+tensor_to(struct task *me, struct tensor *tensor, int device, enum dtype dtype)
+{
+    struct tensor *made = tensor_to_async(me, tensor, device, dtype);
+    return made != NULL && (made == tensor || await_arrival(me, made, tensor)) ? made : NULL;
 }
 
 struct tensor *
@@ -269,11 +291,12 @@ run_copy(struct task *me, enum op op, const struct op_args *args)
 {
     struct tensor *from = args->in[0];
     if (args->out != NULL)
-        return tensor_copy(me, args->out, from) ? args->out : NULL;
+        return copy_priced(me, args->out, from, args->module) ? args->out : NULL;
     if (args->length < 0 || args->length >= DTYPE_COUNT || args->start < DEVICE_CPU || args->start > DEVICE_MAX)
         return failed_null(me, E_VALUE, "%s: no such dtype or device", op_info(op)->name);
     struct tensor *made = tensor_empty(me, (enum dtype)args->length, (int)args->start, from->dims, from->size);
-    return made != NULL && tensor_copy(me, made, from) ? made : NULL;
+    bool done = made != NULL && copy_priced(me, made, from, args->module) && await_arrival(me, made, from);
+    return done ? made : NULL;
 }
 
 struct tensor *
@@ -284,8 +307,8 @@ run_clone(struct task *me, enum op op, const struct op_args *args)
     if (made == NULL)
         return NULL;
     if (tensor_device(from) != DEVICE_CPU)
-        return copy_kernel(me, made, from, op, true) ? made : NULL;
-    pay_host(me, op);
+        return copy_kernel(me, made, from, op, op_price(me, op, args->module)) ? made : NULL;
+    pay_host(me, op, args->module);
     return copy_on_host(me, made, from, op) ? made : NULL;
 }
 
@@ -341,9 +364,9 @@ join(struct task *me, const struct op_args *args, const struct plan *plan, struc
     if (!tensor_same_shape(made, &wanted) || tensor_device(made) != device)
         return shape_mismatch(me, OP_cat, made, &wanted, "the first is to take the second's place");
     if (device == DEVICE_CPU)
-        pay_host(me, OP_cat);
-    int64_t at = 0;
-    bool    first = true;
+        pay_host(me, OP_cat, args->module);
+    struct price price = device == DEVICE_CPU ? (struct price){ 0 } : op_price(me, OP_cat, args->module);
+    int64_t      at = 0;
     for (int i = 0; i < args->list_count; i++) {
         struct tensor *part = args->list[i];
         if (is_skipped(part))
@@ -353,9 +376,9 @@ join(struct task *me, const struct op_args *args, const struct plan *plan, struc
         piece.size[plan->dim] = part->size[plan->dim];
         at += part->size[plan->dim];
         if (!(device == DEVICE_CPU ? copy_on_host(me, &piece, part, OP_cat)
-                                   : copy_kernel(me, &piece, part, OP_cat, first)))
+                                   : copy_kernel(me, &piece, part, OP_cat, price)))
             return false;
-        first = false;
+        price = (struct price){ .host = price.host, .covered = price.covered };
     }
     return true;
 }

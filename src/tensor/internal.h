@@ -79,6 +79,9 @@ struct storage *tensor_fetch(struct task *me, const struct tensor *like, struct 
 bool            tensor_deliver(struct task *me, struct tensor *to, struct storage *packed, const char *what);
 
 /* ---- op.c ---- */
+/* What an op costs: the host's part, and the work: the kernel's on a device, on the CPU only if it has a named price. */
+struct price { uint64_t host, kernel, work; bool covered; };
+struct price op_price(struct task *me, enum op op, const char *module);
 bool op_compute(struct task *me, const struct plan *plan, const struct op_args *args, struct tensor *result);
 
 /* ---- kernels, cpu/ ---- */

@@ -71,29 +71,32 @@ task_set_module(struct task *me, const char *name)
     me->slots[SLOT_MODULE] = (uintptr_t)name;
 }
 
-/* The work itself, without the host's part. A module's price is taken once, by the first of its ops. */
-static uint64_t
-op_price(struct task *me, enum op op, const char *module, bool *found)
+static struct price
+priced(const struct cost_model *cost, uint64_t kernel, bool found)
+{
+    return (struct price){ .host = cost_host(cost), .kernel = kernel, .work = found ? kernel : 0 };
+}
+
+/* A module's price is taken once, by the first of its ops; "" says that it was. */
+struct price
+op_price(struct task *me, enum op op, const char *module)
 {
     struct cost_model *cost = sched_cost(me->sched);
-    uint64_t           price = cost_kernel(cost, infos[op].name, NULL, found);
-    if (*found)
-        return price;
-    bool of_task = module == NULL;
+    bool               of_task = module == NULL, found = false;
     if (of_task)
         module = task_module(me);
-    if (module != NULL && module[0] == '\0') {
-        *found = true;
-        return 0;
-    }
-    if (module != NULL) {
-        price = cost_kernel(cost, NULL, module, found);
-        if (*found && of_task)
-            task_set_module(me, "");
-        if (*found)
-            return price;
-    }
-    return cost_kernel(cost, NULL, infos[op].module[0] != '\0' ? infos[op].module : NULL, found);
+    if (module != NULL && module[0] == '\0')
+        return (struct price){ .covered = true };
+    uint64_t price = cost_kernel(cost, infos[op].name, NULL, &found);
+    if (found)
+        return priced(cost, price, true);
+    if (module != NULL)
+        price = cost_kernel(cost, NULL, module, &found);
+    if (found && of_task)
+        task_set_module(me, "");
+    if (!found)
+        price = cost_kernel(cost, NULL, infos[op].module[0] != '\0' ? infos[op].module : NULL, &found);
+    return priced(cost, price, found);
 }
 
 /* ---- operands ---- */
@@ -206,11 +209,8 @@ run_on_host(struct task *me, const struct plan *plan, const struct op_args *args
 {
     struct access       accesses[STREAM_ACCESSES];
     struct kernel_fault fault = { 0 };
-    bool                found = false;
-    uint64_t            price = op_price(me, plan->op, args->module, &found);
-    const char         *module = args->module != NULL ? args->module : task_module(me);
-    bool                paid = found && price == 0 && module != NULL && module[0] == '\0';
-    sched_advance(me, (paid ? 0 : cost_host(sched_cost(me->sched))) + (found ? price : 0));
+    struct price        price = op_price(me, plan->op, args->module);
+    sched_advance(me, price.host + price.work);
 
     int count = list_accesses(accesses, plan, args, result, workspace);
     for (int i = 0; i < count; i++) {
@@ -233,12 +233,12 @@ run_on_device(struct task *me, const struct plan *plan, const struct op_args *ar
     struct stream *stream = stream_current(me, plan->device);
     if (stream == NULL)
         return false;
-    bool    found = false;
-    int64_t name = stage_text_id(me, infos[plan->op].name);
+    int64_t      name = stage_text_id(me, infos[plan->op].name);
+    struct price price = op_price(me, plan->op, args->module);
     struct stream_entry entry = {
         .kind = KIND_kernel,
         .args = { name, result->storage->number, tensor_bytes(result) },
-        .price = op_price(me, plan->op, args->module, &found),
+        .price = price.kernel, .covered = price.covered,
         .effect = job_run, .context = job, .context_bytes = sizeof *job,
         .written = tensor_written(result),
     };

@@ -63,7 +63,10 @@ struct tensor *op_run(struct task *me, enum op op, const struct op_args *args);
 /* Copies between devices and dtypes: `to` and `from` have the same shape (or from expands). Between devices it is
  * one entry of the destination's stream (the source's current stream has been waited for). */
 bool tensor_copy(struct task *me, struct tensor *to, struct tensor *from) __attribute__((warn_unused_result));
-struct tensor *tensor_to(struct task *me, struct tensor *tensor, int device, enum dtype dtype); /* the same one if nothing changes */
+/* .to(): the same one if nothing changes; from the host to a device it returns when the elements have arrived.
+ * The other is non_blocking=True. */
+struct tensor *tensor_to(struct task *me, struct tensor *tensor, int device, enum dtype dtype);
+struct tensor *tensor_to_async(struct task *me, struct tensor *tensor, int device, enum dtype dtype);
 struct tensor *tensor_clone(struct task *me, struct tensor *tensor);        /* contiguous */
 struct tensor *tensor_contiguous(struct task *me, struct tensor *tensor);   /* the same one if it is */
 bool tensor_fill(struct task *me, struct tensor *tensor, double value) __attribute__((warn_unused_result));
@@ -71,7 +74,7 @@ bool tensor_fill(struct task *me, struct tensor *tensor, double value) __attribu
 /* The name of the module whose forward (or "Linear_backward": whose node) me is in; SLOT_MODULE. NULL: none. An op
  * takes its price by its own name, else by this module's, else by the module in its row, else the plain one. This
  * module's price is that of the whole: the first op takes it and the slot becomes "", which means that further ops
- * cost nothing but, on a device, their launch. Who sets a name restores the one before. Static or interned text. */
+ * cost nothing (op_args.module "" says the same). Who sets a name restores the one before. Static or interned text. */
 const char *task_module(const struct task *me);
 void        task_set_module(struct task *me, const char *name);
 #endif

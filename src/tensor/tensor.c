@@ -240,7 +240,7 @@ tensor_view(struct task *me, struct tensor *base, int dims, const int64_t *size,
     if (base == NULL || !shape_count(me, dims, size, &count))
         return NULL;
     int64_t room = (int64_t)(base->storage->bytes / dtype_size(base->dtype));
-    bool    fits = offset >= 0 && offset <= room;
+    bool    fits = offset >= 0 && (count == 0 || offset <= room);
     for (int i = 0; i < dims; i++)
         fits = fits && stride[i] >= 0 && (size[i] <= 1 || count == 0 || stride[i] <= room);
     if (!fits || reach(dims, size, stride, offset) > room)

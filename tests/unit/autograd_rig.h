@@ -89,7 +89,8 @@ rig_run(bool (*body)(struct task *me, struct rig *rig), enum executor_kind kind)
     struct trace_options traced = { .clock = rig->stepped ? CLOCK_VIRTUAL_PS : CLOCK_MONOTONIC_NS };
     struct trace_writer *writer = trace_create(&traced, why, sizeof why);
     assert_non_null(writer);
-    struct sched_options options = { .executor = kind, .writer = writer, .cost = &rig->cost, .observer = &rig->observer };
+    struct sched_options options = { .executor = kind, .writer = writer, .cost = &rig->cost,
+           .observer = &rig->observer };
     struct sched *sched = sched_new(&options, why, sizeof why);
     assert_non_null(sched);
     bool done = sched_run(sched, rig_main, rig, &error);

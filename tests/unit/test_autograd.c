@@ -1,4 +1,5 @@
-/* autograd: the order of nodes, hooks, accumulation, versions, views, errors; gradients against finite differences. */
+/* autograd: the order of nodes, hooks, accumulation, versions, views, errors, devices.
+ * What the gradients are is checked in test_gradients.c. */
 #include "autograd_rig.h"
 
 /* ---- order ---- */
@@ -10,7 +11,8 @@ diamond(struct task *me, struct rig *rig)
     struct tensor *b = tensor_mul_number(me, a, 2), *c = tensor_mul_number(me, a, 3);
     bool ok = backward(me, tensor_sum(me, tensor_add(me, b, c)));
     expect(me, rig, ok, "backward of a diamond");
-    expect(me, rig, ran(rig, 5, (const int[]){ 3, 2, 1, 0, -1 }), "of two ready nodes the one recorded later goes first");
+    expect(me, rig, ran(rig, 5, (const int[]){ 3, 2, 1, 0, -1 }),
+           "of two ready nodes the one recorded later goes first");
     return expect(me, rig, holds(me, a->grad, 2, (const double[]){ 5, 5 }), "2 + 3 is 5");
 }
 
@@ -68,7 +70,8 @@ mlp(struct task *me, struct rig *rig)
     struct tensor *out = linear(me, tensor_relu(me, linear(me, x, w1, b1)), w2, b2);
     expect(me, rig, backward(me, tensor_sum(me, out)), "backward of an MLP");
     /* sum addmm2 b2 t2 w2 relu addmm1 b1 t1 w1 */
-    expect(me, rig, ran(rig, 10, (const int[]){ 5, 4, -1, 3, -1, 2, 1, -1, 0, -1 }), "last layer first, bias before weight");
+    expect(me, rig, ran(rig, 10, (const int[]){ 5, 4, -1, 3, -1, 2, 1, -1, 0, -1 }),
+           "last layer first, bias before weight");
     expect(me, rig, b2->grad != NULL && at(me, b2->grad, 0) == 4, "bias sums over rows");
     return expect(me, rig, w1->grad != NULL && tensor_is_contiguous(w1->grad), "a weight's gradient is row-major");
 }
@@ -104,7 +107,8 @@ hooks_in_order(struct task *me, struct rig *rig)
     struct log        log = { "", 0 };
     struct named_hook names[] = { { &log, "c ", 0, 0 }, { &log, "b1 ", 10, 0 }, { &log, "b2 ", 1, 1 },
                                   { &log, "a ", 0, 0 }, { &log, "A ", 0, 0 } };
-    struct tensor *a = vector(me, 2, (const double[]){ 1, 2 }), *b = tensor_mul_number(me, a, 2), *c = tensor_sum(me, b);
+    struct tensor *a = vector(me, 2, (const double[]){ 1, 2 }), *b = tensor_mul_number(me, a, 2),
+           *c = tensor_sum(me, b);
     int            ids[5];
     for (int i = 0; i < 4; i++) {
         struct hook hook = { .run = hook_logs, .context = &names[i] };
@@ -179,7 +183,8 @@ steals(struct task *me, struct rig *rig)
     expect(me, rig, backward(me, tensor_sum(me, tensor_mul_number(me, a, 2))), "backward");
     for (int i = 0; i < rig->other_count; i++)
         if (rig->others[i].kind == KIND_autograd_accumulate && rig->others[i].phase == PHASE_END)
-            return expect(me, rig, rig->others[i].args[2] == stage_text_id(me, "steal"), "nobody else holds it: stolen");
+            return expect(me, rig, rig->others[i].args[2] == stage_text_id(me, "steal"),
+                   "nobody else holds it: stolen");
     return expect(me, rig, false, "an accumulate stage");
 }
 
@@ -229,7 +234,8 @@ errors(struct task *me, struct rig *rig)
     expect(me, rig, tensor_add_(me, a, a, 1) == NULL &&
            raised(me, "a leaf Variable that requires grad is being used in an in-place operation."), "leaf in place");
     struct tensor *view = tensor_narrow(me, a, 0, 0, 1);
-    expect(me, rig, tensor_mul_(me, view, 2) == NULL && raised(me, "a view of a leaf Variable that requires grad"), "view");
+    expect(me, rig, tensor_mul_(me, view, 2) == NULL && raised(me, "a view of a leaf Variable that requires grad"),
+           "view");
     grad_set_enabled(me, false);
     expect(me, rig, tensor_mul_(me, a, 2) == a, "under no_grad");
     grad_set_enabled(me, true);
@@ -242,9 +248,10 @@ versions(struct task *me, struct rig *rig)
     struct tensor *a = vector(me, 1, (const double[]){ 1 }), *b = tensor_mul_number(me, a, 3);
     struct tensor *y = tensor_relu(me, b);
     expect(me, rig, tensor_mul_(me, y, 2) == y, "relu's result in place");
-    expect(me, rig, !backward(me, y) && raised(me, "one of the variables needed for gradient computation has been modified "
-           "by an inplace operation: [torch.FloatTensor [1]], which is output 0 of ReluBackward0, is at version 1; expected "
-           "version 0 instead."), "relu saves its result");
+    expect(me, rig, !backward(me, y) && raised(me,
+           "one of the variables needed for gradient computation has been modified by an inplace operation: "
+           "[torch.FloatTensor [1]], which is output 0 of ReluBackward0, is at version 1; expected version 0 "
+           "instead."), "relu saves its result");
     b = tensor_mul_number(me, a, 3);
     y = tensor_relu(me, b);
     expect(me, rig, tensor_mul_(me, b, 2) == b && backward(me, y), "relu does not need its input");
@@ -315,7 +322,8 @@ views_in_place(struct task *me, struct rig *rig)
     expect(me, rig, autograd_backward(me, &sum, NULL, 1, &keep), "another view of the base");
     expect(me, rig, holds(me, a->grad, 3, (const double[]){ 1, 10, 10 }), "sees the change too");
     tensor_drop(me, &a->grad);
-    expect(me, rig, backward(me, tensor_sum(me, tail)) && holds(me, a->grad, 3, (const double[]){ 0, 10, 10 }), "as the view");
+    expect(me, rig, backward(me, tensor_sum(me, tail)) && holds(me, a->grad, 3, (const double[]){ 0, 10, 10 }),
+           "as the view");
 
     struct tensor *plain = tensor_zeros(me, DTYPE_F32, DEVICE_CPU, 1, (const int64_t[]){ 3 });
     struct tensor *middle = tensor_narrow(me, plain, 0, 1, 1);
@@ -357,7 +365,8 @@ grad_of_inputs(struct task *me, struct rig *rig)
     struct backward_options options = { .inputs = wanted, .input_count = 2, .results = results };
     expect(me, rig, autograd_backward(me, &z, NULL, 1, &options), "autograd.grad");
     expect(me, rig, ran(rig, 2, (const int[]){ 2, 0 }), "runs only what is needed");
-    expect(me, rig, at(me, results[0], 0) == 3 && at(me, results[1], 0) == 1, "gradients of a leaf and of an inner tensor");
+    expect(me, rig, at(me, results[0], 0) == 3 && at(me, results[1], 0) == 1,
+           "gradients of a leaf and of an inner tensor");
     expect(me, rig, a->grad == NULL && b->grad == NULL, ".grad is left alone");
     struct tensor *other = tensor_mul_number(me, a, 2);
     wanted[0] = b;
@@ -397,7 +406,8 @@ roots_and_callbacks(struct task *me, struct rig *rig)
     expect(me, rig, autograd_backward(me, roots, NULL, 2, NULL), "a root that is also inside");
     expect(me, rig, ran(rig, 3, (const int[]){ 1, 0, -1 }) && at(me, a->grad, 0) == 8, "2 + 2 * 3");
     expect(me, rig, strcmp(log.text, "callback ") == 0, "a final callback ran once");
-    return expect(me, rig, !autograd_queue_callback(me, note_callback, &log) && raised(me, "Final callbacks"), "outside");
+    return expect(me, rig, !autograd_queue_callback(me, note_callback, &log) && raised(me, "Final callbacks"),
+           "outside");
 }
 
 static void

@@ -417,7 +417,8 @@ never_recorded(struct task *me, struct rig *rig)
 {
     struct stream *stream = stream_current(me, 0);
     struct event  *event = event_new(me);
-    bool           done = stream_wait_event(me, stream, event) && event_synchronize(me, event) && event_query(me, event);
+    bool           done = stream_wait_event(me, stream, event) && event_synchronize(me, event) &&
+                          event_query(me, event);
     event_free(me, event);
     return done;
 }

@@ -1,4 +1,5 @@
-/* Gradients of every differentiable op, and the gradients of those gradients, against central differences in float64. */
+/* Gradients of every differentiable op, and the gradients of those gradients,
+ * against central differences in float64. */
 #include "autograd_rig.h"
 
 enum { INPUTS = 3 };
@@ -19,7 +20,8 @@ numbers_like(struct task *me, const int64_t *values, int dims, const int64_t *si
 }
 
 static struct tensor *run_add(struct task *me, struct tensor **in) { return tensor_add(me, in[0], in[1]); }
-static struct tensor *run_add_scaled(struct task *me, struct tensor **in) { return tensor_add_scaled(me, in[0], in[1], 3); }
+static struct tensor *run_add_scaled(struct task *me, struct tensor **in) { return tensor_add_scaled(me, in[0],
+       in[1], 3); }
 static struct tensor *run_sub(struct task *me, struct tensor **in) { return tensor_sub(me, in[0], in[1]); }
 static struct tensor *run_mul(struct task *me, struct tensor **in) { return tensor_mul(me, in[0], in[1]); }
 static struct tensor *run_div(struct task *me, struct tensor **in) { return tensor_div(me, in[0], in[1]); }
@@ -46,7 +48,8 @@ static struct tensor *run_transpose(struct task *me, struct tensor **in) { retur
 static struct tensor *run_cat(struct task *me, struct tensor **in) { return tensor_cat(me, in, 2, 1); }
 static struct tensor *run_there_and_back(struct task *me, struct tensor **in)
 {
-    return tensor_copy_to(me, tensor_mul(me, tensor_copy_to(me, in[0], 1, DTYPE_F64), tensor_copy_to(me, in[1], 1, DTYPE_F64)),
+    return tensor_copy_to(me, tensor_mul(me, tensor_copy_to(me, in[0], 1, DTYPE_F64), tensor_copy_to(me, in[1], 1,
+           DTYPE_F64)),
                           DEVICE_CPU, DTYPE_F64);
 }
 
@@ -179,7 +182,8 @@ value_of(struct task *me, const struct gradient_case *c, struct tensor **in, int
     if (level == 1 || value == NULL)
         return value;
     struct tensor *grads[INPUTS] = { NULL }, *sum = NULL;
-    struct backward_options options = { .create_graph = true, .inputs = in, .input_count = c->inputs, .results = grads };
+    struct backward_options options = { .create_graph = true, .inputs = in, .input_count = c->inputs,
+           .results = grads };
     if (!autograd_backward(me, &value, NULL, 1, &options))
         return NULL;
     for (int i = 0; i < c->inputs; i++) {
@@ -215,7 +219,8 @@ check_case(struct task *me, struct rig *rig, const struct gradient_case *c, int 
             return false;
         in[i]->requires_grad = true;
     }
-    struct backward_options options = { .inputs = in, .input_count = c->inputs, .results = grads, .allow_unused = true };
+    struct backward_options options = { .inputs = in, .input_count = c->inputs, .results = grads,
+           .allow_unused = true };
     struct tensor *value = value_of(me, c, in, level);
     if (!expect(me, rig, value != NULL && autograd_backward(me, &value, NULL, 1, &options), what))
         return false;
@@ -223,8 +228,10 @@ check_case(struct task *me, struct rig *rig, const struct gradient_case *c, int 
         double *elements = in[i]->storage->data;
         for (int64_t j = 0; j < tensor_count(in[i]); j++) {
             double h = 1e-5, got = grads[i] != NULL ? at(me, grads[i], j) : 0;
-            double wanted = (nudged(me, c, in, level, &elements[j], h) - nudged(me, c, in, level, &elements[j], -h)) / (2 * h);
-            snprintf(what, sizeof what, "%s, level %d, input %d, element %d: %g, not %g", c->name, level, i, (int)j, got, wanted);
+            double wanted = (nudged(me, c, in, level, &elements[j], h) - nudged(me, c, in, level, &elements[j],
+                   -h)) / (2 * h);
+            snprintf(what, sizeof what, "%s, level %d, input %d, element %d: %g, not %g", c->name, level, i, (int)j,
+                   got, wanted);
             if (!expect(me, rig, fabs(got - wanted) <= 1e-6 + 1e-5 * fabs(wanted), what))
                 return false;
         }

@@ -305,7 +305,8 @@ losses(struct task *me)
     target = tensor_from(me, DTYPE_I64, SIZES(2), I64(0, 3));
     assert_fails(me, RUN(nll_loss, .in = { y, target }), E_INDEX, "3");
 
-    struct tensor *a = tensor_from(me, DTYPE_F32, SIZES(2), F32(1, 4)), *b = tensor_from(me, DTYPE_F32, SIZES(2), F32(0, 1));
+    struct tensor *a = tensor_from(me, DTYPE_F32, SIZES(2), F32(1, 4));
+    struct tensor *b = tensor_from(me, DTYPE_F32, SIZES(2), F32(0, 1));
     assert_f32(me, RUN(mse_loss, .in = { a, b }), 1, F32(5));
     assert_f32(me, RUN(mse_loss_backward, .in = { one, a, b }), 2, F32(1, 3));
     assert_f32(me, RUN(threshold_backward, .in = { a, b }), 2, F32(0, 4));
@@ -384,11 +385,15 @@ views(struct task *me)
     assert_null(tensor_view(me, a, 1, (const int64_t[]){ 1 }, (const int64_t[]){ 1 }, 12));
     task_clear_error(me);
     assert_f32(me, tensor_contiguous(me, c), 12, F32(0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11));
+    struct tensor *none = tensor_empty(me, DTYPE_F32, DEVICE_CPU, SIZES(0, 6));
+    assert_int_equal(tensor_count(RUN(narrow, .in = { none }, .dim = 0, .start = 0, .length = 0)), 0);
+    assert_int_equal(RUN(view, .in = { none }, .dims = 2, .sizes = { 3, 0 })->size[0], 3);
     struct tensor *own = tensor_own_version(me, b);
     tensor_bump(own);
     assert_int_equal(tensor_version(b), 1);
-    assert_f32(me, RUN(cat, .list = (struct tensor *[]){ b, RUN(narrow, .in = { b }, .dim = 0, .start = 0, .length = 1) },
-                       .list_count = 2, .dim = 0), 16, F32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0, 1, 2, 3));
+    struct tensor *top = RUN(narrow, .in = { b }, .dim = 0, .start = 0, .length = 1);
+    assert_f32(me, RUN(cat, .list = (struct tensor *[]){ b, top }, .list_count = 2, .dim = 0), 16,
+               F32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0, 1, 2, 3));
     assert_f32(me, RUN(cat, .list = (struct tensor *[]){ c, c }, .list_count = 2, .dim = -1), 24,
                F32(0, 4, 8, 0, 4, 8, 1, 5, 9, 1, 5, 9, 2, 6, 10, 2, 6, 10, 3, 7, 11, 3, 7, 11));
     return true;
@@ -440,7 +445,9 @@ computes_late(struct task *me)
                  "cpu and device:0");
     assert_fails(me, tensor_to(me, b, 2, DTYPE_F32), E_DEVICE, "device:2");
     assert_ptr_equal(tensor_to(me, b, 0, DTYPE_F32), b);
-    struct tensor *d = RUN(mm, .in = { tensor_full(me, DTYPE_F32, 0, SIZES(2, 3), 2), tensor_full(me, DTYPE_F32, 0, SIZES(3, 2), 5) });
+    struct tensor *twos = tensor_full(me, DTYPE_F32, 0, SIZES(2, 3), 2);
+    struct tensor *fives = tensor_full(me, DTYPE_F32, 0, SIZES(3, 2), 5);
+    struct tensor *d = RUN(mm, .in = { twos, fives });
     assert_f32(me, d, 4, F32(30, 30, 30, 30));
     assert_f32(me, RUN(cat, .list = (struct tensor *[]){ b, b }, .list_count = 2), 4, F32(7, 7, 7, 7));
     assert_true(tensor_write(me, b, F32(1, 2)));
@@ -476,6 +483,9 @@ prices(struct task *me)
     b = RUN(mul, .in = { b, b });
     assert_int_equal(me->clock - begin, cost_us(108));
     task_set_module(me, NULL);
+    begin = me->clock;
+    b = RUN(mul, .in = { b, b }, .module = "");
+    assert_non_null(tensor_clone(me, b));
     begin = me->clock;
     b = tensor_to(me, b, 0, DTYPE_F32);
     assert_int_equal(me->clock - begin, cost_us(1));
@@ -546,7 +556,8 @@ prints(struct task *me)
     assert_printed(me, tensor_from(me, DTYPE_F32, SIZES(2), F32(1e-5f, 1)), "tensor([1.0000e-05, 1.0000e+00])");
     assert_printed(me, tensor_from(me, DTYPE_F32, SIZES(3), F32(NAN, INFINITY, 0.5f)),
                    "tensor([   nan,    inf, 0.5000])");
-    assert_printed(me, tensor_from(me, DTYPE_BOOL, SIZES(2), (const unsigned char[]){ 1, 0 }), "tensor([ True, False])");
+    assert_printed(me, tensor_from(me, DTYPE_BOOL, SIZES(2), (const unsigned char[]){ 1, 0 }),
+                   "tensor([ True, False])");
     assert_printed(me, tensor_zeros(me, DTYPE_F32, DEVICE_CPU, SIZES(2)), "tensor([0., 0.])");
     assert_printed(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, SIZES(0)), "tensor([])");
     assert_printed(me, tensor_empty(me, DTYPE_I64, DEVICE_CPU, SIZES(0, 3)), "tensor([], size=(0, 3), dtype=int64)");

@@ -209,7 +209,7 @@ stages_are_finished_and_stepped_over(void **state)
         rig_event(&rig, phases[i], kinds[i], 0, 0);
     rig_read(&rig);
     press(&rig, (const char *const[]){ "s", "n", NULL });
-    assert_int_equal(rig.view.cursor, 3);
+    assert_int_equal(rig.view.cursor, 4);
     press(&rig, (const char *const[]){ "N", "s", "f", NULL });
     assert_int_equal(rig.view.cursor, 3);
     press(&rig, (const char *const[]){ "F", NULL });

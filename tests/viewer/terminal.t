@@ -1,0 +1,127 @@
+#!/usr/bin/env perl
+# The viewer on a real terminal, by tmux: it opens, follows resizes, suspends, ends on signals, and leaves the terminal
+# as it was, each time.
+use strict;
+use warnings;
+use Test::More;
+use File::Temp qw(tempdir);
+use FindBin;
+use Time::HiRes qw(sleep time);
+chdir "$FindBin::Bin/../.." or die "no root: $!";
+
+plan skip_all => 'tmux is not installed' if system('command -v tmux >/dev/null 2>&1') != 0;
+
+my $out    = $ENV{RINGSIDE_OUT} || 'build/release';
+my $viewer = ($out =~ m{^/} ? '' : "$FindBin::Bin/../../") . "$out/trace_viewer";
+my $folder = tempdir(CLEANUP => 1);
+my $trace  = "$folder/01.trace";
+is(system("$out/ringside run --quiet --trace $trace lessons/01-six-rows.lua >/dev/null 2>&1"), 0, 'lesson 01 makes a trace');
+
+my @tmux = ('env', '-u', 'TMUX', '-u', 'NO_COLOR', 'TERM=xterm-256color', 'LC_ALL=C.UTF-8',
+            'tmux', '-S', "$folder/tmux", '-f', '/dev/null', '-u');
+sub tmux { system(@tmux, @_) == 0 }
+
+sub screen {
+    open my $in, '-|', @tmux, 'capture-pane', '-p', '-t', 'v' or return '';
+    local $/;
+    my $text = <$in>;
+    close $in;
+    return $text // '';
+}
+
+sub shows {    # polls, at most ten seconds
+    my ($pattern, $name) = @_;
+    my $until = time + 10;
+    my $text  = '';
+    while (time < $until) {
+        $text = screen();
+        last if $text =~ $pattern;
+        sleep 0.02;
+    }
+    like($text, $pattern, $name);
+}
+sub type { tmux('send-keys', '-t', 'v', @_) }
+sub line { tmux('send-keys', '-t', 'v', '-l', $_[0]); type('Enter') }
+
+ok(tmux('new-session', '-d', '-s', 'v', '-x', '80', '-y', '24', 'env PS1=ready: sh'), 'a terminal of 80x24')
+    or BAIL_OUT('tmux does not start');
+shows(qr/ready:/, 'with a shell');
+line("cd $folder; stty -g > before; alias v=$viewer");
+
+my $round = 0;
+sub left {
+    my ($status, $name) = @_;
+    $round++;
+    shows(qr/ended $status\b.*round $round/s, "$name: status $status");
+    line("stty -g | cmp - before && echo same\$((40+$round))");
+    shows(qr/^same@{[40 + $round]}/m, "$name: the terminal is as it was");
+    unlike(screen(), qr/s step\s+n stage/, "$name: the main screen is back");
+}
+
+sub open_viewer {
+    line("clear; $viewer 01.trace; echo ended \$? round " . ($round + 1));
+    shows(qr/step 0\/\d+/, 'the viewer opens');
+}
+
+open_viewer();
+type('s');
+shows(qr/step 1\/\d+/, 's steps');
+type('S');
+shows(qr/step 0\/\d+/, 'S steps back');
+type('?');
+shows(qr/go on by one event/, '? lists the keys');
+type('q');
+shows(qr/step 0\/\d+/, 'q closes the list');
+for my $size ([120, 40], [40, 8], [10, 3], [1, 1], [200, 60], [80, 24]) {
+    tmux('resize-window', '-t', 'v', '-x', $size->[0], '-y', $size->[1]);
+}
+shows(qr/^ Where do six.*step 0\/\d+.*\n.*\n(.*\n){21} s step/, 'a burst of resizes ends in a whole frame');
+type('q');
+left(0, 'q');
+
+# ^Z stops the viewer and its guardian; fg goes on where it was.
+line("clear; set -m; $viewer 01.trace");
+shows(qr/step 0\/\d+/, 'the viewer opens');
+type('s');
+shows(qr/step 1\/\d+/, 's steps');
+type('C-z');
+shows(qr/ready:/, '^Z gives the shell back');
+line('fg; echo ended $? round ' . ($round + 1));
+shows(qr/step 1\/\d+/, 'fg shows the frame again');
+type('Q');
+left(0, 'Q');
+
+for my $case (['TERM', 143], ['HUP', 129], ['INT', 130]) {
+    open_viewer();
+    my ($guard) = viewers();
+    ok($guard, 'the viewer has a process');
+    kill $case->[0], $guard;
+    left($case->[1], "SIG$case->[0]");
+}
+open_viewer();
+my (undef, $child) = viewers();
+kill 'KILL', $child;
+left(137, 'SIGKILL');
+
+line("TERM=dumb $viewer 01.trace; echo dumb \$?");
+shows(qr/--print.*\ndumb 2/, 'TERM=dumb: one line names --print, status 2');
+line("NO_COLOR=1 $viewer 01.trace; echo plain \$?");
+shows(qr/step 0\/\d+/, 'NO_COLOR opens too');
+type('q');
+shows(qr/plain 0/, 'and quits');
+tmux('kill-server');
+done_testing;
+
+# The processes of the viewer on this terminal, the guardian first.
+sub viewers {
+    my $tty = `@tmux display-message -p -t v '#{pane_tty}'`;
+    chomp $tty;
+    $tty =~ s{^/dev/}{};
+    my @found;
+    for (1 .. 200) {
+        @found = map { /^\s*(\d+)\s+trace_viewer/ ? $1 : () } `ps -t $tty -o pid=,comm=`;
+        last if @found == 2;
+        sleep 0.02;
+    }
+    return sort { $a <=> $b } @found;
+}
