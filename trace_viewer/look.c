@@ -53,12 +53,13 @@ zoom_into(struct view *view, struct model *model)
     if (view->cursor == NO_EVENT)
         return;
     size_t partner = trace_partner(model->trace, view->cursor);
-    if (partner == SIZE_MAX) {
+    uint64_t a = trace_time(model->trace, view->cursor);
+    uint64_t b = partner == SIZE_MAX ? a : trace_time(model->trace, partner);
+    uint64_t from = a < b ? a : b, length = a < b ? b - a : a - b;
+    if (length == 0) { /* a mark, or a stage that costs no time */
         zoom(view, model, true);
         return;
     }
-    uint64_t a = trace_time(model->trace, view->cursor), b = trace_time(model->trace, partner);
-    uint64_t from = a < b ? a : b, length = a < b ? b - a : a - b;
     int columns = layout_columns(view->width);
     view->unit = scale_unit_for(length + length / 8, columns);
     view->left = (int64_t)(from / view->unit) - (columns - (int64_t)(length / view->unit)) / 2;
@@ -156,7 +157,7 @@ go_match(struct view *view, struct model *model, int direction)
     }
     hunt(view, model, direction, is_match, "match");
     size_t place = 0;
-    for (size_t seq = 0; seq <= view->cursor; seq++)
+    for (size_t seq = 0; seq < model->seen && seq <= view->cursor; seq++)
         place += is_match(view, model, seq);
     view_say(view, "/%.200s  %zu/%zu", match_text(view->search), place, view->search_count);
 }

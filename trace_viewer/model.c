@@ -104,7 +104,8 @@ take_event(struct model *model, size_t seq)
     if ((work == WORK_FAULT || failed_check) &&
         !add_seq(&model->faults, &model->fault_count, &model->fault_room, seq))
         return false;
-    if ((work == WORK_LESSON || work == WORK_FAULT) && !add_seq(&model->lessons, &model->lesson_count, &model->lesson_room, seq))
+    if ((work == WORK_LESSON || work == WORK_FAULT) &&
+        !add_seq(&model->lessons, &model->lesson_count, &model->lesson_room, seq))
         return false;
 
     if (time > model->end)

@@ -53,7 +53,8 @@ draw_arguments(const struct model *model, size_t seq, struct canvas *pane, int r
     for (int i = 0; i < kind->arg_count && i < 4; i++) {
         print_argument(model, kind->arg_type[i], event->args[i], text);
         canvas_text(pane, row, 1, (struct style){ .ink = INK_DIM }, kind->arg_name[i]);
-        int skip = row < 0 ? -row : 0, end = canvas_wrap(pane, row + skip, 12, (struct style){ 0 }, str_text(text), &skip);
+        int skip = row < 0 ? -row : 0, top = row + skip;
+        int end = canvas_wrap(pane, top, 12, (struct style){ 0 }, str_text(text), &skip);
         row = end > row ? end : row + 1;
         str_clear(text);
     }
@@ -202,7 +203,8 @@ draw_tasks(const struct model *model, const struct view *view, struct canvas *pa
         const struct trace_lane_info *lane = trace_lane_at(model->trace, i);
         if (lane->kind == LANE_LESSON)
             continue;
-        if (lane->rank >= 0)
+        bool told = lane->name[0] == 'r' && lane->name[1] >= '0' && lane->name[1] <= '9';
+        if (model->ranked && lane->rank >= 0 && !told)
             str_addf(&text, "r%d ", lane->rank);
         str_add(&text, lane->name);
         canvas_cut(pane, row, 1, 18, (struct style){ .attr = (int)i == view->lane ? ATTR_BOLD : 0 }, str_text(&text));

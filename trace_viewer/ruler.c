@@ -60,7 +60,7 @@ ruler_draw(const struct model *model, const struct view *view, struct canvas *pa
     str_free(&left);
 
     uint64_t step = scale.unit;
-    while (step / scale.unit < APART && step < UINT64_MAX / 16)
+    for (int i = 0; i < 5 && step / scale.unit < APART; i++)
         step = scale_coarser(step);
     for (uint64_t offset = 0; offset / scale.unit < (uint64_t)room; offset += step) {
         char text[48];

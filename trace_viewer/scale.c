@@ -3,7 +3,7 @@
 #include "scale.h"
 
 enum { FINEST = 1000 }; /* 1 ns */
-static const uint64_t coarsest = 500000000000000000u;
+static const uint64_t coarsest = 10000000000000000u; /* 10 000 s: a thousand columns stay below 2^64 */
 
 uint64_t
 scale_coarser(uint64_t unit)

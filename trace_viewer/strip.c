@@ -73,6 +73,8 @@ paint_span(struct strip *strip, const struct span *span, int level)
         return;
     bool starts = first >= 0, ends = last < scale->columns;
     bool selected = strip->cursor_here && span->seq == strip->selected;
+    if (selected)
+        strip->chosen = span;
     if (first == last) {
         uint64_t length = end - span->begin;
         if (level == strip->first || selected)
@@ -127,6 +129,7 @@ void
 strip_paint(struct strip *strip)
 {
     memset(strip->cells, 0, (size_t)strip->scale.columns * sizeof *strip->cells);
+    strip->chosen = NULL;
     uint64_t from = scale_time(&strip->scale, 0), to = scale_time(&strip->scale, strip->scale.columns);
     for (int level = strip->first; level <= strip->last && level < strip->lane->depth; level++) {
         const struct level *spans = &strip->lane->levels[level];

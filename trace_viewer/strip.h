@@ -23,6 +23,7 @@ struct strip {
     size_t              selected;     /* seq of the begin event of the selected span, or of the selected mark */
     bool                cursor_here;  /* this row holds the selection */
     int                 cursor;       /* its column, -1 none */
+    const struct span  *chosen;       /* the selected span, once it was painted */
     struct strip_cell  *cells;        /* scale.columns of them */
 };
 

@@ -190,24 +190,23 @@ draw_labels(const struct strip *strip, struct canvas *canvas, int row, const str
 static void
 draw_selection(const struct strip *strip, struct canvas *canvas, int row, const struct capabilities *capabilities)
 {
+    const struct span *span = strip->chosen;
     int from = -1, to = -1;
     uint8_t work = (uint8_t)model_work(strip->model, strip->selected);
-    for (int column = 0; column < strip->scale.columns; column++) {
-        const struct span *span = owner(&strip->cells[column]);
-        if (span != NULL && span->seq == strip->selected) {
-            from = from < 0 ? column : from;
-            to = column;
-            work = span->work;
-        }
+    if (span != NULL) {
+        uint64_t end = span->end != STILL_OPEN ? span->end : strip->model->end;
+        from = scale_column(&strip->scale, span->begin);
+        to = scale_column(&strip->scale, end > span->begin ? end - 1 : end);
+        work = span->work;
     }
-    if (from < 0 || from == to) {
-        int at = from < 0 ? strip->cursor : from;
+    if (span == NULL || from == to) {
+        int at = span == NULL ? strip->cursor : from;
         const struct cell *cell = at >= 0 ? canvas_at(canvas, row, at) : NULL;
         if (cell == NULL)
             return;
         struct style style = cell->style;
         style.attr |= ATTR_BOLD | (style.paper == WORK_NONE ? 0 : ATTR_REVERSE);
-        uint32_t code = from >= 0 ? (uint32_t)work_letter((enum work)work) : capabilities->utf8 ? BULLET : '*';
+        uint32_t code = span != NULL ? (uint32_t)work_letter((enum work)work) : capabilities->utf8 ? BULLET : '*';
         canvas_put(canvas, row, at, style, strip->cells[at].fault ? cell->code : code);
         return;
     }

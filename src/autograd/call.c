@@ -12,7 +12,15 @@ price_cover_set(struct task *me, struct price_cover *cover)
 {
     struct price_cover *old = (struct price_cover *)(uintptr_t)me->slots[SLOT_PRICE];
     me->slots[SLOT_PRICE]   = (uintptr_t)cover;
+    if (cover != NULL)
+        cover->outer = old;
     return old;
+}
+
+void
+price_cover_restore(struct task *me, struct price_cover *old)
+{
+    me->slots[SLOT_PRICE] = (uintptr_t)old;
 }
 
 /* The name under which this op is priced: the first kernel of a cover takes its price, the rest is free (""). */
@@ -20,7 +28,9 @@ static const char *
 price_name(struct task *me, enum op op, const char *asked)
 {
     struct price_cover *cover = (struct price_cover *)(uintptr_t)me->slots[SLOT_PRICE];
-    if (cover == NULL || !cover->found)
+    while (cover != NULL && !cover->found)
+        cover = cover->outer;
+    if (cover == NULL)
         return asked;
     if (cover->taken)
         return "";

@@ -5,14 +5,16 @@
 #include "tensor/op.h"
 
 /* A price by name that covers all ops of a module's forward or of a node's backward: the first kernel takes it, the
- * others are free. Whoever opens one puts the old one back. */
+ * others are free. A module without a price is covered by the one around it. Whoever opens one puts the old one back. */
 struct price_cover {
     const char *name;            /* "Linear", "Linear_backward" */
     bool        found;           /* the cost model knows that name */
     bool        taken;           /* nothing more to pay */
     bool        recorded;        /* a node of this module's forward carries its name already */
+    struct price_cover *outer;   /* set by price_cover_set */
 };
 struct price_cover *price_cover_set(struct task *me, struct price_cover *cover); /* the old one */
+void                price_cover_restore(struct task *me, struct price_cover *old);
 
 /* args.out set: in place, the version is bumped; but copy with flag unset fills a fresh tensor. */
 struct tensor *op_call(struct task *me, enum op op, const struct op_args *args);

@@ -133,13 +133,14 @@ node_apply(struct task *me, struct node *node, struct tensor *const *grad_out,
     STAGE(me, autograd_node, stage_text_id(me, node->name), number, node->edge_count);
     if (!any_given(grad_out, node->output_count))
         return true;
-    char               name[64];
+    char               name[64] = "";
     struct price_cover cover = { .name = name };
     node_price(me, node, &cover, name, sizeof name);
-    struct price_cover *outer = price_cover_set(me, cover.found ? &cover : NULL);
+    struct price_cover *outer = price_cover_set(me, &cover);
+    cover.outer = NULL; /* a forward's price does not reach in here */
     bool ok = node->backward(me, node, grad_out, grad_in) &&
               validate_outputs(me, node, grad_in);
-    price_cover_set(me, outer);
+    price_cover_restore(me, outer);
     if (!ok || task_failed(me))
         return failed(me, E_RUNTIME, "%s: the backward failed", node->name);
     for (int i = 0; i < node->edge_count; i++)

@@ -201,29 +201,33 @@ has_backward_price(struct task *me, const char *module)
     const struct cost_model *model = sched_cost(me->sched);
     char                     name[64];
     bool                     found = false;
+    if (!sched_is_stepped(me->sched))
+        return false; /* no prices on the wall clock */
     snprintf(name, sizeof name, "%s_backward", module);
     if (model != NULL)
         cost_kernel(model, NULL, name, &found);
     return found;
 }
 
-/* A price like Linear_backward is paid once for all nodes of a forward: the first node carries the module's name, a
- * later one of the same module none. Outside of modules an op takes the name of the module that it belongs to. */
+/* A price like Linear_backward is paid once for all nodes of a forward: the first node carries the module's name, the
+ * later ones none. Where no module around has such a price an op carries the name of the module that it belongs to. */
 static void
 node_name_module(struct task *me, struct node *node, enum op op)
 {
-    struct price_cover *cover  = (struct price_cover *)(uintptr_t)me->slots[SLOT_PRICE];
-    const char         *module = op_info(op)->module;
+    struct price_cover *innermost = (struct price_cover *)(uintptr_t)me->slots[SLOT_PRICE];
+    const char         *module    = op_info(op)->module;
     node->op = op_info(op)->name;
     if (op_is_view(op))
         return;
-    if (cover != NULL && cover->recorded && strcmp(cover->name, module) == 0)
-        return;
-    if (cover != NULL && !cover->recorded) {
+    for (struct price_cover *cover = innermost; cover != NULL; cover = cover->outer) {
+        if (!has_backward_price(me, cover->name))
+            continue;
+        snprintf(node->module, sizeof node->module, "%s", cover->recorded ? "" : cover->name);
         cover->recorded = true;
-        if (module[0] == '\0' || has_backward_price(me, cover->name))
-            module = cover->name;
+        return;
     }
+    if (module[0] == '\0' && innermost != NULL)
+        module = innermost->name;
     snprintf(node->module, sizeof node->module, "%s", module);
 }
 

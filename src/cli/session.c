@@ -225,6 +225,20 @@ session_ask(struct session *session, const char *request, struct str *reply)
     return heard && ok;
 }
 
+/* Who goes back past an edit undoes it: the record behind the cursor was another future, and is made anew. */
+static bool
+undo_later_edits(struct session *session, struct str *out)
+{
+    size_t kept = session->edit_count;
+    while (kept > 0 && session->edits[kept - 1].seq > session->cursor)
+        kept--;
+    if (kept == session->edit_count)
+        return true;
+    str_addf(out, "%zu edit%s undone\n", session->edit_count - kept, session->edit_count - kept > 1 ? "s" : "");
+    session->edit_count = kept;
+    return session_wind(session, out);
+}
+
 bool
 session_command(struct session *session, const char *line, struct str *out)
 {
@@ -256,6 +270,6 @@ session_command(struct session *session, const char *line, struct str *out)
     case CMD_delay:
         return session_change(session, &parsed, out);
     default:
-        return session_move(session, &parsed, out);
+        return session_move(session, &parsed, out) && undo_later_edits(session, out);
     }
 }

@@ -174,14 +174,6 @@ session_look(struct session *session, const struct command_line *line, struct st
     }
 }
 
-/* Edits made later than here are gone: this is another future now. */
-static void
-drop_later_edits(struct session *session)
-{
-    while (session->edit_count > 0 && session->edits[session->edit_count - 1].seq > session->cursor)
-        session->edit_count--;
-}
-
 static bool
 keep_edit(struct session *session, const char *request, struct str *out)
 {
@@ -204,8 +196,6 @@ session_change(struct session *session, const struct command_line *line, struct 
         str_add(out, "that is too long for one edit\n");
         return false;
     }
-    if (session->head > session->cursor)
-        drop_later_edits(session);
     if (!session_wind(session, out) || !session_ask(session, request, out))
         return false;
     return keep_edit(session, request, out);

@@ -50,6 +50,14 @@ script_task(lua_State *L)
     return me;
 }
 
+void
+script_note_line(struct script *script)
+{
+    const struct visit *visit = script->holder != NULL ? visit_of(script->holder) : NULL;
+    if (visit != NULL && visit->script == script && visit->L != NULL)
+        script_task(visit->L);
+}
+
 /* ---- letting Lua go, and taking it again ---- */
 
 static void

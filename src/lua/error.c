@@ -86,6 +86,7 @@ skip_place(const struct script *script, const char *message, uint32_t *line)
 int
 error_handler(lua_State *L)
 {
+    script_task(L); /* notes the line, for what has none of its own */
     if (lua_type(L, 1) == LUA_TSTRING) {
         uint32_t    line = lesson_line(L);
         const char *text = skip_place(script_of(L), lua_tostring(L, 1), &line);

@@ -353,26 +353,49 @@ print_snapshot(struct request *r, const struct trace_snapshot *snapshot)
     free(block.data);
 }
 
-/* The tensor that the last event names: what the stage that has just ended made. */
+/* The storage that an event names; 0: none, or it only lets one go. */
+static int64_t
+named_storage(const struct trace *trace, size_t seq)
+{
+    const struct trace_event *event = trace_event(trace, seq);
+    const struct trace_kind  *kind  = trace_kind(trace, event->kind);
+    if (strcmp(kind->name, "memory.free") == 0 || event->phase == PHASE_BEGIN)
+        return 0;
+    for (int i = 0; i < kind->arg_count; i++)
+        if (strcmp(kind->arg_type[i], "storage") == 0)
+            return event->args[i];
+    return 0;
+}
+
+/* What the last event names, or, if it ends a stage, the last that was named within. 0: nothing. */
+static int64_t
+result_storage(struct trace *trace)
+{
+    size_t  last    = trace_count(trace) - 1, begin = last;
+    int64_t storage = named_storage(trace, last);
+    if (trace_event(trace, last)->phase == PHASE_END)
+        begin = trace_partner(trace, last);
+    for (size_t seq = last; storage == 0 && begin != SIZE_MAX && seq > begin; seq--)
+        if (trace_event(trace, seq)->lane == trace_event(trace, last)->lane)
+            storage = named_storage(trace, seq);
+    return storage;
+}
+
 static bool
 print_result(struct request *r, struct trace *trace)
 {
-    size_t        count = trace_count(trace);
-    struct state *state = count > 0 ? state_new(trace) : NULL;
-    int64_t       id    = 0;
-    if (state != NULL && state_seek(state, count - 1)) {
-        const struct trace_event *event = trace_event(trace, count - 1);
-        const struct trace_kind  *kind  = trace_kind(trace, event->kind);
-        for (int i = 0; i < kind->arg_count && id == 0; i++)
-            if (strcmp(kind->arg_type[i], "storage") == 0)
-                id = state_snapshot(state, event->args[i], NULL);
-    }
-    state_free(state);
     struct trace_snapshot snapshot;
-    if (id != 0 && trace_snapshot_at(trace, id, &snapshot))
-        print_snapshot(r, &snapshot);
-    else
-        no(r, "%s: this event names no tensor of up to 4096 bytes", "result");
+    size_t                count   = trace_count(trace);
+    int64_t               storage = count > 0 ? result_storage(trace) : 0, id = 0;
+    struct state         *state   = storage != 0 ? state_new(trace) : NULL;
+    if (state != NULL && state_seek(state, count - 1))
+        id = state_snapshot(state, storage, NULL);
+    state_free(state);
+    if (storage == 0)
+        return no(r, "%s: this stage made no tensor", "result");
+    if (id == 0 || !trace_snapshot_at(trace, id, &snapshot))
+        return no(r, "%s: not in the trace yet (its kernel has not run), or larger than 4096 bytes", "result");
+    print_snapshot(r, &snapshot);
     return r->ok;
 }
 

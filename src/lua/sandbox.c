@@ -486,6 +486,10 @@ finish_pcall(lua_State *L, int status, lua_KContext first)
         return lua_gettop(L) - (int)first;
     if (script_of(L)->fatal)
         return lua_error(L); /* a budget is exceeded, or the run is stopped */
+    if (status == LUA_ERRMEM && script_of(L)->no_memory) {
+        script_of(L)->fatal = true;
+        return raise_error(L, "BudgetError", "the lesson needs more memory than its limit; --trust lifts the limit");
+    }
     lua_pushboolean(L, false);
     lua_insert(L, -2);
     return 2;

@@ -28,6 +28,7 @@ script_allocate(void *context, void *block, size_t old_size, size_t new_size)
     if (!script->options.trusted && new_size > before &&
         script->bytes - before + new_size > script->options.memory_limit) {
         script->no_memory = true;
+        script_note_line(script);
         return NULL;
     }
     void *moved = realloc(block, new_size);

@@ -429,7 +429,7 @@ module_forward(struct task *me, struct module *module, struct value *args,
     task_set_module(me, cover.name);
     struct value *result = module->type->forward(me, module, args, kwargs);
     task_set_module(me, outer_class);
-    price_cover_set(me, outer);
+    price_cover_restore(me, outer);
     return hand_up(me, born(me, value_ref(result), drop_result));
 }
 

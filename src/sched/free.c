@@ -108,11 +108,11 @@ free_wait(struct task *me, struct monitor *monitor, const struct wait_reason *re
 {
     struct sched *sched = me->sched;
     uint64_t      limit = reason->timeout_ps != 0 ? reason->timeout_ps : sched->timeout_ps;
-    uint64_t      begin = free_now(me);
+    uint64_t      begin = free_now(me), wakes = monitor->wakes;
     int           state = ETIMEDOUT;
     bool          late  = false;
     note_waiting(me, reason);
-    while (state == ETIMEDOUT && !late && (reason->join || !atomic_load(&sched->stopping))) {
+    while (monitor->wakes == wakes && !late && (reason->join || !atomic_load(&sched->stopping))) {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += SLICE_NS;
@@ -123,9 +123,10 @@ free_wait(struct task *me, struct monitor *monitor, const struct wait_reason *re
         state = pthread_cond_timedwait(&monitor->cond, &monitor->mutex, &until);
         late  = state == ETIMEDOUT && !reason->idle && !reason->join && free_now(me) - begin >= limit;
     }
-    bool ok = !late || timed_out(me);
+    bool woken = monitor->wakes != wakes;
+    bool ok    = woken || !late || timed_out(me);
     note_waiting(me, NULL);
-    if (ok && state == ETIMEDOUT && !reason->join)
+    if (ok && !woken && !reason->join)
         return failed(me, E_STOPPED, "the run is over");
     return ok;
 }
@@ -134,6 +135,7 @@ static void
 free_wake(struct task *me, struct monitor *monitor)
 {
     (void)me;
+    monitor->wakes++;
     pthread_cond_broadcast(&monitor->cond);
 }
 

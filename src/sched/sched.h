@@ -67,6 +67,7 @@ struct monitor {
     struct task    *first;      /* stepped: who waits, in order */
     struct vclock   knows;      /* what the wakers and leavers knew */
     bool            ready;
+    uint64_t        wakes;      /* free: how often it was woken, so that no wake is lost at the end of a slice */
 };
 bool monitor_init(struct monitor *monitor);           /* false: no memory */
 void monitor_destroy(struct monitor *monitor);

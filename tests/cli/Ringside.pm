@@ -56,11 +56,11 @@ sub ringside {
     return { status => $? >> 8, signal => $? & 127, out => slurp("$folder/.out"), err => slurp("$folder/.err") };
 }
 
-# One clear line on stderr, the right status, nothing about C.
+# One clear line on stderr (of the program that `view` becomes, for view), the right status, nothing about C.
 sub refused {
     my ($name, $run, $status, $pattern) = @_;
     local $Test::Builder::Level = $Test::Builder::Level + 1;
-    my $good = $run->{signal} == 0 && $run->{status} == $status && $run->{err} =~ /\Aringside: [^\n]+\n\z/
+    my $good = $run->{signal} == 0 && $run->{status} == $status && $run->{err} =~ /\A(?:ringside|trace_viewer): [[:print:]\x80-\xff]+\n\z/
         && $run->{err} =~ $pattern && $run->{err} !~ /\w\.[ch]:\d|\w\.c\b/;
     ok($good, $name)
         or diag("status $run->{status} (wanted $status), signal $run->{signal}, stderr:\n$run->{err}wanted $pattern");

@@ -21,7 +21,8 @@ my %options = (
 for my $command (sort keys %options) {
     my $run = ringside($command, '--help');
     is("$run->{status} $run->{signal} $run->{err}", '0 0 ', "$command --help ends with status 0 and an empty stderr");
-    like($run->{out}, qr/^(?:usage: )?ringside \Q$command\E\b/m, "$command --help has a usage line");
+    my $itself = $command eq 'view' ? 'trace_viewer TRACE' : "ringside $command"; # view becomes the other program
+    like($run->{out}, qr/^(?:usage: )?\Q$itself\E\b/m, "$command --help has a usage line");
     like($run->{out}, qr/--\Q$_\E\b/, "$command --help names --$_") for @{ $options{$command} };
     unlike($run->{out}, qr/[^\n]{121}/, "$command --help has no line over 120 columns");
 }

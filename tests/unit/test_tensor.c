@@ -487,9 +487,13 @@ prices(struct task *me)
     b = RUN(mul, .in = { b, b }, .module = "");
     assert_non_null(tensor_clone(me, b));
     begin = me->clock;
-    b = tensor_to(me, b, 0, DTYPE_F32);
+    struct tensor *host = b;
+    b = tensor_to_async(me, host, 0, DTYPE_F32);
     assert_int_equal(me->clock - begin, cost_us(1));
     assert_true(device_synchronize(me, 0));
+    assert_int_equal(me->clock - begin, cost_us(1 + 10 + 8e-4));
+    begin = me->clock;
+    b = tensor_to(me, host, 0, DTYPE_F32);
     assert_int_equal(me->clock - begin, cost_us(1 + 10 + 8e-4));
     return true;
 }
