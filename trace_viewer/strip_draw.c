@@ -103,6 +103,8 @@ draw_run(const struct strip *strip, struct canvas *canvas, int row, int from, in
     bool whole = to - from >= LEGIBLE_RUN && span->work != WORK_WAIT;
     for (int column = from; column < to; column++) {
         uint32_t code = to - from < LEGIBLE_RUN && span->work != WORK_WAIT ? (uint32_t)work_letter(span->work) : fill;
+        if (to - from == 2 && column == from + 1 && span->work != WORK_WAIT)
+            code = capabilities->utf8 ? LEFT_HALF : ']';
         if (whole && column == from)
             code = capabilities->utf8 ? RIGHT_HALF : '[';
         if (whole && column == to - 1)

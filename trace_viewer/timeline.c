@@ -11,7 +11,7 @@
 
 enum {
     UNFOLD = 6, VERTICAL = 0x2502, HORIZONTAL = 0x2500, ARROW_LEFT = 0x25c4, ARROW_RIGHT = 0x25ba,
-    ARROW_DOWN = 0x25bc, ARROW_UP = 0x25b2
+    ARROW_DOWN = 0x25bc, ARROW_UP = 0x25b2, SQUARE = 0x25a0
 };
 
 /* The rows on the screen: which lane, which of its levels; `last` LEVELS: to the innermost. */
@@ -173,6 +173,18 @@ draw_route(struct canvas *canvas, int from_row, int from, int to_row, int to)
         put_route(canvas, to_row, column, column + way != to ? HORIZONTAL : way > 0 ? ARROW_RIGHT : ARROW_LEFT);
 }
 
+/* The far end is marked on its span too, so that it is seen where everything is covered. */
+static void
+mark_end(struct canvas *canvas, int row, int column, uint32_t code)
+{
+    const struct cell *cell = canvas_at(canvas, row, column);
+    if (cell == NULL || cell->code == 0)
+        return;
+    struct style style = { .ink = cell->style.paper != INK_PLAIN ? INK_BLACK : INK_ACCENT,
+                           .paper = cell->style.paper, .attr = ATTR_BOLD };
+    canvas_put(canvas, row, column, style, code);
+}
+
 static int
 row_of(const struct model *model, const struct row *rows, int count, size_t seq)
 {
@@ -199,8 +211,13 @@ draw_flows(const struct model *model, const struct view *view, const struct scal
         int from_row = row_of(model, rows, count, from), to_row = row_of(model, rows, count, to);
         if (from_row < 0 || to_row < 0 || from_row == to_row)
             continue;
-        draw_route(canvas, from_row, scale_column(scale, trace_time(model->trace, from)), to_row,
-                   scale_column(scale, trace_time(model->trace, to)));
+        int from_column = scale_column(scale, trace_time(model->trace, from));
+        int to_column = scale_column(scale, trace_time(model->trace, to));
+        draw_route(canvas, from_row, from_column, to_row, to_column);
+        if (other == to)
+            mark_end(canvas, to_row, to_column, to_row > from_row ? ARROW_DOWN : ARROW_UP);
+        else
+            mark_end(canvas, from_row, from_column, SQUARE);
     }
 }
 

@@ -2,6 +2,7 @@
  *
  * Interface: main. */
 #include <lua.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/vec.h"
@@ -53,6 +54,7 @@ print_version(void)
 int
 main(int argc, char **argv)
 {
+    signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a full disk, not the end of the run */
     if (argc < 2) {
         print_help();
         return STATUS_USAGE;

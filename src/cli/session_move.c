@@ -115,11 +115,13 @@ stop_at_match(struct session *session, const struct trace_event *event, uint64_t
     return match_event(context, event, seq, trace_time(session->trace, seq));
 }
 
-/* What a person steps from and to: a stage's begin, or what the lesson says. Allocations and the like are passed over. */
+/* What a person steps from and to: a stage's begin, what the lesson says, a task's two ends. Allocations and the like
+ * are passed over. */
 static bool
 is_landmark(struct session *session, const struct trace_event *event)
 {
-    return event->phase == PHASE_BEGIN || strncmp(trace_kind(session->trace, event->kind)->name, "lesson.", 7) == 0;
+    const char *name = trace_kind(session->trace, event->kind)->name;
+    return event->phase == PHASE_BEGIN || strncmp(name, "lesson.", 7) == 0 || strncmp(name, "task.", 5) == 0;
 }
 
 /* The next landmark of the same lane, not deeper; or the end of the stage around it. */

@@ -37,12 +37,16 @@ run_batch(struct session *session, const char *commands)
     struct str line = { 0 }, out = { 0 };
     bool       ok = true;
     while (ok && *commands != '\0' && !session->quit) {
+        commands += strspn(commands, " ");
         size_t length = strcspn(commands, ";\n");
         str_clear(&line);
         str_clear(&out);
         str_add_bytes(&line, commands, length);
         ok = session_command(session, str_text(&line), &out);
-        fputs(str_text(&out), ok ? stdout : stderr);
+        if (ok)
+            fputs(str_text(&out), stdout);
+        else
+            message(STATUS_USAGE, "step: '%.*s': %.*s", (int)length, commands, (int)out.len - 1, str_text(&out));
         commands += length + (commands[length] != '\0');
     }
     str_free(&line);

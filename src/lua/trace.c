@@ -162,8 +162,9 @@ compile_kind(lua_State *L, struct filter *filter, struct trace *trace, int table
 static struct filter *
 check_filter(lua_State *L, int index, struct trace *trace, const char *also)
 {
+    bool           all    = lua_isnoneornil(L, index);
     struct filter *filter = filter_new(L);
-    if (lua_isnoneornil(L, index)) {
+    if (all) {
         compile(L, filter, trace, "not phase = end");
         return filter;
     }

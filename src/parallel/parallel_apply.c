@@ -183,9 +183,9 @@ apply_in_tasks(struct task *me, struct apply *apply)
         if (!worker_start(me, &apply->jobs[r]))
             break;
     bool started = !task_failed(me);
-    for (int r = 0; r < apply->count; r++)
-        if (apply->jobs[r].worker != NULL && !task_join(me, apply->jobs[r].worker, &apply->jobs[r].error) && started)
-            return false;
+    for (int r = 0; r < apply->count; r++) /* all of them, whatever became of one */
+        if (apply->jobs[r].worker != NULL && !task_join(me, apply->jobs[r].worker, &apply->jobs[r].error))
+            started = started && !task_failed(me);
     for (int r = 0; r < apply->count && started; r++) {
         struct job *job = &apply->jobs[r];
         if (job->error.kind == E_NONE)

@@ -4,42 +4,11 @@
 #include <stdlib.h>
 #include "sched/internal.h"
 
-/* The next free slot of the buffer; NULL: the disk is full, the event is lost and counted. */
-static inline struct trace_event *
-slot_of(struct task *me)
-{
-    struct trace_buffer *buffer = me->buffer;
-    if (__builtin_expect(buffer->next == buffer->end, 0) && !trace_buffer_more(buffer))
-        return NULL;
-    return buffer->next++;
-}
-
-/* The kind is stored last: from then on the event counts, whatever happens to this process. */
+/* Everything but the time, the buffer's books and the kind. */
 static inline void
-publish(struct task *me, struct trace_event *event, enum kind kind)
+fill(struct trace_event *event, const struct task *me, int phase, const int64_t args[4], uint32_t flow, uint32_t lane,
+     int16_t device)
 {
-    struct trace_buffer *buffer = me->buffer;
-    assert(event->time >= buffer->last_time);
-    buffer->last_time = event->time;
-    uint64_t seq      = buffer->count++;
-    atomic_store_explicit((_Atomic uint16_t *)&event->kind, (uint16_t)kind, memory_order_release);
-    if (__builtin_expect(me->sched->observer != NULL, 0))
-        me->sched->observer->event(me->sched->observer, me, event, seq);
-}
-
-static inline uint64_t
-stamp_of(struct task *me)
-{
-    return me->sched->stepped ? me->clock : me->sched->executor->stamp(me);
-}
-
-static inline void
-emit(struct task *me, enum kind kind, int phase, const int64_t args[4], uint32_t flow, uint32_t lane, int16_t device)
-{
-    struct trace_event *event = slot_of(me);
-    if (event == NULL)
-        return;
-    event->time      = stamp_of(me);
     event->args[0]   = args[0];
     event->args[1]   = args[1];
     event->args[2]   = args[2];
@@ -52,7 +21,68 @@ emit(struct task *me, enum kind kind, int phase, const int64_t args[4], uint32_t
     event->device    = device;
     event->phase     = (uint8_t)phase;
     event->depth     = me->depth;
-    publish(me, event, kind);
+}
+
+/* The kind is stored last: from then on the event counts, whatever happens to this process. */
+static inline uint64_t
+publish(struct trace_buffer *buffer, struct trace_event *event, uint64_t time, enum kind kind)
+{
+    assert(time >= buffer->last_time);
+    event->time       = time;
+    buffer->last_time = time;
+    atomic_store_explicit((_Atomic uint16_t *)&event->kind, (uint16_t)kind, memory_order_release);
+    return buffer->count++;
+}
+
+/* The next free slot of the buffer; NULL: the disk is full, the event is lost and counted. */
+static struct trace_event *
+slot_of(struct task *me)
+{
+    struct trace_buffer *buffer = me->buffer;
+    if (buffer->next == buffer->end && !trace_buffer_more(buffer))
+        return NULL;
+    return buffer->next++;
+}
+
+static uint64_t
+stamp_of(struct task *me)
+{
+    return me->sched->stepped ? me->clock : me->sched->executor->stamp(me);
+}
+
+static void
+publish_and_tell(struct task *me, struct trace_event *event, uint64_t time, enum kind kind)
+{
+    struct observer *observer = me->sched->observer;
+    uint64_t         seq      = publish(me->buffer, event, time, kind);
+    if (observer != NULL)
+        observer->event(observer, me, event, seq);
+}
+
+static __attribute__((noinline)) void
+emit_slowly(struct task *me, enum kind kind, int phase, const int64_t args[4], uint32_t flow, uint32_t lane,
+            int16_t device)
+{
+    struct trace_event *event = slot_of(me);
+    if (event == NULL)
+        return;
+    fill(event, me, phase, args, flow, lane, device);
+    publish_and_tell(me, event, stamp_of(me), kind);
+}
+
+/* On virtual time, with room in the chunk and nobody watching, an event is sixteen stores and no call. */
+static inline void
+emit(struct task *me, enum kind kind, int phase, const int64_t args[4], uint32_t flow, uint32_t lane, int16_t device)
+{
+    struct trace_buffer *buffer = me->buffer;
+    const struct sched  *sched  = me->sched;
+    if (__builtin_expect(!sched->stepped || buffer->next == buffer->end || sched->observer != NULL, 0)) {
+        emit_slowly(me, kind, phase, args, flow, lane, device);
+        return;
+    }
+    struct trace_event *event = buffer->next++;
+    fill(event, me, phase, args, flow, lane, device);
+    publish(buffer, event, me->clock, kind);
 }
 
 static inline uint32_t
@@ -120,7 +150,6 @@ lane_emit(struct task *me, const struct lane_event *lane)
     struct trace_event *event = stage_enabled(me, lane->kind) ? slot_of(me) : NULL;
     if (event == NULL)
         return;
-    event->time = me->sched->stepped ? lane->time : stamp_of(me);
     for (int i = 0; i < 4; i++)
         event->args[i] = lane->args[i];
     event->flow      = lane->flow;
@@ -131,7 +160,7 @@ lane_emit(struct task *me, const struct lane_event *lane)
     event->device    = (int16_t)lane->device;
     event->phase     = (uint8_t)lane->phase;
     event->depth     = 0;
-    publish(me, event, lane->kind);
+    publish_and_tell(me, event, me->sched->stepped ? lane->time : stamp_of(me), lane->kind);
 }
 
 void

@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 use Cwd qw(getcwd);
+use Fcntl qw(LOCK_EX);
 use File::Temp qw(tempdir);
 use Test::More;
 
@@ -18,8 +19,12 @@ sub trace_hash {
     return $out =~ /trace hash ([0-9a-f]+)/ ? $1 : '';
 }
 
+# One at a time in a folder: other tests build there too.
 sub build {
     my ($folder, @arguments) = @_;
+    mkdir "$folder/build";
+    open my $lock, '>', "$folder/build/.lock" or die "build/.lock: $!";
+    flock $lock, LOCK_EX or die "flock: $!";
     my $log = `cd '$folder' && make -s -j2 @arguments all 2>&1`;
     diag("make @arguments:\n$log") if $? != 0;
     return $? == 0;
@@ -57,8 +62,7 @@ for my $variant (@variants) {
 my $other = tempdir(CLEANUP => 1) . '/another folder';
 mkdir $other or die "mkdir $other: $!";
 system("cp -R Makefile src trace_viewer scripts lessons '$other/'") == 0 or die 'cp failed';
-(my $quoted = $other) =~ s/'/'\\''/g;
-my $built = build($quoted, 'CC=gcc BUILD=debug CFLAGS=');
+my $built = build($other, 'CC=gcc BUILD=debug CFLAGS=');
 is($built ? trace_hash("$other/build/debug/ringside", $_, folder => $other) : 'not built', $expected{$_},
     "$_: built and run in another folder it has the same")
     for @lessons;
