@@ -14,7 +14,8 @@ static const struct group {
     bool      (*run)(const struct bench_options *options);
     const char *help;
 } groups[] = {
-    { "trace_cost", bench_trace_cost, "what an event costs: stage-event, virtual-time, disabled-branch, page-preparation, embed6" },
+    { "trace_cost", bench_trace_cost,
+      "what an event costs: stage-event, virtual-time, disabled-branch, page-preparation, embed6" },
     { "switch", bench_switch, "handing over between tasks of the stepped executor: tasks-2, -8, -64, -512" },
 };
 
@@ -82,7 +83,8 @@ print_environment(const struct bench_options *options, const char *bench)
     if (getloadavg(&load, 1) != 1)
         load = -1;
     if (options->json)
-        printf("{\"bench\": \"%s\", \"environment\": {\"cpu\": \"%s\", \"blas\": \"exact\", \"compiler\": \"%s\"}, \"load1\": %.2f}\n",
+        printf("{\"bench\": \"%s\", \"environment\": {\"cpu\": \"%s\", \"blas\": \"exact\", \"compiler\": \"%s\"}, "
+               "\"load1\": %.2f}\n",
                bench, cpu, __VERSION__, load);
     else
         printf("# %s; product: exact; compiler %s; load %.2f\n", cpu, __VERSION__, load);
@@ -130,7 +132,8 @@ parse(int argc, char **argv, struct bench_options *options, bool wanted[])
         else if (group != NULL)
             wanted[group - groups] = true;
         else
-            return 1 + message(STATUS_USAGE, "bench: '%s' is no group and no option: see ringside bench --help", argv[i]);
+            return 1 + message(STATUS_USAGE, "bench: '%s' is no group and no option: see ringside bench --help",
+                               argv[i]);
     }
     return 0;
 }

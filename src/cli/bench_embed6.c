@@ -47,7 +47,8 @@ build(struct task *me, struct embed6 *bench)
         return false;
     bench->model   = nn_sequential(me, parts, 2);
     bench->indices = tensor_from(me, DTYPE_I64, 1, &count, rows);
-    bool ok        = bench->model != NULL && bench->indices != NULL && module_named_parameters(me, bench->model, &params);
+    bool ok        = bench->model != NULL && bench->indices != NULL &&
+              module_named_parameters(me, bench->model, &params);
     if (ok)
         bench->optimizer = optim_sgd(me, params.tensors, params.count, &options);
     named_tensors_free(&params);

@@ -54,7 +54,8 @@ time_relay(struct relay *relay, double *ns)
     struct trace_options trace = { .clock = CLOCK_VIRTUAL_PS };
     cost_preset(&cost, "classroom");
     struct trace_writer *writer = trace_create(&trace, why, sizeof why);
-    struct sched_options options = { .executor = EXECUTOR_STEPPED, .writer = writer, .cost = &cost, .no_race_check = true };
+    struct sched_options options = { .executor = EXECUTOR_STEPPED, .writer = writer, .cost = &cost,
+                                     .no_race_check = true };
     struct sched        *sched   = writer != NULL ? sched_new(&options, why, sizeof why) : NULL;
     if (sched == NULL) {
         if (writer != NULL)

@@ -45,8 +45,8 @@ print_hardware(void)
     puts("\nhardware that times can be made for (--hardware), per host op, kernel, hop:");
     for (size_t i = 0; i < preset_count(); i++) {
         const struct preset *p = preset_at(i);
-        printf("  %-15s %4g us %5g us %5g us + bytes / %g GB/s   %s\n", p->name, p->host_us, p->kernel_us, p->latency_us,
-               p->bytes_per_us / 1000, p->about);
+        printf("  %-15s %4g us %5g us %5g us + bytes / %5g GB/s   %s\n", p->name, p->host_us, p->kernel_us,
+               p->latency_us, p->bytes_per_us / 1000, p->about);
     }
 }
 
@@ -56,7 +56,8 @@ print_missing(void)
     puts("\nnot built into this ringside:");
     for (size_t i = 0; i < countof(missing_table); i++) {
         void *library = dlopen(missing_table[i].library, RTLD_LAZY | RTLD_LOCAL);
-        printf("  %-6s %s\n", missing_table[i].name, library != NULL ? missing_table[i].found : missing_table[i].absent);
+        const char *state = library != NULL ? missing_table[i].found : missing_table[i].absent;
+        printf("  %-6s %s\n", missing_table[i].name, state);
         if (library != NULL)
             dlclose(library);
     }

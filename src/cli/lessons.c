@@ -92,7 +92,8 @@ print_lesson(const char *folder, const char *name)
     text_of(header != NULL ? field(header, end, "needs") : NULL, needs, sizeof needs);
     const char *minutes = header != NULL ? field(header, end, "minutes") : NULL;
     printf("%-26.*s %4d min  %s%s%s\n", (int)strlen(name) - 4, name, minutes != NULL ? atoi(minutes) : 0, title,
-           needs[0] != '\0' ? "   needs " : "", needs);
+           needs[0] != '\0' && strcmp(needs, "nothing") != 0 ? "   needs " : "",
+           strcmp(needs, "nothing") != 0 ? needs : "");
     free(text);
 }
 

@@ -32,11 +32,11 @@ static const struct option option_table[] = {
     { "batch", "'CMD; CMD'", OPTION_TEXT, OPTION_STEP, FIELD(batch), "the debugger without a screen" },
     { "seed", "N", OPTION_COUNT, BOTH, FIELD(seed), "of the policy, and of what nobody seeds" },
     { "policy", "NAME", OPTION_TEXT, BOTH, FIELD(policy), "order, random or round-robin: who goes first among equals" },
-    { "executor", "NAME", OPTION_EXECUTOR, BOTH, FIELD(executor), "stepped (virtual time, repeatable) or free (threads)" },
+    { "executor", "NAME", OPTION_EXECUTOR, BOTH, FIELD(executor), "stepped (virtual time, repeatable) or free" },
     { "timeout", "SECONDS", OPTION_SECONDS, BOTH, FIELD(timeout), "of a wait that sets none of its own" },
     { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races), "look for missing waits (stepped always does)" },
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
-    { "hardware", "PRESET", OPTION_TEXT, BOTH, FIELD(hardware), "price work as on this hardware, whatever the lesson says" },
+    { "hardware", "PRESET", OPTION_TEXT, BOTH, FIELD(hardware), "price work as on this, whatever the lesson says" },
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
     { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend), "local: ranks are tasks of this process" },
     { "world", "N", OPTION_COUNT, BOTH, FIELD(world), "ranks of a spawn that does not say how many" },
@@ -93,8 +93,8 @@ unknown(const char *command, const char *text, bool several)
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)strcspn(text + 2, "="), text + 2);
     if (several)
-        return message(STATUS_USAGE, "%s: --%s could be several options; 'ringside %s --help' lists them", command, word,
-                       command);
+        return message(STATUS_USAGE, "%s: --%s could be several options; 'ringside %s --help' lists them", command,
+                       word, command);
     const char *meant = nearest(word, option_table, countof(option_table), sizeof option_table[0]);
     if (meant != NULL)
         return message(STATUS_USAGE, "%s: no option --%s; did you mean --%s?", command, word, meant);
@@ -139,9 +139,11 @@ refuse(const char *command, const struct run_options *o)
     for (size_t i = 0; i < countof(policies); i++)
         known = known || strcmp(o->policy, policies[i]) == 0;
     if (o->lesson == NULL)
-        return message(STATUS_USAGE, "%s: which lesson? For example: ringside %s lessons/01-six-rows.lua", command, command);
+        return message(STATUS_USAGE, "%s: which lesson? For example: ringside %s lessons/01-six-rows.lua", command,
+                       command);
     if (!known)
-        return message(STATUS_USAGE, "%s: unknown policy '%s'; there are order, random and round-robin", command, o->policy);
+        return message(STATUS_USAGE, "%s: unknown policy '%s'; there are order, random and round-robin", command,
+                       o->policy);
     if (o->policy != NULL && o->executor == EXECUTOR_FREE)
         return message(STATUS_USAGE, "%s: --policy orders the stepped executor; in free the system decides", command);
     if (o->check_races && o->executor == EXECUTOR_FREE)
@@ -154,8 +156,8 @@ refuse(const char *command, const struct run_options *o)
                        o->backend);
     if (o->hardware != NULL && preset_find(o->hardware) == NULL) {
         const char *meant = nearest(o->hardware, preset_at(0), preset_count(), sizeof(struct preset));
-        return message(STATUS_USAGE, "%s: unknown hardware '%s'%s%s%s", command, o->hardware, meant ? "; did you mean " : "",
-                       meant ? meant : "", meant ? "?" : "");
+        return message(STATUS_USAGE, "%s: unknown hardware '%s'%s%s%s", command, o->hardware,
+                       meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
     }
     if (o->world > 1024)
         return message(STATUS_USAGE, "%s: --world takes at most 1024 ranks", command);
@@ -216,7 +218,7 @@ options_parse(int argc, char **argv, enum option_scope scope, struct run_options
         } else if (word[0] == '-' && word[1] != '\0') {
             return message(STATUS_USAGE, "%s: no option %s; 'ringside %s --help' lists them", argv[0], word, argv[0]);
         } else if (out->lesson != NULL) {
-            return message(STATUS_USAGE, "%s: one lesson at a time, not '%s' and '%s'; words for the lesson go behind --",
+            return message(STATUS_USAGE, "%s: one lesson at a time, not '%s' and '%s'; words for it go behind --",
                            argv[0], out->lesson, word);
         } else {
             out->lesson = word;

@@ -160,8 +160,8 @@ static bool
 run_script(struct task *me, struct run *run)
 {
     const struct run_options *o = run->options;
-    struct script_options     options = { .trusted = o->trust, .seed = o->seed, .out = stdout, .arg_count = o->arg_count,
-                                          .args = o->args };
+    struct script_options     options = { .trusted = o->trust, .seed = o->seed, .out = stdout,
+                                          .arg_count = o->arg_count, .args = o->args };
     if (!devices_ready(me, 0) || !seed_generator(me, o))
         return false;
     struct script *script = script_new(me, &options);

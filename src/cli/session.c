@@ -119,10 +119,10 @@ session_open(struct session *session, const struct session_engine *engine, char 
 {
     *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .next_break = 1 };
     const char *base = getenv("TMPDIR");
-    snprintf(session->folder, sizeof session->folder, "%s/ringside-XXXXXX", base != NULL && base[0] != '\0' ? base : "/tmp");
+    base             = base != NULL && base[0] != '\0' ? base : "/tmp";
+    snprintf(session->folder, sizeof session->folder, "%s/ringside-XXXXXX", base);
     if (mkdtemp(session->folder) == NULL) {
-        snprintf(why, why_size, "cannot make a folder for the trace in %s: %s", base != NULL ? base : "/tmp",
-                 strerror(errno));
+        snprintf(why, why_size, "cannot make a folder for the trace in %s: %s", base, strerror(errno));
         session->folder[0] = '\0';
         return false;
     }

@@ -48,6 +48,9 @@ void session_close(struct session *session);
 bool session_command(struct session *session, const char *line, struct str *out);
 const char *session_state_name(const struct session *session);   /* paused, finished, failed, dead */
 
+/* Why the run failed, and at which line of the lesson (0: none); "" when the trace does not say. */
+const char *session_failure(const struct session *session, uint32_t *line);
+
 /* ---- between the session's own files ---- */
 bool session_reach(struct session *session, uint64_t seq);       /* records up to seq; false: the run ended before */
 bool session_wind(struct session *session, struct str *out);     /* the engine stands at the cursor, by re-running if it must */

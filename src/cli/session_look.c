@@ -101,8 +101,9 @@ info_buckets(struct session *session, struct str *out)
     if (count == 0)
         str_addf(out, "rank %d has no buckets yet\n", rank);
     for (size_t i = 0; i < count && i < countof(buckets); i++)
-        str_addf(out, "rank %d bucket %" PRId64 ": parameters %s, %" PRId64 " B, %" PRId64 "/%" PRId64 " ready%s%s\n", rank,
-                 buckets[i].index, buckets[i].indices, buckets[i].bytes, buckets[i].ready, buckets[i].params,
+        str_addf(out,
+                 "rank %d bucket %" PRId64 ": parameters %s, %" PRId64 " B, %" PRId64 "/%" PRId64 " ready%s%s\n",
+                 rank, buckets[i].index, buckets[i].indices, buckets[i].bytes, buckets[i].ready, buckets[i].params,
                  buckets[i].launched ? ", started" : "", buckets[i].reduced ? ", reduced" : "");
 }
 

@@ -8,7 +8,7 @@
 
 /* How far the engine goes on before the record is searched again: an eighth of the way that the search has come, so
  * that a short search shows nothing of the future and a long one needs few questions. */
-enum { SLICE_MAX = 4096 };
+enum { SLICE_MAX = 4096, FAULT_SEARCH = 4096 };
 
 static uint64_t
 slice(uint64_t come)
@@ -23,6 +23,25 @@ event_at(struct session *session, uint64_t seq)
     if (!session_reach(session, seq))
         return NULL;
     return trace_event(session->trace, seq);
+}
+
+/* Why the run failed: the last text of the last fault among its last events. */
+const char *
+session_failure(const struct session *session, uint32_t *line)
+{
+    size_t count = trace_count(session->trace);
+    *line        = 0;
+    for (size_t seq = count; seq > 0 && count - seq < FAULT_SEARCH; seq--) {
+        const struct trace_event *event = trace_event(session->trace, seq - 1);
+        const struct trace_kind  *kind  = event != NULL ? trace_kind(session->trace, event->kind) : NULL;
+        if (kind == NULL || strncmp(kind->name, "fault.", 6) != 0)
+            continue;
+        *line = event->line;
+        for (int i = kind->arg_count; i > 0; i--)
+            if (strcmp(kind->arg_type[i - 1], "text") == 0)
+                return trace_text_at(session->trace, event->args[i - 1]);
+    }
+    return "";
 }
 
 static void

@@ -65,8 +65,13 @@ step_batch(struct run_options *options)
         return session.status != 0 ? session.status : message(STATUS_USAGE, "%s", why);
     }
     int status = run_batch(&session, options->batch);
-    if (status == 0 && session.ended && session.status == 3)
-        status = 3;
+    if (status == 0 && session.ended) {
+        uint32_t    line = 0;
+        const char *why_failed = session_failure(&session, &line);
+        status = session.status;
+        if (status >= STATUS_USAGE)
+            message(status, "%s:%u: %s", options->lesson, (unsigned)line, why_failed);
+    }
     session_close(&session);
     return fflush(stdout) == 0 ? status : 2;
 }
@@ -143,7 +148,7 @@ be_the_session(struct run_options *options, int listener, const char *socket_pat
         serve(&session, listener);
         session_close(&session);
     }
-    unlink(socket_path);
+    control_remove(socket_path);
     _exit(0);
 }
 
@@ -165,7 +170,7 @@ step_viewer(struct run_options *options)
     close(listener);
     char status = 2;
     if (child < 0 || read(ends[0], &status, 1) != 1 || status != 0) {
-        unlink(path);
+        control_remove(path);
         return status != 0 ? status : 2;
     }
     char  name[] = "trace_viewer", attach[] = "--attach", ascii[] = "--ascii", plain[] = "--no-color";

@@ -18,18 +18,22 @@
 
 enum { SNAPSHOT_BYTES = 4096 };
 
-/* A point of me's, or of the stream whose entry ends at this moment. */
+/* A point of me's, or of the stream whose entry ends at this moment; its device is where the storage lies. */
 static void
-announce(struct task *me, enum kind kind, const int64_t args[4])
+announce(struct task *me, enum kind kind, int device, const int64_t args[4])
 {
     struct devices *devices = sched_part(me->sched, PART_DEVICES);
     if (devices->on_stream == NULL) {
+        int16_t mine = me->device;
+        me->device = (int16_t)device;
         point_emit(me, kind, args);
+        me->device = mine;
         return;
     }
     struct lane_event event = *devices->on_stream;
-    event.kind  = kind;
-    event.phase = PHASE_INSTANT;
+    event.kind   = kind;
+    event.phase  = PHASE_INSTANT;
+    event.device = device;
     memcpy(event.args, args, sizeof event.args);
     lane_emit(me, &event);
 }
@@ -37,7 +41,7 @@ announce(struct task *me, enum kind kind, const int64_t args[4])
 static void
 storage_announce(struct task *me, const struct storage *storage)
 {
-    announce(me, KIND_memory_alloc,
+    announce(me, KIND_memory_alloc, storage->device,
              (const int64_t[4]){ storage->number, (int64_t)storage->bytes, (int64_t)storage->block_bytes,
                                  (int64_t)device_memory(me, storage->device).allocated });
 }
@@ -51,7 +55,7 @@ storage_retire(struct task *me, struct storage *storage)
     int64_t  bytes = (int64_t)storage->bytes, block = (int64_t)storage->block_bytes;
     storage_destroy(storage);
     if (number != 0)
-        announce(me, KIND_memory_free,
+        announce(me, KIND_memory_free, device,
                  (const int64_t[4]){ number, bytes, block, (int64_t)device_memory(me, device).allocated });
 }
 
@@ -235,5 +239,5 @@ storage_snapshot(struct task *me, struct storage *storage, int dtype, int dims, 
         return;
     uint32_t id = trace_snapshot(writer, dtype, dims, sizes, from, bytes);
     if (id != 0)
-        announce(me, KIND_memory_snapshot, (const int64_t[4]){ storage->number, id, (int64_t)bytes });
+        announce(me, KIND_memory_snapshot, storage->device, (const int64_t[4]){ storage->number, id, (int64_t)bytes });
 }

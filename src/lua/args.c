@@ -1,4 +1,5 @@
-/* Arguments of functions called by Lua: what is wrong with one is a TypeError (or ValueError, IndexError) that names it.
+/* Arguments of functions called by Lua: what is wrong with one is a TypeError (or ValueError, IndexError) that names
+ * it.
  * Options are fields of one trailing plain table. Nothing here touches the engine. */
 #include "lua/internal.h"
 #include <stdlib.h>
@@ -113,7 +114,8 @@ check_dim(lua_State *L, int index, int dims)
     int64_t dim  = check_integer(L, index);
     int     span = dims > 0 ? dims : 1;
     if (dim < -span || dim >= span)
-        raise_error(L, "IndexError", "dimension %lld is out of range: expected %d to %d", (long long)dim, -span, span - 1);
+        raise_error(L, "IndexError", "dimension %lld is out of range: expected %d to %d",
+                    (long long)dim, -span, span - 1);
     return (int)(dim < 0 ? dim + span : dim);
 }
 
@@ -122,13 +124,15 @@ shape_of_table(lua_State *L, int index, int64_t *sizes)
 {
     int64_t count = (int64_t)lua_rawlen(L, index);
     if (count > TENSOR_DIMS)
-        raise_error(L, "ValueError", "a shape of %lld dimensions: at most %d are possible", (long long)count, TENSOR_DIMS);
+        raise_error(L, "ValueError", "a shape of %lld dimensions: at most %d are possible",
+                    (long long)count, TENSOR_DIMS);
     for (int64_t i = 0; i < count; i++) {
         lua_rawgeti(L, index, i + 1);
         int is_integer = 0;
         sizes[i]       = lua_tointegerx(L, -1, &is_integer);
         if (!is_integer)
-            raise_error(L, "TypeError", "size %lld of a shape is %s, not an integer", (long long)i, luaL_typename(L, -1));
+            raise_error(L, "TypeError", "size %lld of a shape is %s, not an integer",
+                        (long long)i, luaL_typename(L, -1));
         lua_pop(L, 1);
     }
     return (int)count;
@@ -150,7 +154,8 @@ check_shape(lua_State *L, int index, int64_t *sizes)
     return count;
 }
 
-/* Ours have a metatable; so have a class and its objects. Sizes (t.shape) and lists of parameters are plain all the same. */
+/* Ours have a metatable; so have a class and its objects. Sizes (t.shape) and lists of parameters are plain all the
+ * same. */
 bool
 is_plain_table(lua_State *L, int index)
 {
@@ -306,7 +311,8 @@ check_tensors(lua_State *L, int index, int *count)
         lua_rawgeti(L, index, (lua_Integer)i + 1);
         tensors[i] = test_tensor(L, -1);
         if (tensors[i] == NULL)
-            raise_error(L, "TypeError", "element %zu of the list: expected Tensor, got %s", i + 1, luaL_typename(L, -1));
+            raise_error(L, "TypeError", "element %zu of the list: expected Tensor, got %s",
+                        i + 1, luaL_typename(L, -1));
         lua_rawseti(L, -2, (lua_Integer)i + 1); /* kept alive even if the lesson changes its list meanwhile */
     }
     lua_setiuservalue(L, -2, 1);

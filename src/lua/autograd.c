@@ -1,4 +1,5 @@
-/* Gradients in Lua: t:backward(), rs.autograd.grad, hooks, rs.no_grad(f), and the graph itself as t.grad_fn. Functions of
+/* Gradients in Lua: t:backward(), rs.autograd.grad, hooks, rs.no_grad(f), and the graph itself as t.grad_fn.
+ * Functions of
  * the lesson's own are in function.c. */
 #include "lua/internal.h"
 #include <stdlib.h>
@@ -348,13 +349,16 @@ is_grad_enabled(lua_State *L)
 }
 
 static const struct lua_entry tensor_methods[] = {
-    { "backward", backward, "t:backward(gradient, {retain_graph = true, create_graph = true})", "adds gradients to the .grad of the leaves" },
-    { "register_hook", tensor_register_hook, "t:register_hook(f)", "f(grad) sees, and may replace, its gradient; answers a handle with remove()" },
+    { "backward", backward, "t:backward(gradient, {retain_graph = true, create_graph = true})",
+      "adds gradients to the .grad of the leaves" },
+    { "register_hook", tensor_register_hook, "t:register_hook(f)",
+      "f(grad) sees, and may replace, its gradient; answers a handle with remove()" },
     { "retain_grad", retain_grad, "t:retain_grad()", "keep .grad of a tensor that is no leaf" },
 };
 static const struct lua_entry node_methods[] = {
     { "name", node_name, "fn:name()", "PyTorch's name of this node: AddmmBackward0" },
-    { "sequence_nr", node_sequence_nr, "fn:sequence_nr()", "its number in the order of recording; fn.next_functions lists {node, input}" },
+    { "sequence_nr", node_sequence_nr, "fn:sequence_nr()",
+      "its number in the order of recording; fn.next_functions lists {node, input}" },
     { "register_hook", node_register_hook, "fn:register_hook(f)", "f({gradients}) runs after the node" },
 };
 static const struct lua_entry handle_methods[] = {
@@ -367,7 +371,8 @@ static const struct lua_entry entries[] = {
     { "is_grad_enabled", is_grad_enabled, "rs.is_grad_enabled()", "is recording on?" },
 };
 static const struct lua_entry autograd_entries[] = {
-    { "backward", backward_of, "rs.autograd.backward(tensors, gradients, options)", "backward of several roots at once" },
+    { "backward", backward_of, "rs.autograd.backward(tensors, gradients, options)",
+      "backward of several roots at once" },
     { "grad", grad_of, "rs.autograd.grad(outputs, inputs, {grad_outputs, retain_graph, create_graph, allow_unused})",
       "the gradients of the inputs, one result each; .grad stays as it is" },
 };

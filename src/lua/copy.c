@@ -68,7 +68,8 @@ static bool
 refuse(struct pack *p, const char *what)
 {
     if (p->upvalue != NULL)
-        snprintf(p->why, sizeof p->why, "%s cannot be copied into another rank (reached through '%s')", what, p->upvalue);
+        snprintf(p->why, sizeof p->why, "%s cannot be copied into another rank (reached through '%s')", what,
+                 p->upvalue);
     else
         snprintf(p->why, sizeof p->why, "%s cannot be copied into another rank", what);
     return false;
@@ -283,7 +284,8 @@ pack_tensor(struct pack *p, int index)
 {
     lua_State           *L      = p->L;
     struct tensor       *tensor = check_tensor(L, index);
-    struct packed_tensor head   = { .dtype = (int32_t)tensor->dtype, .dims = tensor->dims, .device = tensor_device(tensor),
+    struct packed_tensor head   = { .dtype = (int32_t)tensor->dtype, .dims = tensor->dims,
+                                    .device        = tensor_device(tensor),
                                     .requires_grad = tensor->requires_grad && tensor->grad_fn == NULL,
                                     .is_parameter = tensor->is_parameter };
     memcpy(head.size, tensor->size, sizeof head.size);

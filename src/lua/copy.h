@@ -1,4 +1,4 @@
-/* What packing and unpacking agree on: the parcel's bytes. Private to copy.c (out of a state) and paste.c (into one). */
+/* What packing and unpacking agree on: the parcel's bytes. For copy.c (out of a state) and paste.c (into one). */
 #ifndef LUA_COPY_H
 #define LUA_COPY_H
 #include <lua.h>

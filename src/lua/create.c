@@ -1,5 +1,7 @@
-/* Making tensors: rs.tensor from nested tables, rs.zeros and its like. As in PyTorch new tensors are on the CPU unless the
- * options say otherwise: {dtype = "float64", device = "device:1", requires_grad = true}. Random ones are in random.c. */
+/* Making tensors: rs.tensor from nested tables, rs.zeros and its like. As in PyTorch new tensors are on the CPU
+ * unless the
+ * options say otherwise: {dtype = "float64", device = "device:1", requires_grad = true}. Random ones are in
+ * random.c. */
 #include "lua/internal.h"
 #include <math.h>
 #include <string.h>

@@ -251,12 +251,14 @@ static const struct lua_entry event_methods[] = {
 static const struct lua_entry entries[] = {
     { "Stream", stream_made, "rs.cuda.Stream(device)", "a new stream" },
     { "Event", event_made, "rs.cuda.Event()", "a new event" },
-    { "current_stream", current_stream, "rs.cuda.current_stream(device)", "where work of this task on that device goes" },
+    { "current_stream", current_stream, "rs.cuda.current_stream(device)",
+      "where work of this task on that device goes" },
     { "stream", with_stream, "rs.cuda.stream(s, f, ...)", "calls f with s as the current stream of its device" },
     { "synchronize", synchronize, "rs.cuda.synchronize(device)", "the host waits for all streams" },
     { "device_count", count_devices, "rs.cuda.device_count()", "devices of this lesson" },
     { "memory_allocated", memory_allocated, "rs.cuda.memory_allocated(device)", "bytes of living tensors there" },
-    { "max_memory_allocated", max_memory_allocated, "rs.cuda.max_memory_allocated(device)", "the most there ever were" },
+    { "max_memory_allocated", max_memory_allocated, "rs.cuda.max_memory_allocated(device)",
+      "the most there ever were" },
 };
 
 void

@@ -19,8 +19,8 @@ group_for_ddp(lua_State *L)
 {
     struct rank *rank = script_of(L)->parts[SCRIPT_DISTRIBUTED];
     if (rank == NULL || rank->context.group == NULL)
-        raise_error(L, "RuntimeError", "DistributedDataParallel needs a process group: it is made in a rank (dist.spawn), "
-                                       "after dist.init_process_group");
+        raise_error(L, "RuntimeError", "DistributedDataParallel needs a process group: it is made in a rank "
+                                       "(dist.spawn), after dist.init_process_group");
     return rank->context.group;
 }
 
@@ -43,8 +43,9 @@ check_device_ids(lua_State *L, struct task *me, int table, struct module *module
     named_tensors_free(&list);
     call_done(&call, ok);
     if (where != device)
-        raise_error(L, "ValueError", "device_ids names device %d, but the module's parameters are on %s: move it there first",
-                    device, where < 0 ? "the CPU" : "another one");
+        raise_error(L, "ValueError",
+                    "device_ids names device %d, but the module's parameters are on %s: move it there first", device,
+                    where < 0 ? "the CPU" : "another one");
     lua_pop(L, 2);
 }
 
@@ -215,14 +216,17 @@ l_bucket_assignment(lua_State *L)
     int64_t        *sparse  = check_numbers(L, 3, &sparse_count);
     int64_t        *indices = check_numbers(L, 4, &order_count);
     if (limit_count == 0 || (sparse_count != 0 && sparse_count != count) || (order_count != 0 && order_count != count))
-        return raise_error(L, "ValueError", "needs at least one limit, and as many sparse flags and indices as tensors (or none)");
+        return raise_error(L, "ValueError", "needs at least one limit, and as many sparse flags and indices as "
+                                           "tensors (or none)");
     struct bucket_input *inputs = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *inputs, 0);
     size_t              *bytes  = lua_newuserdatauv(L, (size_t)limit_count * sizeof *bytes, 0);
     int                 *order  = lua_newuserdatauv(L, (size_t)(order_count + 1) * sizeof *order, 0);
     for (int i = 0; i < count; i++)
-        inputs[i] = (struct bucket_input){ .bytes = (size_t)tensor_bytes(tensors[i]),
-                                           .key   = (int)tensors[i]->dtype * (DEVICE_MAX + 1) + tensor_device(tensors[i]) + 1,
-                                           .sparse = sparse_count != 0 && sparse[i] != 0 };
+        inputs[i] = (struct bucket_input){
+            .bytes  = (size_t)tensor_bytes(tensors[i]),
+            .key    = (int)tensors[i]->dtype + DTYPE_COUNT * (tensor_device(tensors[i]) + 1),
+            .sparse = sparse_count != 0 && sparse[i] != 0,
+        };
     for (int i = 0; i < limit_count; i++) {
         if (limits[i] < 0)
             return raise_error(L, "ValueError", "limits are bytes, not %lld", (long long)limits[i]);
@@ -243,13 +247,15 @@ l_bucket_assignment(lua_State *L)
 
 static const struct lua_entry parallel_entries[] = {
     { "DistributedDataParallel", l_ddp,
-      "nn.parallel.DistributedDataParallel(module, {bucket_cap_mb=, find_unused_parameters=, broadcast_buffers=, device_ids=})",
+      "nn.parallel.DistributedDataParallel(module, {bucket_cap_mb=, find_unused_parameters=, broadcast_buffers=,"
+      " device_ids=})",
       "the module with synchronised gradients: call it as the module; ddp.module is the module" },
 };
 
 static const struct lua_entry method_entries[] = {
     { "no_sync", l_no_sync, "ddp:no_sync(f)", "forwards made in f do not synchronise" },
-    { "_get_ddp_logging_data", l_logging_data, "ddp:_get_ddp_logging_data()", "buckets and ready order, as PyTorch tells them" },
+    { "_get_ddp_logging_data", l_logging_data, "ddp:_get_ddp_logging_data()",
+      "buckets and ready order, as PyTorch tells them" },
 };
 
 void

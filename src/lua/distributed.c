@@ -21,7 +21,8 @@ rank_here(lua_State *L)
 {
     struct rank *rank = script_of(L)->parts[SCRIPT_DISTRIBUTED];
     if (rank == NULL)
-        raise_error(L, "RuntimeError", "there are no ranks here: dist.spawn(function(rank) ... end, { world = 2 }) starts some");
+        raise_error(L, "RuntimeError", "there are no ranks here: dist.spawn(function(rank) ... end, { world = 2 }) "
+                                       "starts some");
     return rank;
 }
 
@@ -30,7 +31,8 @@ group_here(lua_State *L)
 {
     struct process_group *group = rank_here(L)->context.group;
     if (group == NULL)
-        raise_error(L, "RuntimeError", "the default process group has not been initialized: call dist.init_process_group first");
+        raise_error(L, "RuntimeError", "the default process group has not been initialized: call "
+                                       "dist.init_process_group first");
     return group;
 }
 
@@ -196,7 +198,8 @@ l_all_gather(lua_State *L)
     bool                  later = wants_work(L, 3);
     luaL_checktype(L, 1, LUA_TTABLE);
     bool            empty   = lua_rawlen(L, 1) == 0;
-    struct tensor **outputs = empty ? lua_newuserdatauv(L, (size_t)size * sizeof *outputs, 0) : check_tensors(L, 1, &given);
+    struct tensor **outputs = empty ? lua_newuserdatauv(L, (size_t)size * sizeof *outputs, 0)
+                                    : check_tensors(L, 1, &given);
     if (!empty && given != size)
         return raise_error(L, "ValueError", "all_gather needs a list of %d tensors, one per rank, not %d", size, given);
     if (later)
@@ -363,7 +366,8 @@ static const struct lua_entry distributed_entries[] = {
     { "is_initialized", l_is_initialized, "dist.is_initialized()", "whether there is a default group here" },
     { "get_rank", l_get_rank, "dist.get_rank()", "this rank's number" },
     { "get_world_size", l_get_world_size, "dist.get_world_size()", "how many ranks there are" },
-    { "all_reduce", l_all_reduce, "dist.all_reduce(t [, op] [, {op=, async_op=, algorithm=\"ring\", direction=\"forward\"}])",
+    { "all_reduce", l_all_reduce,
+      "dist.all_reduce(t [, op] [, {op=, async_op=, algorithm=\"ring\", direction=\"forward\"}])",
       "t becomes the reduction over all ranks' t" },
     { "broadcast", l_broadcast, "dist.broadcast(t, src [, {async_op=}])", "t becomes src's t" },
     { "all_gather", l_all_gather, "dist.all_gather(list, t [, {async_op=}])",

@@ -238,6 +238,7 @@ arg_error(lua_State *L, int argument, const char *expected)
     else
         got = lua_isnone(L, index) ? "nothing" : luaL_typename(L, index);
     if (argument == 0)
-        return raise_error(L, "TypeError", "%s is called on %s: expected %s (is it a colon that is missing?)", name, got, expected);
+        return raise_error(L, "TypeError", "%s is called on %s: expected %s (is it a colon that is missing?)",
+                           name, got, expected);
     return raise_error(L, "TypeError", "argument %d of %s: expected %s, got %s", argument, name, expected, got);
 }

@@ -47,8 +47,9 @@ check_saved(lua_State *L, int ctx, const struct function *function)
             lua_rawgeti(L, -1, i + 1);
             const struct tensor *tensor = test_tensor(L, -1);
             if (tensor != NULL && tensor_version(tensor) != function->versions[i])
-                raise_error(L, "RuntimeError", "one of the variables needed for gradient computation has been modified by "
-                            "an inplace operation: saved tensor %d of %s is at version %u; expected version %u instead", i,
+                raise_error(L, "RuntimeError",
+                            "one of the variables needed for gradient computation has been modified by an inplace "
+                            "operation: saved tensor %d of %s is at version %u; expected version %u instead", i,
                             function->name, tensor_version(tensor), function->versions[i]);
             lua_pop(L, 1);
         }

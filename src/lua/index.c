@@ -1,4 +1,5 @@
-/* t[0], t[-1], t[{1, 0}], t[{rs.slice(1, 3), 0}], t["..."], t[mask], t[indices]: reading and writing. Indices count from 0
+/* t[0], t[-1], t[{1, 0}], t[{rs.slice(1, 3), 0}], t["..."], t[mask], t[indices]: reading and writing. Indices count
+ * from 0
  * and, negative, from the end, as in PyTorch. Integers and slices make views; masks and index tensors copy rows. */
 #include "lua/internal.h"
 #include <stdlib.h>
@@ -328,7 +329,8 @@ write_selected(struct task *me, struct tensor *tensor, struct tensor *selector, 
     struct storage *own  = tensor->storage;
     bool            ok   = find_runs(me, &rows, selector, &runs);
     if (ok && rows->storage != own)
-        ok = failed(me, E_RUNTIME, "cannot write through a mask into this tensor: its rows do not lie one after another");
+        ok = failed(me, E_RUNTIME,
+                    "cannot write through a mask into this tensor: its rows do not lie one after another");
     ok = ok && write_runs(me, rows, &runs, value, number);
     free(runs.run);
     return ok;

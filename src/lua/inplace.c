@@ -209,7 +209,8 @@ random_(lua_State *L)
     int64_t           low    = count == 2 ? check_integer(L, 2) : 0;
     int64_t           high   = count == 2 ? check_integer(L, 3) : count == 1 ? check_integer(L, 2) : 0;
     if (count > 0 && low >= high)
-        raise_error(L, "RuntimeError", "random_ expects low < high, got %lld and %lld", (long long)low, (long long)high);
+        raise_error(L, "RuntimeError", "random_ expects low < high, got %lld and %lld",
+                    (long long)low, (long long)high);
     struct call       call      = call_open(L, me, CALL_PLAIN);
     struct generator *generator = some_generator(me, given);
     return call_self(&call, generator != NULL && inplace_allowed(me, tensor) &&

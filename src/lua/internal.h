@@ -40,7 +40,7 @@ struct visit {
 };
 
 /* As long as the main task is alone it owns Lua without the lock, so that simple lessons show no lock events. Who
- * comes in while it is away (in a backward or a forward that calls back) makes the state shared: then all use the lock. */
+ * comes in while it is away (in a backward or a forward that calls back) makes the state shared: all use the lock. */
 enum script_mode { MODE_ALONE, MODE_AWAY, MODE_SHARED };
 struct visitor_thread { lua_State *L; bool busy; };
 
@@ -136,7 +136,7 @@ bool script_call(lua_State *L, struct task *me, int arguments, int results) __at
 /* me's error becomes a Lua error; never returns. An error object is a table {kind, message, line} with __tostring. */
 int raise(lua_State *L, struct task *me);
 int raise_error(lua_State *L, const char *kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
-int arg_error(lua_State *L, int argument, const char *expected);  /* TypeError: "argument 1 of NAME: expected ..., got ..." */
+int arg_error(lua_State *L, int argument, const char *expected);  /* TypeError: "argument 1 of NAME: expected ..." */
 /* The Lua error object at the top of the stack is recorded in me (and popped). */
 void fail_from_lua(lua_State *L, struct task *me);
 
@@ -205,10 +205,10 @@ double         opt_number(lua_State *L, int index, double otherwise);
 const char    *check_text(lua_State *L, int index);
 void           check_function(lua_State *L, int index);
 enum dtype     check_dtype(lua_State *L, int index);                /* "float32" */
-int            check_device(lua_State *L, int index);               /* "cpu", "device:1", "cuda:1", "cuda" or 1; DEVICE_CPU is -1 */
+int            check_device(lua_State *L, int index);               /* "cpu" (-1), "device:1", "cuda:1", "cuda" or 1 */
 void           push_device(lua_State *L, int device);
 int            check_dim(lua_State *L, int index, int dims);        /* negative counts from the end; IndexError */
-int64_t        check_element(lua_State *L, int64_t index, const struct tensor *tensor, int dim); /* IndexError; 0 or more */
+int64_t        check_element(lua_State *L, int64_t index, const struct tensor *tensor, int dim); /* IndexError */
 int            index_read(lua_State *L);                            /* t[...] with anything but a name (index.c) */
 int            index_write(lua_State *L);
 /* A shape: {2, 3}, or the integers from index on. Answers how many. */
@@ -218,11 +218,11 @@ int            option_table(lua_State *L, int index);               /* index if 
 int64_t        option_integer(lua_State *L, int table, const char *name, int64_t otherwise);
 double         option_number(lua_State *L, int table, const char *name, double otherwise);
 bool           option_bool(lua_State *L, int table, const char *name, bool otherwise);
-const char    *option_text(lua_State *L, int table, const char *name, const char *otherwise); /* lives as long as the table */
+const char    *option_text(lua_State *L, int table, const char *name, const char *otherwise); /* the table's */
 enum dtype     option_dtype(lua_State *L, int table, enum dtype otherwise);          /* field dtype */
 int            option_device(lua_State *L, int table, int otherwise);                /* field device */
-bool           option_push(lua_State *L, int table, const char *name); /* true: pushed, not nil; false: nothing pushed */
-void           option_known(lua_State *L, int table, const char *names); /* "dtype device": any other name is an error */
+bool           option_push(lua_State *L, int table, const char *name); /* false: nil, nothing pushed */
+void           option_known(lua_State *L, int table, const char *names); /* "dtype device": others are errors */
 /* Sizes and options of a function that makes tensors (create.c): zeros(2, 3, {...}) from argument `first` on. */
 struct making {
     int               dims;
@@ -246,16 +246,16 @@ void           push_value(lua_State *L, const struct value *value);     /* None 
 int            push_results(lua_State *L, const struct value *value);   /* a tuple becomes several results */
 bool           is_plain_table(lua_State *L, int index);                 /* a table without a metatable of ours */
 
-/* ---- modules (module.c): user value 1 of a box is the table of plain attributes, 2 the class table (nil: built in) ---- */
+/* ---- modules (module.c): user value 1 of a box is its table of plain attributes, 2 the class (nil: built in) ---- */
 bool           module_is_script(const struct module *module);
-struct script_object *module_attributes(const struct module *module);   /* of a script's: refers to its attribute table, whose
+struct script_object *module_attributes(const struct module *module); /* of a script's: its attribute table, whose
                                                         metatable's __index is the class */
-struct module *script_module_new(lua_State *L, struct task *me, int class_index); /* plain, init not run; pushed; raises */
+struct module *script_module_new(lua_State *L, struct task *me, int class_index); /* init not run; pushed; raises */
 void           push_class(lua_State *L, const char *name);               /* nn.Module(name): a new class */
 
 /* ---- repeatable names of things (sandbox.c) ---- */
 void push_text(lua_State *L, int index);      /* tostring without addresses: "table: 1" */
-int  push_sorted_keys(lua_State *L, int index); /* of a table: numbers ascending, texts by their bytes, our boxes by serial;
+int  push_sorted_keys(lua_State *L, int index); /* of a table: numbers ascending, texts by bytes, our boxes by serial;
                                                    pushes a list, answers how many */
 void sandbox_open(lua_State *L, struct script *script);
 int64_t random_integer(struct script *script, int64_t low, int64_t high);

@@ -1,4 +1,5 @@
-/* nn.Linear and its like, nn.Parameter and nn.functional. Built-in modules draw their initial values when they are made,
+/* nn.Linear and its like, nn.Parameter and nn.functional. Built-in modules draw their initial values when they are
+ * made,
  * in PyTorch's order. */
 #include "lua/internal.h"
 #include "autograd/call.h"
@@ -85,7 +86,8 @@ sequential(lua_State *L)
         lua_rawgeti(L, 1, i + 1);
         children[i] = test_module(L, -1);
         if (children[i] == NULL)
-            raise_error(L, "TypeError", "element %d of Sequential: expected Module, got %s", i + 1, luaL_typename(L, -1));
+            raise_error(L, "TypeError", "element %d of Sequential: expected Module, got %s",
+                        i + 1, luaL_typename(L, -1));
         lua_pop(L, 1);
     }
     struct call call = call_open(L, me, CALL_PLAIN);
@@ -185,20 +187,25 @@ f_cross_entropy(lua_State *L)
 }
 
 static const struct lua_entry modules[] = {
-    { "Linear", linear_, "nn.Linear(in_features, out_features, {bias = true, dtype, device})", "input @ weight.t() + bias" },
-    { "Embedding", embedding_, "nn.Embedding(rows, width, {padding_idx, dtype, device})", "rows of its weight, by index" },
+    { "Linear", linear_, "nn.Linear(in_features, out_features, {bias = true, dtype, device})",
+      "input @ weight.t() + bias" },
+    { "Embedding", embedding_, "nn.Embedding(rows, width, {padding_idx, dtype, device})",
+      "rows of its weight, by index" },
     { "ReLU", relu_, "nn.ReLU()", "max(input, 0)" },
     { "Sequential", sequential, "nn.Sequential{a, b, ...}", "one after the other; seq[0] is the first" },
     { "MSELoss", mse_loss_module, "nn.MSELoss()", "mean of squared differences" },
     { "CrossEntropyLoss", cross_entropy_module, "nn.CrossEntropyLoss()", "for classes given by index" },
-    { "Parameter", parameter, "nn.Parameter(tensor, {requires_grad = true})", "a tensor that a module registers when it is assigned" },
+    { "Parameter", parameter, "nn.Parameter(tensor, {requires_grad = true})",
+      "a tensor that a module registers when it is assigned" },
 };
 static const struct lua_entry functions[] = {
     { "linear", f_linear, "nn.functional.linear(input, weight, bias)", "input @ weight.t() + bias" },
     { "relu", f_relu, "nn.functional.relu(input)", "max(input, 0)" },
-    { "embedding", f_embedding, "nn.functional.embedding(indices, weight, {padding_idx})", "rows of the weight, by index" },
+    { "embedding", f_embedding, "nn.functional.embedding(indices, weight, {padding_idx})",
+      "rows of the weight, by index" },
     { "mse_loss", f_mse_loss, "nn.functional.mse_loss(input, target)", "mean of squared differences" },
-    { "cross_entropy", f_cross_entropy, "nn.functional.cross_entropy(input, target)", "classes by index, over dimension 1" },
+    { "cross_entropy", f_cross_entropy, "nn.functional.cross_entropy(input, target)",
+      "classes by index, over dimension 1" },
 };
 
 void

@@ -376,7 +376,8 @@ static const struct lua_entry lesson_entries[] = {
     { "close", l_close, "rs.close(name, got, expected [, tolerance] [, {virtual=, atol=, rtol=}])",
       "A check that numbers, tables or tensors are nearly equal (1e-6)." },
     { "skip", l_skip, "rs.skip(name, reason)", "A check that cannot be made here." },
-    { "advance", l_advance, "rs.advance(us)", "Host work of so many microseconds: moves this task's virtual clock on." },
+    { "advance", l_advance, "rs.advance(us)", 
+      "Host work of so many microseconds: moves this task's virtual clock on." },
     { "teacher", l_teacher, "rs.teacher(text)", "A note for teachers, shown with --teacher." },
     { "hint", l_hint, "rs.hint(text)", "Shown once a check has failed." },
 };

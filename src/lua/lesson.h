@@ -1,6 +1,7 @@
 /* A lesson's voice: what it says, asks and checks, where that is printed and how it is counted. One per run, in
  * sched_part(PART_LESSON); ranks of every spawn share it, so all of it is safe under threads.
- * Order of use: lesson_new, then in the run's tasks lesson_begin, _say, _ask, _check; lesson_end; lesson_failed; free. */
+ * Order of use: lesson_new, then in the run's tasks lesson_begin, _say, _ask, _check; lesson_end; lesson_failed;
+ * lesson_free. */
 #ifndef LUA_LESSON_H
 #define LUA_LESSON_H
 #include <stdbool.h>
@@ -39,10 +40,12 @@ const struct lesson_head *lesson_head(const struct lesson *lesson);
 
 /* rank -1: the lesson itself; else the rank of a spawn: a prefix for narration, and checks wait for lesson_join. */
 bool lesson_say(struct task *me, struct lesson *lesson, int rank, const char *text);
-bool lesson_note(struct lesson *lesson, int rank, const char *word, const char *text); /* "teacher", "hint": prints only */
+/* Prints only: word is "teacher" or "hint". */
+bool lesson_note(struct lesson *lesson, int rank, const char *word, const char *text);
 struct lesson_question { const char *question, *answer, *why; const char *const *choices; int choice_count; };
 bool lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_question *question);
-struct lesson_check { int rank; uint32_t line; bool ok; const char *name, *detail, *skip; }; /* skip: why, NULL: it ran */
+/* skip: why it did not run, NULL: it ran */
+struct lesson_check { int rank; uint32_t line; bool ok; const char *name, *detail, *skip; };
 bool lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *check);
 void lesson_join(struct lesson *lesson);                           /* prints what ranks kept, by (rank, line) */
 /* The end: `completed` prints the plan. */

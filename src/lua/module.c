@@ -279,7 +279,8 @@ child_by_number(lua_State *L, struct module *module)
 {
     int64_t index = lua_tointeger(L, 2), count = module->children.count;
     if (index < -count || index >= count)
-        raise_error(L, "IndexError", "index %lld is out of range: there are %lld modules", (long long)index, (long long)count);
+        raise_error(L, "IndexError", "index %lld is out of range: there are %lld modules",
+                    (long long)index, (long long)count);
     push_module(L, module->children.entries[index < 0 ? index + count : index].module);
     return 1;
 }
@@ -317,8 +318,9 @@ module_index(lua_State *L)
 static bool
 register_thing(struct task *me, struct module *module, const char *name, struct tensor *tensor, struct module *child)
 {
-    struct module_entry *parameter = find_entry(&module->parameters, name), *buffer = find_entry(&module->buffers, name),
-                        *old       = find_entry(&module->children, name);
+    struct module_entry *parameter = find_entry(&module->parameters, name);
+    struct module_entry *buffer    = find_entry(&module->buffers, name);
+    struct module_entry *old       = find_entry(&module->children, name);
     bool is_parameter = parameter != NULL || (tensor != NULL && tensor->is_parameter && buffer == NULL);
     if (child != NULL)
         return module_add_child(me, module, name, child);
@@ -346,9 +348,11 @@ check_assignment(lua_State *L, struct module *module, const char *name, const st
         raise_error(L, "TypeError", "cannot assign %s as parameter '%s' (nn.Parameter or nil expected)",
                     tensor != NULL ? "a plain tensor" : luaL_typename(L, 3), name);
     if (buffer && tensor == NULL)
-        raise_error(L, "TypeError", "cannot assign %s as buffer '%s' (Tensor or nil expected)", luaL_typename(L, 3), name);
+        raise_error(L, "TypeError", "cannot assign %s as buffer '%s' (Tensor or nil expected)",
+                    luaL_typename(L, 3), name);
     if (find_entry(&module->children, name) != NULL && test_module(L, 3) == NULL)
-        raise_error(L, "TypeError", "cannot assign %s as child module '%s' (nn.Module or nil expected)", luaL_typename(L, 3),
+        raise_error(L, "TypeError", "cannot assign %s as child module '%s' (nn.Module or nil expected)",
+                    luaL_typename(L, 3),
                     name);
 }
 
@@ -359,7 +363,8 @@ set_attribute(lua_State *L, struct module *module, bool registered)
     if (!module_is_script(module)) {
         if (registered)
             return;
-        raise_error(L, "AttributeError", "a %s takes parameters, buffers and modules only: make a class with nn.Module for more",
+        raise_error(L, "AttributeError",
+                    "a %s takes parameters, buffers and modules only: make a class with nn.Module for more",
                     module->type->name);
     }
     object_push(L, module->script);

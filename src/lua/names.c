@@ -1,6 +1,6 @@
 /* How the debugger finds what a learner names: a local of the lesson where a rank stands, a parameter or buffer by its
- * qualified name, `result` of the stage that has just ended. The run stands still meanwhile and must not notice: nothing
- * here makes an event, waits, or touches a tensor's version.
+ * qualified name, `result` of the stage that has just ended. The run stands still meanwhile and must not notice:
+ * nothing here makes an event, waits, or touches a tensor's version.
  *
  * Interface: lesson_names. NAME is a path: fc2.weight.grad, net.0.bias, x[1,0]. */
 #include <stdio.h>

@@ -242,7 +242,8 @@ to(lua_State *L)
 {
     enum dtype dtype;
     if (lua_type(L, 2) == LUA_TSTRING && dtype_parse(lua_tostring(L, 2), &dtype))
-        raise_error(L, "NotImplementedError", "a module's dtype is chosen when it is made: nn.Linear(2, 3, {dtype = \"%s\"})",
+        raise_error(L, "NotImplementedError",
+                    "a module's dtype is chosen when it is made: nn.Linear(2, 3, {dtype = \"%s\"})",
                     lua_tostring(L, 2));
     return moved(L, check_device(L, 2));
 }
@@ -276,7 +277,8 @@ eval(lua_State *L)
     return 1;
 }
 
-/* m:zero_grad(), m:zero_grad{set_to_none = true}. A counted point of collection: the graph of the step before is dead. */
+/* m:zero_grad(), m:zero_grad{set_to_none = true}. A counted point of collection: the graph of the step before is
+ * dead. */
 static int
 zero_grad(lua_State *L)
 {
@@ -360,7 +362,8 @@ load_one(lua_State *L, struct tensor *into, struct tensor *from, const char *nam
 {
     struct task *me = script_task(L);
     if (!tensor_same_shape(into, from))
-        raise_error(L, "RuntimeError", "size mismatch for %.80s: the shapes in the dict and in the module differ", name);
+        raise_error(L, "RuntimeError", "size mismatch for %.80s: the shapes in the dict and in the module differ",
+                    name);
     bool        before = grad_enabled(me);
     struct call call   = call_open(L, me, CALL_PLAIN);
     grad_set_enabled(me, false);
@@ -417,8 +420,10 @@ static const struct lua_entry methods[] = {
     { "named_modules", named_modules, "m:named_modules()", "with their names; its own is \"\"" },
     { "children", children, "m:children()", "its own children" },
     { "named_children", named_children, "m:named_children()", "with their names" },
-    { "register_parameter", register_parameter, "m:register_parameter(name, parameter)", "the same as m.name = parameter" },
-    { "register_buffer", register_buffer, "m:register_buffer(name, tensor)", "a tensor that is state but no parameter" },
+    { "register_parameter", register_parameter, "m:register_parameter(name, parameter)",
+      "the same as m.name = parameter" },
+    { "register_buffer", register_buffer, "m:register_buffer(name, tensor)",
+      "a tensor that is state but no parameter" },
     { "add_module", add_module, "m:add_module(name, module)", "the same as m.name = module" },
     { "to", to, "m:to(device)", "parameters and buffers move; they stay the same tensor objects" },
     { "cuda", cuda, "m:cuda(index)", "m:to(\"device:0\")" },

@@ -285,12 +285,11 @@ joined(lua_State *L, bool stacked)
     script_reserve(L, me, bytes);
     struct call call = call_open(L, me, CALL_PLAIN);
     bool        ok   = true;
-    for (int i = 0; i < count && stacked && ok; i++) {
-        if (!tensor_same_shape(tensors[i], tensors[0]))
-            ok = failed(me, E_SHAPE, "stack expects tensors of one shape, but number %d differs from number 0", i);
-        else
-            ok = (tensors[i] = tensor_unsqueeze(me, tensors[i], dim)) != NULL;
-    }
+    for (int i = 1; i < count && stacked && ok; i++)
+        ok = tensor_same_shape(tensors[i], tensors[0]) ||
+             failed(me, E_SHAPE, "stack expects tensors of one shape, but number %d differs from number 0", i);
+    for (int i = 0; i < count && stacked && ok; i++)
+        ok = (tensors[i] = tensor_unsqueeze(me, tensors[i], dim)) != NULL;
     return call_tensor(&call, ok ? tensor_cat(me, tensors, count, dim) : NULL);
 }
 

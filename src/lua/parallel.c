@@ -215,7 +215,8 @@ static const struct lua_entry nn_entries[] = {
       "the module on several devices: the batch is scattered, the outputs gathered; dp.module is the module" },
 };
 static const struct lua_entry entries[] = {
-    { "data_parallel", data_parallel_function, "nn.parallel.data_parallel(module, inputs, {device_ids, output_device, dim, module_kwargs})",
+    { "data_parallel", data_parallel_function,
+      "nn.parallel.data_parallel(module, inputs, {device_ids, output_device, dim, module_kwargs})",
       "what a DataParallel does in its forward" },
     { "scatter", scatter, "nn.parallel.scatter(inputs, devices, dim)", "a list: what each device gets" },
     { "replicate", replicate, "nn.parallel.replicate(module, devices)", "a list of replicas" },

@@ -95,7 +95,7 @@ add_registry(lua_State *L, int map)
     int top = lua_gettop(L);
     for (lua_pushnil(L); lua_next(L, LUA_REGISTRYINDEX) != 0; lua_settop(L, top + 1)) {
         const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
-        if (strncmp(name, "ringside.", 9) != 0 || strcmp(name, permanents) == 0 || strcmp(name, "ringside.error") == 0 ||
+        if (strncmp(name, "ringside.", 9) != 0 || strcmp(name, permanents) == 0 ||
             (!lua_istable(L, -1) && !lua_isuserdata(L, -1)))
             continue;
         lua_pushvalue(L, -1);
@@ -341,10 +341,10 @@ unpack_script_module(struct paste *p)
 static void
 unpack_permanent(struct paste *p)
 {
-    const char *path = read_text(&p->in);
+    const char *path = read_text(&p->in), *last = strrchr(path, '\1');
     permanent_resolve(p->L, path);
     if (lua_isnil(p->L, -1))
-        raise_error(p->L, "RuntimeError", "this rank has no '%s'", strrchr(path, '\1') != NULL ? strrchr(path, '\1') + 1 : path);
+        raise_error(p->L, "RuntimeError", "this rank has no '%s'", last != NULL ? last + 1 : path);
 }
 
 static void

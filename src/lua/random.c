@@ -183,7 +183,8 @@ randint(lua_State *L)
     bool    two = lua_isinteger(L, 2);
     int64_t low = two ? check_integer(L, 1) : 0, high = check_integer(L, two ? 2 : 1);
     if (low >= high)
-        raise_error(L, "RuntimeError", "randint expects low < high, got %lld and %lld", (long long)low, (long long)high);
+        raise_error(L, "RuntimeError", "randint expects low < high, got %lld and %lld",
+                    (long long)low, (long long)high);
     struct making making = check_sized(L, two ? 3 : 2, DTYPE_I64);
     struct task  *me     = script_task(L);
     struct call   call   = call_open(L, me, CALL_PLAIN);
@@ -214,7 +215,8 @@ randperm(lua_State *L)
 }
 
 static const struct lua_entry entries[] = {
-    { "manual_seed", manual_seed, "rs.manual_seed(seed)", "seeds this rank's generator: the numbers that follow are PyTorch's" },
+    { "manual_seed", manual_seed, "rs.manual_seed(seed)",
+      "seeds this rank's generator: the numbers that follow are PyTorch's" },
     { "initial_seed", initial_seed, "rs.initial_seed()", "the seed in use" },
     { "seed", seed, "rs.seed()", "seeds from the run's own seed, and answers it" },
     { "get_rng_state", get_rng_state, "rs.get_rng_state()", "where the generator stands, as a string" },

@@ -1,4 +1,5 @@
-/* The table `rs` that require "ringside" answers: one file per namespace fills its part. rs.help(f) tells what a function
+/* The table `rs` that require "ringside" answers: one file per namespace fills its part. rs.help(f) tells what a
+ * function
  * takes and does, from the very table that registered it. */
 #include "lua/internal.h"
 #include "base/vec.h"

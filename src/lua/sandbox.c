@@ -56,7 +56,7 @@ push_text(lua_State *L, int index)
 {
     index = lua_absindex(L, index);
     int type = lua_type(L, index);
-    bool named = type == LUA_TTABLE || type == LUA_TUSERDATA ? luaL_getmetafield(L, index, "__tostring") != LUA_TNIL : false;
+    bool named = (type == LUA_TTABLE || type == LUA_TUSERDATA) && luaL_getmetafield(L, index, "__tostring") != LUA_TNIL;
     if (named)
         lua_pop(L, 1);
     if (named || type == LUA_TNIL || type == LUA_TBOOLEAN || type == LUA_TNUMBER || type == LUA_TSTRING) {
@@ -132,7 +132,15 @@ repeatable_format(lua_State *L)
 /* ---- order ---- */
 
 enum key_rank { KEY_NUMBER, KEY_TEXT, KEY_BOOL, KEY_BOX };
-struct key { enum key_rank rank; bool is_integer; int64_t integer; double number; const char *text; size_t length; int at; };
+struct key {
+    enum key_rank rank;
+    bool          is_integer;
+    int64_t       integer;
+    double        number;
+    const char   *text;
+    size_t        length;
+    int           at;      /* its place in the list of keys as they came */
+};
 
 static int
 compare_numbers(const struct key *a, const struct key *b)
@@ -450,7 +458,8 @@ plain_setmetatable(lua_State *L)
     if (lua_istable(L, 2)) {
         lua_pushliteral(L, "__gc");
         if (lua_rawget(L, 2) != LUA_TNIL)
-            raise_error(L, "RuntimeError", "a lesson's tables cannot have __gc: when it runs would differ from run to run");
+            raise_error(L, "RuntimeError",
+                        "a lesson's tables cannot have __gc: when it runs would differ from run to run");
         lua_pop(L, 1);
     }
     lua_pushvalue(L, lua_upvalueindex(1));
@@ -464,7 +473,8 @@ count_memory(lua_State *L)
 {
     const char *what = luaL_optstring(L, 1, "count");
     if (strcmp(what, "count") != 0)
-        raise_error(L, "RuntimeError", "collectgarbage(\"%.20s\") is not for lessons: the engine collects at counted points", what);
+        raise_error(L, "RuntimeError",
+                    "collectgarbage(\"%.20s\") is not for lessons: the engine collects at counted points", what);
     lua_pushnumber(L, (double)script_of(L)->bytes / 1024);
     return 1;
 }
@@ -474,7 +484,8 @@ require_ringside(lua_State *L)
 {
     const char *name = luaL_checkstring(L, 1);
     if (strcmp(name, "ringside") != 0)
-        raise_error(L, "RuntimeError", "require \"%.60s\": a lesson can require \"ringside\" only; --trust lifts this", name);
+        raise_error(L, "RuntimeError", "require \"%.60s\": a lesson can require \"ringside\" only; --trust lifts this",
+                    name);
     push_ringside(L);
     return 1;
 }

@@ -1,4 +1,5 @@
-/* One rank's Lua state: made, budgeted, run, closed. Interface in order of use: script_new, script_run_file, script_free.
+/* One rank's Lua state: made, budgeted, run, closed. Interface in order of use: script_new, script_run_file,
+ * script_free.
  * The sandbox is sandbox.c's business, entering and leaving Lua is door.c's. */
 #include "lua/internal.h"
 #include <lualib.h>
@@ -37,7 +38,8 @@ script_allocate(void *context, void *block, size_t old_size, size_t new_size)
     return moved;
 }
 
-/* Runs every HOOK_STEPS instructions: counts, stops, and keeps Lua's own heap within bounds where the collector rests. */
+/* Runs every HOOK_STEPS instructions: counts, stops, and keeps Lua's own heap within bounds where the collector
+ * rests. */
 static void
 count_steps(lua_State *L, lua_Debug *unused)
 {

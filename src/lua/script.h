@@ -20,7 +20,7 @@ struct script_options {
 };
 
 struct script *script_new(struct task *me, const struct script_options *options); /* NULL: failed */
-bool script_run_file(struct task *me, struct script *script, const char *path);   /* false: failed, with the lesson's line */
+bool script_run_file(struct task *me, struct script *script, const char *path); /* false: failed, with the line */
 bool script_run_text(struct task *me, struct script *script, const char *name, const char *text, size_t size);
 void script_free(struct task *me, struct script *script);
 #endif

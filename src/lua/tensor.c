@@ -1,4 +1,5 @@
-/* torch.Tensor in Lua: what it is (shape, dtype, device, grad ...) and how it is looked at (item, tolist, tostring). Other
+/* torch.Tensor in Lua: what it is (shape, dtype, device, grad ...) and how it is looked at (item, tolist, tostring).
+ * Other
  * shapes and copies of it are in views.c, what changes it in inplace.c, operators in ops.c, t[i] in index.c. */
 #include "lua/internal.h"
 #include <string.h>

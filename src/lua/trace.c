@@ -436,7 +436,7 @@ l_sum(lua_State *L)
     luaL_checktype(L, 2, LUA_TTABLE);
     const char *name = option_text(L, 2, "arg", NULL);
     if (name == NULL || !known_argument(trace, name))
-        return raise_error(L, "ValueError", "rs.trace:sum { kind = ..., arg = \"bytes\" } needs the name of an argument");
+        return raise_error(L, "ValueError", "rs.trace:sum { kind = ..., arg = \"bytes\" } needs an argument's name");
     struct filter *filter = check_filter(L, 2, trace, "arg");
     int64_t        sum    = 0, value = 0;
     const char    *text   = NULL;
@@ -454,7 +454,8 @@ l_duration(lua_State *L)
     script_task(L);
     struct trace *trace = live_trace(L);
     size_t        seq;
-    if (lua_type(L, 2) == LUA_TTABLE && lua_getfield(L, 2, "seq") == LUA_TNUMBER && lua_getfield(L, 2, "t") == LUA_TNUMBER)
+    if (lua_type(L, 2) == LUA_TTABLE && lua_getfield(L, 2, "seq") == LUA_TNUMBER &&
+        lua_getfield(L, 2, "t") == LUA_TNUMBER)
         seq = (size_t)lua_tointeger(L, -2);
     else
         seq = find(trace, check_filter(L, 2, trace, NULL), 0);
@@ -485,7 +486,8 @@ static const struct lua_entry trace_entries[] = {
     { "order", l_order, "rs.trace:order{filter, filter, ...}",
       "Whether their first events came in this order; and the order in which they came." },
     { "sum", l_sum, "rs.trace:sum{kind=, arg=\"bytes\", ...}", "The sum of one argument." },
-    { "duration", l_duration, "rs.trace:duration(event or filter)", "From a stage's begin to its end, in microseconds." },
+    { "duration", l_duration, "rs.trace:duration(event or filter)",
+      "From a stage's begin to its end, in microseconds." },
     { "seq", l_seq, "rs.trace:seq()", "How many events have been recorded so far." },
 };
 

@@ -448,8 +448,10 @@ none_tostring(lua_State *L)
 }
 
 static const struct lua_entry entries[] = {
-    { "tuple", make_tuple, "rs.tuple{a, b, ...}", "a tuple: scatter and gather keep it one; as a forward's result, several results" },
-    { "namedtuple", make_namedtuple, "rs.namedtuple(name, {fields...})", "makes a type: P(a, b) or P{x = a, y = b}; read p.x or p[1]" },
+    { "tuple", make_tuple, "rs.tuple{a, b, ...}",
+      "a tuple: scatter and gather keep it one; as a forward's result, several results" },
+    { "namedtuple", make_namedtuple, "rs.namedtuple(name, {fields...})",
+      "makes a type: P(a, b) or P{x = a, y = b}; read p.x or p[1]" },
     { "kw", make_kw, "rs.kw{name = value, ...}", "keyword arguments for a forward: model(x, rs.kw{mask = m})" },
 };
 

@@ -29,6 +29,8 @@ struct machine {
     struct machine *next_waiter;
     size_t         place;             /* stepped: in the heap + 1 */
     bool           wait_broken;       /* stepped: its wait answers false */
+    bool           preferred;         /* stepped: goes first among equals while its clock is preferred_at */
+    uint64_t       preferred_at;
     uint64_t       pending_delay;
     struct wait_reason reason;        /* a copy while it waits, guarded by the registry */
     pthread_t      thread;            /* free */

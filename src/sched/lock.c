@@ -42,6 +42,8 @@ lock_queue(struct task *me, struct lock *lock, uint64_t ticket)
     return ok;
 }
 
+/* A stage of its own, so that who did not have to wait shows nothing: stripes of lock.wait in the
+ * timeline are threads that could have worked. */
 static bool
 lock_wait_turn(struct task *me, struct lock *lock, uint64_t ticket)
 {

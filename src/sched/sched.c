@@ -45,7 +45,8 @@ sched_new(const struct sched_options *options, char *why, size_t why_size)
     }
     for (int kind = 0; sched->writer == NULL && kind < KIND_COUNT; kind++)
         sched->off[kind] = true;
-    sched->source_task = (struct task){ .sched = sched, .buffer = sched->buffer, .off = sched->off, .rank = -1, .device = -1, .number = -1 };
+    sched->source_task = (struct task){ .sched = sched, .buffer = sched->buffer, .off = sched->off, .rank = -1,
+                                        .device = -1, .number = -1 };
     return sched;
 }
 

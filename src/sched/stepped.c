@@ -15,7 +15,8 @@ static uint64_t
 next_tie(struct machine *machine)
 {
     struct policy *policy = &machine->task.sched->policy;
-    return policy->tie(policy, machine->task.number) + 2;
+    uint64_t       tie    = policy->tie(policy, machine->task.number) + 2;
+    return machine->preferred && machine->task.clock == machine->preferred_at ? 1 : tie;
 }
 
 /* Room for everybody who can be ready was reserved when he was started. */
@@ -227,6 +228,7 @@ stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason 
 {
     struct machine *machine = machine_of(me);
     tell_monitor(me, monitor);
+    machine->preferred   = false;
     machine->reason      = *reason;
     machine->queue       = monitor;
     machine->next_waiter = NULL;
@@ -330,16 +332,20 @@ sched_disarm(struct sched *sched, struct sched_source *source)
         heap_remove(sched, source->place);
 }
 
+/* Until it waits or its clock moves on: one event would be over before anybody saw a difference. */
 bool
 sched_prefer_rank(struct sched *sched, int rank)
 {
     bool any = false;
-    for (size_t i = 0; i < sched->heap_count; i++) {
-        struct heap_item *item = &sched->heap[i];
-        if (item->machine == NULL || item->machine->task.rank != rank)
+    for (struct machine *machine = sched->first; machine != NULL; machine = machine->next) {
+        bool ready = machine->state == MACHINE_READY || machine->state == MACHINE_RUNNING;
+        if (machine->task.rank != rank || !ready || rank < 0 || machine->task.clock > sched->now)
             continue;
-        item->tie = 1;
-        any       = true;
+        machine->preferred    = true;
+        machine->preferred_at = machine->task.clock;
+        if (machine->place != 0)
+            sched->heap[machine->place - 1].tie = 1;
+        any = true;
     }
     heap_rebuild(sched);
     return any;

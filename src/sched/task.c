@@ -176,12 +176,15 @@ machine_await(struct task *me, struct machine *child, const struct wait_reason *
     return ok || child->done;
 }
 
+/* Who waits for a thread's end takes over its failure: an exception of a worker is raised by its
+ * joiner, after the worker's stages have closed and its temporaries are gone. */
 bool
 task_join(struct task *me, struct task *child, struct error *error)
 {
     STAGE(me, task_join, child->number);
     struct machine    *machine = machine_of(child);
-    struct wait_reason reason  = { .what = "join", .sequence = -1, .peer = -1, .holder = child, .join = true };
+    struct wait_reason reason  = { .what = "join", .sequence = -1, .peer = -1, .join = true };
+    reason.holder = child;
     if (!machine_await(me, machine, &reason))
         return false; /* the run's end frees it */
     if (error != NULL)

@@ -81,6 +81,7 @@ rs.close("tensors", rs.ones { 2, 2 }, { { 1, 1 }, { 1, 1 } })
 rs.check("a # in a name", true)
 rs.skip("not here", "no GPU")
 rs.advance(10)
+rs.say "later"
 rs.check("time passes", rs.trace:last().t >= 10000, { virtual = true })
 LUA
 my ($out, $err, $status) = ringside('run', $whole);

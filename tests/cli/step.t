@@ -35,8 +35,8 @@ is_deeply([ batch('s 20; w; S; w; s; w', $six) ], \@lines, 'keys name the same c
 @lines = batch('break dp.gather; continue; where; print rnn.weight; rcontinue; where', $six);
 like($lines[0], qr/^breakpoint 1: dp\.gather$/, 'break names its breakpoint');
 like($lines[1], qr/^stopped by 1: dp\.gather$/, 'continue says which breakpoint stopped it');
-like($lines[2], qr/^\d+ dp\.gather begin dev0 [\d.]+ us .*replicas=3.* src\/parallel\/\w+\.c:\d+$/,
-    'where prints number, kind, phase, device, virtual time, arguments and place');
+like($lines[2], qr/^\d+ dp\.gather begin [\d.]+ us .*replicas=3.* src\/parallel\/\w+\.c:\d+$/,
+    'where prints number, kind, phase, virtual time, arguments and place');
 like($lines[3], qr/^tensor\(\[\[ 0\.1653,/, 'print shows the weight as PyTorch prints it');
 is($lines[-2], 'start of the record', 'rcontinue finds no breakpoint before the first');
 is(number($lines[-1]), 0, 'and stands at the start');
@@ -85,7 +85,7 @@ like("@lines", qr/device:0: \d+ B in \d+ blocks, peak \d+ B/, 'info memory lists
 @lines = batch('break ddp.mark_bucket_ready rank 0; c; info buckets; c; finish; info buckets', $ddp);
 like("@lines", qr/rank 0 bucket 0: parameters 0 1 2 3, 2101248 B/, 'info buckets shows one bucket in iteration 0');
 like("@lines", qr/bucket 0: parameters 1 0, 1050624 B.*bucket 1: parameters 3 2, 1050624 B/, 'and two after the rebuild');
-@lines = batch('until dp.gather; print x; print rows; print model.rnn.bias; print rnn.bias[3]; print rnn.bias', $six);
+@lines = batch('until dp.gather; print x; print model.rnn.bias; print rnn.bias[3]; print rnn.bias', $six);
 like($lines[0], qr/tensor\(\[1, 2, 3, 4, 5, 6\]/, 'print shows a local of the lesson') or diag(join "\n", @lines);
 @lines = batch('until comm.hop; print t', $ring);
 like($lines[0], qr/tensor\(\[/, 'print shows a local of the rank that stands there');
@@ -179,14 +179,15 @@ refused("'$$_[0]' is refused", ringside('step', '--batch', $$_[0], $six), 2, $$_
 );
 my $stopped = ringside('step', '--batch', 'where; fly; where', $six);
 is(() = $stopped->{out} =~ /\n/g, 1, 'the first command that fails ends the batch');
-is(ringside('step', '--batch', '', $six)->{status}, 0, 'an empty batch does nothing');
+refused('an empty batch is refused', ringside('step', '--batch', '', $six), 2, qr/--batch/);
 is(ringside('step', '--batch', ';;  ; # a comment; where', $six)->{status}, 0, 'empty commands and comments do nothing');
-refused('a lesson with a syntax error cannot be stepped', ringside('step', '--batch', 'where', lesson('broken', "local = 3\n")), 2, qr/broken\.lua:1: /);
+refused('a lesson with a syntax error cannot be stepped', ringside('step', '--batch', 'continue', lesson('broken', "local = 3\n")), 2, qr/broken\.lua:1: /);
 my $dead = ringside('step', '--batch', 'continue; where', lesson('deadlock', <<'END_LESSON'));
 local rs = require "ringside"
 rs.distributed.spawn(function(rank) if rank == 0 then rs.distributed.barrier() end end, { world = 2 })
 END_LESSON
 is("$dead->{status} $dead->{signal}", '3 0', 'a lesson that hangs ends the batch with status 3');
+like($dead->{err}, qr/\Aringside: [^\n]+:2: [^\n]*barrier[^\n]*\n\z/, 'and says why in one line');
 like($dead->{out}, qr/the run has failed \(exit status 3\) at event \d+/, 'and continue says that the run has failed');
 
 # ---- any order of commands ----
