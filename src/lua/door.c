@@ -80,12 +80,13 @@ take_lock(struct task *me, struct script *script)
 {
     struct error saved = me->error;
     me->error.kind     = E_NONE;
-    if (!lock_acquire(me, &script->lock))
+    if (!lock_acquire(me, &script->lock)) {
         while (!script->stepped && script->lock.holder != NULL)
             sched_yield();
+        script->lock.holder = me;
+    }
     if (saved.kind != E_NONE)
         me->error = saved;
-    script->lock.holder = me;
 }
 
 static void
