@@ -3,6 +3,7 @@
 #include "cli/session.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include "analysis/state.h"
 #include "base/vec.h"
 #include "trace/match.h"
@@ -25,20 +29,33 @@ forget_trace(struct session *session)
     session->trace = NULL;
 }
 
+/* Killed before it can see that nobody listens: it would run on to the end and report there. */
 static void
 stop_engine(struct session *session)
 {
-    if (session->reader.fd >= 0)
-        close(session->reader.fd);
-    session->reader = (struct control_reader){ .fd = -1 };
     if (session->child > 0) {
         kill(session->child, SIGKILL);
         while (waitpid(session->child, NULL, 0) < 0 && errno == EINTR)
             continue;
     }
     session->child = 0;
+    if (session->reader.fd >= 0)
+        close(session->reader.fd);
+    session->reader = (struct control_reader){ .fd = -1 };
     if (session->trace_path[0] != '\0')
         unlink(session->trace_path);
+}
+
+/* Waits until the engine says something. false: the viewer has left meanwhile, and nobody waits for the answer. */
+static bool
+engine_speaks(const struct session *session)
+{
+    struct pollfd ends[2] = { { .fd = session->reader.fd, .events = POLLIN }, { .fd = session->viewer } };
+    while (poll(ends, 2, -1) < 0) {
+        if (errno != EINTR)
+            return false;
+    }
+    return ends[0].revents != 0;
 }
 
 /* "at SEQ" or "end STATUS SEQ", then "."; anything else means that the engine died. */
@@ -48,7 +65,7 @@ hear_position(struct session *session)
     struct str line = { 0 };
     int        status;
     uint64_t   seq;
-    bool       heard = control_read_line(&session->reader, &line);
+    bool       heard = engine_speaks(session) && control_read_line(&session->reader, &line);
     if (heard && sscanf(str_text(&line), "at %" SCNu64, &seq) == 1) {
         session->head = seq;
     } else if (heard && sscanf(str_text(&line), "end %d %" SCNu64, &status, &seq) == 2) {
@@ -69,7 +86,10 @@ hear_position(struct session *session)
 static void
 be_the_engine(struct session *session, int fd)
 {
-    signal(SIGINT, SIG_IGN); /* ^C pauses; the session decides */
+    signal(SIGINT, SIG_IGN); /* the session decides */
+#ifdef __linux__
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would ever ask this run again */
+#endif
     if (freopen("/dev/null", "r", stdin) == NULL || freopen("/dev/null", "w", stdout) == NULL)
         _exit(2); /* narration is in the trace */
     int status = session->engine.run(session->engine.context, fd, session->trace_path, session->edits,
@@ -117,7 +137,7 @@ start_engine(struct session *session, char *why, size_t why_size)
 bool
 session_open(struct session *session, const struct session_engine *engine, char *why, size_t why_size)
 {
-    *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .next_break = 1 };
+    *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .viewer = -1, .next_break = 1 };
     const char *base = getenv("TMPDIR");
     base             = base != NULL && base[0] != '\0' ? base : "/tmp";
     snprintf(session->folder, sizeof session->folder, "%s/ringside-XXXXXX", base);

@@ -29,6 +29,7 @@ struct session {
     int                   generation;     /* runs started */
     pid_t                 child;
     struct control_reader reader;         /* fd -1: no engine */
+    int                   viewer;         /* its connection: who waits for the engine must see it close; -1: none */
     bool                  ended, died;
     int                   status;         /* the run's exit status once it ended */
     uint64_t              head, cursor;   /* last event the engine recorded; where the user looks */

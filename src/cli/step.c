@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "base/vec.h"
 #include "cli/commands.h"
 #include "cli/message.h"
 #include "cli/options.h"
@@ -106,6 +107,7 @@ serve(struct session *session, int listener)
     struct str            line = { 0 }, out = { 0 };
     char                  told[sizeof session->trace_path] = "";
     bool                  there = reader.fd >= 0;
+    session->viewer             = reader.fd;
     while (there && !session->quit) {
         there = control_read_line(&reader, &line);
         str_clear(&out);
@@ -113,6 +115,7 @@ serve(struct session *session, int listener)
             session_command(session, str_text(&line), &out);
         there = there && answer(session, reader.fd, str_text(&out), told, sizeof told);
     }
+    session->viewer = -1;
     if (reader.fd >= 0)
         close(reader.fd);
     str_free(&line);
@@ -127,6 +130,9 @@ be_quiet(void)
         dup2(null, fd);
 }
 
+/* What a terminal or a shell sends to the whole group: the viewer ends by it, and the session cleans up behind it. */
+static const int left_to_the_viewer[] = { SIGPIPE, SIGINT, SIGQUIT, SIGTSTP, SIGHUP, SIGTERM };
+
 /* The session's process. Tells through `ready` in one byte whether the lesson could be started. */
 static void
 be_the_session(struct run_options *options, int listener, const char *socket_path, int ready)
@@ -134,9 +140,8 @@ be_the_session(struct run_options *options, int listener, const char *socket_pat
     struct session        session;
     struct session_engine engine = { run_engine, options };
     char                  why[500];
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGTSTP, SIG_IGN);
+    for (size_t i = 0; i < countof(left_to_the_viewer); i++)
+        signal(left_to_the_viewer[i], SIG_IGN);
     bool opened = session_open(&session, &engine, why, sizeof why);
     if (!opened && session.status == 0)
         message(STATUS_USAGE, "%s", why);
@@ -180,7 +185,9 @@ step_viewer(struct run_options *options)
         arguments[count++] = ascii;
     if (options->no_color)
         arguments[count++] = plain;
-    return viewer_exec(arguments);
+    status = (char)viewer_exec(arguments);
+    close(control_connect(path, why, sizeof why)); /* a viewer that came and went: the session ends */
+    return status;
 }
 
 int

@@ -184,7 +184,7 @@ handle_remove(lua_State *L)
     lua_getiuservalue(L, 1, 1);
     struct tensor *tensor = test_tensor(L, -1);
     struct node   *node   = box_test(L, lua_gettop(L), BOX_NODE);
-    struct call    call   = call_open(L, me, CALL_PLAIN);
+    struct call    call   = call_open(L, me, CALL_KEEP);
     if (tensor != NULL)
         tensor_remove_hook(me, tensor, id);
     else if (node != NULL)
@@ -210,7 +210,7 @@ tensor_register_hook(lua_State *L)
     struct tensor *tensor = check_tensor(L, 1);
     struct hook    hook   = check_hook(L, me, 2, run_tensor_hook);
     int            id     = 0;
-    struct call    call   = call_open(L, me, CALL_PLAIN);
+    struct call    call   = call_open(L, me, CALL_KEEP);
     bool           ok     = tensor_add_hook(me, tensor, &hook, &id);
     if (!ok)
         object_free(me, hook.context);
@@ -282,7 +282,7 @@ node_register_hook(lua_State *L)
     struct node *node = box_check(L, 1, BOX_NODE);
     struct hook  hook = check_hook(L, me, 2, run_node_hook);
     int          id   = 0;
-    struct call  call = call_open(L, me, CALL_PLAIN);
+    struct call  call = call_open(L, me, CALL_KEEP);
     bool         ok   = node_add_post_hook(me, node, &hook, &id);
     if (!ok)
         object_free(me, hook.context);

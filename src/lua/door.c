@@ -127,7 +127,8 @@ call_open(lua_State *L, struct task *me, enum call_kind kind)
     struct call   call  = { .L = L, .me = me, .outer = visit->L, .mark = scope_mark(me), .line = me->line,
                             .depth = me->depth };
     visit->L            = L;
-    call.released       = kind == CALL_BACK || !visit->main || atomic_load(&visit->script->mode) != MODE_ALONE;
+    call.released       = kind != CALL_KEEP &&
+                          (kind == CALL_BACK || !visit->main || atomic_load(&visit->script->mode) != MODE_ALONE);
     if (call.released)
         let_go(me, visit);
     return call;

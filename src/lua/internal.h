@@ -103,7 +103,9 @@ struct script *task_script(const struct task *me); /* NULL: this task is in no s
 bool           script_share(lua_State *L, struct task *me);
 
 /* ---- the doors (door.c) ---- */
-enum call_kind { CALL_PLAIN, CALL_BACK }; /* CALL_BACK: other tasks may call Lua meanwhile (backward, forward, wait) */
+/* CALL_BACK: other tasks may call Lua meanwhile (backward, forward, wait). CALL_KEEP: the lock stays, for short work on
+ * what replicas share (hook lists of one node). */
+enum call_kind { CALL_PLAIN, CALL_BACK, CALL_KEEP };
 struct call {
     lua_State   *L, *outer;
     struct task *me;

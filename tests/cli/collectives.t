@@ -38,13 +38,15 @@ explained('barrier against broadcast', $mixed, qr/rank 0 calls barrier/, qr/rank
 
 explained('two shapes', spawn('shapes', 2, 'dist.all_reduce(rs.zeros(2 + rank))'), qr/rank 0\b/, qr/rank 1\b/, qr/#0\b/,
     qr/\[2\]/, qr/\[3\]/, qr/line 4\b/);
-explained('two dtypes', spawn('dtypes', 2, 'dist.all_reduce(rs.zeros(2, { dtype = rank == 0 and "float32" or "int64" }))'),
+explained('two dtypes', spawn('dtypes', 2,
+    'dist.all_reduce(rs.zeros(2, { dtype = rank == 0 and "float32" or "int64" }))'),
     qr/float32/, qr/int64/, qr/allreduce/);
 explained('two roots', spawn('roots', 2, 'dist.broadcast(rs.zeros(2), rank)'), qr/from rank 0/, qr/from rank 1/);
 explained('two reductions', spawn('ops', 2, 'dist.all_reduce(rs.zeros(2), { op = rank == 0 and "sum" or "max" })'),
     qr/sum/, qr/max/);
 
-explained('a rank that returns early', spawn('early', 3, 'if rank == 2 then return end', 'dist.all_reduce(rs.zeros(4))'),
+explained('a rank that returns early', spawn('early', 3, 'if rank == 2 then return end',
+    'dist.all_reduce(rs.zeros(4))'),
     qr/\brank 0\b|\brank 1\b/, qr/allreduce/, qr/#0\b/, qr/rank 2\b/, qr/line 5\b/);
 explained('one rank that calls once more', spawn('more', 2, 'dist.barrier()', 'if rank == 1 then dist.barrier() end'),
     qr/rank 1\b/, qr/barrier/, qr/#1\b/, qr/line 5\b/);
@@ -52,7 +54,8 @@ explained('one rank that calls once more', spawn('more', 2, 'dist.barrier()', 'i
 my $cycle = spawn('cycle', 3, 'local t = rs.zeros(2)', 'dist.send(t, (rank + 1) % 3)', 'dist.recv(t, (rank + 2) % 3)');
 explained('three sends', $cycle, qr/send/, qr/line 5\b/);
 my $told = ringside(@stepped, $cycle)->{err};
-like($told, qr/rank $_ waits in send[^;]* for rank @{[ ($_ + 1) % 3 ]}\b/, "three sends: the cycle is told, rank $_") for 0 .. 2;
+like($told, qr/rank $_ waits in send[^;]* for rank @{[ ($_ + 1) % 3 ]}\b/, "three sends: the cycle is told, rank $_")
+    for 0 .. 2;
 
 my $nobody = ringside(@stepped, spawn('nobody', 2, 'if rank == 0 then dist.recv(rs.zeros(2), 1) end'));
 refused('a recv that nobody sends to ends with status 3', $nobody, 3, qr/recv/);
@@ -67,9 +70,11 @@ refused('a key that nobody sets ends with status 3', $store, 3, qr/never/) or di
 # A rank that fails while the others wait for it: its own error is told, not that the others wait.
 for my $way ([ stepped => @stepped ], [ free => @free ]) {
     my ($executor, @words) = @$way;
-    my $run = ringside(@words, spawn('fails', 3, 'if rank == 1 then error("I give up") end', 'dist.all_reduce(rs.zeros(2))'));
+    my $run = ringside(@words, spawn('fails', 3, 'if rank == 1 then error("I give up") end',
+        'dist.all_reduce(rs.zeros(2))'));
     is($run->{signal}, 0, "$executor: a rank that fails while others wait crashes nobody");
-    like($run->{err}, qr/\Aringside: [^\n]*rank 1\b[^\n]*I give up[^\n]*\n\z/, "$executor: it names the rank and its error");
+    like($run->{err}, qr/\Aringside: [^\n]*rank 1\b[^\n]*I give up[^\n]*\n\z/,
+        "$executor: it names the rank and its error");
     like($run->{err}, qr/fails\.lua:4\b/, "$executor: and the line");
     isnt($run->{status}, 0, "$executor: with a status other than 0");
 }
@@ -81,7 +86,8 @@ for my $case ([ mixed => 'fault.mismatch' ], [ cycle => 'fault.deadlock' ]) {
     ringside(@stepped, '--trace', $trace, folder() . "/$name.lua");
     my $events = ringside('events', $trace, $kind);
     is($events->{status}, 0, "$name: the trace can be read");
-    like($events->{out}, qr/^\d+ \Q$kind\E instant [^\n]*report="[^\n]*rank 0[^\n]*"/m, "$name: $kind is an event that says it");
+    like($events->{out}, qr/^\d+ \Q$kind\E instant [^\n]*report="[^\n]*rank 0[^\n]*"/m,
+        "$name: $kind is an event that says it");
 }
 
 # A lesson may catch it and go on.

@@ -41,7 +41,8 @@ for my $name (@lessons) {
         is($other->{out}, $first->{out}, "$name: $scene prints the same");
     }
     ok(trace_of({}, "lessons/$name.lua")->{bytes} eq $first->{bytes}, "$name: a relative path gives the same bytes");
-    ok(trace_of({}, $lesson, '--exact')->{bytes} eq $first->{bytes}, "$name: --exact changes nothing, it is the default");
+    ok(trace_of({}, $lesson, '--exact')->{bytes} eq $first->{bytes},
+        "$name: --exact changes nothing, it is the default");
     unlike($first->{bytes}, qr/\Q$root\E|\/tmp\//, "$name: no absolute path is in the trace");
 
     # Under load: two processes of our own that spin, ended by their numbers.
@@ -54,7 +55,8 @@ for my $name (@lessons) {
     kill 'KILL', @spinning;
     waitpid $_, 0 for @spinning;
 
-    my @hashes = map { ringside($_, 'run', '--quiet', '--hash', $lesson)->{out} } {}, { in_folder => '/' }, { umask => 0 };
+    my @hashes = map { ringside($_, 'run', '--quiet', '--hash', $lesson)->{out} } {}, { in_folder => '/' },
+        { umask => 0 };
     like($hashes[0], qr/^trace hash [0-9a-f]{6}$/m, "$name: --hash prints six digits");
     is($hashes[$_], $hashes[0], "$name: --hash prints the same again ($_)") for 1, 2;
     my $traced = ringside('run', '--quiet', '--hash', '--trace', folder() . '/hash.trace', $lesson);

@@ -33,11 +33,14 @@ refused('stepping threads', ringside('step', '--executor', 'free', '--batch', 's
 refused('step without a terminal', ringside('step', $good), 2, qr/terminal/);
 refused("--seed $_", ringside('run', '--seed', $_, $good), 2, qr/--seed/)
     for 'garbage', '-1', '', '1x', '0x10', ' 3', '99999999999999999999999';
-refused("--world $_", ringside('run', '--world', $_, $good), 2, qr/--world/) for '-2', '1025', '1e9', '18446744073709551616';
-refused("--timeout $_", ringside('run', '--timeout', $_, $good), 2, qr/--timeout/) for '0', '-1', 'nan', 'inf', '1e300', 's';
+refused("--world $_", ringside('run', '--world', $_, $good), 2, qr/--world/) for '-2', '1025', '1e9',
+    '18446744073709551616';
+refused("--timeout $_", ringside('run', '--timeout', $_, $good), 2, qr/--timeout/) for '0', '-1', 'nan', 'inf',
+    '1e300', 's';
 is(ringside('run', '--seed', '18446744073709551615', $good)->{status}, 0, 'the largest seed is a seed');
 is(ringside('run', $good, '--', '--seed', 'x')->{status}, 0, 'what follows -- is the lesson\'s');
-refused('a trace where none can be', ringside('run', '--trace', '/no/such/folder/x.trace', $good), 2, qr{/no/such/folder});
+refused('a trace where none can be', ringside('run', '--trace', '/no/such/folder/x.trace', $good), 2,
+    qr{/no/such/folder});
 refused('a trace over a folder', ringside('run', '--trace', folder(), $good), 2, qr/./);
 my $full = program();
 my $closed = `'$full' run '$good' 2>&1 >/dev/full`;
@@ -110,18 +113,21 @@ fails('collectgarbage',     2, qr/collectgarbage/, 'collectgarbage("stop")');
 fails('getmetatable("").__index gives no dump', 2, qr/./, 'error(tostring(("").dump))');
 refused('a lesson that is bytecode', ringside('run', spill(folder() . '/byte.lua', "\x1bLua\x54\x00")), 2, qr/./);
 refused('a lesson of zeros', ringside('run', spill(folder() . '/zeros.lua', "\0" x 5000)), 2, qr/./);
-is(ringside('run', spill(folder() . '/empty.lua', ''))->{status}, 0, 'an empty lesson does nothing and ends with status 0');
+is(ringside('run', spill(folder() . '/empty.lua', ''))->{status}, 0,
+    'an empty lesson does nothing and ends with status 0');
 
 # ---- budgets ----
 
 fails('an endless loop',                2, qr/BudgetError.*--trust/, 'while true do end');
 fails('endless loops in a coroutine, under pcall, in free', 2, qr/BudgetError.*--trust/,
     'coroutine.wrap(function() while true do pcall(function() while true do end end) end end)()', '--executor', 'free');
-fails('tables for ever',                2, qr/memory.*--trust/,      'local t = {} for i = 1, math.huge do t[i] = { i } end');
+fails('tables for ever',                2,
+    qr/memory.*--trust/,      'local t = {} for i = 1, math.huge do t[i] = { i } end');
 fails('texts for ever',                 2, qr/memory.*--trust/,      'local s = "x" while true do s = s .. s end');
 fails('one enormous text',              2, qr/too large|memory/,     'local s = string.rep("x", 1 << 40)');
 fails('one enormous tensor',            2, qr/limit.*--trust/,       'rs.zeros(1 << 34)');
-fails('tensors for ever',               2, qr/limit.*--trust/,       'local t = {} for i = 1, math.huge do t[i] = rs.zeros(1 << 20) end');
+fails('tensors for ever',               2,
+    qr/limit.*--trust/,       'local t = {} for i = 1, math.huge do t[i] = rs.zeros(1 << 20) end');
 fails('memory under pcall',             2, qr/memory/,
     'local t = {} while true do pcall(function() for i = 1, math.huge do t[#t + 1] = { i } end end) end');
 
@@ -149,7 +155,8 @@ rs.check("xpcall calls its handler", err == "handled")
 END_LESSON
 is($caught->{status}, 0, 'pcall catches errors and the lesson goes on') or diag($caught->{out}, $caught->{err});
 
-refused('an error in a rank names the rank', ringside('run', lesson('inrank', <<'END_LESSON')), 2, qr/inrank\.lua:4: .*rank 1\b.*too late/);
+refused('an error in a rank names the rank', ringside('run', lesson('inrank', <<'END_LESSON')), 2,
+    qr/inrank\.lua:4: .*rank 1\b.*too late/);
 local rs = require "ringside"
 local dist = rs.distributed
 dist.spawn(function(rank)
@@ -160,7 +167,8 @@ refused('rs.ask in a rank is refused', ringside('run', lesson('askrank', <<'END_
 local rs = require "ringside"
 rs.distributed.spawn(function() rs.ask { "Well?", answer = "yes" } end, { world = 1 })
 END_LESSON
-refused('an error in a worker names the replica', ringside('run', lesson('inworker', <<'END_LESSON')), 2, qr/inworker\.lua:6: .*replica 1 on device 1.*odd one/);
+refused('an error in a worker names the replica', ringside('run', lesson('inworker', <<'END_LESSON')), 2,
+    qr/inworker\.lua:6: .*replica 1 on device 1.*odd one/);
 local rs = require "ringside"
 rs.lesson { title = "Worker", devices = 2 }
 local Model = rs.nn.Module("Model")
@@ -173,7 +181,8 @@ rs.nn.DataParallel(Model():to("device:0"))(rs.ones(4, 2))
 END_LESSON
 is(ringside('run', lesson('fails', qq{local rs = require "ringside"\nrs.check("no", false)\n}))->{status}, 1,
     'a check that fails is status 1');
-my $early = ringside('run', '--tap', lesson('early', qq{local rs = require "ringside"\nrs.check("yes", true)\nerror("stop")\n}));
+my $early = ringside('run', '--tap', lesson('early',
+    qq{local rs = require "ringside"\nrs.check("yes", true)\nerror("stop")\n}));
 unlike($early->{out}, qr/^1\.\./m, 'a lesson that ends in an error prints no plan');
 
 # ---- traces ----

@@ -30,7 +30,8 @@ for my $command (sort keys %options) {
 my $version = ringside('--version');
 is($version->{status}, 0, '--version ends with status 0');
 like($version->{out}, qr/\Aringside \d+\.\d+/, '--version begins with the name and the number');
-like($version->{out}, qr/^  \Q$_\E\b/m, "--version says what was built in: $_") for qw(executors devices backends scripting);
+like($version->{out}, qr/^  \Q$_\E\b/m, "--version says what was built in: $_")
+    for qw(executors devices backends scripting);
 
 my $alone = ringside();
 is($alone->{status}, 2, 'alone it ends with status 2');

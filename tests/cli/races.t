@@ -63,7 +63,8 @@ for my $seed (1 .. 4) {
     my $run = ringside('run', '--policy', 'random', '--seed', $seed, streams('missing', ''));
     is($run->{status}, 3, "whoever goes first (seed $seed)");
 }
-refused('a write that does not wait for a reader is one too', ringside('run', lesson('anti', <<'END_LESSON')), 3, qr/[Rr]ace/);
+refused('a write that does not wait for a reader is one too', ringside('run', lesson('anti', <<'END_LESSON')), 3,
+    qr/[Rr]ace/);
 local rs = require "ringside"
 rs.lesson { title = "Write after read", devices = 1 }
 local one, two = rs.cuda.Stream("device:0"), rs.cuda.Stream("device:0")
@@ -91,7 +92,8 @@ for my $lesson (glob 'lessons/[0-9]*.lua') {
     for my $policy ([], [ '--policy', 'round-robin' ], map { [ '--policy', 'random', '--seed', $_ ] } 1 .. 5) {
         my $run = ringside('run', '--check-races', @$policy, '--trace', $trace, $lesson);
         is("$run->{status} $run->{err}", '0 ', "$lesson @$policy: no race");
-        is(ringside('events', $trace, 'fault.race or fault.deadlock')->{out}, '', "$lesson @$policy: none in the trace");
+        is(ringside('events', $trace, 'fault.race or fault.deadlock')->{out}, '',
+            "$lesson @$policy: none in the trace");
     }
 }
 done_testing();

@@ -43,7 +43,8 @@ is(number($lines[-1]), 0, 'and stands at the start');
 
 @lines = batch('break dp.worker; c; w; c; w; c; w; c; w; C; w; C; w', $six);
 my @stops = map { number($_) } grep { /^\d+ / } @lines;
-is_deeply([ @stops[ 4, 5 ] ], [ @stops[ 2, 1 ] ], 'rcontinue finds the same stops backwards') or diag(join "\n", @lines);
+is_deeply([ @stops[ 4, 5 ] ], [ @stops[ 2, 1 ] ], 'rcontinue finds the same stops backwards') or diag(join "\n",
+    @lines);
 like($lines[7] // '', qr/the run has ended at event \d+/, 'continue without another stop ends the run and says so');
 @lines = batch('break comm.hop rank 1 if chunk = 2; continue; where', $ring);
 like($lines[-1], qr/comm\.hop begin r1 .*chunk=2 /, 'a breakpoint may have a rank and a condition');
@@ -74,7 +75,8 @@ like($lines[0], qr/^the run has ended at event (\d+)$/, 'goto beyond the end sto
 @lines = batch('c; where; back; where; back 999999; where', $six);
 like($lines[1], qr/ lesson\.end /, 'continue goes to the end of the lesson');
 cmp_ok(number($lines[2]), '==', number($lines[1]) - 1, 'back goes back from the end');
-is_deeply([ $lines[3], number($lines[4]) ], [ 'start of the record', 0 ], 'back too far stops at the start and says so');
+is_deeply([ $lines[3], number($lines[4]) ], [ 'start of the record', 0 ],
+    'back too far stops at the start and says so');
 
 # ---- looking ----
 
@@ -84,7 +86,8 @@ like("@lines", qr/main waits/, 'and says who waits');
 like("@lines", qr/device:0: \d+ B in \d+ blocks, peak \d+ B/, 'info memory lists the devices');
 @lines = batch('break ddp.mark_bucket_ready rank 0; c; info buckets; c; finish; info buckets', $ddp);
 like("@lines", qr/rank 0 bucket 0: parameters 0 1 2 3, 2101248 B/, 'info buckets shows one bucket in iteration 0');
-like("@lines", qr/bucket 0: parameters 1 0, 1050624 B.*bucket 1: parameters 3 2, 1050624 B/, 'and two after the rebuild');
+like("@lines", qr/bucket 0: parameters 1 0, 1050624 B.*bucket 1: parameters 3 2, 1050624 B/,
+    'and two after the rebuild');
 @lines = batch('until dp.gather; print x; print model.rnn.bias; print rnn.bias[3]; print rnn.bias', $six);
 like($lines[0], qr/tensor\(\[1, 2, 3, 4, 5, 6\]/, 'print shows a local of the lesson') or diag(join "\n", @lines);
 @lines = batch('until comm.hop; print t', $ring);
@@ -136,7 +139,8 @@ my @plain = hops('where');
 is(scalar @plain, 24, 'lesson 11 has 24 hops');
 is(join(' ', map { $$_[0] } @plain[ 0 .. 3 ]), '0 1 2 3', 'the ranks begin in order');
 my @late = hops('delay 1 100');
-is(join(' ', map { $$_[0] } @late[ 0 .. 3 ]), '0 2 3 0', 'with rank 1 delayed the others go first') or diag(explain(\@late));
+is(join(' ', map { $$_[0] } @late[ 0 .. 3 ]), '0 2 3 0', 'with rank 1 delayed the others go first')
+    or diag(explain(\@late));
 my (%plain, %late);
 push @{ $plain{ $$_[0] } }, $$_[1] for @plain;
 push @{ $late{ $$_[0] } }, $$_[1] for @late;
@@ -180,8 +184,10 @@ refused("'$$_[0]' is refused", ringside('step', '--batch', $$_[0], $six), 2, $$_
 my $stopped = ringside('step', '--batch', 'where; fly; where', $six);
 is(() = $stopped->{out} =~ /\n/g, 1, 'the first command that fails ends the batch');
 refused('an empty batch is refused', ringside('step', '--batch', '', $six), 2, qr/--batch/);
-is(ringside('step', '--batch', ';;  ; # a comment; where', $six)->{status}, 0, 'empty commands and comments do nothing');
-refused('a lesson with a syntax error cannot be stepped', ringside('step', '--batch', 'continue', lesson('broken', "local = 3\n")), 2, qr/broken\.lua:1: /);
+is(ringside('step', '--batch', ';;  ; # a comment; where', $six)->{status}, 0,
+    'empty commands and comments do nothing');
+refused('a lesson with a syntax error cannot be stepped', ringside('step', '--batch', 'continue', lesson('broken',
+    "local = 3\n")), 2, qr/broken\.lua:1: /);
 my $dead = ringside('step', '--batch', 'continue; where', lesson('deadlock', <<'END_LESSON'));
 local rs = require "ringside"
 rs.distributed.spawn(function(rank) if rank == 0 then rs.distributed.barrier() end end, { world = 2 })
@@ -234,7 +240,8 @@ for my $session (1 .. 100) {
         if $run->{signal} || $run->{status} != 0 || $wheres < 10;
 }
 is(scalar @bad, 0, 'a thousand random sequences of commands: each is answered') or diag($bad[0]);
-my @hostile = map { join '; ', map { $commands[ draw(scalar @commands) ]->() . ' ' . join '', map { chr(32 + draw(95)) } 1 .. draw(12) } 1 .. 3 } 1 .. 60;
+my @hostile = map { join '; ', map { $commands[ draw(scalar @commands) ]->() . ' ' . join '',
+    map { chr(32 + draw(95)) } 1 .. draw(12) } 1 .. 3 } 1 .. 60;
 my @strange = grep {
     my $run = ringside('step', '--batch', $_, $small);
     $run->{signal} || ($run->{status} != 0 && ($run->{status} != 2 || $run->{err} !~ /\Aringside: [^\n]+\n\z/));

@@ -75,7 +75,8 @@ for my $lesson (sort keys %checks) {
     ok($tap->{complete} && !@{ $tap->{failed} }, "$lesson, free: the plan counts every check and nothing fails");
 
     $run = ringside('run', '--tap', '--hardware', 'dgx-h100', "lessons/$lesson.lua");
-    is($run->{status}, 0, "$lesson on other hardware: checks of times are skipped, the others hold") or diag($run->{out}, $run->{err});
+    is($run->{status}, 0, "$lesson on other hardware: checks of times are skipped, the others hold")
+        or diag($run->{out}, $run->{err});
 
     $run = ringside('run', '--quiet', "lessons/$lesson.lua");
     is("$run->{status} $run->{out}", '0 ', "$lesson, --quiet: says nothing when all checks hold");
