@@ -14,9 +14,9 @@ SYSTEM  := $(shell uname -s)
 
 # snprintf cuts on purpose, and gcc sees that or not by the level of optimisation: no warning. What the code relies on: no fused multiply-add but where it is written, probes for the fibers' guard pages.
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wpointer-arith \
-        -Wwrite-strings -Wno-format-truncation -Werror
+        -Wwrite-strings -Wno-unknown-warning-option -Wno-format-truncation -Werror
 BASE := -std=gnu11 -ffp-contract=off -fno-omit-frame-pointer -fPIE -fstack-protector-strong \
-        -ffile-prefix-map=$(CURDIR)/=
+        '-ffile-prefix-map=$(CURDIR)/='
 HARD := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 LINK := -pie
 ifeq ($(SYSTEM),Linux)
@@ -93,7 +93,7 @@ $(OUT)/obj/%.S.o: %.S $(OUT)/flags
 $(OUT)/gen/%.o: $(OUT)/gen/%.c $(OUT)/flags
 	$(COMPILE) -MMD -MP -c -o $@ $<
 $(OUT)/flags: FORCE
-	@mkdir -p $(@D); echo '$(COMPILE)' > $@.new
+	@mkdir -p $(@D); echo "$(COMPILE)" > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # The text of each stage function travels in every trace; a fresh list of sources makes it anew.

@@ -144,7 +144,7 @@ rs.teacher [[
 Time: 5 minutes to run, 10 to step (n and N at dp.forward), 5 for the exercise.
 Expected wrong answers: "4 devices work" (the batch must fill them all), "250 rows" (the table is split).
 If fewer than 30 % say "3", draw ceil(6 / 4) on the board; between 30 and 70 % let pairs discuss and ask again.
-In the viewer: stand on dp.scatter.chunk, press ], and see which device the two rows reach. Then stand on
-dp.replicate.copy and compare 40440 with 16 bytes.
+In the viewer: /dp.scatter.chunk finds the first of three, > the next; the lane d0, d1 or d2 whose copy follows got
+the two rows. Then /dp.replicate.copy, and compare 40440 with 16 bytes.
 Next question for the fast ones: who pays for device 0's gradient sum? (dp.reduce_add_coalesced, on device 0.)
 Two-minute fallback: ringside view --print of the recorded trace, and the three asks by show of hands.]]

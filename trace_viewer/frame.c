@@ -128,6 +128,9 @@ draw_event(const struct model *model, const struct view *view, struct canvas *li
     struct str text = { 0 };
     if (view->cursor != NO_EVENT)
         trace_print_event(model->trace, view->cursor, &text);
+    char *answer = text.text != NULL && view_question(view, model) != NO_EVENT ? strstr(text.text, "answer=") : NULL;
+    if (answer != NULL)
+        *answer = '\0'; /* until it is asked for */
     enum work work = view->cursor == NO_EVENT ? WORK_NONE : model_work(model, view->cursor);
     canvas_put(line, 0, 0, (struct style){ .ink = work, .attr = ATTR_REVERSE }, (uint32_t)work_letter(work));
     canvas_cut(line, 0, 2, line->width - 2, (struct style){ .attr = ATTR_BOLD }, str_text(&text));
@@ -185,6 +188,9 @@ draw_words(const struct model *model, const struct view *view, struct canvas *ca
     str_add(&text, "\n");
     if (view->cursor != NO_EVENT)
         trace_print_event(model->trace, view->cursor, &text);
+    char *answer = text.text != NULL && view_question(view, model) != NO_EVENT ? strstr(text.text, "answer=") : NULL;
+    if (answer != NULL)
+        *answer = '\0'; /* until it is asked for */
     if (view->message[0] != '\0')
         str_addf(&text, "\n%s", view->message);
     str_add(&text, "\n? help  q quit");

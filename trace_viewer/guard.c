@@ -32,7 +32,7 @@ await_child(pid_t child, const sigset_t *signals)
         if (done == child && (WIFEXITED(status) || WIFSIGNALED(status)))
             return status;
         if (sigwait(signals, &signal) == 0 && signal != SIGCHLD)
-            kill(child, signal);
+            kill(child, signal == SIGQUIT ? SIGTERM : signal); /* the terminal first */
     }
 }
 
@@ -47,6 +47,7 @@ guard_run(int (*run)(void *argument), void *argument)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGHUP);
     sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGQUIT);
     sigprocmask(SIG_BLOCK, &signals, &old);
     fflush(NULL);
     pid_t child = fork();

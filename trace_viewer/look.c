@@ -192,7 +192,8 @@ follow_flow(struct view *view, struct model *model)
     if (partner != SIZE_MAX)
         other = trace_flow_end(model->trace, partner);
     if (other == SIZE_MAX)
-        view_say(view, "no flow leaves or reaches this event");
+        view_say(view, "no flow leaves or reaches this event%s",
+                 view->run == RUN_PAUSED ? ", or its other end is still to come" : "");
     else
         view_goto(view, model, other);
 }
@@ -277,7 +278,7 @@ enter(struct view *view, struct model *model)
         return;
     }
     view_reveal(view, question);
-    view_say(view, "%.200s  %.200s", model_argument_text(model, question, "question"),
+    view_say(view, "%.200s  -> %.200s", model_argument_text(model, question, "question"),
              model_argument_text(model, question, "answer"));
 }
 

@@ -28,7 +28,7 @@ struct options {
 };
 
 static const char usage[] =
-    "usage: trace_viewer TRACE [options]\n"
+    "usage: trace_viewer TRACE [options]             (ringside view TRACE is the same)\n"
     "  --print[=ansi]    one frame on stdout: the whole trace, as text (with colours)\n"
     "  --size WxH        of that frame (80x24)\n"
     "  --at SEQ          the event to stand at\n"

@@ -45,12 +45,16 @@ draw_pair(struct canvas *pane, int row, const char *name, struct str *value)
     return row + 1;
 }
 
+/* The answer of a question one stands at is left out. */
 static int
-draw_arguments(const struct model *model, size_t seq, struct canvas *pane, int row, struct str *text)
+draw_arguments(const struct model *model, const struct view *view, struct canvas *pane, int row, struct str *text)
 {
-    const struct trace_event *event = trace_event(model->trace, seq);
+    const struct trace_event *event = trace_event(model->trace, view->cursor);
     const struct trace_kind *kind = trace_kind(model->trace, event->kind);
+    bool masked = view_question(view, model) != NO_EVENT;
     for (int i = 0; i < kind->arg_count && i < 4; i++) {
+        if (masked && strcmp(kind->arg_name[i], "answer") == 0)
+            continue;
         print_argument(model, kind->arg_type[i], event->args[i], text);
         canvas_text(pane, row, 1, (struct style){ .ink = INK_DIM }, kind->arg_name[i]);
         int skip = row < 0 ? -row : 0, top = row + skip;
@@ -89,7 +93,7 @@ draw_event(const struct model *model, const struct view *view, struct canvas *pa
         str_add(&text, kind->pytorch);
         row = draw_pair(pane, row, "PyTorch", &text);
     }
-    row = draw_arguments(model, view->cursor, pane, row, &text);
+    row = draw_arguments(model, view, pane, row, &text);
     trace_print_time(trace_time(model->trace, view->cursor), &text);
     size_t partner = trace_partner(model->trace, view->cursor);
     if (partner != SIZE_MAX) {

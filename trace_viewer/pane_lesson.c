@@ -1,5 +1,6 @@
 /* The lesson's words so far: what was said, asked and checked up to the cursor, and the line of the lesson that
- * runs. The answer of the question one stands at is masked until it was asked for. Interface: lesson_draw. */
+ * runs. The answer of the question one stands at is masked until it was asked for. Interface: lesson_draw; for other
+ * panes lesson_line, lesson_text_end. */
 #include "panes.h"
 
 #include "base/str.h"
@@ -22,15 +23,29 @@ lesson_line(const struct model *model, size_t seq)
     return 0;
 }
 
+const char *
+lesson_text_end(const struct model *model, const struct view *view, const char *text)
+{
+    const char *end = text + strlen(text);
+    if (view_question(view, model) == NO_EVENT)
+        return end;
+    for (uint32_t line = lesson_line(model, view->cursor); line > 1 && text < end; line--)
+        text += strcspn(text, "\n") + 1;
+    const char *answer = text < end ? strstr(text, "answer") : NULL;
+    return answer != NULL ? answer : end;
+}
+
 /* The lesson's text around its current line, `rows` of it from `row` on. */
 static void
-draw_lines(const struct model *model, size_t seq, struct canvas *pane, int row, int rows)
+draw_lines(const struct model *model, const struct view *view, struct canvas *pane, int row, int rows)
 {
     const char *path, *text = trace_source_text(model->trace, &path);
-    uint32_t current = lesson_line(model, seq), number = 1;
+    const char *end = lesson_text_end(model, view, text);
+    uint32_t current = lesson_line(model, view->cursor), number = 1;
     uint32_t first = current > (uint32_t)rows / 2 ? current - (uint32_t)rows / 2 : 1;
-    while (*text != '\0' && number < first + (uint32_t)rows) {
+    while (text < end && number < first + (uint32_t)rows) {
         size_t length = strcspn(text, "\n");
+        length = length < (size_t)(end - text) ? length : (size_t)(end - text);
         if (number >= first) {
             char line[512];
             snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line - 1), text);
@@ -114,5 +129,5 @@ lesson_draw(const struct model *model, const struct view *view, struct canvas *p
     struct canvas words = canvas_part(pane, 0, 0, pane->height - lines, pane->width);
     int used = draw_words(model, view, &words);
     int from = lines > 1 ? used + 1 : pane->height - lines; /* what the words leave */
-    draw_lines(model, view->cursor, pane, from, pane->height - from);
+    draw_lines(model, view, pane, from, pane->height - from);
 }

@@ -98,6 +98,7 @@ source_draw(const struct model *model, const struct view *view, struct canvas *p
     }
     /* The whole function if it fits; else so that the marked line has a third of the pane above it. */
     int64_t lines = 0, marked = (int64_t)listing.mark - listing.first;
+    const char *end = lesson_text_end(model, view, listing.text);
     for (const char *at = listing.text; *at != '\0'; at++)
         lines += *at == '\n' || at[1] == '\0';
     int64_t from = lines <= pane->height ? 0 : marked - pane->height / 3;
@@ -108,8 +109,9 @@ source_draw(const struct model *model, const struct view *view, struct canvas *p
     uint32_t number = listing.first;
     bool inside = false;
     const char *text = listing.text;
-    for (int64_t i = 0; *text != '\0' && i < from + pane->height; i++, number++) {
+    for (int64_t i = 0; text < end && i < from + pane->height; i++, number++) {
         size_t length = strcspn(text, "\n");
+        length = length < (size_t)(end - text) ? length : (size_t)(end - text);
         struct style style = { .ink = is_comment(text, length, &inside) ? INK_DIM : INK_PLAIN };
         if (i >= from)
             draw_line(pane, (int)(i - from), number, text, length, style, number == listing.mark);

@@ -157,7 +157,8 @@ refuse(const char *command, const struct run_options *o)
     if (o->hardware != NULL && preset_find(o->hardware) == NULL) {
         const char *meant = nearest(o->hardware, preset_at(0), preset_count(), sizeof(struct preset));
         return message(STATUS_USAGE, "%s: unknown hardware '%s'%s%s%s", command, o->hardware,
-                       meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+                       meant ? "; did you mean " : "; 'ringside devices' lists them", meant ? meant : "",
+                       meant ? "?" : "");
     }
     if (o->world > 1024)
         return message(STATUS_USAGE, "%s: --world takes at most 1024 ranks", command);

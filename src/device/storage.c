@@ -152,8 +152,11 @@ race_announce(struct task *me, const struct storage *storage, const char *report
 static void
 describe(struct str *out, const struct access_note *note)
 {
-    str_addf(out, "%s by %s (rank %d, line %u) %s bytes %llu to %llu", note->what, note->who, note->rank, note->line,
-             note->write ? "writes" : "reads", (unsigned long long)note->begin, (unsigned long long)note->end - 1);
+    str_addf(out, "%s by %s (", note->what, note->who);
+    if (note->rank >= 0)
+        str_addf(out, "rank %d, ", note->rank);
+    str_addf(out, "line %u) %s bytes %llu to %llu", note->line, note->write ? "writes" : "reads",
+             (unsigned long long)note->begin, (unsigned long long)note->end - 1);
 }
 
 static bool

@@ -46,7 +46,8 @@ task_announce_error(struct task *me)
 {
     int64_t kind    = stage_text_id(me, error_name(me->error.kind));
     int64_t message = stage_text_id(me, me->error.message);
-    POINT(me, fault_error, kind, message, me->error.line);
+    int64_t found   = stage_text_id(me, me->error.function);
+    POINT(me, fault_error, kind, message, found); /* no line: compilers number a call over several lines differently */
 }
 
 bool

@@ -183,8 +183,9 @@ task_join(struct task *me, struct task *child, struct error *error)
 {
     STAGE(me, task_join, child->number);
     struct machine    *machine = machine_of(child);
-    struct wait_reason reason  = { .what = "join", .sequence = -1, .peer = -1, .join = true };
+    struct wait_reason reason  = { .what = "join", .sequence = -1, .peer = -1 };
     reason.holder = child;
+    reason.join   = true;
     if (!machine_await(me, machine, &reason))
         return false; /* the run's end frees it */
     if (error != NULL)

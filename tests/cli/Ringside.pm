@@ -36,7 +36,8 @@ sub lesson {
     return spill("$folder/$name.lua", $text);
 }
 
-# Runs the program; answers { status, signal, out, err }. A first argument { env =>, in_folder =>, umask => } sets the scene.
+# Runs the program; answers { status, signal, out, err }. A first argument { env =>, in_folder =>, umask => } sets the
+# scene.
 sub ringside {
     my %scene = ref $_[0] eq 'HASH' ? %{ shift() } : ();
     my @words = @_;
@@ -60,8 +61,9 @@ sub ringside {
 sub refused {
     my ($name, $run, $status, $pattern) = @_;
     local $Test::Builder::Level = $Test::Builder::Level + 1;
-    my $good = $run->{signal} == 0 && $run->{status} == $status && $run->{err} =~ /\A(?:ringside|trace_viewer): [[:print:]\x80-\xff]+\n\z/
-        && $run->{err} =~ $pattern && $run->{err} !~ /\w\.[ch]:\d|\w\.c\b/;
+    my $line = $run->{err} =~ /\A(?:ringside|trace_viewer): [[:print:]\x80-\xff]+\n\z/;
+    my $good = $line && $run->{signal} == 0 && $run->{status} == $status && $run->{err} =~ $pattern
+        && $run->{err} !~ /\w\.[ch]:\d|\w\.c\b/;
     ok($good, $name)
         or diag("status $run->{status} (wanted $status), signal $run->{signal}, stderr:\n$run->{err}wanted $pattern");
     return $good;

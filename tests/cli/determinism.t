@@ -13,12 +13,14 @@ my %long    = map { ("RINGSIDE_FILLER_$_" => 'x' x 500) } 1 .. 200;
 my %scenes  = (
     'a second run'                    => {},
     'another current directory'       => { in_folder => '/' },
-    'another locale'                  => { env => { LC_ALL => 'de_DE.UTF-8', LANG => 'tr_TR.UTF-8', LANGUAGE => 'de' } },
+    'another locale'                  =>
+        { env => { LC_ALL => 'de_DE.UTF-8', LANG => 'tr_TR.UTF-8', LANGUAGE => 'de' } },
     'another time zone'               => { env => { TZ => 'Pacific/Kiritimati' } },
     'another umask'                   => { umask => 0077 },
     'a long environment'              => { env => \%long },
     'another user, home and terminal' => { env => { HOME => '/', USER => 'nobody', TERM => 'dumb', COLUMNS => 10 } },
-    'Lua settings'                    => { env => { LUA_PATH => '/x/?.lua', LUA_CPATH => '/x/?.so', LUA_INIT => 'error("no")' } },
+    'Lua settings'                    =>
+        { env => { LUA_PATH => '/x/?.lua', LUA_CPATH => '/x/?.so', LUA_INIT => 'error("no")' } },
     'an allocator that fills memory'  => { env => { MALLOC_PERTURB_ => 165, MALLOC_ARENA_MAX => 1 } },
 );
 
@@ -55,8 +57,8 @@ for my $name (@lessons) {
     kill 'KILL', @spinning;
     waitpid $_, 0 for @spinning;
 
-    my @hashes = map { ringside($_, 'run', '--quiet', '--hash', $lesson)->{out} } {}, { in_folder => '/' },
-        { umask => 0 };
+    my @hashes = map { ringside($_, 'run', '--quiet', '--hash', $lesson)->{out} }
+        {}, { in_folder => '/' }, { umask => 0 };
     like($hashes[0], qr/^trace hash [0-9a-f]{6}$/m, "$name: --hash prints six digits");
     is($hashes[$_], $hashes[0], "$name: --hash prints the same again ($_)") for 1, 2;
     my $traced = ringside('run', '--quiet', '--hash', '--trace', folder() . '/hash.trace', $lesson);

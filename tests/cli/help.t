@@ -6,8 +6,8 @@ use lib 'tests/cli';
 use Ringside;
 use Test::More;
 
-my @common = qw(trace seed policy executor timeout check-races teacher hardware device backend world tap trust exact quiet
-    no-color ascii help);
+my @common = qw(trace seed policy executor timeout check-races teacher hardware device backend world tap trust exact
+    quiet no-color ascii help);
 my %options = (
     run     => [ @common, 'hash' ],
     step    => [ @common, 'batch' ],

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# The course: each lesson's checks hold, each exercise fails until it is solved, each solution solves it; and the order in
-# which workers and ranks take their turns changes no number.
+# The course: each lesson's checks hold, each exercise fails until it is solved, each solution solves it; and the order
+# in which workers and ranks take their turns changes no number.
 use strict;
 use warnings;
 use lib 'tests/cli';

@@ -222,7 +222,7 @@ a_missing_wait_is_a_race_that_names_both_places(void **state)
     rig_run(rig, EXECUTOR_STEPPED, 1, without_the_wait);
     assert_false(rig->succeeded);
     assert_int_equal(rig->error.kind, E_RACE);
-    assert_non_null(strstr(rig->error.message, "copy by side (rank"));
+    assert_non_null(strstr(rig->error.message, "copy by side (line 13)"));
     assert_non_null(strstr(rig->error.message, "line 13"));
     assert_non_null(strstr(rig->error.message, "seven by device:0 compute"));
     assert_non_null(strstr(rig->error.message, "line 11"));

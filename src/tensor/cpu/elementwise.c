@@ -2,7 +2,7 @@
  * so that any compiler makes vectors of them; what lies scattered or has another type passes through a small
  * buffer. In PyTorch: ATen/native/cpu/BinaryOpsKernel.cpp, Loops.h. */
 #include "base/dtype.h"
-#include "tensor/cpu/loop.h"
+#include "tensor/cpu/elementwise.h"
 
 static inline uint64_t
 wrap(int64_t value)
@@ -11,14 +11,6 @@ wrap(int64_t value)
 }
 
 enum { BLOCK = 16 };
-
-/* One run of at most LOOP_CHUNK elements, or longer if everything lies in one piece. */
-typedef void run_f32(float *out, const float *px, const float *py, const float *pz, int64_t count, float a);
-typedef void run_f64(double *out, const double *px, const double *py, const double *pz, int64_t count, double a);
-typedef void run_i64(int64_t *out, const int64_t *px, const int64_t *py, const int64_t *pz, int64_t count, int64_t a);
-
-/* Which runs belong to an op. */
-struct runs { run_f32 *f32; run_f64 *f64; run_i64 *i64; };
 
 /* A block is worked out aside, so that out may be one of the inputs. Inputs that an op has not are out itself. */
 #define RUN(name, suffix, type, expression)                                                                        \
@@ -96,7 +88,7 @@ run_in_chunks(const struct loop *loop, const struct cpu_view *const *views, cons
     }
 }
 
-static void
+void
 elementwise(const struct cpu_call *call, int inputs, const struct runs *runs)
 {
     const struct cpu_view *views[LOOP_VIEWS] = { &call->out, &call->in[0], &call->in[1], &call->in[2] };
