@@ -40,7 +40,8 @@ draw_title(const struct model *model, const struct view *view, struct canvas *ca
     snprintf(right, sizeof right, "%s%s%.20s ", run_word(view->run), seed[0] != '\0' ? "  seed " : "", seed);
     canvas_right(canvas, 0, style, right);
     int room = canvas->width - (int)strlen(where) - (int)strlen(right) - 4;
-    int column = canvas_cut(canvas, 0, 1, room, style, title[0] != '\0' ? title : "trace");
+    title      = title[0] != '\0' ? title : "trace";
+    int column = room < 8 && room < (int)strlen(title) ? 1 : canvas_cut(canvas, 0, 1, room, style, title);
     canvas_text(canvas, 0, column > 1 ? column + 2 : 1, style, where);
 }
 

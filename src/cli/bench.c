@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "cli/commands.h"
 #include "cli/message.h"
+#include "tensor/blas.h"
 
 static const struct group {
     const char *name;
@@ -77,17 +78,22 @@ cpu_name(char *out, size_t size)
 static void
 print_environment(const struct bench_options *options, const char *bench)
 {
-    char   cpu[128];
-    double load = 0;
+    char        cpu[128], products[128];
+    double      load = 0;
+    struct blas blas;
+    blas_open(&blas);
+    blas_describe(&blas, products, sizeof products);
+    if (blas.warning[0] != '\0')
+        message(0, "bench: %s", blas.warning);
     cpu_name(cpu, sizeof cpu);
     if (getloadavg(&load, 1) != 1)
         load = -1;
     if (options->json)
-        printf("{\"bench\": \"%s\", \"environment\": {\"cpu\": \"%s\", \"blas\": \"exact\", \"compiler\": \"%s\"}, "
+        printf("{\"bench\": \"%s\", \"environment\": {\"cpu\": \"%s\", \"blas\": \"%s\", \"compiler\": \"%s\"}, "
                "\"load1\": %.2f}\n",
-               bench, cpu, __VERSION__, load);
+               bench, cpu, products, __VERSION__, load);
     else
-        printf("# %s; product: exact; compiler %s; load %.2f\n", cpu, __VERSION__, load);
+        printf("# %s; products: %s; compiler %s; load %.2f\n", cpu, products, __VERSION__, load);
 }
 
 static void

@@ -10,6 +10,7 @@
 #include "cli/message.h"
 #include "device/device.h"
 #include "hw/presets.h"
+#include "tensor/blas.h"
 
 /* What other back-ends stand on: a library that is there or not, and the package that brings it. */
 struct missing { const char *name, *library, *found, *absent; };
@@ -63,6 +64,22 @@ print_missing(void)
     }
 }
 
+static void
+print_products(void)
+{
+    char        fast[128];
+    struct blas blas;
+    bool        any = blas_open(&blas);
+    blas_describe(&blas, fast, sizeof fast);
+    puts("products  exact: a fixed order of sums, the same bits on every CPU (stepped, and free with --exact)");
+    if (any)
+        printf("          %s: free, one thread a rank, chosen by shape\n", fast);
+    if (!any || blas.onednn[0] == '\0' || blas.openblas[0] == '\0')
+        puts("          faster with OpenBLAS (libopenblas0-pthread) and oneDNN (libdnnl3): scripts/setup brings them");
+    if (blas.warning[0] != '\0')
+        printf("warning   %s\n", blas.warning);
+}
+
 int
 cli_devices(int argc, char **argv)
 {
@@ -75,7 +92,7 @@ cli_devices(int argc, char **argv)
     print_processor();
     printf("device:N  virtual, 0 to %d: host memory with streams and events of their own\n", DEVICE_MAX);
     puts("dtypes    float32, float64, int64, bool");
-    puts("products  exact: a fixed order of sums, the same bits on every CPU");
+    print_products();
     puts("ranks     local: tasks of one process, up to 1024");
     print_hardware();
     print_missing();

@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "cli/commands.h"
 #include "cli/message.h"
+#include "tensor/blas.h"
 
 #define RINGSIDE_VERSION "0.1.0"
 
@@ -40,14 +41,20 @@ print_help(void)
 static int
 print_version(void)
 {
+    char        fast[128];
+    struct blas blas;
+    blas_open(&blas);
+    blas_describe(&blas, fast, sizeof fast);
     puts("ringside " RINGSIDE_VERSION);
     puts("  executors  stepped, free");
     puts("  devices    virtual (cpu)");
     puts("  backends   local");
-    puts("  products   exact (fixed order)");
+    printf("  products   exact (fixed order); fast: %s\n", fast);
     puts("  scripting  " LUA_RELEASE);
     puts("  not built  cuda, nccl, mpi, gloo");
     puts("  compiler   " __VERSION__);
+    if (blas.warning[0] != '\0')
+        printf("  warning    %s\n", blas.warning);
     return STATUS_DONE;
 }
 

@@ -23,6 +23,7 @@
 #include "lua/script.h"
 #include "sched/debugger.h"
 #include "sched/sched.h"
+#include "tensor/blas.h"
 #include "tensor/tensor.h"
 #include "trace/clock.h"
 #include "trace/writer.h"
@@ -39,6 +40,7 @@ struct run {
     struct cost_model         cost;
     struct trace_writer      *writer;
     struct sched             *sched;
+    struct blas               blas;
     struct lesson            *lesson;
     struct error              error;
     int                       status;
@@ -129,6 +131,8 @@ make_sched(struct run *run)
         return false;
     }
     sched_set_part(run->sched, PART_LESSON, run->lesson);
+    if (o->executor == EXECUTOR_FREE && !o->exact && blas_open(&run->blas))
+        blas_use(run->sched, &run->blas);
     return true;
 }
 

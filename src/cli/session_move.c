@@ -25,7 +25,7 @@ event_at(struct session *session, uint64_t seq)
     return trace_event(session->trace, seq);
 }
 
-/* Why the run failed: the last text of the last fault among its last events. */
+/* Why the run failed: what the last fault among its last events says. */
 const char *
 session_failure(const struct session *session, uint32_t *line)
 {
@@ -37,9 +37,9 @@ session_failure(const struct session *session, uint32_t *line)
         if (kind == NULL || strncmp(kind->name, "fault.", 6) != 0)
             continue;
         *line = event->line;
-        for (int i = kind->arg_count; i > 0; i--)
-            if (strcmp(kind->arg_type[i - 1], "text") == 0)
-                return trace_text_at(session->trace, event->args[i - 1]);
+        for (int i = 0; i < kind->arg_count; i++)
+            if (strcmp(kind->arg_name[i], "message") == 0 || strcmp(kind->arg_name[i], "report") == 0)
+                return trace_text_at(session->trace, event->args[i]);
     }
     return "";
 }

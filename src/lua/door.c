@@ -3,7 +3,6 @@
  * door is what pybind11's gil_scoped_release guards, the second gil_scoped_acquire. */
 #include "lua/internal.h"
 #include <assert.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include "base/vec.h"
@@ -80,11 +79,8 @@ take_lock(struct task *me, struct script *script)
 {
     struct error saved = me->error;
     me->error.kind     = E_NONE;
-    if (!lock_acquire(me, &script->lock)) {
-        while (!script->stepped && script->lock.holder != NULL)
-            sched_yield();
-        script->lock.holder = me;
-    }
+    if (!lock_acquire(me, &script->lock))
+        script->lock.holder = me; /* `stepped`, where one task runs at a time */
     if (saved.kind != E_NONE)
         me->error = saved;
 }

@@ -155,7 +155,7 @@ void
 fail_from_lua(lua_State *L, struct task *me)
 {
     struct script *script = script_of(L);
-    struct wording wording = { .kind = E_SCRIPT, .text = "an error that cannot be put into words" };
+    struct wording wording = { .kind = E_SCRIPT };
     if (!lua_checkstack(L, 8)) {
         lua_pop(L, 1);
         failed(me, E_MEMORY, "out of memory for Lua's stack");
@@ -164,8 +164,11 @@ fail_from_lua(lua_State *L, struct task *me)
     lua_pushcfunction(L, word_error);
     lua_pushvalue(L, -2);
     lua_pushlightuserdata(L, &wording);
-    if (lua_pcall(L, 2, 1, 0) != LUA_OK)
+    int status = lua_pcall(L, 2, 1, 0);
+    if (status == LUA_ERRMEM)
         wording = (struct wording){ .kind = E_MEMORY, .text = "out of memory" };
+    else if (status != LUA_OK) /* its __tostring raises */
+        wording = (struct wording){ .kind = E_SCRIPT, .text = "an error that cannot be put into words" };
     enum error_kind known = kind_of_name(wording.kind_name);
     if (known != E_NONE)
         wording.kind = known;

@@ -526,6 +526,31 @@ lesson_xpcall(lua_State *L)
     return finish_pcall(L, lua_pcallk(L, count - 2, LUA_MULTRET, 2, 2, finish_pcall), 2);
 }
 
+/* coroutine.create and wrap, the library's own as upvalue 1. Many short coroutines must not outrun the budget. */
+static int
+charged_coroutine(lua_State *L)
+{
+    script_count_steps(L);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, 1);
+    return 1;
+}
+
+/* What pcall does not catch, resume does not either. */
+static int
+lesson_resume(lua_State *L)
+{
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    if (script_of(L)->fatal && !lua_toboolean(L, 1)) {
+        lua_settop(L, 2);
+        return lua_error(L);
+    }
+    return lua_gettop(L);
+}
+
 /* `function` gets the library's own as its upvalue 1. */
 static void
 set_wrapped(lua_State *L, int table, const char *name, lua_CFunction function)
@@ -600,7 +625,11 @@ sandbox_open(lua_State *L, struct script *script)
     lua_pop(L, 1);
     lua_getglobal(L, "string");
     set_wrapped(L, -1, "format", repeatable_format);
-    lua_pop(L, 1);
+    lua_getglobal(L, "coroutine");
+    set_wrapped(L, -1, "create", charged_coroutine);
+    set_wrapped(L, -1, "wrap", charged_coroutine);
+    set_wrapped(L, -1, "resume", lesson_resume);
+    lua_pop(L, 2);
     set_field(L, "table", "sort", repeatable_sort);
     set_field(L, "math", "random", repeatable_random);
     set_field(L, "math", "randomseed", repeatable_randomseed);

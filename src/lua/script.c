@@ -38,12 +38,11 @@ script_allocate(void *context, void *block, size_t old_size, size_t new_size)
     return moved;
 }
 
-/* Runs every HOOK_STEPS instructions: counts, stops, and keeps Lua's own heap within bounds where the collector
- * rests. */
-static void
-count_steps(lua_State *L, lua_Debug *unused)
+/* Runs every HOOK_STEPS instructions, and for each new coroutine, whose own count begins at 0: counts, stops, and keeps
+ * Lua's own heap within bounds where the collector rests. */
+void
+script_count_steps(lua_State *L)
 {
-    (void)unused;
     struct script *script = script_of(L);
     struct task   *me     = script->holder;
     script->steps += HOOK_STEPS;
@@ -60,6 +59,13 @@ count_steps(lua_State *L, lua_Debug *unused)
         lua_gc(L, LUA_GCCOLLECT);
         script->bytes_collected = script->bytes;
     }
+}
+
+static void
+count_steps(lua_State *L, lua_Debug *unused)
+{
+    (void)unused;
+    script_count_steps(L);
 }
 
 static int

@@ -25,11 +25,12 @@ lock_note_hold(struct task *me, struct lock *lock, bool begins)
         span_end(me, KIND_lock_hold, args);
 }
 
-/* An uncontended lock costs no event but its hold; who has to wait shows it. */
+/* An uncontended lock costs no event but its hold; who has to wait shows it. In `free` the wait neither times out nor
+ * stops: a ticket that nobody holds any more would lock out all later ones, and the holder's own waits are bounded. */
 static bool
 lock_queue(struct task *me, struct lock *lock, uint64_t ticket)
 {
-    struct wait_reason reason = { .what = "lock", .sequence = -1, .peer = -1 };
+    struct wait_reason reason = { .what = "lock", .sequence = -1, .peer = -1, .join = !sched_is_stepped(me->sched) };
     bool               ok     = true;
     monitor_enter(me, &lock->monitor);
     while (lock->serving != ticket && ok) {

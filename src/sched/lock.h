@@ -12,6 +12,6 @@ struct lock {
 };
 bool lock_init(struct task *me, struct lock *lock, const char *name);
 void lock_destroy(struct lock *lock);
-bool lock_acquire(struct task *me, struct lock *lock) __attribute__((warn_unused_result)); /* false: failed */
+bool lock_acquire(struct task *me, struct lock *lock) __attribute__((warn_unused_result)); /* false: stepped, broken */
 void lock_release(struct task *me, struct lock *lock);
 #endif

@@ -4,6 +4,7 @@
 #include "device/storage.h"
 #include "device/stream.h"
 #include "sched/task.h"
+#include "tensor/blas.h"
 #include "tensor/op.h"
 #include "tensor/tensor.h"
 
@@ -25,6 +26,7 @@ struct cpu_call {
     enum dtype           compute;             /* F32, F64 or I64: what it calculates in */
     void                *workspace;
     struct kernel_fault *fault;               /* where a bad index is reported */
+    const struct blas   *blas;                /* NULL: products are exact */
 };
 typedef void cpu_kernel(const struct cpu_call *call);
 

@@ -158,7 +158,8 @@ fill_call(struct task *me, struct cpu_call *call, const struct plan *plan, const
           struct tensor *result)
 {
     *call = (struct cpu_call){ .alpha = plan->alpha, .dim = plan->dim, .start = args->start,
-                               .inputs = infos[plan->op].inputs, .compute = plan->compute };
+                               .inputs = infos[plan->op].inputs, .compute = plan->compute,
+                               .blas = sched_part(me->sched, PART_PRODUCTS) };
     for (int i = 0; i < call->inputs; i++) {
         struct tensor *tensor = args->in[i];
         call->in[i] = tensor_raw(tensor);

@@ -91,7 +91,7 @@ shows(qr/step 1\/\d+/, 'fg shows the frame again');
 type('Q');
 left(0, 'Q');
 
-for my $case (['TERM', 143], ['HUP', 129], ['INT', 130]) {
+for my $case (['TERM', 143], ['HUP', 129], ['INT', 130], ['QUIT', 143]) {
     open_viewer();
     my ($guard) = viewers();
     ok($guard, 'the viewer has a process');
@@ -109,7 +109,28 @@ line("NO_COLOR=1 $viewer 01.trace; echo plain \$?");
 shows(qr/step 0\/\d+/, 'NO_COLOR opens too');
 type('q');
 shows(qr/plain 0/, 'and quits');
-tmux('kill-server');
+
+# A session ends with its viewer, also while the engine runs and when the whole terminal goes; its folders go with it.
+my $ringside = $viewer =~ s{trace_viewer$}{ringside}r;
+mkdir "$folder/own";
+open my $lesson, '>', "$folder/long.lua" or die "no lesson: $!";
+print $lesson qq{local rs = require "ringside"\nrs.say "on"\nlocal t = rs.ones { 4 }\nwhile true do t = t + 1 end\n};
+close $lesson;
+for my $end ('q', 'TERM', 'terminal') {
+    line("clear; TMPDIR=$folder/own XDG_RUNTIME_DIR=$folder/own $ringside step long.lua; echo ended \$? round "
+         . ($round + 1));
+    shows(qr/step 0\/\d+/, 'a session opens');
+    isnt(join(' ', glob "$folder/own/*"), '', 'it has folders');
+    type('c');
+    shows(qr/running/, 'the engine runs');
+    type('q') if $end eq 'q';
+    kill 'TERM', (viewers())[0] if $end eq 'TERM';
+    tmux('kill-session', '-t', 'v') if $end eq 'terminal';
+    left($end eq 'q' ? 0 : 143, "$end while the engine runs") if $end ne 'terminal';
+    my $until = time + 10;
+    sleep 0.02 while (() = glob "$folder/own/*") && time < $until;
+    is(join(' ', glob "$folder/own/*"), '', "$end: nothing is left");
+}
 done_testing;
 
 # The processes of the viewer on this terminal, the guardian first.

@@ -3,6 +3,8 @@
  * nothing. A panel of the second operand (256 bytes wide, 256 deep) is packed; four rows by two vectors stay in
  * registers. Sums that go on in the next panel pass through the result, where they keep their bits.
  *
+ * Where a run uses the libraries of blas.h, they take what they can and the rest is done here.
+ *
  * Interface: cpu_mm, cpu_addmm (the bias is added last), cpu_mm_workspace. */
 #include <string.h>
 #include "base/dtype.h"
@@ -112,6 +114,8 @@ i64_mm(const struct cpu_view *a, const struct cpu_view *b, int64_t *out)
 static void
 product(const struct cpu_view *a, const struct cpu_view *b, const struct cpu_call *call)
 {
+    if (call->blas != NULL && blas_mm(call->blas, a, b, &call->out, false))
+        return;
     if (call->compute == DTYPE_F32)
         f32_mm(a, b, call->out.data, call->workspace);
     else if (call->compute == DTYPE_F64)
@@ -133,10 +137,30 @@ cpu_mm(const struct cpu_call *call)
     product(&call->in[0], &call->in[1], call);
 }
 
+/* A library adds its product to what is there: the bias in every row. */
+static bool
+addmm_fast(const struct cpu_call *call)
+{
+    if (call->blas == NULL || !blas_takes(call->blas, &call->in[1], &call->in[2], &call->out))
+        return false;
+    struct cpu_view bias = view_expand(&call->in[0], 2, call->out.size);
+    size_t          row  = (size_t)bias.size[1] * dtype_size(bias.dtype);
+    if (bias.dtype == call->out.dtype && bias.stride[1] == 1 && bias.stride[0] == 0) {
+        for (int64_t i = 0; i < bias.size[0]; i++)
+            memcpy((char *)call->out.data + (size_t)i * row, bias.data, row);
+    } else {
+        struct cpu_call copy = { .inputs = 1, .in = { bias }, .out = call->out, .compute = call->compute };
+        cpu_copy(&copy);
+    }
+    return blas_mm(call->blas, &call->in[1], &call->in[2], &call->out, true);
+}
+
 /* in: bias, input, weight. */
 void
 cpu_addmm(const struct cpu_call *call)
 {
+    if (addmm_fast(call))
+        return;
     product(&call->in[1], &call->in[2], call);
     struct cpu_call add = { .inputs = 2, .out = call->out, .alpha = 1, .compute = call->compute };
     add.in[0] = call->out;

@@ -1,0 +1,241 @@
+/* OpenBLAS and oneDNN behind one call. Measured: small products and narrow ones are OpenBLAS's, the others oneDNN's;
+ * where one of them is missing the other takes all that it can.
+ *
+ * Interface in order of use: blas_open, blas_describe, blas_use; then blas_takes and blas_mm by the kernels. In
+ * PyTorch: ATen/native/CPUBlas.cpp, mkldnn/Matmul.cpp. */
+#include "tensor/blas.h"
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "base/vec.h"
+#include "sched/sched.h"
+#include "tensor/internal.h"
+
+/* ---- opening ---- */
+
+static const char *const openblas_files[] = {
+    "libopenblas.so.0", "libopenblasp.so.0", "libopenblas.so", "libopenblas.0.dylib",
+    "/opt/homebrew/opt/openblas/lib/libopenblas.dylib", "/usr/local/opt/openblas/lib/libopenblas.dylib",
+};
+static const char *const onednn_files[] = {
+    "libdnnl.so.3", "libdnnl.so.2", "libdnnl.so", "libdnnl.3.dylib",
+    "/opt/homebrew/opt/onednn/lib/libdnnl.dylib", "/usr/local/opt/onednn/lib/libdnnl.dylib",
+};
+
+static void *
+open_first(const char *const *files, size_t count)
+{
+    void *library = NULL;
+    for (size_t i = 0; i < count && library == NULL; i++)
+        library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+    return library;
+}
+
+enum level { LEVEL_PLAIN, LEVEL_AVX, LEVEL_AVX2, LEVEL_AVX512 };
+static const char *const level_names[] = { "SSE", "AVX", "AVX2", "AVX-512" };
+
+/* What this CPU could do; 0 where nobody knows better. */
+static enum level
+cpu_level(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
+        return LEVEL_AVX512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return LEVEL_AVX2;
+    return __builtin_cpu_supports("avx") ? LEVEL_AVX : LEVEL_PLAIN;
+#else
+    return LEVEL_PLAIN;
+#endif
+}
+
+/* OpenBLAS's names for its kernel sets; one that is not here is taken to be as good as the CPU. */
+static const struct { const char *name; enum level level; } kernel_sets[] = {
+    { "SkylakeX", LEVEL_AVX512 }, { "Cooperlake", LEVEL_AVX512 }, { "SapphireRapids", LEVEL_AVX512 },
+    { "Haswell", LEVEL_AVX2 },    { "Zen", LEVEL_AVX2 },          { "Excavator", LEVEL_AVX2 },
+    { "Sandybridge", LEVEL_AVX }, { "Bulldozer", LEVEL_AVX },     { "Piledriver", LEVEL_AVX },
+    { "Steamroller", LEVEL_AVX }, { "Prescott", LEVEL_PLAIN },    { "Core2", LEVEL_PLAIN },
+    { "Penryn", LEVEL_PLAIN },    { "Dunnington", LEVEL_PLAIN },  { "Nehalem", LEVEL_PLAIN },
+    { "Atom", LEVEL_PLAIN },      { "Athlon", LEVEL_PLAIN },      { "Opteron", LEVEL_PLAIN },
+    { "Barcelona", LEVEL_PLAIN }, { "Bobcat", LEVEL_PLAIN },      { "Katmai", LEVEL_PLAIN },
+    { "Coppermine", LEVEL_PLAIN }, { "Northwood", LEVEL_PLAIN },  { "Nano", LEVEL_PLAIN },
+};
+
+static enum level
+level_of_set(const char *name)
+{
+    for (size_t i = 0; i < countof(kernel_sets); i++)
+        if (strcasecmp(kernel_sets[i].name, name) == 0)
+            return kernel_sets[i].level;
+    return cpu_level();
+}
+
+static void
+warn_of(struct blas *blas, const char *library, enum level used, const char *variable)
+{
+    const char *value = getenv(variable);
+    if (used >= cpu_level() || blas->warning[0] != '\0')
+        return;
+    if (value != NULL)
+        snprintf(blas->warning, sizeof blas->warning, "%s=%.40s: %s uses %s where this CPU has %s; unset it for speed",
+                 variable, value, library, level_names[used], level_names[cpu_level()]);
+    else
+        snprintf(blas->warning, sizeof blas->warning, "%s uses %s where this CPU has %s; a newer one may know it",
+                 library, level_names[used], level_names[cpu_level()]);
+}
+
+/* A function's address, by way of memory: ISO C converts no object pointer to one. */
+static void
+find(void *library, const char *name, void *function)
+{
+    void *found = library != NULL ? dlsym(library, name) : NULL;
+    memcpy(function, &found, sizeof found);
+}
+
+static void
+open_openblas(struct blas *blas)
+{
+    void *library = open_first(openblas_files, countof(openblas_files));
+    char *(*config)(void), *(*corename)(void);
+    void  (*threads)(int);
+    find(library, "cblas_sgemm", &blas->sgemm);
+    find(library, "cblas_dgemm", &blas->dgemm);
+    find(library, "openblas_get_config", &config);
+    find(library, "openblas_get_corename", &corename);
+    find(library, "openblas_set_num_threads", &threads);
+    if (blas->sgemm == NULL || blas->dgemm == NULL || threads == NULL) {
+        blas->sgemm = NULL;
+        blas->dgemm = NULL;
+        return;
+    }
+    threads(1);
+    const char *core = corename != NULL ? corename() : "unknown kernels";
+    char        version[24] = "";
+    if (config != NULL && sscanf(config(), "OpenBLAS %20s", version) != 1)
+        version[0] = '\0';
+    snprintf(blas->openblas, sizeof blas->openblas, "OpenBLAS%s%s (%.16s)", version[0] != '\0' ? " " : "", version, core);
+    warn_of(blas, "OpenBLAS", level_of_set(core), "OPENBLAS_CORETYPE");
+}
+
+/* Bits of dnnl_cpu_isa_t. */
+enum { ISA_AVX = 0x2, ISA_AVX2 = 0x4, ISA_AVX512 = 0x20 };
+
+static void
+open_onednn(struct blas *blas)
+{
+    struct version { int major, minor, patch; };
+    void *library = open_first(onednn_files, countof(onednn_files));
+    int   (*isa)(void);
+    const struct version *(*version)(void);
+    find(library, "dnnl_sgemm", &blas->dnnl);
+    find(library, "dnnl_get_effective_cpu_isa", &isa);
+    find(library, "dnnl_version", &version);
+    if (blas->dnnl == NULL)
+        return;
+    int        bits  = isa != NULL ? isa() : 0;
+    enum level level = bits & ISA_AVX512 ? LEVEL_AVX512 : bits & ISA_AVX2 ? LEVEL_AVX2
+                     : bits & ISA_AVX    ? LEVEL_AVX    : LEVEL_PLAIN;
+    int        length = snprintf(blas->onednn, sizeof blas->onednn, "oneDNN");
+    if (version != NULL)
+        length += snprintf(blas->onednn + length, sizeof blas->onednn - (size_t)length, " %d.%d", version()->major,
+                           version()->minor);
+    if (bits == 0 || cpu_level() == LEVEL_PLAIN)
+        return;
+    snprintf(blas->onednn + length, sizeof blas->onednn - (size_t)length, " (%s)", level_names[level]);
+    warn_of(blas, "oneDNN", level, "ONEDNN_MAX_CPU_ISA");
+}
+
+/* The variables are read while the libraries are loaded: set later they would not keep threads from being started. */
+bool
+blas_open(struct blas *blas)
+{
+    *blas = (struct blas){ 0 };
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    open_openblas(blas);
+    open_onednn(blas);
+    return blas->sgemm != NULL || blas->dnnl != NULL;
+}
+
+void
+blas_use(struct sched *sched, const struct blas *blas)
+{
+    sched_set_part(sched, PART_PRODUCTS, (void *)(uintptr_t)blas);
+}
+
+void
+blas_describe(const struct blas *blas, char *out, size_t size)
+{
+    bool both = blas->openblas[0] != '\0' && blas->onednn[0] != '\0';
+    snprintf(out, size, "%s%s%s", blas->openblas, both ? ", " : "", blas->onednn);
+    if (blas->openblas[0] == '\0' && blas->onednn[0] == '\0')
+        snprintf(out, size, "none");
+}
+
+/* ---- products ---- */
+
+/* One of the two dimensions lies in one piece; `step` is the distance of the other's. */
+struct layout { bool transposed; int64_t step; };
+
+static bool
+layout_of(const struct cpu_view *matrix, struct layout *layout)
+{
+    int64_t rows = matrix->size[0], columns = matrix->size[1];
+    bool    by_row    = (matrix->stride[1] == 1 || columns == 1) && (rows == 1 || matrix->stride[0] >= columns);
+    bool    by_column = (matrix->stride[0] == 1 || rows == 1) && (columns == 1 || matrix->stride[1] >= rows);
+    if (by_row)
+        *layout = (struct layout){ false, rows == 1 ? columns : matrix->stride[0] };
+    else
+        *layout = (struct layout){ true, columns == 1 ? rows : matrix->stride[1] };
+    return (by_row || by_column) && layout->step <= INT_MAX;
+}
+
+static bool
+small(int64_t size)
+{
+    return size >= 1 && size <= INT_MAX;
+}
+
+bool
+blas_takes(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out)
+{
+    struct layout layout;
+    if (a->dtype != b->dtype || a->dtype != out->dtype || !small(a->size[0]) || !small(a->size[1]) ||
+        !small(b->size[1]) || !layout_of(a, &layout) || !layout_of(b, &layout) || !layout_of(out, &layout) ||
+        layout.transposed)
+        return false;
+    return a->dtype == DTYPE_F32 || (a->dtype == DTYPE_F64 && blas->dgemm != NULL);
+}
+
+static bool
+for_openblas(const struct blas *blas, int64_t m, int64_t n, int64_t k)
+{
+    if (blas->sgemm == NULL || blas->dnnl == NULL)
+        return blas->sgemm != NULL;
+    return (m <= 100 && n <= 100 && k <= 100) || (n <= 16 && m <= 64);
+}
+
+bool
+blas_mm(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+        bool add)
+{
+    struct layout la, lb, lc;
+    int64_t       m = a->size[0], n = b->size[1], k = a->size[1];
+    if (!blas_takes(blas, a, b, out) || !layout_of(a, &la) || !layout_of(b, &lb) || !layout_of(out, &lc))
+        return false;
+    int ta = la.transposed ? BLAS_TRANSPOSED : BLAS_PLAIN, tb = lb.transposed ? BLAS_TRANSPOSED : BLAS_PLAIN;
+    if (a->dtype == DTYPE_F64)
+        blas->dgemm(BLAS_ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, 1, a->data, (int)la.step, b->data, (int)lb.step,
+                    add, out->data, (int)lc.step);
+    else if (for_openblas(blas, m, n, k))
+        blas->sgemm(BLAS_ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, 1, a->data, (int)la.step, b->data, (int)lb.step,
+                    add, out->data, (int)lc.step);
+    else
+        return blas->dnnl(la.transposed ? 'T' : 'N', lb.transposed ? 'T' : 'N', m, n, k, 1, a->data, la.step, b->data,
+                          lb.step, add, out->data, lc.step) == 0;
+    return true;
+}
