@@ -75,6 +75,13 @@ $(OUT)/ringside: $(call obj,$(CLI_C)) $(OUT)/libringside.a
 $(OUT)/trace_viewer: $(call obj,$(VIEW_C)) $(OUT)/libreading.a
 	$(CC) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) $(LDLIBS)
 
+# Loaded before the program by `ringside bench`, to count allocations.
+ifeq ($(SYSTEM),Linux)
+all: $(OUT)/allocations.so
+endif
+$(OUT)/allocations.so: src/plugins/allocations.c $(OUT)/flags
+	$(CC) -std=gnu11 $(WARN) -O2 $(CFLAGS) -shared -fPIC -o $@ $<
+
 # The viewer's own tests, tests/unit/test_view*.c, bring its objects, all but the one with main.
 $(OUT)/%.t: $(OUT)/obj/tests/unit/%.o $(OUT)/libringside.a
 	$(CC) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $^ -lcmocka $(PKG_LIBS) $(LDLIBS)

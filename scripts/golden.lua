@@ -438,10 +438,27 @@ local function model_case(case, file)
   return step_case(case, model, inputs)
 end
 
+-- ---- parts ----
+
+-- Each golden_PART.lua beside this file answers a function that takes these tools and answers pick(section, case, file):
+-- the function that runs such a case (it answers nil, or what is wrong), nil if the case is not this part's.
+local tools = { DTYPES = DTYPES, number = number, numbers = numbers, count_of = count_of, flat = flat, elements = elements,
+  tensor = tensor, show = show, same = same, shape_of = shape_of, compare = compare, match = match, crc32 = crc32,
+  rand_after = rand_after }
+local PARTS = { "optim" }
+local picks = {}
+for _, part in ipairs(PARTS) do
+  picks[#picks + 1] = dofile(os.getenv("GOLDEN_PARTS") .. "/golden_" .. part .. ".lua")(tools)
+end
+
 -- ---- files ----
 
 -- What runs a case of this section; nil: not understood.
-local function runner(section, case)
+local function runner(section, case, file)
+  for _, pick in ipairs(picks) do
+    local run = pick(section, case, file)
+    if run then return run end
+  end
   if section == "table" and #case == 3 then return chunk_row end
   if section == "cases" and case.chunks and case.shape then return chunk_case end
   if section == "cases" and case.model and case.devices then return model_case end
@@ -455,7 +472,7 @@ local function run_section(name, file, section)
     local label = type(case) == "table" and case.name or string.format("%s[%d]", section, i - 1)
     seen[label] = (seen[label] or 0) + 1
     if seen[label] > 1 then label = label .. "#" .. seen[label] end
-    local run = type(case) == "table" and runner(section, case)
+    local run = type(case) == "table" and runner(section, case, file)
     local ok, wrong = false, "not understood"
     if run then ok, wrong = pcall(run, case, file) end
     if run and not ok then wrong = tostring(wrong) end

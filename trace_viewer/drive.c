@@ -150,6 +150,17 @@ drive_reply(struct driver *driver)
     reply_free(&reply);
 }
 
+/* Between two of its slices the session looks whether this has come; its answer to the command under way follows. */
+static void
+pause_engine(struct driver *driver)
+{
+    bool running = driver->session != NULL && driver->session->waiting;
+    if (running && control_send(driver->session->fd, "pause\n", 6))
+        view_say(driver->view, "asked the engine to pause");
+    else
+        view_say(driver->view, "nothing is under way; q leaves");
+}
+
 static void
 prompt_key(struct driver *driver, const char *key)
 {
@@ -236,7 +247,7 @@ drive_key(struct driver *driver, const char *key)
     else if (strcmp(key, "Esc") == 0)
         escape(driver);
     else if (strcmp(key, "^C") == 0)
-        view_say(view, "q leaves");
+        pause_engine(driver);
     else if (command >= 0)
         command_key(driver, command);
     else

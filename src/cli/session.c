@@ -206,6 +206,20 @@ session_reach(struct session *session, uint64_t seq)
 }
 
 bool
+session_interrupted(const struct session *session)
+{
+    static const char pause_line[] = "pause\n";
+    char              next[sizeof pause_line - 1];
+    if (session->viewer < 0)
+        return false;
+    if (recv(session->viewer, next, sizeof next, MSG_PEEK | MSG_DONTWAIT) != (ssize_t)sizeof next)
+        return false;
+    if (memcmp(next, pause_line, sizeof next) != 0)
+        return false;
+    return recv(session->viewer, next, sizeof next, MSG_DONTWAIT) == (ssize_t)sizeof next;
+}
+
+bool
 session_wind(struct session *session, struct str *out)
 {
     if (session->head == session->cursor && !session->died)
@@ -275,6 +289,8 @@ session_command(struct session *session, const char *line, struct str *out)
     switch (parsed.command) {
     case CMD_quit:
         session->quit = true;
+        return true;
+    case CMD_pause: /* nothing is under way any more */
         return true;
     case CMD_help:
         commands_help(out, SCOPE_SESSION);

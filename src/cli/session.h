@@ -55,6 +55,7 @@ const char *session_failure(const struct session *session, uint32_t *line);
 /* ---- between the session's own files ---- */
 bool session_reach(struct session *session, uint64_t seq);       /* records up to seq; false: the run ended before */
 bool session_wind(struct session *session, struct str *out);     /* the engine stands at the cursor, by re-running if it must */
+bool session_interrupted(const struct session *session);         /* the viewer has said "pause" meanwhile */
 bool session_ask(struct session *session, const char *request, struct str *reply); /* false: it said no, or is gone */
 bool session_move(struct session *session, const struct command_line *line, struct str *out);
 bool session_look(struct session *session, const struct command_line *line, struct str *out);

@@ -87,7 +87,13 @@ static bool
 scan_forward(struct session *session, stop_test *test, const void *context, struct str *out)
 {
     for (uint64_t seq = session->cursor + 1;; seq++) {
-        if (seq > session->head && !session->ended)
+        bool beyond = seq > session->head && !session->ended;
+        if (beyond && session_interrupted(session)) {
+            session->cursor = session->head;
+            str_addf(out, "paused at event %" PRIu64 "\n", session->cursor);
+            return true;
+        }
+        if (beyond)
             session_reach(session, seq + slice(seq - session->cursor));
         const struct trace_event *event = event_at(session, seq);
         if (event == NULL)

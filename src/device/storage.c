@@ -23,6 +23,8 @@ static void
 announce(struct task *me, enum kind kind, int device, const int64_t args[4])
 {
     struct devices *devices = sched_part(me->sched, PART_DEVICES);
+    if (!stage_enabled(me, kind))
+        return;
     if (devices->on_stream == NULL) {
         int16_t mine = me->device;
         me->device = (int16_t)device;

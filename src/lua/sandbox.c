@@ -515,40 +515,30 @@ lesson_pcall(lua_State *L)
     return finish_pcall(L, lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 0, finish_pcall), 0);
 }
 
+/* Upvalue 1 is the lesson's handler. Lua calls it with hooks off when a hook has raised: then nothing could stop it. */
 static int
-lesson_xpcall(lua_State *L)
+guarded_handler(lua_State *L)
 {
-    int count = lua_gettop(L);
-    luaL_checktype(L, 2, LUA_TFUNCTION);
-    lua_pushboolean(L, true);
-    lua_pushvalue(L, 1);
-    lua_rotate(L, 3, 2); /* f, handler, true, f, arguments */
-    return finish_pcall(L, lua_pcallk(L, count - 2, LUA_MULTRET, 2, 2, finish_pcall), 2);
-}
-
-/* coroutine.create and wrap, the library's own as upvalue 1. Many short coroutines must not outrun the budget. */
-static int
-charged_coroutine(lua_State *L)
-{
-    script_count_steps(L);
+    if (script_of(L)->fatal)
+        return 1;
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     lua_call(L, lua_gettop(L) - 1, 1);
     return 1;
 }
 
-/* What pcall does not catch, resume does not either. */
 static int
-lesson_resume(lua_State *L)
+lesson_xpcall(lua_State *L)
 {
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-    if (script_of(L)->fatal && !lua_toboolean(L, 1)) {
-        lua_settop(L, 2);
-        return lua_error(L);
-    }
-    return lua_gettop(L);
+    int count = lua_gettop(L);
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    lua_pushvalue(L, 2);
+    lua_pushcclosure(L, guarded_handler, 1);
+    lua_replace(L, 2);
+    lua_pushboolean(L, true);
+    lua_pushvalue(L, 1);
+    lua_rotate(L, 3, 2); /* f, handler, true, f, arguments */
+    return finish_pcall(L, lua_pcallk(L, count - 2, LUA_MULTRET, 2, 2, finish_pcall), 2);
 }
 
 /* `function` gets the library's own as its upvalue 1. */
@@ -625,11 +615,8 @@ sandbox_open(lua_State *L, struct script *script)
     lua_pop(L, 1);
     lua_getglobal(L, "string");
     set_wrapped(L, -1, "format", repeatable_format);
-    lua_getglobal(L, "coroutine");
-    set_wrapped(L, -1, "create", charged_coroutine);
-    set_wrapped(L, -1, "wrap", charged_coroutine);
-    set_wrapped(L, -1, "resume", lesson_resume);
-    lua_pop(L, 2);
+    lua_pop(L, 1);
+    guard_coroutines(L);
     set_field(L, "table", "sort", repeatable_sort);
     set_field(L, "math", "random", repeatable_random);
     set_field(L, "math", "randomseed", repeatable_randomseed);

@@ -1,77 +1,71 @@
-/* torch.optim.SGD, one parameter after the other, under no_grad:
+/* torch.optim.SGD, Adam and AdamW, one parameter after the other, under no_grad:
  *
- *     d = maximize ? -g : g;  d += weight_decay * p
- *     momentum: buf = d in the parameter's first step (no dampening), else momentum * buf + (1 - dampening) * d
- *               d = nesterov ? d + momentum * buf : buf
- *     p -= lr * d
+ *     SGD      d = maximize ? -g : g;  d += weight_decay * p
+ *              momentum: buf = d in the parameter's first step (no dampening), else momentum * buf + (1 - dampening) * d
+ *                        d = nesterov ? d + momentum * buf : buf
+ *              p -= lr * d
+ *     Adam     g += weight_decay * p;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g
+ *              p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps);  amsgrad: v's running maximum
+ *     AdamW    p *= 1 - lr * weight_decay first, and no decay in g
  *
- * Interface: optim_sgd, then per iteration optimizer_zero_grad and optimizer_step; optimizer_free. In PyTorch:
- * torch/optim/sgd.py (_single_tensor_sgd). */
-#include "optim/optimizer.h"
+ * Each is one op, a single pass (tensor/update.c). A parameter without a gradient is left alone: no decay, no step.
+ * Interface: optimizer_new, optimizer_add_group, then per iteration optimizer_zero_grad and optimizer_step;
+ * optimizer_free. What is remembered goes out and in by state.c. In PyTorch: torch/optim/sgd.py, adam.py, adamw.py. */
+#include "optim/internal.h"
 #include <math.h>
 #include <stdlib.h>
 #include "autograd/call.h"
 #include "autograd/node.h"
+#include "base/vec.h"
 #include "sched/stage.h"
 
-struct optimizer {
-    struct sgd_options options;
-    int                count;
-    struct tensor    **params;   /* references */
-    struct tensor    **buffers;  /* momentum; NULL before a parameter's first step */
-};
+struct optim_options
+optim_defaults(enum optim_kind kind)
+{
+    struct optim_options options = { .lr = kind == OPTIM_SGD ? (double)NAN : 1e-3 };
+    options.beta1        = 0.9;
+    options.beta2        = 0.999;
+    options.eps          = 1e-8;
+    options.weight_decay = kind == OPTIM_ADAMW ? 1e-2 : 0;
+    return options;
+}
 
 static bool
-options_allowed(struct task *me, const struct sgd_options *options, int count)
+adam_allowed(struct task *me, const struct optim_options *options)
 {
-    if (count < 1)
-        return failed(me, E_VALUE, "optimizer got an empty parameter list");
+    if (!(options->eps >= 0))
+        return failed(me, E_VALUE, "Invalid epsilon value: %g", options->eps);
+    if (!(options->beta1 >= 0 && options->beta1 < 1))
+        return failed(me, E_VALUE, "Invalid beta parameter at index 0: %g", options->beta1);
+    if (!(options->beta2 >= 0 && options->beta2 < 1))
+        return failed(me, E_VALUE, "Invalid beta parameter at index 1: %g", options->beta2);
+    return true;
+}
+
+static bool
+options_allowed(struct task *me, enum optim_kind kind, const struct optim_options *options)
+{
     if (!(options->lr >= 0))
         return failed(me, E_VALUE, "Invalid learning rate: %g", options->lr);
-    if (!(options->momentum >= 0))
+    if (kind == OPTIM_SGD && !(options->momentum >= 0))
         return failed(me, E_VALUE, "Invalid momentum value: %g", options->momentum);
     if (!(options->weight_decay >= 0))
         return failed(me, E_VALUE, "Invalid weight_decay value: %g", options->weight_decay);
-    if (options->nesterov && (options->momentum <= 0 || options->dampening != 0))
+    if (kind == OPTIM_SGD && options->nesterov && (options->momentum <= 0 || options->dampening != 0))
         return failed(me, E_VALUE, "Nesterov momentum requires a momentum and zero dampening");
-    return true;
+    return kind == OPTIM_SGD || adam_allowed(me, options);
 }
 
-static bool
-keep_params(struct task *me, struct optimizer *optimizer, struct tensor *const *params, int count)
-{
-    for (int i = 0; i < count; i++) {
-        if (params[i] == NULL)
-            return failed(me, E_TYPE, "optimizer can only optimize Tensors, but one of the params is none");
-        if (params[i]->grad_fn != NULL)
-            return failed(me, E_VALUE, "can't optimize a non-leaf Tensor");
-        for (int j = 0; j < i; j++)
-            if (params[j] == params[i])
-                return failed(me, E_VALUE, "some parameters appear in more than one parameter group");
-        optimizer->params[i] = tensor_ref(params[i]);
-        optimizer->count     = i + 1;
-    }
-    return true;
-}
+/* ---- making ---- */
 
 struct optimizer *
-optim_sgd(struct task *me, struct tensor *const *params, int count, const struct sgd_options *options)
+optimizer_new(struct task *me, enum optim_kind kind)
 {
-    if (!options_allowed(me, options, count))
-        return NULL;
     struct optimizer *optimizer = calloc(1, sizeof *optimizer);
-    if (optimizer != NULL) {
-        optimizer->params  = calloc((size_t)count, sizeof(struct tensor *));
-        optimizer->buffers = calloc((size_t)count, sizeof(struct tensor *));
-        optimizer->options = *options;
-    }
-    bool room = optimizer != NULL && optimizer->params != NULL && optimizer->buffers != NULL;
-    if (!room)
-        failed(me, E_MEMORY, "out of memory while making an optimizer");
-    if (room && keep_params(me, optimizer, params, count))
-        return optimizer;
-    optimizer_free(me, optimizer);
-    return NULL;
+    if (optimizer == NULL)
+        return failed_null(me, E_MEMORY, "out of memory while making an optimizer");
+    optimizer->kind = kind;
+    return optimizer;
 }
 
 void
@@ -79,79 +73,214 @@ optimizer_free(struct task *me, struct optimizer *optimizer)
 {
     if (optimizer == NULL)
         return;
-    for (int i = 0; i < optimizer->count; i++) {
-        tensor_unref(me, optimizer->params[i]);
-        tensor_unref(me, optimizer->buffers[i]);
+    for (size_t i = 0; i < optimizer->count; i++) {
+        tensor_unref(me, optimizer->states[i].param);
+        for (int slot = 0; slot < OPTIM_SLOTS; slot++)
+            tensor_unref(me, optimizer->states[i].slot[slot]);
     }
-    free(optimizer->params);
-    free(optimizer->buffers);
+    free(optimizer->states);
+    free(optimizer->groups);
     free(optimizer);
+}
+
+static bool
+has_param(const struct optimizer *optimizer, size_t count, const struct tensor *param)
+{
+    for (size_t i = 0; i < count; i++)
+        if (optimizer->states[i].param == param)
+            return true;
+    return false;
+}
+
+static bool
+param_allowed(struct task *me, const struct optimizer *optimizer, size_t count, const struct tensor *param)
+{
+    if (param == NULL)
+        return failed(me, E_TYPE, "optimizer can only optimize Tensors, but one of the params is none");
+    if (param->grad_fn != NULL)
+        return failed(me, E_VALUE, "can't optimize a non-leaf Tensor");
+    if (has_param(optimizer, count, param))
+        return failed(me, E_VALUE, "some parameters appear in more than one parameter group");
+    return true;
+}
+
+bool
+optimizer_add_group(struct task *me, struct optimizer *optimizer, struct tensor *const *params, int count,
+                    const struct optim_options *options)
+{
+    if (count < 1)
+        return failed(me, E_VALUE, "optimizer got an empty parameter list");
+    if (!options_allowed(me, optimizer->kind, options))
+        return false;
+    size_t all = optimizer->count + (size_t)count;
+    if (!vec_room(&optimizer->states, &optimizer->room, all, sizeof *optimizer->states) ||
+        !vec_room(&optimizer->groups, &optimizer->group_room, optimizer->group_count + 1, sizeof *optimizer->groups))
+        return failed(me, E_MEMORY, "out of memory while making an optimizer");
+    for (size_t i = optimizer->count; i < all; i++) {
+        struct tensor *param = params[i - optimizer->count];
+        if (!param_allowed(me, optimizer, i, param))
+            return false;
+        optimizer->states[i] = (struct optim_state){ .param = param, .group = (int)optimizer->group_count };
+    }
+    for (size_t i = optimizer->count; i < all; i++)
+        tensor_ref(optimizer->states[i].param);
+    optimizer->count                            = all;
+    optimizer->groups[optimizer->group_count++] = *options;
+    return true;
+}
+
+struct optimizer *
+optim_sgd(struct task *me, struct tensor *const *params, int count, const struct sgd_options *options)
+{
+    struct optim_options all       = optim_defaults(OPTIM_SGD);
+    struct optimizer    *optimizer = optimizer_new(me, OPTIM_SGD);
+    all.lr           = options->lr;
+    all.momentum     = options->momentum;
+    all.dampening    = options->dampening;
+    all.weight_decay = options->weight_decay;
+    all.nesterov     = options->nesterov;
+    all.maximize     = options->maximize;
+    if (optimizer != NULL && optimizer_add_group(me, optimizer, params, count, &all))
+        return optimizer;
+    optimizer_free(me, optimizer);
+    return NULL;
+}
+
+bool
+optimizer_set_options(struct task *me, struct optimizer *optimizer, int group, const struct optim_options *options)
+{
+    if (!options_allowed(me, optimizer->kind, options))
+        return false;
+    optimizer->groups[group] = *options;
+    return true;
 }
 
 double
 optimizer_lr(const struct optimizer *optimizer)
 {
-    return optimizer->options.lr;
+    return optimizer->group_count > 0 ? optimizer->groups[0].lr : 0;
 }
 
 void
 optimizer_set_lr(struct optimizer *optimizer, double lr)
 {
-    optimizer->options.lr = lr;
+    for (size_t i = 0; i < optimizer->group_count; i++)
+        optimizer->groups[i].lr = lr;
 }
 
-/* The first step takes d itself as it is; `d` may be the gradient, so the buffer is a copy. */
-static struct tensor *
-with_momentum(struct task *me, struct optimizer *optimizer, int index, struct tensor *d)
+/* ---- a step ---- */
+
+/* Squaring: the same bits everywhere, which the C library does not promise of pow. */
+static double
+power(double base, int64_t exponent)
 {
-    const struct sgd_options *options = &optimizer->options;
-    struct tensor           **buffer  = &optimizer->buffers[index];
-    if (*buffer == NULL) {
-        struct tensor *first = tensor_copied(me, d);
-        if (first == NULL)
-            return NULL;
-        tensor_keep(me, buffer, first);
-    } else if (tensor_mul_(me, *buffer, options->momentum) == NULL ||
-               tensor_add_(me, *buffer, d, 1 - options->dampening) == NULL) {
-        return NULL;
-    }
-    return options->nesterov ? tensor_add_scaled(me, d, *buffer, options->momentum) : *buffer;
+    double result = 1;
+    for (; exponent > 0; exponent >>= 1, base *= base)
+        if (exponent & 1)
+            result *= base;
+    return result;
 }
 
 static bool
-update(struct task *me, struct optimizer *optimizer, int index)
+buffer_ready(struct task *me, struct optim_state *state, int slot, bool zeroed)
 {
-    const struct sgd_options *options = &optimizer->options;
-    struct tensor            *param   = optimizer->params[index];
-    struct tensor            *d       = param->grad;
-    if (d == NULL)
-        return true; /* no decay either */
-    if (options->maximize)
-        d = tensor_neg(me, d);
-    if (options->weight_decay != 0)
-        d = tensor_add_scaled(me, d, param, options->weight_decay);
-    if (options->momentum != 0 && d != NULL)
-        d = with_momentum(me, optimizer, index, d);
-    struct op_args args = { .in = { param, d }, .out = param, .alpha = options->lr };
-    return d != NULL && op_call(me, OP_sgd, &args) != NULL;
+    struct tensor *param = state->param;
+    if (state->slot[slot] != NULL)
+        return true;
+    struct tensor *fresh = zeroed ? tensor_zeros(me, param->dtype, tensor_device(param), param->dims, param->size)
+                                  : tensor_empty(me, param->dtype, tensor_device(param), param->dims, param->size);
+    tensor_keep(me, &state->slot[slot], fresh);
+    return fresh != NULL;
+}
+
+static struct update_rule
+rule_of(const struct optim_options *options)
+{
+    return (struct update_rule){ .lr = options->lr, .weight_decay = options->weight_decay,
+                                 .momentum = options->momentum, .dampening = options->dampening,
+                                 .beta1 = options->beta1, .beta2 = options->beta2, .eps = options->eps,
+                                 .nesterov = options->nesterov, .maximize = options->maximize };
+}
+
+static bool
+update(struct task *me, enum op op, struct optim_state *state, struct op_args *args)
+{
+    args->in[0] = args->out = state->param;
+    args->in[1] = state->param->grad;
+    if (op_call(me, op, args) == NULL)
+        return false;
+    for (int slot = 0; slot < OPTIM_SLOTS; slot++)
+        if (state->slot[slot] != NULL)
+            tensor_bump(state->slot[slot]);
+    state->steps++;
+    return true;
+}
+
+static bool
+step_sgd(struct task *me, const struct optim_options *options, struct optim_state *state)
+{
+    struct update_rule rule = rule_of(options);
+    struct op_args     args = { .alpha = options->lr, .update = &rule };
+    if (options->momentum != 0) {
+        rule.first = state->slot[0] == NULL;
+        if (!buffer_ready(me, state, 0, false))
+            return false;
+        args.in[2] = state->slot[0];
+    }
+    bool ok = update(me, OP_sgd, state, &args);
+    if (!ok && rule.first)
+        tensor_drop(me, &state->slot[0]); /* nothing was written into it */
+    return ok;
+}
+
+static bool
+step_adam(struct task *me, const struct optim_options *options, struct optim_state *state, bool decoupled)
+{
+    struct update_rule rule = rule_of(options);
+    struct op_args     args = { .alpha = options->lr, .update = &rule };
+    for (int slot = 0; slot < (options->amsgrad ? 3 : 2); slot++)
+        if (!buffer_ready(me, state, slot, true))
+            return false;
+    rule.decoupled  = decoupled;
+    rule.step_size  = options->lr / (1 - power(options->beta1, state->steps + 1));
+    rule.correction = sqrt(1 - power(options->beta2, state->steps + 1));
+    args.in[2]      = state->slot[0];
+    args.in[3]      = state->slot[1];
+    if (options->amsgrad) {
+        args.list       = &state->slot[2];
+        args.list_count = 1;
+    }
+    return update(me, OP_adam, state, &args);
+}
+
+static bool
+step_one(struct task *me, struct optimizer *optimizer, struct optim_state *state)
+{
+    const struct optim_options *options = &optimizer->groups[state->group];
+    if (state->param->grad == NULL)
+        return true;
+    if (optimizer->kind == OPTIM_SGD)
+        return step_sgd(me, options, state);
+    return step_adam(me, options, state, optimizer->kind == OPTIM_ADAMW);
 }
 
 /* Each parameter that has a gradient is moved against it; one without stays where it is. */
 bool
 optimizer_step(struct task *me, struct optimizer *optimizer)
 {
-    int64_t lr = (int64_t)llround(optimizer->options.lr * 1e9);
-    STAGE(me, optim_step, optimizer->count, lr);
+    int64_t lr = (int64_t)llround(optimizer_lr(optimizer) * 1e9);
+    STAGE(me, optim_step, (int64_t)optimizer->count, lr);
     if (task_failed(me))
         return false;
     bool enabled = grad_enabled(me), ok = true;
     grad_set_enabled(me, false);
-    for (int i = 0; ok && i < optimizer->count; i++) {
+    for (size_t i = 0; ok && i < optimizer->count; i++) {
         size_t mark = scope_mark(me);
-        ok = update(me, optimizer, i);
+        ok = step_one(me, optimizer, &optimizer->states[i]);
         scope_release(me, mark);
     }
     grad_set_enabled(me, enabled);
+    optimizer->steps += ok;
     return ok;
 }
 
@@ -159,11 +288,11 @@ optimizer_step(struct task *me, struct optimizer *optimizer)
 bool
 optimizer_zero_grad(struct task *me, struct optimizer *optimizer, bool set_to_none)
 {
-    STAGE(me, optim_zero_grad, optimizer->count);
+    STAGE(me, optim_zero_grad, (int64_t)optimizer->count);
     bool enabled = grad_enabled(me), ok = true;
     grad_set_enabled(me, false);
-    for (int i = 0; ok && i < optimizer->count; i++) {
-        struct tensor *param = optimizer->params[i];
+    for (size_t i = 0; ok && i < optimizer->count; i++) {
+        struct tensor *param = optimizer->states[i].param;
         if (set_to_none)
             tensor_drop(me, &param->grad);
         else if (param->grad != NULL)

@@ -1,18 +1,52 @@
-/* torch.optim.SGD. The optimizer borrows nothing: it keeps references to its parameters. */
+/* torch.optim.SGD, Adam and AdamW. An optimizer keeps references to its parameters, in groups, each with options of its
+ * own; and what it remembers of each parameter, from that one's first step on. */
 #ifndef OPTIM_OPTIMIZER_H
 #define OPTIM_OPTIMIZER_H
 #include <stdbool.h>
+#include <stdint.h>
 
 struct task; struct tensor; struct optimizer;
 
-struct sgd_options { double lr, momentum, dampening, weight_decay; bool nesterov, maximize; };
+enum optim_kind { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAMW, OPTIM_KINDS };
+struct optim_options {
+    double lr, weight_decay;
+    double momentum, dampening;      /* SGD */
+    double beta1, beta2, eps;        /* Adam, AdamW */
+    bool   maximize, nesterov, amsgrad;
+};
+const char          *optim_name(enum optim_kind kind);
+struct optim_options optim_defaults(enum optim_kind kind);   /* lr of SGD: NAN, it has none */
 
-/* NULL: failed (ValueError: lr < 0, nesterov without momentum, an empty list ...). Freed by optimizer_free. */
-struct optimizer *optim_sgd(struct task *me, struct tensor *const *params, int count,
-                            const struct sgd_options *options);
+/* Without groups yet. NULL: failed. Freed by optimizer_free. */
+struct optimizer *optimizer_new(struct task *me, enum optim_kind kind);
+/* false: failed, and the group is not there (ValueError: lr < 0, an empty list, a tensor that has a group ...). */
+bool optimizer_add_group(struct task *me, struct optimizer *optimizer, struct tensor *const *params, int count,
+                         const struct optim_options *options) __attribute__((warn_unused_result));
 bool optimizer_step(struct task *me, struct optimizer *optimizer) __attribute__((warn_unused_result));
 bool optimizer_zero_grad(struct task *me, struct optimizer *optimizer, bool set_to_none);
 void optimizer_free(struct task *me, struct optimizer *optimizer);
-double optimizer_lr(const struct optimizer *optimizer);
-void   optimizer_set_lr(struct optimizer *optimizer, double lr);
+
+enum optim_kind             optimizer_kind(const struct optimizer *optimizer);
+int                         optimizer_groups(const struct optimizer *optimizer);
+int64_t                     optimizer_steps(const struct optimizer *optimizer);   /* taken so far */
+const struct optim_options *optimizer_options(const struct optimizer *optimizer, int group);
+bool optimizer_set_options(struct task *me, struct optimizer *optimizer, int group, const struct optim_options *options)
+    __attribute__((warn_unused_result));
+
+/* What is remembered, by parameter in the order of the groups. `steps` 0: nothing yet. */
+enum { OPTIM_SLOTS = 3 };
+struct optim_state { struct tensor *param; int group; int64_t steps; struct tensor *slot[OPTIM_SLOTS]; };
+int                       optimizer_count(const struct optimizer *optimizer);
+const struct optim_state *optimizer_state(const struct optimizer *optimizer, int index);
+const char               *optim_slot(enum optim_kind kind, int slot);   /* "exp_avg"; NULL: it has fewer */
+/* Copies, on the parameter's device and of its dtype, take the place of what was; NULL slots stay empty. */
+bool optimizer_load_state(struct task *me, struct optimizer *optimizer, int index, int64_t steps,
+                          struct tensor *const *slots) __attribute__((warn_unused_result));
+
+/* One group of SGD. NULL: failed. */
+struct sgd_options { double lr, momentum, dampening, weight_decay; bool nesterov, maximize; };
+struct optimizer *optim_sgd(struct task *me, struct tensor *const *params, int count,
+                            const struct sgd_options *options);
+double optimizer_lr(const struct optimizer *optimizer);               /* of the first group */
+void   optimizer_set_lr(struct optimizer *optimizer, double lr);      /* of all */
 #endif

@@ -69,10 +69,16 @@ enum dtype dtype_promoted(struct tensor *const *tensors, int count);
 typedef struct tensor *op_special(struct task *me, enum op op, const struct op_args *args);
 op_special view_view, view_expanded, view_t, view_transpose, view_narrow, view_select, view_unsqueeze, view_squeeze;
 op_special run_copy, run_clone, run_cat;
+op_special run_update;                           /* update.c: sgd, adam */
 op_plan plan_add, plan_divide, plan_scalar, plan_divide_scalar, plan_unary, plan_compare, plan_mm, plan_addmm,
         plan_embedding, plan_embedding_backward, plan_threshold, plan_sum, plan_sum_dim, plan_mean, plan_sum_to,
         plan_extreme, plan_softmax, plan_softmax_backward, plan_nll, plan_nll_backward, plan_mse, plan_mse_backward,
-        plan_fill, plan_sgd;
+        plan_fill;
+
+op_plan plan_function, plan_arithmetic, plan_power, plan_where, plan_masked_fill, plan_truth, plan_bits, plan_sum_dims,
+        plan_mean_dims, plan_fold, plan_arg_fold, plan_truth_fold, plan_var, plan_running, plan_argsort, plan_gather,
+        plan_scatter, plan_index, plan_index_put, plan_flip, plan_triangle, plan_bmm, plan_vector;
+op_special view_permute, view_diagonal;
 
 /* The elements in one piece, as `like`'s type, in hidden host memory: of a device tensor after waiting for it. A new
  * reference; NULL: failed. */
@@ -100,4 +106,21 @@ void   cpu_convert(void *to, enum dtype to_dtype, int64_t to_stride, const void 
 double cpu_exp(double x);   /* the same bits on every CPU, unlike the C library's */
 double cpu_log(double x);
 size_t cpu_mm_workspace(enum dtype dtype, int64_t k);
+double cpu_expm1(double x);
+double cpu_log1p(double x);
+double cpu_pow(double x, double y);
+double cpu_sin(double x);
+double cpu_cos(double x);
+double cpu_tan(double x);
+double cpu_asin(double x);
+double cpu_acos(double x);
+double cpu_atan(double x);
+double cpu_atan2(double y, double x);
+double cpu_sinh(double x);
+double cpu_cosh(double x);
+double cpu_tanh(double x);
+double cpu_erf(double x);
+int64_t cpu_whole_power(int64_t x, int64_t y);
+int64_t cpu_floor_quotient(int64_t x, int64_t y);   /* rounded down; 0 where y is */
+size_t cpu_sort_workspace(int64_t length);
 #endif

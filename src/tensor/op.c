@@ -337,9 +337,9 @@ op_run(struct task *me, enum op op, const struct op_args *args)
     struct plan plan = { .op = op, .alpha = args->alpha };
     if (!find_device(me, op, args->in, infos[op].inputs, &plan.device) || !rules[op].plan(me, &plan, args))
         return NULL;
-    if (plan.op == OP_sgd || args->out != NULL) {
+    if (args->out != NULL) {
         struct op_args into = *args;
-        into.out = plan.op == OP_sgd ? args->in[0] : args->out;
+        into.out = args->out;
         return run_into(me, &plan, &into);
     }
     struct tensor *result = tensor_empty(me, plan.dtype, plan.device, plan.dims, plan.size);

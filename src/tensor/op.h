@@ -15,7 +15,7 @@ enum { OP_INPUTS = 4, OP_OUTPUTS = 2 };
 
 /* What each op reads beside `in`:
  *     add, sub                   alpha: factor of the second (give 1)
- *     *_scalar, fill, sgd        alpha: the number (sgd: the rate); flag: it is a fraction in the script (1.0), so an
+ *     *_scalar, fill             alpha: the number; flag: it is a fraction in the script (1.0), so an
  *                                integer tensor becomes float32
  *     addmm                      in: bias, input, weight as a transposed view
  *     embedding                  in: weight, indices.  embedding_backward  in: gradient, indices; length: rows of the
@@ -30,8 +30,17 @@ enum { OP_INPUTS = 4, OP_OUTPUTS = 2 };
  *     view, expand               dims, sizes (one -1: inferred; of expand: kept)
  *     transpose                  dim, start.  narrow  dim, start, length, step (0 is 1).  select  dim, start: index
  *     unsqueeze, squeeze         dim
+ *     sgd                        in: param, gradient, momentum buffer or NULL; update, NULL: alpha is the rate
+ *     adam                       in: param, gradient, exp_avg, exp_avg_sq; list: with amsgrad the maximum; update
  * With `out` the result goes there (the version is not bumped: the caller of in-place ops does that); sgd
  * writes into in[0]. */
+/* What sgd and adam are told. adam: step_size is lr / (1 - beta1^t), correction the root of 1 - beta2^t; decoupled: AdamW. */
+struct update_rule {
+    double lr, weight_decay, momentum, dampening, beta1, beta2, eps, step_size, correction;
+    bool   nesterov, maximize, decoupled;
+    bool   first;                      /* the momentum buffer is fresh: it takes the gradient as it is */
+};
+
 struct op_args {
     struct tensor *in[OP_INPUTS];
     struct tensor *out;                /* in-place and out= : where the result goes; NULL: a new tensor */
@@ -42,6 +51,7 @@ struct op_args {
     int64_t        sizes[TENSOR_DIMS];
     struct tensor **list;              /* cat, stack: the inputs instead of `in` */
     int            list_count;
+    const struct update_rule *update;  /* sgd, adam */
     const char    *module;             /* the module that calls, for prices; NULL none */
 };
 

@@ -131,17 +131,6 @@ plan_fill(struct task *me, struct plan *plan, const struct op_args *args)
     return true;
 }
 
-bool
-plan_sgd(struct task *me, struct plan *plan, const struct op_args *args)
-{
-    if (!dtype_is_float(args->in[0]->dtype))
-        return wrong_dtype(me, plan, args->in[0], "fractions");
-    if (!tensor_same_shape(args->in[0], args->in[1]))
-        return shape_mismatch(me, plan->op, args->in[0], args->in[1], "a parameter and its gradient are alike");
-    plan->dtype = plan->compute = args->in[0]->dtype;
-    return stretch(me, plan, args, 0);
-}
-
 /* ---- products ---- */
 
 static bool

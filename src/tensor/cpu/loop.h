@@ -4,7 +4,7 @@
 #define TENSOR_CPU_LOOP_H
 #include "tensor/internal.h"
 
-enum { LOOP_VIEWS = 4, LOOP_CHUNK = 256 };
+enum { LOOP_VIEWS = 5, LOOP_CHUNK = 256 };
 
 struct loop {
     int     views, dims;

@@ -1,0 +1,14 @@
+/* torch.nn.utils.clip_grad_norm_ and clip_grad_value_. Tensors without a gradient are left out. */
+#ifndef OPTIM_CLIP_H
+#define OPTIM_CLIP_H
+#include <stdbool.h>
+
+struct task; struct tensor;
+
+/* The norm over all gradients before clipping, of order `norm_type` (may be infinite), as a 0-dim tensor in me's scope;
+ * NULL: failed. `strict`: a norm that is not finite is a RuntimeError. */
+struct tensor *clip_grad_norm(struct task *me, struct tensor *const *params, int count, double max_norm,
+                              double norm_type, bool strict);
+bool clip_grad_value(struct task *me, struct tensor *const *params, int count, double clip_value)
+    __attribute__((warn_unused_result));
+#endif

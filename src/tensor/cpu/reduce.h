@@ -1,0 +1,12 @@
+/* What the files of reducing kernels share. */
+#ifndef TENSOR_CPU_REDUCE_H
+#define TENSOR_CPU_REDUCE_H
+#include "tensor/cpu/loop.h"
+
+/* The input taken apart: dimensions that stay (with the result's) and dimensions that are summed away. */
+struct parts { struct cpu_view kept, out, summed; bool by_column; };
+struct parts take_apart(const struct cpu_call *call);
+
+/* The view at index 0 of one dimension. */
+struct cpu_view view_without(const struct cpu_view *view, int dim);
+#endif

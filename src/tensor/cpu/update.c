@@ -1,0 +1,84 @@
+/* What optimizers do to a parameter, in one pass over the parameter, its gradient and the buffers. In PyTorch:
+ * _single_tensor_sgd, _single_tensor_adam and _single_tensor_adamw (torch/optim), there one pass for each operation.
+ *
+ * Interface: cpu_update. */
+#include "tensor/update.h"
+#include <math.h>
+#include <string.h>
+#include "tensor/cpu/loop.h"
+
+enum { BLOCK = 16 };
+_Static_assert((int)UPDATE_VIEWS <= (int)LOOP_VIEWS, "the loop walks all of them");
+
+#define NAME(name) name##_f32
+#define REAL       float
+#define SQRT       sqrtf
+#include "tensor/cpu/update_type.def"
+#undef NAME
+#undef REAL
+#undef SQRT
+#define NAME(name) name##_f64
+#define REAL       double
+#define SQRT       sqrt
+#include "tensor/cpu/update_type.def"
+#undef NAME
+#undef REAL
+#undef SQRT
+
+static void
+run(const struct update_job *job, char *const *at, int64_t count)
+{
+    if (job->compute == DTYPE_F64)
+        update_run_f64(job->op, at, job->views, count, &job->rule);
+    else
+        update_run_f32(job->op, at, job->views, count, &job->rule);
+}
+
+static bool
+lies_plain(const struct update_job *job, const struct loop *loop)
+{
+    for (int v = 0; v < job->views; v++)
+        if (job->view[v].dtype != job->compute || loop->step[v] != (int64_t)dtype_size(job->compute))
+            return false;
+    return true;
+}
+
+/* Scattered elements, or such of another type, pass through buffers. */
+static void
+run_in_chunks(const struct update_job *job, const struct loop *loop)
+{
+    double buffer[LOOP_VIEWS][LOOP_CHUNK];
+    char  *at[LOOP_VIEWS];
+    for (int64_t done = 0; done < loop->run; done += LOOP_CHUNK) {
+        int64_t count = loop->run - done < LOOP_CHUNK ? loop->run - done : LOOP_CHUNK;
+        for (int v = 0; v < job->views; v++) {
+            enum dtype dtype = job->view[v].dtype;
+            at[v]            = (char *)buffer[v];
+            cpu_convert(buffer[v], job->compute, 1, loop->at[v] + done * loop->step[v], dtype,
+                        loop->step[v] / (int64_t)dtype_size(dtype), count);
+        }
+        run(job, at, count);
+        for (int v = 0; v < job->views; v++) {
+            enum dtype dtype = job->view[v].dtype;
+            if (v != UPDATE_GRAD)
+                cpu_convert(loop->at[v] + done * loop->step[v], dtype, loop->step[v] / (int64_t)dtype_size(dtype),
+                            buffer[v], job->compute, 1, count);
+        }
+    }
+}
+
+void
+cpu_update(void *context)
+{
+    const struct update_job *job = context;
+    const struct cpu_view   *views[LOOP_VIEWS];
+    struct loop              loop;
+    for (int v = 0; v < job->views; v++)
+        views[v] = &job->view[v];
+    for (loop_begin(&loop, views, job->views); loop.more; loop_next(&loop)) {
+        if (lies_plain(job, &loop))
+            run(job, loop.at, loop.run);
+        else
+            run_in_chunks(job, &loop);
+    }
+}
