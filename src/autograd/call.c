@@ -47,6 +47,7 @@ op_call(struct task *me, enum op op, const struct op_args *args)
     STAGE(me, op, stage_text_id(me, op_info(op)->name));
     struct op_args priced = *args;
     priced.module = price_name(me, op, args->module);
+    struct tensor *kept   = op_keep_self(me, op, args);
     struct tensor *result = op_run(me, op, &priced);
     if (result == NULL)
         return NULL;
@@ -54,7 +55,7 @@ op_call(struct task *me, enum op op, const struct op_args *args)
         tensor_bump(result);
     if (op_is_view(op))
         view_of(me, result, args->in[0]);
-    if (!op_record(me, op, args, result))
+    if (!op_record(me, op, args, kept, result))
         return NULL;
     stage_set(&stage_, 1, result->storage->number);
     stage_set(&stage_, 2, tensor_bytes(result));
@@ -157,24 +158,6 @@ struct tensor *
 tensor_mm(struct task *me, struct tensor *a, struct tensor *b)
 {
     return call_two(me, OP_mm, a, b, 1);
-}
-
-/* A 1-D operand gets a dimension for the product and loses it afterwards. */
-struct tensor *
-tensor_matmul(struct task *me, struct tensor *a, struct tensor *b)
-{
-    if (a == NULL || b == NULL)
-        return NULL;
-    if (a->dims < 1 || a->dims > 2 || b->dims < 1 || b->dims > 2)
-        return failed_null(me, E_SHAPE, "matmul: both arguments need to be 1D or 2D, but they are %dD and %dD", a->dims,
-                           b->dims);
-    bool           row = a->dims == 1, column = b->dims == 1;
-    struct tensor *left    = row ? tensor_unsqueeze(me, a, 0) : a;
-    struct tensor *right   = column ? tensor_unsqueeze(me, b, 1) : b;
-    struct tensor *product = tensor_mm(me, left, right);
-    if (row)
-        product = tensor_select(me, product, 0, 0);
-    return column ? tensor_select(me, product, -1, 0) : product;
 }
 
 struct tensor *

@@ -19,6 +19,8 @@ void                price_cover_restore(struct task *me, struct price_cover *old
 /* args.out set: in place, the version is bumped; but copy with flag unset fills a fresh tensor. */
 struct tensor *op_call(struct task *me, enum op op, const struct op_args *args);
 
+/* Any op of one or two operands and a number. */
+struct tensor *op_on(struct task *me, enum op op, struct tensor *a, struct tensor *b, double alpha);
 struct tensor *tensor_add(struct task *me, struct tensor *a, struct tensor *b);
 struct tensor *tensor_add_scaled(struct task *me, struct tensor *a, struct tensor *b, double alpha);
 struct tensor *tensor_sub(struct task *me, struct tensor *a, struct tensor *b);
@@ -29,7 +31,7 @@ struct tensor *tensor_mul_number(struct task *me, struct tensor *a, double numbe
 struct tensor *tensor_div_number(struct task *me, struct tensor *a, double number);
 struct tensor *tensor_neg(struct task *me, struct tensor *a);
 struct tensor *tensor_mm(struct task *me, struct tensor *a, struct tensor *b);
-struct tensor *tensor_matmul(struct task *me, struct tensor *a, struct tensor *b);  /* 1-D and 2-D operands */
+struct tensor *tensor_matmul(struct task *me, struct tensor *a, struct tensor *b);  /* of all ranks */
 struct tensor *tensor_relu(struct task *me, struct tensor *a);
 struct tensor *tensor_abs(struct task *me, struct tensor *a);
 struct tensor *tensor_sum(struct task *me, struct tensor *a);
@@ -43,6 +45,16 @@ struct tensor *tensor_narrow(struct task *me, struct tensor *a, int dim, int64_t
 struct tensor *tensor_select(struct task *me, struct tensor *a, int dim, int64_t index);
 struct tensor *tensor_unsqueeze(struct task *me, struct tensor *a, int dim);
 struct tensor *tensor_squeeze(struct task *me, struct tensor *a, int dim);
+struct tensor *tensor_permute(struct task *me, struct tensor *a, int dims, const int64_t *order);
+/* Reductions (sum_dims, mean_dims, prod, amax ... std) over `dims` dimensions, over all if that is 0. */
+struct fold_options { int dims; int64_t dim[TENSOR_DIMS]; bool keepdim, any; double correction; };
+struct tensor *tensor_fold(struct task *me, enum op op, struct tensor *a, const struct fold_options *options);
+/* index, index_select: rows of a dimension; index_put, index_add: `from` in their places. */
+struct tensor *tensor_index_select(struct task *me, enum op op, struct tensor *a, int64_t dim, struct tensor *index);
+struct tensor *tensor_index_put(struct task *me, enum op op, struct tensor *a, int64_t dim, struct tensor *index,
+                                struct tensor *from, double alpha);
+/* `count` views that follow each other, one node for all; in me's scope. false: failed. */
+bool tensor_split(struct task *me, struct tensor *a, int dim, const int64_t *lengths, int count, struct tensor **out);
 struct tensor *tensor_expand(struct task *me, struct tensor *a, int dims, const int64_t *sizes);
 struct tensor *tensor_cat(struct task *me, struct tensor *const *parts, int count, int dim);
 struct tensor *tensor_copy_to(struct task *me, struct tensor *a, int device, enum dtype dtype); /* t:to(): recorded */
@@ -61,6 +73,7 @@ struct tensor *cross_entropy(struct task *me, struct tensor *input, struct tenso
 
 /* In place: checks PyTorch's rules (a leaf that requires grad, multi-output views), rebases views' history, bumps
  * versions. Each answers the tensor itself, NULL: failed. */
+struct tensor *tensor_in_place(struct task *me, enum op op, const struct op_args *args); /* into in[0] */
 struct tensor *tensor_add_(struct task *me, struct tensor *a, struct tensor *b, double alpha);
 struct tensor *tensor_mul_(struct task *me, struct tensor *a, double number);
 struct tensor *tensor_div_(struct task *me, struct tensor *a, double number);

@@ -10,9 +10,16 @@
 #include "tensor/ops.def"
 #undef OP
 /* Records `op` if any operand wants a gradient; result: new, or args->out. false: failed. */
-bool op_record(struct task *me, enum op op, const struct op_args *args, struct tensor *result);
+bool op_record(struct task *me, enum op op, const struct op_args *args, struct tensor *kept, struct tensor *result);
+struct tensor *op_keep_self(struct task *me, enum op op, const struct op_args *args); /* before op runs: becomes `kept` */
 bool op_is_view(enum op op);
 bool op_in_place(enum op op, const struct op_args *args);
+
+/* save.c */
+void save_operands(enum op op, const struct op_args *args, struct tensor **own, int *count);
+bool save_more(struct task *me, struct node *node, enum op op, const struct op_args *args, struct tensor *result);
+void save_more_numbers(struct node *node, enum op op, const struct op_args *args);
+bool op_saves_self(enum op op, const struct op_args *args);
 
 /* view.c */
 #define VIEW_WITHOUT_GRAD UINT32_MAX         /* view_version of a view made while grad mode was off */

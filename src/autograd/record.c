@@ -26,7 +26,9 @@ op_is_view(enum op op)
     case OP_narrow:
     case OP_select:
     case OP_unsqueeze:
-    case OP_squeeze: return true;
+    case OP_squeeze:
+    case OP_permute:
+    case OP_diagonal: return true;
     default: return false;
     }
 }
@@ -72,7 +74,7 @@ operands_of(enum op op, const struct op_args *args, struct operands *operands)
         break;
     case OP_embedding:
     case OP_nll_loss: operands->count = 1; break;
-    default: break;
+    default: save_operands(op, args, operands->own, &operands->count); break;
     }
 }
 
@@ -146,7 +148,7 @@ save_tensors(struct task *me, struct node *node, enum op op, const struct op_arg
         return node_save(me, node, in[0], false) && node_save(me, node, in[1], false) &&
                node_save(me, node, in[2], false);
     case OP_cat: return save_lengths(me, node, args);
-    default: return true;
+    default: return save_more(me, node, op, args, result);
     }
 }
 
@@ -191,7 +193,7 @@ save_numbers(struct node *node, enum op op, const struct op_args *args)
         numbers[0] = args->dim;
         numbers[1] = first->dims > 0 && first->size[args->dim] == 1;
         break;
-    default: break;
+    default: save_more_numbers(node, op, args); break;
     }
 }
 
@@ -245,8 +247,21 @@ node_fill(struct task *me, struct node *node, enum op op, const struct op_args *
     return save_tensors(me, node, op, args, result);
 }
 
+/* An op that would overwrite what it saves: the copy that takes that one's place. NULL: none is needed, or failed. */
+struct tensor *
+op_keep_self(struct task *me, enum op op, const struct op_args *args)
+{
+    struct operands operands;
+    if (args->out == NULL || args->out != args->in[0] || !op_saves_self(op, args))
+        return NULL;
+    operands_of(op, args, &operands);
+    if (!dtype_is_float(args->out->dtype) || !any_requires_grad(me, operands.tensors, operands.count))
+        return NULL;
+    return tensor_clone(me, args->in[0]);
+}
+
 bool
-op_record(struct task *me, enum op op, const struct op_args *args, struct tensor *result)
+op_record(struct task *me, enum op op, const struct op_args *args, struct tensor *kept, struct tensor *result)
 {
     struct operands operands;
     operands_of(op, args, &operands);
@@ -258,7 +273,10 @@ op_record(struct task *me, enum op op, const struct op_args *args, struct tensor
         return false;
     for (int i = 0; i < operands.count; i++)
         node_connect(me, node, i, operands.tensors[i]);
-    bool ok = !task_failed(me) && node_fill(me, node, op, args, result);
+    struct op_args saving = *args;
+    if (kept != NULL)
+        saving.in[0] = kept;
+    bool ok = !task_failed(me) && node_fill(me, node, op, &saving, result);
     if (ok && op_in_place(op, args))
         ok = history_rebase(me, result, node);
     else if (ok)

@@ -13,7 +13,7 @@
 
 enum { HOOK_STEPS = 10000, LESSON_BYTES = 16 << 20, HEAP_STEP = 64 << 20 };
 static const size_t   MEMORY_LIMIT = (size_t)1 << 30;
-static const uint64_t STEP_LIMIT   = 2000000000u;
+static const uint64_t STEP_LIMIT   = 1000000000u;
 
 /* Lua tells the old size, so the budget costs one addition. Shrinking never fails. */
 static void *

@@ -29,7 +29,15 @@ enum { OP_INPUTS = 4, OP_OUTPUTS = 2 };
  *     copy                       start: device, length: dtype; with out: into it, they are unused
  *     view, expand               dims, sizes (one -1: inferred; of expand: kept)
  *     transpose                  dim, start.  narrow  dim, start, length, step (0 is 1).  select  dim, start: index
- *     unsqueeze, squeeze         dim
+ *     unsqueeze, squeeze         dim.  permute  dims, sizes.  diagonal  dim, start: dimensions; length: offset
+ *     sum_dims, mean_dims, prod, amax, amin, argmax, argmin, all, var, std
+ *                                dims, sizes: the dimensions folded (none: all); keepdim; all: start 1 means any;
+ *                                var, std: alpha, degrees of freedom taken
+ *     cumsum, cumprod            dim.  argsort  dim; start: descending.  tril, triu  start: diagonal
+ *     flip                       start: bit d turns dimension d
+ *     gather, max_dim ... topk   in: input, indices; dim.  scatter, scatter_add  in: input, indices, source; dim
+ *     index, index_select        in: input, indices; dim.  index_put, index_add  in: input, indices, rows; dim (alpha)
+ *     clamp  in: input, low, high.  where  in: condition, yes, no.  masked_fill  in: input, mask; alpha
  *     sgd                        in: param, gradient, momentum buffer or NULL; update, NULL: alpha is the rate
  *     adam                       in: param, gradient, exp_avg, exp_avg_sq; list: with amsgrad the maximum; update
  * With `out` the result goes there (the version is not bumped: the caller of in-place ops does that); sgd

@@ -191,6 +191,52 @@ view_select(struct task *me, enum op op, const struct op_args *args)
     return tensor_view(me, tensor, tensor->dims - 1, sizes, strides, offset);
 }
 
+/* sizes: which old dimension comes where. */
+struct tensor *
+view_permute(struct task *me, enum op op, const struct op_args *args)
+{
+    struct tensor *tensor = args->in[0];
+    int64_t        sizes[TENSOR_DIMS] = { 0 }, strides[TENSOR_DIMS] = { 0 };
+    unsigned       seen = 0;
+    for (int i = 0; i < args->dims && i < tensor->dims; i++) {
+        int dim = 0;
+        if (!shape_wrap(me, op_info(op)->name, tensor->dims, args->sizes[i], &dim))
+            return NULL;
+        seen |= 1u << dim;
+        sizes[i]   = tensor->size[dim];
+        strides[i] = tensor->stride[dim];
+    }
+    if (args->dims != tensor->dims || seen != (1u << tensor->dims) - 1)
+        return failed_null(me, E_RUNTIME, "permute: each of the %d dimensions must be given once", tensor->dims);
+    return tensor_view(me, tensor, tensor->dims, sizes, strides, tensor->offset);
+}
+
+/* dim, start: the two dimensions; length: how far to the right of the main diagonal. It becomes the last dimension. */
+struct tensor *
+view_diagonal(struct task *me, enum op op, const struct op_args *args)
+{
+    struct tensor *tensor = args->in[0];
+    int64_t        sizes[TENSOR_DIMS] = { 0 }, strides[TENSOR_DIMS] = { 0 }, right = args->length;
+    int            a = 0, b = 0, to = 0;
+    if (!shape_wrap(me, op_info(op)->name, tensor->dims, args->dim, &a) ||
+        !shape_wrap(me, op_info(op)->name, tensor->dims, args->start, &b))
+        return NULL;
+    if (a == b || tensor->dims < 2)
+        return failed_null(me, E_RUNTIME, "diagonal: two different dimensions are expected");
+    for (int i = 0; i < tensor->dims; i++) {
+        if (i == a || i == b)
+            continue;
+        sizes[to]     = tensor->size[i];
+        strides[to++] = tensor->stride[i];
+    }
+    int64_t rows = tensor->size[a] + (right < 0 ? right : 0), columns = tensor->size[b] - (right > 0 ? right : 0);
+    sizes[to]      = rows < columns ? rows : columns;
+    sizes[to]      = sizes[to] > 0 ? sizes[to] : 0;
+    strides[to]    = tensor->stride[a] + tensor->stride[b];
+    int64_t offset = right >= 0 ? right * tensor->stride[b] : -right * tensor->stride[a];
+    return tensor_view(me, tensor, to + 1, sizes, strides, tensor->offset + (sizes[to] > 0 ? offset : 0));
+}
+
 struct tensor *
 view_unsqueeze(struct task *me, enum op op, const struct op_args *args)
 {

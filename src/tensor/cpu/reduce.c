@@ -5,10 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/dtype.h"
-#include "tensor/cpu/loop.h"
-
-/* The input taken apart: dimensions that stay (with the result's) and dimensions that are summed away. */
-struct parts { struct cpu_view kept, out, summed; bool by_column; };
+#include "tensor/cpu/reduce.h"
 
 static void
 put_dim(struct cpu_view *view, int64_t size, int64_t stride)
@@ -18,7 +15,7 @@ put_dim(struct cpu_view *view, int64_t size, int64_t stride)
     view->dims++;
 }
 
-static struct parts
+struct parts
 take_apart(const struct cpu_call *call)
 {
     const struct cpu_view *in = &call->in[0], *out = &call->out;
@@ -37,6 +34,17 @@ take_apart(const struct cpu_call *call)
             parts.by_column = kept;
     }
     return parts;
+}
+
+struct cpu_view
+view_without(const struct cpu_view *view, int dim)
+{
+    struct cpu_view rest = { .data = view->data, .dtype = view->dtype };
+    for (int d = 0; d < view->dims; d++) {
+        if (d != dim)
+            put_dim(&rest, view->size[d], view->stride[d]);
+    }
+    return rest;
 }
 
 static void

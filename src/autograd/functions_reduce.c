@@ -1,0 +1,313 @@
+/* Gradient functions of reductions over dimensions, of running sums, of picking by index and of products of batches.
+ * numbers[0] of a reduction's node: bit d says that dimension d is gone; numbers[1]: kept with size 1. */
+#include <string.h>
+#include "autograd/internal.h"
+#include "sched/task.h"
+
+static bool
+wants(const struct node *node, int edge)
+{
+    return edge < node->edge_count && node->edges[edge].node != NULL;
+}
+
+/* The folded dimensions come back with size 1. */
+static struct tensor *
+unfolded(struct task *me, const struct node *node, struct tensor *folded)
+{
+    int64_t sizes[TENSOR_DIMS];
+    for (int i = 0; i < node->in_dims; i++)
+        sizes[i] = node->numbers[0] >> i & 1 ? 1 : node->in_size[i];
+    return folded != NULL && folded->dims != node->in_dims ? tensor_reshape(me, folded, node->in_dims, sizes) : folded;
+}
+
+static double
+folded_count(const struct node *node)
+{
+    double count = 1;
+    for (int i = 0; i < node->in_dims; i++)
+        count *= node->numbers[0] >> i & 1 ? (double)node->in_size[i] : 1;
+    return count;
+}
+
+static struct tensor *
+summed(struct task *me, const struct node *node, struct tensor *a)
+{
+    struct op_args args = { .in = { a }, .keepdim = true };
+    for (int i = 0; i < node->in_dims; i++)
+        if (node->numbers[0] >> i & 1)
+            args.sizes[args.dims++] = i;
+    return a != NULL && args.dims > 0 ? op_call(me, OP_sum_dims, &args) : a;
+}
+
+bool
+grad_sum_dims(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    grad_in[0] = tensor_expand(me, unfolded(me, node, grad_out[0]), node->in_dims, node->in_size);
+    return grad_in[0] != NULL;
+}
+
+bool
+grad_mean_dims(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *wide = tensor_expand(me, unfolded(me, node, grad_out[0]), node->in_dims, node->in_size);
+    grad_in[0] = tensor_div_number(me, wide, folded_count(node));
+    return grad_in[0] != NULL;
+}
+
+/* g times the product of the others: result / x where nothing is 0; where one element is 0 only it gets something. */
+bool
+grad_prod(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *x = node_saved(me, node, 0), *grad = unfolded(me, node, grad_out[0]);
+    struct tensor *zero = x != NULL ? zeros_of(me, x, 0, NULL) : NULL;
+    struct tensor *is_zero = op_on(me, OP_eq, x, zero, 1);
+    struct tensor *filled = op_on(me, OP_masked_fill, x, is_zero, 1); /* zeros left out of the product */
+    struct op_args args = { .in = { filled }, .keepdim = true };
+    for (int i = 0; i < node->in_dims; i++)
+        if (node->numbers[0] >> i & 1)
+            args.sizes[args.dims++] = i;
+    if (filled == NULL)
+        return false;
+    struct tensor *others = tensor_div(me, args.dims > 0 ? op_call(me, OP_prod, &args) : filled, filled);
+    struct tensor *zeros  = summed(me, node, tensor_copy_to(me, is_zero, tensor_device(x), DTYPE_I64));
+    /* how many zeros there are among the others */
+    struct tensor *rest = tensor_sub(me, zeros, tensor_copy_to(me, is_zero, tensor_device(x), DTYPE_I64));
+    struct tensor *none = rest != NULL ? zeros_of(me, rest, 0, NULL) : NULL;
+    others     = op_on(me, OP_masked_fill, others, op_on(me, OP_ne, rest, none, 1), 0);
+    grad_in[0] = tensor_mul(me, grad, others);
+    return grad_in[0] != NULL;
+}
+
+/* Equal extremes share. */
+bool
+grad_extreme(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *x = node_saved(me, node, 0), *best = unfolded(me, node, node_saved(me, node, 1));
+    struct tensor *hit = op_on(me, OP_eq, x, best, 1);
+    if (hit == NULL)
+        return false;
+    hit = tensor_copy_to(me, hit, tensor_device(x), x->dtype);
+    struct tensor *share = tensor_div(me, unfolded(me, node, grad_out[0]), summed(me, node, hit));
+    grad_in[0] = tensor_mul(me, share, hit);
+    return grad_in[0] != NULL;
+}
+
+static struct tensor *
+from_mean(struct task *me, const struct node *node, struct tensor *x)
+{
+    struct tensor *mean = tensor_div_number(me, summed(me, node, x), folded_count(node));
+    return tensor_sub(me, x, mean);
+}
+
+/* 2 g (x - mean) / (n - correction) */
+bool
+grad_var(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *scaled = tensor_mul_number(me, unfolded(me, node, grad_out[0]),
+                                              2 / (folded_count(node) - node->scalar));
+    grad_in[0] = tensor_mul(me, scaled, from_mean(me, node, node_saved(me, node, 0)));
+    return grad_in[0] != NULL;
+}
+
+/* That of the variance by 2 std; 0 where std is 0. */
+bool
+grad_std(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *std  = unfolded(me, node, node_saved(me, node, 1));
+    struct tensor *zero = std != NULL ? op_on(me, OP_eq, std, zeros_of(me, std, 0, NULL), 1) : NULL;
+    struct tensor *grad = tensor_div(me, unfolded(me, node, grad_out[0]), std);
+    grad       = tensor_mul_number(me, op_on(me, OP_masked_fill, grad, zero, 0), 1 / (folded_count(node) - node->scalar));
+    grad_in[0] = tensor_mul(me, grad, from_mean(me, node, node_saved(me, node, 0)));
+    return grad_in[0] != NULL;
+}
+
+/* ---- running sums: from behind ---- */
+
+static struct tensor *
+sum_from_behind(struct task *me, struct tensor *a, int64_t dim)
+{
+    struct op_args flip = { .in = { a }, .start = (int64_t)1 << dim };
+    if (a == NULL || a->dims == 0)
+        return a;
+    struct op_args sum = { .in = { op_call(me, OP_flip, &flip) }, .dim = dim };
+    flip.in[0] = sum.in[0] != NULL ? op_call(me, OP_cumsum, &sum) : NULL;
+    return flip.in[0] != NULL ? op_call(me, OP_flip, &flip) : NULL;
+}
+
+bool
+grad_cumsum(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    grad_in[0] = sum_from_behind(me, grad_out[0], node->numbers[0]);
+    return grad_in[0] != NULL;
+}
+
+/* Exact where no element is 0, as the quotient needs. */
+bool
+grad_cumprod(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *weighted = tensor_mul(me, grad_out[0], node_saved(me, node, 1));
+    grad_in[0] = tensor_div(me, sum_from_behind(me, weighted, node->numbers[0]), node_saved(me, node, 0));
+    return grad_in[0] != NULL;
+}
+
+/* ---- picking ---- */
+
+static struct tensor *
+pick(struct task *me, enum op op, struct tensor *into, struct tensor *index, struct tensor *from, int64_t dim)
+{
+    struct op_args args = { .in = { into, index, from }, .dim = dim, .alpha = 1 };
+    bool           three = op_info(op)->inputs == 3;
+    return into != NULL && index != NULL && (from != NULL || !three) ? op_call(me, op, &args) : NULL;
+}
+
+/* A maximum's places may lack the dimension. */
+bool
+grad_gather(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *index = node_saved(me, node, 0), *grad = grad_out[0];
+    int            dim   = (int)node->numbers[0];
+    if (index != NULL && index->dims < node->in_dims) {
+        index = tensor_unsqueeze(me, index, dim);
+        grad  = tensor_unsqueeze(me, grad, dim);
+    }
+    grad_in[0] = pick(me, OP_scatter_add, zeros_of(me, grad, node->in_dims, node->in_size), index, grad, dim);
+    return grad_in[0] != NULL;
+}
+
+bool
+grad_scatter(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *index = node_saved(me, node, 0);
+    if (index == NULL)
+        return false;
+    if (wants(node, 0))
+        grad_in[0] = pick(me, OP_scatter, grad_out[0], index, zeros_of(me, grad_out[0], index->dims, index->size),
+                          node->numbers[0]);
+    if (wants(node, 1))
+        grad_in[1] = pick(me, OP_gather, grad_out[0], index, NULL, node->numbers[0]);
+    return !task_failed(me);
+}
+
+bool
+grad_scatter_add(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    grad_in[0] = grad_out[0];
+    if (wants(node, 1))
+        grad_in[1] = pick(me, OP_gather, grad_out[0], node_saved(me, node, 0), NULL, node->numbers[0]);
+    return !task_failed(me);
+}
+
+bool
+grad_index(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *whole = zeros_of(me, grad_out[0], node->in_dims, node->in_size);
+    grad_in[0] = pick(me, OP_index_add, whole, node_saved(me, node, 0), grad_out[0], node->numbers[0]);
+    return grad_in[0] != NULL;
+}
+
+bool
+grad_index_put(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *index = node_saved(me, node, 0);
+    struct tensor *rows  = pick(me, OP_index, grad_out[0], index, NULL, node->numbers[0]);
+    if (wants(node, 0) && rows != NULL)
+        grad_in[0] = pick(me, OP_index_put, grad_out[0], index, zeros_of(me, rows, rows->dims, rows->size),
+                          node->numbers[0]);
+    if (wants(node, 1))
+        grad_in[1] = rows;
+    return !task_failed(me);
+}
+
+bool
+grad_index_add(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    grad_in[0] = grad_out[0];
+    if (wants(node, 1)) {
+        struct tensor *rows = pick(me, OP_index, grad_out[0], node_saved(me, node, 0), NULL, node->numbers[0]);
+        grad_in[1] = node->scalar == 1 ? rows : tensor_mul_number(me, rows, node->scalar);
+    }
+    return !task_failed(me);
+}
+
+/* ---- other orders ---- */
+
+static bool
+same_again(struct task *me, enum op op, struct node *node, struct tensor *grad, struct tensor **grad_in)
+{
+    struct op_args args = { .in = { grad }, .start = node->numbers[1] };
+    grad_in[0] = op_call(me, op, &args);
+    return grad_in[0] != NULL;
+}
+
+bool
+grad_flip(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    return same_again(me, OP_flip, node, grad_out[0], grad_in);
+}
+
+bool
+grad_tril(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    return same_again(me, OP_tril, node, grad_out[0], grad_in);
+}
+
+bool
+grad_triu(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    return same_again(me, OP_triu, node, grad_out[0], grad_in);
+}
+
+bool
+grad_permute(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct op_args args = { .in = { grad_out[0] }, .dims = node->in_dims };
+    for (int i = 0; i < node->in_dims; i++)
+        args.sizes[node->numbers[i]] = i;
+    grad_in[0] = op_call(me, OP_permute, &args);
+    return grad_in[0] != NULL;
+}
+
+bool
+grad_diagonal(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *whole = zeros_of(me, grad_out[0], node->in_dims, node->in_size);
+    struct op_args args  = { .in = { whole }, .dim = node->numbers[0], .start = node->numbers[1],
+                             .length = node->numbers[2] };
+    struct tensor *line  = whole != NULL ? op_call(me, OP_diagonal, &args) : NULL;
+    grad_in[0] = whole;
+    return tensor_copy_(me, line, grad_out[0]) != NULL;
+}
+
+/* ---- products ---- */
+
+bool
+grad_bmm(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    if (wants(node, 0))
+        grad_in[0] = op_on(me, OP_bmm, grad_out[0], tensor_transpose(me, node_saved(me, node, 0), 1, 2), 1);
+    if (wants(node, 1))
+        grad_in[1] = op_on(me, OP_bmm, tensor_transpose(me, node_saved(me, node, 1), 1, 2), grad_out[0], 1);
+    return !task_failed(me);
+}
+
+bool
+grad_dot(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    for (int i = 0; i < 2; i++)
+        if (wants(node, i))
+            grad_in[i] = tensor_mul(me, grad_out[0], node_saved(me, node, i));
+    return !task_failed(me);
+}
+
+/* Outer product, and the transposed matrix by g. */
+bool
+grad_mv(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    if (wants(node, 0)) {
+        struct tensor *column = tensor_unsqueeze(me, grad_out[0], 1);
+        grad_in[0] = tensor_mul(me, column, tensor_unsqueeze(me, node_saved(me, node, 0), 0));
+    }
+    if (wants(node, 1))
+        grad_in[1] = op_on(me, OP_mv, tensor_t(me, node_saved(me, node, 1)), grad_out[0], 1);
+    return !task_failed(me);
+}

@@ -1,0 +1,389 @@
+/* Plans, continued: what functions of one number, comparisons, reductions over dimensions, sorting and picking by index
+ * want of their operands, and the shape and type of the result. Arithmetic, layers and losses are in plan.c. */
+#include <string.h>
+#include "tensor/internal.h"
+
+static enum dtype
+compute_of(enum dtype dtype)
+{
+    return dtype == DTYPE_BOOL ? DTYPE_I64 : dtype;
+}
+
+static bool
+wrong_dtype(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted)
+{
+    return failed(me, E_DTYPE, "%s: expected %s, got a tensor of %s", op_info(plan->op)->name, wanted,
+                  dtype_name(tensor->dtype));
+}
+
+static void
+like(struct plan *plan, const struct tensor *tensor)
+{
+    plan->dims = tensor->dims;
+    memcpy(plan->size, tensor->size, sizeof plan->size);
+}
+
+static bool
+stretch_all(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->broadcast = true;
+    plan->loop_dims = 0;
+    for (int i = 0; i < op_info(plan->op)->inputs; i++) {
+        if (!shape_broadcast(&plan->loop_dims, plan->loop, args->in[i]))
+            return shape_mismatch(me, plan->op, args->in[0], args->in[i],
+                                  "sizes must be equal or 1, counted from the last dimension");
+    }
+    plan->dims = plan->loop_dims;
+    memcpy(plan->size, plan->loop, sizeof plan->size);
+    return true;
+}
+
+/* ---- elementwise ---- */
+
+/* Integers become float32. */
+bool
+plan_function(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype = dtype_promoted(args->in, op_info(plan->op)->inputs);
+    if (!dtype_is_float(plan->dtype))
+        plan->dtype = DTYPE_F32;
+    plan->compute = plan->dtype;
+    return stretch_all(me, plan, args);
+}
+
+bool
+plan_arithmetic(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype   = dtype_promoted(args->in, op_info(plan->op)->inputs);
+    plan->compute = compute_of(plan->dtype);
+    if (plan->dtype == DTYPE_BOOL && plan->op != OP_maximum && plan->op != OP_minimum)
+        return wrong_dtype(me, plan, args->in[0], "numbers");
+    return stretch_all(me, plan, args);
+}
+
+/* A number beside the tensor: of a higher kind it decides. flag: it is a fraction. */
+bool
+plan_power(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype = args->in[0]->dtype;
+    if (!dtype_is_float(plan->dtype))
+        plan->dtype = args->flag ? DTYPE_F32 : DTYPE_I64;
+    plan->compute = plan->dtype;
+    if (plan->op == OP_pow_scalar && plan->dtype == DTYPE_I64 && args->alpha < 0)
+        return failed(me, E_VALUE, "pow: integers to negative integer powers are not allowed");
+    return stretch_all(me, plan, args);
+}
+
+bool
+plan_truth(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->compute = compute_of(dtype_promoted(args->in, op_info(plan->op)->inputs));
+    plan->dtype   = DTYPE_BOOL;
+    return stretch_all(me, plan, args);
+}
+
+bool
+plan_bits(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype = dtype_promoted(args->in, op_info(plan->op)->inputs);
+    if (dtype_is_float(plan->dtype))
+        return wrong_dtype(me, plan, args->in[0], "integers or bools");
+    plan->compute = DTYPE_I64;
+    return stretch_all(me, plan, args);
+}
+
+bool
+plan_where(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (args->in[0]->dtype != DTYPE_BOOL)
+        return wrong_dtype(me, plan, args->in[0], "a condition of bool");
+    plan->dtype   = dtype_promoted(&args->in[1], 2);
+    plan->compute = compute_of(plan->dtype);
+    return stretch_all(me, plan, args);
+}
+
+bool
+plan_masked_fill(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (args->in[1]->dtype != DTYPE_BOOL)
+        return wrong_dtype(me, plan, args->in[1], "a mask of bool");
+    plan->dtype   = args->in[0]->dtype;
+    plan->compute = compute_of(plan->dtype);
+    return stretch_all(me, plan, args);
+}
+
+/* ---- reductions: over `dims` of `sizes`, over all if there are none ---- */
+
+static bool
+reduce_shape(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *tensor = args->in[0];
+    plan->reduced = args->dims == 0 ? (1u << tensor->dims) - 1 : 0;
+    for (int i = 0; i < args->dims; i++) {
+        int dim = 0;
+        if (!shape_wrap(me, op_info(plan->op)->name, tensor->dims, args->sizes[i], &dim))
+            return false;
+        if (tensor->dims > 0 && plan->reduced >> dim & 1)
+            return failed(me, E_RUNTIME, "dim %d appears multiple times in the list of dims", dim);
+        plan->reduced |= tensor->dims > 0 ? 1u << dim : 0;
+    }
+    for (int i = 0; i < tensor->dims; i++) {
+        if (!(plan->reduced >> i & 1))
+            plan->size[plan->dims++] = tensor->size[i];
+        else if (args->keepdim)
+            plan->size[plan->dims++] = 1;
+    }
+    return true;
+}
+
+bool
+plan_sum_dims(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype   = dtype_is_float(args->in[0]->dtype) ? args->in[0]->dtype : DTYPE_I64;
+    plan->compute = plan->dtype;
+    return reduce_shape(me, plan, args);
+}
+
+bool
+plan_mean_dims(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (!dtype_is_float(args->in[0]->dtype))
+        return wrong_dtype(me, plan, args->in[0], "fractions");
+    plan->dtype = plan->compute = args->in[0]->dtype;
+    if (!reduce_shape(me, plan, args))
+        return false;
+    plan->alpha = 1;
+    for (int i = 0; i < args->in[0]->dims; i++)
+        plan->alpha *= plan->reduced >> i & 1 ? (double)args->in[0]->size[i] : 1;
+    return true;
+}
+
+/* alpha: the correction. */
+bool
+plan_var(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (!dtype_is_float(args->in[0]->dtype))
+        return wrong_dtype(me, plan, args->in[0], "fractions");
+    plan->dtype = plan->compute = args->in[0]->dtype;
+    return reduce_shape(me, plan, args);
+}
+
+static bool
+some_element(struct task *me, const struct plan *plan, const struct tensor *tensor)
+{
+    for (int i = 0; i < tensor->dims; i++) {
+        if (plan->reduced >> i & 1 && tensor->size[i] == 0)
+            return failed(me, E_INDEX, "%s: expected reduction dim %d to have non-zero size", op_info(plan->op)->name, i);
+    }
+    return true;
+}
+
+bool
+plan_fold(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype   = args->in[0]->dtype;
+    plan->compute = compute_of(plan->dtype);
+    return reduce_shape(me, plan, args) && some_element(me, plan, args->in[0]);
+}
+
+bool
+plan_arg_fold(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->compute = compute_of(args->in[0]->dtype);
+    plan->dtype   = DTYPE_I64;
+    return reduce_shape(me, plan, args) && some_element(me, plan, args->in[0]);
+}
+
+bool
+plan_truth_fold(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->compute = compute_of(args->in[0]->dtype);
+    plan->dtype   = DTYPE_BOOL;
+    return reduce_shape(me, plan, args);
+}
+
+/* ---- along one dimension ---- */
+
+static bool
+along(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    int dim = 0;
+    if (!shape_wrap(me, op_info(plan->op)->name, args->in[0]->dims, args->dim, &dim))
+        return false;
+    like(plan, args->in[0]);
+    plan->dim = dim;
+    return true;
+}
+
+bool
+plan_running(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dtype = plan->compute = dtype_is_float(args->in[0]->dtype) ? args->in[0]->dtype : DTYPE_I64;
+    return along(me, plan, args);
+}
+
+bool
+plan_argsort(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *tensor = args->in[0];
+    plan->compute = compute_of(tensor->dtype);
+    plan->dtype   = DTYPE_I64;
+    if (!along(me, plan, args))
+        return false;
+    plan->workspace = cpu_sort_workspace(tensor->dims > 0 ? tensor->size[plan->dim] : 1);
+    return true;
+}
+
+static bool
+want_indices(struct task *me, const struct plan *plan, const struct tensor *indices)
+{
+    return indices->dtype == DTYPE_I64 || wrong_dtype(me, plan, indices, "indices of int64");
+}
+
+/* The indices have as many dimensions, and in all but `dim` no larger sizes; those of a maximum may lack `dim`. */
+bool
+plan_gather(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *from = args->in[0], *index = args->in[1];
+    if (!want_indices(me, plan, index) || !along(me, plan, args))
+        return false;
+    bool lacks = index->dims == from->dims - 1, fits = lacks || index->dims == from->dims;
+    for (int i = 0; fits && i < from->dims; i++)
+        fits = i == plan->dim || index->size[lacks && i > plan->dim ? i - 1 : i] <= from->size[i];
+    if (!fits)
+        return shape_mismatch(me, plan->op, from, index, "the indices may not be larger than what they pick from");
+    like(plan, index);
+    plan->dtype = plan->compute = from->dtype;
+    return true;
+}
+
+bool
+plan_scatter(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *into = args->in[0], *index = args->in[1], *from = args->in[2];
+    if (!want_indices(me, plan, index) || !along(me, plan, args))
+        return false;
+    if (from->dtype != into->dtype)
+        return failed(me, E_DTYPE, "%s: expected self and src to have one dtype, got %s and %s", op_info(plan->op)->name,
+                      dtype_name(into->dtype), dtype_name(from->dtype));
+    bool fits = index->dims == into->dims && index->dims == from->dims;
+    for (int i = 0; fits && i < into->dims; i++)
+        fits = index->size[i] <= from->size[i] && (i == plan->dim || index->size[i] <= into->size[i]);
+    if (!fits)
+        return shape_mismatch(me, plan->op, into, index, "the indices may be larger in the given dimension only");
+    plan->dtype   = into->dtype;
+    plan->compute = compute_of(into->dtype);
+    return true;
+}
+
+/* The index' shape stands in the place of one dimension. */
+static bool
+indexed_shape(struct task *me, struct plan *plan, const struct tensor *from, const struct tensor *index, int dim,
+              struct tensor *out)
+{
+    out->dims = 0;
+    if (from->dims + index->dims - 1 > TENSOR_DIMS)
+        return failed(me, E_VALUE, "%s: the result would have more than %d dimensions", op_info(plan->op)->name,
+                      TENSOR_DIMS);
+    for (int i = 0; i < dim; i++)
+        out->size[out->dims++] = from->size[i];
+    for (int i = 0; i < index->dims; i++)
+        out->size[out->dims++] = index->size[i];
+    for (int i = dim + 1; i < from->dims; i++)
+        out->size[out->dims++] = from->size[i];
+    return true;
+}
+
+bool
+plan_index(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    struct tensor shape = { .dims = 0 };
+    if (!want_indices(me, plan, args->in[1]) || !along(me, plan, args) ||
+        !indexed_shape(me, plan, args->in[0], args->in[1], (int)plan->dim, &shape))
+        return false;
+    if (args->in[0]->dims == 0)
+        return failed(me, E_INDEX, "a 0-dim tensor has no rows to index");
+    like(plan, &shape);
+    plan->dtype = plan->compute = args->in[0]->dtype;
+    return true;
+}
+
+bool
+plan_index_put(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    struct tensor        shape = { .dims = 0 };
+    const struct tensor *into = args->in[0], *from = args->in[2];
+    if (!want_indices(me, plan, args->in[1]) || !along(me, plan, args) ||
+        !indexed_shape(me, plan, into, args->in[1], (int)plan->dim, &shape))
+        return false;
+    if (into->dims == 0)
+        return failed(me, E_INDEX, "a 0-dim tensor has no rows to index");
+    if (plan->op == OP_index_add && from->dtype != into->dtype)
+        return failed(me, E_DTYPE, "index_add: expected self and source to have one dtype, got %s and %s",
+                      dtype_name(into->dtype), dtype_name(from->dtype));
+    if (!tensor_same_shape(&shape, from))
+        return shape_mismatch(me, plan->op, from, &shape, "the first takes the place of the second");
+    plan->dtype   = into->dtype;
+    plan->compute = compute_of(into->dtype);
+    return true;
+}
+
+/* ---- others ---- */
+
+bool
+plan_flip(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    (void)me;
+    like(plan, args->in[0]);
+    plan->dtype   = args->in[0]->dtype;
+    plan->compute = compute_of(plan->dtype);
+    return true;
+}
+
+bool
+plan_triangle(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (args->in[0]->dims < 2)
+        return failed(me, E_SHAPE, "%s: expected a tensor of 2 or more dimensions, got one of %d",
+                      op_info(plan->op)->name, args->in[0]->dims);
+    return plan_flip(me, plan, args);
+}
+
+static bool
+product_types(struct task *me, struct plan *plan, const struct tensor *a, const struct tensor *b, int64_t inner)
+{
+    if (a->dtype != b->dtype)
+        return failed(me, E_DTYPE, "%s: expected both operands to have one dtype, got %s and %s",
+                      op_info(plan->op)->name, dtype_name(a->dtype), dtype_name(b->dtype));
+    if (a->dtype == DTYPE_BOOL)
+        return wrong_dtype(me, plan, a, "numbers");
+    plan->dtype = plan->compute = a->dtype;
+    plan->workspace = cpu_mm_workspace(plan->dtype, inner);
+    return true;
+}
+
+bool
+plan_bmm(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *a = args->in[0], *b = args->in[1];
+    if (a->dims != 3 || b->dims != 3 || a->size[0] != b->size[0] || a->size[2] != b->size[1])
+        return shape_mismatch(me, plan->op, a, b, "batches of as many matrices, columns of the first as rows of the second");
+    plan->dims    = 3;
+    plan->size[0] = a->size[0];
+    plan->size[1] = a->size[1];
+    plan->size[2] = b->size[2];
+    return product_types(me, plan, a, b, a->size[2]);
+}
+
+/* dot: two vectors. mv: a matrix and a vector. */
+bool
+plan_vector(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *a = args->in[0], *b = args->in[1];
+    int                  dims = plan->op == OP_dot ? 1 : 2;
+    if (a->dims != dims || b->dims != 1 || a->size[dims - 1] != b->size[0])
+        return shape_mismatch(me, plan->op, a, b, dims == 1 ? "two vectors of one length" : "the matrix' columns and the vector");
+    plan->dims    = dims - 1;
+    plan->size[0] = dims == 2 ? a->size[0] : 0;
+    return product_types(me, plan, a, b, b->size[0]);
+}
