@@ -12,10 +12,18 @@ no_memory(struct task *me)
     return failed(me, E_MEMORY, "out of memory in backward");
 }
 
+/* A hook that starts a backward may meet itself: each level is a stack of its own, so nothing else would stop it.
+ * PyTorch moves to another thread at this depth and goes on until memory is gone. */
+enum { DEPTH_MAX = 60 };
+
 bool
 graph_init(struct task *me, struct graph *graph, const struct backward_options *options)
 {
-    *graph = (struct graph){ .options = options, .outstanding = 1 };
+    const struct graph *outer = (const struct graph *)(uintptr_t)me->slots[SLOT_GRAPH];
+    *graph = (struct graph){ .options = options, .outstanding = 1, .depth = outer != NULL ? outer->depth + 1 : 1 };
+    if (graph->depth > DEPTH_MAX)
+        return failed(me, E_RUNTIME, "backward runs inside of backward %d times: does a hook start itself again?",
+                      DEPTH_MAX);
     if (!monitor_init(&graph->monitor))
         return no_memory(me);
     if (vec_room(&graph->queues, &graph->queue_room, 1, sizeof *graph->queues)) {

@@ -31,6 +31,7 @@ struct callback { bool (*run)(struct task *me, void *context); void *context; };
 
 struct graph {
     const struct backward_options *options;
+    int              depth;         /* 1, or one more than the backward inside of which this one runs */
     struct monitor   monitor;
     struct map       places;        /* node -> index in pending */
     struct pending  *pending;

@@ -112,6 +112,7 @@ stage_enter(struct task *me, enum kind kind, const int64_t args[4])
         stage.kind = (uint16_t)kind;
         emit(me, kind, PHASE_BEGIN, args, departing_flow(me), me->lane, me->device);
     }
+    stage.depth = me->depth;
     if (me->depth < UINT8_MAX)
         me->depth++;
     stage.mark = scope_mark(me);
@@ -125,8 +126,7 @@ stage_leave(struct stage *stage)
     if (me->scope_count != stage->mark)
         scope_release(me, stage->mark);
     pass_point(me);
-    if (me->depth > 0)
-        me->depth--;
+    me->depth = stage->depth;
     if (stage->kind != 0)
         emit(me, stage->kind, PHASE_END, stage->args, stage->flow_in, stage->lane, stage->device);
 }

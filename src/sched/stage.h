@@ -20,6 +20,7 @@ struct stage {
     uint32_t     lane;
     uint16_t     kind;
     int16_t      device;
+    uint8_t      depth;     /* stages around it: put back when it leaves, for the task's own count saturates */
     int64_t      args[4];
 };
 

@@ -129,6 +129,8 @@ is(ringside('run', spill(folder() . '/empty.lua', ''))->{status}, 0,
 fails('an endless loop',                2, qr/BudgetError.*--trust/, 'while true do end');
 fails('endless loops in a coroutine, under pcall, in free', 2, qr/BudgetError.*--trust/,
     'coroutine.wrap(function() while true do pcall(function() while true do end end) end end)()', '--executor', 'free');
+fails('loops in a handler and a coroutine, where Lua has hooks off', 2, qr/BudgetError.*--trust/,
+    'local function f() while true do end end coroutine.resume(coroutine.create(function() xpcall(f, f) end))');
 fails('tables for ever',                2, qr/memory.*--trust/,
     'local t = {} for i = 1, math.huge do t[i] = { i } end');
 fails('texts for ever',                 2, qr/memory.*--trust/,      'local s = "x" while true do s = s .. s end');
@@ -243,4 +245,19 @@ for my $round (1 .. 40) {
     }
 }
 is("@crashed", '', 'a trace with bytes that are not its own crashes nothing');
+# A hook that starts a backward of its own meets itself: an error that tells, not a hang.
+refused('backward inside of backward without end is told', ringside('run', lesson('nested', <<'END_LESSON')), 2, qr/inside of backward/);
+local rs = require "ringside"
+local nn = rs.nn
+rs.lesson { title = "nested", devices = 2 }
+local Again = nn.Module("Again")
+function Again:init() self.inner = nn.Linear(2, 2) end
+function Again:forward(x)
+  local y = self.inner(x)
+  y:register_hook(function() rs.enable_grad(function() self(x):sum():backward() end) end)
+  return y
+end
+nn.DataParallel(Again():to("device:0"))(rs.ones(4, 2)):sum():backward()
+END_LESSON
+
 done_testing();
