@@ -1,6 +1,6 @@
-/* t[0], t[-1], t[{1, 0}], t[{rs.slice(1, 3), 0}], t["..."], t[mask], t[indices]: reading and writing. Indices count
- * from 0
- * and, negative, from the end, as in PyTorch. Integers and slices make views; masks and index tensors copy rows. */
+/* t[0], t[-1], t[{1, 0}], t[{rs.slice(1, 3), 0}], t["..."], t[mask], t[indices], t[{rows, columns}]: reading and writing.
+ * Indices count from 0 and, negative, from the end, as in PyTorch. Integers and slices make views; masks and index
+ * tensors copy rows: several of them are broadcast and go together. */
 #include "lua/internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 
 enum { INDEX_PARTS = 2 * TENSOR_DIMS };
 static const char SLICE[] = "ringside.slice";
-enum part_kind { PART_SELECT, PART_SLICE, PART_NEW };
-struct part { enum part_kind kind; int64_t start, length, step; };
+enum part_kind { PART_SELECT, PART_SLICE, PART_NEW, PART_TENSOR };
+struct part { enum part_kind kind; int64_t start, length, step; struct tensor *tensor; };
 struct parts { struct part part[INDEX_PARTS]; int count; };
 
 int64_t
@@ -91,7 +91,9 @@ dims_used(lua_State *L, int table, int count)
     int used = 0;
     for (int i = 1; i <= count; i++) {
         lua_rawgeti(L, table, i);
+        const struct tensor *tensor = test_tensor(L, -1);
         used += lua_isinteger(L, -1) || is_slice(L, lua_gettop(L));
+        used += tensor == NULL ? 0 : tensor->dtype == DTYPE_BOOL ? tensor->dims : 1;
         lua_pop(L, 1);
     }
     return used;
@@ -116,18 +118,27 @@ check_part(lua_State *L, const struct tensor *tensor, int dim, int rest, struct 
     }
     if (lua_type(L, top) == LUA_TSTRING && strcmp(lua_tostring(L, top), "...") == 0) {
         for (int i = 0; i < rest; i++)
-            add_part(L, parts, (struct part){ PART_SLICE, 0, tensor_size(tensor, dim + i), 1 });
+            add_part(L, parts, (struct part){ PART_SLICE, 0, tensor_size(tensor, dim + i), 1, NULL });
         return rest > 0 ? rest : 0;
     }
-    if (dim >= tensor->dims && (lua_isinteger(L, top) || is_slice(L, top)))
+    struct tensor *selector = test_tensor(L, top);
+    int            takes = selector != NULL && selector->dtype == DTYPE_BOOL ? selector->dims : 1;
+    if (dim + takes > tensor->dims && (lua_isinteger(L, top) || is_slice(L, top) || selector != NULL))
         raise_error(L, "IndexError", "too many indices for a tensor of dimension %d", tensor->dims);
+    if (selector != NULL && selector->dtype != DTYPE_BOOL && selector->dtype != DTYPE_I64)
+        raise_error(L, "IndexError", "a tensor used as an index must be of int64 or bool, this one is %s",
+                    dtype_name(selector->dtype));
+    if (selector != NULL) {
+        add_part(L, parts, (struct part){ .kind = PART_TENSOR, .step = 1, .tensor = selector });
+        return takes;
+    }
     if (lua_isinteger(L, top)) {
         int64_t at = check_element(L, lua_tointeger(L, top), tensor, dim);
         add_part(L, parts, (struct part){ .kind = PART_SELECT, .start = at });
     } else if (is_slice(L, top)) {
         add_part(L, parts, check_slice(L, top, tensor, dim));
     } else {
-        raise_error(L, "IndexError", "an index is made of integers, rs.slice(start, stop), rs.none and \"...\", not %s",
+        raise_error(L, "IndexError", "an index is made of integers, rs.slice(start, stop), tensors, rs.none and \"...\", not %s",
                     luaL_typename(L, top));
     }
     return 1;
@@ -155,220 +166,284 @@ check_parts(lua_State *L, int index, const struct tensor *tensor)
 
 /* ---- middle parts: no Lua from here ---- */
 
-/* Every step-th index of a dimension: one view each, joined. */
+/* What the index tensors stand at once integers and slices are taken: `dim` of the view, one or more dimensions each. */
+struct selection { struct tensor *tensor; int dim; };
+struct selected { struct selection list[TENSOR_DIMS]; int count; };
+
 static struct tensor *
-strided_slice(struct task *me, struct tensor *tensor, int dim, const struct part *part)
+stepped_slice(struct task *me, struct tensor *tensor, int dim, const struct part *part)
 {
-    int64_t count = (part->length + part->step - 1) / part->step;
-    if (count == 0)
-        return tensor_narrow(me, tensor, dim, part->start, 0);
-    struct tensor **rows = calloc((size_t)count, sizeof *rows);
-    if (rows == NULL)
-        return failed_null(me, E_MEMORY, "out of memory");
-    bool ok = true;
-    for (int64_t i = 0; i < count && ok; i++)
-        ok = (rows[i] = tensor_narrow(me, tensor, dim, part->start + i * part->step, 1)) != NULL;
-    struct tensor *result = ok ? tensor_cat(me, rows, (int)count, dim) : NULL;
-    free(rows);
-    return result;
+    struct op_args args = { .in = { tensor }, .dim = dim, .start = part->start, .step = part->step,
+                            .length = (part->length + part->step - 1) / part->step };
+    return op_call(me, OP_narrow, &args);
 }
 
 static struct tensor *
-apply_parts(struct task *me, struct tensor *tensor, const struct parts *parts)
+apply_parts(struct task *me, struct tensor *tensor, const struct parts *parts, struct selected *selected)
 {
     int dim = 0;
     for (int i = 0; i < parts->count && tensor != NULL; i++) {
         const struct part *part = &parts->part[i];
         bool all = part->kind == PART_SLICE && part->start == 0 && part->length == tensor_size(tensor, dim);
-        if (part->kind == PART_SELECT)
+        if (part->kind == PART_SELECT) {
             tensor = tensor_select(me, tensor, dim, part->start);
-        else if (part->kind == PART_NEW)
+        } else if (part->kind == PART_NEW) {
             tensor = tensor_unsqueeze(me, tensor, dim++);
-        else if (part->step > 1)
-            tensor = strided_slice(me, tensor, dim++, part);
-        else if (all)
+        } else if (part->kind == PART_TENSOR) {
+            selected->list[selected->count++] = (struct selection){ part->tensor, dim };
+            dim += part->tensor->dtype == DTYPE_BOOL ? part->tensor->dims : 1;
+        } else if (part->step > 1) {
+            tensor = stepped_slice(me, tensor, dim++, part);
+        } else if (all) {
             dim++;
-        else
+        } else {
             tensor = tensor_narrow(me, tensor, dim++, part->start, part->length);
+        }
     }
     return tensor;
 }
 
-/* Rows of dimension 0 in runs: a mask gives runs of true, an index tensor one run per index. */
-struct run { int64_t start, length; };
-struct runs { struct run *run; int64_t count, rows; };
+/* ---- index tensors: `rows` with all indexed dimensions as one, `places` in it ---- */
+struct lookup { struct tensor *rows, *places; int dim; };
 
-static bool
-runs_of_mask(struct task *me, struct tensor *mask, struct runs *runs)
+/* A mask's true places, one list of indices a dimension: as many rows as it has dimensions. */
+static int64_t *
+places_of_mask(struct task *me, struct tensor *mask, int64_t *count)
 {
-    int64_t        count = tensor_count(mask);
-    unsigned char *bytes = malloc((size_t)count + 1);
-    runs->run            = calloc((size_t)count + 1, sizeof *runs->run);
-    bool ok = (bytes != NULL && runs->run != NULL) || failed(me, E_MEMORY, "out of memory");
+    int64_t        all = tensor_count(mask), found = 0;
+    unsigned char *bytes = malloc((size_t)all + 1);
+    int64_t       *places = calloc((size_t)(all * mask->dims) + 1, sizeof *places);
+    bool ok = (bytes != NULL && places != NULL) || failed(me, E_MEMORY, "out of memory");
     ok      = ok && tensor_read(me, mask, bytes);
-    for (int64_t i = 0; i < count && ok; i++) {
-        if (!bytes[i])
-            continue;
-        if (i == 0 || !bytes[i - 1])
-            runs->run[runs->count++].start = i;
-        runs->run[runs->count - 1].length++;
-        runs->rows++;
+    *count  = 0;
+    for (int64_t i = 0; ok && i < all; i++)
+        *count += bytes[i] != 0;
+    for (int64_t i = 0; ok && i < all; i++) {
+        int64_t rest = i;
+        for (int d = mask->dims; bytes[i] && d-- > 0; rest /= mask->size[d])
+            places[d * *count + found] = rest % mask->size[d];
+        found += bytes[i] != 0;
     }
     free(bytes);
-    return ok;
+    if (ok)
+        return places;
+    free(places);
+    return NULL;
 }
 
+/* Masks become index tensors, one a dimension. */
 static bool
-runs_of_indices(struct task *me, struct tensor *indices, int64_t size, struct runs *runs)
+spread_masks(struct task *me, const struct tensor *view, const struct selected *from, struct selected *to)
 {
-    int64_t  count = tensor_count(indices);
-    int64_t *list  = calloc((size_t)count + 1, sizeof *list);
-    runs->run      = calloc((size_t)count + 1, sizeof *runs->run);
-    runs->count = runs->rows = count;
-    bool ok = (list != NULL && runs->run != NULL) || failed(me, E_MEMORY, "out of memory");
-    ok      = ok && tensor_read(me, indices, list);
-    for (int64_t i = 0; i < count && ok; i++) {
-        int64_t at = list[i] < 0 ? list[i] + size : list[i];
-        if (at < 0 || at >= size)
-            ok = failed(me, E_INDEX, "index %lld is out of range for dimension 0 of size %lld", (long long)list[i],
-                        (long long)size);
-        runs->run[i] = (struct run){ at, 1 };
-    }
-    free(list);
-    return ok;
-}
-
-/* The tensor with as many leading dimensions made one as the mask has. */
-static struct tensor *
-flattened_for(struct task *me, struct tensor *tensor, const struct tensor *mask)
-{
-    int64_t sizes[TENSOR_DIMS] = { tensor_count(mask) };
-    int     dims               = 1;
-    for (int i = 0; i < mask->dims; i++)
-        if (i >= tensor->dims || mask->size[i] != tensor->size[i])
-            return failed_null(me, E_INDEX, "the mask's dimension %d of size %lld does not fit the tensor's", i,
-                               (long long)mask->size[i]);
-    for (int i = mask->dims; i < tensor->dims; i++)
-        sizes[dims++] = tensor->size[i];
-    return mask->dims == 1 ? tensor : tensor_reshape(me, tensor, dims, sizes);
-}
-
-static struct tensor *
-read_runs(struct task *me, struct tensor *rows, const struct runs *runs)
-{
-    if (runs->count == 0)
-        return tensor_narrow(me, rows, 0, 0, 0);
-    struct tensor **pieces = calloc((size_t)runs->count, sizeof *pieces);
-    if (pieces == NULL)
-        return failed_null(me, E_MEMORY, "out of memory");
-    bool ok = true;
-    for (int64_t i = 0; i < runs->count && ok; i++)
-        ok = (pieces[i] = tensor_narrow(me, rows, 0, runs->run[i].start, runs->run[i].length)) != NULL;
-    struct tensor *result = ok ? tensor_cat(me, pieces, (int)runs->count, 0) : NULL;
-    free(pieces);
-    return result;
-}
-
-/* `value` NULL: `number` instead. One row of value per selected row, or one value for all. */
-static bool
-write_runs(struct task *me, struct tensor *rows, const struct runs *runs, struct tensor *value, double number)
-{
-    int64_t done = 0;
-    bool    each = value != NULL && value->dims == rows->dims && tensor_size(value, 0) == runs->rows;
-    for (int64_t i = 0; i < runs->count; i++) {
-        const struct run *run  = &runs->run[i];
-        struct tensor    *into = tensor_narrow(me, rows, 0, run->start, run->length);
-        struct tensor    *from = each ? tensor_narrow(me, value, 0, done, run->length) : value;
-        done += run->length;
-        bool ok = value == NULL ? tensor_fill_(me, into, number) != NULL : tensor_copy_(me, into, from) != NULL;
-        if (!ok)
+    for (int i = 0; i < from->count; i++) {
+        struct tensor *tensor = from->list[i].tensor;
+        int            dim    = from->list[i].dim;
+        if (tensor->dtype != DTYPE_BOOL) {
+            to->list[to->count++] = from->list[i];
+            continue;
+        }
+        for (int d = 0; d < tensor->dims; d++)
+            if (tensor->size[d] != view->size[dim + d])
+                return failed(me, E_INDEX, "the mask's dimension %d of size %lld does not fit the tensor's, of size %lld", d,
+                              (long long)tensor->size[d], (long long)view->size[dim + d]);
+        int64_t  count  = 0;
+        int64_t *places = places_of_mask(me, tensor, &count);
+        for (int d = 0; places != NULL && d < tensor->dims; d++)
+            to->list[to->count++] = (struct selection){ tensor_from(me, DTYPE_I64, 1, &count, places + d * count), dim + d };
+        free(places);
+        if (task_failed(me))
             return false;
     }
     return true;
 }
 
+/* Adds one index tensor's share to the places in the dimensions taken together. */
 static bool
-find_runs(struct task *me, struct tensor **tensor, struct tensor *selector, struct runs *runs)
+add_places(struct task *me, struct tensor *index, int64_t size, int64_t *list, int64_t *scratch, int64_t count, int dim)
 {
-    if (selector->dtype == DTYPE_BOOL) {
-        *tensor = flattened_for(me, *tensor, selector);
-        return *tensor != NULL && runs_of_mask(me, selector, runs);
+    if (!tensor_read(me, index, scratch))
+        return false;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = scratch[i] < 0 ? scratch[i] + size : scratch[i];
+        if (at < 0 || at >= size)
+            return failed(me, E_INDEX, "index %lld is out of bounds for dimension %d with size %lld", (long long)scratch[i],
+                          dim, (long long)size);
+        list[i] = list[i] * size + at;
     }
-    if (selector->dtype != DTYPE_I64)
-        return failed(me, E_INDEX, "a tensor used as an index must be of int64 or bool, this one is %s",
-                      dtype_name(selector->dtype));
-    if ((*tensor)->dims == 0)
-        return failed(me, E_INDEX, "a 0-dim tensor has no rows to index");
-    return runs_of_indices(me, selector, tensor_size(*tensor, 0), runs);
+    return true;
 }
 
 static struct tensor *
-read_selected(struct task *me, struct tensor *tensor, struct tensor *selector)
+joint_places(struct task *me, const struct tensor *view, const struct selected *selected)
 {
-    struct runs    runs   = { NULL, 0, 0 };
-    struct tensor *result = find_runs(me, &tensor, selector, &runs) ? read_runs(me, tensor, &runs) : NULL;
-    free(runs.run);
-    if (result == NULL || selector->dtype == DTYPE_BOOL || selector->dims == 1)
-        return result;
-    int64_t sizes[TENSOR_DIMS];
     int     dims = 0;
-    if (selector->dims + tensor->dims - 1 > TENSOR_DIMS)
-        return failed_null(me, E_INDEX, "the result would have more than %d dimensions", TENSOR_DIMS);
-    for (int i = 0; i < selector->dims; i++)
-        sizes[dims++] = selector->size[i];
-    for (int i = 1; i < tensor->dims; i++)
-        sizes[dims++] = tensor->size[i];
-    return tensor_reshape(me, result, dims, sizes);
+    int64_t sizes[TENSOR_DIMS], count = 1;
+    for (int i = 0; i < selected->count; i++)
+        dims = selected->list[i].tensor->dims > dims ? selected->list[i].tensor->dims : dims;
+    for (int d = 0; d < dims; d++) {
+        sizes[d] = 1;
+        for (int i = 0; i < selected->count; i++) {
+            const struct tensor *index = selected->list[i].tensor;
+            int                  own   = d - (dims - index->dims);
+            if (own < 0 || index->size[own] == 1 || index->size[own] == sizes[d])
+                continue;
+            if (sizes[d] != 1)
+                return failed_null(me, E_INDEX, "shape mismatch: the index tensors cannot be broadcast together");
+            sizes[d] = index->size[own];
+        }
+        count *= sizes[d];
+    }
+    int64_t *list = calloc((size_t)count + 1, sizeof *list), *scratch = calloc((size_t)count + 1, sizeof *scratch);
+    bool     ok   = (list != NULL && scratch != NULL) || failed(me, E_MEMORY, "out of memory");
+    for (int i = 0; ok && i < selected->count; i++) {
+        struct tensor *index = tensor_expand(me, selected->list[i].tensor, dims, sizes);
+        int            dim   = selected->list[i].dim;
+        ok = index != NULL && add_places(me, index, view->size[dim], list, scratch, count, dim);
+    }
+    struct tensor *places = ok ? tensor_from(me, DTYPE_I64, dims, sizes, list) : NULL;
+    free(list);
+    free(scratch);
+    return places != NULL ? tensor_to(me, places, tensor_device(view), DTYPE_I64) : NULL;
+}
+
+/* Indexed dimensions that do not stand side by side go to the front, as in PyTorch; then they become one. */
+static struct tensor *
+gathered_dims(struct task *me, struct tensor *view, const struct selected *selected, int *first)
+{
+    int     dims = 0, count = selected->count;
+    int64_t order[TENSOR_DIMS], sizes[TENSOR_DIMS], joint = 1;
+    bool    apart = false, taken[TENSOR_DIMS] = { false };
+    *first = selected->list[0].dim;
+    for (int i = 0; i < count; i++) {
+        apart = apart || selected->list[i].dim != *first + i;
+        taken[selected->list[i].dim] = true;
+        joint *= view->size[selected->list[i].dim];
+        order[dims++] = selected->list[i].dim;
+    }
+    for (int d = 0; apart && d < view->dims; d++)
+        if (!taken[d])
+            order[dims++] = d;
+    if (apart) {
+        *first = 0;
+        view = tensor_permute(me, view, dims, order);
+    }
+    if (view == NULL || count == 1)
+        return view;
+    dims = 0;
+    for (int d = 0; d < view->dims; d++) {
+        if (d == *first)
+            sizes[dims++] = joint;
+        else if (d < *first || d >= *first + count)
+            sizes[dims++] = view->size[d];
+    }
+    return tensor_reshape(me, view, dims, sizes);
 }
 
 static bool
-write_selected(struct task *me, struct tensor *tensor, struct tensor *selector, struct tensor *value, double number)
+look_up(struct task *me, struct tensor *view, const struct selected *selected, struct lookup *lookup)
 {
-    struct runs     runs = { NULL, 0, 0 };
-    struct tensor  *rows = tensor;
-    struct storage *own  = tensor->storage;
-    bool            ok   = find_runs(me, &rows, selector, &runs);
-    if (ok && rows->storage != own)
-        ok = failed(me, E_RUNTIME,
-                    "cannot write through a mask into this tensor: its rows do not lie one after another");
-    ok = ok && write_runs(me, rows, &runs, value, number);
-    free(runs.run);
-    return ok;
+    struct selected plain = { .count = 0 };
+    if (!spread_masks(me, view, selected, &plain))
+        return false;
+    if (plain.count == 0)
+        return failed(me, E_INDEX, "a mask of no dimensions is not understood");
+    bool direct = selected->count == 1 && plain.list[0].tensor == selected->list[0].tensor;
+    lookup->rows   = gathered_dims(me, view, &plain, &lookup->dim);
+    lookup->places = direct ? tensor_to(me, plain.list[0].tensor, tensor_device(view), DTYPE_I64)
+                            : joint_places(me, view, &plain);
+    return lookup->rows != NULL && lookup->places != NULL;
+}
+
+/* A mask over everything that is indexed, and one number: no places are needed. */
+static bool
+fill_masked(struct task *me, struct tensor *view, const struct selection *selection, double number)
+{
+    struct tensor *mask = selection->tensor;
+    int            rest = view->dims - selection->dim - mask->dims;
+    for (int i = 0; i < rest; i++)
+        mask = tensor_unsqueeze(me, mask, -1);
+    struct op_args args = { .in = { view, mask }, .alpha = number };
+    for (int d = 0; d < selection->tensor->dims; d++)
+        if (selection->tensor->size[d] != view->size[selection->dim + d])
+            return failed(me, E_INDEX, "the mask's dimension %d of size %lld does not fit the tensor's", d,
+                          (long long)selection->tensor->size[d]);
+    return tensor_in_place(me, OP_masked_fill, &args) != NULL;
+}
+
+static bool
+write_rows(struct task *me, struct tensor *view, const struct selected *selected, struct tensor *value, double number)
+{
+    struct lookup lookup = { NULL, NULL, 0 };
+    int64_t       sizes[2 * TENSOR_DIMS];
+    int           dims = 0;
+    if (!look_up(me, view, selected, &lookup))
+        return false;
+    if (lookup.rows->storage != view->storage)
+        return failed(me, E_NOT_IMPLEMENTED, "cannot write through these indices: the rows do not lie one after another");
+    for (int d = 0; d < lookup.dim; d++)
+        sizes[dims++] = lookup.rows->size[d];
+    for (int d = 0; d < lookup.places->dims; d++)
+        sizes[dims++] = lookup.places->size[d];
+    for (int d = lookup.dim + 1; d < lookup.rows->dims; d++)
+        sizes[dims++] = lookup.rows->size[d];
+    if (dims > TENSOR_DIMS)
+        return failed(me, E_INDEX, "the result would have more than %d dimensions", TENSOR_DIMS);
+    if (value == NULL)
+        value = tensor_full(me, view->dtype, tensor_device(view), 0, NULL, number);
+    while (value != NULL && value->dims > dims && value->size[0] == 1)
+        value = tensor_squeeze(me, value, 0);
+    struct op_args args = { .in = { lookup.rows, lookup.places, tensor_expand(me, value, dims, sizes) },
+                            .dim = lookup.dim };
+    return tensor_in_place(me, OP_index_put, &args) != NULL;
 }
 
 /* ---- the two doors ---- */
+
+static struct tensor *
+read_parts(struct task *me, struct tensor *tensor, const struct parts *parts)
+{
+    struct selected selected = { .count = 0 };
+    struct lookup   lookup   = { NULL, NULL, 0 };
+    struct tensor  *view     = apply_parts(me, tensor, parts, &selected);
+    if (view == NULL || selected.count == 0)
+        return view;
+    return look_up(me, view, &selected, &lookup)
+               ? tensor_index_select(me, OP_index, lookup.rows, lookup.dim, lookup.places) : NULL;
+}
+
+static bool
+write_parts(struct task *me, struct tensor *tensor, const struct parts *parts, struct tensor *value, double number)
+{
+    struct selected selected = { .count = 0 };
+    struct tensor  *view     = apply_parts(me, tensor, parts, &selected);
+    if (view == NULL)
+        return false;
+    if (selected.count == 1 && selected.list[0].tensor->dtype == DTYPE_BOOL && value == NULL)
+        return fill_masked(me, view, &selected.list[0], number);
+    if (selected.count > 0)
+        return write_rows(me, view, &selected, value, number);
+    return (value == NULL ? tensor_fill_(me, view, number) : tensor_copy_(me, view, value)) != NULL;
+}
 
 int
 index_read(lua_State *L)
 {
     struct task   *me     = script_task(L);
-    struct tensor *tensor = check_tensor(L, 1), *selector = test_tensor(L, 2);
-    struct parts   parts  = { .count = 0 };
-    if (selector == NULL)
-        parts = check_parts(L, 2, tensor);
-    struct call call = call_open(L, me, CALL_PLAIN);
-    return call_tensor(&call, selector != NULL ? read_selected(me, tensor, selector) : apply_parts(me, tensor, &parts));
+    struct tensor *tensor = check_tensor(L, 1);
+    struct parts   parts  = check_parts(L, 2, tensor);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, read_parts(me, tensor, &parts));
 }
 
 int
 index_write(lua_State *L)
 {
     struct task   *me     = script_task(L);
-    struct tensor *tensor = check_tensor(L, 1), *selector = test_tensor(L, 2), *value = test_tensor(L, 3);
-    struct parts   parts  = { .count = 0 };
+    struct tensor *tensor = check_tensor(L, 1), *value = test_tensor(L, 3);
     double         number = value != NULL ? 0 : lua_isboolean(L, 3) ? lua_toboolean(L, 3) : check_number(L, 3);
-    if (selector == NULL)
-        parts = check_parts(L, 2, tensor);
-    for (int i = 0; i < parts.count; i++)
-        if (parts.part[i].step > 1)
-            raise_error(L, "NotImplementedError", "writing through a slice with a step is not possible here");
-    struct call call = call_open(L, me, CALL_PLAIN);
-    if (selector != NULL)
-        return call_done(&call, write_selected(me, tensor, selector, value, number));
-    struct tensor *into = apply_parts(me, tensor, &parts);
-    if (into == NULL || value == NULL)
-        return call_done(&call, into != NULL && tensor_fill_(me, into, number) != NULL);
-    return call_done(&call, tensor_copy_(me, into, value) != NULL);
+    struct parts   parts  = check_parts(L, 2, tensor);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    return call_done(&call, write_parts(me, tensor, &parts, value, number));
 }
 
 static const struct lua_entry entries[] = {

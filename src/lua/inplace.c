@@ -24,11 +24,12 @@ check_amount(lua_State *L, int index)
 }
 
 static struct tensor *
-amount_tensor(struct task *me, const struct amount *amount)
+amount_tensor(struct task *me, const struct amount *amount, const struct tensor *beside)
 {
     if (amount->tensor != NULL)
         return amount->tensor;
-    return tensor_full(me, amount->integer ? DTYPE_I64 : DTYPE_F32, DEVICE_CPU, 0, NULL, amount->number);
+    enum dtype dtype = dtype_is_float(beside->dtype) ? DTYPE_F64 : amount->integer ? DTYPE_I64 : DTYPE_F32;
+    return tensor_full(me, dtype, DEVICE_CPU, 0, NULL, amount->number);
 }
 
 /* An integer tensor cannot take a fraction in place. */
@@ -51,7 +52,7 @@ add_signed(lua_State *L, double sign)
     double         alpha  = sign * option_number(L, table, "alpha", 1);
     check_fits(L, tensor, &amount);
     struct call    call  = call_open(L, me, CALL_PLAIN);
-    struct tensor *other = amount_tensor(me, &amount);
+    struct tensor *other = amount_tensor(me, &amount, tensor);
     return call_self(&call, other != NULL && tensor_add_(me, tensor, other, alpha) != NULL);
 }
 
@@ -78,7 +79,8 @@ mul_(lua_State *L)
     struct call call = call_open(L, me, CALL_PLAIN);
     if (amount.tensor == NULL)
         return call_self(&call, tensor_mul_(me, tensor, amount.number) != NULL);
-    return call_self(&call, tensor_copy_(me, tensor, tensor_mul(me, tensor, amount.tensor)) != NULL);
+    struct op_args args = { .in = { tensor, amount.tensor }, .alpha = 1 };
+    return call_self(&call, tensor_in_place(me, OP_mul, &args) != NULL);
 }
 
 static int
@@ -93,7 +95,8 @@ div_(lua_State *L)
     struct call call = call_open(L, me, CALL_PLAIN);
     if (amount.tensor == NULL)
         return call_self(&call, tensor_div_(me, tensor, amount.number) != NULL);
-    return call_self(&call, tensor_copy_(me, tensor, tensor_div(me, tensor, amount.tensor)) != NULL);
+    struct op_args args = { .in = { tensor, amount.tensor }, .alpha = 1 };
+    return call_self(&call, tensor_in_place(me, OP_div, &args) != NULL);
 }
 
 static int

@@ -250,6 +250,16 @@ void           push_value(lua_State *L, const struct value *value);     /* None 
 int            push_results(lua_State *L, const struct value *value);   /* a tuple becomes several results */
 bool           is_plain_table(lua_State *L, int index);                 /* a table without a metatable of ours */
 
+/* ---- operators (ops.c) ---- */
+/* A tensor or a number on one side of an operator; the number is on the stack or not needed any more. */
+struct operand { struct tensor *tensor; double number; bool integer; };
+struct operand check_operand(lua_State *L, int index);
+/* Middle part: a number beside a tensor as a 0-dim tensor that does not widen it within its kind. */
+struct tensor *operand_tensor(struct task *me, struct operand operand, const struct tensor *beside);
+void           reserve_result(lua_State *L, struct task *me, const struct tensor *a, const struct tensor *b);
+struct op_row { const char *name; lua_CFunction function; int which; const char *signature, *help; }; /* which: upvalue 1 */
+void           add_ops(lua_State *L, const struct op_row *rows, size_t count); /* to the table at the top */
+
 /* ---- modules (module.c): user value 1 of a box is its table of plain attributes, 2 the class (nil: built in) ---- */
 bool           module_is_script(const struct module *module);
 struct script_object *module_attributes(const struct module *module); /* of a script's: its attribute table, whose
@@ -285,4 +295,7 @@ void lua_open_cuda(lua_State *L);
 void lua_open_lesson(lua_State *L);           /* lesson.c */
 void lua_open_trace(lua_State *L);            /* trace.c */
 void lua_open_distributed(lua_State *L);      /* distributed.c */
+void lua_open_math(lua_State *L);
+void lua_open_reduce(lua_State *L);
+void lua_open_pick(lua_State *L);
 #endif

@@ -7,10 +7,7 @@
 #include "device/device.h"
 #include "sched/task.h"
 
-/* A tensor or a number on one side of an operator. */
-struct operand { struct tensor *tensor; double number; bool integer; };
-
-static struct operand
+struct operand
 check_operand(lua_State *L, int index)
 {
     struct operand operand = { .tensor = test_tensor(L, index) };
@@ -24,7 +21,7 @@ check_operand(lua_State *L, int index)
 }
 
 /* Bytes of the result if shapes broadcast; what does not fit is refused before anything is made. */
-static void
+void
 reserve_result(lua_State *L, struct task *me, const struct tensor *a, const struct tensor *b)
 {
     double elements = 1;
@@ -47,12 +44,14 @@ promoted(struct task *me, struct tensor *tensor, bool to_float)
     return tensor->dtype == DTYPE_BOOL ? tensor_copy_to(me, tensor, tensor_device(tensor), DTYPE_I64) : tensor;
 }
 
-static struct tensor *
-number_tensor(struct task *me, struct operand operand)
+struct tensor *
+operand_tensor(struct task *me, struct operand operand, const struct tensor *beside)
 {
     if (operand.tensor != NULL)
         return operand.tensor;
-    return tensor_full(me, operand.integer ? DTYPE_I64 : DTYPE_F32, DEVICE_CPU, 0, NULL, operand.number);
+    bool       fractions = beside != NULL && dtype_is_float(beside->dtype); /* they keep their own type */
+    enum dtype dtype     = fractions ? DTYPE_F64 : operand.integer ? DTYPE_I64 : DTYPE_F32;
+    return tensor_full(me, dtype, DEVICE_CPU, 0, NULL, operand.number);
 }
 
 enum binary { BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV };
@@ -123,23 +122,14 @@ static int
 compare(lua_State *L)
 {
     struct task   *me = script_task(L);
-    int            which = (int)lua_tointeger(L, lua_upvalueindex(1));
+    enum op        op = (enum op)lua_tointeger(L, lua_upvalueindex(1));
     struct operand a = check_operand(L, 1), b = check_operand(L, 2);
     if (a.tensor == NULL && b.tensor == NULL)
         arg_error(L, 1, "Tensor");
     reserve_result(L, me, a.tensor, b.tensor);
-    struct call    call   = call_open(L, me, CALL_PLAIN);
-    struct tensor *left   = number_tensor(me, a);
-    struct tensor *right  = number_tensor(me, b);
-    bool           negate = which >= OP_COUNT; /* le is not gt, ge is not lt */
-    struct op_args args   = { .in = { left, right }, .alpha = 1 };
-    struct tensor *result = left != NULL && right != NULL ? op_call(me, (enum op)(which % OP_COUNT), &args) : NULL;
-    if (negate && result != NULL) {
-        args.in[0] = result;
-        args.in[1] = tensor_full(me, DTYPE_BOOL, DEVICE_CPU, 0, NULL, 0);
-        result     = args.in[1] != NULL ? op_call(me, OP_eq, &args) : NULL;
-    }
-    return call_tensor(&call, result);
+    struct call    call = call_open(L, me, CALL_PLAIN);
+    struct tensor *left = operand_tensor(me, a, b.tensor), *right = operand_tensor(me, b, a.tensor);
+    return call_tensor(&call, op_on(me, op, left, right, 1));
 }
 
 static int
@@ -172,80 +162,6 @@ matmul(lua_State *L)
         script_reserve(L, me, 8.0 * (double)tensor_size(a, 0) * (double)tensor_size(b, -1));
     struct call call = call_open(L, me, CALL_PLAIN);
     return call_tensor(&call, tensor_matmul(me, a, b));
-}
-
-/* The dimensions that sum and mean reduce: t:sum(), t:sum(1, true), t:sum({0, 1}), t:sum{dim = 1, keepdim = true}. */
-struct reduction { int dims[TENSOR_DIMS], count; bool keep; };
-
-static struct reduction
-check_reduction(lua_State *L, const struct tensor *tensor)
-{
-    struct reduction out    = { .count = 0 };
-    bool             listed[TENSOR_DIMS] = { false };
-    int              at     = 2;
-    lua_settop(L, 3);
-    if (lua_istable(L, 2) && lua_rawlen(L, 2) == 0) {
-        option_known(L, 2, "dim keepdim");
-        out.keep = option_bool(L, 2, "keepdim", false);
-        lua_getfield(L, 2, "dim");
-        at = 4;
-    } else {
-        out.keep = lua_toboolean(L, 3);
-    }
-    int count = lua_isnil(L, at) ? 0 : lua_istable(L, at) ? (int)lua_rawlen(L, at) : 1;
-    for (int i = 0; i < count && i < TENSOR_DIMS; i++) {
-        if (lua_istable(L, at))
-            lua_rawgeti(L, at, i + 1);
-        else
-            lua_pushvalue(L, at);
-        int dim = check_dim(L, lua_gettop(L), tensor_dims(tensor));
-        if (listed[dim])
-            raise_error(L, "RuntimeError", "dimension %d appears twice in the list of dimensions", dim);
-        listed[dim] = true;
-        lua_pop(L, 1);
-    }
-    for (int dim = TENSOR_DIMS - 1; dim >= 0; dim--) /* the last first, so that the others keep their places */
-        if (listed[dim])
-            out.dims[out.count++] = dim;
-    return out;
-}
-
-static struct tensor *
-reduce_dims(struct task *me, struct tensor *tensor, const struct reduction *reduction)
-{
-    for (int i = 0; i < reduction->count; i++)
-        tensor = tensor_sum_dim(me, tensor, reduction->dims[i], reduction->keep);
-    return tensor;
-}
-
-static int
-sum(lua_State *L)
-{
-    struct task     *me        = script_task(L);
-    struct tensor   *tensor    = check_tensor(L, 1);
-    struct reduction reduction = check_reduction(L, tensor);
-    struct call      call      = call_open(L, me, CALL_PLAIN);
-    if (reduction.count == 0)
-        return call_tensor(&call, tensor_sum(me, tensor));
-    return call_tensor(&call, reduce_dims(me, tensor, &reduction));
-}
-
-static int
-mean(lua_State *L)
-{
-    struct task     *me        = script_task(L);
-    struct tensor   *tensor    = check_tensor(L, 1);
-    struct reduction reduction = check_reduction(L, tensor);
-    double           count     = 1;
-    if (!dtype_is_float(tensor->dtype))
-        raise_error(L, "RuntimeError", "mean needs a tensor of fractions, this one is %s: use t:float():mean()",
-                    dtype_name(tensor->dtype));
-    for (int i = 0; i < reduction.count && tensor_dims(tensor) > 0; i++)
-        count *= (double)tensor_size(tensor, reduction.dims[i]);
-    struct call call = call_open(L, me, CALL_PLAIN);
-    if (reduction.count == 0)
-        return call_tensor(&call, tensor_mean(me, tensor));
-    return call_tensor(&call, tensor_div_number(me, reduce_dims(me, tensor, &reduction), count));
 }
 
 static int
@@ -305,23 +221,16 @@ stack(lua_State *L)
     return joined(L, true);
 }
 
-/* The pieces of dimension `dim` with the given lengths, as a list of views. */
+/* The pieces of dimension `dim` with the given lengths, as a list of views; room for them. */
 static int
-pieces(struct call *call, struct tensor *tensor, int dim, const int64_t *lengths, int count)
+pieces(struct call *call, struct tensor *tensor, int dim, const int64_t *lengths, int count, struct tensor **out)
 {
     lua_State *L = call->L;
-    if (count == 0) {
-        call_end(call, false);
-        return 0;
-    }
-    int64_t start = 0;
-    call_close(call);
+    call_end(call, count > 0 && tensor_split(call->me, tensor, dim, lengths, count, out));
     lua_createtable(L, count, 0);
     for (int i = 0; i < count; i++) {
-        struct call inner = call_open(L, call->me, CALL_PLAIN);
-        call_tensor(&inner, tensor_narrow(call->me, tensor, dim, start, lengths[i]));
+        push_tensor(L, out[i]);
         lua_rawseti(L, -2, i + 1);
-        start += lengths[i];
     }
     return call_leave(call, 1);
 }
@@ -335,9 +244,10 @@ chunk(lua_State *L)
     int            dim    = lua_isnoneornil(L, 3) ? 0 : check_dim(L, 3, tensor_dims(tensor));
     if (chunks > 1 << 20)
         raise_error(L, "ValueError", "%lld chunks are too many", (long long)chunks);
-    int64_t    *lengths = lua_newuserdatauv(L, (size_t)(chunks > 0 ? chunks : 1) * sizeof *lengths, 0);
-    struct call call    = call_open(L, me, CALL_PLAIN);
-    return pieces(&call, tensor, dim, lengths, chunk_lengths(me, tensor, chunks, dim, lengths));
+    int64_t        *lengths = lua_newuserdatauv(L, (size_t)(chunks > 0 ? chunks : 1) * sizeof *lengths, 0);
+    struct tensor **out = lua_newuserdatauv(L, (size_t)(chunks > 0 ? chunks : 1) * sizeof *out, 0);
+    struct call     call = call_open(L, me, CALL_PLAIN);
+    return pieces(&call, tensor, dim, lengths, chunk_lengths(me, tensor, chunks, dim, lengths), out);
 }
 
 /* t:split(2, dim): pieces of 2, the last one shorter; t:split({2, 3}, dim): of these lengths. */
@@ -371,15 +281,14 @@ split(lua_State *L)
     if (total != size)
         raise_error(L, "RuntimeError", "the lengths to split into must sum to %lld, the size of dimension %d",
                     (long long)size, dim);
-    struct call call = call_open(L, me, CALL_PLAIN);
+    struct tensor **out  = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *out, 0);
+    struct call     call = call_open(L, me, CALL_PLAIN);
     if (count == 0)
         failed(me, E_RUNTIME, "split expects at least one length");
-    return pieces(&call, tensor, dim, lengths, (int)count);
+    return pieces(&call, tensor, dim, lengths, (int)count, out);
 }
 
 /* ---- registration ---- */
-
-struct op_row { const char *name; lua_CFunction function; int which; const char *signature, *help; };
 
 static const struct op_row rows[] = {
     { "add", binary, BINARY_ADD, "add(t, other, {alpha = 1})", "t + alpha * other; other is a tensor or a number" },
@@ -390,17 +299,10 @@ static const struct op_row rows[] = {
     { "ne", compare, OP_ne, "ne(t, other)", "true where different" },
     { "lt", compare, OP_lt, "lt(t, other)", "true where t < other" },
     { "gt", compare, OP_gt, "gt(t, other)", "true where t > other" },
-    { "le", compare, OP_gt + OP_COUNT, "le(t, other)", "true where t <= other" },
-    { "ge", compare, OP_lt + OP_COUNT, "ge(t, other)", "true where t >= other" },
-    { "neg", unary, OP_neg, "neg(t)", "-t" },
-    { "relu", unary, OP_relu, "relu(t)", "max(t, 0)" },
-    { "abs", unary, OP_abs, "abs(t)", "absolute values" },
-    { "max", unary, OP_max, "max(t)", "the largest element" },
-    { "min", unary, OP_min, "min(t)", "the smallest element" },
+    { "le", compare, OP_le, "le(t, other)", "true where t <= other" },
+    { "ge", compare, OP_ge, "ge(t, other)", "true where t >= other" },
     { "mm", mm, 0, "mm(a, b)", "matrix product of two 2-D tensors" },
     { "matmul", matmul, 0, "matmul(a, b)", "product of matrices and vectors" },
-    { "sum", sum, 0, "sum(t, dim, keepdim)", "sum of all elements, or over one or several dimensions" },
-    { "mean", mean, 0, "mean(t, dim, keepdim)", "mean of all elements, or over dimensions" },
     { "log_softmax", log_softmax, 0, "log_softmax(t, dim)", "log of the softmax over a dimension" },
     { "cat", cat, 0, "cat({a, b, ...}, dim)", "tensors joined along a dimension" },
     { "stack", stack, 0, "stack({a, b, ...}, dim)", "tensors of one shape joined along a new dimension" },
@@ -408,14 +310,14 @@ static const struct op_row rows[] = {
     { "split", split, 0, "split(t, size, dim)", "pieces of a size, or of a list of sizes" },
 };
 
-static void
-add_rows(lua_State *L)
+void
+add_ops(lua_State *L, const struct op_row *list, size_t count)
 {
-    for (size_t i = 0; i < countof(rows); i++) {
-        lua_pushinteger(L, rows[i].which);
-        lua_pushcclosure(L, rows[i].function, 1);
-        note_help(L, rows[i].signature, rows[i].help);
-        lua_setfield(L, -2, rows[i].name);
+    for (size_t i = 0; i < count; i++) {
+        lua_pushinteger(L, list[i].which);
+        lua_pushcclosure(L, list[i].function, 1);
+        note_help(L, list[i].signature, list[i].help);
+        lua_setfield(L, -2, list[i].name);
     }
 }
 
@@ -431,7 +333,7 @@ void
 lua_open_ops(lua_State *L)
 {
     push_ringside(L);
-    add_rows(L);
+    add_ops(L, rows, countof(rows));
     lua_pop(L, 1);
     luaL_getmetatable(L, box_metatable(BOX_TENSOR));
     add_operator(L, "__add", binary, BINARY_ADD);
@@ -440,6 +342,6 @@ lua_open_ops(lua_State *L)
     add_operator(L, "__div", binary, BINARY_DIV);
     add_operator(L, "__unm", unary, OP_neg);
     lua_getfield(L, -1, "methods");
-    add_rows(L);
+    add_ops(L, rows, countof(rows));
     lua_pop(L, 2);
 }
