@@ -45,6 +45,8 @@ struct tensor *tensor_narrow(struct task *me, struct tensor *a, int dim, int64_t
 struct tensor *tensor_select(struct task *me, struct tensor *a, int dim, int64_t index);
 struct tensor *tensor_unsqueeze(struct task *me, struct tensor *a, int dim);
 struct tensor *tensor_squeeze(struct task *me, struct tensor *a, int dim);
+struct tensor *tensor_as_strided(struct task *me, struct tensor *a, int dims, const int64_t *sizes,
+                                 const int64_t *strides, int64_t offset);
 struct tensor *tensor_permute(struct task *me, struct tensor *a, int dims, const int64_t *order);
 /* Reductions (sum_dims, mean_dims, prod, amax ... std) over `dims` dimensions, over all if that is 0. */
 struct fold_options { int dims; int64_t dim[TENSOR_DIMS]; bool keepdim, any; double correction; };

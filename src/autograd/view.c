@@ -114,6 +114,22 @@ view_refresh(struct task *me, struct tensor *view)
     return ok;
 }
 
+/* Any sizes and strides over a's storage; `offset` counts from its first element. */
+struct tensor *
+tensor_as_strided(struct task *me, struct tensor *a, int dims, const int64_t *sizes, const int64_t *strides,
+                  int64_t offset)
+{
+    struct tensor *view = a != NULL ? tensor_view(me, a, dims, sizes, strides, offset) : NULL;
+    if (view == NULL)
+        return NULL;
+    view_of(me, view, a);
+    if (!any_requires_grad(me, &a, 1))
+        return view;
+    if (!tensor_is_contiguous(view->base))
+        return failed_null(me, E_NOT_IMPLEMENTED, "the gradient of as_strided of a tensor that is not contiguous");
+    return view_refresh(me, view) ? view : NULL;
+}
+
 struct node *
 gradient_edge(struct task *me, struct tensor *tensor, int *output_nr)
 {

@@ -104,9 +104,9 @@ static bool
 make_lesson(struct run *run)
 {
     const struct run_options *o = run->options;
-    struct lesson_options     options = { .name = run->name, .out = stdout, .tap = o->tap, .quiet = o->quiet,
-                                          .teacher = o->teacher, .hardware = o->hardware, .has_seed = o->has_seed,
-                                          .seed = o->seed, .world = (int)o->world };
+    struct lesson_options     options = { .name = run->name, .path = o->lesson, .out = stdout, .tap = o->tap,
+                                          .quiet = o->quiet, .teacher = o->teacher, .hardware = o->hardware,
+                                          .has_seed = o->has_seed, .seed = o->seed, .world = (int)o->world };
     run->lesson = lesson_new(&options);
     if (run->lesson == NULL)
         run->status = message(STATUS_FAILED, "out of memory");

@@ -291,6 +291,7 @@ void lua_open_layers(lua_State *L);
 void lua_open_function(lua_State *L);
 void lua_open_parallel(lua_State *L);
 void lua_open_optim(lua_State *L);
+void lua_open_data(lua_State *L);             /* digits.c: utils.data, data, save and load */
 void lua_open_cuda(lua_State *L);
 void lua_open_lesson(lua_State *L);           /* lesson.c */
 void lua_open_trace(lua_State *L);            /* trace.c */

@@ -14,6 +14,7 @@ struct lesson_options {
     const char *name;          /* stands before its checks' names: "01-six-rows"; copied */
     FILE       *out;           /* NULL: nowhere */
     bool        tap, quiet, teacher;
+    const char *path;          /* the lesson's file, for what lies beside it; NULL: unknown. Must outlive the run */
     const char *hardware;      /* --hardware, over the lesson's own; NULL. Must outlive the run */
     bool        has_seed;      /* --seed: for what the lesson does not seed */
     uint64_t    seed;

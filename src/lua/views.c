@@ -167,6 +167,30 @@ squeeze(lua_State *L)
     return call_tensor(&call, result);
 }
 
+/* t:as_strided({sizes}, {strides}, offset) */
+static int
+as_strided(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    int64_t        sizes[TENSOR_DIMS], strides[TENSOR_DIMS];
+    lua_settop(L, 4);
+    int64_t offset = opt_integer(L, 4, tensor->offset);
+    lua_settop(L, 3);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    luaL_checktype(L, 3, LUA_TTABLE);
+    int count = check_shape(L, 3, strides);
+    lua_settop(L, 2);
+    int dims = check_shape(L, 2, sizes);
+    if (count != dims)
+        raise_error(L, "RuntimeError", "as_strided: %d sizes but %d strides", dims, count);
+    for (int i = 0; i < dims; i++)
+        if (sizes[i] < 0 || strides[i] < 0)
+            raise_error(L, "RuntimeError", "as_strided: negative sizes and strides are not possible");
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_as_strided(me, tensor, dims, sizes, strides, offset));
+}
+
 /* ---- copies ---- */
 
 static int
@@ -282,6 +306,7 @@ static const struct lua_entry methods[] = {
     { "select", select_, "t:select(dim, index)", "one index of a dimension, a view" },
     { "unsqueeze", unsqueeze, "t:unsqueeze(dim)", "a dimension of size 1 put in" },
     { "squeeze", squeeze, "t:squeeze(dim)", "dimensions of size 1 taken out" },
+    { "as_strided", as_strided, "t:as_strided({sizes}, {strides}, offset)", "any view of the storage" },
     { "to", to, "t:to(device or dtype or tensor)", "a copy there; the same tensor if nothing changes" },
     { "cpu", cpu, "t:cpu()", "a copy in host memory" },
     { "cuda", cuda, "t:cuda(index)", "a copy on a device: t:to(\"device:0\")" },

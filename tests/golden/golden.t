@@ -6,7 +6,7 @@ export RINGSIDE
 n=0
 failed=0
 for executor in stepped free; do
-    lines=$(scripts/golden --executor $executor tests/golden/first-light) || failed=1
+    lines=$(scripts/golden --executor $executor tests/golden tests/golden/first-light) || failed=1
     count=$(printf '%s\n' "$lines" | grep -c -E '^(not )?ok ')
     printf '%s\n' "$lines" | awk -v n=$n -v e=$executor '
         /^(not )?ok / { n++; sub(/ok [0-9]+ - /, "ok " n " - " e ", "); print; next }

@@ -1,0 +1,412 @@
+/* rs.utils.data: data sets. A data set of the lesson's own is a class with two functions:
+ *
+ *     local Squares = data.Dataset("Squares")
+ *     function Squares:init(n) self.n = n end
+ *     function Squares:len() return self.n end
+ *     function Squares:getitem(i) return { rs.tensor(i), rs.tensor(i * i) } end      -- i counts from 0
+ *
+ * squares[3] and #squares then work as ds[3] and len(ds). TensorDataset and Subset are such classes, too. */
+#include "base/vec.h"
+#include "lua/data.h"
+#include "lua/internal.h"
+#include "sched/task.h"
+#include "tensor/tensor.h"
+
+static const char CLASS[] = "ringside.dataset_class", OBJECT[] = "ringside.dataset";
+enum { SPLIT_PARTS = 1000, SUBSET_MOST = 1 << 26 };
+
+static bool
+has_metatable(lua_State *L, int index, const char *name)
+{
+    if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index))
+        return false;
+    luaL_getmetatable(L, name);
+    bool same = lua_rawequal(L, -1, -2);
+    lua_pop(L, 2);
+    return same;
+}
+
+/* ---- what a data set is asked ---- */
+
+int64_t
+dataset_length(lua_State *L, int index)
+{
+    struct tensor *tensor = test_tensor(L, index);
+    if (tensor != NULL && tensor->dims > 0)
+        return tensor->size[0];
+    if (!lua_istable(L, index) && !luaL_getmetafield(L, index, "__len"))
+        arg_error(L, index, "a data set, a tensor or a list");
+    int64_t length = luaL_len(L, index);
+    if (length < 0 || length > SUBSET_MOST)
+        raise_error(L, "ValueError", "the data set says that it has %lld samples", (long long)length);
+    return length;
+}
+
+void
+dataset_item(lua_State *L, int index, int64_t item)
+{
+    if (is_plain_table(L, index))
+        lua_rawgeti(L, index, item + 1);
+    else
+        lua_geti(L, index, item);
+}
+
+/* ---- classes ---- */
+
+static int
+class_index(lua_State *L)
+{
+    lua_pushliteral(L, "__base");
+    if (lua_rawequal(L, 2, -1) || lua_rawget(L, 1) != LUA_TTABLE)
+        return 0;
+    lua_pushvalue(L, 2);
+    lua_gettable(L, -2);
+    return 1;
+}
+
+static int
+class_call(lua_State *L)
+{
+    int count = lua_gettop(L) - 1;
+    lua_newtable(L);
+    luaL_setmetatable(L, OBJECT);
+    lua_pushliteral(L, "__class");
+    lua_pushvalue(L, 1);
+    lua_rawset(L, -3);
+    lua_insert(L, 2); /* class, object, arguments */
+    lua_getfield(L, 1, "init");
+    if (lua_isnil(L, -1)) {
+        lua_settop(L, 2);
+        return 1;
+    }
+    lua_insert(L, 3);
+    lua_pushvalue(L, 2);
+    lua_insert(L, 4);
+    lua_call(L, count + 1, 0);
+    lua_settop(L, 2);
+    return 1;
+}
+
+static int
+class_tostring(lua_State *L)
+{
+    lua_pushliteral(L, "__name");
+    lua_pushfstring(L, "<class %s>", lua_rawget(L, 1) == LUA_TSTRING ? lua_tostring(L, -1) : "Dataset");
+    return 1;
+}
+
+static void
+push_dataset_class(lua_State *L, const char *name)
+{
+    lua_createtable(L, 0, 4);
+    lua_pushstring(L, name);
+    lua_setfield(L, -2, "__name");
+    luaL_setmetatable(L, CLASS);
+}
+
+/* data.Dataset("Name"), data.Dataset("Name", Base) */
+static int
+dataset(lua_State *L)
+{
+    const char *name = check_text(L, 1);
+    lua_settop(L, 2);
+    push_dataset_class(L, name);
+    if (lua_isnil(L, 2))
+        return 1;
+    if (!has_metatable(L, 2, CLASS))
+        arg_error(L, 2, "a class made by data.Dataset");
+    lua_pushvalue(L, 2);
+    lua_setfield(L, 3, "__base");
+    return 1;
+}
+
+/* ---- objects ---- */
+
+static void
+push_method(lua_State *L, int object, const char *name)
+{
+    lua_pushliteral(L, "__class");
+    lua_rawget(L, object);
+    lua_getfield(L, -1, name);
+    lua_remove(L, -2);
+    if (lua_isnil(L, -1))
+        raise_error(L, "NotImplementedError", "this data set's class has no function \"%s\"", name);
+}
+
+static int
+object_index(lua_State *L)
+{
+    if (lua_isinteger(L, 2)) {
+        push_method(L, 1, "getitem");
+        lua_pushvalue(L, 1);
+        lua_pushvalue(L, 2);
+        lua_call(L, 2, 1);
+        return 1;
+    }
+    lua_pushliteral(L, "__class");
+    if (lua_rawget(L, 1) != LUA_TTABLE)
+        return 0;
+    lua_pushvalue(L, 2);
+    lua_gettable(L, -2);
+    return 1;
+}
+
+static int
+object_length(lua_State *L)
+{
+    push_method(L, 1, "len");
+    lua_pushvalue(L, 1);
+    lua_call(L, 1, 1);
+    if (!lua_isinteger(L, -1))
+        raise_error(L, "TypeError", "a data set's len answers an integer, not %s", luaL_typename(L, -1));
+    return 1;
+}
+
+/* ---- TensorDataset ---- */
+
+/* TensorDataset(a, b, ...): tensors of equal first size. */
+static int
+tensors_init(lua_State *L)
+{
+    int count = lua_gettop(L) - 1;
+    luaL_checktype(L, 1, LUA_TTABLE);
+    if (count < 1)
+        raise_error(L, "TypeError", "a TensorDataset needs tensors");
+    lua_createtable(L, count, 0);
+    for (int i = 1; i <= count; i++) {
+        struct tensor *tensor = check_tensor(L, i + 1);
+        if (tensor->dims == 0 || tensor->size[0] != check_tensor(L, 2)->size[0])
+            raise_error(L, "AssertionError", "Size mismatch between tensors");
+        lua_pushvalue(L, i + 1);
+        lua_rawseti(L, -2, i);
+    }
+    lua_setfield(L, 1, "tensors");
+    return 0;
+}
+
+static void
+push_own_list(lua_State *L, const char *name)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_pushstring(L, name);
+    if (lua_rawget(L, 1) != LUA_TTABLE)
+        raise_error(L, "TypeError", "this data set's %s must stay a list", name);
+}
+
+static int
+tensors_len(lua_State *L)
+{
+    push_own_list(L, "tensors");
+    lua_rawgeti(L, -1, 1);
+    lua_pushinteger(L, check_tensor(L, lua_gettop(L))->size[0]);
+    return 1;
+}
+
+/* {a[i], b[i], ...} */
+static int
+tensors_getitem(lua_State *L)
+{
+    int64_t item = check_integer(L, 2);
+    lua_settop(L, 2);
+    push_own_list(L, "tensors");
+    int count = (int)lua_rawlen(L, 3);
+    lua_createtable(L, count, 0);
+    for (int i = 1; i <= count; i++) {
+        lua_rawgeti(L, 3, i);
+        lua_geti(L, -1, item);
+        lua_rawseti(L, 4, i);
+        lua_settop(L, 4);
+    }
+    return 1;
+}
+
+/* ---- Subset ---- */
+
+/* Subset(dataset, {indices}) */
+static int
+subset_init(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    dataset_length(L, 2);
+    luaL_checktype(L, 3, LUA_TTABLE);
+    lua_settop(L, 3);
+    lua_setfield(L, 1, "indices");
+    lua_setfield(L, 1, "dataset");
+    return 0;
+}
+
+static int
+subset_len(lua_State *L)
+{
+    push_own_list(L, "indices");
+    lua_pushinteger(L, (lua_Integer)lua_rawlen(L, -1));
+    return 1;
+}
+
+static int
+subset_getitem(lua_State *L)
+{
+    int64_t item = check_integer(L, 2);
+    push_own_list(L, "indices");
+    int64_t count = (int64_t)lua_rawlen(L, -1);
+    if (item < -count || item >= count)
+        raise_error(L, "IndexError", "index %lld is out of range: the subset has %lld samples", (long long)item,
+                    (long long)count);
+    lua_rawgeti(L, -1, (item < 0 ? item + count : item) + 1);
+    int64_t below = check_integer(L, lua_gettop(L));
+    lua_getfield(L, 1, "dataset");
+    dataset_item(L, lua_gettop(L), below);
+    return 1;
+}
+
+/* ---- random_split ---- */
+
+/* Fractions are rounded down, what is left goes round. */
+static void
+lengths_of_fractions(int64_t *lengths, const double *fractions, int count, int64_t total)
+{
+    int64_t given = 0;
+    for (int i = 0; i < count; i++) {
+        lengths[i] = (int64_t)((double)total * fractions[i]);
+        given += lengths[i];
+    }
+    for (int i = 0; given < total; i++, given++)
+        lengths[i % count]++;
+}
+
+/* The list at 2 as lengths that sum up to `total`. */
+static int
+check_lengths(lua_State *L, int64_t total, int64_t *lengths)
+{
+    double fractions[SPLIT_PARTS], sum = 0;
+    luaL_checktype(L, 2, LUA_TTABLE);
+    int count = (int)lua_rawlen(L, 2);
+    if (count < 1 || count > SPLIT_PARTS)
+        raise_error(L, "ValueError", "random_split makes 1 to %d parts", (int)SPLIT_PARTS);
+    for (int i = 0; i < count; i++) {
+        lua_rawgeti(L, 2, i + 1);
+        if (lua_type(L, -1) != LUA_TNUMBER || !(lua_tonumber(L, -1) >= 0) || lua_tonumber(L, -1) > 0x1p40)
+            raise_error(L, "TypeError", "lengths: expected numbers of 0 or more");
+        fractions[i] = lua_tonumber(L, -1);
+        lengths[i]   = (int64_t)fractions[i];
+        sum += fractions[i];
+        lua_pop(L, 1);
+    }
+    if (sum > 1 - 1e-9 && sum < 1 + 1e-9)
+        lengths_of_fractions(lengths, fractions, count, total);
+    int64_t whole = 0;
+    for (int i = 0; i < count; i++)
+        whole += lengths[i];
+    if (whole != total)
+        raise_error(L, "ValueError", "Sum of input lengths does not equal the length of the input dataset!");
+    return count;
+}
+
+/* random_split(dataset, {lengths}, {generator}): a list of Subsets; one permutation is drawn. */
+static int
+random_split(lua_State *L)
+{
+    struct task *me    = script_task(L);
+    int64_t      total = dataset_length(L, 1), lengths[SPLIT_PARTS], at = 0;
+    int          count = check_lengths(L, total, lengths), table = option_table(L, 3);
+    option_known(L, table, "generator");
+    struct generator *generator = NULL;
+    if (option_push(L, table, "generator"))
+        generator = box_check(L, lua_gettop(L), BOX_GENERATOR);
+    if (generator == NULL)
+        generator = default_generator(me);
+    if (generator == NULL)
+        raise(L, me);
+    int64_t *order = lua_newuserdatauv(L, (size_t)(total + 1) * sizeof *order, 0);
+    fill_randperm(generator, order, (size_t)total);
+    lua_createtable(L, count, 0);
+    int parts = lua_gettop(L);
+    for (int i = 0; i < count; i++) {
+        luaL_getmetatable(L, "ringside.Subset");
+        lua_pushvalue(L, 1);
+        lua_createtable(L, (int)lengths[i], 0);
+        for (int64_t j = 0; j < lengths[i]; j++) {
+            lua_pushinteger(L, order[at++]);
+            lua_rawseti(L, -2, j + 1);
+        }
+        lua_call(L, 2, 1);
+        lua_rawseti(L, parts, i + 1);
+    }
+    return 1;
+}
+
+/* ---- the short ways of the loader ---- */
+
+/* Is the object's getitem this C function? */
+static bool
+gets_by(lua_State *L, int index, lua_CFunction function)
+{
+    if (!has_metatable(L, index, OBJECT))
+        return false;
+    lua_getfield(L, index, "getitem");
+    bool same = lua_tocfunction(L, -1) == function;
+    lua_pop(L, 1);
+    return same;
+}
+
+bool
+dataset_tensors(lua_State *L, int index)
+{
+    return gets_by(L, index, tensors_getitem) && lua_getfield(L, index, "tensors") == LUA_TTABLE;
+}
+
+bool
+dataset_subset(lua_State *L, int index)
+{
+    if (!gets_by(L, index, subset_getitem))
+        return false;
+    lua_getfield(L, index, "dataset");
+    lua_getfield(L, index, "indices");
+    luaL_checktype(L, -1, LUA_TTABLE);
+    return true;
+}
+
+static const luaL_Reg class_metamethods[] = {
+    { "__call", class_call }, { "__index", class_index }, { "__tostring", class_tostring }, { NULL, NULL },
+};
+static const luaL_Reg object_metamethods[] = {
+    { "__index", object_index }, { "__len", object_length }, { NULL, NULL },
+};
+static const luaL_Reg tensors_methods[] = {
+    { "init", tensors_init }, { "len", tensors_len }, { "getitem", tensors_getitem }, { NULL, NULL },
+};
+static const luaL_Reg subset_methods[] = {
+    { "init", subset_init }, { "len", subset_len }, { "getitem", subset_getitem }, { NULL, NULL },
+};
+static const struct lua_entry entries[] = {
+    { "Dataset", dataset, "utils.data.Dataset(name, base)", "a class: give it len(self) and getitem(self, i)" },
+    { "random_split", random_split, "utils.data.random_split(dataset, {lengths}, {generator})",
+      "a list of Subsets, drawn at random" },
+};
+
+/* A class of our own in the namespace at the top, known in the registry too. */
+static void
+add_class(lua_State *L, const char *name, const luaL_Reg *functions)
+{
+    push_dataset_class(L, name);
+    luaL_setfuncs(L, functions, 0);
+    lua_pushfstring(L, "ringside.%s", name);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, LUA_REGISTRYINDEX);
+    lua_setfield(L, -2, name);
+}
+
+void
+lua_open_dataset(lua_State *L)
+{
+    luaL_newmetatable(L, CLASS);
+    luaL_setfuncs(L, class_metamethods, 0);
+    lua_pop(L, 1);
+    luaL_newmetatable(L, OBJECT);
+    luaL_setfuncs(L, object_metamethods, 0);
+    lua_pop(L, 1);
+    open_namespace(L, "utils.data", entries, countof(entries));
+    add_class(L, "TensorDataset", tensors_methods);
+    add_class(L, "Subset", subset_methods);
+    lua_pop(L, 1);
+}

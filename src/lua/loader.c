@@ -1,0 +1,422 @@
+/* rs.utils.data.DataLoader: for x, y in loader do. A pass begins with the base seed that PyTorch draws for its workers,
+ * though there are none; then indices come from the sampler as batches need them. The control variable of the loop finds
+ * its pass again, so loops over one loader may nest. */
+#include "base/vec.h"
+#include "data/batch.h"
+#include "lua/data.h"
+#include "lua/internal.h"
+#include "sched/task.h"
+#include "tensor/tensor.h"
+
+static const char LOADER[] = "ringside.loader", PASSES[] = "ringside.loader.passes";
+enum { BATCH_MOST = 1 << 20, SUBSETS = 16 };
+
+/* One pass over a loader. User value 1: the loader; 2: where indices come from, a stream, a list or a function. */
+struct loading {
+    int64_t batch_size, batch;
+    int64_t at;             /* in a list */
+    bool    drop_last, over;
+};
+
+static void
+check_loader(lua_State *L)
+{
+    bool ours = lua_istable(L, 1) && lua_getmetatable(L, 1);
+    if (ours) {
+        luaL_getmetatable(L, LOADER);
+        ours = lua_rawequal(L, -1, -2);
+        lua_pop(L, 2);
+    }
+    if (!ours)
+        arg_error(L, 1, "a DataLoader");
+}
+
+/* ---- beginning ---- */
+
+static void
+draw_base_seed(lua_State *L)
+{
+    struct task      *me        = script_task(L);
+    struct generator *generator = NULL;
+    if (option_push(L, 1, "generator")) {
+        generator = box_check(L, lua_gettop(L), BOX_GENERATOR);
+        lua_pop(L, 1);
+    } else {
+        generator = default_generator(me);
+    }
+    if (generator == NULL)
+        raise(L, me);
+    draw_random_i64(generator);
+}
+
+/* A sampler of ours, a list of indices, or an object with iter(): what the indices come from, at the top. */
+static void
+push_source(lua_State *L)
+{
+    lua_getfield(L, 1, "sampler");
+    int sampler = lua_gettop(L);
+    if (is_sampler(L, sampler)) {
+        push_stream(L, sampler);
+    } else if (is_plain_table(L, sampler)) {
+        lua_pushvalue(L, sampler);
+    } else {
+        lua_getfield(L, sampler, "iter");
+        check_function(L, lua_gettop(L));
+        lua_pushvalue(L, sampler);
+        lua_call(L, 1, 1);
+        check_function(L, lua_gettop(L));
+    }
+    lua_remove(L, sampler);
+}
+
+static struct loading *
+push_pass(lua_State *L)
+{
+    struct loading *loading = lua_newuserdatauv(L, sizeof *loading, 2);
+    int             self    = lua_gettop(L);
+    *loading = (struct loading){ .batch_size = option_integer(L, 1, "batch_size", 1),
+                                 .drop_last = option_bool(L, 1, "drop_last", false) };
+    if (loading->batch_size < 1 || loading->batch_size > BATCH_MOST)
+        raise_error(L, "ValueError", "batch_size should be a positive integer value, but got %lld",
+                    (long long)loading->batch_size);
+    draw_base_seed(L);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, self, 1);
+    push_source(L);
+    lua_setiuservalue(L, self, 2);
+    return loading;
+}
+
+/* ---- indices ---- */
+
+static bool
+next_of_function(lua_State *L, int source, int64_t *index)
+{
+    lua_pushvalue(L, source);
+    lua_call(L, 0, 1);
+    bool more = !lua_isnil(L, -1);
+    if (more)
+        *index = check_integer(L, lua_gettop(L));
+    lua_pop(L, 1);
+    return more;
+}
+
+static bool
+next_of_list(lua_State *L, int source, struct loading *loading, int64_t *index)
+{
+    bool more = lua_rawgeti(L, source, ++loading->at) != LUA_TNIL;
+    if (more)
+        *index = check_integer(L, lua_gettop(L));
+    lua_pop(L, 1);
+    return more;
+}
+
+static bool
+next_index(lua_State *L, int source, struct loading *loading, int64_t *index)
+{
+    if (lua_isfunction(L, source))
+        return next_of_function(L, source, index);
+    if (lua_istable(L, source))
+        return next_of_list(L, source, loading, index);
+    struct task *me   = script_task(L);
+    int          more = index_stream_next(me, lua_touserdata(L, source), index);
+    if (more < 0)
+        raise(L, me);
+    return more > 0;
+}
+
+/* The next batch's indices, in memory at the top of the stack. 0: there is none. */
+static int64_t
+push_indices(lua_State *L, int pass, int64_t **indices)
+{
+    struct loading *loading = lua_touserdata(L, pass);
+    int64_t         count   = 0;
+    lua_getiuservalue(L, pass, 2);
+    int source = lua_gettop(L);
+    *indices   = lua_newuserdatauv(L, (size_t)loading->batch_size * sizeof **indices, 0);
+    while (!loading->over && count < loading->batch_size) {
+        loading->over = !next_index(L, source, loading, &(*indices)[count]);
+        count += !loading->over;
+    }
+    lua_remove(L, source);
+    return count < loading->batch_size && loading->drop_last ? 0 : count;
+}
+
+/* ---- samples ---- */
+
+/* Subsets give way to what they are part of; the indices change accordingly. */
+static int
+resolve_subsets(lua_State *L, int dataset, int64_t *indices, int64_t count)
+{
+    for (int depth = 0; depth < SUBSETS && dataset_subset(L, dataset); depth++) {
+        int list = lua_gettop(L);
+        for (int64_t i = 0; i < count; i++) {
+            if (lua_rawgeti(L, list, indices[i] + 1) != LUA_TNUMBER)
+                raise_error(L, "IndexError", "index %lld is out of range: the subset has %lld samples",
+                            (long long)indices[i], (long long)lua_rawlen(L, list));
+            indices[i] = check_integer(L, lua_gettop(L));
+            lua_pop(L, 1);
+        }
+        dataset = list - 1;
+    }
+    return dataset;
+}
+
+/* Rows of the tensors in the list at the top (or of the one tensor there) as results. */
+static int
+push_rows(lua_State *L, const int64_t *indices, int64_t count)
+{
+    struct task    *me     = script_task(L);
+    int             tensors = 0;
+    struct tensor **list   = check_tensors(L, lua_gettop(L), &tensors);
+    luaL_checkstack(L, tensors + 5, "too many tensors");
+    for (int i = 0; i < tensors; i++) {
+        struct call call = call_open(L, me, CALL_PLAIN);
+        call_tensor(&call, data_rows(me, list[i], indices, count));
+    }
+    return tensors;
+}
+
+static int
+push_samples(lua_State *L, int dataset, const int64_t *indices, int64_t count, bool collated)
+{
+    lua_createtable(L, (int)count, 0);
+    int list = lua_gettop(L);
+    for (int64_t i = 0; i < count; i++) {
+        dataset_item(L, dataset, indices[i]);
+        if (lua_isnil(L, -1))
+            raise_error(L, "IndexError", "the data set has no sample %lld", (long long)indices[i]);
+        lua_rawseti(L, list, i + 1);
+    }
+    if (collated)
+        return 1;
+    lua_rawgeti(L, list, 1);
+    bool lists = is_plain_table(L, -1) && lua_rawlen(L, -1) > 0;
+    lua_pop(L, 1);
+    collate(L);
+    return lists ? push_batch(L) : 1;
+}
+
+/* The batch of these indices as results. */
+static int
+push_data(lua_State *L, int64_t *indices, int64_t count)
+{
+    lua_getfield(L, 1, "dataset");
+    int dataset = lua_gettop(L);
+    lua_getfield(L, 1, "collate_fn");
+    if (!lua_isnil(L, -1)) {
+        int function = lua_gettop(L);
+        push_samples(L, dataset, indices, count, true);
+        lua_call(L, 1, LUA_MULTRET);
+        return lua_gettop(L) - function + 1;
+    }
+    dataset = resolve_subsets(L, dataset, indices, count);
+    if (dataset_tensors(L, dataset))
+        return push_rows(L, indices, count);
+    lua_pushvalue(L, dataset);
+    if (test_tensor(L, -1) != NULL)
+        return push_rows(L, indices, count);
+    return push_samples(L, dataset, indices, count, false);
+}
+
+static int
+next_batch(lua_State *L, int pass)
+{
+    struct task    *me      = script_task(L);
+    struct loading *loading = lua_touserdata(L, pass);
+    int64_t        *indices = NULL, count = push_indices(L, pass, &indices);
+    if (count == 0)
+        return 0;
+    struct call call = call_open(L, me, CALL_PLAIN);
+    data_index(me, loading->batch++, indices, count);
+    call_done(&call, true);
+    return push_data(L, indices, count);
+}
+
+/* ---- walking ---- */
+
+/* registry[PASSES][loader]: control variable -> pass, weak in all keys. */
+static void
+push_passes(lua_State *L)
+{
+    if (!luaL_getsubtable(L, LUA_REGISTRYINDEX, PASSES)) {
+        lua_createtable(L, 0, 1);
+        lua_pushliteral(L, "k");
+        lua_setfield(L, -2, "__mode");
+        lua_setmetatable(L, -2);
+    }
+    lua_pushvalue(L, 1);
+    if (lua_rawget(L, -2) == LUA_TTABLE)
+        return;
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_getmetatable(L, -2);
+    lua_setmetatable(L, -2);
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -4);
+}
+
+/* The pass of the control variable at 3, which it leaves; nil begins one. */
+static int
+push_pass_of(lua_State *L, int passes)
+{
+    if (lua_isnil(L, 3)) {
+        push_pass(L);
+        return lua_gettop(L);
+    }
+    lua_pushvalue(L, 3);
+    if (lua_rawget(L, passes) != LUA_TUSERDATA)
+        raise_error(L, "RuntimeError", "this pass over the DataLoader is over");
+    lua_pushvalue(L, 3);
+    lua_pushnil(L);
+    lua_rawset(L, passes);
+    return lua_gettop(L);
+}
+
+static int
+loader_call(lua_State *L)
+{
+    check_loader(L);
+    lua_settop(L, 3);
+    push_passes(L);
+    int passes = lua_gettop(L), pass = push_pass_of(L, passes), results = next_batch(L, pass);
+    if (results == 0)
+        return 0;
+    int first = lua_gettop(L) - results + 1;
+    if (lua_isnil(L, first))
+        raise_error(L, "TypeError", "collate_fn answered nil");
+    lua_pushvalue(L, first);
+    lua_pushvalue(L, pass);
+    lua_rawset(L, passes);
+    return results;
+}
+
+static int
+iter_next(lua_State *L)
+{
+    lua_settop(L, 0);
+    lua_getiuservalue(L, lua_upvalueindex(1), 1);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    return next_batch(L, 2);
+}
+
+static int
+iter(lua_State *L)
+{
+    check_loader(L);
+    lua_settop(L, 1);
+    push_pass(L);
+    lua_pushcclosure(L, iter_next, 1);
+    return 1;
+}
+
+/* How many batches. */
+static int
+loader_length(lua_State *L)
+{
+    check_loader(L);
+    lua_getfield(L, 1, "sampler");
+    int64_t samples = luaL_len(L, -1), size = option_integer(L, 1, "batch_size", 1);
+    bool    drop    = option_bool(L, 1, "drop_last", false);
+    if (size < 1)
+        raise_error(L, "ValueError", "batch_size should be a positive integer value, but got %lld", (long long)size);
+    lua_pushinteger(L, samples / size + (samples % size > 0 && !drop));
+    return 1;
+}
+
+/* ---- making ---- */
+
+/* The loader at `self` gets its sampler: the one given, or by `shuffle`. */
+static void
+set_sampler(lua_State *L, int self, int table)
+{
+    bool    shuffle = option_bool(L, table, "shuffle", false);
+    int64_t length  = dataset_length(L, 1);
+    if (option_push(L, table, "sampler")) {
+        if (shuffle)
+            raise_error(L, "ValueError", "sampler option is mutually exclusive with shuffle");
+        if (!lua_istable(L, -1))
+            raise_error(L, "TypeError", "option sampler: expected a sampler, a list of indices or an object with iter()");
+    } else if (shuffle && length == 0) {
+        raise_error(L, "ValueError", "num_samples should be a positive integer value, but got num_samples=0");
+    } else {
+        push_sampler(L, shuffle ? "RandomSampler" : "SequentialSampler", length);
+        lua_pushinteger(L, length);
+        lua_setfield(L, -2, "num_samples");
+        if (option_push(L, table, "generator"))
+            lua_setfield(L, -2, "generator");
+    }
+    lua_setfield(L, self, "sampler");
+}
+
+/* DataLoader(dataset, {batch_size = 1, shuffle = false, sampler, drop_last = false, generator, collate_fn}) */
+static int
+data_loader(lua_State *L)
+{
+    lua_settop(L, 2);
+    int table = option_table(L, 2);
+    option_known(L, table, "batch_size shuffle sampler drop_last generator collate_fn num_workers");
+    int64_t size = option_integer(L, table, "batch_size", 1);
+    bool    drop = option_bool(L, table, "drop_last", false);
+    if (size < 1 || size > BATCH_MOST)
+        raise_error(L, "ValueError", "batch_size should be a positive integer value, but got %lld", (long long)size);
+    if (option_integer(L, table, "num_workers", 0) != 0)
+        raise_error(L, "NotImplementedError", "num_workers must be 0: there are no loading processes here, and batches "
+                                              "would come in the same order");
+    lua_createtable(L, 0, 6);
+    luaL_setmetatable(L, LOADER);
+    lua_pushvalue(L, 1);
+    lua_setfield(L, 3, "dataset");
+    lua_pushinteger(L, size);
+    lua_setfield(L, 3, "batch_size");
+    lua_pushboolean(L, drop);
+    lua_setfield(L, 3, "drop_last");
+    if (option_push(L, table, "generator")) {
+        box_check(L, lua_gettop(L), BOX_GENERATOR);
+        lua_setfield(L, 3, "generator");
+    }
+    if (option_push(L, table, "collate_fn")) {
+        check_function(L, lua_gettop(L));
+        lua_setfield(L, 3, "collate_fn");
+    }
+    set_sampler(L, 3, table);
+    return 1;
+}
+
+static int
+default_collate(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 1);
+    if (lua_rawlen(L, 1) == 0)
+        raise_error(L, "ValueError", "default_collate: there are no samples");
+    collate(L);
+    return 1;
+}
+
+static const struct lua_entry methods[] = {
+    { "iter", iter, "loader:iter()", "one pass: for x, y in loader:iter() do; the loader itself does, too" },
+};
+static const struct lua_entry entries[] = {
+    { "DataLoader", data_loader,
+      "utils.data.DataLoader(dataset, {batch_size = 1, shuffle, sampler, drop_last, generator, collate_fn})",
+      "for x, y in loader do: a data set in batches" },
+    { "default_collate", default_collate, "utils.data.default_collate({samples})", "what a batch of them is" },
+};
+
+void
+lua_open_loader(lua_State *L)
+{
+    luaL_newmetatable(L, LOADER);
+    lua_newtable(L);
+    add_entries(L, lua_gettop(L), methods, countof(methods));
+    lua_setfield(L, -2, "__index");
+    lua_pushcfunction(L, loader_call);
+    lua_setfield(L, -2, "__call");
+    lua_pushcfunction(L, loader_length);
+    lua_setfield(L, -2, "__len");
+    lua_pop(L, 1);
+    open_namespace(L, "utils.data", entries, countof(entries));
+    lua_pop(L, 1);
+}

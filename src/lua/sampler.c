@@ -1,0 +1,273 @@
+/* rs.utils.data: samplers. Objects are tables whose fields say all; a pass is drawn by data/sampler.c. They are walked
+ * like parameters: `for i in sampler do`, indices from 0. */
+#include <string.h>
+#include "base/vec.h"
+#include "c10d/group.h"
+#include "lua/data.h"
+#include "lua/internal.h"
+#include "sched/task.h"
+
+static const char SAMPLER[] = "ringside.sampler", PASSES[] = "ringside.sampler.passes";
+enum { SAMPLES_MOST = 1 << 26 };
+
+bool
+is_sampler(lua_State *L, int index)
+{
+    if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index))
+        return false;
+    luaL_getmetatable(L, SAMPLER);
+    bool same = lua_rawequal(L, -1, -2);
+    lua_pop(L, 2);
+    return same;
+}
+
+static int
+check_sampler(lua_State *L)
+{
+    if (!is_sampler(L, 1))
+        arg_error(L, 1, "a sampler");
+    return 1;
+}
+
+void
+push_sampler(lua_State *L, const char *name, int64_t length)
+{
+    lua_createtable(L, 0, 8);
+    luaL_setmetatable(L, SAMPLER);
+    lua_pushstring(L, name);
+    lua_setfield(L, -2, "kind");
+    lua_pushinteger(L, length);
+    lua_setfield(L, -2, "length");
+}
+
+static int64_t
+count_field(lua_State *L, int table, const char *name, int64_t low, int64_t high)
+{
+    int64_t value = option_integer(L, table, name, 0);
+    if (value < low || value > high)
+        raise_error(L, "ValueError", "the sampler's %s is %lld", name, (long long)value);
+    return value;
+}
+
+struct sampler
+read_sampler(lua_State *L, int index)
+{
+    index                  = lua_absindex(L, index);
+    const char    *kind    = option_text(L, index, "kind", "");
+    struct sampler sampler = { .length = count_field(L, index, "length", 0, SAMPLES_MOST) };
+    if (strcmp(kind, "RandomSampler") == 0) {
+        sampler.kind        = SAMPLER_RANDOM;
+        sampler.samples     = count_field(L, index, "num_samples", 1, SAMPLES_MOST);
+        sampler.replacement = option_bool(L, index, "replacement", false);
+    } else if (strcmp(kind, "DistributedSampler") == 0) {
+        sampler.kind      = SAMPLER_DISTRIBUTED;
+        sampler.replicas  = count_field(L, index, "num_replicas", 1, SAMPLES_MOST);
+        sampler.rank      = count_field(L, index, "rank", 0, sampler.replicas - 1);
+        sampler.shuffle   = option_bool(L, index, "shuffle", true);
+        sampler.drop_last = option_bool(L, index, "drop_last", false);
+        sampler.seed      = (uint64_t)option_integer(L, index, "seed", 0) + (uint64_t)option_integer(L, index, "epoch", 0);
+    }
+    return sampler;
+}
+
+/* The generator is kept alive by the stream's user value, the sampler. */
+struct index_stream *
+push_stream(lua_State *L, int index)
+{
+    index                       = lua_absindex(L, index);
+    struct sampler    sampler   = read_sampler(L, index);
+    struct generator *generator = NULL;
+    if (option_push(L, index, "generator")) {
+        generator = box_check(L, lua_gettop(L), BOX_GENERATOR);
+        lua_pop(L, 1);
+    }
+    struct index_stream *stream = lua_newuserdatauv(L, sampler_room(&sampler), 1);
+    index_stream_open(stream, &sampler, generator);
+    lua_pushvalue(L, index);
+    lua_setiuservalue(L, -2, 1);
+    return stream;
+}
+
+/* ---- walking ---- */
+
+static int
+push_next(lua_State *L, struct index_stream *stream)
+{
+    struct task *me    = script_task(L);
+    int64_t      index = 0;
+    int          more  = index_stream_next(me, stream, &index);
+    if (more < 0)
+        raise(L, me);
+    if (more == 0)
+        return 0;
+    lua_pushinteger(L, index);
+    return 1;
+}
+
+static int
+iter_next(lua_State *L)
+{
+    return push_next(L, lua_touserdata(L, lua_upvalueindex(1)));
+}
+
+static int
+iter(lua_State *L)
+{
+    push_stream(L, check_sampler(L));
+    lua_pushcclosure(L, iter_next, 1);
+    return 1;
+}
+
+/* The sampler itself as an iterator: called without a control it begins a pass. */
+static int
+sampler_call(lua_State *L)
+{
+    check_sampler(L);
+    lua_settop(L, 3);
+    if (!luaL_getsubtable(L, LUA_REGISTRYINDEX, PASSES)) {
+        lua_createtable(L, 0, 1);
+        lua_pushliteral(L, "k");
+        lua_setfield(L, -2, "__mode");
+        lua_setmetatable(L, -2);
+    }
+    lua_pushvalue(L, 1);
+    if (lua_isnil(L, 3)) {
+        push_stream(L, 1);
+        lua_pushvalue(L, -1);
+        lua_insert(L, 5);
+        lua_rawset(L, 4);
+    } else {
+        lua_rawget(L, 4);
+    }
+    struct index_stream *stream = lua_touserdata(L, 5);
+    if (stream == NULL)
+        raise_error(L, "RuntimeError", "this pass over the sampler is over");
+    return push_next(L, stream);
+}
+
+static int
+sampler_length(lua_State *L)
+{
+    struct sampler sampler = read_sampler(L, check_sampler(L));
+    lua_pushinteger(L, sampler_count(&sampler));
+    return 1;
+}
+
+static int
+set_epoch(lua_State *L)
+{
+    check_sampler(L);
+    lua_pushinteger(L, check_integer(L, 2));
+    lua_setfield(L, 1, "epoch");
+    return 0;
+}
+
+/* ---- making ---- */
+
+static int
+sequential_sampler(lua_State *L)
+{
+    push_sampler(L, "SequentialSampler", dataset_length(L, 1));
+    return 1;
+}
+
+/* RandomSampler(dataset, {replacement = false, num_samples, generator}) */
+static int
+random_sampler(lua_State *L)
+{
+    int64_t length = dataset_length(L, 1);
+    int     table  = option_table(L, 2);
+    option_known(L, table, "replacement num_samples generator");
+    int64_t samples = option_integer(L, table, "num_samples", length);
+    if (samples < 1)
+        raise_error(L, "ValueError", "num_samples should be a positive integer value, but got num_samples=%lld",
+                    (long long)samples);
+    bool replacement = option_bool(L, table, "replacement", false);
+    push_sampler(L, "RandomSampler", length);
+    int self = lua_gettop(L);
+    lua_pushinteger(L, samples);
+    lua_setfield(L, self, "num_samples");
+    lua_pushboolean(L, replacement);
+    lua_setfield(L, self, "replacement");
+    if (option_push(L, table, "generator")) {
+        box_check(L, lua_gettop(L), BOX_GENERATOR);
+        lua_setfield(L, self, "generator");
+    }
+    return 1;
+}
+
+/* num_replicas and rank: as the options say, else of the default group. */
+static void
+set_place(lua_State *L, int self, int table)
+{
+    struct task                *me      = script_task(L);
+    const struct rank_context  *context = rank_context(me);
+    const struct process_group *group   = context != NULL ? context->group : NULL;
+    int64_t replicas = option_integer(L, table, "num_replicas", group != NULL ? process_group_size(group) : -1);
+    int64_t rank     = option_integer(L, table, "rank", group != NULL ? process_group_rank(group) : -1);
+    bool    known    = table != 0 && option_push(L, table, "num_replicas") && option_push(L, table, "rank");
+    lua_settop(L, self);
+    if (!known && group == NULL)
+        raise_error(L, "RuntimeError", "Default process group has not been initialized: give num_replicas and rank");
+    if (replicas < 1 || replicas > SAMPLES_MOST)
+        raise_error(L, "ValueError", "num_replicas is %lld: expected 1 or more", (long long)replicas);
+    if (rank < 0 || rank >= replicas)
+        raise_error(L, "ValueError", "Invalid rank %lld, rank should be in the interval [0, %lld]", (long long)rank,
+                    (long long)replicas - 1);
+    lua_pushinteger(L, replicas);
+    lua_setfield(L, self, "num_replicas");
+    lua_pushinteger(L, rank);
+    lua_setfield(L, self, "rank");
+}
+
+/* DistributedSampler(dataset, {num_replicas, rank, shuffle = true, seed = 0, drop_last = false}) */
+static int
+distributed_sampler(lua_State *L)
+{
+    int64_t length = dataset_length(L, 1);
+    lua_settop(L, 2);
+    int table = option_table(L, 2);
+    option_known(L, table, "num_replicas rank shuffle seed drop_last");
+    bool    shuffle = option_bool(L, table, "shuffle", true), drop_last = option_bool(L, table, "drop_last", false);
+    int64_t seed = option_integer(L, table, "seed", 0);
+    push_sampler(L, "DistributedSampler", length);
+    set_place(L, 3, table);
+    lua_pushboolean(L, shuffle);
+    lua_setfield(L, 3, "shuffle");
+    lua_pushboolean(L, drop_last);
+    lua_setfield(L, 3, "drop_last");
+    lua_pushinteger(L, seed);
+    lua_setfield(L, 3, "seed");
+    lua_pushinteger(L, 0);
+    lua_setfield(L, 3, "epoch");
+    return 1;
+}
+
+static const struct lua_entry methods[] = {
+    { "iter", iter, "sampler:iter()", "one pass: for i in sampler:iter() do; the sampler itself does, too" },
+    { "set_epoch", set_epoch, "sampler:set_epoch(epoch)", "another order for every epoch (DistributedSampler)" },
+};
+static const struct lua_entry entries[] = {
+    { "SequentialSampler", sequential_sampler, "utils.data.SequentialSampler(dataset)", "0, 1, 2, ..." },
+    { "RandomSampler", random_sampler, "utils.data.RandomSampler(dataset, {replacement, num_samples, generator})",
+      "in random order" },
+    { "DistributedSampler", distributed_sampler,
+      "utils.data.DistributedSampler(dataset, {num_replicas, rank, shuffle = true, seed = 0, drop_last = false})",
+      "this rank's part of the data set; set_epoch before each epoch" },
+};
+
+void
+lua_open_sampler(lua_State *L)
+{
+    luaL_newmetatable(L, SAMPLER);
+    lua_newtable(L);
+    add_entries(L, lua_gettop(L), methods, countof(methods));
+    lua_setfield(L, -2, "__index");
+    lua_pushcfunction(L, sampler_call);
+    lua_setfield(L, -2, "__call");
+    lua_pushcfunction(L, sampler_length);
+    lua_setfield(L, -2, "__len");
+    lua_pop(L, 1);
+    open_namespace(L, "utils.data", entries, countof(entries));
+    lua_pop(L, 1);
+}
