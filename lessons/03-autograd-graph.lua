@@ -8,7 +8,6 @@ local nn = rs.nn
 
 rs.lesson {
   title = "Which gradient is first?",
-  devices = 1,
   hardware = "classroom",
   seed = 3,
   minutes = 30,
@@ -60,7 +59,8 @@ end
 
 local product = Product()
 local f = product()
-rs.say("f = (3w + b) w at w = b = 1 is " .. string.format("%g", f:item()) .. ". It remembers how it was made: " .. tostring(f.grad_fn))
+rs.say(string.format("f = (3w + b) w is %g at w = b = 1. It remembers its last operation: %s", f:item(),
+  tostring(f.grad_fn)))
 rs.ask {
   "w is used twice. How many AccumulateGrad nodes does it have?",
   choices = { "1", "2", "3" },
@@ -123,8 +123,9 @@ Let them draw the graph of f first: circles for the three operations, boxes for 
 the first question wrong; let neighbours compare before you answer.
 Expected wrong answers: "2" AccumulateGrad nodes (one a use), "4" for w.grad (the inner use is forgotten), "0.weight" is
 first (forward order), "4.weight" (nobody thinks of the transpose).
-In the viewer: break autograd.accumulate, then c: param names the leaf; how is clone, when somebody else holds the same
-bytes (b's is what comes out of the sum, and goes to the product too), or steal, when nobody does.
+In the viewer: break autograd.accumulate, then c: param names the leaf. f goes to the stage's end, where how stands:
+clone, when somebody else holds the same bytes (b's gradient goes on into 3w too), or steal, when nobody does. One new
+command: :print w.grad. Before the end of w's stage there is none, after it there is 7.
 Next question: what if f were (3w + b) w + b? (b waits as well; still one node for it.)
 And for lesson 15: if 4.bias and 4.weight were one bucket, after which of the 15 nodes could it leave? (The fifth.)
 Two-minute fallback: ringside events of a recorded trace with autograd.accumulate: six lines, read them aloud.]]

@@ -440,12 +440,12 @@ end
 
 -- ---- parts ----
 
--- Each golden_PART.lua beside this file answers a function that takes these tools and answers pick(section, case, file):
+-- Each golden_PART.lua beside this file answers a function that takes these tools and answers pick(section, case, file, file name):
 -- the function that runs such a case (it answers nil, or what is wrong), nil if the case is not this part's.
 local tools = { DTYPES = DTYPES, number = number, numbers = numbers, count_of = count_of, flat = flat, elements = elements,
   tensor = tensor, show = show, same = same, shape_of = shape_of, compare = compare, match = match, crc32 = crc32,
   rand_after = rand_after }
-local PARTS = { "optim", "train", "ops" }
+local PARTS = { "optim", "train", "ops", "autograd" }
 local picks = {}
 for _, part in ipairs(PARTS) do
   picks[#picks + 1] = dofile(os.getenv("GOLDEN_PARTS") .. "/golden_" .. part .. ".lua")(tools)
@@ -454,9 +454,9 @@ end
 -- ---- files ----
 
 -- What runs a case of this section; nil: not understood.
-local function runner(section, case, file)
+local function runner(section, case, file, name)
   for _, pick in ipairs(picks) do
-    local run = pick(section, case, file)
+    local run = pick(section, case, file, name)
     if run then return run end
   end
   if section == "table" and #case == 3 then return chunk_row end
@@ -472,7 +472,7 @@ local function run_section(name, file, section)
     local label = type(case) == "table" and case.name or string.format("%s[%d]", section, i - 1)
     seen[label] = (seen[label] or 0) + 1
     if seen[label] > 1 then label = label .. "#" .. seen[label] end
-    local run = type(case) == "table" and runner(section, case, file)
+    local run = type(case) == "table" and runner(section, case, file, name)
     local ok, wrong = false, "not understood"
     if run then ok, wrong = pcall(run, case, file) end
     if run and not ok then wrong = tostring(wrong) end

@@ -51,7 +51,7 @@ local function plot(losses)
   for row = 1, HEIGHT do
     local cells, low = {}, top * (HEIGHT - row) / HEIGHT
     for step, loss in ipairs(losses) do
-      cells[step] = loss >= low and (loss < low + top / HEIGHT and "*" or " ") or " "
+      cells[step] = loss >= low and (row == 1 or loss < low + top / HEIGHT) and "*" or " "
     end
     lines[row] = string.format("%5.2f |%s", low, table.concat(cells))
   end

@@ -62,7 +62,7 @@ accumulate_grad(struct task *me, struct tensor *leaf, struct tensor *grad)
     if (how == NULL)
         return false;
     stage_set(&stage_, 1, leaf->grad->storage->number);
-    stage_set(&stage_, 2, stage_text_id(me, how));
+    stage_set(&stage_, 2, stage_name_id(me, how));
     return true;
 }
 

@@ -44,7 +44,7 @@ price_name(struct task *me, enum op op, const char *asked)
 struct tensor *
 op_call(struct task *me, enum op op, const struct op_args *args)
 {
-    STAGE(me, op, stage_text_id(me, op_info(op)->name));
+    STAGE(me, op, stage_name_id(me, op_info(op)->name));
     struct op_args priced = *args;
     priced.module = price_name(me, op, args->module);
     struct tensor *kept   = op_keep_self(me, op, args);

@@ -11,6 +11,7 @@
 #include "autograd/internal.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "device/device.h"
 #include "device/stream.h"
 #include "hw/cost.h"
 #include "sched/stage.h"
@@ -33,6 +34,8 @@ node_price(struct task *me, const struct node *node, struct price_cover *cover, 
 {
     const struct cost_model *model   = sched_cost(me->sched);
     const char              *names[] = { node->module, node->op };
+    if (!prices_named(me))
+        return;
     for (size_t i = 0; model != NULL && i < countof(names) && !cover->found; i++) {
         if (names[i] == NULL || names[i][0] == '\0')
             continue;
@@ -130,7 +133,7 @@ node_apply(struct task *me, struct node *node, struct tensor *const *grad_out,
            struct tensor **grad_in)
 {
     int64_t number = (int64_t)node->sequence_nr; /* of an AccumulateGrad: -1 */
-    STAGE(me, autograd_node, stage_text_id(me, node->name), number, node->edge_count);
+    STAGE(me, autograd_node, stage_name_id(me, node->name), number, node->edge_count);
     if (!any_given(grad_out, node->output_count))
         return true;
     char               name[64] = "";
@@ -242,12 +245,12 @@ node_turn(struct task *me, struct graph *graph, size_t index)
     bool            ok      = true;
     take_captures(graph, pending);
     if (pending->needed) {
-        struct tensor **grads = calloc(room, sizeof *grads);
-        ok = grads != NULL || failed(me, E_MEMORY, "out of memory in backward");
+        struct tensor **grads = host_take(me, room * sizeof *grads);
+        ok = grads != NULL;
         for (int i = 0; ok && i < node->output_count; i++)
             grads[i] = slots[i];
         ok = ok && on_its_stream(me, graph, pending, grads, grads + node->output_count);
-        free(grads);
+        host_return(me, grads, room * sizeof *grads);
         monitor_enter(me, &graph->monitor);
         graph->left--;
         monitor_leave(me, &graph->monitor);
@@ -451,6 +454,19 @@ backward_with(struct task *me, struct graph *graph, const struct edge *roots, st
     return ok;
 }
 
+static bool
+tell_reached(struct task *me, const struct graph *graph)
+{
+    const struct backward_options *options = graph->options;
+    for (size_t i = 0; options->reached != NULL && options->create_graph && i < graph->count; i++) {
+        struct tensor *leaf = graph->pending[i].node->variable;
+        if (leaf != NULL && leaf->grad != NULL && leaf->grad->grad_fn != NULL &&
+            !options->reached(me, options->context, leaf))
+            return false;
+    }
+    return true;
+}
+
 /* Engine::execute. From the roots the graph is walked once, to count how many gradients each
  * node will get; a node runs when the last of them has come, and not before. */
 bool
@@ -464,17 +480,17 @@ autograd_backward(struct task *me, struct tensor *const *roots,
     struct graph graph;
     if (task_failed(me) || !graph_init(me, &graph, chosen))
         return false;
-    struct edge    *edges = calloc((size_t)count + 1, sizeof *edges);
-    struct tensor **begin = calloc((size_t)count + 1, sizeof *begin);
+    size_t          room  = (size_t)count + 1;
+    struct edge    *edges = host_take(me, room * sizeof *edges);
+    struct tensor **begin = host_take(me, room * sizeof *begin);
     bool ok = edges != NULL && begin != NULL;
-    if (!ok)
-        failed(me, E_MEMORY, "out of memory in backward");
     ok = ok && roots_of(me, roots, grads, count, edges, begin) &&
-         backward_with(me, &graph, edges, begin, count) && give_results(me, &graph);
+         backward_with(me, &graph, edges, begin, count) && give_results(me, &graph) &&
+         tell_reached(me, &graph);
     for (int i = 0; edges != NULL && i < count; i++)
         node_unref(me, edges[i].node);
-    free(edges);
-    free(begin);
+    host_return(me, edges, room * sizeof *edges);
+    host_return(me, begin, room * sizeof *begin);
     graph_clear(me, &graph);
     return ok;
 }
@@ -486,7 +502,7 @@ autograd_queue_callback(struct task *me, bool (*run)(struct task *me, void *cont
     if (graph == NULL)
         return failed(me, E_RUNTIME, "Final callbacks can only be installed during backward pass.");
     monitor_enter(me, &graph->monitor);
-    bool ok = vec_room(&graph->callbacks, &graph->callback_room, graph->callback_count + 1, sizeof *graph->callbacks);
+    bool ok = host_room(me, &graph->callbacks, &graph->callback_room, graph->callback_count + 1, sizeof *graph->callbacks);
     if (ok)
         graph->callbacks[graph->callback_count++] = (struct callback){ run, context };
     monitor_leave(me, &graph->monitor);

@@ -12,6 +12,9 @@ struct backward_options {
     int             input_count;
     struct tensor **results;      /* with inputs: their gradients, NULL where unused; given to me's scope */
     bool            allow_unused;
+    /* With create_graph: told of each leaf whose .grad now has a history, which may lead back to the leaf itself. */
+    bool          (*reached)(struct task *me, void *context, struct tensor *leaf);
+    void           *context;
 };
 
 /* grads[i] NULL: ones, allowed for one-element roots only. Messages as PyTorch's. */

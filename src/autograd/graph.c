@@ -1,9 +1,8 @@
 /* The state of one backward: dependencies, gradients that have come, ready queues. Nothing runs in here but the sum of
  * two gradients that meet. In PyTorch: GraphTask, ReadyQueue and InputBuffer of engine.cpp. */
 #include "autograd/graph.h"
-#include <stdlib.h>
 #include "autograd/internal.h"
-#include "base/vec.h"
+#include "device/device.h"
 #include "device/stream.h"
 
 static bool
@@ -26,7 +25,7 @@ graph_init(struct task *me, struct graph *graph, const struct backward_options *
                       DEPTH_MAX);
     if (!monitor_init(&graph->monitor))
         return no_memory(me);
-    if (vec_room(&graph->queues, &graph->queue_room, 1, sizeof *graph->queues)) {
+    if (host_room(me, &graph->queues, &graph->queue_room, 1, sizeof *graph->queues)) {
         graph->queues[graph->queue_count++] = (struct queue){ .device = DEVICE_CPU, .started = true };
         return true;
     }
@@ -46,14 +45,15 @@ graph_clear(struct task *me, struct graph *graph)
     for (size_t i = 0; i < graph->count; i++)
         node_unref(me, graph->pending[i].node);
     for (size_t i = 0; i < graph->queue_count; i++)
-        free(graph->queues[i].heap);
-    map_free(&graph->places);
-    free(graph->pending);
-    free(graph->slots);
-    free(graph->captures);
-    free(graph->queues);
-    free(graph->callbacks);
-    free(graph->streams);
+        host_return(me, graph->queues[i].heap, graph->queues[i].room * sizeof *graph->queues[i].heap);
+    host_return(me, graph->places, graph->place_count * sizeof *graph->places);
+    host_return(me, graph->pending, graph->room * sizeof *graph->pending);
+    host_return(me, graph->slots, (graph->slot_count + 1) * sizeof *graph->slots);
+    host_return(me, graph->queues, graph->queue_room * sizeof *graph->queues);
+    host_return(me, graph->callbacks, graph->callback_room * sizeof *graph->callbacks);
+    host_return(me, graph->streams, graph->stream_room * sizeof *graph->streams);
+    if (graph->captures != NULL)
+        host_return(me, graph->captures, ((size_t)graph->options->input_count + 1) * sizeof *graph->captures);
     monitor_destroy(&graph->monitor);
 }
 
@@ -63,7 +63,7 @@ graph_want(struct task *me, struct graph *graph)
     const struct backward_options *options = graph->options;
     if (options->inputs == NULL)
         return true;
-    graph->captures = calloc((size_t)options->input_count + 1, sizeof *graph->captures);
+    graph->captures = host_take(me, ((size_t)options->input_count + 1) * sizeof *graph->captures);
     if (graph->captures == NULL)
         return no_memory(me);
     for (int i = 0; i < options->input_count; i++) {
@@ -75,11 +75,37 @@ graph_want(struct task *me, struct graph *graph)
     return true;
 }
 
+/* Where the node's place is written, or would be. There is always an empty one. */
+static uint32_t *
+place_of(const struct graph *graph, const struct node *node)
+{
+    uint64_t hash = (uintptr_t)node * 11400714819323198485u;
+    size_t   mask = graph->place_count - 1, at = (hash >> 32) & mask;
+    while (graph->places[at] != 0 && graph->pending[graph->places[at] - 1].node != node)
+        at = (at + 1) & mask;
+    return &graph->places[at];
+}
+
 size_t
 graph_place(const struct graph *graph, const struct node *node)
 {
-    uint64_t place;
-    return map_get(&graph->places, (uintptr_t)node, &place) ? (size_t)place : SIZE_MAX;
+    return graph->place_count > 0 ? *place_of(graph, node) - (size_t)1 : SIZE_MAX;
+}
+
+/* Twice as many places, at most half of them taken. */
+static bool
+places_grow(struct task *me, struct graph *graph)
+{
+    size_t    count  = graph->place_count == 0 ? 64 : graph->place_count * 2;
+    uint32_t *places = graph->count < UINT32_MAX / 2 ? host_take(me, count * sizeof *places) : NULL;
+    if (places == NULL)
+        return false;
+    host_return(me, graph->places, graph->place_count * sizeof *places);
+    graph->places      = places;
+    graph->place_count = count;
+    for (size_t i = 0; i < graph->count; i++)
+        *place_of(graph, graph->pending[i].node) = (uint32_t)i + 1;
+    return true;
 }
 
 static bool
@@ -99,8 +125,8 @@ graph_enter(struct task *me, struct graph *graph, struct node *node, bool *is_ne
     *is_new = place == SIZE_MAX;
     if (!*is_new)
         return place;
-    if (!vec_room(&graph->pending, &graph->room, graph->count + 1, sizeof *graph->pending) ||
-        !map_set(&graph->places, (uintptr_t)node, graph->count)) {
+    if (!host_room(me, &graph->pending, &graph->room, graph->count + 1, sizeof *graph->pending) ||
+        ((graph->count + 1) * 2 > graph->place_count && !places_grow(me, graph))) {
         no_memory(me);
         return SIZE_MAX;
     }
@@ -108,6 +134,7 @@ graph_enter(struct task *me, struct graph *graph, struct node *node, bool *is_ne
     graph->pending[graph->count] = (struct pending){ .node = node_ref(node), .needed = graph->captures == NULL,
                                                      .wanted = wanted, .slot = graph->slot_count };
     graph->slot_count += (size_t)node->output_count;
+    *place_of(graph, node) = (uint32_t)graph->count + 1;
     return graph->count++;
 }
 
@@ -119,7 +146,7 @@ struct path { struct visit *visits; size_t count, room; };
 static bool
 path_push(struct task *me, struct path *path, size_t index)
 {
-    if (!vec_room(&path->visits, &path->room, path->count + 1, sizeof *path->visits))
+    if (!host_room(me, &path->visits, &path->room, path->count + 1, sizeof *path->visits))
         return no_memory(me);
     path->visits[path->count++] = (struct visit){ index, 0 };
     return true;
@@ -167,12 +194,12 @@ graph_discover(struct task *me, struct graph *graph, const struct edge *roots, i
         while (ok && path.count > 0)
             ok = visit_next_edge(me, graph, &path);
     }
-    free(path.visits);
+    host_return(me, path.visits, path.room * sizeof *path.visits);
     if (!ok)
         return false;
     for (size_t i = 0; i < graph->count; i++)
         graph->left += graph->pending[i].needed;
-    graph->slots = calloc(graph->slot_count + 1, sizeof *graph->slots);
+    graph->slots = host_take(me, (graph->slot_count + 1) * sizeof *graph->slots);
     return graph->slots != NULL || no_memory(me);
 }
 
@@ -193,9 +220,9 @@ heap_swap(struct ready *heap, size_t a, size_t b)
 }
 
 static bool
-queue_push(struct queue *queue, struct ready ready)
+queue_push(struct task *me, struct queue *queue, struct ready ready)
 {
-    if (!vec_room(&queue->heap, &queue->room, queue->count + 1, sizeof *queue->heap))
+    if (!host_room(me, &queue->heap, &queue->room, queue->count + 1, sizeof *queue->heap))
         return false;
     size_t at = queue->count++;
     queue->heap[at] = ready;
@@ -224,12 +251,12 @@ queue_pop(struct queue *queue)
 
 /* The queue of a device, made on demand; SIZE_MAX: no memory. */
 static size_t
-queue_of(struct graph *graph, int device)
+queue_of(struct task *me, struct graph *graph, int device)
 {
     for (size_t i = 0; i < graph->queue_count; i++)
         if (graph->queues[i].device == device)
             return i;
-    if (!vec_room(&graph->queues, &graph->queue_room, graph->queue_count + 1, sizeof *graph->queues))
+    if (!host_room(me, &graph->queues, &graph->queue_room, graph->queue_count + 1, sizeof *graph->queues))
         return SIZE_MAX;
     graph->queues[graph->queue_count] = (struct queue){ .device = device };
     return graph->queue_count++;
@@ -256,8 +283,8 @@ graph_arrived(struct task *me, struct graph *graph, size_t index)
     bool            start = false, ok = true;
     monitor_enter(me, &graph->monitor);
     if (--pending->dependencies == 0 && !graph->failed) {
-        at = queue_of(graph, device_of(graph, pending));
-        ok = at != SIZE_MAX && queue_push(&graph->queues[at], (struct ready){ index, pending->node->sequence_nr,
+        at = queue_of(me, graph, device_of(graph, pending));
+        ok = at != SIZE_MAX && queue_push(me, &graph->queues[at], (struct ready){ index, pending->node->sequence_nr,
                                                                               graph->next_order++ });
         if (ok) {
             graph->outstanding++;
@@ -378,7 +405,7 @@ graph_used_stream(struct task *me, struct graph *graph, struct stream *stream)
     for (size_t i = 0; i < graph->stream_count; i++)
         known |= graph->streams[i] == stream;
     if (!known) {
-        ok = vec_room(&graph->streams, &graph->stream_room, graph->stream_count + 1, sizeof *graph->streams);
+        ok = host_room(me, &graph->streams, &graph->stream_room, graph->stream_count + 1, sizeof *graph->streams);
         if (ok)
             graph->streams[graph->stream_count++] = stream;
     }

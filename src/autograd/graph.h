@@ -5,7 +5,6 @@
 #ifndef AUTOGRAD_GRAPH_H
 #define AUTOGRAD_GRAPH_H
 #include "autograd/engine.h"
-#include "base/map.h"
 #include "sched/sched.h"
 
 struct pending {                    /* a node of this backward */
@@ -33,7 +32,8 @@ struct graph {
     const struct backward_options *options;
     int              depth;         /* 1, or one more than the backward inside of which this one runs */
     struct monitor   monitor;
-    struct map       places;        /* node -> index in pending */
+    uint32_t        *places;        /* node -> index in pending + 1, by the node's address; 0: empty */
+    size_t           place_count;   /* a power of two, at most half full */
     struct pending  *pending;
     size_t           count, room, slot_count;
     struct tensor  **slots;         /* gradients that have come; references */

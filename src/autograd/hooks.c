@@ -121,7 +121,7 @@ bool
 node_hook_run(struct task *me, const struct hook *hook, struct node *node,
               struct tensor **grads, int count)
 {
-    STAGE(me, autograd_hook, stage_text_id(me, node->name));
+    STAGE(me, autograd_hook, stage_name_id(me, node->name));
     struct tensor *first = count > 0 ? grads[0] : NULL;
     bool           ok    = hook->run(me, hook->context, node, grads, count);
     for (int i = 0; ok && i < count; i++)

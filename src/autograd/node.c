@@ -17,9 +17,10 @@ static struct node *
 node_make(struct task *me, const char *name, node_backward *backward, int edges, int outputs)
 {
     size_t       room = (size_t)edges * sizeof(struct edge) + (size_t)outputs * sizeof(struct output_meta);
-    struct node *node = calloc(1, sizeof *node + room);
+    struct node *node = host_take(me, sizeof *node + room);
     if (node == NULL)
-        return failed_null(me, E_MEMORY, "out of memory while recording %s", name);
+        return NULL;
+    node->bytes        = sizeof *node + room;
     node->references   = 1;
     node->name         = name;
     node->backward     = backward;
@@ -90,7 +91,7 @@ node_free(struct task *me, struct node *node)
     hook_list_free(me, node->tensor_hooks);
     tensor_unref(me, node->variable);
     free(node->retained);
-    free(node);
+    host_return(me, node, node->bytes);
 }
 
 /* A graph may be a chain of any length: what dies while a node is torn down is put on a list and freed by the

@@ -64,6 +64,7 @@ struct node {
     int              retained_count;
     struct stream   *stream;               /* the device's current stream when it was recorded; NULL: the CPU */
     struct node     *next_dead;            /* while a graph is torn down */
+    size_t           bytes;                /* of its block, with edges and outputs */
 };
 
 /* With room for `edges` next edges, `outputs` outputs; its sequence number is me's next. NULL: failed. */

@@ -219,7 +219,7 @@ node_name_module(struct task *me, struct node *node, enum op op)
     struct price_cover *innermost = (struct price_cover *)(uintptr_t)me->slots[SLOT_PRICE];
     const char         *module    = op_info(op)->module;
     node->op = op_info(op)->name;
-    if (op_is_view(op))
+    if (op_is_view(op) || !prices_named(me))
         return;
     for (struct price_cover *cover = innermost; cover != NULL; cover = cover->outer) {
         if (!has_backward_price(me, cover->name))

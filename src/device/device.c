@@ -156,7 +156,7 @@ device_take(struct task *me, int index, size_t bytes, size_t *block_bytes)
         return NULL;
     struct device *device = device_of(devices, index);
     size_t         rounded = bytes > SIZE_MAX - 512 ? SIZE_MAX : bytes == 0 ? 512 : (bytes + 511) / 512 * 512;
-    void          *block = pool_take(&device->pool, rounded);
+    void          *block = pool_take_booked(&device->pool, rounded, &device->memory, bytes);
     if (block == NULL) {
         char where[24] = "the host";
         if (index != DEVICE_CPU)
@@ -164,14 +164,6 @@ device_take(struct task *me, int index, size_t bytes, size_t *block_bytes)
         return failed_null(me, E_MEMORY, "out of memory: %s cannot give %zu bytes (%llu are allocated)", where, bytes,
                            (unsigned long long)device_memory(me, index).allocated);
     }
-
-    pthread_mutex_lock(&device->pool.mutex);
-    device->memory.allocated += bytes;
-    device->memory.blocks++;
-    device->memory.allocations++;
-    if (device->memory.allocated > device->memory.peak)
-        device->memory.peak = device->memory.allocated;
-    pthread_mutex_unlock(&device->pool.mutex);
     *block_bytes = rounded;
     return block;
 }
@@ -180,23 +172,7 @@ void
 device_give(struct sched *sched, int index, void *block, size_t bytes, size_t block_bytes)
 {
     struct device *device = device_of(sched_part(sched, PART_DEVICES), index);
-    pthread_mutex_lock(&device->pool.mutex);
-    device->memory.allocated -= bytes;
-    device->memory.blocks--;
-    pthread_mutex_unlock(&device->pool.mutex);
-    pool_give(&device->pool, block, block_bytes);
-}
-
-void *
-host_take(struct task *me, size_t bytes)
-{
-    struct devices *devices = devices_of(me);
-    if (devices == NULL)
-        return NULL;
-    void *block = pool_take(&devices->host->pool, bytes);
-    if (block == NULL)
-        return failed_null(me, E_MEMORY, "out of memory");
-    return memset(block, 0, bytes);
+    pool_give_booked(&device->pool, block, block_bytes, &device->memory, bytes);
 }
 
 void

@@ -25,6 +25,10 @@ bool device_check(struct task *me, int device); /* exists; else failed(E_DEVICE)
 /* Small structs from the host's pool, not counted in anybody's memory; zeroed. NULL: failed(E_MEMORY). */
 void *host_take(struct task *me, size_t bytes);
 void  host_give(struct sched *sched, void *block, size_t bytes);
+/* The same, kept at hand for me's next one. */
+void  host_return(struct task *me, void *block, size_t bytes);
+/* As vec_room, in such blocks: the owner returns room * size bytes. What is new is not cleared. false: no memory. */
+bool  host_room(struct task *me, void *items, size_t *room, size_t need, size_t size);
 /* Memory of a rank for this run, made at its first use: `fresh` is run on it once. NULL: failed(E_MEMORY). */
 void *device_rank_memory(struct task *me, int rank, size_t bytes, void (*fresh)(void *memory));
 

@@ -22,6 +22,12 @@ static const bool pool_keeps = true;
 
 struct pool_block { struct pool_block *next; };
 
+bool
+pool_keeps_blocks(void)
+{
+    return pool_keeps;
+}
+
 /* The bin of the smallest size that holds `bytes`, and that size; -1: too large. */
 static int
 bin_of(size_t bytes, size_t *size)
@@ -66,23 +72,12 @@ pool_destroy(struct pool *pool)
     pthread_mutex_destroy(&pool->mutex);
 }
 
-void *
-pool_take(struct pool *pool, size_t bytes)
+/* Fresh from the system; when it has none, once more after giving back what lies here unused. */
+static struct pool_block *
+block_new(struct pool *pool, size_t size)
 {
-    size_t size = 0;
-    int    bin  = bin_of(bytes, &size);
-    if (bin < 0)
-        return NULL;
-    pthread_mutex_lock(&pool->mutex);
-    struct pool_block *block = pool->bins[bin];
-    if (block != NULL)
-        pool->bins[bin] = block->next;
-    pthread_mutex_unlock(&pool->mutex);
-    if (block != NULL)
-        return block;
-
     size = (size + 63) / 64 * 64;
-    block = aligned_alloc(64, size);
+    struct pool_block *block = aligned_alloc(64, size);
     if (block == NULL) {
         pthread_mutex_lock(&pool->mutex);
         pool_drain(pool);
@@ -92,18 +87,68 @@ pool_take(struct pool *pool, size_t bytes)
     return block;
 }
 
-void
-pool_give(struct pool *pool, void *block, size_t bytes)
+static void
+book_taken(struct device_memory *memory, size_t bytes)
+{
+    if (memory == NULL)
+        return;
+    memory->allocated += bytes;
+    memory->blocks++;
+    memory->allocations++;
+    if (memory->allocated > memory->peak)
+        memory->peak = memory->allocated;
+}
+
+void *
+pool_take_booked(struct pool *pool, size_t bytes, struct device_memory *memory, size_t counted)
 {
     size_t size = 0;
     int    bin  = bin_of(bytes, &size);
-    if (!pool_keeps) {
-        free(block);
-        return;
+    if (bin < 0)
+        return NULL;
+    pthread_mutex_lock(&pool->mutex);
+    struct pool_block *block = pool->bins[bin];
+    if (block != NULL) {
+        pool->bins[bin] = block->next;
+        book_taken(memory, counted);
     }
+    pthread_mutex_unlock(&pool->mutex);
+    if (block != NULL || (block = block_new(pool, size)) == NULL || memory == NULL)
+        return block;
+    pthread_mutex_lock(&pool->mutex);
+    book_taken(memory, counted);
+    pthread_mutex_unlock(&pool->mutex);
+    return block;
+}
+
+void
+pool_give_booked(struct pool *pool, void *block, size_t bytes, struct device_memory *memory, size_t counted)
+{
+    size_t size = 0;
+    int    bin  = bin_of(bytes, &size);
     struct pool_block *given = block;
     pthread_mutex_lock(&pool->mutex);
-    given->next     = pool->bins[bin];
-    pool->bins[bin] = given;
+    if (memory != NULL) {
+        memory->allocated -= counted;
+        memory->blocks--;
+    }
+    if (pool_keeps) {
+        given->next     = pool->bins[bin];
+        pool->bins[bin] = given;
+    }
     pthread_mutex_unlock(&pool->mutex);
+    if (!pool_keeps)
+        free(block);
+}
+
+void *
+pool_take(struct pool *pool, size_t bytes)
+{
+    return pool_take_booked(pool, bytes, NULL, 0);
+}
+
+void
+pool_give(struct pool *pool, void *block, size_t bytes)
+{
+    pool_give_booked(pool, block, bytes, NULL, 0);
 }

@@ -43,9 +43,33 @@ announce(struct task *me, enum kind kind, int device, const int64_t args[4])
 static void
 storage_announce(struct task *me, const struct storage *storage)
 {
+    if (!stage_enabled(me, KIND_memory_alloc))
+        return;
     announce(me, KIND_memory_alloc, storage->device,
              (const int64_t[4]){ storage->number, (int64_t)storage->bytes, (int64_t)storage->block_bytes,
                                  (int64_t)device_memory(me, storage->device).allocated });
+}
+
+/* Lets go of what it holds; the struct is left. */
+static void
+storage_empty(struct storage *storage)
+{
+    struct sched   *sched = storage->sched;
+    struct devices *devices = sched_part(sched, PART_DEVICES);
+    if (storage->number != 0)
+        device_give(sched, storage->device, storage->data, storage->bytes, storage->block_bytes);
+    else
+        pool_give(&device_of(devices, storage->device)->pool, storage->data, storage->block_bytes);
+    free(storage->notes);
+    atomic_fetch_sub_explicit(&devices->living, 1, memory_order_relaxed);
+}
+
+void
+storage_destroy(struct storage *storage)
+{
+    struct sched *sched = storage->sched;
+    storage_empty(storage);
+    host_give(sched, storage, sizeof *storage);
 }
 
 /* Gives the block back; the number of bytes allocated is the one without it. */
@@ -55,24 +79,11 @@ storage_retire(struct task *me, struct storage *storage)
     int      device = storage->device;
     uint32_t number = storage->number;
     int64_t  bytes = (int64_t)storage->bytes, block = (int64_t)storage->block_bytes;
-    storage_destroy(storage);
-    if (number != 0)
+    storage_empty(storage);
+    host_return(me, storage, sizeof *storage);
+    if (number != 0 && stage_enabled(me, KIND_memory_free))
         announce(me, KIND_memory_free, device,
                  (const int64_t[4]){ number, bytes, block, (int64_t)device_memory(me, device).allocated });
-}
-
-void
-storage_destroy(struct storage *storage)
-{
-    struct sched   *sched = storage->sched;
-    struct devices *devices = sched_part(sched, PART_DEVICES);
-    if (storage->number != 0)
-        device_give(sched, storage->device, storage->data, storage->bytes, storage->block_bytes);
-    else
-        pool_give(&device_of(devices, storage->device)->pool, storage->data, storage->block_bytes);
-    free(storage->notes);
-    host_give(sched, storage, sizeof *storage);
-    atomic_fetch_sub(&devices->living, 1);
 }
 
 /* The struct without its block. */
@@ -98,14 +109,14 @@ storage_new(struct task *me, int device, size_t bytes)
         return NULL;
     storage->data = device_take(me, device, bytes, &storage->block_bytes);
     if (storage->data == NULL) {
-        host_give(me->sched, storage, sizeof *storage);
+        host_return(me, storage, sizeof *storage);
         return NULL;
     }
     if (sched_is_stepped(me->sched))
         memset(storage->data, 0, bytes);
     struct devices *devices = sched_part(me->sched, PART_DEVICES);
-    storage->number = atomic_fetch_add(&devices->storages, 1) + 1;
-    atomic_fetch_add(&devices->living, 1);
+    storage->number = atomic_fetch_add_explicit(&devices->storages, 1, memory_order_relaxed) + 1;
+    atomic_fetch_add_explicit(&devices->living, 1, memory_order_relaxed);
     storage_announce(me, storage);
     return storage;
 }
@@ -122,10 +133,10 @@ storage_new_hidden(struct task *me, int device, size_t bytes)
     storage->block_bytes = bytes;
     storage->data = pool_take(&device_of(devices, device)->pool, bytes);
     if (storage->data == NULL) {
-        host_give(me->sched, storage, sizeof *storage);
+        host_return(me, storage, sizeof *storage);
         return failed_null(me, E_MEMORY, "out of memory: %zu bytes of workspace cannot be had", bytes);
     }
-    atomic_fetch_add(&devices->living, 1);
+    atomic_fetch_add_explicit(&devices->living, 1, memory_order_relaxed);
     return storage;
 }
 

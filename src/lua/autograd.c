@@ -43,6 +43,66 @@ check_backward_options(lua_State *L, int table)
     return options;
 }
 
+/* Under create_graph a leaf's .grad may lead back to the leaf: such leaves lose their .grad when the script ends, else
+ * they would never die. (PyTorch warns of this cycle.) */
+struct cycles { struct tensor **leaves; size_t count, room; };
+
+static bool
+note_leaf(struct task *me, void *context, struct tensor *leaf)
+{
+    struct cycles *cycles = context;
+    if (!vec_room(&cycles->leaves, &cycles->room, cycles->count + 1, sizeof *cycles->leaves))
+        return failed(me, E_MEMORY, "out of memory in backward");
+    cycles->leaves[cycles->count++] = tensor_ref(leaf);
+    return true;
+}
+
+static void
+cycles_drop(struct task *me, void *part)
+{
+    struct cycles *cycles = part;
+    for (size_t i = 0; i < cycles->count; i++) {
+        tensor_drop(me, &cycles->leaves[i]->grad);
+        tensor_unref(me, cycles->leaves[i]);
+    }
+    free(cycles->leaves);
+    free(cycles);
+}
+
+/* With the lock: what one backward has found joins the rest. Takes over the references. */
+static bool
+keep_cycles(struct task *me, struct script *script, struct cycles *found)
+{
+    struct cycles *all = script->parts[SCRIPT_CYCLES];
+    bool           ok  = true;
+    if (all == NULL && found->count > 0) {
+        all = script->parts[SCRIPT_CYCLES] = calloc(1, sizeof *all);
+        script->drop_part[SCRIPT_CYCLES] = cycles_drop;
+        ok = all != NULL || failed(me, E_MEMORY, "out of memory in backward");
+    }
+    for (size_t i = 0; i < found->count; i++) {
+        bool known = false;
+        for (size_t j = 0; all != NULL && j < all->count && !known; j++)
+            known = all->leaves[j] == found->leaves[i];
+        ok = ok && (known || note_leaf(me, all, found->leaves[i]));
+        tensor_unref(me, found->leaves[i]);
+    }
+    free(found->leaves);
+    return ok;
+}
+
+/* The last part of a backward. */
+static int
+backward_done(struct call *call, bool ok, struct cycles *found)
+{
+    struct task   *me     = call->me;
+    struct script *script = script_of(call->L);
+    call_close(call);
+    ok = keep_cycles(me, script, found) && ok;
+    scope_release(me, call->mark);
+    return ok && !task_failed(me) ? 0 : raise(call->L, me);
+}
+
 /* t:backward(), t:backward(gradient), t:backward(gradient, {retain_graph = true}), t:backward{retain_graph = true} */
 static int
 backward(lua_State *L)
@@ -55,10 +115,13 @@ backward(lua_State *L)
     if (grad == NULL && !lua_isnoneornil(L, 2) && table != 2)
         arg_error(L, 2, "Tensor or options");
     struct backward_options options = check_backward_options(L, table);
+    struct cycles           found   = { NULL, 0, 0 };
+    options.reached = note_leaf;
+    options.context = &found;
     if (option_push(L, table, "gradient"))
         grad = check_tensor(L, lua_gettop(L));
     struct call call = call_open(L, me, CALL_BACK);
-    return call_done(&call, autograd_backward(me, &root, &grad, 1, &options));
+    return backward_done(&call, autograd_backward(me, &root, &grad, 1, &options), &found);
 }
 
 /* rs.autograd.backward(tensors, gradients, options) */
@@ -72,8 +135,11 @@ backward_of(lua_State *L)
     struct tensor         **roots   = check_tensors(L, 1, &count);
     struct tensor         **grads   = check_grads(L, 2, count);
     struct backward_options options = check_backward_options(L, option_table(L, 3));
+    struct cycles           found   = { NULL, 0, 0 };
+    options.reached = note_leaf;
+    options.context = &found;
     struct call             call    = call_open(L, me, CALL_BACK);
-    return call_done(&call, autograd_backward(me, roots, grads, count, &options));
+    return backward_done(&call, autograd_backward(me, roots, grads, count, &options), &found);
 }
 
 /* rs.autograd.grad(outputs, inputs, {grad_outputs = ...}): one result an input. */
@@ -228,6 +294,41 @@ retain_grad(lua_State *L)
     return call_done(&call, tensor_retain_grad(me, tensor));
 }
 
+/* ---- callbacks at the end of a backward: functions in the registry, under a number ---- */
+
+static const char CALLBACKS[] = "ringside.callbacks";
+
+static int
+callback_body(lua_State *L)
+{
+    lua_Integer number = (lua_Integer)(uintptr_t)lua_touserdata(L, 1);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, CALLBACKS);
+    lua_rawgeti(L, -1, number);
+    luaL_unref(L, -2, (int)number);
+    lua_call(L, 0, 0);
+    return 0;
+}
+
+static bool
+run_callback(struct task *me, void *number)
+{
+    struct script *script = task_script(me);
+    return script == NULL || (script_visit(me, script, callback_body, number) && !task_failed(me));
+}
+
+/* rs.autograd.queue_callback(f): after the last node, before backward returns. */
+static int
+queue_callback(lua_State *L)
+{
+    struct task *me = script_task(L);
+    check_function(L, 1);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, CALLBACKS);
+    lua_pushvalue(L, 1);
+    int         number = luaL_ref(L, -2);
+    struct call call   = call_open(L, me, CALL_KEEP);
+    return call_done(&call, autograd_queue_callback(me, run_callback, (void *)(uintptr_t)number));
+}
+
 /* ---- the graph ---- */
 
 static int
@@ -373,6 +474,8 @@ static const struct lua_entry entries[] = {
 static const struct lua_entry autograd_entries[] = {
     { "backward", backward_of, "rs.autograd.backward(tensors, gradients, options)",
       "backward of several roots at once" },
+    { "queue_callback", queue_callback, "rs.autograd.queue_callback(f)",
+      "during a backward, from a hook: f runs after the last node" },
     { "grad", grad_of, "rs.autograd.grad(outputs, inputs, {grad_outputs, retain_graph, create_graph, allow_unused})",
       "the gradients of the inputs, one result each; .grad stays as it is" },
 };

@@ -386,10 +386,11 @@ static const struct lua_entry entries[] = {
 
 /* A class of our own in the namespace at the top, known in the registry too. */
 static void
-add_class(lua_State *L, const char *name, const luaL_Reg *functions)
+add_class(lua_State *L, const char *name, const luaL_Reg *functions, const char *signature, const char *help)
 {
     push_dataset_class(L, name);
     luaL_setfuncs(L, functions, 0);
+    note_help(L, signature, help);
     lua_pushfstring(L, "ringside.%s", name);
     lua_pushvalue(L, -2);
     lua_rawset(L, LUA_REGISTRYINDEX);
@@ -406,7 +407,8 @@ lua_open_dataset(lua_State *L)
     luaL_setfuncs(L, object_metamethods, 0);
     lua_pop(L, 1);
     open_namespace(L, "utils.data", entries, countof(entries));
-    add_class(L, "TensorDataset", tensors_methods);
-    add_class(L, "Subset", subset_methods);
+    add_class(L, "TensorDataset", tensors_methods, "utils.data.TensorDataset(a, b, ...)",
+              "samples {a[i], b[i], ...} of tensors of equal length");
+    add_class(L, "Subset", subset_methods, "utils.data.Subset(dataset, {indices})", "some samples of a data set");
     lua_pop(L, 1);
 }

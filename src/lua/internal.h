@@ -56,7 +56,7 @@ struct script_object {
 };
 
 /* What other files of this folder keep per script; `drop` is called by script_free before the state closes. */
-enum script_part { SCRIPT_LESSON, SCRIPT_TRACE, SCRIPT_DISTRIBUTED, SCRIPT_NAMES, SCRIPT_PARTS };
+enum script_part { SCRIPT_LESSON, SCRIPT_TRACE, SCRIPT_DISTRIBUTED, SCRIPT_NAMES, SCRIPT_CYCLES, SCRIPT_PARTS };
 
 struct dead { void *object; void (*drop)(struct task *me, void *object); uint64_t order; };
 
@@ -299,4 +299,5 @@ void lua_open_distributed(lua_State *L);      /* distributed.c */
 void lua_open_math(lua_State *L);
 void lua_open_reduce(lua_State *L);
 void lua_open_pick(lua_State *L);
+void lua_open_gradcheck(lua_State *L);
 #endif

@@ -403,7 +403,7 @@ cover_of(struct task *me, const struct module *module, struct price_cover *cover
 {
     const struct cost_model *model = sched_cost(me->sched);
     *cover = (struct price_cover){ .name = class_of(module) };
-    if (model != NULL)
+    if (prices_named(me))
         cost_kernel(model, NULL, cover->name, &cover->found);
 }
 

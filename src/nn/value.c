@@ -3,6 +3,7 @@
 #include "nn/value.h"
 #include <stdlib.h>
 #include <string.h>
+#include "device/device.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
@@ -18,10 +19,10 @@ value_free(struct task *me, struct value *value)
     if (value->drop_object != NULL)
         value->drop_object(me, value->object);
     tensor_unref(me, value->tensor);
-    free(value->items);
+    host_return(me, value->items, ((size_t)value->count + 1) * sizeof *value->items);
     free(value->keys);
     free(value->text);
-    free(value);
+    host_return(me, value, sizeof *value);
 }
 
 static void
@@ -34,9 +35,9 @@ drop_value(struct task *me, void *value)
 static struct value *
 value_new(struct task *me, enum value_kind kind)
 {
-    struct value *value = calloc(1, sizeof *value);
+    struct value *value = host_take(me, sizeof *value);
     if (value == NULL)
-        return failed_null(me, E_MEMORY, "out of memory");
+        return NULL;
     value->references = 1;
     value->kind       = kind;
     return value;
@@ -106,11 +107,11 @@ value_text(struct task *me, const char *text)
 static bool
 fill_container(struct task *me, struct value *value, int count, struct value *const *items, const char *const *keys)
 {
-    value->items = calloc((size_t)count + 1, sizeof *value->items);
+    value->count = count;
+    value->items = host_take(me, ((size_t)count + 1) * sizeof *value->items);
     value->keys  = keys != NULL ? calloc((size_t)count + 1, sizeof *value->keys) : NULL;
     if (value->items == NULL || (keys != NULL && value->keys == NULL))
         return failed(me, E_MEMORY, "out of memory");
-    value->count = count;
     for (int i = 0; i < count; i++) {
         if (items[i] == NULL)
             return false;

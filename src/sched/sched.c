@@ -91,6 +91,8 @@ sched_free(struct sched *sched)
     free(sched->heap);
     free(sched->actors);
     free(sched->free_seats);
+    if (sched->source_task.drop_cells != NULL)
+        sched->source_task.drop_cells(&sched->source_task);
     free(sched->source_task.scope);
     pthread_mutex_destroy(&sched->registry);
     free(sched);

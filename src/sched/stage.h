@@ -58,6 +58,7 @@ void span_begin(struct task *me, enum kind kind, const int64_t args[4]);
 void span_end(struct task *me, enum kind kind, const int64_t args[4]);
 
 int64_t  stage_text_id(struct task *me, const char *text);  /* interned for an argument of type text */
+int64_t  stage_name_id(struct task *me, const char *text);  /* the same of a text that lives as long as the run */
 uint64_t stage_seq(const struct task *me);                  /* events recorded so far by this run (`stepped`) or this task's buffer */
 static inline bool stage_enabled(const struct task *me, enum kind kind) { return !me->off[kind]; }
 /* A disabled category costs one predictable branch (its stages still are scopes and scheduling points). */

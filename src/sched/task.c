@@ -112,6 +112,8 @@ machine_free(struct machine *machine)
     if (!sched_is_stepped(sched))
         trace_buffer_free(machine->task.buffer);
     monitor_destroy(&machine->ended);
+    if (machine->task.drop_cells != NULL)
+        machine->task.drop_cells(&machine->task);
     free(machine->task.scope);
     free(machine);
 }

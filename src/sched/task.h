@@ -57,6 +57,11 @@ struct wait_reason {
     bool               join;      /* ends by itself once others fail: not failed in a deadlock */
 };
 
+/* Small blocks at hand, by size, so that a temporary costs no lock; device/cells.c owns what lies in them. */
+enum { TASK_CELLS = 20, TASK_TEXTS = 64 };
+struct cell_list { void *first; uint32_t count; };
+struct text_id { const char *text; uint32_t id; };
+
 struct scope_item { void *object; void (*drop)(struct task *me, void *object); bool handed; };
 
 struct task {
@@ -76,6 +81,9 @@ struct task {
     uint64_t             slots[SLOT_COUNT];
     struct actor         actor;       /* happens-before */
     char                 name[48];    /* "r0 main", "dp worker 2" */
+    struct cell_list     cells[TASK_CELLS];
+    void               (*drop_cells)(struct task *me); /* when the task is freed; NULL: it took none */
+    struct text_id       texts[TASK_TEXTS]; /* ids of static texts, by their address */
     const struct wait_reason *waiting;/* NULL: it does not wait */
     void                *machine;     /* the executor's own: fiber or thread */
 };

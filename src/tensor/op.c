@@ -71,6 +71,13 @@ task_set_module(struct task *me, const char *name)
     me->slots[SLOT_MODULE] = (uintptr_t)name;
 }
 
+bool
+prices_named(const struct task *me)
+{
+    const struct cost_model *cost = sched_cost(me->sched);
+    return sched_is_stepped(me->sched) && cost != NULL && cost->item_count > 0;
+}
+
 static struct price
 priced(const struct cost_model *cost, uint64_t kernel, bool found)
 {
@@ -81,6 +88,8 @@ priced(const struct cost_model *cost, uint64_t kernel, bool found)
 struct price
 op_price(struct task *me, enum op op, const char *module)
 {
+    if (!sched_is_stepped(me->sched))
+        return (struct price){ 0 };
     struct cost_model *cost = sched_cost(me->sched);
     bool               of_task = module == NULL, found = false;
     if (of_task)
@@ -157,9 +166,14 @@ static bool
 fill_call(struct task *me, struct cpu_call *call, const struct plan *plan, const struct op_args *args,
           struct tensor *result)
 {
-    *call = (struct cpu_call){ .alpha = plan->alpha, .dim = plan->dim, .start = args->start,
-                               .inputs = infos[plan->op].inputs, .compute = plan->compute,
-                               .blas = sched_part(me->sched, PART_PRODUCTS) };
+    call->alpha     = plan->alpha;
+    call->dim       = plan->dim;
+    call->start     = args->start;
+    call->inputs    = infos[plan->op].inputs;
+    call->compute   = plan->compute;
+    call->workspace = NULL;
+    call->fault     = NULL;
+    call->blas      = sched_part(me->sched, PART_PRODUCTS);
     for (int i = 0; i < call->inputs; i++) {
         struct tensor *tensor = args->in[i];
         call->in[i] = tensor_raw(tensor);
@@ -213,7 +227,7 @@ run_on_host(struct task *me, const struct plan *plan, const struct op_args *args
     struct price        price = op_price(me, plan->op, args->module);
     sched_advance(me, price.host + price.work);
 
-    int count = list_accesses(accesses, plan, args, result, workspace);
+    int count = me->actor.on ? list_accesses(accesses, plan, args, result, workspace) : 0;
     for (int i = 0; i < count; i++) {
         if (!storage_access_by_host(me, &accesses[i]))
             return false;
@@ -234,7 +248,7 @@ run_on_device(struct task *me, const struct plan *plan, const struct op_args *ar
     struct stream *stream = stream_current(me, plan->device);
     if (stream == NULL)
         return false;
-    int64_t      name = stage_text_id(me, infos[plan->op].name);
+    int64_t      name = stage_name_id(me, infos[plan->op].name);
     struct price price = op_price(me, plan->op, args->module);
     struct stream_entry entry = {
         .kind = KIND_kernel,
@@ -251,8 +265,9 @@ run_on_device(struct task *me, const struct plan *plan, const struct op_args *ar
 bool
 op_compute(struct task *me, const struct plan *plan, const struct op_args *args, struct tensor *result)
 {
-    struct job      job = { .kernel = rules[plan->op].kernel };
+    struct job      job;
     struct storage *workspace = NULL;
+    job.kernel = rules[plan->op].kernel; /* the views of absent operands stay as they are: nobody looks at them */
     if (!fill_call(me, &job.call, plan, args, result))
         return false;
     if (plan->workspace > 0) {

@@ -72,6 +72,7 @@ struct op_info {
 };
 const struct op_info *op_info(enum op op);
 int op_find(const char *name);         /* -1: no such op */
+bool prices_named(const struct task *me); /* this run has prices for ops or modules by name: else nobody asks */
 
 /* The result, given to me's scope; NULL: failed, or an operand was NULL. Operands on different devices, wrong dtypes
  * and shapes that do not fit are failed(E_DEVICE, E_DTYPE, E_SHAPE) with the op's name and both shapes. A 0-dim

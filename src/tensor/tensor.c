@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/str.h"
+#include "sched/sched.h"
 #include "sched/stage.h"
 #include "tensor/internal.h"
 
@@ -19,10 +20,10 @@ tensor_ref(struct tensor *tensor)
 }
 
 static void
-version_unref(struct sched *sched, struct version *version)
+version_unref(struct task *me, struct version *version)
 {
     if (version != NULL && atomic_fetch_sub_explicit(&version->references, 1, memory_order_acq_rel) == 1)
-        host_give(sched, version, sizeof *version);
+        host_return(me, version, sizeof *version);
 }
 
 void
@@ -35,9 +36,9 @@ tensor_unref(struct task *me, struct tensor *tensor)
     tensor_drop(me, &tensor->grad);
     tensor_drop(me, &tensor->base);
     storage_unref(me, tensor->storage);
-    version_unref(me->sched, tensor->version);
+    version_unref(me, tensor->version);
     free(tensor->name);
-    host_give(me->sched, tensor, sizeof *tensor);
+    host_return(me, tensor, sizeof *tensor);
 }
 
 void
@@ -130,7 +131,7 @@ tensor_over(struct task *me, struct storage *storage, struct version *version, e
         atomic_init(&version->references, 1);
     else {
         storage_unref(me, storage);
-        host_give(me->sched, tensor, sizeof *tensor);
+        host_return(me, tensor, sizeof *tensor);
         return NULL;
     }
     atomic_init(&tensor->references, 1);
@@ -416,6 +417,8 @@ tensor_written(const struct tensor *tensor)
 void
 tensor_snapshot(struct task *me, const struct tensor *tensor)
 {
+    if (!sched_is_stepped(me->sched))
+        return;
     struct stream_written written = tensor_written(tensor);
     struct storage       *storage = tensor->storage;
     int64_t               count = (int64_t)(storage->bytes / dtype_size(tensor->dtype));

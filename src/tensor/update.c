@@ -63,7 +63,7 @@ update_on_device(struct task *me, const struct op_args *args, struct update_job 
     struct stream *stream = stream_current(me, tensor_device(param));
     if (stream == NULL)
         return false;
-    int64_t             name  = stage_text_id(me, op_info(job->op)->name);
+    int64_t             name  = stage_name_id(me, op_info(job->op)->name);
     struct price        price = op_price(me, job->op, args->module);
     struct stream_entry entry = {
         .kind = KIND_kernel, .args = { name, param->storage->number, tensor_bytes(param) },

@@ -1,0 +1,102 @@
+/* Small structs (tensors, nodes, storages) without a lock: each task keeps a few blocks of each size at hand. What it
+ * has too many of, and all at its end, goes to the host's pool.
+ *
+ * Interface: host_take or host_room, host_return. In PyTorch the C++ allocator does this. */
+#include <stdlib.h>
+#include <string.h>
+#include "device/internal.h"
+
+/* Sizes in steps of 64 bytes. */
+enum { CELL_BYTES = 64, CELLS_KEPT = 64 };
+_Static_assert((int)CELL_BYTES == 1 << POOL_SMALLEST, "the pool rounds cells up to the same size");
+
+struct cell { struct cell *next; };
+
+static size_t
+list_of(size_t bytes)
+{
+    return bytes == 0 ? 0 : (bytes - 1) / CELL_BYTES;
+}
+
+static size_t
+size_of(size_t list)
+{
+    return (list + 1) * CELL_BYTES;
+}
+
+/* Without devices there is no pool any more: the run is over. */
+static void
+drop_cells(struct task *me)
+{
+    struct devices *devices = sched_part(me->sched, PART_DEVICES);
+    for (size_t list = 0; list < TASK_CELLS; list++) {
+        while (me->cells[list].first != NULL) {
+            struct cell *cell = me->cells[list].first;
+            me->cells[list].first = cell->next;
+            if (devices != NULL)
+                pool_give(&devices->host->pool, cell, size_of(list));
+            else
+                free(cell);
+        }
+        me->cells[list].count = 0;
+    }
+}
+
+/* Not cleared; NULL: no memory, and nobody was told. */
+static void *
+take(struct task *me, size_t bytes)
+{
+    size_t list = list_of(bytes);
+    if (list < TASK_CELLS && me->cells[list].first != NULL) {
+        struct cell *cell = me->cells[list].first;
+        me->cells[list].first = cell->next;
+        me->cells[list].count--;
+        return cell;
+    }
+    struct devices *devices = devices_of(me);
+    return devices != NULL ? pool_take(&devices->host->pool, list < TASK_CELLS ? size_of(list) : bytes) : NULL;
+}
+
+void *
+host_take(struct task *me, size_t bytes)
+{
+    void *block = take(me, bytes);
+    return block != NULL ? memset(block, 0, bytes) : failed_null(me, E_MEMORY, "out of memory");
+}
+
+bool
+host_room(struct task *me, void *items, size_t *room, size_t need, size_t size)
+{
+    size_t more = *room < 4 ? 8 : *room * 2;
+    if (need <= *room)
+        return true;
+    more = more < need ? need : more;
+    void *grown = more <= PTRDIFF_MAX / size ? take(me, more * size) : NULL;
+    void *old;
+    if (grown == NULL)
+        return false;
+    memcpy(&old, items, sizeof old);
+    if (old != NULL)
+        memcpy(grown, old, *room * size);
+    host_return(me, old, *room * size);
+    memcpy(items, &grown, sizeof grown);
+    *room = more;
+    return true;
+}
+
+void
+host_return(struct task *me, void *block, size_t bytes)
+{
+    size_t       list = list_of(bytes);
+    struct cell *cell = block;
+    if (block == NULL)
+        return;
+    if (list >= TASK_CELLS || me->cells[list].count >= CELLS_KEPT || !pool_keeps_blocks()) {
+        host_give(me->sched, block, list < TASK_CELLS ? size_of(list) : bytes);
+        return;
+    }
+    cell->next = me->cells[list].first;
+    me->cells[list].first = cell;
+    me->cells[list].count++;
+    me->drop_cells = drop_cells;
+}
