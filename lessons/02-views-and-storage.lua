@@ -95,8 +95,10 @@ Before running, write 0 to 23 in one long row on the board and let the class dra
 two halves, chunk(2, 1)'s second piece is four islands. Islands are what "not contiguous" means.
 Expected wrong answers: "3" pieces (the argument is taken for the result), "no, chunk made a copy" (from NumPy's fancy
 indexing, or from list slices in Python), "row 0, column 0" (the offset is forgotten).
-In the viewer: break memory.alias, then c again and again: elements and offset change, the storage stays the same. An
-element, x[{ 2, 0 }], is two views: a row, and one element of it. Then /memory.alloc, and > to the last: another device,
-another storage, 48 bytes. Its block has 512: allocators round up.
+In the viewer: break memory.alias, then c again and again: in the Event pane elements and offset change, the storage
+stays the same; in the Memory pane device 0 stays at 96 bytes. Views take no time: look for them there, not on the
+timeline. An element, x[{ 2, 0 }], is two views: a row, and one element of it. Then /memory.alloc, and > to the last:
+another device, another storage, 48 bytes, in a block of 512: allocators round up. (The first 96 bytes, on the CPU, are
+arange's own.)
 Next question for the fast ones: x:view { 24 } works, x:t():view { 24 } does not. Why, and what does reshape do then?
 Two-minute fallback: ringside run, and only the question about second[{ 0, 0 }] by show of hands.]]

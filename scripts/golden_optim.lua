@@ -35,7 +35,7 @@ return function(tools)
       groups[i].params = {}
       for at, index in ipairs(golden.params) do groups[i].params[at] = params[index + 1] end
     end
-    return optim[kind](groups)
+    return optim[kind](groups, case.attrs and options(kind, case.attrs))
   end
 
   local function set_grad(param, golden)

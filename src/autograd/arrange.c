@@ -32,7 +32,8 @@ tensor_permute(struct task *me, struct tensor *a, int dims, const int64_t *order
 struct tensor *
 tensor_fold(struct task *me, enum op op, struct tensor *a, const struct fold_options *options)
 {
-    struct op_args args = { .in = { a }, .dims = options->dims, .keepdim = options->keepdim, .alpha = options->correction,
+    struct op_args args = { .in = { a }, .dims = options->dims, .keepdim = options->keepdim,
+                            .alpha = options->correction,
                             .start = options->any };
     memcpy(args.sizes, options->dim, sizeof args.sizes);
     return a != NULL ? op_call(me, op, &args) : NULL;

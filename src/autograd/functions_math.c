@@ -1,5 +1,5 @@
-/* Gradient functions of elementwise ops: functions of one number, powers, extremes of two, where. Formulas as in PyTorch's
- * tools/autograd/derivatives.yaml; what each finds saved in the node was put there by save.c. */
+/* Gradient functions of elementwise ops: functions of one number, powers, extremes of two, where. Formulas as in
+ * PyTorch's tools/autograd/derivatives.yaml; what each finds saved in the node was put there by save.c. */
 #include <math.h>
 #include "autograd/internal.h"
 #include "sched/task.h"
@@ -261,7 +261,8 @@ grad_pow(struct task *me, struct node *node, struct tensor *const *grad_out, str
         grad_in[0] = tensor_mul(me, grad_out[0], op_on(me, OP_masked_fill, slope, none, 0));
     }
     if (wants(node, 1))
-        grad_in[1] = tensor_mul(me, grad_out[0], tensor_mul(me, power, op_on(me, OP_log, where_zero(me, x, 1), NULL, 1)));
+        grad_in[1] = tensor_mul(me, grad_out[0], tensor_mul(me, power,
+                                                            op_on(me, OP_log, where_zero(me, x, 1), NULL, 1)));
     return !task_failed(me);
 }
 

@@ -116,7 +116,8 @@ grad_std(struct task *me, struct node *node, struct tensor *const *grad_out, str
     struct tensor *std  = unfolded(me, node, node_saved(me, node, 1));
     struct tensor *zero = std != NULL ? op_on(me, OP_eq, std, zeros_of(me, std, 0, NULL), 1) : NULL;
     struct tensor *grad = tensor_div(me, unfolded(me, node, grad_out[0]), std);
-    grad       = tensor_mul_number(me, op_on(me, OP_masked_fill, grad, zero, 0), 1 / (folded_count(node) - node->scalar));
+    grad       = tensor_mul_number(me, op_on(me, OP_masked_fill, grad, zero, 0),
+                                   1 / (folded_count(node) - node->scalar));
     grad_in[0] = tensor_mul(me, grad, from_mean(me, node, node_saved(me, node, 0)));
     return grad_in[0] != NULL;
 }

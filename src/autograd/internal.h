@@ -11,7 +11,7 @@
 #undef OP
 /* Records `op` if any operand wants a gradient; result: new, or args->out. false: failed. */
 bool op_record(struct task *me, enum op op, const struct op_args *args, struct tensor *kept, struct tensor *result);
-struct tensor *op_keep_self(struct task *me, enum op op, const struct op_args *args); /* before op runs: becomes `kept` */
+struct tensor *op_keep_self(struct task *me, enum op op, const struct op_args *args); /* before it runs: `kept` */
 bool op_is_view(enum op op);
 bool op_in_place(enum op op, const struct op_args *args);
 

@@ -3,7 +3,8 @@
 #include "autograd/internal.h"
 
 /* How a row's gradient function finds its tensors. */
-enum saving { SAVE_NOTHING, SAVE_RESULT, SAVE_INPUT, SAVE_INPUT_RESULT, SAVE_SECOND, SAVE_TWO, SAVE_TWO_RESULT, SAVE_THREE,
+enum saving { SAVE_NOTHING, SAVE_RESULT, SAVE_INPUT, SAVE_INPUT_RESULT, SAVE_SECOND, SAVE_TWO, SAVE_TWO_RESULT,
+              SAVE_THREE,
               SAVE_FIRST_OF_THREE, SAVE_PRODUCT };
 
 static enum saving
@@ -82,13 +83,14 @@ save_more(struct task *me, struct node *node, enum op op, const struct op_args *
 void
 save_more_numbers(struct node *node, enum op op, const struct op_args *args)
 {
+    int dims = node->in_dims > 0 ? node->in_dims : 1;
     switch (op) {
-    case OP_sum_dims: case OP_mean_dims: case OP_prod: case OP_amax: case OP_amin: case OP_var: case OP_std: case OP_max:
-    case OP_min:
+    case OP_sum_dims: case OP_mean_dims: case OP_prod: case OP_amax: case OP_amin: case OP_var: case OP_std:
+    case OP_max: case OP_min:
         node->numbers[0] = args->dims == 0 ? (1 << node->in_dims) - 1 : 0;
         node->numbers[1] = args->keepdim;
         for (int i = 0; i < args->dims; i++) /* negative ones count from the end */
-            node->numbers[0] |= (int64_t)1 << (args->sizes[i] + (args->sizes[i] < 0 ? (node->in_dims > 0 ? node->in_dims : 1) : 0));
+            node->numbers[0] |= (int64_t)1 << (args->sizes[i] < 0 ? args->sizes[i] + dims : args->sizes[i]);
         break;
     case OP_permute:
         for (int i = 0; i < args->dims && i < TENSOR_DIMS; i++)

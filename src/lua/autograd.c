@@ -250,6 +250,9 @@ handle_remove(lua_State *L)
     lua_getiuservalue(L, 1, 1);
     struct tensor *tensor = test_tensor(L, -1);
     struct node   *node   = box_test(L, lua_gettop(L), BOX_NODE);
+    struct module *module = test_module(L, -1);
+    if (module != NULL)
+        module_hook_remove(L, module, id);
     struct call    call   = call_open(L, me, CALL_KEEP);
     if (tensor != NULL)
         tensor_remove_hook(me, tensor, id);

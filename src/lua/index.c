@@ -1,6 +1,6 @@
-/* t[0], t[-1], t[{1, 0}], t[{rs.slice(1, 3), 0}], t["..."], t[mask], t[indices], t[{rows, columns}]: reading and writing.
- * Indices count from 0 and, negative, from the end, as in PyTorch. Integers and slices make views; masks and index
- * tensors copy rows: several of them are broadcast and go together. */
+/* t[0], t[-1], t[{1, 0}], t[{rs.slice(1, 3), 0}], t["..."], t[mask], t[indices], t[{rows, columns}]: reading and
+ * writing. Indices count from 0 and, negative, from the end, as in PyTorch. Integers and slices make views; masks
+ * and index tensors copy rows: several of them are broadcast and go together. */
 #include "lua/internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +138,8 @@ check_part(lua_State *L, const struct tensor *tensor, int dim, int rest, struct 
     } else if (is_slice(L, top)) {
         add_part(L, parts, check_slice(L, top, tensor, dim));
     } else {
-        raise_error(L, "IndexError", "an index is made of integers, rs.slice(start, stop), tensors, rs.none and \"...\", not %s",
+        raise_error(L, "IndexError",
+                    "an index is made of integers, rs.slice(start, stop), tensors, rs.none and \"...\", not %s",
                     luaL_typename(L, top));
     }
     return 1;
@@ -166,7 +167,8 @@ check_parts(lua_State *L, int index, const struct tensor *tensor)
 
 /* ---- middle parts: no Lua from here ---- */
 
-/* What the index tensors stand at once integers and slices are taken: `dim` of the view, one or more dimensions each. */
+/* What the index tensors stand at once integers and slices are taken: `dim` of the view, one or more dimensions
+ * each. */
 struct selection { struct tensor *tensor; int dim; };
 struct selected { struct selection list[TENSOR_DIMS]; int count; };
 
@@ -244,12 +246,14 @@ spread_masks(struct task *me, const struct tensor *view, const struct selected *
         }
         for (int d = 0; d < tensor->dims; d++)
             if (tensor->size[d] != view->size[dim + d])
-                return failed(me, E_INDEX, "the mask's dimension %d of size %lld does not fit the tensor's, of size %lld", d,
+                return failed(me, E_INDEX,
+                              "the mask's dimension %d of size %lld does not fit the tensor's, of size %lld", d,
                               (long long)tensor->size[d], (long long)view->size[dim + d]);
         int64_t  count  = 0;
         int64_t *places = places_of_mask(me, tensor, &count);
         for (int d = 0; places != NULL && d < tensor->dims; d++)
-            to->list[to->count++] = (struct selection){ tensor_from(me, DTYPE_I64, 1, &count, places + d * count), dim + d };
+            to->list[to->count++] = (struct selection){ tensor_from(me, DTYPE_I64, 1, &count, places + d * count),
+                                                        dim + d };
         free(places);
         if (task_failed(me))
             return false;
@@ -266,7 +270,8 @@ add_places(struct task *me, struct tensor *index, int64_t size, int64_t *list, i
     for (int64_t i = 0; i < count; i++) {
         int64_t at = scratch[i] < 0 ? scratch[i] + size : scratch[i];
         if (at < 0 || at >= size)
-            return failed(me, E_INDEX, "index %lld is out of bounds for dimension %d with size %lld", (long long)scratch[i],
+            return failed(me, E_INDEX, "index %lld is out of bounds for dimension %d with size %lld",
+                          (long long)scratch[i],
                           dim, (long long)size);
         list[i] = list[i] * size + at;
     }
@@ -379,7 +384,8 @@ write_rows(struct task *me, struct tensor *view, const struct selected *selected
     if (!look_up(me, view, selected, &lookup))
         return false;
     if (lookup.rows->storage != view->storage)
-        return failed(me, E_NOT_IMPLEMENTED, "cannot write through these indices: the rows do not lie one after another");
+        return failed(me, E_NOT_IMPLEMENTED,
+                      "cannot write through these indices: the rows do not lie one after another");
     for (int d = 0; d < lookup.dim; d++)
         sizes[dims++] = lookup.rows->size[d];
     for (int d = 0; d < lookup.places->dims; d++)

@@ -267,6 +267,9 @@ struct script_object *module_attributes(const struct module *module); /* of a sc
 struct module *script_module_new(lua_State *L, struct task *me, int class_index); /* init not run; pushed; raises */
 void           push_class(lua_State *L, const char *name);               /* nn.Module(name): a new class */
 
+void           add_module_hooks(lua_State *L);                           /* module_hooks.c */
+void           module_hook_remove(lua_State *L, struct module *module, int number);
+
 /* ---- repeatable names of things (sandbox.c) ---- */
 void push_text(lua_State *L, int index);      /* tostring without addresses: "table: 1" */
 int  push_sorted_keys(lua_State *L, int index); /* of a table: numbers ascending, texts by bytes, our boxes by serial;

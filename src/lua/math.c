@@ -1,5 +1,6 @@
-/* Functions of one and two numbers, element by element, as methods and functions of rs: t:exp(), rs.exp(t), and in place
- * t:exp_(). One function per family; the op is upvalue 1. PyTorch: torch.exp and its like, torch.where, torch.clamp. */
+/* Functions of one and two numbers, element by element, as methods and functions of rs: t:exp(), rs.exp(t), and in
+ * place t:exp_(). One function per family; the op is upvalue 1. PyTorch: torch.exp and its like, torch.where,
+ * torch.clamp. */
 #include "lua/internal.h"
 #include <math.h>
 #include <stdio.h>
@@ -66,7 +67,8 @@ static int
 inverted(lua_State *L)
 {
     if (check_tensor(L, 1)->dtype != DTYPE_BOOL)
-        raise_error(L, "TypeError", "~ turns tensors of bool round, this one is %s", dtype_name(check_tensor(L, 1)->dtype));
+        raise_error(L, "TypeError", "~ turns tensors of bool round, this one is %s",
+                    dtype_name(check_tensor(L, 1)->dtype));
     return unary(L);
 }
 
@@ -287,7 +289,8 @@ static const struct op_row rows_in_place[] = {
 
 /* The function and, among methods, its twin that works in place. */
 static void
-add_family(lua_State *L, const char *name, lua_CFunction plain, lua_CFunction in_place, enum op op, const char *signature,
+add_family(lua_State *L, const char *name, lua_CFunction plain, lua_CFunction in_place, enum op op,
+           const char *signature,
            const char *help)
 {
     char twin[40], usage[64];

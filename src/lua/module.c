@@ -552,6 +552,7 @@ lua_open_module(lua_State *L)
     box_class(L, BOX_MODULE, NULL, 0);
     luaL_setfuncs(L, metamethods, 0);
     lua_getfield(L, -1, "__index");
+    add_module_hooks(L);
     lua_pushvalue(L, -1);
     lua_setfield(L, -3, "methods");
     lua_pushcclosure(L, module_index, 1);

@@ -206,7 +206,8 @@ rolled(struct task *me, struct tensor *tensor, int64_t shift, int dim)
     int64_t cut  = size > 0 ? ((-shift % size) + size) % size : 0;
     if (cut == 0)
         return tensor_copied(me, tensor);
-    struct tensor *parts[2] = { tensor_narrow(me, tensor, dim, cut, size - cut), tensor_narrow(me, tensor, dim, 0, cut) };
+    struct tensor *parts[2] = { tensor_narrow(me, tensor, dim, cut, size - cut),
+                                tensor_narrow(me, tensor, dim, 0, cut) };
     return tensor_cat(me, parts, 2, dim);
 }
 
@@ -259,7 +260,8 @@ repeat(lua_State *L)
     int            dims  = check_shape(L, 2, times);
     double         bytes = (double)tensor_bytes(tensor);
     if (dims < tensor->dims)
-        raise_error(L, "RuntimeError", "repeat takes a number for each of the %d dimensions, got %d", tensor->dims, dims);
+        raise_error(L, "RuntimeError", "repeat takes a number for each of the %d dimensions, got %d", tensor->dims,
+                    dims);
     for (int i = 0; i < dims; i++) {
         if (times[i] < 0 || times[i] > 1 << 24)
             raise_error(L, "RuntimeError", "repeat: %lld times is not possible", (long long)times[i]);
@@ -280,7 +282,8 @@ unbind(lua_State *L)
     int            dim    = lua_isnoneornil(L, 2) ? 0 : check_dim(L, 2, tensor->dims);
     int64_t        count  = tensor->dims > 0 ? tensor_size(tensor, dim) : 0;
     if (tensor->dims == 0 || count > 1 << 20)
-        raise_error(L, "RuntimeError", "unbind: a tensor of %d dimensions and %lld slices", tensor->dims, (long long)count);
+        raise_error(L, "RuntimeError", "unbind: a tensor of %d dimensions and %lld slices", tensor->dims,
+                    (long long)count);
     lua_createtable(L, (int)count, 0);
     for (int64_t i = 0; i < count; i++) {
         struct call call = call_open(L, me, CALL_PLAIN);
@@ -313,7 +316,8 @@ static const struct op_row rows[] = {
     { "index_add", put, OP_index_add, "index_add(t, dim, index, rows, {alpha = 1})", "a copy with rows added" },
     { "index_copy", put, OP_index_put, "index_copy(t, dim, index, rows)", "a copy with rows put in" },
     { "nonzero", nonzero, 0, "nonzero(t)", "a row of places for each element that is not 0" },
-    { "masked_select", masked_select, 0, "masked_select(t, mask)", "the elements where the mask holds, in one dimension" },
+    { "masked_select", masked_select, 0, "masked_select(t, mask)",
+      "the elements where the mask holds, in one dimension" },
     { "permute", permute, 0, "permute(t, dims...)", "dimensions in another order, a view" },
     { "movedim", movedim, 0, "movedim(t, from, to)", "one dimension in another place, a view" },
     { "flip", flip, 0, "flip(t, {dims})", "dimensions turned round" },
@@ -327,7 +331,8 @@ static const struct op_row rows[] = {
     { "mv", product, OP_mv, "mv(a, b)", "product of a matrix and a vector" },
 };
 static const struct op_row methods[] = {
-    { "tile", repeat, 0, "t:tile{times}", "each dimension so many times (torch.Tensor.repeat, which is a word of Lua)" },
+    { "tile", repeat, 0, "t:tile{times}",
+      "each dimension so many times (torch.Tensor.repeat, which is a word of Lua)" },
     { "scatter_", put, OP_scatter + OP_COUNT, "t:scatter_(dim, index, source)", "in place" },
     { "scatter_add_", put, OP_scatter_add + OP_COUNT, "t:scatter_add_(dim, index, source)", "in place" },
     { "index_add_", put, OP_index_add + OP_COUNT, "t:index_add_(dim, index, rows, {alpha = 1})", "in place" },

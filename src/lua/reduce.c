@@ -1,5 +1,5 @@
-/* Reductions as methods and functions of rs: t:sum(), t:sum(1, true), t:sum({0, 1}), t:sum{dim = 1, keepdim = true}; what
- * answers values and places answers two results: local values, indices = t:max(1). */
+/* Reductions as methods and functions of rs: t:sum(), t:sum(1, true), t:sum({0, 1}), t:sum{dim = 1, keepdim =
+ * true}; what answers values and places answers two results: local values, indices = t:max(1). */
 #include "lua/internal.h"
 #include <string.h>
 #include "autograd/call.h"
@@ -182,7 +182,8 @@ topk(lua_State *L)
     struct ordering ordering = check_ordering(L, 3, tensor, "largest", true);
     int64_t         size     = tensor->dims > 0 ? tensor_size(tensor, ordering.dim) : 1;
     if (count < 0 || count > size)
-        raise_error(L, "RuntimeError", "selected index k out of range: %lld of %lld", (long long)count, (long long)size);
+        raise_error(L, "RuntimeError", "selected index k out of range: %lld of %lld", (long long)count,
+                    (long long)size);
     script_reserve(L, me, 24 * (double)tensor_count(tensor));
     struct call    call   = call_open(L, me, CALL_PLAIN);
     struct tensor *places = order_of(me, tensor, ordering.dim, ordering.flag);
@@ -247,7 +248,8 @@ logsumexp(lua_State *L)
     struct tensor *top  = tensor_detach(me, tensor_fold(me, OP_amax, tensor, &keep));
     struct tensor *none = op_on(me, OP_logical_not, op_on(me, OP_isfinite, top, NULL, 1), NULL, 1);
     top = op_on(me, OP_masked_fill, top, none, 0);
-    struct tensor *sum = tensor_fold(me, OP_sum_dims, op_on(me, OP_exp, tensor_sub(me, tensor, top), NULL, 1), &options);
+    struct tensor *sum = tensor_fold(me, OP_sum_dims, op_on(me, OP_exp, tensor_sub(me, tensor, top), NULL, 1),
+                                     &options);
     if (sum != NULL && top != NULL && !options.keepdim)
         top = tensor_reshape(me, top, sum->dims, sum->size);
     return call_tensor(&call, tensor_add(me, op_on(me, OP_log, sum, NULL, 1), top));

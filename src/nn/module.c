@@ -80,6 +80,8 @@ module_unref(struct task *me, struct module *module)
     if (module == NULL || atomic_fetch_sub_explicit(&module->references, 1, memory_order_acq_rel) != 1)
         return;
     module->type->drop(me, module);
+    if (module->hooks.context != NULL)
+        module->hooks.drop(me, module->hooks.context);
     table_free(me, &module->parameters);
     table_free(me, &module->buffers);
     table_free(me, &module->children);
@@ -413,6 +415,19 @@ drop_result(struct task *me, void *value)
     value_unref(me, value);
 }
 
+static struct value *
+forward_with_hooks(struct task *me, struct module *module, struct value *args, struct value *kwargs)
+{
+    struct module       *owner = module->is_replica && module->original != NULL ? module->original : module;
+    struct module_hooks *hooks = &owner->hooks;
+    void                *token = NULL;
+    if (hooks->context == NULL)
+        return module->type->forward(me, module, args, kwargs);
+    args = hooks->before(me, hooks->context, module, args, &token);
+    struct value *result = args != NULL ? module->type->forward(me, module, args, kwargs) : NULL;
+    return result != NULL ? hooks->after(me, hooks->context, module, args, result, token) : NULL;
+}
+
 /* nn.Module.__call__. Ops below know by the module's name what they are priced as. */
 struct value *
 module_forward(struct task *me, struct module *module, struct value *args,
@@ -427,7 +442,7 @@ module_forward(struct task *me, struct module *module, struct value *args,
     struct price_cover *outer       = price_cover_set(me, &cover);
     const char         *outer_class = task_module(me);
     task_set_module(me, cover.name);
-    struct value *result = module->type->forward(me, module, args, kwargs);
+    struct value *result = forward_with_hooks(me, module, args, kwargs);
     task_set_module(me, outer_class);
     price_cover_restore(me, outer);
     return hand_up(me, born(me, value_ref(result), drop_result));

@@ -25,6 +25,15 @@ struct module_type {
 struct module_entry { char *name; struct tensor *tensor; struct module *module; }; /* tensor or module may be NULL */
 struct module_table { struct module_entry *entries; int count, room; };
 
+/* Called around each forward. `before` answers the arguments, `after` the result; NULL: failed. `token` is before's own. */
+struct module_hooks {
+    struct value *(*before)(struct task *me, void *context, struct module *module, struct value *args, void **token);
+    struct value *(*after)(struct task *me, void *context, struct module *module, struct value *args,
+                           struct value *result, void *token);
+    void          (*drop)(struct task *me, void *context);
+    void           *context;
+};
+
 struct module {
     atomic_int                references;
     const struct module_type *type;
@@ -36,6 +45,7 @@ struct module {
     void                     *script;                           /* a script's object, or DataParallel's and DDP's own */
     const char               *class_name;                       /* what type->name shows when the class is a script's */
     char                     *name;                             /* qualified, NULL: the outermost module */
+    struct module_hooks       hooks;                            /* context NULL: none. A replica has its original's */
 };
 
 struct module *module_new(struct task *me, const struct module_type *type);  /* in me's scope; NULL: failed */

@@ -173,7 +173,8 @@ some_element(struct task *me, const struct plan *plan, const struct tensor *tens
 {
     for (int i = 0; i < tensor->dims; i++) {
         if (plan->reduced >> i & 1 && tensor->size[i] == 0)
-            return failed(me, E_INDEX, "%s: expected reduction dim %d to have non-zero size", op_info(plan->op)->name, i);
+            return failed(me, E_INDEX, "%s: expected reduction dim %d to have non-zero size", op_info(plan->op)->name,
+                          i);
     }
     return true;
 }
@@ -264,7 +265,8 @@ plan_scatter(struct task *me, struct plan *plan, const struct op_args *args)
     if (!want_indices(me, plan, index) || !along(me, plan, args))
         return false;
     if (from->dtype != into->dtype)
-        return failed(me, E_DTYPE, "%s: expected self and src to have one dtype, got %s and %s", op_info(plan->op)->name,
+        return failed(me, E_DTYPE, "%s: expected self and src to have one dtype, got %s and %s",
+                      op_info(plan->op)->name,
                       dtype_name(into->dtype), dtype_name(from->dtype));
     bool fits = index->dims == into->dims && index->dims == from->dims;
     for (int i = 0; fits && i < into->dims; i++)
@@ -367,7 +369,8 @@ plan_bmm(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *a = args->in[0], *b = args->in[1];
     if (a->dims != 3 || b->dims != 3 || a->size[0] != b->size[0] || a->size[2] != b->size[1])
-        return shape_mismatch(me, plan->op, a, b, "batches of as many matrices, columns of the first as rows of the second");
+        return shape_mismatch(me, plan->op, a, b,
+                              "batches of as many matrices, columns of the first as rows of the second");
     plan->dims    = 3;
     plan->size[0] = a->size[0];
     plan->size[1] = a->size[1];
@@ -382,7 +385,8 @@ plan_vector(struct task *me, struct plan *plan, const struct op_args *args)
     const struct tensor *a = args->in[0], *b = args->in[1];
     int                  dims = plan->op == OP_dot ? 1 : 2;
     if (a->dims != dims || b->dims != 1 || a->size[dims - 1] != b->size[0])
-        return shape_mismatch(me, plan->op, a, b, dims == 1 ? "two vectors of one length" : "the matrix' columns and the vector");
+        return shape_mismatch(me, plan->op, a, b,
+                              dims == 1 ? "two vectors of one length" : "the matrix' columns and the vector");
     plan->dims    = dims - 1;
     plan->size[0] = dims == 2 ? a->size[0] : 0;
     return product_types(me, plan, a, b, b->size[0]);

@@ -194,19 +194,29 @@ layout_of(const struct cpu_view *matrix, struct layout *layout)
     return (by_row || by_column) && layout->step <= INT_MAX;
 }
 
+enum { PACKED = 4096 }; /* elements that are laid out anew at a time */
+
 static bool
 small(int64_t size)
 {
     return size >= 1 && size <= INT_MAX;
 }
 
+/* A library can read it, perhaps piece by piece: an expanded gradient is neither row- nor column-major. */
+static bool
+readable(const struct cpu_view *matrix, int64_t k)
+{
+    struct layout layout;
+    return layout_of(matrix, &layout) || k <= PACKED;
+}
+
 bool
 blas_takes(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out)
 {
     struct layout layout;
-    if (a->dtype != b->dtype || a->dtype != out->dtype || !small(a->size[0]) || !small(a->size[1]) ||
-        !small(b->size[1]) || !layout_of(a, &layout) || !layout_of(b, &layout) || !layout_of(out, &layout) ||
-        layout.transposed)
+    int64_t       k = a->size[1];
+    if (a->dtype != b->dtype || a->dtype != out->dtype || !small(a->size[0]) || !small(k) || !small(b->size[1]) ||
+        !readable(a, k) || !readable(b, k) || !layout_of(out, &layout) || layout.transposed)
         return false;
     return a->dtype == DTYPE_F32 || (a->dtype == DTYPE_F64 && blas->dgemm != NULL);
 }
@@ -219,13 +229,13 @@ for_openblas(const struct blas *blas, int64_t m, int64_t n, int64_t k)
     return (m <= 100 && n <= 100 && k <= 100) || (n <= 16 && m <= 64);
 }
 
-bool
-blas_mm(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
-        bool add)
+static bool
+multiply(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+         bool add)
 {
     struct layout la, lb, lc;
     int64_t       m = a->size[0], n = b->size[1], k = a->size[1];
-    if (!blas_takes(blas, a, b, out) || !layout_of(a, &la) || !layout_of(b, &lb) || !layout_of(out, &lc))
+    if (!layout_of(a, &la) || !layout_of(b, &lb) || !layout_of(out, &lc))
         return false;
     int ta = la.transposed ? BLAS_TRANSPOSED : BLAS_PLAIN, tb = lb.transposed ? BLAS_TRANSPOSED : BLAS_PLAIN;
     if (a->dtype == DTYPE_F64)
@@ -237,5 +247,73 @@ blas_mm(const struct blas *blas, const struct cpu_view *a, const struct cpu_view
     else
         return blas->dnnl(la.transposed ? 'T' : 'N', lb.transposed ? 'T' : 'N', m, n, k, 1, a->data, la.step, b->data,
                           lb.step, add, out->data, lc.step) == 0;
+    return true;
+}
+
+/* `count` rows (dim 0) or columns (dim 1) from `first`. */
+static struct cpu_view
+part_of(const struct cpu_view *matrix, int dim, int64_t first, int64_t count)
+{
+    struct cpu_view part = *matrix;
+    part.data      = (char *)part.data + first * part.stride[dim] * (int64_t)dtype_size(part.dtype);
+    part.size[dim] = count;
+    return part;
+}
+
+/* The part in rows, one after the other, in the buffer. */
+static struct cpu_view
+packed(const struct cpu_view *part, void *buffer)
+{
+    struct cpu_view rows = { .data = buffer, .dtype = part->dtype, .dims = 2,
+                             .size = { part->size[0], part->size[1] }, .stride = { part->size[1], 1 } };
+    int64_t element = (int64_t)dtype_size(part->dtype);
+    if (part->stride[0] == 0 && part->stride[1] == 0) {
+        cpu_convert(buffer, part->dtype, 1, part->data, part->dtype, 0, part->size[0] * part->size[1]);
+        return rows;
+    }
+    for (int64_t i = 0; i < part->size[0]; i++)
+        cpu_convert((char *)buffer + i * part->size[1] * element, part->dtype, 1,
+                    (char *)part->data + i * part->stride[0] * element, part->dtype, part->stride[1], part->size[1]);
+    return rows;
+}
+
+/* b's columns in pieces, if it has to be packed. */
+static bool
+by_columns(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+           bool add)
+{
+    double        buffer[PACKED];
+    struct layout layout;
+    int64_t       n = b->size[1], step = PACKED / b->size[0];
+    if (layout_of(b, &layout))
+        return multiply(blas, a, b, out, add);
+    for (int64_t j = 0; j < n; j += step) {
+        int64_t         count = n - j < step ? n - j : step;
+        struct cpu_view columns = part_of(b, 1, j, count), to = part_of(out, 1, j, count);
+        struct cpu_view rows = packed(&columns, buffer);
+        if (!multiply(blas, a, &rows, &to, add))
+            return false;
+    }
+    return true;
+}
+
+bool
+blas_mm(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+        bool add)
+{
+    double        buffer[PACKED];
+    struct layout layout;
+    if (!blas_takes(blas, a, b, out))
+        return false;
+    int64_t m = a->size[0], step = PACKED / a->size[1];
+    if (layout_of(a, &layout))
+        return by_columns(blas, a, b, out, add);
+    for (int64_t i = 0; i < m; i += step) {
+        int64_t         count = m - i < step ? m - i : step;
+        struct cpu_view part = part_of(a, 0, i, count), to = part_of(out, 0, i, count);
+        struct cpu_view rows = packed(&part, buffer);
+        if (!by_columns(blas, &rows, b, &to, add))
+            return false;
+    }
     return true;
 }

@@ -26,6 +26,19 @@ whole(double x)
 #include "tensor/cpu/convert.def"
 #undef CONVERT
 
+/* What an expanded gradient is made of: one number, many times. */
+static void
+repeat_f32(float *to, const float *from, int64_t count)
+{
+    typedef float four_floats __attribute__((vector_size(16), aligned(4), may_alias));
+    int64_t       i = 0;
+    float         x = count > 0 ? *from : 0;
+    for (; i + 4 <= count; i += 4)
+        *(four_floats *)(void *)(to + i) = (four_floats){ x, x, x, x };
+    for (; i < count; i++)
+        to[i] = x;
+}
+
 void
 cpu_convert(void *to, enum dtype to_dtype, int64_t to_stride, const void *from, enum dtype from_dtype,
             int64_t from_stride, int64_t count)
@@ -33,6 +46,10 @@ cpu_convert(void *to, enum dtype to_dtype, int64_t to_stride, const void *from, 
     if (to_dtype == from_dtype && to_stride == 1 && from_stride == 1) {
         if (count > 0)
             memcpy(to, from, (size_t)count * dtype_size(to_dtype));
+        return;
+    }
+    if (to_dtype == from_dtype && to_stride == 1 && from_stride == 0 && to_dtype == DTYPE_F32) {
+        repeat_f32(to, from, count);
         return;
     }
     switch (from_dtype * DTYPE_COUNT + to_dtype) {

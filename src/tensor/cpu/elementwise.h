@@ -1,4 +1,4 @@
-/* What the files of elementwise kernels share: a kernel is three functions over runs, one a type that is calculated in. */
+/* What the files of elementwise kernels share: a kernel is three functions over runs, one a type it calculates in. */
 #ifndef TENSOR_CPU_ELEMENTWISE_H
 #define TENSOR_CPU_ELEMENTWISE_H
 #include "tensor/cpu/loop.h"

@@ -37,7 +37,9 @@ cpu_embedding(const struct cpu_call *call)
         for (int64_t i = 0; i < loop.run; i++) {
             int64_t index = *(int64_t *)(loop.at[0] + i * loop.step[0]);
             char   *to = loop.at[1] + i * loop.step[1];
-            if (is_row(call, index, weight->size[0]))
+            if (index >= 0 && index < weight->size[0] && weight->stride[1] == 1)
+                copy_row(to, (char *)weight->data + index * weight->stride[0] * element, (size_t)(wide * element));
+            else if (is_row(call, index, weight->size[0]))
                 cpu_convert(to, weight->dtype, 1, (char *)weight->data + index * weight->stride[0] * element,
                             weight->dtype, weight->stride[1], wide);
             else if (wide > 0)
@@ -49,14 +51,18 @@ cpu_embedding(const struct cpu_call *call)
 static void
 add_f32(float *to, const float *from, int64_t step, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++)
+    if (step == 1)
+        add_run_f32(to, from, count);
+    for (int64_t i = 0; step != 1 && i < count; i++)
         to[i] += from[i * step];
 }
 
 static void
 add_f64(double *to, const double *from, int64_t step, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++)
+    if (step == 1)
+        add_run_f64(to, from, count);
+    for (int64_t i = 0; step != 1 && i < count; i++)
         to[i] += from[i * step];
 }
 

@@ -1,6 +1,7 @@
-/* Reductions that go element by element: products, extremes, all and any, the place of the extreme, variances, means over
- * dimensions; and running sums along one. Elements come in row-major order of the dimensions that are folded, so the first
- * of equal extremes wins. In PyTorch: ATen/native/cpu/ReduceOpsKernel.cpp, ReduceAllOpsKernel.cpp. */
+/* Reductions that go element by element: products, extremes, all and any, the place of the extreme, variances,
+ * means over dimensions; and running sums along one. Elements come in row-major order of the dimensions that are
+ * folded, so the first of equal extremes wins. In PyTorch: ATen/native/cpu/ReduceOpsKernel.cpp,
+ * ReduceAllOpsKernel.cpp. */
 #include <math.h>
 #include <string.h>
 #include "base/dtype.h"
@@ -190,7 +191,8 @@ fold_mean(const struct cpu_call *call)
 static void
 running(const struct cpu_call *call, bool product)
 {
-    struct cpu_view        in = view_without(&call->in[0], (int)call->dim), out = view_without(&call->out, (int)call->dim);
+    struct cpu_view        in = view_without(&call->in[0], (int)call->dim),
+    out = view_without(&call->out, (int)call->dim);
     const struct cpu_view *views[2] = { &out, &in };
     bool        scalar = call->in[0].dims == 0, integers = call->compute == DTYPE_I64;
     int64_t     length = scalar ? 1 : call->in[0].size[call->dim];
@@ -205,7 +207,8 @@ running(const struct cpu_call *call, bool product)
             for (int64_t j = 0; j < length; j++) {
                 char       *to = loop.at[0] + i * loop.step[0] + j * to_step;
                 const char *from = loop.at[1] + i * loop.step[1] + j * from_step;
-                cpu_convert(integers ? (void *)&n : (void *)&x, integers ? DTYPE_I64 : DTYPE_F64, 1, from, in.dtype, 1, 1);
+                cpu_convert(integers ? (void *)&n : (void *)&x, integers ? DTYPE_I64 : DTYPE_F64, 1, from, in.dtype,
+                            1, 1);
                 total = product ? total * x : total + x;
                 whole = product ? whole * (uint64_t)n : whole + (uint64_t)n;
                 cpu_convert(to, out.dtype, 1, integers ? (void *)&whole : (void *)&total,

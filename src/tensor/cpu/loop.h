@@ -2,6 +2,7 @@
  * innermost comes as a run. Used by every kernel that is not a product. */
 #ifndef TENSOR_CPU_LOOP_H
 #define TENSOR_CPU_LOOP_H
+#include <string.h>
 #include "tensor/internal.h"
 
 enum { LOOP_VIEWS = 5, LOOP_CHUNK = 256 };
@@ -27,6 +28,25 @@ const void *run_load(void *buffer, enum dtype dtype, const char *at, int64_t ste
 struct running_sum { double level[64]; uint64_t chunks; };
 void   sum_add(struct running_sum *sum, double chunk, bool single);   /* single: round to float32 */
 double sum_total(const struct running_sum *sum, bool single);
+/* A row of a few elements, without a call; element sizes are powers of two. */
+static inline void
+copy_row(char *to, const char *from, size_t bytes)
+{
+    if (bytes > 256) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    for (; bytes >= 16; bytes -= 16, to += 16, from += 16)
+        memcpy(to, from, 16);
+    for (; bytes >= 4; bytes -= 4, to += 4, from += 4)
+        memcpy(to, from, 4);
+    for (; bytes > 0; bytes--)
+        *to++ = *from++;
+}
+
+/* to += from, element by element; both in one piece. */
+void    add_run_f32(float *to, const float *from, int64_t count);
+void    add_run_f64(double *to, const double *from, int64_t count);
 float   lanes_f32(const float *x, int64_t count);
 double  lanes_f64(const double *x, int64_t count);
 #endif

@@ -1,6 +1,6 @@
-/* Functions of double, the same bits on every CPU and from every compiler (no fused multiply-add, nothing of the C library
- * but what IEEE 754 fixes: sqrt, floor, ldexp). After fdlibm (Sun Microsystems) where coefficients appear; the errors are a
- * few units in the last place. exp and log are in transcendental.c.
+/* Functions of double, the same bits on every CPU and from every compiler (no fused multiply-add, nothing of the C
+ * library but what IEEE 754 fixes: sqrt, floor, ldexp). After fdlibm (Sun Microsystems) where coefficients appear;
+ * the errors are a few units in the last place. exp and log are in transcendental.c.
  *
  * In PyTorch: the vectorised sleef of ATen/cpu/vec. */
 #include <math.h>
@@ -146,7 +146,8 @@ sin_near(double x, double tail)
     double z = x * x, v = z * x;
     double r = 8.33333333332248946124e-03 +
                z * (-1.98412698298579493134e-04 +
-                    z * (2.75573137070700676789e-06 + z * (-2.50507602534068634195e-08 + z * 1.58969099521155010221e-10)));
+                    z * (2.75573137070700676789e-06 +
+                         z * (-2.50507602534068634195e-08 + z * 1.58969099521155010221e-10)));
     return x - ((z * (0.5 * tail - v * r) - tail) - v * -1.66666666666666324348e-01);
 }
 
@@ -195,7 +196,8 @@ cpu_tan(double x)
 double
 cpu_atan(double x)
 {
-    static const double high[] = { 0, 4.63647609000806093515e-01, 7.85398163397448278999e-01, 9.82793723247329054082e-01,
+    static const double high[] = { 0, 4.63647609000806093515e-01, 7.85398163397448278999e-01,
+                                   9.82793723247329054082e-01,
                                    1.57079632679489655800e+00 };
     static const double low[] = { 0, 2.26987774529616870924e-17, 3.06161699786838301793e-17, 1.39033110312309984516e-17,
                                   6.12323399573676603587e-17 };

@@ -8,7 +8,7 @@
  * Interface: cpu_mm, cpu_addmm (the bias is added last), cpu_mm_workspace. */
 #include <string.h>
 #include "base/dtype.h"
-#include "tensor/internal.h"
+#include "tensor/cpu/loop.h"
 
 enum { PANEL_BYTES = 256, DEPTH = 256 };
 
@@ -147,7 +147,7 @@ addmm_fast(const struct cpu_call *call)
     size_t          row  = (size_t)bias.size[1] * dtype_size(bias.dtype);
     if (bias.dtype == call->out.dtype && bias.stride[1] == 1 && bias.stride[0] == 0) {
         for (int64_t i = 0; i < bias.size[0]; i++)
-            memcpy((char *)call->out.data + (size_t)i * row, bias.data, row);
+            copy_row((char *)call->out.data + (size_t)i * row, bias.data, row);
     } else {
         struct cpu_call copy = { .inputs = 1, .in = { bias }, .out = call->out, .compute = call->compute };
         cpu_copy(&copy);

@@ -84,10 +84,10 @@ sum_all(const struct cpu_call *call, struct cpu_view *view, char *to)
 static void
 add_row(enum dtype compute, void *into, const void *row, int64_t count)
 {
-    for (int64_t i = 0; compute == DTYPE_F32 && i < count; i++)
-        ((float *)into)[i] += ((const float *)row)[i];
-    for (int64_t i = 0; compute == DTYPE_F64 && i < count; i++)
-        ((double *)into)[i] += ((const double *)row)[i];
+    if (compute == DTYPE_F32)
+        add_run_f32(into, row, count);
+    if (compute == DTYPE_F64)
+        add_run_f64(into, row, count);
     for (int64_t i = 0; compute == DTYPE_I64 && i < count; i++)
         ((uint64_t *)into)[i] += ((const uint64_t *)row)[i];
 }
@@ -102,9 +102,12 @@ sum_columns(const struct cpu_call *call, struct cpu_view *summed, int64_t step, 
     struct loop loop;
     memset(total, 0, (size_t)count * sizeof *total);
     for (loop_begin(&loop, views, 1); loop.more; loop_next(&loop)) {
-        for (int64_t i = 0; i < loop.run; i++)
-            add_row(call->compute, total,
-                    run_load(buffer, call->compute, loop.at[0] + i * loop.step[0], step, summed->dtype, count), count);
+        const void *row = run_load(buffer, call->compute, loop.at[0], step, summed->dtype, count);
+        for (int64_t i = 0; i < loop.run; i++) {
+            if (i > 0 && loop.step[0] != 0) /* an expanded gradient is the same row again and again */
+                row = run_load(buffer, call->compute, loop.at[0] + i * loop.step[0], step, summed->dtype, count);
+            add_row(call->compute, total, row, count);
+        }
     }
     cpu_convert(to, call->out.dtype, to_step / (int64_t)dtype_size(call->out.dtype), total, call->compute, 1, count);
 }
