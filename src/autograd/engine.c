@@ -502,7 +502,8 @@ autograd_queue_callback(struct task *me, bool (*run)(struct task *me, void *cont
     if (graph == NULL)
         return failed(me, E_RUNTIME, "Final callbacks can only be installed during backward pass.");
     monitor_enter(me, &graph->monitor);
-    bool ok = host_room(me, &graph->callbacks, &graph->callback_room, graph->callback_count + 1, sizeof *graph->callbacks);
+    bool ok = host_room(me, &graph->callbacks, &graph->callback_room, graph->callback_count + 1,
+                        sizeof *graph->callbacks);
     if (ok)
         graph->callbacks[graph->callback_count++] = (struct callback){ run, context };
     monitor_leave(me, &graph->monitor);

@@ -1,4 +1,5 @@
-/* bench train_step from Lua: the lesson below in this process, with every stage recorded. It prints what it measured. */
+/* bench train_step from Lua: the lesson below in this process, with every stage recorded. It prints its
+ * measurements. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

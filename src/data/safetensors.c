@@ -1,6 +1,6 @@
 /* Reading safetensors files. The layout: u64 length of the header, little-endian; the header, a JSON object of
- * {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}}, texts in "__metadata__"; then the elements,
- * without gaps, row-major and little-endian.
+ * {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}}, texts in "__metadata__"; then the
+ * elements, without gaps, row-major and little-endian.
  *
  * Interface: safetensors_open, safetensors_count, safetensors_name, safetensors_tensor, safetensors_close. In Rust:
  * safetensors/src/tensor.rs (huggingface). */

@@ -1,5 +1,5 @@
-/* What a batch is: torch.utils.data.default_collate. Tensors are stacked, numbers become a tensor, lists of equal length
- * a list of batches, tables with names a table of batches, texts a list. */
+/* What a batch is: torch.utils.data.default_collate. Tensors are stacked, numbers become a tensor, lists of equal
+ * length a list of batches, tables with names a table of batches, texts a list. */
 #include <stdlib.h>
 #include "base/vec.h"
 #include "data/batch.h"

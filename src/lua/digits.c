@@ -26,7 +26,8 @@ static bool
 find_file(const struct lesson *lesson, char *out, size_t size)
 {
     static const char *const of_lesson[]  = { "data", "../data", "../lessons/data" };
-    static const char *const of_program[] = { "../lessons/data", "../../lessons/data", "../share/ringside/lessons/data" };
+    static const char *const of_program[] = { "../lessons/data", "../../lessons/data",
+                                              "../share/ringside/lessons/data" };
     char                     path[PATH_MAX] = "";
     if (lesson != NULL && lesson_options(lesson)->path != NULL) {
         snprintf(path, sizeof path, "%s", lesson_options(lesson)->path);
@@ -101,7 +102,8 @@ digits(lua_State *L)
 
 static const struct lua_entry entries[] = {
     { "digits", digits, "images, labels = rs.data.digits{split = \"all\"}",
-      "1797 handwritten digits of 8 x 8 pixels in a row of 64; split \"train\" or \"test\": the first 1438, the others" },
+      "1797 handwritten digits of 8 x 8 pixels in a row of 64; split \"train\" or \"test\": the first 1438, the "
+      "others" },
 };
 
 void

@@ -1,6 +1,6 @@
 /* rs.utils.data.DataLoader: for x, y in loader do. A pass begins with the base seed that PyTorch draws for its workers,
- * though there are none; then indices come from the sampler as batches need them. The control variable of the loop finds
- * its pass again, so loops over one loader may nest. */
+ * though there are none; then indices come from the sampler as batches need them. The control variable of the loop
+ * finds its pass again, so loops over one loader may nest. */
 #include "base/vec.h"
 #include "data/batch.h"
 #include "lua/data.h"
@@ -337,7 +337,8 @@ set_sampler(lua_State *L, int self, int table)
         if (shuffle)
             raise_error(L, "ValueError", "sampler option is mutually exclusive with shuffle");
         if (!lua_istable(L, -1))
-            raise_error(L, "TypeError", "option sampler: expected a sampler, a list of indices or an object with iter()");
+            raise_error(L, "TypeError", "option sampler: expected a sampler, a list of indices or an object with "
+                                        "iter()");
     } else if (shuffle && length == 0) {
         raise_error(L, "ValueError", "num_samples should be a positive integer value, but got num_samples=0");
     } else {

@@ -1,6 +1,6 @@
-/* optim.lr_scheduler: objects are tables (kind, optimizer, last_epoch, base_lrs and their options), so that a lesson can
- * look at all of it. Making one sets the first rate; each scheduler:step() after opt:step() the next. The arithmetic is
- * optim/schedule.c's. */
+/* optim.lr_scheduler: objects are tables (kind, optimizer, last_epoch, base_lrs and their options), so that a lesson
+ * can look at all of it. Making one sets the first rate; each scheduler:step() after opt:step() the next. The
+ * arithmetic is optim/schedule.c's. */
 #include <limits.h>
 #include <string.h>
 #include "base/vec.h"
@@ -138,7 +138,8 @@ lambda_rate(lua_State *L, int table, int group, double base_lr, int64_t epoch)
     lua_pushinteger(L, epoch);
     lua_call(L, 1, 1);
     if (lua_type(L, -1) != LUA_TNUMBER)
-        raise_error(L, "TypeError", "LambdaLR: the function must answer a number, it answered %s", luaL_typename(L, -1));
+        raise_error(L, "TypeError", "LambdaLR: the function must answer a number, it answered %s",
+                    luaL_typename(L, -1));
     double factor = lua_tonumber(L, -1);
     lua_pop(L, 1);
     return base_lr * factor;
@@ -427,7 +428,8 @@ linear_lr(lua_State *L)
     double  start = option_number(L, table, "start_factor", 1.0 / 3), end = option_number(L, table, "end_factor", 1);
     int64_t length = option_integer(L, table, "total_iters", 5);
     if (!(start > 0 && start <= 1))
-        raise_error(L, "ValueError", "Starting multiplicative factor expected to be greater than 0 and less or equal to "
+        raise_error(L, "ValueError", "Starting multiplicative factor expected to be greater than 0 and less or equal "
+                                     "to "
                                      "1, got %f", start);
     if (!(end >= 0 && end <= 1))
         raise_error(L, "ValueError", "Ending multiplicative factor expected to be between 0 and 1, got %f", end);
@@ -500,7 +502,8 @@ sequential_lr(lua_State *L)
         check_scheduler(L, 4);
         lua_getfield(L, 4, "optimizer");
         if (!lua_rawequal(L, -1, 1) || strcmp(kind_field(L, 4), "SequentialLR") == 0)
-            raise_error(L, "ValueError", "Sequential Schedulers expects all schedulers to belong to the same optimizer");
+            raise_error(L, "ValueError", "Sequential Schedulers expects all schedulers to belong to the same "
+                                         "optimizer");
         lua_settop(L, 3);
     }
     int self = begin(L, "SequentialLR");
@@ -520,7 +523,8 @@ static const struct lua_entry methods[] = {
     { "load_state_dict", load_state_dict, "scheduler:load_state_dict(dict)", "goes on from there" },
 };
 static const struct lua_entry entries[] = {
-    { "StepLR", step_lr, "optim.lr_scheduler.StepLR(opt, step_size, {gamma = 0.1})", "times gamma every step_size epochs" },
+    { "StepLR", step_lr, "optim.lr_scheduler.StepLR(opt, step_size, {gamma = 0.1})",
+      "times gamma every step_size epochs" },
     { "MultiStepLR", multi_step_lr, "optim.lr_scheduler.MultiStepLR(opt, {milestones}, {gamma = 0.1})",
       "times gamma at each milestone" },
     { "ExponentialLR", exponential_lr, "optim.lr_scheduler.ExponentialLR(opt, gamma)", "times gamma every epoch" },

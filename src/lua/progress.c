@@ -1,5 +1,5 @@
-/* rs.progress: a line on a terminal while a lesson works long. Nothing of it is kept, and in TAP, in pipes, with --quiet
- * and under a viewer nothing is shown. */
+/* rs.progress: a line on a terminal while a lesson works long. Nothing of it is kept, and in TAP, in pipes, with
+ * --quiet and under a viewer nothing is shown. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

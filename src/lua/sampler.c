@@ -65,7 +65,8 @@ read_sampler(lua_State *L, int index)
         sampler.rank      = count_field(L, index, "rank", 0, sampler.replicas - 1);
         sampler.shuffle   = option_bool(L, index, "shuffle", true);
         sampler.drop_last = option_bool(L, index, "drop_last", false);
-        sampler.seed      = (uint64_t)option_integer(L, index, "seed", 0) + (uint64_t)option_integer(L, index, "epoch", 0);
+        sampler.seed      = (uint64_t)option_integer(L, index, "seed", 0) +
+                       (uint64_t)option_integer(L, index, "epoch", 0);
     }
     return sampler;
 }

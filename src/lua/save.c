@@ -1,5 +1,5 @@
-/* rs.save and rs.load: weights to and from PyTorch's world, as safetensors files. Files are not for lessons that somebody
- * downloaded: both want --trust. */
+/* rs.save and rs.load: weights to and from PyTorch's world, as safetensors files. Files are not for lessons that
+ * somebody downloaded: both want --trust. */
 #include "base/vec.h"
 #include "data/safetensors.h"
 #include "lua/data.h"

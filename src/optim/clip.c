@@ -120,7 +120,8 @@ clip_grad_norm(struct task *me, struct tensor *const *params, int count, double 
     if (!total_norm(me, params, count, norm_type, &total))
         return NULL;
     if (strict && !isfinite(total))
-        return failed_null(me, E_RUNTIME, "The total norm of order %g for gradients from `parameters` is non-finite, so "
+        return failed_null(me, E_RUNTIME, "The total norm of order %g for gradients from `parameters` is non-finite, "
+                                          "so "
                                           "it cannot be clipped. To disable this error and scale the gradients by the "
                                           "non-finite norm anyway, set error_if_nonfinite = false", norm_type);
     double factor = dtype == DTYPE_F64 ? max_norm / (total + 1e-6) : (double)((float)max_norm / ((float)total + 1e-6f));

@@ -1,7 +1,8 @@
 /* torch.optim.SGD, Adam and AdamW, one parameter after the other, under no_grad:
  *
  *     SGD      d = maximize ? -g : g;  d += weight_decay * p
- *              momentum: buf = d in the parameter's first step (no dampening), else momentum * buf + (1 - dampening) * d
+ *              momentum: buf = d in the parameter's first step (no dampening), else
+ *              momentum * buf + (1 - dampening) * d
  *                        d = nesterov ? d + momentum * buf : buf
  *              p -= lr * d
  *     Adam     g += weight_decay * p;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g

@@ -117,7 +117,8 @@ open_openblas(struct blas *blas)
     char        version[24] = "";
     if (config != NULL && sscanf(config(), "OpenBLAS %20s", version) != 1)
         version[0] = '\0';
-    snprintf(blas->openblas, sizeof blas->openblas, "OpenBLAS%s%s (%.16s)", version[0] != '\0' ? " " : "", version, core);
+    snprintf(blas->openblas, sizeof blas->openblas, "OpenBLAS%s%s (%.16s)", version[0] != '\0' ? " " : "", version,
+             core);
     warn_of(blas, "OpenBLAS", level_of_set(core), "OPENBLAS_CORETYPE");
 }
 
