@@ -56,7 +56,7 @@ accumulate_more(struct task *me, struct tensor *leaf, struct tensor *grad)
 static bool
 accumulate_grad(struct task *me, struct tensor *leaf, struct tensor *grad)
 {
-    STAGE(me, autograd_accumulate, stage_text_id(me, leaf->name));
+    STAGE(me, autograd_accumulate, stage_kept_id(me, &leaf->name_id, leaf->name));
     const char *how = leaf->grad == NULL ? accumulate_first(me, leaf, grad)
                                          : accumulate_more(me, leaf, grad);
     if (how == NULL)

@@ -92,7 +92,7 @@ book_taken(struct device_memory *memory, size_t bytes)
 {
     if (memory == NULL)
         return;
-    memory->allocated += bytes;
+    __atomic_store_n(&memory->allocated, memory->allocated + bytes, __ATOMIC_RELAXED); /* read without the lock */
     memory->blocks++;
     memory->allocations++;
     if (memory->allocated > memory->peak)
@@ -129,7 +129,7 @@ pool_give_booked(struct pool *pool, void *block, size_t bytes, struct device_mem
     struct pool_block *given = block;
     pthread_mutex_lock(&pool->mutex);
     if (memory != NULL) {
-        memory->allocated -= counted;
+        __atomic_store_n(&memory->allocated, memory->allocated - counted, __ATOMIC_RELAXED);
         memory->blocks--;
     }
     if (pool_keeps) {

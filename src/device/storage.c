@@ -40,6 +40,13 @@ announce(struct task *me, enum kind kind, int device, const int64_t args[4])
     lane_emit(me, &event);
 }
 
+static int64_t
+allocated_on(struct task *me, int device)
+{
+    const struct device *where = device_of(sched_part(me->sched, PART_DEVICES), device);
+    return (int64_t)__atomic_load_n(&where->memory.allocated, __ATOMIC_RELAXED);
+}
+
 static void
 storage_announce(struct task *me, const struct storage *storage)
 {
@@ -47,7 +54,7 @@ storage_announce(struct task *me, const struct storage *storage)
         return;
     announce(me, KIND_memory_alloc, storage->device,
              (const int64_t[4]){ storage->number, (int64_t)storage->bytes, (int64_t)storage->block_bytes,
-                                 (int64_t)device_memory(me, storage->device).allocated });
+                                 allocated_on(me, storage->device) });
 }
 
 /* Lets go of what it holds; the struct is left. */
@@ -83,7 +90,7 @@ storage_retire(struct task *me, struct storage *storage)
     host_return(me, storage, sizeof *storage);
     if (number != 0 && stage_enabled(me, KIND_memory_free))
         announce(me, KIND_memory_free, device,
-                 (const int64_t[4]){ number, bytes, block, (int64_t)device_memory(me, device).allocated });
+                 (const int64_t[4]){ number, bytes, block, allocated_on(me, device) });
 }
 
 /* The struct without its block. */

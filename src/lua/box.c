@@ -14,7 +14,7 @@
 #include "tensor/tensor.h"
 
 static const char LIVE[] = "ringside.live";
-enum { DEBT_STEPPED = 16 << 20, DEBT_FREE = 1 << 20 };
+enum { DEBT_STEPPED = 16 << 20, DEBT_FREE = 1 << 20, HEAP_FREE = 256 << 10 };
 
 static const struct { const char *metatable, *word; } box_kinds[BOX_KINDS] = {
     [BOX_TENSOR]    = { "ringside.tensor", "Tensor" },
@@ -163,6 +163,19 @@ script_collect(lua_State *L, struct task *me)
     lua_gc(L, LUA_GCCOLLECT);
     script->bytes_collected = script->bytes;
     script->debt            = 0;
+    script_drop_dead(me, script);
+    refs_settle(L, script->refs);
+}
+
+/* In `free`, where no run is like another, a full collection has to be worth it: small steps share one. */
+void
+script_collect_if_due(lua_State *L, struct task *me)
+{
+    struct script *script = script_of(L);
+    if (script->stepped || script->debt >= DEBT_FREE || script->bytes > script->bytes_collected + HEAP_FREE) {
+        script_collect(L, me);
+        return;
+    }
     script_drop_dead(me, script);
     refs_settle(L, script->refs);
 }

@@ -147,7 +147,8 @@ void fail_from_lua(lua_State *L, struct task *me);
 int  error_handler(lua_State *L);   /* the message handler of every protected call: strings become error objects */
 
 /* Collection: at counted points in `stepped`; a step in `free`. */
-void script_collect(lua_State *L, struct task *me);               /* now, whole: zero_grad does this */
+void script_collect(lua_State *L, struct task *me);               /* now, whole */
+void script_collect_if_due(lua_State *L, struct task *me);        /* zero_grad: in `free` only when it is worth it */
 void script_allocated(lua_State *L, struct task *me, uint64_t bytes); /* a new tensor was handed to Lua */
 /* Before something large is made: raises BudgetError if it does not fit. */
 void script_reserve(lua_State *L, struct task *me, double bytes);

@@ -287,7 +287,7 @@ zero_grad(lua_State *L)
     bool           none   = lua_istable(L, 2) ? option_bool(L, 2, "set_to_none", false) : lua_toboolean(L, 2);
     struct call    call   = call_open(L, me, CALL_PLAIN);
     call_done(&call, module_zero_grad(me, module, none));
-    script_collect(L, me);
+    script_collect_if_due(L, me);
     return 0;
 }
 

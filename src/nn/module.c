@@ -163,6 +163,7 @@ tensor_rename(struct task *me, struct tensor *tensor, const char *prefix, const 
         return no_memory(me);
     free(tensor->name);
     tensor->name = joined;
+    atomic_store(&tensor->name_id, 0);
     return true;
 }
 
@@ -357,6 +358,7 @@ module_name_tensors(struct task *me, struct module *module, const char *prefix)
     for (int i = 0; i < list.count; i++) {
         free(list.modules[i]->name);
         list.modules[i]->name = list.names[i];
+        atomic_store(&list.modules[i]->name_id, 0);
         list.names[i] = NULL;
     }
     named_modules_free(&list);
@@ -409,6 +411,12 @@ cover_of(struct task *me, const struct module *module, struct price_cover *cover
         cost_kernel(model, NULL, cover->name, &cover->found);
 }
 
+static int64_t
+class_id(struct task *me, const struct module *module)
+{
+    return module->class_name != NULL ? stage_text_id(me, module->class_name) : stage_name_id(me, module->type->name);
+}
+
 static void
 drop_result(struct task *me, void *value)
 {
@@ -435,8 +443,9 @@ module_forward(struct task *me, struct module *module, struct value *args,
 {
     if (module == NULL || args == NULL || task_failed(me))
         return NULL;
-    int64_t name = stage_text_id(me, module->name != NULL ? module->name : "");
-    STAGE(me, module_forward, stage_text_id(me, class_of(module)), name);
+    const char *called = module->name != NULL ? module->name : "";
+    int64_t     name   = stage_kept_id(me, &module->name_id, called);
+    STAGE(me, module_forward, class_id(me, module), name);
     struct price_cover cover;
     cover_of(me, module, &cover);
     struct price_cover *outer       = price_cover_set(me, &cover);

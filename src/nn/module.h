@@ -45,6 +45,7 @@ struct module {
     void                     *script;                           /* a script's object, or DataParallel's and DDP's own */
     const char               *class_name;                       /* what type->name shows when the class is a script's */
     char                     *name;                             /* qualified, NULL: the outermost module */
+    atomic_uint               name_id;                          /* its id in the trace, once asked for */
     struct module_hooks       hooks;                            /* context NULL: none. A replica has its original's */
 };
 

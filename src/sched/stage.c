@@ -199,6 +199,17 @@ stage_name_id(struct task *me, const char *text)
     return id;
 }
 
+int64_t
+stage_kept_id(struct task *me, atomic_uint *kept, const char *text)
+{
+    int64_t id = atomic_load_explicit(kept, memory_order_relaxed);
+    if (id != 0 || text == NULL)
+        return id;
+    id = stage_text_id(me, text);
+    atomic_store_explicit(kept, (unsigned)id, memory_order_relaxed);
+    return id;
+}
+
 uint64_t
 stage_seq(const struct task *me)
 {

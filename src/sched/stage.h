@@ -8,6 +8,7 @@
  * integer arguments (at most one call that makes events among them); texts are ids from stage_text_id. */
 #ifndef SCHED_STAGE_H
 #define SCHED_STAGE_H
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "sched/sched.h"
@@ -58,6 +59,8 @@ void span_begin(struct task *me, enum kind kind, const int64_t args[4]);
 void span_end(struct task *me, enum kind kind, const int64_t args[4]);
 
 int64_t  stage_text_id(struct task *me, const char *text);  /* interned for an argument of type text */
+/* The same, kept beside the text by who owns it: 0 before the first time and after a change of the text. */
+int64_t  stage_kept_id(struct task *me, atomic_uint *kept, const char *text);
 int64_t  stage_name_id(struct task *me, const char *text);  /* the same of a text that lives as long as the run */
 uint64_t stage_seq(const struct task *me);                  /* events recorded so far by this run (`stepped`) or this task's buffer */
 static inline bool stage_enabled(const struct task *me, enum kind kind) { return !me->off[kind]; }

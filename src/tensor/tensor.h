@@ -37,6 +37,7 @@ struct tensor {
     uint32_t          view_version;  /* autograd: the version that a view's grad_fn belongs to */
     atomic_int        accumulator_lock; /* autograd: 1 while somebody reads or sets `accumulator` */
     char             *name;          /* qualified parameter name, NULL none; owned */
+    atomic_uint       name_id;       /* its id in the trace, once asked for */
 };
 
 /* References. Fields use keep and drop, nothing else counts. */
