@@ -66,8 +66,10 @@ canvas_at(const struct canvas *canvas, int row, int column)
 void
 canvas_clear(struct canvas *canvas)
 {
+    /* Not by canvas_put: it looks at what was there before, and at first nothing was. */
     for (int row = 0; row < canvas->height; row++)
-        canvas_fill(canvas, row, (struct style){ 0 }, ' ');
+        for (int column = 0; column < canvas->width; column++)
+            *cell_at(canvas, row, column) = (struct cell){ .code = ' ' };
 }
 
 void
