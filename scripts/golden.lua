@@ -445,7 +445,7 @@ end
 local tools = { DTYPES = DTYPES, number = number, numbers = numbers, count_of = count_of, flat = flat, elements = elements,
   tensor = tensor, show = show, same = same, shape_of = shape_of, compare = compare, match = match, crc32 = crc32,
   rand_after = rand_after }
-local PARTS = { "optim", "train", "ops", "autograd" }
+local PARTS = { "modules", "optim", "train", "ops", "autograd" }
 local picks = {}
 for _, part in ipairs(PARTS) do
   picks[#picks + 1] = dofile(os.getenv("GOLDEN_PARTS") .. "/golden_" .. part .. ".lua")(tools)

@@ -1,5 +1,6 @@
 /* torch.nn.functional: what layers and losses do, without parameters of their own. */
 #include <string.h>
+#include "autograd/functional.h"
 #include "autograd/internal.h"
 #include "sched/sched.h"
 
@@ -53,13 +54,5 @@ mse_loss(struct task *me, struct tensor *input, struct tensor *target)
 struct tensor *
 cross_entropy(struct task *me, struct tensor *input, struct tensor *target)
 {
-    if (input == NULL || target == NULL)
-        return NULL;
-    if (input->dims < 1 || input->dims > 2)
-        return failed_null(me, E_SHAPE,
-                           "cross_entropy takes [classes] or [rows, classes], but got a tensor of %d dimensions",
-                           input->dims);
-    struct op_args softmax = { .in = { input }, .dim = input->dims - 1 };
-    struct op_args loss    = { .in = { op_call(me, OP_log_softmax, &softmax), target }, .start = IGNORE_INDEX };
-    return loss.in[0] != NULL ? op_call(me, OP_nll_loss, &loss) : NULL;
+    return cross_entropy_loss(me, input, target, &(struct loss_options){ .ignore_index = IGNORE_INDEX });
 }

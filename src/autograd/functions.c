@@ -149,7 +149,7 @@ bool
 grad_embedding(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0) },
-                            .length = node->numbers[0], .start = node->numbers[1] };
+                            .length = node->numbers[0], .start = node->numbers[1], .step = node->numbers[2] };
     if (args.in[1] != NULL)
         grad_in[0] = op_call(me, OP_embedding_backward, &args);
     return grad_in[0] != NULL;
@@ -261,26 +261,6 @@ grad_log_softmax_backward(struct task *me, struct node *node, struct tensor *con
         grad_in[0] = tensor_sub(me, h, tensor_sum_dim(me, hp, dim, true));
     if (wants(node, 1))
         grad_in[1] = tensor_neg(me, tensor_mul(me, hp, tensor_sum_dim(me, g, dim, true)));
-    return !task_failed(me);
-}
-
-bool
-grad_nll_loss(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
-{
-    struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0), node_saved(me, node, 1) },
-                            .start = node->numbers[0] };
-    if (args.in[1] != NULL && args.in[2] != NULL)
-        grad_in[0] = op_call(me, OP_nll_loss_backward, &args);
-    return grad_in[0] != NULL;
-}
-
-/* Linear in g: what came for each input, weighted as the loss weighs it, is the loss of what came. */
-bool
-grad_nll_loss_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
-{
-    struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0) }, .start = node->numbers[0] };
-    if (wants(node, 0) && args.in[1] != NULL)
-        grad_in[0] = op_call(me, OP_nll_loss, &args);
     return !task_failed(me);
 }
 

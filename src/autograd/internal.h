@@ -19,6 +19,10 @@ bool op_in_place(enum op op, const struct op_args *args);
 void save_operands(enum op op, const struct op_args *args, struct tensor **own, int *count);
 bool save_more(struct task *me, struct node *node, enum op op, const struct op_args *args, struct tensor *result);
 void save_more_numbers(struct node *node, enum op op, const struct op_args *args);
+bool op_is_layer(enum op op);                                          /* save_layers.c */
+void layer_operands(enum op op, const struct op_args *args, struct tensor **own, int *count);
+bool layer_save(struct task *me, struct node *node, enum op op, const struct op_args *args, struct tensor *result);
+void layer_numbers(struct node *node, enum op op, const struct op_args *args);
 bool op_saves_self(enum op op, const struct op_args *args);
 
 /* view.c */

@@ -72,9 +72,13 @@ operands_of(enum op op, const struct op_args *args, struct operands *operands)
         operands->own[1] = NULL;
         operands->count  = 2;
         break;
-    case OP_embedding:
-    case OP_nll_loss: operands->count = 1; break;
-    default: save_operands(op, args, operands->own, &operands->count); break;
+    case OP_embedding: operands->count = 1; break;
+    default:
+        if (op_is_layer(op))
+            layer_operands(op, args, operands->own, &operands->count);
+        else
+            save_operands(op, args, operands->own, &operands->count);
+        break;
     }
 }
 
@@ -141,14 +145,12 @@ save_tensors(struct task *me, struct node *node, enum op op, const struct op_arg
     case OP_relu:
     case OP_log_softmax: return node_save(me, node, result, true);
     case OP_log_softmax_backward:
-    case OP_nll_loss:
     case OP_mse_loss: return node_save(me, node, in[0], false) && node_save(me, node, in[1], false);
-    case OP_nll_loss_backward: return node_save(me, node, in[2], false);
     case OP_mse_loss_backward:
         return node_save(me, node, in[0], false) && node_save(me, node, in[1], false) &&
                node_save(me, node, in[2], false);
     case OP_cat: return save_lengths(me, node, args);
-    default: return save_more(me, node, op, args, result);
+    default: return (op_is_layer(op) ? layer_save : save_more)(me, node, op, args, result);
     }
 }
 
@@ -173,9 +175,8 @@ save_numbers(struct node *node, enum op op, const struct op_args *args)
     case OP_embedding_backward:
         numbers[0] = op == OP_embedding ? tensor_size(first, 0) : args->length;
         numbers[1] = args->start;
+        numbers[2] = args->step;
         break;
-    case OP_nll_loss:
-    case OP_nll_loss_backward: numbers[0] = args->start; break;
     case OP_copy:
         numbers[0] = first->dtype;
         numbers[1] = tensor_device(first);
@@ -193,7 +194,7 @@ save_numbers(struct node *node, enum op op, const struct op_args *args)
         numbers[0] = args->dim;
         numbers[1] = first->dims > 0 && first->size[args->dim] == 1;
         break;
-    default: save_more_numbers(node, op, args); break;
+    default: (op_is_layer(op) ? layer_numbers : save_more_numbers)(node, op, args); break;
     }
 }
 

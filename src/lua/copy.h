@@ -19,7 +19,8 @@ enum packed {
 };
 
 struct packed_tensor { int64_t size[8]; int32_t dtype, dims, device; uint8_t requires_grad, is_parameter; };
-struct packed_layer  { const struct module_type *type; int64_t integers[6]; double numbers[2]; uint8_t training; };
+struct packed_layer  { const struct module_type *type; int64_t integers[MODULE_INTEGERS]; double numbers[MODULE_NUMBERS];
+                       uint8_t training; };
 
 /* What every state has: rs and its parts, the libraries, their metatables. Named by paths: 'S' (rs), 'G' (globals) or
  * 'R' (registry), then "\\1KEY" per step. permanents_push pushes the table object -> path, made on first use. */

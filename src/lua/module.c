@@ -244,16 +244,24 @@ find_entry(struct module_table *table, const char *name)
 static bool
 push_option(lua_State *L, const struct module *module, const char *name)
 {
-    static const struct { const char *type, *name; int at; } options[] = {
-        { "Linear", "in_features", 0 },       { "Linear", "out_features", 1 },   { "Embedding", "num_embeddings", 0 },
-        { "Embedding", "embedding_dim", 1 },  { "Embedding", "padding_idx", 2 },
-    };
-    for (size_t i = 0; i < countof(options); i++)
-        if (strcmp(options[i].name, name) == 0 && strcmp(options[i].type, module->type->name) == 0) {
-            lua_pushinteger(L, module->integers[options[i].at]);
-            return true;
+    const struct module_attribute *at = module->type->attributes;
+    while (at != NULL && at->name != NULL && strcmp(at->name, name) != 0)
+        at++;
+    if (at == NULL || at->name == NULL)
+        return false;
+    switch (at->kind) {
+    case ATTRIBUTE_INTEGER: lua_pushinteger(L, module->integers[at->at]); break;
+    case ATTRIBUTE_FLAG: lua_pushboolean(L, module->integers[at->at] != 0); break;
+    case ATTRIBUTE_NUMBER: lua_pushnumber(L, module->numbers[at->at]); break;
+    case ATTRIBUTE_PAIR:
+        lua_createtable(L, 2, 0);
+        for (int i = 0; i < 2; i++) {
+            lua_pushinteger(L, module->integers[at->at + i]);
+            lua_rawseti(L, -2, i + 1);
         }
-    return false;
+        break;
+    }
+    return true;
 }
 
 static bool
@@ -277,11 +285,16 @@ push_registered(lua_State *L, struct module *module, const char *name)
 static int
 child_by_number(lua_State *L, struct module *module)
 {
-    int64_t index = lua_tointeger(L, 2), count = module->children.count;
+    bool    tensors = module->children.count == 0 && module->parameters.count > 0;
+    int64_t index = lua_tointeger(L, 2), count = tensors ? module->parameters.count : module->children.count;
     if (index < -count || index >= count)
-        raise_error(L, "IndexError", "index %lld is out of range: there are %lld modules",
+        raise_error(L, "IndexError", "index %lld is out of range: there are %lld",
                     (long long)index, (long long)count);
-    push_module(L, module->children.entries[index < 0 ? index + count : index].module);
+    index += index < 0 ? count : 0;
+    if (tensors)
+        push_tensor(L, module->parameters.entries[index].tensor);
+    else
+        push_module(L, module->children.entries[index].module);
     return 1;
 }
 

@@ -1,11 +1,12 @@
 /* The built-in modules. Parameters are drawn when a module is made, in PyTorch's order and with its bounds, so that
  * the same seed gives the same weights. In PyTorch: torch/nn/modules/{linear,sparse,activation,container,loss}.py and
  * torch/nn/init.py. */
-#include "nn/layers.h"
+#include "nn/layer.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "autograd/call.h"
+#include "autograd/functional.h"
 #include "base/str.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
@@ -120,20 +121,17 @@ linear_describe(const struct module *self, struct str *out)
              (long long)self->integers[1], self->integers[2] ? "True" : "False");
 }
 
+static const struct module_attribute linear_attributes[] = {
+    { "in_features", ATTRIBUTE_INTEGER, 0 }, { "out_features", ATTRIBUTE_INTEGER, 1 }, { NULL, ATTRIBUTE_INTEGER, 0 },
+};
+static const struct module_attribute embedding_attributes[] = {
+    { "num_embeddings", ATTRIBUTE_INTEGER, 0 }, { "embedding_dim", ATTRIBUTE_INTEGER, 1 },
+    { "padding_idx", ATTRIBUTE_INTEGER, 2 },    { NULL, ATTRIBUTE_INTEGER, 0 },
+};
 static const struct module_type linear_type = {
     .name = "Linear", .forward = linear_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-    .drop = module_plain_drop, .describe = linear_describe,
+    .drop = module_plain_drop, .describe = linear_describe, .attributes = linear_attributes,
 };
-
-/* kaiming_uniform_ with a = sqrt(5): the bound in double, by these operations in this order. */
-static double
-kaiming_bound(int64_t fan_in)
-{
-    double a    = sqrt(5.0);
-    double gain = sqrt(2.0 / (1 + a * a));
-    double std  = gain / sqrt((double)fan_in);
-    return sqrt(3.0) * std;
-}
 
 struct module *
 nn_linear(struct task *me, int64_t in_features, int64_t out_features, const struct layer_options *options)
@@ -168,7 +166,10 @@ embedding_forward(struct task *me, struct module *self, struct value *args, stru
     struct tensor *input;
     if (!tensors_of(me, self, args, kwargs, input_name, 1, &input))
         return NULL;
-    return value_tensor(me, embedding(me, module_parameter(self, "weight"), input, self->integers[2]));
+    struct embedding_options options = { .padding_idx = self->integers[2], .scale_grad_by_freq = self->integers[3],
+                                         .sparse = self->integers[4], .max_norm = self->numbers[0],
+                                         .norm_type = self->numbers[1] };
+    return value_tensor(me, embedding_with(me, module_parameter(self, "weight"), input, &options));
 }
 
 static void
@@ -181,7 +182,7 @@ embedding_describe(const struct module *self, struct str *out)
 
 static const struct module_type embedding_type = {
     .name = "Embedding", .forward = embedding_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-    .drop = module_plain_drop, .describe = embedding_describe,
+    .drop = module_plain_drop, .describe = embedding_describe, .attributes = embedding_attributes,
 };
 
 /* padding_idx may count from the end; -1 from here on means none. */
@@ -224,6 +225,12 @@ nn_embedding(struct task *me, int64_t rows, int64_t width, const struct layer_op
     module->integers[0] = rows;
     module->integers[1] = width;
     module->integers[2] = padding;
+    if (options != NULL) {
+        module->integers[3] = options->by_frequency;
+        module->integers[4] = options->sparse;
+        module->numbers[0]  = options->max_norm;
+        module->numbers[1]  = options->norm_type;
+    }
     struct tensor *weight = parameter_new(me, module, "weight", dtype, 2, (const int64_t[]){ rows, width });
     return embedding_draw(me, weight, padding) ? module : NULL;
 }

@@ -4,7 +4,12 @@
 #define NN_LAYERS_H
 #include "nn/module.h"
 
-struct layer_options { bool no_bias; int64_t padding_idx; bool has_padding; int dtype; /* enum dtype: F32 or F64 */ };
+struct layer_options {
+    bool    no_bias, has_padding, by_frequency, sparse;
+    int64_t padding_idx;
+    int     dtype;                     /* enum dtype: F32 or F64 */
+    double  max_norm, norm_type;       /* max_norm 0: none */
+};
 
 struct module *nn_linear(struct task *me, int64_t in_features, int64_t out_features,
                          const struct layer_options *options);

@@ -9,6 +9,11 @@
 
 struct task; struct tensor; struct module; struct str;
 
+/* What a built-in module shows of its options, by name; the list ends with a NULL name. A PAIR is two integers. */
+enum attribute_kind { ATTRIBUTE_INTEGER, ATTRIBUTE_PAIR, ATTRIBUTE_FLAG, ATTRIBUTE_NUMBER };
+struct module_attribute { const char *name; enum attribute_kind kind; int at; };
+enum { MODULE_INTEGERS = 16, MODULE_NUMBERS = 4 };
+
 /* Every slot is filled; module_plain_* are the plain answers. */
 struct module_type {
     const char *name;                                           /* "Linear"; of a script's class: its own name */
@@ -20,6 +25,7 @@ struct module_type {
     bool (*rewired)(struct task *me, struct module *self);      /* a script's object learns its new fields */
     void (*drop)(struct task *me, struct module *self);         /* what `self` and `options` hold */
     void (*describe)(const struct module *self, struct str *out); /* "in_features=10, out_features=10, bias=True" */
+    const struct module_attribute *attributes;                  /* NULL: none */
 };
 
 struct module_entry { char *name; struct tensor *tensor; struct module *module; }; /* tensor or module may be NULL */
@@ -40,8 +46,8 @@ struct module {
     struct module_table       parameters, buffers, children;    /* in order of registration */
     bool                      training, is_replica;
     struct module            *original;                         /* replica: borrowed */
-    int64_t                   integers[6];                      /* the built-in types' options */
-    double                    numbers[2];
+    int64_t                   integers[MODULE_INTEGERS];        /* the built-in types' options */
+    double                    numbers[MODULE_NUMBERS];
     void                     *script;                           /* a script's object, or DataParallel's and DDP's own */
     const char               *class_name;                       /* what type->name shows when the class is a script's */
     char                     *name;                             /* qualified, NULL: the outermost module */

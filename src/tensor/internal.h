@@ -27,6 +27,8 @@ struct cpu_call {
     void                *workspace;
     struct kernel_fault *fault;               /* where a bad index is reported */
     const struct blas   *blas;                /* NULL: products are exact */
+    int64_t              sizes[TENSOR_DIMS], length, step; /* as in op_args */
+    double               beta;
 };
 typedef void cpu_kernel(const struct cpu_call *call);
 
@@ -79,6 +81,11 @@ op_plan plan_function, plan_arithmetic, plan_power, plan_where, plan_masked_fill
         plan_mean_dims, plan_fold, plan_arg_fold, plan_truth_fold, plan_var, plan_running, plan_argsort, plan_gather,
         plan_scatter, plan_index, plan_index_put, plan_flip, plan_triangle, plan_bmm, plan_vector;
 op_special view_permute, view_diagonal;
+
+op_plan plan_gelu, plan_conv2d, plan_conv_transpose2d, plan_conv2d_weight, plan_max_pool2d_indices, plan_max_pool2d,
+        plan_avg_pool2d, plan_avg_pool2d_backward, plan_batch_norm_stats, plan_batch_norm, plan_batch_norm_sums,
+        plan_batch_norm_terms, plan_batch_norm_backward, plan_layer_norm, plan_layer_norm_sums, plan_lstm_cell,
+        plan_gru_cell, plan_bce, plan_embedding_renorm;
 
 /* The elements in one piece, as `like`'s type, in hidden host memory: of a device tensor after waiting for it. A new
  * reference; NULL: failed. */

@@ -174,6 +174,10 @@ fill_call(struct task *me, struct cpu_call *call, const struct plan *plan, const
     call->workspace = NULL;
     call->fault     = NULL;
     call->blas      = sched_part(me->sched, PART_PRODUCTS);
+    call->length    = args->length;
+    call->step      = args->step;
+    call->beta      = args->beta;
+    memcpy(call->sizes, args->sizes, sizeof call->sizes);
     for (int i = 0; i < call->inputs; i++) {
         struct tensor *tensor = args->in[i];
         call->in[i] = tensor_raw(tensor);

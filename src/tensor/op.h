@@ -12,6 +12,7 @@ enum op {
 };
 
 enum { OP_INPUTS = 4, OP_OUTPUTS = 2 };
+enum reduction { LOSS_MEAN, LOSS_SUM, LOSS_NONE };    /* of a loss over its samples */
 
 /* What each op reads beside `in`:
  *     add, sub                   alpha: factor of the second (give 1)
@@ -23,8 +24,15 @@ enum { OP_INPUTS = 4, OP_OUTPUTS = 2 };
  *     threshold_backward         in: gradient, result
  *     sum_dim                    dim, keepdim.  sum_to  dims, sizes
  *     log_softmax, _backward     dim; in of the latter: gradient, result
- *     nll_loss, mse_loss         in: input, target.  _backward  in: gradient (0-dim), input, target.
- *                                Targets of -100 do not count
+ *     nll_loss                   in: input, target, weight of each class (step 0: there is none, give the target);
+ *                                _backward: the gradient before them. dim: enum reduction; start: the target that
+ *                                does not count; alpha: label smoothing
+ *     mse_loss                   in: input, target.  _backward  in: gradient (0-dim), input, target
+ *     embedding, _backward       step 1: gradients are divided by how often their row was looked up
+ *     softmax, _backward  dim.  gelu, _backward  start: 1 by tanh.  layer_norm ... as cpu/norm.c says
+ *     conv2d ...                 sizes: stride, padding, dilation (height, width), groups; see cpu/conv.c, cpu/pool.c;
+ *                                start 1: no bias (give the weight in its place)
+ *     bce_with_logits            in: input, target, weight of the positive (start 1: none, give the target)
  *     cat                        list, list_count, dim
  *     copy                       start: device, length: dtype; with out: into it, they are unused
  *     view, expand               dims, sizes (one -1: inferred; of expand: kept)

@@ -212,6 +212,7 @@ plan_embedding_backward(struct task *me, struct plan *plan, const struct op_args
     plan->size[0] = args->length;
     plan->size[1] = grad->size[grad->dims - 1];
     plan->dtype = plan->compute = grad->dtype;
+    plan->workspace = args->step == 1 ? (size_t)args->length * sizeof(int64_t) : 0;
     return true;
 }
 
@@ -315,43 +316,6 @@ plan_softmax_backward(struct task *me, struct plan *plan, const struct op_args *
     if (args->in[0]->dtype != args->in[1]->dtype)
         return wrong_dtype(me, plan, args->in[0], dtype_name(args->in[1]->dtype));
     return plan_softmax(me, plan, args);
-}
-
-/* Classes lie in dimension 1 (0 of a single sample); a target for each of the other places. */
-static bool
-want_targets(struct task *me, const struct plan *plan, const struct tensor *input, const struct tensor *target)
-{
-    if (!dtype_is_float(input->dtype))
-        return wrong_dtype(me, plan, input, "fractions");
-    if (target->dtype != DTYPE_I64)
-        return wrong_dtype(me, plan, target, "targets of int64");
-    bool fits = input->dims > 0 && target->dims == input->dims - 1;
-    for (int i = 0; fits && i < target->dims; i++)
-        fits = target->size[i] == input->size[i == 0 ? 0 : i + 1];
-    return fits || shape_mismatch(me, plan->op, input, target, "one target for each sample");
-}
-
-bool
-plan_nll(struct task *me, struct plan *plan, const struct op_args *args)
-{
-    plan->dtype = plan->compute = args->in[0]->dtype;
-    return want_targets(me, plan, args->in[0], args->in[1]);
-}
-
-static bool
-want_number(struct task *me, const struct plan *plan, const struct tensor *grad, const struct tensor *input)
-{
-    if (grad->dtype != input->dtype)
-        return wrong_dtype(me, plan, grad, dtype_name(input->dtype));
-    return tensor_count(grad) == 1 || shape_mismatch(me, plan->op, grad, input, "the loss has one gradient");
-}
-
-bool
-plan_nll_backward(struct task *me, struct plan *plan, const struct op_args *args)
-{
-    like(plan, args->in[1]);
-    plan->dtype = plan->compute = args->in[1]->dtype;
-    return want_number(me, plan, args->in[0], args->in[1]) && want_targets(me, plan, args->in[1], args->in[2]);
 }
 
 bool

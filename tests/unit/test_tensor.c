@@ -296,14 +296,15 @@ losses(struct task *me)
     assert_true(fabsf(got[0] + 2.4076059f) < 1e-6f);
     assert_true(fabsf(got[5] + 1.0986123f) < 1e-6f);
     struct tensor *target = tensor_from(me, DTYPE_I64, SIZES(2), I64(2, -100));
-    struct tensor *loss = RUN(nll_loss, .in = { y, target });
+    struct tensor *loss = RUN(nll_loss, .in = { y, target, target }, .start = -100);
     assert_f32(me, loss, 1, F32(-got[2]));
     struct tensor *one = tensor_full(me, DTYPE_F32, DEVICE_CPU, 0, NULL, 1);
-    assert_f32(me, RUN(nll_loss_backward, .in = { one, y, target }), 6, F32(0, 0, -1, 0, 0, 0));
+    assert_f32(me, RUN(nll_loss_backward, .in = { one, y, target, target }, .start = -100), 6,
+               F32(0, 0, -1, 0, 0, 0));
     target = tensor_from(me, DTYPE_I64, SIZES(2), I64(-100, -100));
-    assert_f32(me, RUN(nll_loss, .in = { y, target }), 1, F32(NAN));
+    assert_f32(me, RUN(nll_loss, .in = { y, target, target }, .start = -100), 1, F32(NAN));
     target = tensor_from(me, DTYPE_I64, SIZES(2), I64(0, 3));
-    assert_fails(me, RUN(nll_loss, .in = { y, target }), E_INDEX, "3");
+    assert_fails(me, RUN(nll_loss, .in = { y, target, target }, .start = -100), E_INDEX, "3");
 
     struct tensor *a = tensor_from(me, DTYPE_F32, SIZES(2), F32(1, 4));
     struct tensor *b = tensor_from(me, DTYPE_F32, SIZES(2), F32(0, 1));

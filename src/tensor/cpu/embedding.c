@@ -66,6 +66,29 @@ add_f64(double *to, const double *from, int64_t step, int64_t count)
         to[i] += from[i * step];
 }
 
+/* Each row of the gradient divided by how often it was looked up. */
+static void
+scale_by_frequency(const struct cpu_call *call)
+{
+    const struct cpu_view *indices = &call->in[1], *views[1] = { indices }, *out = &call->out;
+    int64_t    *counts = call->workspace, wide = out->size[1];
+    struct loop loop;
+    memset(counts, 0, (size_t)out->size[0] * sizeof *counts);
+    for (loop_begin(&loop, views, 1); loop.more; loop_next(&loop)) {
+        for (int64_t i = 0; i < loop.run; i++) {
+            int64_t index = *(int64_t *)(loop.at[0] + i * loop.step[0]);
+            if (index >= 0 && index < out->size[0])
+                counts[index]++;
+        }
+    }
+    for (int64_t i = 0; i < out->size[0] * wide; i++) {
+        if (counts[i / wide] > 1 && call->compute == DTYPE_F32)
+            ((float *)out->data)[i] /= (float)counts[i / wide];
+        else if (counts[i / wide] > 1)
+            ((double *)out->data)[i] /= (double)counts[i / wide];
+    }
+}
+
 /* start: the row that gets no gradient. */
 void
 cpu_embedding_backward(const struct cpu_call *call)
@@ -90,4 +113,6 @@ cpu_embedding_backward(const struct cpu_call *call)
                 add_f64((double *)to, (const double *)from, step, wide);
         }
     }
+    if (call->step == 1)
+        scale_by_frequency(call);
 }

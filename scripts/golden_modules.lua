@@ -1,0 +1,369 @@
+-- Cases of modules (forward, gradients, buffers), losses, and the sections of rng.json that draw: constructors, models,
+-- nn.init, dropout, multinomial, the generator's state.
+local rs = require "ringside"
+local nn = rs.nn
+
+return function(tools)
+  local match, same, rand_after, DTYPES = tools.match, tools.same, tools.rand_after, tools.DTYPES
+  local tensor, shape_of, crc32 = tools.tensor, tools.shape_of, tools.crc32
+
+  local function present(value) return value ~= nil and value ~= rs.none end
+
+  -- ---- modules ----
+
+  -- What is said about a case is no argument of the constructor.
+  local function arguments(attrs, leave_out)
+    local out = {}
+    for name, value in pairs(attrs) do
+      if not (leave_out and leave_out[name]) then out[name] = value end
+    end
+    return out
+  end
+
+  local function make(case, leave_out)
+    local kind = case.module:match("^%S+")
+    if not nn[kind] then error("the module '" .. kind .. "' is not understood") end
+    local module = nn[kind](arguments(case.attrs, leave_out))
+    module:train(case.training ~= false)
+    return module
+  end
+
+  local function fill(module, params, buffers)
+    rs.no_grad(function()
+      for name, t in module:named_parameters() do
+        if not (params and params[name]) then error("no numbers for the parameter " .. name) end
+        t:copy_(tensor(params[name]))
+      end
+      for name, t in module:named_buffers() do
+        if buffers and buffers[name] then t:copy_(tensor(buffers[name])) end
+      end
+    end)
+  end
+
+  -- Laid out as it was.
+  local function given(golden)
+    if not golden.storage then return tensor(golden) end
+    local storage = tensor { dtype = golden.dtype, shape = { #golden.storage }, data = golden.storage }
+    return storage:as_strided(golden.shape, golden.stride, golden.offset):detach()
+  end
+
+  -- Row-major, as results and gradients are compared.
+  local function dense(golden)
+    if not golden.storage then return golden end
+    return { dtype = golden.dtype, shape = golden.shape, data = tools.flat(given(golden)) }
+  end
+
+  local function input(case, name, differentiable)
+    local golden = case.inputs[name]
+    if not present(golden) then return nil end
+    local t = given(golden)
+    if differentiable and (golden.dtype == "f32" or golden.dtype == "f64") then t:requires_grad_(true) end
+    return t
+  end
+
+  local function sparse_match(what, grad, golden)
+    local indices, values = grad:_indices(), grad:_values()
+    return match(what .. " indices", indices, golden.indices) or match(what .. " values", values, golden.values) or
+      same(what .. " coalesced", grad:is_coalesced(), golden.coalesced)
+  end
+
+  local function grads_match(case, module, inputs, tol)
+    local wrong
+    for name, golden in pairs(case.param_grads or {}) do
+      local grad
+      for other, t in module:named_parameters() do
+        if other == name then grad = t.grad end
+      end
+      if grad == nil then return name .. " has no gradient" end
+      wrong = wrong or golden.layout and sparse_match(name .. ".grad", grad, golden) or
+        not golden.layout and match(name .. ".grad", grad, golden, tol) or nil
+    end
+    for name, golden in pairs(case.input_grads or {}) do
+      if inputs[name].grad == nil then return name .. " has no gradient" end
+      wrong = wrong or match(name .. ".grad", inputs[name].grad, golden, tol)
+    end
+    return wrong
+  end
+
+  local function state_match(module, case, tol)
+    local wrong
+    for name, golden in pairs(case.buffers_after or {}) do
+      for other, t in module:named_buffers() do
+        if other == name then wrong = wrong or match(name, t, golden, golden.dtype ~= "i64" and tol or nil) end
+      end
+    end
+    for name, golden in pairs(case.params_after or {}) do
+      for other, t in module:named_parameters() do
+        if other == name then wrong = wrong or match(name, t, golden, tol) end
+      end
+    end
+    return wrong
+  end
+
+  -- The results of a forward, one after the other: the pair (h, c) counts as two.
+  local function flattened(...)
+    local out = {}
+    for i = 1, select("#", ...) do
+      local value = select(i, ...)
+      if type(value) == "table" then
+        for at = 1, #value do out[#out + 1] = value[at] end
+      elseif value ~= nil then
+        out[#out + 1] = value
+      end
+    end
+    return out
+  end
+
+  local CALLS = {}
+  function CALLS.MultiheadAttention(module, inputs)
+    local q, k, v = inputs.q or inputs.x, inputs.k or inputs.x, inputs.v or inputs.x
+    return module(q, k, v, inputs.key_padding_mask, true, inputs.attn_mask)
+  end
+  local function recurrent(module, inputs)
+    if inputs.c0 then return module(inputs.x, rs.tuple(inputs.h0, inputs.c0)) end
+    return module(inputs.x, inputs.h0)
+  end
+  CALLS.LSTM, CALLS.GRU, CALLS.RNN = recurrent, recurrent, recurrent
+  local function plain(module, inputs) return module(inputs.x or inputs.idx) end
+
+  local function backward(outputs, grad_out)
+    local total
+    for i, golden in ipairs(grad_out) do
+      local part = (outputs[i] * given(golden)):sum()
+      total = total and total + part or part
+    end
+    total:backward()
+  end
+
+  local function inputs_of(case)
+    local inputs = {}
+    for name in pairs(case.inputs) do inputs[name] = input(case, name, case.grad_out ~= nil) end
+    return inputs
+  end
+
+  local function outputs_match(outputs, goldens, tol)
+    local wrong = same("outputs", #outputs, #goldens)
+    for i, golden in ipairs(goldens) do wrong = wrong or match("output " .. i, outputs[i], dense(golden), tol) end
+    return wrong
+  end
+
+  local function forward_case(case)
+    local tol = case.tol or { 1e-5, 1e-4 }
+    local module, inputs = make(case), inputs_of(case)
+    if case.params or case.buffers then fill(module, case.params or {}, case.buffers) end
+    local outputs = flattened((CALLS[case.module] or plain)(module, inputs))
+    local wrong = outputs_match(outputs, case.outputs, tol)
+    if case.grad_out and not wrong then backward(outputs, case.grad_out) end
+    return wrong or grads_match(case, module, inputs, tol) or state_match(module, case, tol)
+  end
+
+  local function raises_case(case)
+    local module = make(case)
+    local ok, err = pcall(plain, module, inputs_of(case))
+    if ok then return "nothing was raised" end
+    return same("kind", err.kind, case.raises[1]) or same("message", err.message, case.raises[2])
+  end
+
+  local function steps_case(case)
+    local module, wrong = make(case), nil
+    for i, step in ipairs(case.steps) do
+      module(tensor(step.x))
+      for _, name in ipairs { "running_mean", "running_var" } do
+        wrong = wrong or match("step " .. i .. " " .. name, module[name], step[name], case.tol or { 1e-5, 1e-4 })
+      end
+      wrong = wrong or same("batches", module.num_batches_tracked:item(), step.num_batches_tracked)
+    end
+    return wrong
+  end
+
+  local function list_match(what, got, golden)
+    if not present(golden) then
+      if present(got) then return what .. " is there" end
+      return nil
+    end
+    return same(what, got:tolist(), golden)
+  end
+
+  local function packed_case(case)
+    local attrs, tol, rnn = case.attrs, case.tol or { 1e-5, 1e-4 }, nn.utils.rnn
+    local module = make(case, { lengths = true, enforce_sorted = true, total_length = true })
+    fill(module, case.params)
+    local x = input(case, "x", true)
+    local packed = rnn.pack_padded_sequence(x, attrs.lengths,
+      { batch_first = attrs.batch_first, enforce_sorted = attrs.enforce_sorted })
+    local golden = case.packed
+    local wrong = match("data", packed.data, golden.data, tol) or
+      list_match("batch_sizes", packed.batch_sizes, golden.batch_sizes) or
+      list_match("sorted_indices", packed.sorted_indices, golden.sorted_indices) or
+      list_match("unsorted_indices", packed.unsorted_indices, golden.unsorted_indices)
+    if wrong then return wrong end
+    local result, state = module(packed)
+    local output, lengths = rnn.pad_packed_sequence(result,
+      { batch_first = attrs.batch_first, total_length = present(attrs.total_length) and attrs.total_length or nil })
+    local outputs = flattened(output, state)
+    wrong = outputs_match(outputs, case.outputs, tol) or same("lengths", lengths:tolist(), case.out_lengths)
+    if not wrong then backward(outputs, case.grad_out) end
+    return wrong or grads_match(case, module, { x = x }, tol)
+  end
+
+  local function module_case(case)
+    if case.raises then return raises_case(case) end
+    if case.steps then return steps_case(case) end
+    if case.packed then return packed_case(case) end
+    return forward_case(case)
+  end
+
+  -- ---- losses ----
+
+  local function loss_case(case)
+    local attrs, tol = {}, case.tol or { 1e-5, 1e-4 }
+    for name, value in pairs(case.attrs or {}) do
+      if name ~= "target" then attrs[name] = value end -- says what kind of target it is
+    end
+    for _, name in ipairs { "weight", "pos_weight" } do
+      if present(case.inputs[name]) then attrs[name] = tensor(case.inputs[name]) end
+    end
+    if not nn[case.loss] then return "the loss '" .. tostring(case.loss) .. "' is not understood" end
+    local x = tensor(case.inputs.input):requires_grad_(true)
+    local out = nn[case.loss](attrs)(x, tensor(case.inputs.target))
+    local wrong = match("output", out, case.output, tol)
+    out:backward(tensor(case.grad_out))
+    return wrong or match("input.grad", x.grad, case.grads.input, tol)
+  end
+
+  -- ---- constructors ----
+
+  local MODELS = {}
+  function MODELS.Mlp(a)
+    local layers = {}
+    for i = 1, #a - 1 do
+      layers[#layers + 1] = nn.Linear(a[i], a[i + 1])
+      if i < #a - 1 then layers[#layers + 1] = nn.ReLU() end
+    end
+    return nn.Sequential(layers)
+  end
+  function MODELS.Cnn(a)
+    return nn.Sequential { nn.Conv2d(a[1], a[2], 3, { padding = 1 }), nn.BatchNorm2d(a[2]), nn.ReLU(), nn.MaxPool2d(2),
+      nn.Conv2d(a[2], a[3], 3, { bias = false }), nn.Flatten(), nn.Linear(4 * a[3], a[4]) }
+  end
+  local Gpt = nn.Module("Gpt")
+  function Gpt:init(v, t, d, h, n)
+    self.tok, self.pos = nn.Embedding(v, d), nn.Embedding(t, d)
+    self.blocks = nn.ModuleList()
+    for _ = 1, n do self.blocks:append(nn.TransformerEncoderLayer(d, h, { dim_feedforward = 2 * d })) end
+    self.norm = nn.LayerNorm(d)
+    self.head = nn.Linear(d, v, { bias = false })
+  end
+  function MODELS.Gpt(a) return Gpt(table.unpack(a)) end
+  local LateOrder = nn.Module("LateOrder")
+  function LateOrder:init()
+    self:register_module("first", nil)
+    local b = nn.Linear(3, 4)
+    self.first = nn.Linear(4, 2)
+    self.second = b
+  end
+  function MODELS.LateOrder() return LateOrder() end
+
+  local function build(case)
+    if MODELS[case.module] then return MODELS[case.module](case.args) end
+    if not nn[case.module] then error("the module '" .. tostring(case.module) .. "' is not understood") end
+    local args = {}
+    for i = 1, #case.args do args[i] = case.args[i] end
+    if next(case.kwargs or {}) then args[#args + 1] = case.kwargs end
+    return nn[case.module](table.unpack(args))
+  end
+
+  local function constructor_case(case)
+    rs.manual_seed(case.seed)
+    local module, wrong, count = build(case), nil, 0
+    local after = rand_after(case)
+    for name, parameter in module:named_parameters() do
+      count = count + 1
+      local golden = case.params[count]
+      wrong = wrong or same("name", name, golden and golden.name) or match(name, parameter, golden)
+    end
+    local buffers = 0
+    for name, buffer in module:named_buffers() do
+      buffers = buffers + 1
+      local golden = case.buffers[buffers]
+      wrong = wrong or same("buffer", name, golden and golden.name) or match(name, buffer, golden)
+    end
+    return wrong or same("parameters", count, #case.params) or same("buffers", buffers, #case.buffers) or after
+  end
+
+  -- ---- other draws ----
+
+  local function init_case(case)
+    if not nn.init[case.fn] then return "nn.init." .. tostring(case.fn) .. " is not understood" end
+    rs.manual_seed(case.seed)
+    local t = rs.empty(case.shape)
+    if next(case.kwargs or {}) then nn.init[case.fn](t, case.kwargs) else nn.init[case.fn](t) end
+    return match("out", t, case.out)
+  end
+
+  local LAYOUTS = {
+    contiguous = function(t) return t end,
+    transposed = function(t) return t:t():contiguous():t() end,
+  }
+
+  -- x[i] = (i - floor(n/2) + 0.25)/8; a mask says what was kept.
+  local function dropout_case(case)
+    local n = 1
+    for _, size in ipairs(case.shape) do n = n * size end
+    local x = ((rs.arange(n):to("float32") - n // 2 + 0.25) / 8):reshape(case.shape)
+    local run = nn.functional[case.kind]
+    if not run or not LAYOUTS[case.layout] then return "this kind of dropout is not understood" end
+    rs.manual_seed(case.seed)
+    local out = run(LAYOUTS[case.layout](x), { p = case.p, training = true })
+    local wrong, after = match("out", out, case.out), rand_after(case)
+    if not present(case.mask) then return wrong or after end
+    local kept = {}
+    for i, value in ipairs(tools.flat(out)) do kept[i] = value == 0 and "0" or "1" end
+    return wrong or same("mask", table.concat(kept), case.mask) or after
+  end
+
+  local function multinomial_case(case)
+    rs.manual_seed(case.seed)
+    local out = rs.multinomial(tensor(case.weights), case.num_samples, case.replacement)
+    return same("out", out:tolist(), case.out) or rand_after(case)
+  end
+
+  local function state_case(case)
+    local op, n = case.after:match("^(%a+)%((%d+)%)$")
+    if not op or not rs[op] then return "'" .. tostring(case.after) .. "' is not understood" end
+    rs.manual_seed(case.seed)
+    rs[op] { tonumber(n) }
+    local state, bytes = rs.get_rng_state(), {}
+    local left, _, following = string.unpack("<i4i4I8", state, 9)
+    for i = 1, #state do bytes[i] = state:byte(i) end
+    local at = 25 + 624 * 8
+    local cached = string.unpack("<d", state, at + 8)
+    return same("bytes", #state, case.bytes) or same("left", left, case.left) or same("next", following, case.next) or
+      same("cached", string.unpack("<i4", state, at + 24) == 1, case.cached) or
+      same("cached normal", cached, case.cached_f64 + 0.0) or same("crc32", crc32(bytes, "bool"), case.crc32)
+  end
+
+  local function draw_case(case)
+    local args, op = case.args or {}, case.op
+    local dtype = DTYPES[case.dtype or case.out.dtype]
+    rs.manual_seed(case.seed)
+    if op == "bernoulli" then
+      local p = (rs.arange(case.n) % 65):to(dtype) / 64
+      return match("out", rs.bernoulli(p), case.out)
+    end
+    local t = rs.empty({ case.n }, { dtype = dtype })
+    return match("out", t[op](t, table.unpack(args)), case.out)
+  end
+
+  local SECTIONS = { init = init_case, dropout = dropout_case, multinomial = multinomial_case, state = state_case }
+
+  return function(section, case, _, name)
+    if section == "cases" and case.module and case.attrs then return module_case end
+    if section == "cases" and case.loss and case.inputs and case.grads and type(case.loss) == "string" then
+      return loss_case
+    end
+    if (section == "modules" or section == "models") and case.params and case.args then return constructor_case end
+    if section == "draws" and (case.op == "bernoulli" or case.op == "exponential_") then return draw_case end
+    return name:match("^rng") and SECTIONS[section] or nil
+  end
+end

@@ -1,0 +1,91 @@
+/* torch.nn.functional: what layers and losses do, recorded. Results are in me's scope; a NULL operand gives NULL unless
+ * it is said to be optional. linear, embedding and two losses are in call.h. */
+#ifndef AUTOGRAD_FUNCTIONAL_H
+#define AUTOGRAD_FUNCTIONAL_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "tensor/op.h"
+
+struct task; struct tensor; struct generator;
+
+/* ---- activations ---- */
+struct tensor *softmax(struct task *me, struct tensor *x, int dim);
+struct tensor *log_softmax(struct task *me, struct tensor *x, int dim);
+struct tensor *gelu(struct task *me, struct tensor *x, bool by_tanh);
+struct tensor *silu(struct task *me, struct tensor *x);
+struct tensor *leaky_relu(struct task *me, struct tensor *x, double slope);
+struct tensor *elu(struct task *me, struct tensor *x, double alpha);
+struct tensor *softplus(struct task *me, struct tensor *x);
+struct tensor *prelu(struct task *me, struct tensor *x, struct tensor *weight); /* one slope, or one a channel */
+
+/* ---- convolutions and pooling; heights first ---- */
+struct conv_options { int64_t stride[2], padding[2], dilation[2], groups, output_padding[2]; };
+struct tensor *conv2d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *bias,
+                      const struct conv_options *options);                /* bias optional; [N, C, H, W] or [C, H, W] */
+struct tensor *conv_transpose2d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *bias,
+                                const struct conv_options *options);
+struct tensor *conv1d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *bias,
+                      const struct conv_options *options);                /* the second of each pair counts */
+struct pool_options { int64_t kernel[2], stride[2], padding[2], dilation[2]; bool ceil, inside; };
+struct tensor *max_pool2d(struct task *me, struct tensor *x, const struct pool_options *options);
+struct tensor *avg_pool2d(struct task *me, struct tensor *x, const struct pool_options *options);
+struct tensor *adaptive_avg_pool2d(struct task *me, struct tensor *x, const int64_t *sizes);
+
+/* ---- normalisation ---- */
+struct batch_norm_options {
+    struct tensor *running_mean, *running_var, *weight, *bias;            /* all optional */
+    bool           training;                                              /* by the batch's statistics */
+    double         momentum, eps;
+};
+struct tensor *batch_norm(struct task *me, struct tensor *x, const struct batch_norm_options *options);
+struct tensor *layer_norm(struct task *me, struct tensor *x, int dims, struct tensor *weight, struct tensor *bias,
+                          double eps);                                    /* over the last `dims`; both optional */
+struct tensor *group_norm(struct task *me, struct tensor *x, int64_t groups, struct tensor *weight,
+                          struct tensor *bias, double eps);
+
+/* ---- dropout: `shape` dimensions are drawn, the others share a draw; DROP_ALL: every element ---- */
+enum dropout_kind { DROP_ELEMENTS, DROP_CHANNELS, DROP_ALPHA };
+struct tensor *dropout(struct task *me, struct tensor *x, double p, enum dropout_kind kind, bool training);
+
+/* ---- losses ---- */
+struct loss_options {
+    enum reduction reduction;
+    struct tensor *weight, *pos_weight;                                   /* optional */
+    int64_t        ignore_index;                                          /* -100 in PyTorch */
+    double         label_smoothing;
+};
+struct tensor *nll_loss(struct task *me, struct tensor *input, struct tensor *target,
+        const struct loss_options *options);
+/* Class indices, or as many probabilities as there are inputs. */
+struct tensor *cross_entropy_loss(struct task *me, struct tensor *input, struct tensor *target,
+                                  const struct loss_options *options);
+struct tensor *bce_with_logits(struct task *me, struct tensor *input, struct tensor *target,
+                               const struct loss_options *options);
+struct tensor *mean_square(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction);
+struct tensor *l1_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction);
+struct tensor *huber_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction,
+                          double delta);
+struct tensor *reduced(struct task *me, struct tensor *losses, enum reduction reduction);
+bool           reduction_parse(struct task *me, const char *name, enum reduction *out); /* false: failed */
+
+/* ---- embedding with everything ---- */
+struct embedding_options { int64_t padding_idx; bool scale_grad_by_freq, sparse; double max_norm,
+        norm_type; }; /* -1: none;
+                                                                             max_norm 0: none */
+struct tensor *embedding_with(struct task *me, struct tensor *weight, struct tensor *indices,
+                              const struct embedding_options *options);
+
+/* ---- attention: q, k, v are [L, N, E], [S, N, E] ---- */
+struct attention {
+    int64_t        heads;
+    struct tensor *in_weight, *q_weight, *k_weight, *v_weight;            /* in_weight, or the three */
+    struct tensor *in_bias, *out_weight, *out_bias, *bias_k, *bias_v;     /* biases optional */
+    /* [L, S] or [N * heads, L, S]; [N, S]; optional */
+    struct tensor *mask, *padding;
+    double         dropout;
+    bool           training, want_weights, per_head;
+};
+/* The output [L, N, E]; *weights: [N, L, S], averaged over heads, if wanted. */
+struct tensor *attend(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v,
+                      const struct attention *options, struct tensor **weights);
+#endif

@@ -1,0 +1,286 @@
+/* torch.nn.functional: losses, embedding with its options, attention. */
+#include <math.h>
+#include <string.h>
+#include "autograd/functional.h"
+#include "autograd/internal.h"
+#include "sched/sched.h"
+
+/* ---- reductions ---- */
+
+bool
+reduction_parse(struct task *me, const char *name, enum reduction *out)
+{
+    static const char *const names[] = { [LOSS_MEAN] = "mean", [LOSS_SUM] = "sum", [LOSS_NONE] = "none" };
+    for (int i = 0; i < 3; i++) {
+        *out = (enum reduction)i;
+        if (strcmp(names[i], name) == 0)
+            return true;
+    }
+    return failed(me, E_VALUE, "%s is not a valid value for reduction: \"mean\", \"sum\" or \"none\"", name);
+}
+
+struct tensor *
+reduced(struct task *me, struct tensor *losses, enum reduction reduction)
+{
+    if (reduction == LOSS_NONE)
+        return losses;
+    return reduction == LOSS_MEAN ? tensor_mean(me, losses) : tensor_sum(me, losses);
+}
+
+/* ---- classes ---- */
+
+struct tensor *
+nll_loss(struct task *me, struct tensor *input, struct tensor *target, const struct loss_options *options)
+{
+    struct tensor *weight = options->weight != NULL ? options->weight : target;
+    struct op_args args = { .in = { input, target, weight }, .start = options->ignore_index,
+                            .dim = options->reduction, .step = options->weight != NULL,
+                            .alpha = options->label_smoothing };
+    return input != NULL && target != NULL ? op_call(me, OP_nll_loss, &args) : NULL;
+}
+
+static struct tensor *
+class_weights(struct task *me, struct tensor *weight, const struct tensor *input, int classes)
+{
+    int64_t sizes[TENSOR_DIMS];
+    for (int d = 0; d < input->dims; d++)
+        sizes[d] = d == classes ? tensor_count(weight) : 1;
+    return tensor_reshape(me, weight, input->dims, sizes);
+}
+
+/* Against a share of each class; the mean is over samples, not over classes. */
+static struct tensor *
+against_shares(struct task *me, struct tensor *logs, struct tensor *target, const struct loss_options *o)
+{
+    int     classes = logs->dims > 1 ? 1 : 0;
+    int64_t count = logs->dims > 0 ? logs->size[classes] : 1;
+    if (o->label_smoothing > 0)
+        target = tensor_add_number(me, tensor_mul_number(me, target, 1 - o->label_smoothing),
+                                   o->label_smoothing / (double)count);
+    struct tensor *product = tensor_mul(me, logs, target);
+    if (o->weight != NULL)
+        product = tensor_mul(me, product, class_weights(me, o->weight, logs, classes));
+    if (o->reduction == LOSS_NONE)
+        return tensor_neg(me, tensor_sum_dim(me, product, classes, false));
+    struct tensor *sum = tensor_neg(me, tensor_sum(me, product));
+    if (o->reduction == LOSS_SUM)
+        return sum;
+    return tensor_div_number(me, sum, count > 0 ? (double)(tensor_count(logs) / count) : 0);
+}
+
+struct tensor *
+cross_entropy_loss(struct task *me, struct tensor *input, struct tensor *target, const struct loss_options *options)
+{
+    if (input == NULL || target == NULL)
+        return NULL;
+    if (options->label_smoothing < 0 || options->label_smoothing > 1)
+        return failed_null(me, E_RUNTIME, "label_smoothing must be between 0.0 and 1.0. Got: %g",
+                           options->label_smoothing);
+    if (input->dims < 1)
+        return failed_null(me, E_SHAPE, "cross_entropy: expected an input of 1 dimension or more");
+    bool           shares = dtype_is_float(target->dtype) && tensor_same_shape(input, target);
+    struct tensor *logs = log_softmax(me, input, input->dims > 1 ? 1 : 0);
+    if (!shares)
+        return nll_loss(me, logs, target, options);
+    return logs != NULL ? against_shares(me, logs, target, options) : NULL;
+}
+
+/* ---- other losses ---- */
+
+struct tensor *
+bce_with_logits(struct task *me, struct tensor *input, struct tensor *target, const struct loss_options *options)
+{
+    if (input == NULL || target == NULL)
+        return NULL;
+    if (!tensor_same_shape(input, target))
+        return failed_null(me, E_VALUE, "binary_cross_entropy_with_logits: the target must have the input's shape");
+    struct tensor *positive = options->pos_weight != NULL ? options->pos_weight : target;
+    struct op_args args = { .in = { input, target, positive }, .start = options->pos_weight == NULL };
+    struct tensor *losses = op_call(me, OP_bce_with_logits, &args);
+    if (options->weight != NULL)
+        losses = tensor_mul(me, losses, options->weight);
+    return reduced(me, losses, options->reduction);
+}
+
+struct tensor *
+mean_square(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction)
+{
+    if (reduction == LOSS_MEAN)
+        return mse_loss(me, input, target);
+    struct tensor *apart = tensor_sub(me, input, target);
+    return reduced(me, apart != NULL ? op_on(me, OP_square, apart, NULL, 0) : NULL, reduction);
+}
+
+struct tensor *
+l1_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction)
+{
+    return reduced(me, tensor_abs(me, tensor_sub(me, input, target)), reduction);
+}
+
+/* Half the square up to delta, from there on straight: with c = min(|d|, delta), c (|d| - c / 2). */
+struct tensor *
+huber_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction, double delta)
+{
+    struct tensor *size = tensor_abs(me, tensor_sub(me, input, target));
+    if (size == NULL)
+        return NULL;
+    struct tensor *limit = tensor_full(me, size->dtype, tensor_device(size), 0, NULL, delta);
+    struct tensor *near = limit != NULL ? op_on(me, OP_minimum, size, limit, 0) : NULL;
+    return reduced(me, tensor_mul(me, near, tensor_sub(me, size, tensor_mul_number(me, near, 0.5))), reduction);
+}
+
+/* ---- embedding ---- */
+
+/* In place, unrecorded, as embedding_renorm_. */
+static bool
+renorm(struct task *me, struct tensor *weight, struct tensor *indices, const struct embedding_options *o)
+{
+    struct op_args args = { .in = { weight, indices }, .out = weight, .alpha = o->max_norm, .beta = o->norm_type };
+    if (op_run(me, OP_embedding_renorm, &args) == NULL)
+        return false;
+    tensor_bump(weight);
+    return true;
+}
+
+struct tensor *
+embedding_with(struct task *me, struct tensor *weight, struct tensor *indices, const struct embedding_options *options)
+{
+    struct op_args args = { .in = { weight, indices }, .start = options->padding_idx,
+                            .step = options->scale_grad_by_freq, .flag = options->sparse };
+    if (weight == NULL || indices == NULL || (options->max_norm > 0 && !renorm(me, weight, indices, options)))
+        return NULL;
+    return op_call(me, OP_embedding, &args);
+}
+
+/* ---- attention ---- */
+
+struct projected { struct tensor *q, *k, *v; };
+
+static struct tensor *
+rows_of(struct task *me, struct tensor *tensor, int part, int64_t wide)
+{
+    return tensor != NULL ? tensor_narrow(me, tensor, 0, part * wide, wide) : NULL;
+}
+
+/* One product where query, key and value are the same tensor, as in PyTorch's _in_projection_packed. */
+static struct projected
+project(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v, const struct attention *o)
+{
+    int64_t wide = tensor_size(q, -1);
+    if (o->in_weight == NULL)
+        return (struct projected){ linear(me, q, o->q_weight, rows_of(me, o->in_bias, 0, wide)),
+                                   linear(me, k, o->k_weight, rows_of(me, o->in_bias, 1, wide)),
+                                   linear(me, v, o->v_weight, rows_of(me, o->in_bias, 2, wide)) };
+    if (q == k && k == v) {
+        struct tensor *all = linear(me, q, o->in_weight, o->in_bias);
+        return (struct projected){ tensor_narrow(me, all, -1, 0, wide), tensor_narrow(me, all, -1, wide, wide),
+                                   tensor_narrow(me, all, -1, 2 * wide, wide) };
+    }
+    return (struct projected){
+        linear(me, q, rows_of(me, o->in_weight, 0, wide), rows_of(me, o->in_bias, 0, wide)),
+        linear(me, k, rows_of(me, o->in_weight, 1, wide), rows_of(me, o->in_bias, 1, wide)),
+        linear(me, v, rows_of(me, o->in_weight, 2, wide), rows_of(me, o->in_bias, 2, wide)) };
+}
+
+/* [T, N, E] to [N * heads, T, E / heads]. */
+static struct tensor *
+heads_apart(struct task *me, struct tensor *x, int64_t heads)
+{
+    if (x == NULL)
+        return NULL;
+    int64_t sizes[3] = { x->size[0], x->size[1] * heads, x->size[2] / heads };
+    return tensor_transpose(me, tensor_reshape(me, x, 3, sizes), 0, 1);
+}
+
+/* True in a mask forbids; a mask of fractions is added. */
+static struct tensor *
+masked(struct task *me, struct tensor *scores, struct tensor *mask)
+{
+    if (scores == NULL || mask == NULL)
+        return NULL;
+    return mask->dtype == DTYPE_BOOL ? op_on(me, OP_masked_fill, scores, mask, -INFINITY)
+                                     : tensor_add(me, scores, mask);
+}
+
+/* The padding mask [N, S] for scores [N * heads, L, S]. */
+static struct tensor *
+padding_masked(struct task *me, struct tensor *scores, struct tensor *padding, int64_t heads)
+{
+    if (scores == NULL || padding->dims != 2)
+        return scores == NULL ? NULL : failed_null(me, E_SHAPE, "key_padding_mask: expected a tensor of 2 dimensions");
+    int64_t        batch = padding->size[0], keys = padding->size[1];
+    int64_t        apart[4] = { batch, heads, tensor_size(scores, 1), tensor_size(scores, 2) };
+    struct tensor *mask = tensor_reshape(me, padding, 4, (const int64_t[]){ batch, 1, 1, keys });
+    struct tensor *open = masked(me, tensor_reshape(me, scores, 4, apart), mask);
+    return tensor_reshape(me, open, 3, (const int64_t[]){ batch * heads, apart[2], apart[3] });
+}
+
+/* A column of the learned bias behind the keys; masks let everybody see it. */
+static struct tensor *
+with_bias(struct task *me, struct tensor *x, struct tensor *bias)
+{
+    if (x == NULL || bias == NULL)
+        return x;
+    struct tensor *wide = tensor_expand(me, bias, 3, (const int64_t[]){ 1, x->size[1], x->size[2] });
+    return tensor_cat(me, (struct tensor *[]){ x, wide }, 2, 0);
+}
+
+static struct tensor *
+mask_with_bias(struct task *me, struct tensor *mask, const struct attention *o)
+{
+    int64_t sizes[TENSOR_DIMS];
+    if (mask == NULL || o->bias_k == NULL)
+        return mask;
+    memcpy(sizes, mask->size, sizeof sizes);
+    sizes[mask->dims - 1] = 1;
+    struct tensor *open = tensor_zeros(me, mask->dtype, tensor_device(mask), mask->dims, sizes);
+    return tensor_cat(me, (struct tensor *[]){ mask, open }, 2, -1);
+}
+
+static bool
+attention_fits(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v, const struct attention *o)
+{
+    if (q == NULL || k == NULL || v == NULL)
+        return false;
+    if (q->dims != 3 || k->dims != 3 || v->dims != 3)
+        return failed(me, E_SHAPE, "MultiheadAttention: query, key and value must have 2 or 3 dimensions");
+    if (k->size[0] != v->size[0] || k->size[1] != v->size[1] || q->size[1] != k->size[1])
+        return failed(me, E_SHAPE, "MultiheadAttention: key and value must have one length and all one batch size");
+    return q->size[2] % o->heads == 0 || failed(me, E_RUNTIME, "embed_dim must be divisible by num_heads");
+}
+
+static struct tensor *
+averaged_weights(struct task *me, struct tensor *shares, const struct attention *o, int64_t batch)
+{
+    int64_t        sizes[4] = { batch, o->heads, tensor_size(shares, 1), tensor_size(shares, 2) };
+    struct tensor *apart = tensor_reshape(me, shares, 4, sizes);
+    if (o->per_head)
+        return apart;
+    return tensor_fold(me, OP_mean_dims, apart, &(struct fold_options){ .dims = 1, .dim = { 1 } });
+}
+
+struct tensor *
+attend(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v, const struct attention *options,
+       struct tensor **weights)
+{
+    const struct attention *o = options;
+    if (!attention_fits(me, q, k, v, o))
+        return NULL;
+    int64_t          length = q->size[0], batch = q->size[1], wide = q->size[2];
+    struct projected p = project(me, q, k, v, o);
+    struct tensor   *heads_q = heads_apart(me, p.q, o->heads);
+    struct tensor   *heads_k = heads_apart(me, with_bias(me, p.k, o->bias_k), o->heads);
+    struct tensor   *heads_v = heads_apart(me, with_bias(me, p.v, o->bias_v), o->heads);
+    struct tensor   *scaled = tensor_div_number(me, heads_q, sqrt((double)wide / (double)o->heads));
+    struct tensor   *scores = tensor_matmul(me, scaled, heads_k != NULL ? tensor_transpose(me, heads_k, 1, 2) : NULL);
+    if (o->mask != NULL)
+        scores = masked(me, scores, mask_with_bias(me, o->mask, o));
+    if (o->padding != NULL)
+        scores = padding_masked(me, scores, mask_with_bias(me, o->padding, o), o->heads);
+    struct tensor *shares = dropout(me, softmax(me, scores, -1), o->dropout, DROP_ELEMENTS, o->training);
+    struct tensor *mixed = tensor_transpose(me, tensor_matmul(me, shares, heads_v), 0, 1);
+    struct tensor *joined = tensor_reshape(me, mixed, 3, (const int64_t[]){ length, batch, wide });
+    if (o->want_weights)
+        *weights = averaged_weights(me, shares, o, batch);
+    return linear(me, joined, o->out_weight, o->out_bias);
+}

@@ -1,0 +1,346 @@
+/* torch.nn.functional: activations, convolutions, pooling, normalisation, dropout. */
+#include <math.h>
+#include <string.h>
+#include "autograd/functional.h"
+#include "autograd/internal.h"
+#include "base/str.h"
+#include "sched/sched.h"
+
+/* ---- activations ---- */
+
+static struct tensor *
+along(struct task *me, enum op op, struct tensor *x, int dim)
+{
+    struct op_args args = { .in = { x } };
+    int            dims = x != NULL && x->dims > 0 ? x->dims : 1;
+    if (x == NULL)
+        return NULL;
+    if (dim < -dims || dim >= dims)
+        return failed_null(me, E_INDEX, "Dimension out of range (expected to be in range of [%d, %d], but got %d)",
+                           -dims, dims - 1, dim);
+    args.dim = dim < 0 ? dim + dims : dim;
+    return op_call(me, op, &args);
+}
+
+struct tensor *
+softmax(struct task *me, struct tensor *x, int dim)
+{
+    return along(me, OP_softmax, x, dim);
+}
+
+struct tensor *
+log_softmax(struct task *me, struct tensor *x, int dim)
+{
+    return along(me, OP_log_softmax, x, dim);
+}
+
+struct tensor *
+gelu(struct task *me, struct tensor *x, bool by_tanh)
+{
+    struct op_args args = { .in = { x }, .start = by_tanh ? 1 : 0 };
+    return x != NULL ? op_call(me, OP_gelu, &args) : NULL;
+}
+
+struct tensor *
+silu(struct task *me, struct tensor *x)
+{
+    return tensor_mul(me, x, x != NULL ? op_on(me, OP_sigmoid, x, NULL, 0) : NULL);
+}
+
+static struct tensor *
+negative_part(struct task *me, struct tensor *x)
+{
+    return tensor_neg(me, tensor_relu(me, tensor_neg(me, x)));
+}
+
+struct tensor *
+leaky_relu(struct task *me, struct tensor *x, double slope)
+{
+    return tensor_add(me, tensor_relu(me, x), tensor_mul_number(me, negative_part(me, x), slope));
+}
+
+struct tensor *
+elu(struct task *me, struct tensor *x, double alpha)
+{
+    struct tensor *below = negative_part(me, x);
+    struct tensor *bent = below != NULL ? op_on(me, OP_expm1, below, NULL, 0) : NULL;
+    return tensor_add(me, tensor_relu(me, x), tensor_mul_number(me, bent, alpha));
+}
+
+/* log(1 + exp(x)): the loss of the logit -x whose label is 1. */
+struct tensor *
+softplus(struct task *me, struct tensor *x)
+{
+    struct tensor *logit = tensor_neg(me, x);
+    struct tensor *label = logit != NULL ? tensor_full(me, logit->dtype, tensor_device(logit), 0, NULL, 1) : NULL;
+    struct op_args args = { .in = { logit, label, label }, .start = 1 };
+    return label != NULL ? op_call(me, OP_bce_with_logits, &args) : NULL;
+}
+
+static struct tensor *
+channel_shape(struct task *me, struct tensor *tensor, const struct tensor *x)
+{
+    int64_t sizes[TENSOR_DIMS];
+    if (tensor == NULL || x == NULL || x->dims < 2)
+        return tensor;
+    for (int d = 0; d < x->dims; d++)
+        sizes[d] = d == 1 ? tensor_count(tensor) : 1;
+    return tensor_reshape(me, tensor, x->dims, sizes);
+}
+
+struct tensor *
+prelu(struct task *me, struct tensor *x, struct tensor *weight)
+{
+    if (x == NULL || weight == NULL)
+        return NULL;
+    int64_t slopes = tensor_count(weight);
+    if (slopes != 1 && (x->dims < 2 || slopes != x->size[1]))
+        return failed_null(me, E_RUNTIME, "prelu: %lld slopes for an input of %lld channels", (long long)slopes,
+                           (long long)(x->dims > 1 ? x->size[1] : 1));
+    struct tensor *slope = channel_shape(me, weight, x);
+    return tensor_add(me, tensor_relu(me, x), tensor_mul(me, slope, negative_part(me, x)));
+}
+
+/* ---- convolutions ---- */
+
+static struct op_args
+conv_args(const struct conv_options *o, struct tensor *x, struct tensor *weight, struct tensor *bias)
+{
+    return (struct op_args){ .in = { x, weight, bias != NULL ? bias : weight }, .start = bias == NULL,
+                             .sizes = { o->stride[0], o->stride[1], o->padding[0], o->padding[1], o->dilation[0],
+                                        o->dilation[1], o->groups } };
+}
+
+struct tensor *
+conv2d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *bias,
+       const struct conv_options *options)
+{
+    if (x == NULL || weight == NULL)
+        return NULL;
+    bool           single = x->dims == 3;
+    struct op_args args = conv_args(options, single ? tensor_unsqueeze(me, x, 0) : x, weight, bias);
+    struct tensor *result = args.in[0] != NULL ? op_call(me, OP_conv2d, &args) : NULL;
+    return single && result != NULL ? tensor_squeeze(me, result, 0) : result;
+}
+
+/* The transposed one gives as many places as the convolution that it turns round could have read. */
+struct tensor *
+conv_transpose2d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *bias,
+                 const struct conv_options *options)
+{
+    const struct conv_options *o = options;
+    if (x == NULL || weight == NULL)
+        return NULL;
+    if (x->dims < 3 || weight->dims != 4)
+        return failed_null(me, E_SHAPE, "conv_transpose2d: expected an input of 3 or 4 dimensions");
+    bool           single = x->dims == 3;
+    struct op_args args = conv_args(o, single ? tensor_unsqueeze(me, x, 0) : x, weight, NULL);
+    int64_t        places[2];
+    for (int side = 0; side < 2; side++)
+        places[side] = (tensor_size(x, side - 2) - 1) * o->stride[side] - 2 * o->padding[side] +
+                       o->dilation[side] * (weight->size[2 + side] - 1) + o->output_padding[side] + 1;
+    args.length = places[0];
+    args.step   = places[1];
+    struct tensor *result = args.in[0] != NULL ? op_call(me, OP_conv_transpose2d, &args) : NULL;
+    if (bias != NULL && result != NULL)
+        result = tensor_add(me, result, channel_shape(me, bias, result));
+    return single && result != NULL ? tensor_squeeze(me, result, 0) : result;
+}
+
+/* Rows of height 1. */
+struct tensor *
+conv1d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *bias,
+       const struct conv_options *options)
+{
+    struct conv_options flat = *options;
+    flat.stride[0] = flat.dilation[0] = 1;
+    flat.padding[0] = 0;
+    if (x != NULL && (x->dims < 2 || x->dims > 3))
+        return failed_null(me, E_SHAPE, "conv1d: expected an input of 2 or 3 dimensions, got %d", x->dims);
+    struct tensor *rows = tensor_unsqueeze(me, x, -2), *kernel = tensor_unsqueeze(me, weight, -2);
+    struct tensor *result = conv2d(me, rows, kernel, bias, &flat);
+    return result != NULL ? tensor_squeeze(me, result, -2) : NULL;
+}
+
+/* ---- pooling ---- */
+
+static struct op_args
+pool_args(const struct pool_options *o, struct tensor *x)
+{
+    return (struct op_args){ .in = { x }, .keepdim = o->ceil, .start = o->inside,
+                             .sizes = { o->kernel[0], o->kernel[1], o->stride[0], o->stride[1], o->padding[0],
+                                        o->padding[1], o->dilation[0], o->dilation[1] } };
+}
+
+struct tensor *
+max_pool2d(struct task *me, struct tensor *x, const struct pool_options *options)
+{
+    struct op_args args = pool_args(options, x);
+    if (x == NULL)
+        return NULL;
+    args.in[1] = op_call(me, OP_max_pool2d_indices, &args);
+    return args.in[1] != NULL ? op_call(me, OP_max_pool2d, &args) : NULL;
+}
+
+struct tensor *
+avg_pool2d(struct task *me, struct tensor *x, const struct pool_options *options)
+{
+    struct op_args args = pool_args(options, x);
+    args.sizes[6] = args.sizes[7] = 1;
+    return x != NULL ? op_call(me, OP_avg_pool2d, &args) : NULL;
+}
+
+struct tensor *
+adaptive_avg_pool2d(struct task *me, struct tensor *x, const int64_t *sizes)
+{
+    struct op_args args = { .in = { x }, .start = 2, .sizes = { sizes[0], sizes[1] } };
+    if (x == NULL)
+        return NULL;
+    if (sizes[0] == 1 && sizes[1] == 1 && x->dims >= 3 && dtype_is_float(x->dtype))
+        return tensor_fold(me, OP_mean_dims, x, &(struct fold_options){ .dims = 2, .dim = { x->dims - 2, x->dims - 1 },
+                                                                        .keepdim = true });
+    return op_call(me, OP_avg_pool2d, &args);
+}
+
+/* ---- normalisation ---- */
+
+enum { HAS_WEIGHT = 1, HAS_BIAS = 2, OF_BATCH = 4 };
+
+/* running = (1 - momentum) running + momentum batch; the variance without bias. Grad mode is off. */
+static bool
+update_running(struct task *me, const struct batch_norm_options *o, struct tensor *stats, double count)
+{
+    if (o->running_mean == NULL || o->running_var == NULL)
+        return true;
+    struct tensor *mean = tensor_select(me, stats, 0, 0), *variance = tensor_select(me, stats, 0, 2);
+    return tensor_mul_(me, o->running_mean, 1 - o->momentum) != NULL &&
+           tensor_add_(me, o->running_mean, mean, o->momentum) != NULL &&
+           tensor_mul_(me, o->running_var, 1 - o->momentum) != NULL &&
+           tensor_add_(me, o->running_var, variance, o->momentum * (count / (count - 1))) != NULL;
+}
+
+static struct tensor *
+batch_stats(struct task *me, struct tensor *x, const struct batch_norm_options *o)
+{
+    struct op_args args = { .in = { x }, .alpha = o->eps };
+    int64_t        channels = x->size[1], count = channels > 0 ? tensor_count(x) / channels : 0;
+    struct tensor *stats = op_call(me, OP_batch_norm_stats, &args);
+    return stats != NULL && update_running(me, o, stats, (double)count) ? stats : NULL;
+}
+
+static bool
+enough_values(struct task *me, const struct tensor *x, const struct batch_norm_options *o)
+{
+    struct str shape = { 0 };
+    if (!o->training || tensor_count(x) != x->size[1])
+        return true;
+    shape_print(x->dims, x->size, &shape);
+    failed(me, E_VALUE, "Expected more than 1 value per channel when training, got input size torch.Size(%s)",
+           str_text(&shape));
+    str_free(&shape);
+    return false;
+}
+
+/* Rows of mean and 1 / sqrt(variance + eps). */
+static struct tensor *
+running_stats(struct task *me, const struct batch_norm_options *o)
+{
+    if (o->running_mean == NULL || o->running_var == NULL)
+        return failed_null(me, E_VALUE, "Expected running_mean and running_var to be given when training is off");
+    struct tensor *shifted = tensor_add_number(me, o->running_var, o->eps);
+    struct tensor *rows[2] = { tensor_unsqueeze(me, o->running_mean, 0),
+                               shifted != NULL ? tensor_unsqueeze(me, op_on(me, OP_rsqrt, shifted, NULL, 0),
+                                       0) : NULL };
+    return tensor_cat(me, rows, 2, 0);
+}
+
+struct tensor *
+batch_norm(struct task *me, struct tensor *x, const struct batch_norm_options *o)
+{
+    if (x == NULL)
+        return NULL;
+    if (x->dims < 2)
+        return failed_null(me, E_SHAPE, "batch_norm: expected an input of 2 dimensions or more, got %d", x->dims);
+    if (!enough_values(me, x, o))
+        return NULL;
+    bool on = grad_enabled(me);
+    grad_set_enabled(me, false);
+    struct tensor *stats = o->training ? batch_stats(me, tensor_detach(me, x), o) : running_stats(me, o);
+    grad_set_enabled(me, on);
+    struct op_args args = { .in = { x, stats, o->weight != NULL ? o->weight : stats,
+                                    o->bias != NULL ? o->bias : stats },
+                            .start = (o->weight != NULL ? HAS_WEIGHT : 0) | (o->bias != NULL ? HAS_BIAS : 0) |
+                                     (o->training ? OF_BATCH : 0),
+                            .alpha = o->eps };
+    return stats != NULL ? op_call(me, OP_batch_norm, &args) : NULL;
+}
+
+struct tensor *
+layer_norm(struct task *me, struct tensor *x, int dims, struct tensor *weight, struct tensor *bias, double eps)
+{
+    struct op_args args = { .in = { x, weight != NULL ? weight : x, bias != NULL ? bias : x }, .dim = dims,
+                            .start = (weight != NULL ? HAS_WEIGHT : 0) | (bias != NULL ? HAS_BIAS : 0),
+                            .alpha = eps };
+    return x != NULL ? op_call(me, OP_layer_norm, &args) : NULL;
+}
+
+/* Each group of channels of a sample is one row to normalise. */
+struct tensor *
+group_norm(struct task *me, struct tensor *x, int64_t groups, struct tensor *weight, struct tensor *bias, double eps)
+{
+    if (x == NULL)
+        return NULL;
+    if (x->dims < 2 || groups < 1 || x->size[1] % groups != 0)
+        return failed_null(me, E_RUNTIME, "group_norm: %lld channels cannot be divided into %lld groups",
+                           (long long)(x->dims > 1 ? x->size[1] : 0), (long long)groups);
+    int64_t        rows = x->size[0] * groups, wide = rows > 0 ? tensor_count(x) / rows : 1;
+    struct tensor *flat = tensor_reshape(me, x, 2, (const int64_t[]){ rows, wide });
+    struct tensor *unit = tensor_reshape(me, layer_norm(me, flat, 1, NULL, NULL, eps), x->dims, x->size);
+    if (weight != NULL)
+        unit = tensor_mul(me, unit, channel_shape(me, weight, x));
+    return bias != NULL ? tensor_add(me, unit, channel_shape(me, bias, x)) : unit;
+}
+
+/* ---- dropout ---- */
+
+/* 1 where kept, drawn in the order of a fresh tensor's elements. */
+static struct tensor *
+kept(struct task *me, const struct tensor *x, double p, enum dropout_kind kind)
+{
+    int64_t sizes[TENSOR_DIMS];
+    for (int d = 0; d < x->dims; d++)
+        sizes[d] = kind == DROP_CHANNELS && d > 1 ? 1 : x->size[d];
+    struct tensor *noise = tensor_empty(me, x->dtype, tensor_device(x), x->dims, sizes);
+    return noise != NULL && tensor_bernoulli(me, noise, 1 - p, default_generator(me)) ? noise : NULL;
+}
+
+/* SELU's dropout: what is dropped becomes the saturated value, mean and variance stay. */
+static struct tensor *
+alpha_dropped(struct task *me, struct tensor *x, double p)
+{
+    const double   saturated = 1.7580993408473766;
+    double         a = 1 / sqrt((saturated * saturated * p + 1) * (1 - p));
+    struct tensor *keep = kept(me, x, p, DROP_ELEMENTS);
+    struct tensor *shift = tensor_mul_number(me, tensor_add_number(me, keep, -1), saturated * a);
+    struct tensor *noise = tensor_mul_number(me, keep, a);
+    return tensor_add(me, tensor_mul(me, x, noise), tensor_add_number(me, shift, saturated * a * p));
+}
+
+struct tensor *
+dropout(struct task *me, struct tensor *x, double p, enum dropout_kind kind, bool training)
+{
+    if (x == NULL)
+        return NULL;
+    if (!(p >= 0 && p <= 1))
+        return failed_null(me, E_VALUE, "dropout probability has to be between 0 and 1, but got %g", p);
+    if (p == 0 || !training || tensor_count(x) == 0)
+        return x;
+    if (kind == DROP_CHANNELS && x->dims < 2)
+        return failed_null(me, E_SHAPE, "dropout of channels: expected an input of 2 dimensions or more");
+    if (p == 1)
+        return tensor_mul(me, x, zeros_of(me, x, 0, NULL));
+    if (kind == DROP_ALPHA)
+        return alpha_dropped(me, x, p);
+    struct tensor *noise = kept(me, x, p, kind);
+    return tensor_mul(me, x, noise != NULL ? tensor_div_(me, noise, 1 - p) : NULL);
+}

@@ -1,0 +1,175 @@
+/* Gradient functions of recurrent cells and losses; see functions_nn.c. */
+#include "autograd/functional.h"
+#include "autograd/internal.h"
+#include "sched/sched.h"
+
+static bool
+wants(const struct node *node, int edge)
+{
+    return edge < node->edge_count && node->edges[edge].node != NULL;
+}
+
+static struct tensor *
+call(struct task *me, enum op op, const struct op_args *args)
+{
+    for (int i = 0; i < op_info(op)->inputs; i++)
+        if (args->in[i] == NULL)
+            return NULL;
+    return op_call(me, op, args);
+}
+
+static struct tensor *
+one_minus(struct task *me, struct tensor *x)
+{
+    return tensor_add_number(me, tensor_neg(me, x), 1);
+}
+
+/* g s (1 - s): back through a sigmoid whose result is s. */
+static struct tensor *
+through_sigmoid(struct task *me, struct tensor *g, struct tensor *s)
+{
+    return tensor_mul(me, tensor_mul(me, g, s), one_minus(me, s));
+}
+
+static struct tensor *
+through_tanh(struct task *me, struct tensor *g, struct tensor *t)
+{
+    return tensor_mul(me, g, one_minus(me, op_on(me, OP_square, t, NULL, 0)));
+}
+
+static struct tensor *
+part_of(struct task *me, struct tensor *gates, int part, int64_t wide, enum op function)
+{
+    return op_on(me, function, tensor_narrow(me, gates, 1, part * wide, wide), NULL, 0);
+}
+
+static bool
+lstm_cell_recorded(struct task *me, struct node *node, struct tensor *grad, struct tensor **grad_in)
+{
+    struct tensor *gates = node_saved(me, node, 0), *c = node_saved(me, node, 1);
+    int64_t        wide = tensor_size(c, 1);
+    struct tensor *i = part_of(me, gates, 0, wide, OP_sigmoid), *f = part_of(me, gates, 1, wide, OP_sigmoid);
+    struct tensor *g = part_of(me, gates, 2, wide, OP_tanh), *o = part_of(me, gates, 3, wide, OP_sigmoid);
+    struct tensor *t = op_on(me, OP_tanh, tensor_add(me, tensor_mul(me, f, c), tensor_mul(me, i, g)), NULL, 0);
+    struct tensor *gh = tensor_select(me, grad, 0, 0), *gc = tensor_select(me, grad, 0, 1);
+    struct tensor *dc = tensor_add(me, gc, through_tanh(me, tensor_mul(me, gh, o), t));
+    struct tensor *parts[4] = { through_sigmoid(me, tensor_mul(me, dc, g), i),
+                                through_sigmoid(me, tensor_mul(me, dc, c), f),
+                                through_tanh(me, tensor_mul(me, dc, i), g),
+                                through_sigmoid(me, tensor_mul(me, gh, t), o) };
+    grad_in[0] = tensor_cat(me, parts, 4, 1);
+    grad_in[1] = tensor_mul(me, dc, f);
+    return !task_failed(me);
+}
+
+bool
+grad_lstm_cell(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    if (grad_enabled(me))
+        return lstm_cell_recorded(me, node, grad_out[0], grad_in);
+    struct tensor *c = node_saved(me, node, 1);
+    struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0), c } };
+    struct tensor *all = call(me, OP_lstm_cell_backward, &args);
+    int64_t        wide = tensor_size(c, 1);
+    if (wants(node, 0))
+        grad_in[0] = tensor_narrow(me, all, 1, 0, 4 * wide);
+    if (wants(node, 1))
+        grad_in[1] = tensor_narrow(me, all, 1, 4 * wide, wide);
+    return !task_failed(me);
+}
+
+static bool
+gru_cell_recorded(struct task *me, struct node *node, struct tensor *grad, struct tensor **grad_in)
+{
+    struct tensor *xs = node_saved(me, node, 0), *hs = node_saved(me, node, 1), *h = node_saved(me, node, 2);
+    int64_t        wide = tensor_size(h, 1);
+    struct tensor *both = tensor_add(me, xs, hs), *inner = tensor_narrow(me, hs, 1, 2 * wide, wide);
+    struct tensor *r = part_of(me, both, 0, wide, OP_sigmoid), *z = part_of(me, both, 1, wide, OP_sigmoid);
+    struct tensor *n = op_on(me, OP_tanh, tensor_add(me, tensor_narrow(me, xs, 1, 2 * wide, wide),
+                                                     tensor_mul(me, r, inner)), NULL, 0);
+    struct tensor *dn = through_tanh(me, tensor_mul(me, grad, one_minus(me, z)), n);
+    struct tensor *dr = through_sigmoid(me, tensor_mul(me, dn, inner), r);
+    struct tensor *dz = through_sigmoid(me, tensor_mul(me, grad, tensor_sub(me, h, n)), z);
+    grad_in[0] = tensor_cat(me, (struct tensor *[]){ dr, dz, dn }, 3, 1);
+    grad_in[1] = tensor_cat(me, (struct tensor *[]){ dr, dz, tensor_mul(me, dn, r) }, 3, 1);
+    grad_in[2] = tensor_mul(me, grad, z);
+    return !task_failed(me);
+}
+
+bool
+grad_gru_cell(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    if (grad_enabled(me))
+        return gru_cell_recorded(me, node, grad_out[0], grad_in);
+    struct tensor *h = node_saved(me, node, 2);
+    struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0), node_saved(me, node, 1), h } };
+    struct tensor *all = call(me, OP_gru_cell_backward, &args);
+    int64_t        wide = tensor_size(h, 1);
+    if (wants(node, 0))
+        grad_in[0] = tensor_narrow(me, all, 1, 0, 3 * wide);
+    if (wants(node, 1))
+        grad_in[1] = tensor_narrow(me, all, 1, 3 * wide, 3 * wide);
+    if (wants(node, 2))
+        grad_in[2] = tensor_narrow(me, all, 1, 6 * wide, wide);
+    return !task_failed(me);
+}
+
+/* ---- losses ---- */
+
+/* numbers: reduction, ignored target, -, weights given; scalar: smoothing. */
+bool
+grad_nll_loss(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0), node_saved(me, node, 1),
+                                    node_saved(me, node, 2) },
+                            .dim = node->numbers[0], .start = node->numbers[1], .step = node->numbers[3],
+                            .alpha = node->scalar };
+    grad_in[0] = call(me, OP_nll_loss_backward, &args);
+    return grad_in[0] != NULL;
+}
+
+/* Linear in g: what came for each input, weighted as the loss weighs it, is the loss of what came. */
+bool
+grad_nll_loss_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0), node_saved(me, node, 1) },
+                            .dim = node->numbers[0], .start = node->numbers[1], .step = node->numbers[3],
+                            .alpha = node->scalar };
+    grad_in[0] = call(me, OP_nll_loss, &args);
+    return grad_in[0] != NULL;
+}
+
+/* g (1 - t - w sigmoid(-x)) with w = 1 + (pos - 1) t. */
+static struct tensor *
+bce_recorded(struct task *me, const struct node *node, struct tensor *g, struct tensor *x, struct tensor *t,
+             struct tensor *pos)
+{
+    struct tensor *tail = op_on(me, OP_sigmoid, tensor_neg(me, x), NULL, 0);
+    if (node->numbers[1] != 1)
+        tail = tensor_mul(me, tail, tensor_add_number(me, tensor_mul(me, tensor_add_number(me, pos, -1), t), 1));
+    return tensor_mul(me, g, tensor_sub(me, one_minus(me, t), tail));
+}
+
+/* To the target: g ((pos - 1) softplus(-x) - x). */
+static struct tensor *
+bce_to_target(struct task *me, const struct node *node, struct tensor *g, struct tensor *x, struct tensor *pos)
+{
+    struct tensor *slope = tensor_neg(me, x);
+    if (node->numbers[1] != 1)
+        slope = tensor_add(me, slope, tensor_mul(me, tensor_add_number(me, pos, -1),
+                                                 softplus(me, tensor_neg(me, x))));
+    return tensor_mul(me, g, slope);
+}
+
+bool
+grad_bce_with_logits(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *x = node_saved(me, node, 0), *t = node_saved(me, node, 1), *pos = node_saved(me, node, 2);
+    struct op_args args = { .in = { grad_out[0], x, t, pos }, .start = node->numbers[1] };
+    if (wants(node, 0))
+        grad_in[0] = grad_enabled(me) ? bce_recorded(me, node, grad_out[0], x, t, pos)
+                                      : call(me, OP_bce_with_logits_backward, &args);
+    if (wants(node, 1))
+        grad_in[1] = bce_to_target(me, node, grad_out[0], x, pos);
+    return !task_failed(me);
+}

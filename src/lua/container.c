@@ -1,0 +1,259 @@
+/* nn.ModuleList, nn.ModuleDict, nn.ParameterList; nn.utils.rnn. A dict's order is that of its list of pairs, or the
+ * alphabet's for a plain table, which has none. */
+#include "lua/internal.h"
+#include <string.h>
+#include "base/vec.h"
+#include "nn/container.h"
+#include "nn/module.h"
+#include "sched/task.h"
+#include "tensor/tensor.h"
+
+/* ---- making ---- */
+
+/* Each element of the list at `index` goes into the container at the top of the stack. */
+static void
+append_all(lua_State *L, struct module *list, int index)
+{
+    struct task *me = script_task(L);
+    int64_t      count = (int64_t)lua_rawlen(L, index);
+    for (int64_t i = 1; i <= count; i++) {
+        lua_rawgeti(L, index, i);
+        bool           parameters = module_is_parameter_list(list);
+        struct module *child = parameters ? NULL : test_module(L, -1);
+        struct tensor *tensor = parameters ? test_tensor(L, -1) : NULL;
+        if (child == NULL && tensor == NULL)
+            raise_error(L, "TypeError", "element %d of %s: expected %s, got %s", (int)i, list->type->name,
+                        parameters ? "a Parameter" : "a Module", luaL_typename(L, -1));
+        struct call call = call_open(L, me, CALL_PLAIN);
+        call_done(&call, parameters ? parameter_append(me, list, tensor) : module_append(me, list, child));
+        lua_pop(L, 1);
+    }
+}
+
+static int
+make_container(lua_State *L, struct module *(*make)(struct task *me))
+{
+    struct task *me = script_task(L);
+    if (lua_gettop(L) > 0 && !is_plain_table(L, 1)) {
+        int count = lua_gettop(L);
+        lua_createtable(L, count, 0);
+        lua_insert(L, 1);
+        for (int i = count; i >= 1; i--)
+            lua_rawseti(L, 1, i);
+    }
+    lua_settop(L, 1);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_module(&call, make(me));
+}
+
+static int
+module_list(lua_State *L)
+{
+    make_container(L, nn_module_list);
+    if (lua_istable(L, 1))
+        append_all(L, check_module(L, 2), 1);
+    return 1;
+}
+
+static int
+parameter_list(lua_State *L)
+{
+    make_container(L, nn_parameter_list);
+    if (lua_istable(L, 1))
+        append_all(L, check_module(L, 2), 1);
+    return 1;
+}
+
+static void
+add_named(lua_State *L, struct module *dict, int name, int child)
+{
+    struct task   *me = script_task(L);
+    struct module *module = test_module(L, child);
+    if (lua_type(L, name) != LUA_TSTRING || module == NULL)
+        raise_error(L, "TypeError", "ModuleDict expects names with modules, got %s and %s", luaL_typename(L, name),
+                    luaL_typename(L, child));
+    struct call call = call_open(L, me, CALL_PLAIN);
+    call_done(&call, module_add_child(me, dict, lua_tostring(L, name), module));
+}
+
+/* nn.ModuleDict{ name = module, ... } or nn.ModuleDict{ {"name", module}, ... } */
+static int
+module_dict(lua_State *L)
+{
+    make_container(L, nn_module_dict);
+    if (!lua_istable(L, 1))
+        return 1;
+    struct module *dict = check_module(L, 2);
+    int64_t        pairs = (int64_t)lua_rawlen(L, 1);
+    for (int64_t i = 1; i <= pairs; i++) {
+        lua_rawgeti(L, 1, i);
+        if (!lua_istable(L, -1))
+            raise_error(L, "TypeError", "ModuleDict expects pairs {name, module}, got %s", luaL_typename(L, -1));
+        lua_rawgeti(L, 3, 1);
+        lua_rawgeti(L, 3, 2);
+        add_named(L, dict, 4, 5);
+        lua_settop(L, 2);
+    }
+    int names = pairs > 0 ? 0 : push_sorted_keys(L, 1);
+    for (int i = 1; i <= names; i++) {
+        lua_rawgeti(L, 3, i);
+        lua_pushvalue(L, -1);
+        lua_rawget(L, 1);
+        add_named(L, dict, 4, 5);
+        lua_settop(L, 3);
+    }
+    lua_settop(L, 2);
+    return 1;
+}
+
+/* ---- methods ---- */
+
+static struct module *
+check_list(lua_State *L, const char *what)
+{
+    struct module *module = check_module(L, 1);
+    if (!module_is_list(module) && !module_is_parameter_list(module))
+        raise_error(L, "AttributeError", "'%s' object has no attribute '%s'", module->type->name, what);
+    return module;
+}
+
+static int
+append(lua_State *L)
+{
+    struct module *list = check_list(L, "append");
+    lua_settop(L, 2);
+    lua_createtable(L, 1, 0);
+    lua_insert(L, 2);
+    lua_rawseti(L, 2, 1);
+    append_all(L, list, 2);
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int
+extend(lua_State *L)
+{
+    struct module *list = check_list(L, "extend");
+    luaL_checktype(L, 2, LUA_TTABLE);
+    append_all(L, list, 2);
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int
+keys(lua_State *L)
+{
+    struct module *dict = check_module(L, 1);
+    if (!module_is_dict(dict))
+        raise_error(L, "AttributeError", "'%s' object has no attribute 'keys'", dict->type->name);
+    lua_createtable(L, dict->children.count, 0);
+    for (int i = 0; i < dict->children.count; i++) {
+        lua_pushstring(L, dict->children.entries[i].name);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+static int
+length(lua_State *L)
+{
+    const struct module *module = check_module(L, 1);
+    lua_pushinteger(L, module_is_parameter_list(module) ? module->parameters.count : module->children.count);
+    return 1;
+}
+
+/* ---- nn.utils.rnn ---- */
+
+/* A list of integers, or a tensor of them. */
+static int64_t *
+check_lengths(lua_State *L, int index, int64_t *count)
+{
+    struct tensor *tensor = test_tensor(L, index);
+    if (tensor != NULL) {
+        struct task *me = script_task(L);
+        if (tensor->dtype != DTYPE_I64 || tensor->dims != 1)
+            arg_error(L, index, "lengths as a 1-D tensor of int64");
+        *count = tensor->size[0];
+        int64_t    *out = lua_newuserdatauv(L, (size_t)(*count + 1) * sizeof *out, 0);
+        struct call call = call_open(L, me, CALL_PLAIN);
+        call_done(&call, tensor_read(me, tensor, out));
+        return out;
+    }
+    luaL_checktype(L, index, LUA_TTABLE);
+    *count = (int64_t)lua_rawlen(L, index);
+    int64_t *out = lua_newuserdatauv(L, (size_t)(*count + 1) * sizeof *out, 0);
+    for (int64_t i = 0; i < *count; i++) {
+        lua_rawgeti(L, index, i + 1);
+        if (!lua_isinteger(L, -1))
+            arg_error(L, index, "a list of integers");
+        out[i] = lua_tointeger(L, -1);
+        lua_pop(L, 1);
+    }
+    return out;
+}
+
+/* pack_padded_sequence(input, lengths, {batch_first, enforce_sorted}) */
+static int
+pack_padded_sequence(lua_State *L)
+{
+    struct task   *me = script_task(L);
+    struct tensor *x = check_tensor(L, 1);
+    int            table = lua_istable(L, 3) ? option_table(L, 3) : 0;
+    bool           first = table != 0 ? option_bool(L, table, "batch_first", false) : lua_toboolean(L, 3);
+    bool           sorted = table != 0 ? option_bool(L, table, "enforce_sorted", true)
+                                       : lua_isnoneornil(L, 4) || lua_toboolean(L, 4);
+    int64_t        count = 0, *lengths = check_lengths(L, 2, &count);
+    option_known(L, table, "batch_first enforce_sorted");
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_value(&call, pack_padded(me, x, lengths, count, first, sorted));
+}
+
+/* pad_packed_sequence(sequence, {batch_first, padding_value, total_length}): padded, lengths */
+static int
+pad_packed_sequence(lua_State *L)
+{
+    struct task  *me = script_task(L);
+    int           table = lua_istable(L, 2) ? option_table(L, 2) : 0;
+    bool          first = table != 0 ? option_bool(L, table, "batch_first", false) : lua_toboolean(L, 2);
+    double        padding = option_number(L, table, "padding_value", 0);
+    int64_t       total = option_integer(L, table, "total_length", -1);
+    struct call   call = call_open(L, me, CALL_KEEP);
+    struct value *packed = value_from_lua(L, me, 1, true);
+    struct value *result = packed != NULL ? pad_packed(me, packed, first, padding, total) : NULL;
+    call_end(&call, result != NULL);
+    return call_leave(&call, push_results(L, result));
+}
+
+static const struct lua_entry containers[] = {
+    { "ModuleList", module_list, "nn.ModuleList{a, b, ...}", "modules by number; list[0] is the first" },
+    { "ModuleDict", module_dict, "nn.ModuleDict{{\"name\", a}, ...}", "modules by name" },
+    { "ParameterList", parameter_list, "nn.ParameterList{a, b, ...}", "parameters by number" },
+};
+static const struct lua_entry methods[] = {
+    { "append", append, "list:append(module)", "one more at the end of a ModuleList, Sequential or ParameterList" },
+    { "extend", extend, "list:extend{a, b}", "several more" },
+    { "keys", keys, "dict:keys()", "the names of a ModuleDict in order" },
+};
+static const struct lua_entry sequences[] = {
+    { "pack_padded_sequence", pack_padded_sequence,
+      "nn.utils.rnn.pack_padded_sequence(input, lengths, {batch_first, enforce_sorted})",
+      "sequences of different lengths without their padding" },
+    { "pad_packed_sequence", pad_packed_sequence,
+      "nn.utils.rnn.pad_packed_sequence(sequence, {batch_first, padding_value, total_length})",
+      "padded again, and the lengths" },
+};
+
+void
+lua_open_container(lua_State *L)
+{
+    open_namespace(L, "nn", containers, countof(containers));
+    lua_pop(L, 1);
+    open_namespace(L, "nn.utils.rnn", sequences, countof(sequences));
+    lua_pop(L, 1);
+    luaL_getmetatable(L, box_metatable(BOX_MODULE));
+    lua_pushcfunction(L, length);
+    lua_setfield(L, -2, "__len");
+    lua_getfield(L, -1, "methods");
+    add_entries(L, -1, methods, countof(methods));
+    lua_pop(L, 2);
+}

@@ -1,0 +1,353 @@
+/* Layers without a state: activations, dropout, shapes. In PyTorch:
+ * torch/nn/modules/{activation,dropout,flatten}.py. */
+#include "autograd/call.h"
+#include "autograd/functional.h"
+#include "base/str.h"
+#include "nn/layer.h"
+#include "sched/task.h"
+#include "tensor/op.h"
+
+/* ---- what they do ---- */
+
+static struct tensor *
+apply_identity(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)me, (void)self;
+    return in[0];
+}
+
+static struct tensor *
+apply_tanh(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)self;
+    return op_on(me, OP_tanh, in[0], NULL, 0);
+}
+
+static struct tensor *
+apply_sigmoid(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)self;
+    return op_on(me, OP_sigmoid, in[0], NULL, 0);
+}
+
+static struct tensor *
+apply_gelu(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return gelu(me, in[0], self->integers[0]);
+}
+
+static struct tensor *
+apply_silu(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)self;
+    return silu(me, in[0]);
+}
+
+static struct tensor *
+apply_softmax(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return softmax(me, in[0], (int)self->integers[0]);
+}
+
+static struct tensor *
+apply_log_softmax(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return log_softmax(me, in[0], (int)self->integers[0]);
+}
+
+static struct tensor *
+apply_leaky_relu(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return leaky_relu(me, in[0], self->numbers[0]);
+}
+
+static struct tensor *
+apply_elu(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return elu(me, in[0], self->numbers[0]);
+}
+
+static struct tensor *
+apply_softplus(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)self;
+    return softplus(me, in[0]);
+}
+
+static struct tensor *
+apply_prelu(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return prelu(me, in[0], module_parameter(self, "weight"));
+}
+
+static struct tensor *
+apply_dropout(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return dropout(me, in[0], self->numbers[0], (enum dropout_kind)self->integers[0], self->training);
+}
+
+/* Dimensions from start to end become one. */
+static struct tensor *
+apply_flatten(struct task *me, struct module *self, struct tensor *const *in)
+{
+    const struct tensor *x = in[0];
+    int64_t              from = self->integers[0], to = self->integers[1], sizes[TENSOR_DIMS + 1], run = 1;
+    int                  dims = x->dims > 0 ? x->dims : 1, at = 0;
+    from += from < 0 ? dims : 0;
+    to += to < 0 ? dims : 0;
+    if (from < 0 || to >= dims || from > to)
+        return failed_null(me, E_INDEX, "Flatten: dimensions %lld to %lld of a tensor of %d dimensions",
+                           (long long)self->integers[0], (long long)self->integers[1], x->dims);
+    for (int d = 0; d < x->dims; d++) {
+        run = d > from && d <= to ? run * x->size[d] : x->size[d];
+        if (d <= from || d > to)
+            at++;
+        sizes[at - 1] = run;
+    }
+    if (x->dims == 0)
+        sizes[at++] = 1;
+    return tensor_reshape(me, in[0], at, sizes);
+}
+
+static struct tensor *
+apply_unflatten(struct task *me, struct module *self, struct tensor *const *in)
+{
+    const struct tensor *x = in[0];
+    int64_t              dim = self->integers[0], count = self->integers[1], sizes[2 * TENSOR_DIMS];
+    int                  at = 0;
+    dim += dim < 0 ? x->dims : 0;
+    if (dim < 0 || dim >= x->dims || x->dims - 1 + count > TENSOR_DIMS)
+        return failed_null(me, E_INDEX, "Unflatten: dimension %lld of a tensor of %d dimensions",
+                           (long long)self->integers[0], x->dims);
+    for (int d = 0; d < x->dims; d++) {
+        for (int64_t i = 0; d == dim && i < count; i++)
+            sizes[at++] = self->integers[2 + i];
+        if (d != dim)
+            sizes[at++] = x->size[d];
+    }
+    return tensor_reshape(me, in[0], at, sizes);
+}
+
+/* ---- what they show ---- */
+
+static void
+describe_dim(const struct module *self, struct str *out)
+{
+    str_addf(out, "dim=%lld", (long long)self->integers[0]);
+}
+
+static void
+describe_slope(const struct module *self, struct str *out)
+{
+    str_addf(out, "negative_slope=%g", self->numbers[0]);
+}
+
+static void
+describe_alpha(const struct module *self, struct str *out)
+{
+    str_addf(out, "alpha=%.1f", self->numbers[0]);
+}
+
+static void
+describe_gelu(const struct module *self, struct str *out)
+{
+    str_addf(out, "approximate='%s'", self->integers[0] ? "tanh" : "none");
+}
+
+static void
+describe_dropout(const struct module *self, struct str *out)
+{
+    str_addf(out, "p=%g, inplace=False", self->numbers[0]);
+}
+
+static void
+describe_prelu(const struct module *self, struct str *out)
+{
+    str_addf(out, "num_parameters=%lld", (long long)self->integers[0]);
+}
+
+static void
+describe_flatten(const struct module *self, struct str *out)
+{
+    str_addf(out, "start_dim=%lld, end_dim=%lld", (long long)self->integers[0], (long long)self->integers[1]);
+}
+
+/* ---- their types ---- */
+
+enum plain { IDENTITY, TANH, SIGMOID, GELU, SILU, SOFTMAX, LOG_SOFTMAX, LEAKY_RELU, ELU, SOFTPLUS, PRELU, DROPOUT,
+             DROPOUT2D, ALPHA_DROPOUT, FLATTEN, UNFLATTEN };
+
+static const struct layer_type types[] = {
+    [IDENTITY] = { { "Identity", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+                     layer_describe_nothing, NULL }, 1, apply_identity },
+    [TANH] = { { "Tanh", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+                 layer_describe_nothing, NULL }, 1, apply_tanh },
+    [SIGMOID] = { { "Sigmoid", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+                    layer_describe_nothing, NULL }, 1, apply_sigmoid },
+    [GELU] = { { "GELU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_gelu,
+                 NULL }, 1, apply_gelu },
+    [SILU] = { { "SiLU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+                 layer_describe_nothing, NULL }, 1, apply_silu },
+    [SOFTMAX] = { { "Softmax", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_dim,
+                    NULL }, 1, apply_softmax },
+    [LOG_SOFTMAX] = { { "LogSoftmax", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+                        describe_dim, NULL }, 1, apply_log_softmax },
+    [LEAKY_RELU] = { { "LeakyReLU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+                       describe_slope, NULL }, 1, apply_leaky_relu },
+    [ELU] = { { "ELU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_alpha,
+                NULL }, 1, apply_elu },
+    [SOFTPLUS] = { { "Softplus", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+                     layer_describe_nothing, NULL }, 1, apply_softplus },
+    [PRELU] = { { "PReLU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_prelu,
+                  NULL }, 1, apply_prelu },
+    [DROPOUT] = { { "Dropout", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+                    describe_dropout, NULL }, 1, apply_dropout },
+    [DROPOUT2D] = { { "Dropout2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+                      describe_dropout, NULL }, 1, apply_dropout },
+    [ALPHA_DROPOUT] = { { "AlphaDropout", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+                          describe_dropout, NULL }, 1, apply_dropout },
+    [FLATTEN] = { { "Flatten", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+                    describe_flatten, NULL }, 1, apply_flatten },
+    [UNFLATTEN] = { { "Unflatten", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+                      describe_dim, NULL }, 1, apply_unflatten },
+};
+
+static struct module *
+plain(struct task *me, enum plain which, int64_t first, int64_t second, double number)
+{
+    struct module *module = module_new(me, &types[which].type);
+    if (module != NULL) {
+        module->integers[0] = first;
+        module->integers[1] = second;
+        module->numbers[0]  = number;
+    }
+    return module;
+}
+
+/* ---- makers ---- */
+
+struct module *
+make_relu(struct task *me, const struct arguments *a)
+{
+    (void)a;
+    return nn_relu(me);
+}
+
+struct module *
+make_identity(struct task *me, const struct arguments *a)
+{
+    (void)a;
+    return plain(me, IDENTITY, 0, 0, 0);
+}
+
+struct module *
+make_tanh(struct task *me, const struct arguments *a)
+{
+    (void)a;
+    return plain(me, TANH, 0, 0, 0);
+}
+
+struct module *
+make_sigmoid(struct task *me, const struct arguments *a)
+{
+    (void)a;
+    return plain(me, SIGMOID, 0, 0, 0);
+}
+
+struct module *
+make_gelu(struct task *me, const struct arguments *a)
+{
+    bool by_tanh = a->at[0].text[0] == 't';
+    return plain(me, GELU, by_tanh, 0, 0);
+}
+
+struct module *
+make_silu(struct task *me, const struct arguments *a)
+{
+    (void)a;
+    return plain(me, SILU, 0, 0, 0);
+}
+
+struct module *
+make_softmax(struct task *me, const struct arguments *a)
+{
+    return plain(me, SOFTMAX, a->at[0].integer[0], 0, 0);
+}
+
+struct module *
+make_log_softmax(struct task *me, const struct arguments *a)
+{
+    return plain(me, LOG_SOFTMAX, a->at[0].integer[0], 0, 0);
+}
+
+struct module *
+make_leaky_relu(struct task *me, const struct arguments *a)
+{
+    return plain(me, LEAKY_RELU, 0, 0, a->at[0].number);
+}
+
+struct module *
+make_elu(struct task *me, const struct arguments *a)
+{
+    return plain(me, ELU, 0, 0, a->at[0].number);
+}
+
+struct module *
+make_softplus(struct task *me, const struct arguments *a)
+{
+    (void)a;
+    return plain(me, SOFTPLUS, 0, 0, 0);
+}
+
+struct module *
+make_prelu(struct task *me, const struct arguments *a)
+{
+    int64_t count = a->at[0].integer[0];
+    if (!layer_positive(me, "PReLU", "num_parameters", count))
+        return NULL;
+    struct module *module = plain(me, PRELU, count, 0, 0);
+    return module != NULL && layer_constant(me, module, "weight", a->dtype, count, a->at[1].number, false) ? module
+                                                                                                         : NULL;
+}
+
+static struct module *
+dropping(struct task *me, const struct arguments *a, enum plain which, enum dropout_kind kind)
+{
+    double p = a->at[0].number;
+    if (!(p >= 0 && p <= 1))
+        return failed_null(me, E_VALUE, "dropout probability has to be between 0 and 1, but got %g", p);
+    return plain(me, which, kind, 0, p);
+}
+
+struct module *
+make_dropout(struct task *me, const struct arguments *a)
+{
+    return dropping(me, a, DROPOUT, DROP_ELEMENTS);
+}
+
+struct module *
+make_dropout2d(struct task *me, const struct arguments *a)
+{
+    return dropping(me, a, DROPOUT2D, DROP_CHANNELS);
+}
+
+struct module *
+make_alpha_dropout(struct task *me, const struct arguments *a)
+{
+    return dropping(me, a, ALPHA_DROPOUT, DROP_ALPHA);
+}
+
+struct module *
+make_flatten(struct task *me, const struct arguments *a)
+{
+    return plain(me, FLATTEN, a->at[0].integer[0], a->at[1].integer[0], 0);
+}
+
+struct module *
+make_unflatten(struct task *me, const struct arguments *a)
+{
+    struct module *module = plain(me, UNFLATTEN, a->at[0].integer[0], a->at[1].count, 0);
+    for (int i = 0; module != NULL && i < a->at[1].count; i++)
+        module->integers[2 + i] = a->at[1].integer[i];
+    return module;
+}

@@ -1,0 +1,239 @@
+/* BatchNorm, LayerNorm, GroupNorm. In PyTorch: torch/nn/modules/{batchnorm,normalization}.py. */
+#include <string.h>
+#include "autograd/call.h"
+#include "autograd/functional.h"
+#include "autograd/node.h"
+#include "base/str.h"
+#include "nn/layer.h"
+#include "sched/task.h"
+
+/* Places in integers and numbers. */
+enum { FEATURES, LEAST_DIMS, MOST_DIMS, AFFINE, TRACKED, CUMULATIVE };
+enum { EPS, MOMENTUM };
+
+/* Counts the batch; the momentum, which is 1 / batches so far where it is cumulative. */
+static bool
+count_batch(struct task *me, struct module *self, double *momentum)
+{
+    struct tensor *batches = module_buffer(self, "num_batches_tracked");
+    struct tensor *one = tensor_full(me, DTYPE_I64, DEVICE_CPU, 0, NULL, 1);
+    int64_t        count = 0;
+    if (batches == NULL)
+        return true;
+    if (one == NULL || tensor_add_(me, batches, one, 1) == NULL)
+        return false;
+    if (!self->integers[CUMULATIVE])
+        return true;
+    if (!tensor_item_i64(me, batches, &count))
+        return false;
+    *momentum = count > 0 ? 1 / (double)count : 0;
+    return true;
+}
+
+static struct tensor *
+apply_batch_norm(struct task *me, struct module *self, struct tensor *const *in)
+{
+    const struct tensor *x = in[0];
+    struct batch_norm_options o = {
+        .running_mean = module_buffer(self, "running_mean"), .running_var = module_buffer(self, "running_var"),
+        .weight = module_parameter(self, "weight"), .bias = module_parameter(self, "bias"),
+        .momentum = self->numbers[MOMENTUM], .eps = self->numbers[EPS],
+    };
+    if (x->dims < self->integers[LEAST_DIMS] || x->dims > self->integers[MOST_DIMS]) {
+        if (self->integers[LEAST_DIMS] == self->integers[MOST_DIMS])
+            return failed_null(me, E_VALUE, "expected %lldD input (got %dD input)",
+                               (long long)self->integers[LEAST_DIMS], x->dims);
+        return failed_null(me, E_VALUE, "expected 2D or 3D input (got %dD input)", x->dims);
+    }
+    if (x->size[1] != self->integers[FEATURES])
+        return failed_null(me, E_RUNTIME, "%s: the input has %lld channels, the layer %lld", self->type->name,
+                           (long long)x->size[1], (long long)self->integers[FEATURES]);
+    o.training = self->training || o.running_mean == NULL;
+    if (self->training && self->integers[TRACKED] && !count_batch(me, self, &o.momentum))
+        return NULL;
+    return batch_norm(me, in[0], &o);
+}
+
+static void
+describe_batch_norm(const struct module *self, struct str *out)
+{
+    str_addf(out, "%lld, eps=%g, ", (long long)self->integers[FEATURES], self->numbers[EPS]);
+    if (self->integers[CUMULATIVE])
+        str_add(out, "momentum=None");
+    else
+        str_addf(out, "momentum=%g", self->numbers[MOMENTUM]);
+    str_addf(out, ", affine=%s, track_running_stats=%s", self->integers[AFFINE] ? "True" : "False",
+             self->integers[TRACKED] ? "True" : "False");
+}
+
+static const struct module_attribute batch_attributes[] = {
+    { "num_features", ATTRIBUTE_INTEGER, FEATURES }, { "eps", ATTRIBUTE_NUMBER, EPS },
+    { "momentum", ATTRIBUTE_NUMBER, MOMENTUM },      { "affine", ATTRIBUTE_FLAG, AFFINE },
+    { "track_running_stats", ATTRIBUTE_FLAG, TRACKED }, { NULL, ATTRIBUTE_INTEGER, 0 },
+};
+static const struct layer_type batch_norm1d_type = {
+    { "BatchNorm1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_batch_norm,
+      batch_attributes }, 1, apply_batch_norm,
+};
+static const struct layer_type batch_norm2d_type = {
+    { "BatchNorm2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_batch_norm,
+      batch_attributes }, 1, apply_batch_norm,
+};
+
+static bool
+batch_tensors(struct task *me, struct module *module, const struct arguments *a)
+{
+    int64_t features = module->integers[FEATURES];
+    if (module->integers[AFFINE] ? !layer_constant(me, module, "weight", a->dtype, features, 1, false) ||
+                                       !layer_constant(me, module, "bias", a->dtype, features, 0, false)
+                                 : !layer_no_parameter(me, module, "weight") ||
+                                       !layer_no_parameter(me, module, "bias"))
+        return false;
+    if (!module->integers[TRACKED])
+        return true;
+    return layer_constant(me, module, "running_mean", a->dtype, features, 0, true) &&
+           layer_constant(me, module, "running_var", a->dtype, features, 1, true) &&
+           layer_constant(me, module, "num_batches_tracked", DTYPE_I64, -1, 0, true);
+}
+
+/* num_features, eps, momentum (none: cumulative), affine, track_running_stats */
+static struct module *
+batch_module(struct task *me, const struct layer_type *type, const struct arguments *a, int least, int most)
+{
+    if (!layer_positive(me, type->type.name, "num_features", a->at[0].integer[0]))
+        return NULL;
+    struct module *module = module_new(me, &type->type);
+    if (module == NULL)
+        return NULL;
+    module->integers[FEATURES]   = a->at[0].integer[0];
+    module->integers[LEAST_DIMS] = least;
+    module->integers[MOST_DIMS]  = most;
+    module->integers[AFFINE]     = a->at[3].integer[0];
+    module->integers[TRACKED]    = a->at[4].integer[0];
+    module->integers[CUMULATIVE] = a->at[2].none;
+    module->numbers[EPS]         = a->at[1].number;
+    module->numbers[MOMENTUM]    = a->at[2].none ? 0 : a->at[2].number;
+    return batch_tensors(me, module, a) ? module : NULL;
+}
+
+struct module *
+make_batch_norm1d(struct task *me, const struct arguments *a)
+{
+    return batch_module(me, &batch_norm1d_type, a, 2, 3);
+}
+
+struct module *
+make_batch_norm2d(struct task *me, const struct arguments *a)
+{
+    return batch_module(me, &batch_norm2d_type, a, 4, 4);
+}
+
+/* ---- LayerNorm: integers: how many dimensions, then their sizes ---- */
+
+static struct tensor *
+apply_layer_norm(struct task *me, struct module *self, struct tensor *const *in)
+{
+    const struct tensor *x = in[0];
+    int                  dims = (int)self->integers[0];
+    bool                 fits = x->dims >= dims;
+    for (int d = 0; fits && d < dims; d++)
+        fits = x->size[x->dims - dims + d] == self->integers[1 + d];
+    if (!fits) {
+        struct str wanted = { 0 };
+        shape_print(dims, self->integers + 1, &wanted);
+        failed(me, E_RUNTIME, "Given normalized_shape=%s, expected input with shape [*, %.*s", str_text(&wanted),
+               (int)wanted.len - 1, str_text(&wanted) + 1);
+        str_free(&wanted);
+        return NULL;
+    }
+    return layer_norm(me, in[0], dims, module_parameter(self, "weight"), module_parameter(self, "bias"),
+                      self->numbers[EPS]);
+}
+
+static void
+describe_layer_norm(const struct module *self, struct str *out)
+{
+    str_add(out, "(");
+    for (int d = 0; d < self->integers[0]; d++)
+        str_addf(out, "%s%lld", d > 0 ? ", " : "", (long long)self->integers[1 + d]);
+    str_addf(out, "%s), eps=%g, elementwise_affine=%s", self->integers[0] == 1 ? "," : "", self->numbers[EPS],
+             self->integers[1 + TENSOR_DIMS] ? "True" : "False");
+}
+
+static const struct module_attribute norm_attributes[] = { { "eps", ATTRIBUTE_NUMBER, EPS },
+                                                           { NULL, ATTRIBUTE_INTEGER, 0 } };
+static const struct layer_type layer_norm_type = {
+    { "LayerNorm", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_layer_norm,
+      norm_attributes }, 1, apply_layer_norm,
+};
+
+static bool
+affine_pair(struct task *me, struct module *module, bool affine, enum dtype dtype, int dims, const int64_t *sizes)
+{
+    if (!affine)
+        return layer_no_parameter(me, module, "weight") && layer_no_parameter(me, module, "bias");
+    struct tensor *weight = layer_parameter(me, module, "weight", dtype, dims, sizes, -1);
+    struct tensor *bias = layer_parameter(me, module, "bias", dtype, dims, sizes, -1);
+    return weight != NULL && bias != NULL && tensor_fill(me, weight, 1) && tensor_fill(me, bias, 0);
+}
+
+/* normalized_shape, eps, elementwise_affine */
+struct module *
+make_layer_norm(struct task *me, const struct arguments *a)
+{
+    int dims = a->at[0].count;
+    for (int d = 0; d < dims; d++)
+        if (!layer_positive(me, "LayerNorm", "normalized_shape", a->at[0].integer[d]))
+            return NULL;
+    if (dims < 1)
+        return failed_null(me, E_VALUE, "LayerNorm: normalized_shape must have 1 dimension or more");
+    struct module *module = module_new(me, &layer_norm_type.type);
+    if (module == NULL)
+        return NULL;
+    module->integers[0] = dims;
+    memcpy(module->integers + 1, a->at[0].integer, (size_t)dims * sizeof *module->integers);
+    module->integers[1 + TENSOR_DIMS] = a->at[2].integer[0];
+    module->numbers[EPS] = a->at[1].number;
+    return affine_pair(me, module, a->at[2].integer[0], a->dtype, dims, a->at[0].integer) ? module : NULL;
+}
+
+/* ---- GroupNorm ---- */
+
+static struct tensor *
+apply_group_norm(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return group_norm(me, in[0], self->integers[0], module_parameter(self, "weight"), module_parameter(self, "bias"),
+                      self->numbers[EPS]);
+}
+
+static void
+describe_group_norm(const struct module *self, struct str *out)
+{
+    str_addf(out, "%lld, %lld, eps=%g, affine=%s", (long long)self->integers[0], (long long)self->integers[1],
+             self->numbers[EPS], self->integers[2] ? "True" : "False");
+}
+
+static const struct layer_type group_norm_type = {
+    { "GroupNorm", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_group_norm,
+      norm_attributes }, 1, apply_group_norm,
+};
+
+/* num_groups, num_channels, eps, affine */
+struct module *
+make_group_norm(struct task *me, const struct arguments *a)
+{
+    int64_t groups = a->at[0].integer[0], channels = a->at[1].integer[0];
+    if (!layer_positive(me, "GroupNorm", "num_groups", groups) ||
+        !layer_positive(me, "GroupNorm", "num_channels", channels))
+        return NULL;
+    if (channels % groups != 0)
+        return failed_null(me, E_VALUE, "num_channels must be divisible by num_groups");
+    struct module *module = module_new(me, &group_norm_type.type);
+    if (module == NULL)
+        return NULL;
+    module->integers[0]  = groups;
+    module->integers[1]  = channels;
+    module->integers[2]  = a->at[3].integer[0];
+    module->numbers[EPS] = a->at[2].number;
+    return affine_pair(me, module, a->at[3].integer[0], a->dtype, 1, &channels) ? module : NULL;
+}

@@ -1,0 +1,483 @@
+/* RNN, LSTM and GRU, over sequences of equal length and over packed ones. The input's part of the gates is one product
+ * for all steps; each step adds the state's. In PyTorch: torch/nn/modules/rnn.py, ATen/native/RNN.cpp. */
+#include "nn/recurrent.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "autograd/call.h"
+#include "autograd/functional.h"
+#include "base/str.h"
+#include "sched/task.h"
+
+/* ---- one step ---- */
+
+struct cell_state
+recurrent_step(struct task *me, enum recurrent_kind kind, const struct cell_weights *w, struct tensor *gates,
+               struct cell_state state)
+{
+    struct tensor *h = state.h;
+    if (gates == NULL || h == NULL)
+        return (struct cell_state){ NULL, NULL };
+    if (kind == KIND_GRU) {
+        struct op_args args = { .in = { gates, linear(me, h, w->hh, w->hh_bias), h } };
+        return (struct cell_state){ args.in[1] != NULL ? op_call(me, OP_gru_cell, &args) : NULL, NULL };
+    }
+    struct op_args sum = { .in = { gates, h, w->hh_turned }, .alpha = 1, .beta = 1 };
+    struct tensor *all = w->hh_turned != NULL ? op_call(me, OP_addmm, &sum) : NULL;
+    if (all == NULL)
+        return (struct cell_state){ NULL, NULL };
+    if (kind != KIND_LSTM)
+        return (struct cell_state){ op_on(me, kind == KIND_TANH ? OP_tanh : OP_relu, all, NULL, 0), NULL };
+    struct op_args args = { .in = { all, state.c } };
+    struct tensor *both = state.c != NULL ? op_call(me, OP_lstm_cell, &args) : NULL;
+    struct tensor *next = tensor_select(me, both, 0, 0);
+    if (w->hr != NULL)
+        next = linear(me, next, w->hr, NULL);
+    return (struct cell_state){ next, tensor_select(me, both, 0, 1) };
+}
+
+/* What the input gives to the gates; where the state's bias may be added at once, with it. */
+struct tensor *
+recurrent_gates(struct task *me, enum recurrent_kind kind, const struct cell_weights *w, struct tensor *input)
+{
+    struct tensor *gates = linear(me, input, w->ih, w->ih_bias);
+    return kind != KIND_GRU && w->hh_bias != NULL ? tensor_add(me, gates, w->hh_bias) : gates;
+}
+
+/* ---- a layer in one direction ---- */
+
+/* Sequences lie one step after the other; step t has rows[t] of them, never more than the one before. */
+struct steps { const int64_t *rows; int64_t count; };
+
+static struct tensor *
+first_rows(struct task *me, struct tensor *tensor, int64_t from, int64_t count)
+{
+    if (tensor == NULL || (from == 0 && tensor->size[0] == count))
+        return tensor;
+    return tensor_narrow(me, tensor, 0, from, count);
+}
+
+static struct tensor *
+below(struct task *me, struct tensor *upper, struct tensor *lower)
+{
+    return tensor_cat(me, (struct tensor *[]){ upper, lower }, 2, 0);
+}
+
+struct walk {
+    struct tensor    **outputs;                /* by step */
+    struct cell_state  first, state;           /* at the start, of all rows; now */
+    struct cell_state *ended;                  /* final states of sequences that have ended, shortest last */
+    int64_t            ended_count, rows;
+};
+
+/* Forwards: sequences end, their state is put aside. */
+static bool
+let_end(struct task *me, struct walk *walk, int64_t rows)
+{
+    int64_t over = walk->rows - rows;
+    if (over > 0) {
+        walk->ended[walk->ended_count++] = (struct cell_state){ first_rows(me, walk->state.h, rows, over),
+                                                                first_rows(me, walk->state.c, rows, over) };
+        walk->state = (struct cell_state){ first_rows(me, walk->state.h, 0, rows),
+                                           first_rows(me, walk->state.c, 0, rows) };
+    }
+    walk->rows = rows;
+    return !task_failed(me);
+}
+
+/* Backwards: sequences begin, with their first state. */
+static bool
+let_begin(struct task *me, struct walk *walk, int64_t rows)
+{
+    int64_t more = rows - walk->rows;
+    if (walk->rows == 0) {
+        walk->state = (struct cell_state){ first_rows(me, walk->first.h, 0, rows),
+                                           first_rows(me, walk->first.c, 0, rows) };
+    } else if (more > 0) {
+        walk->state.h = below(me, walk->state.h, first_rows(me, walk->first.h, walk->rows, more));
+        if (walk->state.c != NULL)
+            walk->state.c = below(me, walk->state.c, first_rows(me, walk->first.c, walk->rows, more));
+    }
+    walk->rows = rows;
+    return !task_failed(me);
+}
+
+static bool
+walk_steps(struct task *me, enum recurrent_kind kind, const struct cell_weights *w, struct tensor *gates,
+           const struct steps *steps, bool back, struct walk *walk)
+{
+    int64_t at = back ? tensor_size(gates, 0) : 0;
+    for (int64_t i = 0; i < steps->count; i++) {
+        int64_t t = back ? steps->count - 1 - i : i, rows = steps->rows[t];
+        at -= back ? rows : 0;
+        if (!(back ? let_begin : let_end)(me, walk, rows))
+            return false;
+        walk->state = recurrent_step(me, kind, w, first_rows(me, gates, at, rows), walk->state);
+        if (walk->state.h == NULL)
+            return false;
+        walk->outputs[t] = walk->state.h;
+        at += back ? 0 : rows;
+    }
+    return true;
+}
+
+static void
+free_array(struct task *me, void *array)
+{
+    (void)me;
+    free(array);
+}
+
+/* In order of rows: the longest first. */
+static struct cell_state
+final_state(struct task *me, struct walk *walk)
+{
+    struct cell_state state = walk->state;
+    for (int64_t i = walk->ended_count; i-- > 0 && !task_failed(me);) {
+        state.h = below(me, state.h, walk->ended[i].h);
+        if (state.c != NULL)
+            state.c = below(me, state.c, walk->ended[i].c);
+    }
+    return state;
+}
+
+/* The outputs of all steps below each other; *last: the final states. */
+static struct tensor *
+run_direction(struct task *me, enum recurrent_kind kind, const struct cell_weights *weights, struct tensor *data,
+              const struct steps *steps, struct cell_state first, bool back, struct cell_state *last)
+{
+    struct cell_weights w = *weights;
+    size_t              count = (size_t)steps->count + 1;
+    struct walk         walk = { .first = first, .state = first, .rows = back ? 0 : steps->rows[0] };
+    walk.outputs = born(me, calloc(count, sizeof *walk.outputs), free_array);
+    walk.ended   = born(me, calloc(count, sizeof *walk.ended), free_array);
+    if (walk.outputs == NULL || walk.ended == NULL)
+        return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "out of memory in a recurrent layer");
+    w.hh_turned = kind != KIND_GRU ? tensor_t(me, w.hh) : NULL;
+    struct tensor *gates = recurrent_gates(me, kind, &w, data);
+    if (gates == NULL || !walk_steps(me, kind, &w, gates, steps, back, &walk))
+        return NULL;
+    *last = final_state(me, &walk);
+    return tensor_cat(me, walk.outputs, (int)steps->count, 0);
+}
+
+/* ---- all layers ---- */
+
+static struct tensor *
+weight_of(const struct module *self, const char *what, int layer, bool back)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s_l%d%s", what, layer, back ? "_reverse" : "");
+    return module_parameter(self, name);
+}
+
+static struct cell_weights
+weights_of(const struct module *self, int layer, bool back)
+{
+    return (struct cell_weights){ weight_of(self, "weight_ih", layer, back), weight_of(self, "weight_hh", layer, back),
+                                  weight_of(self, "bias_ih", layer, back), weight_of(self, "bias_hh", layer, back),
+                                  weight_of(self, "weight_hr", layer, back), NULL };
+}
+
+struct whole { struct tensor *output, *h, *c; };
+
+static struct whole
+run_layers(struct task *me, const struct module *self, struct tensor *data, const struct steps *steps,
+           struct cell_state first)
+{
+    const int64_t      *n = self->integers;
+    enum recurrent_kind kind = (enum recurrent_kind)n[R_KIND];
+    int                 layers = (int)n[R_LAYERS], directions = n[R_BOTH] ? 2 : 1, at = 0;
+    struct tensor      *last_h[2 * R_MOST_LAYERS], *last_c[2 * R_MOST_LAYERS];
+    for (int layer = 0; layer < layers; layer++) {
+        struct tensor *sides[2] = { NULL, NULL };
+        for (int side = 0; side < directions; side++, at++) {
+            struct cell_weights w = weights_of(self, layer, side);
+            struct cell_state   start = { tensor_select(me, first.h, 0, at),
+                                          first.c != NULL ? tensor_select(me, first.c, 0, at) : NULL };
+            struct cell_state   last = { NULL, NULL };
+            sides[side] = run_direction(me, kind, &w, data, steps, start, side == 1, &last);
+            if (sides[side] == NULL)
+                return (struct whole){ NULL, NULL, NULL };
+            last_h[at] = tensor_unsqueeze(me, last.h, 0);
+            last_c[at] = last.c != NULL ? tensor_unsqueeze(me, last.c, 0) : NULL;
+        }
+        data = directions == 2 ? tensor_cat(me, sides, 2, 1) : sides[0];
+        if (layer < layers - 1)
+            data = dropout(me, data, self->numbers[0], DROP_ELEMENTS, self->training);
+    }
+    return (struct whole){ data, tensor_cat(me, last_h, at, 0),
+                           kind == KIND_LSTM ? tensor_cat(me, last_c, at, 0) : NULL };
+}
+
+/* ---- the state that is given ---- */
+
+static struct tensor *
+zero_state(struct task *me, const struct module *self, const struct tensor *like, int64_t rows, int64_t wide)
+{
+    int64_t sizes[3] = { self->integers[R_LAYERS] * (self->integers[R_BOTH] ? 2 : 1), rows, wide };
+    return tensor_zeros(me, like->dtype, tensor_device(like), 3, sizes);
+}
+
+static struct tensor *
+state_tensor(struct task *me, struct value *value, int64_t states, int64_t rows, int64_t wide)
+{
+    struct tensor *tensor = value != NULL && value->kind == VALUE_TENSOR ? value->tensor : NULL;
+    if (tensor == NULL)
+        return failed_null(me, E_TYPE, "the state of a recurrent layer must be a tensor, of an LSTM two of them");
+    if (tensor->dims == 2)
+        tensor = tensor_unsqueeze(me, tensor, 1);
+    if (tensor != NULL && tensor->dims == 3 && tensor->size[0] == states && tensor->size[1] == rows &&
+        tensor->size[2] == wide)
+        return tensor;
+    return failed_null(me, E_RUNTIME, "Expected hidden size (%lld, %lld, %lld)", (long long)states, (long long)rows,
+                       (long long)wide);
+}
+
+/* LSTM: (h, c). */
+static bool
+take_state(struct task *me, const struct module *self, struct value *given, const struct tensor *like, int64_t rows,
+           struct cell_state *out)
+{
+    const int64_t *n = self->integers;
+    int64_t        states = n[R_LAYERS] * (n[R_BOTH] ? 2 : 1),
+            shown = n[R_PROJECTED] > 0 ? n[R_PROJECTED] : n[R_HIDDEN];
+    bool           two = n[R_KIND] == KIND_LSTM, none = given == NULL || given->kind == VALUE_NONE;
+    if (!none && two && ((given->kind != VALUE_TUPLE && given->kind != VALUE_LIST) || given->count != 2))
+        return failed(me, E_TYPE, "the state of an LSTM is a pair: state and cell");
+    struct value *h = none ? NULL : two ? given->items[0] : given;
+    out->h = none ? zero_state(me, self, like, rows, shown) : state_tensor(me, h, states, rows, shown);
+    if (two)
+        out->c = none ? zero_state(me, self, like, rows, n[R_HIDDEN])
+                      : state_tensor(me, given->items[1], states, rows, n[R_HIDDEN]);
+    return out->h != NULL && (!two || out->c != NULL);
+}
+
+/* ---- forward ---- */
+
+static struct value *
+answer(struct task *me, struct value *output, struct tensor *h, struct tensor *c)
+{
+    struct value *items[2] = { value_tensor(me, h), c != NULL ? value_tensor(me, c) : NULL };
+    struct value *last = c != NULL ? value_container(me, VALUE_TUPLE, 2, items, NULL, NULL) : items[0];
+    if (output == NULL || h == NULL || last == NULL)
+        return NULL;
+    return value_container(me, VALUE_TUPLE, 2, (struct value *[]){ output, last }, NULL, NULL);
+}
+
+static int64_t *
+equal_rows(struct task *me, int64_t steps, int64_t rows)
+{
+    int64_t *list = born(me, calloc((size_t)steps + 1, sizeof *list), free_array);
+    for (int64_t t = 0; list != NULL && t < steps; t++)
+        list[t] = rows;
+    return list;
+}
+
+static struct value *
+dense_forward(struct task *me, struct module *self, struct tensor *x, struct value *state)
+{
+    bool single = x->dims == 2, swapped = self->integers[R_BATCH_FIRST] && !single;
+    if (x->dims < 2 || x->dims > 3 || tensor_size(x, -1) != self->integers[R_INPUT])
+        return failed_null(me, E_RUNTIME, "%s: the input must have 2 or 3 dimensions, the last of size %lld",
+                           self->type->name, (long long)self->integers[R_INPUT]);
+    struct tensor *timed = single ? tensor_unsqueeze(me, x, 1) : swapped ? tensor_transpose(me, x, 0, 1) : x;
+    int64_t        length = tensor_size(timed, 0), rows = tensor_size(timed, 1);
+    if (length < 1 || rows < 1)
+        return failed_null(me, E_RUNTIME, "Expected sequence length to be larger than 0 in RNN");
+    struct steps      steps = { equal_rows(me, length, rows), length };
+    struct cell_state first = { NULL, NULL };
+    struct tensor    *flat = tensor_reshape(me, timed, 2, (const int64_t[]){ length * rows, x->size[x->dims - 1] });
+    if (steps.rows == NULL || flat == NULL || !take_state(me, self, state, x, rows, &first))
+        return NULL;
+    struct whole   whole = run_layers(me, self, flat, &steps, first);
+    int64_t        sizes[3] = { length, rows, tensor_size(whole.output, 1) };
+    struct tensor *output = tensor_reshape(me, whole.output, 3, sizes);
+    if (single)
+        return answer(me, value_tensor(me, tensor_squeeze(me, output, 1)), tensor_squeeze(me, whole.h, 1),
+                      tensor_squeeze(me, whole.c, 1));
+    return answer(me, value_tensor(me, swapped ? tensor_transpose(me, output, 0, 1) : output), whole.h, whole.c);
+}
+
+static struct tensor *
+reordered(struct task *me, struct tensor *tensor, struct value *order)
+{
+    if (tensor == NULL || order->kind != VALUE_TENSOR)
+        return tensor;
+    return tensor_index_select(me, OP_index_select, tensor, 1, order->tensor);
+}
+
+/* What pack_padded_sequence made: data, batch_sizes, sorted_indices, unsorted_indices. */
+static struct value *
+packed_forward(struct task *me, struct module *self, struct value *packed, struct value *state)
+{
+    struct tensor *data = packed->items[0]->tensor, *sizes = packed->items[1]->tensor;
+    if (packed->items[0]->kind != VALUE_TENSOR || packed->items[1]->kind != VALUE_TENSOR || data->dims != 2 ||
+        sizes->dims != 1 || sizes->dtype != DTYPE_I64 || sizes->size[0] < 1)
+        return failed_null(me, E_TYPE, "%s: this is no packed sequence", self->type->name);
+    int64_t          *rows = equal_rows(me, sizes->size[0], 0), total = 0;
+    struct steps      steps = { rows, sizes->size[0] };
+    struct cell_state first = { NULL, NULL };
+    if (rows == NULL || !tensor_read(me, sizes, rows))
+        return NULL;
+    for (int64_t t = 0; t < steps.count; t++) {
+        if (rows[t] < 1 || (t > 0 && rows[t] > rows[t - 1]))
+            return failed_null(me, E_RUNTIME, "batch sizes of a packed sequence must not grow and not be 0");
+        total += rows[t];
+    }
+    if (total != data->size[0] || data->size[1] != self->integers[R_INPUT])
+        return failed_null(me, E_RUNTIME, "%s: the packed data does not fit its batch sizes or this layer",
+                           self->type->name);
+    if (!take_state(me, self, state, data, rows[0], &first))
+        return NULL;
+    first.h = reordered(me, first.h, packed->items[2]);
+    first.c = reordered(me, first.c, packed->items[2]);
+    struct whole  whole = run_layers(me, self, data, &steps, first);
+    struct value *items[4] = { value_tensor(me, whole.output), packed->items[1], packed->items[2], packed->items[3] };
+    struct value *output = items[0] == NULL ? NULL
+        : value_container(me, VALUE_NAMEDTUPLE, 4, items, (const char *const *)packed->keys, packed->text);
+    return answer(me, output, reordered(me, whole.h, packed->items[3]), reordered(me, whole.c, packed->items[3]));
+}
+
+static struct value *
+recurrent_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
+{
+    struct value *input = forward_argument(me, self, args, kwargs, 0, "input", true);
+    struct value *state = forward_argument(me, self, args, kwargs, 1, "hx", false);
+    if (input == NULL || task_failed(me))
+        return NULL;
+    if (input->kind == VALUE_TENSOR)
+        return dense_forward(me, self, input->tensor, state);
+    if (input->kind == VALUE_NAMEDTUPLE && input->count == 4 && strcmp(input->text, "PackedSequence") == 0)
+        return packed_forward(me, self, input, state);
+    return failed_null(me, E_TYPE, "%s: the input must be a tensor or a packed sequence", self->type->name);
+}
+
+/* ---- making ---- */
+
+static void
+describe_recurrent(const struct module *self, struct str *out)
+{
+    const int64_t *n = self->integers;
+    str_addf(out, "%lld, %lld", (long long)n[R_INPUT], (long long)n[R_HIDDEN]);
+    if (n[R_PROJECTED] > 0)
+        str_addf(out, ", proj_size=%lld", (long long)n[R_PROJECTED]);
+    if (n[R_LAYERS] != 1)
+        str_addf(out, ", num_layers=%lld", (long long)n[R_LAYERS]);
+    if (!n[R_BIAS])
+        str_add(out, ", bias=False");
+    if (n[R_BATCH_FIRST])
+        str_add(out, ", batch_first=True");
+    if (self->numbers[0] != 0)
+        str_addf(out, ", dropout=%g", self->numbers[0]);
+    if (n[R_BOTH])
+        str_add(out, ", bidirectional=True");
+}
+
+static const struct module_attribute attributes[] = {
+    { "input_size", ATTRIBUTE_INTEGER, R_INPUT },  { "hidden_size", ATTRIBUTE_INTEGER, R_HIDDEN },
+    { "num_layers", ATTRIBUTE_INTEGER, R_LAYERS }, { "bias", ATTRIBUTE_FLAG, R_BIAS },
+    { "batch_first", ATTRIBUTE_FLAG, R_BATCH_FIRST }, { "bidirectional", ATTRIBUTE_FLAG, R_BOTH },
+    { NULL, ATTRIBUTE_INTEGER, 0 },
+};
+static const struct module_type recurrent_types[] = {
+    { "RNN", recurrent_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_recurrent,
+      attributes },
+    { "LSTM", recurrent_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_recurrent,
+      attributes },
+    { "GRU", recurrent_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_recurrent,
+      attributes },
+};
+
+/* In the order in which PyTorch draws and lists them. */
+bool
+recurrent_weights(struct task *me, struct module *module, const char *suffix, enum dtype dtype, int64_t gates,
+                  int64_t input)
+{
+    const int64_t *n = module->integers;
+    int64_t        rows = gates * n[R_HIDDEN], shown = n[R_PROJECTED] > 0 ? n[R_PROJECTED] : n[R_HIDDEN];
+    double         bound = 1 / sqrt((double)n[R_HIDDEN]);
+    const struct { const char *name; int dims; int64_t size[2]; bool there; } parts[] = {
+        { "weight_ih", 2, { rows, input }, true },          { "weight_hh", 2, { rows, shown }, true },
+        { "bias_ih", 1, { rows, 0 }, n[R_BIAS] != 0 },      { "bias_hh", 1, { rows, 0 }, n[R_BIAS] != 0 },
+        { "weight_hr", 2, { shown, n[R_HIDDEN] }, n[R_PROJECTED] > 0 },
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s%s", parts[i].name, suffix);
+        if (parts[i].there &&
+            layer_parameter(me, module, name, dtype, parts[i].dims, parts[i].size, bound) == NULL)
+            return false;
+    }
+    return true;
+}
+
+static bool
+recurrent_fits(struct task *me, const struct module *module)
+{
+    const int64_t *n = module->integers;
+    const char    *name = module->type->name;
+    if (!layer_positive(me, name, "input_size", n[R_INPUT]) || !layer_positive(me, name, "hidden_size", n[R_HIDDEN]) ||
+        !layer_positive(me, name, "num_layers", n[R_LAYERS]))
+        return false;
+    if (n[R_LAYERS] > R_MOST_LAYERS)
+        return failed(me, E_VALUE, "%s: at most %d layers", name, R_MOST_LAYERS);
+    if (n[R_PROJECTED] < 0 || n[R_PROJECTED] >= n[R_HIDDEN])
+        return failed(me, E_VALUE, "proj_size has to be smaller than hidden_size");
+    double p = module->numbers[0];
+    return (p >= 0 && p <= 1) || failed(me, E_VALUE, "dropout should be a number in range [0, 1], got %g", p);
+}
+
+/* input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional; then the kind's own */
+static struct module *
+recurrent(struct task *me, const struct arguments *a, int type, enum recurrent_kind kind, int64_t projected)
+{
+    struct module *module = module_new(me, &recurrent_types[type]);
+    if (module == NULL)
+        return NULL;
+    int64_t *n = module->integers, gates = kind == KIND_LSTM ? 4 : kind == KIND_GRU ? 3 : 1;
+    n[R_KIND]        = kind;
+    n[R_INPUT]       = a->at[0].integer[0];
+    n[R_HIDDEN]      = a->at[1].integer[0];
+    n[R_LAYERS]      = a->at[2].integer[0];
+    n[R_BIAS]        = a->at[3].integer[0];
+    n[R_BATCH_FIRST] = a->at[4].integer[0];
+    n[R_BOTH]        = a->at[6].integer[0];
+    n[R_PROJECTED]   = projected;
+    module->numbers[0] = a->at[5].number;
+    if (!recurrent_fits(me, module))
+        return NULL;
+    int64_t shown = projected > 0 ? projected : n[R_HIDDEN];
+    for (int layer = 0; layer < n[R_LAYERS]; layer++) {
+        for (int side = 0; side < (n[R_BOTH] ? 2 : 1); side++) {
+            char suffix[32];
+            snprintf(suffix, sizeof suffix, "_l%d%s", layer, side ? "_reverse" : "");
+            int64_t input = layer == 0 ? n[R_INPUT] : shown * (n[R_BOTH] ? 2 : 1);
+            if (!recurrent_weights(me, module, suffix, a->dtype, gates, input))
+                return NULL;
+        }
+    }
+    return module;
+}
+
+struct module *
+make_rnn(struct task *me, const struct arguments *a)
+{
+    const char *name = a->at[7].text;
+    if (strcmp(name, "tanh") != 0 && strcmp(name, "relu") != 0)
+        return failed_null(me, E_VALUE, "Unknown nonlinearity '%s'", name);
+    return recurrent(me, a, 0, name[0] == 't' ? KIND_TANH : KIND_RELU, 0);
+}
+
+struct module *
+make_lstm(struct task *me, const struct arguments *a)
+{
+    return recurrent(me, a, 1, KIND_LSTM, a->at[7].integer[0]);
+}
+
+struct module *
+make_gru(struct task *me, const struct arguments *a)
+{
+    return recurrent(me, a, 2, KIND_GRU, 0);
+}

@@ -1,0 +1,100 @@
+/* Convolutions of planes by columns and matrix products, group by group and sample by sample: forward, the one that
+ * leads back to the input (which is also conv_transpose2d), and the weight's gradient.
+ *
+ * sizes: stride, padding, dilation (height and width each), groups. length and step: the height and width of the
+ * result of conv_transpose2d, of the kernel in conv2d_weight.
+ * In PyTorch: ATen/native/ConvolutionMM2d.cpp, NaiveConvolutionTranspose2d.cpp. */
+#include "tensor/cpu/conv.h"
+#include <string.h>
+#include "base/dtype.h"
+#include "tensor/cpu/pack.h"
+
+struct grid { int64_t rows, columns, row_step, column_step; };
+
+static struct cpu_view
+view_of_grid(const void *data, enum dtype dtype, const struct grid *grid)
+{
+    return (struct cpu_view){ .data = (void *)(uintptr_t)data, .dtype = dtype, .dims = 2,
+                              .size = { grid->rows, grid->columns }, .stride = { grid->row_step, grid->column_step } };
+}
+
+static void
+matrices(const struct cpu_call *call, const void *a, struct grid a_grid, const void *b, struct grid b_grid, void *out,
+         char *panel)
+{
+    struct grid     out_grid = { a_grid.rows, b_grid.columns, b_grid.columns, 1 };
+    struct cpu_call product = { .inputs = 2, .compute = call->compute, .blas = call->blas, .workspace = panel };
+    product.in[0] = view_of_grid(a, call->compute, &a_grid);
+    product.in[1] = view_of_grid(b, call->compute, &b_grid);
+    product.out   = view_of_grid(out, call->compute, &out_grid);
+    cpu_mm(&product);
+}
+
+#define T float
+#define CONV(part) f32_##part
+#include "tensor/cpu/conv_type.def"
+#define T double
+#define CONV(part) f64_##part
+#include "tensor/cpu/conv_type.def"
+
+struct conv
+conv_of(const int64_t *sizes, const int64_t *image, const int64_t *weight, const int64_t *result)
+{
+    struct conv c = { .sh = sizes[0], .sw = sizes[1], .ph = sizes[2], .pw = sizes[3], .dh = sizes[4], .dw = sizes[5],
+                      .groups = sizes[6], .n = image[0], .h = image[2], .w = image[3], .kh = weight[2],
+                      .kw = weight[3], .oh = result[2], .ow = result[3] };
+    c.ins   = weight[1];
+    c.outs  = weight[0] / c.groups;
+    c.depth = c.ins * c.kh * c.kw;
+    return c;
+}
+
+size_t
+conv_workspace(const struct conv *c, enum dtype dtype, bool weight)
+{
+    size_t  element = dtype_size(dtype);
+    int64_t places = c->oh * c->ow;
+    size_t  most = cpu_mm_workspace(dtype, c->depth), other = cpu_mm_workspace(dtype, weight ? places : c->outs);
+    size_t  bytes = pack_round((size_t)(c->depth * places) * element) + (most > other ? most : other);
+    return bytes + (weight ? pack_round((size_t)(c->outs * c->depth) * element) : 0) + PACK_ALIGN;
+}
+
+/* in: input, weight, bias (start 1: there is none). */
+void
+cpu_conv2d(const struct cpu_call *call)
+{
+    char       *room = call->workspace;
+    struct conv c = conv_of(call->sizes, call->in[0].size, call->in[1].size, call->out.size);
+    const void *x = pack_input(call, 0, &room), *weight = pack_input(call, 1, &room);
+    const void *bias = call->start == 1 ? NULL : pack_input(call, 2, &room);
+    if (call->compute == DTYPE_F32)
+        f32_forward(call, &c, x, weight, bias, room);
+    else
+        f64_forward(call, &c, x, weight, bias, room);
+}
+
+/* in: what the forward of these sizes gave (or its gradient), weight. */
+void
+cpu_conv_transpose2d(const struct cpu_call *call)
+{
+    char       *room = call->workspace;
+    struct conv c = conv_of(call->sizes, call->out.size, call->in[1].size, call->in[0].size);
+    const void *grad = pack_input(call, 0, &room), *weight = pack_input(call, 1, &room);
+    if (call->compute == DTYPE_F32)
+        f32_transposed(call, &c, grad, weight, room);
+    else
+        f64_transposed(call, &c, grad, weight, room);
+}
+
+/* in: gradient of the forward's result, input. */
+void
+cpu_conv2d_weight(const struct cpu_call *call)
+{
+    char       *room = call->workspace;
+    struct conv c = conv_of(call->sizes, call->in[1].size, call->out.size, call->in[0].size);
+    const void *grad = pack_input(call, 0, &room), *x = pack_input(call, 1, &room);
+    if (call->compute == DTYPE_F32)
+        f32_weights(call, &c, grad, x, room);
+    else
+        f64_weights(call, &c, grad, x, room);
+}

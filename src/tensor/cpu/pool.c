@@ -1,0 +1,127 @@
+/* Pooling over windows of planes: the largest (its places first, then elements by place) and the average.
+ *
+ * sizes: kernel, stride, padding, dilation, height and width each. avg_pool2d: start 0 counts the padding, 1 does not,
+ * 2: adaptive, the windows share the plane out. Of the gradients length and step are the plane's height and width.
+ * In PyTorch: ATen/native/cpu/MaxPoolKernel.cpp, AvgPoolKernel.cpp, AdaptiveAvgPoolKernel.cpp. */
+#include <string.h>
+#include "base/dtype.h"
+#include "tensor/cpu/pack.h"
+
+enum { AVERAGE_ALL, AVERAGE_INSIDE, AVERAGE_ADAPTIVE };
+
+struct window { int64_t h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, mode; };
+struct span { int64_t from, to, divisor; };
+
+static struct window
+window_of(const struct cpu_call *call, const struct cpu_view *plane, const struct cpu_view *result)
+{
+    const int64_t *s = call->sizes;
+    return (struct window){ .h = plane->size[plane->dims - 2], .w = plane->size[plane->dims - 1],
+                            .oh = result->size[result->dims - 2], .ow = result->size[result->dims - 1],
+                            .kh = s[0], .kw = s[1], .sh = s[2], .sw = s[3], .ph = s[4], .pw = s[5], .dh = s[6],
+                            .dw = s[7], .mode = call->start };
+}
+
+/* What output `o` averages of one dimension, and by how much it divides. */
+static struct span
+span_of(const struct window *s, int64_t o, bool rows)
+{
+    int64_t size = rows ? s->h : s->w, outs = rows ? s->oh : s->ow, pad = rows ? s->ph : s->pw;
+    int64_t from = o * (rows ? s->sh : s->sw) - pad, to = from + (rows ? s->kh : s->kw);
+    if (s->mode == AVERAGE_ADAPTIVE) {
+        from = o * size / outs;
+        to   = ((o + 1) * size + outs - 1) / outs;
+        return (struct span){ from, to, to - from };
+    }
+    to = to < size + pad ? to : size + pad;
+    int64_t whole = to - from;
+    from = from > 0 ? from : 0;
+    to   = to < size ? to : size;
+    return (struct span){ from, to, s->mode == AVERAGE_ALL ? whole : to - from };
+}
+
+#define T float
+#define POOL(part) f32_##part
+#include "tensor/cpu/pool_type.def"
+#define T double
+#define POOL(part) f64_##part
+#include "tensor/cpu/pool_type.def"
+
+static int64_t
+planes_of(const struct cpu_view *view)
+{
+    int64_t planes = 1;
+    for (int d = 0; d < view->dims - 2; d++)
+        planes *= view->size[d];
+    return planes;
+}
+
+static int64_t
+area_of(const struct cpu_view *view)
+{
+    return view->size[view->dims - 1] * view->size[view->dims - 2];
+}
+
+void
+cpu_max_pool2d_indices(const struct cpu_call *call)
+{
+    char         *room = call->workspace;
+    struct window s = window_of(call, &call->in[0], &call->out);
+    const void   *x = pack_input(call, 0, &room);
+    if (call->compute == DTYPE_F32)
+        f32_indices(call->out.data, x, &s, planes_of(&call->out));
+    else
+        f64_indices(call->out.data, x, &s, planes_of(&call->out));
+}
+
+/* in: planes, places. */
+void
+cpu_max_pool2d(const struct cpu_call *call)
+{
+    char          *room = call->workspace;
+    const void    *x = pack_input(call, 0, &room);
+    const int64_t *index = pack_as(call, 1, DTYPE_I64, &room);
+    int64_t        planes = planes_of(&call->out), area = area_of(&call->in[0]), count = area_of(&call->out);
+    if (call->compute == DTYPE_F32)
+        f32_pick(call->out.data, x, index, planes, area, count);
+    else
+        f64_pick(call->out.data, x, index, planes, area, count);
+}
+
+/* in: gradient, places. */
+void
+cpu_max_pool2d_backward(const struct cpu_call *call)
+{
+    char          *room = call->workspace;
+    const void    *grad = pack_input(call, 0, &room);
+    const int64_t *index = pack_as(call, 1, DTYPE_I64, &room);
+    int64_t        planes = planes_of(&call->out), area = area_of(&call->out), count = area_of(&call->in[0]);
+    if (call->compute == DTYPE_F32)
+        f32_put(call->out.data, grad, index, planes, area, count);
+    else
+        f64_put(call->out.data, grad, index, planes, area, count);
+}
+
+void
+cpu_avg_pool2d(const struct cpu_call *call)
+{
+    char         *room = call->workspace;
+    struct window s = window_of(call, &call->in[0], &call->out);
+    const void   *x = pack_input(call, 0, &room);
+    if (call->compute == DTYPE_F32)
+        f32_average(call->out.data, x, &s, planes_of(&call->out));
+    else
+        f64_average(call->out.data, x, &s, planes_of(&call->out));
+}
+
+void
+cpu_avg_pool2d_backward(const struct cpu_call *call)
+{
+    char         *room = call->workspace;
+    struct window s = window_of(call, &call->out, &call->in[0]);
+    const void   *grad = pack_input(call, 0, &room);
+    if (call->compute == DTYPE_F32)
+        f32_spread(call->out.data, grad, &s, planes_of(&call->out));
+    else
+        f64_spread(call->out.data, grad, &s, planes_of(&call->out));
+}

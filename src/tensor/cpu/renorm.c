@@ -1,0 +1,57 @@
+/* embedding's max_norm: rows that are looked up and longer than alpha are scaled to that length; beta says in
+ * which norm.
+ * In PyTorch: ATen/native/Embedding.cpp, embedding_renorm_. */
+#include <math.h>
+#include <string.h>
+#include "base/dtype.h"
+#include "tensor/cpu/pack.h"
+
+static double
+element(const void *row, enum dtype dtype, int64_t i)
+{
+    return dtype == DTYPE_F32 ? (double)((const float *)row)[i] : ((const double *)row)[i];
+}
+
+static double
+norm_of(const void *row, enum dtype dtype, int64_t wide, double p)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < wide; i++) {
+        double x = fabs(element(row, dtype, i));
+        if (p == INFINITY)
+            sum = x > sum ? x : sum;
+        else
+            sum += p == 2 ? x * x : p == 1 ? x : cpu_pow(x, p);
+    }
+    return p == 2 ? sqrt(sum) : p == 1 || p == INFINITY ? sum : cpu_pow(sum, 1 / p);
+}
+
+/* in: weight, indices. */
+void
+cpu_embedding_renorm(const struct cpu_call *call)
+{
+    char          *room = call->workspace;
+    const char    *weight = pack_input(call, 0, &room);
+    const int64_t *indices = pack_as(call, 1, DTYPE_I64, &room);
+    int64_t        rows = call->out.size[0], wide = call->out.size[1], count = view_count(&call->in[1]);
+    size_t         bytes = (size_t)wide * dtype_size(call->compute);
+    if (rows * wide > 0)
+        memcpy(call->out.data, weight, (size_t)rows * bytes);
+    for (int64_t i = 0; i < count; i++) {
+        if (indices[i] < 0 || indices[i] >= rows) {
+            call->fault->index = indices[i];
+            call->fault->limit = rows;
+            atomic_store(&call->fault->raised, 1);
+            continue;
+        }
+        const char *row = weight + (size_t)indices[i] * bytes;
+        char       *to = (char *)call->out.data + (size_t)indices[i] * bytes;
+        double      norm = norm_of(row, call->compute, wide, call->beta), scale = call->alpha / (norm + 1e-7);
+        for (int64_t j = 0; norm > call->alpha && j < wide; j++) {
+            if (call->compute == DTYPE_F32)
+                ((float *)(void *)to)[j] = (float)(element(row, DTYPE_F32, j) * scale);
+            else
+                ((double *)(void *)to)[j] = element(row, DTYPE_F64, j) * scale;
+        }
+    }
+}

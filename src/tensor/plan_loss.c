@@ -1,0 +1,106 @@
+/* Plans of losses: class indices, logits, and what embedding does beside looking up. */
+#include <string.h>
+#include "tensor/cpu/pack.h"
+#include "tensor/internal.h"
+
+static bool
+want_fractions(struct task *me, struct plan *plan, const struct tensor *tensor)
+{
+    plan->dtype = plan->compute = tensor->dtype;
+    return dtype_is_float(tensor->dtype) ||
+           failed(me, E_DTYPE, "%s: expected fractions, got a tensor of %s", op_info(plan->op)->name,
+                  dtype_name(tensor->dtype));
+}
+
+/* Classes lie in dimension 1 (0 of a single sample); a target for each of the other places. */
+static bool
+want_targets(struct task *me, const struct plan *plan, const struct tensor *input, const struct tensor *target)
+{
+    if (target->dtype != DTYPE_I64)
+        return failed(me, E_DTYPE, "%s: expected targets of int64, got a tensor of %s", op_info(plan->op)->name,
+                      dtype_name(target->dtype));
+    bool fits = input->dims > 0 && target->dims == input->dims - 1;
+    for (int i = 0; fits && i < target->dims; i++)
+        fits = target->size[i] == input->size[i == 0 ? 0 : i + 1];
+    return fits || shape_mismatch(me, plan->op, input, target, "one target for each sample");
+}
+
+static bool
+want_class_weights(struct task *me, struct plan *plan, const struct op_args *args, const struct tensor *input, int at)
+{
+    const struct tensor *weight = args->in[at];
+    int64_t              classes = input->size[input->dims > 1 ? 1 : 0];
+    if (args->step != 1)
+        return true;
+    plan->workspace += pack_bytes(weight, plan->compute);
+    return (weight->dims == 1 && weight->size[0] == classes) ||
+           shape_mismatch(me, plan->op, input, weight, "one weight for each class");
+}
+
+bool
+plan_nll(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *input = args->in[0], *target = args->in[1];
+    plan->dim = args->dim;
+    if (!want_fractions(me, plan, input) || !want_targets(me, plan, input, target) ||
+        !want_class_weights(me, plan, args, input, 2))
+        return false;
+    plan->workspace += pack_bytes(input, plan->compute) + pack_bytes(target, DTYPE_I64);
+    if (args->dim == LOSS_NONE) {
+        plan->dims = target->dims;
+        memcpy(plan->size, target->size, sizeof plan->size);
+    }
+    return true;
+}
+
+bool
+plan_nll_backward(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *grad = args->in[0], *input = args->in[1], *target = args->in[2];
+    plan->dim = args->dim;
+    if (!want_fractions(me, plan, input) || !want_targets(me, plan, input, target) ||
+        !want_class_weights(me, plan, args, input, 3))
+        return false;
+    if (args->dim == LOSS_NONE ? !tensor_same_shape(grad, target) : tensor_count(grad) != 1)
+        return shape_mismatch(me, plan->op, grad, input, "one gradient for each number of the loss");
+    plan->workspace += pack_bytes(grad, plan->compute) + pack_bytes(target, DTYPE_I64);
+    plan->dims = input->dims;
+    memcpy(plan->size, input->size, sizeof plan->size);
+    return true;
+}
+
+/* The shape that all stretch to; room for all of them in it. */
+bool
+plan_bce(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    int count = op_info(plan->op)->inputs - (args->start == 1), dims = 0;
+    if (!want_fractions(me, plan, args->in[0]))
+        return false;
+    for (int i = 0; i < count; i++) {
+        if (!shape_broadcast(&dims, plan->loop, args->in[i]))
+            return shape_mismatch(me, plan->op, args->in[0], args->in[i], "sizes must be equal or 1");
+    }
+    plan->broadcast = true;
+    plan->loop_dims = plan->dims = dims;
+    memcpy(plan->size, plan->loop, sizeof plan->size);
+    size_t elements = 1;
+    for (int d = 0; d < dims; d++)
+        elements *= (size_t)plan->size[d];
+    plan->workspace = (size_t)count * pack_round(elements * dtype_size(plan->compute));
+    return true;
+}
+
+/* Rows that are looked up and too long become as long as alpha. */
+bool
+plan_embedding_renorm(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *weight = args->in[0], *indices = args->in[1];
+    if (!want_fractions(me, plan, weight))
+        return false;
+    if (weight->dims != 2 || indices->dtype != DTYPE_I64)
+        return shape_mismatch(me, plan->op, weight, indices, "a table and its rows by number");
+    plan->workspace = pack_bytes(weight, plan->compute) + pack_bytes(indices, DTYPE_I64);
+    plan->dims = 2;
+    memcpy(plan->size, weight->size, sizeof plan->size);
+    return true;
+}

@@ -1,0 +1,395 @@
+/* Plans of the ops of layers and losses: what they want of their operands, the shape of the result, and how much room
+ * the kernel needs for operands that do not lie in one piece (cpu/pack.h). */
+#include <math.h>
+#include <string.h>
+#include "tensor/cpu/conv.h"
+#include "tensor/cpu/pack.h"
+#include "tensor/internal.h"
+
+/* The first `count` operands are fractions of one type, which is the result's. Room for them all. */
+static bool
+want_alike(struct task *me, struct plan *plan, const struct op_args *args, int count)
+{
+    plan->dtype = plan->compute = args->in[0]->dtype;
+    if (!dtype_is_float(plan->dtype))
+        return failed(me, E_DTYPE, "%s: expected fractions, got a tensor of %s", op_info(plan->op)->name,
+                      dtype_name(plan->dtype));
+    for (int i = 0; i < count; i++) {
+        if (args->in[i]->dtype != plan->dtype)
+            return failed(me, E_DTYPE, "%s: expected all tensors to have one dtype, got %s and %s",
+                          op_info(plan->op)->name, dtype_name(plan->dtype), dtype_name(args->in[i]->dtype));
+        plan->workspace += pack_bytes(args->in[i], plan->compute);
+    }
+    return true;
+}
+
+static bool
+want_dims(struct task *me, const struct plan *plan, const struct tensor *tensor, int low, int high)
+{
+    if (tensor->dims >= low && tensor->dims <= high)
+        return true;
+    if (low == high)
+        return failed(me, E_SHAPE, "%s: expected a tensor of %d dimensions, got one of %d", op_info(plan->op)->name,
+                      low, tensor->dims);
+    return failed(me, E_SHAPE, "%s: expected a tensor of %d to %d dimensions, got one of %d", op_info(plan->op)->name,
+                  low, high, tensor->dims);
+}
+
+static void
+like(struct plan *plan, const struct tensor *tensor)
+{
+    plan->dims = tensor->dims;
+    memcpy(plan->size, tensor->size, sizeof plan->size);
+}
+
+static void
+shape(struct plan *plan, int dims, const int64_t *sizes)
+{
+    plan->dims = dims;
+    memcpy(plan->size, sizes, (size_t)dims * sizeof *sizes);
+}
+
+static bool
+alike(struct task *me, const struct plan *plan, const struct tensor *a, const struct tensor *b)
+{
+    return tensor_same_shape(a, b) || shape_mismatch(me, plan->op, a, b, "both must have one shape");
+}
+
+bool
+plan_gelu(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    int count = op_info(plan->op)->inputs;
+    if (!want_alike(me, plan, args, count) || (count > 1 && !alike(me, plan, args->in[0], args->in[1])))
+        return false;
+    like(plan, args->in[0]);
+    plan->workspace = 0;
+    plan->broadcast = true;
+    plan->loop_dims = plan->dims;
+    memcpy(plan->loop, plan->size, sizeof plan->loop);
+    return true;
+}
+
+/* ---- convolutions ---- */
+
+static bool
+want_steps(struct task *me, const struct plan *plan, const int64_t *s)
+{
+    bool ok = s[6] > 0;
+    for (int i = 0; i < 6; i++)
+        ok = ok && s[i] >= (i == 2 || i == 3 ? 0 : 1) && s[i] < INT32_MAX;
+    return ok || failed(me, E_VALUE, "%s: stride, dilation and groups must be positive, padding not negative",
+                        op_info(plan->op)->name);
+}
+
+/* Places that a kernel of `size` finds in `length`; below 1: it does not fit. */
+static int64_t
+places(int64_t length, int64_t size, int64_t stride, int64_t pad, int64_t dilation)
+{
+    int64_t room = length + 2 * pad - dilation * (size - 1) - 1;
+    return room < 0 ? 0 : room / stride + 1;
+}
+
+bool
+plan_conv2d(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *x = args->in[0], *w = args->in[1], *bias = args->in[2];
+    const int64_t       *s = args->sizes;
+    if (!want_dims(me, plan, x, 4, 4) || !want_dims(me, plan, w, 4, 4) || !want_steps(me, plan, s) ||
+        !want_alike(me, plan, args, args->start == 1 ? 2 : 3))
+        return false;
+    if (x->size[1] != w->size[1] * s[6] || w->size[0] % s[6] != 0)
+        return failed(me, E_SHAPE, "conv2d: the weight takes %lld channels in %lld groups and gives %lld, the input "
+                      "has %lld", (long long)w->size[1], (long long)s[6], (long long)w->size[0],
+                      (long long)x->size[1]);
+    if (args->start != 1 && (bias->dims != 1 || bias->size[0] != w->size[0]))
+        return shape_mismatch(me, plan->op, bias, w, "the bias has one element for each output channel");
+    int64_t oh = places(x->size[2], w->size[2], s[0], s[2], s[4]), ow = places(x->size[3], w->size[3], s[1], s[3],
+            s[5]);
+    if (oh < 1 || ow < 1)
+        return failed(me, E_RUNTIME, "conv2d: the kernel of %lld x %lld is larger than the padded input of %lld x "
+                      "%lld", (long long)w->size[2], (long long)w->size[3], (long long)(x->size[2] + 2 * s[2]),
+                      (long long)(x->size[3] + 2 * s[3]));
+    shape(plan, 4, (const int64_t[]){ x->size[0], w->size[0], oh, ow });
+    struct conv conv = conv_of(s, x->size, w->size, plan->size);
+    plan->workspace += conv_workspace(&conv, plan->dtype, false);
+    return true;
+}
+
+/* length, step: the result's height and width, which must lead to the input's. */
+bool
+plan_conv_transpose2d(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *g = args->in[0], *w = args->in[1];
+    const int64_t       *s = args->sizes;
+    if (!want_dims(me, plan, g, 4, 4) || !want_dims(me, plan, w, 4, 4) || !want_steps(me, plan, s) ||
+        !want_alike(me, plan, args, 2))
+        return false;
+    if (g->size[1] != w->size[0] || w->size[0] % s[6] != 0 || args->length < 1 || args->step < 1 ||
+        places(args->length, w->size[2], s[0], s[2], s[4]) != g->size[2] ||
+        places(args->step, w->size[3], s[1], s[3], s[5]) != g->size[3])
+        return shape_mismatch(me, plan->op, g, w, "channels and places must be those of the convolution turned round");
+    shape(plan, 4, (const int64_t[]){ g->size[0], w->size[1] * s[6], args->length, args->step });
+    struct conv conv = conv_of(s, plan->size, w->size, g->size);
+    plan->workspace += conv_workspace(&conv, plan->dtype, false);
+    return true;
+}
+
+/* length, step: the kernel's height and width. */
+bool
+plan_conv2d_weight(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *g = args->in[0], *x = args->in[1];
+    const int64_t       *s = args->sizes;
+    if (!want_dims(me, plan, g, 4, 4) || !want_dims(me, plan, x, 4, 4) || !want_steps(me, plan, s) ||
+        !want_alike(me, plan, args, 2))
+        return false;
+    if (g->size[0] != x->size[0] || x->size[1] % s[6] != 0 || g->size[1] % s[6] != 0 || args->length < 1 ||
+        args->step < 1 || places(x->size[2], args->length, s[0], s[2], s[4]) != g->size[2] ||
+        places(x->size[3], args->step, s[1], s[3], s[5]) != g->size[3])
+        return shape_mismatch(me, plan->op, g, x, "the first is the gradient of the second's convolution");
+    shape(plan, 4, (const int64_t[]){ g->size[1], x->size[1] / s[6], args->length, args->step });
+    struct conv conv = conv_of(s, x->size, plan->size, g->size);
+    plan->workspace += conv_workspace(&conv, plan->dtype, true);
+    return true;
+}
+
+/* ---- pooling ---- */
+
+/* With `ceil` a last window that begins inside counts, too. */
+static int64_t
+windows(const int64_t *s, int side, int64_t length, bool ceil)
+{
+    int64_t kernel = s[side], stride = s[2 + side], pad = s[4 + side], dilation = s[6 + side];
+    int64_t room = length + 2 * pad - dilation * (kernel - 1) - 1;
+    int64_t count = room < 0 ? 0 : (room + (ceil ? stride - 1 : 0)) / stride + 1;
+    return count > 0 && ceil && (count - 1) * stride >= length + pad ? count - 1 : count;
+}
+
+static bool
+want_windows(struct task *me, const struct plan *plan, const int64_t *s)
+{
+    bool ok = true;
+    for (int i = 0; i < 2; i++)
+        ok = ok && s[i] > 0 && s[2 + i] > 0 && s[6 + i] > 0 && s[4 + i] >= 0 && s[4 + i] <= s[i] / 2;
+    return ok || failed(me, E_RUNTIME, "%s: kernel, stride and dilation must be positive, and the padding at most half "
+                        "the kernel", op_info(plan->op)->name);
+}
+
+bool
+plan_max_pool2d_indices(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *x = args->in[0];
+    if (!want_dims(me, plan, x, 3, 4) || !want_windows(me, plan, args->sizes) || !want_alike(me, plan, args, 1))
+        return false;
+    like(plan, x);
+    for (int side = 0; side < 2; side++) {
+        int64_t *size = &plan->size[x->dims - 2 + side];
+        *size = windows(args->sizes, side, *size, args->keepdim);
+        if (*size < 1)
+            return failed(me, E_RUNTIME, "max_pool2d: the kernel is larger than the padded input");
+    }
+    plan->dtype = DTYPE_I64;
+    return true;
+}
+
+bool
+plan_max_pool2d(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *x = args->in[0], *index = args->in[1];
+    if (!want_dims(me, plan, x, 3, 4) || !want_alike(me, plan, args, 1))
+        return false;
+    bool fits = index->dtype == DTYPE_I64 && index->dims == x->dims;
+    for (int d = 0; fits && d < x->dims - 2; d++)
+        fits = index->size[d] == x->size[d];
+    if (!fits)
+        return shape_mismatch(me, plan->op, x, index, "the second holds places of the first's planes");
+    like(plan, index);
+    plan->workspace += pack_bytes(index, DTYPE_I64);
+    if (plan->op == OP_max_pool2d)
+        return true;
+    if (!tensor_same_shape(x, index) || args->length < 0 || args->step < 0)
+        return shape_mismatch(me, plan->op, x, index, "a place for each gradient");
+    plan->size[plan->dims - 2] = args->length;
+    plan->size[plan->dims - 1] = args->step;
+    return true;
+}
+
+bool
+plan_avg_pool2d(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *x = args->in[0];
+    if (!want_dims(me, plan, x, 3, 4) || !want_alike(me, plan, args, 1))
+        return false;
+    if (args->start != 2 && !want_windows(me, plan, args->sizes))
+        return false;
+    like(plan, x);
+    for (int side = 0; side < 2; side++) {
+        int64_t *size = &plan->size[x->dims - 2 + side];
+        *size = args->start == 2 ? args->sizes[side] : windows(args->sizes, side, *size, args->keepdim);
+        if (*size < 1)
+            return failed(me, E_RUNTIME, "%s: the result would have no elements", op_info(plan->op)->name);
+    }
+    return true;
+}
+
+bool
+plan_avg_pool2d_backward(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *grad = args->in[0];
+    if (!want_dims(me, plan, grad, 3, 4) || !want_alike(me, plan, args, 1))
+        return false;
+    like(plan, grad);
+    plan->size[plan->dims - 2] = args->length;
+    plan->size[plan->dims - 1] = args->step;
+    return true;
+}
+
+/* ---- normalisation ---- */
+
+bool
+plan_batch_norm_stats(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (!want_dims(me, plan, args->in[0], 2, TENSOR_DIMS) || !want_alike(me, plan, args, 1))
+        return false;
+    shape(plan, 2, (const int64_t[]){ 3, args->in[0]->size[1] });
+    return true;
+}
+
+static bool
+want_channels(struct task *me, const struct plan *plan, const struct tensor *x, const struct tensor *tensor)
+{
+    if (tensor->dims > 0 && tensor->dims < 3 && tensor->size[tensor->dims - 1] == x->size[1])
+        return true;
+    return shape_mismatch(me, plan->op, x, tensor, "the second has one column for each channel of the first");
+}
+
+bool
+plan_batch_norm(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *x = args->in[0];
+    if (!want_dims(me, plan, x, 2, TENSOR_DIMS) || !want_alike(me, plan, args, 4))
+        return false;
+    for (int i = 1; i < 4; i++) {
+        bool absent = (i == 2 && !(args->start & 1)) || (i == 3 && !(args->start & 2));
+        if (!absent && !want_channels(me, plan, x, args->in[i]))
+            return false;
+    }
+    like(plan, x);
+    return true;
+}
+
+/* Sums: of gradient, input, statistics. */
+bool
+plan_batch_norm_sums(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (!want_dims(me, plan, args->in[0], 2, TENSOR_DIMS) || !alike(me, plan, args->in[0], args->in[1]) ||
+        !want_channels(me, plan, args->in[0], args->in[2]) || !want_alike(me, plan, args, 3))
+        return false;
+    shape(plan, 2, (const int64_t[]){ 2, args->in[0]->size[1] });
+    return true;
+}
+
+bool
+plan_batch_norm_terms(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (!want_dims(me, plan, args->in[0], 2, 2) || !want_alike(me, plan, args, 3))
+        return false;
+    shape(plan, 2, (const int64_t[]){ 3, args->in[0]->size[1] });
+    return true;
+}
+
+bool
+plan_batch_norm_backward(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (!alike(me, plan, args->in[0], args->in[1]) || !want_alike(me, plan, args, 4))
+        return false;
+    like(plan, args->in[0]);
+    return true;
+}
+
+static bool
+want_tail(struct task *me, const struct plan *plan, const struct tensor *x, const struct tensor *tensor, int64_t dims)
+{
+    bool fits = tensor->dims == dims;
+    for (int d = 0; fits && d < dims; d++)
+        fits = tensor->size[d] == x->size[x->dims - dims + d];
+    return fits || shape_mismatch(me, plan->op, x, tensor, "the second has the shape of the first's last dimensions");
+}
+
+/* dim: how many dimensions at the end are normalised. */
+bool
+plan_layer_norm(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    bool                 back = plan->op == OP_layer_norm_backward;
+    const struct tensor *x = args->in[back ? 1 : 0];
+    plan->dim = args->dim;
+    if (args->dim < 1 || args->dim > x->dims)
+        return failed(me, E_RUNTIME, "layer_norm: the shape to normalise must have 1 to %d dimensions", x->dims);
+    if (!want_alike(me, plan, args, 3) || (back && !alike(me, plan, args->in[0], x)))
+        return false;
+    if ((args->start & 1) && !want_tail(me, plan, x, args->in[back ? 2 : 1], args->dim))
+        return false;
+    if (!back && (args->start & 2) && !want_tail(me, plan, x, args->in[2], args->dim))
+        return false;
+    like(plan, x);
+    int64_t wide = 1;
+    for (int d = x->dims - (int)args->dim; back && d < x->dims; d++)
+        wide *= x->size[d];
+    plan->workspace += back ? pack_round((size_t)wide * dtype_size(plan->dtype)) : 0;
+    return true;
+}
+
+bool
+plan_layer_norm_sums(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *x = args->in[1];
+    int64_t              sizes[TENSOR_DIMS + 1] = { 2 };
+    plan->dim = args->dim;
+    if (args->dim < 1 || args->dim > x->dims || args->dim >= TENSOR_DIMS)
+        return failed(me, E_RUNTIME, "layer_norm: the shape to normalise must have 1 to %d dimensions", x->dims);
+    if (!want_alike(me, plan, args, 2) || !alike(me, plan, args->in[0], x))
+        return false;
+    memcpy(sizes + 1, x->size + x->dims - args->dim, (size_t)args->dim * sizeof *sizes);
+    shape(plan, (int)args->dim + 1, sizes);
+    return true;
+}
+
+/* ---- recurrent cells ---- */
+
+static bool
+want_matrix(struct task *me, const struct plan *plan, const struct tensor *tensor, int64_t rows, int64_t columns)
+{
+    if (tensor->dims == 2 && tensor->size[0] == rows && tensor->size[1] == columns)
+        return true;
+    return failed(me, E_SHAPE, "%s: expected a tensor of shape [%lld, %lld]", op_info(plan->op)->name, (long long)rows,
+                  (long long)columns);
+}
+
+bool
+plan_lstm_cell(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    int                  back = plan->op == OP_lstm_cell_backward;
+    const struct tensor *c = args->in[1 + back];
+    if (!want_dims(me, plan, c, 2, 2) || !want_matrix(me, plan, args->in[back], c->size[0], 4 * c->size[1]) ||
+        !want_alike(me, plan, args, 2 + back))
+        return false;
+    if (!back)
+        shape(plan, 3, (const int64_t[]){ 2, c->size[0], c->size[1] });
+    else
+        shape(plan, 2, (const int64_t[]){ c->size[0], 5 * c->size[1] });
+    return !back || (args->in[0]->dims == 3 && tensor_count(args->in[0]) == 2 * tensor_count(c)) ||
+           shape_mismatch(me, plan->op, args->in[0], c, "gradients of state and cell");
+}
+
+bool
+plan_gru_cell(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    int                  back = plan->op == OP_gru_cell_backward;
+    const struct tensor *h = args->in[2 + back];
+    if (!want_dims(me, plan, h, 2, 2) || !want_matrix(me, plan, args->in[back], h->size[0], 3 * h->size[1]) ||
+        !want_matrix(me, plan, args->in[1 + back], h->size[0], 3 * h->size[1]) ||
+        (back && !alike(me, plan, args->in[0], h)) || !want_alike(me, plan, args, 3 + back))
+        return false;
+    shape(plan, 2, (const int64_t[]){ h->size[0], back ? 7 * h->size[1] : h->size[1] });
+    return true;
+}
