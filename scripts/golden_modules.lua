@@ -248,7 +248,8 @@ return function(tools)
   end
   local Gpt = nn.Module("Gpt")
   function Gpt:init(v, t, d, h, n)
-    self.tok, self.pos = nn.Embedding(v, d), nn.Embedding(t, d)
+    self.tok = nn.Embedding(v, d)
+    self.pos = nn.Embedding(t, d)
     self.blocks = nn.ModuleList()
     for _ = 1, n do self.blocks:append(nn.TransformerEncoderLayer(d, h, { dim_feedforward = 2 * d })) end
     self.norm = nn.LayerNorm(d)
@@ -257,7 +258,7 @@ return function(tools)
   function MODELS.Gpt(a) return Gpt(table.unpack(a)) end
   local LateOrder = nn.Module("LateOrder")
   function LateOrder:init()
-    self:register_module("first", nil)
+    self:add_module("first", nil)
     local b = nn.Linear(3, 4)
     self.first = nn.Linear(4, 2)
     self.second = b

@@ -164,6 +164,27 @@ tensor_normal(struct task *me, struct tensor *tensor, double mean, double std, s
     return fill_random(me, tensor, &filling, "normal_");
 }
 
+/* -log(1 - u) / rate, in double. */
+static void
+draw_exponential(const struct filling *filling, void *out, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        double drawn = -1 / filling->a * cpu_log(1 - generator_f64(filling->generator));
+        cpu_convert((char *)out + i * dtype_size(filling->dtype), filling->dtype, 1, &drawn, DTYPE_F64, 1, 1);
+    }
+}
+
+bool
+tensor_exponential(struct task *me, struct tensor *tensor, double rate, struct generator *generator)
+{
+    if (!want_fractions(me, tensor, "exponential_"))
+        return false;
+    if (!(rate > 0))
+        return failed(me, E_RUNTIME, "exponential_ expects lambda > 0.0, but found lambda=%g", rate);
+    struct filling filling = { .generator = generator, .a = rate, .draw = draw_exponential };
+    return fill_random(me, tensor, &filling, "exponential_");
+}
+
 static void
 draw_coins(const struct filling *filling, void *out, size_t count)
 {

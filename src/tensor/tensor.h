@@ -91,6 +91,11 @@ bool tensor_uniform(struct task *me, struct tensor *tensor, double low, double h
 bool tensor_normal(struct task *me, struct tensor *tensor, double mean, double std, struct generator *generator);
 bool tensor_bernoulli(struct task *me, struct tensor *tensor, double p, struct generator *generator);
 bool tensor_random(struct task *me, struct tensor *tensor, int64_t low, int64_t high, bool full_range, struct generator *generator);
+bool tensor_exponential(struct task *me, struct tensor *tensor, double rate, struct generator *generator);
+/* draw.c: new tensors. Each element 1 with its own probability; numbers of a row (or of each of several) by weight. */
+struct tensor *tensor_bernoulli_of(struct task *me, struct tensor *probabilities, struct generator *generator);
+struct tensor *tensor_multinomial(struct task *me, struct tensor *weights, int64_t count, bool replacement,
+                                  struct generator *generator);
 bool tensor_randperm(struct task *me, struct tensor *tensor, struct generator *generator);
 /* This rank's default generator; seeded with PyTorch's default seed until manual_seed. Never NULL after sched start;
  * NULL: no memory (failed). */

@@ -1,0 +1,145 @@
+/* Random tensors made from other tensors: coins with a probability each, numbers by their weights. Drawn on the host,
+ * row by row. In PyTorch: ATen/native/Distributions.cpp, cpu/MultinomialKernel.cpp. */
+#include <math.h>
+#include <stdlib.h>
+#include "base/rng.h"
+#include "tensor/internal.h"
+
+static void
+free_array(struct task *me, void *array)
+{
+    (void)me;
+    free(array);
+}
+
+/* The elements as float64, in me's scope; NULL: failed. */
+static double *
+elements_of(struct task *me, struct tensor *tensor, const char *what)
+{
+    if (tensor == NULL || task_failed(me))
+        return NULL;
+    if (!dtype_is_float(tensor->dtype))
+        return failed_null(me, E_DTYPE, "%s: expected probabilities that are fractions, got a tensor of %s", what,
+                           dtype_name(tensor->dtype));
+    int64_t count = tensor_count(tensor);
+    double *out = born(me, calloc((size_t)count + 1, sizeof *out), free_array);
+    if (out == NULL || !tensor_read(me, tensor, out))
+        return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "%s: out of memory", what);
+    const float *single = (const float *)(const void *)out;
+    for (int64_t i = count; tensor->dtype == DTYPE_F32 && i-- > 0;)
+        out[i] = (double)single[i];
+    return out;
+}
+
+struct tensor *
+tensor_bernoulli_of(struct task *me, struct tensor *probabilities, struct generator *generator)
+{
+    double *p = elements_of(me, probabilities, "bernoulli");
+    if (p == NULL || generator == NULL)
+        return NULL;
+    bool    single = probabilities->dtype == DTYPE_F32;
+    int64_t count = tensor_count(probabilities);
+    for (int64_t i = 0; i < count; i++) {
+        if (!(p[i] >= 0 && p[i] <= 1))
+            return failed_null(me, E_RUNTIME, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
+        p[i] = (single ? (double)generator_f32(generator) : generator_f64(generator)) < p[i];
+    }
+    struct tensor *drawn = tensor_from(me, DTYPE_F64, probabilities->dims, probabilities->size, p);
+    return drawn != NULL ? tensor_to(me, drawn, tensor_device(probabilities), probabilities->dtype) : NULL;
+}
+
+static bool
+weights_fit(struct task *me, const double *weights, int64_t rows, int64_t wide)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        double sum = 0;
+        for (int64_t i = 0; i < wide; i++) {
+            double w = weights[r * wide + i];
+            if (!(w >= 0 && w < INFINITY))
+                return failed(me, E_RUNTIME, "probability tensor contains either `inf`, `nan` or element < 0");
+            sum += w;
+        }
+        if (!(sum > 0))
+            return failed(me, E_RUNTIME, "invalid multinomial distribution (sum of probabilities <= 0)");
+    }
+    return true;
+}
+
+/* Running sums in the weights' type, divided by the total; the first that reaches the draw. */
+static void
+with_replacement(struct generator *generator, double *sums, int64_t wide, bool single, int64_t *out, int64_t count)
+{
+    for (int64_t i = 1; i < wide; i++)
+        sums[i] = single ? (double)((float)sums[i - 1] + (float)sums[i]) : sums[i - 1] + sums[i];
+    double total = sums[wide - 1];
+    for (int64_t i = 0; i < wide; i++)
+        sums[i] = single ? (double)((float)sums[i] / (float)total) : sums[i] / total;
+    sums[wide - 1] = 1;
+    for (int64_t s = 0; s < count; s++) {
+        double  u = generator_f64(generator);
+        int64_t low = 0, high = wide - 1;
+        while (low < high) {
+            int64_t middle = low + (high - low) / 2;
+            if (sums[middle] < u)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        out[s] = low;
+    }
+}
+
+/* The largest shares first; of equals the first. */
+static void
+largest(double *shares, int64_t wide, int64_t *out, int64_t count)
+{
+    for (int64_t s = 0; s < count; s++) {
+        int64_t best = 0;
+        for (int64_t i = 1; i < wide; i++)
+            best = shares[i] > shares[best] ? i : best;
+        out[s]       = best;
+        shares[best] = -1;
+    }
+}
+
+static void
+draw_numbers(struct generator *generator, double *weights, int64_t rows, int64_t wide, bool single, bool replacement,
+             int64_t *out, int64_t count)
+{
+    for (int64_t i = 0; !replacement && i < rows * wide; i++) {
+        double q = -1.0 * cpu_log(1 - generator_f64(generator));
+        weights[i] = single ? (double)((float)weights[i] / (float)q) : weights[i] / q;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        if (replacement)
+            with_replacement(generator, weights + r * wide, wide, single, out + r * count, count);
+        else
+            largest(weights + r * wide, wide, out + r * count, count);
+    }
+}
+
+struct tensor *
+tensor_multinomial(struct task *me, struct tensor *weights, int64_t count, bool replacement,
+                   struct generator *generator)
+{
+    double *w = elements_of(me, weights, "multinomial");
+    if (w == NULL || generator == NULL)
+        return NULL;
+    if (weights->dims < 1 || weights->dims > 2)
+        return failed_null(me, E_RUNTIME, "prob_dist must be 1 or 2 dim");
+    int64_t wide = tensor_size(weights, -1), rows = weights->dims == 2 ? weights->size[0] : 1;
+    if (count < 1 || count > INT32_MAX || wide < 1)
+        return failed_null(me, E_RUNTIME, "cannot sample n_sample <= 0 samples");
+    if (!replacement && count > wide)
+        return failed_null(me, E_RUNTIME, "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+    int64_t *out = born(me, calloc((size_t)(rows * count) + 1, sizeof *out), free_array);
+    if (out == NULL)
+        return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "multinomial: out of memory");
+    if (!weights_fit(me, w, rows, wide))
+        return NULL;
+    draw_numbers(generator, w, rows, wide, weights->dtype == DTYPE_F32, replacement, out, count);
+    int64_t        sizes[2] = { rows, count };
+    bool           one = weights->dims == 1;
+    struct tensor *drawn = tensor_from(me, DTYPE_I64, one ? 1 : 2, one ? &count : sizes, out);
+    return drawn != NULL ? tensor_to(me, drawn, tensor_device(weights), DTYPE_I64) : NULL;
+}
