@@ -26,6 +26,11 @@ may_steal(const struct tensor *leaf, const struct tensor *grad)
 static const char *
 accumulate_first(struct task *me, struct tensor *leaf, struct tensor *grad)
 {
+    if (tensor_is_sparse(grad)) {
+        struct tensor *shared = tensor_detach(me, grad);
+        tensor_keep(me, &leaf->grad, shared);
+        return shared != NULL ? "steal" : NULL;
+    }
     if (!grad_enabled(me) && may_steal(leaf, grad)) {
         tensor_drop(me, &grad->base);
         tensor_keep(me, &leaf->grad, grad);
@@ -43,6 +48,17 @@ accumulate_first(struct task *me, struct tensor *leaf, struct tensor *grad)
 static const char *
 accumulate_more(struct task *me, struct tensor *leaf, struct tensor *grad)
 {
+    if (tensor_is_sparse(leaf->grad)) {
+        struct tensor *both = tensor_add(me, leaf->grad, grad);
+        if (tensor_is_sparse(both) && !grad_enabled(me))
+            sparse_assign(me, leaf->grad, both);
+        else if (both != NULL)
+            tensor_keep(me, &leaf->grad, both);
+        return both != NULL ? "add" : NULL;
+    }
+    grad = tensor_to_dense(me, grad);
+    if (grad == NULL)
+        return NULL;
     if (!grad_enabled(me))
         return tensor_add_(me, leaf->grad, grad, 1) != NULL ? "add" : NULL;
     struct tensor *sum = tensor_add(me, leaf->grad, grad);

@@ -79,6 +79,8 @@ call_number(struct task *me, enum op op, struct tensor *a, double number)
 struct tensor *
 tensor_add(struct task *me, struct tensor *a, struct tensor *b)
 {
+    if (tensor_is_sparse(a) || tensor_is_sparse(b))
+        return a != NULL && b != NULL ? sparse_sum(me, a, b) : NULL;
     return call_two(me, OP_add, a, b, 1);
 }
 

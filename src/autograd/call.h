@@ -61,6 +61,8 @@ struct tensor *tensor_expand(struct task *me, struct tensor *a, int dims, const 
 struct tensor *tensor_cat(struct task *me, struct tensor *const *parts, int count, int dim);
 struct tensor *tensor_copy_to(struct task *me, struct tensor *a, int device, enum dtype dtype); /* t:to(): recorded */
 struct tensor *tensor_copied(struct task *me, struct tensor *a);                                /* t:clone() */
+struct tensor *tensor_to_dense(struct task *me, struct tensor *a);   /* sparse.c: itself unless it is sparse */
+struct tensor *sparse_coalesced(struct task *me, struct tensor *a);  /* each row once */
 struct tensor *tensor_detach(struct task *me, struct tensor *a);           /* shares storage and version */
 /* torch.chunk's rule: pieces of ceil(size / chunks); fewer than asked for when that fills up sooner; `size` 0 gives
  * `chunks` empty ones. Writes at most `chunks` lengths, answers how many; 0: failed (chunks < 1 or 0-dim). */

@@ -33,6 +33,8 @@ struct tensor *
 tensor_fill_(struct task *me, struct tensor *a, double number)
 {
     struct op_args args = { .out = a, .alpha = number };
+    if (tensor_is_sparse(a) && number == 0)
+        return sparse_cleared(me, a);
     return inplace_allowed(me, a) ? op_call(me, OP_fill, &args) : NULL;
 }
 

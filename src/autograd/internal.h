@@ -39,6 +39,13 @@ void tensor_has_history(struct tensor *tensor);           /* it tells autograd w
 struct tensor *tensor_sum_to(struct task *me, struct tensor *a, int dims, const int64_t *sizes);
 struct tensor *zeros_of(struct task *me, const struct tensor *like, int dims, const int64_t *sizes); /* dtype, device */
 
+/* sparse.c */
+struct tensor *sparse_embedding_grad(struct task *me, struct tensor *grad, struct tensor *indices, int64_t rows,
+                                     int64_t padding);
+struct tensor *sparse_sum(struct task *me, struct tensor *a, struct tensor *b);
+void           sparse_assign(struct task *me, struct tensor *tensor, const struct tensor *from);
+struct tensor *sparse_cleared(struct task *me, struct tensor *tensor);
+
 /* accumulate.c */
 node_backward accumulate_backward;
 

@@ -176,6 +176,7 @@ save_numbers(struct node *node, enum op op, const struct op_args *args)
         numbers[0] = op == OP_embedding ? tensor_size(first, 0) : args->length;
         numbers[1] = args->start;
         numbers[2] = args->step;
+        numbers[3] = args->flag;
         break;
     case OP_copy:
         numbers[0] = first->dtype;

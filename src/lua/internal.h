@@ -296,6 +296,7 @@ void lua_open_catalog(lua_State *L);
 void lua_open_container(lua_State *L);
 void lua_open_initial(lua_State *L);
 void lua_open_draw(lua_State *L);
+void lua_open_sparse(lua_State *L);
 void lua_open_function(lua_State *L);
 void lua_open_parallel(lua_State *L);
 void lua_open_optim(lua_State *L);

@@ -207,7 +207,9 @@ static bool
 update(struct task *me, enum op op, struct optim_state *state, struct op_args *args)
 {
     args->in[0] = args->out = state->param;
-    args->in[1] = state->param->grad;
+    args->in[1] = tensor_to_dense(me, state->param->grad);
+    if (args->in[1] == NULL)
+        return false;
     if (op_call(me, op, args) == NULL)
         return false;
     for (int slot = 0; slot < OPTIM_SLOTS; slot++)
@@ -255,11 +257,24 @@ step_adam(struct task *me, const struct optim_options *options, struct optim_sta
 }
 
 static bool
+sparse_allowed(struct task *me, const struct optimizer *optimizer, const struct optim_options *options)
+{
+    if (optimizer->kind == OPTIM_ADAM)
+        return failed(me, E_RUNTIME, "Adam does not support sparse gradients, please consider SparseAdam instead");
+    if (optimizer->kind == OPTIM_ADAMW)
+        return failed(me, E_RUNTIME, "AdamW does not support sparse gradients");
+    return options->weight_decay == 0 ||
+           failed(me, E_RUNTIME, "weight_decay option is not compatible with sparse gradients");
+}
+
+static bool
 step_one(struct task *me, struct optimizer *optimizer, struct optim_state *state)
 {
     const struct optim_options *options = &optimizer->groups[state->group];
     if (state->param->grad == NULL)
         return true;
+    if (tensor_is_sparse(state->param->grad) && !sparse_allowed(me, optimizer, options))
+        return false;
     if (optimizer->kind == OPTIM_SGD)
         return step_sgd(me, options, state);
     return step_adam(me, options, state, optimizer->kind == OPTIM_ADAMW);

@@ -136,6 +136,8 @@ fetch_from_device(struct task *me, const struct tensor *to, struct tensor *from,
 struct storage *
 tensor_fetch(struct task *me, const struct tensor *like, struct tensor *from, int64_t told)
 {
+    if (tensor_is_sparse(from))
+        return failed_null(me, E_NOT_IMPLEMENTED, "a sparse tensor is not read element by element: use t:to_dense()");
     struct storage *staging = storage_new_hidden(me, DEVICE_CPU, (size_t)tensor_bytes(like));
     if (staging == NULL)
         return NULL;

@@ -341,6 +341,18 @@ run_into(struct task *me, const struct plan *plan, const struct op_args *args)
     return args->out;
 }
 
+static bool
+all_dense(struct task *me, enum op op, const struct op_args *args)
+{
+    bool sparse = tensor_is_sparse(args->out);
+    for (int i = 0; i < infos[op].inputs; i++)
+        sparse = sparse || tensor_is_sparse(args->in[i]);
+    for (int i = 0; i < args->list_count; i++)
+        sparse = sparse || tensor_is_sparse(args->list[i]);
+    return !sparse || failed(me, E_NOT_IMPLEMENTED, "%s is not implemented for sparse tensors: use t:to_dense()",
+                             infos[op].name);
+}
+
 struct tensor *
 op_run(struct task *me, enum op op, const struct op_args *args)
 {
@@ -350,6 +362,8 @@ op_run(struct task *me, enum op op, const struct op_args *args)
         if (args->in[i] == NULL)
             return NULL;
     }
+    if (!all_dense(me, op, args))
+        return NULL;
     if (rules[op].special != NULL)
         return rules[op].special(me, op, args);
 

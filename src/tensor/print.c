@@ -231,6 +231,16 @@ tensor_print(struct task *me, struct tensor *tensor, struct str *out)
         str_add(out, "None");
         return;
     }
+    if (tensor_is_sparse(tensor)) {
+        str_add(out, "tensor(indices=");
+        tensor_print(me, tensor->indices, out);
+        str_add(out, ",\n       values=");
+        tensor_print(me, tensor->values, out);
+        str_add(out, ",\n       size=");
+        shape_print(tensor->dims, tensor->size, out);
+        str_addf(out, ", nnz=%lld, layout=torch.sparse_coo)", (long long)tensor->indices->size[0]);
+        return;
+    }
     struct format format = { .tensor = tensor, .summarize = tensor_count(tensor) > SUMMARY };
     size_t        begin = out->len;
     str_add(out, "tensor(");

@@ -35,6 +35,8 @@ tensor_unref(struct task *me, struct tensor *tensor)
         tensor->drop_autograd(me, tensor);
     tensor_drop(me, &tensor->grad);
     tensor_drop(me, &tensor->base);
+    tensor_drop(me, &tensor->indices);
+    tensor_drop(me, &tensor->values);
     storage_unref(me, tensor->storage);
     version_unref(me, tensor->version);
     free(tensor->name);
@@ -272,6 +274,9 @@ tensor_alias(struct task *me, struct tensor *tensor)
     alias->offset = tensor->offset;
     memcpy(alias->size, tensor->size, sizeof alias->size);
     memcpy(alias->stride, tensor->stride, sizeof alias->stride);
+    alias->indices   = tensor_ref(tensor->indices);
+    alias->values    = tensor_ref(tensor->values);
+    alias->coalesced = tensor->coalesced;
     return tensor_born(me, alias);
 }
 

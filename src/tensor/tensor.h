@@ -38,6 +38,8 @@ struct tensor {
     atomic_int        accumulator_lock; /* autograd: 1 while somebody reads or sets `accumulator` */
     char             *name;          /* qualified parameter name, NULL none; owned */
     atomic_uint       name_id;       /* its id in the trace, once asked for */
+    struct tensor    *indices, *values; /* sparse.c: rows by number, int64 [pairs] and [pairs, ...]; NULL: dense */
+    bool              coalesced;     /* each row once, in rising order */
 };
 
 /* References. Fields use keep and drop, nothing else counts. */
@@ -65,6 +67,10 @@ struct tensor *tensor_view(struct task *me, struct tensor *base, int dims, const
 struct tensor *tensor_alias(struct task *me, struct tensor *tensor);
 /* A view with a version counter of its own (Broadcast's pieces, detach is not one of these). */
 struct tensor *tensor_own_version(struct task *me, struct tensor *view);
+
+/* A table of `rows` rows of which only some are there. Not writable; ops refuse it (autograd/call.h: to_dense). */
+struct tensor *tensor_sparse(struct task *me, int64_t rows, struct tensor *indices, struct tensor *values);
+bool           tensor_is_sparse(const struct tensor *tensor);
 
 int     tensor_dims(const struct tensor *tensor);                /* accessors answer 0 for NULL */
 int64_t tensor_size(const struct tensor *tensor, int dim);       /* negative dims count from the end */

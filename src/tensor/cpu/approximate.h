@@ -1,7 +1,6 @@
 /* exp, sigmoid, tanh and erf of float32 in plain arithmetic, without calls, so that compilers make vectors of
- * loops over
- * blocks of them, with the same bits on every CPU. After Cephes (expf.c, tanhf.c); erf after Abramowitz and Stegun
- * 7.1.26. Errors: a few units in the last place; of erf 1.5e-7. */
+ * loops over blocks of them, with the same bits on every CPU. After Cephes (expf.c, tanhf.c); erf after Abramowitz and
+ * Stegun 7.1.26. Errors: a few units in the last place; of erf 1.5e-7. */
 #ifndef TENSOR_CPU_APPROXIMATE_H
 #define TENSOR_CPU_APPROXIMATE_H
 #include <math.h>

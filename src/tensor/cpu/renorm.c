@@ -1,6 +1,5 @@
 /* embedding's max_norm: rows that are looked up and longer than alpha are scaled to that length; beta says in
- * which norm.
- * In PyTorch: ATen/native/Embedding.cpp, embedding_renorm_. */
+ * which norm. In PyTorch: ATen/native/Embedding.cpp, embedding_renorm_. */
 #include <math.h>
 #include <string.h>
 #include "base/dtype.h"

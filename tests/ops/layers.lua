@@ -1,0 +1,74 @@
+-- Gradients of layers and losses against differences, and the gradients of those gradients.
+local rs = require "ringside"
+local nn, F = rs.nn, rs.nn.functional
+rs.lesson { title = "Gradients of layers", prefix = "" }
+rs.manual_seed(3)
+local function r(...) return rs.randn({ ... }, { dtype = "float64" }):requires_grad_(true) end
+local lstm = nn.LSTM(3, 2, { dtype = "float64", num_layers = 2, bidirectional = true })
+local gru = nn.GRU(3, 2, { dtype = "float64" })
+local bn = nn.BatchNorm1d(2, { dtype = "float64" })
+local be = nn.BatchNorm1d(2, { dtype = "float64" }):eval()
+local mha = nn.MultiheadAttention(4, 2, { dtype = "float64" })
+local enc = nn.TransformerEncoderLayer(4, 2, 5, { dropout = 0.0, dtype = "float64", activation = "gelu" })
+local target = rs.tensor { 1, 0, -100 }
+local cases = {
+  { "softmax", function(x) return F.softmax(x, 1) end, { r(2, 3) } },
+  { "gelu", function(x) return F.gelu(x) end, { r(2, 3) } },
+  { "gelu tanh", function(x) return F.gelu(x, "tanh") end, { r(2, 3) } },
+  { "silu", function(x) return F.silu(x) end, { r(2, 3) } },
+  { "softplus", function(x) return F.softplus(x) end, { r(2, 3) } },
+  { "elu", function(x) return F.elu(x) end, { r(2, 3) } },
+  { "leaky", function(x) return F.leaky_relu(x) end, { r(2, 3) } },
+  { "conv2d", function(x, w, b) return F.conv2d(x, w, b, { stride = { 2, 1 }, padding = 1, dilation = { 1, 2 }, groups = 2 }) end,
+    { r(2, 2, 4, 5), r(4, 1, 3, 2), r(4) } },
+  { "conv1d", function(x, w, b) return F.conv1d(x, w, b, { padding = 1 }) end, { r(2, 2, 5), r(3, 2, 3), r(3) } },
+  { "max_pool", function(x) return F.max_pool2d(x, 2, { padding = 1, ceil_mode = true }) end, { r(1, 2, 3, 4) } },
+  { "avg_pool", function(x) return F.avg_pool2d(x, 2, { stride = 1, padding = 1, ceil_mode = true }) end, { r(1, 2, 3, 4) } },
+  { "avg_pool ceil", function(x) return F.avg_pool2d(x, { 2, 3 }, { stride = 2, ceil_mode = true, count_include_pad = false }) end, { r(1, 2, 5, 6) } },
+  { "adaptive", function(x) return F.adaptive_avg_pool2d(x, { 2, 3 }) end, { r(1, 2, 3, 4) } },
+  { "batch_norm", function(x, w, b) return F.batch_norm(x, nil, nil, w, b, true) end, { r(4, 2), r(2), r(2) } },
+  { "batch_norm 4d", function(x, w, b) return F.batch_norm(x, { weight = w, bias = b, training = true }) end, { r(2, 2, 2, 2), r(2), r(2) } },
+  { "batch_norm module", function(x) return bn(x) end, { r(4, 2) } },
+  { "batch_norm eval", function(x) return be(x) end, { r(4, 2) } },
+  { "layer_norm", function(x, w, b) return F.layer_norm(x, { 2, 3 }, w, b) end, { r(2, 2, 3), r(2, 3), r(2, 3) } },
+  { "layer_norm plain", function(x) return F.layer_norm(x, 3) end, { r(2, 3) } },
+  { "layer_norm transposed", function(x) return F.layer_norm(x:t(), 3) end, { r(3, 2) } },
+  { "group_norm", function(x, w, b) return F.group_norm(x, 2, w, b) end, { r(2, 4, 3), r(4), r(4) } },
+  { "lstm", function(x) local o, s = lstm(x) return o, s[1], s[2] end, { r(3, 2, 3) } },
+  { "gru", function(x) return (gru(x)) end, { r(3, 2, 3) } },
+  { "attention", function(x) local o, w = mha(x, x, x) return o, w end, { r(3, 2, 4) } },
+  { "encoder", function(x) return enc(x) end, { r(3, 2, 4) } },
+  { "nll mean", function(x) return F.nll_loss(x, target) end, { r(3, 2) } },
+  { "ce smooth", function(x) return F.cross_entropy(x, target, rs.tensor({ 0.3, 2.0 }, { dtype = "float64" }), { label_smoothing = 0.2 }) end, { r(3, 2) } },
+  { "ce none", function(x) return F.cross_entropy(x, target, { reduction = "none" }) end, { r(3, 2) } },
+  { "ce shares", function(x, t) return F.cross_entropy(x, t) end, { r(3, 2), r(3, 2) } },
+  { "bce", function(x, t, w) return F.binary_cross_entropy_with_logits(x, t, { pos_weight = rs.tensor({ 0.3, 2.0 }, { dtype = "float64" }), weight = w }) end, { r(3, 2), r(3, 2), r(2) } },
+  { "mse sum", function(x, t) return F.mse_loss(x, t, "sum") end, { r(3, 2), r(3, 2) } },
+  { "l1", function(x, t) return F.l1_loss(x, t, "none") end, { r(3, 2), r(3, 2) } },
+  { "huber", function(x, t) return F.huber_loss(x, t, { delta = 0.5 }) end, { r(3, 2), r(3, 2) } },
+}
+local gradcheck = rs.autograd.gradcheck
+local function total(...)
+  local sum
+  for i = 1, select("#", ...) do
+    local part = (select(i, ...))
+    part = (part * part * (i + 0.5) + part):sum()
+    sum = sum and sum + part or part
+  end
+  return sum
+end
+for _, case in ipairs(cases) do
+  local name, f, inputs = table.unpack(case)
+  local ok, wrong = pcall(gradcheck, function(...) return total(f(...)) end, inputs)
+  if not (ok and wrong) then print("# " .. tostring(wrong)) end
+  rs.check(name, ok and wrong)
+  local function second(...)
+    local given = { ... }
+    return rs.enable_grad(function()
+      return total(rs.autograd.grad(total(f(table.unpack(given))), given, { create_graph = true }))
+    end)
+  end
+  ok, wrong = pcall(gradcheck, second, inputs)
+  if not (ok and wrong) then print("# " .. tostring(wrong)) end
+  rs.check(name .. ", second", ok and wrong)
+end
