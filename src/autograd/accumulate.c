@@ -27,7 +27,7 @@ static const char *
 accumulate_first(struct task *me, struct tensor *leaf, struct tensor *grad)
 {
     if (tensor_is_sparse(grad)) {
-        struct tensor *shared = tensor_detach(me, grad);
+        struct tensor *shared = tensor_sparse(me, grad->size[0], grad->indices, grad->values);
         tensor_keep(me, &leaf->grad, shared);
         return shared != NULL ? "steal" : NULL;
     }

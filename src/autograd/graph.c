@@ -326,7 +326,8 @@ sum_of(struct task *me, const struct node *to, struct tensor *old, struct tensor
         stream = stream_current(me, tensor_device(old));
     if (stream != NULL && !stream_make_current(me, to->stream))
         stream = NULL;
-    struct tensor *sum = tensor_ref(tensor_add(me, old, new));
+    bool           sparse = tensor_is_sparse(old) && tensor_is_sparse(new); /* the later one's pairs lead */
+    struct tensor *sum = tensor_ref(sparse ? tensor_add(me, new, old) : tensor_add(me, old, new));
     if (stream != NULL && !stream_make_current(me, stream))
         tensor_drop(me, &sum);
     tensor_unref(me, old);

@@ -68,7 +68,38 @@ tensor_to_dense(struct task *me, struct tensor *tensor)
     return flat != NULL ? op_call(me, OP_embedding_backward, &args) : NULL;
 }
 
-/* Pairs of both, those of `a` first; beside a dense one it becomes dense. */
+/* The pairs of both side by side, always the one with the smaller row next, and one pair where the two rows are equal:
+ * in rising order if both were. */
+static struct tensor *
+merged(struct task *me, struct tensor *a, struct tensor *b, struct tensor *values)
+{
+    int64_t  first = a->indices->size[0], second = b->indices->size[0], count = 0, i = 0, j = 0;
+    int64_t *of_a = read_index(me, a->indices), *of_b = read_index(me, b->indices);
+    int64_t *index = born(me, calloc((size_t)(first + second) + 1, sizeof *index), free_array);
+    int64_t *place = born(me, calloc((size_t)(first + second) + 1, sizeof *place), free_array);
+    if (of_a == NULL || of_b == NULL || index == NULL || place == NULL)
+        return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "out of memory for an index");
+    while (i < first || j < second) {
+        bool take_a = j == second || (i < first && of_a[i] <= of_b[j]);
+        bool take_b = i == first || (j < second && of_b[j] <= of_a[i]);
+        index[count] = take_a ? of_a[i] : of_b[j];
+        if (take_a)
+            place[i++] = count;
+        if (take_b)
+            place[first + j++] = count;
+        count++;
+    }
+    struct op_args args = { .in = { values, index_of(me, values, place, first + second) }, .length = count,
+                            .start = -1 };
+    struct tensor *rows = args.in[1] != NULL ? op_call(me, OP_embedding_backward, &args) : NULL;
+    struct tensor *result = tensor_sparse(me, a->size[0], index_of(me, values, index, count), rows);
+    if (result != NULL)
+        result->coalesced = a->coalesced && b->coalesced;
+    return result;
+}
+
+/* Merged, or where values are not contiguous one after the other, those of `a` first, as PyTorch has it; beside a dense
+ * one it becomes dense. */
 struct tensor *
 sparse_sum(struct task *me, struct tensor *a, struct tensor *b)
 {
@@ -76,8 +107,13 @@ sparse_sum(struct task *me, struct tensor *a, struct tensor *b)
         return tensor_add(me, tensor_to_dense(me, a), tensor_to_dense(me, b));
     if (!tensor_same_shape(a, b))
         return failed_null(me, E_SHAPE, "add: sparse tensors of different shapes");
-    struct tensor *indices = tensor_cat(me, (struct tensor *[]){ a->indices, b->indices }, 2, 0);
+    bool           side_by_side = tensor_is_contiguous(a->values) && tensor_is_contiguous(b->values);
     struct tensor *values = tensor_cat(me, (struct tensor *[]){ a->values, b->values }, 2, 0);
+    if (values == NULL)
+        return NULL;
+    if (side_by_side && values->dims == 2)
+        return merged(me, a, b, values);
+    struct tensor *indices = tensor_cat(me, (struct tensor *[]){ a->indices, b->indices }, 2, 0);
     return tensor_sparse(me, a->size[0], indices, values);
 }
 

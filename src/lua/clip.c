@@ -17,8 +17,8 @@ clip_grad_norm_(lua_State *L)
     option_known(L, table, "norm_type error_if_nonfinite");
     double norm_type = option_number(L, table, "norm_type", table == 0 ? opt_number(L, 3, 2) : 2);
     bool   strict    = option_bool(L, table, "error_if_nonfinite", false);
-    if (!(norm_type >= 0))
-        raise_error(L, "ValueError", "norm_type is %f: a norm's order is 0 or more", norm_type);
+    if (isnan(norm_type))
+        raise_error(L, "ValueError", "norm_type is nan: a norm's order is a number, inf or -inf");
     lua_settop(L, 3);
     struct tensor **params = check_tensors(L, 1, &count);
     struct call     call   = call_open(L, me, CALL_PLAIN);

@@ -150,6 +150,7 @@ static void
 set_rates(lua_State *L, int table, int64_t epoch, bool afresh)
 {
     struct schedule schedule;
+    int             top = lua_gettop(L);
     bool            known = read_schedule(L, table, &schedule);
     push_groups(L, table);
     int groups = lua_gettop(L), count = (int)lua_rawlen(L, groups);
@@ -170,7 +171,7 @@ set_rates(lua_State *L, int table, int64_t epoch, bool afresh)
         lua_setfield(L, -2, "lr");
         lua_pop(L, 1);
     }
-    lua_settop(L, groups - 1);
+    lua_settop(L, top);
 }
 
 static void

@@ -107,7 +107,6 @@ push_param_groups(lua_State *L, int optimizer)
 void
 apply_param_groups(lua_State *L, int index)
 {
-    struct task      *me        = script_task(L);
     struct optimizer *optimizer = box_check(L, index, BOX_OPTIMIZER);
     push_param_groups(L, index);
     for (int i = 0; i < optimizer_groups(optimizer); i++) {
@@ -115,8 +114,7 @@ apply_param_groups(lua_State *L, int index)
             raise_error(L, "TypeError", "param_groups[%d] must stay a table", i + 1);
         struct optim_options options = read_optim_options(L, optimizer_kind(optimizer), lua_gettop(L),
                                                           *optimizer_options(optimizer, i));
-        if (!optimizer_set_options(me, optimizer, i, &options))
-            raise(L, me);
+        optimizer_set_options(optimizer, i, &options);
         lua_pop(L, 1);
     }
     lua_pop(L, 1);

@@ -49,19 +49,28 @@ part_of(double value, double order)
     return order == 1 ? size : pow(size, order);
 }
 
-/* In fixed lanes, so that the sum does not depend on the machine. The largest absolute value for an infinite order. */
+/* The larger of two sizes for the order inf, the smaller one for -inf; what is no number stays. */
+static double
+further(double so_far, double size, double order)
+{
+    if (size != size || so_far != so_far)
+        return size != size ? size : so_far;
+    return order > 0 ? fmax(so_far, size) : fmin(so_far, size);
+}
+
+/* In fixed lanes, so that the sum does not depend on the machine. An infinite order asks for the furthest one. */
 static double
 norm_of(const double *values, size_t count, double order)
 {
-    double lane[LANES] = { 0 }, total = 0, largest = 0;
+    double lane[LANES] = { 0 }, total = 0, furthest = order > 0 ? 0 : INFINITY;
     for (size_t i = 0; i < count; i++) {
         if (!isinf(order))
             lane[i % LANES] += part_of(values[i], order);
-        else if (fabs(values[i]) > largest || values[i] != values[i])
-            largest = fabs(values[i]);
+        else
+            furthest = further(furthest, fabs(values[i]), order);
     }
     if (isinf(order))
-        return largest;
+        return furthest;
     for (int i = 0; i < LANES; i++)
         total += lane[i];
     if (order == 2)
@@ -73,11 +82,13 @@ norm_of(const double *values, size_t count, double order)
 static bool
 total_norm(struct task *me, struct tensor *const *params, int count, double order, double *total)
 {
-    double lanes = 0, largest = 0;
+    double lanes = 0, furthest = order > 0 ? 0 : INFINITY;
+    int    seen = 0;
     for (int i = 0; i < count; i++) {
         struct tensor *grad = params[i]->grad;
         if (grad == NULL)
             continue;
+        seen++;
         struct storage *read = read_grad(me, grad);
         if (read == NULL)
             return false;
@@ -85,10 +96,12 @@ total_norm(struct task *me, struct tensor *const *params, int count, double orde
         norm        = grad->dtype == DTYPE_F64 ? norm : (double)(float)norm;
         storage_unref(me, read);
         lanes += isinf(order) ? 0 : part_of(norm, order);
-        largest = norm > largest || norm != norm ? norm : largest;
+        furthest = further(furthest, norm, order);
     }
-    if (isinf(order))
-        *total = largest;
+    if (seen == 0)
+        *total = 0;
+    else if (isinf(order))
+        *total = furthest;
     else if (order == 2)
         *total = sqrt(lanes);
     else

@@ -147,13 +147,10 @@ optim_sgd(struct task *me, struct tensor *const *params, int count, const struct
     return NULL;
 }
 
-bool
-optimizer_set_options(struct task *me, struct optimizer *optimizer, int group, const struct optim_options *options)
+void
+optimizer_set_options(struct optimizer *optimizer, int group, const struct optim_options *options)
 {
-    if (!options_allowed(me, optimizer->kind, options))
-        return false;
     optimizer->groups[group] = *options;
-    return true;
 }
 
 double

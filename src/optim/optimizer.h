@@ -30,8 +30,8 @@ enum optim_kind             optimizer_kind(const struct optimizer *optimizer);
 int                         optimizer_groups(const struct optimizer *optimizer);
 int64_t                     optimizer_steps(const struct optimizer *optimizer);   /* taken so far */
 const struct optim_options *optimizer_options(const struct optimizer *optimizer, int group);
-bool optimizer_set_options(struct task *me, struct optimizer *optimizer, int group, const struct optim_options *options)
-    __attribute__((warn_unused_result));
+/* As they stand: only who makes a group is asked for sensible ones, a schedule may round to just below 0. */
+void optimizer_set_options(struct optimizer *optimizer, int group, const struct optim_options *options);
 
 /* What is remembered, by parameter in the order of the groups. `steps` 0: nothing yet. */
 enum { OPTIM_SLOTS = 3 };

@@ -18,6 +18,7 @@ tensor_sparse(struct task *me, int64_t rows, struct tensor *indices, struct tens
     memcpy(tensor->size, values->size, sizeof tensor->size);
     memset(tensor->stride, 0, sizeof tensor->stride);
     tensor->size[0] = rows;
+    tensor->coalesced = indices->size[0] < 2;
     tensor_keep(me, &tensor->indices, indices);
     tensor_keep(me, &tensor->values, values);
     return tensor;
