@@ -17,22 +17,7 @@ static double
 element(const struct trace_snapshot *snapshot, size_t index)
 {
     const char *from = (const char *)snapshot->elements + index * dtype_size((enum dtype)snapshot->dtype);
-    if (snapshot->dtype == DTYPE_F32) {
-        float value;
-        memcpy(&value, from, sizeof value);
-        return (double)value;
-    }
-    if (snapshot->dtype == DTYPE_F64) {
-        double value;
-        memcpy(&value, from, sizeof value);
-        return value;
-    }
-    if (snapshot->dtype == DTYPE_I64) {
-        int64_t value;
-        memcpy(&value, from, sizeof value);
-        return (double)value;
-    }
-    return *from != 0;
+    return dtype_fraction((enum dtype)snapshot->dtype, from);
 }
 
 static void
@@ -41,7 +26,7 @@ print_value(const struct trace_snapshot *snapshot, double value, char *out, size
     double magnitude = fabs(value);
     if (snapshot->dtype == DTYPE_BOOL)
         snprintf(out, size, "%s", value != 0 ? "true" : "false");
-    else if (snapshot->dtype == DTYPE_I64)
+    else if (!dtype_is_float((enum dtype)snapshot->dtype))
         snprintf(out, size, "%.0f", value);
     else if (isfinite(value) && value != 0 && (magnitude >= 10000 || magnitude < 0.0001))
         snprintf(out, size, "%.1e", value);

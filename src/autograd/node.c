@@ -198,7 +198,6 @@ node_release_saved(struct task *me, struct node *node)
 static bool
 modified(struct task *me, const struct node *node, const struct saved *saved)
 {
-    static const char *const types[DTYPE_COUNT] = { "Float", "Double", "Long", "Bool" };
     const struct tensor *tensor = saved->tensor;
     const struct node   *from   = saved->is_output ? node : tensor->grad_fn;
     struct str           shape = { 0 }, origin = { 0 };
@@ -209,7 +208,7 @@ modified(struct task *me, const struct node *node, const struct saved *saved)
            "one of the variables needed for gradient computation has been modified by an inplace operation: "
            "[torch.%sTensor %s]%s is at version %u; expected version %u instead. Hint: %s needs the value that it "
            "had in the forward; write a new tensor instead of changing it.",
-           types[tensor->dtype], str_text(&shape), str_text(&origin), tensor_version(tensor), saved->version,
+           dtype_title(tensor->dtype), str_text(&shape), str_text(&origin), tensor_version(tensor), saved->version,
            node->name);
     str_free(&shape);
     str_free(&origin);

@@ -1,13 +1,27 @@
-/* Element types: their size, their names in Lua ("float32") and in messages, and which of them hold fractions. */
+/* Element types: their size, their names in Lua ("float32") and in messages ("Float"), which of them hold fractions,
+ * what two of them make together, and single elements as numbers of C. The numbers of the types are in trace files. */
 #ifndef BASE_DTYPE_H
 #define BASE_DTYPE_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-enum dtype { DTYPE_F32, DTYPE_F64, DTYPE_I64, DTYPE_BOOL, DTYPE_COUNT };
+enum dtype { DTYPE_F32, DTYPE_F64, DTYPE_I64, DTYPE_BOOL, DTYPE_I32, DTYPE_U8, DTYPE_F16, DTYPE_BF16, DTYPE_COUNT };
 
 size_t      dtype_size(enum dtype dtype);              /* bytes of one element */
-const char *dtype_name(enum dtype dtype);              /* "float32", "float64", "int64", "bool" */
+const char *dtype_name(enum dtype dtype);              /* "float32", "float64", "int64", "bool", ... */
+const char *dtype_title(enum dtype dtype);             /* in PyTorch's messages: "Float", "Double", "Long", "Bool", ... */
 bool        dtype_is_float(enum dtype dtype);
-bool        dtype_parse(const char *name, enum dtype *out); /* false: no such type */
+bool        dtype_parse(const char *name, enum dtype *out); /* false: no such type; "half", "long" and so on are known */
+enum dtype  dtype_wide(enum dtype dtype);              /* what its kernels calculate in: float32, float64 or int64 */
+enum dtype  dtype_promote(enum dtype a, enum dtype b); /* the type of a result of both */
+bool        dtype_can_cast(enum dtype from, enum dtype to); /* in place: floats not into integers, only bools into bool */
+
+/* One element in memory. Of fractions a whole number is cut off, see base/number.h. */
+double      dtype_fraction(enum dtype dtype, const void *element);
+int64_t     dtype_whole(enum dtype dtype, const void *element);
+/* Does a number fit? Whole ones down to -255 wrap around in uint8, as PyTorch lets them. */
+bool        dtype_holds(enum dtype dtype, double value, bool whole);
+void        dtype_put_fraction(enum dtype dtype, void *element, double value);
+void        dtype_put_whole(enum dtype dtype, void *element, int64_t value); /* integers wrap around */
 #endif

@@ -8,7 +8,7 @@
 bool
 reduce_supports(int dtype)
 {
-    return dtype == DTYPE_F32 || dtype == DTYPE_F64 || dtype == DTYPE_I64;
+    return dtype >= 0 && dtype < DTYPE_COUNT && dtype != DTYPE_BOOL;
 }
 
 const char *
@@ -76,6 +76,34 @@ reduce_i64(enum reduce_op op, int64_t *restrict into, const int64_t *restrict fr
             into[i] = (int64_t)((uint64_t)into[i] + (uint64_t)from[i]);
 }
 
+static double
+reduced_fraction(enum reduce_op op, double x, double y)
+{
+    switch (op) {
+    case REDUCE_PRODUCT: return x * y;
+    case REDUCE_MIN:     return y < x ? y : x;
+    case REDUCE_MAX:     return y > x ? y : x;
+    default:             return x + y;
+    }
+}
+
+/* Types that are calculated in a wider one, element by element: rounded or cut to size each time. */
+static void
+reduce_narrow(enum dtype dtype, enum reduce_op op, char *into, const char *from, size_t count)
+{
+    size_t element = dtype_size(dtype);
+    for (size_t i = 0; i < count; i++, into += element, from += element) {
+        if (dtype_is_float(dtype)) {
+            double result = reduced_fraction(op, dtype_fraction(dtype, into), dtype_fraction(dtype, from));
+            dtype_put_fraction(dtype, into, result);
+            continue;
+        }
+        int64_t x = dtype_whole(dtype, into), y = dtype_whole(dtype, from);
+        reduce_i64(op, &x, &y, 1);
+        dtype_put_whole(dtype, into, x);
+    }
+}
+
 void
 reduce_elements(const struct reduction *reduction, void *into, const void *from, size_t bytes)
 {
@@ -84,8 +112,19 @@ reduce_elements(const struct reduction *reduction, void *into, const void *from,
         reduce_f32(reduction->op, into, from, count);
     else if (reduction->dtype == DTYPE_F64)
         reduce_f64(reduction->op, into, from, count);
-    else
+    else if (reduction->dtype == DTYPE_I64)
         reduce_i64(reduction->op, into, from, count);
+    else
+        reduce_narrow((enum dtype)reduction->dtype, reduction->op, into, from, count);
+}
+
+static void
+average_narrow(enum dtype dtype, void *element, int ranks)
+{
+    if (dtype_is_float(dtype))
+        dtype_put_fraction(dtype, element, dtype_fraction(dtype, element) / ranks);
+    else
+        dtype_put_whole(dtype, element, dtype_whole(dtype, element) / ranks);
 }
 
 /* AVG is a sum that the owner of each chunk divides before it goes round, so that all ranks get equal bits. */
@@ -98,8 +137,10 @@ reduce_average(int dtype, void *data, size_t bytes, int ranks)
             ((float *)data)[i] /= (float)ranks;
         else if (dtype == DTYPE_F64)
             ((double *)data)[i] /= ranks;
-        else
+        else if (dtype == DTYPE_I64)
             ((int64_t *)data)[i] /= ranks;
+        else
+            average_narrow((enum dtype)dtype, (char *)data + i * dtype_size((enum dtype)dtype), ranks);
     }
 }
 

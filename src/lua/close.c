@@ -46,14 +46,7 @@ compare_numbers(lua_State *L, int got, int expected, struct closeness *c)
 static double
 element(const struct tensor *tensor, const void *elements, int64_t i)
 {
-    switch (tensor->dtype) {
-    case DTYPE_F32: return ((const float *)elements)[i];
-    case DTYPE_F64: return ((const double *)elements)[i];
-    case DTYPE_I64: return (double)((const int64_t *)elements)[i];
-    case DTYPE_BOOL: return ((const bool *)elements)[i];
-    case DTYPE_COUNT: break;
-    }
-    return 0;
+    return dtype_fraction(tensor->dtype, (const char *)elements + i * (int64_t)dtype_size(tensor->dtype));
 }
 
 /* All elements on the host, in memory that Lua frees; pushed. */

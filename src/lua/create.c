@@ -117,16 +117,13 @@ static char *
 store_element(lua_State *L, enum dtype dtype, char *at)
 {
     double number = lua_isboolean(L, -1) ? lua_toboolean(L, -1) : lua_tonumber(L, -1);
-    switch (dtype) {
-    case DTYPE_F32: *(float *)at = (float)number; break;
-    case DTYPE_F64: *(double *)at = number; break;
-    case DTYPE_I64:
-        *(int64_t *)at = lua_isinteger(L, -1) ? lua_tointeger(L, -1) :
-                         number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN;
-        break;
-    case DTYPE_BOOL: *(unsigned char *)at = number != 0; break;
-    case DTYPE_COUNT: break;
-    }
+    if (!dtype_is_float(dtype) && !dtype_holds(dtype, number, lua_isinteger(L, -1)))
+        raise_error(L, "RuntimeError", "value cannot be converted to type %s without overflow: %.17g",
+                    dtype_name(dtype), number);
+    if (lua_isinteger(L, -1))
+        dtype_put_whole(dtype, at, lua_tointeger(L, -1));
+    else
+        dtype_put_fraction(dtype, at, number);
     return at + dtype_size(dtype);
 }
 

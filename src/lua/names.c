@@ -63,13 +63,12 @@ print_element(struct request *r, const struct tensor *tensor)
     void *element = NULL;
     if (!find_element(r, tensor, &element))
         return;
-    switch (tensor->dtype) {
-    case DTYPE_F32: str_addf(r->out, "%.9g", (double)*(float *)element); break;
-    case DTYPE_F64: str_addf(r->out, "%.17g", *(double *)element); break;
-    case DTYPE_I64: str_addf(r->out, "%lld", (long long)*(int64_t *)element); break;
-    case DTYPE_BOOL: str_add(r->out, *(bool *)element ? "True" : "False"); break;
-    case DTYPE_COUNT: break;
-    }
+    if (tensor->dtype == DTYPE_BOOL)
+        str_add(r->out, *(bool *)element ? "True" : "False");
+    else if (!dtype_is_float(tensor->dtype))
+        str_addf(r->out, "%lld", (long long)dtype_whole(tensor->dtype, element));
+    else
+        str_addf(r->out, tensor->dtype == DTYPE_F64 ? "%.17g" : "%.9g", dtype_fraction(tensor->dtype, element));
     r->ok = true;
 }
 
@@ -79,13 +78,7 @@ set_element(struct request *r, const struct tensor *tensor)
     void *element = NULL;
     if (!find_element(r, tensor, &element))
         return;
-    switch (tensor->dtype) {
-    case DTYPE_F32: *(float *)element = (float)r->value; break;
-    case DTYPE_F64: *(double *)element = r->value; break;
-    case DTYPE_I64: *(int64_t *)element = (int64_t)r->value; break;
-    case DTYPE_BOOL: *(bool *)element = r->value != 0; break;
-    case DTYPE_COUNT: break;
-    }
+    dtype_put_fraction(tensor->dtype, element, r->value);
     str_addf(r->out, "%s is changed", r->path);
     r->ok = true;
 }

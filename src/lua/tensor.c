@@ -298,13 +298,12 @@ is_same_size(lua_State *L)
 static void
 push_element(lua_State *L, enum dtype dtype, const void *element)
 {
-    switch (dtype) {
-    case DTYPE_F32: lua_pushnumber(L, (double)*(const float *)element); break;
-    case DTYPE_F64: lua_pushnumber(L, *(const double *)element); break;
-    case DTYPE_I64: lua_pushinteger(L, *(const int64_t *)element); break;
-    case DTYPE_BOOL: lua_pushboolean(L, *(const unsigned char *)element != 0); break;
-    case DTYPE_COUNT: lua_pushnil(L); break;
-    }
+    if (dtype_is_float(dtype))
+        lua_pushnumber(L, dtype_fraction(dtype, element));
+    else if (dtype == DTYPE_BOOL)
+        lua_pushboolean(L, dtype_whole(dtype, element) != 0);
+    else
+        lua_pushinteger(L, dtype_whole(dtype, element));
 }
 
 static int

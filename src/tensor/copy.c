@@ -24,7 +24,7 @@ copy_run(void *context)
 static struct cpu_call
 copy_call(struct cpu_view to, struct cpu_view from)
 {
-    struct cpu_call call = { .inputs = 1, .out = to, .compute = from.dtype == DTYPE_BOOL ? DTYPE_I64 : from.dtype };
+    struct cpu_call call = { .inputs = 1, .out = to, .compute = from.dtype };
     call.in[0] = view_expand(&from, to.dims, to.size);
     return call;
 }

@@ -24,6 +24,7 @@ struct cpu_call {
     int64_t              dim, start;
     int                  inputs;
     enum dtype           compute;             /* F32, F64 or I64: what it calculates in */
+    enum dtype           common;              /* a narrower type that an elementwise kernel's operands become first */
     void                *workspace;
     struct kernel_fault *fault;               /* where a bad index is reported */
     const struct blas   *blas;                /* NULL: products are exact */
@@ -36,7 +37,7 @@ typedef void cpu_kernel(const struct cpu_call *call);
 struct plan {
     enum op    op;
     int        device;
-    enum dtype dtype, compute;                /* of the result; of the calculation */
+    enum dtype dtype, compute, common;        /* of the result; of the calculation; what operands become before it */
     int        dims;                          /* the result's shape */
     int64_t    size[TENSOR_DIMS];
     bool       broadcast;                     /* inputs are stretched to `loop` */
@@ -66,6 +67,8 @@ bool shape_mismatch(struct task *me, enum op op, const struct tensor *a, const s
 /* The view stretched to a shape that it fits. */
 struct cpu_view view_expand(const struct cpu_view *view, int dims, const int64_t *sizes);
 enum dtype dtype_promoted(struct tensor *const *tensors, int count);
+/* The operands' common type, which is that of the result too, and what to calculate in for it. */
+void plan_promote(struct plan *plan, enum dtype dtype);
 
 /* ---- views.c, copy.c, plan.c ---- */
 typedef struct tensor *op_special(struct task *me, enum op op, const struct op_args *args);
@@ -97,6 +100,9 @@ bool            tensor_deliver(struct task *me, struct tensor *to, struct storag
 /* What an op costs: the host's part, and the work: the kernel's on a device, on the CPU only if it has a named price. */
 struct price { uint64_t host, kernel, work; bool covered; };
 struct price op_price(struct task *me, enum op op, const char *module);
+/* narrow.c: an op that has no kernel for its operands' type, by way of wider copies; what PyTorch has no kernel for. */
+struct tensor *run_wide(struct task *me, const struct plan *plan, const struct op_args *args);
+bool           narrow_is_refused(struct task *me, const struct plan *plan); /* true: failed */
 bool op_compute(struct task *me, const struct plan *plan, const struct op_args *args, struct tensor *result);
 
 /* ---- kernels, cpu/ ---- */
@@ -107,7 +113,7 @@ bool op_compute(struct task *me, const struct plan *plan, const struct op_args *
 #undef NO_KERNEL
 cpu_kernel cpu_copy;
 
-/* `count` elements from one place and type to another. Fractions are cut off, NaN becomes 0, all but 0 is true. */
+/* `count` elements from one place and type to another, as base/number.h says; all but 0 is true. */
 void   cpu_convert(void *to, enum dtype to_dtype, int64_t to_stride, const void *from, enum dtype from_dtype,
                    int64_t from_stride, int64_t count);
 double cpu_exp(double x);   /* the same bits on every CPU, unlike the C library's */

@@ -171,6 +171,7 @@ fill_call(struct task *me, struct cpu_call *call, const struct plan *plan, const
     call->start     = args->start;
     call->inputs    = infos[plan->op].inputs;
     call->compute   = plan->compute;
+    call->common    = plan->common;
     call->workspace = NULL;
     call->fault     = NULL;
     call->blas      = sched_part(me->sched, PART_PRODUCTS);
@@ -309,12 +310,9 @@ out_fits(struct task *me, const struct plan *plan, const struct op_args *args)
     memcpy(wanted.size, plan->size, sizeof wanted.size);
     if (!tensor_same_shape(out, &wanted))
         return shape_mismatch(me, plan->op, out, &wanted, "the first is to take the second's place");
-    if (dtype_is_float(plan->dtype) && !dtype_is_float(out->dtype))
-        return failed(me, E_DTYPE, "%s: the result is %s and cannot go into a tensor of %s", infos[plan->op].name,
-                      dtype_name(plan->dtype), dtype_name(out->dtype));
-    if (out->dtype == DTYPE_BOOL && plan->dtype != DTYPE_BOOL)
-        return failed(me, E_DTYPE, "%s: the result is %s and cannot go into a tensor of bool", infos[plan->op].name,
-                      dtype_name(plan->dtype));
+    if (!dtype_can_cast(plan->dtype, out->dtype))
+        return failed(me, E_DTYPE, "%s: result type %s can't be cast to the desired output type %s",
+                      infos[plan->op].name, dtype_title(plan->dtype), dtype_title(out->dtype));
     if (tensor_device(out) != plan->device)
         return failed(me, E_DEVICE, "%s: the operands and the tensor for the result are on different devices",
                       infos[plan->op].name);
@@ -370,6 +368,10 @@ op_run(struct task *me, enum op op, const struct op_args *args)
     struct plan plan = { .op = op, .alpha = args->alpha };
     if (!find_device(me, op, args->in, infos[op].inputs, &plan.device) || !rules[op].plan(me, &plan, args))
         return NULL;
+    if ((plan.compute > DTYPE_BOOL || plan.common > DTYPE_BOOL) && narrow_is_refused(me, &plan))
+        return NULL;
+    if (plan.compute > DTYPE_BOOL)
+        return run_wide(me, &plan, args);
     if (args->out != NULL) {
         struct op_args into = *args;
         into.out = args->out;

@@ -4,12 +4,6 @@
 #include <string.h>
 #include "tensor/internal.h"
 
-static enum dtype
-compute_of(enum dtype dtype)
-{
-    return dtype == DTYPE_BOOL ? DTYPE_I64 : dtype;
-}
-
 static bool
 wrong_dtype(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted)
 {
@@ -54,8 +48,7 @@ like(struct plan *plan, const struct tensor *tensor)
 bool
 plan_add(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->dtype   = dtype_promoted(args->in, 2);
-    plan->compute = compute_of(plan->dtype);
+    plan_promote(plan, dtype_promoted(args->in, 2));
     if (plan->op == OP_sub && plan->dtype == DTYPE_BOOL)
         return failed(me, E_DTYPE, "sub: tensors of bool cannot be subtracted");
     return stretch(me, plan, args, 0);
@@ -64,30 +57,26 @@ plan_add(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_divide(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->dtype = dtype_promoted(args->in, 2);
-    if (!dtype_is_float(plan->dtype))
-        plan->dtype = DTYPE_F32;
-    plan->compute = plan->dtype;
+    enum dtype dtype = dtype_promoted(args->in, 2);
+    plan_promote(plan, dtype_is_float(dtype) ? dtype : DTYPE_F32);
     return stretch(me, plan, args, 0);
 }
 
 bool
 plan_scalar(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->dtype = args->in[0]->dtype;
-    if (!dtype_is_float(plan->dtype)) {
-        bool fraction = args->flag || floor(args->alpha) != args->alpha;
-        plan->dtype = fraction ? DTYPE_F32 : DTYPE_I64;
-    }
-    plan->compute = plan->dtype;
+    enum dtype dtype    = args->in[0]->dtype;
+    bool       fraction = args->flag || floor(args->alpha) != args->alpha;
+    if (!dtype_is_float(dtype) && (fraction || dtype == DTYPE_BOOL))
+        dtype = fraction ? DTYPE_F32 : DTYPE_I64;
+    plan_promote(plan, dtype);
     return stretch(me, plan, args, 0);
 }
 
 bool
 plan_divide_scalar(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->dtype   = dtype_is_float(args->in[0]->dtype) ? args->in[0]->dtype : DTYPE_F32;
-    plan->compute = plan->dtype;
+    plan_promote(plan, dtype_is_float(args->in[0]->dtype) ? args->in[0]->dtype : DTYPE_F32);
     return stretch(me, plan, args, 0);
 }
 
@@ -96,7 +85,7 @@ plan_unary(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (args->in[0]->dtype == DTYPE_BOOL)
         return wrong_dtype(me, plan, args->in[0], "numbers");
-    plan->dtype = plan->compute = args->in[0]->dtype;
+    plan_promote(plan, args->in[0]->dtype);
     return stretch(me, plan, args, 0);
 }
 
@@ -109,8 +98,8 @@ plan_threshold(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_compare(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->compute = compute_of(dtype_promoted(args->in, 2));
-    plan->dtype   = DTYPE_BOOL;
+    plan_promote(plan, dtype_promoted(args->in, 2));
+    plan->dtype = DTYPE_BOOL;
     return stretch(me, plan, args, 0);
 }
 
@@ -121,8 +110,7 @@ plan_fill(struct task *me, struct plan *plan, const struct op_args *args)
         return failed(me, E_VALUE, "fill: there is nothing to fill");
     like(plan, args->out);
     plan->device    = tensor_device(args->out);
-    plan->dtype     = args->out->dtype;
-    plan->compute   = compute_of(plan->dtype);
+    plan_promote(plan, args->out->dtype);
     plan->broadcast = true;
     plan->loop_dims = plan->dims;
     memcpy(plan->loop, plan->size, sizeof plan->loop);
@@ -191,7 +179,7 @@ plan_embedding(struct task *me, struct plan *plan, const struct op_args *args)
         return failed(me, E_VALUE, "embedding: the result would have more than %d dimensions", TENSOR_DIMS);
     like(plan, indices);
     plan->size[plan->dims++] = weight->size[1];
-    plan->dtype = plan->compute = weight->dtype;
+    plan_promote(plan, weight->dtype);
     return true;
 }
 
@@ -221,8 +209,7 @@ plan_embedding_backward(struct task *me, struct plan *plan, const struct op_args
 static void
 sum_types(struct plan *plan, const struct tensor *tensor)
 {
-    plan->dtype   = dtype_is_float(tensor->dtype) ? tensor->dtype : DTYPE_I64;
-    plan->compute = plan->dtype;
+    plan_promote(plan, dtype_is_float(tensor->dtype) ? tensor->dtype : DTYPE_I64);
 }
 
 bool
@@ -287,8 +274,7 @@ plan_extreme(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (tensor_count(args->in[0]) == 0)
         return failed(me, E_RUNTIME, "%s: a tensor without elements has none", op_info(plan->op)->name);
-    plan->dtype   = args->in[0]->dtype;
-    plan->compute = compute_of(plan->dtype);
+    plan_promote(plan, args->in[0]->dtype);
     return true;
 }
 

@@ -3,12 +3,6 @@
 #include <string.h>
 #include "tensor/internal.h"
 
-static enum dtype
-compute_of(enum dtype dtype)
-{
-    return dtype == DTYPE_BOOL ? DTYPE_I64 : dtype;
-}
-
 static bool
 wrong_dtype(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted)
 {
@@ -44,18 +38,15 @@ stretch_all(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_function(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->dtype = dtype_promoted(args->in, op_info(plan->op)->inputs);
-    if (!dtype_is_float(plan->dtype))
-        plan->dtype = DTYPE_F32;
-    plan->compute = plan->dtype;
+    enum dtype dtype = dtype_promoted(args->in, op_info(plan->op)->inputs);
+    plan_promote(plan, dtype_is_float(dtype) ? dtype : DTYPE_F32);
     return stretch_all(me, plan, args);
 }
 
 bool
 plan_arithmetic(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->dtype   = dtype_promoted(args->in, op_info(plan->op)->inputs);
-    plan->compute = compute_of(plan->dtype);
+    plan_promote(plan, dtype_promoted(args->in, op_info(plan->op)->inputs));
     if (plan->dtype == DTYPE_BOOL && plan->op != OP_maximum && plan->op != OP_minimum)
         return wrong_dtype(me, plan, args->in[0], "numbers");
     return stretch_all(me, plan, args);
@@ -65,11 +56,11 @@ plan_arithmetic(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_power(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->dtype = args->in[0]->dtype;
-    if (!dtype_is_float(plan->dtype))
-        plan->dtype = args->flag ? DTYPE_F32 : DTYPE_I64;
-    plan->compute = plan->dtype;
-    if (plan->op == OP_pow_scalar && plan->dtype == DTYPE_I64 && args->alpha < 0)
+    enum dtype dtype = args->in[0]->dtype;
+    if (!dtype_is_float(dtype) && (args->flag || dtype == DTYPE_BOOL))
+        dtype = args->flag ? DTYPE_F32 : DTYPE_I64;
+    plan_promote(plan, dtype);
+    if (plan->op == OP_pow_scalar && !dtype_is_float(dtype) && args->alpha < 0)
         return failed(me, E_VALUE, "pow: integers to negative integer powers are not allowed");
     return stretch_all(me, plan, args);
 }
@@ -77,18 +68,17 @@ plan_power(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_truth(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->compute = compute_of(dtype_promoted(args->in, op_info(plan->op)->inputs));
-    plan->dtype   = DTYPE_BOOL;
+    plan_promote(plan, dtype_promoted(args->in, op_info(plan->op)->inputs));
+    plan->dtype = DTYPE_BOOL;
     return stretch_all(me, plan, args);
 }
 
 bool
 plan_bits(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->dtype = dtype_promoted(args->in, op_info(plan->op)->inputs);
+    plan_promote(plan, dtype_promoted(args->in, op_info(plan->op)->inputs));
     if (dtype_is_float(plan->dtype))
         return wrong_dtype(me, plan, args->in[0], "integers or bools");
-    plan->compute = DTYPE_I64;
     return stretch_all(me, plan, args);
 }
 
@@ -97,8 +87,7 @@ plan_where(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (args->in[0]->dtype != DTYPE_BOOL)
         return wrong_dtype(me, plan, args->in[0], "a condition of bool");
-    plan->dtype   = dtype_promoted(&args->in[1], 2);
-    plan->compute = compute_of(plan->dtype);
+    plan_promote(plan, dtype_promoted(&args->in[1], 2));
     return stretch_all(me, plan, args);
 }
 
@@ -107,8 +96,7 @@ plan_masked_fill(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (args->in[1]->dtype != DTYPE_BOOL)
         return wrong_dtype(me, plan, args->in[1], "a mask of bool");
-    plan->dtype   = args->in[0]->dtype;
-    plan->compute = compute_of(plan->dtype);
+    plan_promote(plan, args->in[0]->dtype);
     return stretch_all(me, plan, args);
 }
 
@@ -139,8 +127,7 @@ reduce_shape(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_sum_dims(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->dtype   = dtype_is_float(args->in[0]->dtype) ? args->in[0]->dtype : DTYPE_I64;
-    plan->compute = plan->dtype;
+    plan_promote(plan, dtype_is_float(args->in[0]->dtype) ? args->in[0]->dtype : DTYPE_I64);
     return reduce_shape(me, plan, args);
 }
 
@@ -149,7 +136,7 @@ plan_mean_dims(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (!dtype_is_float(args->in[0]->dtype))
         return wrong_dtype(me, plan, args->in[0], "fractions");
-    plan->dtype = plan->compute = args->in[0]->dtype;
+    plan_promote(plan, args->in[0]->dtype);
     if (!reduce_shape(me, plan, args))
         return false;
     plan->alpha = 1;
@@ -164,7 +151,7 @@ plan_var(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (!dtype_is_float(args->in[0]->dtype))
         return wrong_dtype(me, plan, args->in[0], "fractions");
-    plan->dtype = plan->compute = args->in[0]->dtype;
+    plan_promote(plan, args->in[0]->dtype);
     return reduce_shape(me, plan, args);
 }
 
@@ -182,15 +169,14 @@ some_element(struct task *me, const struct plan *plan, const struct tensor *tens
 bool
 plan_fold(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->dtype   = args->in[0]->dtype;
-    plan->compute = compute_of(plan->dtype);
+    plan_promote(plan, args->in[0]->dtype);
     return reduce_shape(me, plan, args) && some_element(me, plan, args->in[0]);
 }
 
 bool
 plan_arg_fold(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->compute = compute_of(args->in[0]->dtype);
+    plan->compute = dtype_wide(args->in[0]->dtype);
     plan->dtype   = DTYPE_I64;
     return reduce_shape(me, plan, args) && some_element(me, plan, args->in[0]);
 }
@@ -198,8 +184,8 @@ plan_arg_fold(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_truth_fold(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->compute = compute_of(args->in[0]->dtype);
-    plan->dtype   = DTYPE_BOOL;
+    plan->compute = dtype_wide(args->in[0]->dtype);
+    plan->dtype   = args->in[0]->dtype == DTYPE_U8 ? DTYPE_U8 : DTYPE_BOOL; /* bytes were the bools of old */
     return reduce_shape(me, plan, args);
 }
 
@@ -219,7 +205,7 @@ along(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_running(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->dtype = plan->compute = dtype_is_float(args->in[0]->dtype) ? args->in[0]->dtype : DTYPE_I64;
+    plan_promote(plan, dtype_is_float(args->in[0]->dtype) ? args->in[0]->dtype : DTYPE_I64);
     return along(me, plan, args);
 }
 
@@ -227,7 +213,7 @@ bool
 plan_argsort(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *tensor = args->in[0];
-    plan->compute = compute_of(tensor->dtype);
+    plan->compute = dtype_wide(tensor->dtype);
     plan->dtype   = DTYPE_I64;
     if (!along(me, plan, args))
         return false;
@@ -254,7 +240,7 @@ plan_gather(struct task *me, struct plan *plan, const struct op_args *args)
     if (!fits)
         return shape_mismatch(me, plan->op, from, index, "the indices may not be larger than what they pick from");
     like(plan, index);
-    plan->dtype = plan->compute = from->dtype;
+    plan_promote(plan, from->dtype);
     return true;
 }
 
@@ -273,8 +259,7 @@ plan_scatter(struct task *me, struct plan *plan, const struct op_args *args)
         fits = index->size[i] <= from->size[i] && (i == plan->dim || index->size[i] <= into->size[i]);
     if (!fits)
         return shape_mismatch(me, plan->op, into, index, "the indices may be larger in the given dimension only");
-    plan->dtype   = into->dtype;
-    plan->compute = compute_of(into->dtype);
+    plan_promote(plan, into->dtype);
     return true;
 }
 
@@ -306,7 +291,7 @@ plan_index(struct task *me, struct plan *plan, const struct op_args *args)
     if (args->in[0]->dims == 0)
         return failed(me, E_INDEX, "a 0-dim tensor has no rows to index");
     like(plan, &shape);
-    plan->dtype = plan->compute = args->in[0]->dtype;
+    plan_promote(plan, args->in[0]->dtype);
     return true;
 }
 
@@ -325,8 +310,7 @@ plan_index_put(struct task *me, struct plan *plan, const struct op_args *args)
                       dtype_name(into->dtype), dtype_name(from->dtype));
     if (!tensor_same_shape(&shape, from))
         return shape_mismatch(me, plan->op, from, &shape, "the first takes the place of the second");
-    plan->dtype   = into->dtype;
-    plan->compute = compute_of(into->dtype);
+    plan_promote(plan, into->dtype);
     return true;
 }
 
@@ -337,8 +321,7 @@ plan_flip(struct task *me, struct plan *plan, const struct op_args *args)
 {
     (void)me;
     like(plan, args->in[0]);
-    plan->dtype   = args->in[0]->dtype;
-    plan->compute = compute_of(plan->dtype);
+    plan_promote(plan, args->in[0]->dtype);
     return true;
 }
 

@@ -84,8 +84,8 @@ number_text(const struct format *format, const char *at, char text[NUMBER_ROOM])
 {
     if (format->tensor->dtype == DTYPE_BOOL)
         return snprintf(text, NUMBER_ROOM, "%s", *at != 0 ? "True" : "False");
-    if (format->tensor->dtype == DTYPE_I64)
-        return snprintf(text, NUMBER_ROOM, "%lld", (long long)*(const int64_t *)at);
+    if (!dtype_is_float(format->tensor->dtype))
+        return snprintf(text, NUMBER_ROOM, "%lld", (long long)dtype_whole(format->tensor->dtype, at));
     double value = fraction_at(format, at);
     if (value != value)
         return snprintf(text, NUMBER_ROOM, "nan");
@@ -198,7 +198,8 @@ add_suffixes(const struct tensor *tensor, struct str *out, size_t begin)
 {
     char       text[48];
     bool       empty = tensor_count(tensor) == 0;
-    enum dtype usual = empty ? DTYPE_F32 : tensor->dtype == DTYPE_F64 ? DTYPE_F32 : tensor->dtype;
+    bool       known = tensor->dtype == DTYPE_I64 || tensor->dtype == DTYPE_BOOL;
+    enum dtype usual = empty || !known ? DTYPE_F32 : tensor->dtype;
     if (tensor->storage->device != DEVICE_CPU) {
         snprintf(text, sizeof text, "device='device:%d'", tensor->storage->device);
         add_suffix(out, begin, text);

@@ -69,18 +69,6 @@ view_expand(const struct cpu_view *view, int dims, const int64_t *sizes)
     return wide;
 }
 
-static enum dtype
-higher(enum dtype a, enum dtype b)
-{
-    if (a == b)
-        return a;
-    if (dtype_is_float(a) && dtype_is_float(b))
-        return DTYPE_F64;
-    if (dtype_is_float(a) || b == DTYPE_BOOL)
-        return a;
-    return b;
-}
-
 /* A 0-dim tensor counts only if it is of a higher kind (bool < integers < floats) than those with dimensions. */
 enum dtype
 dtype_promoted(struct tensor *const *tensors, int count)
@@ -88,11 +76,18 @@ dtype_promoted(struct tensor *const *tensors, int count)
     enum dtype full = DTYPE_COUNT, zero = DTYPE_COUNT;
     for (int i = 0; i < count; i++) {
         enum dtype *into = tensors[i]->dims > 0 ? &full : &zero;
-        *into = *into == DTYPE_COUNT ? tensors[i]->dtype : higher(*into, tensors[i]->dtype);
+        *into = *into == DTYPE_COUNT ? tensors[i]->dtype : dtype_promote(*into, tensors[i]->dtype);
     }
     if (full == DTYPE_COUNT || zero == DTYPE_COUNT)
         return full == DTYPE_COUNT ? zero : full;
     if (dtype_is_float(full))
         return full;
-    return full == DTYPE_BOOL || dtype_is_float(zero) ? higher(full, zero) : full;
+    return full == DTYPE_BOOL || dtype_is_float(zero) ? dtype_promote(full, zero) : full;
+}
+
+void
+plan_promote(struct plan *plan, enum dtype dtype)
+{
+    plan->dtype   = plan->common = dtype;
+    plan->compute = dtype_wide(dtype);
 }

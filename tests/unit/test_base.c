@@ -10,9 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <math.h>
+
 #include "base/arena.h"
 #include "base/dtype.h"
 #include "base/map.h"
+#include "base/number.h"
 #include "base/reader.h"
 #include "base/rng.h"
 #include "base/str.h"
@@ -21,13 +24,13 @@
 static void
 types_know_their_size_and_name(void **state)
 {
-    static const size_t sizes[] = { 4, 8, 8, 1 };
+    static const size_t sizes[DTYPE_COUNT] = { 4, 8, 8, 1, 4, 1, 2, 2 };
     for (int i = 0; i < DTYPE_COUNT; i++) {
         enum dtype again = DTYPE_COUNT;
         assert_int_equal(dtype_size((enum dtype)i), sizes[i]);
         assert_true(dtype_parse(dtype_name((enum dtype)i), &again));
         assert_int_equal(again, i);
-        assert_int_equal(dtype_is_float((enum dtype)i), i == DTYPE_F32 || i == DTYPE_F64);
+        assert_int_equal(dtype_is_float((enum dtype)i), i == DTYPE_F32 || i == DTYPE_F64 || i >= DTYPE_F16);
     }
     enum dtype dtype = DTYPE_BOOL;
     assert_true(dtype_parse("double", &dtype));
@@ -37,6 +40,71 @@ types_know_their_size_and_name(void **state)
     assert_false(dtype_parse("complex64", &dtype));
     assert_false(dtype_parse("", &dtype));
     assert_int_equal(dtype, DTYPE_I64);
+}
+
+/* Of each pair of neighbours: between them the even one, beside the middle the nearer one. */
+static void
+check_rounding(float (*value)(uint16_t), uint16_t (*nearest)(float), uint16_t infinity)
+{
+    for (uint16_t bits = 0; bits < infinity; bits++) {
+        uint16_t next = (uint16_t)(bits + 1);
+        double   at = (double)value(bits), step = at - (double)value((uint16_t)(bits == 0 ? 0 : bits - 1));
+        double   above = next == infinity ? at + step : (double)value(next); /* where infinity would have its place */
+        float    middle = (float)((at + above) / 2);
+        assert_int_equal(nearest(value(bits)), bits);
+        assert_int_equal(nearest(-value(bits)), bits | 0x8000);
+        assert_int_equal(nearest(middle), bits & 1 ? next : bits);
+        assert_int_equal(nearest(nextafterf(middle, 0)), bits);
+        assert_int_equal(nearest(nextafterf(middle, INFINITY)), next);
+        assert_int_equal(nearest(-nextafterf(middle, INFINITY)), next | 0x8000);
+    }
+    assert_int_equal(nearest(INFINITY), infinity);
+    assert_true(value(infinity) > 0x1.fffffep127f && value((uint16_t)(infinity | 0x8000)) < -0x1.fffffep127f);
+    for (uint32_t bits = infinity + 1u; bits < 0x8000; bits++)
+        assert_true(isnan(value((uint16_t)bits)) && isnan(value(nearest(value((uint16_t)bits)))));
+}
+
+static void
+sixteen_bit_floats_round_to_the_nearest_at_every_step(void **state)
+{
+    check_rounding(float_of_half, half_of_float, 0x7c00);
+    check_rounding(float_of_bfloat, bfloat_of_float, 0x7f80);
+    assert_true(float_of_half(1) == 0x1p-24f && float_of_half(0x7bff) == 65504 && float_of_half(0xc000) == -2);
+    assert_true(float_of_bfloat(1) == 0x1p-133f && float_of_bfloat(0x3f80) == 1);
+    assert_int_equal(half_of_float(NAN), 0x7e00);
+    assert_int_equal(bfloat_of_float(NAN), 0x7fc0);
+    assert_int_equal(half_of_float(1e-30f), 0);
+}
+
+static void
+fractions_become_integers_without_a_trap(void **state)
+{
+    static const double huge[] = { 0x1p63, -0x1.1p63, 1e300, -1e300, INFINITY, -INFINITY, NAN };
+    for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
+        assert_true(int64_of_double(huge[i]) == INT64_MIN);
+        assert_true(int32_of_double(huge[i]) == INT32_MIN);
+    }
+    assert_true(int64_of_double(-2.9) == -2 && int64_of_double(-0x1p63) == INT64_MIN);
+    assert_true(int32_of_double(2147483647.9) == INT32_MAX && int32_of_double(-2147483648.9) == INT32_MIN);
+    unsigned char byte = 0;
+    dtype_put_fraction(DTYPE_U8, &byte, -1.5);
+    assert_int_equal(byte, 255);
+    dtype_put_whole(DTYPE_U8, &byte, 300);
+    assert_int_equal(byte, 44);
+}
+
+static void
+two_types_make_the_higher_one(void **state)
+{
+    static const enum dtype order[] = { DTYPE_BOOL, DTYPE_U8, DTYPE_I32, DTYPE_I64, DTYPE_F16, DTYPE_F32, DTYPE_F64 };
+    for (int i = 0; i < 7; i++) {
+        for (int j = 0; j < 7; j++)
+            assert_int_equal(dtype_promote(order[i], order[j]), order[i > j ? i : j]);
+        assert_int_equal(dtype_promote(DTYPE_BF16, order[i]), i < 4 ? DTYPE_BF16 : i == 4 ? DTYPE_F32 : order[i]);
+        assert_int_equal(dtype_promote(order[i], DTYPE_BF16), dtype_promote(DTYPE_BF16, order[i]));
+    }
+    assert_true(dtype_can_cast(DTYPE_I64, DTYPE_U8) && dtype_can_cast(DTYPE_F64, DTYPE_F16));
+    assert_false(dtype_can_cast(DTYPE_F16, DTYPE_I64) || dtype_can_cast(DTYPE_U8, DTYPE_BOOL));
 }
 
 static void
@@ -350,6 +418,9 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types_know_their_size_and_name),
+        cmocka_unit_test(sixteen_bit_floats_round_to_the_nearest_at_every_step),
+        cmocka_unit_test(fractions_become_integers_without_a_trap),
+        cmocka_unit_test(two_types_make_the_higher_one),
         cmocka_unit_test(a_text_grows_and_is_never_null),
         cmocka_unit_test(a_format_as_long_as_the_room_is_not_cut),
         cmocka_unit_test(a_text_too_long_for_memory_is_broken_and_stays_usable),

@@ -149,7 +149,7 @@ promotes(struct task *me)
     assert_f32(me, RUN(add_scalar, .in = { i64 }, .alpha = 1, .flag = true), 2, F32(2, 3));
     assert_f32(me, RUN(mul_scalar, .in = { i64 }, .alpha = 0.5), 2, F32(0.5f, 1));
     assert_int_equal(RUN(gt, .in = { f32, i64 })->dtype, DTYPE_BOOL);
-    assert_fails(me, RUN(add_scalar, .in = { i64 }, .out = i64, .alpha = 0.5), E_DTYPE, "int64");
+    assert_fails(me, RUN(add_scalar, .in = { i64 }, .out = i64, .alpha = 0.5), E_DTYPE, "desired output type Long");
     assert_fails(me, RUN(sub, .in = { flags, flags }, .alpha = 1), E_DTYPE, "bool");
     assert_fails(me, RUN(mean, .in = { i64 }), E_DTYPE, "int64");
     assert_int_equal(RUN(sum, .in = { flags })->dtype, DTYPE_I64);

@@ -1,18 +1,8 @@
 /* Elements from one place, type and stride to another. */
 #include <string.h>
 #include "base/dtype.h"
-#include "tensor/internal.h"
-
-/* Cut off towards zero; what an int64 cannot hold becomes its nearest, NaN 0. */
-static int64_t
-whole(double x)
-{
-    if (x != x)
-        return 0;
-    if (x >= 0x1p63)
-        return INT64_MAX;
-    return x < -0x1p63 ? INT64_MIN : (int64_t)x;
-}
+#include "base/number.h"
+#include "tensor/cpu/loop.h"
 
 #define CONVERT(from_type, from_c, to_type, to_c, expression)                                                      \
     static void convert_##from_type##_##to_type(to_c *to, int64_t to_stride, const from_c *from,                   \
@@ -45,7 +35,7 @@ cpu_convert(void *to, enum dtype to_dtype, int64_t to_stride, const void *from, 
 {
     if (to_dtype == from_dtype && to_stride == 1 && from_stride == 1) {
         if (count > 0)
-            memcpy(to, from, (size_t)count * dtype_size(to_dtype));
+            memmove(to, from, (size_t)count * dtype_size(to_dtype));
         return;
     }
     if (to_dtype == from_dtype && to_stride == 1 && from_stride == 0 && to_dtype == DTYPE_F32) {
@@ -59,5 +49,19 @@ cpu_convert(void *to, enum dtype to_dtype, int64_t to_stride, const void *from, 
         break;
 #include "tensor/cpu/convert.def"
 #undef CONVERT
+    }
+}
+
+/* Elements from in to out, which have the same sizes; both may be one view. */
+void
+cpu_copy(const struct cpu_call *call)
+{
+    const struct cpu_view *views[2] = { &call->out, &call->in[0] };
+    int64_t     to = (int64_t)dtype_size(call->out.dtype), from = (int64_t)dtype_size(call->in[0].dtype);
+    struct loop loop;
+    for (loop_begin(&loop, views, 2); loop.more; loop_next(&loop)) {
+        if (loop.at[0] != loop.at[1] || to != from)
+            cpu_convert(loop.at[0], call->out.dtype, loop.step[0] / to, loop.at[1], call->in[0].dtype,
+                        loop.step[1] / from, loop.run);
     }
 }

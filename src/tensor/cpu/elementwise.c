@@ -70,6 +70,30 @@ is_plain(const struct loop *loop, const struct cpu_view *const *views, enum dtyp
     return true;
 }
 
+/* A run's next elements as what is calculated in. A 0-dim operand of a wider type becomes the common one first. */
+static const void *
+load_common(void *buffer, const struct cpu_call *call, const char *at, int64_t step, enum dtype from, int64_t count)
+{
+    bool narrow = call->common != call->compute && dtype_wide(call->common) == call->compute;
+    if (!narrow || from == call->common)
+        return run_load(buffer, call->compute, at, step, from, count);
+    double rounded[LOOP_CHUNK];
+    cpu_convert(rounded, call->common, 1, at, from, step / (int64_t)dtype_size(from), count);
+    cpu_convert(buffer, call->compute, 1, rounded, call->common, 1, count);
+    return buffer;
+}
+
+/* alpha as PyTorch has it: a number of the common type. */
+static double
+common_alpha(const struct cpu_call *call)
+{
+    double element, alpha = call->alpha;
+    if (call->compute != DTYPE_F32 || call->common == DTYPE_F32 || dtype_wide(call->common) != DTYPE_F32)
+        return alpha;
+    dtype_put_fraction(call->common, &element, alpha);
+    return dtype_fraction(call->common, &element);
+}
+
 static void
 run_in_chunks(const struct loop *loop, const struct cpu_view *const *views, const struct runs *runs,
               const struct cpu_call *call)
@@ -80,9 +104,9 @@ run_in_chunks(const struct loop *loop, const struct cpu_view *const *views, cons
         int64_t     count = loop->run - done < LOOP_CHUNK ? loop->run - done : LOOP_CHUNK;
         const void *in[3] = { buffer[0], buffer[0], buffer[0] };
         for (int v = 1; v < loop->views; v++)
-            in[v - 1] = run_load(buffer[v], call->compute, loop->at[v] + done * loop->step[v], loop->step[v],
-                                 views[v]->dtype, count);
-        run_of(runs, call->compute, buffer[0], in, count, call->alpha);
+            in[v - 1] = load_common(buffer[v], call, loop->at[v] + done * loop->step[v], loop->step[v],
+                                    views[v]->dtype, count);
+        run_of(runs, call->compute, buffer[0], in, count, common_alpha(call));
         cpu_convert(loop->at[0] + done * loop->step[0], call->out.dtype, loop->step[0] / element, buffer[0],
                     call->compute, 1, count);
     }

@@ -178,12 +178,7 @@ fold_mean(const struct cpu_call *call)
     cpu_sum_dim(call);
     for (int d = 0; d < call->out.dims; d++)
         count *= call->out.size[d];
-    for (int64_t i = 0; i < count; i++) {
-        if (call->compute == DTYPE_F32)
-            ((float *)call->out.data)[i] /= (float)call->alpha;
-        else
-            ((double *)call->out.data)[i] /= call->alpha;
-    }
+    divide_all(&call->out, count, call->alpha);
 }
 
 /* ---- along one dimension ---- */

@@ -29,7 +29,14 @@ add_element(void *to, const void *from, enum dtype dtype, double factor)
     case DTYPE_I64:
         *(int64_t *)to = (int64_t)(*(uint64_t *)to + (uint64_t)(int64_t)factor * *(const uint64_t *)from);
         break;
-    default: *(unsigned char *)to |= *(const unsigned char *)from; break;
+    case DTYPE_BOOL: *(unsigned char *)to |= *(const unsigned char *)from; break;
+    case DTYPE_I32: case DTYPE_U8: {
+        uint64_t sum = (uint64_t)dtype_whole(dtype, to) +
+                       (uint64_t)(int64_t)factor * (uint64_t)dtype_whole(dtype, from);
+        dtype_put_whole(dtype, to, (int64_t)sum);
+        break;
+    }
+    default: dtype_put_fraction(dtype, to, dtype_fraction(dtype, to) + factor * dtype_fraction(dtype, from)); break;
     }
 }
 

@@ -150,6 +150,19 @@ cpu_sum_to(const struct cpu_call *call)
     reduce_sum(call);
 }
 
+
+void
+divide_all(const struct cpu_view *view, int64_t count, double by)
+{
+    for (int64_t i = 0; i < count; i++) {
+        void *at = (char *)view->data + i * (int64_t)dtype_size(view->dtype);
+        if (view->dtype == DTYPE_F64)
+            *(double *)at /= by;
+        else
+            dtype_put_fraction(view->dtype, at, (double)((float)dtype_fraction(view->dtype, at) / (float)by));
+    }
+}
+
 /* The mean of nothing is NaN. */
 void
 cpu_mean(const struct cpu_call *call)
@@ -158,10 +171,7 @@ cpu_mean(const struct cpu_call *call)
     for (int d = 0; d < call->in[0].dims; d++)
         count *= (double)call->in[0].size[d];
     reduce_sum(call);
-    if (call->compute == DTYPE_F32)
-        *(float *)call->out.data /= (float)count;
-    else
-        *(double *)call->out.data /= count;
+    divide_all(&call->out, 1, count);
 }
 
 /* NaN wins over everything. */

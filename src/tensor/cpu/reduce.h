@@ -9,4 +9,6 @@ struct parts take_apart(const struct cpu_call *call);
 
 /* The view at index 0 of one dimension. */
 struct cpu_view view_without(const struct cpu_view *view, int dim);
+/* Each of `count` elements in one piece divided; a sum has been rounded to their type before, as in PyTorch. */
+void divide_all(const struct cpu_view *view, int64_t count, double by);
 #endif
