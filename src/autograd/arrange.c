@@ -1,8 +1,8 @@
 /* Other arrangements of elements, as PyTorch spells them: permute, split into several views, reductions over several
  * dimensions, rows by index. Each takes dimensions that count from the end where they are negative. */
-#include <stdlib.h>
 #include <string.h>
 #include "autograd/internal.h"
+#include "device/device.h"
 #include "device/stream.h"
 #include "sched/task.h"
 
@@ -72,10 +72,10 @@ tensor_in_place(struct task *me, enum op op, const struct op_args *args)
 static bool
 split_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor **parts = calloc((size_t)node->output_count, sizeof *parts);
-    struct tensor  *given = NULL;
+    size_t          bytes = (size_t)node->output_count * sizeof(struct tensor *);
+    struct tensor **parts = host_take(me, bytes), *given = NULL;
     if (parts == NULL)
-        return failed(me, E_MEMORY, "out of memory in backward");
+        return false;
     for (int i = 0; i < node->output_count && given == NULL; i++)
         given = grad_out[i];
     for (int i = 0; i < node->output_count; i++) {
@@ -83,11 +83,31 @@ split_backward(struct task *me, struct node *node, struct tensor *const *grad_ou
         parts[i] = grad_out[i] != NULL ? grad_out[i] : zeros_of(me, given, meta->dims, meta->size);
     }
     grad_in[0] = tensor_cat(me, parts, node->output_count, (int)node->numbers[0]);
-    free(parts);
+    host_return(me, parts, bytes);
     return grad_in[0] != NULL;
 }
 
-/* Pieces are made without recording: one node stands for all of them. */
+static bool
+unbind_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    int             dim = (int)node->numbers[0];
+    size_t          bytes = (size_t)node->output_count * sizeof(struct tensor *);
+    struct tensor **parts = host_take(me, bytes), *given = NULL;
+    if (parts == NULL)
+        return false;
+    for (int i = 0; i < node->output_count && given == NULL; i++)
+        given = grad_out[i];
+    for (int i = 0; i < node->output_count; i++) {
+        const struct output_meta *meta = &node->outputs[i];
+        parts[i] = tensor_unsqueeze(me, grad_out[i] != NULL ? grad_out[i] : zeros_of(me, given, meta->dims, meta->size),
+                                    dim);
+    }
+    grad_in[0] = tensor_cat(me, parts, node->output_count, dim);
+    host_return(me, parts, bytes);
+    return grad_in[0] != NULL;
+}
+
+/* Pieces are made without recording: one node stands for all of them. Without lengths each is one index. */
 static bool
 cut(struct task *me, struct tensor *a, int dim, const int64_t *lengths, int count, struct tensor **out)
 {
@@ -95,10 +115,10 @@ cut(struct task *me, struct tensor *a, int dim, const int64_t *lengths, int coun
     int64_t start = 0;
     grad_set_enabled(me, false);
     for (int i = 0; i < count; i++) {
-        out[i] = tensor_narrow(me, a, dim, start, lengths[i]);
+        out[i] = lengths == NULL ? tensor_select(me, a, dim, i) : tensor_narrow(me, a, dim, start, lengths[i]);
         if (out[i] == NULL)
             break;
-        start += lengths[i];
+        start += lengths == NULL ? 1 : lengths[i];
         if (!enabled)
             continue;
         out[i]->view_version = tensor_version(out[i]);
@@ -108,14 +128,13 @@ cut(struct task *me, struct tensor *a, int dim, const int64_t *lengths, int coun
     return !task_failed(me);
 }
 
-bool
-tensor_split(struct task *me, struct tensor *a, int dim, const int64_t *lengths, int count, struct tensor **out)
+static bool
+record_views(struct task *me, const char *name, node_backward *backward, struct tensor *a, int dim, int count,
+             struct tensor **out)
 {
-    if (a == NULL || !cut(me, a, dim, lengths, count, out))
-        return false;
     if (count == 0 || !any_requires_grad(me, &a, 1) || !dtype_is_float(a->dtype))
         return true;
-    struct node *node = node_new(me, "SplitBackward0", split_backward, 1, count);
+    struct node *node = node_new(me, name, backward, 1, count);
     if (node == NULL)
         return false;
     node->numbers[0] = dim < 0 ? dim + a->dims : dim;
@@ -126,4 +145,19 @@ tensor_split(struct task *me, struct tensor *a, int dim, const int64_t *lengths,
         node_output(me, node, out[i], i);
     node_unref(me, node);
     return !task_failed(me);
+}
+
+bool
+tensor_split(struct task *me, struct tensor *a, int dim, const int64_t *lengths, int count, struct tensor **out)
+{
+    return a != NULL && cut(me, a, dim, lengths, count, out) &&
+           record_views(me, "SplitBackward0", split_backward, a, dim, count, out);
+}
+
+bool
+tensor_unbind(struct task *me, struct tensor *a, int dim, struct tensor **out)
+{
+    int count = a != NULL ? (int)tensor_size(a, dim) : 0;
+    return a != NULL && cut(me, a, dim, NULL, count, out) &&
+           record_views(me, "UnbindBackward0", unbind_backward, a, dim, count, out);
 }

@@ -57,6 +57,7 @@ struct tensor *tensor_index_put(struct task *me, enum op op, struct tensor *a, i
                                 struct tensor *from, double alpha);
 /* `count` views that follow each other, one node for all; in me's scope. false: failed. */
 bool tensor_split(struct task *me, struct tensor *a, int dim, const int64_t *lengths, int count, struct tensor **out);
+bool tensor_unbind(struct task *me, struct tensor *a, int dim, struct tensor **out); /* one view for each index */
 struct tensor *tensor_expand(struct task *me, struct tensor *a, int dims, const int64_t *sizes);
 struct tensor *tensor_cat(struct task *me, struct tensor *const *parts, int count, int dim);
 struct tensor *tensor_copy_to(struct task *me, struct tensor *a, int device, enum dtype dtype); /* t:to(): recorded */

@@ -9,13 +9,12 @@
 #include <string.h>
 #include "autograd/call.h"
 #include "autograd/engine.h"
-#include "base/rng.h"
 #include "base/vec.h"
 #include "cli/bench_train.h"
 #include "cli/message.h"
 #include "device/device.h"
 #include "hw/cost.h"
-#include "nn/layers.h"
+#include "nn/module.h"
 #include "optim/optimizer.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
@@ -38,55 +37,15 @@ bench_allocations(void)
     return seen != NULL ? seen() : -1;
 }
 
-/* ---- models: exactly those of the peer ---- */
-
-static bool
-build_embed(struct task *me, struct train *train, int64_t batch)
-{
-    struct module *parts[2] = { nn_embedding(me, 1000, 10, NULL), nn_linear(me, 10, 10, NULL) };
-    train->model = nn_sequential(me, parts, 2);
-    train->input = tensor_empty(me, DTYPE_I64, DEVICE_CPU, 1, &batch);
-    return train->model != NULL && train->input != NULL &&
-           tensor_random(me, train->input, 0, 1000, false, default_generator(me));
-}
-
-static bool
-build_mlp(struct task *me, struct train *train, int64_t batch)
-{
-    struct module *parts[5] = { nn_linear(me, 784, 512, NULL), nn_relu(me), nn_linear(me, 512, 512, NULL), nn_relu(me),
-                                nn_linear(me, 512, 10, NULL) };
-    int64_t        sizes[2] = { batch, 784 };
-    train->model  = nn_sequential(me, parts, 5);
-    train->loss   = nn_cross_entropy_loss(me);
-    train->input  = tensor_empty(me, DTYPE_F32, DEVICE_CPU, 2, sizes);
-    train->target = tensor_empty(me, DTYPE_I64, DEVICE_CPU, 1, &batch);
-    return train->model != NULL && train->loss != NULL && train->input != NULL && train->target != NULL &&
-           tensor_normal(me, train->input, 0, 1, default_generator(me)) &&
-           tensor_random(me, train->target, 0, 10, false, default_generator(me));
-}
-
-static bool
-build(struct task *me, struct train *train)
-{
-    struct named_tensors params = { 0 };
-    bool                 embed = strncmp(train->name, "embed", 5) == 0;
-    struct sgd_options   sgd = { .lr = embed ? 1e-6 : 0.01, .momentum = embed ? 0 : 0.9 };
-    generator_seed(default_generator(me), 0);
-    bool ok = embed ? build_embed(me, train, atoll(train->name + 5)) : build_mlp(me, train, atoll(train->name + 3));
-    ok      = ok && module_named_parameters(me, train->model, &params);
-    if (ok)
-        train->optimizer = optim_sgd(me, params.tensors, params.count, &sgd);
-    named_tensors_free(&params);
-    return ok && train->optimizer != NULL;
-}
-
 /* ---- steps ---- */
 
 static struct tensor *
 forward(struct task *me, struct train *train)
 {
     struct tensor *output = module_forward_tensor(me, train->model, train->input);
-    return train->target == NULL ? tensor_sum(me, output) : cross_entropy(me, output, train->target);
+    if (train->target == NULL)
+        return tensor_sum(me, output);
+    return (train->target->dtype == DTYPE_I64 ? cross_entropy : mse_loss)(me, output, train->target);
 }
 
 static bool
@@ -151,7 +110,7 @@ train_measure(struct task *me, void *argument)
 {
     struct train *train = argument;
     int           steps = 1;
-    bool          ok    = build(me, train) && train_step(me, train, &train->first_loss) &&
+    bool          ok    = train_build(me, train) && train_step(me, train, &train->first_loss) &&
               steps_per_window(me, train, &steps);
     long before = bench_allocations();
     for (int i = 0; i < BENCH_SAMPLES && ok; i++)
@@ -224,7 +183,7 @@ run_case(const struct bench_options *options, const char *name, const struct bla
 bool
 bench_train_step(const struct bench_options *options)
 {
-    static const char *const names[] = { "embed6", "embed384", "mlp64", "mlp512" };
+    static const char *const names[] = { "embed6", "embed384", "mlp64", "mlp512", "cnn64", "tfm8x64", "lstm32x32" };
     struct blas blas;
     bool        fast = blas_open(&blas), ok = true;
     if (options->threads > 1)

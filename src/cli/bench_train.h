@@ -11,10 +11,10 @@ struct task; struct tensor; struct module; struct optimizer;
 /* One measurement: samples are means over a window, phases means over steps with a clock between them. */
 struct train {
     const struct bench_options *options;
-    const char                 *name;              /* "embed6", "mlp64": the kind and the batch */
+    const char                 *name;              /* "embed6", "mlp64" ... */
     const struct blas          *blas;              /* NULL: the exact product */
-    struct module              *model, *loss;      /* loss NULL: the sum */
-    struct tensor              *input, *target;
+    struct module              *model;
+    struct tensor              *input, *target;    /* target NULL: the loss is the sum; classes: cross entropy; else squares */
     struct optimizer           *optimizer;
     double                      samples[BENCH_SAMPLES];
     double                      phase_us[3];       /* forward with zero_grad, backward, step */
@@ -24,6 +24,7 @@ struct train {
 
 /* A run in `free` on this thread: `measure` as its task 0. Events are recorded if `traced`. */
 bool train_run(struct train *train, bool traced, bool (*measure)(struct task *me, void *train));
+bool train_build(struct task *me, struct train *train);  /* the case's model, input, target and optimizer */
 bool train_measure(struct task *me, void *train);       /* from C */
 bool train_measure_lesson(struct task *me, void *train); /* the same from a Lua lesson */
 

@@ -284,13 +284,15 @@ unbind(lua_State *L)
     if (tensor->dims == 0 || count > 1 << 20)
         raise_error(L, "RuntimeError", "unbind: a tensor of %d dimensions and %lld slices", tensor->dims,
                     (long long)count);
+    struct tensor **out  = lua_newuserdatauv(L, (size_t)count * sizeof(struct tensor *) + 1, 0);
+    struct call     call = call_open(L, me, CALL_PLAIN);
+    call_end(&call, tensor_unbind(me, tensor, dim, out));
     lua_createtable(L, (int)count, 0);
     for (int64_t i = 0; i < count; i++) {
-        struct call call = call_open(L, me, CALL_PLAIN);
-        call_tensor(&call, tensor_select(me, tensor, dim, i));
+        push_tensor(L, out[i]);
         lua_rawseti(L, -2, i + 1);
     }
-    return 1;
+    return call_leave(&call, 1);
 }
 
 /* ---- products ---- */

@@ -1,6 +1,8 @@
 /* What a script may write after nn. : each layer's parameters in PyTorch's order, with their defaults. */
+#include <string.h>
 #include "base/vec.h"
 #include "nn/layer.h"
+#include "sched/task.h"
 
 static const struct layer_kind kinds[] = {
     { "Linear", "input @ weight.t() + bias", make_linear,
@@ -124,4 +126,23 @@ layer_kinds(int *count)
 {
     *count = (int)countof(kinds);
     return kinds;
+}
+
+struct module *
+nn_layer(struct task *me, const char *name, const int64_t *numbers, int count)
+{
+    for (size_t k = 0; k < countof(kinds); k++) {
+        struct arguments given = { .dtype = DTYPE_F32 };
+        if (strcmp(kinds[k].name, name) != 0)
+            continue;
+        for (int i = 0; i < PARAMETERS && kinds[k].parameters[i].name != NULL; i++) {
+            const struct parameter *p = &kinds[k].parameters[i];
+            double                  number = i < count ? (double)numbers[i] : p->otherwise;
+            given.at[i] = (struct argument){ .none = i >= count && p->how == P_NONE && number == 0, .number = number,
+                                             .count = 1, .text = p->text,
+                                             .integer = { (int64_t)number, (int64_t)number } };
+        }
+        return kinds[k].make(me, &given);
+    }
+    return failed_null(me, E_VALUE, "nn has no layer '%s'", name);
 }
