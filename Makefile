@@ -12,11 +12,12 @@ endif
 PREFIX  ?= /usr/local
 SYSTEM  := $(shell uname -s)
 
-# snprintf cuts on purpose, and gcc sees that or not by the level of optimisation: no warning. What the code relies on: no fused multiply-add but where it is written, probes for the fibers' guard pages.
+# snprintf cuts on purpose, and gcc sees that or not by the level of optimisation: no warning. What the code relies on: no fused multiply-add but where it is written,
+# probes for the fibers' guard pages. Comparisons that may trap and roots that set errno keep loops from becoming vectors.
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wpointer-arith \
         -Wwrite-strings -Wno-unknown-warning-option -Wno-format-truncation -Werror
-BASE := -std=gnu11 -ffp-contract=off -fno-omit-frame-pointer -fPIE -fstack-protector-strong \
-        '-ffile-prefix-map=$(CURDIR)/='
+BASE := -std=gnu11 -ffp-contract=off -fno-trapping-math -fno-math-errno -fno-omit-frame-pointer -fPIE \
+        -fstack-protector-strong '-ffile-prefix-map=$(CURDIR)/='
 HARD := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 LINK := -pie
 ifeq ($(SYSTEM),Linux)
@@ -88,6 +89,9 @@ $(OUT)/%.t: $(OUT)/obj/tests/unit/%.o $(OUT)/libringside.a
 $(OUT)/test_view%.t: $(OUT)/obj/tests/unit/test_view%.o $(call obj,$(filter-out %/main.c,$(VIEW_C))) \
                      $(OUT)/libringside.a
 	$(CC) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $^ -lcmocka $(PKG_LIBS) $(LDLIBS)
+
+# Kernels: loops of any length become vectors, which changes no bit.
+$(OUT)/obj/src/tensor/cpu/%.o: private OPT := $(OPT:-O2=-O3)
 
 # The compiler writes beside each object what it was made from, .def files too (-MMD). The flags file is touched
 # when the flags change, so those rebuild everything and nothing else does. Tests leave their `state` unused.

@@ -232,9 +232,10 @@ filled_like(lua_State *L, double value, int options)
 {
     struct task   *me     = script_task(L);
     struct tensor *like   = check_tensor(L, 1);
-    struct making  making = check_making(L, option_table(L, options), like->dtype);
+    int            table  = option_table(L, options);
+    struct making  making = check_making(L, table, like->dtype);
     lua_getfield(L, 1, "device");
-    int device = option_device(L, option_table(L, options), check_device(L, lua_gettop(L)));
+    int device = option_device(L, table, check_device(L, lua_gettop(L)));
     lua_pop(L, 1);
     script_reserve(L, me, (double)tensor_count(like) * 8);
     struct call call = call_open(L, me, CALL_PLAIN);

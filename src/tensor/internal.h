@@ -136,4 +136,5 @@ double cpu_erf(double x);
 int64_t cpu_whole_power(int64_t x, int64_t y);
 int64_t cpu_floor_quotient(int64_t x, int64_t y);   /* rounded down; 0 where y is */
 size_t cpu_sort_workspace(int64_t length);
+size_t pool_workspace(int64_t windows, int64_t taps);
 #endif

@@ -188,6 +188,8 @@ plan_max_pool2d_indices(struct task *me, struct plan *plan, const struct op_args
         if (*size < 1)
             return failed(me, E_RUNTIME, "max_pool2d: the kernel is larger than the padded input");
     }
+    plan->workspace += pool_workspace(plan->size[x->dims - 2] * plan->size[x->dims - 1],
+                                      args->sizes[0] * args->sizes[1]);
     plan->dtype = DTYPE_I64;
     return true;
 }

@@ -20,6 +20,12 @@ sub trace_hash {
     return $out =~ /trace hash ([0-9a-f]+)/ ? $1 : '';
 }
 
+# What the kernels' script prints: every bit of their results.
+sub kernel_bits {
+    my ($binary) = @_;
+    return scalar `'$binary' run --quiet --trust '$root/tests/repeat/kernels.lua' 2>&1`;
+}
+
 # One at a time in a folder: other tests build there too.
 sub build {
     my ($folder, @arguments) = @_;
@@ -48,14 +54,18 @@ for my $lesson (@lessons) {
         $expected{$lesson}, "$lesson: so it has with LUA_PATH and LUA_INIT set");
 }
 
+my $bits = kernel_bits("$mine/ringside");
+like($bits, qr/\Agelu 1 .*^conv2d 33 /ms, 'the script of all kernels runs');
+
 for my $variant (@variants) {
     my ($name, $out, $arguments) = @$variant;
   SKIP: {
         my ($compiler) = $arguments =~ /CC=(\w+)/;
-        skip "$compiler is not installed", scalar @lessons if system("command -v $compiler >/dev/null 2>&1") != 0;
+        skip "$compiler is not installed", 1 + @lessons if system("command -v $compiler >/dev/null 2>&1") != 0;
         my $built = build($root, $arguments);
         is($built ? trace_hash("$root/$out/ringside", $_) : 'not built', $expected{$_}, "$_: $name has the same")
             for @lessons;
+        is($built ? kernel_bits("$root/$out/ringside") : 'not built', $bits, "kernels of $name give the same bits");
     }
 }
 

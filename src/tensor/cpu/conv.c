@@ -7,6 +7,7 @@
 #include "tensor/cpu/conv.h"
 #include <string.h>
 #include "base/dtype.h"
+#include "tensor/cpu/loop.h"
 #include "tensor/cpu/pack.h"
 
 struct grid { int64_t rows, columns, row_step, column_step; };
@@ -28,6 +29,18 @@ matrices(const struct cpu_call *call, const void *a, struct grid a_grid, const v
     product.in[1] = view_of_grid(b, call->compute, &b_grid);
     product.out   = view_of_grid(out, call->compute, &out_grid);
     cpu_mm(&product);
+}
+
+static void
+f32_add_run(float *to, const float *from, int64_t count)
+{
+    add_run_f32(to, from, count);
+}
+
+static void
+f64_add_run(double *to, const double *from, int64_t count)
+{
+    add_run_f64(to, from, count);
 }
 
 #define T float

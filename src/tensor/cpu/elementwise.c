@@ -3,6 +3,7 @@
  * buffer. In PyTorch: ATen/native/cpu/BinaryOpsKernel.cpp, Loops.h. */
 #include "base/dtype.h"
 #include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/wide.h"
 
 static inline uint64_t
 wrap(int64_t value)
@@ -14,7 +15,8 @@ enum { BLOCK = 16 };
 
 /* A block is worked out aside, so that out may be one of the inputs. Inputs that an op has not are out itself. */
 #define RUN(name, suffix, type, expression)                                                                        \
-    static void name##_##suffix(type *out, const type *px, const type *py, const type *pz, int64_t count, type a)  \
+    WIDE static void                                                                                               \
+    name##_##suffix(type *out, const type *px, const type *py, const type *pz, int64_t count, type a)              \
     {                                                                                                              \
         int64_t i = 0;                                                                                             \
         for (; i + BLOCK <= count; i += BLOCK) {                                                                   \

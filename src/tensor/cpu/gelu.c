@@ -3,10 +3,11 @@
 #include "base/dtype.h"
 #include "tensor/cpu/approximate.h"
 #include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/wide.h"
 
 /* x, px: the input; y, py: unused or the gradient's input. A block is worked out aside, as in elementwise.c. */
 #define RUN(name, type, expression)                                                                                \
-    static void name(type *out, const type *px, const type *py, const type *pz, int64_t count, type a)             \
+    WIDE static void name(type *out, const type *px, const type *py, const type *pz, int64_t count, type a)        \
     {                                                                                                              \
         (void)pz, (void)a;                                                                                         \
         int64_t i = 0;                                                                                             \

@@ -6,11 +6,14 @@
 #include <string.h>
 #include "base/dtype.h"
 #include "tensor/cpu/pack.h"
+#include "tensor/cpu/wide.h"
 
 enum { AVERAGE_ALL, AVERAGE_INSIDE, AVERAGE_ADAPTIVE };
+enum { BLOCK = 16 };
 
 struct window { int64_t h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, mode; };
 struct span { int64_t from, to, divisor; };
+struct inside { int64_t count, taps; const int32_t *corner, *tap; }; /* corner: up to a whole block */
 
 static struct window
 window_of(const struct cpu_call *call, const struct cpu_view *plane, const struct cpu_view *result)
@@ -62,13 +65,54 @@ area_of(const struct cpu_view *view)
     return view->size[view->dims - 1] * view->size[view->dims - 2];
 }
 
+static bool
+all_inside(const struct window *s)
+{
+    return s->ph == 0 && s->pw == 0 && (s->oh - 1) * s->sh + (s->kh - 1) * s->dh < s->h &&
+           (s->ow - 1) * s->sw + (s->kw - 1) * s->dw < s->w && s->h * s->w < INT32_MAX;
+}
+
+static int64_t
+whole_blocks(int64_t count)
+{
+    return (count + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+size_t
+pool_workspace(int64_t windows, int64_t taps)
+{
+    return (size_t)(whole_blocks(windows) + taps) * sizeof(int32_t);
+}
+
+static struct inside
+tables(const struct window *s, void *room)
+{
+    int32_t      *corner = room;
+    struct inside inside = { s->oh * s->ow, s->kh * s->kw, corner, corner + whole_blocks(s->oh * s->ow) };
+    for (int64_t o = 0; o < whole_blocks(inside.count); o++) {
+        int64_t known = o < inside.count ? o : inside.count - 1;
+        corner[o] = (int32_t)(known / s->ow * s->sh * s->w + known % s->ow * s->sw);
+    }
+    corner += whole_blocks(inside.count);
+    for (int64_t k = 0; k < inside.taps; k++)
+        corner[k] = (int32_t)(k / s->kw * s->dh * s->w + k % s->kw * s->dw);
+    return inside;
+}
+
 void
 cpu_max_pool2d_indices(const struct cpu_call *call)
 {
     char         *room = call->workspace;
     struct window s = window_of(call, &call->in[0], &call->out);
     const void   *x = pack_input(call, 0, &room);
-    if (call->compute == DTYPE_F32)
+    struct inside inside = { 0 };
+    if (all_inside(&s))
+        inside = tables(&s, room);
+    if (inside.count > 0 && call->compute == DTYPE_F32)
+        f32_inside(call->out.data, x, &inside, planes_of(&call->out), s.h * s.w);
+    else if (inside.count > 0)
+        f64_inside(call->out.data, x, &inside, planes_of(&call->out), s.h * s.w);
+    else if (call->compute == DTYPE_F32)
         f32_indices(call->out.data, x, &s, planes_of(&call->out));
     else
         f64_indices(call->out.data, x, &s, planes_of(&call->out));

@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "tensor/cpu/approximate.h"
 #include "tensor/cpu/pack.h"
+#include "tensor/cpu/wide.h"
 
 static inline double
 sigmoid(double x)

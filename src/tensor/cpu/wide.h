@@ -1,0 +1,18 @@
+/* WIDE: a kernel that is compiled for several widths of vectors, of which the CPU's widest is taken when the program is
+ * loaded. The width changes no bit: elements are worked out alone or in a fixed number of lanes, and nothing is
+ * contracted. What such a kernel calls must be inlined, or it stays narrow. */
+#ifndef TENSOR_CPU_WIDE_H
+#define TENSOR_CPU_WIDE_H
+#include <limits.h> /* __GLIBC__ */
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define NARROW_ONLY /* its run time is not there yet when the choice is made */
+#endif
+#endif
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_THREAD__) && !defined(NARROW_ONLY)
+#define WIDE __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define WIDE
+#endif
+#endif
