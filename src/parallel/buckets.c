@@ -1,7 +1,8 @@
 /* Which gradients travel together: compute_bucket_assignment_by_size, to the letter.
  * A bucket closes when it reaches its limit, so it usually exceeds it; each pair of dtype and device fills buckets of
  * its own and walks along the limits by itself. Without an order the buckets are sorted by their smallest index; with
- * one (the rebuild) they stay as they were closed, left-over ones last. Order of use: buckets_assign, buckets_free. */
+ * one (the rebuild) they stay as they were closed, left-over ones last, of the newest kind first. Order of use:
+ * buckets_assign, buckets_free. */
 #include <stdlib.h>
 #include "base/vec.h"
 #include "parallel/reducer.h"
@@ -114,7 +115,8 @@ buckets_fill(const struct bucket_input *inputs, int count, const size_t *limits,
         if (bucket == NULL || !open_add(out, bucket, index, inputs[i].bytes, limits, limit_count))
             return false;
     }
-    for (size_t i = 0; i < open->count; i++)
+    /* PyTorch's map of them gives the kind that came last first. */
+    for (size_t i = open->count; i-- > 0;)
         if (open->items[i].count > 0 && !open_emit(out, &open->items[i], limits[open->items[i].limit]))
             return false;
     return true;
