@@ -56,6 +56,7 @@ return function(tools)
   local function input(case, name, differentiable)
     local golden = case.inputs[name]
     if not present(golden) then return nil end
+    if type(golden) ~= "table" then return golden end
     local t = given(golden)
     if differentiable and (golden.dtype == "f32" or golden.dtype == "f64") then t:requires_grad_(true) end
     return t
@@ -117,13 +118,34 @@ return function(tools)
   local CALLS = {}
   function CALLS.MultiheadAttention(module, inputs)
     local q, k, v = inputs.q or inputs.x, inputs.k or inputs.x, inputs.v or inputs.x
-    return module(q, k, v, inputs.key_padding_mask, true, inputs.attn_mask)
+    return module(q, k, v, inputs.key_padding_mask, inputs.need_weights ~= false, inputs.attn_mask,
+      inputs.average_attn_weights ~= false)
   end
+  -- The first ones by place, the others by name.
+  local function named(...)
+    local first = { ... }
+    return function(module, inputs)
+      local args, others = {}, {}
+      for name, value in pairs(inputs) do others[name] = value end
+      for i, names in ipairs(first) do
+        for name in names:gmatch("%S+") do
+          args[i], others[name] = args[i] or inputs[name], nil
+        end
+      end
+      if next(others) then args[#args + 1] = rs.kw(others) end
+      return module(table.unpack(args))
+    end
+  end
+  CALLS.TransformerEncoderLayer, CALLS.TransformerEncoder = named("x src"), named("x src")
+  CALLS.TransformerDecoderLayer, CALLS.TransformerDecoder = named("x tgt", "memory"), named("x tgt", "memory")
+  CALLS.Transformer = named("x src", "tgt")
+  CALLS.Bilinear = named("x1 input1", "x2 input2")
   local function recurrent(module, inputs)
     if inputs.c0 then return module(inputs.x, rs.tuple(inputs.h0, inputs.c0)) end
     return module(inputs.x, inputs.h0)
   end
   CALLS.LSTM, CALLS.GRU, CALLS.RNN = recurrent, recurrent, recurrent
+  CALLS.LSTMCell, CALLS.GRUCell, CALLS.RNNCell = recurrent, recurrent, recurrent
   local function plain(module, inputs) return module(inputs.x or inputs.idx) end
 
   local function backward(outputs, grad_out)

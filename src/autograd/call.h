@@ -82,6 +82,7 @@ struct tensor *tensor_in_place(struct task *me, enum op op, const struct op_args
 struct tensor *tensor_add_(struct task *me, struct tensor *a, struct tensor *b, double alpha);
 struct tensor *tensor_mul_(struct task *me, struct tensor *a, double number);
 struct tensor *tensor_div_(struct task *me, struct tensor *a, double number);
+struct tensor *tensor_relu_(struct task *me, struct tensor *a);
 struct tensor *tensor_fill_(struct task *me, struct tensor *a, double number);
 struct tensor *tensor_copy_(struct task *me, struct tensor *a, struct tensor *from);
 bool inplace_allowed(struct task *me, struct tensor *tensor); /* for random fills: uniform_, normal_ ... */

@@ -15,7 +15,7 @@ struct tensor *gelu(struct task *me, struct tensor *x, bool by_tanh);
 struct tensor *silu(struct task *me, struct tensor *x);
 struct tensor *leaky_relu(struct task *me, struct tensor *x, double slope);
 struct tensor *elu(struct task *me, struct tensor *x, double alpha);
-struct tensor *softplus(struct task *me, struct tensor *x);
+struct tensor *softplus(struct task *me, struct tensor *x, double beta, double threshold); /* 1, 20 in PyTorch */
 struct tensor *prelu(struct task *me, struct tensor *x, struct tensor *weight); /* one slope, or one a channel */
 
 /* ---- convolutions and pooling; heights first ---- */
@@ -30,6 +30,12 @@ struct pool_options { int64_t kernel[2], stride[2], padding[2], dilation[2]; boo
 struct tensor *max_pool2d(struct task *me, struct tensor *x, const struct pool_options *options);
 struct tensor *avg_pool2d(struct task *me, struct tensor *x, const struct pool_options *options);
 struct tensor *adaptive_avg_pool2d(struct task *me, struct tensor *x, const int64_t *sizes);
+
+/* ---- padding: rows put before and behind those of a dimension ---- */
+enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_REPLICATE, PAD_CIRCULAR };
+bool           pad_mode_parse(struct task *me, const char *name, enum pad_mode *out);  /* false: failed */
+struct tensor *pad_along(struct task *me, struct tensor *x, int dim, int64_t before, int64_t behind, enum pad_mode mode,
+                         double value);                                   /* negative counts (constant): rows less */
 
 /* ---- normalisation ---- */
 struct batch_norm_options {
@@ -83,7 +89,7 @@ struct attention {
     /* [L, S] or [N * heads, L, S]; [N, S]; optional */
     struct tensor *mask, *padding;
     double         dropout;
-    bool           training, want_weights, per_head;
+    bool           training, want_weights, per_head, zero;                /* zero: a key and a value of zeros more */
 };
 /* The output [L, N, E]; *weights: [N, L, S], averaged over heads, if wanted. */
 struct tensor *attend(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v,

@@ -194,14 +194,16 @@ heads_apart(struct task *me, struct tensor *x, int64_t heads)
     return tensor_transpose(me, tensor_reshape(me, x, 3, sizes), 0, 1);
 }
 
-/* True in a mask forbids; a mask of fractions is added. */
+/* True in a mask forbids, which is to say that -inf is added; a mask of fractions is added as it is. */
 static struct tensor *
 masked(struct task *me, struct tensor *scores, struct tensor *mask)
 {
     if (scores == NULL || mask == NULL)
         return NULL;
-    return mask->dtype == DTYPE_BOOL ? op_on(me, OP_masked_fill, scores, mask, -INFINITY)
-                                     : tensor_add(me, scores, mask);
+    if (mask->dtype != DTYPE_BOOL)
+        return tensor_add(me, scores, mask);
+    struct tensor *open = tensor_zeros(me, scores->dtype, tensor_device(scores), mask->dims, mask->size);
+    return open != NULL ? tensor_add(me, scores, op_on(me, OP_masked_fill, open, mask, -INFINITY)) : NULL;
 }
 
 /* The padding mask [N, S] for scores [N * heads, L, S]. */
@@ -217,7 +219,7 @@ padding_masked(struct task *me, struct tensor *scores, struct tensor *padding, i
     return tensor_reshape(me, open, 3, (const int64_t[]){ batch * heads, apart[2], apart[3] });
 }
 
-/* A column of the learned bias behind the keys; masks let everybody see it. */
+/* A column of the learned bias behind the keys. */
 static struct tensor *
 with_bias(struct task *me, struct tensor *x, struct tensor *bias)
 {
@@ -227,14 +229,25 @@ with_bias(struct task *me, struct tensor *x, struct tensor *bias)
     return tensor_cat(me, (struct tensor *[]){ x, wide }, 2, 0);
 }
 
+/* A column of zeros behind the keys of all heads. */
 static struct tensor *
-mask_with_bias(struct task *me, struct tensor *mask, const struct attention *o)
+with_zero(struct task *me, struct tensor *x, bool zero)
 {
-    int64_t sizes[TENSOR_DIMS];
-    if (mask == NULL || o->bias_k == NULL)
+    if (x == NULL || !zero)
+        return x;
+    struct tensor *column = tensor_zeros(me, x->dtype, tensor_device(x), 3, (int64_t[]){ x->size[0], 1, x->size[2] });
+    return column != NULL ? tensor_cat(me, (struct tensor *[]){ x, column }, 2, 1) : NULL;
+}
+
+/* Everybody may see the columns behind the keys. */
+static struct tensor *
+mask_with_more(struct task *me, struct tensor *mask, const struct attention *o)
+{
+    int64_t sizes[TENSOR_DIMS], more = (o->bias_k != NULL) + o->zero;
+    if (mask == NULL || more == 0)
         return mask;
     memcpy(sizes, mask->size, sizeof sizes);
-    sizes[mask->dims - 1] = 1;
+    sizes[mask->dims - 1] = more;
     struct tensor *open = tensor_zeros(me, mask->dtype, tensor_device(mask), mask->dims, sizes);
     return tensor_cat(me, (struct tensor *[]){ mask, open }, 2, -1);
 }
@@ -271,14 +284,14 @@ attend(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v, co
     int64_t          length = q->size[0], batch = q->size[1], wide = q->size[2];
     struct projected p = project(me, q, k, v, o);
     struct tensor   *heads_q = heads_apart(me, p.q, o->heads);
-    struct tensor   *heads_k = heads_apart(me, with_bias(me, p.k, o->bias_k), o->heads);
-    struct tensor   *heads_v = heads_apart(me, with_bias(me, p.v, o->bias_v), o->heads);
+    struct tensor   *heads_k = with_zero(me, heads_apart(me, with_bias(me, p.k, o->bias_k), o->heads), o->zero);
+    struct tensor   *heads_v = with_zero(me, heads_apart(me, with_bias(me, p.v, o->bias_v), o->heads), o->zero);
     struct tensor   *scaled = tensor_div_number(me, heads_q, sqrt((double)wide / (double)o->heads));
     struct tensor   *scores = tensor_matmul(me, scaled, heads_k != NULL ? tensor_transpose(me, heads_k, 1, 2) : NULL);
     if (o->mask != NULL)
-        scores = masked(me, scores, mask_with_bias(me, o->mask, o));
+        scores = masked(me, scores, mask_with_more(me, o->mask, o));
     if (o->padding != NULL)
-        scores = padding_masked(me, scores, mask_with_bias(me, o->padding, o), o->heads);
+        scores = padding_masked(me, scores, mask_with_more(me, o->padding, o), o->heads);
     struct tensor *shares = dropout(me, softmax(me, scores, -1), o->dropout, DROP_ELEMENTS, o->training);
     struct tensor *mixed = tensor_transpose(me, tensor_matmul(me, shares, heads_v), 0, 1);
     struct tensor *joined = tensor_reshape(me, mixed, 3, (const int64_t[]){ length, batch, wide });

@@ -47,34 +47,44 @@ silu(struct task *me, struct tensor *x)
     return tensor_mul(me, x, x != NULL ? op_on(me, OP_sigmoid, x, NULL, 0) : NULL);
 }
 
+/* Where x is above the limit the one, else the other: at the limit its gradient counts. */
 static struct tensor *
-negative_part(struct task *me, struct tensor *x)
+split_at(struct task *me, struct tensor *x, double limit, struct tensor *above, struct tensor *below)
 {
-    return tensor_neg(me, tensor_relu(me, tensor_neg(me, x)));
+    if (x == NULL || above == NULL || below == NULL)
+        return NULL;
+    struct tensor *least = tensor_full(me, x->dtype, tensor_device(x), 0, NULL, limit);
+    struct op_args args = { .in = { least != NULL ? op_on(me, OP_gt, x, least, 0) : NULL, above, below } };
+    return args.in[0] != NULL ? op_call(me, OP_where, &args) : NULL;
 }
 
 struct tensor *
 leaky_relu(struct task *me, struct tensor *x, double slope)
 {
-    return tensor_add(me, tensor_relu(me, x), tensor_mul_number(me, negative_part(me, x), slope));
+    return split_at(me, x, 0, x, tensor_mul_number(me, x, slope));
 }
 
+/* exp is asked for numbers up to 0 only: of large ones the gradient would be inf times 0. */
 struct tensor *
 elu(struct task *me, struct tensor *x, double alpha)
 {
-    struct tensor *below = negative_part(me, x);
-    struct tensor *bent = below != NULL ? op_on(me, OP_expm1, below, NULL, 0) : NULL;
-    return tensor_add(me, tensor_relu(me, x), tensor_mul_number(me, bent, alpha));
+    struct tensor *zero = x != NULL ? tensor_zeros(me, x->dtype, tensor_device(x), 0, NULL) : NULL;
+    struct tensor *low = split_at(me, x, 0, zero, x);
+    struct tensor *bent = low != NULL ? op_on(me, OP_expm1, low, NULL, 0) : NULL;
+    return split_at(me, x, 0, x, tensor_mul_number(me, bent, alpha));
 }
 
-/* log(1 + exp(x)): the loss of the logit -x whose label is 1. */
+/* log(1 + exp(x)): the loss of the logit -x whose label is 1. Sharper by beta; from the threshold on x itself. */
 struct tensor *
-softplus(struct task *me, struct tensor *x)
+softplus(struct task *me, struct tensor *x, double beta, double threshold)
 {
-    struct tensor *logit = tensor_neg(me, x);
+    struct tensor *logit = beta == 1 ? tensor_neg(me, x) : tensor_mul_number(me, x, -beta);
     struct tensor *label = logit != NULL ? tensor_full(me, logit->dtype, tensor_device(logit), 0, NULL, 1) : NULL;
     struct op_args args = { .in = { logit, label, label }, .start = 1 };
-    return label != NULL ? op_call(me, OP_bce_with_logits, &args) : NULL;
+    struct tensor *soft = label != NULL ? op_call(me, OP_bce_with_logits, &args) : NULL;
+    if (beta != 1)
+        soft = tensor_div_number(me, soft, beta);
+    return isinf(threshold) ? soft : split_at(me, x, threshold / beta, x, soft);
 }
 
 static struct tensor *
@@ -97,8 +107,7 @@ prelu(struct task *me, struct tensor *x, struct tensor *weight)
     if (slopes != 1 && (x->dims < 2 || slopes != x->size[1]))
         return failed_null(me, E_RUNTIME, "prelu: %lld slopes for an input of %lld channels", (long long)slopes,
                            (long long)(x->dims > 1 ? x->size[1] : 1));
-    struct tensor *slope = channel_shape(me, weight, x);
-    return tensor_add(me, tensor_relu(me, x), tensor_mul(me, slope, negative_part(me, x)));
+    return split_at(me, x, 0, x, tensor_mul(me, channel_shape(me, weight, x), x));
 }
 
 /* ---- convolutions ---- */
@@ -123,7 +132,8 @@ conv2d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *
     return single && result != NULL ? tensor_squeeze(me, result, 0) : result;
 }
 
-/* The transposed one gives as many places as the convolution that it turns round could have read. */
+/* The transposed one gives as many places as the convolution that it turns round could have read. Where more padding of
+ * the output is asked for than a step is wide, that one has read zeros behind x. */
 struct tensor *
 conv_transpose2d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *bias,
                  const struct conv_options *options)
@@ -136,6 +146,8 @@ conv_transpose2d(struct task *me, struct tensor *x, struct tensor *weight, struc
     bool           single = x->dims == 3;
     struct op_args args = conv_args(o, single ? tensor_unsqueeze(me, x, 0) : x, weight, NULL);
     int64_t        places[2];
+    for (int side = 0; side < 2; side++)
+        args.in[0] = pad_along(me, args.in[0], 2 + side, 0, o->output_padding[side] / o->stride[side], PAD_CONSTANT, 0);
     for (int side = 0; side < 2; side++)
         places[side] = (tensor_size(x, side - 2) - 1) * o->stride[side] - 2 * o->padding[side] +
                        o->dilation[side] * (weight->size[2 + side] - 1) + o->output_padding[side] + 1;

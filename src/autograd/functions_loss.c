@@ -1,4 +1,5 @@
 /* Gradient functions of recurrent cells and losses; see functions_nn.c. */
+#include <math.h>
 #include "autograd/functional.h"
 #include "autograd/internal.h"
 #include "sched/sched.h"
@@ -157,7 +158,7 @@ bce_to_target(struct task *me, const struct node *node, struct tensor *g, struct
     struct tensor *slope = tensor_neg(me, x);
     if (node->numbers[1] != 1)
         slope = tensor_add(me, slope, tensor_mul(me, tensor_add_number(me, pos, -1),
-                                                 softplus(me, tensor_neg(me, x))));
+                                                 softplus(me, tensor_neg(me, x), 1, INFINITY)));
     return tensor_mul(me, g, slope);
 }
 

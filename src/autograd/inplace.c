@@ -30,6 +30,12 @@ tensor_div_(struct task *me, struct tensor *a, double number)
 }
 
 struct tensor *
+tensor_relu_(struct task *me, struct tensor *a)
+{
+    return change(me, OP_relu, a, NULL, 0);
+}
+
+struct tensor *
 tensor_fill_(struct task *me, struct tensor *a, double number)
 {
     struct op_args args = { .out = a, .alpha = number };

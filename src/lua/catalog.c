@@ -28,7 +28,7 @@ static void
 read_sizes(struct reading *r, const struct parameter *p, struct argument *out)
 {
     lua_State *L = r->L;
-    bool       pair = p->kind == P_PAIR;
+    bool       pair = p->kind == P_PAIR || p->kind == P_PADDING;
     if (lua_isinteger(L, -1)) {
         out->integer[0] = out->integer[1] = lua_tointeger(L, -1);
         out->count      = 1;
@@ -39,9 +39,10 @@ read_sizes(struct reading *r, const struct parameter *p, struct argument *out)
         wrong(r, p, pair ? "an integer or {height, width}" : "an integer or a list of integers");
     for (size_t i = 0; i < length; i++) {
         lua_rawgeti(L, -1, (lua_Integer)i + 1);
-        if (!lua_isinteger(L, -1))
+        bool none = pair && p->text != NULL && is_none(L, -1);
+        if (!lua_isinteger(L, -1) && !none)
             wrong(r, p, "made of integers");
-        out->integer[i] = lua_tointeger(L, -1);
+        out->integer[i] = none ? -1 : lua_tointeger(L, -1);
         lua_pop(L, 1);
     }
     if (length == 1)
@@ -69,6 +70,12 @@ read_value(struct reading *r, const struct parameter *p, struct argument *out)
         if (!lua_isboolean(L, -1))
             wrong(r, p, "true or false");
         out->integer[0] = lua_toboolean(L, -1);
+        break;
+    case P_PADDING:
+        if (lua_type(L, -1) == LUA_TSTRING)
+            out->text = lua_tostring(L, -1);
+        else
+            read_sizes(r, p, out);
         break;
     case P_PAIR:
     case P_SHAPE: read_sizes(r, p, out); break;

@@ -1,8 +1,9 @@
-/* nn.ModuleList, nn.ModuleDict, nn.ParameterList; nn.utils.rnn. A dict's order is that of its list of pairs, or the
+/* nn.ModuleList, nn.ModuleDict, nn.ParameterList, stacks of layers; nn.utils.rnn. A dict's order is that of its list of pairs, or the
  * alphabet's for a plain table, which has none. */
 #include "lua/internal.h"
 #include <string.h>
 #include "base/vec.h"
+#include "nn/attention.h"
 #include "nn/container.h"
 #include "nn/module.h"
 #include "sched/task.h"
@@ -104,6 +105,38 @@ module_dict(lua_State *L)
     }
     lua_settop(L, 2);
     return 1;
+}
+
+/* nn.TransformerEncoder(layer, num_layers, {norm}): deep copies of the layer. */
+static int
+make_stack(lua_State *L, struct module *(*make)(struct task *me, struct module *layer, int64_t count,
+                                                struct module *norm))
+{
+    struct task   *me = script_task(L);
+    struct module *layer = check_module(L, 1), *norm = test_module(L, 3);
+    int64_t        count = check_integer(L, 2);
+    if (count < 0)
+        raise_error(L, "ValueError", "num_layers is %lld, there cannot be fewer than 0", (long long)count);
+    if (norm == NULL && !lua_isnoneornil(L, 3)) {
+        int table = option_table(L, 3);
+        option_known(L, table, "norm");
+        if (option_push(L, table, "norm"))
+            norm = check_module(L, lua_gettop(L)); /* the table keeps it */
+    }
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_module(&call, make(me, layer, count, norm));
+}
+
+static int
+transformer_encoder(lua_State *L)
+{
+    return make_stack(L, nn_transformer_encoder);
+}
+
+static int
+transformer_decoder(lua_State *L)
+{
+    return make_stack(L, nn_transformer_decoder);
 }
 
 /* ---- methods ---- */
@@ -228,6 +261,10 @@ static const struct lua_entry containers[] = {
     { "ModuleList", module_list, "nn.ModuleList{a, b, ...}", "modules by number; list[0] is the first" },
     { "ModuleDict", module_dict, "nn.ModuleDict{{\"name\", a}, ...}", "modules by name" },
     { "ParameterList", parameter_list, "nn.ParameterList{a, b, ...}", "parameters by number" },
+    { "TransformerEncoder", transformer_encoder, "nn.TransformerEncoder(layer, num_layers, {norm})",
+      "num_layers deep copies of a TransformerEncoderLayer, one after the other" },
+    { "TransformerDecoder", transformer_decoder, "nn.TransformerDecoder(layer, num_layers, {norm})",
+      "num_layers deep copies of a TransformerDecoderLayer, one after the other" },
 };
 static const struct lua_entry methods[] = {
     { "append", append, "list:append(module)", "one more at the end of a ModuleList, Sequential or ParameterList" },

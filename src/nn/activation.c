@@ -36,11 +36,23 @@ apply_gelu(struct task *me, struct module *self, struct tensor *const *in)
     return gelu(me, in[0], self->integers[0]);
 }
 
+/* With inplace the layer works on a copy of x, and the result goes into x. */
+static struct tensor *
+worked_on(struct task *me, const struct module *self, struct tensor *x)
+{
+    return self->integers[LAYER_INPLACE] ? tensor_copied(me, x) : x;
+}
+
+static struct tensor *
+put_back(struct task *me, const struct module *self, struct tensor *x, struct tensor *result)
+{
+    return self->integers[LAYER_INPLACE] && result != NULL ? tensor_copy_(me, x, result) : result;
+}
+
 static struct tensor *
 apply_silu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    (void)self;
-    return silu(me, in[0]);
+    return put_back(me, self, in[0], silu(me, worked_on(me, self, in[0])));
 }
 
 static struct tensor *
@@ -58,20 +70,19 @@ apply_log_softmax(struct task *me, struct module *self, struct tensor *const *in
 static struct tensor *
 apply_leaky_relu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return leaky_relu(me, in[0], self->numbers[0]);
+    return put_back(me, self, in[0], leaky_relu(me, worked_on(me, self, in[0]), self->numbers[0]));
 }
 
 static struct tensor *
 apply_elu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return elu(me, in[0], self->numbers[0]);
+    return put_back(me, self, in[0], elu(me, worked_on(me, self, in[0]), self->numbers[0]));
 }
 
 static struct tensor *
 apply_softplus(struct task *me, struct module *self, struct tensor *const *in)
 {
-    (void)self;
-    return softplus(me, in[0]);
+    return softplus(me, in[0], self->numbers[0], self->numbers[1]);
 }
 
 static struct tensor *
@@ -83,7 +94,9 @@ apply_prelu(struct task *me, struct module *self, struct tensor *const *in)
 static struct tensor *
 apply_dropout(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return dropout(me, in[0], self->numbers[0], (enum dropout_kind)self->integers[0], self->training);
+    struct tensor *x = self->training ? worked_on(me, self, in[0]) : in[0];
+    struct tensor *result = dropout(me, x, self->numbers[0], (enum dropout_kind)self->integers[0], self->training);
+    return self->training ? put_back(me, self, in[0], result) : result;
 }
 
 /* Dimensions from start to end become one. */
@@ -137,15 +150,28 @@ describe_dim(const struct module *self, struct str *out)
 }
 
 static void
+describe_inplace(const struct module *self, struct str *out)
+{
+    if (self->integers[LAYER_INPLACE])
+        str_add(out, "inplace=True");
+}
+
+static void
 describe_slope(const struct module *self, struct str *out)
 {
-    str_addf(out, "negative_slope=%g", self->numbers[0]);
+    str_addf(out, "negative_slope=%g%s", self->numbers[0], self->integers[LAYER_INPLACE] ? ", inplace=True" : "");
 }
 
 static void
 describe_alpha(const struct module *self, struct str *out)
 {
-    str_addf(out, "alpha=%.1f", self->numbers[0]);
+    str_addf(out, "alpha=%.1f%s", self->numbers[0], self->integers[LAYER_INPLACE] ? ", inplace=True" : "");
+}
+
+static void
+describe_softplus(const struct module *self, struct str *out)
+{
+    str_addf(out, "beta=%g, threshold=%g", self->numbers[0], self->numbers[1]);
 }
 
 static void
@@ -157,7 +183,7 @@ describe_gelu(const struct module *self, struct str *out)
 static void
 describe_dropout(const struct module *self, struct str *out)
 {
-    str_addf(out, "p=%g, inplace=False", self->numbers[0]);
+    str_addf(out, "p=%g, inplace=%s", self->numbers[0], self->integers[LAYER_INPLACE] ? "True" : "False");
 }
 
 static void
@@ -187,7 +213,7 @@ static const struct layer_type types[] = {
     [GELU] = { { "GELU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_gelu,
                  NULL }, 1, apply_gelu },
     [SILU] = { { "SiLU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                 layer_describe_nothing, NULL }, 1, apply_silu },
+                 describe_inplace, NULL }, 1, apply_silu },
     [SOFTMAX] = { { "Softmax", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_dim,
                     NULL }, 1, apply_softmax },
     [LOG_SOFTMAX] = { { "LogSoftmax", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
@@ -197,7 +223,7 @@ static const struct layer_type types[] = {
     [ELU] = { { "ELU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_alpha,
                 NULL }, 1, apply_elu },
     [SOFTPLUS] = { { "Softplus", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                     layer_describe_nothing, NULL }, 1, apply_softplus },
+                     describe_softplus, NULL }, 1, apply_softplus },
     [PRELU] = { { "PReLU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_prelu,
                   NULL }, 1, apply_prelu },
     [DROPOUT] = { { "Dropout", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
@@ -224,13 +250,20 @@ plain(struct task *me, enum plain which, int64_t first, int64_t second, double n
     return module;
 }
 
+static struct module *
+placed(struct module *module, const struct argument *inplace)
+{
+    if (module != NULL)
+        module->integers[LAYER_INPLACE] = inplace->integer[0];
+    return module;
+}
+
 /* ---- makers ---- */
 
 struct module *
 make_relu(struct task *me, const struct arguments *a)
 {
-    (void)a;
-    return nn_relu(me);
+    return placed(nn_relu(me), &a->at[0]);
 }
 
 struct module *
@@ -264,8 +297,7 @@ make_gelu(struct task *me, const struct arguments *a)
 struct module *
 make_silu(struct task *me, const struct arguments *a)
 {
-    (void)a;
-    return plain(me, SILU, 0, 0, 0);
+    return placed(plain(me, SILU, 0, 0, 0), &a->at[0]);
 }
 
 struct module *
@@ -283,20 +315,22 @@ make_log_softmax(struct task *me, const struct arguments *a)
 struct module *
 make_leaky_relu(struct task *me, const struct arguments *a)
 {
-    return plain(me, LEAKY_RELU, 0, 0, a->at[0].number);
+    return placed(plain(me, LEAKY_RELU, 0, 0, a->at[0].number), &a->at[1]);
 }
 
 struct module *
 make_elu(struct task *me, const struct arguments *a)
 {
-    return plain(me, ELU, 0, 0, a->at[0].number);
+    return placed(plain(me, ELU, 0, 0, a->at[0].number), &a->at[1]);
 }
 
 struct module *
 make_softplus(struct task *me, const struct arguments *a)
 {
-    (void)a;
-    return plain(me, SOFTPLUS, 0, 0, 0);
+    struct module *module = plain(me, SOFTPLUS, 0, 0, a->at[0].number);
+    if (module != NULL)
+        module->numbers[1] = a->at[1].number;
+    return module;
 }
 
 struct module *
@@ -316,7 +350,7 @@ dropping(struct task *me, const struct arguments *a, enum plain which, enum drop
     double p = a->at[0].number;
     if (!(p >= 0 && p <= 1))
         return failed_null(me, E_VALUE, "dropout probability has to be between 0 and 1, but got %g", p);
-    return plain(me, which, kind, 0, p);
+    return placed(plain(me, which, kind, 0, p), &a->at[1]);
 }
 
 struct module *

@@ -1,6 +1,6 @@
-/* MultiheadAttention and TransformerEncoderLayer. In PyTorch: torch/nn/modules/{activation,transformer}.py. */
+/* MultiheadAttention. In PyTorch: torch/nn/modules/activation.py. */
+#include "nn/attention.h"
 #include <math.h>
-#include <string.h>
 #include "autograd/call.h"
 #include "autograd/functional.h"
 #include "base/str.h"
@@ -8,7 +8,7 @@
 #include "sched/task.h"
 
 /* Places in module->integers. */
-enum { EMBED, HEADS, BATCH_FIRST, KEYS, VALUES };
+enum { EMBED, HEADS, BATCH_FIRST, KEYS, VALUES, ZERO };
 
 /* ---- MultiheadAttention ---- */
 
@@ -30,7 +30,7 @@ attention_of(const struct module *self)
         .k_weight = module_parameter(self, "k_proj_weight"), .v_weight = module_parameter(self, "v_proj_weight"),
         .in_bias = module_parameter(self, "in_proj_bias"), .out_weight = module_parameter(out, "weight"),
         .out_bias = module_parameter(out, "bias"), .bias_k = module_parameter(self, "bias_k"),
-        .bias_v = module_parameter(self, "bias_v"),
+        .bias_v = module_parameter(self, "bias_v"), .zero = self->integers[ZERO],
     };
 }
 
@@ -133,8 +133,7 @@ attention_parameters(struct task *me, struct module *module, bool bias, bool bia
     return true;
 }
 
-/* xavier_uniform_, xavier_normal_ by the tensor's own shape. */
-static bool
+bool
 draw_xavier(struct task *me, struct tensor *tensor, bool normal)
 {
     if (tensor == NULL)
@@ -163,10 +162,8 @@ attention_draw(struct task *me, struct module *module)
            draw_xavier(me, module_parameter(module, "bias_v"), true);
 }
 
-struct heads { int64_t embed, heads, keys, values; bool bias, bias_kv, batch_first; double dropout; enum dtype dtype; };
-
-static struct module *
-attention(struct task *me, const struct heads *o)
+struct module *
+nn_attention(struct task *me, const struct heads *o)
 {
     if (!layer_positive(me, "MultiheadAttention", "embed_dim", o->embed) ||
         !layer_positive(me, "MultiheadAttention", "num_heads", o->heads) ||
@@ -183,6 +180,7 @@ attention(struct task *me, const struct heads *o)
     module->integers[BATCH_FIRST] = o->batch_first;
     module->integers[KEYS]        = o->keys;
     module->integers[VALUES]      = o->values;
+    module->integers[ZERO]        = o->zero;
     module->numbers[0]            = o->dropout;
     if (!attention_parameters(me, module, o->bias, o->bias_kv, o->dtype))
         return NULL;
@@ -195,117 +193,10 @@ attention(struct task *me, const struct heads *o)
 struct module *
 make_attention(struct task *me, const struct arguments *a)
 {
-    if (a->at[5].integer[0])
-        return failed_null(me, E_NOT_IMPLEMENTED, "MultiheadAttention: add_zero_attn is not implemented");
     int64_t embed = a->at[0].integer[0];
-    return attention(me, &(struct heads){
+    return nn_attention(me, &(struct heads){
         .embed = embed, .heads = a->at[1].integer[0], .dropout = a->at[2].number, .bias = a->at[3].integer[0],
-        .bias_kv = a->at[4].integer[0], .keys = a->at[6].none ? embed : a->at[6].integer[0],
+        .bias_kv = a->at[4].integer[0], .zero = a->at[5].integer[0],
+        .keys = a->at[6].none ? embed : a->at[6].integer[0],
         .values = a->at[7].none ? embed : a->at[7].integer[0], .batch_first = a->at[8].integer[0], .dtype = a->dtype });
-}
-
-/* ---- TransformerEncoderLayer ---- */
-
-enum { NORM_FIRST, BY_GELU };
-
-static struct tensor *
-through(struct task *me, const struct module *self, const char *child, struct tensor *x)
-{
-    return x != NULL ? module_forward_tensor(me, module_child(self, child), x) : NULL;
-}
-
-/* Attention of x to itself, dropped. `masks`: attn_mask, key_padding_mask, or NULL. */
-static struct tensor *
-attended(struct task *me, const struct module *self, struct tensor *x, struct tensor *const *masks)
-{
-    struct value *item = value_tensor(me, x), *none = value_none(me), *no = value_bool(me, false);
-    if (item == NULL || none == NULL || no == NULL)
-        return NULL;
-    struct value *items[6] = { item, item, item, masks[1] != NULL ? value_tensor(me, masks[1]) : none, no,
-                               masks[0] != NULL ? value_tensor(me, masks[0]) : none };
-    struct value *args = value_container(me, VALUE_TUPLE, 6, items, NULL, NULL);
-    struct value *result = args != NULL ? module_forward(me, module_child(self, "self_attn"), args, NULL) : NULL;
-    return result != NULL ? through(me, self, "dropout1", result->items[0]->tensor) : NULL;
-}
-
-static struct tensor *
-fed_forward(struct task *me, const struct module *self, struct tensor *x)
-{
-    struct tensor *inner = through(me, self, "linear1", x);
-    inner = inner == NULL ? NULL : self->integers[BY_GELU] ? gelu(me, inner, false) : tensor_relu(me, inner);
-    return through(me, self, "dropout2", through(me, self, "linear2", through(me, self, "dropout", inner)));
-}
-
-/* src, src_mask, src_key_padding_mask */
-static struct value *
-encoder_layer_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
-{
-    struct tensor *x, *masks[2];
-    if (forward_argument(me, self, args, kwargs, 0, "src", true) == NULL ||
-        !forward_tensor(me, self, args, kwargs, 0, "src", &x) ||
-        !forward_tensor(me, self, args, kwargs, 1, "src_mask", &masks[0]) ||
-        !forward_tensor(me, self, args, kwargs, 2, "src_key_padding_mask", &masks[1]))
-        return NULL;
-    if (x == NULL)
-        return failed_null(me, E_TYPE, "TransformerEncoderLayer: forward() argument 'src' must be a tensor");
-    if (self->integers[NORM_FIRST]) {
-        x = tensor_add(me, x, attended(me, self, through(me, self, "norm1", x), masks));
-        x = tensor_add(me, x, fed_forward(me, self, through(me, self, "norm2", x)));
-    } else {
-        x = through(me, self, "norm1", tensor_add(me, x, attended(me, self, x, masks)));
-        x = through(me, self, "norm2", tensor_add(me, x, fed_forward(me, self, x)));
-    }
-    return value_tensor(me, x);
-}
-
-static const struct module_type encoder_layer_type = {
-    "TransformerEncoderLayer", encoder_layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-    layer_describe_nothing, NULL,
-};
-
-static struct module *
-norm_of(struct task *me, int64_t wide, double eps, enum dtype dtype)
-{
-    struct arguments a = { .dtype = dtype };
-    a.at[0].count      = 1;
-    a.at[0].integer[0] = wide;
-    a.at[1].number     = eps;
-    a.at[2].integer[0] = 1;
-    return make_layer_norm(me, &a);
-}
-
-static struct module *
-dropout_of(struct task *me, double p)
-{
-    struct arguments a = { .dtype = DTYPE_F32 };
-    a.at[0].number = p;
-    return make_dropout(me, &a);
-}
-
-/* d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first */
-struct module *
-make_encoder_layer(struct task *me, const struct arguments *a)
-{
-    int64_t              wide = a->at[0].integer[0], inner = a->at[2].integer[0];
-    double               p = a->at[3].number, eps = a->at[5].number;
-    struct layer_options linear = { .dtype = a->dtype };
-    const char          *activation = a->at[4].text;
-    if (strcmp(activation, "relu") != 0 && strcmp(activation, "gelu") != 0)
-        return failed_null(me, E_RUNTIME, "activation should be relu/gelu, not %s", activation);
-    struct module *module = module_new(me, &encoder_layer_type);
-    if (module == NULL)
-        return NULL;
-    module->integers[NORM_FIRST] = a->at[7].integer[0];
-    module->integers[BY_GELU]    = activation[0] == 'g';
-    struct heads heads = { .embed = wide, .heads = a->at[1].integer[0], .keys = wide, .values = wide, .bias = true,
-                           .batch_first = a->at[6].integer[0], .dropout = p, .dtype = a->dtype };
-    bool ok = module_add_child(me, module, "self_attn", attention(me, &heads)) && !task_failed(me) &&
-              module_add_child(me, module, "linear1", nn_linear(me, wide, inner, &linear)) && !task_failed(me) &&
-              module_add_child(me, module, "dropout", dropout_of(me, p)) && !task_failed(me) &&
-              module_add_child(me, module, "linear2", nn_linear(me, inner, wide, &linear)) && !task_failed(me) &&
-              module_add_child(me, module, "norm1", norm_of(me, wide, eps, a->dtype)) && !task_failed(me) &&
-              module_add_child(me, module, "norm2", norm_of(me, wide, eps, a->dtype)) && !task_failed(me) &&
-              module_add_child(me, module, "dropout1", dropout_of(me, p)) && !task_failed(me) &&
-              module_add_child(me, module, "dropout2", dropout_of(me, p));
-    return ok && !task_failed(me) ? module : NULL;
 }

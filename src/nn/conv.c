@@ -7,7 +7,7 @@
 #include "sched/task.h"
 
 /* Places in module->integers. */
-enum { INS, OUTS, KERNEL, STRIDE = 4, PADDING = 6, DILATION = 8, GROUPS = 10, BIAS, EXTRA };
+enum { INS, OUTS, KERNEL, STRIDE = 4, PADDING = 6, DILATION = 8, GROUPS = 10, BIAS, EXTRA, MODE = 14, SAME };
 
 static struct conv_options
 options_of(const struct module *self)
@@ -20,18 +20,43 @@ options_of(const struct module *self)
     return options;
 }
 
+/* What the convolution cannot pad by itself is put around x, the last dimension first: other things than zeros, and
+ * where padding = "same" wants one more behind than before. `sides`: 1 or 2. */
+static struct tensor *
+padded(struct task *me, const struct module *self, struct tensor *x, int sides, struct conv_options *options)
+{
+    const int64_t *n = self->integers;
+    if (x == NULL || x->dims < sides + 1)
+        return x;
+    for (int side = 1; side > 1 - sides; side--) {
+        int64_t wanted = n[SAME] ? n[DILATION + side] * (n[KERNEL + side] - 1) : 2 * n[PADDING + side];
+        int64_t before = wanted / 2, behind = wanted - before;
+        if (n[MODE] == PAD_CONSTANT && before == behind) {
+            options->padding[side] = before;
+            continue;
+        }
+        x = pad_along(me, x, x->dims - 2 + side, before, behind, (enum pad_mode)n[MODE], 0);
+        options->padding[side] = 0;
+        if (x == NULL)
+            return NULL;
+    }
+    return x;
+}
+
 static struct tensor *
 apply_conv2d(struct task *me, struct module *self, struct tensor *const *in)
 {
     struct conv_options options = options_of(self);
-    return conv2d(me, in[0], module_parameter(self, "weight"), module_parameter(self, "bias"), &options);
+    struct tensor      *x = padded(me, self, in[0], 2, &options);
+    return conv2d(me, x, module_parameter(self, "weight"), module_parameter(self, "bias"), &options);
 }
 
 static struct tensor *
 apply_conv1d(struct task *me, struct module *self, struct tensor *const *in)
 {
     struct conv_options options = options_of(self);
-    return conv1d(me, in[0], module_parameter(self, "weight"), module_parameter(self, "bias"), &options);
+    struct tensor      *x = padded(me, self, in[0], 1, &options);
+    return conv1d(me, x, module_parameter(self, "weight"), module_parameter(self, "bias"), &options);
 }
 
 static struct tensor *
@@ -58,7 +83,9 @@ describe_conv(const struct module *self, struct str *out)
     str_addf(out, "%lld, %lld", (long long)n[INS], (long long)n[OUTS]);
     add_sizes(out, "kernel_size", n + KERNEL, one);
     add_sizes(out, "stride", n + STRIDE, one);
-    if (n[PADDING] != 0 || n[PADDING + 1] != 0)
+    if (n[SAME])
+        str_add(out, ", padding=same");
+    else if (n[PADDING] != 0 || n[PADDING + 1] != 0)
         add_sizes(out, "padding", n + PADDING, one);
     if (n[DILATION + 1] != 1 || (!one && n[DILATION] != 1))
         add_sizes(out, "dilation", n + DILATION, one);
@@ -68,6 +95,9 @@ describe_conv(const struct module *self, struct str *out)
         str_addf(out, ", groups=%lld", (long long)n[GROUPS]);
     if (!n[BIAS])
         str_add(out, ", bias=False");
+    if (n[MODE] != PAD_CONSTANT)
+        str_addf(out, ", padding_mode=%s", n[MODE] == PAD_REFLECT ? "reflect" : n[MODE] == PAD_REPLICATE ? "replicate"
+                                                                                                        : "circular");
 }
 
 static const struct module_attribute conv_attributes[] = {
@@ -132,7 +162,37 @@ put_pair(struct module *module, int at, const struct argument *argument)
     module->integers[at + 1] = argument->integer[1];
 }
 
-/* in, out, kernel, stride, padding, dilation, groups, bias */
+/* Numbers, "valid" or "same". */
+static bool
+put_padding(struct task *me, struct module *module, const struct argument *padding)
+{
+    const int64_t *n = module->integers;
+    if (padding->text == NULL) {
+        put_pair(module, PADDING, padding);
+        return true;
+    }
+    if (strcmp(padding->text, "same") != 0 && strcmp(padding->text, "valid") != 0)
+        return failed(me, E_VALUE, "Invalid padding string '%s', should be one of {'valid', 'same'}", padding->text);
+    module->integers[SAME] = padding->text[0] == 's';
+    if (n[SAME] && (n[STRIDE] != 1 || n[STRIDE + 1] != 1))
+        return failed(me, E_VALUE, "padding='same' is not supported for strided convolutions");
+    return true;
+}
+
+static bool
+put_mode(struct task *me, struct module *module, const char *name)
+{
+    enum pad_mode mode = PAD_CONSTANT;
+    if (strcmp(name, "constant") == 0 || (strcmp(name, "zeros") != 0 && !pad_mode_parse(me, name, &mode))) {
+        task_clear_error(me);
+        return failed(me, E_VALUE, "padding_mode must be one of {'zeros', 'reflect', 'replicate', 'circular'}, but got "
+                                   "padding_mode='%s'", name);
+    }
+    module->integers[MODE] = mode;
+    return true;
+}
+
+/* in, out, kernel, stride, padding, dilation, groups, bias, padding_mode */
 static struct module *
 conv_module(struct task *me, const struct layer_type *type, const struct arguments *a)
 {
@@ -143,11 +203,11 @@ conv_module(struct task *me, const struct layer_type *type, const struct argumen
     module->integers[OUTS] = a->at[1].integer[0];
     put_pair(module, KERNEL, &a->at[2]);
     put_pair(module, STRIDE, &a->at[3]);
-    put_pair(module, PADDING, &a->at[4]);
     put_pair(module, DILATION, &a->at[5]);
     module->integers[GROUPS] = a->at[6].integer[0];
     module->integers[BIAS]   = a->at[7].integer[0];
-    return sizes_fit(me, module) ? module : NULL;
+    return put_padding(me, module, &a->at[4]) && put_mode(me, module, a->at[8].text) && sizes_fit(me, module) ? module
+                                                                                                             : NULL;
 }
 
 struct module *
@@ -172,12 +232,15 @@ make_conv1d(struct task *me, const struct arguments *a)
     return draw_conv(me, module, a->dtype, 3, sizes) ? module : NULL;
 }
 
-/* in, out, kernel, stride, padding, output_padding, groups, bias, dilation */
+/* in, out, kernel, stride, padding, output_padding, groups, bias, dilation, padding_mode */
 struct module *
 make_conv_transpose2d(struct task *me, const struct arguments *a)
 {
     struct arguments ordered = *a;
     ordered.at[5] = a->at[8];
+    ordered.at[8] = a->at[9];
+    if (strcmp(a->at[9].text, "zeros") != 0)
+        return failed_null(me, E_VALUE, "Only \"zeros\" padding mode is supported for ConvTranspose2d");
     struct module *module = conv_module(me, &transpose_type, &ordered);
     if (module == NULL)
         return NULL;
@@ -220,7 +283,10 @@ apply_avg_pool2d(struct task *me, struct module *self, struct tensor *const *in)
 static struct tensor *
 apply_adaptive(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return adaptive_avg_pool2d(me, in[0], self->integers);
+    int64_t sizes[2];
+    for (int side = 0; side < 2; side++)
+        sizes[side] = self->integers[side] < 0 && in[0]->dims > 1 ? tensor_size(in[0], side - 2) : self->integers[side];
+    return adaptive_avg_pool2d(me, in[0], sizes);
 }
 
 static void

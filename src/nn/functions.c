@@ -39,7 +39,7 @@ call_sigmoid(struct task *me, const struct arguments *a)
 static struct tensor *
 call_softplus(struct task *me, const struct arguments *a)
 {
-    return softplus(me, a->at[0].tensor);
+    return softplus(me, a->at[0].tensor, a->at[1].number, a->at[2].number);
 }
 
 static struct tensor *
@@ -231,7 +231,8 @@ static const struct function_kind kinds[] = {
     { "silu", "input * sigmoid(input)", call_silu, { { "input", P_TENSOR, P_NEEDED, 0, 0 } } },
     { "tanh", "hyperbolic tangent", call_tanh, { { "input", P_TENSOR, P_NEEDED, 0, 0 } } },
     { "sigmoid", "1 / (1 + exp(-input))", call_sigmoid, { { "input", P_TENSOR, P_NEEDED, 0, 0 } } },
-    { "softplus", "log(1 + exp(input))", call_softplus, { { "input", P_TENSOR, P_NEEDED, 0, 0 } } },
+    { "softplus", "log(1 + exp(input))", call_softplus,
+      { { "input", P_TENSOR, P_NEEDED, 0, 0 }, { "beta", P_NUMBER, 0, 1, 0 }, { "threshold", P_NUMBER, 0, 20, 0 } } },
     { "leaky_relu", "input, below 0 times the slope", call_leaky_relu,
       { { "input", P_TENSOR, P_NEEDED, 0, 0 }, { "negative_slope", P_NUMBER, 0, 0.01, 0 } } },
     { "elu", "input, below 0 alpha * (exp(input) - 1)", call_elu,

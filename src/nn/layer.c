@@ -55,21 +55,31 @@ only_these(struct task *me, const struct module *self, const struct value *args,
     return true;
 }
 
+bool
+forward_tensors(struct task *me, const struct module *self, const struct value *args, const struct value *kwargs,
+                const char *const *names, int needed, int count, struct tensor **out)
+{
+    if (!only_these(me, self, args, kwargs, names, count))
+        return false;
+    for (int i = 0; i < count; i++) {
+        if (i < needed && forward_argument(me, self, args, kwargs, i, names[i], true) == NULL)
+            return false;
+        if (!forward_tensor(me, self, args, kwargs, i, names[i], &out[i]))
+            return false;
+        if (i < needed && out[i] == NULL)
+            return failed(me, E_TYPE, "%s: forward() argument '%s' must be a tensor", self->type->name, names[i]);
+    }
+    return true;
+}
+
 struct value *
 layer_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
 {
     static const char *const names[LAYER_INPUTS] = { "input", "target" };
     const struct layer_type *layer = (const struct layer_type *)self->type;
     struct tensor           *in[LAYER_INPUTS] = { NULL };
-    if (!only_these(me, self, args, kwargs, names, layer->inputs))
+    if (!forward_tensors(me, self, args, kwargs, names, layer->inputs, layer->inputs, in))
         return NULL;
-    for (int i = 0; i < layer->inputs; i++) {
-        if (forward_argument(me, self, args, kwargs, i, names[i], true) == NULL ||
-            !forward_tensor(me, self, args, kwargs, i, names[i], &in[i]))
-            return NULL;
-        if (in[i] == NULL)
-            return failed_null(me, E_TYPE, "%s: forward() argument '%s' must be a tensor", self->type->name, names[i]);
-    }
     return value_tensor(me, layer->apply(me, self, in));
 }
 

@@ -8,11 +8,11 @@
 #include "tensor/tensor.h"
 
 /* One parameter of a constructor or a function, in PyTorch's order. Without PARAMETER_NEEDED it is `otherwise`. */
-enum parameter_kind { P_INTEGER, P_NUMBER, P_FLAG, P_PAIR, P_SHAPE, P_TEXT, P_TENSOR };
+enum parameter_kind { P_INTEGER, P_NUMBER, P_FLAG, P_PAIR, P_SHAPE, P_TEXT, P_TENSOR, P_PADDING /* PAIR or TEXT */ };
 enum { PARAMETERS = 14, P_NEEDED = 1, P_NONE = 2 /* nil means none, not `otherwise` */ };
 struct parameter { const char *name; enum parameter_kind kind; int how; double otherwise; const char *text; };
 
-/* What was given: of a PAIR two integers, of a SHAPE `count`, 2 at least filled. `none`: nothing, and there is no
+/* What was given: of a PAIR two integers (-1: none, where the parameter's text is "none"), of a SHAPE `count`, 2 at least filled. `none`: nothing, and there is no
  * `otherwise`. */
 struct argument {
     bool           none;
@@ -40,7 +40,7 @@ struct function_kind {
 const struct function_kind *function_kinds(int *count);
 
 /* ---- module types of tensors ---- */
-enum { LAYER_INPUTS = 2 };
+enum { LAYER_INPUTS = 2, LAYER_INPLACE = MODULE_INTEGERS - 1 /* where activations keep `inplace` */ };
 struct layer_type {
     struct module_type type;           /* first: a module's type leads here */
     int                inputs;
@@ -69,6 +69,10 @@ struct value  *forward_argument(struct task *me, const struct module *self, cons
 bool forward_tensor(struct task *me, const struct module *self, const struct value *args, const struct value *kwargs,
                     int index, const char *name, struct tensor **out);
 
+/* All `count` of them, absent ones NULL, and no others; the first `needed` must be there. false: failed. */
+bool forward_tensors(struct task *me, const struct module *self, const struct value *args, const struct value *kwargs,
+                     const char *const *names, int needed, int count, struct tensor **out);
+
 /* ---- makers, by file ---- */
 typedef struct module *layer_make(struct task *me, const struct arguments *arguments);
 layer_make make_linear, make_embedding, make_bilinear;                                     /* dense.c */
@@ -79,7 +83,8 @@ layer_make make_conv1d, make_conv2d, make_conv_transpose2d, make_max_pool2d, mak
            make_adaptive_avg_pool2d;                                                       /* conv.c */
 layer_make make_batch_norm1d, make_batch_norm2d, make_layer_norm, make_group_norm;         /* norm.c */
 layer_make make_rnn, make_lstm, make_gru, make_rnn_cell, make_lstm_cell, make_gru_cell;    /* recurrent.c, cell.c */
-layer_make make_attention, make_encoder_layer;                                             /* attention.c */
+layer_make make_attention;                                                                 /* attention.c */
+layer_make make_encoder_layer, make_decoder_layer, make_transformer;                       /* transformer.c */
 layer_make make_mse_loss, make_l1_loss, make_huber_loss, make_nll_loss, make_cross_entropy_loss,
            make_bce_with_logits_loss;                                                      /* loss.c */
 #endif

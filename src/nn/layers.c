@@ -243,12 +243,21 @@ relu_forward(struct task *me, struct module *self, struct value *args, struct va
     struct tensor *input;
     if (!tensors_of(me, self, args, kwargs, input_name, 1, &input))
         return NULL;
-    return value_tensor(me, tensor_relu(me, input));
+    if (!self->integers[LAYER_INPLACE])
+        return value_tensor(me, tensor_relu(me, input));
+    return value_tensor(me, tensor_relu_(me, input));
+}
+
+static void
+relu_describe(const struct module *self, struct str *out)
+{
+    if (self->integers[LAYER_INPLACE])
+        str_add(out, "inplace=True");
 }
 
 static const struct module_type relu_type = {
     .name = "ReLU", .forward = relu_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-    .drop = module_plain_drop, .describe = describe_nothing,
+    .drop = module_plain_drop, .describe = relu_describe,
 };
 
 struct module *

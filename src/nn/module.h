@@ -86,6 +86,9 @@ bool module_to(struct task *me, struct module *module, int device);  /* paramete
 void module_train(struct module *module, bool training);
 void module_print(const struct module *module, struct str *out);     /* PyTorch's repr */
 bool module_zero_grad(struct task *me, struct module *module, bool set_to_none);
+/* copy.deepcopy: modules, parameters and buffers of its own, what was shared inside is shared again; plain attributes of
+ * a script's module stay the same objects. In me's scope; NULL: failed. */
+struct module *module_clone(struct task *me, struct module *module);
 /* For the slots of types without a script. */
 struct module *module_plain_copy(struct task *me, struct module *self);
 bool           module_plain_rewired(struct task *me, struct module *self);
