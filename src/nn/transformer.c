@@ -1,5 +1,5 @@
-/* TransformerEncoder, TransformerDecoder, their layers, and Transformer, as PyTorch computes them step by step (its fast
- * path for inference gives the same numbers in another order). In PyTorch: torch/nn/modules/transformer.py. */
+/* TransformerEncoder, TransformerDecoder, their layers, and Transformer, as PyTorch computes them step by step (its
+ * fast path for inference gives the same numbers in another order). In PyTorch: torch/nn/modules/transformer.py. */
 #include <string.h>
 #include "autograd/call.h"
 #include "autograd/functional.h"
