@@ -18,7 +18,7 @@ static const struct group {
     const char *help;
 } groups[] = {
     { "trace_cost", bench_trace_cost,
-      "what an event costs: stage-event, virtual-time, disabled-branch, page-preparation, embed6" },
+      "an event: stage-event, virtual-time, disabled-branch, page-preparation; steps: embed6, mlp64, tfm8x64" },
     { "train_step", bench_train_step,
       "training steps, one thread, from C and Lua: embed6, embed384, mlp64, mlp512, cnn64, tfm8x64, lstm32x32" },
     { "switch", bench_switch, "handing over between tasks of the stepped executor: tasks-2, -8, -64, -512" },

@@ -119,9 +119,12 @@ run_probe(struct probe *probe, enum executor_kind executor, bool (*measure)(stru
 static void
 report_size(const struct bench_options *options)
 {
-    double            sizes[1] = { sizeof(struct trace_event) };
+    double sizes[BENCH_SAMPLES];
+    for (int i = 0; i < BENCH_SAMPLES; i++)
+        sizes[i] = sizeof(struct trace_event);
     struct bench_line line = { .bench = "trace_cost", .impl = "ringside", .name = "stage-event", .metric = "size",
-                               .unit = "B", .threads = 1, .count = 1, .samples = sizes, .ok = true, .extra = "" };
+                               .unit = "B", .threads = 1, .count = BENCH_SAMPLES, .samples = sizes, .ok = true,
+                               .extra = "" };
     bench_report(options, &line);
 }
 
@@ -143,7 +146,5 @@ bench_trace_cost(const struct bench_options *options)
         ok = run_probe(&off, EXECUTOR_STEPPED, measure_points) && ok;
     if (bench_wants(options, pages.name))
         ok = run_probe(&pages, EXECUTOR_STEPPED, measure_pages) && ok;
-    if (bench_wants(options, "embed6"))
-        ok = bench_embed6(options) && ok;
-    return ok;
+    return bench_trace_steps(options) && ok;
 }

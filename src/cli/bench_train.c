@@ -48,7 +48,7 @@ forward(struct task *me, struct train *train)
     return (train->target->dtype == DTYPE_I64 ? cross_entropy : mse_loss)(me, output, train->target);
 }
 
-static bool
+bool
 train_step(struct task *me, struct train *train, double *loss_out)
 {
     size_t         mark = scope_mark(me);
@@ -81,8 +81,8 @@ train_step_in_phases(struct task *me, struct train *train)
     return ok;
 }
 
-static bool
-time_steps(struct task *me, struct train *train, int steps, double *us)
+bool
+train_time_steps(struct task *me, struct train *train, int steps, double *us)
 {
     bool   ok    = true;
     double begin = bench_now();
@@ -99,7 +99,7 @@ steps_per_window(struct task *me, struct train *train, int *steps)
     double begin = bench_now(), us = 0;
     bool   ok = true;
     for (int i = 0; ok && (i < 3 || bench_now() - begin < 0.08); i++)
-        ok = time_steps(me, train, 3, &us);
+        ok = train_time_steps(me, train, 3, &us);
     *steps = (int)(train_window(train->options) * 1e6 / (us > 0 ? us : 1));
     *steps = *steps > 0 ? *steps : 1;
     return ok;
@@ -114,17 +114,29 @@ train_measure(struct task *me, void *argument)
               steps_per_window(me, train, &steps);
     long before = bench_allocations();
     for (int i = 0; i < BENCH_SAMPLES && ok; i++)
-        ok = time_steps(me, train, steps, &train->samples[i]);
+        ok = train_time_steps(me, train, steps, &train->samples[i]);
     train->allocations = before < 0 ? -1 : (double)(bench_allocations() - before) / ((double)BENCH_SAMPLES * steps);
     for (int i = 0; i < TRAIN_PHASES && ok; i++)
         ok = train_step_in_phases(me, train);
     ok = ok && train_step(me, train, &train->last_loss);
-    if (train->optimizer != NULL)
-        optimizer_free(me, train->optimizer);
+    train_free(me, train);
     return ok;
 }
 
 /* ---- runs ---- */
+
+void
+train_free(struct task *me, struct train *train)
+{
+    optimizer_free(me, train->optimizer);
+    train->optimizer = NULL;
+}
+
+bool
+train_learnt(const struct train *train)
+{
+    return isfinite(train->last_loss) && train->last_loss < train->first_loss;
+}
 
 bool
 train_run(struct train *train, bool traced, bool (*measure)(struct task *me, void *train))
@@ -155,15 +167,14 @@ static void
 report(struct train *train, const char *impl)
 {
     char extra[200];
-    bool ok = isfinite(train->last_loss) && train->last_loss < train->first_loss;
     snprintf(extra, sizeof extra,
              ", \"fwd_us\": %.4g, \"bwd_us\": %.4g, \"opt_us\": %.4g, \"allocs\": %.6g, \"first_loss\": %.9g, "
              "\"last_loss\": %.9g",
              train->phase_us[0], train->phase_us[1], train->phase_us[2], train->allocations, train->first_loss,
              train->last_loss);
     struct bench_line line = { .bench = "train_step", .impl = impl, .name = train->name, .metric = "step",
-                               .unit = "us", .threads = 1, .count = BENCH_SAMPLES, .samples = train->samples, .ok = ok,
-                               .extra = extra };
+                               .unit = "us", .threads = 1, .count = BENCH_SAMPLES, .samples = train->samples,
+                               .ok = train_learnt(train), .extra = extra };
     bench_report(train->options, &line);
     if (!train->options->json)
         printf("            forward %.4g, backward %.4g, step %.4g us; allocations a step: %.4g\n", train->phase_us[0],
