@@ -302,7 +302,7 @@ grad_mse_loss_backward(struct task *me, struct node *node, struct tensor *const 
 bool
 grad_cat(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    const int64_t *lengths = node->context;
+    const int64_t *lengths = (const int64_t *)node->context + 1;
     int64_t        start   = 0;
     for (int i = 0; i < node->edge_count; i++) {
         if (wants(node, i))

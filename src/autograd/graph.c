@@ -316,7 +316,35 @@ hand_over(struct task *me, const struct node *to, const struct tensor *grad)
     return ok;
 }
 
-/* Two gradients for one input: a new tensor, never in place, since others may see either. On the consumer's stream. */
+static bool
+in_one_piece(const struct tensor *grad)
+{
+    return tensor_is_contiguous(grad) ||
+           (grad->dims == 2 && grad->stride[0] == 1 && grad->stride[1] == grad->size[0]);
+}
+
+/* Nobody else sees it: it was made for this input and waits here. What it may be a view of has no other purpose. */
+static bool
+is_only_here(struct task *me, struct tensor *grad)
+{
+    if (grad_enabled(me) || tensor_device(grad) != DEVICE_CPU || tensor_is_sparse(grad) || grad->grad_fn != NULL ||
+        atomic_load(&grad->references) != 1 || !in_one_piece(grad))
+        return false;
+    tensor_drop(me, &grad->base);
+    return atomic_load(&grad->storage->references) == 1;
+}
+
+static struct tensor *
+added(struct task *me, struct tensor *old, struct tensor *new)
+{
+    if (tensor_is_sparse(old) && tensor_is_sparse(new))
+        return tensor_add(me, new, old); /* the later one's pairs lead */
+    if (is_only_here(me, old) && old->dtype == new->dtype && !tensor_is_sparse(new) && tensor_same_shape(old, new))
+        return tensor_add_(me, old, new, 1);
+    return tensor_add(me, old, new);
+}
+
+/* Two gradients for one input: in place only where nobody else may see the first. On the consumer's stream. */
 static struct tensor *
 sum_of(struct task *me, const struct node *to, struct tensor *old, struct tensor *new)
 {
@@ -326,8 +354,7 @@ sum_of(struct task *me, const struct node *to, struct tensor *old, struct tensor
         stream = stream_current(me, tensor_device(old));
     if (stream != NULL && !stream_make_current(me, to->stream))
         stream = NULL;
-    bool           sparse = tensor_is_sparse(old) && tensor_is_sparse(new); /* the later one's pairs lead */
-    struct tensor *sum = tensor_ref(sparse ? tensor_add(me, new, old) : tensor_add(me, old, new));
+    struct tensor *sum = tensor_ref(added(me, old, new));
     if (stream != NULL && !stream_make_current(me, stream))
         tensor_drop(me, &sum);
     tensor_unref(me, old);

@@ -2,9 +2,9 @@
  * what the gradient function (functions.c) needs is saved, and nothing else: an operand of mul only if the other
  * one wants a gradient, relu its result, add nothing. In PyTorch: the generated VariableType functions. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "autograd/internal.h"
+#include "device/device.h"
 #include "device/stream.h"
 #include "hw/cost.h"
 #include "sched/sched.h"
@@ -106,21 +106,23 @@ save_product(struct task *me, struct node *node, int edge, struct tensor *left, 
            node_save(me, node, wants(node, edge + 1) ? left : NULL, false);
 }
 
+/* Of what cat joined; the first number says how many numbers there are. */
 static void
 drop_lengths(struct task *me, void *context)
 {
-    (void)me;
-    free(context);
+    int64_t *lengths = context;
+    host_return(me, lengths, (size_t)lengths[0] * sizeof *lengths);
 }
 
 static bool
 save_lengths(struct task *me, struct node *node, const struct op_args *args)
 {
-    int64_t *lengths = calloc((size_t)args->list_count, sizeof *lengths);
+    int64_t *lengths = host_take(me, (size_t)(args->list_count + 1) * sizeof *lengths);
     if (lengths == NULL)
-        return failed(me, E_MEMORY, "out of memory while recording cat");
+        return false;
+    lengths[0] = args->list_count + 1;
     for (int i = 0; i < args->list_count; i++)
-        lengths[i] = tensor_size(args->list[i], (int)args->dim);
+        lengths[i + 1] = tensor_size(args->list[i], (int)args->dim);
     node->numbers[0]   = args->dim;
     node->context      = lengths;
     node->drop_context = drop_lengths;

@@ -3,11 +3,11 @@
 #include "nn/recurrent.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "autograd/call.h"
 #include "autograd/functional.h"
 #include "base/str.h"
+#include "device/device.h"
 #include "sched/task.h"
 
 /* ---- one step ---- */
@@ -30,11 +30,10 @@ recurrent_step(struct task *me, enum recurrent_kind kind, const struct cell_weig
     if (kind != KIND_LSTM)
         return (struct cell_state){ op_on(me, kind == KIND_TANH ? OP_tanh : OP_relu, all, NULL, 0), NULL };
     struct op_args args = { .in = { all, state.c } };
-    struct tensor *both = state.c != NULL ? op_call(me, OP_lstm_cell, &args) : NULL;
-    struct tensor *next = tensor_select(me, both, 0, 0);
-    if (w->hr != NULL)
-        next = linear(me, next, w->hr, NULL);
-    return (struct cell_state){ next, tensor_select(me, both, 0, 1) };
+    struct tensor *both = state.c != NULL ? op_call(me, OP_lstm_cell, &args) : NULL, *part[2];
+    if (!tensor_unbind(me, both, 0, part))
+        return (struct cell_state){ NULL, NULL };
+    return (struct cell_state){ w->hr != NULL ? linear(me, part[0], w->hr, NULL) : part[0], part[1] };
 }
 
 /* What the input gives to the gates; where the state's bias may be added at once, with it. */
@@ -65,7 +64,7 @@ below(struct task *me, struct tensor *upper, struct tensor *lower)
 }
 
 struct walk {
-    struct tensor    **outputs;                /* by step */
+    struct tensor    **outputs, **gates;       /* by step; gates: what the input gives to them */
     struct cell_state  first, state;           /* at the start, of all rows; now */
     struct cell_state *ended;                  /* final states of sequences that have ended, shortest last */
     int64_t            ended_count, rows;
@@ -104,29 +103,39 @@ let_begin(struct task *me, struct walk *walk, int64_t rows)
 }
 
 static bool
-walk_steps(struct task *me, enum recurrent_kind kind, const struct cell_weights *w, struct tensor *gates,
-           const struct steps *steps, bool back, struct walk *walk)
+walk_steps(struct task *me, enum recurrent_kind kind, const struct cell_weights *w, const struct steps *steps,
+           bool back, struct walk *walk)
 {
-    int64_t at = back ? tensor_size(gates, 0) : 0;
     for (int64_t i = 0; i < steps->count; i++) {
-        int64_t t = back ? steps->count - 1 - i : i, rows = steps->rows[t];
-        at -= back ? rows : 0;
-        if (!(back ? let_begin : let_end)(me, walk, rows))
+        int64_t t = back ? steps->count - 1 - i : i;
+        if (!(back ? let_begin : let_end)(me, walk, steps->rows[t]))
             return false;
-        walk->state = recurrent_step(me, kind, w, first_rows(me, gates, at, rows), walk->state);
+        walk->state = recurrent_step(me, kind, w, walk->gates[t], walk->state);
         if (walk->state.h == NULL)
             return false;
         walk->outputs[t] = walk->state.h;
-        at += back ? 0 : rows;
     }
     return true;
 }
 
+/* A list of pointers or numbers, zeroed, as long as me's scope. */
+struct list { size_t bytes; void *items[]; };
+
 static void
-free_array(struct task *me, void *array)
+drop_list(struct task *me, void *list)
 {
-    (void)me;
-    free(array);
+    host_return(me, list, ((struct list *)list)->bytes);
+}
+
+static void *
+list_new(struct task *me, int64_t count)
+{
+    size_t       bytes = sizeof(struct list) + (size_t)count * sizeof(void *);
+    struct list *list  = host_take(me, bytes);
+    if (list != NULL)
+        list->bytes = bytes;
+    list = born(me, list, drop_list);
+    return list != NULL ? list->items : NULL;
 }
 
 /* In order of rows: the longest first. */
@@ -148,15 +157,16 @@ run_direction(struct task *me, enum recurrent_kind kind, const struct cell_weigh
               const struct steps *steps, struct cell_state first, bool back, struct cell_state *last)
 {
     struct cell_weights w = *weights;
-    size_t              count = (size_t)steps->count + 1;
     struct walk         walk = { .first = first, .state = first, .rows = back ? 0 : steps->rows[0] };
-    walk.outputs = born(me, calloc(count, sizeof *walk.outputs), free_array);
-    walk.ended   = born(me, calloc(count, sizeof *walk.ended), free_array);
-    if (walk.outputs == NULL || walk.ended == NULL)
-        return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "out of memory in a recurrent layer");
+    walk.outputs = list_new(me, steps->count);
+    walk.gates   = list_new(me, steps->count);
+    walk.ended   = list_new(me, 2 * steps->count);
+    if (walk.outputs == NULL || walk.gates == NULL || walk.ended == NULL)
+        return NULL;
     w.hh_turned = kind != KIND_GRU ? tensor_t(me, w.hh) : NULL;
     struct tensor *gates = recurrent_gates(me, kind, &w, data);
-    if (gates == NULL || !walk_steps(me, kind, &w, gates, steps, back, &walk))
+    if (!tensor_split(me, gates, 0, steps->rows, (int)steps->count, walk.gates) ||
+        !walk_steps(me, kind, &w, steps, back, &walk))
         return NULL;
     *last = final_state(me, &walk);
     return tensor_cat(me, walk.outputs, (int)steps->count, 0);
@@ -269,7 +279,7 @@ answer(struct task *me, struct value *output, struct tensor *h, struct tensor *c
 static int64_t *
 equal_rows(struct task *me, int64_t steps, int64_t rows)
 {
-    int64_t *list = born(me, calloc((size_t)steps + 1, sizeof *list), free_array);
+    int64_t *list = list_new(me, steps);
     for (int64_t t = 0; list != NULL && t < steps; t++)
         list[t] = rows;
     return list;

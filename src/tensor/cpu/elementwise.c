@@ -114,11 +114,42 @@ run_in_chunks(const struct loop *loop, const struct cpu_view *const *views, cons
     }
 }
 
+static void
+swap_dims(struct cpu_view *view, int d)
+{
+    int64_t size = view->size[d], stride = view->stride[d];
+    view->size[d]       = view->size[d + 1];
+    view->stride[d]     = view->stride[d + 1];
+    view->size[d + 1]   = size;
+    view->stride[d + 1] = stride;
+}
+
+/* The result's dimensions as they lie in memory, the smallest steps last: all go along. */
+static void
+as_they_lie(struct cpu_view *sorted, const struct cpu_view **views, int count)
+{
+    for (int v = 0; v < count; v++) {
+        sorted[v] = *views[v];
+        views[v]  = &sorted[v];
+    }
+    for (int end = sorted[0].dims; end > 1; end--) {
+        for (int d = 0; d + 1 < end; d++) {
+            if (sorted[0].stride[d] >= sorted[0].stride[d + 1])
+                continue;
+            for (int v = 0; v < count; v++)
+                swap_dims(&sorted[v], d);
+        }
+    }
+}
+
 void
 elementwise(const struct cpu_call *call, int inputs, const struct runs *runs)
 {
     const struct cpu_view *views[LOOP_VIEWS] = { &call->out, &call->in[0], &call->in[1], &call->in[2] };
+    struct cpu_view        sorted[LOOP_VIEWS];
     struct loop            loop;
+    if (call->out.dims > 1 && call->out.stride[call->out.dims - 1] != 1)
+        as_they_lie(sorted, views, inputs + 1);
     for (loop_begin(&loop, views, inputs + 1); loop.more; loop_next(&loop)) {
         if (!is_plain(&loop, views, call->compute)) {
             run_in_chunks(&loop, views, runs, call);

@@ -12,6 +12,16 @@ sigmoid(double x)
     return 1 / (1 + cpu_exp(-x));
 }
 
+/* Of a whole block without a call. */
+static inline void
+move(void *to, const void *from, int64_t count, size_t element)
+{
+    if (count == BLOCK)
+        memcpy(to, from, BLOCK * element);
+    else
+        memcpy(to, from, (size_t)count * element);
+}
+
 #define T float
 #define CELL(part) f32_##part
 #define SIGMOID near_sigmoid
