@@ -71,6 +71,8 @@ int chunk_lengths(struct task *me, const struct tensor *tensor, int64_t chunks, 
 /* functional.linear: 2-D with bias is one addmm over weight.t(); other ranks are flattened to 2-D. */
 struct tensor *linear(struct task *me, struct tensor *input, struct tensor *weight, struct tensor *bias);
 /* padding_idx -1: none. */
+/* Where PyTorch takes int32 indices beside int64: those as int64. */
+struct tensor *whole_indices(struct task *me, struct tensor *indices);
 struct tensor *embedding(struct task *me, struct tensor *weight, struct tensor *indices, int64_t padding_idx);
 struct tensor *mse_loss(struct task *me, struct tensor *input, struct tensor *target);
 /* Classes by index; they lie in dimension 1, in 0 of a 1-D input. */

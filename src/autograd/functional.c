@@ -38,10 +38,17 @@ linear(struct task *me, struct tensor *input, struct tensor *weight, struct tens
 }
 
 struct tensor *
+whole_indices(struct task *me, struct tensor *indices)
+{
+    bool narrow = indices != NULL && indices->dtype == DTYPE_I32;
+    return narrow ? tensor_copy_to(me, indices, tensor_device(indices), DTYPE_I64) : indices;
+}
+
+struct tensor *
 embedding(struct task *me, struct tensor *weight, struct tensor *indices, int64_t padding_idx)
 {
-    struct op_args args = { .in = { weight, indices }, .start = padding_idx };
-    return weight != NULL && indices != NULL ? op_call(me, OP_embedding, &args) : NULL;
+    struct op_args args = { .in = { weight, whole_indices(me, indices) }, .start = padding_idx };
+    return weight != NULL && args.in[1] != NULL ? op_call(me, OP_embedding, &args) : NULL;
 }
 
 struct tensor *

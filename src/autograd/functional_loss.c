@@ -145,6 +145,7 @@ renorm(struct task *me, struct tensor *weight, struct tensor *indices, const str
 struct tensor *
 embedding_with(struct task *me, struct tensor *weight, struct tensor *indices, const struct embedding_options *options)
 {
+    indices = whole_indices(me, indices);
     struct op_args args = { .in = { weight, indices }, .start = options->padding_idx,
                             .step = options->scale_grad_by_freq, .flag = options->sparse };
     if (weight == NULL || indices == NULL || (options->max_norm > 0 && !renorm(me, weight, indices, options)))

@@ -77,6 +77,15 @@ dtype_promote(enum dtype a, enum dtype b)
     return dtype_table[a].rank >= dtype_table[b].rank ? a : b;
 }
 
+enum dtype
+dtype_over(enum dtype higher, enum dtype lower)
+{
+    if (higher == DTYPE_COUNT || lower == DTYPE_COUNT)
+        return higher == DTYPE_COUNT ? lower : higher;
+    bool decides = !dtype_is_float(higher) && (higher == DTYPE_BOOL || dtype_is_float(lower));
+    return decides ? dtype_promote(higher, lower) : higher;
+}
+
 bool
 dtype_can_cast(enum dtype from, enum dtype to)
 {

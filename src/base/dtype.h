@@ -15,6 +15,8 @@ bool        dtype_is_float(enum dtype dtype);
 bool        dtype_parse(const char *name, enum dtype *out); /* false: no such type; "half", "long" and so on are known */
 enum dtype  dtype_wide(enum dtype dtype);              /* what its kernels calculate in: float32, float64 or int64 */
 enum dtype  dtype_promote(enum dtype a, enum dtype b); /* the type of a result of both */
+enum dtype  dtype_over(enum dtype higher, enum dtype lower); /* operands of lower rank (0-dim, numbers) decide only by
+                                  a higher kind (bool < integers < floats); DTYPE_COUNT: there is none */
 bool        dtype_can_cast(enum dtype from, enum dtype to); /* in place: floats not into integers, only bools into bool */
 
 /* One element in memory. Of fractions a whole number is cut off, see base/number.h. */

@@ -52,6 +52,13 @@ check_function(lua_State *L, int index)
         arg_error(L, index, "a function");
 }
 
+static void
+unknown_dtype(lua_State *L, const char *name)
+{
+    raise_error(L, "TypeError", "unknown dtype \"%.60s\": there are float32, float64, float16, bfloat16, int64, "
+                                "int32, uint8, bool", name);
+}
+
 enum dtype
 check_dtype(lua_State *L, int index)
 {
@@ -59,8 +66,7 @@ check_dtype(lua_State *L, int index)
     if (lua_type(L, index) != LUA_TSTRING)
         arg_error(L, index, "a dtype such as \"float32\"");
     if (!dtype_parse(lua_tostring(L, index), &dtype))
-        raise_error(L, "TypeError", "unknown dtype \"%.60s\": there are float32, float64, int64, bool",
-                    lua_tostring(L, index));
+        unknown_dtype(L, lua_tostring(L, index));
     return dtype;
 }
 
@@ -185,7 +191,7 @@ option_dtype(lua_State *L, int table, enum dtype otherwise)
 {
     const char *name = option_text(L, table, "dtype", NULL);
     if (name != NULL && !dtype_parse(name, &otherwise))
-        raise_error(L, "TypeError", "unknown dtype \"%.60s\": there are float32, float64, int64, bool", name);
+        unknown_dtype(L, name);
     return otherwise;
 }
 

@@ -175,7 +175,7 @@ make_layer(lua_State *L)
     char                     name[64];
     snprintf(name, sizeof name, "nn.%s", kind->name);
     int table = read_arguments(L, name, kind->parameters, "dtype device", &arguments);
-    arguments.dtype = option_dtype(L, table, DTYPE_F32);
+    arguments.dtype = option_dtype(L, table, default_dtype(me));
     int device = option_device(L, table, DEVICE_CPU);
     if (!dtype_is_float(arguments.dtype))
         raise_error(L, "TypeError", "%s: a layer's numbers are fractions, not %s", name, dtype_name(arguments.dtype));
@@ -192,7 +192,7 @@ call_function(lua_State *L)
 {
     struct task                *me = script_task(L);
     const struct function_kind *kind = lua_touserdata(L, lua_upvalueindex(1));
-    struct arguments            arguments = { .dtype = DTYPE_F32 };
+    struct arguments            arguments = { .dtype = default_dtype(me) };
     read_arguments(L, kind->name, kind->parameters, "", &arguments);
     struct call call = call_open(L, me, CALL_PLAIN);
     return call_tensor(&call, kind->call(me, &arguments));

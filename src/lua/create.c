@@ -55,7 +55,7 @@ int
 call_made(struct call *call, struct tensor *tensor, const struct making *making)
 {
     if (tensor != NULL && making->requires_grad && !dtype_is_float(tensor->dtype)) {
-        failed(call->me, E_RUNTIME, "only tensors of fractions can require gradients, this one is %s",
+        failed(call->me, E_RUNTIME, "only Tensors of floating point dtype can require gradients, this one is %s",
                dtype_name(tensor->dtype));
         tensor = NULL;
     }
@@ -166,7 +166,7 @@ tensor(lua_State *L)
     lua_pushvalue(L, 1);
     measure(L, &nested, 0, true);
     bool          whole  = nested.integer || nested.truth;
-    enum dtype    dtype  = nested.fraction || !whole ? DTYPE_F32 : nested.integer ? DTYPE_I64 : DTYPE_BOOL;
+    enum dtype    dtype  = nested.fraction || !whole ? default_dtype(me) : nested.integer ? DTYPE_I64 : DTYPE_BOOL;
     struct making making = check_making(L, table, dtype);
     double        bytes  = (double)dtype_size(making.dtype);
     for (int i = 0; i < nested.dims; i++)
@@ -188,7 +188,7 @@ static int
 filled(lua_State *L, double value)
 {
     struct task  *me     = script_task(L);
-    struct making making = check_sized(L, 1, DTYPE_F32);
+    struct making making = check_sized(L, 1, default_dtype(script_task(L)));
     struct call   call   = call_open(L, me, CALL_PLAIN);
     return call_made(&call, tensor_full(me, making.dtype, making.device, making.dims, making.sizes, value), &making);
 }
@@ -218,7 +218,7 @@ full(lua_State *L)
     struct task *me     = script_task(L);
     bool         truth  = lua_isboolean(L, 2);
     double       value  = truth ? lua_toboolean(L, 2) : check_number(L, 2);
-    enum dtype   dtype  = truth ? DTYPE_BOOL : lua_isinteger(L, 2) ? DTYPE_I64 : DTYPE_F32;
+    enum dtype   dtype  = truth ? DTYPE_BOOL : lua_isinteger(L, 2) ? DTYPE_I64 : default_dtype(me);
     if (!lua_istable(L, 1))
         arg_error(L, 1, "a shape such as {2, 3}");
     lua_remove(L, 2);
@@ -274,7 +274,7 @@ arange(lua_State *L)
         whole = whole && lua_isinteger(L, i);
     if (step == 0 || (stop - start) / step < 0 || !isfinite((stop - start) / step))
         raise_error(L, "RuntimeError", "arange cannot go from %g to %g in steps of %g", start, stop, step);
-    struct making making = check_making(L, option_table(L, table), whole ? DTYPE_I64 : DTYPE_F32);
+    struct making making = check_making(L, option_table(L, table), whole ? DTYPE_I64 : default_dtype(me));
     if ((stop - start) / step > 1e13)
         raise_error(L, "RuntimeError", "a tensor of %.3g elements is too large", (stop - start) / step);
     script_reserve(L, me, 8 * (stop - start) / step);
@@ -294,7 +294,7 @@ eye(lua_State *L)
     int64_t      columns = last > 1 && last - (table != 0) >= 2 ? check_integer(L, 2) : rows;
     if (rows < 0 || columns < 0 || (double)rows * (double)columns > 1e9)
         raise_error(L, "RuntimeError", "eye expects sizes of 0 or more, and not too large ones");
-    struct making making   = check_making(L, option_table(L, table), DTYPE_F32);
+    struct making making   = check_making(L, option_table(L, table), default_dtype(me));
     size_t        count    = (size_t)(rows * columns);
     script_reserve(L, me, (double)count * 12);
     float *elements = lua_newuserdatauv(L, (count + 1) * sizeof *elements, 0);
@@ -315,23 +315,22 @@ is_tensor(lua_State *L)
     return 1;
 }
 
-/* rs.equal(a, b): same shape and elements. */
+/* rs.equal(a, b): same shape and elements, as numbers of the type that both make. */
 static int
 equal(lua_State *L)
 {
     struct task   *me = script_task(L);
     struct tensor *a = check_tensor(L, 1), *b = check_tensor(L, 2);
-    size_t         bytes = (size_t)tensor_bytes(a);
-    bool           alike = tensor_same_shape(a, b) && a->dtype == b->dtype;
+    enum dtype     common = dtype_promote(a->dtype, b->dtype);
+    size_t         element = dtype_size(common), bytes = (size_t)tensor_count(a) * element;
+    bool           same = tensor_same_shape(a, b), fractions = dtype_is_float(common);
     char *left = lua_newuserdatauv(L, bytes + 1, 0), *right = lua_newuserdatauv(L, bytes + 1, 0);
     struct call call = call_open(L, me, CALL_PLAIN);
-    call_end(&call, !alike || (tensor_read(me, a, left) && tensor_read(me, b, right)));
-    bool same = alike;
-    for (int64_t i = 0; i < tensor_count(a) && same; i++)
-        same = a->dtype == DTYPE_F32   ? ((float *)(void *)left)[i] == ((float *)(void *)right)[i]
-               : a->dtype == DTYPE_F64 ? ((double *)(void *)left)[i] == ((double *)(void *)right)[i]
-               : a->dtype == DTYPE_I64 ? ((int64_t *)(void *)left)[i] == ((int64_t *)(void *)right)[i]
-                                       : left[i] == right[i];
+    call_end(&call, !same || (tensor_read(me, tensor_to(me, tensor_detach(me, a), tensor_device(a), common), left) &&
+                              tensor_read(me, tensor_to(me, tensor_detach(me, b), tensor_device(b), common), right)));
+    for (size_t i = 0; i < bytes && same; i += element)
+        same = fractions ? dtype_fraction(common, left + i) == dtype_fraction(common, right + i)
+                         : dtype_whole(common, left + i) == dtype_whole(common, right + i);
     lua_pushboolean(L, same);
     return call_leave(&call, 1);
 }
@@ -349,16 +348,12 @@ static const struct lua_entry entries[] = {
     { "arange", arange, "rs.arange(start, stop, step, options)", "start, start + step ..., stop excluded" },
     { "eye", eye, "rs.eye(rows, columns, options)", "ones on the diagonal" },
     { "is_tensor", is_tensor, "rs.is_tensor(x)", "is it a tensor?" },
-    { "equal", equal, "rs.equal(a, b)", "same shape, dtype and elements?" },
+    { "equal", equal, "rs.equal(a, b)", "same shape and elements?" },
 };
 
 void
 lua_open_create(lua_State *L)
 {
     open_namespace(L, "", entries, countof(entries));
-    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
-        lua_pushstring(L, dtype_name((enum dtype)dtype));
-        lua_setfield(L, -2, dtype_name((enum dtype)dtype));
-    }
     lua_pop(L, 1);
 }

@@ -84,6 +84,13 @@ check_slice(lua_State *L, int index, const struct tensor *tensor, int dim)
     return part;
 }
 
+/* Bytes are masks as bools are. */
+static bool
+is_mask(const struct tensor *tensor)
+{
+    return tensor->dtype == DTYPE_BOOL || tensor->dtype == DTYPE_U8;
+}
+
 /* How many dimensions the other entries of an index use up, so that "..." takes the rest. */
 static int
 dims_used(lua_State *L, int table, int count)
@@ -93,7 +100,7 @@ dims_used(lua_State *L, int table, int count)
         lua_rawgeti(L, table, i);
         const struct tensor *tensor = test_tensor(L, -1);
         used += lua_isinteger(L, -1) || is_slice(L, lua_gettop(L));
-        used += tensor == NULL ? 0 : tensor->dtype == DTYPE_BOOL ? tensor->dims : 1;
+        used += tensor == NULL ? 0 : is_mask(tensor) ? tensor->dims : 1;
         lua_pop(L, 1);
     }
     return used;
@@ -122,11 +129,11 @@ check_part(lua_State *L, const struct tensor *tensor, int dim, int rest, struct 
         return rest > 0 ? rest : 0;
     }
     struct tensor *selector = test_tensor(L, top);
-    int            takes = selector != NULL && selector->dtype == DTYPE_BOOL ? selector->dims : 1;
+    int            takes = selector != NULL && is_mask(selector) ? selector->dims : 1;
     if (dim + takes > tensor->dims && (lua_isinteger(L, top) || is_slice(L, top) || selector != NULL))
         raise_error(L, "IndexError", "too many indices for a tensor of dimension %d", tensor->dims);
-    if (selector != NULL && selector->dtype != DTYPE_BOOL && selector->dtype != DTYPE_I64)
-        raise_error(L, "IndexError", "a tensor used as an index must be of int64 or bool, this one is %s",
+    if (selector != NULL && !is_mask(selector) && selector->dtype != DTYPE_I64)
+        raise_error(L, "IndexError", "tensors used as indices must be long, byte or bool tensors, this one is %s",
                     dtype_name(selector->dtype));
     if (selector != NULL) {
         add_part(L, parts, (struct part){ .kind = PART_TENSOR, .step = 1, .tensor = selector });
@@ -193,7 +200,7 @@ apply_parts(struct task *me, struct tensor *tensor, const struct parts *parts, s
             tensor = tensor_unsqueeze(me, tensor, dim++);
         } else if (part->kind == PART_TENSOR) {
             selected->list[selected->count++] = (struct selection){ part->tensor, dim };
-            dim += part->tensor->dtype == DTYPE_BOOL ? part->tensor->dims : 1;
+            dim += is_mask(part->tensor) ? part->tensor->dims : 1;
         } else if (part->step > 1) {
             tensor = stepped_slice(me, tensor, dim++, part);
         } else if (all) {
@@ -240,7 +247,7 @@ spread_masks(struct task *me, const struct tensor *view, const struct selected *
     for (int i = 0; i < from->count; i++) {
         struct tensor *tensor = from->list[i].tensor;
         int            dim    = from->list[i].dim;
-        if (tensor->dtype != DTYPE_BOOL) {
+        if (!is_mask(tensor)) {
             to->list[to->count++] = from->list[i];
             continue;
         }
@@ -424,7 +431,7 @@ write_parts(struct task *me, struct tensor *tensor, const struct parts *parts, s
     struct tensor  *view     = apply_parts(me, tensor, parts, &selected);
     if (view == NULL)
         return false;
-    if (selected.count == 1 && selected.list[0].tensor->dtype == DTYPE_BOOL && value == NULL)
+    if (selected.count == 1 && is_mask(selected.list[0].tensor) && value == NULL)
         return fill_masked(me, view, &selected.list[0], number);
     if (selected.count > 0)
         return write_rows(me, view, &selected, value, number);

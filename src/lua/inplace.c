@@ -7,39 +7,20 @@
 #include "device/device.h"
 #include "sched/task.h"
 
-/* Argument 2, a tensor or a number, as a tensor: a number becomes one of no dimensions. Middle part. */
-struct amount { struct tensor *tensor; double number; bool integer; };
-
-static struct amount
-check_amount(lua_State *L, int index)
-{
-    struct amount amount = { .tensor = test_tensor(L, index) };
-    if (amount.tensor != NULL)
-        return amount;
-    if (lua_type(L, index) != LUA_TNUMBER)
-        arg_error(L, index, "Tensor or a number");
-    amount.number  = lua_tonumber(L, index);
-    amount.integer = lua_isinteger(L, index);
-    return amount;
-}
-
-static struct tensor *
-amount_tensor(struct task *me, const struct amount *amount, const struct tensor *beside)
-{
-    if (amount->tensor != NULL)
-        return amount->tensor;
-    enum dtype dtype = dtype_is_float(beside->dtype) ? DTYPE_F64 : amount->integer ? DTYPE_I64 : DTYPE_F32;
-    return tensor_full(me, dtype, DEVICE_CPU, 0, NULL, amount->number);
-}
-
-/* An integer tensor cannot take a fraction in place. */
+/* The tensor must take the type of the result: no fractions into integers, nothing but bool into bool. */
 static void
-check_fits(lua_State *L, const struct tensor *tensor, const struct amount *amount)
+check_fits(lua_State *L, const struct tensor *tensor, const struct operand *operand, bool fraction)
 {
-    bool fraction = amount->tensor != NULL ? dtype_is_float(amount->tensor->dtype) : !amount->integer;
-    if (fraction && !dtype_is_float(tensor->dtype))
-        raise_error(L, "RuntimeError", "the result is a fraction and cannot be stored in a tensor of %s",
-                    dtype_name(tensor->dtype));
+    struct task *me = script_task(L);
+    enum dtype   other = operand->tensor != NULL ? operand->tensor->dtype
+                         : operand->integer ? DTYPE_I64 : default_dtype(me);
+    enum dtype   result = operand->tensor != NULL && operand->tensor->dims > 0 ? dtype_promote(tensor->dtype, other)
+                                                                              : dtype_over(tensor->dtype, other);
+    if (fraction && !dtype_is_float(result))
+        result = default_dtype(me);
+    if (!dtype_can_cast(result, tensor->dtype))
+        raise_error(L, "RuntimeError", "result type %s can't be cast to the desired output type %s",
+                    dtype_title(result), dtype_title(tensor->dtype));
 }
 
 static int
@@ -47,12 +28,12 @@ add_signed(lua_State *L, double sign)
 {
     struct task   *me     = script_task(L);
     struct tensor *tensor = check_tensor(L, 1);
-    struct amount  amount = check_amount(L, 2);
+    struct operand amount = check_operand(L, 2);
     int            table  = option_table(L, lua_istable(L, 3) ? 3 : 0);
     double         alpha  = sign * option_number(L, table, "alpha", 1);
-    check_fits(L, tensor, &amount);
+    check_fits(L, tensor, &amount, false);
     struct call    call  = call_open(L, me, CALL_PLAIN);
-    struct tensor *other = amount_tensor(me, &amount, tensor);
+    struct tensor *other = operand_tensor(me, amount, tensor);
     return call_self(&call, other != NULL && tensor_add_(me, tensor, other, alpha) != NULL);
 }
 
@@ -74,8 +55,8 @@ mul_(lua_State *L)
 {
     struct task   *me     = script_task(L);
     struct tensor *tensor = check_tensor(L, 1);
-    struct amount  amount = check_amount(L, 2);
-    check_fits(L, tensor, &amount);
+    struct operand amount = check_operand(L, 2);
+    check_fits(L, tensor, &amount, false);
     struct call call = call_open(L, me, CALL_PLAIN);
     if (amount.tensor == NULL)
         return call_self(&call, tensor_mul_(me, tensor, amount.number) != NULL);
@@ -88,10 +69,8 @@ div_(lua_State *L)
 {
     struct task   *me     = script_task(L);
     struct tensor *tensor = check_tensor(L, 1);
-    struct amount  amount = check_amount(L, 2);
-    if (!dtype_is_float(tensor->dtype))
-        raise_error(L, "RuntimeError", "the result is a fraction and cannot be stored in a tensor of %s",
-                    dtype_name(tensor->dtype));
+    struct operand amount = check_operand(L, 2);
+    check_fits(L, tensor, &amount, true);
     struct call call = call_open(L, me, CALL_PLAIN);
     if (amount.tensor == NULL)
         return call_self(&call, tensor_div_(me, tensor, amount.number) != NULL);

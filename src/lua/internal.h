@@ -258,6 +258,7 @@ struct operand check_operand(lua_State *L, int index);
 /* Middle part: a number beside a tensor as a 0-dim tensor that does not widen it within its kind. */
 struct tensor *operand_tensor(struct task *me, struct operand operand, const struct tensor *beside);
 void           reserve_result(lua_State *L, struct task *me, const struct tensor *a, const struct tensor *b);
+int            copied_to(lua_State *L, struct tensor *tensor, int device, enum dtype dtype); /* .to(): pushes it */
 struct op_row { const char *name; lua_CFunction function; int which; const char *signature, *help; }; /* which: upvalue 1 */
 void           add_ops(lua_State *L, const struct op_row *rows, size_t count); /* to the table at the top */
 
@@ -287,6 +288,7 @@ void lua_open_inplace(lua_State *L);
 void lua_open_ops(lua_State *L);
 void lua_open_index(lua_State *L);
 void lua_open_create(lua_State *L);
+void lua_open_dtypes(lua_State *L);
 void lua_open_random(lua_State *L);
 void lua_open_autograd(lua_State *L);
 void lua_open_module(lua_State *L);

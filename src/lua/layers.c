@@ -42,7 +42,7 @@ parameter(lua_State *L)
     bool           wanted = lua_istable(L, 2) ? option_bool(L, 2, "requires_grad", true)
                                               : lua_isnoneornil(L, 2) || lua_toboolean(L, 2);
     if (wanted && !dtype_is_float(tensor->dtype))
-        raise_error(L, "RuntimeError", "only tensors of fractions can require gradients, this one is %s",
+        raise_error(L, "RuntimeError", "only Tensors of floating point dtype can require gradients, this one is %s",
                     dtype_name(tensor->dtype));
     struct call    call   = call_open(L, me, CALL_PLAIN);
     struct tensor *result = tensor_detach(me, tensor);

@@ -237,15 +237,40 @@ moved(lua_State *L, int device)
     return call_self(&call, module_to(me, module, device));
 }
 
+/* m:to("device:1"), m:to("float64"), m:to("device:0", "float16"), m:to{dtype = ..., device = ...}, m:to(tensor) */
 static int
 to(lua_State *L)
 {
-    enum dtype dtype;
-    if (lua_type(L, 2) == LUA_TSTRING && dtype_parse(lua_tostring(L, 2), &dtype))
-        raise_error(L, "NotImplementedError",
-                    "a module's dtype is chosen when it is made: nn.Linear(2, 3, {dtype = \"%s\"})",
-                    lua_tostring(L, 2));
-    return moved(L, check_device(L, 2));
+    struct task   *me     = script_task(L);
+    struct module *module = check_module(L, 1);
+    struct tensor *other  = test_tensor(L, 2);
+    int            device = DEVICE_MAX + 1, last = lua_gettop(L);
+    enum dtype     dtype  = DTYPE_COUNT;
+    if (other != NULL) {
+        device = tensor_device(other);
+        dtype  = other->dtype;
+    } else if (lua_istable(L, 2)) {
+        option_known(L, 2, "dtype device");
+        device = option_device(L, 2, device);
+        dtype  = option_dtype(L, 2, dtype);
+    }
+    for (int i = 2; i <= (last < 2 ? 2 : last) && i <= 3 && other == NULL && !lua_istable(L, 2); i++)
+        if (lua_type(L, i) != LUA_TSTRING || !dtype_parse(lua_tostring(L, i), &dtype))
+            device = check_device(L, i);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    bool        ok   = dtype == DTYPE_COUNT || module_cast(me, module, dtype);
+    return call_self(&call, ok && (device > DEVICE_MAX || module_to(me, module, device)));
+}
+
+/* Upvalue 1: the dtype. m:half() */
+static int
+cast(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct module *module = check_module(L, 1);
+    enum dtype     dtype  = (enum dtype)lua_tointeger(L, lua_upvalueindex(1));
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    return call_self(&call, module_cast(me, module, dtype));
 }
 
 static int
@@ -425,7 +450,7 @@ static const struct lua_entry methods[] = {
     { "register_buffer", register_buffer, "m:register_buffer(name, tensor)",
       "a tensor that is state but no parameter" },
     { "add_module", add_module, "m:add_module(name, module)", "the same as m.name = module" },
-    { "to", to, "m:to(device)", "parameters and buffers move; they stay the same tensor objects" },
+    { "to", to, "m:to(device or dtype, dtype)", "parameters and buffers move; they stay the same tensor objects" },
     { "cuda", cuda, "m:cuda(index)", "m:to(\"device:0\")" },
     { "cpu", cpu, "m:cpu()", "m:to(\"cpu\")" },
     { "train", train, "m:train(on)", "training mode, here and below" },
@@ -437,11 +462,19 @@ static const struct lua_entry methods[] = {
     { "load_state_dict", load_state_dict, "m:load_state_dict(dict)", "copies them in; names and shapes must match" },
 };
 
+static const struct op_row casts[] = {
+    { "float", cast, DTYPE_F32, "m:float()", "parameters and buffers of fractions become float32" },
+    { "double", cast, DTYPE_F64, "m:double()", "parameters and buffers of fractions become float64" },
+    { "half", cast, DTYPE_F16, "m:half()", "parameters and buffers of fractions become float16" },
+    { "bfloat16", cast, DTYPE_BF16, "m:bfloat16()", "parameters and buffers of fractions become bfloat16" },
+};
+
 void
 lua_open_nn(lua_State *L)
 {
     luaL_getmetatable(L, box_metatable(BOX_MODULE));
     lua_getfield(L, -1, "methods");
     add_entries(L, -1, methods, countof(methods));
+    add_ops(L, casts, countof(casts));
     lua_pop(L, 2);
 }

@@ -40,7 +40,7 @@ promoted(struct task *me, struct tensor *tensor, bool to_float)
     if (tensor == NULL || dtype_is_float(tensor->dtype))
         return tensor;
     if (to_float)
-        return tensor_copy_to(me, tensor, tensor_device(tensor), DTYPE_F32);
+        return tensor_copy_to(me, tensor, tensor_device(tensor), default_dtype(me));
     return tensor->dtype == DTYPE_BOOL ? tensor_copy_to(me, tensor, tensor_device(tensor), DTYPE_I64) : tensor;
 }
 
@@ -49,9 +49,17 @@ operand_tensor(struct task *me, struct operand operand, const struct tensor *bes
 {
     if (operand.tensor != NULL)
         return operand.tensor;
-    bool       fractions = beside != NULL && dtype_is_float(beside->dtype); /* they keep their own type */
-    enum dtype dtype     = fractions ? DTYPE_F64 : operand.integer ? DTYPE_I64 : DTYPE_F32;
-    return tensor_full(me, dtype, DEVICE_CPU, 0, NULL, operand.number);
+    enum dtype dtype = operand.integer ? DTYPE_I64 : default_dtype(me);
+    if (beside != NULL)
+        dtype = dtype_over(beside->dtype, dtype);
+    if (dtype_holds(dtype, operand.number, true))
+        return tensor_full(me, dtype, DEVICE_CPU, 0, NULL, operand.number);
+    double element = 0; /* wraps around, or becomes infinite */
+    if (operand.integer)
+        dtype_put_whole(dtype, &element, (int64_t)operand.number);
+    else
+        dtype_put_fraction(dtype, &element, operand.number);
+    return tensor_from(me, dtype, 0, NULL, &element);
 }
 
 enum binary { BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV };
@@ -94,6 +102,23 @@ number_binary(struct task *me, enum binary which, double number, struct tensor *
     return NULL;
 }
 
+static bool
+holds_fractions(const struct operand *operand)
+{
+    return operand->tensor != NULL ? dtype_is_float(operand->tensor->dtype) : !operand->integer;
+}
+
+/* A fraction times integers has no place in integers. */
+static void
+check_alpha(lua_State *L, int table, const struct operand *a, const struct operand *b)
+{
+    if (table == 0 || holds_fractions(a) || holds_fractions(b))
+        return;
+    if (option_push(L, table, "alpha") && !lua_isinteger(L, -1))
+        raise_error(L, "RuntimeError", "For integral input tensors, argument alpha must not be a floating point "
+                                       "number.");
+}
+
 static int
 binary(lua_State *L)
 {
@@ -105,6 +130,7 @@ binary(lua_State *L)
     double alpha = option_number(L, table, "alpha", 1);
     if (a.tensor == NULL && b.tensor == NULL)
         arg_error(L, 1, "Tensor");
+    check_alpha(L, table, &a, &b);
     reserve_result(L, me, a.tensor, b.tensor);
     struct call    call   = call_open(L, me, CALL_PLAIN);
     bool           fraction = which == BINARY_DIV;

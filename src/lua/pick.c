@@ -22,6 +22,8 @@ picked(lua_State *L)
     double rows = tensor->dims > 0 && tensor_size(tensor, dim) > 0 ? (double)tensor_size(tensor, dim) : 1;
     script_reserve(L, me, 8 * (double)tensor_count(index) * ((double)tensor_count(tensor) / rows + 1));
     struct call call = call_open(L, me, CALL_PLAIN);
+    if (op == OP_index_select)
+        index = whole_indices(me, index);
     return call_tensor(&call, tensor_index_select(me, op, tensor, dim, index));
 }
 
@@ -50,9 +52,11 @@ put(lua_State *L)
     script_reserve(L, me, 8 * (double)tensor_count(args.in[0]));
     struct call call = call_open(L, me, CALL_PLAIN);
     args.in[2] = source_tensor(me, from, args.in[0], args.in[1]);
+    if (which % OP_COUNT == OP_index_add)
+        args.in[1] = whole_indices(me, args.in[1]);
     if (which >= OP_COUNT)
         return call_self(&call, tensor_in_place(me, (enum op)(which % OP_COUNT), &args) != NULL);
-    return call_tensor(&call, args.in[2] != NULL ? op_call(me, (enum op)which, &args) : NULL);
+    return call_tensor(&call, args.in[1] != NULL && args.in[2] != NULL ? op_call(me, (enum op)which, &args) : NULL);
 }
 
 /* ---- where something is not 0 ---- */
@@ -121,7 +125,7 @@ masked_select(lua_State *L)
 {
     struct task   *me     = script_task(L);
     struct tensor *tensor = check_tensor(L, 1), *mask = check_tensor(L, 2);
-    if (mask->dtype != DTYPE_BOOL)
+    if (mask->dtype != DTYPE_BOOL && mask->dtype != DTYPE_U8)
         raise_error(L, "RuntimeError", "masked_select: expected a mask of bool, got %s", dtype_name(mask->dtype));
     reserve_result(L, me, tensor, mask);
     struct call call = call_open(L, me, CALL_PLAIN);

@@ -129,14 +129,14 @@ drawn(lua_State *L, const struct making *making, enum draw draw, double a, doubl
 static int
 rand_(lua_State *L)
 {
-    struct making making = check_sized(L, 1, DTYPE_F32);
+    struct making making = check_sized(L, 1, default_dtype(script_task(L)));
     return drawn(L, &making, DRAW_UNIFORM, 0, 1);
 }
 
 static int
 randn(lua_State *L)
 {
-    struct making making = check_sized(L, 1, DTYPE_F32);
+    struct making making = check_sized(L, 1, default_dtype(script_task(L)));
     return drawn(L, &making, DRAW_NORMAL, 0, 1);
 }
 
@@ -172,7 +172,7 @@ normal(lua_State *L)
     double mean = check_number(L, 1), std = check_number(L, 2);
     if (std < 0)
         raise_error(L, "RuntimeError", "normal expects a standard deviation of 0 or more, got %g", std);
-    struct making making = check_sized(L, 3, DTYPE_F32);
+    struct making making = check_sized(L, 3, default_dtype(script_task(L)));
     return drawn(L, &making, DRAW_NORMAL, mean, std);
 }
 

@@ -58,6 +58,7 @@ lua_open_ringside(lua_State *L)
         lua_open_create,   lua_open_random, lua_open_autograd, lua_open_function, lua_open_module, lua_open_nn,
         lua_open_layers,   lua_open_catalog, lua_open_container, lua_open_initial,
         lua_open_catalog, lua_open_container, lua_open_initial, lua_open_draw, lua_open_sparse,
+        lua_open_dtypes,
         lua_open_parallel, lua_open_optim,  lua_open_cuda,    lua_open_lesson, lua_open_trace,
         lua_open_distributed, lua_open_data, lua_open_math, lua_open_reduce, lua_open_pick, lua_open_gradcheck,
     };

@@ -161,7 +161,7 @@ set_requires_grad(lua_State *L, struct tensor *tensor, bool on)
     if (tensor->grad_fn != NULL && !on)
         raise_error(L, "RuntimeError", "you can only change requires_grad of leaf tensors: use t:detach()");
     if (tensor->grad_fn == NULL && on && !dtype_is_float(tensor->dtype))
-        raise_error(L, "RuntimeError", "only tensors of fractions can require gradients, this one is %s",
+        raise_error(L, "RuntimeError", "only Tensors of floating point dtype can require gradients, this one is %s",
                     dtype_name(tensor->dtype));
     if (tensor->grad_fn == NULL)
         tensor->requires_grad = on;

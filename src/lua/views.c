@@ -193,7 +193,7 @@ as_strided(lua_State *L)
 
 /* ---- copies ---- */
 
-static int
+int
 copied_to(lua_State *L, struct tensor *tensor, int device, enum dtype dtype)
 {
     struct task *me = script_task(L);
@@ -235,34 +235,6 @@ cuda(lua_State *L)
     struct tensor *tensor = check_tensor(L, 1);
     int            device = lua_isnoneornil(L, 2) ? script_of(L)->holder->device : check_device(L, 2);
     return copied_to(L, tensor, device < 0 ? 0 : device, tensor->dtype);
-}
-
-static int
-to_float(lua_State *L)
-{
-    struct tensor *tensor = check_tensor(L, 1);
-    return copied_to(L, tensor, tensor_device(tensor), DTYPE_F32);
-}
-
-static int
-to_double(lua_State *L)
-{
-    struct tensor *tensor = check_tensor(L, 1);
-    return copied_to(L, tensor, tensor_device(tensor), DTYPE_F64);
-}
-
-static int
-to_long(lua_State *L)
-{
-    struct tensor *tensor = check_tensor(L, 1);
-    return copied_to(L, tensor, tensor_device(tensor), DTYPE_I64);
-}
-
-static int
-to_bool(lua_State *L)
-{
-    struct tensor *tensor = check_tensor(L, 1);
-    return copied_to(L, tensor, tensor_device(tensor), DTYPE_BOOL);
 }
 
 static int
@@ -310,10 +282,6 @@ static const struct lua_entry methods[] = {
     { "to", to, "t:to(device or dtype or tensor)", "a copy there; the same tensor if nothing changes" },
     { "cpu", cpu, "t:cpu()", "a copy in host memory" },
     { "cuda", cuda, "t:cuda(index)", "a copy on a device: t:to(\"device:0\")" },
-    { "float", to_float, "t:float()", "as float32" },
-    { "double", to_double, "t:double()", "as float64" },
-    { "long", to_long, "t:long()", "as int64" },
-    { "bool", to_bool, "t:bool()", "as bool" },
     { "clone", clone_, "t:clone()", "a contiguous copy, recorded" },
     { "contiguous", contiguous, "t:contiguous()", "itself if contiguous, else a copy" },
     { "detach", detach, "t:detach()", "the same elements without history" },

@@ -474,31 +474,36 @@ module_forward_tensor(struct task *me, struct module *module, struct tensor *inp
 
 /* The tensor object stays what it is; its elements move: whoever holds it (an optimizer, a graph) sees the new ones. */
 static bool
-tensor_move(struct task *me, struct tensor *tensor, int device)
+tensor_move(struct task *me, struct tensor *tensor, int device, enum dtype dtype)
 {
-    if (tensor == NULL || tensor_device(tensor) == device)
+    if (tensor == NULL || (tensor_device(tensor) == device && tensor->dtype == dtype))
         return true;
-    struct tensor *moved = tensor_to(me, tensor, device, tensor->dtype);
+    struct tensor *moved = tensor_to(me, tensor, device, dtype);
     if (moved == NULL)
         return false;
     struct storage *old = tensor->storage;
     tensor->storage = storage_ref(moved->storage);
+    tensor->dtype   = dtype;
     tensor->offset  = moved->offset;
     memcpy(tensor->stride, moved->stride, sizeof tensor->stride);
     storage_unref(me, old);
     node_accumulator_reset(tensor);
-    return tensor_move(me, tensor->grad, device);
+    return tensor_move(me, tensor->grad, device, dtype);
 }
 
-bool
-module_to(struct task *me, struct module *module, int device)
+/* `device` DEVICE_MAX + 1: where each is; `dtype` DTYPE_COUNT: as each is. */
+static bool
+module_convert(struct task *me, struct module *module, int device, enum dtype dtype)
 {
     for (int buffers = 0; buffers < 2; buffers++) {
         struct named_tensors list;
         size_t               mark = scope_mark(me);
         bool                 ok   = named_tensors(me, module, "", buffers, &list);
         for (int i = 0; ok && i < list.count; i++) {
-            ok = tensor_move(me, list.tensors[i], device);
+            struct tensor *tensor = list.tensors[i];
+            bool           cast = dtype != DTYPE_COUNT && dtype_is_float(tensor->dtype);
+            ok = tensor_move(me, tensor, device > DEVICE_MAX ? tensor_device(tensor) : device,
+                             cast ? dtype : tensor->dtype);
             scope_release(me, mark);
         }
         named_tensors_free(&list);
@@ -506,6 +511,21 @@ module_to(struct task *me, struct module *module, int device)
             return false;
     }
     return true;
+}
+
+bool
+module_to(struct task *me, struct module *module, int device)
+{
+    return module_convert(me, module, device, DTYPE_COUNT);
+}
+
+bool
+module_cast(struct task *me, struct module *module, enum dtype dtype)
+{
+    if (!dtype_is_float(dtype))
+        return failed(me, E_TYPE, "nn.Module.to only accepts floating point dtypes, but got desired dtype=%s",
+                      dtype_name(dtype));
+    return module_convert(me, module, DEVICE_MAX + 1, dtype);
 }
 
 void

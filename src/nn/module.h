@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/dtype.h"
 #include "nn/value.h"
 
 struct task; struct tensor; struct module; struct str;
@@ -83,6 +84,7 @@ void named_modules_free(struct named_modules *list);
 bool module_name_tensors(struct task *me, struct module *module, const char *prefix);
 
 bool module_to(struct task *me, struct module *module, int device);  /* parameters stay the same tensor objects */
+bool module_cast(struct task *me, struct module *module, enum dtype dtype); /* those of fractions; a type of fractions */
 void module_train(struct module *module, bool training);
 void module_print(const struct module *module, struct str *out);     /* PyTorch's repr */
 bool module_zero_grad(struct task *me, struct module *module, bool set_to_none);

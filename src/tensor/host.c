@@ -254,18 +254,43 @@ tensor_randperm(struct task *me, struct tensor *tensor, struct generator *genera
 
 /* ---- the rank's generator ---- */
 
+/* What each rank has: the generator first, slots point to it. */
+struct rank_numbers { struct generator generator; enum dtype dtype; };
+
 static void
-fresh_generator(void *memory)
+fresh_numbers(void *memory)
 {
-    generator_seed(memory, 67280421310721); /* c10::detail::default_rng_seed_val */
+    struct rank_numbers *numbers = memory;
+    generator_seed(&numbers->generator, 67280421310721); /* c10::detail::default_rng_seed_val */
+    numbers->dtype = DTYPE_F32;
 }
 
 struct generator *
 default_generator(struct task *me)
 {
     if (me->slots[SLOT_GENERATORS] == 0) {
-        void *memory = device_rank_memory(me, me->rank, sizeof(struct generator), fresh_generator);
+        void *memory = device_rank_memory(me, me->rank, sizeof(struct rank_numbers), fresh_numbers);
         me->slots[SLOT_GENERATORS] = (uintptr_t)memory;
     }
     return (struct generator *)(uintptr_t)me->slots[SLOT_GENERATORS];
+}
+
+enum dtype
+default_dtype(struct task *me)
+{
+    const struct rank_numbers *numbers = (const void *)default_generator(me);
+    return numbers != NULL ? numbers->dtype : DTYPE_F32;
+}
+
+bool
+default_dtype_set(struct task *me, enum dtype dtype)
+{
+    struct rank_numbers *numbers = (void *)default_generator(me);
+    if (numbers == NULL)
+        return false;
+    if (!dtype_is_float(dtype))
+        return failed(me, E_TYPE, "only floating-point types are supported as the default type, got %s",
+                      dtype_name(dtype));
+    numbers->dtype = dtype;
+    return true;
 }

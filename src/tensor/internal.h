@@ -68,6 +68,7 @@ bool shape_mismatch(struct task *me, enum op op, const struct tensor *a, const s
 struct cpu_view view_expand(const struct cpu_view *view, int dims, const int64_t *sizes);
 enum dtype dtype_promoted(struct tensor *const *tensors, int count);
 /* The operands' common type, which is that of the result too, and what to calculate in for it. */
+bool number_fits(struct task *me, const struct plan *plan, enum dtype dtype); /* its alpha, as an element */
 void plan_promote(struct plan *plan, enum dtype dtype);
 
 /* ---- views.c, copy.c, plan.c ---- */

@@ -58,7 +58,7 @@ bool
 plan_divide(struct task *me, struct plan *plan, const struct op_args *args)
 {
     enum dtype dtype = dtype_promoted(args->in, 2);
-    plan_promote(plan, dtype_is_float(dtype) ? dtype : DTYPE_F32);
+    plan_promote(plan, dtype_is_float(dtype) ? dtype : default_dtype(me));
     return stretch(me, plan, args, 0);
 }
 
@@ -68,7 +68,7 @@ plan_scalar(struct task *me, struct plan *plan, const struct op_args *args)
     enum dtype dtype    = args->in[0]->dtype;
     bool       fraction = args->flag || floor(args->alpha) != args->alpha;
     if (!dtype_is_float(dtype) && (fraction || dtype == DTYPE_BOOL))
-        dtype = fraction ? DTYPE_F32 : DTYPE_I64;
+        dtype = fraction ? default_dtype(me) : DTYPE_I64;
     plan_promote(plan, dtype);
     return stretch(me, plan, args, 0);
 }
@@ -76,7 +76,7 @@ plan_scalar(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_divide_scalar(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan_promote(plan, dtype_is_float(args->in[0]->dtype) ? args->in[0]->dtype : DTYPE_F32);
+    plan_promote(plan, dtype_is_float(args->in[0]->dtype) ? args->in[0]->dtype : default_dtype(me));
     return stretch(me, plan, args, 0);
 }
 
@@ -103,11 +103,22 @@ plan_compare(struct task *me, struct plan *plan, const struct op_args *args)
     return stretch(me, plan, args, 0);
 }
 
+/* alpha as an element; only what is stored must fit, arithmetic wraps around. */
+bool
+number_fits(struct task *me, const struct plan *plan, enum dtype dtype)
+{
+    return dtype_holds(dtype, plan->alpha, floor(plan->alpha) == plan->alpha) ||
+           failed(me, E_RUNTIME, "%s: value cannot be converted to type %s without overflow: %.17g",
+                  op_info(plan->op)->name, dtype_name(dtype), plan->alpha);
+}
+
 bool
 plan_fill(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (args->out == NULL)
         return failed(me, E_VALUE, "fill: there is nothing to fill");
+    if (!number_fits(me, plan, args->out->dtype))
+        return false;
     like(plan, args->out);
     plan->device    = tensor_device(args->out);
     plan_promote(plan, args->out->dtype);

@@ -39,7 +39,7 @@ bool
 plan_function(struct task *me, struct plan *plan, const struct op_args *args)
 {
     enum dtype dtype = dtype_promoted(args->in, op_info(plan->op)->inputs);
-    plan_promote(plan, dtype_is_float(dtype) ? dtype : DTYPE_F32);
+    plan_promote(plan, dtype_is_float(dtype) ? dtype : default_dtype(me));
     return stretch_all(me, plan, args);
 }
 
@@ -58,7 +58,7 @@ plan_power(struct task *me, struct plan *plan, const struct op_args *args)
 {
     enum dtype dtype = args->in[0]->dtype;
     if (!dtype_is_float(dtype) && (args->flag || dtype == DTYPE_BOOL))
-        dtype = args->flag ? DTYPE_F32 : DTYPE_I64;
+        dtype = args->flag ? default_dtype(me) : DTYPE_I64;
     plan_promote(plan, dtype);
     if (plan->op == OP_pow_scalar && !dtype_is_float(dtype) && args->alpha < 0)
         return failed(me, E_VALUE, "pow: integers to negative integer powers are not allowed");
@@ -85,7 +85,7 @@ plan_bits(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_where(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    if (args->in[0]->dtype != DTYPE_BOOL)
+    if (args->in[0]->dtype != DTYPE_BOOL && args->in[0]->dtype != DTYPE_U8)
         return wrong_dtype(me, plan, args->in[0], "a condition of bool");
     plan_promote(plan, dtype_promoted(&args->in[1], 2));
     return stretch_all(me, plan, args);
@@ -94,8 +94,10 @@ plan_where(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_masked_fill(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    if (args->in[1]->dtype != DTYPE_BOOL)
+    if (args->in[1]->dtype != DTYPE_BOOL && args->in[1]->dtype != DTYPE_U8)
         return wrong_dtype(me, plan, args->in[1], "a mask of bool");
+    if (!number_fits(me, plan, args->in[0]->dtype))
+        return false;
     plan_promote(plan, args->in[0]->dtype);
     return stretch_all(me, plan, args);
 }

@@ -194,12 +194,12 @@ add_suffix(struct str *out, size_t begin, const char *suffix)
 }
 
 static void
-add_suffixes(const struct tensor *tensor, struct str *out, size_t begin)
+add_suffixes(const struct tensor *tensor, enum dtype fractions, struct str *out, size_t begin)
 {
     char       text[48];
     bool       empty = tensor_count(tensor) == 0;
     bool       known = tensor->dtype == DTYPE_I64 || tensor->dtype == DTYPE_BOOL;
-    enum dtype usual = empty || !known ? DTYPE_F32 : tensor->dtype;
+    enum dtype usual = empty || !known ? fractions : tensor->dtype;
     if (tensor->storage->device != DEVICE_CPU) {
         snprintf(text, sizeof text, "device='device:%d'", tensor->storage->device);
         add_suffix(out, begin, text);
@@ -227,7 +227,6 @@ add_suffixes(const struct tensor *tensor, struct str *out, size_t begin)
 void
 tensor_print(struct task *me, struct tensor *tensor, struct str *out)
 {
-    (void)me;
     if (tensor == NULL) {
         str_add(out, "None");
         return;
@@ -253,6 +252,6 @@ tensor_print(struct task *me, struct tensor *tensor, struct str *out)
     }
     if (!str_ok(out))
         return;
-    add_suffixes(tensor, out, begin);
+    add_suffixes(tensor, default_dtype(me), out, begin);
     str_add(out, ")");
 }

@@ -78,11 +78,7 @@ dtype_promoted(struct tensor *const *tensors, int count)
         enum dtype *into = tensors[i]->dims > 0 ? &full : &zero;
         *into = *into == DTYPE_COUNT ? tensors[i]->dtype : dtype_promote(*into, tensors[i]->dtype);
     }
-    if (full == DTYPE_COUNT || zero == DTYPE_COUNT)
-        return full == DTYPE_COUNT ? zero : full;
-    if (dtype_is_float(full))
-        return full;
-    return full == DTYPE_BOOL || dtype_is_float(zero) ? dtype_promote(full, zero) : full;
+    return dtype_over(full, zero);
 }
 
 void

@@ -106,4 +106,7 @@ bool tensor_randperm(struct task *me, struct tensor *tensor, struct generator *g
 /* This rank's default generator; seeded with PyTorch's default seed until manual_seed. Never NULL after sched start;
  * NULL: no memory (failed). */
 struct generator *default_generator(struct task *me);
+/* What fractions of a script become in new tensors, and integers in divisions: this rank's, float32 unless set. */
+enum dtype default_dtype(struct task *me);
+bool       default_dtype_set(struct task *me, enum dtype dtype);   /* a type of fractions, else failed */
 #endif
