@@ -8,13 +8,14 @@
 #include <string.h>
 #include "base/dtype.h"
 #include "tensor/cpu/pack.h"
+#include "tensor/cpu/wide.h"
 
 enum { HAS_WEIGHT = 1, HAS_BIAS = 2, OF_BATCH = 4, LANES = 8 };
 
 struct batch { int64_t samples, channels, length; };
 struct moments { double mean, scale; };
 
-static double
+static inline double
 lanes_total(double *lane)
 {
     for (int half = LANES / 2; half > 0; half /= 2) {

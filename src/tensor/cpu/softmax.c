@@ -1,10 +1,11 @@
-/* log_softmax and softmax along one dimension, and their gradients. A row is gone
- * through from its first element to its last.
+/* log_softmax and softmax along one dimension, and their gradients. Rows of float32 are read in blocks, wherever their
+ * elements lie, and summed in as many lanes, which are added by halves; of float64 from the first element to the last.
  * In PyTorch: ATen/native/cpu/SoftMaxKernel.cpp. */
 #include <math.h>
 #include "base/dtype.h"
 #include "tensor/cpu/approximate.h"
 #include "tensor/cpu/loop.h"
+#include "tensor/cpu/wide.h"
 
 /* The views with dimension `dim` reduced to its first element: the loop then visits the rows. */
 static struct cpu_view
@@ -22,17 +23,74 @@ row_step(const struct cpu_view *view, int64_t dim)
     return view->dims > 0 ? view->stride[dim] : 0;
 }
 
-static void
+/* The row's elements from x on, up to a block of them, what is missing filled up. */
+static inline void
+load(float *block, const float *x, int64_t step, int64_t left, float filler)
+{
+    if (step == 1 && left >= BLOCK) {
+        memcpy(block, x, BLOCK * sizeof *block);
+        return;
+    }
+    for (int64_t j = 0; j < BLOCK; j++)
+        block[j] = j < left ? x[j * step] : filler;
+}
+
+static inline void
+store(float *out, int64_t step, int64_t left, const float *block)
+{
+    if (step == 1 && left >= BLOCK) {
+        memcpy(out, block, BLOCK * sizeof *block);
+        return;
+    }
+    for (int64_t j = 0; j < BLOCK && j < left; j++)
+        out[j * step] = block[j];
+}
+
+static inline float
+lanes_total(float *lane)
+{
+    for (int half = BLOCK / 2; half > 0; half /= 2) {
+        for (int j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    }
+    return lane[0];
+}
+
+/* Without regard to NaN: one in the row makes the sum NaN, and that all of it. */
+static inline float
+largest(const float *x, int64_t step, int64_t count)
+{
+    float most[BLOCK], block[BLOCK];
+    for (int j = 0; j < BLOCK; j++)
+        most[j] = -INFINITY;
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        load(block, x + i * step, step, count - i, -INFINITY);
+        for (int j = 0; j < BLOCK; j++)
+            most[j] = block[j] > most[j] ? block[j] : most[j];
+    }
+    for (int half = BLOCK / 2; half > 0; half /= 2) {
+        for (int j = 0; j < half; j++)
+            most[j] = most[j + half] > most[j] ? most[j + half] : most[j];
+    }
+    return most[0];
+}
+
+WIDE static void
 row_f32(float *out, int64_t to, const float *x, int64_t step, int64_t count)
 {
-    float most = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        most = x[i * step] > most || x[i * step] != x[i * step] ? x[i * step] : most;
-    for (int64_t i = 0; i < count; i++)
-        sum += expf(x[i * step] - most);
-    float norm = logf(sum);
-    for (int64_t i = 0; i < count; i++)
-        out[i * to] = x[i * step] - most - norm;
+    float most = largest(x, step, count), lane[BLOCK] = { 0 }, block[BLOCK];
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        load(block, x + i * step, step, count - i, -INFINITY);
+        for (int j = 0; j < BLOCK; j++)
+            lane[j] += near_exp(block[j] - most);
+    }
+    float norm = (float)cpu_log((double)lanes_total(lane));
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        load(block, x + i * step, step, count - i, 0);
+        for (int j = 0; j < BLOCK; j++)
+            block[j] = block[j] - most - norm;
+        store(out + i * to, to, count - i, block);
+    }
 }
 
 static void
@@ -68,14 +126,23 @@ cpu_log_softmax(const struct cpu_call *call)
 }
 
 /* grad - softmax * (sum of grad) */
-static void
+WIDE static void
 row_backward_f32(float *out, int64_t to, const float *g, int64_t g_step, const float *y, int64_t y_step, int64_t count)
 {
-    float sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += g[i * g_step];
-    for (int64_t i = 0; i < count; i++)
-        out[i * to] = g[i * g_step] - expf(y[i * y_step]) * sum;
+    float lane[BLOCK] = { 0 }, grad[BLOCK], block[BLOCK];
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        load(grad, g + i * g_step, g_step, count - i, 0);
+        for (int j = 0; j < BLOCK; j++)
+            lane[j] += grad[j];
+    }
+    float sum = lanes_total(lane);
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        load(grad, g + i * g_step, g_step, count - i, 0);
+        load(block, y + i * y_step, y_step, count - i, 0);
+        for (int j = 0; j < BLOCK; j++)
+            block[j] = grad[j] - near_exp(block[j]) * sum;
+        store(out + i * to, to, count - i, block);
+    }
 }
 
 static void
@@ -113,32 +180,25 @@ cpu_log_softmax_backward(const struct cpu_call *call)
 
 /* ---- softmax ---- */
 
-/* Sixteen lanes, added by halves; the row is read in blocks, so its distance in memory says nothing. */
-static void
+WIDE static void
 soft_f32(float *out, int64_t to, const float *x, int64_t step, int64_t count)
 {
-    float most = -INFINITY, lane[BLOCK] = { 0 };
-    for (int64_t i = 0; i < count; i++)
-        most = x[i * step] > most || x[i * step] != x[i * step] ? x[i * step] : most;
+    float most = largest(x, step, count), lane[BLOCK] = { 0 }, block[BLOCK];
     for (int64_t i = 0; i < count; i += BLOCK) {
-        float   block[BLOCK];
-        int64_t here = count - i < BLOCK ? count - i : BLOCK;
-        for (int64_t j = 0; j < BLOCK; j++)
-            block[j] = j < here ? x[(i + j) * step] - most : -INFINITY;
+        load(block, x + i * step, step, count - i, -INFINITY);
         for (int j = 0; j < BLOCK; j++)
-            block[j] = near_exp(block[j]);
+            block[j] = near_exp(block[j] - most);
         for (int j = 0; j < BLOCK; j++)
             lane[j] += block[j];
-        for (int64_t j = 0; j < here; j++)
-            out[(i + j) * to] = block[j];
+        store(out + i * to, to, count - i, block);
     }
-    for (int half = BLOCK / 2; half > 0; half /= 2) {
-        for (int j = 0; j < half; j++)
-            lane[j] += lane[j + half];
+    float scale = 1 / lanes_total(lane);
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        load(block, out + i * to, to, count - i, 0);
+        for (int j = 0; j < BLOCK; j++)
+            block[j] *= scale;
+        store(out + i * to, to, count - i, block);
     }
-    float scale = 1 / lane[0];
-    for (int64_t i = 0; i < count; i++)
-        out[i * to] *= scale;
 }
 
 static void
@@ -173,22 +233,25 @@ cpu_softmax(const struct cpu_call *call)
 }
 
 /* y * (grad - sum of grad * y) */
-static void
+WIDE static void
 soft_backward_f32(float *out, int64_t to, const float *g, int64_t g_step, const float *y, int64_t y_step,
                   int64_t count)
 {
-    float lane[BLOCK] = { 0 };
+    float lane[BLOCK] = { 0 }, grad[BLOCK], block[BLOCK];
     for (int64_t i = 0; i < count; i += BLOCK) {
-        int64_t here = count - i < BLOCK ? count - i : BLOCK;
-        for (int64_t j = 0; j < here; j++)
-            lane[j] += g[(i + j) * g_step] * y[(i + j) * y_step];
+        load(grad, g + i * g_step, g_step, count - i, 0);
+        load(block, y + i * y_step, y_step, count - i, 0);
+        for (int j = 0; j < BLOCK; j++)
+            lane[j] += grad[j] * block[j];
     }
-    for (int half = BLOCK / 2; half > 0; half /= 2) {
-        for (int j = 0; j < half; j++)
-            lane[j] += lane[j + half];
+    float sum = lanes_total(lane);
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        load(grad, g + i * g_step, g_step, count - i, 0);
+        load(block, y + i * y_step, y_step, count - i, 0);
+        for (int j = 0; j < BLOCK; j++)
+            block[j] *= grad[j] - sum;
+        store(out + i * to, to, count - i, block);
     }
-    for (int64_t i = 0; i < count; i++)
-        out[i * to] = y[i * y_step] * (g[i * g_step] - lane[0]);
 }
 
 static void
