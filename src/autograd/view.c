@@ -9,10 +9,12 @@
 #include "autograd/internal.h"
 #include "sched/sched.h"
 
-/* A view's place within its base, whose shape it remembers. */
+/* A view's place within its base, whose geometry it remembers. Gradients of a base are made as a vector of `span`
+ * elements, as long as its memory, in which both are views. */
 struct place {
     int          dims, base_dims;
-    int64_t      size[TENSOR_DIMS], stride[TENSOR_DIMS], base_size[TENSOR_DIMS], offset;
+    int64_t      size[TENSOR_DIMS], stride[TENSOR_DIMS], offset;
+    int64_t      base_size[TENSOR_DIMS], base_stride[TENSOR_DIMS], base_offset, span;
     struct node *inner; /* CopySlices: the node of the op that changed the slice; a reference */
 };
 
@@ -43,47 +45,136 @@ drop_place(struct task *me, void *context)
     free(place);
 }
 
-static struct place *
-place_new(struct task *me, const struct tensor *view)
+/* Elements from the first to the last. */
+static int64_t
+span_of(int dims, const int64_t *size, const int64_t *stride)
 {
-    const struct tensor *base  = view->base;
-    struct place        *place = calloc(1, sizeof *place);
+    int64_t last = 0;
+    for (int i = 0; i < dims; i++) {
+        if (size[i] == 0)
+            return 0;
+        last += (size[i] - 1) * stride[i];
+    }
+    return last + 1;
+}
+
+/* May one element be met at two indices? Stretched dimensions do not count if `stretched_too` is unset. */
+static bool
+may_overlap(int dims, const int64_t *size, const int64_t *stride, bool stretched_too)
+{
+    for (int i = 0; i < dims; i++) {
+        int64_t below = 0; /* where the dimensions with smaller steps end */
+        if (size[i] < 2 || (stride[i] == 0 && !stretched_too))
+            continue;
+        for (int j = 0; j < dims; j++)
+            if (size[j] > 1 && j != i && (stride[j] < stride[i] || (stride[j] == stride[i] && j > i)))
+                below += (size[j] - 1) * stride[j];
+        if (stride[i] <= below)
+            return true;
+    }
+    return false;
+}
+
+static struct place *
+place_new(struct task *me, const struct tensor *view, const struct tensor *base)
+{
+    struct place *place  = calloc(1, sizeof *place);
+    int64_t       origin = view->offset < base->offset ? view->offset : base->offset;
     if (place == NULL)
         return failed_null(me, E_MEMORY, "out of memory while recording a view");
-    place->dims      = view->dims;
-    place->base_dims = base->dims;
-    place->offset    = view->offset - base->offset;
+    place->dims        = view->dims;
+    place->base_dims   = base->dims;
+    place->offset      = view->offset - origin;
+    place->base_offset = base->offset - origin;
     memcpy(place->size, view->size, sizeof place->size);
     memcpy(place->stride, view->stride, sizeof place->stride);
     memcpy(place->base_size, base->size, sizeof place->base_size);
+    memcpy(place->base_stride, base->stride, sizeof place->base_stride);
+    int64_t of_base = place->base_offset + span_of(base->dims, base->size, base->stride);
+    int64_t of_view = place->offset + span_of(view->dims, view->size, view->stride);
+    place->span     = of_base > of_view ? of_base : of_view;
     return place;
 }
 
-/* The slice of `whole` (row-major, of the base's shape) at `place`; stretched dimensions count once. */
 static struct tensor *
-slice_of(struct task *me, struct tensor *whole, const struct place *place)
+window(struct task *me, struct tensor *memory, int dims, const int64_t *size, const int64_t *stride, int64_t offset)
+{
+    struct tensor *view = tensor_view(me, memory, dims, size, stride, offset);
+    if (view != NULL)
+        view_of(me, view, memory);
+    return view;
+}
+
+/* The base's elements in `memory`. */
+static struct tensor *
+base_in(struct task *me, struct tensor *memory, const struct place *place)
+{
+    return window(me, memory, place->base_dims, place->base_size, place->base_stride, place->base_offset);
+}
+
+/* The view's elements in `memory`; stretched dimensions count once. */
+static struct tensor *
+slice_of(struct task *me, struct tensor *memory, const struct place *place)
 {
     int64_t size[TENSOR_DIMS];
     for (int i = 0; i < place->dims; i++)
         size[i] = place->stride[i] == 0 && place->size[i] > 1 ? 1 : place->size[i];
-    struct tensor *slice = tensor_view(me, whole, place->dims, size, place->stride, place->offset);
-    if (slice != NULL)
-        view_of(me, slice, whole);
-    return slice;
+    return window(me, memory, place->dims, size, place->stride, place->offset);
+}
+
+/* Windows that share elements (t:unfold): gradients add up where they meet. */
+static struct tensor *
+add_overlapping(struct task *me, struct tensor *memory, const struct place *place, struct tensor *grad)
+{
+    struct tensor *every = tensor_to(me, tensor_arange(me, DTYPE_I64, 0, (double)place->span, 1), tensor_device(grad),
+                                     DTYPE_I64);
+    struct tensor *index = every != NULL ? window(me, every, place->dims, place->size, place->stride, place->offset)
+        : NULL;
+    const int64_t  count = tensor_count(grad);
+    index = tensor_reshape(me, index, 1, &count);
+    grad  = tensor_reshape(me, grad, 1, &count);
+    return index != NULL && grad != NULL ? tensor_index_put(me, OP_index_add, memory, 0, index, grad, 1) : NULL;
 }
 
 static bool
 as_strided_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     const struct place *place = node->context;
-    struct tensor      *grad  = grad_out[0];
-    struct tensor      *whole = zeros_of(me, grad, place->base_dims, place->base_size);
-    struct tensor      *slice = whole != NULL ? slice_of(me, whole, place) : NULL;
-    for (int i = 0; grad != NULL && i < place->dims; i++)
-        if (place->stride[i] == 0 && place->size[i] > 1)
-            grad = tensor_sum_dim(me, grad, i, true);
-    grad_in[0] = whole;
-    return tensor_copy_(me, slice, grad) != NULL;
+    struct tensor      *grad = grad_out[0], *memory = zeros_of(me, grad, 1, &place->span);
+    if (memory == NULL)
+        return false;
+    if (may_overlap(place->dims, place->size, place->stride, false)) {
+        memory = add_overlapping(me, memory, place, grad);
+    } else {
+        for (int i = 0; grad != NULL && i < place->dims; i++)
+            if (place->stride[i] == 0 && place->size[i] > 1)
+                grad = tensor_sum_dim(me, grad, i, true);
+        if (tensor_copy_(me, slice_of(me, memory, place), grad) == NULL)
+            return false;
+    }
+    grad_in[0] = memory != NULL ? base_in(me, memory, place) : NULL;
+    return grad_in[0] != NULL;
+}
+
+/* The view's node: it takes gradients to `from`, a tensor over the same memory. */
+static bool
+view_record(struct task *me, struct tensor *view, struct tensor *from)
+{
+    struct node *node = node_new(me, "AsStridedBackward0", as_strided_backward, 1, 1);
+    if (node == NULL)
+        return false;
+    node->device       = tensor_device(view);
+    node->drop_context = drop_place;
+    node->context      = place_new(me, view, from);
+    if (node->context == NULL)
+        node->drop_context = NULL;
+    else
+        node_connect(me, node, 0, from);
+    bool ok = node->edges[0].node != NULL;
+    if (ok)
+        node_output(me, node, view, 0);
+    node_unref(me, node);
+    return ok;
 }
 
 /* The view's history, made anew: a view of the base as it is now. */
@@ -97,21 +188,7 @@ view_refresh(struct task *me, struct tensor *view)
                       "the output views to be modified inplace. You should replace the inplace operation by an "
                       "out-of-place one.",
                       view->output_nr, view->grad_fn->name);
-    struct node *node = node_new(me, "AsStridedBackward0", as_strided_backward, 1, 1);
-    if (node == NULL)
-        return false;
-    node->device       = tensor_device(view);
-    node->drop_context = drop_place;
-    node->context      = place_new(me, view);
-    if (node->context == NULL)
-        node->drop_context = NULL;
-    else
-        node_connect(me, node, 0, view->base);
-    bool ok = node->edges[0].node != NULL;
-    if (ok)
-        node_output(me, node, view, 0);
-    node_unref(me, node);
-    return ok;
+    return view_record(me, view, view->base);
 }
 
 /* Any sizes and strides over a's storage; `offset` counts from its first element. */
@@ -125,9 +202,9 @@ tensor_as_strided(struct task *me, struct tensor *a, int dims, const int64_t *si
     view_of(me, view, a);
     if (!any_requires_grad(me, &a, 1))
         return view;
-    if (!tensor_is_contiguous(view->base))
-        return failed_null(me, E_NOT_IMPLEMENTED, "the gradient of as_strided of a tensor that is not contiguous");
-    return view_refresh(me, view) ? view : NULL;
+    if (may_overlap(a->dims, a->size, a->stride, true))
+        return failed_null(me, E_NOT_IMPLEMENTED, "the gradient of as_strided of a tensor whose elements share memory");
+    return view_record(me, view, a) ? view : NULL;
 }
 
 struct node *
@@ -169,8 +246,9 @@ static bool
 copy_slices_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     const struct place *place  = node->context;
-    struct tensor      *result = tensor_copied(me, grad_out[0]);
-    struct tensor      *slice  = result != NULL ? slice_of(me, result, place) : NULL;
+    struct tensor      *memory = zeros_of(me, grad_out[0], 1, &place->span);
+    struct tensor      *result = memory != NULL ? base_in(me, memory, place) : NULL;
+    struct tensor      *slice  = tensor_copy_(me, result, grad_out[0]) != NULL ? slice_of(me, memory, place) : NULL;
     struct tensor      *grad   = tensor_copied(me, slice);
     if (grad == NULL || !place->inner->backward(me, place->inner, &grad, grad_in))
         return false;
@@ -182,7 +260,7 @@ copy_slices_backward(struct task *me, struct node *node, struct tensor *const *g
 static bool
 copy_slices_connect(struct task *me, struct node *slices, struct tensor *view, struct node *node)
 {
-    struct place *place = place_new(me, view);
+    struct place *place = place_new(me, view, view->base);
     if (place == NULL)
         return false;
     place->inner         = node_ref(node);
@@ -203,8 +281,8 @@ history_rebase(struct task *me, struct tensor *tensor, struct node *node)
         node_output(me, node, tensor, 0);
         return true;
     }
-    if (!tensor_is_contiguous(tensor->base))
-        return failed(me, E_NOT_IMPLEMENTED, "an in-place operation on a view of a tensor that is not contiguous");
+    if (may_overlap(tensor->base->dims, tensor->base->size, tensor->base->stride, true))
+        return failed(me, E_NOT_IMPLEMENTED, "an in-place operation on a view of a tensor whose elements share memory");
     struct node *slices = node_new(me, "CopySlices", copy_slices_backward, node->edge_count, 1);
     if (slices == NULL)
         return false;

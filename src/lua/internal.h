@@ -262,6 +262,13 @@ int            copied_to(lua_State *L, struct tensor *tensor, int device, enum d
 struct op_row { const char *name; lua_CFunction function; int which; const char *signature, *help; }; /* which: upvalue 1 */
 void           add_ops(lua_State *L, const struct op_row *rows, size_t count); /* to the table at the top */
 
+/* The p-norm over dimensions (reduce.c). */
+struct fold_options;
+struct tensor *tensor_norm(struct task *me, struct tensor *a, double p, const struct fold_options *options);
+/* One row of places for each element that is not 0, in row-major order. Reads the tensor: waits for its device
+ * (pick.c). */
+struct tensor *tensor_nonzero(struct task *me, struct tensor *tensor);
+
 /* ---- modules (module.c): user value 1 of a box is its table of plain attributes, 2 the class (nil: built in) ---- */
 bool           module_is_script(const struct module *module);
 struct script_object *module_attributes(const struct module *module); /* of a script's: its attribute table, whose
@@ -311,4 +318,11 @@ void lua_open_math(lua_State *L);
 void lua_open_reduce(lua_State *L);
 void lua_open_pick(lua_State *L);
 void lua_open_gradcheck(lua_State *L);
+void lua_open_shapes(lua_State *L);
+void lua_open_elementary(lua_State *L);
+void lua_open_contract(lua_State *L);
+void lua_open_statistics(lua_State *L);
+void lua_open_series(lua_State *L);
+void lua_open_take(lua_State *L);
+void lua_open_aliases(lua_State *L);          /* last: copies what the others have filled */
 #endif

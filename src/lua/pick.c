@@ -2,6 +2,7 @@
  * t:permute(1, 0), t:tril(). t[i] is in index.c. PyTorch: torch.gather, torch.index_select and their like. */
 #include "lua/internal.h"
 #include <stdlib.h>
+#include <string.h>
 #include "autograd/call.h"
 #include "base/vec.h"
 #include "device/device.h"
@@ -61,9 +62,8 @@ put(lua_State *L)
 
 /* ---- where something is not 0 ---- */
 
-/* One row of places for each element that is not 0, in row-major order. Reads the tensor: waits for its device. */
-static struct tensor *
-nonzero_of(struct task *me, struct tensor *tensor)
+struct tensor *
+tensor_nonzero(struct task *me, struct tensor *tensor)
 {
     struct tensor *zero  = tensor_full(me, DTYPE_BOOL, DEVICE_CPU, 0, NULL, 0);
     struct tensor *truth = tensor_detach(me, op_on(me, OP_ne, tensor_detach(me, tensor), zero, 1));
@@ -99,7 +99,7 @@ nonzero(lua_State *L)
     struct tensor *tensor = check_tensor(L, 1);
     script_reserve(L, me, 8 * (double)tensor_count(tensor) * (tensor->dims + 1));
     struct call call = call_open(L, me, CALL_PLAIN);
-    return call_tensor(&call, nonzero_of(me, tensor));
+    return call_tensor(&call, tensor_nonzero(me, tensor));
 }
 
 /* t:masked_select(mask): in row-major order, after broadcasting. */
@@ -115,7 +115,7 @@ masked(struct task *me, struct tensor *tensor, struct tensor *mask)
     }
     mask = tensor_reshape(me, mask, 1, &one);
     if (mask != NULL)
-        places = nonzero_of(me, mask);
+        places = tensor_nonzero(me, mask);
     places = tensor_select(me, places, 1, 0);
     return tensor_index_select(me, OP_index, tensor_reshape(me, tensor, 1, &one), 0, places);
 }
@@ -145,17 +145,50 @@ permute(lua_State *L)
     return call_tensor(&call, tensor_permute(me, tensor, dims, order));
 }
 
-/* One dimension goes to another place, the others keep their order. */
+/* A dimension or a list of them at `at`; answers how many. */
+static int
+check_moved(lua_State *L, int at, const struct tensor *tensor, int *dims)
+{
+    bool listed = lua_istable(L, at);
+    int  count  = listed ? (int)lua_rawlen(L, at) : 1;
+    if (count > tensor->dims)
+        raise_error(L, "RuntimeError", "movedim: %d dimensions of a tensor that has %d", count, tensor->dims);
+    for (int i = 0; i < count; i++) {
+        if (listed)
+            lua_rawgeti(L, at, i + 1);
+        else
+            lua_pushvalue(L, at);
+        dims[i] = check_dim(L, lua_gettop(L), tensor->dims);
+        for (int j = 0; j < i; j++)
+            if (dims[j] == dims[i])
+                raise_error(L, "RuntimeError", "movedim: repeated dim %d", dims[i]);
+        lua_pop(L, 1);
+    }
+    return count;
+}
+
+/* Dimensions go to other places, the rest keep their order. t:movedim(0, 2), t:movedim({0, 1}, {1, 2}) */
 static int
 movedim(lua_State *L)
 {
     struct task   *me     = script_task(L);
     struct tensor *tensor = check_tensor(L, 1);
-    int            from = check_dim(L, 2, tensor->dims), to = check_dim(L, 3, tensor->dims), rest = 0;
-    int64_t        order[TENSOR_DIMS] = { 0 };
+    int            from[TENSOR_DIMS], to[TENSOR_DIMS], rest = 0;
+    int64_t        order[TENSOR_DIMS];
+    bool           moved[TENSOR_DIMS] = { false };
+    int            count = check_moved(L, 2, tensor, from);
+    if (check_moved(L, 3, tensor, to) != count)
+        raise_error(L, "RuntimeError", "movedim: as many places as dimensions are needed");
+    memset(order, -1, sizeof order);
+    for (int i = 0; i < count; i++) {
+        order[to[i]]   = from[i];
+        moved[from[i]] = true;
+    }
     for (int i = 0; i < tensor->dims; i++) {
-        rest += rest == from;
-        order[i] = i == to ? from : rest++;
+        while (order[i] < 0 && moved[rest])
+            rest++;
+        if (order[i] < 0)
+            order[i] = rest++;
     }
     struct call call = call_open(L, me, CALL_PLAIN);
     return call_tensor(&call, tensor_permute(me, tensor, tensor->dims, order));
@@ -325,7 +358,7 @@ static const struct op_row rows[] = {
     { "masked_select", masked_select, 0, "masked_select(t, mask)",
       "the elements where the mask holds, in one dimension" },
     { "permute", permute, 0, "permute(t, dims...)", "dimensions in another order, a view" },
-    { "movedim", movedim, 0, "movedim(t, from, to)", "one dimension in another place, a view" },
+    { "movedim", movedim, 0, "movedim(t, from, to)", "dimensions (numbers or lists) in other places, a view" },
     { "flip", flip, 0, "flip(t, {dims})", "dimensions turned round" },
     { "tril", triangle, OP_tril, "tril(t, diagonal)", "the lower triangle, 0 elsewhere" },
     { "triu", triangle, OP_triu, "triu(t, diagonal)", "the upper triangle, 0 elsewhere" },

@@ -206,8 +206,8 @@ running(lua_State *L)
 
 /* ---- norms: the p-th root of the sum of p-th powers ---- */
 
-static struct tensor *
-norm_of(struct task *me, struct tensor *a, double p, const struct fold_options *options)
+struct tensor *
+tensor_norm(struct task *me, struct tensor *a, double p, const struct fold_options *options)
 {
     if (p == 2)
         return op_on(me, OP_sqrt, tensor_fold(me, OP_sum_dims, op_on(me, OP_square, a, NULL, 1), options), NULL, 1);
@@ -233,7 +233,7 @@ norm(lua_State *L)
         lua_remove(L, 2);
     struct fold_options options = check_fold(L, tensor, false);
     struct call         call    = call_open(L, me, CALL_PLAIN);
-    return call_tensor(&call, norm_of(me, tensor, p, &options));
+    return call_tensor(&call, tensor_norm(me, tensor, p, &options));
 }
 
 /* The largest is taken out first: nothing overflows. */

@@ -82,14 +82,17 @@ flatten(lua_State *L)
     struct task   *me     = script_task(L);
     struct tensor *tensor = check_tensor(L, 1);
     int            first  = lua_isnoneornil(L, 2) ? 0 : check_dim(L, 2, tensor->dims), dims = 0;
-    int64_t        sizes[TENSOR_DIMS + 1], rest = 1;
+    int            last   = lua_isnoneornil(L, 3) ? tensor->dims - 1 : check_dim(L, 3, tensor->dims);
+    int64_t        sizes[TENSOR_DIMS + 1] = { 1 };
+    if (first > last && tensor->dims > 0)
+        raise_error(L, "RuntimeError", "flatten: start_dim %d cannot come after end_dim %d", first, last);
     for (int i = 0; i < tensor->dims; i++) {
-        if (i < first)
-            sizes[dims++] = tensor->size[i];
+        if (i > first && i <= last)
+            sizes[dims - 1] *= tensor->size[i];
         else
-            rest *= tensor->size[i];
+            sizes[dims++] = tensor->size[i];
     }
-    sizes[dims++]    = rest;
+    dims += tensor->dims == 0;
     struct call call = call_open(L, me, CALL_PLAIN);
     return call_tensor(&call, tensor_reshape(me, tensor, dims, sizes));
 }
@@ -272,7 +275,7 @@ static const struct lua_entry methods[] = {
     { "reshape", reshape, "t:reshape{sizes}", "another shape; a view where strides allow, else a copy" },
     { "view", view, "t:view{sizes}", "another shape of the same elements; an error where strides do not allow it" },
     { "view_as", view_as, "t:view_as(other)", "the shape of another tensor" },
-    { "flatten", flatten, "t:flatten(first)", "dimensions from first on as one" },
+    { "flatten", flatten, "t:flatten(start_dim, end_dim)", "dimensions from start to end, both included, as one" },
     { "expand", expand, "t:expand{sizes}", "size-1 dimensions stretched; nothing is copied" },
     { "narrow", narrow, "t:narrow(dim, start, length)", "a range of one dimension, a view" },
     { "select", select_, "t:select(dim, index)", "one index of a dimension, a view" },

@@ -1,0 +1,89 @@
+/* PyTorch's second names: torch.clip is torch.clamp, torch.softmax is functional.softmax, rs.reshape(t, ...) is
+ * t:reshape(...). The same function object under another name, so that there is one help text and one behaviour. */
+#include <stdio.h>
+#include "base/vec.h"
+#include "lua/internal.h"
+
+struct alias { const char *name, *of; };
+
+/* Of methods and functions alike; in-place twins follow where there are any. */
+static const struct alias second_names[] = {
+    { "absolute", "abs" },         { "negative", "neg" },         { "multiply", "mul" },     { "divide", "div" },
+    { "true_divide", "div" },      { "subtract", "sub" },         { "greater", "gt" },       { "greater_equal", "ge" },
+    { "less", "lt" },              { "less_equal", "le" },        { "not_equal", "ne" },     { "arcsin", "asin" },
+    { "arccos", "acos" },          { "arctan", "atan" },          { "arctan2", "atan2" },    { "arcsinh", "asinh" },
+    { "arccosh", "acosh" },        { "arctanh", "atanh" },        { "clip", "clamp" },       { "fix", "trunc" },
+    { "concat", "cat" },           { "concatenate", "cat" },      { "swapaxes", "transpose" },
+    { "swapdims", "transpose" },   { "moveaxis", "movedim" },     { "ger", "outer" },        { "row_stack", "vstack" },
+    { "nelement", "numel" },       { "ndimension", "dim" },       { "split_with_sizes", "split" },
+    { "sgn", "sign" },             { "take_along_dim", "gather" },
+};
+
+/* Methods that are functions of rs, too, with the tensor as their first argument. */
+static const char *const as_functions[] = {
+    "reshape", "view_as", "squeeze", "unsqueeze", "transpose", "swapaxes", "swapdims", "t", "flatten", "narrow",
+        "select",
+    "clone", "numel", "detach", "as_strided", "is_floating_point", "fill",
+};
+
+/* Functions of nn.functional that torch has, too. */
+static const char *const of_functional[] = {
+    "softmax", "relu_", "dropout", "embedding", "layer_norm", "group_norm", "batch_norm", "instance_norm", "bilinear",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "max_pool1d",
+        "max_pool2d",
+    "max_pool3d", "avg_pool1d", "adaptive_avg_pool1d", "celu", "selu", "prelu", "threshold", "pairwise_distance",
+    "cosine_similarity", "binary_cross_entropy_with_logits", "kl_div", "pixel_shuffle", "pixel_unshuffle", "hardshrink",
+};
+
+/* And that tensors have as methods. */
+static const char *const as_methods[] = { "softmax", "prelu", "hardshrink" };
+
+/* Into the table at `to` from the one at `from`; what is not there, or has that name already, stays as it is. */
+static void
+alias(lua_State *L, int to, const char *name, int from, const char *of)
+{
+    lua_getfield(L, to, name);
+    lua_getfield(L, from, of);
+    bool wanted = lua_isnil(L, -2) && lua_isfunction(L, -1);
+    lua_pop(L, 2);
+    if (!wanted)
+        return;
+    lua_getfield(L, from, of);
+    lua_setfield(L, to, name);
+}
+
+static void
+second_names_of(lua_State *L, int table)
+{
+    for (size_t i = 0; i < countof(second_names); i++) {
+        char name[40], of[40];
+        alias(L, table, second_names[i].name, table, second_names[i].of);
+        snprintf(name, sizeof name, "%s_", second_names[i].name);
+        snprintf(of, sizeof of, "%s_", second_names[i].of);
+        alias(L, table, name, table, of);
+    }
+}
+
+/* Comes last: the tables it copies from are filled. */
+void
+lua_open_aliases(lua_State *L)
+{
+    push_ringside(L);
+    int rs = lua_gettop(L);
+    luaL_getmetatable(L, box_metatable(BOX_TENSOR));
+    lua_getfield(L, -1, "methods");
+    int methods = lua_gettop(L);
+    lua_getfield(L, rs, "nn");
+    lua_getfield(L, -1, "functional");
+    int functional = lua_gettop(L);
+
+    second_names_of(L, rs);
+    second_names_of(L, methods);
+    for (size_t i = 0; i < countof(as_functions); i++)
+        alias(L, rs, as_functions[i], methods, as_functions[i]);
+    for (size_t i = 0; i < countof(of_functional); i++)
+        alias(L, rs, of_functional[i], functional, of_functional[i]);
+    for (size_t i = 0; i < countof(as_methods); i++)
+        alias(L, methods, as_methods[i], functional, as_methods[i]);
+    lua_settop(L, rs - 1);
+}
