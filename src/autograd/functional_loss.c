@@ -165,24 +165,35 @@ rows_of(struct task *me, struct tensor *tensor, int part, int64_t wide)
     return tensor != NULL ? tensor_narrow(me, tensor, 0, part * wide, wide) : NULL;
 }
 
+static struct tensor *
+projected_part(struct task *me, struct tensor *x, const struct attention *o, int part)
+{
+    int64_t        wide   = tensor_size(o->in_weight, 0) / 3;
+    struct tensor *weight = rows_of(me, o->in_weight, part, wide), *bias = rows_of(me, o->in_bias, part, wide);
+    return linear(me, x, weight, bias);
+}
+
 /* One product where query, key and value are the same tensor, as in PyTorch's _in_projection_packed. */
 static struct projected
 project(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v, const struct attention *o)
 {
     int64_t wide = tensor_size(q, -1);
-    if (o->in_weight == NULL)
-        return (struct projected){ linear(me, q, o->q_weight, rows_of(me, o->in_bias, 0, wide)),
-                                   linear(me, k, o->k_weight, rows_of(me, o->in_bias, 1, wide)),
-                                   linear(me, v, o->v_weight, rows_of(me, o->in_bias, 2, wide)) };
-    if (q == k && k == v) {
+        struct projected to;
+    if (o->in_weight == NULL) {
+        to.q = linear(me, q, o->q_weight, rows_of(me, o->in_bias, 0, wide));
+        to.k = linear(me, k, o->k_weight, rows_of(me, o->in_bias, 1, wide));
+        to.v = linear(me, v, o->v_weight, rows_of(me, o->in_bias, 2, wide));
+    } else if (q == k && k == v) {
         struct tensor *all = linear(me, q, o->in_weight, o->in_bias);
-        return (struct projected){ tensor_narrow(me, all, -1, 0, wide), tensor_narrow(me, all, -1, wide, wide),
-                                   tensor_narrow(me, all, -1, 2 * wide, wide) };
+        to.q = tensor_narrow(me, all, -1, 0, wide);
+        to.k = tensor_narrow(me, all, -1, wide, wide);
+        to.v = tensor_narrow(me, all, -1, 2 * wide, wide);
+    } else {
+        to.q = projected_part(me, q, o, 0);
+        to.k = projected_part(me, k, o, 1);
+        to.v = projected_part(me, v, o, 2);
     }
-    return (struct projected){
-        linear(me, q, rows_of(me, o->in_weight, 0, wide), rows_of(me, o->in_bias, 0, wide)),
-        linear(me, k, rows_of(me, o->in_weight, 1, wide), rows_of(me, o->in_bias, 1, wide)),
-        linear(me, v, rows_of(me, o->in_weight, 2, wide), rows_of(me, o->in_bias, 2, wide)) };
+    return to;
 }
 
 /* [T, N, E] to [N * heads, T, E / heads]. */

@@ -260,9 +260,9 @@ running_stats(struct task *me, const struct batch_norm_options *o)
     if (o->running_mean == NULL || o->running_var == NULL)
         return failed_null(me, E_VALUE, "Expected running_mean and running_var to be given when training is off");
     struct tensor *shifted = tensor_add_number(me, o->running_var, o->eps);
-    struct tensor *rows[2] = { tensor_unsqueeze(me, o->running_mean, 0),
-                               shifted != NULL ? tensor_unsqueeze(me, op_on(me, OP_rsqrt, shifted, NULL, 0),
-                                       0) : NULL };
+    struct tensor *root    = shifted != NULL ? op_on(me, OP_rsqrt, shifted, NULL, 0) : NULL;
+    struct tensor *rows[2] = { tensor_unsqueeze(me, o->running_mean, 0) };
+    rows[1] = tensor_unsqueeze(me, root, 0);
     return tensor_cat(me, rows, 2, 0);
 }
 
@@ -335,7 +335,8 @@ alpha_dropped(struct task *me, struct tensor *x, double p)
     struct tensor *keep = kept(me, x, p, DROP_ELEMENTS);
     struct tensor *shift = tensor_mul_number(me, tensor_add_number(me, keep, -1), saturated * a);
     struct tensor *noise = tensor_mul_number(me, keep, a);
-    return tensor_add(me, tensor_mul(me, x, noise), tensor_add_number(me, shift, saturated * a * p));
+    shift = tensor_add_number(me, shift, saturated * a * p);
+    return tensor_add(me, tensor_mul(me, x, noise), shift);
 }
 
 struct tensor *

@@ -59,7 +59,8 @@ grad_div(struct task *me, struct node *node, struct tensor *const *grad_out, str
         grad_in[0] = tensor_div(me, grad_out[0], b);
     if (wants(node, 1)) {
         struct tensor *a = node_saved(me, node, 1);
-        grad_in[1] = tensor_mul(me, tensor_neg(me, grad_out[0]), tensor_div(me, tensor_div(me, a, b), b));
+        struct tensor *less = tensor_neg(me, grad_out[0]);
+        grad_in[1] = tensor_mul(me, less, tensor_div(me, tensor_div(me, a, b), b));
     }
     return !task_failed(me);
 }
@@ -201,7 +202,8 @@ grad_abs(struct task *me, struct node *node, struct tensor *const *grad_out, str
         return false;
     struct tensor *up   = op_call(me, OP_gt, &(struct op_args){ .in = { a, zero } });
     struct tensor *down = op_call(me, OP_lt, &(struct op_args){ .in = { a, zero } });
-    grad_in[0] = tensor_sub(me, tensor_mul(me, grad_out[0], up), tensor_mul(me, grad_out[0], down));
+    struct tensor *above = tensor_mul(me, grad_out[0], up);
+    grad_in[0] = tensor_sub(me, above, tensor_mul(me, grad_out[0], down));
     return grad_in[0] != NULL;
 }
 
@@ -271,7 +273,8 @@ grad_log_softmax_backward(struct task *me, struct node *node, struct tensor *con
 bool
 grad_mse_loss(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0), node_saved(me, node, 1) } };
+    struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0) } };
+    args.in[2] = node_saved(me, node, 1);
     if (args.in[1] == NULL || args.in[2] == NULL)
         return false;
     struct tensor *grad = op_call(me, OP_mse_loss_backward, &args);

@@ -29,7 +29,8 @@ one_minus(struct task *me, struct tensor *x)
 static struct tensor *
 through_sigmoid(struct task *me, struct tensor *g, struct tensor *s)
 {
-    return tensor_mul(me, tensor_mul(me, g, s), one_minus(me, s));
+    struct tensor *gs = tensor_mul(me, g, s);
+    return tensor_mul(me, gs, one_minus(me, s));
 }
 
 static struct tensor *
@@ -51,13 +52,15 @@ lstm_cell_recorded(struct task *me, struct node *node, struct tensor *grad, stru
     int64_t        wide = tensor_size(c, 1);
     struct tensor *i = part_of(me, gates, 0, wide, OP_sigmoid), *f = part_of(me, gates, 1, wide, OP_sigmoid);
     struct tensor *g = part_of(me, gates, 2, wide, OP_tanh), *o = part_of(me, gates, 3, wide, OP_sigmoid);
-    struct tensor *t = op_on(me, OP_tanh, tensor_add(me, tensor_mul(me, f, c), tensor_mul(me, i, g)), NULL, 0);
+    struct tensor *kept = tensor_mul(me, f, c), *added = tensor_mul(me, i, g);
+    struct tensor *t = op_on(me, OP_tanh, tensor_add(me, kept, added), NULL, 0);
     struct tensor *gh = tensor_select(me, grad, 0, 0), *gc = tensor_select(me, grad, 0, 1);
     struct tensor *dc = tensor_add(me, gc, through_tanh(me, tensor_mul(me, gh, o), t));
-    struct tensor *parts[4] = { through_sigmoid(me, tensor_mul(me, dc, g), i),
-                                through_sigmoid(me, tensor_mul(me, dc, c), f),
-                                through_tanh(me, tensor_mul(me, dc, i), g),
-                                through_sigmoid(me, tensor_mul(me, gh, t), o) };
+    struct tensor *parts[4];
+    parts[0] = through_sigmoid(me, tensor_mul(me, dc, g), i);
+    parts[1] = through_sigmoid(me, tensor_mul(me, dc, c), f);
+    parts[2] = through_tanh(me, tensor_mul(me, dc, i), g);
+    parts[3] = through_sigmoid(me, tensor_mul(me, gh, t), o);
     grad_in[0] = tensor_cat(me, parts, 4, 1);
     grad_in[1] = tensor_mul(me, dc, f);
     return !task_failed(me);
@@ -86,8 +89,8 @@ gru_cell_recorded(struct task *me, struct node *node, struct tensor *grad, struc
     int64_t        wide = tensor_size(h, 1);
     struct tensor *both = tensor_add(me, xs, hs), *inner = tensor_narrow(me, hs, 1, 2 * wide, wide);
     struct tensor *r = part_of(me, both, 0, wide, OP_sigmoid), *z = part_of(me, both, 1, wide, OP_sigmoid);
-    struct tensor *n = op_on(me, OP_tanh, tensor_add(me, tensor_narrow(me, xs, 1, 2 * wide, wide),
-                                                     tensor_mul(me, r, inner)), NULL, 0);
+    struct tensor *new = tensor_narrow(me, xs, 1, 2 * wide, wide);
+    struct tensor *n = op_on(me, OP_tanh, tensor_add(me, new, tensor_mul(me, r, inner)), NULL, 0);
     struct tensor *dn = through_tanh(me, tensor_mul(me, grad, one_minus(me, z)), n);
     struct tensor *dr = through_sigmoid(me, tensor_mul(me, dn, inner), r);
     struct tensor *dz = through_sigmoid(me, tensor_mul(me, grad, tensor_sub(me, h, n)), z);
@@ -102,8 +105,8 @@ grad_gru_cell(struct task *me, struct node *node, struct tensor *const *grad_out
 {
     if (grad_enabled(me))
         return gru_cell_recorded(me, node, grad_out[0], grad_in);
-    struct tensor *h = node_saved(me, node, 2);
-    struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0), node_saved(me, node, 1), h } };
+    struct tensor *xs = node_saved(me, node, 0), *hs = node_saved(me, node, 1), *h = node_saved(me, node, 2);
+    struct op_args args = { .in = { grad_out[0], xs, hs, h } };
     struct tensor *all = call(me, OP_gru_cell_backward, &args);
     int64_t        wide = tensor_size(h, 1);
     if (wants(node, 0))
@@ -121,8 +124,8 @@ grad_gru_cell(struct task *me, struct node *node, struct tensor *const *grad_out
 bool
 grad_nll_loss(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0), node_saved(me, node, 1),
-                                    node_saved(me, node, 2) },
+    struct tensor *x = node_saved(me, node, 0), *target = node_saved(me, node, 1), *weight = node_saved(me, node, 2);
+    struct op_args args = { .in = { grad_out[0], x, target, weight },
                             .dim = node->numbers[0], .start = node->numbers[1], .step = node->numbers[3],
                             .alpha = node->scalar };
     grad_in[0] = call(me, OP_nll_loss_backward, &args);
@@ -133,7 +136,8 @@ grad_nll_loss(struct task *me, struct node *node, struct tensor *const *grad_out
 bool
 grad_nll_loss_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0), node_saved(me, node, 1) },
+    struct tensor *target = node_saved(me, node, 0), *weight = node_saved(me, node, 1);
+    struct op_args args = { .in = { grad_out[0], target, weight },
                             .dim = node->numbers[0], .start = node->numbers[1], .step = node->numbers[3],
                             .alpha = node->scalar };
     grad_in[0] = call(me, OP_nll_loss, &args);
@@ -156,9 +160,10 @@ static struct tensor *
 bce_to_target(struct task *me, const struct node *node, struct tensor *g, struct tensor *x, struct tensor *pos)
 {
     struct tensor *slope = tensor_neg(me, x);
-    if (node->numbers[1] != 1)
-        slope = tensor_add(me, slope, tensor_mul(me, tensor_add_number(me, pos, -1),
-                                                 softplus(me, tensor_neg(me, x), 1, INFINITY)));
+    if (node->numbers[1] != 1) {
+        struct tensor *more = tensor_add_number(me, pos, -1);
+        slope = tensor_add(me, slope, tensor_mul(me, more, softplus(me, tensor_neg(me, x), 1, INFINITY)));
+    }
     return tensor_mul(me, g, slope);
 }
 

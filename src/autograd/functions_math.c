@@ -279,7 +279,8 @@ bool
 grad_atan2(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *y = node_saved(me, node, 0), *x = node_saved(me, node, 1);
-    struct tensor *scaled = tensor_div(me, grad_out[0], tensor_add(me, squared(me, x), squared(me, y)));
+    struct tensor *xx = squared(me, x), *yy = squared(me, y);
+    struct tensor *scaled = tensor_div(me, grad_out[0], tensor_add(me, xx, yy));
     if (wants(node, 0))
         grad_in[0] = tensor_mul(me, scaled, x);
     if (wants(node, 1))
@@ -322,7 +323,7 @@ rest_of(struct task *me, struct node *node, struct tensor *const *grad_out, stru
 {
     grad_in[0] = grad_out[0];
     if (wants(node, 1)) {
-        struct tensor *quotient = tensor_div(me, node_saved(me, node, 0), node_saved(me, node, 1));
+        struct tensor *a = node_saved(me, node, 0), *b = node_saved(me, node, 1), *quotient = tensor_div(me, a, b);
         grad_in[1] = tensor_neg(me, tensor_mul(me, grad_out[0], op_on(me, rounding, quotient, NULL, 1)));
     }
     return !task_failed(me);
@@ -345,7 +346,8 @@ bool
 grad_clamp(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *x = node_saved(me, node, 0), *low = node_saved(me, node, 1), *high = node_saved(me, node, 2);
-    struct tensor *outside = op_on(me, OP_logical_or, op_on(me, OP_lt, x, low, 1), op_on(me, OP_gt, x, high, 1), 1);
+    struct tensor *below = op_on(me, OP_lt, x, low, 1), *above = op_on(me, OP_gt, x, high, 1);
+    struct tensor *outside = op_on(me, OP_logical_or, below, above, 1);
     grad_in[0] = op_on(me, OP_masked_fill, grad_out[0], outside, 0);
     return grad_in[0] != NULL;
 }

@@ -41,7 +41,10 @@ grad_softmax_backward(struct task *me, struct node *node, struct tensor *const *
     if (wants(node, 0))
         grad_in[0] = tensor_mul(me, y, tensor_sub(me, h, hy));
     if (wants(node, 1))
-        grad_in[1] = tensor_sub(me, tensor_mul(me, h, tensor_sub(me, g, gy)), tensor_mul(me, g, hy));
+        {
+        struct tensor *first = tensor_mul(me, h, tensor_sub(me, g, gy));
+        grad_in[1] = tensor_sub(me, first, tensor_mul(me, g, hy));
+    }
     return !task_failed(me);
 }
 
@@ -52,7 +55,8 @@ gelu_slope(struct task *me, struct tensor *x)
     struct tensor *below = op_on(me, OP_erf, tensor_mul_number(me, x, 0.70710678118654752440), NULL, 0);
     struct tensor *half  = tensor_mul_number(me, op_on(me, OP_square, x, NULL, 0), -0.5);
     struct tensor *bell  = tensor_mul_number(me, op_on(me, OP_exp, half, NULL, 0), 0.39894228040143267794);
-    return tensor_add(me, tensor_mul_number(me, tensor_add_number(me, below, 1), 0.5), tensor_mul(me, x, bell));
+    struct tensor *share = tensor_mul_number(me, tensor_add_number(me, below, 1), 0.5);
+    return tensor_add(me, share, tensor_mul(me, x, bell));
 }
 
 static struct tensor *
@@ -65,8 +69,8 @@ gelu_tanh_slope(struct task *me, struct tensor *x)
     struct tensor *rest   = tensor_add_number(me, tensor_neg(me, op_on(me, OP_square, t, NULL, 0)), 1);
     struct tensor *slope  = tensor_mul_number(me, tensor_add_number(me, tensor_mul_number(me, square, 3 * cube), 1),
                                               0.5 * root);
-    return tensor_add(me, tensor_mul_number(me, tensor_add_number(me, t, 1), 0.5),
-                      tensor_mul(me, tensor_mul(me, x, rest), slope));
+    struct tensor *share = tensor_mul_number(me, tensor_add_number(me, t, 1), 0.5);
+    return tensor_add(me, share, tensor_mul(me, tensor_mul(me, x, rest), slope));
 }
 
 bool

@@ -87,7 +87,7 @@ grad_extreme(struct task *me, struct node *node, struct tensor *const *grad_out,
     if (hit == NULL)
         return false;
     hit = tensor_copy_to(me, hit, tensor_device(x), x->dtype);
-    struct tensor *share = tensor_div(me, unfolded(me, node, grad_out[0]), summed(me, node, hit));
+    struct tensor *grad = unfolded(me, node, grad_out[0]), *share = tensor_div(me, grad, summed(me, node, hit));
     grad_in[0] = tensor_mul(me, share, hit);
     return grad_in[0] != NULL;
 }
@@ -147,7 +147,8 @@ bool
 grad_cumprod(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *weighted = tensor_mul(me, grad_out[0], node_saved(me, node, 1));
-    grad_in[0] = tensor_div(me, sum_from_behind(me, weighted, node->numbers[0]), node_saved(me, node, 0));
+    weighted   = sum_from_behind(me, weighted, node->numbers[0]);
+    grad_in[0] = tensor_div(me, weighted, node_saved(me, node, 0));
     return grad_in[0] != NULL;
 }
 

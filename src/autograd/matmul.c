@@ -59,8 +59,8 @@ batched_product(struct task *me, struct tensor *a, struct tensor *b)
         sizes[i] = x == 1 ? y : x;
         count *= sizes[i];
     }
-    struct tensor *product = op_on(me, OP_bmm, as_batch(me, a, dims, sizes, count),
-                                   as_batch(me, b, dims, sizes, count), 1);
+    struct tensor *left = as_batch(me, a, dims, sizes, count), *right = as_batch(me, b, dims, sizes, count);
+    struct tensor *product = op_on(me, OP_bmm, left, right, 1);
     sizes[dims]     = a->size[a->dims - 2];
     sizes[dims + 1] = b->size[b->dims - 1];
     return tensor_reshape(me, product, dims + 2, sizes);

@@ -51,8 +51,8 @@ sparse_embedding_grad(struct task *me, struct tensor *grad, struct tensor *indic
     struct tensor *places = index_of(me, values, place, kept);
     if (places == NULL)
         return NULL;
-    return tensor_sparse(me, rows, index_of(me, values, index, kept),
-                         tensor_index_select(me, OP_index_select, values, 0, places));
+    struct tensor *looked_up = index_of(me, values, index, kept);
+    return tensor_sparse(me, rows, looked_up, tensor_index_select(me, OP_index_select, values, 0, places));
 }
 
 struct tensor *
@@ -104,7 +104,10 @@ struct tensor *
 sparse_sum(struct task *me, struct tensor *a, struct tensor *b)
 {
     if (!tensor_is_sparse(a) || !tensor_is_sparse(b))
-        return tensor_add(me, tensor_to_dense(me, a), tensor_to_dense(me, b));
+        {
+        struct tensor *left = tensor_to_dense(me, a), *right = tensor_to_dense(me, b);
+        return tensor_add(me, left, right);
+    }
     if (!tensor_same_shape(a, b))
         return failed_null(me, E_SHAPE, "add: sparse tensors of different shapes");
     bool           side_by_side = tensor_is_contiguous(a->values) && tensor_is_contiguous(b->values);

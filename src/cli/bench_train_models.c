@@ -38,7 +38,8 @@ draw_classes(struct task *me, struct train *train, int64_t batch)
 static bool
 build_embed(struct task *me, struct train *train)
 {
-    struct module *parts[2] = { layer(me, "Embedding", 1000, 10), layer(me, "Linear", 10, 10) };
+    struct module *rows     = layer(me, "Embedding", 1000, 10);
+    struct module *parts[2] = { rows, layer(me, "Linear", 10, 10) };
     int64_t        batch = atoll(train->name + strlen("embed"));
     train->model = nn_sequential(me, parts, countof(parts));
     train->input = tensor_empty(me, DTYPE_I64, DEVICE_CPU, 1, &batch);

@@ -78,7 +78,8 @@ asinh_of(struct task *me, struct tensor *x)
     struct tensor *size = tensor_abs(me, x), *square = unary_op(me, OP_square, x);
     struct tensor *root = unary_op(me, OP_sqrt, tensor_add_number(me, square, 1));
     struct tensor *rest = tensor_div(me, square, tensor_add_number(me, root, 1));
-    return tensor_mul(me, unary_op(me, OP_sign, x), unary_op(me, OP_log1p, tensor_add(me, size, rest)));
+    struct tensor *sign = unary_op(me, OP_sign, x);
+    return tensor_mul(me, sign, unary_op(me, OP_log1p, tensor_add(me, size, rest)));
 }
 
 /* log1p(d + sqrt(d (d + 2))) with d = x - 1: exact near 1. */

@@ -141,8 +141,8 @@ bound_tensor(struct task *me, struct operand bound, bool given, const struct ten
 static struct op_args
 clamp_args(struct task *me, struct tensor *a, const struct bounds *bounds)
 {
-    return (struct op_args){ .in = { a, bound_tensor(me, bounds->low, bounds->has_low, a),
-                                     bound_tensor(me, bounds->high, bounds->has_high, a) } };
+    struct tensor *low = bound_tensor(me, bounds->low, bounds->has_low, a);
+    return (struct op_args){ .in = { a, low, bound_tensor(me, bounds->high, bounds->has_high, a) } };
 }
 
 static int
@@ -179,7 +179,8 @@ where(lua_State *L)
     struct operand a = check_operand(L, 2), b = check_operand(L, 3);
     reserve_result(L, me, condition, a.tensor != NULL ? a.tensor : b.tensor);
     struct call    call = call_open(L, me, CALL_PLAIN);
-    struct op_args args = { .in = { condition, operand_tensor(me, a, b.tensor), operand_tensor(me, b, a.tensor) } };
+    struct tensor *yes = operand_tensor(me, a, b.tensor), *no = operand_tensor(me, b, a.tensor);
+    struct op_args args = { .in = { condition, yes, no } };
     return call_tensor(&call, args.in[1] != NULL && args.in[2] != NULL ? op_call(me, OP_where, &args) : NULL);
 }
 

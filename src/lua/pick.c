@@ -243,8 +243,8 @@ rolled(struct task *me, struct tensor *tensor, int64_t shift, int dim)
     int64_t cut  = size > 0 ? ((-shift % size) + size) % size : 0;
     if (cut == 0)
         return tensor_copied(me, tensor);
-    struct tensor *parts[2] = { tensor_narrow(me, tensor, dim, cut, size - cut),
-                                tensor_narrow(me, tensor, dim, 0, cut) };
+    struct tensor *end      = tensor_narrow(me, tensor, dim, cut, size - cut);
+    struct tensor *parts[2] = { end, tensor_narrow(me, tensor, dim, 0, cut) };
     return tensor_cat(me, parts, 2, dim);
 }
 

@@ -94,7 +94,8 @@ ranked(struct call *call, struct tensor *tensor, struct along along, int64_t ran
         places = args.in[0] != NULL ? op_call(me, OP_where, &args) : NULL;
     }
     struct tensor *values = places != NULL ? tensor_index_select(me, OP_gather, tensor, along.dim, places) : NULL;
-    return two_results(call, without(me, values, along), without(me, places, along));
+    values = without(me, values, along);
+    return two_results(call, values, without(me, places, along));
 }
 
 /* t:median(): the lower one of two; t:median(dim, keepdim): values and places */
@@ -461,9 +462,9 @@ bincount(lua_State *L)
     if (weights != NULL && !tensor_same_shape(weights, tensor))
         raise_error(L, "RuntimeError", "bincount: weights should have the same length as the input");
     struct call call = call_open(L, me, CALL_PLAIN);
-    return call_tensor(&call, bincount_of(me, tensor_detach(me, tensor), weights != NULL ? tensor_detach(me, weights)
-                                          : NULL,
-                                          minlength));
+    tensor  = tensor_detach(me, tensor);
+    weights = weights != NULL ? tensor_detach(me, weights) : NULL;
+    return call_tensor(&call, tensor != NULL ? bincount_of(me, tensor, weights, minlength) : NULL);
 }
 
 /* How many elements fall into each of equal bins between two ends; those outside do not count. */

@@ -44,8 +44,9 @@ cell_forward(struct task *me, struct module *self, struct value *args, struct va
     w.hh_turned = kind != KIND_GRU ? tensor_t(me, w.hh) : NULL;
     if (rows == NULL)
         return NULL;
-    struct cell_state state = { given_state(me, self, parts[0], rows),
-                                lstm ? given_state(me, self, parts[1], rows) : NULL };
+    struct cell_state state = { given_state(me, self, parts[0], rows), NULL };
+    if (lstm)
+        state.c = given_state(me, self, parts[1], rows);
     state = recurrent_step(me, kind, &w, recurrent_gates(me, kind, &w, rows), state);
     struct value *h = value_tensor(me, single ? tensor_squeeze(me, state.h, 0) : state.h);
     if (!lstm || h == NULL)

@@ -82,8 +82,8 @@ packed_value(struct task *me, struct tensor *timed, const int64_t *lengths, int6
         if (parts[t] == NULL)
             return NULL;
     }
-    struct value *items[4] = { value_tensor(me, tensor_cat(me, parts, (int)steps, 0)),
-                               value_tensor(me, integers(me, sizes, steps)), order, back };
+    struct tensor *data     = tensor_cat(me, parts, (int)steps, 0), *batch_sizes = integers(me, sizes, steps);
+    struct value  *items[4] = { value_tensor(me, data), value_tensor(me, batch_sizes), order, back };
     if (items[0] == NULL || items[1] == NULL || order == NULL || back == NULL)
         return NULL;
     return value_container(me, VALUE_NAMEDTUPLE, 4, items, keys, "PackedSequence");
@@ -110,8 +110,8 @@ pack_padded(struct task *me, struct tensor *x, const int64_t *lengths, int64_t c
     struct tensor *ordered = index != NULL ? tensor_index_select(me, OP_index_select, timed, 1, index) : NULL;
     if (ordered == NULL)
         return NULL;
-    return packed_value(me, ordered, falling, count, value_tensor(me, index),
-                        value_tensor(me, integers(me, back, count)));
+    struct tensor *unsorted = integers(me, back, count);
+    return packed_value(me, ordered, falling, count, value_tensor(me, index), value_tensor(me, unsorted));
 }
 
 /* ---- and back ---- */

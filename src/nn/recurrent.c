@@ -70,16 +70,21 @@ struct walk {
     int64_t            ended_count, rows;
 };
 
+static struct cell_state
+state_rows(struct task *me, struct cell_state state, int64_t from, int64_t count)
+{
+    struct tensor *h = first_rows(me, state.h, from, count), *c = first_rows(me, state.c, from, count);
+    return (struct cell_state){ h, c };
+}
+
 /* Forwards: sequences end, their state is put aside. */
 static bool
 let_end(struct task *me, struct walk *walk, int64_t rows)
 {
     int64_t over = walk->rows - rows;
     if (over > 0) {
-        walk->ended[walk->ended_count++] = (struct cell_state){ first_rows(me, walk->state.h, rows, over),
-                                                                first_rows(me, walk->state.c, rows, over) };
-        walk->state = (struct cell_state){ first_rows(me, walk->state.h, 0, rows),
-                                           first_rows(me, walk->state.c, 0, rows) };
+        walk->ended[walk->ended_count++] = state_rows(me, walk->state, rows, over);
+        walk->state = state_rows(me, walk->state, 0, rows);
     }
     walk->rows = rows;
     return !task_failed(me);
@@ -91,8 +96,7 @@ let_begin(struct task *me, struct walk *walk, int64_t rows)
 {
     int64_t more = rows - walk->rows;
     if (walk->rows == 0) {
-        walk->state = (struct cell_state){ first_rows(me, walk->first.h, 0, rows),
-                                           first_rows(me, walk->first.c, 0, rows) };
+        walk->state = state_rows(me, walk->first, 0, rows);
     } else if (more > 0) {
         walk->state.h = below(me, walk->state.h, first_rows(me, walk->first.h, walk->rows, more));
         if (walk->state.c != NULL)
@@ -204,9 +208,9 @@ run_layers(struct task *me, const struct module *self, struct tensor *data, cons
         struct tensor *sides[2] = { NULL, NULL };
         for (int side = 0; side < directions; side++, at++) {
             struct cell_weights w = weights_of(self, layer, side);
-            struct cell_state   start = { tensor_select(me, first.h, 0, at),
-                                          first.c != NULL ? tensor_select(me, first.c, 0, at) : NULL };
-            struct cell_state   last = { NULL, NULL };
+            struct cell_state   start = { tensor_select(me, first.h, 0, at), NULL }, last = { NULL, NULL };
+            if (first.c != NULL)
+                start.c = tensor_select(me, first.c, 0, at);
             sides[side] = run_direction(me, kind, &w, data, steps, start, side == 1, &last);
             if (sides[side] == NULL)
                 return (struct whole){ NULL, NULL, NULL };
@@ -217,8 +221,8 @@ run_layers(struct task *me, const struct module *self, struct tensor *data, cons
         if (layer < layers - 1)
             data = dropout(me, data, self->numbers[0], DROP_ELEMENTS, self->training);
     }
-    return (struct whole){ data, tensor_cat(me, last_h, at, 0),
-                           kind == KIND_LSTM ? tensor_cat(me, last_c, at, 0) : NULL };
+    struct tensor *h = tensor_cat(me, last_h, at, 0);
+    return (struct whole){ data, h, kind == KIND_LSTM ? tensor_cat(me, last_c, at, 0) : NULL };
 }
 
 /* ---- the state that is given ---- */
@@ -304,9 +308,11 @@ dense_forward(struct task *me, struct module *self, struct tensor *x, struct val
     struct whole   whole = run_layers(me, self, flat, &steps, first);
     int64_t        sizes[3] = { length, rows, tensor_size(whole.output, 1) };
     struct tensor *output = tensor_reshape(me, whole.output, 3, sizes);
-    if (single)
-        return answer(me, value_tensor(me, tensor_squeeze(me, output, 1)), tensor_squeeze(me, whole.h, 1),
-                      tensor_squeeze(me, whole.c, 1));
+    if (single) {
+        output  = tensor_squeeze(me, output, 1);
+        whole.h = tensor_squeeze(me, whole.h, 1);
+        whole.c = tensor_squeeze(me, whole.c, 1);
+    }
     return answer(me, value_tensor(me, swapped ? tensor_transpose(me, output, 0, 1) : output), whole.h, whole.c);
 }
 
@@ -347,7 +353,8 @@ packed_forward(struct task *me, struct module *self, struct value *packed, struc
     struct value *items[4] = { value_tensor(me, whole.output), packed->items[1], packed->items[2], packed->items[3] };
     struct value *output = items[0] == NULL ? NULL
         : value_container(me, VALUE_NAMEDTUPLE, 4, items, (const char *const *)packed->keys, packed->text);
-    return answer(me, output, reordered(me, whole.h, packed->items[3]), reordered(me, whole.c, packed->items[3]));
+    whole.h = reordered(me, whole.h, packed->items[3]);
+    return answer(me, output, whole.h, reordered(me, whole.c, packed->items[3]));
 }
 
 static struct value *

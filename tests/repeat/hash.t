@@ -1,6 +1,7 @@
 #!/usr/bin/perl
-# One trace hash for each lesson, over compilers, build types, two folders and a set LUA_PATH. The first test of the
-# suite: nothing else means much if a run does not repeat.
+# One trace hash for each lesson, and for PyTorch's numbers through ops, modules, losses and optimizers, over
+# compilers, build types, two folders and a set LUA_PATH. The first test of the suite: nothing else means much if a run
+# does not repeat.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -9,14 +10,19 @@ use File::Temp qw(tempdir);
 use Test::More;
 
 my $root    = getcwd();
-my @lessons = map { "lessons/$_.lua" }
-    ('01-six-rows', '02-views-and-storage', '03-autograd-graph', '11-ring-by-hand', '15-hooks-and-order');
+my @lessons = (
+    (map { "lessons/$_.lua" }
+        ('01-six-rows', '02-views-and-storage', '03-autograd-graph', '11-ring-by-hand', '15-hooks-and-order')),
+    (map { "--trust tests/ops/$_.lua" } ('ops', 'compositions', 'layers')),
+    (map { "--trust scripts/golden.lua -- tests/golden/$_.json" } ('modules', 'losses', 'autograd', 'optim')),
+);
+$ENV{GOLDEN_PARTS} = 'scripts';
 
 # The hash that this binary prints for this lesson, as the shell sees it; "" when the run failed.
 sub trace_hash {
     my ($binary, $lesson, %option) = @_;
     local %ENV = (%ENV, %{ $option{env} || {} });
-    my $out = `cd '@{[ $option{folder} || $root ]}' && '$binary' run --quiet --hash '$lesson' 2>&1`;
+    my $out = `cd '@{[ $option{folder} || $root ]}' && '$binary' run --quiet --hash $lesson 2>&1`;
     return $out =~ /trace hash ([0-9a-f]+)/ ? $1 : '';
 }
 
@@ -72,7 +78,7 @@ for my $variant (@variants) {
 # Another folder: the sources are copied and built there, the lessons run from there.
 my $other = tempdir(CLEANUP => 1) . '/another folder';
 mkdir $other or die "mkdir $other: $!";
-system("cp -R Makefile src trace_viewer scripts lessons '$other/'") == 0 or die 'cp failed';
+system("cp -R Makefile src trace_viewer scripts lessons tests '$other/'") == 0 or die 'cp failed';
 my $built = build($other, 'CC=gcc BUILD=debug CFLAGS=');
 is($built ? trace_hash("$other/build/debug/ringside", $_, folder => $other) : 'not built', $expected{$_},
     "$_: built and run in another folder it has the same")
