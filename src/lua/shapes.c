@@ -426,10 +426,14 @@ static const struct op_row rows[] = {
     { "rot90", rot90, 0, "rot90(t, k, {dim0, dim1})", "k quarter turns in the plane of two dimensions" },
     { "diag", diag, 0, "diag(t, offset)", "a matrix from its diagonal, or a matrix's diagonal" },
     { "diag_embed", diag, 1, "diag_embed(t, offset)", "the last dimension on the diagonals of matrices" },
-    { "trace", trace, 0, "trace(t)", "the sum of a matrix's diagonal" },
+    
     { "tensor_split", tensor_split_, 0, "tensor_split(t, sections or {places}, dim)", "views, as even as possible" },
     { "vsplit", even_split, 0, "vsplit(t, sections or {places})", "tensor_split along dimension 0" },
     { "hsplit", even_split, 1, "hsplit(t, sections or {places})", "tensor_split along dimension 1" },
+};
+/* As a method only: rs.trace is the run's own record. */
+static const struct op_row methods[] = {
+    { "trace", trace, 0, "t:trace()", "the sum of a matrix's diagonal" },
 };
 static const struct op_row functions[] = {
     { "vstack", stacked, 0, "rs.vstack{a, b, ...}", "rows on top of each other" },
@@ -450,5 +454,6 @@ lua_open_shapes(lua_State *L)
     luaL_getmetatable(L, box_metatable(BOX_TENSOR));
     lua_getfield(L, -1, "methods");
     add_ops(L, rows, countof(rows));
+    add_ops(L, methods, countof(methods));
     lua_pop(L, 2);
 }
