@@ -40,6 +40,8 @@ for _, n in ipairs { 1, 7, 16, 33, 130 } do
   show("log_softmax " .. n, function(v) return rs.log_softmax(v, -1) end, x)
   show("relu " .. n, F.relu, x)
   show("product " .. n, function(a, b) return (a * b):transpose(0, 1):contiguous() + 0.5 end, x, y)
+  show("turned " .. n, function(v) return v:transpose(1, 2):contiguous() * 2 end, rs.randn { 2, n, 19 })
+  show("columns " .. n, function(v) return v:sum(0) + v:sum(1):sum() end, rs.randn { n, 35 })
   show("sum " .. n, function(v) return v:sum() + v:sum(0):sum() end, x)
   local norm = nn.LayerNorm(n)
   show("layer_norm " .. n, function(v) return norm(v) * y end, x)

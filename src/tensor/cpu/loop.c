@@ -4,6 +4,7 @@
 #include "tensor/cpu/loop.h"
 #include <string.h>
 #include "base/dtype.h"
+#include "tensor/cpu/wide.h"
 
 static bool
 joins(const struct loop *loop, int dim)
@@ -113,28 +114,32 @@ sum_total(const struct running_sum *sum, bool single)
     return total;
 }
 
-/* Written out as vectors: the compilers do not know that the two do not overlap. */
-typedef float  four_floats __attribute__((vector_size(16), aligned(4), may_alias));
-typedef double two_doubles __attribute__((vector_size(16), aligned(8), may_alias));
-
-void
-add_run_f32(float *to, const float *from, int64_t count)
+WIDE void
+add_run_f32(float *restrict to, const float *restrict from, int64_t count)
 {
-    int64_t i = 0;
-    for (; i + 4 <= count; i += 4)
-        *(four_floats *)(void *)(to + i) += *(const four_floats *)(const void *)(from + i);
-    for (; i < count; i++)
+    for (int64_t i = 0; i < count; i++)
         to[i] += from[i];
 }
 
-void
-add_run_f64(double *to, const double *from, int64_t count)
+WIDE void
+add_run_f64(double *restrict to, const double *restrict from, int64_t count)
 {
-    int64_t i = 0;
-    for (; i + 2 <= count; i += 2)
-        *(two_doubles *)(void *)(to + i) += *(const two_doubles *)(const void *)(from + i);
-    for (; i < count; i++)
+    for (int64_t i = 0; i < count; i++)
         to[i] += from[i];
+}
+
+WIDE void
+add_rows_f32(float *restrict to, const float *restrict from, int64_t step, int64_t rows, int64_t count)
+{
+    int64_t r = 0;
+    for (; r + 4 <= rows; r += 4, from += 4 * step) {
+        const float *b = from + step, *c = b + step, *d = c + step;
+        for (int64_t i = 0; i < count; i++)
+            to[i] = to[i] + from[i] + b[i] + c[i] + d[i];
+    }
+    for (; r < rows; r++, from += step)
+        for (int64_t i = 0; i < count; i++)
+            to[i] += from[i];
 }
 
 /* Lane j adds x[j], x[j + 16] and so on; then the lanes are added by halves. */

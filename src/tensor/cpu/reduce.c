@@ -101,7 +101,12 @@ sum_columns(const struct cpu_call *call, struct cpu_view *summed, int64_t step, 
     double      total[LOOP_CHUNK], buffer[LOOP_CHUNK]; /* room for the largest type */
     struct loop loop;
     memset(total, 0, (size_t)count * sizeof *total);
+    bool        plain = call->compute == DTYPE_F32 && summed->dtype == DTYPE_F32 && step == (int64_t)sizeof(float);
     for (loop_begin(&loop, views, 1); loop.more; loop_next(&loop)) {
+        if (plain) {
+            add_rows_f32((float *)total, (const float *)(void *)loop.at[0], loop.step[0] / step, loop.run, count);
+            continue;
+        }
         const void *row = run_load(buffer, call->compute, loop.at[0], step, summed->dtype, count);
         for (int64_t i = 0; i < loop.run; i++) {
             if (i > 0 && loop.step[0] != 0) /* an expanded gradient is the same row again and again */
