@@ -25,9 +25,8 @@ elements_of(struct task *me, struct tensor *tensor, const char *what)
     double *out = born(me, calloc((size_t)count + 1, sizeof *out), free_array);
     if (out == NULL || !tensor_read(me, tensor, out))
         return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "%s: out of memory", what);
-    const float *single = (const float *)(const void *)out;
-    for (int64_t i = count; tensor->dtype == DTYPE_F32 && i-- > 0;)
-        out[i] = (double)single[i];
+    for (int64_t i = count; tensor->dtype != DTYPE_F64 && i-- > 0;) /* from the end: each is wider than it was */
+        out[i] = dtype_fraction(tensor->dtype, (const char *)out + i * (int64_t)dtype_size(tensor->dtype));
     return out;
 }
 
@@ -37,7 +36,9 @@ tensor_bernoulli_of(struct task *me, struct tensor *probabilities, struct genera
     double *p = elements_of(me, probabilities, "bernoulli");
     if (p == NULL || generator == NULL)
         return NULL;
-    bool    single = probabilities->dtype == DTYPE_F32;
+    if (!half_is_drawn(me, probabilities, "bernoulli_tensor_cpu_self_"))
+        return NULL;
+    bool    single = probabilities->dtype != DTYPE_F64;
     int64_t count = tensor_count(probabilities);
     for (int64_t i = 0; i < count; i++) {
         if (!(p[i] >= 0 && p[i] <= 1))
@@ -137,7 +138,7 @@ tensor_multinomial(struct task *me, struct tensor *weights, int64_t count, bool 
         return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "multinomial: out of memory");
     if (!weights_fit(me, w, rows, wide))
         return NULL;
-    draw_numbers(generator, w, rows, wide, weights->dtype == DTYPE_F32, replacement, out, count);
+    draw_numbers(generator, w, rows, wide, weights->dtype != DTYPE_F64, replacement, out, count);
     int64_t        sizes[2] = { rows, count };
     bool           one = weights->dims == 1;
     struct tensor *drawn = tensor_from(me, DTYPE_I64, one ? 1 : 2, one ? &count : sizes, out);

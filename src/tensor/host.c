@@ -129,6 +129,8 @@ draw_uniform(const struct filling *filling, void *out, size_t count)
 {
     if (filling->dtype == DTYPE_F32)
         fill_uniform_f32(filling->generator, out, count, filling->a, filling->b);
+    else if (filling->dtype != DTYPE_F64)
+        fill_uniform_half(filling->generator, out, count, filling->a, filling->b, filling->dtype == DTYPE_BF16);
     else
         fill_uniform_f64(filling->generator, out, count, filling->a, filling->b);
 }
@@ -149,6 +151,9 @@ draw_normal(const struct filling *filling, void *out, size_t count)
 {
     if (filling->dtype == DTYPE_F32)
         fill_normal_f32(filling->generator, out, count, filling->a, filling->b, filling->contiguous);
+    else if (filling->dtype != DTYPE_F64)
+        fill_normal_half(filling->generator, out, count, filling->a, filling->b, filling->contiguous,
+                         filling->dtype == DTYPE_BF16);
     else
         fill_normal_f64(filling->generator, out, count, filling->a, filling->b, filling->contiguous);
 }
@@ -185,6 +190,14 @@ tensor_exponential(struct task *me, struct tensor *tensor, double rate, struct g
     return fill_random(me, tensor, &filling, "exponential_");
 }
 
+/* PyTorch's CPU draws no coins of float16. */
+bool
+half_is_drawn(struct task *me, const struct tensor *tensor, const char *kernel)
+{
+    return tensor->dtype != DTYPE_F16 || tensor_device(tensor) != DEVICE_CPU ||
+           failed(me, E_RUNTIME, "\"%s\" not implemented for 'Half'", kernel);
+}
+
 static void
 draw_coins(const struct filling *filling, void *out, size_t count)
 {
@@ -197,6 +210,8 @@ draw_coins(const struct filling *filling, void *out, size_t count)
 bool
 tensor_bernoulli(struct task *me, struct tensor *tensor, double p, struct generator *generator)
 {
+    if (tensor != NULL && !half_is_drawn(me, tensor, "bernoulli_scalar_cpu_"))
+        return false;
     if (!(p >= 0 && p <= 1))
         return failed(me, E_RUNTIME, "bernoulli_: a probability of %g cannot be", p);
     struct filling filling = { .generator = generator, .a = p, .draw = draw_coins };
@@ -212,6 +227,10 @@ draw_whole(const struct filling *filling)
     case DTYPE_F32:  return draw_random_f32(filling->generator);
     case DTYPE_F64:  return (int64_t)(generator_u64(filling->generator) % (((uint64_t)1 << 53) + 1));
     case DTYPE_BOOL: return draw_random_bool(filling->generator);
+    case DTYPE_I32:  return generator_u32(filling->generator) & INT32_MAX;
+    case DTYPE_U8:   return generator_u32(filling->generator) & 0xff;
+    case DTYPE_F16:  return generator_u32(filling->generator) % ((1u << 11) + 1);
+    case DTYPE_BF16: return generator_u32(filling->generator) % ((1u << 8) + 1);
     default:         return draw_random_i64(filling->generator);
     }
 }
@@ -225,6 +244,17 @@ draw_wholes(const struct filling *filling, void *out, size_t count)
     }
 }
 
+/* Both ends as elements: a byte has no -1 here. */
+static bool
+range_fits(struct task *me, enum dtype dtype, int64_t low, int64_t last)
+{
+    bool byte = dtype == DTYPE_U8, truth = dtype == DTYPE_BOOL;
+    bool from = dtype_holds(dtype, (double)low, !byte) && !(truth && (low < 0 || low > 1));
+    bool to = dtype_holds(dtype, (double)last, !byte) && !(truth && (last < 0 || last > 1));
+    return (from || failed(me, E_RUNTIME, "from is out of bounds for %s: %lld", dtype_name(dtype), (long long)low)) &&
+           (to || failed(me, E_RUNTIME, "to - 1 is out of bounds for %s: %lld", dtype_name(dtype), (long long)last));
+}
+
 bool
 tensor_random(struct task *me, struct tensor *tensor, int64_t low, int64_t high, bool full_range,
               struct generator *generator)
@@ -232,6 +262,8 @@ tensor_random(struct task *me, struct tensor *tensor, int64_t low, int64_t high,
     if (!full_range && low >= high)
         return failed(me, E_RUNTIME, "random_: no number lies from %lld to below %lld", (long long)low,
                       (long long)high);
+    if (tensor != NULL && !full_range && !range_fits(me, tensor->dtype, low, high - 1))
+        return false;
     struct filling filling = { .generator = generator, .low = low, .high = high, .full_range = full_range,
                                .draw = draw_wholes };
     return fill_random(me, tensor, &filling, "random_");
@@ -243,13 +275,32 @@ draw_permutation(const struct filling *filling, void *out, size_t count)
     fill_randperm(filling->generator, out, count);
 }
 
+/* Are all numbers below n different in this type? */
+static bool
+counts_to(struct task *me, enum dtype dtype, int64_t n)
+{
+    int64_t most = dtype == DTYPE_F16 ? 2049 : dtype == DTYPE_BF16 ? 257 : dtype == DTYPE_F32 ? (1 << 24) + 1 : INT64_MAX;
+    if (dtype_is_float(dtype) && n > most)
+        return failed(me, E_RUNTIME, "n cannot be greater than %lld for %s type.", (long long)most, dtype_title(dtype));
+    return dtype_holds(dtype, (double)n, true) ||
+           failed(me, E_RUNTIME, "randperm: value cannot be converted to type %s without overflow: %lld",
+                  dtype_name(dtype), (long long)n);
+}
+
 bool
 tensor_randperm(struct task *me, struct tensor *tensor, struct generator *generator)
 {
-    if (tensor != NULL && (tensor->dtype != DTYPE_I64 || tensor->dims != 1))
-        return failed(me, E_DTYPE, "randperm: expected a vector of int64");
     struct filling filling = { .generator = generator, .draw = draw_permutation };
-    return fill_random(me, tensor, &filling, "randperm");
+    if (tensor == NULL)
+        return false;
+    if (tensor->dims != 1 || tensor->dtype == DTYPE_BOOL)
+        return failed(me, E_DTYPE, "randperm: expected a vector of numbers, not of %s", dtype_name(tensor->dtype));
+    if (!counts_to(me, tensor->dtype, tensor->size[0]))
+        return false;
+    if (tensor->dtype == DTYPE_I64)
+        return fill_random(me, tensor, &filling, "randperm");
+    struct tensor *whole = tensor_empty(me, DTYPE_I64, DEVICE_CPU, 1, tensor->size);
+    return fill_random(me, whole, &filling, "randperm") && tensor_copy(me, tensor, whole);
 }
 
 /* ---- the rank's generator ---- */

@@ -71,6 +71,9 @@ enum dtype dtype_promoted(struct tensor *const *tensors, int count);
 bool number_fits(struct task *me, const struct plan *plan, enum dtype dtype); /* its alpha, as an element */
 void plan_promote(struct plan *plan, enum dtype dtype);
 
+/* ---- host.c ---- */
+bool half_is_drawn(struct task *me, const struct tensor *tensor, const char *kernel); /* false: failed */
+
 /* ---- views.c, copy.c, plan.c ---- */
 typedef struct tensor *op_special(struct task *me, enum op op, const struct op_args *args);
 op_special view_view, view_expanded, view_t, view_transpose, view_narrow, view_select, view_unsqueeze, view_squeeze;
