@@ -32,6 +32,8 @@ reduced(struct task *me, struct tensor *losses, enum reduction reduction)
 struct tensor *
 nll_loss(struct task *me, struct tensor *input, struct tensor *target, const struct loss_options *options)
 {
+    if (target != NULL && target->dtype == DTYPE_U8) /* classes may be bytes, not int32 */
+        target = tensor_copy_to(me, target, tensor_device(target), DTYPE_I64);
     struct tensor *weight = options->weight != NULL ? options->weight : target;
     struct op_args args = { .in = { input, target, weight }, .start = options->ignore_index,
                             .dim = options->reduction, .step = options->weight != NULL,

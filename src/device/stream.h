@@ -20,7 +20,7 @@ enum { STREAM_ACCESSES = 8, STREAM_DIMS = 8 };
 struct stream_written { bool known; int dtype, dims; int64_t sizes[STREAM_DIMS]; };
 
 /* Set by a kernel that met a bad index; told by the next synchronisation. */
-struct kernel_fault { atomic_int raised; int64_t index, limit; };
+struct kernel_fault { atomic_int raised; int64_t index, limit; bool zeros; }; /* zeros: divisors of 0 are faults too */
 
 struct stream_entry {
     enum kind        kind;                     /* KIND_kernel or KIND_memory_copy: what its events are */

@@ -62,14 +62,22 @@ binary_(lua_State *L)
     return call_self(&call, tensor_in_place(me, op, &args) != NULL);
 }
 
-/* ~mask */
+/* ~mask; of integers all bits. */
 static int
 inverted(lua_State *L)
 {
-    if (check_tensor(L, 1)->dtype != DTYPE_BOOL)
-        raise_error(L, "TypeError", "~ turns tensors of bool round, this one is %s",
-                    dtype_name(check_tensor(L, 1)->dtype));
-    return unary(L);
+    struct task   *me = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    bool           truth = tensor->dtype == DTYPE_BOOL;
+    if (dtype_is_float(tensor->dtype))
+        raise_error(L, "TypeError", "~ (bitwise_not) turns bits round: expected integers or bool, got %s",
+                    dtype_name(tensor->dtype));
+    reserve_result(L, me, tensor, NULL);
+    struct call    call = call_open(L, me, CALL_PLAIN);
+    struct tensor *ones = truth ? NULL : operand_tensor(me, (struct operand){ .number = -1, .integer = true }, tensor);
+    if (!truth && ones == NULL)
+        return call_tensor(&call, NULL);
+    return call_tensor(&call, op_on(me, truth ? OP_logical_not : OP_bitwise_xor, tensor, ones, 1));
 }
 
 /* t:pow(2), t:pow(u), rs.pow(2, t), t ^ 2 */
@@ -280,6 +288,7 @@ static const struct op_row rows[] = {
     { "pow", power, 0, "pow(t, exponent)", "t ^ exponent; either may be a number" },
     { "clamp", clamp, 0, "clamp(t, min, max)", "kept between two bounds; also {min = 0}" },
     { "where", where, 0, "where(condition, a, b)", "a where the condition holds, else b" },
+    { "bitwise_not", inverted, 0, "bitwise_not(t)", "all bits turned round; bools too" },
     { "masked_fill", masked_fill, 0, "masked_fill(t, mask, value)", "value where the mask holds" },
 };
 static const struct op_row rows_in_place[] = {

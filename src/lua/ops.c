@@ -97,7 +97,10 @@ number_binary(struct task *me, enum binary which, double number, struct tensor *
     case BINARY_ADD: return tensor_add_number(me, b, number);
     case BINARY_SUB: return tensor_add_number(me, tensor_neg(me, b), number);
     case BINARY_MUL: return tensor_mul_number(me, b, number);
-    case BINARY_DIV: return b != NULL ? op_call(me, OP_rdiv_scalar, &args) : NULL;
+    case BINARY_DIV:
+        if (b != NULL && dtype_wide(b->dtype) != b->dtype) /* rounded twice, as PyTorch's reciprocal * number */
+            return tensor_mul_number(me, op_on(me, OP_reciprocal, b, NULL, 1), number);
+        return b != NULL ? op_call(me, OP_rdiv_scalar, &args) : NULL;
     }
     return NULL;
 }

@@ -31,7 +31,7 @@ static struct fold_options
 check_fold(lua_State *L, const struct tensor *tensor, bool spread)
 {
     struct fold_options options = { .correction = 1 };
-    static const char   known[] = "dim keepdim unbiased correction";
+    static const char   known[] = "dim keepdim unbiased correction dtype";
     lua_settop(L, 4);
     int table = lua_istable(L, 2) && lua_rawlen(L, 2) == 0 ? 2 : lua_istable(L, 3) ? 3 : lua_istable(L, 4) ? 4 : 0;
     int keep  = spread ? 4 : 3;
@@ -55,6 +55,16 @@ check_fold(lua_State *L, const struct tensor *tensor, bool spread)
     return options;
 }
 
+/* {dtype = "float64"} among the arguments: the elements become that first. */
+static enum dtype
+fold_dtype(lua_State *L, enum dtype dtype)
+{
+    for (int i = 2; i <= lua_gettop(L) && i <= 4; i++)
+        if (lua_istable(L, i) && lua_rawlen(L, i) == 0)
+            dtype = option_dtype(L, i, dtype);
+    return dtype;
+}
+
 /* Upvalue 1: the op over dimensions; sums and means of everything have ops of their own. */
 static int
 fold(lua_State *L)
@@ -62,11 +72,19 @@ fold(lua_State *L)
     struct task        *me      = script_task(L);
     struct tensor      *tensor  = check_tensor(L, 1);
     enum op             op      = (enum op)lua_tointeger(L, lua_upvalueindex(1));
+    enum dtype          dtype   = fold_dtype(L, tensor->dtype);
     struct fold_options options = check_fold(L, tensor, op == OP_var || op == OP_std);
-    if ((op == OP_mean_dims || op == OP_var || op == OP_std) && !dtype_is_float(tensor->dtype))
-        raise_error(L, "RuntimeError", "%s needs a tensor of fractions, this one is %s: use t:float() first",
-                    op == OP_mean_dims ? "mean" : op == OP_var ? "var" : "std", dtype_name(tensor->dtype));
+    if (op == OP_mean_dims && !dtype_is_float(dtype))
+        raise_error(L, "RuntimeError", "mean(): could not infer output dtype. Input dtype must be a floating point "
+                                       "dtype. Got: %s", dtype_title(dtype));
+    if ((op == OP_var || op == OP_std) && !dtype_is_float(tensor->dtype))
+        raise_error(L, "RuntimeError", "std and var only support floating point dtypes. Got: %s",
+                    dtype_title(tensor->dtype));
+    if (dtype != tensor->dtype && op != OP_sum_dims && op != OP_mean_dims && op != OP_prod)
+        raise_error(L, "TypeError", "only sum, mean and prod take a dtype");
     struct call call = call_open(L, me, CALL_PLAIN);
+    if (dtype != tensor->dtype && (tensor = tensor_copy_to(me, tensor, tensor_device(tensor), dtype)) == NULL)
+        return call_tensor(&call, NULL);
     if (options.dims == 0 && op == OP_sum_dims)
         return call_tensor(&call, tensor_sum(me, tensor));
     if (options.dims == 0 && op == OP_mean_dims)
@@ -198,9 +216,13 @@ running(lua_State *L)
     struct task   *me   = script_task(L);
     struct op_args args = { .in = { check_tensor(L, 1) } };
     enum op        op   = (enum op)lua_tointeger(L, lua_upvalueindex(1));
+    enum dtype     dtype = fold_dtype(L, args.in[0]->dtype);
     args.dim            = check_dim(L, 2, args.in[0]->dims);
     script_reserve(L, me, 8 * (double)tensor_count(args.in[0]));
     struct call call = call_open(L, me, CALL_PLAIN);
+    args.in[0]       = tensor_copy_to(me, args.in[0], tensor_device(args.in[0]), dtype);
+    if (args.in[0] == NULL)
+        return call_tensor(&call, NULL);
     return call_tensor(&call, op_call(me, op, &args));
 }
 

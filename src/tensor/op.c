@@ -228,7 +228,7 @@ run_on_host(struct task *me, const struct plan *plan, const struct op_args *args
             struct job *job, struct storage *workspace)
 {
     struct access       accesses[STREAM_ACCESSES];
-    struct kernel_fault fault = { 0 };
+    struct kernel_fault fault = { .zeros = true };
     struct price        price = op_price(me, plan->op, args->module);
     sched_advance(me, price.host + price.work);
 
@@ -240,6 +240,8 @@ run_on_host(struct task *me, const struct plan *plan, const struct op_args *args
     job->call.fault = &fault;
     job_run(job);
     tensor_snapshot(me, result);
+    if (fault.raised && fault.limit < 0)
+        return failed(me, E_RUNTIME, "ZeroDivisionError: %s: integers cannot be divided by 0", infos[plan->op].name);
     if (fault.raised)
         return failed(me, E_INDEX, "%s: index %lld is out of range: there are %lld rows", infos[plan->op].name,
                       (long long)fault.index, (long long)fault.limit);

@@ -31,13 +31,41 @@ cpu_exp2(double x)
     RUN(name, f32, float, floats)                                                                                  \
     RUN(name, f64, double, doubles)                                                                                \
     RUN(name, i64, int64_t, integers)
+#define QUOTIENT FUN
 #include "tensor/cpu/functions.def"
+#undef QUOTIENT
 #undef FUN
+
+/* Integers by 0: the host is told, as in PyTorch; on devices the result means nothing. */
+static void
+look_for_zeros(const struct cpu_call *call)
+{
+    const struct cpu_view *views[1] = { &call->in[1] };
+    struct loop            loop;
+    if (call->compute != DTYPE_I64 || call->fault == NULL || !call->fault->zeros)
+        return;
+    for (loop_begin(&loop, views, 1); loop.more; loop_next(&loop)) {
+        for (int64_t i = 0; i < loop.run; i++) {
+            if (dtype_whole(views[0]->dtype, loop.at[0] + i * loop.step[0]) != 0)
+                continue;
+            call->fault->limit = -1;
+            atomic_store(&call->fault->raised, 1);
+            return;
+        }
+    }
+}
 
 #define FUN(name, inputs, floats, doubles, integers)                                                               \
     void map_##name(const struct cpu_call *call)                                                                   \
     {                                                                                                              \
         elementwise(call, inputs, &(const struct runs){ name##_f32, name##_f64, name##_i64 });                     \
     }
+#define QUOTIENT(name, inputs, floats, doubles, integers)                                                          \
+    void map_##name(const struct cpu_call *call)                                                                   \
+    {                                                                                                              \
+        look_for_zeros(call);                                                                                      \
+        elementwise(call, inputs, &(const struct runs){ name##_f32, name##_f64, name##_i64 });                     \
+    }
 #include "tensor/cpu/functions.def"
+#undef QUOTIENT
 #undef FUN
