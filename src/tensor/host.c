@@ -279,7 +279,7 @@ draw_permutation(const struct filling *filling, void *out, size_t count)
 static bool
 counts_to(struct task *me, enum dtype dtype, int64_t n)
 {
-    int64_t most = dtype == DTYPE_F16 ? 2049 : dtype == DTYPE_BF16 ? 257 : dtype == DTYPE_F32 ? (1 << 24) + 1 : INT64_MAX;
+    int64_t most = dtype == DTYPE_F16 ? 2049 : dtype == DTYPE_BF16 ? 257 : dtype == DTYPE_F32 ? 0x1000001 : INT64_MAX;
     if (dtype_is_float(dtype) && n > most)
         return failed(me, E_RUNTIME, "n cannot be greater than %lld for %s type.", (long long)most, dtype_title(dtype));
     return dtype_holds(dtype, (double)n, true) ||
