@@ -179,6 +179,7 @@ ledger_break(struct task *me, struct world *world, int64_t sequence, const struc
     world_wake_all(me, world);
 }
 
+/* Ranks issued different operations under one number: what each of them called, and where. */
 void
 ledger_announce_mismatch(struct task *me, struct world *world, int64_t sequence)
 {

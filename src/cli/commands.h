@@ -9,4 +9,8 @@ int cli_events(int argc, char **argv);
 int cli_devices(int argc, char **argv);
 int cli_lessons(int argc, char **argv);
 int cli_bench(int argc, char **argv);
+int cli_help(int argc, char **argv);
+
+int (*subcommand_find(const char *name))(int argc, char **argv); /* NULL: none is called so */
+int help_names(void);                                            /* the reference's namespaces, a line each */
 #endif

@@ -26,6 +26,7 @@ static const struct subcommand subcommand_table[] = {
     { "devices", cli_devices, "what this machine offers, and what is missing for the rest" },
     { "lessons", cli_lessons, "the course: number, title, minutes, what it needs" },
     { "bench", cli_bench, "how fast it is" },
+    { "help", cli_help, "what a name is: a function, an event, a command; --all: the reference" },
 };
 
 static int
@@ -36,6 +37,23 @@ print_help(void)
         printf("  ringside %-9s %s\n", subcommand_table[i].name, subcommand_table[i].help);
     puts("\nEach has --help. To begin: ringside run lessons/01-six-rows.lua");
     return STATUS_DONE;
+}
+
+int (*subcommand_find(const char *name))(int argc, char **argv)
+{
+    for (size_t i = 0; i < countof(subcommand_table); i++)
+        if (strcmp(name, subcommand_table[i].name) == 0)
+            return subcommand_table[i].run;
+    return NULL;
+}
+
+/* The list of subcommands, and what else has a name. */
+static int
+print_all_help(void)
+{
+    print_help();
+    puts("\nringside help NAME tells more, of a name or a namespace:\n");
+    return help_names();
 }
 
 static int
@@ -66,13 +84,15 @@ main(int argc, char **argv)
         print_help();
         return STATUS_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return print_help();
+    if (strcmp(argv[1], "help") == 0 && argc == 2)
+        return print_all_help();
     if (strcmp(argv[1], "--version") == 0)
         return print_version();
-    for (size_t i = 0; i < countof(subcommand_table); i++)
-        if (strcmp(argv[1], subcommand_table[i].name) == 0)
-            return subcommand_table[i].run(argc - 1, argv + 1);
+    int (*run)(int argc, char **argv) = subcommand_find(argv[1]);
+    if (run != NULL)
+        return run(argc - 1, argv + 1);
     const char *meant = nearest(argv[1], subcommand_table, countof(subcommand_table), sizeof subcommand_table[0]);
     if (meant != NULL)
         return message(STATUS_USAGE, "no subcommand '%s'; did you mean '%s'?", argv[1], meant);

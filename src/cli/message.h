@@ -2,12 +2,10 @@
  * was nearly right is answered with the one that was meant. */
 #ifndef CLI_MESSAGE_H
 #define CLI_MESSAGE_H
-#include <stddef.h>
+#include "base/nearest.h"
 
 enum { STATUS_DONE = 0, STATUS_CHECK = 1, STATUS_USAGE = 2, STATUS_FAILED = 3 }; /* exit statuses, see design */
 
 /* Prints the line; answers `status`, so that `return message(2, ...)` reads well. */
 int message(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The nearest of the names (every `stride` bytes a const char *), NULL: none is near. */
-const char *nearest(const char *word, const void *names, size_t count, size_t stride);
 #endif

@@ -47,6 +47,7 @@ allocated_on(struct task *me, int device)
     return (int64_t)__atomic_load_n(&where->memory.allocated, __ATOMIC_RELAXED);
 }
 
+/* Memory is taken: bytes asked for, bytes of the block, and the total on that device afterwards. */
 static void
 storage_announce(struct task *me, const struct storage *storage)
 {
@@ -162,6 +163,7 @@ storage_unref(struct task *me, struct storage *storage)
         storage_retire(me, storage);
 }
 
+/* Two accesses to a storage, one of them a write, that nothing orders. */
 static void
 race_announce(struct task *me, const struct storage *storage, const char *report)
 {
@@ -247,6 +249,7 @@ storage_access_by_host(struct task *me, const struct access *access)
     return storage_access_by(me, &me->actor, me->name, access);
 }
 
+/* The elements of a small tensor as they are now, so that any past moment can be shown. */
 void
 storage_snapshot(struct task *me, struct storage *storage, int dtype, int dims, const int64_t *sizes, const void *from)
 {

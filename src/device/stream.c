@@ -221,6 +221,7 @@ event_of(const struct stream *stream, const struct queued *queued, int phase, ui
     return event;
 }
 
+/* A kernel of an op, on the lane of its stream: when the stream did it, not when the host asked. */
 static void
 stream_kernel_event(struct task *me, const struct stream *stream, const struct queued *queued, int phase, uint64_t time)
 {
@@ -229,6 +230,7 @@ stream_kernel_event(struct task *me, const struct stream *stream, const struct q
     lane_emit(me, &event);
 }
 
+/* A copy between host and device, or two devices, on the lane of its stream. */
 static void
 stream_copy_event(struct task *me, const struct stream *stream, const struct queued *queued, int phase, uint64_t time)
 {
@@ -534,6 +536,7 @@ event_free(struct task *me, struct event *event)
     host_give(me->sched, event, sizeof *event);
 }
 
+/* The event marks this place of the stream: who waits for it waits for all that was queued before. */
 bool
 stream_record(struct task *me, struct stream *stream, struct event *event)
 {

@@ -350,18 +350,29 @@ box_class(lua_State *L, enum box_kind kind, const struct lua_entry *methods, siz
     lua_setfield(L, -2, "__index");
 }
 
-/* registry["ringside.help"]: function -> {signature, help}. */
+/* registry["ringside.help"]: signature -> {signature, help}, and function -> the same (one C function may have two
+ * names; the last one is its own). */
 void
 note_help(lua_State *L, const char *signature, const char *help)
 {
+    note_name(L, signature, help);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
     lua_pushvalue(L, -2);
+    lua_getfield(L, -2, signature);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+}
+
+void
+note_name(lua_State *L, const char *signature, const char *help)
+{
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
     lua_createtable(L, 2, 0);
     lua_pushstring(L, signature);
     lua_rawseti(L, -2, 1);
     lua_pushstring(L, help);
     lua_rawseti(L, -2, 2);
-    lua_rawset(L, -3);
+    lua_setfield(L, -2, signature);
     lua_pop(L, 1);
 }
 

@@ -220,6 +220,8 @@ push_signature(lua_State *L, const char *path, const char *name, const struct pa
             lua_pushfstring(L, " = \"%s\"", p->text);
         else if (p->kind == P_FLAG)
             lua_pushstring(L, p->otherwise != 0 ? " = true" : " = false");
+        else if (p->otherwise == (double)(lua_Integer)p->otherwise)
+            lua_pushfstring(L, " = %I", (lua_Integer)p->otherwise);
         else
             lua_pushfstring(L, " = %f", p->otherwise);
         luaL_addvalue(&buffer);

@@ -336,7 +336,7 @@ equal(lua_State *L)
 }
 
 static const struct lua_entry entries[] = {
-    { "tensor", tensor, "rs.tensor(nested table, options)", "integers make int64, fractions float32, booleans bool" },
+    { "tensor", tensor, "rs.tensor(nested_table, options)", "integers make int64, fractions float32, booleans bool" },
     { "zeros", zeros, "rs.zeros({sizes}, options)", "every element 0" },
     { "ones", ones, "rs.ones({sizes}, options)", "every element 1" },
     { "empty", empty, "rs.empty({sizes}, options)", "elements that mean nothing yet (zeros, so that runs repeat)" },

@@ -191,6 +191,7 @@ bool object_open(const struct script_object *object);               /* its scrip
 struct lua_entry { const char *name; lua_CFunction function; const char *signature, *help; };
 void add_entries(lua_State *L, int table, const struct lua_entry *entries, size_t count); /* and notes them for help */
 void note_help(lua_State *L, const char *signature, const char *help); /* of the function at the top of the stack */
+void note_name(lua_State *L, const char *signature, const char *help); /* of another name of a function */
 void open_namespace(lua_State *L, const char *path, const struct lua_entry *entries, size_t count);
                         /* "nn.functional": rs.nn.functional is made if need be, filled and left on the stack */
 void push_ringside(lua_State *L);      /* the table `rs` */

@@ -98,5 +98,6 @@ lua_open_layers(lua_State *L)
     push_ringside(L);
     lua_getfield(L, -1, "log_softmax");
     lua_setfield(L, -3, "log_softmax");
+    note_name(L, "nn.functional.log_softmax(input, dim)", "log of the softmax over a dimension");
     lua_pop(L, 2);
 }

@@ -286,15 +286,15 @@ static const struct { const char *name; enum op op; const char *help; } binary_r
 
 static const struct op_row rows[] = {
     { "pow", power, 0, "pow(t, exponent)", "t ^ exponent; either may be a number" },
-    { "clamp", clamp, 0, "clamp(t, min, max)", "kept between two bounds; also {min = 0}" },
+    { "clamp", clamp, 0, "clamp(t, {min, max})", "kept between two bounds" },
     { "where", where, 0, "where(condition, a, b)", "a where the condition holds, else b" },
     { "bitwise_not", inverted, 0, "bitwise_not(t)", "all bits turned round; bools too" },
     { "masked_fill", masked_fill, 0, "masked_fill(t, mask, value)", "value where the mask holds" },
 };
 static const struct op_row rows_in_place[] = {
-    { "pow_", power_, 0, "t:pow_(exponent)", "in place" },
-    { "clamp_", clamp_, 0, "t:clamp_(min, max)", "in place" },
-    { "masked_fill_", masked_fill_, 0, "t:masked_fill_(mask, value)", "in place" },
+    { "pow_", power_, 0, "t:pow_(exponent)", "in place: t ^ exponent" },
+    { "clamp_", clamp_, 0, "t:clamp_({min, max})", "in place: kept between two bounds" },
+    { "masked_fill_", masked_fill_, 0, "t:masked_fill_(mask, value)", "in place: value where the mask holds" },
 };
 
 /* The function and, among methods, its twin that works in place. */
@@ -303,7 +303,7 @@ add_family(lua_State *L, const char *name, lua_CFunction plain, lua_CFunction in
            const char *signature,
            const char *help)
 {
-    char twin[40], usage[64];
+    char twin[40], usage[64], in_place_help[160];
     snprintf(usage, sizeof usage, signature, name);
     const struct op_row one = { name, plain, (int)op, usage, help };
     add_ops(L, &one, 1);
@@ -311,7 +311,8 @@ add_family(lua_State *L, const char *name, lua_CFunction plain, lua_CFunction in
         return;
     snprintf(twin, sizeof twin, "%s_", name);
     snprintf(usage, sizeof usage, signature, twin);
-    const struct op_row other = { twin, in_place, (int)op, usage, "in place" };
+    snprintf(in_place_help, sizeof in_place_help, "in place: %s", help);
+    const struct op_row other = { twin, in_place, (int)op, usage, in_place_help };
     add_ops(L, &other, 1);
 }
 

@@ -201,6 +201,7 @@ print_check(struct lesson *lesson, const struct lesson_check *check)
 
 /* ---- the lesson's own events ---- */
 
+/* rs.lesson: its title, devices and seed. Once, before anything else. */
 bool
 lesson_begin(struct task *me, struct lesson *lesson, const struct lesson_head *head)
 {
@@ -219,6 +220,7 @@ lesson_begin(struct task *me, struct lesson *lesson, const struct lesson_head *h
     return true;
 }
 
+/* rs.say: a sentence of narration. */
 bool
 lesson_say(struct task *me, struct lesson *lesson, int rank, const char *text)
 {
@@ -284,6 +286,7 @@ keep(struct lesson *lesson, const struct lesson_check *check)
     return true;
 }
 
+/* rs.check, rs.close: one check, and whether it holds. */
 bool
 lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *check)
 {

@@ -333,21 +333,48 @@ static const struct op_row rows[] = {
     { "mm", mm, 0, "mm(a, b)", "matrix product of two 2-D tensors" },
     { "matmul", matmul, 0, "matmul(a, b)", "product of matrices and vectors" },
     { "log_softmax", log_softmax, 0, "log_softmax(t, dim)", "log of the softmax over a dimension" },
-    { "cat", cat, 0, "cat({a, b, ...}, dim)", "tensors joined along a dimension" },
-    { "stack", stack, 0, "stack({a, b, ...}, dim)", "tensors of one shape joined along a new dimension" },
-    { "chunk", chunk, 0, "chunk(t, chunks, dim)", "at most that many equal pieces, the last one shorter" },
-    { "split", split, 0, "split(t, size, dim)", "pieces of a size, or of a list of sizes" },
+    { "chunk", chunk, 0, "chunk(t, chunks, {dim = 0})", "at most that many equal pieces, the last one shorter" },
+    { "split", split, 0, "split(t, size, {dim = 0})", "pieces of a size, or of a list of sizes" },
 };
+
+static const struct op_row list_rows[] = {
+    { "cat", cat, 0, "cat({a, b, ...}, {dim = 0})", "tensors joined along a dimension" },
+    { "stack", stack, 0, "stack({a, b, ...}, {dim = 0})", "tensors of one shape joined along a new dimension" },
+};
+
+/* "sum(t, dim)" is rs.sum(t, dim) in rs and t:sum(dim) among the methods. */
+static const char *
+push_usage(lua_State *L, const char *signature, bool in_rs)
+{
+    size_t      name = strcspn(signature, "({"), first;
+    const char *rest = signature + name;
+    if (memchr(signature, ':', name) != NULL)
+        return lua_pushstring(L, signature);
+    if (in_rs || rest[0] != '(')
+        return lua_pushfstring(L, "rs.%s", signature);
+    first = strcspn(rest, ",)");
+    rest += first + strspn(rest + first, ", ");
+    lua_pushlstring(L, signature, name);
+    lua_pushfstring(L, "t:%s(%s", lua_tostring(L, -1), rest);
+    lua_remove(L, -2);
+    return lua_tostring(L, -1);
+}
 
 void
 add_ops(lua_State *L, const struct op_row *list, size_t count)
 {
+    int table = lua_gettop(L);
+    push_ringside(L);
+    bool in_rs = lua_rawequal(L, table, -1);
     for (size_t i = 0; i < count; i++) {
+        const char *usage = push_usage(L, list[i].signature, in_rs);
         lua_pushinteger(L, list[i].which);
         lua_pushcclosure(L, list[i].function, 1);
-        note_help(L, list[i].signature, list[i].help);
-        lua_setfield(L, -2, list[i].name);
+        note_help(L, usage, list[i].help);
+        lua_setfield(L, table, list[i].name);
+        lua_pop(L, 1);
     }
+    lua_pop(L, 1);
 }
 
 static void
@@ -363,6 +390,7 @@ lua_open_ops(lua_State *L)
 {
     push_ringside(L);
     add_ops(L, rows, countof(rows));
+    add_ops(L, list_rows, countof(list_rows));
     lua_pop(L, 1);
     luaL_getmetatable(L, box_metatable(BOX_TENSOR));
     add_operator(L, "__add", binary, BINARY_ADD);

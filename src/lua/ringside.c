@@ -2,32 +2,71 @@
  * function
  * takes and does, from the very table that registered it. */
 #include "lua/internal.h"
+#include "base/str.h"
 #include "base/vec.h"
+#include "lua/reference.h"
+#include "sched/task.h"
 
-/* rs.help(f): signature and help; rs.help(): all of them, sorted. */
+/* Every function's signature and help, sorted. */
+static int
+help_list(lua_State *L)
+{
+    lua_Integer count = 0;
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
+    lua_newtable(L);
+    for (lua_pushnil(L); lua_next(L, 2) != 0; lua_pop(L, 1)) {
+        if (lua_type(L, -2) != LUA_TSTRING)
+            continue;
+        lua_rawgeti(L, -1, 2);
+        lua_pushfstring(L, "%s: %s", lua_tostring(L, -3), lua_tostring(L, -1));
+        lua_rawseti(L, 3, ++count);
+        lua_pop(L, 1);
+    }
+    lua_getglobal(L, "table");
+    lua_getfield(L, -1, "sort");
+    lua_pushvalue(L, 3);
+    lua_call(L, 1, 0);
+    lua_settop(L, 3);
+    return 1;
+}
+
+static void
+str_box_free(struct task *me, void *text)
+{
+    (void)me;
+    str_free(text);
+}
+
+/* What `ringside help NAME` prints. */
+static int
+help_of_name(lua_State *L)
+{
+    struct task *me  = script_task(L);
+    struct str  *out = lua_newuserdatauv(L, sizeof *out, 0);
+    *out             = (struct str){ 0 };
+    size_t mark      = scope_mark(me);
+    born(me, out, str_box_free);
+    struct reference_request request = { .form = REFERENCE_NAME, .name = lua_tostring(L, 1), .out = out };
+    reference_answer_from(L, &request);
+    lua_pushlstring(L, str_text(out), out->len);
+    scope_release(me, mark);
+    if (!request.found && request.meant[0] != '\0')
+        return raise_error(L, "KeyError", "no help for '%.80s': did you mean %s?", lua_tostring(L, 1), request.meant);
+    if (!request.found)
+        return raise_error(L, "KeyError", "no help for '%.80s'; rs.help() lists what there is", lua_tostring(L, 1));
+    return 1;
+}
+
+/* rs.help(f): signature and help of a function; rs.help("NAME"): all about a name; rs.help(): every function. */
 static int
 help(lua_State *L)
 {
     lua_settop(L, 1);
+    if (lua_isnil(L, 1))
+        return help_list(L);
+    if (lua_type(L, 1) == LUA_TSTRING)
+        return help_of_name(L);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
-    if (lua_isnil(L, 1)) {
-        lua_newtable(L);
-        lua_Integer count = 0;
-        lua_pushnil(L);
-        while (lua_next(L, 2) != 0) {
-            lua_rawgeti(L, -1, 1);
-            lua_rawgeti(L, -2, 2);
-            lua_pushfstring(L, "%s: %s", lua_tostring(L, -2), lua_tostring(L, -1));
-            lua_rawseti(L, 3, ++count);
-            lua_pop(L, 3);
-        }
-        lua_getglobal(L, "table");
-        lua_getfield(L, -1, "sort");
-        lua_pushvalue(L, 3);
-        lua_call(L, 1, 0);
-        lua_settop(L, 3);
-        return 1;
-    }
     lua_pushvalue(L, 1);
     if (lua_rawget(L, 2) != LUA_TTABLE)
         return 0;
@@ -46,7 +85,7 @@ error_of(lua_State *L)
 }
 
 static const struct lua_entry entries[] = {
-    { "help", help, "rs.help(f)", "what a function takes and does; without f a list of all" },
+    { "help", help, "rs.help(name)", "what a name or a function is, as a text; without a name a list of all" },
     { "error", error_of, "rs.error(kind, message)", "raises an error: a table with kind, message and the line" },
 };
 

@@ -42,6 +42,7 @@ bucket_print(const struct bucket *bucket, struct str *out)
         str_addf(out, "%s%d", i > 0 ? " " : "", bucket->indices[i]);
 }
 
+/* A bucket and the parameters whose gradients travel in it. */
 static void
 reducer_announce_bucket(struct task *me, const struct bucket *bucket, int index)
 {

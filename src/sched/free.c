@@ -81,6 +81,7 @@ note_waiting(struct task *me, const struct wait_reason *reason)
     pthread_mutex_unlock(&me->sched->registry);
 }
 
+/* A wait took longer than it may: who waits for whom. */
 static void
 timeout_announce(struct task *me, struct str *report)
 {

@@ -15,6 +15,7 @@ lock_destroy(struct lock *lock)
     monitor_destroy(&lock->monitor);
 }
 
+/* A lock is held, from the turn that comes to the hand-over. */
 static void
 lock_note_hold(struct task *me, struct lock *lock, bool begins)
 {

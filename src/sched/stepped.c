@@ -109,6 +109,7 @@ break_waits(struct sched *sched)
     return broken;
 }
 
+/* Nothing can go on: who waits for whom. */
 static void
 deadlock_announce(struct sched *sched, struct task *me)
 {

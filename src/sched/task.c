@@ -118,6 +118,7 @@ machine_free(struct machine *machine)
     free(machine);
 }
 
+/* A task begins: the lesson, a rank, a replica's worker, a device's backward. */
 static void
 task_announce_start(struct task *me)
 {
@@ -125,6 +126,7 @@ task_announce_start(struct task *me)
     POINT(me, task_start, me->number, name);
 }
 
+/* A task ends, with or without an error. */
 static void
 task_announce_end(struct task *me)
 {

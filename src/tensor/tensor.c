@@ -217,6 +217,7 @@ tensor_arange(struct task *me, enum dtype dtype, double start, double end, doubl
 
 /* ---- views ---- */
 
+/* A view: another tensor over a storage that was there before. */
 static void
 tensor_announce_view(struct task *me, const struct tensor *view)
 {
