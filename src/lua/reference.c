@@ -84,7 +84,9 @@ add_topic(struct reference *reference, struct topic topic)
     topic.space     = arena_text(&reference->arena, space);
     topic.signature = arena_text(&reference->arena, topic.signature);
     topic.help      = arena_text(&reference->arena, topic.help);
-    if (topic.name == NULL || topic.key == NULL || topic.space == NULL || topic.signature == NULL || topic.help == NULL ||
+    bool copied = topic.name != NULL && topic.key != NULL && topic.space != NULL && topic.signature != NULL &&
+                  topic.help != NULL;
+    if (!copied ||
         !vec_room(&reference->topics, &reference->room, reference->count + 1, sizeof *reference->topics))
         reference->broken = true;
     else

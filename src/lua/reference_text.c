@@ -187,8 +187,8 @@ about_of(const struct topic *topic)
 {
     char        plain[WORD];
     const char *name = strncmp(topic->key, "t.", 2) == 0 ? topic->key + 2 : topic->key;
-    snprintf(plain, sizeof plain, "%.*s", (int)(strlen(name) > 0 && name[strlen(name) - 1] == '_' ? strlen(name) - 1
-                                                                                               : strlen(name)), name);
+    size_t      length = strlen(name);
+    snprintf(plain, sizeof plain, "%.*s", (int)(length > 0 && name[length - 1] == '_' ? length - 1 : length), name);
     for (size_t i = 0; i < countof(abouts); i++)
         if (in_words(abouts[i].names, topic->key) || in_words(abouts[i].names, plain))
             return &abouts[i];
@@ -198,7 +198,8 @@ about_of(const struct topic *topic)
 static bool
 is_in_place(const struct topic *topic)
 {
-    return strncmp(topic->key, "t.", 2) == 0 && topic->kind == TOPIC_FUNCTION && topic->key[strlen(topic->key) - 1] == '_';
+    return topic->kind == TOPIC_FUNCTION && strncmp(topic->key, "t.", 2) == 0 &&
+           topic->key[strlen(topic->key) - 1] == '_';
 }
 
 static void
