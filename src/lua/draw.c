@@ -85,7 +85,8 @@ static const struct lua_entry functions[] = {
 static const struct lua_entry methods[] = {
     { "exponential_", exponential_, "t:exponential_(lambd)", "drawn from the exponential distribution" },
     { "bernoulli", bernoulli, "t:bernoulli({generator})", "1 with the probability that stands in each element" },
-    { "multinomial", multinomial, "t:multinomial(num_samples, {replacement = false, generator})", "numbers drawn by their weights" },
+    { "multinomial", multinomial, "t:multinomial(num_samples, {replacement = false, generator})",
+      "numbers drawn by their weights" },
 };
 
 void

@@ -342,16 +342,29 @@ static const struct op_row list_rows[] = {
     { "stack", stack, 0, "stack({a, b, ...}, {dim = 0})", "tensors of one shape joined along a new dimension" },
 };
 
+/* Whose table is at the top: the tensors' methods, or a namespace, whose name comes before its functions'. */
+static const char *
+space_of_table(lua_State *L)
+{
+    int table = lua_gettop(L);
+    push_ringside(L);
+    luaL_getmetatable(L, box_metatable(BOX_TENSOR));
+    lua_getfield(L, -1, "methods");
+    const char *space = lua_rawequal(L, table, -3) ? "rs." : lua_rawequal(L, table, -1) ? "t:" : "nn.functional.";
+    lua_settop(L, table);
+    return space;
+}
+
 /* "sum(t, dim)" is rs.sum(t, dim) in rs and t:sum(dim) among the methods. */
 static const char *
-push_usage(lua_State *L, const char *signature, bool in_rs)
+push_usage(lua_State *L, const char *signature, const char *space)
 {
     size_t      name = strcspn(signature, "({"), first;
     const char *rest = signature + name;
-    if (memchr(signature, ':', name) != NULL)
+    if (memchr(signature, ':', name) != NULL || memchr(signature, '.', name) != NULL)
         return lua_pushstring(L, signature);
-    if (in_rs || rest[0] != '(')
-        return lua_pushfstring(L, "rs.%s", signature);
+    if (strcmp(space, "t:") != 0 || rest[0] != '(')
+        return lua_pushfstring(L, "%s%s", strcmp(space, "t:") != 0 ? space : "rs.", signature);
     first = strcspn(rest, ",)");
     rest += first + strspn(rest + first, ", ");
     lua_pushlstring(L, signature, name);
@@ -363,18 +376,15 @@ push_usage(lua_State *L, const char *signature, bool in_rs)
 void
 add_ops(lua_State *L, const struct op_row *list, size_t count)
 {
-    int table = lua_gettop(L);
-    push_ringside(L);
-    bool in_rs = lua_rawequal(L, table, -1);
+    const char *space = space_of_table(L);
     for (size_t i = 0; i < count; i++) {
-        const char *usage = push_usage(L, list[i].signature, in_rs);
+        const char *usage = push_usage(L, list[i].signature, space);
         lua_pushinteger(L, list[i].which);
         lua_pushcclosure(L, list[i].function, 1);
         note_help(L, usage, list[i].help);
-        lua_setfield(L, table, list[i].name);
+        lua_setfield(L, -3, list[i].name);
         lua_pop(L, 1);
     }
-    lua_pop(L, 1);
 }
 
 static void

@@ -351,7 +351,8 @@ static const struct op_row rows[] = {
     { "gather", picked, OP_gather, "gather(t, dim, index)", "out[i][j] = t[i][index[i][j]]" },
     { "index_select", picked, OP_index_select, "index_select(t, dim, index)", "rows of a dimension by index" },
     { "scatter", put, OP_scatter, "scatter(t, dim, index, source)", "a copy with out[i][index[i][j]] = source[i][j]" },
-    { "scatter_add", put, OP_scatter_add, "scatter_add(t, dim, index, source)", "a copy with out[i][index[i][j]] += source[i][j]" },
+    { "scatter_add", put, OP_scatter_add, "scatter_add(t, dim, index, source)",
+      "a copy with out[i][index[i][j]] += source[i][j]" },
     { "index_add", put, OP_index_add, "index_add(t, dim, index, rows, {alpha = 1})", "a copy with rows added" },
     { "index_copy", put, OP_index_put, "index_copy(t, dim, index, rows)", "a copy with rows put in" },
     { "nonzero", nonzero, 0, "nonzero(t)", "a row of places for each element that is not 0" },
@@ -372,9 +373,12 @@ static const struct op_row rows[] = {
 static const struct op_row methods[] = {
     { "tile", repeat, 0, "t:tile{times}",
       "each dimension so many times (torch.Tensor.repeat, which is a word of Lua)" },
-    { "scatter_", put, OP_scatter + OP_COUNT, "t:scatter_(dim, index, source)", "in place: t[i][index[i][j]] = source[i][j]" },
-    { "scatter_add_", put, OP_scatter_add + OP_COUNT, "t:scatter_add_(dim, index, source)", "in place: t[i][index[i][j]] += source[i][j]" },
-    { "index_add_", put, OP_index_add + OP_COUNT, "t:index_add_(dim, index, rows, {alpha = 1})", "in place: rows added, alpha times" },
+    { "scatter_", put, OP_scatter + OP_COUNT, "t:scatter_(dim, index, source)",
+      "in place: t[i][index[i][j]] = source[i][j]" },
+    { "scatter_add_", put, OP_scatter_add + OP_COUNT, "t:scatter_add_(dim, index, source)",
+      "in place: t[i][index[i][j]] += source[i][j]" },
+    { "index_add_", put, OP_index_add + OP_COUNT, "t:index_add_(dim, index, rows, {alpha = 1})",
+      "in place: rows added, alpha times" },
     { "index_copy_", put, OP_index_put + OP_COUNT, "t:index_copy_(dim, index, rows)", "in place: rows put in" },
 };
 

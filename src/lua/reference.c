@@ -108,6 +108,54 @@ add_functions(lua_State *L, struct reference *reference)
     lua_pop(L, 1);
 }
 
+static bool
+has_key(const struct reference *reference, const char *name)
+{
+    char key[KEY_BYTES];
+    key_of(name, key, sizeof key);
+    for (size_t i = 0; i < reference->count; i++)
+        if (strcmp(reference->topics[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+/* Of the table at the top: functions that stand under another name than the one that they noted. */
+static void
+add_second_names(lua_State *L, struct reference *reference, const char *space)
+{
+    int table = lua_gettop(L), help = table + 1;
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
+    for (lua_pushnil(L); lua_next(L, table) != 0; lua_settop(L, help + 1)) {
+        char name[KEY_BYTES], signature[2 * KEY_BYTES];
+        if (lua_type(L, -2) != LUA_TSTRING || !lua_isfunction(L, -1))
+            continue;
+        snprintf(name, sizeof name, "%s%s", space, lua_tostring(L, -2));
+        if (has_key(reference, name) || lua_rawget(L, help) != LUA_TTABLE)
+            continue;
+        lua_rawgeti(L, -1, 1);
+        lua_rawgeti(L, -2, 2);
+        snprintf(signature, sizeof signature, "%s, the same as %s", name, lua_tostring(L, -2));
+        add_topic(reference, (struct topic){ .name = arena_text(&reference->arena, name), .signature = signature,
+                                             .help = lua_tostring(L, -1) });
+    }
+    lua_settop(L, table);
+}
+
+static void
+add_aliases(lua_State *L, struct reference *reference)
+{
+    int top = lua_gettop(L);
+    push_ringside(L);
+    add_second_names(L, reference, "rs.");
+    lua_getfield(L, -1, "nn");
+    lua_getfield(L, -1, "functional");
+    add_second_names(L, reference, "nn.functional.");
+    luaL_getmetatable(L, box_metatable(BOX_TENSOR));
+    lua_getfield(L, -1, "methods");
+    add_second_names(L, reference, "t:");
+    lua_settop(L, top);
+}
+
 /* rs.float32 is the text "float32": what equals its own name is a dtype. */
 static void
 add_dtypes(lua_State *L, struct reference *reference)
@@ -228,6 +276,7 @@ push_reference(lua_State *L)
     }
     lua_setmetatable(L, -2);
     add_functions(L, reference);
+    add_aliases(L, reference);
     add_dtypes(L, reference);
     add_tables(reference);
     if (reference->broken)
