@@ -1,5 +1,5 @@
-/* What every module can do (parameters, to, train, state_dict ...). The layers themselves and nn.functional are in
- * layers.c. Lists of parameters and modules work in both loops: `for i, p in ipairs(m:parameters())` and, as in
+/* What every module can do (parameters, to, train ...; state_dict is in state.c). The layers themselves and
+ * nn.functional are in layers.c. Lists of parameters and modules work in both loops: `for i, p in ipairs(m:parameters())` and, as in
  * PyTorch, `for p in m:parameters()`, `for name, p in m:named_parameters()`. */
 #include "lua/internal.h"
 #include <string.h>
@@ -355,87 +355,6 @@ apply(lua_State *L)
     return 1;
 }
 
-/* ---- state ---- */
-
-static int
-state_dict(lua_State *L)
-{
-    lua_settop(L, 1);
-    lua_newtable(L);
-    for (int kind = 0; kind < 2; kind++) {
-        list_tensors(L, kind == 1, true);
-        int list = lua_gettop(L), count = (int)lua_rawlen(L, list);
-        for (int i = 1; i <= count; i++) {
-            struct task *me = script_task(L);
-            lua_rawgeti(L, list, i);
-            lua_rawgeti(L, list + 1, 1);
-            lua_rawgeti(L, list + 1, 2);
-            struct tensor *tensor = check_tensor(L, list + 3);
-            struct call    call   = call_open(L, me, CALL_PLAIN);
-            call_tensor(&call, tensor_detach(me, tensor));
-            lua_replace(L, list + 3);
-            lua_rawset(L, 2);
-            lua_settop(L, list);
-        }
-        lua_settop(L, 2);
-    }
-    return 1;
-}
-
-static void
-load_one(lua_State *L, struct tensor *into, struct tensor *from, const char *name)
-{
-    struct task *me = script_task(L);
-    if (!tensor_same_shape(into, from))
-        raise_error(L, "RuntimeError", "size mismatch for %.80s: the shapes in the dict and in the module differ",
-                    name);
-    bool        before = grad_enabled(me);
-    struct call call   = call_open(L, me, CALL_PLAIN);
-    grad_set_enabled(me, false);
-    bool ok = tensor_copy_(me, into, from) != NULL;
-    grad_set_enabled(me, before);
-    call_done(&call, ok);
-}
-
-/* Strict: every name of both sides must be on the other. */
-static int
-load_state_dict(lua_State *L)
-{
-    check_module(L, 1);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    lua_settop(L, 2);
-    lua_newtable(L); /* names seen */
-    for (int kind = 0; kind < 2; kind++) {
-        list_tensors(L, kind == 1, true);
-        int list = lua_gettop(L), count = (int)lua_rawlen(L, list);
-        for (int i = 1; i <= count; i++) {
-            lua_rawgeti(L, list, i);
-            lua_rawgeti(L, list + 1, 2);
-            lua_rawgeti(L, list + 1, 1);
-            const char *name = lua_tostring(L, -1);
-            lua_pushvalue(L, -1);
-            lua_rawget(L, 2);
-            if (test_tensor(L, -1) == NULL)
-                raise_error(L, "RuntimeError", "missing key in state_dict: \"%.80s\"", name);
-            load_one(L, check_tensor(L, list + 2), check_tensor(L, list + 4), name);
-            lua_pop(L, 1);
-            lua_pushboolean(L, true);
-            lua_rawset(L, 3);
-            lua_settop(L, list);
-        }
-        lua_settop(L, 3);
-    }
-    int count = push_sorted_keys(L, 2);
-    for (int i = 1; i <= count; i++) {
-        lua_rawgeti(L, 4, i);
-        lua_pushvalue(L, -1);
-        if (lua_rawget(L, 3) == LUA_TNIL)
-            raise_error(L, "RuntimeError", "unexpected key in state_dict: \"%.80s\"", luaL_tolstring(L, 5, NULL));
-        lua_settop(L, 4);
-    }
-    return 0;
-}
-
 static const struct lua_entry methods[] = {
     { "parameters", parameters, "m:parameters()", "a list of all parameters, depth first, shared ones once" },
     { "named_parameters", named_parameters, "m:named_parameters()", "for name, p in m:named_parameters() do" },
@@ -458,8 +377,6 @@ static const struct lua_entry methods[] = {
     { "zero_grad", zero_grad, "m:zero_grad{set_to_none = false}", "gradients become zeros, or none" },
     { "requires_grad_", requires_grad_, "m:requires_grad_(on)", "freezes (false) or thaws all parameters" },
     { "apply", apply, "m:apply(f)", "f(module) for all, children first" },
-    { "state_dict", state_dict, "m:state_dict()", "name -> tensor, sharing the elements" },
-    { "load_state_dict", load_state_dict, "m:load_state_dict(dict)", "copies them in; names and shapes must match" },
 };
 
 static const struct op_row casts[] = {

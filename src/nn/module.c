@@ -284,9 +284,10 @@ push_table(struct named_tensors *out, struct map *seen, const struct module_tabl
 {
     for (int i = 0; i < table->count; i++) {
         struct tensor *tensor = table->entries[i].tensor;
-        if (tensor == NULL || (former && !tensor->is_parameter) || map_get(seen, (uintptr_t)tensor, NULL))
+        if (tensor == NULL || (former && !tensor->is_parameter) ||
+            (seen != NULL && map_get(seen, (uintptr_t)tensor, NULL)))
             continue;
-        if (!map_set(seen, (uintptr_t)tensor, 1) ||
+        if ((seen != NULL && !map_set(seen, (uintptr_t)tensor, 1)) ||
             !named_push(out, tensor, join_names(prefix, table->entries[i].name)))
             return false;
     }
@@ -324,6 +325,35 @@ bool
 module_named_buffers(struct task *me, struct module *module, struct named_tensors *out)
 {
     return named_tensors(me, module, "", true, out);
+}
+
+static bool
+state_from(struct named_tensors *out, struct module *module, const char *prefix, int depth)
+{
+    if (depth > DEEPEST || !push_table(out, NULL, &module->parameters, prefix, module->is_replica) ||
+        !push_table(out, NULL, &module->buffers, prefix, false))
+        return false;
+    for (int i = 0; i < module->children.count; i++) {
+        struct module *child = module->children.entries[i].module;
+        char          *name = child != NULL ? join_names(prefix, module->children.entries[i].name) : NULL;
+        bool           ok = child == NULL || (name != NULL && state_from(out, child, name, depth + 1));
+        free(name);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+bool
+module_named_state(struct task *me, struct module *module, struct named_tensors *out)
+{
+    *out = (struct named_tensors){ 0 };
+    if (module == NULL)
+        return false;
+    if (state_from(out, module, "", 0))
+        return true;
+    named_tensors_free(out);
+    return too_deep(me);
 }
 
 void

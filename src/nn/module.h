@@ -75,6 +75,9 @@ struct tensor *module_forward_tensor(struct task *me, struct module *module, str
 struct named_tensors { struct tensor **tensors; char **names; int count, room; };
 bool module_named_parameters(struct task *me, struct module *module, struct named_tensors *out);
 bool module_named_buffers(struct task *me, struct module *module, struct named_tensors *out);
+/* state_dict's order: each module's parameters and buffers, then its children's; what is shared comes under all its
+ * names. */
+bool module_named_state(struct task *me, struct module *module, struct named_tensors *out);
 void named_tensors_free(struct named_tensors *list);
 /* named_modules in PyTorch's order (itself first, name ""), shared ones once. */
 struct named_modules { struct module **modules; char **names; int count, room; };
