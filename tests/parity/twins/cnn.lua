@@ -9,8 +9,8 @@ local function show(name, t)
 end
 rs.manual_seed(11)
 local net = nn.Sequential { nn.Conv2d(2, 6, 3, { padding = 1, bias = false }), nn.BatchNorm2d(6), nn.ReLU(),
-  nn.MaxPool2d(2), nn.Conv2d(6, 4, 3, { stride = 2, groups = 2, bias = false }), nn.BatchNorm2d(4, { momentum = 0.3 }), nn.ReLU(),
-  nn.Flatten(), nn.Linear(4, 5) }
+  nn.MaxPool2d(2), nn.Conv2d(6, 4, 3, { stride = 2, groups = 2, bias = false }), nn.BatchNorm2d(4, { momentum = 0.3 }),
+  nn.ReLU(), nn.Flatten(), nn.Linear(4, 5) }
 local x, y = rs.randn { 24, 2, 8, 8 }, rs.randint(0, 5, { 24 })
 local opt = optim.Adam(net:parameters(), { lr = 0.01, betas = { 0.8, 0.95 }, amsgrad = true })
 for _ = 1, 20 do

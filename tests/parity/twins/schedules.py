@@ -8,7 +8,8 @@ kinds = {
     "linear": lambda o: s.LinearLR(o, start_factor=0.2, end_factor=0.9, total_iters=6),
     "lambda": lambda o: s.LambdaLR(o, [lambda e: 1 / (1 + e), lambda e: 0.9 ** e]),
     "sequential": lambda o: s.SequentialLR(
-        o, [s.LinearLR(o, start_factor=0.1, total_iters=4), s.CosineAnnealingLR(o, 8), s.ExponentialLR(o, 0.5)], [4, 10]),
+        o, [s.LinearLR(o, start_factor=0.1, total_iters=4), s.CosineAnnealingLR(o, 8), s.ExponentialLR(o, 0.5)],
+        [4, 10]),
 }
 for name, make in kinds.items():
     opt = torch.optim.SGD([{"params": [torch.nn.Parameter(torch.zeros(1))]},
