@@ -1,6 +1,6 @@
 /* What every module can do (parameters, to, train ...; state_dict is in state.c). The layers themselves and
- * nn.functional are in layers.c. Lists of parameters and modules work in both loops: `for i, p in ipairs(m:parameters())` and, as in
- * PyTorch, `for p in m:parameters()`, `for name, p in m:named_parameters()`. */
+ * nn.functional are in layers.c. Lists of parameters and modules work in both loops: `for i, p in
+ * ipairs(m:parameters())` and, as in PyTorch, `for p in m:parameters()`, `for name, p in m:named_parameters()`. */
 #include "lua/internal.h"
 #include <string.h>
 #include "autograd/call.h"
@@ -394,4 +394,5 @@ lua_open_nn(lua_State *L)
     add_entries(L, -1, methods, countof(methods));
     add_ops(L, casts, countof(casts));
     lua_pop(L, 2);
+    lua_open_state(L);
 }
