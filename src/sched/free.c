@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include "sched/internal.h"
 #include "sched/stage.h"
-#include "trace/clock.h"
 
 enum { SLICE_NS = 50 * 1000 * 1000, STACK_BYTES_FREE = 2 * 1024 * 1024 };
 
@@ -21,13 +20,6 @@ static uint64_t
 free_now(struct task *me)
 {
     return since(&me->sched->started);
-}
-
-static uint64_t
-free_stamp(struct task *me)
-{
-    uint64_t now = trace_wall_now(me->sched->clock);
-    return now < me->buffer->last_time ? me->buffer->last_time : now;
 }
 
 static void
@@ -172,7 +164,7 @@ free_drain(struct task *me)
 }
 
 const struct executor executor_free = {
-    .name = "free",       .start = free_start,       .point = free_point, .now = free_now,
-    .stamp = free_stamp,  .enter = free_enter,       .leave = free_leave, .wait = free_wait,
-    .wake = free_wake,    .finished = free_finished, .reap = free_reap,   .drain = free_drain,
+    .name = "free",    .start = free_start, .point = free_point, .now = free_now,           .enter = free_enter,
+    .leave = free_leave, .wait = free_wait, .wake = free_wake,   .finished = free_finished, .reap = free_reap,
+    .drain = free_drain,
 };

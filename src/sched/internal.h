@@ -45,7 +45,6 @@ struct executor {
     bool     (*start)(struct task *me, struct machine *child);      /* false: could not (nothing was started) */
     void     (*point)(struct task *me);
     uint64_t (*now)(struct task *me);                               /* ps */
-    uint64_t (*stamp)(struct task *me);                             /* an event's time */
     void     (*enter)(struct task *me, struct monitor *monitor);
     void     (*leave)(struct task *me, struct monitor *monitor);
     bool     (*wait)(struct task *me, struct monitor *monitor, const struct wait_reason *reason);

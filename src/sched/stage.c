@@ -1,88 +1,61 @@
 /* Stages: the one place that takes the baton, reads the clock, tells the debugger and appends events. */
 #include "sched/stage.h"
 #include <assert.h>
-#include <stdlib.h>
+#include <string.h>
 #include "sched/internal.h"
+#include "trace/clock.h"
 
-/* Everything but the time, the buffer's books and the kind. */
-static inline void
-fill(struct trace_event *event, const struct task *me, int phase, const int64_t args[4], uint32_t flow, uint32_t lane,
-     int16_t device)
+/* Lines of the file that are written soon: a page made ready by another thread lies in that one's cache. */
+enum { EVENTS_AHEAD = 16 };
+
+/* In `free` the counter is read: it may lie before the last time by what two cores differ. */
+static inline uint64_t
+stamp_of(const struct task *me)
 {
-    event->args[0]   = args[0];
-    event->args[1]   = args[1];
-    event->args[2]   = args[2];
-    event->args[3]   = args[3];
-    event->flow      = flow;
-    event->line      = me->line;
-    event->iteration = me->iteration;
-    event->lane      = lane;
-    event->rank      = me->rank;
-    event->device    = device;
-    event->phase     = (uint8_t)phase;
-    event->depth     = me->depth;
+    if (me->sched->stepped)
+        return me->clock;
+    uint64_t now = trace_wall_now(me->sched->clock), last = me->buffer->last_time;
+    return now < last ? last : now;
+}
+
+/* The next free slot of the buffer; NULL: the disk is full, the event is lost and counted. */
+static inline struct trace_event *
+slot_of(struct task *me)
+{
+    struct trace_buffer *buffer = me->buffer;
+    if (__builtin_expect(buffer->next == buffer->end, 0) && !trace_buffer_more(buffer))
+        return NULL;
+    __builtin_prefetch(buffer->next + EVENTS_AHEAD, 1);
+    return buffer->next++;
 }
 
 /* The kind is stored last: from then on the event counts, whatever happens to this process. */
-static inline uint64_t
-publish(struct trace_buffer *buffer, struct trace_event *event, uint64_t time, enum kind kind)
+static inline void
+publish(struct task *me, struct trace_event *event, uint64_t time, enum kind kind)
 {
+    struct trace_buffer *buffer   = me->buffer;
+    struct observer     *observer = me->sched->observer;
     assert(time >= buffer->last_time);
     event->time       = time;
     buffer->last_time = time;
     atomic_store_explicit((_Atomic uint16_t *)&event->kind, (uint16_t)kind, memory_order_release);
-    return buffer->count++;
-}
-
-/* The next free slot of the buffer; NULL: the disk is full, the event is lost and counted. */
-static struct trace_event *
-slot_of(struct task *me)
-{
-    struct trace_buffer *buffer = me->buffer;
-    if (buffer->next == buffer->end && !trace_buffer_more(buffer))
-        return NULL;
-    return buffer->next++;
-}
-
-static uint64_t
-stamp_of(struct task *me)
-{
-    return me->sched->stepped ? me->clock : me->sched->executor->stamp(me);
-}
-
-static void
-publish_and_tell(struct task *me, struct trace_event *event, uint64_t time, enum kind kind)
-{
-    struct observer *observer = me->sched->observer;
-    uint64_t         seq      = publish(me->buffer, event, time, kind);
-    if (observer != NULL)
+    uint64_t seq = buffer->count++;
+    if (__builtin_expect(observer != NULL, 0))
         observer->event(observer, me, event, seq);
 }
 
-static __attribute__((noinline)) void
-emit_slowly(struct task *me, enum kind kind, int phase, const int64_t args[4], uint32_t flow, uint32_t lane,
-            int16_t device)
+/* Who it belongs to; the caller adds phase, lane, flow, device and arguments. */
+static inline struct trace_event *
+begin_event(struct task *me)
 {
     struct trace_event *event = slot_of(me);
     if (event == NULL)
-        return;
-    fill(event, me, phase, args, flow, lane, device);
-    publish_and_tell(me, event, stamp_of(me), kind);
-}
-
-/* On virtual time, with room in the chunk and nobody watching, an event is sixteen stores and no call. */
-static inline void
-emit(struct task *me, enum kind kind, int phase, const int64_t args[4], uint32_t flow, uint32_t lane, int16_t device)
-{
-    struct trace_buffer *buffer = me->buffer;
-    const struct sched  *sched  = me->sched;
-    if (__builtin_expect(!sched->stepped || buffer->next == buffer->end || sched->observer != NULL, 0)) {
-        emit_slowly(me, kind, phase, args, flow, lane, device);
-        return;
-    }
-    struct trace_event *event = buffer->next++;
-    fill(event, me, phase, args, flow, lane, device);
-    publish(buffer, event, me->clock, kind);
+        return NULL;
+    event->line      = me->line;
+    event->iteration = me->iteration;
+    event->rank      = me->rank;
+    event->depth     = me->depth;
+    return event;
 }
 
 static inline uint32_t
@@ -91,6 +64,40 @@ departing_flow(struct task *me)
     uint32_t flow = me->departing;
     me->departing = 0;
     return flow;
+}
+
+/* Of the task itself: it begins, or has no length. */
+static inline void
+emit(struct task *me, enum kind kind, int phase, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    struct trace_event *event = begin_event(me);
+    uint32_t            flow  = departing_flow(me);
+    if (event == NULL)
+        return;
+    event->args[0] = a;
+    event->args[1] = b;
+    event->args[2] = c;
+    event->args[3] = d;
+    event->flow    = flow;
+    event->lane    = me->lane;
+    event->device  = me->device;
+    event->phase   = (uint8_t)phase;
+    publish(me, event, stamp_of(me), kind);
+}
+
+/* The end carries what the stage knows by now. */
+static void
+emit_end(struct task *me, const struct stage *stage)
+{
+    struct trace_event *event = begin_event(me);
+    if (event == NULL)
+        return;
+    memcpy(event->args, stage->args, sizeof event->args);
+    event->flow   = stage->flow_in;
+    event->lane   = stage->lane;
+    event->device = stage->device;
+    event->phase  = PHASE_END;
+    publish(me, event, stamp_of(me), (enum kind)stage->kind);
 }
 
 /* Most points find nobody else ready: then no call is made. */
@@ -102,21 +109,21 @@ pass_point(struct task *me)
         sched_point(me);
 }
 
-struct stage
-stage_enter(struct task *me, enum kind kind, const int64_t args[4])
+void
+stage_enter(struct stage *stage)
 {
+    struct task *me = stage->me;
     pass_point(me);
-    struct stage stage = { .me = me, .lane = me->lane, .device = me->device,
-                           .args = { args[0], args[1], args[2], args[3] } };
-    if (stage_enabled(me, kind)) {
-        stage.kind = (uint16_t)kind;
-        emit(me, kind, PHASE_BEGIN, args, departing_flow(me), me->lane, me->device);
-    }
-    stage.depth = me->depth;
+    stage->lane   = me->lane;
+    stage->device = me->device;
+    stage->depth  = me->depth;
+    stage->mark   = me->scope_count;
+    if (stage_enabled(me, (enum kind)stage->kind))
+        emit(me, (enum kind)stage->kind, PHASE_BEGIN, stage->args[0], stage->args[1], stage->args[2], stage->args[3]);
+    else
+        stage->kind = 0;
     if (me->depth < UINT8_MAX)
         me->depth++;
-    stage.mark = scope_mark(me);
-    return stage;
 }
 
 void
@@ -128,13 +135,13 @@ stage_leave(struct stage *stage)
     pass_point(me);
     me->depth = stage->depth;
     if (stage->kind != 0)
-        emit(me, stage->kind, PHASE_END, stage->args, stage->flow_in, stage->lane, stage->device);
+        emit_end(me, stage);
 }
 
 void
-point_emit(struct task *me, enum kind kind, const int64_t args[4])
+point_emit(struct task *me, enum kind kind, int64_t a, int64_t b, int64_t c, int64_t d)
 {
-    emit(me, kind, PHASE_INSTANT, args, departing_flow(me), me->lane, me->device);
+    emit(me, kind, PHASE_INSTANT, a, b, c, d);
 }
 
 void
@@ -150,8 +157,7 @@ lane_emit(struct task *me, const struct lane_event *lane)
     struct trace_event *event = stage_enabled(me, lane->kind) ? slot_of(me) : NULL;
     if (event == NULL)
         return;
-    for (int i = 0; i < 4; i++)
-        event->args[i] = lane->args[i];
+    memcpy(event->args, lane->args, sizeof event->args);
     event->flow      = lane->flow;
     event->line      = lane->line;
     event->iteration = lane->iteration;
@@ -160,21 +166,23 @@ lane_emit(struct task *me, const struct lane_event *lane)
     event->device    = (int16_t)lane->device;
     event->phase     = (uint8_t)lane->phase;
     event->depth     = 0;
-    publish_and_tell(me, event, me->sched->stepped ? lane->time : stamp_of(me), lane->kind);
+    publish(me, event, me->sched->stepped ? lane->time : stamp_of(me), lane->kind);
 }
 
 void
 span_begin(struct task *me, enum kind kind, const int64_t args[4])
 {
     if (stage_enabled(me, kind))
-        emit(me, kind, PHASE_BEGIN, args, departing_flow(me), me->lane, me->device);
+        emit(me, kind, PHASE_BEGIN, args[0], args[1], args[2], args[3]);
 }
 
 void
 span_end(struct task *me, enum kind kind, const int64_t args[4])
 {
+    struct stage ended = { .me = me, .lane = me->lane, .device = me->device, .kind = (uint16_t)kind,
+                           .args = { args[0], args[1], args[2], args[3] } };
     if (stage_enabled(me, kind))
-        emit(me, kind, PHASE_END, args, 0, me->lane, me->device);
+        emit_end(me, &ended);
 }
 
 int64_t
@@ -191,6 +199,8 @@ stage_name_id(struct task *me, const char *text)
 {
     uintptr_t       address = (uintptr_t)text;
     struct text_id *known   = &me->texts[(address ^ address >> 6) % TASK_TEXTS];
+    if (me->buffer == NULL)
+        return 0;
     if (known->text == text && text != NULL)
         return known->id;
     int64_t id = stage_text_id(me, text);

@@ -16,25 +16,33 @@
 
 struct stage {
     struct task *me;
-    size_t       mark;
-    uint32_t     flow_in;   /* set by stage_arrive: the end event carries it */
-    uint32_t     lane;
-    uint16_t     kind;
+    int64_t      args[4];
+    uint16_t     kind;      /* 0: it is not recorded */
     int16_t      device;
     uint8_t      depth;     /* stages around it: put back when it leaves, for the task's own count saturates */
-    int64_t      args[4];
+    uint32_t     flow_in;   /* set by stage_arrive: the end event carries it */
+    uint32_t     lane;
+    size_t       mark;
 };
 
-struct stage stage_enter(struct task *me, enum kind kind, const int64_t args[4]);
-void         stage_leave(struct stage *stage);
-void         point_emit(struct task *me, enum kind kind, const int64_t args[4]);
+void stage_enter(struct stage *stage);       /* of which me, kind and args are set */
+void stage_leave(struct stage *stage);
+void point_emit(struct task *me, enum kind kind, int64_t a, int64_t b, int64_t c, int64_t d);
 
-#define STAGE(me, kind, ...)                                                                                       \
-    struct stage stage_ __attribute__((cleanup(stage_leave), unused)) =                                            \
-        stage_enter((me), KIND_##kind, (const int64_t[4]){ __VA_ARGS__ })
+#define STAGE(task, name, ...)                                                                                     \
+    struct stage stage_ __attribute__((cleanup(stage_leave), unused)) = { .me = (task), .args = { __VA_ARGS__ },   \
+                                                                          .kind = KIND_##name };                   \
+    stage_enter(&stage_)
 #define POINT(me, kind, ...)                                                                                       \
     (__builtin_expect((me)->off[KIND_##kind], 0) ? (void)0                                                         \
-                                                 : point_emit((me), KIND_##kind, (const int64_t[4]){ __VA_ARGS__ }))
+                                                 : point_with((me), KIND_##kind, (const int64_t[4]){ __VA_ARGS__ }))
+
+/* Inlined, so that the arguments travel in registers. */
+static inline __attribute__((always_inline)) void
+point_with(struct task *me, enum kind kind, const int64_t args[4])
+{
+    point_emit(me, kind, args[0], args[1], args[2], args[3]);
+}
 
 /* Flows: the next begin or instant event of `me` leaves with this id; the innermost open stage of the given
  * variable arrives with it: stage_arrive(&stage_, flow). */

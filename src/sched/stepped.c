@@ -310,8 +310,8 @@ stepped_drain(struct task *me)
 
 const struct executor executor_stepped = {
     .name = "stepped",         .start = stepped_start,       .point = stepped_point, .now = stepped_now,
-    .stamp = stepped_now,      .enter = know_monitor,        .leave = tell_monitor,  .wait = stepped_wait,
-    .wake = stepped_wake,      .finished = stepped_finished, .reap = stepped_reap,   .drain = stepped_drain,
+    .enter = know_monitor,     .leave = tell_monitor,        .wait = stepped_wait,   .wake = stepped_wake,
+    .finished = stepped_finished, .reap = stepped_reap,      .drain = stepped_drain,
 };
 
 void

@@ -25,6 +25,13 @@ memory_file(void)
     return memfd_create("ringside-trace", MFD_CLOEXEC);
 }
 
+/* Memory that was taken is there: zeros written into it would only be written twice. */
+static bool
+born_written(const struct space *space)
+{
+    return space->in_memory;
+}
+
 static bool
 take_blocks(int fd, size_t offset, size_t bytes)
 {
@@ -46,6 +53,13 @@ memory_file(void)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
     return fd;
+}
+
+static bool
+born_written(const struct space *space)
+{
+    (void)space;
+    return false;
 }
 
 static bool
@@ -152,7 +166,7 @@ space_chunk(struct space *space, size_t *offset)
 bool
 space_prepare(const struct space *space, unsigned char *chunk, size_t offset)
 {
-    if (!write_zeros(space->fd, offset, TRACE_CHUNK))
+    if (!born_written(space) && !write_zeros(space->fd, offset, TRACE_CHUNK))
         return false;
 #ifdef MADV_POPULATE_WRITE
     madvise(chunk, TRACE_CHUNK, MADV_POPULATE_WRITE); /* older kernels refuse: the first touch costs more there */
