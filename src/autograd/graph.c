@@ -131,7 +131,7 @@ graph_enter(struct task *me, struct graph *graph, struct node *node, bool *is_ne
         return SIZE_MAX;
     }
     bool wanted = is_wanted(graph, node);
-    graph->pending[graph->count] = (struct pending){ .node = node_ref(node), .needed = graph->captures == NULL,
+    graph->pending[graph->count] = (struct pending){ .node = node_ref(me, node), .needed = graph->captures == NULL,
                                                      .wanted = wanted, .slot = graph->slot_count };
     graph->slot_count += (size_t)node->output_count;
     *place_of(graph, node) = (uint32_t)graph->count + 1;

@@ -9,8 +9,9 @@
 #include <string.h>
 #include "autograd/internal.h"
 #include "base/str.h"
+#include "device/storage.h"
 #include "device/stream.h"
-#include "sched/sched.h"
+#include "sched/count.h"
 
 /* One block: the node, its edges, what its outputs look like. */
 static struct node *
@@ -45,10 +46,10 @@ node_new(struct task *me, const char *name, node_backward *backward, int edges, 
 }
 
 struct node *
-node_ref(struct node *node)
+node_ref(struct task *me, struct node *node)
 {
     if (node != NULL)
-        atomic_fetch_add_explicit(&node->references, 1, memory_order_relaxed);
+        count_up(me->sched, &node->references);
     return node;
 }
 
@@ -57,6 +58,8 @@ static void
 accumulator_lock(struct tensor *leaf)
 {
     int open = 0;
+    if (!sched_has_threads(leaf->storage->sched))
+        return;
     while (!atomic_compare_exchange_weak(&leaf->accumulator_lock, &open, 1)) {
         open = 0;
         sched_yield();
@@ -66,7 +69,8 @@ accumulator_lock(struct tensor *leaf)
 static void
 accumulator_unlock(struct tensor *leaf)
 {
-    atomic_store(&leaf->accumulator_lock, 0);
+    if (sched_has_threads(leaf->storage->sched))
+        atomic_store(&leaf->accumulator_lock, 0);
 }
 
 static void
@@ -99,7 +103,7 @@ node_free(struct task *me, struct node *node)
 void
 node_unref(struct task *me, struct node *node)
 {
-    if (node == NULL || atomic_fetch_sub_explicit(&node->references, 1, memory_order_acq_rel) != 1)
+    if (node == NULL || !count_down(me->sched, &node->references))
         return;
     if (node->variable != NULL)
         accumulator_forget(node);
@@ -161,7 +165,7 @@ node_output(struct task *me, struct node *node, struct tensor *tensor, int nr)
     meta->device = tensor_device(tensor);
     meta->dims   = tensor->dims;
     memcpy(meta->size, tensor->size, sizeof meta->size);
-    tensor->grad_fn       = node_ref(node);
+    tensor->grad_fn       = node_ref(me, node);
     tensor->output_nr     = nr;
     tensor->requires_grad = true;
     tensor->view_version  = tensor_version(tensor);
@@ -242,9 +246,11 @@ node_saved(struct task *me, struct node *node, int index)
 }
 
 static struct node *
-accumulator_alive(struct tensor *leaf)
+accumulator_alive(struct task *me, struct tensor *leaf)
 {
     struct node *node = leaf->accumulator;
+    if (!sched_has_threads(me->sched))
+        return node_ref(me, node); /* it would have been forgotten */
     int          seen = node != NULL ? atomic_load(&node->references) : 0;
     while (seen > 0)
         if (atomic_compare_exchange_weak(&node->references, &seen, seen + 1))
@@ -256,7 +262,7 @@ struct node *
 node_accumulator(struct task *me, struct tensor *leaf)
 {
     accumulator_lock(leaf);
-    struct node *node = accumulator_alive(leaf);
+    struct node *node = accumulator_alive(me, leaf);
     if (node == NULL) {
         node = node_make(me, "torch::autograd::AccumulateGrad", accumulate_backward, 0, 1);
         if (node != NULL) {

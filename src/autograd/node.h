@@ -69,7 +69,7 @@ struct node {
 
 /* With room for `edges` next edges, `outputs` outputs; its sequence number is me's next. NULL: failed. */
 struct node *node_new(struct task *me, const char *name, node_backward *backward, int edges, int outputs);
-struct node *node_ref(struct node *node);
+struct node *node_ref(struct task *me, struct node *node);
 void         node_unref(struct task *me, struct node *node);
 /* By the input's grad_fn or accumulator; may fail. */
 void         node_connect(struct task *me, struct node *node, int edge, struct tensor *input);

@@ -215,7 +215,7 @@ gradient_edge(struct task *me, struct tensor *tensor, int *output_nr)
         return NULL;
     if (tensor->grad_fn != NULL) {
         *output_nr = tensor->output_nr;
-        return node_ref(tensor->grad_fn);
+        return node_ref(me, tensor->grad_fn);
     }
     return tensor->requires_grad ? node_accumulator(me, tensor) : NULL;
 }
@@ -263,14 +263,14 @@ copy_slices_connect(struct task *me, struct node *slices, struct tensor *view, s
     struct place *place = place_new(me, view, view->base);
     if (place == NULL)
         return false;
-    place->inner         = node_ref(node);
+    place->inner         = node_ref(me, node);
     slices->context      = place;
     slices->drop_context = drop_place;
     slices->device       = tensor_device(view);
     slices->stream       = node->stream;
     node_connect(me, slices, 0, view->base);
     for (int i = 1; i < node->edge_count; i++)
-        slices->edges[i] = (struct edge){ node_ref(node->edges[i].node), node->edges[i].input_nr };
+        slices->edges[i] = (struct edge){ node_ref(me, node->edges[i].node), node->edges[i].input_nr };
     return !task_failed(me);
 }
 

@@ -12,13 +12,13 @@
 
 /* NULL: no memory. */
 static struct device *
-device_new(int index)
+device_new(const struct sched *sched, int index)
 {
     struct device *device = calloc(1, sizeof *device);
     if (device == NULL)
         return NULL;
     device->index = index;
-    if (!pool_init(&device->pool)) {
+    if (!pool_init(&device->pool, sched)) {
         free(device);
         return NULL;
     }
@@ -42,7 +42,7 @@ devices_new(struct task *me)
     if (devices == NULL)
         return failed_null(me, E_MEMORY, "out of memory for the devices");
     devices->sched = me->sched;
-    devices->host  = device_new(DEVICE_CPU);
+    devices->host  = device_new(me->sched, DEVICE_CPU);
     if (devices->host == NULL || pthread_mutex_init(&devices->mutex, NULL) != 0) {
         device_free(devices->host);
         free(devices);
@@ -74,7 +74,7 @@ devices_ready(struct task *me, int count)
     if (devices == NULL)
         return false;
     while (devices->count < count) {
-        struct device *device = device_new(devices->count);
+        struct device *device = device_new(me->sched, devices->count);
         if (device == NULL)
             return failed(me, E_MEMORY, "out of memory for device:%d", devices->count);
         devices->all[device->index] = device;
@@ -142,9 +142,9 @@ device_memory(struct task *me, int index)
     if (devices == NULL || index < DEVICE_CPU || index >= devices->count)
         return (struct device_memory){ 0 };
     struct device *device = device_of(devices, index);
-    pthread_mutex_lock(&device->pool.mutex);
+    pool_lock(&device->pool);
     struct device_memory memory = device->memory;
-    pthread_mutex_unlock(&device->pool.mutex);
+    pool_unlock(&device->pool);
     return memory;
 }
 

@@ -13,11 +13,14 @@
 enum { POOL_SMALLEST = 6, POOL_LARGEST = 47, POOL_BINS = (POOL_LARGEST - POOL_SMALLEST) * 8 + 1 };
 
 struct pool {
-    pthread_mutex_t    mutex;
-    struct pool_block *bins[POOL_BINS];   /* free blocks of that size */
+    const struct sched *sched;
+    pthread_mutex_t     mutex;            /* not taken while one thread runs all tasks */
+    struct pool_block  *bins[POOL_BINS];  /* free blocks of that size */
 };
-bool  pool_init(struct pool *pool);
+bool  pool_init(struct pool *pool, const struct sched *sched);
 void  pool_destroy(struct pool *pool);
+void  pool_lock(struct pool *pool);
+void  pool_unlock(struct pool *pool);
 void *pool_take(struct pool *pool, size_t bytes);             /* NULL: the system has none either */
 void  pool_give(struct pool *pool, void *block, size_t bytes); /* the bytes that were asked for */
 /* The same, with the device's books in step: `counted` bytes more or less. */

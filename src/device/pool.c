@@ -46,10 +46,24 @@ bin_of(size_t bytes, size_t *size)
 }
 
 bool
-pool_init(struct pool *pool)
+pool_init(struct pool *pool, const struct sched *sched)
 {
-    *pool = (struct pool){ 0 };
+    *pool = (struct pool){ .sched = sched };
     return pthread_mutex_init(&pool->mutex, NULL) == 0;
+}
+
+void
+pool_lock(struct pool *pool)
+{
+    if (sched_has_threads(pool->sched))
+        pthread_mutex_lock(&pool->mutex);
+}
+
+void
+pool_unlock(struct pool *pool)
+{
+    if (sched_has_threads(pool->sched))
+        pthread_mutex_unlock(&pool->mutex);
 }
 
 /* Gives what nobody uses back to the system. */
@@ -79,9 +93,9 @@ block_new(struct pool *pool, size_t size)
     size = (size + 63) / 64 * 64;
     struct pool_block *block = aligned_alloc(64, size);
     if (block == NULL) {
-        pthread_mutex_lock(&pool->mutex);
+        pool_lock(pool);
         pool_drain(pool);
-        pthread_mutex_unlock(&pool->mutex);
+        pool_unlock(pool);
         block = aligned_alloc(64, size);
     }
     return block;
@@ -106,18 +120,18 @@ pool_take_booked(struct pool *pool, size_t bytes, struct device_memory *memory, 
     int    bin  = bin_of(bytes, &size);
     if (bin < 0)
         return NULL;
-    pthread_mutex_lock(&pool->mutex);
+    pool_lock(pool);
     struct pool_block *block = pool->bins[bin];
     if (block != NULL) {
         pool->bins[bin] = block->next;
         book_taken(memory, counted);
     }
-    pthread_mutex_unlock(&pool->mutex);
+    pool_unlock(pool);
     if (block != NULL || (block = block_new(pool, size)) == NULL || memory == NULL)
         return block;
-    pthread_mutex_lock(&pool->mutex);
+    pool_lock(pool);
     book_taken(memory, counted);
-    pthread_mutex_unlock(&pool->mutex);
+    pool_unlock(pool);
     return block;
 }
 
@@ -127,7 +141,7 @@ pool_give_booked(struct pool *pool, void *block, size_t bytes, struct device_mem
     size_t size = 0;
     int    bin  = bin_of(bytes, &size);
     struct pool_block *given = block;
-    pthread_mutex_lock(&pool->mutex);
+    pool_lock(pool);
     if (memory != NULL) {
         __atomic_store_n(&memory->allocated, memory->allocated - counted, __ATOMIC_RELAXED);
         memory->blocks--;
@@ -136,7 +150,7 @@ pool_give_booked(struct pool *pool, void *block, size_t bytes, struct device_mem
         given->next     = pool->bins[bin];
         pool->bins[bin] = given;
     }
-    pthread_mutex_unlock(&pool->mutex);
+    pool_unlock(pool);
     if (!pool_keeps)
         free(block);
 }

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "device/internal.h"
+#include "sched/count.h"
 #include "trace/writer.h"
 
 enum { SNAPSHOT_BYTES = 4096 };
@@ -69,7 +70,7 @@ storage_empty(struct storage *storage)
     else
         pool_give(&device_of(devices, storage->device)->pool, storage->data, storage->block_bytes);
     free(storage->notes);
-    atomic_fetch_sub_explicit(&devices->living, 1, memory_order_relaxed);
+    count_down(sched, &devices->living);
 }
 
 void
@@ -123,8 +124,8 @@ storage_new(struct task *me, int device, size_t bytes)
     if (sched_is_stepped(me->sched))
         memset(storage->data, 0, bytes);
     struct devices *devices = sched_part(me->sched, PART_DEVICES);
-    storage->number = atomic_fetch_add_explicit(&devices->storages, 1, memory_order_relaxed) + 1;
-    atomic_fetch_add_explicit(&devices->living, 1, memory_order_relaxed);
+    storage->number = count_next(me->sched, &devices->storages);
+    count_up(me->sched, &devices->living);
     storage_announce(me, storage);
     return storage;
 }
@@ -144,7 +145,7 @@ storage_new_hidden(struct task *me, int device, size_t bytes)
         host_return(me, storage, sizeof *storage);
         return failed_null(me, E_MEMORY, "out of memory: %zu bytes of workspace cannot be had", bytes);
     }
-    atomic_fetch_add_explicit(&devices->living, 1, memory_order_relaxed);
+    count_up(me->sched, &devices->living);
     return storage;
 }
 
@@ -152,14 +153,14 @@ struct storage *
 storage_ref(struct storage *storage)
 {
     if (storage != NULL)
-        atomic_fetch_add_explicit(&storage->references, 1, memory_order_relaxed);
+        count_up(storage->sched, &storage->references);
     return storage;
 }
 
 void
 storage_unref(struct task *me, struct storage *storage)
 {
-    if (storage != NULL && atomic_fetch_sub_explicit(&storage->references, 1, memory_order_acq_rel) == 1)
+    if (storage != NULL && count_down(me->sched, &storage->references))
         storage_retire(me, storage);
 }
 

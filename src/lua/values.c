@@ -59,7 +59,7 @@ push_node(lua_State *L, struct node *node)
         return;
     }
     box_push(L, BOX_NODE, 0);
-    box_fill(L, node_ref(node), drop_node, true);
+    box_fill(L, node_ref(script_of(L)->holder, node), drop_node, true);
 }
 
 static bool

@@ -39,7 +39,8 @@ thread_body(void *argument)
 static bool
 free_start(struct task *me, struct machine *child)
 {
-    (void)me;
+    if (!me->sched->facts.threads)   /* before the first one lives: later nobody writes it */
+        me->sched->facts.threads = true;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES_FREE);

@@ -64,8 +64,8 @@ struct heap_item {
 struct actor_seat { uint32_t index, tick; };
 
 struct sched {
+    struct run_facts       facts;     /* first: sched_is_stepped looks there */
     const struct executor *executor;
-    bool                   stepped;
     struct trace_writer   *writer;
     struct trace_buffer   *buffer;    /* stepped: the only one */
     struct cost_model     *cost;

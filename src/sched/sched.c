@@ -20,7 +20,7 @@ sched_new(const struct sched_options *options, char *why, size_t why_size)
         return NULL;
     }
     sched->executor = options->executor == EXECUTOR_FREE ? &executor_free : &executor_stepped;
-    sched->stepped  = options->executor == EXECUTOR_STEPPED;
+    sched->facts.stepped = options->executor == EXECUTOR_STEPPED;
     sched->writer   = options->writer;
     sched->cost     = options->cost;
     sched->observer = options->observer;
@@ -96,12 +96,6 @@ sched_free(struct sched *sched)
     free(sched->source_task.scope);
     pthread_mutex_destroy(&sched->registry);
     free(sched);
-}
-
-bool
-sched_is_stepped(const struct sched *sched)
-{
-    return sched->stepped;
 }
 
 struct cost_model *

@@ -41,7 +41,22 @@ struct sched *sched_new(const struct sched_options *options, char *why, size_t w
 bool sched_run(struct sched *sched, bool (*run)(struct task *me, void *argument), void *argument, struct error *error);
 void sched_free(struct sched *sched);
 
-bool                 sched_is_stepped(const struct sched *sched);
+/* What everybody asks all the time; struct sched begins with it. */
+struct run_facts {
+    bool stepped;
+    bool threads;   /* more than one thread runs tasks, or did; never false again */
+};
+static inline bool
+sched_is_stepped(const struct sched *sched)
+{
+    return ((const struct run_facts *)(const void *)sched)->stepped;
+}
+static inline bool
+sched_has_threads(const struct sched *sched)
+{
+    return ((const struct run_facts *)(const void *)sched)->threads;
+}
+
 struct cost_model   *sched_cost(struct sched *sched);
 struct trace_writer *sched_writer(struct sched *sched);
 void                *sched_part(struct sched *sched, enum sched_part part);

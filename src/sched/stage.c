@@ -12,7 +12,7 @@ enum { EVENTS_AHEAD = 16 };
 static inline uint64_t
 stamp_of(const struct task *me)
 {
-    if (me->sched->stepped)
+    if (me->sched->facts.stepped)
         return me->clock;
     uint64_t now = trace_wall_now(me->sched->clock), last = me->buffer->last_time;
     return now < last ? last : now;
@@ -105,7 +105,7 @@ static inline void
 pass_point(struct task *me)
 {
     const struct sched *sched = me->sched;
-    if (sched->stepped && (sched->heap_count > 0 || machine_of(me) == NULL || machine_of(me)->pending_delay > 0))
+    if (sched->facts.stepped && (sched->heap_count > 0 || machine_of(me) == NULL || machine_of(me)->pending_delay > 0))
         sched_point(me);
 }
 
@@ -166,7 +166,7 @@ lane_emit(struct task *me, const struct lane_event *lane)
     event->device    = (int16_t)lane->device;
     event->phase     = (uint8_t)lane->phase;
     event->depth     = 0;
-    publish(me, event, me->sched->stepped ? lane->time : stamp_of(me), lane->kind);
+    publish(me, event, me->sched->facts.stepped ? lane->time : stamp_of(me), lane->kind);
 }
 
 void

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/str.h"
+#include "sched/count.h"
 #include "sched/sched.h"
 #include "sched/stage.h"
 #include "tensor/internal.h"
@@ -15,21 +16,21 @@ struct tensor *
 tensor_ref(struct tensor *tensor)
 {
     if (tensor != NULL)
-        atomic_fetch_add_explicit(&tensor->references, 1, memory_order_relaxed);
+        count_up(tensor->storage->sched, &tensor->references);
     return tensor;
 }
 
 static void
 version_unref(struct task *me, struct version *version)
 {
-    if (version != NULL && atomic_fetch_sub_explicit(&version->references, 1, memory_order_acq_rel) == 1)
+    if (version != NULL && count_down(me->sched, &version->references))
         host_return(me, version, sizeof *version);
 }
 
 void
 tensor_unref(struct task *me, struct tensor *tensor)
 {
-    if (tensor == NULL || atomic_fetch_sub_explicit(&tensor->references, 1, memory_order_acq_rel) != 1)
+    if (tensor == NULL || !count_down(me->sched, &tensor->references))
         return;
     if (tensor->drop_autograd != NULL)
         tensor->drop_autograd(me, tensor);
@@ -128,7 +129,7 @@ tensor_over(struct task *me, struct storage *storage, struct version *version, e
         return NULL;
     }
     if (version != NULL)
-        atomic_fetch_add_explicit(&version->references, 1, memory_order_relaxed);
+        count_up(me->sched, &version->references);
     else if ((version = host_take(me, sizeof *version)) != NULL)
         atomic_init(&version->references, 1);
     else {
@@ -374,7 +375,7 @@ void
 tensor_bump(struct tensor *tensor)
 {
     if (tensor != NULL)
-        atomic_fetch_add_explicit(&tensor->version->counter, 1, memory_order_relaxed);
+        count_next(tensor->storage->sched, &tensor->version->counter);
 }
 
 /* ---- for kernels, checker and trace ---- */
