@@ -40,15 +40,23 @@ price_name(struct task *me, enum op op, const char *asked)
     return cover->name;
 }
 
+/* On virtual time an op may cost what its module does. */
+static struct tensor *
+run_priced(struct task *me, enum op op, const struct op_args *args)
+{
+    struct op_args priced = *args;
+    priced.module = price_name(me, op, args->module);
+    return op_run(me, op, &priced);
+}
+
 /* The dispatcher: run, then record. A result that is not the target is the caller's from here on. */
 struct tensor *
 op_call(struct task *me, enum op op, const struct op_args *args)
 {
     STAGE(me, op, stage_name_id(me, op_info(op)->name));
-    struct op_args priced = *args;
-    priced.module = price_name(me, op, args->module);
     struct tensor *kept   = op_keep_self(me, op, args);
-    struct tensor *result = op_run(me, op, &priced);
+    struct tensor *result = sched_is_stepped(me->sched) ? run_priced(me, op, args)
+                                                        : op_run(me, op, args);
     if (result == NULL)
         return NULL;
     if (op_in_place(op, args))

@@ -256,7 +256,7 @@ struct tensor *
 op_keep_self(struct task *me, enum op op, const struct op_args *args)
 {
     struct operands operands;
-    if (args->out == NULL || args->out != args->in[0] || !op_saves_self(op, args))
+    if (args->out == NULL || args->out != args->in[0] || !grad_enabled(me) || !op_saves_self(op, args))
         return NULL;
     operands_of(op, args, &operands);
     if (!dtype_is_float(args->out->dtype) || !any_requires_grad(me, operands.tensors, operands.count))
@@ -268,8 +268,10 @@ bool
 op_record(struct task *me, enum op op, const struct op_args *args, struct tensor *kept, struct tensor *result)
 {
     struct operands operands;
+    if (!grad_enabled(me) || !dtype_is_float(result->dtype))
+        return true;
     operands_of(op, args, &operands);
-    if (!dtype_is_float(result->dtype) || !any_requires_grad(me, operands.tensors, operands.count))
+    if (!any_requires_grad(me, operands.tensors, operands.count))
         return true;
     const char  *name = op_info(op)->node[0] != '\0' ? op_info(op)->node : "NotImplemented";
     struct node *node = node_new(me, name, gradient_table[op], operands.count, 1);

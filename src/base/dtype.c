@@ -10,27 +10,19 @@
 
 static const struct dtype_row {
     const char *name, *title, *alias;
-    size_t      size;
-    bool        is_float;
     int         rank;      /* of two types the higher one is that of the result */
     enum dtype  wide;
     double      most;      /* the largest number */
 } dtype_table[DTYPE_COUNT] = {
-    [DTYPE_F32]  = { "float32", "Float", "float", 4, true, 6, DTYPE_F32, 0x1.fffffep127 },
-    [DTYPE_F64]  = { "float64", "Double", "double", 8, true, 7, DTYPE_F64, 0x1.fffffffffffffp1023 },
-    [DTYPE_I64]  = { "int64", "Long", "long", 8, false, 3, DTYPE_I64, 0x1p63 },
-    [DTYPE_BOOL] = { "bool", "Bool", "bool", 1, false, 0, DTYPE_I64, 1 },
-    [DTYPE_I32]  = { "int32", "Int", "int", 4, false, 2, DTYPE_I64, 0x1.fffffffcp30 },
-    [DTYPE_U8]   = { "uint8", "Byte", "byte", 1, false, 1, DTYPE_I64, 255 },
-    [DTYPE_F16]  = { "float16", "Half", "half", 2, true, 4, DTYPE_F32, 65504 },
-    [DTYPE_BF16] = { "bfloat16", "BFloat16", "bfloat16", 2, true, 5, DTYPE_F32, 0x1.fep127 },
+    [DTYPE_F32]  = { "float32", "Float", "float", 6, DTYPE_F32, 0x1.fffffep127 },
+    [DTYPE_F64]  = { "float64", "Double", "double", 7, DTYPE_F64, 0x1.fffffffffffffp1023 },
+    [DTYPE_I64]  = { "int64", "Long", "long", 3, DTYPE_I64, 0x1p63 },
+    [DTYPE_BOOL] = { "bool", "Bool", "bool", 0, DTYPE_I64, 1 },
+    [DTYPE_I32]  = { "int32", "Int", "int", 2, DTYPE_I64, 0x1.fffffffcp30 },
+    [DTYPE_U8]   = { "uint8", "Byte", "byte", 1, DTYPE_I64, 255 },
+    [DTYPE_F16]  = { "float16", "Half", "half", 4, DTYPE_F32, 65504 },
+    [DTYPE_BF16] = { "bfloat16", "BFloat16", "bfloat16", 5, DTYPE_F32, 0x1.fep127 },
 };
-
-size_t
-dtype_size(enum dtype dtype)
-{
-    return dtype_table[dtype].size;
-}
 
 const char *
 dtype_name(enum dtype dtype)
@@ -42,12 +34,6 @@ const char *
 dtype_title(enum dtype dtype)
 {
     return dtype_table[dtype].title;
-}
-
-bool
-dtype_is_float(enum dtype dtype)
-{
-    return dtype_table[dtype].is_float;
 }
 
 bool

@@ -8,10 +8,23 @@
 
 enum dtype { DTYPE_F32, DTYPE_F64, DTYPE_I64, DTYPE_BOOL, DTYPE_I32, DTYPE_U8, DTYPE_F16, DTYPE_BF16, DTYPE_COUNT };
 
-size_t      dtype_size(enum dtype dtype);              /* bytes of one element */
+/* Bytes of one element. */
+static inline size_t
+dtype_size(enum dtype dtype)
+{
+    static const uint8_t sizes[DTYPE_COUNT] = { [DTYPE_F32] = 4, [DTYPE_F64] = 8, [DTYPE_I64] = 8, [DTYPE_BOOL] = 1,
+                                                [DTYPE_I32] = 4, [DTYPE_U8] = 1,  [DTYPE_F16] = 2, [DTYPE_BF16] = 2 };
+    return sizes[dtype];
+}
+
+static inline bool
+dtype_is_float(enum dtype dtype)
+{
+    return dtype == DTYPE_F32 || dtype == DTYPE_F64 || dtype == DTYPE_F16 || dtype == DTYPE_BF16;
+}
+
 const char *dtype_name(enum dtype dtype);              /* "float32", "float64", "int64", "bool", ... */
 const char *dtype_title(enum dtype dtype);             /* in PyTorch's messages: "Float", "Double", "Long", "Bool", ... */
-bool        dtype_is_float(enum dtype dtype);
 bool        dtype_parse(const char *name, enum dtype *out); /* false: no such type; "half", "long" and so on are known */
 enum dtype  dtype_wide(enum dtype dtype);              /* what its kernels calculate in: float32, float64 or int64 */
 enum dtype  dtype_promote(enum dtype a, enum dtype b); /* the type of a result of both */

@@ -158,8 +158,9 @@ sched_point(struct task *me)
 void
 sched_advance(struct task *me, uint64_t ps)
 {
-    if (ps > 0 && sched_is_stepped(me->sched))
-        me->clock = me->clock > UINT64_MAX / 2 ? me->clock : me->clock + ps;
+    if (!sched_is_stepped(me->sched))
+        return;
+    me->clock = me->clock > UINT64_MAX / 2 ? me->clock : me->clock + ps;
     me->sched->executor->point(me);
 }
 

@@ -38,20 +38,20 @@ struct plan {
     enum op    op;
     int        device;
     enum dtype dtype, compute, common;        /* of the result; of the calculation; what operands become before it */
-    int        dims;                          /* the result's shape */
-    int64_t    size[TENSOR_DIMS];
+    int        dims, loop_dims;               /* of the result, of the loop */
     bool       broadcast;                     /* inputs are stretched to `loop` */
-    int        loop_dims;
-    int64_t    loop[TENSOR_DIMS];
     unsigned   reduced;                       /* bit d: dimension d of input 0 is summed away */
     size_t     workspace;                     /* bytes */
     double     alpha;
     int64_t    dim;
+    int64_t    size[TENSOR_DIMS];             /* the result's shape; from here on not cleared */
+    int64_t    loop[TENSOR_DIMS];
 };
 typedef bool op_plan(struct task *me, struct plan *plan, const struct op_args *args);
 
 /* ---- tensor.c ---- */
 bool            shape_count(struct task *me, int dims, const int64_t *sizes, int64_t *count); /* false: failed */
+void            tensor_look(const struct tensor *tensor, struct cpu_view *view); /* as many sizes as there are */
 struct cpu_view tensor_raw(const struct tensor *tensor);
 struct access   tensor_access(const struct tensor *tensor, bool write, const char *what);
 void            tensor_snapshot(struct task *me, const struct tensor *tensor);
@@ -61,6 +61,14 @@ struct access   storage_access(struct storage *storage, bool write, const char *
 
 /* ---- shape.c ---- */
 bool shape_wrap(struct task *me, const char *op, int dims, int64_t dim, int *out); /* negative dims; false: failed */
+static inline bool
+same_sizes(int dims, const int64_t *a, const int64_t *b)
+{
+    for (int i = 0; i < dims; i++)
+        if (a[i] != b[i])
+            return false;
+    return true;
+}
 /* Stretches `dims` sizes so that `tensor` fits too; false: they do not fit. */
 bool shape_broadcast(int *dims, int64_t *sizes, const struct tensor *tensor);
 bool shape_mismatch(struct task *me, enum op op, const struct tensor *a, const struct tensor *b, const char *why);

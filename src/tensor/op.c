@@ -89,7 +89,7 @@ struct price
 op_price(struct task *me, enum op op, const char *module)
 {
     if (!sched_is_stepped(me->sched))
-        return (struct price){ 0 };
+        return (struct price){ 0 }; /* the wall clock has no prices */
     struct cost_model *cost = sched_cost(me->sched);
     bool               of_task = module == NULL, found = false;
     if (of_task)
@@ -147,19 +147,25 @@ take_constant(struct task *me, struct cpu_call *call, int i, struct tensor *tens
     return true;
 }
 
-/* The view that a reducing kernel writes: as many dimensions as the input has, 1 where it sums. */
-static struct cpu_view
-reduced_view(struct tensor *result, const struct tensor *input, unsigned reduced)
+/* What a reducing kernel writes: as many dimensions as the input has, 1 where it sums. */
+static void
+look_reduced(const struct tensor *result, const struct tensor *input, unsigned reduced, struct cpu_view *view)
 {
-    struct cpu_view view = tensor_raw(result);
-    int64_t         step = 1;
-    view.dims = input->dims;
+    int64_t step = 1;
+    tensor_look(result, view);
+    view->dims = input->dims;
     for (int i = input->dims; i-- > 0;) {
-        view.size[i]   = reduced >> i & 1 ? 1 : input->size[i];
-        view.stride[i] = step;
-        step *= view.size[i] > 0 ? view.size[i] : 1;
+        view->size[i]   = reduced >> i & 1 ? 1 : input->size[i];
+        view->stride[i] = step;
+        step *= view->size[i] > 0 ? view->size[i] : 1;
     }
-    return view;
+}
+
+static void
+stretch(struct cpu_view *view, int dims, const int64_t *sizes)
+{
+    if (view->dims != dims || !same_sizes(dims, view->size, sizes))
+        *view = view_expand(view, dims, sizes);
 }
 
 static bool
@@ -181,14 +187,17 @@ fill_call(struct task *me, struct cpu_call *call, const struct plan *plan, const
     memcpy(call->sizes, args->sizes, sizeof call->sizes);
     for (int i = 0; i < call->inputs; i++) {
         struct tensor *tensor = args->in[i];
-        call->in[i] = tensor_raw(tensor);
+        tensor_look(tensor, &call->in[i]);
         if (plan->device != DEVICE_CPU && tensor_device(tensor) == DEVICE_CPU &&
             !take_constant(me, call, i, tensor, infos[plan->op].name))
             return false;
         if (plan->broadcast)
-            call->in[i] = view_expand(&call->in[i], plan->loop_dims, plan->loop);
+            stretch(&call->in[i], plan->loop_dims, plan->loop);
     }
-    call->out = plan->reduced != 0 ? reduced_view(result, args->in[0], plan->reduced) : tensor_raw(result);
+    if (plan->reduced != 0)
+        look_reduced(result, args->in[0], plan->reduced, &call->out);
+    else
+        tensor_look(result, &call->out);
     return true;
 }
 
@@ -341,12 +350,16 @@ run_into(struct task *me, const struct plan *plan, const struct op_args *args)
     return args->out;
 }
 
+/* None is missing (false without a word) and none is sparse. */
 static bool
-all_dense(struct task *me, enum op op, const struct op_args *args)
+operands_allowed(struct task *me, enum op op, const struct op_args *args)
 {
     bool sparse = tensor_is_sparse(args->out);
-    for (int i = 0; i < infos[op].inputs; i++)
+    for (int i = 0; i < infos[op].inputs; i++) {
+        if (args->in[i] == NULL)
+            return false;
         sparse = sparse || tensor_is_sparse(args->in[i]);
+    }
     for (int i = 0; i < args->list_count; i++)
         sparse = sparse || tensor_is_sparse(args->list[i]);
     return !sparse || failed(me, E_NOT_IMPLEMENTED, "%s is not implemented for sparse tensors: use t:to_dense()",
@@ -356,29 +369,23 @@ all_dense(struct task *me, enum op op, const struct op_args *args)
 struct tensor *
 op_run(struct task *me, enum op op, const struct op_args *args)
 {
-    if (task_failed(me))
-        return NULL;
-    for (int i = 0; i < infos[op].inputs; i++) {
-        if (args->in[i] == NULL)
-            return NULL;
-    }
-    if (!all_dense(me, op, args))
+    if (task_failed(me) || !operands_allowed(me, op, args))
         return NULL;
     if (rules[op].special != NULL)
         return rules[op].special(me, op, args);
 
-    struct plan plan = { .op = op, .alpha = args->alpha };
+    struct plan plan;
+    memset(&plan, 0, offsetof(struct plan, size)); /* the sizes are written with the dimensions */
+    plan.op    = op;
+    plan.alpha = args->alpha;
     if (!find_device(me, op, args->in, infos[op].inputs, &plan.device) || !rules[op].plan(me, &plan, args))
         return NULL;
     if ((plan.compute > DTYPE_BOOL || plan.common > DTYPE_BOOL) && narrow_is_refused(me, &plan))
         return NULL;
     if (plan.compute > DTYPE_BOOL)
         return run_wide(me, &plan, args);
-    if (args->out != NULL) {
-        struct op_args into = *args;
-        into.out = args->out;
-        return run_into(me, &plan, &into);
-    }
+    if (args->out != NULL)
+        return run_into(me, &plan, args);
     struct tensor *result = tensor_empty(me, plan.dtype, plan.device, plan.dims, plan.size);
     return result != NULL && op_compute(me, &plan, args, result) ? result : NULL;
 }

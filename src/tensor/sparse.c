@@ -23,9 +23,3 @@ tensor_sparse(struct task *me, int64_t rows, struct tensor *indices, struct tens
     tensor_keep(me, &tensor->values, values);
     return tensor;
 }
-
-bool
-tensor_is_sparse(const struct tensor *tensor)
-{
-    return tensor != NULL && tensor->indices != NULL;
-}

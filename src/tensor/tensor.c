@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/str.h"
+#include "base/vec.h"
 #include "sched/count.h"
 #include "sched/sched.h"
 #include "sched/stage.h"
@@ -27,21 +28,26 @@ version_unref(struct task *me, struct version *version)
         host_return(me, version, sizeof *version);
 }
 
-void
-tensor_unref(struct task *me, struct tensor *tensor)
+static void
+tensor_free(struct task *me, struct tensor *tensor)
 {
-    if (tensor == NULL || !count_down(me->sched, &tensor->references))
-        return;
     if (tensor->drop_autograd != NULL)
         tensor->drop_autograd(me, tensor);
-    tensor_drop(me, &tensor->grad);
-    tensor_drop(me, &tensor->base);
-    tensor_drop(me, &tensor->indices);
-    tensor_drop(me, &tensor->values);
+    struct tensor *held[] = { tensor->grad, tensor->base, tensor->indices, tensor->values };
+    for (size_t i = 0; i < countof(held); i++)
+        if (held[i] != NULL)
+            tensor_unref(me, held[i]);
     storage_unref(me, tensor->storage);
     version_unref(me, tensor->version);
     free(tensor->name);
     host_return(me, tensor, sizeof *tensor);
+}
+
+void
+tensor_unref(struct task *me, struct tensor *tensor)
+{
+    if (tensor != NULL && count_down(me->sched, &tensor->references))
+        tensor_free(me, tensor);
 }
 
 void
@@ -111,9 +117,8 @@ shape_count(struct task *me, int dims, const int64_t *sizes, int64_t *count)
         if (sizes[i] < 0)
             return failed(me, E_RUNTIME, "a size cannot be negative: %lld", (long long)sizes[i]);
         empty = empty || sizes[i] == 0;
-        if (sizes[i] != 0 && product > ((int64_t)1 << 44) / sizes[i])
+        if (sizes[i] != 0 && (__builtin_mul_overflow(product, sizes[i], &product) || product > (int64_t)1 << 44))
             return failed(me, E_MEMORY, "out of memory: a tensor of that many elements cannot be had");
-        product *= sizes[i] == 0 ? 1 : sizes[i];
     }
     *count = empty ? 0 : product;
     return true;
@@ -331,12 +336,6 @@ tensor_bytes(const struct tensor *tensor)
     return tensor != NULL ? tensor_count(tensor) * (int64_t)dtype_size(tensor->dtype) : 0;
 }
 
-int
-tensor_device(const struct tensor *tensor)
-{
-    return tensor != NULL ? tensor->storage->device : 0;
-}
-
 bool
 tensor_is_contiguous(const struct tensor *tensor)
 {
@@ -380,13 +379,23 @@ tensor_bump(struct tensor *tensor)
 
 /* ---- for kernels, checker and trace ---- */
 
+void
+tensor_look(const struct tensor *tensor, struct cpu_view *view)
+{
+    view->data  = (char *)tensor->storage->data + tensor->offset * (int64_t)dtype_size(tensor->dtype);
+    view->dtype = tensor->dtype;
+    view->dims  = tensor->dims;
+    for (int i = 0; i < tensor->dims; i++) {
+        view->size[i]   = tensor->size[i];
+        view->stride[i] = tensor->stride[i];
+    }
+}
+
 struct cpu_view
 tensor_raw(const struct tensor *tensor)
 {
-    struct cpu_view view = { .dtype = tensor->dtype, .dims = tensor->dims };
-    view.data = (char *)tensor->storage->data + tensor->offset * (int64_t)dtype_size(tensor->dtype);
-    memcpy(view.size, tensor->size, sizeof view.size);
-    memcpy(view.stride, tensor->stride, sizeof view.stride);
+    struct cpu_view view;
+    tensor_look(tensor, &view);
     return view;
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include "base/dtype.h"
 #include "device/device.h"
+#include "device/storage.h"
 
 #define TENSOR_DIMS 8
 
@@ -70,13 +71,13 @@ struct tensor *tensor_own_version(struct task *me, struct tensor *view);
 
 /* A table of `rows` rows of which only some are there. Not writable; ops refuse it (autograd/call.h: to_dense). */
 struct tensor *tensor_sparse(struct task *me, int64_t rows, struct tensor *indices, struct tensor *values);
-bool           tensor_is_sparse(const struct tensor *tensor);
+static inline bool tensor_is_sparse(const struct tensor *tensor) { return tensor != NULL && tensor->indices != NULL; }
 
 int     tensor_dims(const struct tensor *tensor);                /* accessors answer 0 for NULL */
 int64_t tensor_size(const struct tensor *tensor, int dim);       /* negative dims count from the end */
 int64_t tensor_count(const struct tensor *tensor);               /* elements */
 int64_t tensor_bytes(const struct tensor *tensor);
-int     tensor_device(const struct tensor *tensor);
+static inline int tensor_device(const struct tensor *tensor) { return tensor != NULL ? tensor->storage->device : 0; }
 bool    tensor_is_contiguous(const struct tensor *tensor);
 bool    tensor_same_shape(const struct tensor *a, const struct tensor *b);
 uint32_t tensor_version(const struct tensor *tensor);

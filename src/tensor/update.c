@@ -44,7 +44,7 @@ update_on_host(struct task *me, const struct op_args *args, struct update_job *j
 {
     struct price price = op_price(me, job->op, args->module);
     sched_advance(me, price.host + price.work);
-    for (int i = 0; i < job->views; i++) {
+    for (int i = 0; me->actor.on && i < job->views; i++) {
         struct access access = tensor_access(tensors[i], i != UPDATE_GRAD, op_info(job->op)->name);
         if (!storage_access_by_host(me, &access))
             return false;
@@ -80,15 +80,15 @@ struct tensor *
 run_update(struct task *me, enum op op, const struct op_args *args)
 {
     struct tensor *tensors[UPDATE_VIEWS], *param = args->in[UPDATE_PARAM];
-    struct update_job job = { .op = op, .rule = { .lr = args->alpha } };
-    job.views             = take_tensors(op, args, tensors);
+    struct update_job job; /* of the views only as many as there are */
+    job.op    = op;
+    job.views = take_tensors(op, args, tensors);
+    job.rule  = args->update != NULL ? *args->update : (struct update_rule){ .lr = args->alpha };
     if (!tensors_fit(me, op, tensors, job.views))
         return NULL;
-    if (args->update != NULL)
-        job.rule = *args->update;
     job.compute = param->dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
     for (int i = 0; i < job.views; i++)
-        job.view[i] = tensor_raw(tensors[i]);
+        tensor_look(tensors[i], &job.view[i]);
     bool on_host = tensor_device(param) == DEVICE_CPU;
     bool done    = on_host ? update_on_host(me, args, &job, tensors) : update_on_device(me, args, &job, tensors);
     return done ? param : NULL;

@@ -6,72 +6,57 @@
 #include "base/dtype.h"
 #include "tensor/cpu/wide.h"
 
+/* Does dimension `d` of the views go on where the outermost one so far ends? */
 static bool
-joins(const struct loop *loop, int dim)
+joins(const struct loop *loop, const struct cpu_view *const *views, int d)
 {
+    int last = loop->dims - 1;
     for (int v = 0; v < loop->views; v++) {
-        if (loop->stride[v][dim] != loop->stride[v][dim + 1] * loop->size[dim + 1])
+        int64_t stride = views[v]->stride[d] * (int64_t)dtype_size(views[v]->dtype);
+        if (stride != loop->stride[v][last] * loop->size[last])
             return false;
     }
     return true;
 }
 
 static void
-take_out(struct loop *loop, int dim)
+put_outside(struct loop *loop, const struct cpu_view *const *views, int d)
 {
-    loop->dims--;
-    for (int d = dim; d < loop->dims; d++) {
-        loop->size[d] = loop->size[d + 1];
-        for (int v = 0; v < loop->views; v++)
-            loop->stride[v][d] = loop->stride[v][d + 1];
-    }
+    loop->size[loop->dims]  = views[0]->size[d];
+    loop->index[loop->dims] = 0;
+    for (int v = 0; v < loop->views; v++)
+        loop->stride[v][loop->dims] = views[v]->stride[d] * (int64_t)dtype_size(views[v]->dtype);
+    loop->dims++;
 }
 
-/* Joins what lies in one piece, from the right; dimensions of size 1 say nothing. */
-static void
-simplify(struct loop *loop)
-{
-    for (int d = loop->dims; d-- > 0;) {
-        if (loop->size[d] == 1)
-            take_out(loop, d);
-    }
-    for (int d = loop->dims - 2; d >= 0; d--) {
-        if (!joins(loop, d))
-            continue;
-        loop->size[d + 1] *= loop->size[d];
-        take_out(loop, d);
-    }
-}
-
+/* From the right: what lies in one piece is joined, dimensions of size 1 say nothing. */
 void
 loop_begin(struct loop *loop, const struct cpu_view *const *views, int count)
 {
-    memset(loop, 0, sizeof *loop);
     loop->views = count;
-    loop->dims  = views[0]->dims;
+    loop->dims  = 0;
     loop->more  = true;
-    for (int d = 0; d < loop->dims; d++) {
-        loop->size[d] = views[0]->size[d];
-        loop->more    = loop->more && loop->size[d] > 0;
-        for (int v = 0; v < count; v++)
-            loop->stride[v][d] = views[v]->stride[d] * (int64_t)dtype_size(views[v]->dtype);
+    for (int d = views[0]->dims; d-- > 0;) {
+        int64_t size = views[0]->size[d];
+        loop->more   = loop->more && size > 0;
+        if (size == 1)
+            continue;
+        if (loop->dims > 0 && joins(loop, views, d))
+            loop->size[loop->dims - 1] *= size;
+        else
+            put_outside(loop, views, d);
     }
-    for (int v = 0; v < count; v++)
-        loop->at[v] = views[v]->data;
-    simplify(loop);
-    loop->run = 1;
-    if (loop->dims == 0)
-        return;
-    loop->dims--;
-    loop->run = loop->size[loop->dims];
-    for (int v = 0; v < count; v++)
-        loop->step[v] = loop->stride[v][loop->dims];
+    loop->run = loop->dims > 0 ? loop->size[0] : 1;
+    for (int v = 0; v < count; v++) {
+        loop->at[v]   = views[v]->data;
+        loop->step[v] = loop->dims > 0 ? loop->stride[v][0] : 0;
+    }
 }
 
 void
 loop_next(struct loop *loop)
 {
-    for (int d = loop->dims; d-- > 0;) {
+    for (int d = 1; d < loop->dims; d++) {
         bool again = ++loop->index[d] < loop->size[d];
         for (int v = 0; v < loop->views; v++)
             loop->at[v] += again ? loop->stride[v][d] : -loop->stride[v][d] * (loop->size[d] - 1);

@@ -9,7 +9,7 @@ enum { LOOP_VIEWS = 5, LOOP_CHUNK = 256 };
 
 struct loop {
     int     views, dims;
-    int64_t size[TENSOR_DIMS], index[TENSOR_DIMS];
+    int64_t size[TENSOR_DIMS], index[TENSOR_DIMS]; /* the innermost first: that one is the run */
     int64_t stride[LOOP_VIEWS][TENSOR_DIMS];   /* bytes */
     char   *at[LOOP_VIEWS];                    /* where the present run begins */
     int64_t run;                               /* its elements */
