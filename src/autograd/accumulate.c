@@ -82,7 +82,7 @@ accumulate_grad(struct task *me, struct tensor *leaf, struct tensor *grad)
     return true;
 }
 
-/* The leaf's own hooks come first and may replace the gradient. */
+/* The leaf's own hooks come first and may replace the gradient; those for afterwards come last. */
 bool
 accumulate_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
@@ -90,5 +90,7 @@ accumulate_backward(struct task *me, struct node *node, struct tensor *const *gr
     (void)grad_in;
     if (!hooks_run(me, node->variable->hooks, node, &grad, 1))
         return false;
-    return grad == NULL || accumulate_grad(me, node->variable, grad);
+    if (grad == NULL)
+        return true;
+    return accumulate_grad(me, node->variable, grad) && leaf_hooks_run_after(me, node->variable, node);
 }

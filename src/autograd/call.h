@@ -5,7 +5,8 @@
 #include "tensor/op.h"
 
 /* A price by name that covers all ops of a module's forward or of a node's backward: the first kernel takes it, the
- * others are free. A module without a price is covered by the one around it. Whoever opens one puts the old one back. */
+ * others are free. A module without a price is covered by the one around it. Whoever opens one puts the old one
+ * back. */
 struct price_cover {
     const char *name;            /* "Linear", "Linear_backward" */
     bool        found;           /* the cost model knows that name */

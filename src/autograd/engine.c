@@ -441,7 +441,7 @@ give_results(struct task *me, struct graph *graph)
 
 /* Grad mode is that of create_graph while nodes run; a backward within a backward gives both back as they were. */
 static bool
-backward_with(struct task *me, struct graph *graph, const struct edge *roots, struct tensor *const *begin, int count)
+run_graph(struct task *me, struct graph *graph, const struct edge *roots, struct tensor *const *begin, int count)
 {
     bool     enabled = grad_enabled(me);
     uint64_t outer   = me->slots[SLOT_GRAPH];
@@ -452,6 +452,33 @@ backward_with(struct task *me, struct graph *graph, const struct edge *roots, st
     ok = ok && run_callbacks(me, graph);
     me->slots[SLOT_GRAPH] = outer;
     return ok;
+}
+
+/* What a task with a fresh stack needs to go on with a backward. */
+struct deep { struct graph *graph; const struct edge *roots; struct tensor *const *begin; int count; uint64_t rank; };
+
+static bool
+run_deep(struct task *me, void *argument)
+{
+    const struct deep *deep = argument;
+    me->slots[SLOT_RANK] = deep->rank;
+    return run_graph(me, deep->graph, deep->roots, deep->begin, deep->count);
+}
+
+/* A backward inside of a backward runs on the same stack; after so many levels on one of its own, as PyTorch's goes
+ * on in
+ * a thread of its pool (MAX_DEPTH of engine.h). The outer one waits for it. */
+enum { DEPTH_OF_A_STACK = 60 };
+
+static bool
+backward_with(struct task *me, struct graph *graph, const struct edge *roots, struct tensor *const *begin, int count)
+{
+    if (graph->depth % DEPTH_OF_A_STACK != 0)
+        return run_graph(me, graph, roots, begin, count);
+    struct deep         deep    = { graph, roots, begin, count, me->slots[SLOT_RANK] };
+    struct task_options options = { .name = "autograd pool", .rank = TASK_INHERIT, .device = me->device, .lua = true };
+    struct task        *task    = task_spawn(me, &options, run_deep, &deep);
+    return task != NULL && task_join(me, task, NULL) && !task_failed(me);
 }
 
 static bool

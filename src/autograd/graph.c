@@ -11,9 +11,9 @@ no_memory(struct task *me)
     return failed(me, E_MEMORY, "out of memory in backward");
 }
 
-/* A hook that starts a backward may meet itself: each level is a stack of its own, so nothing else would stop it.
- * PyTorch moves to another thread at this depth and goes on until memory is gone. */
-enum { DEPTH_MAX = 60 };
+/* A hook that starts a backward may meet itself, and nothing else would stop it: PyTorch goes on until memory is
+ * gone. */
+enum { DEPTH_MAX = 1000 };
 
 bool
 graph_init(struct task *me, struct graph *graph, const struct backward_options *options)

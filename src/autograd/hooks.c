@@ -80,6 +80,21 @@ tensor_add_hook(struct task *me, struct tensor *tensor, const struct hook *hook,
 }
 
 bool
+tensor_add_post_accumulate_hook(struct task *me, struct tensor *leaf, const struct hook *hook, int *id)
+{
+    if (leaf == NULL)
+        return false;
+    if (!leaf->requires_grad)
+        return failed(me, E_RUNTIME, "cannot register a hook on a tensor that doesn't require gradient");
+    if (leaf->grad_fn != NULL)
+        return failed(me, E_RUNTIME, "post accumulate grad hooks cannot be registered on non-leaf tensors");
+    struct hook after = *hook;
+    after.nr = HOOK_AFTER;
+    tensor_has_history(leaf);
+    return hook_list_add(me, &leaf->hooks, &after, id);
+}
+
+bool
 tensor_remove_hook(struct task *me, struct tensor *tensor, int id)
 {
     if (tensor == NULL)
@@ -131,17 +146,30 @@ node_hook_run(struct task *me, const struct hook *hook, struct node *node,
 }
 
 /* A hook may remove itself, or others: the list is looked at anew after each. */
-bool
-hooks_run(struct task *me, struct hook_list *list, struct node *node, struct tensor **grads, int count)
+static bool
+run_those(struct task *me, struct hook_list *list, int nr, struct node *node, struct tensor **grads, int count)
 {
     for (int i = 0; list != NULL && i < list->count;) {
         struct hook hook = list->hooks[i];
-        if (!node_hook_run(me, &hook, node, grads, count))
+        if (hook.nr == nr && !node_hook_run(me, &hook, node, grads, count))
             return false;
         if (i < list->count && list->hooks[i].id == hook.id)
             i++;
     }
     return true;
+}
+
+bool
+hooks_run(struct task *me, struct hook_list *list, struct node *node, struct tensor **grads, int count)
+{
+    return run_those(me, list, 0, node, grads, count);
+}
+
+bool
+leaf_hooks_run_after(struct task *me, struct tensor *leaf, struct node *node)
+{
+    struct tensor *told = leaf;
+    return run_those(me, leaf->hooks, HOOK_AFTER, node, &told, 1);
 }
 
 static bool

@@ -52,5 +52,6 @@ node_backward accumulate_backward;
 /* hooks.c: false: a hook failed. Gradients that hooks replace are given to me's scope. */
 bool node_hook_run(struct task *me, const struct hook *hook, struct node *node, struct tensor **grads, int count);
 bool hooks_run(struct task *me, struct hook_list *list, struct node *node, struct tensor **grads, int count);
+bool leaf_hooks_run_after(struct task *me, struct tensor *leaf, struct node *node);
 bool tensor_hooks_run(struct task *me, struct node *node, struct tensor **grads); /* by output; then retain_grad */
 #endif

@@ -22,8 +22,9 @@ struct hook {
     void (*drop)(struct task *me, void *context);
     void  *context;
     int    id;
-    int    nr;                             /* tensor hooks: of which output; set by tensor_add_hook */
+    int    nr;                             /* tensor hooks: of which output; a leaf's: HOOK_AFTER or 0 */
 };
+enum { HOOK_AFTER = 1 };                    /* when the leaf's .grad was updated, not before */
 struct hook_list { struct hook *hooks; int count, room, next_id; };
 bool hook_list_add(struct task *me, struct hook_list **list, const struct hook *hook, int *id);
 bool hook_list_remove(struct task *me, struct hook_list *list, int id);

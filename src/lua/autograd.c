@@ -273,19 +273,31 @@ check_hook(lua_State *L, struct task *me, int index, bool (*run)(struct task *me
 }
 
 static int
-tensor_register_hook(lua_State *L)
+register_on(lua_State *L, bool after)
 {
     struct task   *me     = script_task(L);
     struct tensor *tensor = check_tensor(L, 1);
     struct hook    hook   = check_hook(L, me, 2, run_tensor_hook);
     int            id     = 0;
     struct call    call   = call_open(L, me, CALL_KEEP);
-    bool           ok     = tensor_add_hook(me, tensor, &hook, &id);
+    bool           ok     = (after ? tensor_add_post_accumulate_hook : tensor_add_hook)(me, tensor, &hook, &id);
     if (!ok)
         object_free(me, hook.context);
     call_end(&call, ok);
     push_handle(L, 1, id);
     return call_leave(&call, 1);
+}
+
+static int
+tensor_register_hook(lua_State *L)
+{
+    return register_on(L, false);
+}
+
+static int
+tensor_register_post_accumulate_grad_hook(lua_State *L)
+{
+    return register_on(L, true);
 }
 
 static int
@@ -457,6 +469,9 @@ static const struct lua_entry tensor_methods[] = {
       "adds gradients to the .grad of the leaves" },
     { "register_hook", tensor_register_hook, "t:register_hook(f)",
       "f(grad) sees, and may replace, its gradient; answers a handle with remove()" },
+    { "register_post_accumulate_grad_hook", tensor_register_post_accumulate_grad_hook,
+      "t:register_post_accumulate_grad_hook(f)",
+      "f(leaf) runs after the leaf's .grad was updated: it may step and set it to nil; answers a handle with remove()" },
     { "retain_grad", retain_grad, "t:retain_grad()", "keep .grad of a tensor that is no leaf" },
 };
 static const struct lua_entry node_methods[] = {

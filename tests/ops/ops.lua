@@ -152,3 +152,44 @@ for seed = 1, 200 do
   agree = agree and single:double():sub(double):abs():max():item() <= 1e-3 * (1 + double:abs():max():item())
 end
 rs.check("two hundred random expressions agree between float32 and float64", agree)
+
+-- Hooks of a leaf: those before see the gradient, those after find it in .grad, and may take it away.
+do
+  local leaf, seen = rs.ones({ 2 }, { requires_grad = true }), {}
+  local handle = leaf:register_post_accumulate_grad_hook(function(p)
+    seen[#seen + 1] = p == leaf and list(p.grad)
+    p.grad = nil
+  end)
+  leaf:register_hook(function(g) return g * 10 end)
+  ;(leaf * 2):sum():backward()
+  rs.check("a hook after accumulation gets the leaf, whose .grad is complete", seen[1] == "20.0 20.0")
+  rs.check("it may let the gradient go", leaf.grad == nil)
+  handle:remove()
+  ;(leaf * 2):sum():backward()
+  rs.check("removed it is not called again", #seen == 1 and list(leaf.grad) == "20.0 20.0")
+  local ok, err = pcall(function() (leaf * 2):register_post_accumulate_grad_hook(print) end)
+  rs.check("only leaves have such hooks", not ok and tostring(err):find("cannot be registered on non-leaf tensors", 1, true) ~= nil)
+end
+
+-- A backward inside of a backward inside of a backward ...
+for _, levels in ipairs { 59, 60, 61, 200 } do
+  local Deep, ran = rs.autograd.Function("Deep"), 0
+  function Deep.forward(ctx, x, left) ctx.left = left; return x * 1 end
+  function Deep.backward(ctx, grad)
+    ran = ran + 1
+    if ctx.left > 1 then
+      rs.enable_grad(function() Deep.apply(rs.ones({ 1 }, { requires_grad = true }), ctx.left - 1):backward() end)
+    end
+    return grad, nil
+  end
+  local x = rs.ones({ 1 }, { requires_grad = true })
+  Deep.apply(x, levels):backward()
+  rs.check(levels .. " backwards inside of each other all run", ran == levels and list(x.grad) == "1.0")
+end
+do
+  local x, endless = rs.ones({ 1 }, { requires_grad = true }), nil
+  x:register_hook(function() endless() end)
+  function endless() rs.enable_grad(function() (x * 1):backward() end) end
+  local ok, err = pcall(endless)
+  rs.check("a hook that starts itself again ends in an error", not ok and tostring(err):find("does a hook start itself again?", 1, true) ~= nil)
+end
