@@ -471,7 +471,7 @@ static const struct lua_entry tensor_methods[] = {
       "f(grad) sees, and may replace, its gradient; answers a handle with remove()" },
     { "register_post_accumulate_grad_hook", tensor_register_post_accumulate_grad_hook,
       "t:register_post_accumulate_grad_hook(f)",
-      "f(leaf) runs after the leaf's .grad was updated: it may step and set it to nil; answers a handle with remove()" },
+      "f(leaf) runs after the leaf's .grad was updated: it may step; answers a handle" },
     { "retain_grad", retain_grad, "t:retain_grad()", "keep .grad of a tensor that is no leaf" },
 };
 static const struct lua_entry node_methods[] = {
