@@ -1,6 +1,7 @@
 -- Cases of single operators: forward, and the gradients that come back for the given ones.
 local rs = require "ringside"
 local F = rs.nn.functional
+local expression = dofile(os.getenv("GOLDEN_PARTS") .. "/golden_expression.lua")
 
 return function(tools)
   local match, same = tools.match, tools.same
@@ -11,86 +12,87 @@ return function(tools)
     return storage:as_strided(golden.shape, golden.stride, golden.offset)
   end
 
-  local function given(value)
-    if value == rs.none then return nil end
-    return value
+  -- Options as PyTorch names them, without those that are None.
+  local function options(attrs)
+    local out = {}
+    for name, value in pairs(attrs) do
+      if value ~= rs.none then out[name] = type(value) == "string" and tools.number(value) or value end
+    end
+    return out
   end
 
+  -- A method, a function of rs or one of nn.functional, whichever there is.
+  local probe = rs.zeros { 1 }
+  local function function_of(name)
+    local ok, method = pcall(function() return probe[name] end)
+    if ok and type(method) == "function" then return method end
+    return rawget(rs, name) or rawget(F, name)
+  end
+
+  -- Those whose call is not OP(tensors, {attrs}).
   local OPS = {}
-  -- Of one tensor and nothing else: the method of that name.
-  for name in ("relu tanh sigmoid exp exp2 expm1 neg abs square log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin "
-    .. "acos atan sinh cosh erf sign floor ceil trunc round"):gmatch("%S+") do
-    OPS[name] = function(x) return x[name](x) end
-  end
-  for name in ("add sub mul div pow maximum minimum atan2 remainder fmod matmul mm bmm dot mv"):gmatch("%S+") do
-    OPS[name] = function(x, y) return x[name](x, y) end
-  end
-  for name in ("sum mean prod amax amin var std max min argmax argmin all any logsumexp"):gmatch("%S+") do
-    OPS[name] = function(x, _, attrs)
-      local dim, keep = given(attrs.dim), given(attrs.keepdim) or false
-      if dim == nil then return x[name](x) end
-      if (name == "var" or name == "std") and given(attrs.unbiased) == nil then
-        return x[name](x, { dim = dim, keepdim = keep }), x[name](x, { dim = dim, keepdim = keep, unbiased = false })
-      elseif name == "var" or name == "std" then
-        return x[name](x, { dim = dim, keepdim = keep, unbiased = attrs.unbiased })
-      end
-      return x[name](x, dim, keep)
+  for name in ("var std"):gmatch("%S+") do
+    OPS[name] = function(inputs, attrs)
+      if attrs.unbiased ~= nil or attrs.correction ~= nil or attrs.dim == nil then return inputs[1][name](inputs[1], attrs) end
+      local biased = { dim = attrs.dim, keepdim = attrs.keepdim, unbiased = false }
+      return inputs[1][name](inputs[1], attrs), inputs[1][name](inputs[1], biased)
     end
   end
-  for name in ("softmax log_softmax"):gmatch("%S+") do
-    OPS[name] = function(x, _, attrs) return F[name](x, attrs.dim) end
+  function OPS.gelu_tanh(inputs) return F.gelu(inputs[1], { approximate = "tanh" }) end
+  function OPS.softmax(inputs, attrs) return F.softmax(inputs[1], attrs.dim) end
+  function OPS.expand_mul(inputs, attrs) return inputs[1]:expand(attrs.sizes) * inputs[2] end
+  function OPS.split(inputs, attrs)
+    return table.unpack(inputs[1]:split(attrs.size or attrs.split_size or attrs.sizes, attrs.dim or 0))
   end
-  function OPS.gelu(x) return F.gelu(x) end
-  function OPS.gelu_tanh(x) return F.gelu(x, { approximate = "tanh" }) end
-  function OPS.expand_mul(x, y, attrs) return x:expand(attrs.sizes) * y end
-  function OPS.view(x, _, attrs) return x:view(attrs.sizes) end
-  function OPS.reshape(x, _, attrs) return x:reshape(attrs.sizes) end
-  function OPS.expand(x, _, attrs) return x:expand(attrs.sizes) end
-  function OPS.permute(x, _, attrs) return x:permute(attrs.dims) end
-  function OPS.transpose(x, _, attrs) return x:transpose(attrs.dim0, attrs.dim1) end
-  function OPS.narrow(x, _, attrs) return x:narrow(attrs.dim, attrs.start, attrs.length) end
-  function OPS.select(x, _, attrs) return x:select(attrs.dim, attrs.index) end
-  function OPS.squeeze(x, _, attrs) return x:squeeze(attrs.dim) end
-  function OPS.unsqueeze(x, _, attrs) return x:unsqueeze(attrs.dim) end
-  function OPS.split(x, _, attrs) return table.unpack(x:split(attrs.size, attrs.dim)) end
-  function OPS.chunk(x, _, attrs) return table.unpack(x:chunk(attrs.chunks, attrs.dim)) end
-  function OPS.cat(list, _, attrs) return rs.cat(list, attrs.dim) end
-  function OPS.stack(list, _, attrs) return rs.stack(list, attrs.dim) end
-  function OPS.index_select(x, i, attrs) return x:index_select(attrs.dim, i) end
-  function OPS.gather(x, i, attrs) return x:gather(attrs.dim, i) end
-  function OPS.masked_fill(x, m, attrs) return x:masked_fill(m, attrs.value) end
-  function OPS.cumsum(x, _, attrs) return x:cumsum(attrs.dim) end
-  function OPS.topk(x, _, attrs) return x:topk(attrs.k, attrs.dim) end
-  function OPS.sort(x, _, attrs) return x:sort(attrs.dim, given(attrs.descending)) end
-  function OPS.where(a, b, _, inputs) return rs.where(inputs.c or inputs.m, a, b) end
-  function OPS.clamp(x, _, attrs) return x:clamp(given(attrs.min), given(attrs.max)) end
-
-  -- A program of tensors' names, whole numbers, calls and + - * /, as "tanh(a@b+c).sum(dim 1)": its note in Lua.
-  local function program(note)
-    local text, sum = note:match("^(.-)%.sum%(dim (%d+)%)$")
-    text = text or note
-    text = text:gsub("(%w+)@(%w+)", "matmul(%1, %2)")
-    return "return " .. text, tonumber(sum)
-  end
-  local function chain(case, inputs)
-    local text, dim = program(case.note)
-    local scope = setmetatable({}, { __index = function(_, name) return inputs[name] or rs[name] end })
-    local run = assert(load(text, "program", "t", scope))
-    local out = run()
-    return dim and out:sum(dim) or out
+  function OPS.chunk(inputs, attrs) return table.unpack(inputs[1]:chunk(attrs.chunks, attrs.dim or 0)) end
+  function OPS.unbind(inputs, attrs) return table.unpack(inputs[1]:unbind(attrs.dim or 0)) end
+  function OPS.cat(inputs, attrs) return rs.cat(inputs, attrs.dim or 0) end
+  function OPS.stack(inputs, attrs) return rs.stack(inputs, attrs.dim or 0) end
+  for name in ("index_select gather scatter scatter_add index_add"):gmatch("%S+") do
+    OPS[name] = function(inputs, attrs) return inputs[1][name](inputs[1], attrs.dim, inputs[2], inputs[3]) end
   end
 
-  -- a, b, c ... (the list of cat and stack), or x with y, i (indices) or m (a mask).
+  -- Attributes that are given by place, in this order; the others by name.
+  local PLACES = { view = "sizes", reshape = "sizes", expand = "sizes", permute = "dims", transpose = "dim0 dim1",
+    squeeze = "dim", unsqueeze = "dim", select = "dim index", narrow = "dim start length", masked_fill = "value",
+    topk = "k dim largest", sort = "dim descending", argsort = "dim descending", cumsum = "dim", cumprod = "dim",
+    logcumsumexp = "dim", cummax = "dim", cummin = "dim", clamp = "min max", norm = "p", flatten = "start_dim end_dim",
+    flip = "dims", roll = "shifts dims", tile = "dims", tril = "diagonal", triu = "diagonal",
+    diagonal = "offset dim1 dim2", log_softmax = "dim", softmin = "dim" }
+  PLACES["repeat"] = "sizes"
+
+  local LISTS = { cat = true, stack = true }
+
+  -- a, b, c ... in order (a alone: twice), or x with y, with i (indices), m (a mask), c (a condition, which comes first).
   local function operands(case, inputs)
-    if case.op == "cat" or case.op == "stack" then
-      local names, list = {}, {}
+    local names, list = {}, {}
+    if case.op == "where" then
+      names = { inputs.c and "c" or inputs.m and "m" or "condition", inputs.a and "a" or "x", inputs.b and "b" or "y" }
+    elseif inputs.x then
+      for name in ("x i m y z"):gmatch("%S") do names[#names + 1] = inputs[name] and name end
+    else
       for name in pairs(inputs) do names[#names + 1] = name end
       table.sort(names)
-      for i, name in ipairs(names) do list[i] = inputs[name] end
-      return list
     end
-    if inputs.x then return inputs.x, inputs.y or inputs.i or inputs.m end
-    return inputs.a, inputs.b or inputs.a
+    for i, name in ipairs(names) do list[i] = inputs[name] end
+    if #list == 1 and inputs.a and not LISTS[case.op] then list[2] = list[1] end
+    return list
+  end
+
+  local function call(case, inputs)
+    if case.op == "chain" then return expression(case.note, inputs, function_of) end
+    local list, attrs = operands(case, inputs), options(case.attrs)
+    if OPS[case.op] then return OPS[case.op](list, attrs) end
+    local count = #list
+    for name in (PLACES[case.op] or ""):gmatch("%S+") do
+      count = count + 1
+      list[count], attrs[name] = attrs[name], nil
+    end
+    if next(attrs) then
+      count = count + 1
+      list[count] = attrs
+    end
+    return function_of(case.op)(table.unpack(list, 1, count))
   end
 
   local function run(case)
@@ -99,13 +101,7 @@ return function(tools)
       inputs[name] = tensor(golden)
       if case.grads and case.grads[name] then inputs[name]:requires_grad_() end
     end
-    local outs
-    if case.op == "chain" then
-      outs = { chain(case, inputs) }
-    else
-      local a, b = operands(case, inputs)
-      outs = { OPS[case.op](a, b, case.attrs, inputs) }
-    end
+    local outs = { call(case, inputs) }
     wrong = same("outputs", #outs, #case.outputs)
     for i, golden in ipairs(case.outputs) do wrong = wrong or match("output " .. i, outs[i], golden, tol) end
     if wrong or not case.grads then return wrong end
@@ -125,6 +121,6 @@ return function(tools)
 
   return function(section, case)
     local mine = section == "cases" and case.op and case.inputs and case.outputs and case.attrs
-    if mine and (OPS[case.op] or (case.op == "chain" and case.note)) then return run end
+    if mine and (OPS[case.op] or function_of(case.op) or (case.op == "chain" and case.note)) then return run end
   end
 end
