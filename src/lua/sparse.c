@@ -28,6 +28,13 @@ is_coalesced(lua_State *L)
     return 1;
 }
 
+static int
+nnz(lua_State *L)
+{
+    lua_pushinteger(L, tensor_size(check_sparse(L)->indices, 0));
+    return 1;
+}
+
 /* [1, pairs] */
 static int
 indices(lua_State *L)
@@ -70,6 +77,7 @@ static const struct lua_entry methods[] = {
     { "is_sparse", is_sparse, "t:is_sparse()", "does it hold rows by number only?" },
     { "is_coalesced", is_coalesced, "t:is_coalesced()", "of a sparse tensor: is each row there once?" },
     { "_indices", indices, "t:_indices()", "of a sparse tensor: its rows' numbers, [1, pairs]" },
+    { "_nnz", nnz, "t:_nnz()", "of a sparse tensor: how many rows it holds; one that comes twice counts twice" },
     { "_values", values, "t:_values()", "of a sparse tensor: its rows" },
     { "to_dense", to_dense, "t:to_dense()", "with all rows; those that come several times are added up" },
     { "coalesce", coalesce, "t:coalesce()", "a sparse tensor with each row once" },

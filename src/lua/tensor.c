@@ -119,6 +119,13 @@ get_data(lua_State *L, struct tensor *t)
     call_tensor(&call, tensor_own_version(me, tensor_detach(me, t)));
 }
 
+/* "strided", or "sparse_coo" of some gradients of embeddings */
+static void
+get_layout(lua_State *L, struct tensor *t)
+{
+    lua_pushstring(L, tensor_is_sparse(t) ? "sparse_coo" : "strided");
+}
+
 static void
 get_transposed(lua_State *L, struct tensor *t)
 {
@@ -133,7 +140,7 @@ static const struct { const char *name; void (*get)(lua_State *L, struct tensor 
     { "is_leaf", get_is_leaf },     { "ndim", get_ndim },         { "_version", get_version },
     { "name", get_name },           { "data", get_data },         { "is_parameter", get_is_parameter },
     { "is_cuda", get_is_cuda },     { "_base", get_base },        { "output_nr", get_output_nr },
-    { "T", get_transposed },
+    { "T", get_transposed },        { "layout", get_layout },
 };
 
 /* Upvalue 1: the methods. Anything but a name is an index of elements. */

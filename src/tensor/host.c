@@ -174,7 +174,7 @@ static void
 draw_exponential(const struct filling *filling, void *out, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        double drawn = -1 / filling->a * cpu_log(1 - generator_f64(filling->generator));
+        double drawn = -1 / filling->a * log(1 - generator_f64(filling->generator));
         cpu_convert((char *)out + i * dtype_size(filling->dtype), filling->dtype, 1, &drawn, DTYPE_F64, 1, 1);
     }
 }
