@@ -290,17 +290,16 @@ grad_atan2(struct task *me, struct node *node, struct tensor *const *grad_out, s
 
 /* ---- choices ---- */
 
-/* Of equal ones each gets half. */
+/* Of equal ones each gets half; beside NaN both get all. */
 static bool
 larger_of(struct task *me, struct node *node, struct tensor *grad, struct tensor **grad_in, enum op beyond)
 {
     struct tensor *a = node_saved(me, node, 0), *b = node_saved(me, node, 1);
-    struct tensor *half = op_on(me, OP_masked_fill, grad, op_on(me, OP_ne, a, b, 1), 0);
-    half = tensor_mul_number(me, half, 0.5);
+    struct tensor *half = where(me, op_on(me, OP_eq, a, b, 1), tensor_mul_number(me, grad, 0.5), grad);
     for (int i = 0; i < 2; i++) {
-        enum op op = i == 0 ? beyond : beyond == OP_gt ? OP_lt : OP_gt;
+        enum op lost = i == 1 ? beyond : beyond == OP_gt ? OP_lt : OP_gt;
         if (wants(node, i))
-            grad_in[i] = tensor_add(me, tensor_mul(me, grad, op_on(me, op, a, b, 1)), half);
+            grad_in[i] = op_on(me, OP_masked_fill, half, op_on(me, lost, a, b, 1), 0);
     }
     return !task_failed(me);
 }
@@ -341,14 +340,14 @@ grad_fmod(struct task *me, struct node *node, struct tensor *const *grad_out, st
     return rest_of(me, node, grad_out, grad_in, OP_trunc);
 }
 
-/* The bounds themselves count as inside. */
+/* The bounds themselves count as inside, NaN does not. */
 bool
 grad_clamp(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *x = node_saved(me, node, 0), *low = node_saved(me, node, 1), *high = node_saved(me, node, 2);
-    struct tensor *below = op_on(me, OP_lt, x, low, 1), *above = op_on(me, OP_gt, x, high, 1);
-    struct tensor *outside = op_on(me, OP_logical_or, below, above, 1);
-    grad_in[0] = op_on(me, OP_masked_fill, grad_out[0], outside, 0);
+    struct tensor *above = op_on(me, OP_ge, x, low, 1), *below = op_on(me, OP_le, x, high, 1);
+    struct tensor *inside = op_on(me, OP_logical_and, above, below, 1);
+    grad_in[0] = where(me, inside, grad_out[0], zeros_of(me, grad_out[0], 0, NULL));
     return grad_in[0] != NULL;
 }
 
