@@ -308,9 +308,11 @@ grad_cat(struct task *me, struct node *node, struct tensor *const *grad_out, str
     const int64_t *lengths = (const int64_t *)node->context + 1;
     int64_t        start   = 0;
     for (int i = 0; i < node->edge_count; i++) {
-        if (wants(node, i))
+        if (wants(node, i) && lengths[i] < 0)
+            grad_in[i] = zeros_of(me, grad_out[0], 1, (const int64_t[]){ 0 });
+        else if (wants(node, i))
             grad_in[i] = tensor_narrow(me, grad_out[0], (int)node->numbers[0], start, lengths[i]);
-        start += lengths[i];
+        start += lengths[i] > 0 ? lengths[i] : 0;
     }
     return !task_failed(me);
 }

@@ -271,7 +271,8 @@ bool
 grad_rpow_scalar(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     double log_of_base = node->scalar > 0 ? log(node->scalar) : node->scalar == 0 ? 0 : NAN;
-    return times(me, grad_out, grad_in, tensor_mul_number(me, node_saved(me, node, 0), log_of_base));
+    grad_in[1] = tensor_mul(me, grad_out[0], tensor_mul_number(me, node_saved(me, node, 0), log_of_base));
+    return grad_in[1] != NULL;
 }
 
 /* atan2(y, x): g x / (x^2 + y^2) and -g y / (x^2 + y^2) */
@@ -295,7 +296,8 @@ static bool
 larger_of(struct task *me, struct node *node, struct tensor *grad, struct tensor **grad_in, enum op beyond)
 {
     struct tensor *a = node_saved(me, node, 0), *b = node_saved(me, node, 1);
-    struct tensor *half = where(me, op_on(me, OP_eq, a, b, 1), tensor_mul_number(me, grad, 0.5), grad);
+    struct tensor *half = tensor_mul_number(me, grad, 0.5);
+    half = where(me, op_on(me, OP_eq, a, b, 1), half, grad);
     for (int i = 0; i < 2; i++) {
         enum op lost = i == 1 ? beyond : beyond == OP_gt ? OP_lt : OP_gt;
         if (wants(node, i))

@@ -1,5 +1,6 @@
 /* Gradient functions of reductions over dimensions, of running sums, of picking by index and of products of batches.
  * numbers[0] of a reduction's node: bit d says that dimension d is gone; numbers[1]: kept with size 1. */
+#include <math.h>
 #include <string.h>
 #include "autograd/internal.h"
 #include "sched/task.h"
@@ -103,8 +104,12 @@ from_mean(struct task *me, const struct node *node, struct tensor *x)
 bool
 grad_var(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *scaled = tensor_mul_number(me, unfolded(me, node, grad_out[0]),
-                                              2 / (folded_count(node) - node->scalar));
+    double         freedom = folded_count(node) - node->scalar;
+    struct tensor *scaled = tensor_mul_number(me, unfolded(me, node, grad_out[0]), 2 / freedom);
+    if (node->in_dims == 0 && freedom <= 0) { /* PyTorch does not look at the one element */
+        grad_in[0] = tensor_mul_number(me, grad_out[0], INFINITY);
+        return grad_in[0] != NULL;
+    }
     grad_in[0] = tensor_mul(me, scaled, from_mean(me, node, node_saved(me, node, 0)));
     return grad_in[0] != NULL;
 }
@@ -142,13 +147,76 @@ grad_cumsum(struct task *me, struct node *node, struct tensor *const *grad_out, 
     return grad_in[0] != NULL;
 }
 
-/* Exact where no element is 0, as the quotient needs. */
+static struct tensor *
+along(struct task *me, enum op op, struct tensor *a, int64_t dim)
+{
+    return a != NULL ? op_call(me, op, &(struct op_args){ .in = { a }, .dim = dim }) : NULL;
+}
+
+static struct tensor *
+choose(struct task *me, struct tensor *condition, struct tensor *yes, struct tensor *no)
+{
+    struct op_args args = { .in = { condition, yes, no } };
+    return condition != NULL && yes != NULL && no != NULL ? op_call(me, OP_where, &args) : NULL;
+}
+
+/* Element k gets sum over i >= k of g_i times the product up to i without it. Before the first 0 of a row that is the
+ * products' weighted sum from k on divided by element k; at it the 0 is left out of the products; behind it nothing. */
 bool
 grad_cumprod(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *weighted = tensor_mul(me, grad_out[0], node_saved(me, node, 1));
-    weighted   = sum_from_behind(me, weighted, node->numbers[0]);
-    grad_in[0] = tensor_div(me, weighted, node_saved(me, node, 0));
+    struct tensor *x = node_saved(me, node, 0), *products = node_saved(me, node, 1), *g = grad_out[0];
+    int64_t        dim  = node->numbers[0];
+    struct tensor *zero = x != NULL ? zeros_of(me, x, 0, NULL) : NULL, *is_zero = op_on(me, OP_eq, x, zero, 1);
+    struct tensor *seen = along(me, OP_cumsum, is_zero, dim);   /* zeros up to here */
+    struct tensor *one  = tensor_full(me, DTYPE_I64, DEVICE_CPU, 0, NULL, 1);
+    struct tensor *first  = op_on(me, OP_logical_and, is_zero, op_on(me, OP_eq, seen, one, 1), 1);
+    struct tensor *before = op_on(me, OP_lt, seen, one, 1);
+    struct tensor *others = along(me, OP_cumprod, op_on(me, OP_masked_fill, x, first, 1), dim);
+    struct tensor *at_first = sum_from_behind(me, tensor_mul(me, g, others), dim);
+    struct tensor *weighted = sum_from_behind(me, tensor_mul(me, g, products), dim);
+    struct tensor *quotient = tensor_div(me, weighted, op_on(me, OP_masked_fill, x, is_zero, 1));
+    grad_in[0] = choose(me, before, quotient, choose(me, first, at_first, zero));
+    return grad_in[0] != NULL;
+}
+
+/* ---- norms ---- */
+
+/* Of the p-norm n: g sign(x) (|x| / n)^(p - 1), and nothing where n or x is 0; of the largest an equal share each. */
+bool
+grad_norm(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *x = node_saved(me, node, 0), *norm = unfolded(me, node, node_saved(me, node, 1));
+    struct tensor *g = unfolded(me, node, grad_out[0]), *size = tensor_abs(me, x);
+    struct tensor *sign = op_on(me, OP_sign, x, NULL, 1), *zero = x != NULL ? zeros_of(me, x, 0, NULL) : NULL;
+    double         p = node->scalar;
+    if (p == 0) {
+        grad_in[0] = zeros_of(me, x, node->in_dims, node->in_size);
+    } else if (p == 1) {
+        grad_in[0] = tensor_mul(me, sign, g);
+    } else if (isinf(p)) {
+        struct tensor *is_it = op_on(me, OP_eq, size, norm, 1), *count = summed(me, node, is_it);
+        grad_in[0] = tensor_mul(me, sign, tensor_mul(me, is_it, tensor_div(me, g, count)));
+    } else if (p == 2) {
+        struct tensor *none = op_on(me, OP_eq, norm, zero, 1), *slope = tensor_div(me, x, norm);
+        slope      = op_on(me, OP_masked_fill, slope, none, 0);
+        grad_in[0] = tensor_mul(me, g, slope);
+    } else {
+        struct tensor *power = op_on(me, OP_pow_scalar, tensor_div(me, size, norm), NULL, p - 1);
+        struct tensor *none = op_on(me, OP_eq, x, zero, 1), *slope = op_on(me, OP_masked_fill, power, none, 0);
+        grad_in[0] = tensor_mul(me, tensor_mul(me, g, sign), slope);
+    }
+    return grad_in[0] != NULL;
+}
+
+/* g times the share of each in the sum. */
+bool
+grad_logsumexp(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *result = unfolded(me, node, node_saved(me, node, 1));
+    struct tensor *x = node_saved(me, node, 0), *share = op_on(me, OP_exp, tensor_sub(me, x, result), NULL, 1);
+    struct tensor *g = unfolded(me, node, grad_out[0]);
+    grad_in[0] = tensor_mul(me, g, share);
     return grad_in[0] != NULL;
 }
 
@@ -312,4 +380,57 @@ grad_mv(struct task *me, struct node *node, struct tensor *const *grad_out, stru
     if (wants(node, 1))
         grad_in[1] = op_on(me, OP_mv, tensor_t(me, node_saved(me, node, 1)), grad_out[0], 1);
     return !task_failed(me);
+}
+
+/* ---- arranging ---- */
+
+bool
+grad_trace(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct op_args lower = { .in = { tensor_expand(me, grad_out[0], 2, node->in_size) } };
+    struct op_args upper = { .in = { lower.in[0] != NULL ? op_call(me, OP_tril, &lower) : NULL } };
+    grad_in[0] = upper.in[0] != NULL ? op_call(me, OP_triu, &upper) : NULL;
+    return grad_in[0] != NULL;
+}
+
+bool
+grad_stack(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    for (int i = 0; i < node->edge_count; i++)
+        if (wants(node, i))
+            grad_in[i] = tensor_select(me, grad_out[0], (int)node->numbers[0], i);
+    return !task_failed(me);
+}
+
+/* Seen as [before, times, the rest], the repetitions are added up, one dimension after the other. */
+bool
+grad_repeat(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct tensor *grad = grad_out[0];
+    int            dims = grad->dims, added = dims - node->in_dims;
+    int64_t        before = 1, after = tensor_count(grad);
+    for (int i = 0; i < dims && grad != NULL; i++) {
+        int64_t times = node->numbers[i], size = i < added ? 1 : node->in_size[i - added];
+        if (times == 0 || size == 0) {
+            grad_in[0] = zeros_of(me, grad, node->in_dims, node->in_size);
+            return grad_in[0] != NULL;
+        }
+        after /= times * size;
+        if (times != 1)
+            grad = tensor_sum_dim(me, tensor_reshape(me, grad, 3, (const int64_t[]){ before, times, size * after }), 1,
+                                  false);
+        before *= size;
+    }
+    grad_in[0] = tensor_reshape(me, grad, node->in_dims, node->in_size);
+    return grad_in[0] != NULL;
+}
+
+bool
+grad_roll(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct op_args args = { .in = { grad_out[0] }, .alpha = node->scalar };
+    for (int i = 0; i < TENSOR_DIMS; i++)
+        args.sizes[i] = -node->numbers[i];
+    grad_in[0] = op_call(me, OP_roll, &args);
+    return grad_in[0] != NULL;
 }

@@ -51,6 +51,7 @@ operands_of(enum op op, const struct op_args *args, struct operands *operands)
     operands->count   = op_info(op)->inputs;
     switch (op) {
     case OP_cat:
+    case OP_stack:
         operands->tensors = args->list;
         operands->count   = args->list_count;
         break;
@@ -65,7 +66,13 @@ operands_of(enum op op, const struct op_args *args, struct operands *operands)
         operands->own[1] = args->in[0];
         operands->count  = 2;
         break;
+    case OP_rpow_scalar:
+        operands->own[1] = args->in[0];
+        operands->own[0] = NULL;
+        operands->count  = 2;
+        break;
     case OP_add_scalar:
+    case OP_sub_scalar:
     case OP_mul_scalar:
     case OP_div_scalar:
     case OP_rdiv_scalar:
@@ -114,6 +121,16 @@ drop_lengths(struct task *me, void *context)
     host_return(me, lengths, (size_t)lengths[0] * sizeof *lengths);
 }
 
+/* As long ago, a 1-D tensor without elements may stand among any others. */
+static bool
+skipped_by_cat(const struct op_args *args, int at)
+{
+    int most = 0;
+    for (int i = 0; i < args->list_count; i++)
+        most = args->list[i]->dims > most ? args->list[i]->dims : most;
+    return most > 1 && args->list[at]->dims == 1;
+}
+
 static bool
 save_lengths(struct task *me, struct node *node, const struct op_args *args)
 {
@@ -122,7 +139,7 @@ save_lengths(struct task *me, struct node *node, const struct op_args *args)
         return false;
     lengths[0] = args->list_count + 1;
     for (int i = 0; i < args->list_count; i++)
-        lengths[i + 1] = tensor_size(args->list[i], (int)args->dim);
+        lengths[i + 1] = skipped_by_cat(args, i) ? -1 : tensor_size(args->list[i], (int)args->dim);
     node->numbers[0]   = args->dim;
     node->context      = lengths;
     node->drop_context = drop_lengths;
@@ -264,6 +281,19 @@ op_keep_self(struct task *me, enum op op, const struct op_args *args)
     return tensor_clone(me, args->in[0]);
 }
 
+/* Where PyTorch has several functions for what is one op here. */
+static const char *
+node_name_of(enum op op, const struct op_args *args)
+{
+    static const char *const views[] = { "ViewBackward0", "ReshapeAliasBackward0", "UnsafeViewBackward0" };
+    switch (op) {
+    case OP_view: return views[args->start];
+    case OP_prod: return args->dims > 0 ? "ProdBackward1" : "ProdBackward0";
+    case OP_copy: return args->flag ? "CopyBackwards" : "ToCopyBackward0";
+    default: return op_info(op)->node[0] != '\0' ? op_info(op)->node : "NotImplemented";
+    }
+}
+
 bool
 op_record(struct task *me, enum op op, const struct op_args *args, struct tensor *kept, struct tensor *result)
 {
@@ -273,8 +303,7 @@ op_record(struct task *me, enum op op, const struct op_args *args, struct tensor
     operands_of(op, args, &operands);
     if (!any_requires_grad(me, operands.tensors, operands.count))
         return true;
-    const char  *name = op_info(op)->node[0] != '\0' ? op_info(op)->node : "NotImplemented";
-    struct node *node = node_new(me, name, gradient_table[op], operands.count, 1);
+    struct node *node = node_new(me, node_name_of(op, args), gradient_table[op], operands.count, 1);
     if (node == NULL)
         return false;
     for (int i = 0; i < operands.count; i++)

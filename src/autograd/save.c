@@ -1,5 +1,6 @@
 /* What the nodes of functions, reductions and picking ops remember: which operands get gradients, which tensors are
  * saved where their gradient functions look for them, which numbers. record.c asks here for what it does not know. */
+#include <string.h>
 #include "autograd/internal.h"
 
 /* How a row's gradient function finds its tensors. */
@@ -17,6 +18,7 @@ saving_of(enum op op)
     case OP_atan: case OP_sinh: case OP_cosh: case OP_erf: case OP_square: case OP_pow_scalar: case OP_var:
         return SAVE_INPUT;
     case OP_prod: case OP_amax: case OP_amin: case OP_max: case OP_min: case OP_std: case OP_cumprod:
+    case OP_norm: case OP_logsumexp:
         return SAVE_INPUT_RESULT;
     case OP_gather: case OP_max_dim: case OP_min_dim: case OP_sort: case OP_topk: case OP_scatter: case OP_scatter_add:
     case OP_index_select: case OP_index: case OP_index_put: case OP_index_add: case OP_masked_fill: return SAVE_SECOND;
@@ -86,13 +88,16 @@ save_more_numbers(struct node *node, enum op op, const struct op_args *args)
     int dims = node->in_dims > 0 ? node->in_dims : 1;
     switch (op) {
     case OP_sum_dims: case OP_mean_dims: case OP_prod: case OP_amax: case OP_amin: case OP_var: case OP_std:
-    case OP_max: case OP_min:
+    case OP_max: case OP_min: case OP_norm: case OP_logsumexp:
         node->numbers[0] = args->dims == 0 ? (1 << node->in_dims) - 1 : 0;
         node->numbers[1] = args->keepdim;
         for (int i = 0; i < args->dims; i++) /* negative ones count from the end */
             node->numbers[0] |= (int64_t)1 << (args->sizes[i] < 0 ? args->sizes[i] + dims : args->sizes[i]);
         break;
-    case OP_permute:
+    case OP_roll:
+        memcpy(node->numbers, args->sizes, sizeof node->numbers);
+        break;
+    case OP_permute: case OP_repeat:
         for (int i = 0; i < args->dims && i < TENSOR_DIMS; i++)
             node->numbers[i] = args->sizes[i];
         break;

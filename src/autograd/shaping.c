@@ -140,8 +140,9 @@ tensor_reshape(struct task *me, struct tensor *a, int dims, const int64_t *sizes
     set_sizes(&args, dims, sizes);
     if (!infer_sizes(a, dims, args.sizes))
         return bad_shape(me, a, dims, sizes);
-    if (!view_fits(a, dims, args.sizes))
-        args.in[0] = tensor_copied(me, a);
+    bool fits  = view_fits(a, dims, args.sizes);
+    args.in[0] = fits ? a : tensor_copied(me, a);
+    args.start = fits ? VIEW_RESHAPED : VIEW_UNSAFE;
     return args.in[0] != NULL ? op_call(me, OP_view, &args) : NULL;
 }
 

@@ -80,9 +80,10 @@ binary_tensors(struct task *me, enum binary which, struct tensor *a, struct tens
 static struct tensor *
 binary_number(struct task *me, enum binary which, struct tensor *a, double number)
 {
+    struct op_args args = { .in = { a }, .alpha = number };
     switch (which) {
     case BINARY_ADD: return tensor_add_number(me, a, number);
-    case BINARY_SUB: return tensor_add_number(me, a, -number);
+    case BINARY_SUB: return a != NULL ? op_call(me, OP_sub_scalar, &args) : NULL;
     case BINARY_MUL: return tensor_mul_number(me, a, number);
     case BINARY_DIV: return tensor_div_number(me, a, number);
     }
@@ -95,12 +96,9 @@ number_binary(struct task *me, enum binary which, double number, struct tensor *
     struct op_args args = { .in = { b }, .alpha = number };
     switch (which) {
     case BINARY_ADD: return tensor_add_number(me, b, number);
-    case BINARY_SUB: return tensor_add_number(me, tensor_neg(me, b), number);
+    case BINARY_SUB: return b != NULL ? op_call(me, OP_rsub_scalar, &args) : NULL;
     case BINARY_MUL: return tensor_mul_number(me, b, number);
-    case BINARY_DIV:
-        if (b != NULL && dtype_wide(b->dtype) != b->dtype) /* rounded twice, as PyTorch's reciprocal * number */
-            return tensor_mul_number(me, op_on(me, OP_reciprocal, b, NULL, 1), number);
-        return b != NULL ? op_call(me, OP_rdiv_scalar, &args) : NULL;
+    case BINARY_DIV: return tensor_mul_number(me, op_on(me, OP_reciprocal, b, NULL, 1), number);
     }
     return NULL;
 }
@@ -228,14 +226,9 @@ joined(lua_State *L, bool stacked)
     for (int i = 0; i < count; i++)
         bytes += (double)tensor_bytes(tensors[i]);
     script_reserve(L, me, bytes);
-    struct call call = call_open(L, me, CALL_PLAIN);
-    bool        ok   = true;
-    for (int i = 1; i < count && stacked && ok; i++)
-        ok = tensor_same_shape(tensors[i], tensors[0]) ||
-             failed(me, E_SHAPE, "stack expects tensors of one shape, but number %d differs from number 0", i);
-    for (int i = 0; i < count && stacked && ok; i++)
-        ok = (tensors[i] = tensor_unsqueeze(me, tensors[i], dim)) != NULL;
-    return call_tensor(&call, ok ? tensor_cat(me, tensors, count, dim) : NULL);
+    struct call    call = call_open(L, me, CALL_PLAIN);
+    struct op_args args = { .list = tensors, .list_count = count, .dim = dim };
+    return call_tensor(&call, stacked ? op_call(me, OP_stack, &args) : tensor_cat(me, tensors, count, dim));
 }
 
 static int

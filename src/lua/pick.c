@@ -235,57 +235,39 @@ diagonal(lua_State *L)
     return call_tensor(&call, op_call(me, OP_diagonal, &args));
 }
 
-/* What leaves at the end comes in at the beginning. */
-static struct tensor *
-rolled(struct task *me, struct tensor *tensor, int64_t shift, int dim)
+/* A number or a list of them at `index`; how many there are. */
+static int
+check_numbers(lua_State *L, int index, int64_t *out)
 {
-    int64_t size = tensor_size(tensor, dim);
-    int64_t cut  = size > 0 ? ((-shift % size) + size) % size : 0;
-    if (cut == 0)
-        return tensor_copied(me, tensor);
-    struct tensor *end      = tensor_narrow(me, tensor, dim, cut, size - cut);
-    struct tensor *parts[2] = { end, tensor_narrow(me, tensor, dim, 0, cut) };
-    return tensor_cat(me, parts, 2, dim);
+    if (lua_istable(L, index))
+        return check_shape(L, index, out);
+    out[0] = check_integer(L, index);
+    return 1;
 }
 
-/* t:roll(shift, dim); without a dimension over all elements. */
+/* t:roll(shift, dim), t:roll(shifts, dims); without a dimension over all elements. */
 static int
 roll(lua_State *L)
 {
-    struct task   *me     = script_task(L);
-    struct tensor *tensor = check_tensor(L, 1);
-    int64_t        shift  = check_integer(L, 2), one = -1;
-    bool           flat   = lua_isnoneornil(L, 3) || tensor->dims == 0;
-    int            dim    = flat ? 0 : check_dim(L, 3, tensor->dims);
-    script_reserve(L, me, (double)tensor_bytes(tensor));
-    struct call    call = call_open(L, me, CALL_PLAIN);
-    struct tensor *line = flat ? tensor_reshape(me, tensor, 1, &one) : tensor;
-    struct tensor *result = line != NULL ? rolled(me, line, shift, dim) : NULL;
-    return call_tensor(&call, flat ? tensor_reshape(me, result, tensor->dims, tensor->size) : result);
-}
-
-/* Every dimension as often as said: seen with new dimensions of that size before each, then made one piece. */
-static struct tensor *
-repeated(struct task *me, struct tensor *tensor, int dims, const int64_t *times)
-{
-    int64_t sizes[TENSOR_DIMS];
-    int     added = dims - tensor->dims;
-    for (int i = 0; i < dims; i++)
-        sizes[i] = i < added ? 1 : tensor->size[i - added];
-    tensor = tensor_reshape(me, tensor, dims, sizes);
-    for (int i = 0; i < dims && tensor != NULL; i++) {
-        struct tensor **parts = times[i] > 1 ? calloc((size_t)times[i], sizeof *parts) : NULL;
-        if (times[i] > 1 && parts == NULL)
-            return failed_null(me, E_MEMORY, "out of memory");
-        for (int64_t j = 0; j < times[i] && parts != NULL; j++)
-            parts[j] = tensor;
-        if (times[i] == 0)
-            tensor = tensor_narrow(me, tensor, i, 0, 0);
-        else if (times[i] > 1)
-            tensor = tensor_cat(me, parts, (int)times[i], i);
-        free(parts);
+    struct task   *me   = script_task(L);
+    struct op_args args = { .in = { check_tensor(L, 1) } };
+    int64_t        shifts[TENSOR_DIMS], dims[TENSOR_DIMS] = { 0 };
+    bool           flat   = lua_isnoneornil(L, 3) || args.in[0]->dims == 0;
+    int            count  = check_numbers(L, 2, shifts);
+    int            places = flat ? 1 : check_numbers(L, 3, dims);
+    if (places != count)
+        raise_error(L, "RuntimeError", "shifts and dimensions must align. shifts: %d, dims: %d", count, places);
+    for (int i = 0; i < count && !flat; i++) {
+        lua_pushinteger(L, dims[i]);
+        args.sizes[check_dim(L, lua_gettop(L), args.in[0]->dims)] += shifts[i];
+        lua_pop(L, 1);
     }
-    return tensor;
+    if (flat)
+        args.sizes[0] = shifts[0];
+    args.alpha = flat;
+    script_reserve(L, me, (double)tensor_bytes(args.in[0]));
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, op_call(me, OP_roll, &args));
 }
 
 static int
@@ -293,12 +275,14 @@ repeat(lua_State *L)
 {
     struct task   *me     = script_task(L);
     struct tensor *tensor = check_tensor(L, 1);
-    int64_t        times[TENSOR_DIMS];
-    int            dims  = check_shape(L, 2, times);
+    int64_t        given[TENSOR_DIMS], times[TENSOR_DIMS];
+    int            count = check_shape(L, 2, given), dims = count > tensor->dims ? count : tensor->dims;
     double         bytes = (double)tensor_bytes(tensor);
-    if (dims < tensor->dims)
-        raise_error(L, "RuntimeError", "repeat takes a number for each of the %d dimensions, got %d", tensor->dims,
-                    dims);
+    if (count < tensor->dims && !lua_toboolean(L, lua_upvalueindex(1)))
+        raise_error(L, "RuntimeError", "Number of dimensions of repeat dims can not be smaller than number of "
+                                       "dimensions of tensor: got %d for %d", count, tensor->dims);
+    for (int i = 0; i < dims; i++)
+        times[i] = i < dims - count ? 1 : given[i - (dims - count)];
     for (int i = 0; i < dims; i++) {
         if (times[i] < 0 || times[i] > 1 << 24)
             raise_error(L, "RuntimeError", "repeat: %lld times is not possible", (long long)times[i]);
@@ -306,8 +290,9 @@ repeat(lua_State *L)
     }
     script_reserve(L, me, bytes);
     struct call call = call_open(L, me, CALL_PLAIN);
-    struct tensor *result = repeated(me, tensor, dims, times);
-    return call_tensor(&call, result == tensor ? tensor_copied(me, tensor) : result);
+    struct op_args args = { .in = { tensor }, .dims = dims };
+    memcpy(args.sizes, times, sizeof args.sizes);
+    return call_tensor(&call, op_call(me, OP_repeat, &args));
 }
 
 /* t:unbind(dim): a list of its slices. */

@@ -226,20 +226,20 @@ running(lua_State *L)
     return call_tensor(&call, op_call(me, op, &args));
 }
 
-/* ---- norms: the p-th root of the sum of p-th powers ---- */
+/* ---- one node for several kernels ---- */
+
+static struct tensor *
+folded(struct task *me, enum op op, struct tensor *tensor, const struct fold_options *options, double alpha)
+{
+    struct op_args args = { .in = { tensor }, .alpha = alpha, .dims = options->dims, .keepdim = options->keepdim };
+    memcpy(args.sizes, options->dim, sizeof args.sizes);
+    return op_call(me, op, &args);
+}
 
 struct tensor *
 tensor_norm(struct task *me, struct tensor *a, double p, const struct fold_options *options)
 {
-    if (p == 2)
-        return op_on(me, OP_sqrt, tensor_fold(me, OP_sum_dims, op_on(me, OP_square, a, NULL, 1), options), NULL, 1);
-    a = tensor_abs(me, a);
-    if (p == 1)
-        return tensor_fold(me, OP_sum_dims, a, options);
-    if (p > 1e300 || p < -1e300)
-        return tensor_fold(me, p > 0 ? OP_amax : OP_amin, a, options);
-    struct tensor *sum = tensor_fold(me, OP_sum_dims, op_on(me, OP_pow_scalar, a, NULL, p), options);
-    return op_on(me, OP_pow_scalar, sum, NULL, 1 / p);
+    return folded(me, OP_norm, a, options, p);
 }
 
 /* t:norm(), t:norm(p, dim, keepdim) */
@@ -249,8 +249,6 @@ norm(lua_State *L)
     struct task   *me     = script_task(L);
     struct tensor *tensor = check_tensor(L, 1);
     double         p      = opt_number(L, 2, 2);
-    if (p == 0)
-        raise_error(L, "NotImplementedError", "norm: p = 0 is not understood");
     if (lua_gettop(L) > 1)
         lua_remove(L, 2);
     struct fold_options options = check_fold(L, tensor, false);
@@ -258,23 +256,24 @@ norm(lua_State *L)
     return call_tensor(&call, tensor_norm(me, tensor, p, &options));
 }
 
-/* The largest is taken out first: nothing overflows. */
 static int
 logsumexp(lua_State *L)
 {
     struct task        *me      = script_task(L);
     struct tensor      *tensor  = check_tensor(L, 1);
-    struct fold_options options = check_fold(L, tensor, false), keep = options;
-    struct call         call    = call_open(L, me, CALL_PLAIN);
-    keep.keepdim = true;
-    struct tensor *top  = tensor_detach(me, tensor_fold(me, OP_amax, tensor, &keep));
-    struct tensor *none = op_on(me, OP_logical_not, op_on(me, OP_isfinite, top, NULL, 1), NULL, 1);
-    top = op_on(me, OP_masked_fill, top, none, 0);
-    struct tensor *sum = tensor_fold(me, OP_sum_dims, op_on(me, OP_exp, tensor_sub(me, tensor, top), NULL, 1),
-                                     &options);
-    if (sum != NULL && top != NULL && !options.keepdim)
-        top = tensor_reshape(me, top, sum->dims, sum->size);
-    return call_tensor(&call, tensor_add(me, op_on(me, OP_log, sum, NULL, 1), top));
+    struct fold_options options = check_fold(L, tensor, false);
+    script_reserve(L, me, 2.0 * (double)tensor_bytes(tensor));
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, folded(me, OP_logsumexp, tensor, &options, 0));
+}
+
+static int
+trace(lua_State *L)
+{
+    struct task   *me   = script_task(L);
+    struct op_args args = { .in = { check_tensor(L, 1) } };
+    struct call    call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, op_call(me, OP_trace, &args));
 }
 
 static const struct op_row rows[] = {
@@ -306,6 +305,11 @@ static const struct op_row rows[] = {
     { "logsumexp", logsumexp, 0, "logsumexp(t, dim, {keepdim = false})", "log of the sum of exp, without overflow" },
 };
 
+/* rs.trace is the run's trace. */
+static const struct op_row method_rows[] = {
+    { "trace", trace, 0, "t:trace()", "the sum of a matrix' diagonal" },
+};
+
 void
 lua_open_reduce(lua_State *L)
 {
@@ -315,5 +319,6 @@ lua_open_reduce(lua_State *L)
     luaL_getmetatable(L, box_metatable(BOX_TENSOR));
     lua_getfield(L, -1, "methods");
     add_ops(L, rows, countof(rows));
+    add_ops(L, method_rows, countof(method_rows));
     lua_pop(L, 2);
 }

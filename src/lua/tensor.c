@@ -130,8 +130,11 @@ static void
 get_transposed(lua_State *L, struct tensor *t)
 {
     struct task *me   = script_task(L);
-    struct call  call = call_open(L, me, CALL_PLAIN);
-    call_tensor(&call, tensor_t(me, t));
+    int64_t      order[TENSOR_DIMS];
+    for (int i = 0; i < t->dims; i++)
+        order[i] = t->dims - 1 - i;
+    struct call call = call_open(L, me, CALL_PLAIN);
+    call_tensor(&call, tensor_permute(me, t, t->dims, order));
 }
 
 static const struct { const char *name; void (*get)(lua_State *L, struct tensor *t); } properties[] = {

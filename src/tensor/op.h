@@ -12,6 +12,7 @@ enum op {
 };
 
 enum { OP_INPUTS = 4, OP_OUTPUTS = 2 };
+enum view_kind { VIEW_PLAIN, VIEW_RESHAPED, VIEW_UNSAFE };   /* PyTorch's view, _reshape_alias, _unsafe_view */
 enum reduction { LOSS_MEAN, LOSS_SUM, LOSS_NONE };    /* of a loss over its samples */
 
 /* What each op reads beside `in`:
@@ -35,12 +36,15 @@ enum reduction { LOSS_MEAN, LOSS_SUM, LOSS_NONE };    /* of a loss over its samp
  *     bce_with_logits            in: input, target, weight of the positive (start 1: none, give the target)
  *     cat                        list, list_count, dim
  *     copy                       start: device, length: dtype; with out: into it, they are unused
- *     view, expand               dims, sizes (one -1: inferred; of expand: kept)
+ *     view, expand               dims, sizes (one -1: inferred; of expand: kept); view: start: enum view_kind
  *     transpose                  dim, start.  narrow  dim, start, length, step (0 is 1).  select  dim, start: index
  *     unsqueeze, squeeze         dim.  permute  dims, sizes.  diagonal  dim, start: dimensions; length: offset
  *     sum_dims, mean_dims, prod, amax, amin, argmax, argmin, all, var, std
  *                                dims, sizes: the dimensions folded (none: all); keepdim; all: start 1 means any;
  *                                var, std: alpha, degrees of freedom taken
+ *     norm, logsumexp            dims, sizes, keepdim as above; norm: alpha is p
+ *     stack                      list, list_count, dim.  repeat  dims, sizes: times.  trace  a matrix
+ *     roll                       sizes: how far each dimension moves; alpha 1: all elements in one line, by sizes[0]
  *     cumsum, cumprod            dim.  argsort  dim; start: descending.  tril, triu  start: diagonal
  *     flip                       start: bit d turns dimension d
  *     gather, max_dim ... topk   in: input, indices; dim.  scatter, scatter_add  in: input, indices, source; dim
