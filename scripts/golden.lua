@@ -70,8 +70,17 @@ local function show(value)
   return "[" .. table.concat(parts, ", ") .. (#value > 20 and ", ..." or "") .. "]"
 end
 
+local equal
+function equal(a, b)
+  if type(a) ~= "table" or type(b) ~= "table" then return show(a) == show(b) end
+  for i = 1, math.max(#a, #b) do
+    if not equal(a[i], b[i]) then return false end
+  end
+  return true
+end
+
 local function same(what, got, expected)
-  if show(got) == show(expected) and (type(got) ~= "table" or #got == #expected) then return nil end
+  if equal(got, expected) then return nil end
   return string.format("%s: got %s, expected %s", what, show(got), show(expected))
 end
 

@@ -104,7 +104,7 @@ return function(tools)
     local outs = { call(case, inputs) }
     wrong = same("outputs", #outs, #case.outputs)
     for i, golden in ipairs(case.outputs) do wrong = wrong or match("output " .. i, outs[i], golden, tol) end
-    if wrong or not case.grads then return wrong end
+    if wrong or not case.grads or not next(case.grads) then return wrong end
     local roots, grads = {}, {}
     for i, golden in ipairs(case.grad_out) do
       if golden ~= rs.none then

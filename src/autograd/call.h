@@ -42,6 +42,8 @@ struct tensor *tensor_t(struct task *me, struct tensor *a);
 struct tensor *tensor_transpose(struct task *me, struct tensor *a, int dim0, int dim1);
 /* One -1 is inferred. A view when the strides allow it, else a clone and a view of that. */
 struct tensor *tensor_reshape(struct task *me, struct tensor *a, int dims, const int64_t *sizes);
+/* Sizes that surely fit, under the name of that kind of view. */
+struct tensor *tensor_view_as(struct task *me, struct tensor *a, int dims, const int64_t *sizes, enum view_kind kind);
 struct tensor *tensor_narrow(struct task *me, struct tensor *a, int dim, int64_t start, int64_t length);
 struct tensor *tensor_select(struct task *me, struct tensor *a, int dim, int64_t index);
 struct tensor *tensor_unsqueeze(struct task *me, struct tensor *a, int dim);

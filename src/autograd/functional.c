@@ -34,7 +34,8 @@ linear(struct task *me, struct tensor *input, struct tensor *weight, struct tens
         rows *= sizes[i];
     sizes[input->dims - 1] = weight->size[0];
     struct tensor *flat = tensor_reshape(me, input, 2, (const int64_t[]){ rows, weight->size[1] });
-    return tensor_reshape(me, linear_2d(me, flat, weight, bias), input->dims, sizes);
+    return tensor_view_as(me, linear_2d(me, flat, weight, bias), input->dims, sizes,
+                          bias != NULL ? VIEW_PLAIN : VIEW_UNSAFE);
 }
 
 struct tensor *

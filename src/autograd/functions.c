@@ -87,16 +87,6 @@ grad_div_scalar(struct task *me, struct node *node, struct tensor *const *grad_o
     return grad_in[0] != NULL;
 }
 
-/* c / a: -g * c / a / a. */
-bool
-grad_rdiv_scalar(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
-{
-    struct tensor *a      = node_saved(me, node, 0);
-    struct tensor *scaled = tensor_mul_number(me, grad_out[0], -node->scalar);
-    grad_in[0] = tensor_div(me, tensor_div(me, scaled, a), a);
-    return grad_in[0] != NULL;
-}
-
 bool
 grad_neg(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {

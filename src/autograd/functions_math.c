@@ -320,26 +320,26 @@ grad_minimum(struct task *me, struct node *node, struct tensor *const *grad_out,
 
 /* a - b q with a whole q: g and -g q. */
 static bool
-rest_of(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in, enum op rounding)
+rest_of(struct task *me, struct node *node, struct tensor *grad, struct tensor **grad_in, struct tensor *quotient)
 {
-    grad_in[0] = grad_out[0];
-    if (wants(node, 1)) {
-        struct tensor *a = node_saved(me, node, 0), *b = node_saved(me, node, 1), *quotient = tensor_div(me, a, b);
-        grad_in[1] = tensor_neg(me, tensor_mul(me, grad_out[0], op_on(me, rounding, quotient, NULL, 1)));
-    }
+    grad_in[0] = grad;
+    if (wants(node, 1))
+        grad_in[1] = tensor_neg(me, tensor_mul(me, grad, quotient));
     return !task_failed(me);
 }
 
 bool
 grad_remainder(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    return rest_of(me, node, grad_out, grad_in, OP_floor);
+    struct tensor *a = node_saved(me, node, 0), *b = node_saved(me, node, 1);
+    return rest_of(me, node, grad_out[0], grad_in, wants(node, 1) ? op_on(me, OP_floor_divide, a, b, 1) : NULL);
 }
 
 bool
 grad_fmod(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    return rest_of(me, node, grad_out, grad_in, OP_trunc);
+    struct tensor *ratio = wants(node, 1) ? tensor_div(me, node_saved(me, node, 0), node_saved(me, node, 1)) : NULL;
+    return rest_of(me, node, grad_out[0], grad_in, op_on(me, OP_trunc, ratio, NULL, 1));
 }
 
 /* The bounds themselves count as inside, NaN does not. */

@@ -16,9 +16,9 @@ folded_product(struct task *me, struct tensor *a, struct tensor *b)
         rows *= sizes[i];
     struct tensor *tall = tensor_reshape(me, a, 2, (const int64_t[]){ rows, a->size[dims] });
     if (b->dims == 1)
-        return tensor_reshape(me, op_on(me, OP_mv, tall, b, 1), dims, sizes);
+        return tensor_view_as(me, op_on(me, OP_mv, tall, b, 1), dims, sizes, VIEW_UNSAFE);
     sizes[dims] = b->size[1];
-    return tensor_reshape(me, tensor_mm(me, tall, b), a->dims, sizes);
+    return tensor_view_as(me, tensor_mm(me, tall, b), a->dims, sizes, VIEW_UNSAFE);
 }
 
 static struct tensor *
@@ -63,7 +63,7 @@ batched_product(struct task *me, struct tensor *a, struct tensor *b)
     struct tensor *product = op_on(me, OP_bmm, left, right, 1);
     sizes[dims]     = a->size[a->dims - 2];
     sizes[dims + 1] = b->size[b->dims - 1];
-    return tensor_reshape(me, product, dims + 2, sizes);
+    return tensor_view_as(me, product, dims + 2, sizes, VIEW_UNSAFE);
 }
 
 struct tensor *

@@ -75,7 +75,6 @@ operands_of(enum op op, const struct op_args *args, struct operands *operands)
     case OP_sub_scalar:
     case OP_mul_scalar:
     case OP_div_scalar:
-    case OP_rdiv_scalar:
         operands->own[1] = NULL;
         operands->count  = 2;
         break;
@@ -156,7 +155,6 @@ save_tensors(struct task *me, struct node *node, enum op op, const struct op_arg
     case OP_mm: return save_product(me, node, 0, in[0], in[1]);
     case OP_addmm: return save_product(me, node, 1, in[1], in[2]);
     case OP_div: return node_save(me, node, in[1], false) && node_save(me, node, wants(node, 1) ? in[0] : NULL, false);
-    case OP_rdiv_scalar:
     case OP_abs: return node_save(me, node, in[0], false);
     case OP_embedding:
     case OP_embedding_backward:

@@ -147,6 +147,14 @@ tensor_reshape(struct task *me, struct tensor *a, int dims, const int64_t *sizes
 }
 
 struct tensor *
+tensor_view_as(struct task *me, struct tensor *a, int dims, const int64_t *sizes, enum view_kind kind)
+{
+    struct op_args args = { .in = { a }, .start = kind };
+    set_sizes(&args, dims, sizes);
+    return a != NULL ? op_call(me, OP_view, &args) : NULL;
+}
+
+struct tensor *
 tensor_narrow(struct task *me, struct tensor *a, int dim, int64_t start, int64_t length)
 {
     struct op_args args = { .in = { a }, .start = start, .length = length };

@@ -105,7 +105,7 @@ adds(struct task *me)
     assert_f32(me, RUN(add, .in = { a, row }, .alpha = 1), 6, F32(11, 22, 33, 14, 25, 36));
     assert_f32(me, RUN(sub, .in = { row, column }, .alpha = 1), 6, F32(-90, -80, -70, -190, -180, -170));
     assert_f32(me, RUN(mul, .in = { a, RUN(t, .in = { RUN(t, .in = { a }) }) }), 6, F32(1, 4, 9, 16, 25, 36));
-    assert_f32(me, RUN(rdiv_scalar, .in = { row }, .alpha = 60), 3, F32(6, 3, 2));
+    assert_f32(me, RUN(rsub_scalar, .in = { row }, .alpha = 60), 3, F32(50, 40, 30));
     assert_f32(me, RUN(relu, .in = { RUN(neg, .in = { a }) }), 6, F32(0, 0, 0, 0, 0, 0));
     assert_f32(me, RUN(relu, .in = { tensor_full(me, DTYPE_F32, DEVICE_CPU, SIZES(1), NAN) }), 1, F32(NAN));
     assert_fails(me, RUN(add, .in = { a, tensor_zeros(me, DTYPE_F32, DEVICE_CPU, SIZES(2, 2)) }), E_SHAPE,
