@@ -338,7 +338,8 @@ grad_remainder(struct task *me, struct node *node, struct tensor *const *grad_ou
 bool
 grad_fmod(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *ratio = wants(node, 1) ? tensor_div(me, node_saved(me, node, 0), node_saved(me, node, 1)) : NULL;
+    struct tensor *a = node_saved(me, node, 0), *b = node_saved(me, node, 1);
+    struct tensor *ratio = wants(node, 1) ? tensor_div(me, a, b) : NULL;
     return rest_of(me, node, grad_out[0], grad_in, op_on(me, OP_trunc, ratio, NULL, 1));
 }
 

@@ -279,7 +279,7 @@ repeat(lua_State *L)
     int64_t        given[TENSOR_DIMS], times[TENSOR_DIMS];
     int            count = check_shape(L, 2, given), dims = count > tensor->dims ? count : tensor->dims;
     double         bytes = (double)tensor_bytes(tensor);
-    if (count < tensor->dims && !lua_toboolean(L, lua_upvalueindex(1)))
+    if (count < tensor->dims && lua_tointeger(L, lua_upvalueindex(1)) == 0)
         raise_error(L, "RuntimeError", "Number of dimensions of repeat dims can not be smaller than number of "
                                        "dimensions of tensor: got %d for %d", count, tensor->dims);
     for (int i = 0; i < dims; i++)
@@ -347,22 +347,25 @@ static const struct op_row rows[] = {
     { "permute", permute, 0, "permute(t, dims...)", "dimensions in another order, a view" },
     { "movedim", movedim, 0, "movedim(t, from, to)", "dimensions (numbers or lists) in other places, a view" },
     { "flip", flip, 0, "flip(t, {dims})", "dimensions turned round" },
-    { "tril", triangle, OP_tril, "tril(t, diagonal)", "the lower triangle, 0 elsewhere" },
-    { "triu", triangle, OP_triu, "triu(t, diagonal)", "the upper triangle, 0 elsewhere" },
-    { "diagonal", diagonal, 0, "diagonal(t, offset, dim1, dim2)", "the diagonal, a view" },
+    { "tril", triangle, OP_tril, "tril(t, {diagonal = 0})", "the lower triangle, 0 elsewhere" },
+    { "triu", triangle, OP_triu, "triu(t, {diagonal = 0})", "the upper triangle, 0 elsewhere" },
+    { "diagonal", diagonal, 0, "diagonal(t, {offset = 0, dim1 = 0, dim2 = 1})", "the diagonal, a view" },
     { "roll", roll, 0, "roll(t, shifts, dims)", "what leaves at the end comes in at the beginning" },
-    { "unbind", unbind, 0, "unbind(t, dim)", "a list of the slices of a dimension" },
+    { "unbind", unbind, 0, "unbind(t, {dim = 0})", "a list of the slices of a dimension" },
     { "bmm", product, OP_bmm, "bmm(a, b)", "products of two batches of matrices" },
     { "dot", product, OP_dot, "dot(a, b)", "product of two vectors" },
     { "mv", product, OP_mv, "mv(a, b)", "product of a matrix and a vector" },
 };
 static const struct op_row methods[] = {
-    { "repeat", repeat, 0, "t['repeat'](t, {times})", "each dimension so many times" },
+    { "repeat", repeat, 0, "t['repeat'](t, {times})", "each dimension so many times; repeat is a word of Lua" },
     { "tile", repeat, 1, "t:tile{times}", "the same; times of the first dimensions may be left out" },
-    { "scatter_", put, OP_scatter + OP_COUNT, "t:scatter_(dim, index, source)", "in place" },
-    { "scatter_add_", put, OP_scatter_add + OP_COUNT, "t:scatter_add_(dim, index, source)", "in place" },
-    { "index_add_", put, OP_index_add + OP_COUNT, "t:index_add_(dim, index, rows, {alpha = 1})", "in place" },
-    { "index_copy_", put, OP_index_put + OP_COUNT, "t:index_copy_(dim, index, rows)", "in place" },
+    { "scatter_", put, OP_scatter + OP_COUNT, "t:scatter_(dim, index, source)",
+      "in place: t[i][index[i][j]] = source[i][j]" },
+    { "scatter_add_", put, OP_scatter_add + OP_COUNT, "t:scatter_add_(dim, index, source)",
+      "in place: t[i][index[i][j]] += source[i][j]" },
+    { "index_add_", put, OP_index_add + OP_COUNT, "t:index_add_(dim, index, rows, {alpha = 1})",
+      "in place: rows added, alpha times" },
+    { "index_copy_", put, OP_index_put + OP_COUNT, "t:index_copy_(dim, index, rows)", "in place: rows put in" },
 };
 
 void
