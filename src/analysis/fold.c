@@ -281,9 +281,11 @@ open_begin(struct moment *now, const struct trace_event *event, size_t seq)
     return true;
 }
 
-static void
+static bool
 open_end(struct state *state, size_t seq)
 {
+    if (!trace_whole(state->trace))
+        return false;
     struct moment *now = &state->now;
     size_t begin = trace_partner(state->trace, seq), low = 0, high = now->open_count;
     while (low < high) {
@@ -294,9 +296,10 @@ open_end(struct state *state, size_t seq)
             high = middle;
     }
     if (low == now->open_count || now->open[low].seq != begin)
-        return;
+        return true;
     memmove(now->open + low, now->open + low + 1, (now->open_count - low - 1) * sizeof *now->open);
     now->open_count--;
+    return true;
 }
 
 bool
@@ -307,8 +310,8 @@ state_fold(struct state *state, size_t seq)
         return false;
     if (event->phase == PHASE_BEGIN && !open_begin(&state->now, event, seq))
         return false;
-    if (event->phase == PHASE_END)
-        open_end(state, seq);
+    if (event->phase == PHASE_END && !open_end(state, seq))
+        return false;
     if (event->kind < state->kind_count && !fold_fact(state, &state->meanings[event->kind], event, seq))
         return false;
     state->now.iteration = event->iteration;

@@ -125,6 +125,14 @@ put(struct lesson *lesson, struct str *text)
     return ok;
 }
 
+/* What nobody can be told of any more: the run ends as if its output could not be written. */
+static void
+lost(struct lesson *lesson)
+{
+    if (lesson->write_error == 0)
+        lesson->write_error = ENOMEM;
+}
+
 /* Each line of the text behind "# " (TAP) and "rN: " (ranks). */
 static void
 add_lines(const struct lesson *lesson, struct str *out, int rank, const char *indent, const char *text)
@@ -196,7 +204,8 @@ print_check(struct lesson *lesson, const struct lesson_check *check)
             at += length + (at[length] == '\n');
         }
     }
-    put(lesson, &line);
+    if (!put(lesson, &line))
+        lost(lesson);
 }
 
 /* ---- the lesson's own events ---- */
@@ -341,7 +350,8 @@ lesson_end(struct task *me, struct lesson *lesson, bool completed)
     else if (completed && lesson->checks > 0 && !lesson->options.quiet)
         str_addf(&out, "all %d checks hold%s\n", lesson->checks, lesson->skipped > 0 ? " (or were skipped)" : "");
     pthread_mutex_lock(&lesson->mutex);
-    put(lesson, &out);
+    if (!put(lesson, &out))
+        lost(lesson);
     pthread_mutex_unlock(&lesson->mutex);
 }
 

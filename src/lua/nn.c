@@ -287,19 +287,24 @@ cpu(lua_State *L)
 }
 
 static int
+set_training(lua_State *L, bool training)
+{
+    struct task   *me     = script_task(L);
+    struct module *module = check_module(L, 1);
+    struct call    call   = call_open(L, me, CALL_PLAIN);
+    return call_self(&call, module_train(me, module, training));
+}
+
+static int
 train(lua_State *L)
 {
-    module_train(check_module(L, 1), lua_isnoneornil(L, 2) || lua_toboolean(L, 2));
-    lua_settop(L, 1);
-    return 1;
+    return set_training(L, lua_isnoneornil(L, 2) || lua_toboolean(L, 2));
 }
 
 static int
 eval(lua_State *L)
 {
-    module_train(check_module(L, 1), false);
-    lua_settop(L, 1);
-    return 1;
+    return set_training(L, false);
 }
 
 /* m:zero_grad(), m:zero_grad{set_to_none = true}. A counted point of collection: the graph of the step before is

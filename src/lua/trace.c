@@ -66,6 +66,8 @@ live_trace(lua_State *L)
     script->parts[SCRIPT_TRACE]     = trace;
     script->drop_part[SCRIPT_TRACE] = drop_trace;
     trace_refresh(trace);
+    if (!trace_whole(trace))
+        raise_error(L, "MemoryError", "out of memory for the trace");
     return trace;
 }
 

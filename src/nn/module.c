@@ -558,18 +558,16 @@ module_cast(struct task *me, struct module *module, enum dtype dtype)
     return module_convert(me, module, DEVICE_MAX + 1, dtype);
 }
 
-void
-module_train(struct module *module, bool training)
+bool
+module_train(struct task *me, struct module *module, bool training)
 {
     struct named_modules list;
-    if (module == NULL)
-        return;
-    module->training = training;
-    if (!named_modules_from(module, "", &list))
-        return;
+    if (!module_named_modules(me, module, &list))
+        return false;
     for (int i = 0; i < list.count; i++)
         list.modules[i]->training = training;
     named_modules_free(&list);
+    return true;
 }
 
 bool

@@ -88,7 +88,7 @@ bool module_name_tensors(struct task *me, struct module *module, const char *pre
 
 bool module_to(struct task *me, struct module *module, int device);  /* parameters stay the same tensor objects */
 bool module_cast(struct task *me, struct module *module, enum dtype dtype); /* those of fractions; a type of fractions */
-void module_train(struct module *module, bool training);
+bool module_train(struct task *me, struct module *module, bool training); /* false: failed, nothing changed */
 void module_print(const struct module *module, struct str *out);     /* PyTorch's repr */
 bool module_zero_grad(struct task *me, struct module *module, bool set_to_none);
 /* copy.deepcopy: modules, parameters and buffers of its own, what was shared inside is shared again; plain attributes of

@@ -107,6 +107,7 @@ struct trace {
     int               fd;
     struct trace_head head;
     size_t            size, limit;       /* of the file; what counts of it */
+    bool              starved;           /* the last refresh had no memory for all that is there */
     bool              lost_ground;       /* the file shrank: nothing of it can be trusted */
     struct window    *windows;
     size_t            window_count, window_room, mapped; /* mapped: chunks */

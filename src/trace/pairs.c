@@ -2,7 +2,7 @@
  * kind; spans that do not nest (a lock that is held) also agree in their first argument. Built on first use, then
  * carried on as the trace grows.
  *
- * Interface: trace_partner, trace_flow_end. */
+ * Interface: trace_whole, trace_partner, trace_flow_end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +104,12 @@ pairs_free(struct pairs *pairs)
     free(pairs->flows);
     map_free(&pairs->open);
     *pairs = (struct pairs){ 0 };
+}
+
+bool
+trace_whole(struct trace *trace)
+{
+    return !trace->starved && build_pairs(trace);
 }
 
 size_t

@@ -333,7 +333,7 @@ trace_refresh(struct trace *trace)
         write_note(trace);
         return false;
     }
-    take_what_is_there(trace); /* without memory the rest comes with the next refresh */
+    trace->starved = !take_what_is_there(trace); /* the rest comes with the next refresh */
     return trace->count > before;
 }
 

@@ -60,6 +60,8 @@ const char                   *trace_source_text(const struct trace *trace, const
 
 /* The other end: of a begin event its end, of an end its begin; SIZE_MAX: none (yet). Built on first use. */
 size_t trace_partner(struct trace *trace, size_t seq);
+/* false: no memory for all events and their partners, so that "none" may be wrong. For those whose answers count. */
+bool   trace_whole(struct trace *trace) __attribute__((warn_unused_result));
 /* Where the flow that leaves at seq arrives, or the one that arrives at seq left; SIZE_MAX: none. */
 size_t trace_flow_end(struct trace *trace, size_t seq);
 

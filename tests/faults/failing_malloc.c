@@ -1,4 +1,5 @@
-/* Loaded before the program: the allocation number $FAIL_AT fails, once. At exit the count goes to $FAIL_COUNT's file. */
+/* Loaded before the program: the allocation number $FAIL_AT fails, once. At exit the count goes to $FAIL_COUNT's file.
+ * Below a sanitizer the blocks are its own, so that it sees what leaks. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,6 +13,10 @@ void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *block, size_t size);
 void *__libc_memalign(size_t align, size_t size);
+void *__interceptor_malloc(size_t size) __attribute__((weak));
+void *__interceptor_calloc(size_t count, size_t size) __attribute__((weak));
+void *__interceptor_realloc(void *block, size_t size) __attribute__((weak));
+void *__interceptor_aligned_alloc(size_t align, size_t size) __attribute__((weak));
 
 static atomic_long seen;
 static long        fail_at = -1;
@@ -44,16 +49,43 @@ fails(void)
     return 1;
 }
 
-void *malloc(size_t size) { return fails() ? NULL : __libc_malloc(size); }
-void *calloc(size_t count, size_t size) { return fails() ? NULL : __libc_calloc(count, size); }
-void *realloc(void *block, size_t size) { return fails() ? NULL : __libc_realloc(block, size); }
-void *memalign(size_t align, size_t size) { return fails() ? NULL : __libc_memalign(align, size); }
-void *aligned_alloc(size_t align, size_t size) { return fails() ? NULL : __libc_memalign(align, size); }
+static void *
+aligned(size_t align, size_t size)
+{
+    return __interceptor_aligned_alloc != NULL ? __interceptor_aligned_alloc(align, size) : __libc_memalign(align, size);
+}
+
+void *
+malloc(size_t size)
+{
+    if (fails())
+        return NULL;
+    return __interceptor_malloc != NULL ? __interceptor_malloc(size) : __libc_malloc(size);
+}
+
+void *
+calloc(size_t count, size_t size)
+{
+    if (fails())
+        return NULL;
+    return __interceptor_calloc != NULL ? __interceptor_calloc(count, size) : __libc_calloc(count, size);
+}
+
+void *
+realloc(void *block, size_t size)
+{
+    if (fails())
+        return NULL;
+    return __interceptor_realloc != NULL ? __interceptor_realloc(block, size) : __libc_realloc(block, size);
+}
+
+void *memalign(size_t align, size_t size) { return fails() ? NULL : aligned(align, size); }
+void *aligned_alloc(size_t align, size_t size) { return fails() ? NULL : aligned(align, size); }
 
 int
 posix_memalign(void **out, size_t align, size_t size)
 {
-    void *block = fails() ? NULL : __libc_memalign(align, size);
+    void *block = fails() ? NULL : aligned(align, size);
     if (block == NULL)
         return ENOMEM;
     *out = block;

@@ -109,7 +109,7 @@ copies_and_moves(struct task *me, struct rig *rig)
     struct module *copy = net->type->copy(me, net);
     expect(me, rig, copy != NULL && copy->children.count == 2 && module_child(copy, "0") == first, "a shallow copy");
     module_unref(me, copy);
-    module_train(net, false);
+    expect(me, rig, module_train(me, net, false), "eval");
     return expect(me, rig, !module_child(module_child(net, "1"), "0")->training, "eval reaches all");
 }
 
