@@ -10,6 +10,12 @@ local bn = nn.BatchNorm1d(2, { dtype = "float64" })
 local be = nn.BatchNorm1d(2, { dtype = "float64" }):eval()
 local mha = nn.MultiheadAttention(4, 2, { dtype = "float64" })
 local enc = nn.TransformerEncoderLayer(4, 2, 5, { dropout = 0.0, dtype = "float64", activation = "gelu" })
+local dec = nn.TransformerDecoderLayer(4, 2, 5, { dropout = 0.0, dtype = "float64", norm_first = true })
+local zero = nn.MultiheadAttention(4, 2, { dtype = "float64", add_bias_kv = true, add_zero_attn = true })
+local round = nn.Conv2d(2, 2, { 2, 3 }, { dtype = "float64", padding = "same", padding_mode = "circular" })
+local mirror = nn.Conv1d(2, 2, 3, { dtype = "float64", padding = 2, padding_mode = "reflect" })
+local edge = nn.Conv1d(2, 2, 3, { dtype = "float64", padding = 2, padding_mode = "replicate" })
+local wider = nn.ConvTranspose2d(2, 2, 2, { dtype = "float64", dilation = 2, output_padding = 1 })
 local target = rs.tensor { 1, 0, -100 }
 local cases = {
   { "softmax", function(x) return F.softmax(x, 1) end, { r(2, 3) } },
@@ -37,6 +43,13 @@ local cases = {
   { "lstm", function(x) local o, s = lstm(x) return o, s[1], s[2] end, { r(3, 2, 3) } },
   { "gru", function(x) return (gru(x)) end, { r(3, 2, 3) } },
   { "attention", function(x) local o, w = mha(x, x, x) return o, w end, { r(3, 2, 4) } },
+  { "decoder", function(x, m) return dec(x, m) end, { r(2, 2, 4), r(3, 2, 4) } },
+  { "attention with a zero key", function(x) return (zero(x, x, x)) end, { r(3, 2, 4) } },
+  { "conv2d same circular", function(x) return round(x) end, { r(1, 2, 3, 4) } },
+  { "conv1d reflect", function(x) return mirror(x) end, { r(1, 2, 4) } },
+  { "conv1d replicate", function(x) return edge(x) end, { r(1, 2, 4) } },
+  { "conv_transpose2d wider", function(x) return wider(x) end, { r(1, 2, 3, 2) } },
+  { "softplus beta", function(x) return F.softplus(x, 2.0, 1.0) end, { r(2, 3) } },
   { "encoder", function(x) return enc(x) end, { r(3, 2, 4) } },
   { "nll mean", function(x) return F.nll_loss(x, target) end, { r(3, 2) } },
   { "ce smooth", function(x) return F.cross_entropy(x, target, rs.tensor({ 0.3, 2.0 }, { dtype = "float64" }), { label_smoothing = 0.2 }) end, { r(3, 2) } },
