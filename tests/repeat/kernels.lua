@@ -38,6 +38,8 @@ for _, n in ipairs { 1, 7, 16, 33, 130 } do
   show("softmax " .. n, function(v) return F.softmax(v, -1) end, x)
   show("softmax across " .. n, function(v) return F.softmax(v, 0) end, x)
   show("log_softmax " .. n, function(v) return rs.log_softmax(v, -1) end, x)
+  show("cross_entropy " .. n, function(v) return F.cross_entropy(v, rs.tensor { 0, n - 1, n // 2 }) end, x)
+  show("bce " .. n, function(v) return F.binary_cross_entropy_with_logits(v, y:gt(0):to("float32")) end, x)
   show("relu " .. n, F.relu, x)
   show("product " .. n, function(a, b) return (a * b):transpose(0, 1):contiguous() + 0.5 end, x, y)
   show("turned " .. n, function(v) return v:transpose(1, 2):contiguous() * 2 end, rs.randn { 2, n, 19 })

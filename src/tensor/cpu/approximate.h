@@ -25,7 +25,7 @@ near_exp(float x)
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
     /* 2^k in two steps: k may be 128 */
-    int32_t half = (int32_t)k / 2, rest = (int32_t)k - half;
+    int32_t half = (int32_t)k >> 1, rest = (int32_t)k - half;
     int32_t a_bits = (half + 127) * 8388608, b_bits = (rest + 127) * 8388608;
     float   a, b;
     memcpy(&a, &a_bits, sizeof a);
@@ -45,7 +45,7 @@ near_sigmoid(float x)
 static inline float
 near_tanh(float x)
 {
-    float size = x < 0 ? -x : x, z = x * x;
+    float size = fabsf(x), z = x * x;
     float p = -5.70498872745e-3f;
     p = p * z + 2.06390887954e-2f;
     p = p * z - 5.37397155531e-2f;
@@ -53,7 +53,7 @@ near_tanh(float x)
     p = p * z - 3.33332819422e-1f;
     p = p * z * x + x;
     float far = 1.0f - 2.0f / (near_exp(size + size) + 1.0f);
-    far = x < 0 ? -far : far;
+    far = copysignf(far, x);
     return size < 0.625f ? p : x != x ? x : far;
 }
 
@@ -61,13 +61,12 @@ near_tanh(float x)
 static inline float
 near_erf(float x, float decay)
 {
-    float size = x < 0 ? -x : x, t = 1.0f / (1.0f + 0.3275911f * size);
+    float size = fabsf(x), t = 1.0f / (1.0f + 0.3275911f * size);
     float p = 1.061405429f;
     p = p * t - 1.453152027f;
     p = p * t + 1.421413741f;
     p = p * t - 0.284496736f;
     p = p * t + 0.254829592f;
-    float y = 1.0f - p * t * decay;
-    return x < 0 ? -y : y;
+    return copysignf(1.0f - p * t * decay, x);
 }
 #endif

@@ -8,7 +8,7 @@ static void
 forward_f32(float *out, const float *x, const float *t, const float *pos, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        float tail = log1pf(expf(-fabsf(x[i]))) + (x[i] < 0 ? -x[i] : 0);
+        float tail = (float)cpu_log1p(cpu_exp(-fabs((double)x[i]))) + (x[i] < 0 ? -x[i] : 0);
         out[i] = (1 - t[i]) * x[i] + (pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1) * tail;
     }
 }

@@ -1,0 +1,28 @@
+#!/usr/bin/perl
+# bench train_step measures every case from C and from Lua, says of each whether the loss fell, and how many calls to the
+# system's allocator a step made.
+use strict;
+use warnings;
+use lib 'tests/cli';
+use Ringside;
+use Test::More;
+
+for my $case (qw(embed6 embed384 mlp64 cnn64 tfm8x64 lstm32x32)) {
+    my $run = ringside(qw(bench train_step --quick --json --case), $case);
+    is("$run->{status} $run->{signal}", '0 0', "bench --case $case ends with status 0");
+    for my $impl (qw(ringside ringside-lua)) {
+        my ($line) = $run->{out} =~ /^(\{"bench": "train_step", "impl": "\Q$impl\E", "case": "$case", .*\})$/m;
+        ok(defined $line, "$case from $impl has a line") or next;
+        like($line, qr/"metric": "step", "unit": "us", "n": 9, /, "$case from $impl: nine samples of a step");
+        like($line, qr/"check": "ok"/, "$case from $impl: the loss fell");
+    }
+    my ($allocations) = $run->{out} =~ /"impl": "ringside", .* "allocs": ([-.\de]+)/;
+  SKIP: {
+        skip 'this build cannot count allocations', 1 if !defined $allocations || $allocations < 0;
+        is($allocations, 0, "$case: a steady step takes nothing from the system");
+    }
+    like($run->{out}, qr/^\{"bench": "train_step", "environment": \{.*\}, "load1": [\d.]+\}\n\z/m,
+        "$case: the last line tells the environment");
+}
+
+done_testing();
