@@ -1,4 +1,4 @@
-/* WIDE: a kernel that is compiled for several widths of vectors, of which the CPU's widest is taken when the program is
+/* WIDE: a static kernel (clang 14 loses others) that is compiled for several widths of vectors, of which the CPU's widest is taken when the program is
  * loaded. The width changes no bit: elements are worked out alone or in a fixed number of lanes, and nothing is
  * contracted. What such a kernel calls must be inlined, or it stays narrow. */
 #ifndef TENSOR_CPU_WIDE_H
