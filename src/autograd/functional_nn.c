@@ -41,9 +41,22 @@ gelu(struct task *me, struct tensor *x, bool by_tanh)
     return x != NULL ? op_call(me, OP_gelu, &args) : NULL;
 }
 
+/* A function that is made of others for fractions only; PyTorch's CPU has none for float16. */
+static bool
+has_kernel(struct task *me, const struct tensor *x, const char *kernel)
+{
+    if (x == NULL)
+        return false;
+    bool refused = x->dtype == DTYPE_F16 && tensor_device(x) == DEVICE_CPU;
+    return (dtype_is_float(x->dtype) && !refused) ||
+           failed(me, E_RUNTIME, "\"%s\" not implemented for '%s'", kernel, dtype_title(x->dtype));
+}
+
 struct tensor *
 silu(struct task *me, struct tensor *x)
 {
+    if (!has_kernel(me, x, "silu_cpu"))
+        return NULL;
     return tensor_mul(me, x, x != NULL ? op_on(me, OP_sigmoid, x, NULL, 0) : NULL);
 }
 
@@ -61,6 +74,8 @@ split_at(struct task *me, struct tensor *x, double limit, struct tensor *above, 
 struct tensor *
 leaky_relu(struct task *me, struct tensor *x, double slope)
 {
+    if (!has_kernel(me, x, "leaky_relu_cpu"))
+        return NULL;
     return split_at(me, x, 0, x, tensor_mul_number(me, x, slope));
 }
 
@@ -68,6 +83,8 @@ leaky_relu(struct task *me, struct tensor *x, double slope)
 struct tensor *
 elu(struct task *me, struct tensor *x, double alpha)
 {
+    if (!has_kernel(me, x, "elu_cpu"))
+        return NULL;
     struct tensor *zero = x != NULL ? tensor_zeros(me, x->dtype, tensor_device(x), 0, NULL) : NULL;
     struct tensor *low = split_at(me, x, 0, zero, x);
     struct tensor *bent = low != NULL ? op_on(me, OP_expm1, low, NULL, 0) : NULL;

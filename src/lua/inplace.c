@@ -32,6 +32,8 @@ add_signed(lua_State *L, double sign)
     int            table  = option_table(L, lua_istable(L, 3) ? 3 : 0);
     double         alpha  = sign * option_number(L, table, "alpha", 1);
     check_fits(L, tensor, &amount, false);
+    if (sign < 0)
+        check_subtraction(L, &(struct operand){ .tensor = tensor }, &amount);
     struct call    call  = call_open(L, me, CALL_PLAIN);
     struct tensor *other = operand_tensor(me, amount, tensor);
     return call_self(&call, other != NULL && tensor_add_(me, tensor, other, alpha) != NULL);

@@ -256,6 +256,7 @@ bool           is_plain_table(lua_State *L, int index);                 /* a tab
 /* A tensor or a number on one side of an operator; the number is on the stack or not needed any more. */
 struct operand { struct tensor *tensor; double number; bool integer; };
 struct operand check_operand(lua_State *L, int index);
+void           check_subtraction(lua_State *L, const struct operand *a, const struct operand *b); /* bools have none */
 /* Middle part: a number beside a tensor as a 0-dim tensor that does not widen it within its kind. */
 struct tensor *operand_tensor(struct task *me, struct operand operand, const struct tensor *beside);
 void           reserve_result(lua_State *L, struct task *me, const struct tensor *a, const struct tensor *b);

@@ -136,13 +136,26 @@ check_bounds(lua_State *L)
     return bounds;
 }
 
+/* A number that may become an element: it must fit, where operands of arithmetic wrap around. */
+static struct tensor *
+stored_tensor(struct task *me, struct operand operand, const struct tensor *beside)
+{
+    if (operand.tensor != NULL || beside == NULL)
+        return operand_tensor(me, operand, beside);
+    enum dtype dtype = dtype_over(beside->dtype, operand.integer ? DTYPE_I64 : default_dtype(me));
+    return tensor_full(me, dtype, DEVICE_CPU, 0, NULL, operand.number);
+}
+
 /* A bound that is not given is the farthest number of the tensor's kind. */
 static struct tensor *
 bound_tensor(struct task *me, struct operand bound, bool given, const struct tensor *beside)
 {
     if (given || dtype_is_float(beside->dtype))
-        return operand_tensor(me, bound, beside);
-    int64_t end = bound.number < 0 ? INT64_MIN : INT64_MAX;
+        return stored_tensor(me, bound, beside);
+    bool    low = bound.number < 0;
+    int64_t end = low ? INT64_MIN : INT64_MAX;
+    if (beside->dtype == DTYPE_I32 || beside->dtype == DTYPE_U8)
+        end = beside->dtype == DTYPE_U8 ? (low ? 0 : 255) : low ? INT32_MIN : INT32_MAX;
     return tensor_from(me, DTYPE_I64, 0, NULL, &end);
 }
 
@@ -187,7 +200,7 @@ where(lua_State *L)
     struct operand a = check_operand(L, 2), b = check_operand(L, 3);
     reserve_result(L, me, condition, a.tensor != NULL ? a.tensor : b.tensor);
     struct call    call = call_open(L, me, CALL_PLAIN);
-    struct tensor *yes = operand_tensor(me, a, b.tensor), *no = operand_tensor(me, b, a.tensor);
+    struct tensor *yes = stored_tensor(me, a, b.tensor), *no = stored_tensor(me, b, a.tensor);
     struct op_args args = { .in = { condition, yes, no } };
     return call_tensor(&call, args.in[1] != NULL && args.in[2] != NULL ? op_call(me, OP_where, &args) : NULL);
 }

@@ -120,6 +120,14 @@ check_alpha(lua_State *L, int table, const struct operand *a, const struct opera
                                        "number.");
 }
 
+void
+check_subtraction(lua_State *L, const struct operand *a, const struct operand *b)
+{
+    if ((a->tensor != NULL && a->tensor->dtype == DTYPE_BOOL) || (b->tensor != NULL && b->tensor->dtype == DTYPE_BOOL))
+        raise_error(L, "RuntimeError", "Subtraction, the `-` operator, with a bool tensor is not supported; turn a "
+                                       "mask round with `~` or logical_not");
+}
+
 static int
 binary(lua_State *L)
 {
@@ -132,6 +140,8 @@ binary(lua_State *L)
     if (a.tensor == NULL && b.tensor == NULL)
         arg_error(L, 1, "Tensor");
     check_alpha(L, table, &a, &b);
+    if (which == BINARY_SUB)
+        check_subtraction(L, &a, &b);
     reserve_result(L, me, a.tensor, b.tensor);
     struct call    call   = call_open(L, me, CALL_PLAIN);
     bool           fraction = which == BINARY_DIV;

@@ -55,14 +55,30 @@ check_fold(lua_State *L, const struct tensor *tensor, bool spread)
     return options;
 }
 
-/* {dtype = "float64"} among the arguments: the elements become that first. */
+/* {dtype = "float64"} among the arguments: the elements become that first, and the result; DTYPE_COUNT: not given. */
 static enum dtype
-fold_dtype(lua_State *L, enum dtype dtype)
+fold_dtype(lua_State *L)
 {
+    enum dtype dtype = DTYPE_COUNT;
     for (int i = 2; i <= lua_gettop(L) && i <= 4; i++)
         if (lua_istable(L, i) && lua_rawlen(L, i) == 0)
             dtype = option_dtype(L, i, dtype);
     return dtype;
+}
+
+static void
+check_foldable(lua_State *L, enum op op, enum dtype dtype, enum dtype given)
+{
+    if (given != DTYPE_COUNT && op != OP_sum_dims && op != OP_mean_dims && op != OP_prod)
+        raise_error(L, "TypeError", "only sum, mean and prod take a dtype");
+    dtype = given != DTYPE_COUNT ? given : dtype;
+    if (op == OP_mean_dims && !dtype_is_float(dtype))
+        raise_error(L, "RuntimeError", "mean(): could not infer output dtype. Input dtype must be a floating point "
+                                       "dtype. Got: %s", dtype_title(dtype));
+    if ((op == OP_var || op == OP_std) && !dtype_is_float(dtype))
+        raise_error(L, "RuntimeError", "std and var only support floating point dtypes. Got: %s", dtype_title(dtype));
+    if ((op == OP_argmax || op == OP_argmin) && dtype == DTYPE_BOOL)
+        raise_error(L, "RuntimeError", "\"%s_cpu\" not implemented for 'Bool'", op == OP_argmax ? "argmax" : "argmin");
 }
 
 /* Upvalue 1: the op over dimensions; sums and means of everything have ops of their own. */
@@ -72,24 +88,19 @@ fold(lua_State *L)
     struct task        *me      = script_task(L);
     struct tensor      *tensor  = check_tensor(L, 1);
     enum op             op      = (enum op)lua_tointeger(L, lua_upvalueindex(1));
-    enum dtype          dtype   = fold_dtype(L, tensor->dtype);
+    enum dtype          given   = fold_dtype(L), dtype = given != DTYPE_COUNT ? given : tensor->dtype;
     struct fold_options options = check_fold(L, tensor, op == OP_var || op == OP_std);
-    if (op == OP_mean_dims && !dtype_is_float(dtype))
-        raise_error(L, "RuntimeError", "mean(): could not infer output dtype. Input dtype must be a floating point "
-                                       "dtype. Got: %s", dtype_title(dtype));
-    if ((op == OP_var || op == OP_std) && !dtype_is_float(tensor->dtype))
-        raise_error(L, "RuntimeError", "std and var only support floating point dtypes. Got: %s",
-                    dtype_title(tensor->dtype));
-    if (dtype != tensor->dtype && op != OP_sum_dims && op != OP_mean_dims && op != OP_prod)
-        raise_error(L, "TypeError", "only sum, mean and prod take a dtype");
+    check_foldable(L, op, tensor->dtype, given);
     struct call call = call_open(L, me, CALL_PLAIN);
     if (dtype != tensor->dtype && (tensor = tensor_copy_to(me, tensor, tensor_device(tensor), dtype)) == NULL)
         return call_tensor(&call, NULL);
-    if (options.dims == 0 && op == OP_sum_dims)
-        return call_tensor(&call, tensor_sum(me, tensor));
-    if (options.dims == 0 && op == OP_mean_dims)
-        return call_tensor(&call, tensor_mean(me, tensor));
-    return call_tensor(&call, tensor_fold(me, op, tensor, &options));
+    struct tensor *result = options.dims > 0       ? tensor_fold(me, op, tensor, &options)
+                            : op == OP_sum_dims    ? tensor_sum(me, tensor)
+                            : op == OP_mean_dims   ? tensor_mean(me, tensor)
+                                                   : tensor_fold(me, op, tensor, &options);
+    if (given != DTYPE_COUNT && result != NULL && result->dtype != given)
+        result = tensor_copy_to(me, result, tensor_device(result), given);
+    return call_tensor(&call, result);
 }
 
 static int
@@ -199,6 +210,8 @@ topk(lua_State *L)
     int64_t         count    = check_integer(L, 2);
     struct ordering ordering = check_ordering(L, 3, tensor, "largest", true);
     int64_t         size     = tensor->dims > 0 ? tensor_size(tensor, ordering.dim) : 1;
+    if (tensor->dtype == DTYPE_BOOL)
+        raise_error(L, "RuntimeError", "\"topk_cpu\" not implemented for 'Bool'");
     if (count < 0 || count > size)
         raise_error(L, "RuntimeError", "selected index k out of range: %lld of %lld", (long long)count,
                     (long long)size);
@@ -216,14 +229,16 @@ running(lua_State *L)
     struct task   *me   = script_task(L);
     struct op_args args = { .in = { check_tensor(L, 1) } };
     enum op        op   = (enum op)lua_tointeger(L, lua_upvalueindex(1));
-    enum dtype     dtype = fold_dtype(L, args.in[0]->dtype);
+    enum dtype     given = fold_dtype(L), dtype = given != DTYPE_COUNT ? given : args.in[0]->dtype;
     args.dim            = check_dim(L, 2, args.in[0]->dims);
     script_reserve(L, me, 8 * (double)tensor_count(args.in[0]));
     struct call call = call_open(L, me, CALL_PLAIN);
-    args.in[0]       = tensor_copy_to(me, args.in[0], tensor_device(args.in[0]), dtype);
-    if (args.in[0] == NULL)
-        return call_tensor(&call, NULL);
-    return call_tensor(&call, op_call(me, op, &args));
+    if (dtype != args.in[0]->dtype)
+        args.in[0] = tensor_copy_to(me, args.in[0], tensor_device(args.in[0]), dtype);
+    struct tensor *result = args.in[0] != NULL ? op_call(me, op, &args) : NULL;
+    if (given != DTYPE_COUNT && result != NULL && result->dtype != given)
+        result = tensor_copy_to(me, result, tensor_device(result), given);
+    return call_tensor(&call, result);
 }
 
 /* ---- one node for several kernels ---- */

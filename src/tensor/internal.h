@@ -124,7 +124,7 @@ bool op_compute(struct task *me, const struct plan *plan, const struct op_args *
 #include "tensor/rules.def"
 #undef RULE
 #undef NO_KERNEL
-cpu_kernel cpu_copy;
+cpu_kernel cpu_copy, cpu_add, cpu_sub;
 
 /* `count` elements from one place and type to another, as base/number.h says; all but 0 is true. */
 void   cpu_convert(void *to, enum dtype to_dtype, int64_t to_stride, const void *from, enum dtype from_dtype,

@@ -47,7 +47,9 @@ bool
 plan_arithmetic(struct task *me, struct plan *plan, const struct op_args *args)
 {
     plan_promote(plan, dtype_promoted(args->in, op_info(plan->op)->inputs));
-    if (plan->dtype == DTYPE_BOOL && plan->op != OP_maximum && plan->op != OP_minimum)
+    if (plan->dtype == DTYPE_BOOL && plan->op == OP_square)
+        plan->dtype = DTYPE_I64;
+    if (plan->dtype == DTYPE_BOOL && plan->op != OP_maximum && plan->op != OP_minimum && plan->op != OP_sign)
         return wrong_dtype(me, plan, args->in[0], "numbers");
     return stretch_all(me, plan, args);
 }

@@ -5,6 +5,7 @@
  * for fields. In PyTorch: c10/core/TensorImpl.h, ATen/native/TensorFactories.cpp. */
 #include "tensor/tensor.h"
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 #include "base/str.h"
 #include "base/vec.h"
@@ -205,6 +206,15 @@ tensor_arange(struct task *me, enum dtype dtype, double start, double end, doubl
     double length = (end - start) / step;
     if (!(step != 0) || !(length < 0x1p44) || !(length > -1))
         return failed_null(me, E_RUNTIME, "arange: from %g to %g in steps of %g leads nowhere", start, end, step);
+    if (dtype == DTYPE_BOOL)
+        return failed_null(me, E_RUNTIME, "\"arange_cpu\" not implemented for 'Bool'");
+    if (!dtype_is_float(dtype) && trunc(step) == 0)
+        return failed_null(me, E_RUNTIME, "arange: step must be nonzero, an integer for %s", dtype_name(dtype));
+    if (!dtype_is_float(dtype)) { /* int64 counts with what remains of the numbers, others with the numbers */
+        start  = trunc(start);
+        length = dtype == DTYPE_I64 ? ceil((trunc(end) - start) / trunc(step)) : length;
+        step   = trunc(step);
+    }
     int64_t count = (int64_t)length;
     count += (double)count < length;
     struct tensor *tensor = tensor_empty(me, dtype, DEVICE_CPU, 1, &count);

@@ -89,3 +89,27 @@ look_for_zeros(const struct cpu_call *call)
 #include "tensor/cpu/functions.def"
 #undef QUOTIENT
 #undef FUN
+
+/* With a factor the sum is rounded once, as PyTorch's are on CPUs that can. */
+RUN(add_scaled, f32, float, fmaf(a, y, x))
+RUN(add_scaled, f64, double, fma(a, y, x))
+RUN(sub_scaled, f32, float, fmaf(-a, y, x))
+RUN(sub_scaled, f64, double, fma(-a, y, x))
+
+void
+map_add(const struct cpu_call *call)
+{
+    if (call->alpha == 1 || call->compute == DTYPE_I64)
+        cpu_add(call);
+    else
+        elementwise(call, 2, &(const struct runs){ add_scaled_f32, add_scaled_f64, NULL });
+}
+
+void
+map_sub(const struct cpu_call *call)
+{
+    if (call->alpha == 1 || call->compute == DTYPE_I64)
+        cpu_sub(call);
+    else
+        elementwise(call, 2, &(const struct runs){ sub_scaled_f32, sub_scaled_f64, NULL });
+}
