@@ -180,7 +180,7 @@ local function draw(step, shape)
   local make = step.layout and LAYOUTS[step.layout] or (not step.layout and rs.empty)
   if not make then error("the layout '" .. step.layout .. "' is not understood") end
   local t = make(shape, options)
-  if op ~= "uniform_" and op ~= "normal_" and op ~= "bernoulli_" and op ~= "random_" then
+  if type(op) ~= "string" or not op:find("_$") or not pcall(function() return t[op] end) then
     error("the op '" .. tostring(op) .. "' is not understood")
   end
   return t[op](t, table.unpack(args))

@@ -64,12 +64,11 @@ return function(tools)
 
   -- ---- graphs as data ----
 
-  local OPS = {}
-  function OPS.add(x, y) return x + y end
-  function OPS.sub(x, y) return x - y end
-  function OPS.mul(x, y) return x * y end
-  for name in ("tanh sigmoid exp sin cos neg relu"):gmatch("%S+") do
-    OPS[name] = function(x) return x[name](x) end
+  -- A method of tensors, of one operand or two.
+  local probe = rs.zeros { 1 }
+  local function method(name)
+    local ok, found = pcall(function() return probe[name] end)
+    return ok and type(found) == "function" and found or nil
   end
 
   local function graph_case(case)
@@ -81,8 +80,8 @@ return function(tools)
       named["l" .. i - 1] = pool[i]
     end
     for i, op in ipairs(case.program.ops) do
-      if not OPS[op[1]] then return "the op '" .. tostring(op[1]) .. "' is not understood" end
-      local result = OPS[op[1]](pool[op[2] + 1], op[3] and pool[op[3] + 1])
+      if not method(op[1]) then return "the op '" .. tostring(op[1]) .. "' is not understood" end
+      local result = method(op[1])(pool[op[2] + 1], op[3] and pool[op[3] + 1])
       pool[#pool + 1] = result
       named["n" .. i - 1] = result
     end

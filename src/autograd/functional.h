@@ -71,6 +71,18 @@ struct tensor *mean_square(struct task *me, struct tensor *input, struct tensor 
 struct tensor *l1_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction);
 struct tensor *huber_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction,
                           double delta);
+struct tensor *smooth_l1_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction,
+                              double beta);                               /* functional_distance.c, also these */
+struct tensor *binary_cross_entropy(struct task *me, struct tensor *input, struct tensor *target,
+                                    struct tensor *weight, enum reduction reduction); /* weight optional */
+struct tensor *kl_div(struct task *me, struct tensor *input, struct tensor *target, bool log_target); /* elements */
+struct tensor *soft_margin_loss(struct task *me, struct tensor *input, struct tensor *target,
+                                enum reduction reduction);
+struct tensor *hinge_embedding_loss(struct task *me, struct tensor *input, struct tensor *target,
+                                    enum reduction reduction, double margin);
+struct poisson_options { bool log_input, full; double eps; enum reduction reduction; };
+struct tensor *poisson_nll_loss(struct task *me, struct tensor *input, struct tensor *target,
+                                const struct poisson_options *options);
 struct tensor *reduced(struct task *me, struct tensor *losses, enum reduction reduction);
 bool           reduction_parse(struct task *me, const char *name, enum reduction *out); /* false: failed */
 

@@ -22,7 +22,7 @@ saving_of(enum op op)
         return SAVE_INPUT_RESULT;
     case OP_gather: case OP_max_dim: case OP_min_dim: case OP_sort: case OP_topk: case OP_scatter: case OP_scatter_add:
     case OP_index_select: case OP_index: case OP_index_put: case OP_index_add: case OP_masked_fill: return SAVE_SECOND;
-    case OP_tanh_backward: case OP_sigmoid_backward: case OP_atan2: case OP_maximum: case OP_minimum:
+    case OP_tanh_backward: case OP_sigmoid_backward: case OP_atan2: case OP_bce: case OP_maximum: case OP_minimum:
     case OP_remainder: case OP_fmod: return SAVE_TWO;
     case OP_pow: return SAVE_TWO_RESULT;
     case OP_clamp: return SAVE_THREE;

@@ -113,6 +113,25 @@ zeros_(lua_State *L)
     return filled(L, FILL_CONSTANT, 0, 0);
 }
 
+/* 1 where row and column agree. */
+static int
+eye_(lua_State *L)
+{
+    struct task   *me = script_task(L);
+    struct tensor *tensor = check_tensor(L, 1);
+    if (tensor->dims != 2)
+        raise_error(L, "ValueError", "Only tensors with 2 dimensions are supported");
+    bool        before = grad_enabled(me);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    grad_set_enabled(me, false);
+    bool           ok = inplace_allowed(me, tensor) && tensor_fill_(me, tensor, 0) != NULL;
+    struct op_args args = { .in = { tensor }, .dim = 0, .start = 1 };
+    struct tensor *diagonal = ok ? op_call(me, OP_diagonal, &args) : NULL;
+    ok = diagonal != NULL && tensor_fill_(me, diagonal, 1) != NULL;
+    grad_set_enabled(me, before);
+    return call_self(&call, ok);
+}
+
 static double
 xavier_std(lua_State *L)
 {
@@ -174,6 +193,7 @@ static const struct lua_entry entries[] = {
     { "normal_", normal_, "nn.init.normal_(t, mean, std)", "drawn from a normal distribution" },
     { "constant_", constant_, "nn.init.constant_(t, val)", "every element becomes val" },
     { "ones_", ones_, "nn.init.ones_(t)", "every element becomes 1" },
+    { "eye_", eye_, "nn.init.eye_(t)", "1 on the diagonal of a matrix, 0 elsewhere" },
     { "zeros_", zeros_, "nn.init.zeros_(t)", "every element becomes 0" },
     { "xavier_uniform_", xavier_uniform_, "nn.init.xavier_uniform_(t, gain)", "bounds from both fans" },
     { "xavier_normal_", xavier_normal_, "nn.init.xavier_normal_(t, gain)", "deviation from both fans" },

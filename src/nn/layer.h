@@ -37,6 +37,12 @@ struct function_kind {
     struct tensor *(*call)(struct task *me, const struct arguments *arguments);
     struct parameter parameters[PARAMETERS];
 };
+struct tensor *call_smooth_l1_loss(struct task *me, const struct arguments *a);   /* loss_more.c */
+struct tensor *call_bce_loss(struct task *me, const struct arguments *a);
+struct tensor *call_kl_div_loss(struct task *me, const struct arguments *a);
+struct tensor *call_soft_margin_loss(struct task *me, const struct arguments *a);
+struct tensor *call_hinge_embedding_loss(struct task *me, const struct arguments *a);
+struct tensor *call_poisson_nll_loss(struct task *me, const struct arguments *a);
 const struct function_kind *function_kinds(int *count);
 
 /* ---- module types of tensors ---- */
@@ -85,6 +91,7 @@ layer_make make_batch_norm1d, make_batch_norm2d, make_layer_norm, make_group_nor
 layer_make make_rnn, make_lstm, make_gru, make_rnn_cell, make_lstm_cell, make_gru_cell;    /* recurrent.c, cell.c */
 layer_make make_attention;                                                                 /* attention.c */
 layer_make make_encoder_layer, make_decoder_layer, make_transformer;                       /* transformer.c */
-layer_make make_mse_loss, make_l1_loss, make_huber_loss, make_nll_loss, make_cross_entropy_loss,
+layer_make make_smooth_l1_loss, make_bce_loss, make_kl_div_loss, make_soft_margin_loss, make_hinge_embedding_loss,
+        make_poisson_nll_loss, make_mse_loss, make_l1_loss, make_huber_loss, make_nll_loss, make_cross_entropy_loss,
            make_bce_with_logits_loss;                                                      /* loss.c */
 #endif

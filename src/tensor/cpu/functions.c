@@ -18,6 +18,14 @@ cpu_exp2(double x)
     return floor(x) == x && fabs(x) < 2000 ? ldexp(1, (int)x) : cpu_exp(x * LN2);
 }
 
+/* PyTorch's: logarithms end at -100. */
+static double
+probability_loss(double x, double target)
+{
+    double yes = cpu_log(x), no = cpu_log1p(-x);
+    return -(target * (yes < -100 ? -100 : yes) + (1 - target) * (no < -100 ? -100 : no));
+}
+
 /* The rest takes the divisor's sign. */
 static double
 float_rest(double rest, double y)
