@@ -251,9 +251,9 @@ node_turn(struct task *me, struct graph *graph, size_t index)
             grads[i] = slots[i];
         ok = ok && on_its_stream(me, graph, pending, grads, grads + node->output_count);
         host_return(me, grads, room * sizeof *grads);
-        monitor_enter(me, &graph->monitor);
+        graph_lock(me, graph);
         graph->left--;
-        monitor_leave(me, &graph->monitor);
+        graph_unlock(me, graph);
     }
     for (int i = 0; i < node->output_count; i++)
         tensor_drop(me, &slots[i]);
@@ -297,12 +297,12 @@ bool
 worker_start(struct task *me, struct graph *graph, size_t queue)
 {
     char        name[48];
-    struct job *job = malloc(sizeof *job);
+    struct job *job = graph_share(me, graph) ? malloc(sizeof *job) : NULL;
     if (job == NULL)
         return failed(me, E_MEMORY, "out of memory in backward");
-    monitor_enter(me, &graph->monitor);
+    graph_lock(me, graph);
     *job = (struct job){ graph, queue, graph->queues[queue].device, me->slots[SLOT_RANK] };
-    monitor_leave(me, &graph->monitor);
+    graph_unlock(me, graph);
     snprintf(name, sizeof name, "r%d autograd %d", me->rank < 0 ? 0 : me->rank, job->device);
     struct task_options options = { .name = name, .rank = TASK_INHERIT, .device = job->device, .lua = true };
     struct task        *worker  = task_spawn(me, &options, autograd_worker, job);
@@ -310,9 +310,9 @@ worker_start(struct task *me, struct graph *graph, size_t queue)
         free(job);
         return false;
     }
-    monitor_enter(me, &graph->monitor);
+    graph_lock(me, graph);
     graph->queues[queue].worker = worker;
-    monitor_leave(me, &graph->monitor);
+    graph_unlock(me, graph);
     return true;
 }
 
@@ -528,11 +528,11 @@ autograd_queue_callback(struct task *me, bool (*run)(struct task *me, void *cont
     struct graph *graph = (struct graph *)(uintptr_t)me->slots[SLOT_GRAPH];
     if (graph == NULL)
         return failed(me, E_RUNTIME, "Final callbacks can only be installed during backward pass.");
-    monitor_enter(me, &graph->monitor);
+    graph_lock(me, graph);
     bool ok = host_room(me, &graph->callbacks, &graph->callback_room, graph->callback_count + 1,
                         sizeof *graph->callbacks);
     if (ok)
         graph->callbacks[graph->callback_count++] = (struct callback){ run, context };
-    monitor_leave(me, &graph->monitor);
+    graph_unlock(me, graph);
     return ok || failed(me, E_MEMORY, "out of memory in backward");
 }

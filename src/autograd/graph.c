@@ -23,14 +23,54 @@ graph_init(struct task *me, struct graph *graph, const struct backward_options *
     if (graph->depth > DEPTH_MAX)
         return failed(me, E_RUNTIME, "backward runs inside of backward %d times: does a hook start itself again?",
                       DEPTH_MAX);
-    if (!monitor_init(&graph->monitor))
-        return no_memory(me);
     if (host_room(me, &graph->queues, &graph->queue_room, 1, sizeof *graph->queues)) {
         graph->queues[graph->queue_count++] = (struct queue){ .device = DEVICE_CPU, .started = true };
         return true;
     }
-    monitor_destroy(&graph->monitor);
     return no_memory(me);
+}
+
+/* ---- guarding ---- */
+
+bool
+graph_share(struct task *me, struct graph *graph)
+{
+    if (!graph->shared && !monitor_init(&graph->monitor))
+        return no_memory(me);
+    graph->shared = true;
+    return true;
+}
+
+void
+graph_lock(struct task *me, struct graph *graph)
+{
+    if (graph->shared)
+        monitor_enter(me, &graph->monitor);
+}
+
+void
+graph_unlock(struct task *me, struct graph *graph)
+{
+    if (graph->shared)
+        monitor_leave(me, &graph->monitor);
+}
+
+static void
+graph_wake(struct task *me, struct graph *graph)
+{
+    if (graph->shared)
+        monitor_wake(me, &graph->monitor);
+}
+
+static bool
+graph_wait(struct task *me, struct graph *graph, const struct wait_reason *reason)
+{
+    if (!graph->shared) {
+        if (!graph_share(me, graph))
+            return false;
+        monitor_enter(me, &graph->monitor);
+    }
+    return monitor_wait(me, &graph->monitor, reason);
 }
 
 void
@@ -54,7 +94,8 @@ graph_clear(struct task *me, struct graph *graph)
     host_return(me, graph->streams, graph->stream_room * sizeof *graph->streams);
     if (graph->captures != NULL)
         host_return(me, graph->captures, ((size_t)graph->options->input_count + 1) * sizeof *graph->captures);
-    monitor_destroy(&graph->monitor);
+    if (graph->shared)
+        monitor_destroy(&graph->monitor);
 }
 
 bool
@@ -281,7 +322,7 @@ graph_arrived(struct task *me, struct graph *graph, size_t index)
     struct pending *pending = &graph->pending[index];
     size_t          at = 0;
     bool            start = false, ok = true;
-    monitor_enter(me, &graph->monitor);
+    graph_lock(me, graph);
     if (--pending->dependencies == 0 && !graph->failed) {
         at = queue_of(me, graph, device_of(graph, pending));
         ok = at != SIZE_MAX && queue_push(me, &graph->queues[at], (struct ready){ index, pending->node->sequence_nr,
@@ -291,9 +332,9 @@ graph_arrived(struct task *me, struct graph *graph, size_t index)
             start = !graph->queues[at].started;
             graph->queues[at].started = true;
         }
-        monitor_wake(me, &graph->monitor);
+        graph_wake(me, graph);
     }
-    monitor_leave(me, &graph->monitor);
+    graph_unlock(me, graph);
     if (!ok)
         return no_memory(me);
     return !start || worker_start(me, graph, at);
@@ -373,10 +414,10 @@ graph_deliver(struct task *me, struct graph *graph, size_t index, int nr, struct
         return false;
     }
     while (grad != NULL) {
-        monitor_enter(me, &graph->monitor);
+        graph_lock(me, graph);
         struct tensor *old = *slot;
         *slot = old == NULL ? grad : NULL;
-        monitor_leave(me, &graph->monitor);
+        graph_unlock(me, graph);
         if (old == NULL)
             break;
         grad = sum_of(me, node, old, grad);
@@ -392,44 +433,44 @@ graph_take(struct task *me, struct graph *graph, size_t queue, size_t *index)
     struct wait_reason reason = { .what = "backward", .sequence = -1, .peer = -1,
                                   .detail = "for gradients from elsewhere", .idle = queue != 0, .join = queue == 0 };
     bool ok = true, found = false;
-    monitor_enter(me, &graph->monitor);
+    graph_lock(me, graph);
     while (ok && !graph->failed && graph->outstanding > 0 && !found) {
         found = graph->queues[queue].count > 0;
         if (found)
             *index = queue_pop(&graph->queues[queue]);
         else
-            ok = monitor_wait(me, &graph->monitor, &reason);
+            ok = graph_wait(me, graph, &reason);
     }
-    monitor_leave(me, &graph->monitor);
+    graph_unlock(me, graph);
     return found && ok;
 }
 
 void
 graph_done(struct task *me, struct graph *graph)
 {
-    monitor_enter(me, &graph->monitor);
+    graph_lock(me, graph);
     if (--graph->outstanding == 0)
-        monitor_wake(me, &graph->monitor);
-    monitor_leave(me, &graph->monitor);
+        graph_wake(me, graph);
+    graph_unlock(me, graph);
 }
 
 void
 graph_fail(struct task *me, struct graph *graph, size_t queue)
 {
-    monitor_enter(me, &graph->monitor);
+    graph_lock(me, graph);
     if (!graph->failed) {
         graph->failed       = true;
         graph->failed_queue = queue;
     }
-    monitor_wake(me, &graph->monitor);
-    monitor_leave(me, &graph->monitor);
+    graph_wake(me, graph);
+    graph_unlock(me, graph);
 }
 
 bool
 graph_used_stream(struct task *me, struct graph *graph, struct stream *stream)
 {
     bool ok = true, known = false;
-    monitor_enter(me, &graph->monitor);
+    graph_lock(me, graph);
     for (size_t i = 0; i < graph->stream_count; i++)
         known |= graph->streams[i] == stream;
     if (!known) {
@@ -437,6 +478,6 @@ graph_used_stream(struct task *me, struct graph *graph, struct stream *stream)
         if (ok)
             graph->streams[graph->stream_count++] = stream;
     }
-    monitor_leave(me, &graph->monitor);
+    graph_unlock(me, graph);
     return ok || no_memory(me);
 }

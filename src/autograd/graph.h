@@ -31,7 +31,8 @@ struct callback { bool (*run)(struct task *me, void *context); void *context; };
 struct graph {
     const struct backward_options *options;
     int              depth;         /* 1, or one more than the backward inside of which this one runs */
-    struct monitor   monitor;
+    struct monitor   monitor;       /* made by graph_share */
+    bool             shared;
     uint32_t        *places;        /* node -> index in pending + 1, by the node's address; 0: empty */
     size_t           place_count;   /* a power of two, at most half full */
     struct pending  *pending;
@@ -64,6 +65,11 @@ bool graph_take(struct task *me, struct graph *graph, size_t queue, size_t *inde
 void graph_done(struct task *me, struct graph *graph);   /* one node less outstanding */
 void graph_fail(struct task *me, struct graph *graph, size_t queue);
 bool graph_used_stream(struct task *me, struct graph *graph, struct stream *stream);
+
+/* Until the first worker is started the calling task is alone: it takes no lock and wakes nobody. */
+bool graph_share(struct task *me, struct graph *graph);
+void graph_lock(struct task *me, struct graph *graph);
+void graph_unlock(struct task *me, struct graph *graph);
 
 /* engine.c */
 bool worker_start(struct task *me, struct graph *graph, size_t queue);

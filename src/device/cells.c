@@ -6,17 +6,7 @@
 #include <string.h>
 #include "device/internal.h"
 
-/* Sizes in steps of 64 bytes. */
-enum { CELL_BYTES = 64, CELLS_KEPT = 64 };
 _Static_assert((int)CELL_BYTES == 1 << POOL_SMALLEST, "the pool rounds cells up to the same size");
-
-struct cell { struct cell *next; };
-
-static size_t
-list_of(size_t bytes)
-{
-    return bytes == 0 ? 0 : (bytes - 1) / CELL_BYTES;
-}
 
 static size_t
 size_of(size_t list)
@@ -42,26 +32,12 @@ drop_cells(struct task *me)
     }
 }
 
-/* Not cleared; NULL: no memory, and nobody was told. */
-static void *
-take(struct task *me, size_t bytes)
+void *
+cell_new(struct task *me, size_t bytes)
 {
-    size_t list = list_of(bytes);
-    if (list < TASK_CELLS && me->cells[list].first != NULL) {
-        struct cell *cell = me->cells[list].first;
-        me->cells[list].first = cell->next;
-        me->cells[list].count--;
-        return cell;
-    }
+    size_t          list = cell_list_of(bytes);
     struct devices *devices = devices_of(me);
     return devices != NULL ? pool_take(&devices->host->pool, list < TASK_CELLS ? size_of(list) : bytes) : NULL;
-}
-
-void *
-host_take(struct task *me, size_t bytes)
-{
-    void *block = take(me, bytes);
-    return block != NULL ? memset(block, 0, bytes) : failed_null(me, E_MEMORY, "out of memory");
 }
 
 bool
@@ -71,7 +47,7 @@ host_room(struct task *me, void *items, size_t *room, size_t need, size_t size)
     if (need <= *room)
         return true;
     more = more < need ? need : more;
-    void *grown = more <= PTRDIFF_MAX / size ? take(me, more * size) : NULL;
+    void *grown = more <= PTRDIFF_MAX / size ? cell_take(me, more * size) : NULL;
     void *old;
     if (grown == NULL)
         return false;
@@ -84,13 +60,12 @@ host_room(struct task *me, void *items, size_t *room, size_t need, size_t size)
     return true;
 }
 
+/* After the first one the task keeps cells without asking here, and gives them back at its end. */
 void
-host_return(struct task *me, void *block, size_t bytes)
+cell_give(struct task *me, void *block, size_t bytes)
 {
-    size_t       list = list_of(bytes);
+    size_t       list = cell_list_of(bytes);
     struct cell *cell = block;
-    if (block == NULL)
-        return;
     if (list >= TASK_CELLS || me->cells[list].count >= CELLS_KEPT || !pool_keeps_blocks()) {
         host_give(me->sched, block, list < TASK_CELLS ? size_of(list) : bytes);
         return;

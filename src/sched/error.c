@@ -113,25 +113,23 @@ hand_up(struct task *me, void *object)
     return object;
 }
 
-size_t
-scope_mark(struct task *me)
-{
-    return me->scope_count;
-}
-
 /* Newest first, as C++ would. Dropping may not give birth. What was handed up becomes the outer scope's. */
 void
 scope_release(struct task *me, size_t mark)
 {
-    size_t kept = mark;
-    for (size_t i = me->scope_count; i > mark; i--)
-        if (!me->scope[i - 1].handed)
-            me->scope[i - 1].drop(me, me->scope[i - 1].object);
-    for (size_t i = mark; i < me->scope_count; i++) {
-        if (!me->scope[i].handed)
+    struct scope_item *items = me->scope;
+    size_t             count = me->scope_count, handed = 0, kept = mark;
+    for (size_t i = count; i-- > mark;) {
+        handed += items[i].handed;
+        if (!items[i].handed)
+            items[i].drop(me, items[i].object);
+    }
+    for (size_t i = mark; handed > 0; i++) {
+        if (!items[i].handed)
             continue;
-        me->scope[i].handed = false;
-        me->scope[kept++]   = me->scope[i];
+        items[i].handed = false;
+        items[kept++]   = items[i];
+        handed--;
     }
     me->scope_count = kept;
 }

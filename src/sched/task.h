@@ -103,7 +103,7 @@ void task_take_error(struct task *me, struct error *from);   /* becomes me's err
 void *born(struct task *me, void *object, void (*drop)(struct task *me, void *object));
 void *hand_up(struct task *me, void *object);
 /* A scope without a stage, for the doors (Lua calls, task bodies): what is born between the two dies at the second. */
-size_t scope_mark(struct task *me);
+static inline size_t scope_mark(struct task *me) { return me->scope_count; }
 void   scope_release(struct task *me, size_t mark);
 
 /* Starting and joining. The child begins at me's clock with me's rank, device, line and iteration. */

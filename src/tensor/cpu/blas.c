@@ -298,15 +298,14 @@ by_columns(const struct blas *blas, const struct cpu_view *a, const struct cpu_v
     return true;
 }
 
-bool
-blas_mm(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+/* a's rows in pieces, if it has to be packed. */
+static bool
+by_rows(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
         bool add)
 {
     double        buffer[PACKED];
     struct layout layout;
-    if (!blas_takes(blas, a, b, out))
-        return false;
-    int64_t m = a->size[0], step = PACKED / a->size[1];
+    int64_t       m = a->size[0], step = PACKED / a->size[1];
     if (layout_of(a, &layout))
         return by_columns(blas, a, b, out, add);
     for (int64_t i = 0; i < m; i += step) {
@@ -317,4 +316,14 @@ blas_mm(const struct blas *blas, const struct cpu_view *a, const struct cpu_view
             return false;
     }
     return true;
+}
+
+bool
+blas_mm(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+        bool add)
+{
+    struct layout la, lb;
+    if (!blas_takes(blas, a, b, out))
+        return false;
+    return (layout_of(a, &la) && layout_of(b, &lb) ? multiply : by_rows)(blas, a, b, out, add);
 }
