@@ -6,12 +6,10 @@
 #include <math.h>
 #include <string.h>
 #include "tensor/cpu/loop.h"
+#include "tensor/cpu/wide.h"
 
-enum { BLOCK = 16 };
 _Static_assert((int)UPDATE_VIEWS <= (int)LOOP_VIEWS, "the loop walks all of them");
 
-#define TARGET
-#define BYTES      16
 #define NAME(name) name##_f32
 #define REAL       float
 #define SQRT       sqrtf
@@ -23,72 +21,22 @@ _Static_assert((int)UPDATE_VIEWS <= (int)LOOP_VIEWS, "the loop walks all of them
 #define REAL       double
 #define SQRT       sqrt
 #include "tensor/cpu/update_type.def"
-#undef NAME
-#undef REAL
-#undef SQRT
-#undef TARGET
-#undef BYTES
 
-#if defined(__x86_64__)
-#define TARGET     __attribute__((target("avx2")))
-#define BYTES      32
-#define NAME(name) name##_f32_wide
-#define REAL       float
-#define SQRT       sqrtf
-#include "tensor/cpu/update_type.def"
-#undef NAME
-#undef REAL
-#undef SQRT
-#define NAME(name) name##_f64_wide
-#define REAL       double
-#define SQRT       sqrt
-#include "tensor/cpu/update_type.def"
-#undef NAME
-#undef REAL
-#undef SQRT
-#undef TARGET
-#undef BYTES
-#define WIDEST(name) (__builtin_cpu_supports("avx2") ? name##_wide : name)
-#else
-#define WIDEST(name) name
-#endif
-
-/* Whole blocks. */
-static void
-run_blocks(const struct update_job *job, char *const *at, int64_t count)
-{
-    float  *f32[LOOP_VIEWS + 1] = { NULL };
-    double *f64[LOOP_VIEWS + 1] = { NULL };
-    for (int v = 0; v < job->views; v++) {
-        f32[v] = (float *)(void *)at[v];
-        f64[v] = (double *)(void *)at[v];
-    }
-    if (job->compute == DTYPE_F64)
-        (job->op == OP_sgd ? WIDEST(sgd_f64) : WIDEST(adam_f64))(f64, count, &job->rule);
-    else
-        (job->op == OP_sgd ? WIDEST(sgd_f32) : WIDEST(adam_f32))(f32, count, &job->rule);
-}
-
-/* Any number of elements in one piece: whole blocks where they lie, the rest aside. */
+/* Elements in one piece, at[] in the order of the views. */
 static void
 run(const struct update_job *job, char *const *at, int64_t count)
 {
-    size_t  element = dtype_size(job->compute);
-    int64_t whole = count / BLOCK * BLOCK;
-    double  rest[LOOP_VIEWS][BLOCK] = { { 0 } };
-    char   *beside[LOOP_VIEWS];
-    if (whole > 0)
-        run_blocks(job, at, whole);
-    if (whole == count)
-        return;
-    for (int v = 0; v < job->views; v++) {
-        beside[v] = (char *)rest[v];
-        memcpy(rest[v], at[v] + (size_t)whole * element, (size_t)(count - whole) * element);
-    }
-    run_blocks(job, beside, BLOCK);
+    void *t[UPDATE_VIEWS] = { NULL };
     for (int v = 0; v < job->views; v++)
-        if (v != UPDATE_GRAD)
-            memcpy(at[v] + (size_t)whole * element, rest[v], (size_t)(count - whole) * element);
+        t[v] = at[v];
+    if (job->op == OP_sgd && job->compute == DTYPE_F64)
+        sgd_f64(t[0], t[1], t[2], count, &job->rule);
+    else if (job->op == OP_sgd)
+        sgd_f32(t[0], t[1], t[2], count, &job->rule);
+    else if (job->compute == DTYPE_F64)
+        adam_f64(t[0], t[1], t[2], t[3], t[4], count, &job->rule);
+    else
+        adam_f32(t[0], t[1], t[2], t[3], t[4], count, &job->rule);
 }
 
 static bool
