@@ -98,12 +98,23 @@ bad_gradient(struct task *me, const struct node *node, int index, const struct t
     return false;
 }
 
+/* As nearly all do. */
+static bool
+fits_already(const struct tensor *grad, const struct edge *edge)
+{
+    const struct tensor *leaf = edge->node->variable;
+    if (leaf != NULL)
+        return tensor_same_shape(grad, leaf) && grad->dtype == leaf->dtype && tensor_device(grad) == tensor_device(leaf);
+    const struct output_meta *meta = &edge->node->outputs[edge->input_nr];
+    return has_shape(grad, meta) && grad->dtype == (enum dtype)meta->dtype && tensor_device(grad) == meta->device;
+}
+
 /* Stretched operands get their gradient summed; dtypes are brought back; a device never changes by itself. */
 static bool
 validate_outputs(struct task *me, struct node *node, struct tensor **grad_in)
 {
     for (int i = 0; i < node->edge_count; i++) {
-        if (node->edges[i].node == NULL || grad_in[i] == NULL)
+        if (node->edges[i].node == NULL || grad_in[i] == NULL || fits_already(grad_in[i], &node->edges[i]))
             continue;
         struct output_meta meta = meta_of(&node->edges[i]);
         if (meta.dims < 0)

@@ -484,7 +484,7 @@ module_forward(struct task *me, struct module *module, struct value *args,
     struct value *result = forward_with_hooks(me, module, args, kwargs);
     task_set_module(me, outer_class);
     price_cover_restore(me, outer);
-    return hand_up(me, born(me, value_ref(result), drop_result));
+    return hand_up(me, born(me, value_ref(me, result), drop_result));
 }
 
 struct tensor *

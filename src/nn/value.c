@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "device/device.h"
-#include "sched/task.h"
+#include "sched/count.h"
 #include "tensor/tensor.h"
 
 static void
@@ -115,7 +115,7 @@ fill_container(struct task *me, struct value *value, int count, struct value *co
     for (int i = 0; i < count; i++) {
         if (items[i] == NULL)
             return false;
-        value->items[i] = value_ref(items[i]);
+        value->items[i] = value_ref(me, items[i]);
         if (keys != NULL && !keep_text(me, &value->keys[i], keys[i]))
             return false;
     }
@@ -151,17 +151,17 @@ value_object(struct task *me, void *object, void (*drop)(struct task *me, void *
 }
 
 struct value *
-value_ref(struct value *value)
+value_ref(struct task *me, struct value *value)
 {
     if (value != NULL)
-        atomic_fetch_add_explicit(&value->references, 1, memory_order_relaxed);
+        count_up(me->sched, &value->references);
     return value;
 }
 
 void
 value_unref(struct task *me, struct value *value)
 {
-    if (value != NULL && atomic_fetch_sub_explicit(&value->references, 1, memory_order_acq_rel) == 1)
+    if (value != NULL && count_down(me->sched, &value->references))
         value_free(me, value);
 }
 
@@ -169,7 +169,7 @@ void
 value_keep(struct task *me, struct value **field, struct value *value)
 {
     struct value *old = *field;
-    *field = value_ref(value);
+    *field = value_ref(me, value);
     value_unref(me, old);
 }
 

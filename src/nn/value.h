@@ -38,7 +38,7 @@ struct value *value_container(struct task *me, enum value_kind kind, int count, 
                               const char *const *keys, const char *name);
 /* Takes `object` over, also when it fails. */
 struct value *value_object(struct task *me, void *object, void (*drop)(struct task *me, void *object));
-struct value *value_ref(struct value *value);
+struct value *value_ref(struct task *me, struct value *value);
 void          value_unref(struct task *me, struct value *value);
 void          value_keep(struct task *me, struct value **field, struct value *value);
 /* The first tensor found depth-first, NULL: none. Borrowed. */

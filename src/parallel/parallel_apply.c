@@ -223,7 +223,7 @@ dp_parallel_apply(struct task *me, struct module *const *modules,
         done = count == 1 ? apply_here(me, apply) : apply_in_tasks(me, apply);
 
     for (int r = 0; r < count && done; r++) {
-        outputs[r] = born(me, value_ref(apply->jobs[r].output), drop_value);
+        outputs[r] = born(me, value_ref(me, apply->jobs[r].output), drop_value);
         done = hand_up(me, outputs[r]) != NULL;
     }
     if (apply != NULL)

@@ -195,7 +195,7 @@ layout_of(const struct cpu_view *matrix, struct layout *layout)
     return (by_row || by_column) && layout->step <= INT_MAX;
 }
 
-enum { PACKED = 4096 }; /* elements that are laid out anew at a time */
+enum { PACKED = 4096, PACKED_AT_ONCE = 128 }; /* elements that are laid out anew at a time */
 
 static bool
 small(int64_t size)
@@ -318,6 +318,27 @@ by_rows(const struct blas *blas, const struct cpu_view *a, const struct cpu_view
     return true;
 }
 
+/* What is small is laid out anew as a whole, on a small piece of the stack. */
+static bool
+at_once(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+        bool add)
+{
+    double          a_buffer[PACKED_AT_ONCE], b_buffer[PACKED_AT_ONCE];
+    struct layout   layout;
+    struct cpu_view rows[2];
+    if (!layout_of(a, &layout))
+        rows[0] = packed(a, a_buffer), a = &rows[0];
+    if (!layout_of(b, &layout))
+        rows[1] = packed(b, b_buffer), b = &rows[1];
+    return multiply(blas, a, b, out, add);
+}
+
+static bool
+is_few(const struct cpu_view *matrix)
+{
+    return matrix->size[0] <= PACKED_AT_ONCE && matrix->size[0] * matrix->size[1] <= PACKED_AT_ONCE;
+}
+
 bool
 blas_mm(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
         bool add)
@@ -325,5 +346,7 @@ blas_mm(const struct blas *blas, const struct cpu_view *a, const struct cpu_view
     struct layout la, lb;
     if (!blas_takes(blas, a, b, out))
         return false;
-    return (layout_of(a, &la) && layout_of(b, &lb) ? multiply : by_rows)(blas, a, b, out, add);
+    if (layout_of(a, &la) && layout_of(b, &lb))
+        return multiply(blas, a, b, out, add);
+    return (is_few(a) && is_few(b) ? at_once : by_rows)(blas, a, b, out, add);
 }
