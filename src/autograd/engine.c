@@ -104,7 +104,8 @@ fits_already(const struct tensor *grad, const struct edge *edge)
 {
     const struct tensor *leaf = edge->node->variable;
     if (leaf != NULL)
-        return tensor_same_shape(grad, leaf) && grad->dtype == leaf->dtype && tensor_device(grad) == tensor_device(leaf);
+        return tensor_same_shape(grad, leaf) && grad->dtype == leaf->dtype &&
+               tensor_device(grad) == tensor_device(leaf);
     const struct output_meta *meta = &edge->node->outputs[edge->input_nr];
     return has_shape(grad, meta) && grad->dtype == (enum dtype)meta->dtype && tensor_device(grad) == meta->device;
 }
