@@ -1,6 +1,6 @@
 /* Element types, one row each. The names are PyTorch's, torch/_C DType: what `t.dtype` prints without "torch.".
  *
- * Interface: dtype_parse for what a lesson wrote; dtype_size, dtype_name, dtype_is_float for everybody. In PyTorch:
+ * Interface: dtype_parse for what a lesson wrote; dtype_name, dtype_promote for everybody. In PyTorch:
  * c10/core/ScalarType.h (promoteTypes, canCast). */
 #include "base/dtype.h"
 
@@ -9,19 +9,19 @@
 #include "base/number.h"
 
 static const struct dtype_row {
-    const char *name, *title, *alias;
+    const char *name, *title, *alias, *c_type;
     int         rank;      /* of two types the higher one is that of the result */
     enum dtype  wide;
     double      most;      /* the largest number */
 } dtype_table[DTYPE_COUNT] = {
-    [DTYPE_F32]  = { "float32", "Float", "float", 6, DTYPE_F32, 0x1.fffffep127 },
-    [DTYPE_F64]  = { "float64", "Double", "double", 7, DTYPE_F64, 0x1.fffffffffffffp1023 },
-    [DTYPE_I64]  = { "int64", "Long", "long", 3, DTYPE_I64, 0x1p63 },
-    [DTYPE_BOOL] = { "bool", "Bool", "bool", 0, DTYPE_I64, 1 },
-    [DTYPE_I32]  = { "int32", "Int", "int", 2, DTYPE_I64, 0x1.fffffffcp30 },
-    [DTYPE_U8]   = { "uint8", "Byte", "byte", 1, DTYPE_I64, 255 },
-    [DTYPE_F16]  = { "float16", "Half", "half", 4, DTYPE_F32, 65504 },
-    [DTYPE_BF16] = { "bfloat16", "BFloat16", "bfloat16", 5, DTYPE_F32, 0x1.fep127 },
+    [DTYPE_F32]  = { "float32", "Float", "float", "float", 6, DTYPE_F32, 0x1.fffffep127 },
+    [DTYPE_F64]  = { "float64", "Double", "double", "double", 7, DTYPE_F64, 0x1.fffffffffffffp1023 },
+    [DTYPE_I64]  = { "int64", "Long", "long", "int64_t", 3, DTYPE_I64, 0x1p63 },
+    [DTYPE_BOOL] = { "bool", "Bool", "bool", "bool", 0, DTYPE_I64, 1 },
+    [DTYPE_I32]  = { "int32", "Int", "int", "int", 2, DTYPE_I64, 0x1.fffffffcp30 },
+    [DTYPE_U8]   = { "uint8", "Byte", "byte", "uint8_t", 1, DTYPE_I64, 255 },
+    [DTYPE_F16]  = { "float16", "Half", "half", "at::Half", 4, DTYPE_F32, 65504 },
+    [DTYPE_BF16] = { "bfloat16", "BFloat16", "bfloat16", "at::BFloat16", 5, DTYPE_F32, 0x1.fep127 },
 };
 
 const char *
@@ -34,6 +34,12 @@ const char *
 dtype_title(enum dtype dtype)
 {
     return dtype_table[dtype].title;
+}
+
+const char *
+dtype_c_type(enum dtype dtype)
+{
+    return dtype_table[dtype].c_type;
 }
 
 bool

@@ -25,6 +25,7 @@ dtype_is_float(enum dtype dtype)
 
 const char *dtype_name(enum dtype dtype);              /* "float32", "float64", "int64", "bool", ... */
 const char *dtype_title(enum dtype dtype);             /* in PyTorch's messages: "Float", "Double", "Long", "Bool", ... */
+const char *dtype_c_type(enum dtype dtype);            /* in those about numbers: "float", "int64_t", "at::Half" */
 bool        dtype_parse(const char *name, enum dtype *out); /* false: no such type; "half", "long" and so on are known */
 enum dtype  dtype_wide(enum dtype dtype);              /* what its kernels calculate in: float32, float64 or int64 */
 enum dtype  dtype_promote(enum dtype a, enum dtype b); /* the type of a result of both */

@@ -110,7 +110,7 @@ number_fits(struct task *me, const struct plan *plan, enum dtype dtype)
 {
     return dtype_holds(dtype, plan->alpha, floor(plan->alpha) == plan->alpha) ||
            failed(me, E_RUNTIME, "%s: value cannot be converted to type %s without overflow: %.17g",
-                  op_info(plan->op)->name, dtype_name(dtype), plan->alpha);
+                  op_info(plan->op)->name, dtype_c_type(dtype), plan->alpha);
 }
 
 bool

@@ -228,7 +228,9 @@ plan_argsort(struct task *me, struct plan *plan, const struct op_args *args)
 static bool
 want_indices(struct task *me, const struct plan *plan, const struct tensor *indices)
 {
-    return indices->dtype == DTYPE_I64 || wrong_dtype(me, plan, indices, "indices of int64");
+    return indices->dtype == DTYPE_I64 ||
+           failed(me, E_DTYPE, "%s(): Expected dtype int64 for index, got %s", op_info(plan->op)->name,
+                  dtype_name(indices->dtype));
 }
 
 /* The indices have as many dimensions, and in all but `dim` no larger sizes; those of a maximum may lack `dim`. */
