@@ -13,6 +13,8 @@ struct tensor *softmax(struct task *me, struct tensor *x, int dim);
 struct tensor *log_softmax(struct task *me, struct tensor *x, int dim);
 struct tensor *gelu(struct task *me, struct tensor *x, bool by_tanh);
 struct tensor *silu(struct task *me, struct tensor *x);
+/* Where x is above the limit the one, else the other, whose gradient counts at the limit. */
+struct tensor *above(struct task *me, struct tensor *x, double limit, struct tensor *yes, struct tensor *no);
 struct tensor *leaky_relu(struct task *me, struct tensor *x, double slope);
 struct tensor *elu(struct task *me, struct tensor *x, double alpha);
 struct tensor *softplus(struct task *me, struct tensor *x, double beta, double threshold); /* 1, 20 in PyTorch */

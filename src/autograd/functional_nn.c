@@ -60,14 +60,13 @@ silu(struct task *me, struct tensor *x)
     return tensor_mul(me, x, x != NULL ? op_on(me, OP_sigmoid, x, NULL, 0) : NULL);
 }
 
-/* Where x is above the limit the one, else the other: at the limit its gradient counts. */
-static struct tensor *
-split_at(struct task *me, struct tensor *x, double limit, struct tensor *above, struct tensor *below)
+struct tensor *
+above(struct task *me, struct tensor *x, double limit, struct tensor *yes, struct tensor *no)
 {
-    if (x == NULL || above == NULL || below == NULL)
+    if (x == NULL || yes == NULL || no == NULL)
         return NULL;
     struct tensor *least = tensor_full(me, x->dtype, tensor_device(x), 0, NULL, limit);
-    struct op_args args = { .in = { least != NULL ? op_on(me, OP_gt, x, least, 0) : NULL, above, below } };
+    struct op_args args = { .in = { least != NULL ? op_on(me, OP_gt, x, least, 0) : NULL, yes, no } };
     return args.in[0] != NULL ? op_call(me, OP_where, &args) : NULL;
 }
 
@@ -76,7 +75,7 @@ leaky_relu(struct task *me, struct tensor *x, double slope)
 {
     if (!has_kernel(me, x, "leaky_relu_cpu"))
         return NULL;
-    return split_at(me, x, 0, x, tensor_mul_number(me, x, slope));
+    return above(me, x, 0, x, tensor_mul_number(me, x, slope));
 }
 
 /* exp is asked for numbers up to 0 only: of large ones the gradient would be inf times 0. */
@@ -86,9 +85,9 @@ elu(struct task *me, struct tensor *x, double alpha)
     if (!has_kernel(me, x, "elu_cpu"))
         return NULL;
     struct tensor *zero = x != NULL ? tensor_zeros(me, x->dtype, tensor_device(x), 0, NULL) : NULL;
-    struct tensor *low = split_at(me, x, 0, zero, x);
+    struct tensor *low = above(me, x, 0, zero, x);
     struct tensor *bent = low != NULL ? op_on(me, OP_expm1, low, NULL, 0) : NULL;
-    return split_at(me, x, 0, x, tensor_mul_number(me, bent, alpha));
+    return above(me, x, 0, x, tensor_mul_number(me, bent, alpha));
 }
 
 /* log(1 + exp(x)): the loss of the logit -x whose label is 1. Sharper by beta; from the threshold on x itself. */
@@ -101,7 +100,7 @@ softplus(struct task *me, struct tensor *x, double beta, double threshold)
     struct tensor *soft = label != NULL ? op_call(me, OP_bce_with_logits, &args) : NULL;
     if (beta != 1)
         soft = tensor_div_number(me, soft, beta);
-    return isinf(threshold) ? soft : split_at(me, x, threshold / beta, x, soft);
+    return isinf(threshold) ? soft : above(me, x, threshold / beta, x, soft);
 }
 
 static struct tensor *
@@ -124,7 +123,7 @@ prelu(struct task *me, struct tensor *x, struct tensor *weight)
     if (slopes != 1 && (x->dims < 2 || slopes != x->size[1]))
         return failed_null(me, E_RUNTIME, "prelu: %lld slopes for an input of %lld channels", (long long)slopes,
                            (long long)(x->dims > 1 ? x->size[1] : 1));
-    return split_at(me, x, 0, x, tensor_mul(me, channel_shape(me, weight, x), x));
+    return above(me, x, 0, x, tensor_mul(me, channel_shape(me, weight, x), x));
 }
 
 /* ---- convolutions ---- */

@@ -181,7 +181,7 @@ make_layer(lua_State *L)
         raise_error(L, "TypeError", "%s: a layer's numbers are fractions, not %s", name, dtype_name(arguments.dtype));
     reserve(L, me, kind, &arguments);
     struct call    call = call_open(L, me, CALL_PLAIN);
-    struct module *module = kind->make(me, &arguments);
+    struct module *module = kind->make != NULL ? kind->make(me, &arguments) : layer_plain(me, kind, &arguments);
     if (module != NULL && device != DEVICE_CPU && !module_to(me, module, device))
         module = NULL;
     return call_module(&call, module);

@@ -254,7 +254,7 @@ static struct module *
 placed(struct module *module, const struct argument *inplace)
 {
     if (module != NULL)
-        module->integers[LAYER_INPLACE] = inplace->integer[0];
+        module->integers[LAYER_INPLACE] = inplace->integer[0] ? INPLACE_BY_ITSELF : 0;
     return module;
 }
 

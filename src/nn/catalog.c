@@ -1,7 +1,9 @@
 /* What a script may write after nn. : each layer's parameters in PyTorch's order, with their defaults. */
 #include <string.h>
+#include <string.h>
 #include "base/vec.h"
 #include "nn/layer.h"
+#include "sched/task.h"
 #include "sched/task.h"
 
 static const struct layer_kind kinds[] = {
@@ -71,6 +73,55 @@ static const struct layer_kind kinds[] = {
         { "momentum", P_NUMBER, P_NONE, 0.1, 0 }, { "affine", P_FLAG, 0, 1, 0 },
         { "track_running_stats", P_FLAG, 0, 1, 0 } } },
     { "BatchNorm2d", "channels normalised over the batch and their planes", make_batch_norm2d,
+      { { "num_features", P_INTEGER, P_NEEDED, 0, 0 }, { "eps", P_NUMBER, 0, 1e-5, 0 },
+        { "momentum", P_NUMBER, P_NONE, 0.1, 0 }, { "affine", P_FLAG, 0, 1, 0 },
+        { "track_running_stats", P_FLAG, 0, 1, 0 } } },
+    { "Hardtanh", "input kept between two bounds", NULL,
+      { { "min_val", P_NUMBER, 0, -1, 0 }, { "max_val", P_NUMBER, 0, 1, 0 }, { "inplace", P_FLAG, 0, 0, 0 } } },
+    { "ReLU6", "input kept between 0 and 6", NULL, { { "inplace", P_FLAG, 0, 0, 0 } } },
+    { "SELU", "an ELU that keeps mean and variance", NULL, { { "inplace", P_FLAG, 0, 0, 0 } } },
+    { "CELU", "input, below 0 alpha * (exp(input / alpha) - 1)", NULL,
+      { { "alpha", P_NUMBER, 0, 1, 0 }, { "inplace", P_FLAG, 0, 0, 0 } } },
+    { "LogSigmoid", "log of the sigmoid", NULL, { { NULL, P_FLAG, 0, 0, 0 } } },
+    { "Softsign", "input / (1 + |input|)", NULL, { { NULL, P_FLAG, 0, 0, 0 } } },
+    { "Tanhshrink", "input - tanh(input)", NULL, { { NULL, P_FLAG, 0, 0, 0 } } },
+    { "Softshrink", "lambd nearer to 0, and 0 within it", NULL, { { "lambd", P_NUMBER, 0, 0.5, 0 } } },
+    { "Hardshrink", "0 within lambd of 0", NULL, { { "lambd", P_NUMBER, 0, 0.5, 0 } } },
+    { "Threshold", "input above the threshold, else the value", NULL,
+      { { "threshold", P_NUMBER, P_NEEDED, 0, 0 }, { "value", P_NUMBER, P_NEEDED, 0, 0 },
+        { "inplace", P_FLAG, 0, 0, 0 } } },
+    { "Hardsigmoid", "input / 6 + 1 / 2 between 0 and 1", NULL, { { "inplace", P_FLAG, 0, 0, 0 } } },
+    { "Hardswish", "input * hardsigmoid(input)", NULL, { { "inplace", P_FLAG, 0, 0, 0 } } },
+    { "Mish", "input * tanh(softplus(input))", NULL, { { "inplace", P_FLAG, 0, 0, 0 } } },
+    { "Softmin", "shares of -input that add up to 1", NULL, { { "dim", P_INTEGER, 0, -1, 0 } } },
+    { "GLU", "the first half of a dimension times the sigmoid of the second", NULL,
+      { { "dim", P_INTEGER, 0, -1, 0 } } },
+    { "Softmax2d", "shares of the channels at each place", NULL, { { NULL, P_FLAG, 0, 0, 0 } } },
+    { "ConstantPad1d", "a value around rows: {left, right, ...}", NULL,
+      { { "padding", P_SHAPE, P_NEEDED, 0, 0 }, { "value", P_NUMBER, P_NEEDED, 0, 0 } } },
+    { "ReflectionPad1d", "rows mirrored at their edges", NULL, { { "padding", P_SHAPE, P_NEEDED, 0, 0 } } },
+    { "ReplicationPad1d", "the edges of rows again", NULL, { { "padding", P_SHAPE, P_NEEDED, 0, 0 } } },
+    { "ConstantPad2d", "a value around planes: {left, right, ...}", NULL,
+      { { "padding", P_SHAPE, P_NEEDED, 0, 0 }, { "value", P_NUMBER, P_NEEDED, 0, 0 } } },
+    { "ReflectionPad2d", "planes mirrored at their edges", NULL, { { "padding", P_SHAPE, P_NEEDED, 0, 0 } } },
+    { "ReplicationPad2d", "the edges of planes again", NULL, { { "padding", P_SHAPE, P_NEEDED, 0, 0 } } },
+    { "ConstantPad3d", "a value around volumes: {left, right, ...}", NULL,
+      { { "padding", P_SHAPE, P_NEEDED, 0, 0 }, { "value", P_NUMBER, P_NEEDED, 0, 0 } } },
+    { "ReflectionPad3d", "volumes mirrored at their edges", NULL, { { "padding", P_SHAPE, P_NEEDED, 0, 0 } } },
+    { "ReplicationPad3d", "the edges of volumes again", NULL, { { "padding", P_SHAPE, P_NEEDED, 0, 0 } } },
+    { "ZeroPad2d", "zeros around planes", NULL, { { "padding", P_SHAPE, P_NEEDED, 0, 0 } } },
+    { "MaxPool1d", "the largest of each window of a row", NULL,
+      { { "kernel_size", P_INTEGER, P_NEEDED, 0, 0 }, { "stride", P_INTEGER, P_NONE, 0, 0 },
+        { "padding", P_INTEGER, 0, 0, 0 }, { "dilation", P_INTEGER, 0, 1, 0 }, { "ceil_mode", P_FLAG, 0, 0, 0 } } },
+    { "AvgPool1d", "the average of each window of a row", NULL,
+      { { "kernel_size", P_INTEGER, P_NEEDED, 0, 0 }, { "stride", P_INTEGER, P_NONE, 0, 0 },
+        { "padding", P_INTEGER, 0, 0, 0 }, { "ceil_mode", P_FLAG, 0, 0, 0 },
+        { "count_include_pad", P_FLAG, 0, 1, 0 } } },
+    { "AdaptiveAvgPool1d", "averages that make a row of the size asked for", NULL,
+      { { "output_size", P_INTEGER, P_NEEDED, 0, 0 } } },
+    { "PixelShuffle", "channels become pixels", NULL, { { "upscale_factor", P_INTEGER, P_NEEDED, 0, 0 } } },
+    { "PixelUnshuffle", "pixels become channels", NULL, { { "downscale_factor", P_INTEGER, P_NEEDED, 0, 0 } } },
+    { "BatchNorm3d", "channels normalised over the batch and their volumes", make_batch_norm3d,
       { { "num_features", P_INTEGER, P_NEEDED, 0, 0 }, { "eps", P_NUMBER, 0, 1e-5, 0 },
         { "momentum", P_NUMBER, P_NONE, 0.1, 0 }, { "affine", P_FLAG, 0, 1, 0 },
         { "track_running_stats", P_FLAG, 0, 1, 0 } } },
@@ -151,6 +202,46 @@ static const struct layer_kind kinds[] = {
       { { "weight", P_TENSOR, P_NONE, 0, 0 }, { "reduction", P_TEXT, 0, 0, "mean" },
         { "pos_weight", P_TENSOR, P_NONE, 0, 0 } } },
 };
+
+/* What layer_plain makes, by name. */
+static const struct layer_type *const plain_types[] = {
+    &layer_hardtanh, &layer_relu6, &layer_selu, &layer_celu, &layer_log_sigmoid, &layer_softsign,
+    &layer_tanhshrink, &layer_softshrink, &layer_hardshrink, &layer_threshold, &layer_hardsigmoid,
+    &layer_hardswish, &layer_mish, &layer_softmin, &layer_glu, &layer_softmax2d, &layer_zero_pad2d,
+    &layer_constant_pad1d, &layer_constant_pad2d, &layer_constant_pad3d, &layer_reflection_pad1d,
+    &layer_reflection_pad2d, &layer_reflection_pad3d, &layer_replication_pad1d, &layer_replication_pad2d,
+    &layer_replication_pad3d, &layer_max_pool1d, &layer_avg_pool1d, &layer_adaptive_avg_pool1d,
+    &layer_pixel_shuffle, &layer_pixel_unshuffle,
+};
+
+struct module *
+layer_plain(struct task *me, const struct layer_kind *kind, const struct arguments *a)
+{
+    size_t at = 0;
+    while (at < countof(plain_types) && strcmp(plain_types[at]->type.name, kind->name) != 0)
+        at++;
+    if (at == countof(plain_types))
+        return failed_null(me, E_NOT_IMPLEMENTED, "%s is not implemented", kind->name);
+    struct module *module = module_new(me, &plain_types[at]->type);
+    int            numbers = 0, integers = 0;
+    for (int i = 0; module != NULL && i < PARAMETERS && kind->parameters[i].name != NULL; i++) {
+        const struct argument *given = &a->at[i];
+        int                    kept = kind->parameters[i].kind == P_SHAPE ? given->count : 1;
+        if (strcmp(kind->parameters[i].name, "inplace") == 0) {
+            module->integers[LAYER_INPLACE] = given->integer[0] ? INPLACE_BY_COPY : 0;
+            continue;
+        }
+        if (kind->parameters[i].kind == P_NUMBER)
+            module->numbers[numbers++] = given->number;
+        if (kind->parameters[i].kind == P_SHAPE)
+            module->integers[integers++] = given->count;
+        if (kind->parameters[i].kind == P_NUMBER || integers + kept > LAYER_INPLACE)
+            continue;
+        for (int j = 0; j < kept; j++)
+            module->integers[integers++] = given->none ? -1 : given->integer[j];
+    }
+    return module;
+}
 
 const struct layer_kind *
 layer_kinds(int *count)

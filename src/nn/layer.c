@@ -1,7 +1,10 @@
 /* What built-in layers share; see layer.h. In PyTorch: torch/nn/modules/module.py, torch/nn/init.py. */
 #include "nn/layer.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include "autograd/call.h"
+#include "base/str.h"
 #include "sched/task.h"
 
 struct value *
@@ -80,7 +83,11 @@ layer_forward(struct task *me, struct module *self, struct value *args, struct v
     struct tensor           *in[LAYER_INPUTS] = { NULL };
     if (!forward_tensors(me, self, args, kwargs, names, layer->inputs, layer->inputs, in))
         return NULL;
-    return value_tensor(me, layer->apply(me, self, in));
+    if (self->integers[LAYER_INPLACE] != INPLACE_BY_COPY)
+        return value_tensor(me, layer->apply(me, self, in));
+    struct tensor *copy = tensor_copied(me, in[0]);
+    struct tensor *result = copy != NULL ? layer->apply(me, self, &copy) : NULL;
+    return value_tensor(me, result != NULL ? tensor_copy_(me, in[0], result) : NULL);
 }
 
 struct value *
@@ -95,6 +102,30 @@ void
 layer_describe_nothing(const struct module *self, struct str *out)
 {
     (void)self, (void)out;
+}
+
+/* Python's repr of a float: what is whole keeps its .0. */
+static void
+add_number(struct str *out, double number)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.12g", number);
+    str_addf(out, "%s%s", text, strpbrk(text, ".en") == NULL ? ".0" : "");
+}
+
+void
+layer_describe_attributes(const struct module *self, struct str *out)
+{
+    size_t before = out->len;
+    for (const struct module_attribute *a = self->type->attributes; a != NULL && a->name != NULL; a++) {
+        str_addf(out, "%s%s=", a == self->type->attributes ? "" : ", ", a->name);
+        if (a->kind == ATTRIBUTE_NUMBER)
+            add_number(out, self->numbers[a->at]);
+        else
+            str_addf(out, "%lld", (long long)self->integers[a->at]);
+    }
+    if (self->integers[LAYER_INPLACE])
+        str_add(out, out->len > before ? ", inplace=True" : "inplace=True");
 }
 
 /* A leaf that wants a gradient. */

@@ -12,8 +12,8 @@ enum parameter_kind { P_INTEGER, P_NUMBER, P_FLAG, P_PAIR, P_SHAPE, P_TEXT, P_TE
 enum { PARAMETERS = 14, P_NEEDED = 1, P_NONE = 2 /* nil means none, not `otherwise` */ };
 struct parameter { const char *name; enum parameter_kind kind; int how; double otherwise; const char *text; };
 
-/* What was given: of a PAIR two integers (-1: none, where the parameter's text is "none"), of a SHAPE `count`, 2 at least filled. `none`: nothing, and there is no
- * `otherwise`. */
+/* What was given: of a PAIR two integers (-1: none, where the parameter's text is "none"), of a SHAPE `count`, 2 at
+ * least filled. `none`: nothing, and there is no `otherwise`. */
 struct argument {
     bool           none;
     int64_t        integer[TENSOR_DIMS];
@@ -26,10 +26,13 @@ struct arguments { struct argument at[PARAMETERS]; enum dtype dtype; };
 
 struct layer_kind {
     const char      *name, *help;
-    struct module *(*make)(struct task *me, const struct arguments *arguments);
+    struct module *(*make)(struct task *me, const struct arguments *arguments);   /* NULL: layer_plain makes it */
     struct parameter parameters[PARAMETERS];
 };
 const struct layer_kind *layer_kinds(int *count);
+/* A module without parameters: its numbers are the kind's NUMBERs, its integers the others, none as -1, of a SHAPE the
+ * count first. */
+struct module *layer_plain(struct task *me, const struct layer_kind *kind, const struct arguments *arguments);
 
 /* Functions of tensors: nn.functional.NAME(...). */
 struct function_kind {
@@ -46,7 +49,9 @@ struct tensor *call_poisson_nll_loss(struct task *me, const struct arguments *a)
 const struct function_kind *function_kinds(int *count);
 
 /* ---- module types of tensors ---- */
-enum { LAYER_INPUTS = 2, LAYER_INPLACE = MODULE_INTEGERS - 1 /* where activations keep `inplace` */ };
+enum { LAYER_INPUTS = 2, LAYER_INPLACE = MODULE_INTEGERS - 1 /* where `inplace` is kept */ };
+/* How a layer works in place: its own apply sees to it, or layer_forward by way of a copy. */
+enum { INPLACE_BY_ITSELF = 1, INPLACE_BY_COPY };
 struct layer_type {
     struct module_type type;           /* first: a module's type leads here */
     int                inputs;
@@ -56,6 +61,14 @@ struct value *layer_forward(struct task *me, struct module *self, struct value *
 /* A forward that is not there says so, with what the module is for. */
 struct value *layer_no_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs);
 void          layer_describe_nothing(const struct module *self, struct str *out);
+void          layer_describe_attributes(const struct module *self, struct str *out);   /* "dim=1, alpha=1.0" */
+/* activation_more.c, shaping.c */
+extern const struct layer_type layer_hardtanh, layer_relu6, layer_selu, layer_celu, layer_log_sigmoid, layer_softsign,
+    layer_tanhshrink, layer_softshrink, layer_hardshrink, layer_threshold, layer_hardsigmoid, layer_hardswish,
+    layer_mish, layer_softmin, layer_glu, layer_softmax2d, layer_zero_pad2d, layer_constant_pad1d, layer_constant_pad2d,
+    layer_constant_pad3d, layer_reflection_pad1d, layer_reflection_pad2d, layer_reflection_pad3d,
+    layer_replication_pad1d, layer_replication_pad2d, layer_replication_pad3d, layer_max_pool1d, layer_avg_pool1d,
+    layer_adaptive_avg_pool1d, layer_pixel_shuffle, layer_pixel_unshuffle;
 
 /* ---- for constructors ---- */
 struct tensor *layer_parameter(struct task *me, struct module *module, const char *name, enum dtype dtype, int dims,
@@ -87,7 +100,8 @@ layer_make make_relu, make_identity, make_tanh, make_sigmoid, make_gelu, make_si
 layer_make make_dropout, make_dropout2d, make_alpha_dropout;
 layer_make make_conv1d, make_conv2d, make_conv_transpose2d, make_max_pool2d, make_avg_pool2d,
            make_adaptive_avg_pool2d;                                                       /* conv.c */
-layer_make make_batch_norm1d, make_batch_norm2d, make_layer_norm, make_group_norm;         /* norm.c */
+layer_make make_batch_norm1d, make_batch_norm2d, make_batch_norm3d, make_layer_norm,
+           make_group_norm;                                                                /* norm.c */
 layer_make make_rnn, make_lstm, make_gru, make_rnn_cell, make_lstm_cell, make_gru_cell;    /* recurrent.c, cell.c */
 layer_make make_attention;                                                                 /* attention.c */
 layer_make make_encoder_layer, make_decoder_layer, make_transformer;                       /* transformer.c */

@@ -13,7 +13,7 @@ struct task; struct tensor; struct module; struct str;
 /* What a built-in module shows of its options, by name; the list ends with a NULL name. A PAIR is two integers. */
 enum attribute_kind { ATTRIBUTE_INTEGER, ATTRIBUTE_PAIR, ATTRIBUTE_FLAG, ATTRIBUTE_NUMBER };
 struct module_attribute { const char *name; enum attribute_kind kind; int at; };
-enum { MODULE_INTEGERS = 16, MODULE_NUMBERS = 4 };
+enum { MODULE_INTEGERS = 20, MODULE_NUMBERS = 4 };
 
 /* Every slot is filled; module_plain_* are the plain answers. */
 struct module_type {
@@ -91,8 +91,8 @@ bool module_cast(struct task *me, struct module *module, enum dtype dtype); /* t
 bool module_train(struct task *me, struct module *module, bool training); /* false: failed, nothing changed */
 void module_print(const struct module *module, struct str *out);     /* PyTorch's repr */
 bool module_zero_grad(struct task *me, struct module *module, bool set_to_none);
-/* copy.deepcopy: modules, parameters and buffers of its own, what was shared inside is shared again; plain attributes of
- * a script's module stay the same objects. In me's scope; NULL: failed. */
+/* copy.deepcopy: modules, parameters and buffers of its own, what was shared inside is shared again; plain attributes
+ * of a script's module stay the same objects. In me's scope; NULL: failed. */
 struct module *module_clone(struct task *me, struct module *module);
 /* For the slots of types without a script. */
 struct module *module_plain_copy(struct task *me, struct module *self);

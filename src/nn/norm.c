@@ -80,6 +80,11 @@ static const struct layer_type batch_norm2d_type = {
       batch_attributes }, 1, apply_batch_norm,
 };
 
+static const struct layer_type batch_norm3d_type = {
+    { "BatchNorm3d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_batch_norm,
+      batch_attributes }, 1, apply_batch_norm,
+};
+
 static bool
 batch_tensors(struct task *me, struct module *module, const struct arguments *a)
 {
@@ -126,6 +131,12 @@ struct module *
 make_batch_norm2d(struct task *me, const struct arguments *a)
 {
     return batch_module(me, &batch_norm2d_type, a, 4, 4);
+}
+
+struct module *
+make_batch_norm3d(struct task *me, const struct arguments *a)
+{
+    return batch_module(me, &batch_norm3d_type, a, 5, 5);
 }
 
 /* ---- LayerNorm: integers: how many dimensions, then their sizes ---- */

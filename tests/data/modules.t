@@ -68,7 +68,8 @@ END
 holds('a layer in place is the same function', <<'END');
 local x = rs.tensor { -2.0, -0.5, 0.0, 0.5, 3.0 }
 for _, make in ipairs { function(o) return nn.ReLU(o) end, function(o) return nn.LeakyReLU(0.1, o) end,
-  function(o) return nn.ELU(o) end, function(o) return nn.SiLU(o) end, function(o) return nn.Dropout(0.4, o) end } do
+  function(o) return nn.ELU(o) end, function(o) return nn.ReLU6(o) end, function(o) return nn.Hardtanh(o) end,
+  function(o) return nn.SiLU(o) end, function(o) return nn.Dropout(0.4, o) end } do
   local results, grads, changed = {}, {}, nil
   for i, inplace in ipairs { false, true } do
     rs.manual_seed(4)
@@ -79,7 +80,8 @@ for _, make in ipairs { function(o) return nn.ReLU(o) end, function(o) return nn
     (results[i] * rs.arange(5)):sum():backward()
     grads[i] = leaf.grad
   end
-  rs.check("in place is the same function", changed and rs.equal(results[1], results[2]) and rs.equal(grads[1], grads[2]))
+  rs.check("in place is the same function",
+    changed and rs.equal(results[1], results[2]) and rs.equal(grads[1], grads[2]))
 end
 END
 

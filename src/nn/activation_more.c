@@ -1,0 +1,255 @@
+/* More activations, made from other functions: values and gradients are PyTorch's, also where their pieces meet. In
+ * PyTorch: torch/nn/modules/activation.py. */
+#include <math.h>
+#include "autograd/call.h"
+#include "autograd/functional.h"
+#include "nn/layer.h"
+#include "sched/task.h"
+#include "tensor/op.h"
+
+/* ---- pieces ---- */
+
+static struct tensor *
+constant(struct task *me, const struct tensor *like, double value)
+{
+    return like != NULL ? tensor_full(me, like->dtype, tensor_device(like), 0, NULL, value) : NULL;
+}
+
+static struct tensor *
+zeros(struct task *me, const struct tensor *like)
+{
+    return constant(me, like, 0);
+}
+
+/* Outside the bounds, and on them, nothing has a gradient. */
+static struct tensor *
+hardtanh(struct task *me, struct tensor *x, double least, double most)
+{
+    struct tensor *low = above(me, x, least, x, constant(me, x, least));
+    return above(me, tensor_neg(me, x), -most, low, constant(me, x, most));
+}
+
+static struct tensor *
+hard_sigmoid(struct task *me, struct tensor *x)
+{
+    return tensor_add_number(me, tensor_div_number(me, hardtanh(me, x, -3, 3), 6), 0.5);
+}
+
+/* ---- what they do ---- */
+
+static struct tensor *
+apply_hardtanh(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return hardtanh(me, in[0], self->numbers[0], self->numbers[1]);
+}
+
+static struct tensor *
+apply_relu6(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)self;
+    return hardtanh(me, in[0], 0, 6);
+}
+
+static struct tensor *
+apply_selu(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)self;
+    return tensor_mul_number(me, elu(me, in[0], 1.6732632423543772848170429916717), 1.0507009873554804934193349852946);
+}
+
+static struct tensor *
+apply_celu(struct task *me, struct module *self, struct tensor *const *in)
+{
+    double         alpha = self->numbers[0];
+    struct tensor *bent = elu(me, tensor_div_number(me, in[0], alpha), 1);
+    return above(me, in[0], 0, in[0], tensor_mul_number(me, bent, alpha));
+}
+
+static struct tensor *
+apply_log_sigmoid(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)self;
+    return tensor_neg(me, softplus(me, tensor_neg(me, in[0]), 1, INFINITY));
+}
+
+static struct tensor *
+apply_softsign(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)self;
+    return tensor_div(me, in[0], tensor_add_number(me, op_on(me, OP_abs, in[0], NULL, 0), 1));
+}
+
+static struct tensor *
+apply_tanhshrink(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)self;
+    return tensor_sub(me, in[0], op_on(me, OP_tanh, in[0], NULL, 0));
+}
+
+static struct tensor *
+apply_softshrink(struct task *me, struct module *self, struct tensor *const *in)
+{
+    double         limit = self->numbers[0];
+    struct tensor *low = above(me, tensor_neg(me, in[0]), limit, tensor_add_number(me, in[0], limit), zeros(me, in[0]));
+    return above(me, in[0], limit, tensor_add_number(me, in[0], -limit), low);
+}
+
+static struct tensor *
+apply_hardshrink(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return above(me, op_on(me, OP_abs, in[0], NULL, 0), self->numbers[0], in[0], zeros(me, in[0]));
+}
+
+static struct tensor *
+apply_threshold(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return above(me, in[0], self->numbers[0], in[0], constant(me, in[0], self->numbers[1]));
+}
+
+static struct tensor *
+apply_hardsigmoid(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)self;
+    return hard_sigmoid(me, in[0]);
+}
+
+static struct tensor *
+apply_hardswish(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)self;
+    return tensor_mul(me, in[0], hard_sigmoid(me, in[0]));
+}
+
+static struct tensor *
+apply_mish(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)self;
+    struct tensor *soft = softplus(me, in[0], 1, INFINITY);
+    return tensor_mul(me, in[0], soft != NULL ? op_on(me, OP_tanh, soft, NULL, 0) : NULL);
+}
+
+static struct tensor *
+apply_softmin(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return softmax(me, tensor_neg(me, in[0]), (int)self->integers[0]);
+}
+
+static struct tensor *
+apply_glu(struct task *me, struct module *self, struct tensor *const *in)
+{
+    const struct tensor *x = in[0];
+    int                  dim = (int)self->integers[0] + (self->integers[0] < 0 ? x->dims : 0);
+    if (dim < 0 || dim >= x->dims || x->size[dim] % 2 != 0)
+        return failed_null(me, E_RUNTIME, "Halving dimension must be even, but dimension %d is size %lld", dim,
+                           (long long)(dim >= 0 && dim < x->dims ? x->size[dim] : 0));
+    int64_t        half = x->size[dim] / 2;
+    struct tensor *gate = tensor_narrow(me, in[0], dim, half, half);
+    return tensor_mul(me, tensor_narrow(me, in[0], dim, 0, half),
+                      gate != NULL ? op_on(me, OP_sigmoid, gate, NULL, 0) : NULL);
+}
+
+static struct tensor *
+apply_softmax2d(struct task *me, struct module *self, struct tensor *const *in)
+{
+    (void)self;
+    if (in[0]->dims != 3 && in[0]->dims != 4)
+        return failed_null(me, E_RUNTIME, "Softmax2d requires a 3D or 4D tensor as input");
+    return softmax(me, in[0], in[0]->dims - 3);
+}
+
+/* ---- what they show, and their types ---- */
+
+static const struct module_attribute hardtanh_shown[] = {
+    { "min_val", ATTRIBUTE_NUMBER, 0 },
+    { "max_val", ATTRIBUTE_NUMBER, 1 },
+    { NULL, ATTRIBUTE_INTEGER, 0 },
+};
+static const struct module_attribute celu_shown[] = {
+    { "alpha", ATTRIBUTE_NUMBER, 0 },
+    { NULL, ATTRIBUTE_INTEGER, 0 },
+};
+static const struct module_attribute softshrink_shown[] = {
+    { "lambd", ATTRIBUTE_NUMBER, 0 },
+    { NULL, ATTRIBUTE_INTEGER, 0 },
+};
+static const struct module_attribute hardshrink_shown[] = {
+    { "lambd", ATTRIBUTE_NUMBER, 0 },
+    { NULL, ATTRIBUTE_INTEGER, 0 },
+};
+static const struct module_attribute threshold_shown[] = {
+    { "threshold", ATTRIBUTE_NUMBER, 0 },
+    { "value", ATTRIBUTE_NUMBER, 1 },
+    { NULL, ATTRIBUTE_INTEGER, 0 },
+};
+static const struct module_attribute softmin_shown[] = {
+    { "dim", ATTRIBUTE_INTEGER, 0 },
+    { NULL, ATTRIBUTE_INTEGER, 0 },
+};
+static const struct module_attribute glu_shown[] = {
+    { "dim", ATTRIBUTE_INTEGER, 0 },
+    { NULL, ATTRIBUTE_INTEGER, 0 },
+};
+const struct layer_type layer_hardtanh = {
+    { "Hardtanh", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, hardtanh_shown }, 1, apply_hardtanh,
+};
+const struct layer_type layer_relu6 = {
+    { "ReLU6", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, NULL }, 1, apply_relu6,
+};
+const struct layer_type layer_selu = {
+    { "SELU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, NULL }, 1, apply_selu,
+};
+const struct layer_type layer_celu = {
+    { "CELU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, celu_shown }, 1, apply_celu,
+};
+const struct layer_type layer_log_sigmoid = {
+    { "LogSigmoid", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, NULL }, 1, apply_log_sigmoid,
+};
+const struct layer_type layer_softsign = {
+    { "Softsign", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, NULL }, 1, apply_softsign,
+};
+const struct layer_type layer_tanhshrink = {
+    { "Tanhshrink", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, NULL }, 1, apply_tanhshrink,
+};
+const struct layer_type layer_softshrink = {
+    { "Softshrink", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, softshrink_shown }, 1, apply_softshrink,
+};
+const struct layer_type layer_hardshrink = {
+    { "Hardshrink", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, hardshrink_shown }, 1, apply_hardshrink,
+};
+const struct layer_type layer_threshold = {
+    { "Threshold", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, threshold_shown }, 1, apply_threshold,
+};
+const struct layer_type layer_hardsigmoid = {
+    { "Hardsigmoid", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, NULL }, 1, apply_hardsigmoid,
+};
+const struct layer_type layer_hardswish = {
+    { "Hardswish", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, NULL }, 1, apply_hardswish,
+};
+const struct layer_type layer_mish = {
+    { "Mish", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, NULL }, 1, apply_mish,
+};
+const struct layer_type layer_softmin = {
+    { "Softmin", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, softmin_shown }, 1, apply_softmin,
+};
+const struct layer_type layer_glu = {
+    { "GLU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, glu_shown }, 1, apply_glu,
+};
+const struct layer_type layer_softmax2d = {
+    { "Softmax2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, NULL }, 1, apply_softmax2d,
+};

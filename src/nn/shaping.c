@@ -1,0 +1,233 @@
+/* Layers that pad, shuffle and measure, and pooling of rows. In PyTorch: torch/nn/modules/{padding,pixelshuffle,
+ * distance,pooling}.py. */
+#include <string.h>
+#include "autograd/call.h"
+#include "autograd/functional.h"
+#include "base/str.h"
+#include "nn/layer.h"
+#include "sched/task.h"
+#include "tensor/op.h"
+
+/* ---- padding: integers: how many were given, then those; the name tells the dimensions ---- */
+
+static struct tensor *
+padded(struct task *me, struct module *self, struct tensor *x, enum pad_mode mode)
+{
+    const int64_t *given = self->integers + 1;
+    int            dims = self->type->name[strlen(self->type->name) - 2] - '0';
+    if (self->integers[0] != 1 && self->integers[0] != 2 * dims)
+        return failed_null(me, E_RUNTIME, "%s: padding is one number or %d, got %lld", self->type->name, 2 * dims,
+                           (long long)self->integers[0]);
+    if (x->dims < dims)
+        return failed_null(me, E_RUNTIME, "%s: the input has %d dimensions", self->type->name, x->dims);
+    for (int d = 0; d < dims && x != NULL; d++) {
+        bool one = self->integers[0] == 1;
+        x = pad_along(me, x, x->dims - 1 - d, given[one ? 0 : 2 * d], given[one ? 0 : 2 * d + 1], mode,
+                      self->numbers[0]);
+    }
+    return x;
+}
+
+static void
+describe_padding(const struct module *self, struct str *out)
+{
+    int  dims = self->type->name[strlen(self->type->name) - 2] - '0';
+    bool one = self->integers[0] == 1, named = strncmp(self->type->name, "Constant", 8) == 0;
+    str_add(out, named ? "padding=(" : "(");
+    for (int i = 0; i < 2 * dims; i++)
+        str_addf(out, "%s%lld", i > 0 ? ", " : "", (long long)self->integers[one ? 1 : 1 + i]);
+    str_add(out, ")");
+    if (named)
+        str_addf(out, ", value=%g", self->numbers[0]);
+}
+
+static struct tensor *
+apply_constant(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return padded(me, self, in[0], PAD_CONSTANT);
+}
+
+static struct tensor *
+apply_reflection(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return padded(me, self, in[0], PAD_REFLECT);
+}
+
+static struct tensor *
+apply_replication(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return padded(me, self, in[0], PAD_REPLICATE);
+}
+
+const struct layer_type layer_zero_pad2d = {
+    { "ZeroPad2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      describe_padding, NULL }, 1, apply_constant,
+};
+const struct layer_type layer_constant_pad1d = {
+    { "ConstantPad1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      describe_padding, NULL }, 1, apply_constant,
+};
+const struct layer_type layer_constant_pad2d = {
+    { "ConstantPad2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      describe_padding, NULL }, 1, apply_constant,
+};
+const struct layer_type layer_constant_pad3d = {
+    { "ConstantPad3d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      describe_padding, NULL }, 1, apply_constant,
+};
+const struct layer_type layer_reflection_pad1d = {
+    { "ReflectionPad1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      describe_padding, NULL }, 1, apply_reflection,
+};
+const struct layer_type layer_reflection_pad2d = {
+    { "ReflectionPad2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      describe_padding, NULL }, 1, apply_reflection,
+};
+const struct layer_type layer_reflection_pad3d = {
+    { "ReflectionPad3d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      describe_padding, NULL }, 1, apply_reflection,
+};
+const struct layer_type layer_replication_pad1d = {
+    { "ReplicationPad1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      describe_padding, NULL }, 1, apply_replication,
+};
+const struct layer_type layer_replication_pad2d = {
+    { "ReplicationPad2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      describe_padding, NULL }, 1, apply_replication,
+};
+const struct layer_type layer_replication_pad3d = {
+    { "ReplicationPad3d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      describe_padding, NULL }, 1, apply_replication,
+};
+
+/* ---- rows: planes of height 1 ---- */
+
+enum { ROW_KERNEL, ROW_STRIDE, ROW_PADDING, ROW_DILATION, ROW_CEIL };
+
+static void
+describe_rows(const struct module *self, struct str *out)
+{
+    const int64_t *n = self->integers;
+    int64_t        stride = n[ROW_STRIDE] < 0 ? n[ROW_KERNEL] : n[ROW_STRIDE];
+    if (self->type->name[0] == 'M')
+        str_addf(out, "kernel_size=%lld, stride=%lld, padding=%lld, dilation=%lld, ceil_mode=%s",
+                 (long long)n[ROW_KERNEL], (long long)stride, (long long)n[ROW_PADDING], (long long)n[ROW_DILATION],
+                 n[ROW_CEIL] ? "True" : "False");
+    else
+        str_addf(out, "kernel_size=(%lld,), stride=(%lld,), padding=(%lld,)", (long long)n[ROW_KERNEL],
+                 (long long)stride, (long long)n[ROW_PADDING]);
+}
+
+static struct pool_options
+rows_of(const struct module *self)
+{
+    const int64_t *n = self->integers;
+    int64_t        stride = n[ROW_STRIDE] < 0 ? n[ROW_KERNEL] : n[ROW_STRIDE];
+    return (struct pool_options){ .kernel = { 1, n[ROW_KERNEL] }, .stride = { 1, stride },
+                                  .padding = { 0, n[ROW_PADDING] }, .dilation = { 1, 1 } };
+}
+
+static struct tensor *
+flat_again(struct task *me, struct tensor *plane)
+{
+    return plane != NULL ? tensor_squeeze(me, plane, -2) : NULL;
+}
+
+static struct tensor *
+apply_max_pool1d(struct task *me, struct module *self, struct tensor *const *in)
+{
+    struct pool_options o = rows_of(self);
+    o.dilation[1] = self->integers[ROW_DILATION];
+    o.ceil        = self->integers[ROW_CEIL];
+    return flat_again(me, max_pool2d(me, tensor_unsqueeze(me, in[0], -2), &o));
+}
+
+/* ceil_mode, count_include_pad */
+static struct tensor *
+apply_avg_pool1d(struct task *me, struct module *self, struct tensor *const *in)
+{
+    struct pool_options o = rows_of(self);
+    o.ceil   = self->integers[3];
+    o.inside = !self->integers[4];
+    return flat_again(me, avg_pool2d(me, tensor_unsqueeze(me, in[0], -2), &o));
+}
+
+static struct tensor *
+apply_adaptive1d(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return flat_again(me, adaptive_avg_pool2d(me, tensor_unsqueeze(me, in[0], -2),
+                                              (const int64_t[]){ 1, self->integers[0] }));
+}
+
+static const struct module_attribute size_shown[] = { { "output_size", ATTRIBUTE_INTEGER, 0 },
+                                                      { NULL, ATTRIBUTE_INTEGER, 0 } };
+const struct layer_type layer_max_pool1d = {
+    { "MaxPool1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      describe_rows, NULL }, 1, apply_max_pool1d,
+};
+const struct layer_type layer_avg_pool1d = {
+    { "AvgPool1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      describe_rows, NULL }, 1, apply_avg_pool1d,
+};
+const struct layer_type layer_adaptive_avg_pool1d = {
+    { "AdaptiveAvgPool1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, size_shown }, 1, apply_adaptive1d,
+};
+
+/* ---- shuffling of pixels: [.., C r r, H, W] and [.., C, H r, W r] ---- */
+
+static struct tensor *
+shuffled(struct task *me, struct tensor *x, const int64_t *apart, const int *order, int64_t c, int64_t h, int64_t w)
+{
+    int64_t outer = 1, sizes[TENSOR_DIMS];
+    for (int d = 0; d < x->dims - 3; d++)
+        outer *= x->size[d];
+    memcpy(sizes, x->size, sizeof sizes);
+    sizes[x->dims - 3] = c;
+    sizes[x->dims - 2] = h;
+    sizes[x->dims - 1] = w;
+    int64_t six[6] = { outer, apart[0], apart[1], apart[2], apart[3], apart[4] };
+    int64_t turned[6];
+    for (int d = 0; d < 6; d++)
+        turned[d] = order[d];
+    struct tensor *split = tensor_reshape(me, x, 6, six);
+    struct tensor *mixed = split != NULL ? tensor_permute(me, split, 6, turned) : NULL;
+    return mixed != NULL ? tensor_reshape(me, mixed, x->dims, sizes) : NULL;
+}
+
+static struct tensor *
+apply_pixel_shuffle(struct task *me, struct module *self, struct tensor *const *in)
+{
+    int64_t        r = self->integers[0];
+    struct tensor *x = in[0];
+    if (x->dims < 3 || r < 1 || x->size[x->dims - 3] % (r * r) != 0)
+        return failed_null(me, E_RUNTIME, "pixel_shuffle expects its input's 'channel' dimension to be divisible by "
+                                          "the square of upscale_factor");
+    int64_t c = x->size[x->dims - 3] / (r * r), h = x->size[x->dims - 2], w = x->size[x->dims - 1];
+    return shuffled(me, x, (const int64_t[]){ c, r, r, h, w }, (const int[]){ 0, 1, 4, 2, 5, 3 }, c, h * r, w * r);
+}
+
+static struct tensor *
+apply_pixel_unshuffle(struct task *me, struct module *self, struct tensor *const *in)
+{
+    int64_t        r = self->integers[0];
+    struct tensor *x = in[0];
+    if (x->dims < 3 || r < 1 || x->size[x->dims - 2] % r != 0 || x->size[x->dims - 1] % r != 0)
+        return failed_null(me, E_RUNTIME, "pixel_unshuffle expects height and width to be divisible by "
+                                          "downscale_factor");
+    int64_t c = x->size[x->dims - 3], h = x->size[x->dims - 2] / r, w = x->size[x->dims - 1] / r;
+    return shuffled(me, x, (const int64_t[]){ c, h, r, w, r }, (const int[]){ 0, 1, 3, 5, 2, 4 }, c * r * r, h, w);
+}
+
+static const struct module_attribute up_shown[] = { { "upscale_factor", ATTRIBUTE_INTEGER, 0 },
+                                                    { NULL, ATTRIBUTE_INTEGER, 0 } };
+static const struct module_attribute down_shown[] = { { "downscale_factor", ATTRIBUTE_INTEGER, 0 },
+                                                      { NULL, ATTRIBUTE_INTEGER, 0 } };
+const struct layer_type layer_pixel_shuffle = {
+    { "PixelShuffle", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, up_shown }, 1, apply_pixel_shuffle,
+};
+const struct layer_type layer_pixel_unshuffle = {
+    { "PixelUnshuffle", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+      layer_describe_attributes, down_shown }, 1, apply_pixel_unshuffle,
+};
