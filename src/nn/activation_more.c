@@ -25,8 +25,9 @@ zeros(struct task *me, const struct tensor *like)
 static struct tensor *
 hardtanh(struct task *me, struct tensor *x, double least, double most)
 {
-    struct tensor *low = above(me, x, least, x, constant(me, x, least));
-    return above(me, tensor_neg(me, x), -most, low, constant(me, x, most));
+    struct tensor *bottom = constant(me, x, least), *top = constant(me, x, most);
+    struct tensor *low = above(me, x, least, x, bottom);
+    return above(me, tensor_neg(me, x), -most, low, top);
 }
 
 static struct tensor *
@@ -90,14 +91,17 @@ static struct tensor *
 apply_softshrink(struct task *me, struct module *self, struct tensor *const *in)
 {
     double         limit = self->numbers[0];
-    struct tensor *low = above(me, tensor_neg(me, in[0]), limit, tensor_add_number(me, in[0], limit), zeros(me, in[0]));
-    return above(me, in[0], limit, tensor_add_number(me, in[0], -limit), low);
+    struct tensor *nothing = zeros(me, in[0]), *turned = tensor_neg(me, in[0]);
+    struct tensor *raised = tensor_add_number(me, in[0], limit), *lowered = tensor_add_number(me, in[0], -limit);
+    struct tensor *low = above(me, turned, limit, raised, nothing);
+    return above(me, in[0], limit, lowered, low);
 }
 
 static struct tensor *
 apply_hardshrink(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return above(me, op_on(me, OP_abs, in[0], NULL, 0), self->numbers[0], in[0], zeros(me, in[0]));
+    struct tensor *size = op_on(me, OP_abs, in[0], NULL, 0), *nothing = zeros(me, in[0]);
+    return above(me, size, self->numbers[0], in[0], nothing);
 }
 
 static struct tensor *
@@ -143,9 +147,9 @@ apply_glu(struct task *me, struct module *self, struct tensor *const *in)
         return failed_null(me, E_RUNTIME, "Halving dimension must be even, but dimension %d is size %lld", dim,
                            (long long)(dim >= 0 && dim < x->dims ? x->size[dim] : 0));
     int64_t        half = x->size[dim] / 2;
-    struct tensor *gate = tensor_narrow(me, in[0], dim, half, half);
-    return tensor_mul(me, tensor_narrow(me, in[0], dim, 0, half),
-                      gate != NULL ? op_on(me, OP_sigmoid, gate, NULL, 0) : NULL);
+    struct tensor *first = tensor_narrow(me, in[0], dim, 0, half), *second = tensor_narrow(me, in[0], dim, half, half);
+    struct tensor *gate = second != NULL ? op_on(me, OP_sigmoid, second, NULL, 0) : NULL;
+    return tensor_mul(me, first, gate);
 }
 
 static struct tensor *
