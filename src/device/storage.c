@@ -9,6 +9,7 @@
 #include "device/storage.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 #include "base/dtype.h"
 #include "base/str.h"
@@ -250,6 +251,18 @@ storage_access_by_host(struct task *me, const struct access *access)
     return storage_access_by(me, &me->actor, me->name, access);
 }
 
+/* Every NaN as the same one: which of two operands gives a sum its NaN, sign and all, is the compiler's choice. */
+static void
+equal_nans(enum dtype dtype, void *elements, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char  *at    = (char *)elements + i * dtype_size(dtype);
+        double value = dtype_fraction(dtype, at);
+        if (value != value)
+            dtype_put_fraction(dtype, at, NAN);
+    }
+}
+
 /* The elements of a small tensor as they are now, so that any past moment can be shown. */
 void
 storage_snapshot(struct task *me, struct storage *storage, int dtype, int dims, const int64_t *sizes, const void *from)
@@ -264,6 +277,12 @@ storage_snapshot(struct task *me, struct storage *storage, int dtype, int dims, 
     size_t bytes = count * dtype_size((enum dtype)dtype);
     if (bytes > SNAPSHOT_BYTES)
         return;
+    _Alignas(8) char copy[SNAPSHOT_BYTES];
+    if (dtype_is_float((enum dtype)dtype)) {
+        memcpy(copy, from, bytes);
+        equal_nans((enum dtype)dtype, copy, count);
+        from = copy;
+    }
     uint32_t id = trace_snapshot(writer, dtype, dims, sizes, from, bytes);
     if (id != 0)
         announce(me, KIND_memory_snapshot, storage->device, (const int64_t[4]){ storage->number, id, (int64_t)bytes });

@@ -199,7 +199,15 @@ l_say(lua_State *L)
 {
     struct task   *me     = script_task(L);
     struct lesson *lesson = lesson_here(L, me);
-    push_text(L, 1);
+    int            count  = lua_gettop(L);
+    luaL_checkstack(L, 2 * count + 4, "too many things to say");
+    lua_pushliteral(L, "");
+    for (int i = 1; i <= count; i++) {
+        if (i > 1)
+            lua_pushliteral(L, " ");
+        push_text(L, i);
+    }
+    lua_concat(L, lua_gettop(L) - count);
     const char *text = lua_tostring(L, -1);
     struct call call = call_open(L, me, CALL_PLAIN);
     bool        ok   = lesson_say(me, lesson, script_rank(script_of(L)), text);
@@ -368,7 +376,8 @@ l_advance(lua_State *L)
 static const struct lua_entry lesson_entries[] = {
     { "lesson", l_lesson, "rs.lesson{title=, devices=, hardware=, seed=, costs=, world=, minutes=, needs=, prefix=}",
       "Declares the lesson, at its top. Costs are in microseconds, by op or module." },
-    { "say", l_say, "rs.say(text)", "Narration; in a rank with its number in front." },
+    { "say", l_say, "rs.say(text, ...)",
+      "Narration: what it is given, with blanks between; in a rank with its number in front." },
     { "ask", l_ask, "rs.ask{question, choices=, answer=, why=}",
       "A question to the learner; without a screen its own answer is taken. Answers the answer." },
     { "check", l_check, "rs.check(name, ok [, {virtual=true}])",
