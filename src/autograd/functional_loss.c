@@ -3,6 +3,7 @@
 #include <string.h>
 #include "autograd/functional.h"
 #include "autograd/internal.h"
+#include "base/str.h"
 #include "sched/sched.h"
 
 /* ---- reductions ---- */
@@ -89,13 +90,26 @@ cross_entropy_loss(struct task *me, struct tensor *input, struct tensor *target,
 
 /* ---- other losses ---- */
 
+static struct tensor *
+other_shape(struct task *me, const char *name, const struct tensor *input, const struct tensor *target)
+{
+    struct str text = { 0 };
+    str_add(&text, "Target size (");
+    shape_print(target->dims, target->size, &text);
+    str_add(&text, ") must be the same as input size (");
+    shape_print(input->dims, input->size, &text);
+    failed(me, E_VALUE, "%s: %s)", name, str_text(&text));
+    str_free(&text);
+    return NULL;
+}
+
 struct tensor *
 bce_with_logits(struct task *me, struct tensor *input, struct tensor *target, const struct loss_options *options)
 {
     if (input == NULL || target == NULL)
         return NULL;
     if (!tensor_same_shape(input, target))
-        return failed_null(me, E_VALUE, "binary_cross_entropy_with_logits: the target must have the input's shape");
+        return other_shape(me, "binary_cross_entropy_with_logits", input, target);
     struct tensor *positive = options->pos_weight != NULL ? options->pos_weight : target;
     struct op_args args = { .in = { input, target, positive }, .start = options->pos_weight == NULL };
     struct tensor *losses = op_call(me, OP_bce_with_logits, &args);

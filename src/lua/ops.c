@@ -225,7 +225,7 @@ joined(lua_State *L, bool stacked)
     int             count   = 0;
     struct tensor **tensors = check_tensors(L, 1, &count);
     if (count == 0)
-        raise_error(L, "ValueError", "expected a list of at least one tensor");
+        raise_error(L, "RuntimeError", "expected a non-empty list of tensors");
     if (lua_istable(L, 2)) {
         lua_getfield(L, 2, "dim");
         lua_replace(L, 2);

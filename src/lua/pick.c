@@ -304,7 +304,9 @@ unbind(lua_State *L)
     struct tensor *tensor = check_tensor(L, 1);
     int            dim    = lua_isnoneornil(L, 2) ? 0 : check_dim(L, 2, tensor->dims);
     int64_t        count  = tensor->dims > 0 ? tensor_size(tensor, dim) : 0;
-    if (tensor->dims == 0 || count > 1 << 20)
+    if (tensor->dims == 0)
+        raise_error(L, "IndexError", "unbind: dimension 0 is given but the tensor has no dimensions");
+    if (count > 1 << 20)
         raise_error(L, "RuntimeError", "unbind: a tensor of %d dimensions and %lld slices", tensor->dims,
                     (long long)count);
     struct tensor **out  = lua_newuserdatauv(L, (size_t)count * sizeof(struct tensor *) + 1, 0);

@@ -202,7 +202,8 @@ randperm(lua_State *L)
     struct task *me    = script_task(L);
     int64_t      count = check_integer(L, 1);
     if (count < 0 || count > 1 << 30)
-        raise_error(L, "RuntimeError", "randperm expects a count of 0 or more, and not too large a one");
+        raise_error(L, "RuntimeError", "randperm expects a count of 0 or more, and not too large a one: got %lld",
+                    (long long)count);
     struct making making = check_making(L, option_table(L, 2), DTYPE_I64);
     script_reserve(L, me, (double)count * 8);
     struct call       call      = call_open(L, me, CALL_PLAIN);

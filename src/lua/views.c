@@ -1,6 +1,7 @@
 /* Tensors from tensors: the same elements in another shape (views, recorded as PyTorch records them) and copies of them
  * elsewhere or in another dtype. */
 #include "lua/internal.h"
+#include <stdio.h>
 #include "autograd/call.h"
 #include "base/vec.h"
 #include "device/device.h"
@@ -25,6 +26,16 @@ transpose(lua_State *L)
     return call_tensor(&call, tensor_transpose(me, tensor, a, b));
 }
 
+static void
+bad_shape(lua_State *L, int dims, const int64_t *sizes, int64_t count)
+{
+    char text[24 * TENSOR_DIMS + 2] = "";
+    int  used = 0;
+    for (int i = 0; i < dims; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%lld", i > 0 ? ", " : "", (long long)sizes[i]);
+    raise_error(L, "RuntimeError", "shape '[%s]' is invalid for input of size %lld", text, (long long)count);
+}
+
 /* One size may be -1: whatever is left. */
 static int
 check_new_shape(lua_State *L, const struct tensor *tensor, int64_t *sizes)
@@ -39,10 +50,10 @@ check_new_shape(lua_State *L, const struct tensor *tensor, int64_t *sizes)
         else if (__builtin_mul_overflow(known, sizes[i], &known))
             raise_error(L, "RuntimeError", "the shape is too large");
     }
-    if (unknown >= 0 && known > 0)
+    if (unknown >= 0 ? known == 0 || count % known != 0 : known != count)
+        bad_shape(L, dims, sizes, count);
+    if (unknown >= 0)
         sizes[unknown] = count / known;
-    if (unknown >= 0 ? known == 0 || sizes[unknown] * known != count : known != count)
-        raise_error(L, "RuntimeError", "this shape does not fit a tensor of %lld elements", (long long)count);
     return dims;
 }
 

@@ -251,9 +251,10 @@ run_on_host(struct task *me, const struct plan *plan, const struct op_args *args
     tensor_snapshot(me, result);
     if (fault.raised && fault.limit < 0)
         return failed(me, E_RUNTIME, "ZeroDivisionError: %s: integers cannot be divided by 0", infos[plan->op].name);
-    if (fault.raised)
-        return failed(me, E_INDEX, "%s: index %lld is out of range: there are %lld rows", infos[plan->op].name,
-                      (long long)fault.index, (long long)fault.limit);
+    bool along = plan->op == OP_gather || plan->op == OP_scatter || plan->op == OP_scatter_add;
+    if (fault.raised) /* PyTorch's kinds: one for picking along a dimension, one for rows */
+        return failed(me, along ? E_RUNTIME : E_INDEX, "%s: index %lld is out of range: there are %lld rows",
+                      infos[plan->op].name, (long long)fault.index, (long long)fault.limit);
     return true;
 }
 

@@ -20,6 +20,9 @@ want_targets(struct task *me, const struct plan *plan, const struct tensor *inpu
         return failed(me, E_DTYPE, "%s: expected targets of int64, got a tensor of %s", op_info(plan->op)->name,
                       dtype_name(target->dtype));
     bool fits = input->dims > 0 && target->dims == input->dims - 1;
+    if (fits && target->dims == 1 && target->size[0] != input->size[0])
+        return failed(me, E_VALUE, "Expected input batch_size (%lld) to match target batch_size (%lld).",
+                      (long long)input->size[0], (long long)target->size[0]);
     for (int i = 0; fits && i < target->dims; i++)
         fits = target->size[i] == input->size[i == 0 ? 0 : i + 1];
     return fits || shape_mismatch(me, plan->op, input, target, "one target for each sample");

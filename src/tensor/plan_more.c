@@ -63,7 +63,7 @@ plan_power(struct task *me, struct plan *plan, const struct op_args *args)
         dtype = args->flag ? default_dtype(me) : DTYPE_I64;
     plan_promote(plan, dtype);
     if (plan->op == OP_pow_scalar && !dtype_is_float(dtype) && args->alpha < 0)
-        return failed(me, E_VALUE, "pow: integers to negative integer powers are not allowed");
+        return failed(me, E_RUNTIME, "pow: integers to negative integer powers are not allowed");
     return stretch_all(me, plan, args);
 }
 
