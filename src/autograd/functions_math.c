@@ -331,7 +331,8 @@ rest_of(struct task *me, struct node *node, struct tensor *grad, struct tensor *
 bool
 grad_remainder(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *a = node_saved(me, node, 0), *b = node_saved(me, node, 1);
+    /* The whole part is flat: it has no gradient of its own. */
+    struct tensor *a = tensor_detach(me, node_saved(me, node, 0)), *b = tensor_detach(me, node_saved(me, node, 1));
     return rest_of(me, node, grad_out[0], grad_in, wants(node, 1) ? op_on(me, OP_floor_divide, a, b, 1) : NULL);
 }
 

@@ -55,11 +55,72 @@ grad_mean_dims(struct task *me, struct node *node, struct tensor *const *grad_ou
     return grad_in[0] != NULL;
 }
 
+/* Is one element 0? The host reads that: waits for the device. false with an error: not known. */
+static bool
+has_zero(struct task *me, struct tensor *x)
+{
+    double         none = 1;
+    struct tensor *all  = x != NULL ? tensor_fold(me, OP_all, x, &(struct fold_options){ 0 }) : NULL;
+    return all != NULL && tensor_item(me, all, &none) && none == 0;
+}
+
+static struct tensor *
+running(struct task *me, enum op op, struct tensor *a, int64_t dim)
+{
+    struct op_args args = { .in = { a }, .dim = dim, .start = (int64_t)1 << dim };
+    return a != NULL ? op_call(me, op, &args) : NULL;
+}
+
+/* Along the last dimension: the product of all before each element (and, from behind, of all after it). */
+static struct tensor *
+product_before(struct task *me, struct tensor *a)
+{
+    int dim = a->dims - 1;
+    int64_t sizes[TENSOR_DIMS];
+    memcpy(sizes, a->size, sizeof sizes);
+    sizes[dim] = 1;
+    struct tensor *parts[] = { tensor_full(me, a->dtype, tensor_device(a), a->dims, sizes, 1),
+                               tensor_narrow(me, a, dim, 0, a->size[dim] - 1) };
+    return parts[0] != NULL && parts[1] != NULL ? running(me, OP_cumprod, tensor_cat(me, parts, 2, dim), dim) : NULL;
+}
+
+/* The product of the others without a division, so that it holds, and has gradients, beside zeros. */
+static struct tensor *
+product_of_others(struct task *me, const struct node *node, struct tensor *x)
+{
+    int64_t order[TENSOR_DIMS], back[TENSOR_DIMS], sizes[TENSOR_DIMS], flat[TENSOR_DIMS];
+    int     kept = 0, dims = node->in_dims;
+    for (int i = 0; i < dims; i++)
+        if (!(node->numbers[0] >> i & 1)) {
+            flat[kept]    = node->in_size[i];
+            order[kept++] = i;
+        }
+    flat[kept] = -1;
+    for (int i = 0, next = kept; i < dims; i++)
+        if (node->numbers[0] >> i & 1)
+            order[next++] = i;
+    for (int i = 0; i < dims; i++) {
+        sizes[i]       = node->in_size[order[i]];
+        back[order[i]] = i;
+    }
+    struct tensor *rows = tensor_reshape(me, tensor_permute(me, x, dims, order), kept + 1, flat);
+    if (rows == NULL)
+        return NULL;
+    struct tensor *before = product_before(me, rows), *turned = running(me, OP_flip, rows, kept);
+    struct tensor *after  = turned != NULL ? running(me, OP_flip, product_before(me, turned), kept) : NULL;
+    struct tensor *others = before != NULL && after != NULL ? tensor_mul(me, before, after) : NULL;
+    return tensor_permute(me, tensor_reshape(me, others, dims, sizes), dims, back);
+}
+
 /* g times the product of the others: result / x where nothing is 0; where one element is 0 only it gets something. */
 bool
 grad_prod(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *x = node_saved(me, node, 0), *grad = unfolded(me, node, grad_out[0]);
+    if (grad_enabled(me) && has_zero(me, x)) {
+        grad_in[0] = tensor_mul(me, grad, product_of_others(me, node, x));
+        return grad_in[0] != NULL;
+    }
     struct tensor *zero = x != NULL ? zeros_of(me, x, 0, NULL) : NULL;
     struct tensor *is_zero = op_on(me, OP_eq, x, zero, 1);
     struct tensor *filled = op_on(me, OP_masked_fill, x, is_zero, 1); /* zeros left out of the product */
@@ -132,12 +193,9 @@ grad_std(struct task *me, struct node *node, struct tensor *const *grad_out, str
 static struct tensor *
 sum_from_behind(struct task *me, struct tensor *a, int64_t dim)
 {
-    struct op_args flip = { .in = { a }, .start = (int64_t)1 << dim };
     if (a == NULL || a->dims == 0)
         return a;
-    struct op_args sum = { .in = { op_call(me, OP_flip, &flip) }, .dim = dim };
-    flip.in[0] = sum.in[0] != NULL ? op_call(me, OP_cumsum, &sum) : NULL;
-    return flip.in[0] != NULL ? op_call(me, OP_flip, &flip) : NULL;
+    return running(me, OP_flip, running(me, OP_cumsum, running(me, OP_flip, a, dim), dim), dim);
 }
 
 bool
@@ -148,16 +206,40 @@ grad_cumsum(struct task *me, struct node *node, struct tensor *const *grad_out, 
 }
 
 static struct tensor *
-along(struct task *me, enum op op, struct tensor *a, int64_t dim)
-{
-    return a != NULL ? op_call(me, op, &(struct op_args){ .in = { a }, .dim = dim }) : NULL;
-}
-
-static struct tensor *
 choose(struct task *me, struct tensor *condition, struct tensor *yes, struct tensor *no)
 {
     struct op_args args = { .in = { condition, yes, no } };
     return condition != NULL && yes != NULL && no != NULL ? op_call(me, OP_where, &args) : NULL;
+}
+
+/* Element k gets what each product from k on is without it: the product before k times the running products after k.
+ * Each step has a gradient of its own. */
+static struct tensor *
+cumprod_without(struct task *me, struct tensor *x, struct tensor *grad, int dim, int64_t k)
+{
+    int64_t        after = x->size[dim] - k - 1;
+    struct op_args fold  = { .in = { tensor_narrow(me, x, dim, 0, k) }, .dims = 1, .sizes = { dim }, .keepdim = true };
+    struct tensor *parts[2] = { fold.in[0] != NULL ? op_call(me, OP_prod, &fold) : NULL, NULL };
+    struct tensor *rest  = running(me, OP_cumprod, tensor_narrow(me, x, dim, k + 1, after), dim);
+    parts[1]  = tensor_mul(me, rest, parts[0]);
+    fold.in[0] = tensor_mul(me, tensor_narrow(me, grad, dim, k, after + 1),
+                            parts[1] != NULL ? tensor_cat(me, parts, 2, dim) : NULL);
+    return fold.in[0] != NULL ? op_call(me, OP_sum_dims, &fold) : NULL;
+}
+
+static struct tensor *
+cumprod_slowly(struct task *me, struct tensor *x, struct tensor *grad, int dim)
+{
+    int64_t         count = x->size[dim];
+    size_t          bytes = (size_t)count * sizeof(struct tensor *);
+    struct tensor **parts = host_take(me, bytes), *joined = NULL;
+    bool            ok    = parts != NULL;
+    for (int64_t k = 0; ok && k < count; k++)
+        ok = (parts[k] = cumprod_without(me, x, grad, dim, k)) != NULL;
+    if (ok)
+        joined = tensor_cat(me, parts, (int)count, dim);
+    host_return(me, parts, bytes);
+    return joined;
 }
 
 /* Element k gets sum over i >= k of g_i times the product up to i without it. Before the first 0 of a row that is the
@@ -167,12 +249,16 @@ grad_cumprod(struct task *me, struct node *node, struct tensor *const *grad_out,
 {
     struct tensor *x = node_saved(me, node, 0), *products = node_saved(me, node, 1), *g = grad_out[0];
     int64_t        dim  = node->numbers[0];
+    if (grad_enabled(me) && x != NULL && x->dims > 0 && has_zero(me, x)) {
+        grad_in[0] = cumprod_slowly(me, x, g, (int)dim);
+        return grad_in[0] != NULL;
+    }
     struct tensor *zero = x != NULL ? zeros_of(me, x, 0, NULL) : NULL, *is_zero = op_on(me, OP_eq, x, zero, 1);
-    struct tensor *seen = along(me, OP_cumsum, is_zero, dim);   /* zeros up to here */
+    struct tensor *seen = running(me, OP_cumsum, is_zero, dim);   /* zeros up to here */
     struct tensor *one  = tensor_full(me, DTYPE_I64, DEVICE_CPU, 0, NULL, 1);
     struct tensor *first  = op_on(me, OP_logical_and, is_zero, op_on(me, OP_eq, seen, one, 1), 1);
     struct tensor *before = op_on(me, OP_lt, seen, one, 1);
-    struct tensor *others = along(me, OP_cumprod, op_on(me, OP_masked_fill, x, first, 1), dim);
+    struct tensor *others = running(me, OP_cumprod, op_on(me, OP_masked_fill, x, first, 1), dim);
     struct tensor *at_first = sum_from_behind(me, tensor_mul(me, g, others), dim);
     struct tensor *weighted = sum_from_behind(me, tensor_mul(me, g, products), dim);
     struct tensor *quotient = tensor_div(me, weighted, op_on(me, OP_masked_fill, x, is_zero, 1));

@@ -1,6 +1,7 @@
 /* Changes in place. Each asks whether PyTorch would allow it, runs, bumps the version (op_call does) and rewrites the
  * tensor's history; a view's history is that of its base (view.c). Each answers the tensor itself, NULL: failed. */
 #include "autograd/internal.h"
+#include "sched/task.h"
 
 static struct tensor *
 change(struct task *me, enum op op, struct tensor *a, struct tensor *b, double number)
@@ -50,6 +51,9 @@ tensor_copy_(struct task *me, struct tensor *a, struct tensor *from)
     struct op_args args = { .in = { from }, .out = a, .flag = true };
     if (from == NULL || !inplace_allowed(me, a))
         return NULL;
+    if (overlaps_badly(from, a))
+        return failed_null(me, E_RUNTIME, "copy_: the tensor that is read and the one that is written to share some of "
+                                          "their memory; clone the first");
     if (!tensor_same_shape(a, from) && from->dims <= a->dims)
         args.in[0] = tensor_expand(me, from, a->dims, a->size);
     return args.in[0] != NULL ? op_call(me, OP_copy, &args) : NULL;

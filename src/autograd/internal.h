@@ -12,6 +12,8 @@
 /* Records `op` if any operand wants a gradient; result: new, or args->out. false: failed. */
 bool op_record(struct task *me, enum op op, const struct op_args *args, struct tensor *kept, struct tensor *result);
 struct tensor *op_keep_self(struct task *me, enum op op, const struct op_args *args); /* before it runs: `kept` */
+/* A tensor without history becomes output `nr` of a node that has described that output already. */
+void tensor_set_history(struct task *me, struct tensor *tensor, struct node *node, int nr);
 bool op_is_view(enum op op);
 bool op_in_place(enum op op, const struct op_args *args);
 

@@ -156,6 +156,16 @@ node_connect(struct task *me, struct node *node, int edge, struct tensor *input)
 }
 
 void
+tensor_set_history(struct task *me, struct tensor *tensor, struct node *node, int nr)
+{
+    tensor->grad_fn       = node_ref(me, node);
+    tensor->output_nr     = nr;
+    tensor->requires_grad = true;
+    tensor->view_version  = tensor_version(tensor);
+    tensor_has_history(tensor);
+}
+
+void
 node_output(struct task *me, struct node *node, struct tensor *tensor, int nr)
 {
     struct output_meta *meta = &node->outputs[nr];
@@ -165,11 +175,7 @@ node_output(struct task *me, struct node *node, struct tensor *tensor, int nr)
     meta->device = tensor_device(tensor);
     meta->dims   = tensor->dims;
     memcpy(meta->size, tensor->size, sizeof meta->size);
-    tensor->grad_fn       = node_ref(me, node);
-    tensor->output_nr     = nr;
-    tensor->requires_grad = true;
-    tensor->view_version  = tensor_version(tensor);
-    tensor_has_history(tensor);
+    tensor_set_history(me, tensor, node, nr);
     node_unref(me, old);
 }
 
@@ -180,34 +186,53 @@ node_save(struct task *me, struct node *node, struct tensor *tensor, bool is_out
     struct saved *saved = &node->saved[node->saved_count++];
     if (tensor == NULL)
         return true;
-    /* An output that held its node, which holds the output, would never die: a detached twin is kept. */
-    struct tensor *kept = is_output ? tensor_alias(me, tensor) : tensor;
+    bool           is_leaf = !is_output && tensor->grad_fn == NULL && tensor->requires_grad;
+    struct tensor *kept    = is_leaf || !dtype_is_float(tensor->dtype) ? tensor : tensor_alias(me, tensor);
     if (kept == NULL)
         return false;
+    if (!is_output && tensor->grad_fn != NULL)
+        saved->from = (struct edge){ node_ref(me, tensor->grad_fn), tensor->output_nr };
     saved->tensor    = tensor_ref(kept);
     saved->version   = tensor_version(tensor);
     saved->is_output = is_output;
+    saved->is_view   = tensor->base != NULL;
     return true;
 }
 
 void
 node_release_saved(struct task *me, struct node *node)
 {
-    for (int i = 0; i < node->saved_count; i++)
+    for (int i = 0; i < node->saved_count; i++) {
         tensor_drop(me, &node->saved[i].tensor);
+        node_unref(me, node->saved[i].from.node);
+        node->saved[i].from.node = NULL;
+    }
     if (node->saved_count > 0)
         node->released = true;
+}
+
+/* The tensor's history as it is by now, as far as that is known: PyTorch names that one. */
+static void
+print_origin(const struct node *node, const struct saved *saved, struct str *out)
+{
+    const char *author = atomic_load_explicit(&saved->tensor->version->author, memory_order_relaxed);
+    const char *name   = saved->from.node != NULL ? saved->from.node->name : NULL;
+    int         nr     = saved->from.input_nr;
+    if (saved->is_output || author != NULL) {
+        name = saved->is_output ? node->name : saved->is_view ? "AsStridedBackward0" : author;
+        nr   = 0;
+    }
+    if (name != NULL)
+        str_addf(out, ", which is output %d of %s,", nr, name);
 }
 
 static bool
 modified(struct task *me, const struct node *node, const struct saved *saved)
 {
     const struct tensor *tensor = saved->tensor;
-    const struct node   *from   = saved->is_output ? node : tensor->grad_fn;
     struct str           shape = { 0 }, origin = { 0 };
     shape_print(tensor->dims, tensor->size, &shape);
-    if (from != NULL)
-        str_addf(&origin, ", which is output %d of %s,", saved->is_output ? 0 : tensor->output_nr, from->name);
+    print_origin(node, saved, &origin);
     failed(me, E_RUNTIME,
            "one of the variables needed for gradient computation has been modified by an inplace operation: "
            "[torch.%sTensor %s]%s is at version %u; expected version %u instead. Hint: %s needs the value that it "
@@ -237,12 +262,12 @@ node_saved(struct task *me, struct node *node, int index)
         modified(me, node, saved);
         return NULL;
     }
-    if (!saved->is_output || !grad_enabled(me))
+    if ((!saved->is_output && saved->from.node == NULL) || !grad_enabled(me))
         return saved->tensor;
-    struct tensor *output = tensor_alias(me, saved->tensor);
-    if (output != NULL)
-        node_output(me, node, output, 0);
-    return output;
+    struct tensor *tensor = tensor_alias(me, saved->tensor);
+    if (tensor != NULL)
+        tensor_set_history(me, tensor, saved->is_output ? node : saved->from.node, saved->from.input_nr);
+    return tensor;
 }
 
 static struct node *

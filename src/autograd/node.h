@@ -11,8 +11,10 @@
 struct node; struct stream;
 struct edge { struct node *node; int input_nr; };    /* node NULL: no gradient wanted; holds a reference */
 
-/* A tensor needed by the backward, with the version it had. */
-struct saved { struct tensor *tensor; uint32_t version; bool is_output; };
+/* A tensor needed by the backward, with the version it had. All but leaves that want gradients are kept as twins without
+ * history: the tensor itself may be changed in place later, its new history then leads here, and neither would die.
+ * from: the twin's history, NULL: none, or it is this node's output. */
+struct saved { struct tensor *tensor; struct edge from; uint32_t version; bool is_output, is_view; };
 
 /* Gradients of the outputs in (NULL: undefined), gradients of the inputs out (NULL: none), given to me's scope. */
 typedef bool node_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in);

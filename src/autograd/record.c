@@ -266,7 +266,8 @@ node_fill(struct task *me, struct node *node, enum op op, const struct op_args *
     return save_tensors(me, node, op, args, result);
 }
 
-/* An op that would overwrite what it saves: the copy that takes that one's place. NULL: none is needed, or failed. */
+/* An op that would overwrite what it saves: the copy that takes that one's place, with its history. NULL: none is
+ * needed, or failed. */
 struct tensor *
 op_keep_self(struct task *me, enum op op, const struct op_args *args)
 {
@@ -276,7 +277,24 @@ op_keep_self(struct task *me, enum op op, const struct op_args *args)
     operands_of(op, args, &operands);
     if (!dtype_is_float(args->out->dtype) || !any_requires_grad(me, operands.tensors, operands.count))
         return NULL;
-    return tensor_clone(me, args->in[0]);
+    int            nr   = 0;
+    struct tensor *kept = tensor_clone(me, args->in[0]);
+    struct node   *from = kept != NULL ? gradient_edge(me, args->in[0], &nr) : NULL;
+    if (from != NULL)
+        tensor_set_history(me, kept, from, nr);
+    node_unref(me, from);
+    return kept;
+}
+
+/* In place: what was saved of the target's own storage had the version before the change, and so is not what it was. */
+static void
+date_back(struct node *node, const struct tensor *target)
+{
+    for (int i = 0; i < node->saved_count; i++) {
+        struct saved *saved = &node->saved[i];
+        if (saved->tensor != NULL && !saved->is_output && saved->tensor->version == target->version)
+            saved->version--;
+    }
 }
 
 /* Where PyTorch has several functions for what is one op here. */
@@ -310,9 +328,10 @@ op_record(struct task *me, enum op op, const struct op_args *args, struct tensor
     if (kept != NULL)
         saving.in[0] = kept;
     bool ok = !task_failed(me) && node_fill(me, node, op, &saving, result);
-    if (ok && op_in_place(op, args))
+    if (ok && op_in_place(op, args)) {
+        date_back(node, result);
         ok = history_rebase(me, result, node);
-    else if (ok)
+    } else if (ok)
         node_output(me, node, result, 0);
     node_unref(me, node);
     return ok;

@@ -96,20 +96,11 @@ place_new(struct task *me, const struct tensor *view, const struct tensor *base)
     return place;
 }
 
-static struct tensor *
-window(struct task *me, struct tensor *memory, int dims, const int64_t *size, const int64_t *stride, int64_t offset)
-{
-    struct tensor *view = tensor_view(me, memory, dims, size, stride, offset);
-    if (view != NULL)
-        view_of(me, view, memory);
-    return view;
-}
-
-/* The base's elements in `memory`. */
+/* The base's elements in `memory`, recorded: a gradient may have a gradient. */
 static struct tensor *
 base_in(struct task *me, struct tensor *memory, const struct place *place)
 {
-    return window(me, memory, place->base_dims, place->base_size, place->base_stride, place->base_offset);
+    return tensor_as_strided(me, memory, place->base_dims, place->base_size, place->base_stride, place->base_offset);
 }
 
 /* The view's elements in `memory`; stretched dimensions count once. */
@@ -119,7 +110,7 @@ slice_of(struct task *me, struct tensor *memory, const struct place *place)
     int64_t size[TENSOR_DIMS];
     for (int i = 0; i < place->dims; i++)
         size[i] = place->stride[i] == 0 && place->size[i] > 1 ? 1 : place->size[i];
-    return window(me, memory, place->dims, size, place->stride, place->offset);
+    return tensor_as_strided(me, memory, place->dims, size, place->stride, place->offset);
 }
 
 /* Windows that share elements (t:unfold): gradients add up where they meet. */
@@ -128,7 +119,7 @@ add_overlapping(struct task *me, struct tensor *memory, const struct place *plac
 {
     struct tensor *every = tensor_to(me, tensor_arange(me, DTYPE_I64, 0, (double)place->span, 1), tensor_device(grad),
                                      DTYPE_I64);
-    struct tensor *index = every != NULL ? window(me, every, place->dims, place->size, place->stride, place->offset)
+    struct tensor *index = every != NULL ? tensor_as_strided(me, every, place->dims, place->size, place->stride, place->offset)
         : NULL;
     const int64_t  count = tensor_count(grad);
     index = tensor_reshape(me, index, 1, &count);
@@ -279,6 +270,7 @@ history_rebase(struct task *me, struct tensor *tensor, struct node *node)
 {
     if (tensor->base == NULL) {
         node_output(me, node, tensor, 0);
+        atomic_store_explicit(&tensor->version->author, node->name, memory_order_relaxed);
         return true;
     }
     if (may_overlap(tensor->base->dims, tensor->base->size, tensor->base->stride, true))
@@ -289,6 +281,7 @@ history_rebase(struct task *me, struct tensor *tensor, struct node *node)
     bool ok = copy_slices_connect(me, slices, tensor, node);
     if (ok)
         node_output(me, slices, tensor->base, 0);
+    atomic_store_explicit(&tensor->version->author, slices->name, memory_order_relaxed);
     node_unref(me, slices);
     return ok && view_refresh(me, tensor);
 }

@@ -87,9 +87,10 @@ check_arguments(lua_State *L)
 
 /* ---- calling f ---- */
 
-/* Pushes the list of f's results. The grad mode is as before, whatever f does. false: the error is pushed instead. */
+/* Pushes the list of f's results. f records always: it may ask for gradients itself, so that a gradient's gradient can
+ * be checked. The grad mode is as before, whatever f does. false: the error is pushed instead. */
 static bool
-call_function(lua_State *L, const struct gradcheck *check, bool record)
+call_function(lua_State *L, const struct gradcheck *check)
 {
     int  base   = lua_gettop(L);
     bool before = grad_enabled(check->me);
@@ -97,7 +98,7 @@ call_function(lua_State *L, const struct gradcheck *check, bool record)
     lua_pushvalue(L, FUNCTION);
     for (int i = 0; i < check->inputs; i++)
         lua_rawgeti(L, INPUTS, i + 1);
-    grad_set_enabled(check->me, record);
+    grad_set_enabled(check->me, true);
     bool ok = lua_pcall(L, check->inputs, LUA_MULTRET, 0) == LUA_OK;
     grad_set_enabled(check->me, before);
     if (!ok)
@@ -129,7 +130,7 @@ write_elements(lua_State *L, struct task *me, struct tensor *tensor, const doubl
 static void
 call_recorded(lua_State *L, struct gradcheck *check)
 {
-    if (!call_function(L, check, true))
+    if (!call_function(L, check))
         lua_error(L);
     check->outputs = (int)lua_rawlen(L, OUTPUTS);
     for (int i = 0; i < check->outputs; i++) {
@@ -153,7 +154,7 @@ outputs_with(lua_State *L, const struct gradcheck *check, const struct moved *mo
     double before = moved->elements[j];
     moved->elements[j] = value;
     write_elements(L, check->me, moved->x, moved->elements);
-    bool ok = call_function(L, check, false);
+    bool ok = call_function(L, check);
     moved->elements[j] = before;
     int results = lua_gettop(L);
     if (ok)

@@ -435,7 +435,11 @@ write_parts(struct task *me, struct tensor *tensor, const struct parts *parts, s
         return fill_masked(me, view, &selected.list[0], number);
     if (selected.count > 0)
         return write_rows(me, view, &selected, value, number);
-    return (value == NULL ? tensor_fill_(me, view, number) : tensor_copy_(me, view, value)) != NULL;
+    if (value == NULL)
+        return tensor_fill_(me, view, number) != NULL;
+    if (!tensor_same_shape(view, value) && value->dims <= view->dims)
+        value = tensor_expand(me, value, view->dims, view->size);
+    return tensor_copy_(me, view, value) != NULL;
 }
 
 int

@@ -296,10 +296,9 @@ why_not(lua_State *L, struct task *me, struct lesson *lesson, int options)
 static int
 check_options(lua_State *L, int index)
 {
-    if (lua_isnoneornil(L, index))
-        return 0;
-    option_known(L, index, "virtual atol rtol");
-    return index;
+    int table = option_table(L, index);
+    option_known(L, table, "virtual atol rtol");
+    return table;
 }
 
 static int

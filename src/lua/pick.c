@@ -152,7 +152,7 @@ check_moved(lua_State *L, int at, const struct tensor *tensor, int *dims)
 {
     bool listed = lua_istable(L, at);
     int  count  = listed ? (int)lua_rawlen(L, at) : 1;
-    if (count > tensor->dims)
+    if (count > (tensor->dims > 0 ? tensor->dims : 1))
         raise_error(L, "RuntimeError", "movedim: %d dimensions of a tensor that has %d", count, tensor->dims);
     for (int i = 0; i < count; i++) {
         if (listed)
@@ -180,6 +180,8 @@ movedim(lua_State *L)
     int            count = check_moved(L, 2, tensor, from);
     if (check_moved(L, 3, tensor, to) != count)
         raise_error(L, "RuntimeError", "movedim: as many places as dimensions are needed");
+    if (tensor->dims == 0)
+        count = 0;
     memset(order, -1, sizeof order);
     for (int i = 0; i < count; i++) {
         order[to[i]]   = from[i];

@@ -299,8 +299,7 @@ op_compute(struct task *me, const struct plan *plan, const struct op_args *args,
     return done;
 }
 
-/* Elements that are written must not be read at another index, unless input and result are one view. */
-static bool
+bool
 overlaps_badly(const struct tensor *input, const struct tensor *out)
 {
     if (input->storage != out->storage || tensor_count(out) == 0)

@@ -98,6 +98,9 @@ bool tensor_copy(struct task *me, struct tensor *to, struct tensor *from) __attr
  * The other is non_blocking=True. */
 struct tensor *tensor_to(struct task *me, struct tensor *tensor, int device, enum dtype dtype);
 struct tensor *tensor_to_async(struct task *me, struct tensor *tensor, int device, enum dtype dtype);
+/* Elements that are written must not be read at another index, unless input and result are one view. Of tensors with
+ * gaps or stretched dimensions nothing is known: false, as in PyTorch. */
+bool           overlaps_badly(const struct tensor *input, const struct tensor *out);
 struct tensor *tensor_clone(struct task *me, struct tensor *tensor);        /* contiguous */
 struct tensor *tensor_contiguous(struct task *me, struct tensor *tensor);   /* the same one if it is */
 bool tensor_fill(struct task *me, struct tensor *tensor, double value) __attribute__((warn_unused_result));

@@ -15,7 +15,8 @@
 
 struct task; struct storage; struct node; struct tensor; struct hook_list; struct str; struct generator;
 
-struct version { atomic_int references; atomic_uint counter; };   /* shared by a tensor and its views */
+/* Shared by a tensor and its views. author: autograd: the node of the last recorded change in place, NULL none. */
+struct version { atomic_int references; atomic_uint counter; _Atomic(const char *) author; };
 
 struct tensor {
     atomic_int        references;

@@ -105,7 +105,7 @@ cpu_copy(const struct cpu_call *call)
     for (; loop.more; loop_next(&loop)) {
         if (plain && is_short(&loop, (size_t)(loop.run * to)))
             copy_row(loop.at[0], loop.at[1], (size_t)(loop.run * to));
-        else if (loop.at[0] != loop.at[1] || to != from)
+        else if (loop.at[0] != loop.at[1] || loop.step[0] != loop.step[1]) /* else each element is itself */
             cpu_convert(loop.at[0], call->out.dtype, loop.step[0] / to, loop.at[1], call->in[0].dtype,
                         loop.step[1] / from, loop.run);
     }
