@@ -79,8 +79,9 @@ product_before(struct task *me, struct tensor *a)
     int64_t sizes[TENSOR_DIMS];
     memcpy(sizes, a->size, sizeof sizes);
     sizes[dim] = 1;
-    struct tensor *parts[] = { tensor_full(me, a->dtype, tensor_device(a), a->dims, sizes, 1),
-                               tensor_narrow(me, a, dim, 0, a->size[dim] - 1) };
+    struct tensor *parts[2];
+    parts[0] = tensor_full(me, a->dtype, tensor_device(a), a->dims, sizes, 1);
+    parts[1] = tensor_narrow(me, a, dim, 0, a->size[dim] - 1);
     return parts[0] != NULL && parts[1] != NULL ? running(me, OP_cumprod, tensor_cat(me, parts, 2, dim), dim) : NULL;
 }
 
@@ -117,6 +118,8 @@ bool
 grad_prod(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *x = node_saved(me, node, 0), *grad = unfolded(me, node, grad_out[0]);
+    if (node_saved(me, node, 1) == NULL) /* only asked whether it is what it was, as in PyTorch */
+        return false;
     if (grad_enabled(me) && has_zero(me, x)) {
         grad_in[0] = tensor_mul(me, grad, product_of_others(me, node, x));
         return grad_in[0] != NULL;
@@ -222,8 +225,8 @@ cumprod_without(struct task *me, struct tensor *x, struct tensor *grad, int dim,
     struct tensor *parts[2] = { fold.in[0] != NULL ? op_call(me, OP_prod, &fold) : NULL, NULL };
     struct tensor *rest  = running(me, OP_cumprod, tensor_narrow(me, x, dim, k + 1, after), dim);
     parts[1]  = tensor_mul(me, rest, parts[0]);
-    fold.in[0] = tensor_mul(me, tensor_narrow(me, grad, dim, k, after + 1),
-                            parts[1] != NULL ? tensor_cat(me, parts, 2, dim) : NULL);
+    struct tensor *joined = parts[1] != NULL ? tensor_cat(me, parts, 2, dim) : NULL;
+    fold.in[0] = tensor_mul(me, tensor_narrow(me, grad, dim, k, after + 1), joined);
     return fold.in[0] != NULL ? op_call(me, OP_sum_dims, &fold) : NULL;
 }
 

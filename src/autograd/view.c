@@ -119,8 +119,7 @@ add_overlapping(struct task *me, struct tensor *memory, const struct place *plac
 {
     struct tensor *every = tensor_to(me, tensor_arange(me, DTYPE_I64, 0, (double)place->span, 1), tensor_device(grad),
                                      DTYPE_I64);
-    struct tensor *index = every != NULL ? tensor_as_strided(me, every, place->dims, place->size, place->stride, place->offset)
-        : NULL;
+    struct tensor *index = tensor_as_strided(me, every, place->dims, place->size, place->stride, place->offset);
     const int64_t  count = tensor_count(grad);
     index = tensor_reshape(me, index, 1, &count);
     grad  = tensor_reshape(me, grad, 1, &count);

@@ -299,18 +299,30 @@ op_compute(struct task *me, const struct plan *plan, const struct op_args *args,
     return done;
 }
 
-bool
-overlaps_badly(const struct tensor *input, const struct tensor *out)
+static bool
+overlaps(const struct tensor *input, const struct tensor *out)
 {
     if (input->storage != out->storage || tensor_count(out) == 0)
         return false;
     struct access a = tensor_access(input, false, NULL), b = tensor_access(out, true, NULL);
     if (a.begin >= b.end || b.begin >= a.end)
         return false;
-    if (a.begin == b.begin && tensor_same_shape(input, out) &&
-        memcmp(input->stride, out->stride, (size_t)out->dims * sizeof *out->stride) == 0)
-        return false;
     return (int64_t)(a.end - a.begin) == tensor_bytes(input) && (int64_t)(b.end - b.begin) == tensor_bytes(out);
+}
+
+bool
+overlaps_badly(const struct tensor *input, const struct tensor *out)
+{
+    bool one_view = input->offset == out->offset && tensor_same_shape(input, out) &&
+                    memcmp(input->stride, out->stride, (size_t)out->dims * sizeof *out->stride) == 0;
+    return !one_view && overlaps(input, out);
+}
+
+/* Ops that read an operand at other indices than they write: not even the target itself will do. */
+static bool
+reads_elsewhere(enum op op, int operand)
+{
+    return operand > 0 && (op == OP_scatter || op == OP_scatter_add || op == OP_index_put || op == OP_index_add);
 }
 
 static bool
@@ -328,7 +340,8 @@ out_fits(struct task *me, const struct plan *plan, const struct op_args *args)
         return failed(me, E_DEVICE, "%s: the operands and the tensor for the result are on different devices",
                       infos[plan->op].name);
     for (int i = 0; i < infos[plan->op].inputs; i++) {
-        if (overlaps_badly(args->in[i], out))
+        bool strict = reads_elsewhere(plan->op, i);
+        if (strict ? overlaps(args->in[i], out) : overlaps_badly(args->in[i], out))
             return failed(me, E_RUNTIME, "%s: an operand and the tensor that is written to share some of their "
                                          "memory; clone the operand first", infos[plan->op].name);
     }

@@ -457,8 +457,9 @@ tensor_snapshot(struct task *me, const struct tensor *tensor)
 bool
 tensor_is_writable(struct task *me, const struct tensor *tensor)
 {
+    bool is_empty = tensor_count(tensor) == 0;
     for (int i = 0; i < tensor->dims; i++) {
-        if (tensor->size[i] > 1 && tensor->stride[i] == 0)
+        if (!is_empty && tensor->size[i] > 1 && tensor->stride[i] == 0)
             return failed(me, E_RUNTIME, "more than one element of the tensor that is written to lies at one place in "
                                          "memory (it was expanded); clone it first");
     }

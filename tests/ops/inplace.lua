@@ -89,6 +89,17 @@ rs.check("a stretched element of one's own is assigned", list(v) == "1.0 1.0 1.0
 v = rs.tensor { 1.0, 2.0, 3.0 }
 rs.check("copy_ from what shares some memory is refused", refused(function() v:copy_(v[0]) end, "share some of their memory")
   and refused(function() v[{ rs.slice(1) }] = v[{ rs.slice(0, 2) }] end, "share some of their memory") and list(v) == "1.0 2.0 3.0")
+rs.check("what is put elsewhere must not be the target", refused(function() v:index_add_(0, rs.tensor { 0, 1, 1 }, v) end,
+  "share some of their memory") and refused(function() v:scatter_(0, rs.tensor { 0, 1, 1 }, v) end, "share some of"))
+rs.check("a changed product is told at backward", refused(function()
+  local p = leaf { 1.5, -2 }:prod()
+  p:mul_(2):backward()
+end, "output 0 of ProdBackward0, is at version 1; expected version 0"))
+rs.check("a stretched gradient of no elements is added to", pcall(function()
+  local loss = rs.zeros({ 2, 0 }, { requires_grad = true }):sum(0):sum()
+  loss:backward { retain_graph = true }
+  loss:backward()
+end))
 
 -- ---- memory: a tensor whose history holds what was made of it ----
 local sweeper = rs.nn.Linear(1, 1)
