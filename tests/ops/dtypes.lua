@@ -11,7 +11,7 @@ local made = {
   f = { "float32", { 0.0, 1.1, -2.7, 1e10 }, 0.7 }, d = { "float64", { 0.0, 1.1, -2.7, 1e300 }, 1.9 },
 }
 
--- What the expressions name: of each type four elements and a 0-dim tensor (u, u0), others to divide by, a mask of bytes.
+-- What the expressions name: four elements and a 0-dim tensor of each type (u, u0), divisors, a mask of bytes.
 local function operands()
   local env = { rs = rs, select = select, tostring = tostring, LT = rs.lt }
   for name, of in pairs(made) do

@@ -93,6 +93,28 @@ fractions_become_integers_without_a_trap(void **state)
     assert_int_equal(byte, 44);
 }
 
+/* As trace files hold them: at any address. */
+static void
+elements_are_read_as_they_were_put(void **state)
+{
+    for (int i = 0; i < DTYPE_COUNT; i++) {
+        enum dtype    dtype = (enum dtype)i;
+        uint64_t      element = 0;
+        unsigned char bytes[1 + sizeof element];
+        dtype_put_fraction(dtype, &element, 1);
+        memcpy(bytes + 1, &element, sizeof element);
+        assert_true(dtype_fraction(dtype, bytes + 1) == 1 && dtype_whole(dtype, bytes + 1) == 1);
+        dtype_put_whole(dtype, &element, -3);
+        memcpy(bytes + 1, &element, sizeof element);
+        assert_true(dtype_whole(dtype, bytes + 1) == (dtype == DTYPE_BOOL ? 1 : dtype == DTYPE_U8 ? 253 : -3));
+        assert_true(dtype_fraction(dtype, bytes + 1) == (double)dtype_whole(dtype, bytes + 1));
+    }
+    assert_true(dtype_holds(DTYPE_U8, -255, true) && !dtype_holds(DTYPE_U8, -256, true));
+    assert_false(dtype_holds(DTYPE_U8, -1.5, false) || dtype_holds(DTYPE_I32, 0x1p31, true));
+    assert_false(dtype_holds(DTYPE_F16, 65505, true) || dtype_holds(DTYPE_I64, NAN, false));
+    assert_true(dtype_holds(DTYPE_F16, INFINITY, false) && dtype_holds(DTYPE_F32, NAN, false));
+}
+
 static void
 two_types_make_the_higher_one(void **state)
 {
@@ -420,6 +442,7 @@ main(void)
         cmocka_unit_test(types_know_their_size_and_name),
         cmocka_unit_test(sixteen_bit_floats_round_to_the_nearest_at_every_step),
         cmocka_unit_test(fractions_become_integers_without_a_trap),
+        cmocka_unit_test(elements_are_read_as_they_were_put),
         cmocka_unit_test(two_types_make_the_higher_one),
         cmocka_unit_test(a_text_grows_and_is_never_null),
         cmocka_unit_test(a_format_as_long_as_the_room_is_not_cut),
