@@ -1,7 +1,7 @@
-/* WIDE: a static kernel (clang 14 loses others) that is compiled for several widths of vectors, of which the CPU's widest is taken when the program is
- * loaded. The width changes no bit: elements are worked out alone or in a fixed number of lanes, and nothing is
- * contracted. What such a kernel calls must be inlined, or it stays narrow. For static functions only: the
- * names that clang 14 gives to others are not found from outside. */
+/* WIDE: a static kernel that is compiled for several widths of vectors, of which the CPU's widest is taken when the
+ * program is loaded. The width changes no bit: elements are worked out alone or in a fixed number of lanes, and nothing
+ * is contracted. What such a kernel calls must be inlined, or it stays narrow. For static functions only: the names
+ * that clang 14 gives to others are not found from outside. */
 #ifndef TENSOR_CPU_WIDE_H
 #define TENSOR_CPU_WIDE_H
 #include <limits.h> /* __GLIBC__ */
