@@ -69,29 +69,40 @@ buffer_at(struct trace_writer *writer, size_t index)
     return buffer;
 }
 
-/* Chunks of one buffer follow each other in the file: whoever runs out meanwhile waits for this one. */
-static void
+static uint32_t
+spares_ready(const struct trace_buffer *buffer)
+{
+    return __atomic_load_n(&buffer->spares_made, __ATOMIC_ACQUIRE) -
+           __atomic_load_n(&buffer->spares_taken, __ATOMIC_ACQUIRE);
+}
+
+/* Chunks of one buffer follow each other in the file: whoever runs out meanwhile waits for this one. false: it has
+ * enough of them, or there are no more. */
+static bool
 prepare_spare(struct trace_writer *writer, struct trace_buffer *buffer)
 {
     size_t offset;
     pthread_mutex_lock(&writer->mutex);
-    bool wanted = __atomic_load_n(&buffer->spare, __ATOMIC_RELAXED) == NULL;
+    bool wanted = spares_ready(buffer) < buffer->lead;
     unsigned char *chunk = wanted ? take_chunk(writer, &offset) : NULL;
     buffer->preparing = chunk != NULL;
     pthread_mutex_unlock(&writer->mutex);
     if (chunk == NULL)
-        return;
+        return false;
 
     bool ready = space_prepare(&writer->space, chunk, offset);
     void *events = chunk + sizeof(struct chunk_head);
     pthread_mutex_lock(&writer->mutex);
-    if (ready)
-        __atomic_store_n(&buffer->spare, (struct trace_event *)events, __ATOMIC_RELEASE);
-    else
+    if (ready) {
+        buffer->spares[buffer->spares_made % TRACE_SPARES] = events;
+        __atomic_store_n(&buffer->spares_made, buffer->spares_made + 1, __ATOMIC_RELEASE);
+    } else {
         atomic_store(&writer->full, true);
+    }
     buffer->preparing = false;
     pthread_cond_broadcast(&writer->prepared);
     pthread_mutex_unlock(&writer->mutex);
+    return ready;
 }
 
 static bool
@@ -113,7 +124,8 @@ preparing_thread(void *argument)
     while (wait_for_work(writer)) {
         struct trace_buffer *buffer;
         for (size_t i = 0; (buffer = buffer_at(writer, i)) != NULL; i++)
-            prepare_spare(writer, buffer);
+            while (prepare_spare(writer, buffer))
+                continue;
     }
     return NULL;
 }
@@ -300,6 +312,7 @@ trace_buffer_new(struct trace_writer *writer)
                (buffer = calloc(1, sizeof *buffer)) != NULL) {
         buffer->writer = writer;
         buffer->number = (uint32_t)writer->buffer_count;
+        buffer->lead = 1;
         writer->buffers[writer->buffer_count++] = buffer;
     }
     pthread_mutex_unlock(&writer->mutex);
@@ -329,18 +342,30 @@ count_lost(struct trace_writer *writer, const struct trace_buffer *buffer)
     __atomic_store_n(&writer->head->lost, before + 1, __ATOMIC_RELAXED);
 }
 
+static struct trace_event *
+take_spare(struct trace_buffer *buffer)
+{
+    if (spares_ready(buffer) == 0)
+        return NULL;
+    struct trace_event *events = buffer->spares[buffer->spares_taken % TRACE_SPARES];
+    __atomic_store_n(&buffer->spares_taken, buffer->spares_taken + 1, __ATOMIC_RELEASE);
+    return events;
+}
+
 /* NULL: no room. */
 static struct trace_event *
 next_events(struct trace_buffer *buffer)
 {
     struct trace_writer *writer = buffer->writer;
-    struct trace_event *events = __atomic_exchange_n(&buffer->spare, NULL, __ATOMIC_ACQ_REL);
+    struct trace_event *events = take_spare(buffer);
     unsigned char *chunk = NULL;
     if (events == NULL && !atomic_load_explicit(&writer->full, memory_order_relaxed)) {
         pthread_mutex_lock(&writer->mutex);
+        if (buffer->chunks > 0 && buffer->lead < TRACE_SPARES)
+            buffer->lead *= 2;
         while (buffer->preparing)
             pthread_cond_wait(&writer->prepared, &writer->mutex);
-        events = __atomic_exchange_n(&buffer->spare, NULL, __ATOMIC_ACQ_REL);
+        events = take_spare(buffer);
         if (events == NULL)
             chunk = writer_chunk(writer, CHUNK_EVENTS, buffer->number, buffer->chunks);
         pthread_mutex_unlock(&writer->mutex);

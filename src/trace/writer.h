@@ -11,10 +11,14 @@
 
 struct trace_writer;
 
+enum { TRACE_SPARES = 16 };
+
 struct trace_buffer {
     struct trace_event  *next, *end; /* the current chunk's free part */
     struct trace_writer *writer;
-    struct trace_event  *spare;      /* a chunk prepared ahead by the preparing thread (`free` only) */
+    struct trace_event  *spares[TRACE_SPARES]; /* chunks made ready ahead, in the order of the file (`free` only) */
+    uint32_t             spares_made, spares_taken; /* so far, by the preparing thread and by the buffer's own */
+    uint32_t             lead;       /* how many are to be ready: more once there was none when one was needed */
     bool                 preparing;  /* the next spare is on its way */
     uint32_t             number, chunks;
     uint64_t             count;      /* events appended */
