@@ -2,8 +2,10 @@
  * it.
  * Options are fields of one trailing plain table. Nothing here touches the engine. */
 #include "lua/internal.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/nearest.h"
 #include "device/device.h"
 #include "tensor/tensor.h"
 
@@ -57,6 +59,27 @@ unknown_dtype(lua_State *L, const char *name)
 {
     raise_error(L, "TypeError", "unknown dtype \"%.60s\": there are float32, float64, float16, bfloat16, int64, "
                                 "int32, uint8, bool", name);
+}
+
+void
+check_table(lua_State *L, int index)
+{
+    if (lua_type(L, index) != LUA_TTABLE)
+        arg_error(L, index, "a table");
+}
+
+bool
+check_flag(lua_State *L, int index)
+{
+    if (lua_type(L, index) != LUA_TBOOLEAN)
+        arg_error(L, index, "true or false");
+    return lua_toboolean(L, index);
+}
+
+bool
+opt_flag(lua_State *L, int index, bool otherwise)
+{
+    return lua_isnoneornil(L, index) ? otherwise : check_flag(L, index);
 }
 
 enum dtype
@@ -136,9 +159,12 @@ shape_of_table(lua_State *L, int index, int64_t *sizes)
         lua_rawgeti(L, index, i + 1);
         int is_integer = 0;
         sizes[i]       = lua_tointegerx(L, -1, &is_integer);
-        if (!is_integer)
-            raise_error(L, "TypeError", "size %lld of a shape is %s, not an integer",
-                        (long long)i, luaL_typename(L, -1));
+        if (!is_integer || lua_type(L, -1) != LUA_TNUMBER) {
+            bool number = lua_type(L, -1) == LUA_TNUMBER;
+            push_text(L, -1);
+            raise_error(L, "TypeError", "size %lld of the shape is %s, not an integer", (long long)i,
+                        number ? lua_tostring(L, -1) : luaL_typename(L, -2));
+        }
         lua_pop(L, 1);
     }
     return (int)count;
@@ -147,7 +173,7 @@ shape_of_table(lua_State *L, int index, int64_t *sizes)
 int
 check_shape(lua_State *L, int index, int64_t *sizes)
 {
-    if (lua_istable(L, index))
+    if (is_plain_table(L, index))
         return shape_of_table(L, lua_absindex(L, index), sizes);
     int count = 0;
     for (; lua_type(L, index + count) == LUA_TNUMBER; count++) {
@@ -198,7 +224,7 @@ option_dtype(lua_State *L, int table, enum dtype otherwise)
 bool
 option_push(lua_State *L, int table, const char *name)
 {
-    if (table == 0)
+    if (table == 0 || !lua_istable(L, table))
         return false;
     lua_pushstring(L, name);
     if (lua_rawget(L, table) != LUA_TNIL)
@@ -268,7 +294,7 @@ option_device(lua_State *L, int table, int otherwise)
         return otherwise;
     if (lua_type(L, -1) != LUA_TSTRING && !lua_isinteger(L, -1))
         option_error(L, "device", "a device such as \"device:1\"");
-    int device = check_device(L, lua_gettop(L));
+    int device = check_device(L, -1);
     lua_pop(L, 1);
     return device;
 }
@@ -283,17 +309,77 @@ listed(const char *names, const char *name)
     return false;
 }
 
+/* The nearest of the words, which blanks separate; "" none. */
+static void
+nearest_word(const char *words, const char *word, char *out, size_t size)
+{
+    size_t least = word_reach(word) + 1;
+    out[0]       = '\0';
+    for (const char *at = words; *at != '\0'; at += strspn(at, " ")) {
+        char   one[64];
+        size_t length = strcspn(at, " ");
+        snprintf(one, sizeof one, "%.*s", (int)length, at);
+        at += length;
+        size_t far = word_distance(word, one);
+        if (far >= least)
+            continue;
+        least = far;
+        snprintf(out, size, "%s", one);
+    }
+}
+
+static int
+option_unknown(lua_State *L, const char *name, const char *names)
+{
+    char meant[64];
+    if (names[0] == '\0')
+        return raise_error(L, "TypeError", "unknown option '%.60s': there are none here", name);
+    nearest_word(names, name, meant, sizeof meant);
+    return raise_error(L, "TypeError", "unknown option '%.60s'%s%s%s; there are: %s", name,
+                       meant[0] != '\0' ? ": did you mean '" : "", meant, meant[0] != '\0' ? "'?" : "", names);
+}
+
 void
 option_known(lua_State *L, int table, const char *names)
 {
     if (table == 0)
         return;
+    if (!is_plain_table(L, table))
+        arg_error(L, table, "a table of options");
     lua_pushnil(L);
     while (lua_next(L, table) != 0) {
         lua_pop(L, 1);
         if (lua_type(L, -1) == LUA_TSTRING && !listed(names, lua_tostring(L, -1)))
-            raise_error(L, "TypeError", "unknown option %.60s; there are: %s", lua_tostring(L, -1), names);
+            option_unknown(L, lua_tostring(L, -1), names);
     }
+}
+
+void
+option_spread(lua_State *L, int first, const char *names)
+{
+    int table = lua_gettop(L), index = first;
+    if (table < first || !is_plain_table(L, table) || lua_rawlen(L, table) > 0)
+        return;
+    option_known(L, table, names);
+    for (const char *at = names; *at != '\0'; at += strspn(at, " "), index++) {
+        char   name[64];
+        size_t length = strcspn(at, " ");
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        at += length;
+        if (!option_push(L, table, name))
+            lua_pushnil(L);
+        if (index >= table)
+            continue;
+        if (!lua_isnil(L, -1) && !lua_isnil(L, index))
+            raise_error(L, "TypeError", "argument '%s' is given twice, by its place and by its name", name);
+        if (lua_isnil(L, -1))
+            lua_pop(L, 1);
+        else
+            lua_replace(L, index);
+    }
+    lua_remove(L, table);
+    while (lua_gettop(L) >= first && lua_isnil(L, -1))
+        lua_pop(L, 1);
 }
 
 struct tensor **

@@ -119,7 +119,7 @@ backward(lua_State *L)
     options.reached = note_leaf;
     options.context = &found;
     if (option_push(L, table, "gradient"))
-        grad = check_tensor(L, lua_gettop(L));
+        grad = check_tensor(L, -1);
     struct call call = call_open(L, me, CALL_BACK);
     return backward_done(&call, autograd_backward(me, &root, &grad, 1, &options), &found);
 }
@@ -453,7 +453,7 @@ enable_grad(lua_State *L)
 static int
 set_grad_enabled(lua_State *L)
 {
-    grad_set_enabled(script_task(L), lua_toboolean(L, 1));
+    grad_set_enabled(script_task(L), check_flag(L, 1));
     return 0;
 }
 

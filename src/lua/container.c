@@ -167,7 +167,7 @@ static int
 extend(lua_State *L)
 {
     struct module *list = check_list(L, "extend");
-    luaL_checktype(L, 2, LUA_TTABLE);
+    check_table(L, 2);
     append_all(L, list, 2);
     lua_settop(L, 1);
     return 1;
@@ -212,7 +212,7 @@ check_lengths(lua_State *L, int index, int64_t *count)
         call_done(&call, tensor_read(me, tensor, out));
         return out;
     }
-    luaL_checktype(L, index, LUA_TTABLE);
+    check_table(L, index);
     *count = (int64_t)lua_rawlen(L, index);
     int64_t *out = lua_newuserdatauv(L, (size_t)(*count + 1) * sizeof *out, 0);
     for (int64_t i = 0; i < *count; i++) {

@@ -62,7 +62,7 @@ wrap_step(lua_State *L)
 static int
 lesson_wrap(lua_State *L)
 {
-    luaL_checktype(L, 1, LUA_TFUNCTION);
+    check_function(L, 1);
     lesson_create(L);
     lua_pushvalue(L, lua_upvalueindex(2));
     lua_pushvalue(L, lua_upvalueindex(3));

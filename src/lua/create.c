@@ -22,7 +22,7 @@ check_making(lua_State *L, int table, enum dtype dtype)
     making.device        = option_device(L, table, DEVICE_CPU);
     making.requires_grad = option_bool(L, table, "requires_grad", false);
     if (option_push(L, table, "generator")) {
-        making.generator = box_check(L, lua_gettop(L), BOX_GENERATOR);
+        making.generator = box_check(L, -1, BOX_GENERATOR);
         lua_pop(L, 1);
     }
     return making;
@@ -36,6 +36,7 @@ check_sized(lua_State *L, int first, enum dtype dtype)
     int           table  = last > first && lua_istable(L, last) ? last : 0;
     int64_t       sizes[TENSOR_DIMS];
     int           dims   = check_shape(L, first, sizes);
+    arg_most(L, (lua_istable(L, first) ? first : first + dims - 1) + (table != 0 || lua_isnil(L, last)));
     struct making making = check_making(L, option_table(L, table), dtype);
     double        bytes  = (double)dtype_size(making.dtype);
     making.dims          = dims;
@@ -99,6 +100,14 @@ measure(lua_State *L, struct nested *nested, int level, bool first)
         raise_error(L, "ValueError", "the nested tables are not all of one depth, or deeper than %d", TENSOR_DIMS);
     luaL_checkstack(L, 4, "tables nested too deep");
     int64_t count = (int64_t)lua_rawlen(L, -1);
+    lua_pushnil(L);
+    if (count == 0 && lua_next(L, -2) != 0) {
+        push_text(L, -2);
+        raise_error(L, "TypeError", "a tensor is made of lists, but this table has the key '%.60s'",
+                    lua_tostring(L, -1));
+    } else if (count > 0) {
+        lua_pop(L, 1);
+    }
     if (first)
         nested->sizes[level] = count;
     if (nested->sizes[level] != count)
@@ -235,7 +244,7 @@ filled_like(lua_State *L, double value, int options)
     int            table  = option_table(L, options);
     struct making  making = check_making(L, table, like->dtype);
     lua_getfield(L, 1, "device");
-    int device = option_device(L, table, check_device(L, lua_gettop(L)));
+    int device = option_device(L, table, check_device(L, -1));
     lua_pop(L, 1);
     script_reserve(L, me, (double)tensor_count(like) * 8);
     struct call call = call_open(L, me, CALL_PLAIN);

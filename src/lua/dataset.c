@@ -169,7 +169,7 @@ static int
 tensors_init(lua_State *L)
 {
     int count = lua_gettop(L) - 1;
-    luaL_checktype(L, 1, LUA_TTABLE);
+    check_table(L, 1);
     if (count < 1)
         raise_error(L, "TypeError", "a TensorDataset needs tensors");
     lua_createtable(L, count, 0);
@@ -187,7 +187,7 @@ tensors_init(lua_State *L)
 static void
 push_own_list(lua_State *L, const char *name)
 {
-    luaL_checktype(L, 1, LUA_TTABLE);
+    check_table(L, 1);
     lua_pushstring(L, name);
     if (lua_rawget(L, 1) != LUA_TTABLE)
         raise_error(L, "TypeError", "this data set's %s must stay a list", name);
@@ -198,7 +198,7 @@ tensors_len(lua_State *L)
 {
     push_own_list(L, "tensors");
     lua_rawgeti(L, -1, 1);
-    lua_pushinteger(L, check_tensor(L, lua_gettop(L))->size[0]);
+    lua_pushinteger(L, check_tensor(L, -1)->size[0]);
     return 1;
 }
 
@@ -226,9 +226,9 @@ tensors_getitem(lua_State *L)
 static int
 subset_init(lua_State *L)
 {
-    luaL_checktype(L, 1, LUA_TTABLE);
+    check_table(L, 1);
     dataset_length(L, 2);
-    luaL_checktype(L, 3, LUA_TTABLE);
+    check_table(L, 3);
     lua_settop(L, 3);
     lua_setfield(L, 1, "indices");
     lua_setfield(L, 1, "dataset");
@@ -253,7 +253,7 @@ subset_getitem(lua_State *L)
         raise_error(L, "IndexError", "index %lld is out of range: the subset has %lld samples", (long long)item,
                     (long long)count);
     lua_rawgeti(L, -1, (item < 0 ? item + count : item) + 1);
-    int64_t below = check_integer(L, lua_gettop(L));
+    int64_t below = check_integer(L, -1);
     lua_getfield(L, 1, "dataset");
     dataset_item(L, lua_gettop(L), below);
     return 1;
@@ -279,7 +279,7 @@ static int
 check_lengths(lua_State *L, int64_t total, int64_t *lengths)
 {
     double fractions[SPLIT_PARTS], sum = 0;
-    luaL_checktype(L, 2, LUA_TTABLE);
+    check_table(L, 2);
     int count = (int)lua_rawlen(L, 2);
     if (count < 1 || count > SPLIT_PARTS)
         raise_error(L, "ValueError", "random_split makes 1 to %d parts", (int)SPLIT_PARTS);
@@ -312,7 +312,7 @@ random_split(lua_State *L)
     option_known(L, table, "generator");
     struct generator *generator = NULL;
     if (option_push(L, table, "generator"))
-        generator = box_check(L, lua_gettop(L), BOX_GENERATOR);
+        generator = box_check(L, -1, BOX_GENERATOR);
     if (generator == NULL)
         generator = default_generator(me);
     if (generator == NULL)
@@ -362,7 +362,7 @@ dataset_subset(lua_State *L, int index)
         return false;
     lua_getfield(L, index, "dataset");
     lua_getfield(L, index, "indices");
-    luaL_checktype(L, -1, LUA_TTABLE);
+    check_table(L, -1);
     return true;
 }
 

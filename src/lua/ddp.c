@@ -31,11 +31,11 @@ check_device_ids(lua_State *L, struct task *me, int table, struct module *module
     struct named_tensors list = { 0 };
     if (!option_push(L, table, "device_ids"))
         return;
-    luaL_checktype(L, -1, LUA_TTABLE);
+    check_table(L, -1);
     if (lua_rawlen(L, -1) != 1)
         raise_error(L, "ValueError", "device_ids can only be nil or contain a single element");
     lua_rawgeti(L, -1, 1);
-    int         device = check_device(L, lua_gettop(L)), where = device;
+    int         device = check_device(L, -1), where = device;
     struct call call = call_open(L, me, CALL_PLAIN);
     bool        ok   = module_named_parameters(me, module, &list);
     if (ok && list.count > 0)
@@ -156,12 +156,12 @@ check_numbers(lua_State *L, int index, int *count)
         lua_pushnil(L);
         return NULL;
     }
-    luaL_checktype(L, index, LUA_TTABLE);
+    check_table(L, index);
     *count           = (int)lua_rawlen(L, index);
     int64_t *numbers = lua_newuserdatauv(L, (size_t)(*count + 1) * sizeof *numbers, 0);
     for (int i = 0; i < *count; i++) {
         lua_rawgeti(L, index, i + 1);
-        numbers[i] = lua_isboolean(L, -1) ? lua_toboolean(L, -1) : check_integer(L, lua_gettop(L));
+        numbers[i] = lua_isboolean(L, -1) ? lua_toboolean(L, -1) : check_integer(L, -1);
         lua_pop(L, 1);
     }
     return numbers;
@@ -265,7 +265,7 @@ lua_open_ddp(lua_State *L)
     lua_pop(L, 1);
     luaL_getmetatable(L, box_metatable(BOX_MODULE));
     lua_getfield(L, -1, "methods"); /* of all modules, see module.c */
-    luaL_checktype(L, -1, LUA_TTABLE);
+    check_table(L, -1);
     add_entries(L, lua_gettop(L), method_entries, countof(method_entries));
     lua_pop(L, 2);
 }

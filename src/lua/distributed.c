@@ -196,7 +196,7 @@ l_all_gather(lua_State *L)
     struct tensor        *input = check_tensor(L, 2);
     int                   size  = process_group_size(group), given = 0;
     bool                  later = wants_work(L, 3);
-    luaL_checktype(L, 1, LUA_TTABLE);
+    check_table(L, 1);
     bool            empty   = lua_rawlen(L, 1) == 0;
     struct tensor **outputs = empty ? lua_newuserdatauv(L, (size_t)size * sizeof *outputs, 0)
                                     : check_tensors(L, 1, &given);

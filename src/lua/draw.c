@@ -11,7 +11,7 @@ option_generator(lua_State *L, int table)
 {
     struct generator *generator = NULL;
     if (option_push(L, table, "generator")) {
-        generator = box_check(L, lua_gettop(L), BOX_GENERATOR);
+        generator = box_check(L, -1, BOX_GENERATOR);
         lua_pop(L, 1); /* the table keeps it */
     }
     return generator;

@@ -13,7 +13,7 @@ static int
 error_tostring(lua_State *L)
 {
     luaL_Buffer text;
-    luaL_checktype(L, 1, LUA_TTABLE);
+    check_table(L, 1);
     lua_settop(L, 1);
     lua_getfield(L, 1, "kind");
     lua_getfield(L, 1, "message");
@@ -221,11 +221,28 @@ raise_error(lua_State *L, const char *kind, const char *format, ...)
     return lua_error(L);
 }
 
+/* What stands at `index`, in a word: the type, or the number itself. Pushes it. */
+static const char *
+push_got(lua_State *L, int index)
+{
+    if (lua_isnone(L, index))
+        return lua_pushliteral(L, "nothing");
+    if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
+        return lua_tostring(L, -1);
+    if (lua_type(L, index) == LUA_TNUMBER) {
+        push_text(L, index);
+        return lua_tostring(L, -1);
+    }
+    return lua_pushstring(L, luaL_typename(L, index));
+}
+
+/* A negative index is a value that was taken out of an argument: the message names the function alone. */
 int
 arg_error(lua_State *L, int argument, const char *expected)
 {
     lua_Debug   ar   = { .name = NULL };
-    const char *name = "this function", *got = NULL;
+    const char *name = "this function";
+    int         index = argument < 0 ? lua_absindex(L, argument) : argument;
     if (lua_getstack(L, 0, &ar)) {
         lua_getinfo(L, "n", &ar);
         if (ar.name != NULL)
@@ -233,15 +250,30 @@ arg_error(lua_State *L, int argument, const char *expected)
         if (ar.name != NULL && strcmp(ar.namewhat, "method") == 0)
             argument--;
     }
-    int index = argument + (ar.name != NULL && strcmp(ar.namewhat, "method") == 0);
-    if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
-        got = lua_tostring(L, -1);
-    else if (lua_type(L, index) == LUA_TNUMBER)
-        got = luaL_tolstring(L, index, NULL);
-    else
-        got = lua_isnone(L, index) ? "nothing" : luaL_typename(L, index);
+    const char *got = push_got(L, index);
+    if (strcmp(name, "newindex") == 0)
+        return raise_error(L, "TypeError", "what is assigned: expected %s, got %s", expected, got);
+    if (strcmp(name, "for iterator") == 0)
+        name = "iter";
+    if (argument < 0)
+        return raise_error(L, "TypeError", "%s: expected %s, got %s", name, expected, got);
     if (argument == 0)
         return raise_error(L, "TypeError", "%s is called on %s: expected %s (is it a colon that is missing?)",
                            name, got, expected);
     return raise_error(L, "TypeError", "argument %d of %s: expected %s, got %s", argument, name, expected, got);
+}
+
+int
+arg_most(lua_State *L, int most)
+{
+    lua_Debug ar  = { .name = NULL };
+    int       got = lua_gettop(L), self = 0;
+    if (got <= most)
+        return got;
+    if (lua_getstack(L, 0, &ar))
+        lua_getinfo(L, "n", &ar);
+    self = ar.name != NULL && strcmp(ar.namewhat, "method") == 0;
+    return raise_error(L, "TypeError", "%s takes %d argument%s, but %d were given",
+                       ar.name != NULL ? ar.name : "this function", most - self, most - self == 1 ? "" : "s",
+                       got - self);
 }

@@ -219,7 +219,7 @@ apply(lua_State *L)
 static int
 save_for_backward(lua_State *L)
 {
-    luaL_checktype(L, 1, LUA_TTABLE);
+    check_table(L, 1);
     int count = lua_gettop(L);
     lua_createtable(L, count, 0);
     for (int i = 2; i <= count; i++) {

@@ -55,8 +55,9 @@ check_arguments(lua_State *L)
 {
     struct gradcheck check = { .me = script_task(L) };
     lua_settop(L, 3);
-    if (!lua_istable(L, FUNCTION)) /* a Function is a table that can be called, a module a box */
-        luaL_argexpected(L, lua_isfunction(L, FUNCTION) || test_module(L, FUNCTION) != NULL, FUNCTION, "function");
+    /* A Function is a table that can be called, a module a box. */
+    if (!lua_istable(L, FUNCTION) && !lua_isfunction(L, FUNCTION) && test_module(L, FUNCTION) == NULL)
+        arg_error(L, FUNCTION, "a function");
     if (test_tensor(L, INPUTS) != NULL) {
         lua_createtable(L, 1, 0);
         lua_pushvalue(L, INPUTS);

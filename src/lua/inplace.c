@@ -122,7 +122,7 @@ take_generator(lua_State *L)
     option_known(L, table, "generator");
     struct generator *generator = NULL;
     if (option_push(L, table, "generator"))
-        generator = box_check(L, lua_gettop(L), BOX_GENERATOR);
+        generator = box_check(L, -1, BOX_GENERATOR);
     lua_settop(L, table); /* the table keeps the generator */
     return generator;
 }

@@ -141,6 +141,7 @@ bool script_call(lua_State *L, struct task *me, int arguments, int results) __at
 int raise(lua_State *L, struct task *me);
 int raise_error(lua_State *L, const char *kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int arg_error(lua_State *L, int argument, const char *expected);  /* TypeError: "argument 1 of NAME: expected ..." */
+int arg_most(lua_State *L, int most);                             /* TypeError if more were given; answers how many */
 /* The Lua error object at the top of the stack is recorded in me (and popped). */
 void fail_from_lua(lua_State *L, struct task *me);
 
@@ -210,6 +211,9 @@ double         check_number(lua_State *L, int index);
 double         opt_number(lua_State *L, int index, double otherwise);
 const char    *check_text(lua_State *L, int index);
 void           check_function(lua_State *L, int index);
+void           check_table(lua_State *L, int index);
+bool           check_flag(lua_State *L, int index);                 /* true or false */
+bool           opt_flag(lua_State *L, int index, bool otherwise);
 enum dtype     check_dtype(lua_State *L, int index);                /* "float32" */
 int            check_device(lua_State *L, int index);               /* "cpu" (-1), "device:1", "cuda:1", "cuda" or 1 */
 void           push_device(lua_State *L, int device);
@@ -229,6 +233,13 @@ enum dtype     option_dtype(lua_State *L, int table, enum dtype otherwise);     
 int            option_device(lua_State *L, int table, int otherwise);                /* field device */
 bool           option_push(lua_State *L, int table, const char *name); /* false: nil, nothing pushed */
 void           option_known(lua_State *L, int table, const char *names); /* "dtype device": others are errors */
+/* A trailing table of options becomes arguments: f(t, {dim = 1}) is f(t, 1). `names` are those of the arguments from
+ * `first` on. Anything else at the end (a list, a tensor, a number) stays. */
+void           option_spread(lua_State *L, int first, const char *names);
+/* Raises AttributeError: `what` has no `name`, and what may be meant among the keys of the table at `index` (and, if
+ * it is not NULL, the words in `more`). */
+int            no_attribute(lua_State *L, const char *what, const char *name, int index, const char *more);
+void           guard_ringside(lua_State *L);   /* rs and its namespaces raise it, once all is in them */
 /* Sizes and options of a function that makes tensors (create.c): zeros(2, 3, {...}) from argument `first` on. */
 struct making {
     int               dims;

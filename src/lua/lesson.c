@@ -75,7 +75,7 @@ read_costs(lua_State *L, int table, struct cost_model *costs)
 {
     const char *names[LESSON_COSTS];
     size_t      count = 0;
-    luaL_checktype(L, table, LUA_TTABLE);
+    check_table(L, table);
     for (lua_pushnil(L); lua_next(L, table) != 0; lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TSTRING || lua_type(L, -1) != LUA_TNUMBER)
             raise_error(L, "TypeError", "costs are a table like { host = 1, kernel = 10, Linear_backward = 500 } (us)");
@@ -120,7 +120,7 @@ read_declaration(lua_State *L, int table, const struct lesson_options *options, 
     option_number(L, table, "minutes", 0);
     if (option_push(L, table, "seed")) {
         out->head.has_seed = true;
-        out->head.seed     = (uint64_t)check_integer(L, lua_gettop(L));
+        out->head.seed     = (uint64_t)check_integer(L, -1);
         lua_pop(L, 1);
     }
     out->head.other_hardware = options->hardware != NULL && strcmp(options->hardware, hardware) != 0;
@@ -179,7 +179,7 @@ l_lesson(lua_State *L)
     struct task    *me     = script_task(L);
     struct lesson  *lesson = lesson_here(L, me);
     struct declared declared = { .head = *lesson_head(lesson) };
-    luaL_checktype(L, 1, LUA_TTABLE);
+    check_table(L, 1);
     refuse_in_rank(L, "rs.lesson");
     read_declaration(L, 1, lesson_options(lesson), &declared);
     struct script *script = script_of(L);
@@ -255,7 +255,7 @@ l_ask(lua_State *L)
     struct lesson_question ask    = { 0 };
     const char            *choices[LESSON_CHOICES];
     refuse_in_rank(L, "rs.ask");
-    luaL_checktype(L, 1, LUA_TTABLE);
+    check_table(L, 1);
     if (lua_rawgeti(L, 1, 1) == LUA_TNIL)
         lua_getfield(L, 1, "question");
     ask.question = lua_tostring(L, -1);
@@ -266,7 +266,7 @@ l_ask(lua_State *L)
         return raise_error(L, "ValueError", "rs.ask { \"How many?\", answer = \"3\" } needs a question and an answer");
     ask.why = option_text(L, 1, "why", NULL);
     if (option_push(L, 1, "choices")) {
-        luaL_checktype(L, -1, LUA_TTABLE);
+        check_table(L, -1);
         ask.choices      = choices;
         ask.choice_count = read_choices(L, lua_gettop(L), choices);
     }
@@ -337,7 +337,8 @@ l_close(lua_State *L)
     struct closeness    closeness = { .absolute = 1e-6, .relative = 1e-6 };
     bool                plain     = lua_type(L, 4) == LUA_TNUMBER;
     int                 options   = check_options(L, plain ? 5 : 4);
-    luaL_checkany(L, 3);
+    if (lua_isnone(L, 3))
+        arg_error(L, 3, "what is expected");
     if (plain)
         closeness = (struct closeness){ .absolute = lua_tonumber(L, 4) };
     if (options != 0) {

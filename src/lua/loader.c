@@ -39,7 +39,7 @@ draw_base_seed(lua_State *L)
     struct task      *me        = script_task(L);
     struct generator *generator = NULL;
     if (option_push(L, 1, "generator")) {
-        generator = box_check(L, lua_gettop(L), BOX_GENERATOR);
+        generator = box_check(L, -1, BOX_GENERATOR);
         lua_pop(L, 1);
     } else {
         generator = default_generator(me);
@@ -61,10 +61,10 @@ push_source(lua_State *L)
         lua_pushvalue(L, sampler);
     } else {
         lua_getfield(L, sampler, "iter");
-        check_function(L, lua_gettop(L));
+        check_function(L, -1);
         lua_pushvalue(L, sampler);
         lua_call(L, 1, 1);
-        check_function(L, lua_gettop(L));
+        check_function(L, -1);
     }
     lua_remove(L, sampler);
 }
@@ -96,7 +96,7 @@ next_of_function(lua_State *L, int source, int64_t *index)
     lua_call(L, 0, 1);
     bool more = !lua_isnil(L, -1);
     if (more)
-        *index = check_integer(L, lua_gettop(L));
+        *index = check_integer(L, -1);
     lua_pop(L, 1);
     return more;
 }
@@ -106,7 +106,7 @@ next_of_list(lua_State *L, int source, struct loading *loading, int64_t *index)
 {
     bool more = lua_rawgeti(L, source, ++loading->at) != LUA_TNIL;
     if (more)
-        *index = check_integer(L, lua_gettop(L));
+        *index = check_integer(L, -1);
     lua_pop(L, 1);
     return more;
 }
@@ -154,7 +154,7 @@ resolve_subsets(lua_State *L, int dataset, int64_t *indices, int64_t count)
             if (lua_rawgeti(L, list, indices[i] + 1) != LUA_TNUMBER)
                 raise_error(L, "IndexError", "index %lld is out of range: the subset has %lld samples",
                             (long long)indices[i], (long long)lua_rawlen(L, list));
-            indices[i] = check_integer(L, lua_gettop(L));
+            indices[i] = check_integer(L, -1);
             lua_pop(L, 1);
         }
         dataset = list - 1;
@@ -374,11 +374,11 @@ data_loader(lua_State *L)
     lua_pushboolean(L, drop);
     lua_setfield(L, 3, "drop_last");
     if (option_push(L, table, "generator")) {
-        box_check(L, lua_gettop(L), BOX_GENERATOR);
+        box_check(L, -1, BOX_GENERATOR);
         lua_setfield(L, 3, "generator");
     }
     if (option_push(L, table, "collate_fn")) {
-        check_function(L, lua_gettop(L));
+        check_function(L, -1);
         lua_setfield(L, 3, "collate_fn");
     }
     set_sampler(L, 3, table);
@@ -388,7 +388,7 @@ data_loader(lua_State *L)
 static int
 default_collate(lua_State *L)
 {
-    luaL_checktype(L, 1, LUA_TTABLE);
+    check_table(L, 1);
     lua_settop(L, 1);
     if (lua_rawlen(L, 1) == 0)
         raise_error(L, "ValueError", "default_collate: there are no samples");

@@ -122,7 +122,7 @@ static void
 push_groups(lua_State *L, int table)
 {
     lua_getfield(L, table, "optimizer");
-    box_check(L, lua_gettop(L), BOX_OPTIMIZER);
+    box_check(L, -1, BOX_OPTIMIZER);
     push_param_groups(L, lua_gettop(L));
     lua_remove(L, -2);
 }
@@ -155,13 +155,13 @@ set_rates(lua_State *L, int table, int64_t epoch, bool afresh)
     push_groups(L, table);
     int groups = lua_gettop(L), count = (int)lua_rawlen(L, groups);
     lua_getfield(L, table, "base_lrs");
-    luaL_checktype(L, -1, LUA_TTABLE);
+    check_table(L, -1);
     for (int i = 1; i <= count; i++) {
         lua_rawgeti(L, groups + 1, i);
         double base_lr = lua_tonumber(L, -1);
         lua_pop(L, 1);
         lua_rawgeti(L, groups, i);
-        luaL_checktype(L, -1, LUA_TTABLE);
+        check_table(L, -1);
         double lr = option_number(L, lua_gettop(L), "lr", base_lr);
         if (!known)
             lr = lambda_rate(L, table, i, base_lr, epoch);
@@ -188,7 +188,7 @@ static void
 warn_order(lua_State *L, int table, int64_t epoch)
 {
     lua_getfield(L, table, "optimizer");
-    struct optimizer *optimizer = box_check(L, lua_gettop(L), BOX_OPTIMIZER);
+    struct optimizer *optimizer = box_check(L, -1, BOX_OPTIMIZER);
     lua_pop(L, 1);
     struct script *script = script_of(L);
     struct lesson *lesson = lesson_of(script->holder);
@@ -205,7 +205,7 @@ sequential_step(lua_State *L, int table, int64_t epoch)
     while (at < count && milestones[at] <= epoch)
         at++;
     lua_getfield(L, table, "schedulers");
-    luaL_checktype(L, -1, LUA_TTABLE);
+    check_table(L, -1);
     lua_rawgeti(L, -1, at + 1);
     int part = lua_gettop(L);
     check_scheduler(L, part);
@@ -282,7 +282,7 @@ static int
 load_state_dict(lua_State *L)
 {
     check_scheduler(L, 1);
-    luaL_checktype(L, 2, LUA_TTABLE);
+    check_table(L, 2);
     lua_settop(L, 2);
     bool sequential = strcmp(kind_field(L, 1), "SequentialLR") == 0;
     for (lua_pushnil(L); lua_next(L, 2) != 0;) {
@@ -299,7 +299,7 @@ load_state_dict(lua_State *L)
         return 0;
     lua_getfield(L, 1, "schedulers");
     lua_getfield(L, 2, "schedulers");
-    luaL_checktype(L, 4, LUA_TTABLE);
+    check_table(L, 4);
     for (int i = 1; i <= (int)lua_rawlen(L, 3); i++) {
         lua_pushcfunction(L, load_state_dict);
         lua_rawgeti(L, 3, i);
@@ -328,7 +328,7 @@ begin(lua_State *L, const char *kind)
     lua_createtable(L, count, 0);
     for (int i = 1; i <= count; i++) {
         lua_rawgeti(L, groups, i);
-        luaL_checktype(L, -1, LUA_TTABLE);
+        check_table(L, -1);
         double lr      = option_number(L, lua_gettop(L), "lr", 0);
         double initial = option_number(L, lua_gettop(L), "initial_lr", lr);
         lua_pushnumber(L, initial);
@@ -392,7 +392,7 @@ step_lr(lua_State *L)
 static int
 multi_step_lr(lua_State *L)
 {
-    luaL_checktype(L, 2, LUA_TTABLE);
+    check_table(L, 2);
     double gamma = option_or_number(L, 3, "gamma", 0.1);
     int    self  = begin(L, "MultiStepLR");
     lua_pushvalue(L, 2);
@@ -487,8 +487,8 @@ begin_parts(lua_State *L, int self)
 static int
 sequential_lr(lua_State *L)
 {
-    luaL_checktype(L, 2, LUA_TTABLE);
-    luaL_checktype(L, 3, LUA_TTABLE);
+    check_table(L, 2);
+    check_table(L, 3);
     lua_settop(L, 3);
     if (lua_getfield(L, 3, "milestones") == LUA_TTABLE)
         lua_replace(L, 3);

@@ -20,6 +20,7 @@ static int
 unary(lua_State *L)
 {
     struct task   *me = script_task(L);
+    arg_most(L, 1);
     struct tensor *a  = check_tensor(L, 1);
     reserve_result(L, me, a, NULL);
     struct call call = call_open(L, me, CALL_PLAIN);
@@ -40,6 +41,7 @@ static int
 binary(lua_State *L)
 {
     struct task   *me = script_task(L);
+    arg_most(L, 2);
     struct operand a = check_operand(L, 1), b = check_operand(L, 2);
     enum op        op = op_of(L);
     if (a.tensor == NULL && b.tensor == NULL)

@@ -298,6 +298,30 @@ child_by_number(lua_State *L, struct module *module)
     return 1;
 }
 
+static bool
+is_registered(struct module *module, const char *name)
+{
+    return find_entry(&module->parameters, name) != NULL || find_entry(&module->buffers, name) != NULL ||
+           find_entry(&module->children, name) != NULL;
+}
+
+/* A built-in module's; one that a lesson wrote answers nil, as any table of Lua. */
+static int
+no_module_attribute(lua_State *L, struct module *module)
+{
+    const struct module_table     *tables[] = { &module->parameters, &module->buffers, &module->children };
+    const struct module_attribute *option = module->type->attributes;
+    char   words[600] = "training ", what[80];
+    size_t at = strlen(words);
+    for (size_t i = 0; i < countof(tables); i++)
+        for (int j = 0; j < tables[i]->count && at < sizeof words; j++)
+            at += (size_t)snprintf(words + at, sizeof words - at, "%s ", tables[i]->entries[j].name);
+    for (; option != NULL && option->name != NULL && at < sizeof words; option++)
+        at += (size_t)snprintf(words + at, sizeof words - at, "%s ", option->name);
+    snprintf(what, sizeof what, "a %s", module->type->name);
+    return no_attribute(L, what, lua_tostring(L, 2), lua_upvalueindex(1), words);
+}
+
 /* Upvalue 1: the methods of all modules. */
 static int
 module_index(lua_State *L)
@@ -323,8 +347,10 @@ module_index(lua_State *L)
             return 1;
     }
     lua_pushvalue(L, 2);
-    lua_rawget(L, lua_upvalueindex(1));
-    return 1;
+    if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL || module_is_script(module) || lua_type(L, 2) != LUA_TSTRING ||
+        is_registered(module, lua_tostring(L, 2)))
+        return 1;
+    return no_module_attribute(L, module);
 }
 
 /* An entry of that name gets the new thing, or none; other tables lose theirs. Middle part. */
@@ -342,13 +368,6 @@ register_thing(struct task *me, struct module *module, const char *name, struct 
     if (buffer != NULL)
         return module_add_buffer(me, module, name, tensor);
     return old == NULL || module_add_child(me, module, name, NULL);
-}
-
-static bool
-is_registered(struct module *module, const char *name)
-{
-    return find_entry(&module->parameters, name) != NULL || find_entry(&module->buffers, name) != NULL ||
-           find_entry(&module->children, name) != NULL;
 }
 
 static void
@@ -481,7 +500,7 @@ class_call(lua_State *L)
 {
     struct task *me    = script_task(L);
     int          count = lua_gettop(L) - 1;
-    luaL_checktype(L, 1, LUA_TTABLE);
+    check_table(L, 1);
     script_module_new(L, me, 1);
     lua_insert(L, 2); /* class, object, arguments */
     lua_getfield(L, 1, "init");

@@ -339,7 +339,7 @@ register_hook(lua_State *L)
         module->hooks = (struct module_hooks){ before_forward, after_forward, object_free, table };
     } else {
         object_push(L, module->hooks.context);
-        luaL_checktype(L, 3, LUA_TTABLE);
+        check_table(L, 3);
     }
     lua_getfield(L, 3, "next");
     lua_Integer number = lua_tointeger(L, -1) + 1;

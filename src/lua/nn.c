@@ -298,7 +298,7 @@ set_training(lua_State *L, bool training)
 static int
 train(lua_State *L)
 {
-    return set_training(L, lua_isnoneornil(L, 2) || lua_toboolean(L, 2));
+    return set_training(L, opt_flag(L, 2, true));
 }
 
 static int
@@ -314,7 +314,8 @@ zero_grad(lua_State *L)
 {
     struct task   *me     = script_task(L);
     struct module *module = check_module(L, 1);
-    bool           none   = lua_istable(L, 2) ? option_bool(L, 2, "set_to_none", false) : lua_toboolean(L, 2);
+    option_spread(L, 2, "set_to_none");
+    bool none = opt_flag(L, 2, false);
     struct call    call   = call_open(L, me, CALL_PLAIN);
     call_done(&call, module_zero_grad(me, module, none));
     script_collect_if_due(L, me);
@@ -324,11 +325,11 @@ zero_grad(lua_State *L)
 static int
 requires_grad_(lua_State *L)
 {
-    bool on = lua_isnoneornil(L, 2) || lua_toboolean(L, 2);
+    bool on = opt_flag(L, 2, true);
     lua_settop(L, 1);
     list_tensors(L, false, false);
     for (lua_Integer i = 1; lua_rawgeti(L, -1, i) != LUA_TNIL; i++) {
-        check_tensor(L, lua_gettop(L))->requires_grad = on;
+        check_tensor(L, -1)->requires_grad = on;
         lua_pop(L, 1);
     }
     lua_settop(L, 1);

@@ -134,7 +134,7 @@ binary(lua_State *L)
     struct task   *me    = script_task(L);
     enum binary    which = (enum binary)lua_tointeger(L, lua_upvalueindex(1));
     struct operand a     = check_operand(L, 1), b = check_operand(L, 2);
-    int            table = lua_istable(L, 3) ? option_table(L, 3) : 0;
+    int            table = option_table(L, arg_most(L, 3) == 3 ? 3 : 0);
     option_known(L, table, "alpha");
     double alpha = option_number(L, table, "alpha", 1);
     if (a.tensor == NULL && b.tensor == NULL)
@@ -159,6 +159,7 @@ static int
 compare(lua_State *L)
 {
     struct task   *me = script_task(L);
+    arg_most(L, 2);
     enum op        op = (enum op)lua_tointeger(L, lua_upvalueindex(1));
     struct operand a = check_operand(L, 1), b = check_operand(L, 2);
     if (a.tensor == NULL && b.tensor == NULL)
@@ -173,6 +174,7 @@ static int
 unary(lua_State *L)
 {
     struct task   *me   = script_task(L);
+    arg_most(L, 2); /* -t gives it twice */
     struct op_args args = { .in = { check_tensor(L, 1) }, .alpha = 1 };
     enum op        op   = (enum op)lua_tointeger(L, lua_upvalueindex(1));
     reserve_result(L, me, args.in[0], NULL);
@@ -184,6 +186,7 @@ static int
 mm(lua_State *L)
 {
     struct task   *me = script_task(L);
+    arg_most(L, 2);
     struct tensor *a  = check_tensor(L, 1), *b = check_tensor(L, 2);
     script_reserve(L, me, 8.0 * (double)tensor_size(a, 0) * (double)tensor_size(b, -1));
     struct call call = call_open(L, me, CALL_PLAIN);
@@ -194,6 +197,7 @@ static int
 matmul(lua_State *L)
 {
     struct task   *me = script_task(L);
+    arg_most(L, 2);
     struct tensor *a  = check_tensor(L, 1), *b = check_tensor(L, 2);
     if (tensor_dims(a) > 0 && tensor_dims(b) > 0)
         script_reserve(L, me, 8.0 * (double)tensor_size(a, 0) * (double)tensor_size(b, -1));
@@ -206,12 +210,9 @@ log_softmax(lua_State *L)
 {
     struct task   *me   = script_task(L);
     struct op_args args = { .in = { check_tensor(L, 1) } };
-    if (lua_istable(L, 2))
-        args.dim = option_integer(L, 2, "dim", -1);
-    else
-        args.dim = check_dim(L, 2, tensor_dims(args.in[0]));
-    if (args.dim < 0)
-        args.dim += tensor_dims(args.in[0]);
+    option_spread(L, 2, "dim");
+    arg_most(L, 2);
+    args.dim = check_dim(L, 2, tensor_dims(args.in[0]));
     struct call call = call_open(L, me, CALL_PLAIN);
     return call_tensor(&call, op_call(me, OP_log_softmax, &args));
 }
@@ -221,15 +222,15 @@ static int
 joined(lua_State *L, bool stacked)
 {
     struct task *me = script_task(L);
+    option_spread(L, 2, "dim");
+    arg_most(L, 2);
     lua_settop(L, 2);
+    if (!lua_istable(L, 1))
+        arg_error(L, 1, "a list of tensors");
     int             count   = 0;
     struct tensor **tensors = check_tensors(L, 1, &count);
     if (count == 0)
-        raise_error(L, "RuntimeError", "expected a non-empty list of tensors");
-    if (lua_istable(L, 2)) {
-        lua_getfield(L, 2, "dim");
-        lua_replace(L, 2);
-    }
+        raise_error(L, "RuntimeError", "%s: expected a list of at least one tensor", stacked ? "stack" : "cat");
     int    dims  = tensor_dims(tensors[0]) + stacked;
     int    dim   = lua_isnil(L, 2) ? 0 : check_dim(L, 2, dims);
     double bytes = 0;
@@ -271,6 +272,8 @@ static int
 chunk(lua_State *L)
 {
     struct task   *me     = script_task(L);
+    option_spread(L, 2, "chunks dim");
+    arg_most(L, 3);
     struct tensor *tensor = check_tensor(L, 1);
     int64_t        chunks = check_integer(L, 2);
     int            dim    = lua_isnoneornil(L, 3) ? 0 : check_dim(L, 3, tensor_dims(tensor));
@@ -287,6 +290,8 @@ static int
 split(lua_State *L)
 {
     struct task   *me     = script_task(L);
+    option_spread(L, 3, "dim");
+    arg_most(L, 3);
     struct tensor *tensor = check_tensor(L, 1);
     int            dim    = lua_isnoneornil(L, 3) ? 0 : check_dim(L, 3, tensor_dims(tensor));
     int64_t        size   = tensor_size(tensor, dim), piece = 0, total = 0;
@@ -303,7 +308,7 @@ split(lua_State *L)
         lengths[i] = size - i * piece < piece ? size - i * piece : piece;
         if (listed) {
             lua_rawgeti(L, 2, i + 1);
-            lengths[i] = check_integer(L, lua_gettop(L));
+            lengths[i] = check_integer(L, -1);
             lua_pop(L, 1);
         }
         total += lengths[i];

@@ -236,7 +236,7 @@ add_param_group(lua_State *L)
 {
     struct optimizer *optimizer = box_check(L, 1, BOX_OPTIMIZER);
     enum optim_kind   kind      = optimizer_kind(optimizer);
-    luaL_checktype(L, 2, LUA_TTABLE);
+    check_table(L, 2);
     lua_settop(L, 2);
     lua_getiuservalue(L, 1, 2);
     struct optim_options defaults = read_optim_options(L, kind, 3, optim_defaults(kind));
@@ -292,7 +292,8 @@ optimizer_index(lua_State *L)
     if (strcmp(name, "state") == 0)
         return push_optim_state(L, 1);
     lua_pushvalue(L, 2);
-    lua_rawget(L, lua_upvalueindex(1));
+    if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL && lua_type(L, 2) == LUA_TSTRING)
+        return no_attribute(L, "an optimizer", name, lua_upvalueindex(1), "param_groups defaults state");
     return 1;
 }
 

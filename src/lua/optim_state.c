@@ -204,7 +204,7 @@ int
 optim_load_state_dict(lua_State *L)
 {
     struct optimizer *optimizer = box_check(L, 1, BOX_OPTIMIZER);
-    luaL_checktype(L, 2, LUA_TTABLE);
+    check_table(L, 2);
     lua_settop(L, 2);
     check_field(L, 2, "state");
     check_field(L, 2, "param_groups");

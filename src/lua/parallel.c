@@ -26,7 +26,7 @@ check_devices(lua_State *L, int index, int *count)
         if (all)
             continue;
         lua_rawgeti(L, index, (lua_Integer)i + 1);
-        devices[i] = check_device(L, lua_gettop(L));
+        devices[i] = check_device(L, -1);
         lua_pop(L, 1);
     }
     *count = (int)length;
@@ -41,7 +41,7 @@ check_dp_options(lua_State *L, int table, const char *known)
     if (option_push(L, table, "device_ids"))
         options.device_ids = check_devices(L, -1, &options.device_count);
     if (option_push(L, table, "output_device")) {
-        options.output_device = check_device(L, lua_gettop(L));
+        options.output_device = check_device(L, -1);
         lua_pop(L, 1);
     }
     options.dim = (int)option_integer(L, table, "dim", 0);
@@ -134,7 +134,7 @@ gather(lua_State *L)
     struct task  *me     = script_task(L);
     size_t        mark   = scope_mark(me);
     int           device = check_device(L, 2), dim = (int)opt_integer(L, 3, 0);
-    luaL_checktype(L, 1, LUA_TTABLE);
+    check_table(L, 1);
     int            count   = (int)lua_rawlen(L, 1);
     struct value **outputs = push_room(L, count);
     bool           ok      = count > 0 || failed(me, E_VALUE, "gather expects at least one output");
@@ -175,8 +175,8 @@ parallel_apply(lua_State *L)
 {
     struct task *me   = script_task(L);
     size_t       mark = scope_mark(me);
-    luaL_checktype(L, 1, LUA_TTABLE);
-    luaL_checktype(L, 2, LUA_TTABLE);
+    check_table(L, 1);
+    check_table(L, 2);
     lua_settop(L, 3);
     int table = option_table(L, 3), count = (int)lua_rawlen(L, 1), devices_given = 0;
     option_known(L, table, "kwargs devices");

@@ -159,7 +159,7 @@ check_moved(lua_State *L, int at, const struct tensor *tensor, int *dims)
             lua_rawgeti(L, at, i + 1);
         else
             lua_pushvalue(L, at);
-        dims[i] = check_dim(L, lua_gettop(L), tensor->dims);
+        dims[i] = check_dim(L, -1, tensor->dims);
         for (int j = 0; j < i; j++)
             if (dims[j] == dims[i])
                 raise_error(L, "RuntimeError", "movedim: repeated dim %d", dims[i]);
@@ -209,6 +209,8 @@ flip(lua_State *L)
         if (dim < 0 || dim >= args.in[0]->dims)
             raise_error(L, "IndexError", "dimension %lld is out of range for a tensor of %d", (long long)dims[i],
                         args.in[0]->dims);
+        if (args.start >> dim & 1)
+            raise_error(L, "RuntimeError", "dim %lld appears multiple times in the list of dims", (long long)dim);
         args.start |= (int64_t)1 << dim;
     }
     script_reserve(L, me, (double)tensor_bytes(args.in[0]));
@@ -220,6 +222,8 @@ static int
 triangle(lua_State *L)
 {
     struct task   *me   = script_task(L);
+    option_spread(L, 2, "diagonal");
+    arg_most(L, 2);
     struct op_args args = { .in = { check_tensor(L, 1) }, .start = opt_integer(L, 2, 0) };
     enum op        op   = (enum op)lua_tointeger(L, lua_upvalueindex(1));
     script_reserve(L, me, (double)tensor_bytes(args.in[0]));
@@ -231,6 +235,8 @@ static int
 diagonal(lua_State *L)
 {
     struct task   *me   = script_task(L);
+    option_spread(L, 2, "offset dim1 dim2");
+    arg_most(L, 4);
     struct op_args args = { .in = { check_tensor(L, 1) }, .length = opt_integer(L, 2, 0) };
     args.dim            = lua_isnoneornil(L, 3) ? 0 : check_dim(L, 3, args.in[0]->dims);
     args.start          = lua_isnoneornil(L, 4) ? 1 : check_dim(L, 4, args.in[0]->dims);
@@ -303,6 +309,8 @@ static int
 unbind(lua_State *L)
 {
     struct task   *me     = script_task(L);
+    option_spread(L, 2, "dim");
+    arg_most(L, 2);
     struct tensor *tensor = check_tensor(L, 1);
     int            dim    = lua_isnoneornil(L, 2) ? 0 : check_dim(L, 2, tensor->dims);
     int64_t        count  = tensor->dims > 0 ? tensor_size(tensor, dim) : 0;

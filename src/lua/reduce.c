@@ -17,7 +17,7 @@ check_dims(lua_State *L, int at, const struct tensor *tensor, struct fold_option
             lua_rawgeti(L, at, i + 1);
         else
             lua_pushvalue(L, at);
-        int dim = check_dim(L, lua_gettop(L), tensor->dims);
+        int dim = check_dim(L, -1, tensor->dims);
         if (listed[dim])
             raise_error(L, "RuntimeError", "dim %d appears multiple times in the list of dims", dim);
         listed[dim] = true;
@@ -164,7 +164,7 @@ check_ordering(lua_State *L, int first, const struct tensor *tensor, const char 
         ordering.flag = lua_toboolean(L, first + 1);
     }
     if (table == first && option_push(L, table, "dim")) {
-        ordering.dim = check_dim(L, lua_gettop(L), tensor->dims);
+        ordering.dim = check_dim(L, -1, tensor->dims);
         lua_pop(L, 1);
     } else if (table != first && !lua_isnil(L, first)) {
         ordering.dim = check_dim(L, first, tensor->dims);
@@ -206,6 +206,7 @@ static int
 topk(lua_State *L)
 {
     struct task    *me       = script_task(L);
+    option_spread(L, 2, "k dim largest");
     struct tensor  *tensor   = check_tensor(L, 1);
     int64_t         count    = check_integer(L, 2);
     struct ordering ordering = check_ordering(L, 3, tensor, "largest", true);

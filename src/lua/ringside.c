@@ -108,4 +108,5 @@ lua_open_ringside(lua_State *L)
     }
     open_namespace(L, "", entries, countof(entries));
     lua_pop(L, 1);
+    guard_ringside(L);
 }

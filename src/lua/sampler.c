@@ -79,7 +79,7 @@ push_stream(lua_State *L, int index)
     struct sampler    sampler   = read_sampler(L, index);
     struct generator *generator = NULL;
     if (option_push(L, index, "generator")) {
-        generator = box_check(L, lua_gettop(L), BOX_GENERATOR);
+        generator = box_check(L, -1, BOX_GENERATOR);
         lua_pop(L, 1);
     }
     struct index_stream *stream = lua_newuserdatauv(L, sampler_room(&sampler), 1);
@@ -191,7 +191,7 @@ random_sampler(lua_State *L)
     lua_pushboolean(L, replacement);
     lua_setfield(L, self, "replacement");
     if (option_push(L, table, "generator")) {
-        box_check(L, lua_gettop(L), BOX_GENERATOR);
+        box_check(L, -1, BOX_GENERATOR);
         lua_setfield(L, self, "generator");
     }
     return 1;

@@ -59,6 +59,10 @@ push_text(lua_State *L, int index)
     bool named = (type == LUA_TTABLE || type == LUA_TUSERDATA) && luaL_getmetafield(L, index, "__tostring") != LUA_TNIL;
     if (named)
         lua_pop(L, 1);
+    if (type == LUA_TNUMBER && isnan(lua_tonumber(L, index))) {
+        lua_pushliteral(L, "nan"); /* its sign differs between machines */
+        return;
+    }
     if (named || type == LUA_TNIL || type == LUA_TBOOLEAN || type == LUA_TNUMBER || type == LUA_TSTRING) {
         luaL_tolstring(L, index, NULL);
         return;

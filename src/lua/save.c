@@ -68,14 +68,14 @@ save(lua_State *L)
     struct task               *me = script_task(L);
     struct safetensors_content content = { 0 };
     want_trust(L, "rs.save");
-    luaL_checktype(L, 1, LUA_TTABLE);
+    check_table(L, 1);
     const char *path = check_text(L, 2);
     lua_settop(L, 3);
     int options = option_table(L, 3);
     option_known(L, options, "metadata");
     read_tensors(L, 1, &content);
     if (option_push(L, options, "metadata")) {
-        luaL_checktype(L, -1, LUA_TTABLE);
+        check_table(L, -1);
         read_metadata(L, lua_gettop(L), &content);
     }
     struct call call = call_open(L, me, CALL_PLAIN);

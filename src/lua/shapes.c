@@ -287,7 +287,7 @@ cut(lua_State *L, struct tensor *tensor, int at, int dim)
         ends[i] = listed ? size : end;
         if (listed && i + 1 < count) {
             lua_rawgeti(L, at, i + 1);
-            ends[i] = check_integer(L, lua_gettop(L));
+            ends[i] = check_integer(L, -1);
             lua_pop(L, 1);
             ends[i] = ends[i] < -size ? 0 : ends[i] < 0 ? ends[i] + size : ends[i] > size ? size : ends[i];
         }

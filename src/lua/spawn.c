@@ -242,7 +242,7 @@ push_args(lua_State *L, int table)
     if (!option_push(L, table, "args"))
         return 0;
     int list = lua_gettop(L);
-    luaL_checktype(L, list, LUA_TTABLE);
+    check_table(L, list);
     int count = (int)lua_rawlen(L, list);
     luaL_checkstack(L, count + 10, "too many arguments");
     for (int i = 1; i <= count; i++)

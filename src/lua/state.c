@@ -181,7 +181,7 @@ static int
 load_state_dict(lua_State *L)
 {
     struct module *module = check_module(L, 1);
-    luaL_checktype(L, 2, LUA_TTABLE);
+    check_table(L, 2);
     lua_settop(L, 3);
     bool                        strict = is_strict(L, 3);
     const struct named_tensors *list = push_state(L, module);

@@ -48,7 +48,7 @@ check_along(lua_State *L, int at, const struct tensor *tensor)
     int table = option_table(L, lua_istable(L, at) ? at : lua_istable(L, at + 1) ? at + 1 : 0);
     option_known(L, table, "dim keepdim");
     if (table == at && option_push(L, table, "dim")) {
-        along.dim   = check_dim(L, lua_gettop(L), tensor->dims);
+        along.dim   = check_dim(L, -1, tensor->dims);
         along.given = true;
     } else if (table != at && !lua_isnil(L, at)) {
         along.dim   = check_dim(L, at, tensor->dims);
@@ -454,7 +454,7 @@ bincount(lua_State *L)
     option_known(L, table, "weights minlength");
     int64_t minlength = option_integer(L, table, "minlength", table == 0 ? opt_integer(L, 3, 0) : 0);
     if (weights == NULL && option_push(L, table, "weights"))
-        weights = check_tensor(L, lua_gettop(L));
+        weights = check_tensor(L, -1);
     if (tensor->dims != 1 || dtype_is_float(tensor->dtype) || minlength < 0)
         raise_error(L, "RuntimeError",
                     "bincount: expected a vector of integers and a minlength of 0 or more, got %s with %d "

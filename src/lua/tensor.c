@@ -2,6 +2,7 @@
  * Other
  * shapes and copies of it are in views.c, what changes it in inplace.c, operators in ops.c, t[i] in index.c. */
 #include "lua/internal.h"
+#include <stdio.h>
 #include <string.h>
 #include "autograd/call.h"
 #include "autograd/node.h"
@@ -162,7 +163,10 @@ tensor_index(lua_State *L)
             properties[i].get(L, tensor);
             return 1;
         }
-    return raise_error(L, "AttributeError", "a Tensor has no \"%.60s\"", name);
+    char words[400] = "";
+    for (size_t i = 0, at = 0; i < countof(properties) && at < sizeof words; i++)
+        at += (size_t)snprintf(words + at, sizeof words - at, "%s ", properties[i].name);
+    return no_attribute(L, "a Tensor", name, lua_upvalueindex(1), words);
 }
 
 static void
@@ -200,7 +204,7 @@ tensor_newindex(lua_State *L)
     if (strcmp(name, "grad") == 0)
         set_grad(L, tensor, 3);
     else if (strcmp(name, "requires_grad") == 0)
-        set_requires_grad(L, tensor, lua_toboolean(L, 3));
+        set_requires_grad(L, tensor, check_flag(L, 3));
     else
         raise_error(L, "AttributeError", "\"%.60s\" of a Tensor cannot be set", name);
     return 0;
@@ -209,7 +213,7 @@ tensor_newindex(lua_State *L)
 static int
 requires_grad_(lua_State *L)
 {
-    set_requires_grad(L, check_tensor(L, 1), lua_isnoneornil(L, 2) || lua_toboolean(L, 2));
+    set_requires_grad(L, check_tensor(L, 1), opt_flag(L, 2, true));
     lua_settop(L, 1);
     return 1;
 }

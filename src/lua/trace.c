@@ -126,7 +126,7 @@ add_condition(lua_State *L, struct filter *filter, struct trace *trace)
     if (condition.field == FIELD_ARG && !known_argument(trace, name))
         raise_error(L, "ValueError", "no kind of event has an argument '%s'", name);
     if (condition.field == FIELD_DEVICE)
-        condition.number = check_device(L, lua_gettop(L));
+        condition.number = check_device(L, -1);
     else if (lua_type(L, -1) == LUA_TNUMBER)
         condition.number = lua_tonumber(L, -1);
     else if (lua_type(L, -1) == LUA_TBOOLEAN)
@@ -174,7 +174,7 @@ check_filter(lua_State *L, int index, struct trace *trace, const char *also)
         compile(L, filter, trace, lua_tostring(L, index));
         return filter;
     }
-    luaL_checktype(L, index, LUA_TTABLE);
+    check_table(L, index);
     compile_kind(L, filter, trace, index);
     for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
         const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : NULL;
@@ -410,7 +410,7 @@ l_order(lua_State *L)
     struct trace *trace = live_trace(L);
     struct place  places[FILTER_ORDER];
     bool          as_said = true;
-    luaL_checktype(L, 2, LUA_TTABLE);
+    check_table(L, 2);
     int count = (int)lua_rawlen(L, 2);
     if (count > FILTER_ORDER)
         return raise_error(L, "ValueError", "at most %d filters", FILTER_ORDER);
@@ -435,7 +435,7 @@ l_sum(lua_State *L)
 {
     script_task(L);
     struct trace *trace = live_trace(L);
-    luaL_checktype(L, 2, LUA_TTABLE);
+    check_table(L, 2);
     const char *name = option_text(L, 2, "arg", NULL);
     if (name == NULL || !known_argument(trace, name))
         return raise_error(L, "ValueError", "rs.trace:sum { kind = ..., arg = \"bytes\" } needs an argument's name");

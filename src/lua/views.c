@@ -20,6 +20,8 @@ static int
 transpose(lua_State *L)
 {
     struct task   *me     = script_task(L);
+    option_spread(L, 2, "dim0 dim1");
+    arg_most(L, 3);
     struct tensor *tensor = check_tensor(L, 1);
     int            a = check_dim(L, 2, tensor->dims), b = check_dim(L, 3, tensor->dims);
     struct call    call = call_open(L, me, CALL_PLAIN);
@@ -91,6 +93,8 @@ static int
 flatten(lua_State *L)
 {
     struct task   *me     = script_task(L);
+    option_spread(L, 2, "start_dim end_dim");
+    arg_most(L, 3);
     struct tensor *tensor = check_tensor(L, 1);
     int            first  = lua_isnoneornil(L, 2) ? 0 : check_dim(L, 2, tensor->dims), dims = 0;
     int            last   = lua_isnoneornil(L, 3) ? tensor->dims - 1 : check_dim(L, 3, tensor->dims);
@@ -131,6 +135,8 @@ static int
 narrow(lua_State *L)
 {
     struct task   *me     = script_task(L);
+    option_spread(L, 2, "dim start length");
+    arg_most(L, 4);
     struct tensor *tensor = check_tensor(L, 1);
     int            along  = check_dim(L, 2, tensor->dims);
     int64_t        start = check_integer(L, 3), count = check_integer(L, 4), all = tensor_size(tensor, along);
@@ -149,6 +155,8 @@ static int
 select_(lua_State *L)
 {
     struct task   *me     = script_task(L);
+    option_spread(L, 2, "dim index");
+    arg_most(L, 3);
     struct tensor *tensor = check_tensor(L, 1);
     int            along  = check_dim(L, 2, tensor->dims);
     int64_t        index  = check_element(L, check_integer(L, 3), tensor, along);
@@ -160,6 +168,8 @@ static int
 unsqueeze(lua_State *L)
 {
     struct task   *me     = script_task(L);
+    option_spread(L, 2, "dim");
+    arg_most(L, 2);
     struct tensor *tensor = check_tensor(L, 1);
     int            along  = check_dim(L, 2, tensor->dims + 1);
     struct call    call   = call_open(L, me, CALL_PLAIN);
@@ -171,6 +181,8 @@ static int
 squeeze(lua_State *L)
 {
     struct task   *me     = script_task(L);
+    option_spread(L, 2, "dim");
+    arg_most(L, 2);
     struct tensor *tensor = check_tensor(L, 1);
     int            only   = lua_isnoneornil(L, 2) ? -1 : check_dim(L, 2, tensor->dims);
     struct call    call   = call_open(L, me, CALL_PLAIN);
@@ -191,8 +203,8 @@ as_strided(lua_State *L)
     lua_settop(L, 4);
     int64_t offset = opt_integer(L, 4, tensor->offset);
     lua_settop(L, 3);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    luaL_checktype(L, 3, LUA_TTABLE);
+    check_table(L, 2);
+    check_table(L, 3);
     int count = check_shape(L, 3, strides);
     lua_settop(L, 2);
     int dims = check_shape(L, 2, sizes);
@@ -230,7 +242,10 @@ to(lua_State *L)
         option_known(L, 2, "dtype device");
         return copied_to(L, tensor, option_device(L, 2, device), option_dtype(L, 2, dtype));
     }
-    for (int i = 2; i <= lua_gettop(L) && i <= 3; i++)
+    arg_most(L, 3);
+    if (lua_isnoneornil(L, 2))
+        arg_error(L, 2, "a device, a dtype or a Tensor");
+    for (int i = 2; i <= lua_gettop(L); i++)
         if (lua_type(L, i) != LUA_TSTRING || !dtype_parse(lua_tostring(L, i), &dtype))
             device = check_device(L, i);
     return copied_to(L, tensor, device, dtype);

@@ -16,6 +16,7 @@ error_name(enum error_kind kind)
     case E_TYPE: return "TypeError";
     case E_INDEX: return "IndexError";
     case E_KEY: return "KeyError";
+    case E_ATTRIBUTE: return "AttributeError";
     case E_NOT_IMPLEMENTED: return "NotImplementedError";
     case E_RUNTIME:
     case E_SHAPE:

@@ -119,7 +119,7 @@ shape_count(struct task *me, int dims, const int64_t *sizes, int64_t *count)
             return failed(me, E_RUNTIME, "a size cannot be negative: %lld", (long long)sizes[i]);
         empty = empty || sizes[i] == 0;
         if (sizes[i] != 0 && (__builtin_mul_overflow(product, sizes[i], &product) || product > (int64_t)1 << 44))
-            return failed(me, E_MEMORY, "out of memory: a tensor of that many elements cannot be had");
+            return failed(me, E_SHAPE, "a tensor of so many elements is too large");
     }
     *count = empty ? 0 : product;
     return true;

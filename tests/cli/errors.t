@@ -72,7 +72,7 @@ fails('an unfinished text',        2, qr/unfinished/,               'local s = "
 fails('an error of its own',       2, qr/my own words/,             'error("my own words")');
 fails('an error that is a table',  2, qr/\S/,                       'error({ code = 7 })');
 fails('an error that is nil',      2, qr/\S/,                       'error()');
-fails('a call of nil',             2, qr/nil/,                      'rs.no_such_function(1)');
+fails('a name that is not there',            2, qr/AttributeError: rs has no 'no_such_function'/, 'rs.no_such_function(1)');
 fails('an index out of range',     2, qr/IndexError.*\b7\b.*\b6\b/, 'local t = rs.zeros(6) print(t[7])');
 fails('a negative one',            2, qr/IndexError.*-7/,           'local t = rs.zeros(6) t[-7] = 1');
 fails('too many indices',          2, qr/IndexError/,               'local t = rs.zeros(2, 3) print(t[{ 0, 0, 0 }])');

@@ -16,6 +16,7 @@ my %options = (
     devices => [],
     lessons => [],
     bench   => ['json'],
+    help    => ['all'],
 );
 
 for my $command (sort keys %options) {

@@ -110,7 +110,7 @@ local function walk(path, t)
   for name, value in pairs(t) do
     if type(name) == "string" and name:sub(1, 2) ~= "__" and not (path == "rs" and (name == "args" or name == "distributed")) then
       local here = path .. "." .. name
-      if type(value) == "table" and not getmetatable(value) and value ~= dist.ReduceOp then walk(here, value)
+      if type(value) == "table" and (rawget(getmetatable(value), "__index") or {}) ~= rawget(getmetatable(rs.utils.data.Subset), "__index") and value ~= dist.ReduceOp then walk(here, value)
       else told((here:gsub("^rs%.distributed%.", "dist."))) end
     end
   end
