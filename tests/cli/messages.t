@@ -21,7 +21,7 @@ env.cyc[1] = env.cyc
 for line in ([==[\n$calls]==]):gmatch("([^\\n]+)") do
   local f = assert(load(line, "\@call", "t", env) or load("return " .. line, "\@call", "t", env), line)
   local ok, e = pcall(f)
-  print("\@\@ " .. (ok and "no error" or tostring(e.kind) .. ": " .. tostring(e.message)))
+  print("\@\@ " .. (ok and "no error" or tostring(e.kind) .. ": " .. tostring(e.message):gsub("\\n", " ")))
 end
 END_LESSON
 is("$run->{status} $run->{signal} $run->{err}", '0 0 ', 'none of the calls ends the lesson');
@@ -154,7 +154,7 @@ nn.CrossEntropyLoss()(t, rs.tensor{0, 5})   => IndexError: 5 is out of range
 nn.CrossEntropyLoss()(t, rs.tensor{0})      => RuntimeError: [2, 3] and [1]
 nn.ModuleList{1}                            => TypeError: element 1 of ModuleList | Module, got number
 nn.Module("M")()(t)                         => NotImplementedError: [M] | forward
-nn.Linear(2, 2):load_state_dict({})         => RuntimeError: missing key | weight
+nn.Linear(2, 2):load_state_dict({})         => RuntimeError: Missing key | "weight"
 nn.Linear(2, 2):load_state_dict(3)          => TypeError: a table, got 3
 nn.Linear(2, 2):train("x")                  => TypeError: true or false, got string
 nn.Linear(2, 2):zero_grad{set_to_nne = true} => TypeError: did you mean 'set_to_none'?

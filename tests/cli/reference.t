@@ -154,7 +154,7 @@ methods("loader", rs.utils.data.DataLoader(data))
 methods("sampler", rs.utils.data.RandomSampler(data))
 methods("g", rs.Generator())
 for _, name in ipairs { "shape", "dtype", "device", "grad", "grad_fn", "requires_grad", "is_leaf", "ndim", "_version", "name",
-                        "data", "is_parameter", "is_cuda", "_base", "output_nr", "T" } do told("t." .. name) end
+                        "data", "is_parameter", "is_cuda", "_base", "output_nr", "T", "layout" } do told("t." .. name) end
 print(count .. " names")
 print("missing: " .. table.concat(missing, " "))
 local ok, e = pcall(rs.help, "Liner")
