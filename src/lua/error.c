@@ -268,6 +268,8 @@ arg_most(lua_State *L, int most)
 {
     lua_Debug ar  = { .name = NULL };
     int       got = lua_gettop(L), self = 0;
+    while (got > most && lua_isnil(L, got))
+        got--; /* nil at the end is what was not given */
     if (got <= most)
         return got;
     if (lua_getstack(L, 0, &ar))

@@ -588,7 +588,7 @@ static bool
 refuses(struct task *me)
 {
     const int64_t huge[] = { (int64_t)1 << 40, (int64_t)1 << 40 }, negative[] = { -1 };
-    assert_fails(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 2, huge), E_MEMORY, "memory");
+    assert_fails(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 2, huge), E_SHAPE, "too large");
     assert_fails(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 1, negative), E_RUNTIME, "-1");
     assert_fails(me, tensor_arange(me, DTYPE_F32, 0, 1, 0), E_RUNTIME, "arange");
     assert_fails(me, tensor_arange(me, DTYPE_F32, 0, NAN, 1), E_RUNTIME, "arange");
