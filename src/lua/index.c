@@ -433,6 +433,8 @@ write_parts(struct task *me, struct tensor *tensor, const struct parts *parts, s
         return false;
     if (selected.count == 1 && is_mask(selected.list[0].tensor) && value == NULL)
         return fill_masked(me, view, &selected.list[0], number);
+    if (selected.count == 1 && is_mask(selected.list[0].tensor) && tensor_count(value) == 1)
+        value = tensor_copied(me, value); /* one element may be the target's own: PyTorch fills then */
     if (selected.count > 0)
         return write_rows(me, view, &selected, value, number);
     if (value == NULL)

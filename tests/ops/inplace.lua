@@ -87,6 +87,10 @@ local v = rs.tensor { 1.0, 2.0, 3.0 }
 v[{ rs.slice() }] = v[0]
 rs.check("a stretched element of one's own is assigned", list(v) == "1.0 1.0 1.0")
 v = rs.tensor { 1.0, 2.0, 3.0 }
+v = rs.tensor { 1.0, -2.0, 3.0 }
+v[v:gt(0)] = v[1]
+rs.check("an element of one's own is put where a mask holds", list(v) == "-2.0 -2.0 -2.0")
+v = rs.tensor { 1.0, 2.0, 3.0 }
 rs.check("copy_ from what shares some memory is refused", refused(function() v:copy_(v[0]) end, "share some of their memory")
   and refused(function() v[{ rs.slice(1) }] = v[{ rs.slice(0, 2) }] end, "share some of their memory") and list(v) == "1.0 2.0 3.0")
 rs.check("what is put elsewhere must not be the target", refused(function() v:index_add_(0, rs.tensor { 0, 1, 1 }, v) end,

@@ -3,9 +3,8 @@
 -- A program that fails is shrunk and printed as Lua, to be pasted in a lesson.
 local rs = require "ringside"
 rs.lesson { title = "Random programs", devices = 1, prefix = "" }
-local here = arg and arg[0] and arg[0]:match("^(.*/)") or "tests/programs/"
-local P = assert(loadfile(here .. "program.lua"))()
-local floats = assert(loadfile(here .. "floats.lua"))(P)
+local P = assert(loadfile "tests/programs/program.lua")()
+local floats = assert(loadfile "tests/programs/floats.lua")(P)
 
 io.stdout:setvbuf "line"
 local options = { first = 1, count = 1000, mode = "check" }
