@@ -390,9 +390,10 @@ write_rows(struct task *me, struct tensor *view, const struct selected *selected
     int           dims = 0;
     if (!look_up(me, view, selected, &lookup))
         return false;
-    if (lookup.rows->storage != view->storage)
-        return failed(me, E_NOT_IMPLEMENTED,
-                      "cannot write through these indices: the rows do not lie one after another");
+    if (lookup.rows->storage != view->storage) { /* the rows do not lie one after another: in a copy they do */
+        struct tensor *whole = tensor_copied(me, view);
+        return whole != NULL && write_rows(me, whole, selected, value, number) && tensor_copy_(me, view, whole) != NULL;
+    }
     for (int d = 0; d < lookup.dim; d++)
         sizes[dims++] = lookup.rows->size[d];
     for (int d = 0; d < lookup.places->dims; d++)

@@ -51,6 +51,12 @@ second("a change of a view, read through another view", function(x)
   y:reshape { 2, 2 }[0]:clamp_(-1, 1)
   return y:reshape { 2, 2 }:matmul(x[{ rs.slice(0, 2) }])
 end)
+second("elements of a view with gaps", function(x)
+  local y = x * x
+  local t = y:reshape { 2, 2 }:t()[{ rs.slice(0, 2), rs.slice(0, 1) }]
+  t[t:detach():gt(0.3)] = x[0] * x[1]
+  return y
+end)
 second("remainder and fmod", function(x) return (x * x):remainder(x * 0.7) + (x * x):fmod(x * 0.7) end)
 
 -- ---- products beside zeros ----
@@ -90,6 +96,11 @@ v = rs.tensor { 1.0, 2.0, 3.0 }
 v = rs.tensor { 1.0, -2.0, 3.0 }
 v[v:gt(0)] = v[1]
 rs.check("an element of one's own is put where a mask holds", list(v) == "-2.0 -2.0 -2.0")
+v = rs.arange(6):reshape { 2, 3 }
+local turned = v:t()[{ rs.slice(0, 2) }]
+turned[turned:gt(2)] = rs.tensor { 7, 8 }
+turned[{ rs.tensor { 0, 1 }, rs.tensor { 0, 0 } }] = 9
+rs.check("rows with gaps are written through a mask and through indices", list(v) == "9 9 2 7 8 5")
 v = rs.tensor { 1.0, 2.0, 3.0 }
 rs.check("copy_ from what shares some memory is refused", refused(function() v:copy_(v[0]) end, "share some of their memory")
   and refused(function() v[{ rs.slice(1) }] = v[{ rs.slice(0, 2) }] end, "share some of their memory") and list(v) == "1.0 2.0 3.0")
