@@ -93,7 +93,10 @@ end)
 add("pow", 2, function(g)
   if g.s.chance(2) then return g:say("pow", g:var().name, g.s.int(1, 3)) end
   local x = g:within(g:var(), "log")
-  if g.s.chance(3) then return op("^", g:positive(), g:var(function(v) return between(v.value, -3, 3) end).name) end
+  if g.s.chance(3) then
+    local power = g:var(function(v) return between(v.value, -3, 3) end)
+    return power and op("^", g:positive(), power.name)
+  end
   local y = couple(g)
   return g.s.chance(2) and g:say("pow", x, g:number()) or g:say("pow", x, y.name), "broadcast"
 end)
