@@ -27,6 +27,7 @@ bool device_check(struct task *me, int device); /* exists; else failed(E_DEVICE)
 /* Small structs from the host's pool, not counted in anybody's memory; zeroed. NULL: failed(E_MEMORY). */
 static inline void *host_take(struct task *me, size_t bytes);
 void  host_give(struct sched *sched, void *block, size_t bytes);
+bool  pool_keeps_blocks(void); /* false: what is given back goes to the system at once, for a sanitizer */
 /* The same, kept at hand for me's next one. */
 static inline void host_return(struct task *me, void *block, size_t bytes);
 /* As vec_room, in such blocks: the owner returns room * size bytes. What is new is not cleared. false: no memory. */

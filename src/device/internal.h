@@ -26,7 +26,6 @@ void  pool_give(struct pool *pool, void *block, size_t bytes); /* the bytes that
 /* The same, with the device's books in step: `counted` bytes more or less. */
 void *pool_take_booked(struct pool *pool, size_t bytes, struct device_memory *memory, size_t counted);
 void  pool_give_booked(struct pool *pool, void *block, size_t bytes, struct device_memory *memory, size_t counted);
-bool  pool_keeps_blocks(void);                                  /* false: given back to the system, for a sanitizer */
 
 struct device {
     int                  index;

@@ -70,7 +70,7 @@ storage_empty(struct storage *storage)
         device_give(sched, storage->device, storage->data, storage->bytes, storage->block_bytes);
     else
         pool_give(&device_of(devices, storage->device)->pool, storage->data, storage->block_bytes);
-    free(storage->notes);
+    host_give(storage->sched, storage->notes, storage->note_room * sizeof *storage->notes);
     count_down(sched, &devices->living);
 }
 
@@ -212,6 +212,24 @@ stands_for(const struct actor *actor, const struct access_note *new, const struc
            actor_knows(actor, old->epoch);
 }
 
+/* From the host's pool: every op of a steady step leaves a note. */
+static bool
+note_room(struct task *me, struct storage *storage, size_t need)
+{
+    size_t more = need > 2 * storage->note_room ? need : 2 * storage->note_room, item = sizeof *storage->notes;
+    if (need <= storage->note_room)
+        return true;
+    struct access_note *grown = pool_take(&devices_of(me)->host->pool, more * item);
+    if (grown == NULL)
+        return failed(me, E_MEMORY, "out of memory for the race checker");
+    if (storage->note_count > 0)
+        memcpy(grown, storage->notes, storage->note_count * item);
+    host_give(me->sched, storage->notes, storage->note_room * item);
+    storage->notes     = grown;
+    storage->note_room = more;
+    return true;
+}
+
 static bool
 remember(struct task *me, const struct actor *actor, struct storage *storage, const struct access_note *new)
 {
@@ -221,8 +239,8 @@ remember(struct task *me, const struct actor *actor, struct storage *storage, co
             storage->notes[kept++] = storage->notes[i];
     }
     storage->note_count = kept;
-    if (!vec_room(&storage->notes, &storage->note_room, kept + 1, sizeof *storage->notes))
-        return failed(me, E_MEMORY, "out of memory for the race checker");
+    if (!note_room(me, storage, kept + 1))
+        return false;
     storage->notes[storage->note_count++] = *new;
     return true;
 }

@@ -134,11 +134,32 @@ box_gc(lua_State *L)
     return 0;
 }
 
-static int
-compare_dead(const void *left, const void *right)
+static void
+sink(struct dead *dead, size_t root, size_t count)
 {
-    const struct dead *a = left, *b = right;
-    return a->order < b->order ? -1 : a->order > b->order;
+    for (size_t child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && dead[child].order < dead[child + 1].order)
+            child++;
+        if (dead[root].order >= dead[child].order)
+            return;
+        struct dead moved = dead[root];
+        dead[root]        = dead[child];
+        dead[child]       = moved;
+    }
+}
+
+/* A heap sort: qsort would ask the system for memory. */
+static void
+sort_dead(struct dead *dead, size_t count)
+{
+    for (size_t root = count / 2; root-- > 0;)
+        sink(dead, root, count);
+    for (size_t end = count; end-- > 1;) {
+        struct dead last = dead[0];
+        dead[0]          = dead[end];
+        dead[end]        = last;
+        sink(dead, 0, end);
+    }
 }
 
 void
@@ -146,13 +167,18 @@ script_drop_dead(struct task *me, struct script *script)
 {
     while (script->dead_count > 0) {
         struct dead *dead  = script->dead;
-        size_t       count = script->dead_count;
+        size_t       count = script->dead_count, room = script->dead_room;
         script->dead       = NULL; /* dropping a module may find more dead */
         script->dead_count = script->dead_room = 0;
-        qsort(dead, count, sizeof *dead, compare_dead);
+        sort_dead(dead, count);
         for (size_t i = 0; i < count; i++)
             dead[i].drop(me, dead[i].object);
-        free(dead);
+        if (script->dead == NULL) { /* kept for the next time */
+            script->dead      = dead;
+            script->dead_room = room;
+        } else {
+            free(dead);
+        }
     }
 }
 

@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/dtype.h"
+#include "lua/heap.h"
 #include "lua/script.h"
 #include "nn/module.h"
 #include "sched/lock.h"
@@ -74,6 +75,7 @@ struct script {
     int            rank;
     bool           stepped;      /* the collector is stopped; whole collections at counted points only */
     bool           fatal;        /* a budget is exceeded: pcall does not catch any more */
+    struct heap    heap;
     size_t         bytes;        /* of Lua's own objects */
     size_t         bytes_collected; /* `bytes` after the last collection */
     uint64_t       steps;        /* Lua instructions so far, in units of the hook */

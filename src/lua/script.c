@@ -15,14 +15,14 @@ enum { HOOK_STEPS = 10000, LESSON_BYTES = 16 << 20, HEAP_STEP = 64 << 20 };
 static const size_t   MEMORY_LIMIT = (size_t)1 << 30;
 static const uint64_t STEP_LIMIT   = 1000000000u;
 
-/* Lua tells the old size, so the budget costs one addition. Shrinking never fails. */
+/* Lua tells the old size, so the budget costs one addition. */
 static void *
 script_allocate(void *context, void *block, size_t old_size, size_t new_size)
 {
     struct script *script = context;
     size_t         before = block != NULL ? old_size : 0;
     if (new_size == 0) {
-        free(block);
+        heap_change(&script->heap, block, before, 0);
         script->bytes -= before;
         return NULL;
     }
@@ -32,7 +32,7 @@ script_allocate(void *context, void *block, size_t old_size, size_t new_size)
         script_note_line(script);
         return NULL;
     }
-    void *moved = realloc(block, new_size);
+    void *moved = heap_change(&script->heap, block, before, new_size);
     if (moved != NULL)
         script->bytes += new_size - before;
     return moved;
@@ -166,6 +166,7 @@ script_free(struct task *me, struct script *script)
             script->drop_part[i](me, script->parts[i]);
     if (script->L != NULL)
         lua_close(script->L);
+    heap_free(&script->heap);
     refs_close(script->refs);      /* what C still holds of this script lets go without touching it */
     script_drop_dead(me, script);
     me->slots[SLOT_LUA] = script->outer;

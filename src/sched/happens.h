@@ -6,12 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct vclock { uint32_t *ticks; uint32_t count; };           /* absent ticks are 0 */
+enum { VCLOCK_FEW = 6 };
+/* Absent ticks are 0. A short clock lies in `few`: most runs have few actors, and a monitor is made each backward. */
+struct vclock { uint32_t *many; uint32_t count, few[VCLOCK_FEW]; };
 
 struct actor {
     bool          on;      /* false: checking is off, everything below is unused */
     uint32_t      index;
-    struct vclock knows;   /* knows.ticks[index] is its own tick */
+    struct vclock knows;   /* its tick at `index` is its own */
 };
 
 struct epoch { uint32_t index, tick; };                       /* one access of one actor */

@@ -24,9 +24,9 @@ enum { EVENTS = 4096, HOST_US = 1, KERNEL_US = 10 };
 #endif
 #endif
 #if defined(SANITIZED) || defined(__SANITIZE_ADDRESS__)
-static const bool pool_keeps_blocks = false;
+static const bool blocks_are_kept = false;
 #else
-static const bool pool_keeps_blocks = true;
+static const bool blocks_are_kept = true;
 #endif
 
 /* A run of one body under an executor, and the events that it caused. */
@@ -331,7 +331,7 @@ hands_round(struct task *me, struct rig *rig)
     void *block = a->data;
     storage_unref(me, a);
     a = storage_new(me, 1, 900);
-    if (pool_keeps_blocks)
+    if (blocks_are_kept)
         assert_ptr_equal(a->data, block);
     assert_int_equal((uintptr_t)a->data % 64, 0);
     assert_int_equal(a->number, 2);

@@ -1,0 +1,35 @@
+#!/usr/bin/perl
+# What more steps of a lesson take from the system's allocator: nothing, once the first steps have found their blocks. In
+# `stepped` every step counts; in `free` Lua's garbage waits for a collection that is worth it, so that only a long run
+# has found them all.
+use strict;
+use warnings;
+use lib 'tests/faults';
+use Failing;
+use Test::More;
+
+plan skip_all => 'the counting allocator is for glibc on Linux' if $^O ne 'linux';
+plan skip_all => 'sanitizers take each block from the system' if ($ENV{RINGSIDE_OUT} || '') =~ /asan|tsan/;
+my $ringside = ($ENV{RINGSIDE_OUT} || 'build/release') . '/ringside';
+
+sub taken {
+    my ($steps, $model, $optimizer, $source, @options) = @_;
+    my @lesson  = ('tests/faults/steady.lua', '--', $model, $steps, $optimizer, $source);
+    my ($count) = count_allocations($ringside, @options, @lesson);
+    return $count;
+}
+
+for my $model (qw(embed mlp cnn lstm transformer)) {
+    for my $optimizer (qw(SGD Adam)) {
+        my $more = taken(60, $model, $optimizer, 'tensors') - taken(30, $model, $optimizer, 'tensors');
+        is($more, 0, "$model with $optimizer: 30 more steps in stepped take nothing from the system");
+    }
+}
+my $loader = taken(60, 'cnn', 'SGD', 'loader') - taken(30, 'cnn', 'SGD', 'loader');
+is($loader, 0, 'cnn from a DataLoader: 30 more passes in stepped take nothing from the system');
+for my $model (qw(embed cnn lstm)) {
+    my @free = ('SGD', 'tensors', '--executor', 'free');
+    my $more = taken(7000, $model, @free) - taken(5000, $model, @free);
+    cmp_ok($more, '<', 20, "$model in free: a step takes nothing from the system ($more calls in 2000 more steps)");
+}
+done_testing();
