@@ -25,8 +25,8 @@ for my $model (qw(embed mlp cnn lstm transformer)) {
         is($more, 0, "$model with $optimizer: 30 more steps in stepped take nothing from the system");
     }
 }
-my $loader = taken(60, 'cnn', 'SGD', 'loader') - taken(30, 'cnn', 'SGD', 'loader');
-is($loader, 0, 'cnn from a DataLoader: 30 more passes in stepped take nothing from the system');
+my $loader = taken(150, 'cnn', 'SGD', 'loader') - taken(90, 'cnn', 'SGD', 'loader');
+is($loader, 0, 'cnn from a DataLoader: 60 more passes in stepped take nothing from the system');
 for my $model (qw(embed cnn lstm)) {
     my @free = ('SGD', 'tensors', '--executor', 'free');
     my $more = taken(7000, $model, @free) - taken(5000, $model, @free);
