@@ -35,7 +35,9 @@ graph_init(struct task *me, struct graph *graph, const struct backward_options *
 bool
 graph_share(struct task *me, struct graph *graph)
 {
-    if (!graph->shared && !monitor_init(&graph->monitor))
+        if (graph->shared)
+        return true; /* nothing is written again: others read it without the monitor */
+    if (!monitor_init(&graph->monitor))
         return no_memory(me);
     graph->shared = true;
     return true;
