@@ -105,6 +105,16 @@ error_handler(lua_State *L)
     return 1;
 }
 
+/* The error object at the top was an event once: on its way through Lua and back it makes no other. */
+static void
+note_announced(lua_State *L)
+{
+    if (!is_error(L, -1))
+        return;
+    lua_pushboolean(L, true);
+    lua_setfield(L, -2, "announced");
+}
+
 static enum error_kind
 kind_of_name(const char *name)
 {
@@ -117,11 +127,12 @@ kind_of_name(const char *name)
 static int
 save_error(lua_State *L)
 {
+    note_announced(L);
     lua_setfield(L, LUA_REGISTRYINDEX, LAST_ERROR);
     return 0;
 }
 
-struct wording { enum error_kind kind; uint32_t line; const char *text; char kind_name[64]; };
+struct wording { enum error_kind kind; uint32_t line; const char *text; char kind_name[64]; bool announced; };
 
 static int
 word_error(lua_State *L)
@@ -144,10 +155,24 @@ word_error(lua_State *L)
         snprintf(out->kind_name, sizeof out->kind_name, "%s", lua_tostring(L, -1));
     if (lua_getfield(L, 1, "line") == LUA_TNUMBER)
         out->line = (uint32_t)lua_tointeger(L, -1);
+    lua_getfield(L, 1, "announced");
+    out->announced = lua_toboolean(L, -1);
     lua_getfield(L, 1, "message");
     push_text(L, lua_isnil(L, -1) ? 1 : -1);
     out->text = lua_tostring(L, -1);
     return 1; /* anchors the text */
+}
+
+/* The error that the engine once gave to Lua becomes its task's again. */
+static void
+come_back(struct task *me, const struct wording *wording)
+{
+    struct error error = { .kind = wording->kind, .function = __func__, .line = __LINE__, .lesson_line = me->line,
+                           .rank = me->rank };
+    bool known = kind_of_name(wording->kind_name) != E_NONE;
+    snprintf(error.message, sizeof error.message, "%s%s%s", known ? "" : wording->kind_name, known ? "" : ": ",
+             wording->text);
+    task_take_error(me, &error);
 }
 
 /* Everything that can raise here is protected: there may be no other pcall around. */
@@ -175,7 +200,9 @@ fail_from_lua(lua_State *L, struct task *me)
     if (wording.line > 0)
         me->line = wording.line;
     bool first = !task_failed(me);
-    if (known == E_NONE && wording.kind_name[0] != '\0')
+    if (wording.announced)
+        come_back(me, &wording);
+    else if (known == E_NONE && wording.kind_name[0] != '\0')
         failed(me, wording.kind, "%s: %s", wording.kind_name, wording.text);
     else
         failed(me, wording.kind, "%s", wording.text);
@@ -205,6 +232,7 @@ raise(lua_State *L, struct task *me)
         return lua_error(L);
     lua_pushstring(L, error.message);
     wrap_error(L, error_name(error.kind), error.lesson_line);
+    note_announced(L);
     return lua_error(L);
 }
 
