@@ -191,7 +191,8 @@ raise_first(struct task *me, struct spawn *spawn)
         return;
     struct error error = first->error;
     error.payload      = NULL;
-    if (error.kind != E_DEADLOCK) /* which names them all */
+    bool named = error.kind == E_DEADLOCK || error.kind == E_RANK_LOST || error.kind == E_MISMATCH;
+    if (!named) /* those name the ranks that they are about */
         snprintf(error.message, sizeof error.message, "rank %d: %.2000s", first->context.rank, first->error.message);
     task_take_error(me, &error);
 }
