@@ -55,7 +55,7 @@ local function plot(losses)
     end
     lines[row] = string.format("%5.2f |%s", low, table.concat(cells))
   end
-  lines[HEIGHT + 1] = "      +" .. string.rep("-", #losses) .. " step " .. #losses
+  lines[HEIGHT + 1] = "      +" .. string.rep("-", #losses) .. "\n" .. string.rep(" ", #losses) .. "step " .. #losses
   return table.concat(lines, "\n")
 end
 

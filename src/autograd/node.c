@@ -207,7 +207,7 @@ node_release_saved(struct task *me, struct node *node)
         node_unref(me, node->saved[i].from.node);
         node->saved[i].from.node = NULL;
     }
-    if (node->saved_count > 0)
+    if (node->saved_count > 0 || node->context != NULL)
         node->released = true;
 }
 
@@ -244,18 +244,24 @@ modified(struct task *me, const struct node *node, const struct saved *saved)
     return false;
 }
 
+bool
+node_keeps_saved(struct task *me, const struct node *node)
+{
+    return !node->released ||
+           failed(me, E_RUNTIME,
+                  "Trying to backward through the graph a second time (or directly access saved tensors after they "
+                  "have already been freed). Saved intermediate values of the graph are freed when you call "
+                  ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+                  "graph a second time or if you need to access saved tensors after calling backward.");
+}
+
 struct tensor *
 node_saved(struct task *me, struct node *node, int index)
 {
     assert(index < node->saved_count);
     struct saved *saved = &node->saved[index];
-    if (node->released)
-        return failed_null(me, E_RUNTIME,
-                           "Trying to backward through the graph a second time (or directly access saved tensors "
-                           "after they have already been freed). Saved intermediate values of the graph are freed "
-                           "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
-                           "backward through the graph a second time or if you need to access saved tensors after "
-                           "calling backward.");
+    if (!node_keeps_saved(me, node))
+        return NULL;
     if (saved->tensor == NULL)
         return NULL;
     if (tensor_version(saved->tensor) != saved->version) {

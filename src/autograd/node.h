@@ -79,6 +79,8 @@ void         node_connect(struct task *me, struct node *node, int edge, struct t
 bool         node_save(struct task *me, struct node *node, struct tensor *tensor, bool is_output);
 /* Gives the saved tensors back after the node ran; a later backward that needs them is an error. */
 void          node_release_saved(struct task *me, struct node *node);
+/* False: failed, a backward has given them back. */
+bool           node_keeps_saved(struct task *me, const struct node *node);
 /* The saved tensor after checking its version; NULL: failed with PyTorch's in-place message, or released. */
 struct tensor *node_saved(struct task *me, struct node *node, int index);
 /* `tensor` becomes output `nr` of node. */

@@ -177,8 +177,12 @@ report(struct train *train, const char *impl)
                                .ok = train_learnt(train), .extra = extra };
     bench_report(train->options, &line);
     if (!train->options->json)
-        printf("            forward %.4g, backward %.4g, step %.4g us; allocations a step: %.4g\n", train->phase_us[0],
-               train->phase_us[1], train->phase_us[2], train->allocations);
+        printf("            forward %.4g, backward %.4g, step %.4g us", train->phase_us[0], train->phase_us[1],
+               train->phase_us[2]);
+    if (!train->options->json && train->allocations >= 0)
+        printf("; allocations a step: %.4g", train->allocations);
+    if (!train->options->json)
+        putchar('\n');
 }
 
 static bool

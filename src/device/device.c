@@ -131,7 +131,9 @@ device_check(struct task *me, int device)
     if (device == DEVICE_CPU || (device >= 0 && device < count))
         return true;
     if (count == 0)
-        return failed(me, E_DEVICE, "device:%d does not exist: this run has no devices", device);
+        return failed(me, E_DEVICE,
+                      "device:%d does not exist: this run has no devices; a lesson asks for them with "
+                      "rs.lesson { devices = 4 }", device);
     return failed(me, E_DEVICE, "device:%d does not exist: this run has device:0 to device:%d", device, count - 1);
 }
 

@@ -95,6 +95,8 @@ function_backward(struct task *me, struct node *node, struct tensor *const *grad
     struct backing   backing  = { node, grad_out, grad_in };
     if (!object_open(function->ctx))
         return failed(me, E_RUNTIME, "the script of %s has ended", function->name);
+    if (function->saved > 0 && !node_keeps_saved(me, node))
+        return false;
     return script_visit(me, function->ctx->script, backward_body, &backing) && !task_failed(me);
 }
 

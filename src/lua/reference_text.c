@@ -202,6 +202,14 @@ is_in_place(const struct topic *topic)
            topic->key[strlen(topic->key) - 1] == '_';
 }
 
+/* A module and its function share a row, which tells what the module answers. */
+static const char *
+answers_of(const struct topic *topic, const struct about *about)
+{
+    bool function = strncmp(topic->key, "nn.functional.", 14) == 0;
+    return function && strcmp(about->answers, "a module; called, a Tensor") == 0 ? "a Tensor" : about->answers;
+}
+
 static void
 add_about(const struct topic *topic, struct str *out)
 {
@@ -214,7 +222,7 @@ add_about(const struct topic *topic, struct str *out)
     if (in_place)
         add_wrapped(out, "Answers", 9, "t, changed in place");
     else if (about != NULL && about->answers[0] != '\0')
-        add_wrapped(out, "Answers", 9, about->answers);
+        add_wrapped(out, "Answers", 9, answers_of(topic, about));
     if (in_place)
         add_wrapped(out, "Errors", 9, "RuntimeError: a leaf that requires gradients, a result that t's dtype or shape "
                                       "cannot hold");

@@ -372,7 +372,10 @@ add_gradient_note(const struct tensor *tensor, struct str *text)
     if (text->len == 0 || text->text[text->len - 1] != ')' || tensor->grad_fn == NULL)
         return;
     text->text[--text->len] = '\0';
-    str_addf(text, ", grad_fn=<%s>)", tensor->grad_fn->name);
+    const char *line = strrchr(text->text, '\n');
+    size_t      used = line != NULL ? strlen(line) + 1 : text->len + 2;
+    bool        full = used + strlen("grad_fn=<>") + strlen(tensor->grad_fn->name) + 2 > 80;
+    str_addf(text, "%sgrad_fn=<%s>)", full ? ",\n       " : ", ", tensor->grad_fn->name);
 }
 
 /* The printing host waits for the device, as .item() does. */

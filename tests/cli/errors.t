@@ -94,6 +94,10 @@ fails('a backward of a vector',    2, qr/scalar/,
     'local t = rs.ones(3, { requires_grad = true }) ; (t * 2):backward()');
 fails('a backward twice',          2, qr/second time/,
     'local t = rs.ones(1, { requires_grad = true }) local y = (t * t):sum() y:backward() y:backward()');
+fails('a Function backward twice', 2, qr/second time/,
+    'local F = rs.autograd.Function("F") F.forward = function(ctx, x) ctx:save_for_backward(x) return x * x end '
+    . 'F.backward = function(ctx, g) return g * 2 * ctx.saved_tensors[1] end '
+    . 'local y = F.apply(rs.ones(1, { requires_grad = true })):sum() y:backward() y:backward()');
 fails('a leaf changed in place',   2, qr/leaf/,                     'rs.ones(3, { requires_grad = true }):add_(1)');
 fails('a wrong kind of argument',  2, qr/./,                        'rs.zeros("two")');
 fails('a negative size',           2, qr/-1/,                       'rs.zeros(-1)');
