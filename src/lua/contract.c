@@ -460,11 +460,11 @@ check_contraction(lua_State *L, const struct tensor *a, const struct tensor *b)
         if (check_shape(L, top, dims.b) != dims.count)
             raise_error(L, "RuntimeError", "tensordot: both dimension lists should have same length");
     } else {
-        dims.count = (int)opt_integer(L, 3, 2);
-        if (dims.count < 0 || dims.count > a->dims || dims.count > b->dims)
-            raise_error(L, "RuntimeError", "tensordot: %d dimensions of tensors that have %d and %d", dims.count,
-                        a->dims,
-                        b->dims);
+        int64_t count = opt_integer(L, 3, 2);
+        if (count < 0 || count > a->dims || count > b->dims)
+            raise_error(L, "RuntimeError", "tensordot: %lld dimensions of tensors that have %d and %d",
+                        (long long)count, a->dims, b->dims);
+        dims.count = (int)count;
         for (int i = 0; i < dims.count; i++) {
             dims.a[i] = a->dims - dims.count + i;
             dims.b[i] = i;
@@ -475,6 +475,9 @@ check_contraction(lua_State *L, const struct tensor *a, const struct tensor *b)
         dims.b[i] += dims.b[i] < 0 ? b->dims : 0;
         if (dims.a[i] < 0 || dims.a[i] >= a->dims || dims.b[i] < 0 || dims.b[i] >= b->dims)
             raise_error(L, "IndexError", "tensordot: a dimension is out of range");
+        for (int j = 0; j < i; j++)
+            if (dims.a[j] == dims.a[i] || dims.b[j] == dims.b[i])
+                raise_error(L, "RuntimeError", "tensordot: a dimension appears multiple times in the list of dims");
         if (a->size[dims.a[i]] != b->size[dims.b[i]])
             raise_error(L, "RuntimeError", "tensordot: contracted dimensions need to match, but are %lld and %lld",
                         (long long)a->size[dims.a[i]], (long long)b->size[dims.b[i]]);

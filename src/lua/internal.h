@@ -227,6 +227,7 @@ int            index_write(lua_State *L);
 int            check_shape(lua_State *L, int index, int64_t *sizes);
 /* Fields of a trailing table of options (index 0 or nil: all absent). They leave the stack as it was. */
 int            option_table(lua_State *L, int index);               /* index if a plain table, 0 if none; else raises */
+void           option_own(lua_State *L, int index);   /* a copy takes its place, to be changed: the lesson's stays */
 int64_t        option_integer(lua_State *L, int table, const char *name, int64_t otherwise);
 double         option_number(lua_State *L, int table, const char *name, double otherwise);
 bool           option_bool(lua_State *L, int table, const char *name, bool otherwise);

@@ -39,6 +39,7 @@ linspace(lua_State *L)
     int          table = option_table(L, lua_istable(L, 4) ? 4 : 0);
     double       base  = option_number(L, log ? table : 0, "base", 10);
     if (log && table != 0) {
+        option_own(L, table);
         lua_pushnil(L);
         lua_setfield(L, table, "base"); /* the others are check_making's */
     }
@@ -105,6 +106,8 @@ new_filled(lua_State *L)
     lua_settop(L, last);
     if (table == 0)
         lua_createtable(L, 0, 2);
+    else
+        option_own(L, table);
     if (!option_push(L, lua_gettop(L), "device")) {
         push_device(L, tensor_device(like));
         lua_setfield(L, -2, "device");

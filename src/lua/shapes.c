@@ -126,7 +126,8 @@ unfold(lua_State *L)
     strides[dims] = dims > 0 ? strides[dim] : 1;
     if (dims > 0) {
         sizes[dim] = (all - size) / step + 1;
-        strides[dim] *= step;
+        if (sizes[dim] > 1) /* with one window it is not used, and may not fit */
+            strides[dim] *= step;
     }
     struct call call = call_open(L, me, CALL_PLAIN);
     return call_tensor(&call, tensor_as_strided(me, tensor, dims + 1, sizes, strides, tensor->offset));

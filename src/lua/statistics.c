@@ -178,6 +178,7 @@ quantile(lua_State *L)
     if (lua_istable(L, 3)) {
         option_known(L, 3, "dim keepdim interpolation");
         how = option_text(L, 3, "interpolation", how);
+        option_own(L, 3);
         lua_pushnil(L); /* the others are check_along's */
         lua_setfield(L, 3, "interpolation");
     }
@@ -292,6 +293,7 @@ var_mean(lua_State *L)
         if (!lua_istable(L, at))
             continue;
         correction = option_number(L, at, "correction", option_bool(L, at, "unbiased", true));
+        option_own(L, at);
         lua_pushnil(L); /* the others are check_along's */
         lua_setfield(L, at, "correction");
         lua_pushnil(L);

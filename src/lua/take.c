@@ -156,6 +156,8 @@ repeat_interleave(lua_State *L)
     }
     if (times < 0)
         raise_error(L, "RuntimeError", "repeat_interleave: repeats can not be negative");
+    if (total > 0x1p48)
+        raise_error(L, "MemoryError", "out of memory: repeat_interleave of %.3g rows", total);
     script_reserve(L, me, 8 * total + total / (double)(size > 0 ? size : 1) * (double)tensor_bytes(tensor));
     call = call_open(L, me, CALL_PLAIN);
     tensor = along ? tensor : flat(me, tensor);

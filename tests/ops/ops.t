@@ -5,7 +5,7 @@ out=${RINGSIDE_OUT:-build/release}
 n=0
 failed=0
 for executor in stepped free; do
-    for lesson in ops compositions dtypes kinds; do
+    for lesson in ops compositions dtypes kinds limits; do
         lines=$("$out/ringside" run --trust --tap --quiet --executor $executor tests/ops/$lesson.lua) || failed=1
         printf '%s\n' "$lines" | awk -v n=$n -v e=$executor '
             /^(not )?ok / { n++; sub(/ok [0-9]+ - /, "ok " n " - " e " "); print; next }

@@ -1,0 +1,24 @@
+-- Composed functions at the edge: numbers too large, dimensions named twice, tables of options that are used twice.
+local rs = require "ringside"
+rs.lesson { title = "Composed functions at the edge" }
+
+local row, options = rs.tensor { 1, 2, 3, 4, 5, 6.5 }, { interpolation = "lower" }
+local function raises(words, f, ...)
+  local ok, message = pcall(f, ...)
+  return not ok and tostring(message):find(words, 1, true) ~= nil
+end
+
+rs.check("repeat_interleave says when there is no memory for so many", raises("memory", row.repeat_interleave, row, 1 << 62) and
+  raises("memory", row.repeat_interleave, row, rs.tensor({ 1 << 62, 1 << 62, 1 << 62, 1 << 62, 1, 1 }, { dtype = "int64" })))
+local twice = { { 0, 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 } }
+rs.check("tensordot refuses a dimension named twice", raises("multiple times", rs.tensordot, row, row, twice))
+rs.check("tensordot refuses 2^32 dimensions", raises("tensordot", rs.tensordot, row, row, 1 << 32))
+rs.check("unfold with one window takes any step", tostring(row:unfold(0, 6, 1 << 62)) == tostring(row:view(1, 6)))
+rs.check("quantile leaves its options to the lesson", row:quantile(0.5, options):item() == 3 and
+  row:quantile(0.5, options):item() == 3 and options.interpolation == "lower")
+local biased = { unbiased = false }
+rs.check("var_mean leaves its options to the lesson", rs.var_mean(row, biased):item() == rs.var_mean(row, biased):item())
+local two = { base = 2 }
+rs.check("logspace leaves its options to the lesson", tostring(rs.logspace(0, 3, 4, two)) == tostring(rs.logspace(0, 3, 4, two)))
+local like = { requires_grad = true }
+rs.check("new_zeros leaves its options to the lesson", row:new_zeros({ 2 }, like).requires_grad and like.device == nil)
