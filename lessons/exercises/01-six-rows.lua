@@ -30,7 +30,6 @@ local model = Model()
 local busy = {}
 ---------------------------------------------------------------------------------------------------------------
 
-rs.hint "The module has to be where device_ids[0] says. For part 2: chunks have ceil(n / 4) rows."
 rs.check("super().__init__ takes no kwargs", repair.super_call == "super().__init__()")
 rs.check("from_numpy belongs to torch", repair.from_numpy == "torch.from_numpy(array)")
 rs.check("the module goes to device 0", repair.placement == "Model().to('cuda:0')")
@@ -47,3 +46,5 @@ for n = 1, 12 do
 end
 rs.close("these batches use four devices", busy, found)
 rs.check("and there are some", #busy > 0)
+
+rs.hint "The module has to be where device_ids[0] says. For part 2: chunks have ceil(n / 4) rows."

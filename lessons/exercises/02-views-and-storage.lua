@@ -19,10 +19,6 @@ local offset = -1             -- of dense in its storage
 local again = -1              -- how many bytes dense:contiguous() allocates
 ---------------------------------------------------------------------------------------------------------------
 
-rs.hint "A kernel that wants its elements in one piece asks for them with a method of the tensor that says just that."
-rs.hint "is_contiguous() asks; the method without is_ does it, and answers the tensor itself if there is nothing to do."
-rs.hint "Strides of a contiguous [4, 3]: 3 elements to the next row, 1 to the next column; a new storage begins at 0."
-
 local function allocated(from)
   local list = {}
   for _, event in ipairs(rs.trace:events { kind = "memory.alloc" }) do
@@ -46,3 +42,7 @@ local bytes = 0
 for _, each in ipairs(allocated(before)) do bytes = bytes + each end
 rs.close("what a second contiguous() allocates", again, bytes)
 rs.check("it answers dense itself", same:storage_id() == dense:storage_id() and dense:storage_id() ~= x:storage_id())
+
+rs.hint "A kernel that wants its elements in one piece asks for them with a method of the tensor that says just that."
+rs.hint "is_contiguous() asks; the method without is_ does it, and answers the tensor itself if there is nothing to do."
+rs.hint "Strides of a contiguous [4, 3]: 3 elements to the next row, 1 to the next column; a new storage begins at 0."

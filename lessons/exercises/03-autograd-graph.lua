@@ -17,10 +17,6 @@ function Cube.backward(ctx, grad)
 end
 ---------------------------------------------------------------------------------------------------------------
 
-rs.hint "The derivative of x cubed is 3 x x. At 2 that is 12."
-rs.hint "backward answers the chain rule's product: the grad that comes in, times the derivative at the saved x."
-rs.hint "If gradcheck alone fails, compare the two numbers in its message: yours and the one by differences."
-
 -- The value and the gradient of f at x; nil where it could not be computed.
 local function at(f, x)
   local leaf = rs.tensor(x, { dtype = "float64", requires_grad = true })
@@ -52,3 +48,7 @@ for _, event in ipairs(rs.trace:events { kind = "autograd.node" }) do
   if event.seq >= before then ran[#ran + 1] = event.args.node end
 end
 rs.close("the graph has one node for it", ran, { "SumBackward0", "CubeBackward", "torch::autograd::AccumulateGrad" })
+
+rs.hint "The derivative of x cubed is 3 x x. At 2 that is 12."
+rs.hint "backward answers the chain rule's product: the grad that comes in, times the derivative at the saved x."
+rs.hint "If gradcheck alone fails, compare the two numbers in its message: yours and the one by differences."

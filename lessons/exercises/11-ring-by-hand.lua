@@ -13,7 +13,6 @@ local longest_us = 0           -- and how long it takes
 local total_us = 0             -- the whole all-reduce
 ---------------------------------------------------------------------------------------------------------------
 
-rs.hint "The chunks are torch.chunk's: ceil(8 / 3) each until nothing is left. In every step some rank sends a long one."
 local results = dist.spawn(function(rank)
   local t = rs.arange(8, { dtype = "float32" }) + 10 * rank
   dist.all_reduce(t, { algorithm = "ring" })
@@ -30,3 +29,5 @@ rs.close("the sizes of the chunks", elements, sizes)
 rs.close("the bytes of the longest hop", longest_bytes, longest)
 rs.close("its time", longest_us, 10 + longest / 10000, 1e-6)
 rs.close("the whole all-reduce", total_us, rs.trace:duration { kind = "c10d.allreduce", rank = 0 }, 1e-6, { virtual = true })
+
+rs.hint "The chunks are torch.chunk's: ceil(8 / 3) each until nothing is left. In every step some rank sends a long one."

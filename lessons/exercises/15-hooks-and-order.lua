@@ -19,8 +19,6 @@ local rank0 = { start0 = 0, start1 = 0, end1 = 0 }   -- when rank 0 starts bucke
 local rank1 = { start0 = 0, start1 = 0, end1 = 0 }
 ---------------------------------------------------------------------------------------------------------------
 
-rs.hint "Each Linear's backward takes 500 us, then its hooks fire. Rank 0 starts its all-reduce and has to wait for rank 1."
-
 local Model = nn.Module("Model")
 function Model:init()
   self.a = nn.Linear(512, 512)
@@ -55,3 +53,5 @@ for rank, guess in pairs { [0] = rank0, [1] = rank1 } do
   rs.close("rank " .. rank .. " has the sum of bucket 1", guess.end1, real.end1, 1e-4, virtual)
 end
 rs.close("an all-reduce takes", all_reduce_us, rs.trace:duration(rs.trace:events { kind = "c10d.allreduce", rank = 1 }[3]), 1e-4, virtual)
+
+rs.hint "Each Linear's backward takes 500 us, then its hooks fire. Rank 0 starts its all-reduce and has to wait for rank 1."

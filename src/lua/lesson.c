@@ -388,7 +388,7 @@ static const struct lua_entry lesson_entries[] = {
     { "advance", l_advance, "rs.advance(us)", 
       "Host work of so many microseconds: moves this task's virtual clock on." },
     { "teacher", l_teacher, "rs.teacher(text)", "A note for teachers, shown with --teacher." },
-    { "hint", l_hint, "rs.hint(text)", "Shown once a check has failed." },
+    { "hint", l_hint, "rs.hint(text)", "Shown if a check before it has failed: an exercise ends with its hints." },
 };
 
 void

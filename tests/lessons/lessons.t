@@ -116,6 +116,8 @@ for my $path (glob 'lessons/exercises/*.lua') {
     cmp_ok(scalar @{ $tap->{failed} }, '>', 0, "exercise $name: checks fail");
     ok($tap->{complete}, "exercise $name: the plan is complete all the same");
 
+    like($run->{out}, qr/^# \[hint\] /m, "exercise $name: hints are shown");
+
     my $count = $tap->{count};
     $run = ringside('run', '--tap', "lessons/solutions/$name.lua");
     $tap = read_tap($run->{out}, $name);
