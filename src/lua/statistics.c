@@ -270,8 +270,13 @@ diff(lua_State *L)
     if (tensor->dims == 0 || times < 0)
         raise_error(L, "RuntimeError", "diff: expected a vector or more, and n of 0 or more");
     script_reserve(L, me, 2 * (double)tensor_bytes(tensor));
+    int64_t     size = tensor->size[dim];
     struct call call = call_open(L, me, CALL_PLAIN);
-    for (int64_t i = 0; i < times && tensor != NULL && tensor->size[dim] > 0; i++) {
+    if (times >= size || tensor_count(tensor) == 0 || times == 0) { /* nothing is left to subtract */
+        tensor = tensor_narrow(me, tensor, dim, 0, times < size ? size - times : 0);
+        return call_tensor(&call, tensor != NULL ? tensor_copied(me, tensor) : NULL);
+    }
+    for (int64_t i = 0; i < times && tensor != NULL; i++) {
         int64_t        length = tensor->size[dim] - 1;
         struct tensor *later = tensor_narrow(me, tensor, dim, 1, length),
             *earlier = tensor_narrow(me, tensor, dim, 0, length);

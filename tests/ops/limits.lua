@@ -22,3 +22,7 @@ local two = { base = 2 }
 rs.check("logspace leaves its options to the lesson", tostring(rs.logspace(0, 3, 4, two)) == tostring(rs.logspace(0, 3, 4, two)))
 local like = { requires_grad = true }
 rs.check("new_zeros leaves its options to the lesson", row:new_zeros({ 2 }, like).requires_grad and like.device == nil)
+rs.check("diff of nothing is at once there", rs.zeros { 0, 1 << 33 }:diff(1 << 62):size(1) == 0 and row:diff(6):numel() == 0)
+local same = row:diff(0)
+same:add_(1)
+rs.check("diff without a time is a copy", row:sum():item() == 21.5)
