@@ -2,6 +2,7 @@
  * has answered. */
 #include "drive.h"
 
+#include "base/vec.h"
 #include "browse.h"
 #include "control/commands.h"
 #include "keys.h"
@@ -24,24 +25,28 @@ held_by_question(struct driver *driver, int command)
     return true;
 }
 
+static void take_reply(struct driver *driver);
+
 static void
 ask_engine(struct driver *driver, const char *line)
 {
     struct session *session = driver->session;
     if (session->waiting) {
-        view_say(driver->view, "the engine still runs to its next stop");
+        driver->ahead.held = true;
+        snprintf(driver->ahead.line, sizeof driver->ahead.line, "%s", line);
+        view_say(driver->view, "%.60s waits for the engine's next stop; ^C takes it back", line);
         return;
     }
     if (driver->view->cursor != NO_EVENT && driver->view->cursor != session->at) {
         char go[48]; /* one looked elsewhere since: go on from there */
         snprintf(go, sizeof go, "goto %zu", driver->view->cursor);
         if (session_ask(session, go))
-            drive_reply(driver);
+            take_reply(driver);
     }
     if (session_ask(session, line))
         driver->view->run = RUN_RUNNING;
     else
-        drive_reply(driver);
+        take_reply(driver);
 }
 
 /* Looking is the viewer's, also with an engine; only `info breaks` asks for what the engine knows. */
@@ -126,8 +131,21 @@ stand_at(struct driver *driver, size_t seq)
         view_say(view, "a question: think, then Enter shows the answer");
 }
 
-void
-drive_reply(struct driver *driver)
+/* What was typed meanwhile is done now: the line, then the keys, until one has to wait again. */
+static void
+catch_up(struct driver *driver)
+{
+    struct typed_ahead ahead = driver->ahead;
+    driver->ahead = (struct typed_ahead){ .held = false };
+    if (!ahead.held || driver->view->run != RUN_PAUSED)
+        return;
+    drive_line(driver, ahead.line);
+    for (int i = 0; i < ahead.count && !driver->leave; i++)
+        drive_key(driver, ahead.keys[i]);
+}
+
+static void
+take_reply(struct driver *driver)
 {
     struct view *view = driver->view;
     struct reply reply;
@@ -150,11 +168,20 @@ drive_reply(struct driver *driver)
     reply_free(&reply);
 }
 
+void
+drive_reply(struct driver *driver)
+{
+    take_reply(driver);
+    if (driver->ahead.held)
+        catch_up(driver);
+}
+
 /* Between two of its slices the session looks whether this has come; its answer to the command under way follows. */
 static void
 pause_engine(struct driver *driver)
 {
     bool running = driver->session != NULL && driver->session->waiting;
+    driver->ahead = (struct typed_ahead){ .held = false };
     if (running && control_send(driver->session->fd, "pause\n", 6))
         view_say(driver->view, "asked the engine to pause");
     else
@@ -225,6 +252,12 @@ void
 drive_key(struct driver *driver, const char *key)
 {
     struct view *view = driver->view;
+    struct typed_ahead *ahead = &driver->ahead;
+    bool leaves = strcmp(key, "^C") == 0 || strcmp(key, "Q") == 0;
+    if (ahead->held && !leaves && (size_t)ahead->count < countof(ahead->keys)) {
+        snprintf(ahead->keys[ahead->count++], sizeof ahead->keys[0], "%.15s", key);
+        return;
+    }
     if (view->prompt[0] != '\0') {
         prompt_key(driver, key);
         return;

@@ -7,6 +7,9 @@
 #include "session.h"
 #include "view.h"
 
+/* Typed while the engine runs: a line that it has to wait for, and every key after it, in order. */
+struct typed_ahead { bool held; char line[640], keys[64][16]; int count; };
+
 struct driver {
     struct model   *model;
     struct view    *view;
@@ -14,6 +17,7 @@ struct driver {
     int64_t         count;     /* typed before a key; 0 none */
     char            last[640]; /* the last line, for an empty one */
     bool            leave;
+    struct typed_ahead ahead;
 };
 
 void drive_key(struct driver *driver, const char *key);
