@@ -186,6 +186,8 @@ struct tensor *
 tensor_as_strided(struct task *me, struct tensor *a, int dims, const int64_t *sizes, const int64_t *strides,
                   int64_t offset)
 {
+    if (tensor_is_sparse(a))
+        return failed_null(me, E_NOT_IMPLEMENTED, "as_strided is not implemented for sparse tensors: use t:to_dense()");
     struct tensor *view = a != NULL ? tensor_view(me, a, dims, sizes, strides, offset) : NULL;
     if (view == NULL)
         return NULL;

@@ -549,7 +549,9 @@ kron(lua_State *L)
         int64_t y = i >= dims - b->dims ? b->size[i - dims + b->dims] : 1;
         left[2 * i] = x, left[2 * i + 1] = 1;
         right[2 * i] = 1, right[2 * i + 1] = y;
-        sizes[i] = x * y;
+        if (__builtin_mul_overflow(x, y, &sizes[i]))
+            raise_error(L, "RuntimeError", "kron: sizes %lld and %lld make a dimension that is too large", (long long)x,
+                        (long long)y);
     }
     script_reserve(L, me, 8 * (double)tensor_count(a) * (double)tensor_count(b));
     struct call    call    = call_open(L, me, CALL_PLAIN);

@@ -1,6 +1,5 @@
 /* More tensors to begin with: rs.linspace, rs.logspace, index pairs of triangles, t:new_zeros and its like. create.c
- * has
- * the common ones. */
+ * has the common ones. */
 #include <math.h>
 #include <string.h>
 #include "autograd/call.h"
@@ -161,6 +160,8 @@ static int
 data_ptr(lua_State *L)
 {
     const struct tensor *tensor = check_tensor(L, 1);
+    if (tensor_is_sparse(tensor))
+        raise_error(L, "RuntimeError", "data_ptr: a sparse tensor has no elements of its own: use t:to_dense()");
     lua_pushinteger(L, ((lua_Integer)tensor->storage->number << 32) +
                        tensor->offset * (lua_Integer)dtype_size(tensor->dtype));
     return 1;

@@ -1,6 +1,6 @@
 /* More shapes of the same elements, and tensors joined and cut: compositions of views, cat and index_select, as
- * PyTorch's
- * own CompositeImplicit functions are. Methods and functions of rs alike: t:unflatten(1, {2, 3}), rs.vstack{a, b}. */
+ * PyTorch's own CompositeImplicit functions are. Methods and functions of rs alike: t:unflatten(1, {2, 3}),
+ * rs.vstack{a, b}. */
 #include <stdlib.h>
 #include <string.h>
 #include "autograd/call.h"

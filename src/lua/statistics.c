@@ -1,6 +1,6 @@
 /* What a tensor's elements are like: medians, quantiles, counts, covariances; made of sort, sums and comparisons.
- * Methods
- * and functions of rs alike: t:median(1), rs.bincount(t). What answers values and places answers two results. */
+ * Methods and functions of rs alike: t:median(1), rs.bincount(t). What answers values and places answers two
+ * results. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

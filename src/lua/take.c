@@ -1,6 +1,5 @@
 /* Elements by their place, beside pick.c: t:take(index), t:index_fill(dim, index, value), t:masked_scatter(mask,
- * source),
- * t:repeat_interleave(2, dim). Made of index_select, scatter and where. */
+ * source), t:repeat_interleave(2, dim). Made of index_select, scatter and where. */
 #include <stdlib.h>
 #include <string.h>
 #include "autograd/call.h"

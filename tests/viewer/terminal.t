@@ -91,6 +91,15 @@ shows(qr/step 1\/\d+/, 'fg shows the frame again');
 type('Q');
 left(0, 'Q');
 
+# With a live engine: what is typed faster than it answers is done all the same, in its order.
+(my $ringside = $viewer) =~ s/trace_viewer$/ringside/;
+line("clear; $ringside step $FindBin::Bin/../../lessons/01-six-rows.lua; echo ended \$? round " . ($round + 1));
+shows(qr/step 0\/\d+/, 'a live run waits at its first event');
+type('s', 's', 's', 's', 'S');
+shows(qr/step 3\/\d+/, 'five keys in one burst all count');
+type('Q');
+left(0, 'Q of a live run');
+
 for my $case (['TERM', 143], ['HUP', 129], ['INT', 130], ['QUIT', 143]) {
     open_viewer();
     my ($guard) = viewers();
@@ -111,7 +120,6 @@ type('q');
 shows(qr/plain 0/, 'and quits');
 
 # A session ends with its viewer, also while the engine runs and when the whole terminal goes; its folders go with it.
-my $ringside = $viewer =~ s{trace_viewer$}{ringside}r;
 mkdir "$folder/own";
 open my $lesson, '>', "$folder/long.lua" or die "no lesson: $!";
 print $lesson qq{local rs = require "ringside"\nrs.say "on"\nlocal t = rs.ones { 4 }\nwhile true do t = t + 1 end\n};
