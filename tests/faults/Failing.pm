@@ -61,7 +61,7 @@ sub fault_of {
     my ($run, $right) = @_;
     my $status = $run->{status};
     return 'signal ' . WTERMSIG($status) if WIFSIGNALED($status);
-    return 'the sanitizer' if $run->{err} =~ /Sanitizer|runtime error:/;
+    return "the sanitizer: $1\n$run->{err}" if $run->{err} =~ /^(.*(?:Sanitizer|runtime error:).*)$/m;
     $status = WEXITSTATUS($status);
     return $run->{out} eq $right ? '' : 'a wrong answer' if $status == 0;
     return '' if $status == 1 && $run->{out} =~ /MemoryError/; # the lesson caught the error, showed it and went on
