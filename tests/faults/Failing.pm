@@ -61,7 +61,7 @@ sub fault_of {
     my ($run, $right) = @_;
     my $status = $run->{status};
     return 'signal ' . WTERMSIG($status) if WIFSIGNALED($status);
-        # The failure met the sanitizer's own start of a thread, which gives up: nothing of ours was asked.
+    # The failure met the sanitizer's own start of a thread, which gives up: nothing of ours was asked.
     return '' if $run->{err} =~ /CHECK failed: [^\n]*pthread_getattr_np/;
     return "the sanitizer: $1\n$run->{err}" if $run->{err} =~ /^(.*(?:Sanitizer|runtime error:).*)$/m;
     $status = WEXITSTATUS($status);
