@@ -368,6 +368,24 @@ einsum_of(struct task *me, const struct equation *equation, struct tensor **oper
     return tensor_reshape(me, tensor_permute(me, result, at, order), equation->out_dims, sizes);
 }
 
+/* The result must fit the lesson's memory. */
+static void
+reserve_output(lua_State *L, const struct equation *equation, struct tensor **tensors, int count,
+               int (*labels)[TENSOR_DIMS])
+{
+    int64_t sizes[TENSOR_DIMS];
+    double  bytes = 8;
+    for (int label = 0; label < equation->labels; label++)
+        sizes[label] = 1;
+    for (int i = 0; i < count; i++)
+        for (int d = 0; d < tensors[i]->dims; d++)
+            if (tensors[i]->size[d] != 1)
+                sizes[labels[i][d]] = tensors[i]->size[d];
+    for (int i = 0; i < equation->out_dims; i++)
+        bytes *= (double)sizes[equation->order[i]];
+    script_reserve(L, script_of(L)->holder, bytes);
+}
+
 /* rs.einsum("bij,bjk->bik", a, b), or the operands in a list */
 static int
 einsum(lua_State *L)
@@ -400,6 +418,7 @@ einsum(lua_State *L)
         text = stop + 1;
     }
     output_labels(L, &equation, arrow, uses);
+    reserve_output(L, &equation, tensors, count, labels);
     struct call call = call_open(L, me, CALL_PLAIN);
     for (int i = 0; i < count; i++)
         tensors[i] = spread(me, tensors[i], labels[i], equation.labels);
@@ -528,6 +547,10 @@ tensordot(lua_State *L)
     }
     if (out > TENSOR_DIMS)
         raise_error(L, "RuntimeError", "tensordot: the result would have more than %d dimensions", TENSOR_DIMS);
+    double bytes = 8;
+    for (int i = 0; i < out; i++)
+        bytes *= (double)sizes[i];
+    script_reserve(L, me, bytes);
     struct call    call = call_open(L, me, CALL_PLAIN);
     struct tensor *left = as_matrix(me, a, dims.a, dims.count, false),
         *right = as_matrix(me, b, dims.b, dims.count, true);

@@ -135,17 +135,21 @@ one_hot(lua_State *L)
     if (tensor_count(indices) > 0) {
         struct fold_options all = { .dims = 0 };
         struct tensor *low = tensor_fold(me, OP_amin, indices, &all), *high = tensor_fold(me, OP_amax, indices, &all);
-        if (low == NULL || high == NULL || !tensor_read(me, low, &least) || !tensor_read(me, high, &largest))
-            return call_tensor(&call, NULL);
+        if (low != NULL && high != NULL && tensor_read(me, low, &least))
+            (void)!tensor_read(me, high, &largest);
     }
+    call_end(&call, !task_failed(me));
+    call_leave(&call, 0);
     if (least < 0 || (classes >= 0 && largest >= classes))
-        return call_tensor(&call, failed_null(me, E_RUNTIME, "one_hot: class values must be from 0 to num_classes - 1, "
-                                              "found %lld", (long long)(least < 0 ? least : largest)));
+        raise_error(L, "RuntimeError", "one_hot: class values must be from 0 to num_classes - 1, found %lld",
+                    (long long)(least < 0 ? least : largest));
     memcpy(sizes, indices->size, sizeof sizes);
     sizes[indices->dims] = classes >= 0 ? classes : largest + 1;
-    if ((double)tensor_count(indices) * (double)sizes[indices->dims] > 1e9 || sizes[indices->dims] <= 0)
-        return call_tensor(&call, failed_null(me, E_RUNTIME, "one_hot: %lld classes are not possible for %lld indices",
-                                              (long long)sizes[indices->dims], (long long)tensor_count(indices)));
+    if (sizes[indices->dims] <= 0)
+        raise_error(L, "RuntimeError", "one_hot: %lld classes are not possible for %lld indices",
+                    (long long)sizes[indices->dims], (long long)tensor_count(indices));
+    script_reserve(L, me, 16 * (double)tensor_count(indices) * (double)sizes[indices->dims]);
+    call = call_open(L, me, CALL_PLAIN);
     struct op_args args = { .in = { tensor_full(me, DTYPE_I64, tensor_device(indices), indices->dims + 1, sizes, 0) },
                             .dim = indices->dims };
     args.in[1] = tensor_unsqueeze(me, indices, indices->dims);

@@ -125,6 +125,11 @@ fails('syntax', 2, qr/syntax\.lua:1: unexpected symbol/, 'local x = = 1');
 fails('index', 2, qr/index\.lua:2: IndexError: index 7 is out of range/, qq{local rs = require "ringside"\nlocal x = rs.ones { 3 }[7]\n});
 fails('raise', 2, qr/raise\.lua:1: boom$/m, 'error "boom"');
 fails('loop', 2, qr/BudgetError.*--trust lifts/, 'while true do end');
+for my $case (['einsum', 'rs.einsum("i,j->ij", a, a)'], ['tensordot', 'rs.tensordot(a, a, 0)'],
+              ['one_hot', 'rs.nn.functional.one_hot(a:long(), 1 << 24)']) {
+    fails($case->[0], 2, qr/BudgetError.*--trust/,
+        qq{local rs = require "ringside"\nlocal a = rs.zeros({ 1 }):expand { 1000000 }\n$case->[1]\n});
+}
 fails('memory', 2, qr/BudgetError/, 'local t = {} while true do t[#t + 1] = ("x"):rep(1000) .. #t end');
 fails('twice', 2, qr/rs\.lesson is called once/, qq{local rs = require "ringside"\nrs.lesson { title = "a" }\nrs.lesson { title = "b" }\n});
 fails('unknown', 2, qr/devcies/, qq{local rs = require "ringside"\nrs.lesson { title = "a", devcies = 2 }\n});
