@@ -61,6 +61,8 @@ struct tensor *tensor_index_put(struct task *me, enum op op, struct tensor *a, i
 /* `count` views that follow each other, one node for all; in me's scope. false: failed. */
 bool tensor_split(struct task *me, struct tensor *a, int dim, const int64_t *lengths, int count, struct tensor **out);
 bool tensor_unbind(struct task *me, struct tensor *a, int dim, struct tensor **out); /* one view for each index */
+/* Zeros of the dtype and on the device of `like`. */
+struct tensor *zeros_of(struct task *me, const struct tensor *like, int dims, const int64_t *sizes);
 struct tensor *tensor_expand(struct task *me, struct tensor *a, int dims, const int64_t *sizes);
 struct tensor *tensor_cat(struct task *me, struct tensor *const *parts, int count, int dim);
 struct tensor *tensor_copy_to(struct task *me, struct tensor *a, int device, enum dtype dtype); /* t:to(): recorded */
@@ -71,16 +73,6 @@ struct tensor *tensor_detach(struct task *me, struct tensor *a);           /* sh
 /* torch.chunk's rule: pieces of ceil(size / chunks); fewer than asked for when that fills up sooner; `size` 0 gives
  * `chunks` empty ones. Writes at most `chunks` lengths, answers how many; 0: failed (chunks < 1 or 0-dim). */
 int chunk_lengths(struct task *me, const struct tensor *tensor, int64_t chunks, int dim, int64_t *lengths);
-/* functional.linear: 2-D with bias is one addmm over weight.t(); other ranks are flattened to 2-D. */
-struct tensor *linear(struct task *me, struct tensor *input, struct tensor *weight, struct tensor *bias);
-/* padding_idx -1: none. */
-/* Where PyTorch takes int32 indices beside int64: those as int64. */
-struct tensor *whole_indices(struct task *me, struct tensor *indices);
-struct tensor *embedding(struct task *me, struct tensor *weight, struct tensor *indices, int64_t padding_idx);
-struct tensor *mse_loss(struct task *me, struct tensor *input, struct tensor *target);
-/* Classes by index; they lie in dimension 1, in 0 of a 1-D input. */
-struct tensor *cross_entropy(struct task *me, struct tensor *input, struct tensor *target);
-
 /* In place: checks PyTorch's rules (a leaf that requires grad, multi-output views), rebases views' history, bumps
  * versions. Each answers the tensor itself, NULL: failed. */
 struct tensor *tensor_in_place(struct task *me, enum op op, const struct op_args *args); /* into in[0] */

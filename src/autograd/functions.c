@@ -163,7 +163,10 @@ grad_embedding_backward(struct task *me, struct node *node, struct tensor *const
         if (tensor_fill_(me, tensor_select(me, table, 0, node->numbers[1]), 0) == NULL)
             return false;
     }
-    grad_in[0] = embedding(me, table, indices, -1);
+    if (table == NULL)
+        return false;
+    struct op_args args = { .in = { table, indices }, .start = -1 };
+    grad_in[0] = op_call(me, OP_embedding, &args);
     return grad_in[0] != NULL;
 }
 

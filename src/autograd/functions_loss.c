@@ -1,6 +1,5 @@
 /* Gradient functions of recurrent cells and losses; see functions_nn.c. */
 #include <math.h>
-#include "autograd/functional.h"
 #include "autograd/internal.h"
 #include "sched/sched.h"
 
@@ -155,6 +154,15 @@ bce_recorded(struct task *me, const struct node *node, struct tensor *g, struct 
     return tensor_mul(me, g, tensor_sub(me, one_minus(me, t), tail));
 }
 
+/* log(1 + exp(-x)): the loss of the logit x whose label is 1. */
+static struct tensor *
+loss_of_one(struct task *me, struct tensor *x)
+{
+    struct tensor *label = x != NULL ? tensor_full(me, x->dtype, tensor_device(x), 0, NULL, 1) : NULL;
+    struct op_args args  = { .in = { x, label, label }, .start = 1 };
+    return label != NULL ? op_call(me, OP_bce_with_logits, &args) : NULL;
+}
+
 /* To the target: g ((pos - 1) softplus(-x) - x). */
 static struct tensor *
 bce_to_target(struct task *me, const struct node *node, struct tensor *g, struct tensor *x, struct tensor *pos)
@@ -162,7 +170,7 @@ bce_to_target(struct task *me, const struct node *node, struct tensor *g, struct
     struct tensor *slope = tensor_neg(me, x);
     if (node->numbers[1] != 1) {
         struct tensor *more = tensor_add_number(me, pos, -1);
-        slope = tensor_add(me, slope, tensor_mul(me, more, softplus(me, tensor_neg(me, x), 1, INFINITY)));
+        slope = tensor_add(me, slope, tensor_mul(me, more, loss_of_one(me, x)));
     }
     return tensor_mul(me, g, slope);
 }

@@ -1,7 +1,6 @@
 /* Gradient functions of layers: activations, convolutions, pooling, normalisation. Where a gradient has a kernel of its
  * own, that is used as long as nobody records; under create_graph the same is spelled in plain ops, whose gradients
  * are known. In PyTorch: tools/autograd/derivatives.yaml. */
-#include "autograd/functional.h"
 #include "autograd/internal.h"
 #include "sched/sched.h"
 

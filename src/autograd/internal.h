@@ -39,7 +39,6 @@ void tensor_has_history(struct tensor *tensor);           /* it tells autograd w
 
 /* shaping.c */
 struct tensor *tensor_sum_to(struct task *me, struct tensor *a, int dims, const int64_t *sizes);
-struct tensor *zeros_of(struct task *me, const struct tensor *like, int dims, const int64_t *sizes); /* dtype, device */
 
 /* sparse.c */
 struct tensor *sparse_embedding_grad(struct task *me, struct tensor *grad, struct tensor *indices, int64_t rows,

@@ -13,6 +13,7 @@
 #include "cli/bench_train.h"
 #include "cli/message.h"
 #include "device/device.h"
+#include "functional/functional.h"
 #include "hw/cost.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "autograd/call.h"
-#include "autograd/functional.h"
+#include "functional/functional.h"
 #include "base/rng.h"
 #include "base/vec.h"
 #include "cli/bench_train.h"

@@ -1,4 +1,5 @@
 /* nn.Sequential, nn.Parameter, and the functions that are not in the catalog (catalog.c has the layers). */
+#include "functional/functional.h"
 #include "lua/internal.h"
 #include "autograd/call.h"
 #include "base/vec.h"

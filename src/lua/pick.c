@@ -1,5 +1,6 @@
 /* Elements by index and other arrangements, as methods and functions of rs: t:gather(dim, index), t:flip({0}),
  * t:permute(1, 0), t:tril(). t[i] is in index.c. PyTorch: torch.gather, torch.index_select and their like. */
+#include "functional/functional.h"
 #include "lua/internal.h"
 #include <string.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Layers without a state: activations, dropout, shapes. In PyTorch:
  * torch/nn/modules/{activation,dropout,flatten}.py. */
 #include "autograd/call.h"
-#include "autograd/functional.h"
+#include "functional/functional.h"
 #include "base/str.h"
 #include "nn/layer.h"
 #include "sched/task.h"

@@ -2,7 +2,7 @@
  * PyTorch: torch/nn/modules/activation.py. */
 #include <math.h>
 #include "autograd/call.h"
-#include "autograd/functional.h"
+#include "functional/functional.h"
 #include "nn/layer.h"
 #include "sched/task.h"
 #include "tensor/op.h"

@@ -1,7 +1,7 @@
 /* Convolutions and pooling. In PyTorch: torch/nn/modules/{conv,pooling}.py. */
 #include <math.h>
 #include <string.h>
-#include "autograd/functional.h"
+#include "functional/functional.h"
 #include "base/str.h"
 #include "nn/layer.h"
 #include "sched/task.h"

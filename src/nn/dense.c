@@ -1,6 +1,6 @@
 /* Linear, Embedding and Bilinear as a script makes them. In PyTorch: torch/nn/modules/{linear,sparse}.py. */
 #include <math.h>
-#include "autograd/functional.h"
+#include "functional/functional.h"
 #include "autograd/call.h"
 #include "base/str.h"
 #include "nn/layer.h"

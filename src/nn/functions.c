@@ -1,7 +1,7 @@
-/* nn.functional by name: parameters in PyTorch's order, and the functions of autograd/functional.h that they reach. */
+/* nn.functional by name: parameters in PyTorch's order, and the functions of functional.h that they reach. */
 #include <string.h>
 #include "autograd/call.h"
-#include "autograd/functional.h"
+#include "functional/functional.h"
 #include "base/vec.h"
 #include "nn/layer.h"
 #include "sched/task.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "autograd/call.h"
-#include "autograd/functional.h"
+#include "functional/functional.h"
 #include "base/str.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"

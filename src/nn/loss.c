@@ -1,5 +1,5 @@
 /* Losses as modules. In PyTorch: torch/nn/modules/loss.py. */
-#include "autograd/functional.h"
+#include "functional/functional.h"
 #include "nn/layer.h"
 #include "sched/task.h"
 

@@ -1,7 +1,7 @@
 /* Losses of each element by itself, as modules. In PyTorch: torch/nn/modules/loss.py. */
 #include <string.h>
 #include "autograd/call.h"
-#include "autograd/functional.h"
+#include "functional/functional.h"
 #include "nn/layer.h"
 #include "sched/task.h"
 

@@ -1,7 +1,7 @@
 /* BatchNorm, LayerNorm, GroupNorm. In PyTorch: torch/nn/modules/{batchnorm,normalization}.py. */
 #include <string.h>
 #include "autograd/call.h"
-#include "autograd/functional.h"
+#include "functional/functional.h"
 #include "autograd/node.h"
 #include "base/str.h"
 #include "nn/layer.h"

@@ -2,7 +2,7 @@
  * distance,pooling}.py. */
 #include <string.h>
 #include "autograd/call.h"
-#include "autograd/functional.h"
+#include "functional/functional.h"
 #include "base/str.h"
 #include "nn/layer.h"
 #include "sched/task.h"

@@ -2,7 +2,7 @@
  * fast path for inference gives the same numbers in another order). In PyTorch: torch/nn/modules/transformer.py. */
 #include <string.h>
 #include "autograd/call.h"
-#include "autograd/functional.h"
+#include "functional/functional.h"
 #include "nn/attention.h"
 #include "nn/container.h"
 #include "sched/task.h"

@@ -1,6 +1,7 @@
 /* autograd: the order of nodes, hooks, accumulation, versions, views, errors, devices.
  * What the gradients are is checked in test_gradients.c. */
 #include "autograd_rig.h"
+#include "functional/functional.h"
 
 /* ---- order ---- */
 

@@ -11,6 +11,7 @@
 
 #include "autograd/call.h"
 #include "autograd/engine.h"
+#include "functional/functional.h"
 #include "nn/layers.h"
 
 #include "data_parallel_rig.h"

@@ -1,6 +1,7 @@
 /* Gradients of every differentiable op, and the gradients of those gradients,
  * against central differences in float64. */
 #include "autograd_rig.h"
+#include "functional/functional.h"
 
 enum { INPUTS = 3 };
 

@@ -1,12 +1,23 @@
 /* torch.nn.functional: what layers and losses do, recorded. Results are in me's scope; a NULL operand gives NULL unless
- * it is said to be optional. linear, embedding and two losses are in call.h. */
-#ifndef AUTOGRAD_FUNCTIONAL_H
-#define AUTOGRAD_FUNCTIONAL_H
+ * it is said to be optional. */
+#ifndef FUNCTIONAL_FUNCTIONAL_H
+#define FUNCTIONAL_FUNCTIONAL_H
 #include <stdbool.h>
 #include <stdint.h>
 #include "tensor/op.h"
 
 struct task; struct tensor; struct generator;
+
+/* ---- linear maps, rows ---- */
+/* functional.linear: 2-D with bias is one addmm over weight.t(); other ranks are flattened to 2-D. */
+struct tensor *linear(struct task *me, struct tensor *input, struct tensor *weight, struct tensor *bias);
+/* Where PyTorch takes int32 indices beside int64: those as int64. */
+struct tensor *whole_indices(struct task *me, struct tensor *indices);
+/* padding_idx -1: none. */
+struct tensor *embedding(struct task *me, struct tensor *weight, struct tensor *indices, int64_t padding_idx);
+struct tensor *mse_loss(struct task *me, struct tensor *input, struct tensor *target);
+/* Classes by index; they lie in dimension 1, in 0 of a 1-D input. */
+struct tensor *cross_entropy(struct task *me, struct tensor *input, struct tensor *target);
 
 /* ---- activations ---- */
 struct tensor *softmax(struct task *me, struct tensor *x, int dim);
@@ -74,7 +85,7 @@ struct tensor *l1_loss(struct task *me, struct tensor *input, struct tensor *tar
 struct tensor *huber_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction,
                           double delta);
 struct tensor *smooth_l1_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction,
-                              double beta);                               /* functional_distance.c, also these */
+                              double beta);                               /* distance.c, also these */
 struct tensor *binary_cross_entropy(struct task *me, struct tensor *input, struct tensor *target,
                                     struct tensor *weight, enum reduction reduction); /* weight optional */
 struct tensor *kl_div(struct task *me, struct tensor *input, struct tensor *target, bool log_target); /* elements */
@@ -89,9 +100,11 @@ struct tensor *reduced(struct task *me, struct tensor *losses, enum reduction re
 bool           reduction_parse(struct task *me, const char *name, enum reduction *out); /* false: failed */
 
 /* ---- embedding with everything ---- */
-struct embedding_options { int64_t padding_idx; bool scale_grad_by_freq, sparse; double max_norm,
-        norm_type; }; /* -1: none;
-                                                                             max_norm 0: none */
+struct embedding_options {
+    int64_t padding_idx;                                                  /* -1: none */
+    bool    scale_grad_by_freq, sparse;
+    double  max_norm, norm_type;                                          /* max_norm 0: none */
+};
 struct tensor *embedding_with(struct task *me, struct tensor *weight, struct tensor *indices,
                               const struct embedding_options *options);
 

@@ -1,10 +1,8 @@
-/* torch.nn.functional: what layers and losses do, without parameters of their own. */
+/* torch.nn.functional: linear maps and rows of tables. */
 #include <string.h>
-#include "autograd/functional.h"
-#include "autograd/internal.h"
+#include "autograd/call.h"
+#include "functional/functional.h"
 #include "sched/sched.h"
-
-enum { IGNORE_INDEX = -100 };
 
 static struct tensor *
 linear_2d(struct task *me, struct tensor *input, struct tensor *weight, struct tensor *bias)
@@ -50,17 +48,4 @@ embedding(struct task *me, struct tensor *weight, struct tensor *indices, int64_
 {
     struct op_args args = { .in = { weight, whole_indices(me, indices) }, .start = padding_idx };
     return weight != NULL && args.in[1] != NULL ? op_call(me, OP_embedding, &args) : NULL;
-}
-
-struct tensor *
-mse_loss(struct task *me, struct tensor *input, struct tensor *target)
-{
-    struct op_args args = { .in = { input, target } };
-    return input != NULL && target != NULL ? op_call(me, OP_mse_loss, &args) : NULL;
-}
-
-struct tensor *
-cross_entropy(struct task *me, struct tensor *input, struct tensor *target)
-{
-    return cross_entropy_loss(me, input, target, &(struct loss_options){ .ignore_index = IGNORE_INDEX });
 }

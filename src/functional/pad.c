@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "autograd/functional.h"
-#include "autograd/internal.h"
+#include "autograd/call.h"
+#include "functional/functional.h"
 #include "sched/sched.h"
 
 bool

@@ -1,9 +1,10 @@
 /* torch.nn.functional: activations, convolutions, pooling, normalisation, dropout. */
 #include <math.h>
 #include <string.h>
-#include "autograd/functional.h"
-#include "autograd/internal.h"
+#include "autograd/call.h"
+#include "autograd/node.h"
 #include "base/str.h"
+#include "functional/functional.h"
 #include "sched/sched.h"
 
 /* ---- activations ---- */

@@ -1,9 +1,9 @@
 /* torch.nn.functional: losses, embedding with its options, attention. */
 #include <math.h>
 #include <string.h>
-#include "autograd/functional.h"
-#include "autograd/internal.h"
+#include "autograd/call.h"
 #include "base/str.h"
+#include "functional/functional.h"
 #include "sched/sched.h"
 
 /* ---- reductions ---- */
@@ -326,4 +326,21 @@ attend(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v, co
     if (o->want_weights)
         *weights = averaged_weights(me, shares, o, batch);
     return linear(me, joined, o->out_weight, o->out_bias);
+}
+
+/* ---- the two that everybody calls, as they are without options ---- */
+
+enum { IGNORE_INDEX = -100 };
+
+struct tensor *
+mse_loss(struct task *me, struct tensor *input, struct tensor *target)
+{
+    struct op_args args = { .in = { input, target } };
+    return input != NULL && target != NULL ? op_call(me, OP_mse_loss, &args) : NULL;
+}
+
+struct tensor *
+cross_entropy(struct task *me, struct tensor *input, struct tensor *target)
+{
+    return cross_entropy_loss(me, input, target, &(struct loss_options){ .ignore_index = IGNORE_INDEX });
 }

@@ -1,7 +1,7 @@
-/* torch.nn.functional: losses of each element by itself, beside those of functional_loss.c. */
+/* torch.nn.functional: losses of each element by itself, beside those of loss.c. */
 #include <math.h>
-#include "autograd/functional.h"
-#include "autograd/internal.h"
+#include "autograd/call.h"
+#include "functional/functional.h"
 #include "sched/task.h"
 
 /* max(x, 0), with the gradient of clamp_min: 1 at 0. */
