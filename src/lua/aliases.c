@@ -8,15 +8,12 @@ struct alias { const char *name, *of; };
 
 /* Of methods and functions alike; in-place twins follow where there are any. */
 static const struct alias second_names[] = {
-    { "absolute", "abs" },         { "negative", "neg" },         { "multiply", "mul" },     { "divide", "div" },
-    { "true_divide", "div" },      { "subtract", "sub" },         { "greater", "gt" },       { "greater_equal", "ge" },
-    { "less", "lt" },              { "less_equal", "le" },        { "not_equal", "ne" },     { "arcsin", "asin" },
-    { "arccos", "acos" },          { "arctan", "atan" },          { "arctan2", "atan2" },    { "arcsinh", "asinh" },
-    { "arccosh", "acosh" },        { "arctanh", "atanh" },        { "clip", "clamp" },       { "fix", "trunc" },
+    { "arcsinh", "asinh" },
+    { "arccosh", "acosh" },        { "arctanh", "atanh" },        
     { "concat", "cat" },           { "concatenate", "cat" },      { "swapaxes", "transpose" },
     { "swapdims", "transpose" },   { "moveaxis", "movedim" },     { "ger", "outer" },        { "row_stack", "vstack" },
     { "nelement", "numel" },       { "ndimension", "dim" },       { "split_with_sizes", "split" },
-    { "sgn", "sign" },             { "take_along_dim", "gather" },
+    { "take_along_dim", "gather" },
 };
 
 /* Methods that are functions of rs, too, with the tensor as their first argument. */

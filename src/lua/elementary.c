@@ -122,19 +122,6 @@ signbit_of(struct task *me, struct tensor *x)
     return op_on(me, OP_logical_or, below, minus_zero, 1);
 }
 
-static struct tensor *
-bitwise_not_of(struct task *me, struct tensor *x)
-{
-    if (x->dtype == DTYPE_BOOL)
-        return unary_op(me, OP_logical_not, x);
-    if (dtype_is_float(x->dtype))
-        return failed_null(me, E_DTYPE, "bitwise_not is for integers and booleans, this tensor is %s",
-                           dtype_name(x->dtype));
-    int64_t        all  = -1;
-    struct tensor *ones = tensor_from(me, DTYPE_I64, 0, NULL, &all);
-    return ones != NULL ? op_on(me, OP_bitwise_xor, x, ones, 1) : NULL;
-}
-
 static const struct {
     const char *name, *help;
     struct tensor *(*of)(struct task *me, struct tensor *x);
@@ -150,7 +137,6 @@ static const struct {
     { "isposinf", "true where inf", isposinf_of, false },
     { "isneginf", "true where -inf", isneginf_of, false },
     { "signbit", "true where negative, -0 included", signbit_of, false },
-    { "bitwise_not", "every bit turned; of bool: not", bitwise_not_of, false },
 };
 
 /* Upvalue 1: the row */

@@ -7,79 +7,6 @@
 #include "device/device.h"
 #include "sched/task.h"
 
-/* The tensor must take the type of the result: no fractions into integers, nothing but bool into bool. */
-static void
-check_fits(lua_State *L, const struct tensor *tensor, const struct operand *operand, bool fraction)
-{
-    struct task *me = script_task(L);
-    enum dtype   other = operand->tensor != NULL ? operand->tensor->dtype
-                         : operand->integer ? DTYPE_I64 : default_dtype(me);
-    enum dtype   result = operand->tensor != NULL && operand->tensor->dims > 0 ? dtype_promote(tensor->dtype, other)
-                                                                              : dtype_over(tensor->dtype, other);
-    if (fraction && !dtype_is_float(result))
-        result = default_dtype(me);
-    if (!dtype_can_cast(result, tensor->dtype))
-        raise_error(L, "RuntimeError", "result type %s can't be cast to the desired output type %s",
-                    dtype_title(result), dtype_title(tensor->dtype));
-}
-
-static int
-add_signed(lua_State *L, double sign)
-{
-    struct task   *me     = script_task(L);
-    struct tensor *tensor = check_tensor(L, 1);
-    struct operand amount = check_operand(L, 2);
-    int            table  = option_table(L, lua_istable(L, 3) ? 3 : 0);
-    double         alpha  = sign * option_number(L, table, "alpha", 1);
-    check_fits(L, tensor, &amount, false);
-    if (sign < 0)
-        check_subtraction(L, &(struct operand){ .tensor = tensor }, &amount);
-    struct call    call  = call_open(L, me, CALL_PLAIN);
-    struct tensor *other = operand_tensor(me, amount, tensor);
-    return call_self(&call, other != NULL && tensor_add_(me, tensor, other, alpha) != NULL);
-}
-
-static int
-add_(lua_State *L)
-{
-    return add_signed(L, 1);
-}
-
-static int
-sub_(lua_State *L)
-{
-    return add_signed(L, -1);
-}
-
-/* By a tensor: the product is made first and copied in, which records the same gradients. */
-static int
-mul_(lua_State *L)
-{
-    struct task   *me     = script_task(L);
-    struct tensor *tensor = check_tensor(L, 1);
-    struct operand amount = check_operand(L, 2);
-    check_fits(L, tensor, &amount, false);
-    struct call call = call_open(L, me, CALL_PLAIN);
-    if (amount.tensor == NULL)
-        return call_self(&call, tensor_mul_(me, tensor, amount.number) != NULL);
-    struct op_args args = { .in = { tensor, amount.tensor }, .alpha = 1 };
-    return call_self(&call, tensor_in_place(me, OP_mul, &args) != NULL);
-}
-
-static int
-div_(lua_State *L)
-{
-    struct task   *me     = script_task(L);
-    struct tensor *tensor = check_tensor(L, 1);
-    struct operand amount = check_operand(L, 2);
-    check_fits(L, tensor, &amount, true);
-    struct call call = call_open(L, me, CALL_PLAIN);
-    if (amount.tensor == NULL)
-        return call_self(&call, tensor_div_(me, tensor, amount.number) != NULL);
-    struct op_args args = { .in = { tensor, amount.tensor }, .alpha = 1 };
-    return call_self(&call, tensor_in_place(me, OP_div, &args) != NULL);
-}
-
 static int
 fill_with(lua_State *L, double value)
 {
@@ -202,10 +129,6 @@ random_(lua_State *L)
 }
 
 static const struct lua_entry methods[] = {
-    { "add_", add_, "t:add_(other, {alpha = 1})", "adds alpha * other in place" },
-    { "sub_", sub_, "t:sub_(other, {alpha = 1})", "subtracts in place" },
-    { "mul_", mul_, "t:mul_(other)", "multiplies in place" },
-    { "div_", div_, "t:div_(other)", "divides in place" },
     { "fill_", fill_, "t:fill_(value)", "every element becomes value" },
     { "zero_", zero_, "t:zero_()", "every element becomes 0" },
     { "copy_", copy_, "t:copy_(from)", "takes the elements of from, which may be stretched" },

@@ -28,7 +28,7 @@
 #include "nn/module.h"
 #include "sched/lock.h"
 
-struct task; struct tensor; struct module; struct value; struct node; struct str; struct generator;
+struct task; struct tensor; struct catalogue; struct module; struct value; struct node; struct str; struct generator;
 
 /* ---- the script ---- */
 /* A task's presence in a script: SLOT_LUA of the task points to it. */
@@ -71,6 +71,8 @@ struct script {
     bool           stay_shared;  /* see script_share */
     struct visit   visit;        /* the main task's */
     struct script_options options;
+    const struct catalogue *catalogue; /* the options' or its own */
+    struct catalogue *own_catalogue;   /* NULL: shared */
     struct sched  *sched;
     int            rank;
     bool           stepped;      /* the collector is stopped; whole collections at counted points only */
@@ -270,7 +272,6 @@ bool           is_plain_table(lua_State *L, int index);                 /* a tab
 /* A tensor or a number on one side of an operator; the number is on the stack or not needed any more. */
 struct operand { struct tensor *tensor; double number; bool integer; };
 struct operand check_operand(lua_State *L, int index);
-void           check_subtraction(lua_State *L, const struct operand *a, const struct operand *b); /* bools have none */
 /* Middle part: a number beside a tensor as a 0-dim tensor that does not widen it within its kind. */
 struct tensor *operand_tensor(struct task *me, struct operand operand, const struct tensor *beside);
 void           reserve_result(lua_State *L, struct task *me, const struct tensor *a, const struct tensor *b);
@@ -331,7 +332,6 @@ void lua_open_cuda(lua_State *L);
 void lua_open_lesson(lua_State *L);           /* lesson.c */
 void lua_open_trace(lua_State *L);            /* trace.c */
 void lua_open_distributed(lua_State *L);      /* distributed.c */
-void lua_open_math(lua_State *L);
 void lua_open_reduce(lua_State *L);
 void lua_open_pick(lua_State *L);
 void lua_open_gradcheck(lua_State *L);

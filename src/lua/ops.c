@@ -33,17 +33,6 @@ reserve_result(lua_State *L, struct task *me, const struct tensor *a, const stru
     script_reserve(L, me, elements * 8);
 }
 
-/* A number next to a tensor keeps the tensor's dtype, unless it is of a higher kind: bool < integer < fraction. */
-static struct tensor *
-promoted(struct task *me, struct tensor *tensor, bool to_float)
-{
-    if (tensor == NULL || dtype_is_float(tensor->dtype))
-        return tensor;
-    if (to_float)
-        return tensor_copy_to(me, tensor, tensor_device(tensor), default_dtype(me));
-    return tensor->dtype == DTYPE_BOOL ? tensor_copy_to(me, tensor, tensor_device(tensor), DTYPE_I64) : tensor;
-}
-
 struct tensor *
 operand_tensor(struct task *me, struct operand operand, const struct tensor *beside)
 {
@@ -60,126 +49,6 @@ operand_tensor(struct task *me, struct operand operand, const struct tensor *bes
     else
         dtype_put_fraction(dtype, &element, operand.number);
     return tensor_from(me, dtype, 0, NULL, &element);
-}
-
-enum binary { BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV };
-
-static struct tensor *
-binary_tensors(struct task *me, enum binary which, struct tensor *a, struct tensor *b, double alpha)
-{
-    struct op_args args = { .in = { a, b }, .alpha = alpha };
-    switch (which) {
-    case BINARY_ADD: return op_call(me, OP_add, &args);
-    case BINARY_SUB: return op_call(me, OP_sub, &args);
-    case BINARY_MUL: return tensor_mul(me, a, b);
-    case BINARY_DIV: return tensor_div(me, a, b);
-    }
-    return NULL;
-}
-
-static struct tensor *
-binary_number(struct task *me, enum binary which, struct tensor *a, double number)
-{
-    struct op_args args = { .in = { a }, .alpha = number };
-    switch (which) {
-    case BINARY_ADD: return tensor_add_number(me, a, number);
-    case BINARY_SUB: return a != NULL ? op_call(me, OP_sub_scalar, &args) : NULL;
-    case BINARY_MUL: return tensor_mul_number(me, a, number);
-    case BINARY_DIV: return tensor_div_number(me, a, number);
-    }
-    return NULL;
-}
-
-static struct tensor *
-number_binary(struct task *me, enum binary which, double number, struct tensor *b)
-{
-    struct op_args args = { .in = { b }, .alpha = number };
-    switch (which) {
-    case BINARY_ADD: return tensor_add_number(me, b, number);
-    case BINARY_SUB: return b != NULL ? op_call(me, OP_rsub_scalar, &args) : NULL;
-    case BINARY_MUL: return tensor_mul_number(me, b, number);
-    case BINARY_DIV: return tensor_mul_number(me, op_on(me, OP_reciprocal, b, NULL, 1), number);
-    }
-    return NULL;
-}
-
-static bool
-holds_fractions(const struct operand *operand)
-{
-    return operand->tensor != NULL ? dtype_is_float(operand->tensor->dtype) : !operand->integer;
-}
-
-/* A fraction times integers has no place in integers. */
-static void
-check_alpha(lua_State *L, int table, const struct operand *a, const struct operand *b)
-{
-    if (table == 0 || holds_fractions(a) || holds_fractions(b))
-        return;
-    if (option_push(L, table, "alpha") && !lua_isinteger(L, -1))
-        raise_error(L, "RuntimeError", "For integral input tensors, argument alpha must not be a floating point "
-                                       "number.");
-}
-
-void
-check_subtraction(lua_State *L, const struct operand *a, const struct operand *b)
-{
-    if ((a->tensor != NULL && a->tensor->dtype == DTYPE_BOOL) || (b->tensor != NULL && b->tensor->dtype == DTYPE_BOOL))
-        raise_error(L, "RuntimeError", "Subtraction, the `-` operator, with a bool tensor is not supported; turn a "
-                                       "mask round with `~` or logical_not");
-}
-
-static int
-binary(lua_State *L)
-{
-    struct task   *me    = script_task(L);
-    enum binary    which = (enum binary)lua_tointeger(L, lua_upvalueindex(1));
-    struct operand a     = check_operand(L, 1), b = check_operand(L, 2);
-    int            table = option_table(L, arg_most(L, 3) == 3 ? 3 : 0);
-    option_known(L, table, "alpha");
-    double alpha = option_number(L, table, "alpha", 1);
-    if (a.tensor == NULL && b.tensor == NULL)
-        arg_error(L, 1, "Tensor");
-    check_alpha(L, table, &a, &b);
-    if (which == BINARY_SUB)
-        check_subtraction(L, &a, &b);
-    reserve_result(L, me, a.tensor, b.tensor);
-    struct call    call   = call_open(L, me, CALL_PLAIN);
-    bool           fraction = which == BINARY_DIV;
-    struct tensor *result;
-    if (a.tensor != NULL && b.tensor != NULL)
-        result = binary_tensors(me, which, a.tensor, b.tensor, alpha);
-    else if (a.tensor != NULL)
-        result = binary_number(me, which, promoted(me, a.tensor, fraction || !b.integer), alpha * b.number);
-    else
-        result = number_binary(me, which, a.number, promoted(me, b.tensor, fraction || !a.integer));
-    return call_tensor(&call, result);
-}
-
-static int
-compare(lua_State *L)
-{
-    struct task   *me = script_task(L);
-    arg_most(L, 2);
-    enum op        op = (enum op)lua_tointeger(L, lua_upvalueindex(1));
-    struct operand a = check_operand(L, 1), b = check_operand(L, 2);
-    if (a.tensor == NULL && b.tensor == NULL)
-        arg_error(L, 1, "Tensor");
-    reserve_result(L, me, a.tensor, b.tensor);
-    struct call    call = call_open(L, me, CALL_PLAIN);
-    struct tensor *left = operand_tensor(me, a, b.tensor), *right = operand_tensor(me, b, a.tensor);
-    return call_tensor(&call, op_on(me, op, left, right, 1));
-}
-
-static int
-unary(lua_State *L)
-{
-    struct task   *me   = script_task(L);
-    arg_most(L, 2); /* -t gives it twice */
-    struct op_args args = { .in = { check_tensor(L, 1) }, .alpha = 1 };
-    enum op        op   = (enum op)lua_tointeger(L, lua_upvalueindex(1));
-    reserve_result(L, me, args.in[0], NULL);
-    struct call call = call_open(L, me, CALL_PLAIN);
-    return call_tensor(&call, op_call(me, op, &args));
 }
 
 static int
@@ -328,16 +197,6 @@ split(lua_State *L)
 /* ---- registration ---- */
 
 static const struct op_row rows[] = {
-    { "add", binary, BINARY_ADD, "add(t, other, {alpha = 1})", "t + alpha * other; other is a tensor or a number" },
-    { "sub", binary, BINARY_SUB, "sub(t, other, {alpha = 1})", "t - alpha * other" },
-    { "mul", binary, BINARY_MUL, "mul(t, other)", "t * other, element by element" },
-    { "div", binary, BINARY_DIV, "div(t, other)", "t / other; integers become fractions" },
-    { "eq", compare, OP_eq, "eq(t, other)", "true where equal, as a bool tensor (== compares identity)" },
-    { "ne", compare, OP_ne, "ne(t, other)", "true where different" },
-    { "lt", compare, OP_lt, "lt(t, other)", "true where t < other" },
-    { "gt", compare, OP_gt, "gt(t, other)", "true where t > other" },
-    { "le", compare, OP_le, "le(t, other)", "true where t <= other" },
-    { "ge", compare, OP_ge, "ge(t, other)", "true where t >= other" },
     { "mm", mm, 0, "mm(a, b)", "matrix product of two 2-D tensors" },
     { "matmul", matmul, 0, "matmul(a, b)", "product of matrices and vectors" },
     { "log_softmax", log_softmax, 0, "log_softmax(t, dim)", "log of the softmax over a dimension" },
@@ -395,14 +254,6 @@ add_ops(lua_State *L, const struct op_row *list, size_t count)
     }
 }
 
-static void
-add_operator(lua_State *L, const char *event, lua_CFunction function, int which)
-{
-    lua_pushinteger(L, which);
-    lua_pushcclosure(L, function, 1);
-    lua_setfield(L, -2, event);
-}
-
 void
 lua_open_ops(lua_State *L)
 {
@@ -411,11 +262,6 @@ lua_open_ops(lua_State *L)
     add_ops(L, list_rows, countof(list_rows));
     lua_pop(L, 1);
     luaL_getmetatable(L, box_metatable(BOX_TENSOR));
-    add_operator(L, "__add", binary, BINARY_ADD);
-    add_operator(L, "__sub", binary, BINARY_SUB);
-    add_operator(L, "__mul", binary, BINARY_MUL);
-    add_operator(L, "__div", binary, BINARY_DIV);
-    add_operator(L, "__unm", unary, OP_neg);
     lua_getfield(L, -1, "methods");
     add_ops(L, rows, countof(rows));
     lua_pop(L, 2);

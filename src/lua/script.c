@@ -8,6 +8,7 @@
 #include "base/reader.h"
 #include "base/rng.h"
 #include "base/vec.h"
+#include "functional/catalogue.h"
 #include "sched/sched.h"
 #include "sched/task.h"
 
@@ -141,9 +142,12 @@ script_new(struct task *me, const struct script_options *options)
     if (script->options.out == NULL)
         script->options.out = stdout;
     script_seed(script, options->seed);
-    script->refs = refs_new();
-    if (script->refs == NULL || !lock_init(me, &script->lock, "lua state")) {
+    script->refs          = refs_new();
+    script->own_catalogue = options->catalogue == NULL ? catalogue_new() : NULL;
+    script->catalogue     = options->catalogue != NULL ? options->catalogue : script->own_catalogue;
+    if (script->refs == NULL || script->catalogue == NULL || !lock_init(me, &script->lock, "lua state")) {
         refs_close(script->refs);
+        catalogue_free(script->own_catalogue);
         free(script);
         return failed_null(me, E_MEMORY, "out of memory");
     }
@@ -173,6 +177,7 @@ script_free(struct task *me, struct script *script)
     lock_destroy(&script->lock);
     free(script->dead);
     free(script->threads);
+    catalogue_free(script->own_catalogue);
     free(script);
 }
 

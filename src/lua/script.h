@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct task; struct script;
+struct task; struct script; struct catalogue;
 
 struct script_options {
     bool        trusted;       /* --trust: the full Lua libraries, no budgets */
@@ -17,6 +17,7 @@ struct script_options {
     FILE       *out;           /* print; NULL: stdout */
     int         arg_count;     /* what follows "--" on the command line: the lesson's `arg` and `...` */
     char *const *args;
+    const struct catalogue *catalogue; /* NULL: the script makes one; ranks share their parent's */
 };
 
 struct script *script_new(struct task *me, const struct script_options *options); /* NULL: failed */

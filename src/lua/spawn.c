@@ -151,6 +151,7 @@ spawn_new(lua_State *L, struct task *me, int count, bool by_hand)
     struct spawn  *spawn  = lua_newuserdatauv(L, sizeof *spawn, 0);
     *spawn                = (struct spawn){ .count = count, .by_hand = by_hand, .options = script->options,
                                             .lesson = lesson_of(me) };
+    spawn->options.catalogue = script->catalogue;
     snprintf(spawn->name, sizeof spawn->name, "%s", script->name);
     atomic_init(&spawn->failures, 0);
     if (luaL_newmetatable(L, spawn_class) != 0) {

@@ -1,0 +1,191 @@
+/* What bodies do with their arguments: dimensions, numbers beside tensors, rooms, answers. */
+#include <stdlib.h>
+#include <string.h>
+#include "autograd/call.h"
+#include "base/vec.h"
+#include "device/device.h"
+#include "functional/catalogue.h"
+#include "sched/sched.h"
+
+/* ---- dimensions ---- */
+
+static const struct tensor *
+first_tensor(const struct arguments *a)
+{
+    for (int i = 0; i < a->function->signature.count; i++) {
+        if (a->at[i].tensor != NULL)
+            return a->at[i].tensor;
+        if (a->at[i].tensors != NULL && a->at[i].count > 0)
+            return a->at[i].tensors[0];
+    }
+    return NULL;
+}
+
+static bool
+settle_dim(struct task *me, int64_t *dim, int dims)
+{
+    int span = dims > 0 ? dims : 1;
+    if (*dim < -span || *dim >= span)
+        return failed(me, E_INDEX, "dimension %lld is out of range: expected %d to %d", (long long)*dim, -span,
+                      span - 1);
+    if (*dim < 0)
+        *dim += span;
+    return true;
+}
+
+bool
+arguments_settle(struct task *me, struct arguments *a)
+{
+    const struct signature *signature = &a->function->signature;
+    const struct tensor    *first     = NULL;
+    for (int i = 0; i < signature->count; i++) {
+        struct argument *argument = &a->at[i];
+        if (!signature->parameters[i].dimension || argument->none)
+            continue;
+        first    = first != NULL ? first : first_tensor(a);
+        int dims = (first != NULL ? first->dims : 0) + ((a->function->row->forms & FORM_AFTER) != 0);
+        for (int d = 0; d < argument->count; d++)
+            if (!settle_dim(me, &argument->integer[d], dims))
+                return false;
+    }
+    return true;
+}
+
+bool
+argument_dims(struct task *me, const struct argument *argument, struct fold_options *out)
+{
+    out->dims = 0;
+    for (int i = 0; !argument->none && i < argument->count; i++) {
+        for (int j = 0; j < i; j++)
+            if (argument->integer[j] == argument->integer[i])
+                return failed(me, E_RUNTIME, "dim %lld appears multiple times in the list of dims",
+                              (long long)argument->integer[i]);
+        out->dim[out->dims++] = argument->integer[i];
+    }
+    return true;
+}
+
+/* ---- numbers beside tensors ---- */
+
+static struct tensor *
+scalar_tensor(struct task *me, double number, bool whole, const struct tensor *beside)
+{
+    enum dtype dtype = whole ? DTYPE_I64 : default_dtype(me);
+    if (beside != NULL)
+        dtype = dtype_over(beside->dtype, dtype);
+    if (dtype_holds(dtype, number, true))
+        return tensor_full(me, dtype, DEVICE_CPU, 0, NULL, number);
+    double element = 0; /* wraps around, or becomes infinite */
+    if (whole)
+        dtype_put_whole(dtype, &element, (int64_t)number);
+    else
+        dtype_put_fraction(dtype, &element, number);
+    return tensor_from(me, dtype, 0, NULL, &element);
+}
+
+struct tensor *
+argument_tensor(struct task *me, const struct argument *argument, const struct tensor *beside)
+{
+    if (argument->tensor != NULL)
+        return argument->tensor;
+    return scalar_tensor(me, argument->number, argument->whole, beside);
+}
+
+struct tensor *
+number_tensor(struct task *me, double number, const struct tensor *beside)
+{
+    return scalar_tensor(me, number, false, beside);
+}
+
+struct tensor *
+tensor_cast(struct task *me, struct tensor *a, enum dtype dtype)
+{
+    return a != NULL ? tensor_copy_to(me, a, tensor_device(a), dtype) : NULL;
+}
+
+/* ---- answers ---- */
+
+struct tensor *
+function_apply(struct task *me, const struct arguments *a, enum op op, const struct op_args *args)
+{
+    for (int i = 0; i < op_info(op)->inputs; i++)
+        if (args->in[i] == NULL && task_failed(me))
+            return NULL;
+    return a->in_place ? tensor_in_place(me, op, args) : op_call(me, op, args);
+}
+
+struct tensor *
+answer_two(struct arguments *a, struct tensor *first, struct tensor *second)
+{
+    a->results = 2;
+    a->more[0] = second;
+    return second != NULL ? first : NULL;
+}
+
+static void
+drop_list(struct task *me, void *list)
+{
+    (void)me;
+    free(list);
+}
+
+struct tensor **
+answer_list(struct task *me, struct arguments *a, int64_t count)
+{
+    a->list = calloc((size_t)count + 1, sizeof *a->list);
+    if (a->list == NULL)
+        return failed_null(me, E_MEMORY, "out of memory for a list of %lld tensors", (long long)count);
+    a->results = (int)count;
+    return born(me, a->list, drop_list);
+}
+
+/* ---- rooms ---- */
+
+double
+room_none(const struct arguments *a)
+{
+    (void)a;
+    return 0;
+}
+
+/* Bytes of float64 elements that all tensor arguments make together, stretched to one shape. */
+double
+room_elements(const struct arguments *a)
+{
+    int64_t size[TENSOR_DIMS];
+    int     dims = 0;
+    for (int i = 0; i < TENSOR_DIMS; i++)
+        size[i] = 1;
+    for (int i = 0; i < a->function->signature.count; i++) {
+        const struct tensor *tensor = a->at[i].tensor;
+        for (int d = 1; tensor != NULL && d <= tensor->dims; d++)
+            if (tensor_size(tensor, -d) != 1)
+                size[d - 1] = tensor_size(tensor, -d);
+        if (tensor != NULL && tensor->dims > dims)
+            dims = tensor->dims;
+    }
+    double elements = 8;
+    for (int d = 0; d < dims; d++)
+        elements *= (double)size[d];
+    return elements;
+}
+
+double
+room_sorted(const struct arguments *a)
+{
+    return 3 * room_elements(a);
+}
+
+double
+room_sizes(const struct arguments *a)
+{
+    double bytes = 8;
+    for (int i = 0; i < a->function->signature.count; i++) {
+        if (a->function->signature.parameters[i].type != ARG_SIZES || a->at[i].none)
+            continue;
+        for (int d = 0; d < a->at[i].count; d++)
+            bytes *= (double)(a->at[i].integer[d] > 0 ? a->at[i].integer[d] : 1);
+        break;
+    }
+    return bytes;
+}

@@ -1,0 +1,133 @@
+/* The catalogue of functions: what a script may call. A function is one row of functions.def (its signature in
+ * PyTorch's own language, its help) and one C function that gets its arguments as a struct and knows no script.
+ *
+ *     quantile(Tensor input, float q, int? dim=None, bool keepdim=False, str interpolation="linear") -> Tensor
+ *
+ * Types: Tensor, Tensor[] (a list), Tensor|Scalar, Scalar (a number, which remembers whether it was whole), int, float,
+ * bool, str, int[] (a list of integers, or one), int[2] (a pair, or one integer for both), int[2]|str, dtype, device,
+ * Generator. `?` behind a type: may be None. Behind a bare `*` arguments are given by name only. An int or int[] named
+ * dim, dims, dim0, dim1, start_dim or end_dim counts from the end where negative and must be a dimension of the first
+ * tensor. Layers (nn/layers.def) declare their constructors in the same language.
+ *
+ * Order of use: catalogue_new once for all scripts of a run; catalogue_find; the caller fills struct arguments by the
+ * signature; arguments_settle; function->row->body. */
+#ifndef FUNCTIONAL_CATALOGUE_H
+#define FUNCTIONAL_CATALOGUE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/dtype.h"
+#include "tensor/op.h"
+
+struct task; struct tensor; struct generator; struct catalogue;
+
+enum { PARAMETERS = 16, RESULTS = 4 };
+enum argument_type { ARG_TENSOR, ARG_TENSORS, ARG_OPERAND, ARG_SCALAR, ARG_INT, ARG_FLOAT, ARG_BOOL, ARG_TEXT,
+                     ARG_SIZES, ARG_PAIR, ARG_PADDING, ARG_DTYPE, ARG_DEVICE, ARG_GENERATOR };
+struct parameter {
+    const char        *name;         /* ends with the parsed text's zero byte */
+    const char        *text;         /* default of a str or int[2]|str, else NULL */
+    double             number;       /* default of the others: bool 0 or 1, int[2] both */
+    enum argument_type type;
+    bool               needed;       /* no default */
+    bool               optional;     /* None is allowed */
+    bool               none;         /* and the default */
+    bool               by_name;      /* behind `*` */
+    bool               dimension;    /* of the first tensor */
+};
+enum result_type { RESULT_TENSOR, RESULT_TENSORS /* (Tensor, Tensor) */, RESULT_LIST /* Tensor[] */,
+                   RESULT_BOOL, RESULT_INT, RESULT_FLOAT, RESULT_NONE };
+struct signature {
+    const char             *name;
+    const struct parameter *parameters;
+    int                     count, positional;  /* all, and those before `*` */
+    enum result_type        result;
+};
+
+/* What was given for a parameter, or its default. Borrowed from the caller for the time of the call. */
+struct argument {
+    bool            none;            /* nothing, and None is the default; or None itself */
+    bool            given;           /* not the default */
+    bool            whole;           /* SCALAR, OPERAND: the number was an integer */
+    int             count;           /* how many integers or tensors there are; 1 of a number for int[] */
+    double          number;          /* SCALAR, FLOAT, OPERAND without tensor */
+    int64_t         integer[TENSOR_DIMS]; /* INT, BOOL, DEVICE, SIZES, PAIR: two filled at least */
+    enum dtype      dtype;
+    const char     *text;
+    struct tensor  *tensor;          /* NULL: an OPERAND that is a number, or none */
+    struct tensor **tensors;
+    struct generator *generator;
+};
+
+struct function;
+struct arguments {
+    struct argument        at[PARAMETERS];
+    const struct function *function;  /* whose signature `at` follows; of a layer NULL */
+    bool                   in_place;  /* called as NAME_: the first tensor changes and is the answer */
+    enum dtype             dtype;     /* of a layer's parameters */
+    /* Results beside the first tensor, which the body returns. */
+    struct tensor         *more[RESULTS - 1];
+    int                    results;   /* how many tensors are answered; 1 unless the body says otherwise */
+    struct tensor        **list;      /* RESULT_LIST: `results` of them, in memory of the task's scope */
+    double                 number;    /* RESULT_BOOL, RESULT_INT, RESULT_FLOAT: the body returns NULL */
+};
+
+/* The body answers the first result in me's scope, NULL: failed (or a result that is no tensor). */
+typedef struct tensor *function_body(struct task *me, struct arguments *a);
+/* Bytes that the call may take at most, from shapes alone: asked before it begins. */
+typedef double function_room(const struct arguments *a);
+
+/* Where a function is found: rs.NAME, t:NAME(), t:NAME_(), nn.functional.NAME. */
+enum { FORM_RS = 1, FORM_METHOD = 2, FORM_IN_PLACE = 4, FORM_FUNCTIONAL = 8, FORM_AFTER = 16 /* a dim may be one more */,
+       FORM_BOTH = FORM_RS | FORM_METHOD };
+struct function_row {
+    const char    *signature, *help;
+    function_body *body;
+    function_room *room;
+    enum op        op;               /* of bodies that serve several rows; OP_COUNT: none */
+    unsigned       forms;
+};
+struct function { const struct function_row *row; struct signature signature; };
+
+/* Every signature is parsed here, once; the catalogue never changes, so all ranks' scripts may read it at a time. NULL:
+ * out of memory. A signature that cannot be read is a broken invariant. */
+struct catalogue *catalogue_new(void);
+void              catalogue_free(struct catalogue *catalogue);
+const struct function *catalogue_functions(const struct catalogue *catalogue, size_t *count);
+/* By name or second name among those with a form of `forms`; NULL: none. `name` is not a text with a zero byte: `length`
+ * bytes of it. A name that ends in _ is looked for without it if there is FORM_IN_PLACE in `forms`. */
+const struct function *catalogue_find(const struct catalogue *catalogue, const char *name, unsigned forms);
+/* Second names: absolute is abs. The i-th, or false. */
+bool catalogue_alias(size_t i, const char **name, const char **of);
+
+/* Reads one signature; parameters and texts are taken from `arena`. false: out of memory. */
+struct arena;
+bool signature_parse(struct arena *arena, const char *text, struct signature *out);
+const char *argument_type_name(enum argument_type type);   /* as in signatures: "Tensor|Scalar" */
+
+/* Dimensions that count from the end are counted from the start; false: failed with IndexError. */
+bool arguments_settle(struct task *me, struct arguments *a);
+
+/* ---- for bodies ---- */
+/* A number beside a tensor as a 0-dim tensor that does not widen it within its kind; an argument that is a tensor is
+ * itself. `beside` may be NULL. */
+struct tensor *argument_tensor(struct task *me, const struct argument *argument, const struct tensor *beside);
+struct tensor *number_tensor(struct task *me, double number, const struct tensor *beside);
+/* The op of the row or another: in place if the call is. */
+struct tensor *function_apply(struct task *me, const struct arguments *a, enum op op, const struct op_args *args);
+/* Two results; `first` is answered. */
+struct tensor *answer_two(struct arguments *a, struct tensor *first, struct tensor *second);
+/* Memory for `a->list`; it lives as long as me's scope. NULL: failed. */
+struct tensor **answer_list(struct task *me, struct arguments *a, int64_t count);
+/* The dimensions of an argument (none: all) for tensor_fold; false: failed (one is listed twice). */
+struct fold_options;
+bool argument_dims(struct task *me, const struct argument *argument, struct fold_options *out);
+/* A copy of another dtype. NULL gives NULL. */
+struct tensor *tensor_cast(struct task *me, struct tensor *a, enum dtype dtype);
+
+/* ---- rooms ---- */
+function_room room_none;      /* views */
+function_room room_elements;  /* 8 bytes for each element that the broadcast operands make */
+function_room room_sorted;    /* 24 bytes for each */
+function_room room_sizes;     /* 8 bytes for each element of the first int[] argument */
+#endif

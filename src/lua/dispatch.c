@@ -1,0 +1,500 @@
+/* The one door through which a script calls the catalogue's functions: reads arguments by their signature, asks for
+ * room, calls, hands over the results. */
+#include "lua/dispatch.h"
+#include <stdio.h>
+#include <string.h>
+#include "base/vec.h"
+#include "device/device.h"
+#include "sched/task.h"
+
+/* ---- reading ---- */
+
+struct reading {
+    lua_State              *L;
+    const struct signature *signature;
+    const char             *title;
+    int                     given;      /* arguments by place */
+    int                     table;      /* of those by name; 0: none */
+    const struct parameter *parameter;  /* what is being read */
+    int                     place;      /* its argument; 0: it is given by name */
+};
+
+static const char *const expected_words[] = {
+    [ARG_TENSOR] = "Tensor", [ARG_TENSORS] = "a list of tensors", [ARG_OPERAND] = "Tensor or a number",
+    [ARG_SCALAR] = "a number", [ARG_INT] = "an integer", [ARG_FLOAT] = "a number", [ARG_BOOL] = "true or false",
+    [ARG_TEXT] = "a string", [ARG_SIZES] = "an integer or a list of integers",
+    [ARG_PAIR] = "an integer or {height, width}", [ARG_PADDING] = "an integer or {height, width}",
+    [ARG_DTYPE] = "a dtype such as \"float32\"", [ARG_DEVICE] = "a device such as \"cpu\" or \"device:1\"",
+    [ARG_GENERATOR] = "Generator",
+};
+
+/* The value at `index` is none of its parameter's type. */
+static int
+wrong_argument(const struct reading *r, int index, const char *expected)
+{
+    lua_State *L = r->L;
+    if (r->title != NULL && r->place != 0 && r->place > r->given)
+        return raise_error(L, "TypeError", "%s: missing the argument '%s'", r->title, r->parameter->name);
+    if (r->title != NULL)
+        return raise_error(L, "TypeError", "%s: argument '%s' must be %s, got %s", r->title, r->parameter->name,
+                           expected, luaL_typename(L, index));
+    if (r->place != 0)
+        return arg_error(L, r->place, expected);
+    return raise_error(L, "TypeError", "option %s: expected %s, got %s", r->parameter->name, expected,
+                       luaL_typename(L, index));
+}
+
+static const char *
+expected_of(const struct parameter *p)
+{
+    if (p->dimension)
+        return "an integer";
+    if (p->type == ARG_SIZES && (strcmp(p->name, "size") == 0 || strcmp(p->name, "shape") == 0))
+        return "a shape such as {2, 3}";
+    return expected_words[p->type];
+}
+
+static bool
+is_none(lua_State *L, int index)
+{
+    return luaL_testudata(L, index, "ringside.none") != NULL;
+}
+
+/* A list of integers, or one. Of a PAIR with a text default ("none") None is -1. */
+static void
+read_list(const struct reading *r, int index, struct argument *out)
+{
+    lua_State *L    = r->L;
+    bool       pair = r->parameter->type != ARG_SIZES;
+    if (lua_isinteger(L, index)) {
+        out->integer[0] = out->integer[1] = lua_tointeger(L, index);
+        out->count      = 1;
+        return;
+    }
+    if (!is_plain_table(L, index))
+        wrong_argument(r, index, lua_type(L, index) == LUA_TNUMBER && !pair ? "an integer" : expected_of(r->parameter));
+    int64_t length = (int64_t)lua_rawlen(L, index);
+    if (pair && (length < 1 || length > 2))
+        wrong_argument(r, index, expected_of(r->parameter));
+    if (length > TENSOR_DIMS)
+        raise_error(L, "ValueError", "a shape of %lld dimensions: at most %d are possible", (long long)length,
+                    TENSOR_DIMS);
+    for (int64_t i = 0; i < length; i++) {
+        lua_rawgeti(L, index, i + 1);
+        bool none = pair && r->parameter->text != NULL && is_none(L, -1);
+        if (!lua_isinteger(L, -1) && !none && pair)
+            wrong_argument(r, -1, "made of integers");
+        if (!lua_isinteger(L, -1) && !none) {
+            push_text(L, -1);
+            raise_error(L, "TypeError", "%s %lld of the %s is %s, not an integer",
+                        r->parameter->dimension ? "element" : "size", (long long)i,
+                        r->parameter->dimension ? "list" : "shape",
+                        lua_type(L, -2) == LUA_TNUMBER ? lua_tostring(L, -1) : luaL_typename(L, -2));
+        }
+        out->integer[i] = none ? -1 : lua_tointeger(L, -1);
+        lua_pop(L, 1);
+    }
+    if (length == 1)
+        out->integer[1] = out->integer[0];
+    out->count = (int)length;
+}
+
+static void
+read_tensors(const struct reading *r, int index, struct argument *out)
+{
+    if (!is_plain_table(r->L, index))
+        wrong_argument(r, index, expected_of(r->parameter));
+    out->tensors = check_tensors(r->L, index, &out->count);
+}
+
+static bool
+read_number(lua_State *L, int index, struct argument *out)
+{
+    if (lua_type(L, index) != LUA_TNUMBER)
+        return false;
+    out->number = lua_tonumber(L, index);
+    out->whole  = lua_isinteger(L, index);
+    out->dtype  = out->whole ? DTYPE_I64 : DTYPE_F32;
+    if (out->whole)
+        out->integer[0] = lua_tointeger(L, index);
+    return true;
+}
+
+static bool
+read_flag(lua_State *L, int index, struct argument *out)
+{
+    if (!lua_isboolean(L, index))
+        return false;
+    out->number = (double)(out->integer[0] = lua_toboolean(L, index));
+    out->whole  = true;
+    out->dtype  = DTYPE_BOOL;
+    return true;
+}
+
+/* false: it is none. What is wrong in itself (an unknown dtype, a list with a text in it) is raised. */
+static bool
+read_typed(const struct reading *r, int index, struct argument *out)
+{
+    lua_State *L = r->L;
+    switch (r->parameter->type) {
+    case ARG_TENSOR:  return (out->tensor = test_tensor(L, index)) != NULL;
+    case ARG_OPERAND: return (out->tensor = test_tensor(L, index)) != NULL || read_number(L, index, out);
+    case ARG_TENSORS: read_tensors(r, index, out); return true;
+    case ARG_SCALAR:  return read_number(L, index, out) || read_flag(L, index, out);
+    case ARG_FLOAT:   return read_number(L, index, out);
+    case ARG_BOOL:    return read_flag(L, index, out);
+    case ARG_INT:
+        out->count = 1;
+        return read_number(L, index, out) && out->whole;
+    case ARG_PADDING:
+        if (lua_type(L, index) != LUA_TSTRING) {
+            read_list(r, index, out);
+            return true;
+        } /* fall through */
+    case ARG_TEXT:
+        out->text = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
+        return out->text != NULL;
+    case ARG_SIZES:
+    case ARG_PAIR: read_list(r, index, out); return true;
+    case ARG_DTYPE:
+        out->dtype = lua_type(L, index) == LUA_TSTRING ? check_dtype(L, index) : DTYPE_COUNT;
+        return out->dtype != DTYPE_COUNT;
+    case ARG_DEVICE:
+        if (lua_type(L, index) != LUA_TSTRING && !lua_isinteger(L, index))
+            return false;
+        out->integer[0] = check_device(L, index);
+        return true;
+    case ARG_GENERATOR: out->generator = box_check(L, index, BOX_GENERATOR); return true;
+    }
+    return false;
+}
+
+static void
+read_value(struct reading *r, int index, struct argument *out)
+{
+    *out = (struct argument){ .given = true };
+    if (is_none(r->L, index)) {
+        if (!r->parameter->optional)
+            wrong_argument(r, index, r->title != NULL ? "given" : expected_of(r->parameter));
+        out->none = true;
+    } else if (!read_typed(r, index, out)) {
+        wrong_argument(r, index, expected_of(r->parameter));
+    }
+}
+
+static void
+take_default(const struct parameter *p, struct argument *out)
+{
+    *out            = (struct argument){ .none = p->none, .number = p->number, .text = p->text, .count = !p->none };
+    out->integer[0] = out->integer[1] = (int64_t)p->number;
+    out->whole      = (double)out->integer[0] == p->number;
+    out->dtype      = p->type == ARG_DTYPE ? DTYPE_COUNT : out->whole ? DTYPE_I64 : DTYPE_F32;
+}
+
+/* By its place, else by its name, else its default. */
+static void
+read_parameter(struct reading *r, int i, struct argument *out)
+{
+    lua_State *L = r->L;
+    r->parameter = &r->signature->parameters[i];
+    r->place     = i + 1;
+    bool by_place = i < r->signature->positional && i < r->given && !lua_isnil(L, i + 1);
+    bool by_name  = option_push(L, r->table, r->parameter->name);
+    if (by_place && by_name)
+        raise_error(L, "TypeError", "argument '%s' is given twice, by its place and by its name", r->parameter->name);
+    if (by_place)
+        read_value(r, i + 1, out);
+    else if (by_name) {
+        r->place = 0;
+        read_value(r, lua_gettop(L), out);
+    } else if (r->parameter->needed)
+        wrong_argument(r, i + 1, expected_of(r->parameter));
+    else
+        take_default(r->parameter, out);
+}
+
+/* The last argument, if it is a table of options: plain, and no list. An empty one is a list where one is expected. */
+static int
+find_options(const struct reading *r)
+{
+    lua_State *L = r->L;
+    if (r->given == 0 || !is_plain_table(L, r->given) || lua_rawlen(L, r->given) > 0)
+        return 0;
+    const struct parameter *at = r->given <= r->signature->positional ? &r->signature->parameters[r->given - 1] : NULL;
+    lua_pushnil(L);
+    if (lua_next(L, r->given) == 0)
+        return at == NULL || (at->type != ARG_SIZES && at->type != ARG_TENSORS) ? r->given : 0;
+    lua_pop(L, 2);
+    return r->given;
+}
+
+static void
+check_names(const struct reading *r)
+{
+    char   known[400];
+    size_t used = 0;
+    known[0]    = '\0';
+    for (int i = 0; i < r->signature->count && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? " " : "",
+                                 r->signature->parameters[i].name);
+    option_known(r->L, r->table, known);
+}
+
+/* view(2, 3) is view({2, 3}): integers from the last place on, if a list of them is expected there, become one. */
+static void
+gather_integers(struct reading *r)
+{
+    lua_State *L    = r->L;
+    int        last = r->signature->positional, count = 0;
+    if (last == 0 || r->signature->parameters[last - 1].type != ARG_SIZES || lua_type(L, last) != LUA_TNUMBER)
+        return;
+    while (last + count <= r->given && lua_type(L, last + count) == LUA_TNUMBER)
+        count++;
+    if (count == 1 && r->given == last)
+        return;
+    if (count > TENSOR_DIMS)
+        raise_error(L, "ValueError", "a shape of more than %d dimensions", TENSOR_DIMS);
+    for (int i = 0; i < count; i++)
+        check_integer(L, last + i);
+    for (int i = last + count; i <= r->given; i++)
+        if (!lua_isnil(L, i))
+            arg_most(L, last + count - 1);
+    lua_createtable(L, count, 0);
+    for (int i = 0; i < count; i++) {
+        lua_pushvalue(L, last + i);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_replace(L, last);
+    r->given = last;
+}
+
+static int
+too_many(const struct reading *r)
+{
+    if (r->title != NULL)
+        return raise_error(r->L, "TypeError", "%s takes %d arguments, but %d were given", r->title,
+                           r->signature->count, r->given);
+    if (r->signature->count > r->signature->positional)
+        return arg_error(r->L, r->signature->positional + 1, "a table of options");
+    return arg_most(r->L, r->signature->positional);
+}
+
+void
+read_arguments(lua_State *L, const struct signature *signature, const char *title, struct arguments *out)
+{
+    struct reading r = { .L = L, .signature = signature, .title = title, .given = lua_gettop(L) };
+    luaL_checkstack(L, 2 * PARAMETERS + 10, "too many arguments");
+    while (r.given > 0 && lua_isnil(L, r.given))
+        r.given--; /* nil at the end is what was not given */
+    r.table = find_options(&r);
+    if (r.table != 0) {
+        check_names(&r);
+        r.given--;
+    }
+    gather_integers(&r);
+    if (r.given > signature->positional)
+        too_many(&r);
+    for (int i = 0; i < signature->count; i++)
+        read_parameter(&r, i, &out->at[i]);
+}
+
+/* ---- calling ---- */
+
+static int
+push_list(struct call *call, const struct arguments *a)
+{
+    lua_createtable(call->L, a->results, 0);
+    for (int i = 0; i < a->results; i++) {
+        push_tensor(call->L, a->list[i]);
+        lua_rawseti(call->L, -2, i + 1);
+    }
+    return call_leave(call, 1);
+}
+
+static int
+push_answer(struct call *call, const struct arguments *a, struct tensor *first)
+{
+    enum result_type type = a->function->signature.result;
+    if (type == RESULT_TENSOR)
+        return a->in_place ? call_self(call, first != NULL) : call_tensor(call, first);
+    bool ok = type == RESULT_TENSORS ? first != NULL : !task_failed(call->me);
+    call_end(call, ok);
+    switch (type) {
+    case RESULT_TENSORS: push_tensor(call->L, first); break;
+    case RESULT_LIST: return push_list(call, a);
+    case RESULT_BOOL: lua_pushboolean(call->L, a->number != 0); return call_leave(call, 1);
+    case RESULT_INT: lua_pushinteger(call->L, (lua_Integer)a->number); return call_leave(call, 1);
+    case RESULT_FLOAT: lua_pushnumber(call->L, a->number); return call_leave(call, 1);
+    default: return call_leave(call, 0);
+    }
+    int more = a->results - 1;
+    for (int i = 0; i < more; i++)
+        push_tensor(call->L, a->more[i]);
+    return call_leave(call, 1 + more);
+}
+
+static int
+call_function(lua_State *L, bool in_place)
+{
+    struct task           *me       = script_task(L);
+    const struct function *function = lua_touserdata(L, lua_upvalueindex(1));
+    struct arguments       a;
+    a.function = function;
+    a.in_place = in_place;
+    a.results  = 1;
+    a.number   = 0;
+    read_arguments(L, &function->signature, NULL, &a);
+    double room = in_place ? 0 : function->row->room(&a);
+    if (room > 0)
+        script_reserve(L, me, room);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return push_answer(&call, &a, arguments_settle(me, &a) ? function->row->body(me, &a) : NULL);
+}
+
+static int
+call_plain(lua_State *L)
+{
+    return call_function(L, false);
+}
+
+static int
+call_in_place(lua_State *L)
+{
+    return call_function(L, true);
+}
+
+/* Lua gives an operator of one operand its operand twice. */
+static int
+call_unary_operator(lua_State *L)
+{
+    lua_settop(L, 1);
+    return call_function(L, false);
+}
+
+/* ---- usage ---- */
+
+static void
+add_default(luaL_Buffer *buffer, lua_State *L, const struct parameter *p)
+{
+    if (p->needed || p->none)
+        return;
+    if (p->text != NULL)
+        lua_pushfstring(L, " = \"%s\"", p->text);
+    else if (p->type == ARG_BOOL)
+        lua_pushstring(L, p->number != 0 ? " = true" : " = false");
+    else if (p->number == (double)(lua_Integer)p->number)
+        lua_pushfstring(L, " = %I", (lua_Integer)p->number);
+    else
+        lua_pushfstring(L, " = %f", p->number);
+    luaL_addvalue(buffer);
+}
+
+const char *
+push_usage(lua_State *L, const struct signature *signature, const char *before)
+{
+    luaL_Buffer buffer;
+    bool        method = strcmp(before, "t:") == 0, in_braces = false;
+    luaL_buffinit(L, &buffer);
+    luaL_addstring(&buffer, before);
+    luaL_addstring(&buffer, signature->name);
+    luaL_addchar(&buffer, '(');
+    for (int i = method ? 1 : 0; i < signature->count; i++) {
+        const struct parameter *p = &signature->parameters[i];
+        bool first = i == 0 && strcmp(p->name, "input") == 0 && strcmp(before, "rs.") == 0;
+        luaL_addstring(&buffer, i > (method ? 1 : 0) ? ", " : "");
+        if ((!p->needed || p->by_name) && !in_braces)
+            luaL_addchar(&buffer, '{');
+        in_braces = in_braces || !p->needed || p->by_name;
+        luaL_addstring(&buffer, first ? "t" : p->name);
+        add_default(&buffer, L, p);
+    }
+    luaL_addstring(&buffer, in_braces ? "})" : ")");
+    luaL_pushresult(&buffer);
+    return lua_tostring(L, -1);
+}
+
+/* ---- registration ---- */
+
+static void
+push_function(lua_State *L, const struct function *function, lua_CFunction call)
+{
+    lua_pushlightuserdata(L, (void *)(uintptr_t)function);
+    lua_pushcclosure(L, call, 1);
+}
+
+/* Into the table at the top. */
+static void
+add_function(lua_State *L, const struct function *function, const char *before, bool in_place)
+{
+    char             name[64], help[400];
+    struct signature signature = function->signature;
+    snprintf(name, sizeof name, "%s%s", signature.name, in_place ? "_" : "");
+    snprintf(help, sizeof help, "%s%s", in_place ? "in place: " : "", function->row->help);
+    signature.name = name;
+    const char *usage = push_usage(L, &signature, before);
+    push_function(L, function, in_place ? call_in_place : call_plain);
+    note_help(L, usage, help);
+    lua_setfield(L, -3, name);
+    lua_pop(L, 1);
+}
+
+/* The same function object under another name. */
+static void
+add_aliases(lua_State *L, const struct catalogue *catalogue, unsigned form)
+{
+    const char *name, *of;
+    for (size_t i = 0; catalogue_alias(i, &name, &of); i++) {
+        char twin[64], of_twin[64];
+        snprintf(twin, sizeof twin, "%s%s", name, form == FORM_IN_PLACE ? "_" : "");
+        snprintf(of_twin, sizeof of_twin, "%s%s", of, form == FORM_IN_PLACE ? "_" : "");
+        if (catalogue_find(catalogue, of_twin, form) == NULL)
+            continue;
+        lua_getfield(L, -1, of_twin);
+        lua_setfield(L, -2, twin);
+    }
+}
+
+static void
+add_functions(lua_State *L, const struct catalogue *catalogue, unsigned form, const char *before)
+{
+    size_t                 count;
+    const struct function *functions = catalogue_functions(catalogue, &count);
+    for (size_t i = 0; i < count; i++)
+        if ((functions[i].row->forms & form) != 0)
+            add_function(L, &functions[i], before, form == FORM_IN_PLACE);
+    add_aliases(L, catalogue, form);
+}
+
+/* The metatable of tensors is at the top. */
+static void
+add_operators(lua_State *L, const struct catalogue *catalogue)
+{
+    static const struct { const char *event, *name; } operators[] = {
+        { "__add", "add" }, { "__sub", "sub" }, { "__mul", "mul" }, { "__div", "div" }, { "__pow", "pow" },
+        { "__mod", "remainder" }, { "__idiv", "floor_divide" }, { "__band", "bitwise_and" },
+        { "__bor", "bitwise_or" }, { "__bxor", "bitwise_xor" }, { "__unm", "neg" }, { "__bnot", "bitwise_not" },
+    };
+    for (size_t i = 0; i < countof(operators); i++) {
+        const struct function *function = catalogue_find(catalogue, operators[i].name, FORM_BOTH);
+        bool                   unary    = function->signature.count == 1;
+        push_function(L, function, unary ? call_unary_operator : call_plain);
+        lua_setfield(L, -2, operators[i].event);
+    }
+}
+
+void
+lua_open_functions(lua_State *L)
+{
+    const struct catalogue *catalogue = script_of(L)->catalogue;
+    push_ringside(L);
+    add_functions(L, catalogue, FORM_RS, "rs.");
+    luaL_getmetatable(L, box_metatable(BOX_TENSOR));
+    add_operators(L, catalogue);
+    lua_getfield(L, -1, "methods");
+    add_functions(L, catalogue, FORM_METHOD, "t:");
+    add_functions(L, catalogue, FORM_IN_PLACE, "t:");
+    lua_settop(L, 0);
+    open_namespace(L, "nn.functional", NULL, 0);
+    add_functions(L, catalogue, FORM_FUNCTIONAL, "nn.functional.");
+    lua_settop(L, 0);
+}

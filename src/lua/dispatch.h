@@ -1,0 +1,14 @@
+/* Reads the arguments of a Lua call by a signature (functional/catalogue.h): by place, by name in one trailing table,
+ * or both. What is wrong is a TypeError that names the argument. */
+#ifndef LUA_DISPATCH_H
+#define LUA_DISPATCH_H
+#include "functional/catalogue.h"
+#include "lua/internal.h"
+
+/* From argument 1 on. `title` is what messages call a constructor ("nn.Linear"); NULL: a function, which messages call
+ * by the name that the lesson used. What is read stays on the stack: texts, tensors and lists are Lua's. */
+void read_arguments(lua_State *L, const struct signature *signature, const char *title, struct arguments *out);
+/* How a lesson writes it: "rs.sum(t, {dim, keepdim = false})" for `before` "rs.", "t:sum({dim, ...})" for "t:". Pushed. */
+const char *push_usage(lua_State *L, const struct signature *signature, const char *before);
+void        lua_open_functions(lua_State *L);
+#endif
