@@ -2,7 +2,7 @@
  * t:reshape(...). The same function object under another name, so that there is one help text and one behaviour. */
 #include <stdio.h>
 #include "base/vec.h"
-#include "lua/internal.h"
+#include "lua/shelf.h"
 
 struct alias { const char *name, *of; };
 
@@ -39,14 +39,16 @@ static const char *const as_methods[] = { "softmax", "prelu", "hardshrink" };
 static void
 alias(lua_State *L, int to, const char *name, int from, const char *of)
 {
-    lua_getfield(L, to, name);
-    lua_getfield(L, from, of);
-    bool wanted = lua_isnil(L, -2) && lua_isfunction(L, -1);
-    lua_pop(L, 2);
-    if (!wanted)
-        return;
-    lua_getfield(L, from, of);
-    lua_setfield(L, to, name);
+    lua_pushstring(L, name);
+    lua_pushstring(L, of);
+    bool wanted = shelf_get(L, from) == LUA_TFUNCTION;
+    lua_insert(L, -2);
+    wanted = shelf_get(L, to) == LUA_TNIL && wanted;
+    lua_pop(L, 1);
+    if (wanted)
+        lua_setfield(L, to, name);
+    else
+        lua_pop(L, 1);
 }
 
 static void

@@ -1,6 +1,6 @@
 /* Names that are not there: rs.zeroes, nn.Liner, t:sume(), opt.stpe. Each is an AttributeError that tells what was
  * meant. */
-#include "lua/internal.h"
+#include "lua/shelf.h"
 #include <stdio.h>
 #include <string.h>
 #include "base/nearest.h"
@@ -40,28 +40,14 @@ no_attribute(lua_State *L, const char *what, const char *name, int index, const 
     if (more != NULL)
         consider_words(&search, more);
     if (index != 0 && lua_istable(L, index))
+        shelf_fill(L, index);
+    if (index != 0 && lua_istable(L, index))
         for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1))
             if (lua_type(L, -2) == LUA_TSTRING)
                 consider(&search, lua_tostring(L, -2));
     bool near = search.best[0] != '\0';
     return raise_error(L, "AttributeError", "%s has no '%.60s'%s%s%s", what, name, near ? ": did you mean '" : "",
                        search.best, near ? "'?" : "");
-}
-
-/* Upvalues: the namespace's name and its table. */
-static int
-namespace_index(lua_State *L)
-{
-    if (lua_type(L, 2) != LUA_TSTRING)
-        return 0;
-    return no_attribute(L, lua_tostring(L, lua_upvalueindex(1)), lua_tostring(L, 2), lua_upvalueindex(2), NULL);
-}
-
-/* Upvalue 1: the namespace's name. */
-static int
-namespace_call(lua_State *L)
-{
-    return raise_error(L, "TypeError", "%s is a namespace, not a function", lua_tostring(L, lua_upvalueindex(1)));
 }
 
 /* The table at the top and what plain tables it holds. */
@@ -71,22 +57,15 @@ guard_namespace(lua_State *L, const char *path)
     int table = lua_gettop(L);
     luaL_checkstack(L, 8, "namespaces too deep");
     for (lua_pushnil(L); lua_next(L, table) != 0; lua_settop(L, table + 1)) {
-        bool plain = lua_istable(L, -1) && lua_type(L, -2) == LUA_TSTRING && !lua_getmetatable(L, -1);
-        if (!plain || strcmp(lua_tostring(L, -2), "args") == 0)
+        if (!lua_istable(L, -1) || lua_type(L, -2) != LUA_TSTRING || strcmp(lua_tostring(L, -2), "args") == 0 ||
+            (lua_getmetatable(L, -1) && !shelf_is(L, table + 2)))
             continue;
         char inner[120];
+        lua_settop(L, table + 2);
         snprintf(inner, sizeof inner, "%s.%s", path, lua_tostring(L, -2));
         guard_namespace(L, inner);
     }
-    lua_createtable(L, 0, 2);
-    lua_pushstring(L, path);
-    lua_pushcclosure(L, namespace_call, 1);
-    lua_setfield(L, -2, "__call");
-    lua_pushstring(L, path);
-    lua_pushvalue(L, table);
-    lua_pushcclosure(L, namespace_index, 2);
-    lua_setfield(L, -2, "__index");
-    lua_setmetatable(L, table);
+    shelf_open(L, table, path);
 }
 
 void

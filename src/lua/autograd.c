@@ -1,7 +1,7 @@
 /* Gradients in Lua: t:backward(), rs.autograd.grad, hooks, rs.no_grad(f), and the graph itself as t.grad_fn.
  * Functions of
  * the lesson's own are in function.c. */
-#include "lua/internal.h"
+#include "lua/shelf.h"
 #include <stdlib.h>
 #include <string.h>
 #include "autograd/call.h"
@@ -419,7 +419,7 @@ node_index(lua_State *L)
         push_tensor(L, node->variable);
     } else {
         lua_pushvalue(L, 2);
-        lua_rawget(L, lua_upvalueindex(1));
+        shelf_get(L, lua_upvalueindex(1));
     }
     return 1;
 }

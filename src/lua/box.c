@@ -2,9 +2,10 @@
  * who lets go does not do the work, it queues it. __gc queues what the engine must drop (script_drop_dead does, in
  * order of storage numbers, at collection points); object_free queues registry references (refs_settle gives them
  * back, by whoever takes the lock next). */
-#include "lua/internal.h"
+#include "lua/shelf.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/vec.h"
@@ -372,6 +373,7 @@ box_class(lua_State *L, enum box_kind kind, const struct lua_entry *methods, siz
     lua_setfield(L, -3, "__name");
     lua_setfield(L, -2, "__metatable"); /* what getmetatable shows; setmetatable refuses */
     lua_newtable(L);
+    shelf_open(L, -1, NULL);
     add_entries(L, -1, methods, count);
     lua_setfield(L, -2, "__index");
 }
@@ -406,6 +408,8 @@ void
 add_entries(lua_State *L, int table, const struct lua_entry *entries, size_t count)
 {
     table = lua_absindex(L, table);
+    if (shelf_add(L, table, entries, count))
+        return;
     for (size_t i = 0; i < count; i++) {
         lua_pushcfunction(L, entries[i].function);
         note_help(L, entries[i].signature, entries[i].help);
@@ -416,27 +420,40 @@ add_entries(lua_State *L, int table, const struct lua_entry *entries, size_t cou
 void
 push_ringside(lua_State *L)
 {
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside");
+    if (!luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside"))
+        shelf_open(L, -1, "rs");
+}
+
+/* Of the namespace at the top the one inside, in its place: the last word of the first `length` bytes of `path`. */
+static void
+enter_namespace(lua_State *L, const char *path, size_t length)
+{
+    size_t word = length;
+    while (word > 0 && path[word - 1] != '.')
+        word--;
+    lua_pushlstring(L, path + word, length - word);
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, -3) == LUA_TNIL) {
+        char whole[120];
+        lua_pop(L, 1);
+        lua_newtable(L);
+        snprintf(whole, sizeof whole, "rs.%.*s", (int)length, path);
+        shelf_open(L, -1, whole);
+        lua_pushvalue(L, -2);
+        lua_pushvalue(L, -2);
+        lua_rawset(L, -5);
+    }
+    lua_replace(L, -3);
+    lua_pop(L, 1);
 }
 
 void
 open_namespace(lua_State *L, const char *path, const struct lua_entry *entries, size_t count)
 {
     push_ringside(L);
-    while (*path != '\0') {
-        size_t length = strcspn(path, ".");
-        lua_pushlstring(L, path, length);
-        lua_pushvalue(L, -1);
-        if (lua_rawget(L, -3) != LUA_TTABLE) {
-            lua_pop(L, 1);
-            lua_newtable(L);
-            lua_pushvalue(L, -2);
-            lua_pushvalue(L, -2);
-            lua_rawset(L, -5);
-        }
-        lua_replace(L, -3);
-        lua_pop(L, 1);
-        path += length + (path[length] == '.');
+    for (size_t at = 0; path[at] != '\0'; at += path[at] == '.') {
+        at += strcspn(path + at, ".");
+        enter_namespace(L, path, at);
     }
     add_entries(L, -1, entries, count);
 }

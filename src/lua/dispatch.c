@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/vec.h"
 #include "device/device.h"
+#include "lua/shelf.h"
 #include "sched/task.h"
 
 /* ---- reading ---- */
@@ -422,47 +423,42 @@ push_function(lua_State *L, const struct function *function, lua_CFunction call)
     lua_pushcclosure(L, call, 1);
 }
 
-/* Into the table at the top. */
-static void
-add_function(lua_State *L, const struct function *function, const char *before, bool in_place)
+/* "absolute_" is "abs_". false: it is no second name. */
+static bool
+first_name(const char *name, unsigned forms, char *out, size_t size)
 {
-    char             name[64], help[400];
+    const char *second, *of;
+    size_t      length = strlen(name);
+    bool        twin   = forms == FORM_IN_PLACE && length > 0 && name[length - 1] == '_';
+    length -= twin;
+    for (size_t i = 0; catalogue_alias(i, &second, &of); i++)
+        if (strlen(second) == length && strncmp(second, name, length) == 0) {
+            snprintf(out, size, "%s%s", of, twin ? "_" : "");
+            return true;
+        }
+    return false;
+}
+
+bool
+push_catalogue_function(lua_State *L, int table, const char *name, unsigned forms, const char *before)
+{
+    const struct function *function = catalogue_find(script_of(L)->catalogue, name, forms);
+    char                   help[400];
+    if (function == NULL)
+        return false;
+    if (first_name(name, forms, help, sizeof help)) {
+        lua_pushstring(L, help);
+        return shelf_get(L, table) != LUA_TNIL;
+    }
+    bool             in_place  = forms == FORM_IN_PLACE;
     struct signature signature = function->signature;
-    snprintf(name, sizeof name, "%s%s", signature.name, in_place ? "_" : "");
+    signature.name             = name;
     snprintf(help, sizeof help, "%s%s", in_place ? "in place: " : "", function->row->help);
-    signature.name = name;
     const char *usage = push_usage(L, &signature, before);
     push_function(L, function, in_place ? call_in_place : call_plain);
     note_help(L, usage, help);
-    lua_setfield(L, -3, name);
-    lua_pop(L, 1);
-}
-
-/* The same function object under another name. */
-static void
-add_aliases(lua_State *L, const struct catalogue *catalogue, unsigned form)
-{
-    const char *name, *of;
-    for (size_t i = 0; catalogue_alias(i, &name, &of); i++) {
-        char twin[64], of_twin[64];
-        snprintf(twin, sizeof twin, "%s%s", name, form == FORM_IN_PLACE ? "_" : "");
-        snprintf(of_twin, sizeof of_twin, "%s%s", of, form == FORM_IN_PLACE ? "_" : "");
-        if (catalogue_find(catalogue, of_twin, form) == NULL)
-            continue;
-        lua_getfield(L, -1, of_twin);
-        lua_setfield(L, -2, twin);
-    }
-}
-
-static void
-add_functions(lua_State *L, const struct catalogue *catalogue, unsigned form, const char *before)
-{
-    size_t                 count;
-    const struct function *functions = catalogue_functions(catalogue, &count);
-    for (size_t i = 0; i < count; i++)
-        if ((functions[i].row->forms & form) != 0)
-            add_function(L, &functions[i], before, form == FORM_IN_PLACE);
-    add_aliases(L, catalogue, form);
+    lua_remove(L, -2);
+    return true;
 }
 
 /* The metatable of tensors is at the top. */
@@ -485,16 +481,14 @@ add_operators(lua_State *L, const struct catalogue *catalogue)
 void
 lua_open_functions(lua_State *L)
 {
-    const struct catalogue *catalogue = script_of(L)->catalogue;
     push_ringside(L);
-    add_functions(L, catalogue, FORM_RS, "rs.");
+    shelf_add_catalogue(L, -1, FORM_RS, "rs.");
     luaL_getmetatable(L, box_metatable(BOX_TENSOR));
-    add_operators(L, catalogue);
+    add_operators(L, script_of(L)->catalogue);
     lua_getfield(L, -1, "methods");
-    add_functions(L, catalogue, FORM_METHOD, "t:");
-    add_functions(L, catalogue, FORM_IN_PLACE, "t:");
-    lua_settop(L, 0);
+    shelf_add_catalogue(L, -1, FORM_METHOD, "t:");
+    shelf_add_catalogue(L, -1, FORM_IN_PLACE, "t:");
     open_namespace(L, "nn.functional", NULL, 0);
-    add_functions(L, catalogue, FORM_FUNCTIONAL, "nn.functional.");
+    shelf_add_catalogue(L, -1, FORM_FUNCTIONAL, "nn.functional.");
     lua_settop(L, 0);
 }

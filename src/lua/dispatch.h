@@ -10,5 +10,8 @@
 void read_arguments(lua_State *L, const struct signature *signature, const char *title, struct arguments *out);
 /* How a lesson writes it: "rs.sum(t, {dim, keepdim = false})" for `before` "rs.", "t:sum({dim, ...})" for "t:". Pushed. */
 const char *push_usage(lua_State *L, const struct signature *signature, const char *before);
+/* The catalogue's function of that name, with one of the forms, for the table at `table`; pushed and noted for help. A
+ * second name is the same object as the first. false: there is none. */
+bool        push_catalogue_function(lua_State *L, int table, const char *name, unsigned forms, const char *before);
 void        lua_open_functions(lua_State *L);
 #endif

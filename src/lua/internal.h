@@ -44,6 +44,7 @@ struct visit {
  * comes in while it is away (in a backward or a forward that calls back) makes the state shared: all use the lock. */
 enum script_mode { MODE_ALONE, MODE_AWAY, MODE_SHARED };
 struct visitor_thread { lua_State *L; bool busy; };
+struct shelf;
 
 /* Registry references that nobody needs any more, given back by whoever holds the lock next. Counted: objects held
  * by C (modules, hooks, values) may outlive the script. */
@@ -78,6 +79,8 @@ struct script {
     bool           stepped;      /* the collector is stopped; whole collections at counted points only */
     bool           fatal;        /* a budget is exceeded: pcall does not catch any more */
     struct heap    heap;
+    struct shelf  *shelves;      /* what tables are filled from on first use (shelf.c) */
+    size_t         shelf_count, shelf_room;
     size_t         bytes;        /* of Lua's own objects */
     size_t         bytes_collected; /* `bytes` after the last collection */
     uint64_t       steps;        /* Lua instructions so far, in units of the hook */
@@ -194,7 +197,8 @@ bool object_open(const struct script_object *object);               /* its scrip
 
 /* ---- functions with their documentation: declared once, in the table that registers them ---- */
 struct lua_entry { const char *name; lua_CFunction function; const char *signature, *help; };
-void add_entries(lua_State *L, int table, const struct lua_entry *entries, size_t count); /* and notes them for help */
+/* Into a table that is filled on first use (shelf.h), else at once; noted for help. */
+void add_entries(lua_State *L, int table, const struct lua_entry *entries, size_t count);
 void note_help(lua_State *L, const char *signature, const char *help); /* of the function at the top of the stack */
 void note_name(lua_State *L, const char *signature, const char *help); /* of another name of a function */
 void open_namespace(lua_State *L, const char *path, const struct lua_entry *entries, size_t count);

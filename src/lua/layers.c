@@ -1,6 +1,6 @@
 /* nn.Sequential, nn.Parameter, and the functions that are not in the catalog (catalog.c has the layers). */
 #include "functional/functional.h"
-#include "lua/internal.h"
+#include "lua/shelf.h"
 #include "autograd/call.h"
 #include "base/vec.h"
 #include "nn/layers.h"
@@ -97,7 +97,8 @@ lua_open_layers(lua_State *L)
     lua_pop(L, 1);
     open_namespace(L, "nn.functional", functions, countof(functions));
     push_ringside(L);
-    lua_getfield(L, -1, "log_softmax");
+    lua_pushliteral(L, "log_softmax");
+    shelf_get(L, -2);
     lua_setfield(L, -3, "log_softmax");
     note_name(L, "nn.functional.log_softmax(input, dim)", "log of the softmax over a dimension");
     lua_pop(L, 2);

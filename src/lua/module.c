@@ -3,7 +3,7 @@
  * is assigned to it is registered if it is a parameter or a module, else kept in its table of plain attributes. The
  * engine sees a struct module whose type, script_module, calls back into the class's forward. A replica's attributes
  * are a shallow copy: torch.nn.Module._replicate_for_data_parallel. The methods of all modules are in nn.c. */
-#include "lua/internal.h"
+#include "lua/shelf.h"
 #include <stdio.h>
 #include <string.h>
 #include "base/str.h"
@@ -347,7 +347,7 @@ module_index(lua_State *L)
             return 1;
     }
     lua_pushvalue(L, 2);
-    if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL || module_is_script(module) || lua_type(L, 2) != LUA_TSTRING ||
+    if (shelf_get(L, lua_upvalueindex(1)) != LUA_TNIL || module_is_script(module) || lua_type(L, 2) != LUA_TSTRING ||
         is_registered(module, lua_tostring(L, 2)))
         return 1;
     return no_module_attribute(L, module);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/vec.h"
-#include "lua/internal.h"
+#include "lua/shelf.h"
 #include "sched/task.h"
 
 static const char *const known_options[OPTIM_KINDS] = {
@@ -292,7 +292,7 @@ optimizer_index(lua_State *L)
     if (strcmp(name, "state") == 0)
         return push_optim_state(L, 1);
     lua_pushvalue(L, 2);
-    if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL && lua_type(L, 2) == LUA_TSTRING)
+    if (shelf_get(L, lua_upvalueindex(1)) == LUA_TNIL && lua_type(L, 2) == LUA_TSTRING)
         return no_attribute(L, "an optimizer", name, lua_upvalueindex(1), "param_groups defaults state");
     return 1;
 }

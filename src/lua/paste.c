@@ -4,7 +4,7 @@
 #include <string.h>
 #include "base/reader.h"
 #include "lua/copy.h"
-#include "lua/internal.h"
+#include "lua/shelf.h"
 #include "lua/spawn.h"
 #include "sched/task.h"
 #include "tensor/op.h"
@@ -127,6 +127,13 @@ permanents_push(lua_State *L)
 }
 
 void
+permanents_forget(lua_State *L)
+{
+    lua_pushnil(L);
+    lua_setfield(L, LUA_REGISTRYINDEX, permanents);
+}
+
+void
 permanent_resolve(lua_State *L, const char *path)
 {
     if (path[0] == 'S')
@@ -143,7 +150,7 @@ permanent_resolve(lua_State *L, const char *path)
             return;
         }
         lua_pushlstring(L, path, length);
-        lua_rawget(L, -2);
+        shelf_get(L, -2);
         lua_remove(L, -2);
         path += length;
     }

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "control/commands.h"
-#include "lua/internal.h"
+#include "lua/shelf.h"
 #include "sched/task.h"
 #include "tensor/op.h"
 #include "trace/schema.h"
@@ -275,6 +275,7 @@ push_reference(lua_State *L)
         lua_setfield(L, -2, "__gc");
     }
     lua_setmetatable(L, -2);
+    shelf_fill_all(L);
     add_functions(L, reference);
     add_aliases(L, reference);
     add_dtypes(L, reference);

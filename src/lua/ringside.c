@@ -2,6 +2,7 @@
  * function
  * takes and does, from the very table that registered it. */
 #include "lua/dispatch.h"
+#include "lua/shelf.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "lua/reference.h"
@@ -12,6 +13,7 @@ static int
 help_list(lua_State *L)
 {
     lua_Integer count = 0;
+    shelf_fill_all(L);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
     lua_newtable(L);
     for (lua_pushnil(L); lua_next(L, 2) != 0; lua_pop(L, 1)) {
@@ -93,7 +95,8 @@ void
 lua_open_ringside(lua_State *L)
 {
     static void (*const open[])(lua_State *L) = {
-        lua_open_values,    lua_open_tensor,    lua_open_functions, lua_open_views,       lua_open_inplace,   lua_open_ops,
+        lua_open_values,    lua_open_tensor,    lua_open_functions,   lua_open_views,     lua_open_inplace,
+        lua_open_ops,
         lua_open_index,     lua_open_create,    lua_open_random,      lua_open_autograd,  lua_open_function,
         lua_open_module,    lua_open_nn,        lua_open_layers,      lua_open_catalog,   lua_open_container,
         lua_open_initial,   lua_open_draw,      lua_open_sparse,      lua_open_parallel,  lua_open_optim,

@@ -1,7 +1,7 @@
 /* What a lesson may not do, and what must come out the same in every run. A lesson is a downloaded thing: no files, no
  * processes, no bytecode, no finalizers; --trust gives those back. pairs, next, tostring, string.format, table.sort,
  * math.random and os.clock are replaced for everybody: Lua's own depend on addresses, hash seeds and the clock. */
-#include "lua/internal.h"
+#include "lua/shelf.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,6 +211,7 @@ int
 push_sorted_keys(lua_State *L, int index)
 {
     index             = lua_absindex(L, index);
+    shelf_fill(L, index);
     int         count = count_keys(L, index), at = 0;
     struct key *keys  = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *keys, 0);
     lua_createtable(L, count, 0); /* as they come */

@@ -177,6 +177,7 @@ script_free(struct task *me, struct script *script)
     lock_destroy(&script->lock);
     free(script->dead);
     free(script->threads);
+    free(script->shelves);
     catalogue_free(script->own_catalogue);
     free(script);
 }

@@ -1,7 +1,7 @@
 /* torch.Tensor in Lua: what it is (shape, dtype, device, grad ...) and how it is looked at (item, tolist, tostring).
  * Other
  * shapes and copies of it are in views.c, what changes it in inplace.c, operators in ops.c, t[i] in index.c. */
-#include "lua/internal.h"
+#include "lua/shelf.h"
 #include <stdio.h>
 #include <string.h>
 #include "autograd/call.h"
@@ -155,7 +155,7 @@ tensor_index(lua_State *L)
     if (lua_type(L, 2) != LUA_TSTRING)
         return index_read(L);
     lua_pushvalue(L, 2);
-    if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL)
+    if (shelf_get(L, lua_upvalueindex(1)) != LUA_TNIL)
         return 1;
     const char *name = lua_tostring(L, 2);
     for (size_t i = 0; i < countof(properties); i++)
