@@ -40,7 +40,7 @@ static const char *const type_names[] = {
     [ARG_TENSOR] = "Tensor", [ARG_TENSORS] = "Tensor[]", [ARG_OPERAND] = "Tensor|Scalar", [ARG_SCALAR] = "Scalar",
     [ARG_INT] = "int", [ARG_FLOAT] = "float", [ARG_BOOL] = "bool", [ARG_TEXT] = "str", [ARG_SIZES] = "int[]",
     [ARG_PAIR] = "int[2]", [ARG_PADDING] = "int[2]|str", [ARG_DTYPE] = "dtype", [ARG_DEVICE] = "device",
-    [ARG_GENERATOR] = "Generator",
+    [ARG_GENERATOR] = "Generator", [ARG_TABLE] = "table", [ARG_FUNCTION] = "function", [ARG_ANY] = "any",
 };
 
 const char *
@@ -136,7 +136,7 @@ result_of(const char *text)
 {
     static const struct { const char *text; enum result_type type; } results[] = {
         { "", RESULT_NONE }, { " -> Tensor", RESULT_TENSOR }, { " -> Tensor[]", RESULT_LIST },
-        { " -> bool", RESULT_BOOL }, { " -> int", RESULT_INT }, { " -> float", RESULT_FLOAT },
+        { " -> bool", RESULT_BOOL }, { " -> int", RESULT_INT }, { " -> float", RESULT_FLOAT }, { " -> any", RESULT_NONE },
     };
     for (size_t i = 0; i < countof(results); i++)
         if (strcmp(results[i].text, text) == 0)

@@ -5,7 +5,7 @@
  *
  * Types: Tensor, Tensor[] (a list), Tensor|Scalar, Scalar (a number, which remembers whether it was whole), int, float,
  * bool, str, int[] (a list of integers, or one), int[2] (a pair, or one integer for both), int[2]|str, dtype, device,
- * Generator. `?` behind a type: may be None. Behind a bare `*` arguments are given by name only. An int or int[] named
+ * Generator; for functions of a script itself also table, function and any. `?` behind a type: may be None. Behind a bare `*` arguments are given by name only. An int or int[] named
  * dim, dims, dim0, dim1, start_dim or end_dim counts from the end where negative and must be a dimension of the first
  * tensor. Layers (nn/layers.def) declare their constructors in the same language.
  *
@@ -23,7 +23,8 @@ struct task; struct tensor; struct generator; struct catalogue;
 
 enum { PARAMETERS = 16, RESULTS = 4 };
 enum argument_type { ARG_TENSOR, ARG_TENSORS, ARG_OPERAND, ARG_SCALAR, ARG_INT, ARG_FLOAT, ARG_BOOL, ARG_TEXT,
-                     ARG_SIZES, ARG_PAIR, ARG_PADDING, ARG_DTYPE, ARG_DEVICE, ARG_GENERATOR };
+                     ARG_SIZES, ARG_PAIR, ARG_PADDING, ARG_DTYPE, ARG_DEVICE, ARG_GENERATOR, ARG_TABLE,
+                     ARG_FUNCTION, ARG_ANY };
 struct parameter {
     const char        *name;         /* ends with the parsed text's zero byte */
     const char        *text;         /* default of a str or int[2]|str, else NULL */
@@ -51,7 +52,8 @@ struct argument {
     bool            whole;           /* SCALAR, OPERAND: the number was an integer */
     int             count;           /* how many integers or tensors there are; 1 of a number for int[] */
     double          number;          /* SCALAR, FLOAT, OPERAND without tensor */
-    int64_t         integer[TENSOR_DIMS]; /* INT, BOOL, DEVICE, SIZES, PAIR: two filled at least */
+    int64_t         integer[TENSOR_DIMS]; /* INT, BOOL, DEVICE, SIZES, PAIR: two filled at least; TABLE,
+                                        FUNCTION, ANY: where the script keeps it */
     enum dtype      dtype;
     const char     *text;
     struct tensor  *tensor;          /* NULL: an OPERAND that is a number, or none */

@@ -26,7 +26,7 @@ static const char *const expected_words[] = {
     [ARG_TEXT] = "a string", [ARG_SIZES] = "an integer or a list of integers",
     [ARG_PAIR] = "an integer or {height, width}", [ARG_PADDING] = "an integer or {height, width}",
     [ARG_DTYPE] = "a dtype such as \"float32\"", [ARG_DEVICE] = "a device such as \"cpu\" or \"device:1\"",
-    [ARG_GENERATOR] = "Generator",
+    [ARG_GENERATOR] = "Generator", [ARG_TABLE] = "a table", [ARG_FUNCTION] = "a function", [ARG_ANY] = "a value",
 };
 
 /* The value at `index` is none of its parameter's type. */
@@ -165,6 +165,12 @@ read_typed(const struct reading *r, int index, struct argument *out)
             return false;
         out->integer[0] = check_device(L, index);
         return true;
+    case ARG_TABLE:
+    case ARG_FUNCTION:
+    case ARG_ANY:
+        out->integer[0] = index;
+        return r->parameter->type == ARG_ANY ? !lua_isnone(L, index)
+               : lua_type(L, index) == (r->parameter->type == ARG_TABLE ? LUA_TTABLE : LUA_TFUNCTION);
     case ARG_GENERATOR: out->generator = box_check(L, index, BOX_GENERATOR); return true;
     }
     return false;
@@ -214,7 +220,8 @@ read_parameter(struct reading *r, int i, struct argument *out)
         take_default(r->parameter, out);
 }
 
-/* The last argument, if it is a table of options: plain, and no list. An empty one is a list where one is expected. */
+/* The last argument, if it is a table of options: plain, and no list. An empty one is a list where one is expected, and
+ * where any table is, it is that. */
 static int
 find_options(const struct reading *r)
 {
@@ -222,6 +229,8 @@ find_options(const struct reading *r)
     if (r->given == 0 || !is_plain_table(L, r->given) || lua_rawlen(L, r->given) > 0)
         return 0;
     const struct parameter *at = r->given <= r->signature->positional ? &r->signature->parameters[r->given - 1] : NULL;
+    if (at != NULL && at->needed && (at->type == ARG_TABLE || at->type == ARG_ANY))
+        return 0;
     lua_pushnil(L);
     if (lua_next(L, r->given) == 0)
         return at == NULL || (at->type != ARG_SIZES && at->type != ARG_TENSORS) ? r->given : 0;
@@ -297,6 +306,12 @@ read_arguments(lua_State *L, const struct signature *signature, const char *titl
         too_many(&r);
     for (int i = 0; i < signature->count; i++)
         read_parameter(&r, i, &out->at[i]);
+}
+
+void
+take_arguments(lua_State *L, struct arguments *out)
+{
+    read_arguments(L, lua_touserdata(L, lua_upvalueindex(1)), NULL, out);
 }
 
 /* ---- calling ---- */

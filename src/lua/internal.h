@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/arena.h"
 #include "base/dtype.h"
 #include "lua/heap.h"
 #include "lua/script.h"
@@ -81,6 +82,7 @@ struct script {
     struct heap    heap;
     struct shelf  *shelves;      /* what tables are filled from on first use (shelf.c) */
     size_t         shelf_count, shelf_room;
+    struct arena   signatures;   /* of entries that have one in the catalogue's language */
     size_t         bytes;        /* of Lua's own objects */
     size_t         bytes_collected; /* `bytes` after the last collection */
     uint64_t       steps;        /* Lua instructions so far, in units of the hook */
@@ -196,6 +198,8 @@ void object_free(struct task *me, void *object);                    /* from any 
 bool object_open(const struct script_object *object);               /* its script still lives */
 
 /* ---- functions with their documentation: declared once, in the table that registers them ---- */
+/* `signature`: how a lesson writes it ("rs.help(name)"), or, with " -> any" at its end, in the catalogue's language:
+ * then the function takes its arguments by take_arguments (dispatch.h). */
 struct lua_entry { const char *name; lua_CFunction function; const char *signature, *help; };
 /* Into a table that is filled on first use (shelf.h), else at once; noted for help. */
 void add_entries(lua_State *L, int table, const struct lua_entry *entries, size_t count);

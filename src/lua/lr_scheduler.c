@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 #include "base/vec.h"
-#include "lua/internal.h"
+#include "lua/dispatch.h"
 #include "lua/lesson.h"
 #include "lua/optim.h"
 #include "lua/spawn.h"
@@ -342,6 +342,29 @@ begin(lua_State *L, const char *kind)
     return self;
 }
 
+/* A scheduler with a field for each argument of its signature but the first, the optimizer. */
+static int
+begin_with(lua_State *L, const char *kind, struct arguments *a)
+{
+    const struct signature *signature = lua_touserdata(L, lua_upvalueindex(1));
+    take_arguments(L, a);
+    int self = begin(L, kind);
+    for (int i = 1; i < signature->count; i++) {
+        const struct parameter *p = &signature->parameters[i];
+        if (p->type == ARG_INT && (a->at[i].integer[0] < 1 || a->at[i].integer[0] > INT_MAX))
+            raise_error(L, "ValueError", "%s is %lld: a schedule's length is 1 or more", p->name,
+                        (long long)a->at[i].integer[0]);
+        if (p->type == ARG_INT)
+            lua_pushinteger(L, a->at[i].integer[0]);
+        else if (p->type == ARG_FLOAT)
+            lua_pushnumber(L, a->at[i].number);
+        else
+            lua_pushvalue(L, (int)a->at[i].integer[0]);
+        lua_setfield(L, self, p->name);
+    }
+    return self;
+}
+
 static int
 finish(lua_State *L, int self)
 {
@@ -351,108 +374,59 @@ finish(lua_State *L, int self)
     return 1;
 }
 
-static void
-set_count(lua_State *L, int self, const char *name, int64_t value)
-{
-    if (value < 1 || value > INT_MAX)
-        raise_error(L, "ValueError", "%s is %lld: a schedule's length is 1 or more", name, (long long)value);
-    lua_pushinteger(L, value);
-    lua_setfield(L, self, name);
-}
-
-static void
-set_value(lua_State *L, int self, const char *name, double value)
-{
-    lua_pushnumber(L, value);
-    lua_setfield(L, self, name);
-}
-
-/* A plain number in place of a table of options is the first of them. */
-static double
-option_or_number(lua_State *L, int index, const char *name, double otherwise)
-{
-    if (lua_type(L, index) == LUA_TNUMBER)
-        return lua_tonumber(L, index);
-    int table = option_table(L, index);
-    option_known(L, table, name);
-    return option_number(L, table, name, otherwise);
-}
-
 static int
 step_lr(lua_State *L)
 {
-    int64_t size  = check_integer(L, 2);
-    double  gamma = option_or_number(L, 3, "gamma", 0.1);
-    int     self  = begin(L, "StepLR");
-    set_count(L, self, "step_size", size);
-    set_value(L, self, "gamma", gamma);
-    return finish(L, self);
+    struct arguments a;
+    return finish(L, begin_with(L, "StepLR", &a));
 }
 
 static int
 multi_step_lr(lua_State *L)
 {
-    check_table(L, 2);
-    double gamma = option_or_number(L, 3, "gamma", 0.1);
-    int    self  = begin(L, "MultiStepLR");
-    lua_pushvalue(L, 2);
-    lua_setfield(L, self, "milestones");
-    set_value(L, self, "gamma", gamma);
-    return finish(L, self);
+    struct arguments a;
+    return finish(L, begin_with(L, "MultiStepLR", &a));
 }
 
 static int
 exponential_lr(lua_State *L)
 {
-    double gamma = check_number(L, 2);
-    int    self  = begin(L, "ExponentialLR");
-    set_value(L, self, "gamma", gamma);
-    return finish(L, self);
+    struct arguments a;
+    return finish(L, begin_with(L, "ExponentialLR", &a));
 }
 
 static int
 cosine_annealing_lr(lua_State *L)
 {
-    int64_t length = check_integer(L, 2);
-    double  eta    = option_or_number(L, 3, "eta_min", 0);
-    int     self   = begin(L, "CosineAnnealingLR");
-    set_count(L, self, "T_max", length);
-    set_value(L, self, "eta_min", eta);
-    return finish(L, self);
+    struct arguments a;
+    return finish(L, begin_with(L, "CosineAnnealingLR", &a));
 }
 
 static int
 linear_lr(lua_State *L)
 {
-    int table = option_table(L, 2);
-    option_known(L, table, "start_factor end_factor total_iters");
-    double  start = option_number(L, table, "start_factor", 1.0 / 3), end = option_number(L, table, "end_factor", 1);
-    int64_t length = option_integer(L, table, "total_iters", 5);
+    struct arguments a;
+    int              self  = begin_with(L, "LinearLR", &a);
+    double           start = a.at[1].number, end = a.at[2].number;
     if (!(start > 0 && start <= 1))
         raise_error(L, "ValueError", "Starting multiplicative factor expected to be greater than 0 and less or equal "
-                                     "to "
-                                     "1, got %f", start);
+                                     "to 1, got %f", start);
     if (!(end >= 0 && end <= 1))
         raise_error(L, "ValueError", "Ending multiplicative factor expected to be between 0 and 1, got %f", end);
-    int self = begin(L, "LinearLR");
-    set_value(L, self, "start_factor", start);
-    set_value(L, self, "end_factor", end);
-    set_count(L, self, "total_iters", length);
     return finish(L, self);
 }
 
 static int
 lambda_lr(lua_State *L)
 {
-    if (!lua_istable(L, 2))
-        check_function(L, 2);
-    int self = begin(L, "LambdaLR");
-    lua_pushvalue(L, 2);
-    lua_setfield(L, self, "lr_lambda");
+    struct arguments a;
+    int              self = begin_with(L, "LambdaLR", &a), f = (int)a.at[1].integer[0];
     push_param_groups(L, 1);
-    if (lua_istable(L, 2) && lua_rawlen(L, 2) != lua_rawlen(L, -1))
+    if (!lua_istable(L, f))
+        check_function(L, f);
+    else if (lua_rawlen(L, f) != lua_rawlen(L, -1))
         raise_error(L, "ValueError", "Expected %d lr_lambdas, but got %d", (int)lua_rawlen(L, -1),
-                    (int)lua_rawlen(L, 2));
+                    (int)lua_rawlen(L, f));
     lua_settop(L, self);
     return finish(L, self);
 }
@@ -524,16 +498,18 @@ static const struct lua_entry methods[] = {
     { "load_state_dict", load_state_dict, "scheduler:load_state_dict(dict)", "goes on from there" },
 };
 static const struct lua_entry entries[] = {
-    { "StepLR", step_lr, "optim.lr_scheduler.StepLR(opt, step_size, {gamma = 0.1})",
+    { "StepLR", step_lr, "optim.lr_scheduler.StepLR(any opt, int step_size, float gamma=0.1) -> any",
       "times gamma every step_size epochs" },
-    { "MultiStepLR", multi_step_lr, "optim.lr_scheduler.MultiStepLR(opt, {milestones}, {gamma = 0.1})",
+    { "MultiStepLR", multi_step_lr, "optim.lr_scheduler.MultiStepLR(any opt, table milestones, float gamma=0.1) -> any",
       "times gamma at each milestone" },
-    { "ExponentialLR", exponential_lr, "optim.lr_scheduler.ExponentialLR(opt, gamma)", "times gamma every epoch" },
-    { "CosineAnnealingLR", cosine_annealing_lr, "optim.lr_scheduler.CosineAnnealingLR(opt, T_max, {eta_min = 0})",
+    { "ExponentialLR", exponential_lr, "optim.lr_scheduler.ExponentialLR(any opt, float gamma) -> any",
+      "times gamma every epoch" },
+    { "CosineAnnealingLR", cosine_annealing_lr, "optim.lr_scheduler.CosineAnnealingLR(any opt, int T_max, float eta_min=0) -> any",
       "down along half a cosine in T_max epochs, then up again" },
-    { "LinearLR", linear_lr, "optim.lr_scheduler.LinearLR(opt, {start_factor = 1/3, end_factor = 1, total_iters = 5})",
+    { "LinearLR", linear_lr, "optim.lr_scheduler.LinearLR(any opt, float start_factor=0.33333333333333331, "
+      "float end_factor=1, int total_iters=5) -> any",
       "a straight line of factors" },
-    { "LambdaLR", lambda_lr, "optim.lr_scheduler.LambdaLR(opt, function(epoch) ... end)",
+    { "LambdaLR", lambda_lr, "optim.lr_scheduler.LambdaLR(any opt, any lr_lambda) -> any",
       "the first rate times what the function answers" },
     { "SequentialLR", sequential_lr, "optim.lr_scheduler.SequentialLR(opt, {first, second}, {milestones})",
       "one scheduler after the other" },

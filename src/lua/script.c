@@ -178,6 +178,7 @@ script_free(struct task *me, struct script *script)
     free(script->dead);
     free(script->threads);
     free(script->shelves);
+    arena_free(&script->signatures);
     catalogue_free(script->own_catalogue);
     free(script);
 }

@@ -58,6 +58,28 @@ shelf_add_catalogue(lua_State *L, int table, unsigned forms, const char *before)
 
 /* ---- making one ---- */
 
+/* The signature is either a usage, to be shown as it is, or in the catalogue's language: then it is the function's
+ * upvalue 1, for take_arguments. */
+static void
+push_entry_function(lua_State *L, const struct lua_entry *entry)
+{
+    struct signature *signature = NULL;
+    const char       *usage     = entry->signature;
+    if (strstr(usage, ") -> ") == NULL) {
+        lua_pushcfunction(L, entry->function);
+    } else {
+        signature = arena_take(&script_of(L)->signatures, sizeof *signature);
+        if (signature == NULL || !signature_parse(&script_of(L)->signatures, usage, signature))
+            raise_error(L, "MemoryError", "out of memory");
+        usage = push_usage(L, signature, "");
+        lua_pushlightuserdata(L, signature);
+        lua_pushcclosure(L, entry->function, 1);
+    }
+    note_help(L, usage, entry->help);
+    if (signature != NULL)
+        lua_remove(L, -2);
+}
+
 /* The function of that name from a list of entries, pushed and noted; false: there is none. */
 static bool
 push_entry(lua_State *L, const struct shelf *shelf, const char *name)
@@ -65,8 +87,7 @@ push_entry(lua_State *L, const struct shelf *shelf, const char *name)
     for (size_t i = 0; i < shelf->count; i++) {
         if (strcmp(shelf->entries[i].name, name) != 0)
             continue;
-        lua_pushcfunction(L, shelf->entries[i].function);
-        note_help(L, shelf->entries[i].signature, shelf->entries[i].help);
+        push_entry_function(L, &shelf->entries[i]);
         return true;
     }
     return false;
