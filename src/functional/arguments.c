@@ -123,7 +123,7 @@ answer_two(struct arguments *a, struct tensor *first, struct tensor *second)
 }
 
 static void
-drop_list(struct task *me, void *list)
+drop_answer_list(struct task *me, void *list)
 {
     (void)me;
     free(list);
@@ -136,7 +136,7 @@ answer_list(struct task *me, struct arguments *a, int64_t count)
     if (a->list == NULL)
         return failed_null(me, E_MEMORY, "out of memory for a list of %lld tensors", (long long)count);
     a->results = (int)count;
-    return born(me, a->list, drop_list);
+    return born(me, a->list, drop_answer_list);
 }
 
 /* ---- rooms ---- */

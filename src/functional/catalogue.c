@@ -49,11 +49,11 @@ argument_type_name(enum argument_type type)
     return type_names[type];
 }
 
-struct reading { struct arena *arena; const char *at; bool no_memory; };
+struct signature_text { struct arena *arena; const char *at; bool no_memory; };
 
 /* The text up to one of the characters in `ends`, copied; "" without memory. */
 static const char *
-take_word(struct reading *r, const char *ends)
+take_word(struct signature_text *r, const char *ends)
 {
     char   word[96];
     size_t length = strcspn(r->at, ends);
@@ -66,7 +66,7 @@ take_word(struct reading *r, const char *ends)
 }
 
 static bool
-take(struct reading *r, const char *text)
+take_literal(struct signature_text *r, const char *text)
 {
     size_t length = strlen(text);
     if (strncmp(r->at, text, length) != 0)
@@ -76,7 +76,7 @@ take(struct reading *r, const char *text)
 }
 
 static enum argument_type
-take_type(struct reading *r)
+take_type(struct signature_text *r)
 {
     size_t length = strcspn(r->at, "? ");
     for (size_t i = 0; i < countof(type_names); i++)
@@ -89,17 +89,17 @@ take_type(struct reading *r)
 }
 
 static void
-take_default(struct reading *r, struct parameter *p)
+take_default(struct signature_text *r, struct parameter *p)
 {
     char *end = NULL;
-    if (take(r, "None"))
+    if (take_literal(r, "None"))
         p->none = p->optional = true;
-    else if (take(r, "True"))
+    else if (take_literal(r, "True"))
         p->number = 1;
-    else if (take(r, "\"")) {
+    else if (take_literal(r, "\"")) {
         p->text = take_word(r, "\"");
         r->at++;
-    } else if (!take(r, "False")) {
+    } else if (!take_literal(r, "False")) {
         p->number = strtod(r->at, &end);
         assert(end != r->at);
         r->at = end;
@@ -117,14 +117,14 @@ names_dimension(const struct parameter *p)
 }
 
 static struct parameter
-take_parameter(struct reading *r)
+take_parameter(struct signature_text *r)
 {
     struct parameter p = { .type = take_type(r) };
-    p.optional         = take(r, "?");
+    p.optional         = take_literal(r, "?");
     assert(*r->at == ' ');
     r->at++;
     p.name   = take_word(r, "=,)");
-    p.needed = !take(r, "=");
+    p.needed = !take_literal(r, "=");
     if (!p.needed)
         take_default(r, &p);
     p.dimension = names_dimension(&p);
@@ -136,7 +136,8 @@ result_of(const char *text)
 {
     static const struct { const char *text; enum result_type type; } results[] = {
         { "", RESULT_NONE }, { " -> Tensor", RESULT_TENSOR }, { " -> Tensor[]", RESULT_LIST },
-        { " -> bool", RESULT_BOOL }, { " -> int", RESULT_INT }, { " -> float", RESULT_FLOAT }, { " -> any", RESULT_NONE },
+        { " -> bool", RESULT_BOOL }, { " -> int", RESULT_INT }, { " -> float", RESULT_FLOAT }, { " -> any",
+                                                                                                 RESULT_NONE },
     };
     for (size_t i = 0; i < countof(results); i++)
         if (strcmp(results[i].text, text) == 0)
@@ -148,18 +149,18 @@ result_of(const char *text)
 bool
 signature_parse(struct arena *arena, const char *text, struct signature *out)
 {
-    struct reading   r = { .arena = arena, .at = text };
+    struct signature_text   r = { .arena = arena, .at = text };
     struct parameter parameters[PARAMETERS];
     bool             by_name = false;
     *out = (struct signature){ .name = take_word(&r, "(") };
     r.at++;
-    while (!take(&r, ")")) {
-        by_name = take(&r, "*, ") || by_name;
+    while (!take_literal(&r, ")")) {
+        by_name = take_literal(&r, "*, ") || by_name;
         assert(out->count < PARAMETERS);
         parameters[out->count]           = take_parameter(&r);
         parameters[out->count++].by_name = by_name;
         out->positional += !by_name;
-        take(&r, ", ");
+        take_literal(&r, ", ");
     }
     out->result             = result_of(r.at);
     size_t            bytes = (size_t)out->count * sizeof *parameters;

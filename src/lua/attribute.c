@@ -5,11 +5,11 @@
 #include <string.h>
 #include "base/nearest.h"
 
-struct search { const char *name; size_t least; char best[80]; };
+struct name_search { const char *name; size_t least; char best[80]; };
 
 /* Of two that are equally near the first in the alphabet, so that every run says the same. */
 static void
-consider(struct search *search, const char *word)
+consider(struct name_search *search, const char *word)
 {
     size_t far = word_distance(search->name, word);
     if (far > word_reach(search->name) || far > search->least)
@@ -21,7 +21,7 @@ consider(struct search *search, const char *word)
 }
 
 static void
-consider_words(struct search *search, const char *words)
+consider_words(struct name_search *search, const char *words)
 {
     for (const char *at = words; *at != '\0'; at += strspn(at, " ")) {
         char   word[80];
@@ -35,7 +35,7 @@ consider_words(struct search *search, const char *words)
 int
 no_attribute(lua_State *L, const char *what, const char *name, int index, const char *more)
 {
-    struct search search = { .name = name, .least = SIZE_MAX };
+    struct name_search search = { .name = name, .least = SIZE_MAX };
     index                = index != 0 ? lua_absindex(L, index) : 0;
     if (more != NULL)
         consider_words(&search, more);

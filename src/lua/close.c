@@ -13,7 +13,7 @@
 
 enum { CLOSE_DEPTH = 100 };
 
-static bool compare(lua_State *L, int got, int expected, struct closeness *c, int depth);
+static bool close_values(lua_State *L, int got, int expected, struct closeness *c, int depth);
 
 static bool
 differ(lua_State *L, struct closeness *c, int got, int expected)
@@ -36,7 +36,7 @@ near(const struct closeness *c, double got, double expected)
 }
 
 static bool
-compare_numbers(lua_State *L, int got, int expected, struct closeness *c)
+close_numbers(lua_State *L, int got, int expected, struct closeness *c)
 {
     if (lua_isinteger(L, got) && lua_isinteger(L, expected) && lua_tointeger(L, got) == lua_tointeger(L, expected))
         return true;
@@ -44,14 +44,14 @@ compare_numbers(lua_State *L, int got, int expected, struct closeness *c)
 }
 
 static double
-element(const struct tensor *tensor, const void *elements, int64_t i)
+close_element(const struct tensor *tensor, const void *elements, int64_t i)
 {
     return dtype_fraction(tensor->dtype, (const char *)elements + i * (int64_t)dtype_size(tensor->dtype));
 }
 
 /* All elements on the host, in memory that Lua frees; pushed. */
 static void *
-read_elements(lua_State *L, struct tensor *tensor)
+read_close_elements(lua_State *L, struct tensor *tensor)
 {
     struct task *me   = script_task(L);
     void        *into = lua_newuserdatauv(L, (size_t)tensor_bytes(tensor) + 1, 0);
@@ -73,23 +73,24 @@ compare_tensors(lua_State *L, struct tensor *got, struct tensor *expected, struc
         str_free(&b);
         return false;
     }
-    const void *a = read_elements(L, got), *b = read_elements(L, expected);
+    const void *a = read_close_elements(L, got), *b = read_close_elements(L, expected);
     int64_t     count = tensor_count(got), far = -1, many = 0;
     for (int64_t i = 0; i < count; i++) {
-        if (near(c, element(got, a, i), element(expected, b, i)))
+        if (near(c, close_element(got, a, i), close_element(expected, b, i)))
             continue;
         far = many++ == 0 ? i : far;
     }
     if (many > 0)
         snprintf(c->why, sizeof c->why, "%lld of %lld elements differ; element %lld: got %.9g, expected %.9g",
-                 (long long)many, (long long)count, (long long)far, element(got, a, far), element(expected, b, far));
+                 (long long)many, (long long)count, (long long)far, close_element(got, a, far),
+                     close_element(expected, b, far));
     lua_pop(L, 2);
     return many == 0;
 }
 
 /* Replaces the tensor at `index` by nested tables of its elements, pushed. */
 static int
-push_list(lua_State *L, int index)
+push_close_list(lua_State *L, int index)
 {
     lua_getfield(L, index, "tolist");
     lua_pushvalue(L, index);
@@ -110,7 +111,7 @@ compare_entry(lua_State *L, int got, int expected, struct closeness *c, int dept
     lua_rawget(L, got);
     lua_pushvalue(L, key);
     lua_rawget(L, expected);
-    bool ok = compare(L, key + 1, key + 2, c, depth + 1);
+    bool ok = close_values(L, key + 1, key + 2, c, depth + 1);
     lua_pop(L, 2);
     c->path[used] = '\0';
     return ok;
@@ -144,7 +145,7 @@ compare_tables(lua_State *L, int got, int expected, struct closeness *c, int dep
 }
 
 static bool
-compare(lua_State *L, int got, int expected, struct closeness *c, int depth)
+close_values(lua_State *L, int got, int expected, struct closeness *c, int depth)
 {
     if (depth > CLOSE_DEPTH) {
         snprintf(c->why, sizeof c->why, "nested deeper than %d tables", CLOSE_DEPTH);
@@ -155,13 +156,14 @@ compare(lua_State *L, int got, int expected, struct closeness *c, int depth)
     if (a != NULL && b != NULL)
         return compare_tensors(L, a, b, c);
     if (a != NULL || b != NULL) {
-        int  list = push_list(L, a != NULL ? got : expected);
-        bool ok   = a != NULL ? compare(L, list, expected, c, depth + 1) : compare(L, got, list, c, depth + 1);
+        int  list = push_close_list(L, a != NULL ? got : expected);
+        bool ok   = a != NULL ? close_values(L, list, expected, c, depth + 1) : close_values(L, got, list, c,
+                                                                                             depth + 1);
         lua_pop(L, 1);
         return ok;
     }
     if (lua_type(L, got) == LUA_TNUMBER && lua_type(L, expected) == LUA_TNUMBER)
-        return compare_numbers(L, got, expected, c);
+        return close_numbers(L, got, expected, c);
     if (lua_type(L, got) == LUA_TTABLE && lua_type(L, expected) == LUA_TTABLE)
         return compare_tables(L, got, expected, c, depth);
     return lua_rawequal(L, got, expected) || differ(L, c, got, expected);
@@ -171,5 +173,5 @@ bool
 values_close(lua_State *L, int got, int expected, struct closeness *c)
 {
     c->path[0] = c->why[0] = '\0';
-    return compare(L, got, expected, c, 0);
+    return close_values(L, got, expected, c, 0);
 }

@@ -188,7 +188,7 @@ keys(lua_State *L)
 }
 
 static int
-length(lua_State *L)
+container_length(lua_State *L)
 {
     const struct module *module = check_module(L, 1);
     lua_pushinteger(L, module_is_parameter_list(module) ? module->parameters.count : module->children.count);
@@ -199,7 +199,7 @@ length(lua_State *L)
 
 /* A list of integers, or a tensor of them. */
 static int64_t *
-check_lengths(lua_State *L, int index, int64_t *count)
+check_sequence_lengths(lua_State *L, int index, int64_t *count)
 {
     struct tensor *tensor = test_tensor(L, index);
     if (tensor != NULL) {
@@ -235,7 +235,7 @@ pack_padded_sequence(lua_State *L)
     bool           first = table != 0 ? option_bool(L, table, "batch_first", false) : lua_toboolean(L, 3);
     bool           sorted = table != 0 ? option_bool(L, table, "enforce_sorted", true)
                                        : lua_isnoneornil(L, 4) || lua_toboolean(L, 4);
-    int64_t        count = 0, *lengths = check_lengths(L, 2, &count);
+    int64_t        count = 0, *lengths = check_sequence_lengths(L, 2, &count);
     option_known(L, table, "batch_first enforce_sorted");
     struct call call = call_open(L, me, CALL_PLAIN);
     return call_value(&call, pack_padded(me, x, lengths, count, first, sorted));
@@ -288,7 +288,7 @@ lua_open_container(lua_State *L)
     open_namespace(L, "nn.utils.rnn", sequences, countof(sequences));
     lua_pop(L, 1);
     luaL_getmetatable(L, box_metatable(BOX_MODULE));
-    lua_pushcfunction(L, length);
+    lua_pushcfunction(L, container_length);
     lua_setfield(L, -2, "__len");
     lua_getfield(L, -1, "methods");
     add_entries(L, -1, methods, countof(methods));

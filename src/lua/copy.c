@@ -49,15 +49,15 @@ put_byte(struct pack *p, enum packed byte)
 }
 
 static void
-put_u32(struct pack *p, uint32_t number)
+pack_u32(struct pack *p, uint32_t number)
 {
     str_add_bytes(p->out, &number, sizeof number);
 }
 
 static void
-put_text(struct pack *p, const char *text, size_t length)
+pack_text(struct pack *p, const char *text, size_t length)
 {
-    put_u32(p, (uint32_t)length);
+    pack_u32(p, (uint32_t)length);
     str_add_bytes(p->out, text, length);
     str_add_bytes(p->out, "", 1);
 }
@@ -65,7 +65,7 @@ put_text(struct pack *p, const char *text, size_t length)
 static bool pack_value(struct pack *p, int index);
 
 static bool
-refuse(struct pack *p, const char *what)
+refuse_packing(struct pack *p, const char *what)
 {
     if (p->upvalue != NULL)
         snprintf(p->why, sizeof p->why, "%s cannot be copied into another rank (reached through '%s')", what,
@@ -77,7 +77,7 @@ refuse(struct pack *p, const char *what)
 
 /* The object at `index` gets the next number. */
 static void
-remember(struct pack *p, int index)
+remember_packed(struct pack *p, int index)
 {
     lua_pushvalue(p->L, index);
     lua_pushinteger(p->L, p->next++);
@@ -92,7 +92,7 @@ pack_known(struct pack *p, int index)
     lua_pushvalue(L, index);
     if (lua_rawget(L, p->seen) == LUA_TNUMBER) {
         put_byte(p, PACKED_REF);
-        put_u32(p, (uint32_t)lua_tointeger(L, -1));
+        pack_u32(p, (uint32_t)lua_tointeger(L, -1));
         lua_pop(L, 1);
         return true;
     }
@@ -102,7 +102,7 @@ pack_known(struct pack *p, int index)
     const char *path   = lua_tolstring(L, -1, &length);
     if (known) {
         put_byte(p, PACKED_PERMANENT);
-        put_text(p, path, length);
+        pack_text(p, path, length);
     }
     lua_pop(L, 2);
     return known;
@@ -110,12 +110,12 @@ pack_known(struct pack *p, int index)
 
 /* ---- tables ---- */
 
-struct key { int rank; double number; const char *text; size_t length; int at; };
+struct packed_key { int rank; double number; const char *text; size_t length; int at; };
 
 static int
 by_key(const void *left, const void *right)
 {
-    const struct key *a = left, *b = right;
+    const struct packed_key *a = left, *b = right;
     if (a->rank != b->rank)
         return a->rank - b->rank;
     if (a->rank == 0 && a->number != b->number)
@@ -139,10 +139,10 @@ push_keys(lua_State *L, int index)
     for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1))
         count++;
     lua_createtable(L, count, 0);
-    struct key *keys = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *keys, 0);
+    struct packed_key *keys = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *keys, 0);
     lua_createtable(L, count, 0);
     for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
-        struct key key = { .rank = 2, .at = ++at };
+        struct packed_key key = { .rank = 2, .at = ++at };
         if (lua_type(L, -2) == LUA_TNUMBER)
             key.rank = 0, key.number = lua_tonumber(L, -2);
         else if (lua_type(L, -2) == LUA_TSTRING)
@@ -183,7 +183,7 @@ static bool
 pack_table(struct pack *p, int index)
 {
     put_byte(p, PACKED_TABLE);
-    remember(p, index);
+    remember_packed(p, index);
     if (!pack_entries(p, index))
         return false;
     if (!lua_getmetatable(p->L, index))
@@ -211,7 +211,7 @@ pack_upvalue(struct pack *p, int index, int n)
     void      *id = lua_upvalueid(L, index, n);
     if (lua_rawgetp(L, p->upvalues, id) == LUA_TNUMBER) {
         put_byte(p, PACKED_OLD_UPVALUE);
-        put_u32(p, (uint32_t)lua_tointeger(L, -1));
+        pack_u32(p, (uint32_t)lua_tointeger(L, -1));
         lua_pop(L, 1);
         return true;
     }
@@ -240,14 +240,14 @@ pack_function(struct pack *p, int index)
         count++;
     }
     put_byte(p, PACKED_FUNCTION);
-    remember(p, index);
+    remember_packed(p, index);
     lua_pushvalue(L, index);
     lua_dump(L, write_bytecode, &code, 0);
     lua_pop(L, 1);
-    put_text(p, str_text(&code), code.len);
+    pack_text(p, str_text(&code), code.len);
     p->out->broken = p->out->broken || !str_ok(&code);
     str_free(&code);
-    put_u32(p, (uint32_t)count);
+    pack_u32(p, (uint32_t)count);
     for (int n = 1; n <= count && ok; n++)
         ok = pack_upvalue(p, index, n);
     return ok;
@@ -267,7 +267,7 @@ pack_builtin(struct pack *p, int index)
     }
     put_byte(p, PACKED_BUILTIN);
     str_add_bytes(p->out, &function, sizeof function);
-    put_u32(p, count);
+    pack_u32(p, count);
     for (uint32_t n = 1; n <= count && ok; n++) {
         lua_getupvalue(L, index, (int)n);
         ok = pack_value(p, lua_gettop(L));
@@ -296,7 +296,7 @@ pack_tensor(struct pack *p, int index)
     bool         read  = tensor_read(me, tensor, copy);
     call_done(&call, read);
     put_byte(p, PACKED_TENSOR);
-    remember(p, index);
+    remember_packed(p, index);
     str_add_bytes(p->out, &head, sizeof head);
     str_add_bytes(p->out, copy, bytes);
     lua_pop(L, 1);
@@ -310,7 +310,7 @@ pack_members(struct pack *p, const struct module_table *table, bool children)
     lua_State *L = p->L;
     for (int i = 0; i < table->count; i++) {
         put_byte(p, PACKED_TEXT);
-        put_text(p, table->entries[i].name, strlen(table->entries[i].name));
+        pack_text(p, table->entries[i].name, strlen(table->entries[i].name));
         if (children)
             push_module(L, table->entries[i].module);
         else
@@ -337,7 +337,7 @@ pack_script_module(struct pack *p, int index, const struct module *module, bool 
     if (!ok || *again)
         return ok;
     put_byte(p, PACKED_MODULE);
-    remember(p, index);
+    remember_packed(p, index);
     put_byte(p, module->training ? PACKED_TRUE : PACKED_FALSE);
     object_push(L, module_attributes(module));
     ok = lua_istable(L, -1) && pack_entries(p, lua_gettop(L));
@@ -354,10 +354,10 @@ pack_layer(struct pack *p, int index, const struct module *module)
     if (module->script != NULL || module->is_replica) {
         char what[100];
         snprintf(what, sizeof what, "a %.60s (wrap the module where it is used)", module->type->name);
-        return refuse(p, what);
+        return refuse_packing(p, what);
     }
     put_byte(p, PACKED_LAYER);
-    remember(p, index);
+    remember_packed(p, index);
     str_add_bytes(p->out, &head, sizeof head);
     return true;
 }
@@ -382,9 +382,9 @@ pack_object(struct pack *p, int index)
     switch (lua_type(L, index)) {
     case LUA_TTABLE: return pack_table(p, index);
     case LUA_TFUNCTION: return lua_iscfunction(L, index) ? pack_builtin(p, index) : pack_function(p, index);
-    case LUA_TTHREAD: return refuse(p, "a coroutine");
+    case LUA_TTHREAD: return refuse_packing(p, "a coroutine");
     case LUA_TUSERDATA: break;
-    default: return refuse(p, luaL_typename(L, index));
+    default: return refuse_packing(p, luaL_typename(L, index));
     }
     if (test_tensor(L, index) != NULL)
         return pack_tensor(p, index);
@@ -393,7 +393,7 @@ pack_object(struct pack *p, int index)
     luaL_getmetafield(L, index, "__name");
     char what[80];
     snprintf(what, sizeof what, "a %.60s", lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "userdata");
-    return refuse(p, what);
+    return refuse_packing(p, what);
 }
 
 static bool
@@ -414,7 +414,7 @@ pack_value(struct pack *p, int index)
     case LUA_TSTRING:
         put_byte(p, PACKED_TEXT);
         lua_tolstring(L, index, &length);
-        put_text(p, lua_tostring(L, index), length);
+        pack_text(p, lua_tostring(L, index), length);
         return true;
     case LUA_TLIGHTUSERDATA:
         put_byte(p, PACKED_POINTER);
@@ -425,7 +425,7 @@ pack_value(struct pack *p, int index)
     if (pack_known(p, index))
         return true;
     if (p->depth >= COPY_DEPTH)
-        return refuse(p, "something nested so deeply");
+        return refuse_packing(p, "something nested so deeply");
     p->depth++;
     bool ok = pack_object(p, index);
     p->depth--;

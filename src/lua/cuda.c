@@ -8,7 +8,7 @@
 
 /* Streams live as long as the devices: their boxes only borrow them. */
 static void
-push_stream(lua_State *L, struct stream *stream)
+push_cuda_stream(lua_State *L, struct stream *stream)
 {
     box_push(L, BOX_STREAM, 0);
     box_fill(L, stream, NULL, true);
@@ -29,7 +29,7 @@ stream_made(lua_State *L)
     struct call  call   = call_open(L, me, CALL_PLAIN);
     struct stream *stream = device_check(me, device) ? stream_new(me, device, NULL) : NULL;
     call_end(&call, stream != NULL);
-    push_stream(L, stream);
+    push_cuda_stream(L, stream);
     return call_leave(&call, 1);
 }
 
@@ -41,7 +41,7 @@ current_stream(lua_State *L)
     struct call    call   = call_open(L, me, CALL_PLAIN);
     struct stream *stream = device_check(me, device) ? stream_current(me, device) : NULL;
     call_end(&call, stream != NULL);
-    push_stream(L, stream);
+    push_cuda_stream(L, stream);
     return call_leave(&call, 1);
 }
 

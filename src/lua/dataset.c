@@ -54,7 +54,7 @@ dataset_item(lua_State *L, int index, int64_t item)
 /* ---- classes ---- */
 
 static int
-class_index(lua_State *L)
+dataset_class_index(lua_State *L)
 {
     lua_pushliteral(L, "__base");
     if (lua_rawequal(L, 2, -1) || lua_rawget(L, 1) != LUA_TTABLE)
@@ -65,7 +65,7 @@ class_index(lua_State *L)
 }
 
 static int
-class_call(lua_State *L)
+dataset_class_call(lua_State *L)
 {
     int count = lua_gettop(L) - 1;
     lua_newtable(L);
@@ -88,7 +88,7 @@ class_call(lua_State *L)
 }
 
 static int
-class_tostring(lua_State *L)
+dataset_class_tostring(lua_State *L)
 {
     lua_pushliteral(L, "__name");
     lua_pushfstring(L, "<class %s>", lua_rawget(L, 1) == LUA_TSTRING ? lua_tostring(L, -1) : "Dataset");
@@ -276,7 +276,7 @@ lengths_of_fractions(int64_t *lengths, const double *fractions, int count, int64
 
 /* The list at 2 as lengths that sum up to `total`. */
 static int
-check_lengths(lua_State *L, int64_t total, int64_t *lengths)
+check_dataset_lengths(lua_State *L, int64_t total, int64_t *lengths)
 {
     double fractions[SPLIT_PARTS], sum = 0;
     check_table(L, 2);
@@ -308,7 +308,7 @@ random_split(lua_State *L)
 {
     struct task *me    = script_task(L);
     int64_t      total = dataset_length(L, 1), lengths[SPLIT_PARTS], at = 0;
-    int          count = check_lengths(L, total, lengths), table = option_table(L, 3);
+    int          count = check_dataset_lengths(L, total, lengths), table = option_table(L, 3);
     option_known(L, table, "generator");
     struct generator *generator = NULL;
     if (option_push(L, table, "generator"))
@@ -367,7 +367,8 @@ dataset_subset(lua_State *L, int index)
 }
 
 static const luaL_Reg class_metamethods[] = {
-    { "__call", class_call }, { "__index", class_index }, { "__tostring", class_tostring }, { NULL, NULL },
+    { "__call", dataset_class_call }, { "__index", dataset_class_index }, { "__tostring", dataset_class_tostring },
+      { NULL, NULL },
 };
 static const luaL_Reg object_metamethods[] = {
     { "__index", object_index }, { "__len", object_length }, { NULL, NULL },

@@ -149,7 +149,7 @@ l_logging_data(lua_State *L)
 
 /* The list at `index` as whole numbers (0: nil) in memory that Lua frees; pushed. */
 static int64_t *
-check_numbers(lua_State *L, int index, int *count)
+check_bucket_numbers(lua_State *L, int index, int *count)
 {
     *count = 0;
     if (lua_isnoneornil(L, index)) {
@@ -212,9 +212,9 @@ l_bucket_assignment(lua_State *L)
     int          count, limit_count, sparse_count, order_count;
     lua_settop(L, 4);
     struct tensor **tensors = check_tensors(L, 1, &count);
-    int64_t        *limits  = check_numbers(L, 2, &limit_count);
-    int64_t        *sparse  = check_numbers(L, 3, &sparse_count);
-    int64_t        *indices = check_numbers(L, 4, &order_count);
+    int64_t        *limits  = check_bucket_numbers(L, 2, &limit_count);
+    int64_t        *sparse  = check_bucket_numbers(L, 3, &sparse_count);
+    int64_t        *indices = check_bucket_numbers(L, 4, &order_count);
     if (limit_count == 0 || (sparse_count != 0 && sparse_count != count) || (order_count != 0 && order_count != count))
         return raise_error(L, "ValueError", "needs at least one limit, and as many sparse flags and indices as "
                                            "tensors (or none)");

@@ -10,7 +10,7 @@
 
 /* ---- reading ---- */
 
-struct reading {
+struct call_reading {
     lua_State              *L;
     const struct signature *signature;
     const char             *title;
@@ -31,7 +31,7 @@ static const char *const expected_words[] = {
 
 /* The value at `index` is none of its parameter's type. */
 static int
-wrong_argument(const struct reading *r, int index, const char *expected)
+wrong_argument(const struct call_reading *r, int index, const char *expected)
 {
     lua_State *L = r->L;
     if (r->title != NULL && r->place != 0 && r->place > r->given)
@@ -56,14 +56,14 @@ expected_of(const struct parameter *p)
 }
 
 static bool
-is_none(lua_State *L, int index)
+is_none_given(lua_State *L, int index)
 {
     return luaL_testudata(L, index, "ringside.none") != NULL;
 }
 
 /* A list of integers, or one. Of a PAIR with a text default ("none") None is -1. */
 static void
-read_list(const struct reading *r, int index, struct argument *out)
+read_list(const struct call_reading *r, int index, struct argument *out)
 {
     lua_State *L    = r->L;
     bool       pair = r->parameter->type != ARG_SIZES;
@@ -82,7 +82,7 @@ read_list(const struct reading *r, int index, struct argument *out)
                     TENSOR_DIMS);
     for (int64_t i = 0; i < length; i++) {
         lua_rawgeti(L, index, i + 1);
-        bool none = pair && r->parameter->text != NULL && is_none(L, -1);
+        bool none = pair && r->parameter->text != NULL && is_none_given(L, -1);
         if (!lua_isinteger(L, -1) && !none && pair)
             wrong_argument(r, -1, "made of integers");
         if (!lua_isinteger(L, -1) && !none) {
@@ -101,7 +101,7 @@ read_list(const struct reading *r, int index, struct argument *out)
 }
 
 static void
-read_tensors(const struct reading *r, int index, struct argument *out)
+read_tensor_list(const struct call_reading *r, int index, struct argument *out)
 {
     if (!is_plain_table(r->L, index))
         wrong_argument(r, index, expected_of(r->parameter));
@@ -109,7 +109,7 @@ read_tensors(const struct reading *r, int index, struct argument *out)
 }
 
 static bool
-read_number(lua_State *L, int index, struct argument *out)
+read_scalar(lua_State *L, int index, struct argument *out)
 {
     if (lua_type(L, index) != LUA_TNUMBER)
         return false;
@@ -134,19 +134,19 @@ read_flag(lua_State *L, int index, struct argument *out)
 
 /* false: it is none. What is wrong in itself (an unknown dtype, a list with a text in it) is raised. */
 static bool
-read_typed(const struct reading *r, int index, struct argument *out)
+read_typed(const struct call_reading *r, int index, struct argument *out)
 {
     lua_State *L = r->L;
     switch (r->parameter->type) {
     case ARG_TENSOR:  return (out->tensor = test_tensor(L, index)) != NULL;
-    case ARG_OPERAND: return (out->tensor = test_tensor(L, index)) != NULL || read_number(L, index, out);
-    case ARG_TENSORS: read_tensors(r, index, out); return true;
-    case ARG_SCALAR:  return read_number(L, index, out) || read_flag(L, index, out);
-    case ARG_FLOAT:   return read_number(L, index, out);
+    case ARG_OPERAND: return (out->tensor = test_tensor(L, index)) != NULL || read_scalar(L, index, out);
+    case ARG_TENSORS: read_tensor_list(r, index, out); return true;
+    case ARG_SCALAR:  return read_scalar(L, index, out) || read_flag(L, index, out);
+    case ARG_FLOAT:   return read_scalar(L, index, out);
     case ARG_BOOL:    return read_flag(L, index, out);
     case ARG_INT:
         out->count = 1;
-        return read_number(L, index, out) && out->whole;
+        return read_scalar(L, index, out) && out->whole;
     case ARG_PADDING:
         if (lua_type(L, index) != LUA_TSTRING) {
             read_list(r, index, out);
@@ -177,10 +177,10 @@ read_typed(const struct reading *r, int index, struct argument *out)
 }
 
 static void
-read_value(struct reading *r, int index, struct argument *out)
+read_value(struct call_reading *r, int index, struct argument *out)
 {
     *out = (struct argument){ .given = true };
-    if (is_none(r->L, index)) {
+    if (is_none_given(r->L, index)) {
         if (!r->parameter->optional)
             wrong_argument(r, index, r->title != NULL ? "given" : expected_of(r->parameter));
         out->none = true;
@@ -190,7 +190,7 @@ read_value(struct reading *r, int index, struct argument *out)
 }
 
 static void
-take_default(const struct parameter *p, struct argument *out)
+default_argument(const struct parameter *p, struct argument *out)
 {
     *out            = (struct argument){ .none = p->none, .number = p->number, .text = p->text, .count = !p->none };
     out->integer[0] = out->integer[1] = (int64_t)p->number;
@@ -200,7 +200,7 @@ take_default(const struct parameter *p, struct argument *out)
 
 /* By its place, else by its name, else its default. */
 static void
-read_parameter(struct reading *r, int i, struct argument *out)
+read_parameter(struct call_reading *r, int i, struct argument *out)
 {
     lua_State *L = r->L;
     r->parameter = &r->signature->parameters[i];
@@ -217,13 +217,13 @@ read_parameter(struct reading *r, int i, struct argument *out)
     } else if (r->parameter->needed)
         wrong_argument(r, i + 1, expected_of(r->parameter));
     else
-        take_default(r->parameter, out);
+        default_argument(r->parameter, out);
 }
 
 /* The last argument, if it is a table of options: plain, and no list. An empty one is a list where one is expected, and
  * where any table is, it is that. */
 static int
-find_options(const struct reading *r)
+find_options(const struct call_reading *r)
 {
     lua_State *L = r->L;
     if (r->given == 0 || !is_plain_table(L, r->given) || lua_rawlen(L, r->given) > 0)
@@ -239,7 +239,7 @@ find_options(const struct reading *r)
 }
 
 static void
-check_names(const struct reading *r)
+check_names(const struct call_reading *r)
 {
     char   known[400];
     size_t used = 0;
@@ -252,7 +252,7 @@ check_names(const struct reading *r)
 
 /* view(2, 3) is view({2, 3}): integers from the last place on, if a list of them is expected there, become one. */
 static void
-gather_integers(struct reading *r)
+gather_integers(struct call_reading *r)
 {
     lua_State *L    = r->L;
     int        last = r->signature->positional, count = 0;
@@ -279,7 +279,7 @@ gather_integers(struct reading *r)
 }
 
 static int
-too_many(const struct reading *r)
+too_many_given(const struct call_reading *r)
 {
     if (r->title != NULL)
         return raise_error(r->L, "TypeError", "%s takes %d arguments, but %d were given", r->title,
@@ -292,7 +292,7 @@ too_many(const struct reading *r)
 void
 read_arguments(lua_State *L, const struct signature *signature, const char *title, struct arguments *out)
 {
-    struct reading r = { .L = L, .signature = signature, .title = title, .given = lua_gettop(L) };
+    struct call_reading r = { .L = L, .signature = signature, .title = title, .given = lua_gettop(L) };
     luaL_checkstack(L, 2 * PARAMETERS + 10, "too many arguments");
     while (r.given > 0 && lua_isnil(L, r.given))
         r.given--; /* nil at the end is what was not given */
@@ -303,7 +303,7 @@ read_arguments(lua_State *L, const struct signature *signature, const char *titl
     }
     gather_integers(&r);
     if (r.given > signature->positional)
-        too_many(&r);
+        too_many_given(&r);
     for (int i = 0; i < signature->count; i++)
         read_parameter(&r, i, &out->at[i]);
 }
@@ -317,7 +317,7 @@ take_arguments(lua_State *L, struct arguments *out)
 /* ---- calling ---- */
 
 static int
-push_list(struct call *call, const struct arguments *a)
+push_answer_list(struct call *call, const struct arguments *a)
 {
     lua_createtable(call->L, a->results, 0);
     for (int i = 0; i < a->results; i++) {
@@ -337,7 +337,7 @@ push_answer(struct call *call, const struct arguments *a, struct tensor *first)
     call_end(call, ok);
     switch (type) {
     case RESULT_TENSORS: push_tensor(call->L, first); break;
-    case RESULT_LIST: return push_list(call, a);
+    case RESULT_LIST: return push_answer_list(call, a);
     case RESULT_BOOL: lua_pushboolean(call->L, a->number != 0); return call_leave(call, 1);
     case RESULT_INT: lua_pushinteger(call->L, (lua_Integer)a->number); return call_leave(call, 1);
     case RESULT_FLOAT: lua_pushnumber(call->L, a->number); return call_leave(call, 1);
@@ -350,7 +350,7 @@ push_answer(struct call *call, const struct arguments *a, struct tensor *first)
 }
 
 static int
-call_function(lua_State *L, bool in_place)
+dispatch_call(lua_State *L, bool in_place)
 {
     struct task           *me       = script_task(L);
     const struct function *function = lua_touserdata(L, lua_upvalueindex(1));
@@ -370,13 +370,13 @@ call_function(lua_State *L, bool in_place)
 static int
 call_plain(lua_State *L)
 {
-    return call_function(L, false);
+    return dispatch_call(L, false);
 }
 
 static int
 call_in_place(lua_State *L)
 {
-    return call_function(L, true);
+    return dispatch_call(L, true);
 }
 
 /* Lua gives an operator of one operand its operand twice. */
@@ -384,7 +384,7 @@ static int
 call_unary_operator(lua_State *L)
 {
     lua_settop(L, 1);
-    return call_function(L, false);
+    return dispatch_call(L, false);
 }
 
 /* ---- usage ---- */

@@ -57,7 +57,7 @@ check_saved(lua_State *L, int ctx, const struct function *function)
 }
 
 static int
-backward_body(lua_State *L)
+function_backward_body(lua_State *L)
 {
     struct backing  *backing  = lua_touserdata(L, 1);
     struct node     *node     = backing->node;
@@ -97,7 +97,7 @@ function_backward(struct task *me, struct node *node, struct tensor *const *grad
         return failed(me, E_RUNTIME, "the script of %s has ended", function->name);
     if (function->saved > 0 && !node_keeps_saved(me, node))
         return false;
-    return script_visit(me, function->ctx->script, backward_body, &backing) && !task_failed(me);
+    return script_visit(me, function->ctx->script, function_backward_body, &backing) && !task_failed(me);
 }
 
 /* ---- forward ---- */
@@ -181,7 +181,7 @@ push_ctx(lua_State *L, struct tensor *const *inputs, int count)
 
 /* Upvalue 1: the function class. Stack: arguments, their tensors, ctx, then forward's results. */
 static int
-apply(lua_State *L)
+function_apply_call(lua_State *L)
 {
     struct task    *me     = script_task(L);
     int             count  = lua_gettop(L);
@@ -251,7 +251,7 @@ function_class(lua_State *L)
     lua_pushstring(L, name);
     lua_setfield(L, -2, "__name");
     lua_pushvalue(L, -1);
-    lua_pushcclosure(L, apply, 1);
+    lua_pushcclosure(L, function_apply_call, 1);
     lua_setfield(L, -2, "apply");
     luaL_setmetatable(L, "ringside.function");
     return 1;

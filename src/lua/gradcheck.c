@@ -20,7 +20,7 @@ struct gradcheck {
     int64_t      elements;       /* of all outputs */
 };
 /* One input: its elements, and how each of them moves each element of the outputs. */
-struct moved { struct tensor *x; int64_t count; double *elements, *slopes; };
+struct moved_input { struct tensor *x; int64_t count; double *elements, *slopes; };
 
 /* ---- arguments ---- */
 
@@ -51,7 +51,7 @@ check_float64(lua_State *L, const struct tensor *tensor, const char *what, int i
 }
 
 static struct gradcheck
-check_arguments(lua_State *L)
+check_gradcheck(lua_State *L)
 {
     struct gradcheck check = { .me = script_task(L) };
     lua_settop(L, 3);
@@ -91,7 +91,7 @@ check_arguments(lua_State *L)
 /* Pushes the list of f's results. f records always: it may ask for gradients itself, so that a gradient's gradient can
  * be checked. The grad mode is as before, whatever f does. false: the error is pushed instead. */
 static bool
-call_function(lua_State *L, const struct gradcheck *check)
+call_checked(lua_State *L, const struct gradcheck *check)
 {
     int  base   = lua_gettop(L);
     bool before = grad_enabled(check->me);
@@ -113,7 +113,7 @@ call_function(lua_State *L, const struct gradcheck *check)
 }
 
 static void
-read_elements(lua_State *L, struct task *me, struct tensor *tensor, double *out)
+read_gradient(lua_State *L, struct task *me, struct tensor *tensor, double *out)
 {
     struct call call = call_open(L, me, CALL_PLAIN);
     call_done(&call, tensor_read(me, tensor, out));
@@ -131,7 +131,7 @@ write_elements(lua_State *L, struct task *me, struct tensor *tensor, const doubl
 static void
 call_recorded(lua_State *L, struct gradcheck *check)
 {
-    if (!call_function(L, check))
+    if (!call_checked(L, check))
         lua_error(L);
     check->outputs = (int)lua_rawlen(L, OUTPUTS);
     for (int i = 0; i < check->outputs; i++) {
@@ -149,13 +149,13 @@ call_recorded(lua_State *L, struct gradcheck *check)
 
 /* All elements of f's outputs, one after the other, with element j of x at `value`; x is put back. */
 static void
-outputs_with(lua_State *L, const struct gradcheck *check, const struct moved *moved, int64_t j, double value,
+outputs_with(lua_State *L, const struct gradcheck *check, const struct moved_input *moved, int64_t j, double value,
              double *out)
 {
     double before = moved->elements[j];
     moved->elements[j] = value;
     write_elements(L, check->me, moved->x, moved->elements);
-    bool ok = call_function(L, check);
+    bool ok = call_checked(L, check);
     moved->elements[j] = before;
     int results = lua_gettop(L);
     if (ok)
@@ -166,7 +166,7 @@ outputs_with(lua_State *L, const struct gradcheck *check, const struct moved *mo
                 write_elements(L, check->me, moved->x, moved->elements);
                 raise_error(L, "RuntimeError", "gradcheck calls f again and again: result %d is not what it was", i);
             }
-            read_elements(L, check->me, result, out);
+            read_gradient(L, check->me, result, out);
             out += tensor_count(result);
             lua_pop(L, 1);
         }
@@ -177,10 +177,10 @@ outputs_with(lua_State *L, const struct gradcheck *check, const struct moved *mo
 }
 
 /* Pushes a userdata that holds the arrays. slopes[j * elements + e]: what output element e gains a unit of x[j]. */
-static struct moved
+static struct moved_input
 move_input(lua_State *L, const struct gradcheck *check, struct tensor *x)
 {
-    struct moved moved = { .x = x, .count = tensor_count(x) };
+    struct moved_input moved = { .x = x, .count = tensor_count(x) };
     double       wide  = (double)check->elements;
     double       bytes = sizeof(double) * ((double)moved.count * (wide + 1) + wide);
     if (bytes > 1e9)
@@ -190,7 +190,7 @@ move_input(lua_State *L, const struct gradcheck *check, struct tensor *x)
     moved.elements = lua_newuserdatauv(L, (size_t)bytes + 1, 0);
     moved.slopes   = moved.elements + moved.count;
     double *less   = moved.slopes + moved.count * check->elements;
-    read_elements(L, check->me, x, moved.elements);
+    read_gradient(L, check->me, x, moved.elements);
     for (int64_t j = 0; j < moved.count; j++) {
         double *slope = moved.slopes + j * check->elements;
         double  at    = moved.elements[j];
@@ -230,7 +230,7 @@ grads_of(lua_State *L, struct task *me, struct tensor *out, int64_t e, struct te
 
 /* true: they agree. Else the message is pushed. */
 static bool
-compare(lua_State *L, const struct gradcheck *check, int input, const struct moved *moved)
+compare_gradients(lua_State *L, const struct gradcheck *check, int input, const struct moved_input *moved)
 {
     double  *grads = lua_newuserdatauv(L, (size_t)moved->count * sizeof *grads + 1, 0);
     int64_t  first = 0; /* of this output among all elements */
@@ -259,14 +259,14 @@ compare(lua_State *L, const struct gradcheck *check, int input, const struct mov
 static int
 gradcheck(lua_State *L)
 {
-    struct gradcheck check = check_arguments(L);
+    struct gradcheck check = check_gradcheck(L);
     call_recorded(L, &check);
     for (int i = 0; i < check.inputs; i++) {
         struct tensor *x = input_at(L, i);
         if (x == NULL || !x->requires_grad)
             continue;
-        struct moved moved = move_input(L, &check, x);
-        if (compare(L, &check, i, &moved)) {
+        struct moved_input moved = move_input(L, &check, x);
+        if (compare_gradients(L, &check, i, &moved)) {
             lua_settop(L, OUTPUTS);
             continue;
         }

@@ -33,7 +33,7 @@ keep_rest(struct heap *heap)
 }
 
 static void *
-cut(struct heap *heap, size_t list)
+heap_cut(struct heap *heap, size_t list)
 {
     size_t size = (list + 1) * HEAP_STEP_BYTES;
     if (heap->left < size) {
@@ -53,14 +53,14 @@ cut(struct heap *heap, size_t list)
 }
 
 static void *
-take(struct heap *heap, size_t size)
+heap_take(struct heap *heap, size_t size)
 {
     if (!is_small(size))
         return malloc(size);
     size_t list  = list_of(size);
     void  *block = heap->free[list];
     if (block == NULL)
-        return cut(heap, list);
+        return heap_cut(heap, list);
     memcpy(&heap->free[list], block, sizeof(void *));
     return block;
 }
@@ -86,12 +86,12 @@ heap_change(struct heap *heap, void *block, size_t old_size, size_t new_size)
         return NULL;
     }
     if (block == NULL)
-        return take(heap, new_size);
+        return heap_take(heap, new_size);
     if (is_small(old_size) && is_small(new_size) && list_of(old_size) == list_of(new_size))
         return block;
     if (!is_small(old_size) && !is_small(new_size))
         return realloc(block, new_size);
-    void *moved = take(heap, new_size);
+    void *moved = heap_take(heap, new_size);
     if (moved == NULL)
         return is_small(old_size) && new_size < old_size ? block : NULL;
     memcpy(moved, block, old_size < new_size ? old_size : new_size);

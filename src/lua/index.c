@@ -29,7 +29,7 @@ check_element(lua_State *L, int64_t index, const struct tensor *tensor, int dim)
 
 /* rs.slice(start, stop, step): any may be nil. */
 static int
-slice(lua_State *L)
+index_slice(lua_State *L)
 {
     lua_settop(L, 3);
     int64_t step = opt_integer(L, 3, 1);
@@ -176,8 +176,8 @@ check_parts(lua_State *L, int index, const struct tensor *tensor)
 
 /* What the index tensors stand at once integers and slices are taken: `dim` of the view, one or more dimensions
  * each. */
-struct selection { struct tensor *tensor; int dim; };
-struct selected { struct selection list[TENSOR_DIMS]; int count; };
+struct index_selection { struct tensor *tensor; int dim; };
+struct selected { struct index_selection list[TENSOR_DIMS]; int count; };
 
 static struct tensor *
 stepped_slice(struct task *me, struct tensor *tensor, int dim, const struct part *part)
@@ -199,7 +199,7 @@ apply_parts(struct task *me, struct tensor *tensor, const struct parts *parts, s
         } else if (part->kind == PART_NEW) {
             tensor = tensor_unsqueeze(me, tensor, dim++);
         } else if (part->kind == PART_TENSOR) {
-            selected->list[selected->count++] = (struct selection){ part->tensor, dim };
+            selected->list[selected->count++] = (struct index_selection){ part->tensor, dim };
             dim += is_mask(part->tensor) ? part->tensor->dims : 1;
         } else if (part->step > 1) {
             tensor = stepped_slice(me, tensor, dim++, part);
@@ -259,7 +259,7 @@ spread_masks(struct task *me, const struct tensor *view, const struct selected *
         int64_t  count  = 0;
         int64_t *places = places_of_mask(me, tensor, &count);
         for (int d = 0; places != NULL && d < tensor->dims; d++)
-            to->list[to->count++] = (struct selection){ tensor_from(me, DTYPE_I64, 1, &count, places + d * count),
+            to->list[to->count++] = (struct index_selection){ tensor_from(me, DTYPE_I64, 1, &count, places + d * count),
                                                         dim + d };
         free(places);
         if (task_failed(me))
@@ -368,7 +368,7 @@ look_up(struct task *me, struct tensor *view, const struct selected *selected, s
 
 /* A mask over everything that is indexed, and one number: no places are needed. */
 static bool
-fill_masked(struct task *me, struct tensor *view, const struct selection *selection, double number)
+fill_masked(struct task *me, struct tensor *view, const struct index_selection *selection, double number)
 {
     struct tensor *mask = selection->tensor;
     int            rest = view->dims - selection->dim - mask->dims;
@@ -467,7 +467,8 @@ index_write(lua_State *L)
 }
 
 static const struct lua_entry entries[] = {
-    { "slice", slice, "rs.slice(start, stop, step)", "a range of indices, stop excluded: t[{rs.slice(1, 3), 0}]" },
+    { "slice", index_slice, "rs.slice(start, stop, step)",
+      "a range of indices, stop excluded: t[{rs.slice(1, 3), 0}]" },
 };
 
 void

@@ -281,7 +281,7 @@ l_ask(lua_State *L)
 
 /* Checks of virtual times hold on the stepped executor and on the lesson's own hardware only. NULL: go on. */
 static const char *
-why_not(lua_State *L, struct task *me, struct lesson *lesson, int options)
+why_no_lesson(lua_State *L, struct task *me, struct lesson *lesson, int options)
 {
     if (options == 0 || !option_bool(L, options, "virtual", false))
         return NULL;
@@ -302,7 +302,7 @@ check_options(lua_State *L, int index)
 }
 
 static int
-tell(lua_State *L, struct task *me, struct lesson *lesson, struct lesson_check *check)
+tell_lesson(lua_State *L, struct task *me, struct lesson *lesson, struct lesson_check *check)
 {
     check->rank      = script_rank(script_of(L));
     check->line      = me->line;
@@ -320,11 +320,11 @@ l_check(lua_State *L)
     struct lesson      *lesson = lesson_here(L, me);
     struct lesson_check check  = { .name = check_text(L, 1), .ok = lua_toboolean(L, 2) };
     int                 options = check_options(L, 3);
-    check.skip = why_not(L, me, lesson, options);
+    check.skip = why_no_lesson(L, me, lesson, options);
     check.ok   = check.ok || check.skip != NULL;
     if (!check.ok && lua_isnoneornil(L, 2))
         check.detail = "got nil";
-    return tell(L, me, lesson, &check);
+    return tell_lesson(L, me, lesson, &check);
 }
 
 /* rs.close(name, got, expected [, tolerance] [, { virtual =, atol =, rtol = }]) */
@@ -345,12 +345,12 @@ l_close(lua_State *L)
         closeness.absolute = option_number(L, options, "atol", closeness.absolute);
         closeness.relative = option_number(L, options, "rtol", closeness.relative);
     }
-    check.skip = why_not(L, me, lesson, options);
+    check.skip = why_no_lesson(L, me, lesson, options);
     if (check.skip == NULL) {
         check.ok     = values_close(L, 2, 3, &closeness);
         check.detail = closeness.why;
     }
-    return tell(L, me, lesson, &check);
+    return tell_lesson(L, me, lesson, &check);
 }
 
 static int
@@ -358,7 +358,7 @@ l_skip(lua_State *L)
 {
     struct task        *me    = script_task(L);
     struct lesson_check check = { .name = check_text(L, 1), .skip = check_text(L, 2), .ok = true };
-    return tell(L, me, lesson_here(L, me), &check);
+    return tell_lesson(L, me, lesson_here(L, me), &check);
 }
 
 static int

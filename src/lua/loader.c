@@ -293,7 +293,7 @@ loader_call(lua_State *L)
 }
 
 static int
-iter_next(lua_State *L)
+loader_next(lua_State *L)
 {
     lua_settop(L, 0);
     lua_getiuservalue(L, lua_upvalueindex(1), 1);
@@ -302,12 +302,12 @@ iter_next(lua_State *L)
 }
 
 static int
-iter(lua_State *L)
+loader_iter(lua_State *L)
 {
     check_loader(L);
     lua_settop(L, 1);
     push_pass(L);
-    lua_pushcclosure(L, iter_next, 1);
+    lua_pushcclosure(L, loader_next, 1);
     return 1;
 }
 
@@ -397,7 +397,7 @@ default_collate(lua_State *L)
 }
 
 static const struct lua_entry methods[] = {
-    { "iter", iter, "loader:iter()", "one pass: for x, y in loader:iter() do; the loader itself does, too" },
+    { "iter", loader_iter, "loader:iter()", "one pass: for x, y in loader:iter() do; the loader itself does, too" },
 };
 static const struct lua_entry entries[] = {
     { "DataLoader", data_loader,

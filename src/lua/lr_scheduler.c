@@ -46,7 +46,7 @@ number_field(lua_State *L, int table, const char *name)
 }
 
 static int64_t
-count_field(lua_State *L, int table, const char *name)
+scheduler_count(lua_State *L, int table, const char *name)
 {
     double number = number_field(L, table, name);
     if (!(number >= -1 && number < 0x1p50))
@@ -95,13 +95,13 @@ read_schedule(lua_State *L, int table, struct schedule *schedule)
         return false;
     *schedule = (struct schedule){ .kind = kinds[at].kind, .length = 1 };
     switch (schedule->kind) {
-    case SCHEDULE_STEP: schedule->length = count_field(L, table, "step_size"); break;
+    case SCHEDULE_STEP: schedule->length = scheduler_count(L, table, "step_size"); break;
     case SCHEDULE_COSINE:
-        schedule->length  = count_field(L, table, "T_max");
+        schedule->length  = scheduler_count(L, table, "T_max");
         schedule->eta_min = number_field(L, table, "eta_min");
         break;
     case SCHEDULE_LINEAR:
-        schedule->length       = count_field(L, table, "total_iters");
+        schedule->length       = scheduler_count(L, table, "total_iters");
         schedule->start_factor = number_field(L, table, "start_factor");
         schedule->end_factor   = number_field(L, table, "end_factor");
         break;
@@ -175,7 +175,7 @@ set_rates(lua_State *L, int table, int64_t epoch, bool afresh)
 }
 
 static void
-set_epoch(lua_State *L, int table, int64_t epoch)
+set_scheduler_epoch(lua_State *L, int table, int64_t epoch)
 {
     lua_pushinteger(L, epoch);
     lua_setfield(L, table, "last_epoch");
@@ -210,23 +210,23 @@ sequential_step(lua_State *L, int table, int64_t epoch)
     int part = lua_gettop(L);
     check_scheduler(L, part);
     bool    begins = at > 0 && milestones[at - 1] == epoch;
-    int64_t own    = begins ? 0 : count_field(L, part, "last_epoch") + 1;
+    int64_t own    = begins ? 0 : scheduler_count(L, part, "last_epoch") + 1;
     set_rates(L, part, own, begins);
-    set_epoch(L, part, own);
+    set_scheduler_epoch(L, part, own);
 }
 
 static int
-step(lua_State *L)
+scheduler_step(lua_State *L)
 {
     check_scheduler(L, 1);
     lua_settop(L, 1);
-    int64_t epoch = count_field(L, 1, "last_epoch") + 1;
+    int64_t epoch = scheduler_count(L, 1, "last_epoch") + 1;
     warn_order(L, 1, epoch);
     if (strcmp(kind_field(L, 1), "SequentialLR") == 0)
         sequential_step(L, 1, epoch);
     else
         set_rates(L, 1, epoch, false);
-    set_epoch(L, 1, epoch);
+    set_scheduler_epoch(L, 1, epoch);
     return 0;
 }
 
@@ -248,7 +248,7 @@ get_last_lr(lua_State *L)
 
 /* All but the optimizer and functions. */
 static int
-state_dict(lua_State *L)
+scheduler_state(lua_State *L)
 {
     check_scheduler(L, 1);
     lua_settop(L, 1);
@@ -268,7 +268,7 @@ state_dict(lua_State *L)
     lua_getfield(L, 1, "schedulers");
     lua_newtable(L);
     for (int i = 1; i <= (int)lua_rawlen(L, 3); i++) {
-        lua_pushcfunction(L, state_dict);
+        lua_pushcfunction(L, scheduler_state);
         lua_rawgeti(L, 3, i);
         lua_call(L, 1, 1);
         lua_rawseti(L, 4, i);
@@ -279,7 +279,7 @@ state_dict(lua_State *L)
 }
 
 static int
-load_state_dict(lua_State *L)
+scheduler_load(lua_State *L)
 {
     check_scheduler(L, 1);
     check_table(L, 2);
@@ -301,7 +301,7 @@ load_state_dict(lua_State *L)
     lua_getfield(L, 2, "schedulers");
     check_table(L, 4);
     for (int i = 1; i <= (int)lua_rawlen(L, 3); i++) {
-        lua_pushcfunction(L, load_state_dict);
+        lua_pushcfunction(L, scheduler_load);
         lua_rawgeti(L, 3, i);
         lua_rawgeti(L, 4, i);
         lua_call(L, 2, 0);
@@ -313,7 +313,7 @@ load_state_dict(lua_State *L)
 
 /* A new object of the optimizer at argument 1, at the top: with base_lrs, the groups with initial_lr. */
 static int
-begin(lua_State *L, const char *kind)
+begin_scheduler(lua_State *L, const char *kind)
 {
     box_check(L, 1, BOX_OPTIMIZER);
     lua_createtable(L, 0, 10);
@@ -348,7 +348,7 @@ begin_with(lua_State *L, const char *kind, struct arguments *a)
 {
     const struct signature *signature = lua_touserdata(L, lua_upvalueindex(1));
     take_arguments(L, a);
-    int self = begin(L, kind);
+    int self = begin_scheduler(L, kind);
     for (int i = 1; i < signature->count; i++) {
         const struct parameter *p = &signature->parameters[i];
         if (p->type == ARG_INT && (a->at[i].integer[0] < 1 || a->at[i].integer[0] > INT_MAX))
@@ -366,10 +366,10 @@ begin_with(lua_State *L, const char *kind, struct arguments *a)
 }
 
 static int
-finish(lua_State *L, int self)
+finish_scheduler(lua_State *L, int self)
 {
     set_rates(L, self, 0, false);
-    set_epoch(L, self, 0);
+    set_scheduler_epoch(L, self, 0);
     lua_settop(L, self);
     return 1;
 }
@@ -378,28 +378,28 @@ static int
 step_lr(lua_State *L)
 {
     struct arguments a;
-    return finish(L, begin_with(L, "StepLR", &a));
+    return finish_scheduler(L, begin_with(L, "StepLR", &a));
 }
 
 static int
 multi_step_lr(lua_State *L)
 {
     struct arguments a;
-    return finish(L, begin_with(L, "MultiStepLR", &a));
+    return finish_scheduler(L, begin_with(L, "MultiStepLR", &a));
 }
 
 static int
 exponential_lr(lua_State *L)
 {
     struct arguments a;
-    return finish(L, begin_with(L, "ExponentialLR", &a));
+    return finish_scheduler(L, begin_with(L, "ExponentialLR", &a));
 }
 
 static int
 cosine_annealing_lr(lua_State *L)
 {
     struct arguments a;
-    return finish(L, begin_with(L, "CosineAnnealingLR", &a));
+    return finish_scheduler(L, begin_with(L, "CosineAnnealingLR", &a));
 }
 
 static int
@@ -413,7 +413,7 @@ linear_lr(lua_State *L)
                                      "to 1, got %f", start);
     if (!(end >= 0 && end <= 1))
         raise_error(L, "ValueError", "Ending multiplicative factor expected to be between 0 and 1, got %f", end);
-    return finish(L, self);
+    return finish_scheduler(L, self);
 }
 
 static int
@@ -428,7 +428,7 @@ lambda_lr(lua_State *L)
         raise_error(L, "ValueError", "Expected %d lr_lambdas, but got %d", (int)lua_rawlen(L, -1),
                     (int)lua_rawlen(L, f));
     lua_settop(L, self);
-    return finish(L, self);
+    return finish_scheduler(L, self);
 }
 
 /* Making its parts has set rates, one after the other: all that is undone, then the first one begins. */
@@ -447,10 +447,10 @@ begin_parts(lua_State *L, int self)
     int parts = lua_gettop(L), count = (int)lua_rawlen(L, parts);
     for (int i = 1; i <= count; i++) {
         lua_rawgeti(L, parts, i);
-        set_epoch(L, lua_gettop(L), -1);
+        set_scheduler_epoch(L, lua_gettop(L), -1);
         if (i == 1) {
             set_rates(L, lua_gettop(L), 0, false);
-            set_epoch(L, lua_gettop(L), 0);
+            set_scheduler_epoch(L, lua_gettop(L), 0);
         }
         lua_pop(L, 1);
     }
@@ -481,21 +481,21 @@ sequential_lr(lua_State *L)
                                          "optimizer");
         lua_settop(L, 3);
     }
-    int self = begin(L, "SequentialLR");
+    int self = begin_scheduler(L, "SequentialLR");
     lua_pushvalue(L, 2);
     lua_setfield(L, self, "schedulers");
     lua_pushvalue(L, 3);
     lua_setfield(L, self, "milestones");
     begin_parts(L, self);
-    set_epoch(L, self, 0);
+    set_scheduler_epoch(L, self, 0);
     return 1;
 }
 
 static const struct lua_entry methods[] = {
-    { "step", step, "scheduler:step()", "the next epoch's learning rate, after opt:step()" },
+    { "step", scheduler_step, "scheduler:step()", "the next epoch's learning rate, after opt:step()" },
     { "get_last_lr", get_last_lr, "scheduler:get_last_lr()", "the rates in use, one a group" },
-    { "state_dict", state_dict, "scheduler:state_dict()", "where it stands" },
-    { "load_state_dict", load_state_dict, "scheduler:load_state_dict(dict)", "goes on from there" },
+    { "state_dict", scheduler_state, "scheduler:state_dict()", "where it stands" },
+    { "load_state_dict", scheduler_load, "scheduler:load_state_dict(dict)", "goes on from there" },
 };
 static const struct lua_entry entries[] = {
     { "StepLR", step_lr, "optim.lr_scheduler.StepLR(any opt, int step_size, float gamma=0.1) -> any",
@@ -504,7 +504,8 @@ static const struct lua_entry entries[] = {
       "times gamma at each milestone" },
     { "ExponentialLR", exponential_lr, "optim.lr_scheduler.ExponentialLR(any opt, float gamma) -> any",
       "times gamma every epoch" },
-    { "CosineAnnealingLR", cosine_annealing_lr, "optim.lr_scheduler.CosineAnnealingLR(any opt, int T_max, float eta_min=0) -> any",
+    { "CosineAnnealingLR", cosine_annealing_lr,
+      "optim.lr_scheduler.CosineAnnealingLR(any opt, int T_max, float eta_min=0) -> any",
       "down along half a cosine in T_max epochs, then up again" },
     { "LinearLR", linear_lr, "optim.lr_scheduler.LinearLR(any opt, float start_factor=0.33333333333333331, "
       "float end_factor=1, int total_iters=5) -> any",

@@ -15,7 +15,7 @@ static const char CLASS[] = "ringside.class", KW[] = "ringside.kw", TUPLE[] = "r
 
 /* ---- the type: what the engine calls ---- */
 
-struct forward { struct module *module; struct value *args, *kwargs, *result; bool deep; };
+struct module_forward_call { struct module *module; struct value *args, *kwargs, *result; bool deep; };
 
 static bool
 is_tuple(lua_State *L, int index)
@@ -49,9 +49,9 @@ results_from_lua(lua_State *L, struct task *me, int first, bool deep)
 }
 
 static int
-forward_body(lua_State *L)
+module_forward_body(lua_State *L)
 {
-    struct forward *forward = lua_touserdata(L, 1);
+    struct module_forward_call *forward = lua_touserdata(L, 1);
     struct task    *me      = script_of(L)->holder;
     object_push(L, forward->module->script);
     if (!lua_istable(L, -1) || lua_getfield(L, -1, "forward") == LUA_TNIL)
@@ -77,14 +77,14 @@ script_forward(struct task *me, struct module *self, struct value *args, struct 
 {
     struct script_object *object  = self->script;
     struct visit         *visit   = (struct visit *)(uintptr_t)me->slots[SLOT_LUA];
-    struct forward        forward = { .module = self, .args = args, .kwargs = kwargs, .deep = true };
+    struct module_forward_call        forward = { .module = self, .args = args, .kwargs = kwargs, .deep = true };
     if (object == NULL || !object_open(object))
         return failed_null(me, E_RUNTIME, "the script of this module has ended");
     if (visit != NULL) {
         forward.deep  = visit->direct != self;
         visit->direct = NULL;
     }
-    if (!script_visit(me, object->script, forward_body, &forward))
+    if (!script_visit(me, object->script, module_forward_body, &forward))
         return NULL;
     return forward.result;
 }
@@ -176,7 +176,7 @@ check_module(lua_State *L, int index)
 }
 
 static void
-drop_module(struct task *me, void *module)
+drop_boxed_module(struct task *me, void *module)
 {
     module_unref(me, module);
 }
@@ -189,7 +189,7 @@ push_module(lua_State *L, struct module *module)
         return;
     }
     box_push(L, BOX_MODULE, 2);
-    box_fill(L, module_ref(module), drop_module, true);
+    box_fill(L, module_ref(module), drop_boxed_module, true);
     if (!module_is_script(module) || lua_getiuservalue(L, -1, 1) == LUA_TTABLE) {
         if (module_is_script(module))
             lua_pop(L, 1);
@@ -496,7 +496,7 @@ module_tostring(lua_State *L)
 /* ---- classes ---- */
 
 static int
-class_call(lua_State *L)
+module_class_call(lua_State *L)
 {
     struct task *me    = script_task(L);
     int          count = lua_gettop(L) - 1;
@@ -517,7 +517,7 @@ class_call(lua_State *L)
 }
 
 static int
-class_index(lua_State *L)
+module_class_index(lua_State *L)
 {
     lua_pushliteral(L, "__base");
     if (lua_rawequal(L, 2, -1) || lua_rawget(L, 1) != LUA_TTABLE)
@@ -528,7 +528,7 @@ class_index(lua_State *L)
 }
 
 static int
-class_tostring(lua_State *L)
+module_class_tostring(lua_State *L)
 {
     lua_pushliteral(L, "__name");
     const char *name = lua_rawget(L, 1) == LUA_TSTRING ? lua_tostring(L, -1) : "Module";
@@ -565,7 +565,8 @@ module_class(lua_State *L)
 }
 
 static const luaL_Reg class_metamethods[] = {
-    { "__call", class_call }, { "__index", class_index }, { "__tostring", class_tostring }, { NULL, NULL },
+    { "__call", module_class_call }, { "__index", module_class_index }, { "__tostring", module_class_tostring },
+      { NULL, NULL },
 };
 static const luaL_Reg metamethods[] = {
     { "__call", module_call }, { "__newindex", module_newindex }, { "__len", module_length },

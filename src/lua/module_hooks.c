@@ -19,7 +19,7 @@
 enum { MOST_TENSORS = 32 };
 
 /* One forward's backward hooks; two nodes may hold it. */
-struct turn {
+struct hook_turn {
     atomic_int            references;
     struct script_object *table;
     struct module        *module;
@@ -31,7 +31,7 @@ struct turn {
 static void
 turn_drop(struct task *me, void *context)
 {
-    struct turn *turn = context;
+    struct hook_turn *turn = context;
     if (atomic_fetch_sub(&turn->references, 1) != 1)
         return;
     for (int i = 0; i < turn->out_count; i++)
@@ -45,7 +45,7 @@ turn_drop(struct task *me, void *context)
 
 /* Leaves list `kind` of the table at the top in its place; answers how many numbers were ever given. */
 static int
-open_list(lua_State *L, const char *kind)
+open_hook_list(lua_State *L, const char *kind)
 {
     lua_getfield(L, -1, "next");
     int last = (int)lua_tointeger(L, -1);
@@ -55,7 +55,7 @@ open_list(lua_State *L, const char *kind)
     return lua_istable(L, -1) ? last : 0;
 }
 
-struct pass {
+struct hook_pass {
     struct script_object *table;
     const char           *kind;
     struct module        *module;
@@ -101,13 +101,13 @@ arguments_at_top(lua_State *L, struct task *me)
 }
 
 static int
-forward_body(lua_State *L)
+hook_forward_body(lua_State *L)
 {
-    struct pass *pass  = lua_touserdata(L, 1);
+    struct hook_pass *pass  = lua_touserdata(L, 1);
     struct task *me    = script_of(L)->holder;
     bool         after = pass->result != NULL;
     object_push(L, pass->table);
-    int last = lua_istable(L, -1) ? open_list(L, pass->kind) : 0;
+    int last = lua_istable(L, -1) ? open_hook_list(L, pass->kind) : 0;
     for (int i = 1; i <= last; i++) {
         if (lua_rawgeti(L, 2, i) != LUA_TFUNCTION) {
             lua_pop(L, 1);
@@ -144,12 +144,12 @@ push_grads(lua_State *L, struct tensor *const *grads, int count)
 }
 
 static int
-backward_body(lua_State *L)
+hook_backward_body(lua_State *L)
 {
-    struct pass *pass = lua_touserdata(L, 1);
+    struct hook_pass *pass = lua_touserdata(L, 1);
     struct task *me   = script_of(L)->holder;
     object_push(L, pass->table);
-    int last = lua_istable(L, -1) ? open_list(L, pass->kind) : 0;
+    int last = lua_istable(L, -1) ? open_hook_list(L, pass->kind) : 0;
     for (int i = 1; i <= last; i++) {
         if (lua_rawgeti(L, 2, i) != LUA_TFUNCTION) {
             lua_pop(L, 1);
@@ -174,7 +174,7 @@ backward_body(lua_State *L)
 }
 
 static bool
-visit_hooks(struct task *me, struct pass *pass, lua_CFunction body)
+visit_hooks(struct task *me, struct hook_pass *pass, lua_CFunction body)
 {
     if (!object_open(pass->table))
         return true; /* the script has ended */
@@ -196,30 +196,31 @@ pass_on(struct task *me, struct node *node, struct tensor *const *grad_out, stru
 static bool
 note_outputs(struct task *me, void *context, struct node *node, struct tensor **grads, int count)
 {
-    struct turn *turn = context;
+    struct hook_turn *turn = context;
     (void)node;
     turn->out_count = count;
     for (int i = 0; i < count; i++)
         tensor_keep(me, &turn->grad_out[i], grads[i]);
-    struct pass pass = { .table = turn->table, .kind = "backward", .module = turn->module, .grad_out = turn->grad_out,
+    struct hook_pass pass = { .table = turn->table, .kind = "backward", .module = turn->module,
+                              .grad_out = turn->grad_out,
                          .out_count = count };
-    return turn->has_inputs || visit_hooks(me, &pass, backward_body);
+    return turn->has_inputs || visit_hooks(me, &pass, hook_backward_body);
 }
 
 static bool
 call_hooks(struct task *me, void *context, struct node *node, struct tensor **grads, int count)
 {
-    struct turn *turn = context;
-    struct pass  pass = { .table = turn->table, .kind = "backward", .module = turn->module, .grads = grads,
+    struct hook_turn *turn = context;
+    struct hook_pass  pass = { .table = turn->table, .kind = "backward", .module = turn->module, .grads = grads,
                           .count = count,
                           .grad_out = turn->grad_out, .out_count = turn->out_count };
     (void)node;
-    return visit_hooks(me, &pass, backward_body);
+    return visit_hooks(me, &pass, hook_backward_body);
 }
 
 /* The tensors of a value (itself, or the items of a tuple) that want gradients pass through one node. */
 static struct value *
-through_node(struct task *me, struct turn *turn, struct value *value,
+through_node(struct task *me, struct hook_turn *turn, struct value *value,
              bool (*run)(struct task *me, void *context, struct node *node, struct tensor **grads, int count),
     bool *any)
 {
@@ -275,13 +276,13 @@ has_backward(lua_State *L)
     return 0;
 }
 
-static struct turn *
+static struct hook_turn *
 turn_new(struct task *me, struct script_object *table, struct module *module)
 {
     struct opening opening = { table, NULL };
     if (!script_visit(me, table->script, has_backward, &opening) || opening.copy == NULL)
         return NULL;
-    struct turn *turn = calloc(1, sizeof *turn);
+    struct hook_turn *turn = calloc(1, sizeof *turn);
     if (turn == NULL) {
         object_free(me, opening.copy);
         return failed_null(me, E_MEMORY, "out of memory");
@@ -298,12 +299,12 @@ static struct value *
 before_forward(struct task *me, void *context, struct module *module, struct value *args, void **token)
 {
     struct script_object *table = context;
-    struct pass pass = { .table = table, .kind = "pre", .module = module, .args = args };
+    struct hook_pass pass = { .table = table, .kind = "pre", .module = module, .args = args };
     if (!object_open(table))
         return args;
-    if (!visit_hooks(me, &pass, forward_body))
+    if (!visit_hooks(me, &pass, hook_forward_body))
         return NULL;
-    struct turn *turn = grad_enabled(me) ? turn_new(me, table, module) : NULL;
+    struct hook_turn *turn = grad_enabled(me) ? turn_new(me, table, module) : NULL;
     *token = turn;
     if (task_failed(me))
         return NULL;
@@ -314,9 +315,9 @@ static struct value *
 after_forward(struct task *me, void *context, struct module *module, struct value *args, struct value *result,
               void *token)
 {
-    struct pass pass = { .table = context, .kind = "post", .module = module, .args = args, .result = result };
+    struct hook_pass pass = { .table = context, .kind = "post", .module = module, .args = args, .result = result };
     bool        any  = false;
-    if (!visit_hooks(me, &pass, forward_body))
+    if (!visit_hooks(me, &pass, hook_forward_body))
         return NULL;
     return token != NULL ? through_node(me, token, pass.result, note_outputs, &any) : pass.result;
 }

@@ -18,7 +18,7 @@
 
 enum { NAME_LEVELS = 60 };
 
-struct request {
+struct name_request {
     struct task   *me;
     struct script *script;
     char           path[200];             /* without the index */
@@ -33,7 +33,7 @@ struct request {
 struct found { struct tensor *tensor; struct module *module; bool value; };
 
 static bool
-no(struct request *r, const char *format, const char *name)
+no(struct name_request *r, const char *format, const char *name)
 {
     str_addf(r->out, format, name);
     return r->ok = false;
@@ -42,7 +42,7 @@ no(struct request *r, const char *format, const char *name)
 /* ---- elements ---- */
 
 static bool
-find_element(struct request *r, const struct tensor *tensor, void **element)
+find_element(struct name_request *r, const struct tensor *tensor, void **element)
 {
     int64_t offset = tensor->offset;
     if (r->indices != tensor->dims && !(r->indices == 0 && tensor_count(tensor) == 1))
@@ -58,7 +58,7 @@ find_element(struct request *r, const struct tensor *tensor, void **element)
 }
 
 static void
-print_element(struct request *r, const struct tensor *tensor)
+print_element(struct name_request *r, const struct tensor *tensor)
 {
     void *element = NULL;
     if (!find_element(r, tensor, &element))
@@ -73,7 +73,7 @@ print_element(struct request *r, const struct tensor *tensor)
 }
 
 static void
-set_element(struct request *r, const struct tensor *tensor)
+set_element(struct name_request *r, const struct tensor *tensor)
 {
     void *element = NULL;
     if (!find_element(r, tensor, &element))
@@ -84,7 +84,7 @@ set_element(struct request *r, const struct tensor *tensor)
 }
 
 static void
-answer_tensor(struct request *r, struct tensor *tensor)
+answer_tensor(struct name_request *r, struct tensor *tensor)
 {
     if (tensor == NULL || tensor->storage == NULL)
         no(r, "%s is nil", r->path);
@@ -129,7 +129,7 @@ qualified(struct task *me, struct module *module, const char *name)
 
 /* Of all modules that the script holds, the one made first decides. `name` may end in ".grad". */
 static struct tensor *
-find_parameter(lua_State *L, struct request *r)
+find_parameter(lua_State *L, struct name_request *r)
 {
     char           name[sizeof r->path];
     struct tensor *found = NULL;
@@ -176,7 +176,7 @@ module_buffer(const struct module *module, const char *name)
 
 /* One step along the path; false: there is no such part. */
 static bool
-step(lua_State *L, struct found *at, const char *part)
+path_step(lua_State *L, struct found *at, const char *part)
 {
     struct found next = { 0 };
     if (at->tensor != NULL && strcmp(part, "grad") == 0) {
@@ -213,7 +213,7 @@ follow(lua_State *L, const char *path, struct found *at)
         const char *next = strchr(path + 1, '.');
         snprintf(part, sizeof part, "%.*s", next != NULL ? (int)(next - path - 1) : 99, path + 1);
         luaL_checkstack(L, 8, "path too long");
-        if (!step(L, at, part))
+        if (!path_step(L, at, part))
             return false;
         path = next;
     }
@@ -224,7 +224,7 @@ follow(lua_State *L, const char *path, struct found *at)
 static int
 resolve(lua_State *L)
 {
-    struct request *r = lua_touserdata(L, 1);
+    struct name_request *r = lua_touserdata(L, 1);
     struct found    at = { 0 };
     char            first[100];
     snprintf(first, sizeof first, "%.*s", (int)strcspn(r->path, "."), r->path);
@@ -292,7 +292,7 @@ push_local(lua_State *L, const char *name)
 }
 
 static lua_State *
-where_it_stands(const struct request *r)
+where_it_stands(const struct name_request *r)
 {
     const struct visit *visit = (const struct visit *)(uintptr_t)r->me->slots[SLOT_LUA];
     if (visit == NULL || visit->script != r->script || visit->L == NULL)
@@ -301,7 +301,7 @@ where_it_stands(const struct request *r)
 }
 
 static bool
-answer_name(struct request *r)
+answer_name(struct name_request *r)
 {
     lua_State *L = where_it_stands(r), *door = r->script->door;
     char       first[100];
@@ -329,7 +329,7 @@ answer_name(struct request *r)
 
 /* A snapshot as the tensor that it was. */
 static void
-print_snapshot(struct request *r, const struct trace_snapshot *snapshot)
+print_snapshot(struct name_request *r, const struct trace_snapshot *snapshot)
 {
     struct storage block = { .device = DEVICE_CPU, .bytes = snapshot->bytes };
     struct tensor  shown = { .dtype = (enum dtype)snapshot->dtype, .dims = snapshot->dims, .storage = &block };
@@ -375,7 +375,7 @@ result_storage(struct trace *trace)
 }
 
 static bool
-print_result(struct request *r, struct trace *trace)
+print_result(struct name_request *r, struct trace *trace)
 {
     struct trace_snapshot snapshot;
     size_t                count   = trace_count(trace);
@@ -393,7 +393,7 @@ print_result(struct request *r, struct trace *trace)
 }
 
 static bool
-answer_result(struct request *r)
+answer_result(struct name_request *r)
 {
     char                 why[200];
     struct trace_writer *writer = sched_writer(r->me->sched);
@@ -409,7 +409,7 @@ answer_result(struct request *r)
 
 /* "[1, -2]" at `text`; answers what follows it, NULL: not an index. */
 static const char *
-read_index(const char *text, struct request *r)
+read_path_index(const char *text, struct name_request *r)
 {
     while (*text == '[') {
         do {
@@ -430,7 +430,7 @@ read_index(const char *text, struct request *r)
 
 /* "[rank R] NAME[INDEX]" into the request; answers what is behind it, NULL: it says no name. */
 static const char *
-read_name(struct lesson *lesson, const char *text, struct request *r)
+read_name(struct lesson *lesson, const char *text, struct name_request *r)
 {
     int    rank = r->me->rank, taken = 0;
     text += strspn(text, " ");
@@ -440,7 +440,7 @@ read_name(struct lesson *lesson, const char *text, struct request *r)
     if (length == 0 || length >= sizeof r->path)
         return NULL;
     snprintf(r->path, sizeof r->path, "%.*s", (int)length, text);
-    text = read_index(text + length, r);
+    text = read_path_index(text + length, r);
     r->script = lesson_script(lesson, rank);
     if (r->script == NULL && taken == 0)
         r->script = lesson_script(lesson, -1);
@@ -450,7 +450,7 @@ read_name(struct lesson *lesson, const char *text, struct request *r)
 static bool
 names_print(void *context, struct task *me, const char *expression, struct str *out)
 {
-    struct request r    = { .me = me, .out = out };
+    struct name_request r    = { .me = me, .out = out };
     const char    *rest = read_name(context, expression, &r);
     if (rest == NULL || rest[strspn(rest, " ")] != '\0')
         return no(&r, "print takes a name, e.g. print rank 1 fc2.weight.grad%s", "");
@@ -464,7 +464,7 @@ names_print(void *context, struct task *me, const char *expression, struct str *
 static bool
 names_set(void *context, struct task *me, const char *assignment, struct str *out)
 {
-    struct request r    = { .me = me, .out = out, .set = true };
+    struct name_request r    = { .me = me, .out = out, .set = true };
     const char    *rest = read_name(context, assignment, &r);
     char          *end  = NULL;
     if (rest != NULL)

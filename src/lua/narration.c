@@ -13,7 +13,7 @@
 #include "base/vec.h"
 #include "sched/stage.h"
 
-struct kept { struct lesson_check check; uint32_t order; }; /* owns its three texts */
+struct kept_choice { struct lesson_check check; uint32_t order; }; /* owns its three texts */
 struct rank_script { int rank; struct script *script; };
 
 struct lesson {
@@ -22,7 +22,7 @@ struct lesson {
     bool                  begun;
     char                  name[128], title[256], prefix[128];
     pthread_mutex_t       mutex;      /* guards what follows */
-    struct kept          *kept;
+    struct kept_choice          *kept;
     size_t                kept_count, kept_room;
     struct rank_script   *scripts;
     size_t                script_count, script_room;
@@ -52,7 +52,7 @@ lesson_new(const struct lesson_options *options)
 }
 
 static void
-forget(struct kept *kept)
+forget_narration(struct kept_choice *kept)
 {
     free((char *)kept->check.name);
     free((char *)kept->check.detail);
@@ -65,7 +65,7 @@ lesson_free(struct lesson *lesson)
     if (lesson == NULL)
         return;
     for (size_t i = 0; i < lesson->kept_count; i++)
-        forget(&lesson->kept[i]);
+        forget_narration(&lesson->kept[i]);
     free(lesson->kept);
     free(lesson->scripts);
     pthread_mutex_destroy(&lesson->mutex);
@@ -112,7 +112,7 @@ lesson_write_error(const struct lesson *lesson)
 
 /* The caller holds the mutex. Flushed at once, so that what was said before a hang can be read. */
 static bool
-put(struct lesson *lesson, struct str *text)
+put_line(struct lesson *lesson, struct str *text)
 {
     FILE *out = lesson->options.out;
     bool ok = str_ok(text);
@@ -158,14 +158,14 @@ narrate(struct lesson *lesson, struct str *text)
         return true;
     }
     pthread_mutex_lock(&lesson->mutex);
-    bool ok = put(lesson, text);
+    bool ok = put_line(lesson, text);
     pthread_mutex_unlock(&lesson->mutex);
     return ok;
 }
 
 /* A check's name on one line; "#" would begin a directive. */
 static void
-add_name(struct str *out, const char *text)
+add_choice_name(struct str *out, const char *text)
 {
     for (; *text != '\0'; text++) {
         if (*text == '#' || *text == '\\')
@@ -186,13 +186,13 @@ print_check(struct lesson *lesson, const struct lesson_check *check)
         return;
 
     str_addf(&line, "%s %d - ", check->ok ? "ok" : "not ok", lesson->checks);
-    add_name(&line, lesson->prefix);
+    add_choice_name(&line, lesson->prefix);
     if (check->rank >= 0)
         str_addf(&line, "r%d: ", check->rank);
-    add_name(&line, check->name);
+    add_choice_name(&line, check->name);
     if (check->skip != NULL) {
         str_add(&line, " # SKIP ");
-        add_name(&line, check->skip);
+        add_choice_name(&line, check->skip);
     }
     str_add(&line, "\n");
     if (!check->ok) {
@@ -204,7 +204,7 @@ print_check(struct lesson *lesson, const struct lesson_check *check)
             at += length + (at[length] == '\n');
         }
     }
-    if (!put(lesson, &line))
+    if (!put_line(lesson, &line))
         lost(lesson);
 }
 
@@ -279,16 +279,16 @@ lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_question 
 
 /* Takes copies; false: no memory, nothing kept. The caller holds the mutex. */
 static bool
-keep(struct lesson *lesson, const struct lesson_check *check)
+keep_choice(struct lesson *lesson, const struct lesson_check *check)
 {
-    struct kept kept = { .check = *check, .order = (uint32_t)lesson->kept_count };
+    struct kept_choice kept = { .check = *check, .order = (uint32_t)lesson->kept_count };
     kept.check.name   = strdup(check->name);
     kept.check.detail = check->detail != NULL ? strdup(check->detail) : NULL;
     kept.check.skip   = check->skip != NULL ? strdup(check->skip) : NULL;
     if (kept.check.name == NULL || (check->detail != NULL && kept.check.detail == NULL) ||
         (check->skip != NULL && kept.check.skip == NULL) ||
         !vec_room(&lesson->kept, &lesson->kept_room, lesson->kept_count + 1, sizeof *lesson->kept)) {
-        forget(&kept);
+        forget_narration(&kept);
         return false;
     }
     lesson->kept[lesson->kept_count++] = kept;
@@ -306,7 +306,7 @@ lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *
     if (check->rank < 0)
         print_check(lesson, check);
     else
-        ok = keep(lesson, check);
+        ok = keep_choice(lesson, check);
     pthread_mutex_unlock(&lesson->mutex);
     return ok || failed(me, E_MEMORY, "out of memory");
 }
@@ -314,7 +314,7 @@ lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *
 static int
 by_rank_and_line(const void *a, const void *b)
 {
-    const struct kept *x = a, *y = b;
+    const struct kept_choice *x = a, *y = b;
     if (x->check.rank != y->check.rank)
         return x->check.rank < y->check.rank ? -1 : 1;
     if (x->check.line != y->check.line)
@@ -330,7 +330,7 @@ lesson_join(struct lesson *lesson)
         qsort(lesson->kept, lesson->kept_count, sizeof *lesson->kept, by_rank_and_line);
     for (size_t i = 0; i < lesson->kept_count; i++) {
         print_check(lesson, &lesson->kept[i].check);
-        forget(&lesson->kept[i]);
+        forget_narration(&lesson->kept[i]);
     }
     lesson->kept_count = 0;
     pthread_mutex_unlock(&lesson->mutex);
@@ -350,7 +350,7 @@ lesson_end(struct task *me, struct lesson *lesson, bool completed)
     else if (completed && lesson->checks > 0 && !lesson->options.quiet)
         str_addf(&out, "all %d checks hold%s\n", lesson->checks, lesson->skipped > 0 ? " (or were skipped)" : "");
     pthread_mutex_lock(&lesson->mutex);
-    if (!put(lesson, &out))
+    if (!put_line(lesson, &out))
         lost(lesson);
     pthread_mutex_unlock(&lesson->mutex);
 }

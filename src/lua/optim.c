@@ -59,14 +59,14 @@ read_optim_options(lua_State *L, enum optim_kind kind, int table, struct optim_o
 }
 
 static void
-set_number(lua_State *L, int table, const char *name, double number)
+set_group_number(lua_State *L, int table, const char *name, double number)
 {
     lua_pushnumber(L, number);
     lua_setfield(L, table, name);
 }
 
 static void
-set_flag(lua_State *L, int table, const char *name, bool flag)
+set_group_flag(lua_State *L, int table, const char *name, bool flag)
 {
     lua_pushboolean(L, flag);
     lua_setfield(L, table, name);
@@ -76,13 +76,13 @@ void
 write_optim_options(lua_State *L, int table, enum optim_kind kind, const struct optim_options *options)
 {
     table = lua_absindex(L, table);
-    set_number(L, table, "lr", options->lr);
-    set_number(L, table, "weight_decay", options->weight_decay);
-    set_flag(L, table, "maximize", options->maximize);
+    set_group_number(L, table, "lr", options->lr);
+    set_group_number(L, table, "weight_decay", options->weight_decay);
+    set_group_flag(L, table, "maximize", options->maximize);
     if (kind == OPTIM_SGD) {
-        set_number(L, table, "momentum", options->momentum);
-        set_number(L, table, "dampening", options->dampening);
-        set_flag(L, table, "nesterov", options->nesterov);
+        set_group_number(L, table, "momentum", options->momentum);
+        set_group_number(L, table, "dampening", options->dampening);
+        set_group_flag(L, table, "nesterov", options->nesterov);
         return;
     }
     lua_createtable(L, 2, 0);
@@ -91,8 +91,8 @@ write_optim_options(lua_State *L, int table, enum optim_kind kind, const struct 
     lua_pushnumber(L, options->beta2);
     lua_rawseti(L, -2, 2);
     lua_setfield(L, table, "betas");
-    set_number(L, table, "eps", options->eps);
-    set_flag(L, table, "amsgrad", options->amsgrad);
+    set_group_number(L, table, "eps", options->eps);
+    set_group_flag(L, table, "amsgrad", options->amsgrad);
 }
 
 /* ---- groups ---- */
@@ -249,7 +249,7 @@ add_param_group(lua_State *L)
 
 /* opt:step(), or opt:step(closure): the closure is called first, its loss is answered. */
 static int
-step(lua_State *L)
+optimizer_step_closure(lua_State *L)
 {
     struct optimizer *optimizer = box_check(L, 1, BOX_OPTIMIZER);
     bool              closure   = !lua_isnoneornil(L, 2);
@@ -268,7 +268,7 @@ step(lua_State *L)
 
 /* A counted point of collection: the graph of the step before is dead. */
 static int
-zero_grad(lua_State *L)
+optimizer_zero(lua_State *L)
 {
     struct task      *me        = script_task(L);
     struct optimizer *optimizer = box_check(L, 1, BOX_OPTIMIZER);
@@ -312,8 +312,8 @@ optimizer_tostring(lua_State *L)
 }
 
 static const struct lua_entry methods[] = {
-    { "step", step, "opt:step(closure)", "changes every parameter that has a gradient" },
-    { "zero_grad", zero_grad, "opt:zero_grad{set_to_none = false}", "gradients become zeros, or none" },
+    { "step", optimizer_step_closure, "opt:step(closure)", "changes every parameter that has a gradient" },
+    { "zero_grad", optimizer_zero, "opt:zero_grad{set_to_none = false}", "gradients become zeros, or none" },
     { "add_param_group", add_param_group, "opt:add_param_group{params = {...}, lr}",
       "more parameters, with options of their own" },
     { "state_dict", optim_state_dict, "opt:state_dict()", "state by number of the parameter (from 0), and the groups" },

@@ -8,7 +8,7 @@
 
 /* {momentum_buffer = t} or {step = t, exp_avg = t, ...}: the very tensors, not copies. Raises. */
 static void
-push_state(lua_State *L, const struct optimizer *optimizer, int index)
+push_parameter_state(lua_State *L, const struct optimizer *optimizer, int index)
 {
     struct task              *me    = script_task(L);
     enum optim_kind           kind  = optimizer_kind(optimizer);
@@ -36,7 +36,7 @@ push_optim_state(lua_State *L, int index)
         if (optimizer_state(optimizer, i)->steps == 0)
             continue;
         push_tensor(L, optimizer_state(optimizer, i)->param);
-        push_state(L, optimizer, i);
+        push_parameter_state(L, optimizer, i);
         lua_rawset(L, -3);
     }
     return 1;
@@ -75,7 +75,7 @@ optim_state_dict(lua_State *L)
     for (int i = 0; i < optimizer_count(optimizer); i++) {
         if (optimizer_state(optimizer, i)->steps == 0)
             continue;
-        push_state(L, optimizer, i);
+        push_parameter_state(L, optimizer, i);
         lua_rawseti(L, -2, i);
     }
     lua_setfield(L, 2, "state");
@@ -162,7 +162,7 @@ read_step(lua_State *L, int table)
 
 /* The state at the top of the stack (a table, or nil: none) into parameter `index`. */
 static void
-load_one(lua_State *L, struct optimizer *optimizer, int index)
+load_parameter_state(lua_State *L, struct optimizer *optimizer, int index)
 {
     struct task   *me = script_task(L);
     int            table = lua_gettop(L);
@@ -194,7 +194,7 @@ load_group_state(lua_State *L, struct optimizer *optimizer, int state, int group
         if (lua_isnil(L, -1))
             raise_error(L, "ValueError", "this is no optimizer's state_dict: a group has holes");
         lua_rawget(L, state);
-        load_one(L, optimizer, first + (int)i - 1);
+        load_parameter_state(L, optimizer, first + (int)i - 1);
         lua_settop(L, params);
     }
     lua_settop(L, params - 1);

@@ -50,7 +50,7 @@ check_dp_options(lua_State *L, int table, const char *known)
 
 /* nn.DataParallel(module, {device_ids = {0, 1}, output_device = 0, dim = 0}) */
 static int
-data_parallel(lua_State *L)
+parallel_data_parallel(lua_State *L)
 {
     struct task   *me     = script_task(L);
     struct module *module = check_module(L, 1);
@@ -103,7 +103,7 @@ push_room(lua_State *L, int count)
 /* nn.parallel.scatter(inputs, devices, dim): a list with one entry per device that gets something. What is no tuple is
  * scattered as it is: scatter(t, {0, 1}) gives {t0, t1}. */
 static int
-scatter(lua_State *L)
+parallel_scatter(lua_State *L)
 {
     struct task *me   = script_task(L);
     size_t       mark = scope_mark(me);
@@ -129,7 +129,7 @@ scatter(lua_State *L)
 
 /* nn.parallel.gather(outputs, device, dim) */
 static int
-gather(lua_State *L)
+parallel_gather(lua_State *L)
 {
     struct task  *me     = script_task(L);
     size_t        mark   = scope_mark(me);
@@ -211,18 +211,18 @@ parallel_apply(lua_State *L)
 }
 
 static const struct lua_entry nn_entries[] = {
-    { "DataParallel", data_parallel, "nn.DataParallel(module, {device_ids, output_device, dim = 0})",
+    { "DataParallel", parallel_data_parallel, "nn.DataParallel(module, {device_ids, output_device, dim = 0})",
       "the module on several devices: the batch is scattered, the outputs gathered; dp.module is the module" },
 };
 static const struct lua_entry entries[] = {
     { "data_parallel", data_parallel_function,
       "nn.parallel.data_parallel(module, inputs, {device_ids, output_device, dim, module_kwargs})",
       "what a DataParallel does in its forward" },
-    { "scatter", scatter, "nn.parallel.scatter(inputs, devices, dim)", "a list: what each device gets" },
+    { "scatter", parallel_scatter, "nn.parallel.scatter(inputs, devices, dim)", "a list: what each device gets" },
     { "replicate", replicate, "nn.parallel.replicate(module, devices)", "a list of replicas" },
     { "parallel_apply", parallel_apply, "nn.parallel.parallel_apply(modules, inputs, {kwargs, devices})",
       "one thread per module; a list of outputs" },
-    { "gather", gather, "nn.parallel.gather(outputs, device, dim)", "the outputs joined on one device" },
+    { "gather", parallel_gather, "nn.parallel.gather(outputs, device, dim)", "the outputs joined on one device" },
 };
 
 void

@@ -16,7 +16,7 @@ enum { PERMANENT_DEPTH = 8 };
 
 /* Maps what the table at the top holds, below `path` (at `at`): C functions, userdata and, going down, tables. */
 static void
-walk(lua_State *L, int map, int path, int depth)
+walk_permanents(lua_State *L, int map, int path, int depth)
 {
     int table = lua_gettop(L);
     luaL_checkstack(L, 10, "out of memory for Lua's stack");
@@ -38,7 +38,7 @@ walk(lua_State *L, int map, int path, int depth)
         lua_rawset(L, map);
         if (type == LUA_TTABLE && depth < PERMANENT_DEPTH) {
             lua_pushvalue(L, table + 2);
-            walk(L, map, table + 3, depth + 1);
+            walk_permanents(L, map, table + 3, depth + 1);
         }
     }
 }
@@ -53,7 +53,7 @@ add_root(lua_State *L, int map, const char *root)
     lua_pushvalue(L, table + 1);
     lua_rawset(L, map);
     lua_pushvalue(L, table);
-    walk(L, map, table + 1, 0);
+    walk_permanents(L, map, table + 1, 0);
     lua_settop(L, table - 1);
 }
 

@@ -386,7 +386,7 @@ find_meant(const struct reference *reference, const char *key, char *out, size_t
 }
 
 static void
-answer(const struct reference *reference, struct reference_request *request)
+answer_request(const struct reference *reference, struct reference_request *request)
 {
     char key[KEY_BYTES];
     request->found = true;
@@ -411,7 +411,7 @@ void
 reference_answer_from(lua_State *L, struct reference_request *request)
 {
     luaL_checkstack(L, 12, "no room to look");
-    answer(push_reference(L), request);
+    answer_request(push_reference(L), request);
     lua_pop(L, 1);
 }
 

@@ -61,7 +61,7 @@ help_of_name(lua_State *L)
 
 /* rs.help(f): signature and help of a function; rs.help("NAME"): all about a name; rs.help(): every function. */
 static int
-help(lua_State *L)
+help_of_any(lua_State *L)
 {
     lua_settop(L, 1);
     if (lua_isnil(L, 1))
@@ -87,7 +87,7 @@ error_of(lua_State *L)
 }
 
 static const struct lua_entry entries[] = {
-    { "help", help, "rs.help(name)", "what a name or a function is, as a text; without a name a list of all" },
+    { "help", help_of_any, "rs.help(name)", "what a name or a function is, as a text; without a name a list of all" },
     { "error", error_of, "rs.error(kind, message)", "raises an error: a table with kind, message and the line" },
 };
 

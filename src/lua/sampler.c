@@ -41,7 +41,7 @@ push_sampler(lua_State *L, const char *name, int64_t length)
 }
 
 static int64_t
-count_field(lua_State *L, int table, const char *name, int64_t low, int64_t high)
+sampler_number(lua_State *L, int table, const char *name, int64_t low, int64_t high)
 {
     int64_t value = option_integer(L, table, name, 0);
     if (value < low || value > high)
@@ -54,15 +54,15 @@ read_sampler(lua_State *L, int index)
 {
     index                  = lua_absindex(L, index);
     const char    *kind    = option_text(L, index, "kind", "");
-    struct sampler sampler = { .length = count_field(L, index, "length", 0, SAMPLES_MOST) };
+    struct sampler sampler = { .length = sampler_number(L, index, "length", 0, SAMPLES_MOST) };
     if (strcmp(kind, "RandomSampler") == 0) {
         sampler.kind        = SAMPLER_RANDOM;
-        sampler.samples     = count_field(L, index, "num_samples", 1, SAMPLES_MOST);
+        sampler.samples     = sampler_number(L, index, "num_samples", 1, SAMPLES_MOST);
         sampler.replacement = option_bool(L, index, "replacement", false);
     } else if (strcmp(kind, "DistributedSampler") == 0) {
         sampler.kind      = SAMPLER_DISTRIBUTED;
-        sampler.replicas  = count_field(L, index, "num_replicas", 1, SAMPLES_MOST);
-        sampler.rank      = count_field(L, index, "rank", 0, sampler.replicas - 1);
+        sampler.replicas  = sampler_number(L, index, "num_replicas", 1, SAMPLES_MOST);
+        sampler.rank      = sampler_number(L, index, "rank", 0, sampler.replicas - 1);
         sampler.shuffle   = option_bool(L, index, "shuffle", true);
         sampler.drop_last = option_bool(L, index, "drop_last", false);
         sampler.seed      = (uint64_t)option_integer(L, index, "seed", 0) +
@@ -106,16 +106,16 @@ push_next(lua_State *L, struct index_stream *stream)
 }
 
 static int
-iter_next(lua_State *L)
+sampler_next(lua_State *L)
 {
     return push_next(L, lua_touserdata(L, lua_upvalueindex(1)));
 }
 
 static int
-iter(lua_State *L)
+sampler_iter(lua_State *L)
 {
     push_stream(L, check_sampler(L));
-    lua_pushcclosure(L, iter_next, 1);
+    lua_pushcclosure(L, sampler_next, 1);
     return 1;
 }
 
@@ -155,7 +155,7 @@ sampler_length(lua_State *L)
 }
 
 static int
-set_epoch(lua_State *L)
+set_sampler_epoch(lua_State *L)
 {
     check_sampler(L);
     lua_pushinteger(L, check_integer(L, 2));
@@ -245,8 +245,9 @@ distributed_sampler(lua_State *L)
 }
 
 static const struct lua_entry methods[] = {
-    { "iter", iter, "sampler:iter()", "one pass: for i in sampler:iter() do; the sampler itself does, too" },
-    { "set_epoch", set_epoch, "sampler:set_epoch(epoch)", "another order for every epoch (DistributedSampler)" },
+    { "iter", sampler_iter, "sampler:iter()", "one pass: for i in sampler:iter() do; the sampler itself does, too" },
+    { "set_epoch", set_sampler_epoch, "sampler:set_epoch(epoch)",
+      "another order for every epoch (DistributedSampler)" },
 };
 static const struct lua_entry entries[] = {
     { "SequentialSampler", sequential_sampler, "utils.data.SequentialSampler(dataset)", "0, 1, 2, ..." },

@@ -136,7 +136,7 @@ repeatable_format(lua_State *L)
 /* ---- order ---- */
 
 enum key_rank { KEY_NUMBER, KEY_TEXT, KEY_BOOL, KEY_BOX };
-struct key {
+struct sorted_key {
     enum key_rank rank;
     bool          is_integer;
     int64_t       integer;
@@ -147,7 +147,7 @@ struct key {
 };
 
 static int
-compare_numbers(const struct key *a, const struct key *b)
+compare_number_keys(const struct sorted_key *a, const struct sorted_key *b)
 {
     if (a->is_integer && b->is_integer)
         return a->integer < b->integer ? -1 : a->integer > b->integer;
@@ -156,23 +156,23 @@ compare_numbers(const struct key *a, const struct key *b)
 }
 
 static int
-compare_keys(const void *left, const void *right)
+compare_sorted_keys(const void *left, const void *right)
 {
-    const struct key *a = left, *b = right;
+    const struct sorted_key *a = left, *b = right;
     if (a->rank != b->rank)
         return a->rank < b->rank ? -1 : 1;
     if (a->rank != KEY_TEXT)
-        return compare_numbers(a, b);
+        return compare_number_keys(a, b);
     size_t shorter = a->length < b->length ? a->length : b->length;
     int    order   = memcmp(a->text, b->text, shorter);
     return order != 0 ? order : a->length < b->length ? -1 : a->length > b->length;
 }
 
 /* Describes the key at the top of the stack, which stays. */
-static struct key
+static struct sorted_key
 describe_key(lua_State *L, int at)
 {
-    struct key key = { .at = at, .is_integer = true };
+    struct sorted_key key = { .at = at, .is_integer = true };
     switch (lua_type(L, -1)) {
     case LUA_TNUMBER:
         key.is_integer = lua_isinteger(L, -1);
@@ -213,7 +213,7 @@ push_sorted_keys(lua_State *L, int index)
     index             = lua_absindex(L, index);
     shelf_fill(L, index);
     int         count = count_keys(L, index), at = 0;
-    struct key *keys  = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *keys, 0);
+    struct sorted_key *keys  = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *keys, 0);
     lua_createtable(L, count, 0); /* as they come */
     lua_pushnil(L);
     while (lua_next(L, index) != 0) {
@@ -222,7 +222,7 @@ push_sorted_keys(lua_State *L, int index)
         lua_pushvalue(L, -1);
         lua_rawseti(L, -3, ++at);
     }
-    qsort(keys, (size_t)at, sizeof *keys, compare_keys);
+    qsort(keys, (size_t)at, sizeof *keys, compare_sorted_keys);
     for (int i = 1; i < at; i++)
         if (keys[i].rank == KEY_BOX && keys[i].integer == 0)
             raise_error(L, "RuntimeError", "this table has tables or functions as keys, and their order would differ "
@@ -282,7 +282,7 @@ repeatable_next(lua_State *L)
     lua_settop(L, 2);
     int count = push_sorted_keys(L, 1), at = 1;
     if (!lua_isnil(L, 2)) {
-        struct key best, given;
+        struct sorted_key best, given;
         lua_pushvalue(L, 2);
         given = describe_key(L, 0);
         lua_pop(L, 1);
@@ -290,7 +290,7 @@ repeatable_next(lua_State *L)
             lua_rawgeti(L, 3, at);
             best = describe_key(L, 0);
             lua_pop(L, 1);
-            if (compare_keys(&best, &given) > 0)
+            if (compare_sorted_keys(&best, &given) > 0)
                 break;
         }
     }
@@ -320,7 +320,7 @@ sort_less(lua_State *L, int a, int b)
 }
 
 static void
-sift_down(lua_State *L, int64_t root, int64_t end)
+sort_sift_down(lua_State *L, int64_t root, int64_t end)
 {
     for (int64_t child; (child = 2 * root) <= end; root = child) {
         lua_settop(L, 2);
@@ -351,14 +351,14 @@ repeatable_sort(lua_State *L)
     int64_t count = luaL_len(L, 1);
     luaL_argcheck(L, count < INT32_MAX, 1, "array too big");
     for (int64_t root = count / 2; root >= 1; root--)
-        sift_down(L, root, count);
+        sort_sift_down(L, root, count);
     for (int64_t end = count; end > 1; end--) {
         lua_settop(L, 2);
         lua_geti(L, 1, 1);
         lua_geti(L, 1, end);
         lua_seti(L, 1, 1);
         lua_seti(L, 1, end);
-        sift_down(L, 1, end - 1);
+        sort_sift_down(L, 1, end - 1);
     }
     return 0;
 }

@@ -107,7 +107,7 @@ push_file(lua_State *L)
 
 /* rs.load(path): the tensors by name, and the metadata. */
 static int
-load(lua_State *L)
+load_file(lua_State *L)
 {
     struct task *me   = script_task(L);
     const char  *path = check_text(L, 1), *key = NULL, *text = NULL;
@@ -135,7 +135,7 @@ load(lua_State *L)
 
 static const struct lua_entry entries[] = {
     { "save", save, "rs.save(dict, path, {metadata = {}})", "tensors by name into a safetensors file; with --trust" },
-    { "load", load, "rs.load(path)", "the tensors of a safetensors file by name, and its metadata; with --trust" },
+    { "load", load_file, "rs.load(path)", "the tensors of a safetensors file by name, and its metadata; with --trust" },
 };
 
 void

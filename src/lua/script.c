@@ -183,7 +183,7 @@ script_free(struct task *me, struct script *script)
     free(script);
 }
 
-struct run { const char *name, *text; size_t size; };
+struct chunk_run { const char *name, *text; size_t size; };
 
 /* A first line that begins with # is for the shell. */
 static const char *
@@ -199,7 +199,7 @@ skip_shebang(const char *text, size_t *size)
 static int
 run_chunk(lua_State *L)
 {
-    const struct run *run  = lua_touserdata(L, 1);
+    const struct chunk_run *run  = lua_touserdata(L, 1);
     size_t            size = run->size;
     const char       *text = skip_shebang(run->text, &size);
     if (luaL_loadbufferx(L, text, size, lua_pushfstring(L, "@%s", run->name), "t") != LUA_OK)
@@ -216,7 +216,7 @@ bool
 script_run_text(struct task *me, struct script *script, const char *name, const char *text, size_t size)
 {
     const char *slash = strrchr(name, '/');
-    struct run  run   = { slash != NULL ? slash + 1 : name, text, size };
+    struct chunk_run  run   = { slash != NULL ? slash + 1 : name, text, size };
     snprintf(script->name, sizeof script->name, "%s", run.name);
     run.name    = script->name; /* as long as messages and traces will say it */
     size_t mark = scope_mark(me);

@@ -18,7 +18,7 @@ free_names(lua_State *L)
 
 /* The module's state, which lives as long as what is pushed. */
 static struct named_tensors *
-push_state(lua_State *L, struct module *module)
+push_module_state(lua_State *L, struct module *module)
 {
     struct task          *me = script_task(L);
     struct named_tensors *list = lua_newuserdatauv(L, sizeof *list, 0);
@@ -34,10 +34,10 @@ push_state(lua_State *L, struct module *module)
 }
 
 static int
-state_dict(lua_State *L)
+module_state_dict(lua_State *L)
 {
     struct task                *me = script_task(L);
-    const struct named_tensors *list = push_state(L, check_module(L, 1));
+    const struct named_tensors *list = push_module_state(L, check_module(L, 1));
     lua_createtable(L, 0, list->count);
     int dict = lua_gettop(L);
     for (int i = 0; i < list->count; i++) {
@@ -52,7 +52,7 @@ state_dict(lua_State *L)
 static int
 state_names(lua_State *L)
 {
-    const struct named_tensors *list = push_state(L, check_module(L, 1));
+    const struct named_tensors *list = push_module_state(L, check_module(L, 1));
     lua_createtable(L, list->count, 0);
     for (int i = 0; i < list->count; i++) {
         lua_pushstring(L, list->names[i]);
@@ -90,13 +90,13 @@ push_complaints(lua_State *L)
 }
 
 static void
-add_name(struct str *out, const char *name)
+add_state_name(struct str *out, const char *name)
 {
     str_addf(out, "%s\"%.80s\"", out->len > 0 ? ", " : "", name);
 }
 
 static void
-add_sizes(struct str *out, const char *name, const struct tensor *into, const struct tensor *from)
+add_shape_words(struct str *out, const char *name, const struct tensor *into, const struct tensor *from)
 {
     str_addf(out, "\n\tsize mismatch for %.80s: copying a param with shape torch.Size(", name);
     shape_print(from->dims, from->size, out);
@@ -107,12 +107,12 @@ add_sizes(struct str *out, const char *name, const struct tensor *into, const st
 
 /* A tensor of one element fits one without dimensions, as in PyTorch's old files. */
 static void
-load_one(lua_State *L, struct tensor *into, struct tensor *from, const char *name, struct complaints *wrong)
+load_module_state(lua_State *L, struct tensor *into, struct tensor *from, const char *name, struct complaints *wrong)
 {
     struct task *me = script_task(L);
     bool         one = into->dims == 0 && from->dims == 1 && from->size[0] == 1;
     if (!tensor_same_shape(into, from) && !one) {
-        add_sizes(&wrong->sizes, name, into, from);
+        add_shape_words(&wrong->sizes, name, into, from);
         return;
     }
     bool        before = grad_enabled(me);
@@ -135,7 +135,7 @@ find_unexpected(lua_State *L, const struct named_tensors *list, struct complaint
         for (int j = 0; !known && lua_type(L, -1) == LUA_TSTRING && j < list->count; j++)
             known = strcmp(list->names[j], lua_tostring(L, -1)) == 0;
         if (!known)
-            add_name(&wrong->unexpected, luaL_tolstring(L, -1, NULL));
+            add_state_name(&wrong->unexpected, luaL_tolstring(L, -1, NULL));
         lua_settop(L, keys);
     }
     lua_settop(L, keys - 1);
@@ -143,7 +143,7 @@ find_unexpected(lua_State *L, const struct named_tensors *list, struct complaint
 
 /* The complaints leave as an error. */
 static int
-complain(lua_State *L, const struct module *module, const struct complaints *wrong)
+complain_of_keys(lua_State *L, const struct module *module, const struct complaints *wrong)
 {
     luaL_Buffer buffer;
     luaL_buffinit(L, &buffer);
@@ -178,34 +178,34 @@ is_strict(lua_State *L, int index)
 }
 
 static int
-load_state_dict(lua_State *L)
+module_load_state_dict(lua_State *L)
 {
     struct module *module = check_module(L, 1);
     check_table(L, 2);
     lua_settop(L, 3);
     bool                        strict = is_strict(L, 3);
-    const struct named_tensors *list = push_state(L, module);
+    const struct named_tensors *list = push_module_state(L, module);
     struct complaints          *wrong = push_complaints(L);
     int                         top = lua_gettop(L);
     for (int i = 0; i < list->count; i++) {
         lua_getfield(L, 2, list->names[i]);
         struct tensor *from = test_tensor(L, -1);
         if (from != NULL)
-            load_one(L, list->tensors[i], from, list->names[i], wrong);
+            load_module_state(L, list->tensors[i], from, list->names[i], wrong);
         else if (strict)
-            add_name(&wrong->missing, list->names[i]);
+            add_state_name(&wrong->missing, list->names[i]);
         lua_settop(L, top);
     }
     if (strict)
         find_unexpected(L, list, wrong);
-    return wrong->missing.len + wrong->unexpected.len + wrong->sizes.len > 0 ? complain(L, module, wrong) : 0;
+    return wrong->missing.len + wrong->unexpected.len + wrong->sizes.len > 0 ? complain_of_keys(L, module, wrong) : 0;
 }
 
 static const struct lua_entry methods[] = {
-    { "state_dict", state_dict, "m:state_dict()",
+    { "state_dict", module_state_dict, "m:state_dict()",
       "name -> tensor, sharing the elements: parameters and buffers, shared ones under each name" },
     { "state_names", state_names, "m:state_names()", "the names of m:state_dict(), in PyTorch's order" },
-    { "load_state_dict", load_state_dict, "m:load_state_dict(dict, {strict = true})",
+    { "load_state_dict", module_load_state_dict, "m:load_state_dict(dict, {strict = true})",
       "copies them in; names and shapes must match (without strict: shapes), as in m:load_state_dict(rs.load(path))" },
 };
 

@@ -15,10 +15,10 @@
 
 enum { FILTER_FIELDS = 12, FILTER_ORDER = 64 };
 
-enum field { FIELD_RANK, FIELD_DEVICE, FIELD_ITER, FIELD_LINE, FIELD_FLOW, FIELD_SEQ, FIELD_LANE, FIELD_ARG };
+enum event_field { FIELD_RANK, FIELD_DEVICE, FIELD_ITER, FIELD_LINE, FIELD_FLOW, FIELD_SEQ, FIELD_LANE, FIELD_ARG };
 
 struct condition {
-    enum field  field;
+    enum event_field  field;
     const char *name;       /* FIELD_ARG */
     const char *text;       /* a text to be equal to, else `number` */
     double      number;
@@ -84,7 +84,7 @@ filter_new(lua_State *L)
 }
 
 static void
-compile(lua_State *L, struct filter *filter, struct trace *trace, const char *expression)
+compile_query(lua_State *L, struct filter *filter, struct trace *trace, const char *expression)
 {
     struct match_names names = match_names_of_trace(trace);
     char               why[256] = "";
@@ -93,13 +93,13 @@ compile(lua_State *L, struct filter *filter, struct trace *trace, const char *ex
         raise_error(L, "ValueError", "%s", why);
 }
 
-static enum field
-field_of(const char *name)
+static enum event_field
+event_field_of(const char *name)
 {
     static const char *const names[] = { "rank", "device", "iter", "line", "flow", "seq", "lane" };
     for (size_t i = 0; i < countof(names); i++)
         if (strcmp(name, names[i]) == 0)
-            return (enum field)i;
+            return (enum event_field)i;
     return FIELD_ARG;
 }
 
@@ -120,7 +120,7 @@ static void
 add_condition(lua_State *L, struct filter *filter, struct trace *trace)
 {
     const char      *name = lua_tostring(L, -2);
-    struct condition condition = { .field = field_of(name), .name = name };
+    struct condition condition = { .field = event_field_of(name), .name = name };
     if (filter->count == FILTER_FIELDS)
         raise_error(L, "ValueError", "a filter has at most %d fields", FILTER_FIELDS);
     if (condition.field == FIELD_ARG && !known_argument(trace, name))
@@ -157,7 +157,7 @@ compile_kind(lua_State *L, struct filter *filter, struct trace *trace, int table
         snprintf(text, sizeof text, "%.200s", kind);
     else
         snprintf(text, sizeof text, "not phase = end");
-    compile(L, filter, trace, text);
+    compile_query(L, filter, trace, text);
 }
 
 /* The filter at `index` (nil: every event), compiled; pushed. `also`: an option of the caller in the same table. */
@@ -167,11 +167,11 @@ check_filter(lua_State *L, int index, struct trace *trace, const char *also)
     bool           all    = lua_isnoneornil(L, index);
     struct filter *filter = filter_new(L);
     if (all) {
-        compile(L, filter, trace, "not phase = end");
+        compile_query(L, filter, trace, "not phase = end");
         return filter;
     }
     if (lua_type(L, index) == LUA_TSTRING) {
-        compile(L, filter, trace, lua_tostring(L, index));
+        compile_query(L, filter, trace, lua_tostring(L, index));
         return filter;
     }
     check_table(L, index);
@@ -199,7 +199,7 @@ final_event(struct trace *trace, size_t seq)
 
 /* false: the kind has no such argument. */
 static bool
-argument(struct trace *trace, size_t seq, const char *name, int64_t *value, const char **text)
+event_argument(struct trace *trace, size_t seq, const char *name, int64_t *value, const char **text)
 {
     const struct trace_event *event = trace_event(trace, seq);
     const struct trace_kind  *kind  = trace_kind(trace, event->kind);
@@ -228,7 +228,7 @@ condition_holds(struct trace *trace, const struct condition *c, size_t seq)
     case FIELD_SEQ: value = (int64_t)seq; break;
     case FIELD_LANE: text = trace_lane_at(trace, event->lane)->name; value = event->lane; break;
     case FIELD_ARG:
-        if (!argument(trace, seq, c->name, &value, &text))
+        if (!event_argument(trace, seq, c->name, &value, &text))
             return false;
         break;
     }
@@ -250,7 +250,7 @@ filter_holds(struct trace *trace, const struct filter *filter, size_t seq)
 
 /* The first match at or behind `from`; SIZE_MAX: none. */
 static size_t
-find(struct trace *trace, const struct filter *filter, size_t from)
+find_event(struct trace *trace, const struct filter *filter, size_t from)
 {
     for (size_t seq = from; seq < trace_count(trace); seq++)
         if (filter_holds(trace, filter, seq))
@@ -268,14 +268,14 @@ set_text(lua_State *L, const char *name, const char *text)
 }
 
 static void
-set_integer(lua_State *L, const char *name, int64_t value)
+set_event_integer(lua_State *L, const char *name, int64_t value)
 {
     lua_pushinteger(L, value);
     lua_setfield(L, -2, name);
 }
 
 static void
-set_flag(lua_State *L, const char *name, bool flag)
+set_event_flag(lua_State *L, const char *name, bool flag)
 {
     lua_pushboolean(L, flag);
     lua_setfield(L, -2, name);
@@ -291,9 +291,9 @@ push_arguments(lua_State *L, struct trace *trace, size_t seq)
         if (strcmp(kind->arg_type[i], "text") == 0)
             set_text(L, kind->arg_name[i], trace_text_at(trace, final->args[i]));
         else if (strcmp(kind->arg_type[i], "flag") == 0)
-            set_flag(L, kind->arg_name[i], final->args[i] != 0);
+            set_event_flag(L, kind->arg_name[i], final->args[i] != 0);
         else
-            set_integer(L, kind->arg_name[i], final->args[i]);
+            set_event_integer(L, kind->arg_name[i], final->args[i]);
     }
 }
 
@@ -305,28 +305,28 @@ push_event(lua_State *L, struct trace *trace, size_t seq)
     const struct trace_kind   *kind  = trace_kind(trace, event->kind);
     luaL_checkstack(L, 8, "too many events");
     lua_createtable(L, 0, 12);
-    set_integer(L, "seq", (int64_t)seq);
+    set_event_integer(L, "seq", (int64_t)seq);
     lua_pushnumber(L, (double)trace_time(trace, seq) / 1000.0);
     lua_setfield(L, -2, "t");
     set_text(L, "phase", phases[event->phase & 3]);
     set_text(L, "kind", kind->name);
     if (event->rank >= 0)
-        set_integer(L, "rank", event->rank);
+        set_event_integer(L, "rank", event->rank);
     if (event->device >= 0)
-        set_integer(L, "device", event->device);
+        set_event_integer(L, "device", event->device);
     set_text(L, "lane", trace_lane_at(trace, event->lane)->name);
-    set_integer(L, "iter", event->iteration);
+    set_event_integer(L, "iter", event->iteration);
     if (event->flow != 0)
-        set_integer(L, "flow", event->flow);
+        set_event_integer(L, "flow", event->flow);
     push_arguments(L, trace, seq);
     lua_setfield(L, -2, "args");
     lua_createtable(L, 0, 5);
     set_text(L, "function", kind->function);
     set_text(L, "file", kind->file);
-    set_integer(L, "line", kind->line);
+    set_event_integer(L, "line", kind->line);
     set_text(L, "pytorch", kind->pytorch);
     if (event->line != 0)
-        set_integer(L, "lesson_line", event->line);
+        set_event_integer(L, "lesson_line", event->line);
     lua_setfield(L, -2, "place");
 }
 
@@ -339,7 +339,7 @@ l_count(lua_State *L)
     struct trace  *trace  = live_trace(L);
     struct filter *filter = check_filter(L, 2, trace, NULL);
     int64_t        count  = 0;
-    for (size_t seq = find(trace, filter, 0); seq != SIZE_MAX; seq = find(trace, filter, seq + 1))
+    for (size_t seq = find_event(trace, filter, 0); seq != SIZE_MAX; seq = find_event(trace, filter, seq + 1))
         count++;
     lua_pushinteger(L, count);
     return 1;
@@ -353,7 +353,7 @@ l_events(lua_State *L)
     struct filter *filter = check_filter(L, 2, trace, NULL);
     int64_t        count  = 0;
     lua_newtable(L);
-    for (size_t seq = find(trace, filter, 0); seq != SIZE_MAX; seq = find(trace, filter, seq + 1)) {
+    for (size_t seq = find_event(trace, filter, 0); seq != SIZE_MAX; seq = find_event(trace, filter, seq + 1)) {
         push_event(L, trace, seq);
         lua_rawseti(L, -2, ++count);
     }
@@ -376,7 +376,7 @@ l_first(lua_State *L)
     script_task(L);
     struct trace  *trace  = live_trace(L);
     struct filter *filter = check_filter(L, 2, trace, NULL);
-    return push_event_or_nil(L, trace, find(trace, filter, 0));
+    return push_event_or_nil(L, trace, find_event(trace, filter, 0));
 }
 
 static int
@@ -391,12 +391,12 @@ l_last(lua_State *L)
     return push_event_or_nil(L, trace, SIZE_MAX);
 }
 
-struct place { size_t seq; int index; };
+struct event_place { size_t seq; int index; };
 
 static int
 by_seq(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct event_place *x = a, *y = b;
     if (x->seq != y->seq)
         return x->seq < y->seq ? -1 : 1;
     return x->index - y->index;
@@ -408,7 +408,7 @@ l_order(lua_State *L)
 {
     script_task(L);
     struct trace *trace = live_trace(L);
-    struct place  places[FILTER_ORDER];
+    struct event_place  places[FILTER_ORDER];
     bool          as_said = true;
     check_table(L, 2);
     int count = (int)lua_rawlen(L, 2);
@@ -416,7 +416,7 @@ l_order(lua_State *L)
         return raise_error(L, "ValueError", "at most %d filters", FILTER_ORDER);
     for (int i = 0; i < count; i++) {
         lua_rawgeti(L, 2, i + 1);
-        places[i] = (struct place){ find(trace, check_filter(L, lua_gettop(L), trace, NULL), 0), i + 1 };
+        places[i] = (struct event_place){ find_event(trace, check_filter(L, lua_gettop(L), trace, NULL), 0), i + 1 };
         as_said   = as_said && places[i].seq != SIZE_MAX && (i == 0 || places[i].seq > places[i - 1].seq);
         lua_settop(L, 2);
     }
@@ -442,8 +442,8 @@ l_sum(lua_State *L)
     struct filter *filter = check_filter(L, 2, trace, "arg");
     int64_t        sum    = 0, value = 0;
     const char    *text   = NULL;
-    for (size_t seq = find(trace, filter, 0); seq != SIZE_MAX; seq = find(trace, filter, seq + 1))
-        if (argument(trace, seq, name, &value, &text) && text == NULL)
+    for (size_t seq = find_event(trace, filter, 0); seq != SIZE_MAX; seq = find_event(trace, filter, seq + 1))
+        if (event_argument(trace, seq, name, &value, &text) && text == NULL)
             sum = (int64_t)((uint64_t)sum + (uint64_t)value);
     lua_pushinteger(L, sum);
     return 1;
@@ -460,7 +460,7 @@ l_duration(lua_State *L)
         lua_getfield(L, 2, "t") == LUA_TNUMBER)
         seq = (size_t)lua_tointeger(L, -2);
     else
-        seq = find(trace, check_filter(L, 2, trace, NULL), 0);
+        seq = find_event(trace, check_filter(L, 2, trace, NULL), 0);
     if (seq >= trace_count(trace))
         return push_event_or_nil(L, trace, SIZE_MAX);
     size_t end = trace_event(trace, seq)->phase == PHASE_INSTANT ? seq : trace_partner(trace, seq);
