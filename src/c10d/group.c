@@ -3,7 +3,6 @@
  * c10d::ProcessGroupGloo, whose worker threads our comm task stands for. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "c10d/internal.h"
 #include "device/stream.h"
 #include "sched/stage.h"
@@ -30,7 +29,7 @@ comm_next(struct task *me, struct process_group *group)
 }
 
 /* Serves until the group is destroyed; what is queued by then is still done. */
-bool
+static bool
 comm_serve(struct task *me, void *group)
 {
     struct work *work;
@@ -175,10 +174,11 @@ group_issue(struct task *me, struct work *work)
 {
     if (work == NULL)
         return NULL;
-    struct tensor *tensor = work->tensor;
-    bool ready = tensor == NULL || work_tensor_ready(me, tensor, &work->event, &work->on_device);
+    struct tensor *tensor = work->call.tensor;
+    bool ready = work->group->world->backend->accepts(me, &work->call) &&
+                 (tensor == NULL || work_tensor_ready(me, tensor, &work->event, &work->on_device));
     if (ready && tensor != NULL && tensor->dtype == DTYPE_BOOL)
-        ready = failed(me, E_DTYPE, "%s does not take bool tensors", operation_name(work->operation));
+        ready = failed(me, E_DTYPE, "%s does not take bool tensors", operation_name(work->call.operation));
     if (ready && work_issue(me, work))
         return work;
     work_discard(me, work);
@@ -192,13 +192,11 @@ group_all_reduce(struct task *me, struct process_group *group, struct tensor *te
     struct collective_options plain = { .op = REDUCE_SUM };
     if (options == NULL)
         options = &plain;
-    if (options->algorithm != NULL && strcmp(options->algorithm, "ring") != 0)
-        return failed_null(me, E_VALUE, "unknown all-reduce algorithm '%s': there is ring", options->algorithm);
     if ((int)options->op < REDUCE_SUM || options->op > REDUCE_MAX)
         return failed_null(me, E_VALUE, "unknown reduce operation %d", (int)options->op);
     struct work *work = tensor != NULL ? work_new(me, group, OPERATION_ALL_REDUCE, tensor) : NULL;
     if (work != NULL)
-        work->options = *options;
+        work->call.options = *options;
     return group_issue(me, work);
 }
 
@@ -209,7 +207,7 @@ group_broadcast(struct task *me, struct process_group *group, struct tensor *ten
         return failed_null(me, E_VALUE, "broadcast from rank %d: the world has %d ranks", root, group->world->size);
     struct work *work = tensor != NULL ? work_new(me, group, OPERATION_BROADCAST, tensor) : NULL;
     if (work != NULL)
-        work->options.root = root;
+        work->call.options.root = root;
     return group_issue(me, work);
 }
 
@@ -229,13 +227,13 @@ group_all_gather(struct task *me, struct process_group *group, struct tensor *co
     struct work *work = input != NULL ? work_new(me, group, OPERATION_ALL_GATHER, input) : NULL;
     if (work == NULL)
         return NULL;
-    work->outputs = calloc((size_t)size, sizeof *work->outputs);
-    if (work->outputs == NULL) {
+    struct tensor **kept = work->call.outputs = calloc((size_t)size, sizeof *kept);
+    if (kept == NULL) {
         work_discard(me, work);
         return failed_null(me, E_MEMORY, "out of memory for allgather");
     }
     for (int i = 0; i < size; i++)
-        work->outputs[i] = tensor_ref(outputs[i]);
+        kept[i] = tensor_ref(outputs[i]);
     return group_issue(me, work);
 }
 

@@ -1,5 +1,4 @@
-/* Process groups of the `local` backend: ranks are tasks of one process. Every collective of a group is numbered as
- * it is issued; the numbers are how ranks pair their calls, and the ledger compares what they called before anything
+/* Process groups: what ranks do together. Every collective of a group is numbered as it is issued; the numbers are how ranks pair their calls, and the ledger compares what they called before anything
  * moves, so a mismatch is known at once. A rank's collectives run one after the other on its comm task ("r1 comm"),
  * so that they overlap with what the rank does meanwhile. */
 #ifndef C10D_GROUP_H
@@ -8,13 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct task; struct tensor; struct process_group; struct work; struct world; struct store;
+struct task; struct tensor; struct process_group; struct work; struct world; struct store; struct group_backend;
 
 /* ---- the world: shared by the ranks that one spawn starts ---- */
 struct world_options {
     int      size;
     uint64_t timeout_ps;   /* 0: the run's */
     bool     trace_hops;   /* comm.hop events also in a world of more than 64 ranks */
+    const struct group_backend *backend;   /* backend.h; NULL: local */
 };
 struct world *world_new(struct task *me, const struct world_options *options);       /* NULL: failed */
 void          world_free(struct task *me, struct world *world);                      /* after all ranks were joined */

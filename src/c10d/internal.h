@@ -1,26 +1,22 @@
-/* What the files of this folder share. The world is what ranks have in common: the store, the links, the ledger.
+/* What the files above the back-end's door (backend.h) share. The world is what ranks have in common: the store, the
+ * ledger, the back-end's transport.
  *
- *   store.c  keys and values        ledger.c  who called what, and what is wrong      link.c  messages between two ranks
- *   world.c  ranks and their ends   group.c   rendezvous and the comm task            work.c  issue, wait, check, free
- *   ring.c   all-reduce, all-gather  tree.c   broadcast and barrier                   reduce.c  elements   p2p.c  send, recv
+ *   world.c  made and freed     group.c  rendezvous and the comm task     work.c    issue, wait, check, free
+ *   ranks.c  their ends         p2p.c    send, recv, isend, irecv         ledger.c  who called what, and what is wrong
+ *   store.c  keys and values    fingerprint.c  a call that can be compared and printed
  *
- * Monitors nest in this order only: a group's, the ledger's, a link's. */
+ * Monitors nest in this order only: a group's, the ledger's. None is held when a back-end is called. */
 #ifndef C10D_INTERNAL_H
 #define C10D_INTERNAL_H
 #include <stdatomic.h>
 #include "base/map.h"
 #include "base/str.h"
+#include "c10d/backend.h"
 #include "c10d/group.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
-struct event;
-
-enum operation {
-    OPERATION_ALL_REDUCE, OPERATION_BROADCAST, OPERATION_ALL_GATHER, OPERATION_BARRIER, OPERATION_SEND, OPERATION_RECV
-};
 const char *operation_name(enum operation operation);     /* "allreduce" ... as in c10d's kinds */
-const char *reduce_op_name(enum reduce_op op);            /* "sum" ... */
 
 /* ---- the ledger ---- */
 
@@ -35,6 +31,9 @@ struct fingerprint {
     uint32_t       line;
     int            rank;
 };
+struct fingerprint fingerprint_of(const struct collective *call, uint32_t line);
+bool               fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b);
+void               fingerprint_print(const struct fingerprint *print, bool with_details, struct str *out);
 
 struct ledger_entry {
     struct ledger_entry *next;
@@ -42,8 +41,6 @@ struct ledger_entry {
     struct fingerprint   first;    /* of the rank that came first */
     int                  joined;   /* ranks that have issued it */
     int                  users;    /* works that still point here */
-    int                  arrived;  /* barrier: ranks at it */
-    uint64_t             open_at;  /* barrier: its moment, once all have arrived */
 };
 
 struct ledger {
@@ -56,13 +53,13 @@ struct ledger {
 };
 
 enum ledger_answer { LEDGER_JOINED, LEDGER_DIFFERS /* and is broken now */, LEDGER_BROKEN, LEDGER_NO_MEMORY };
-/* The work's rank calls it as its collective number work->sequence. In no monitor but the group's. */
+/* The work's rank calls it as its collective number work->call.sequence. In no monitor but the group's. */
 enum ledger_answer ledger_join(struct task *me, struct world *world, struct work *work);
 void ledger_leave(struct task *me, struct world *world, struct work *work);
-/* Ends the world's collectives from `sequence` on, with `error` unless somebody was first; wakes everybody. */
-void ledger_break(struct task *me, struct world *world, int64_t sequence, const struct error *error);
+/* Ends the world's collectives from `sequence` on, with `error` unless somebody was first; who waits is not woken. */
+void ledger_break(struct task *me, struct ledger *ledger, int64_t sequence, const struct error *error);
 bool ledger_is_broken(const struct ledger *ledger, int64_t sequence);
-void ledger_announce_mismatch(struct task *me, struct world *world, int64_t sequence);   /* and wakes everybody */
+void ledger_announce_mismatch(struct task *me, const struct ledger *ledger, int64_t sequence);
 void ledger_free(struct ledger *ledger);
 
 /* ---- the world ---- */
@@ -75,16 +72,15 @@ struct rank_state {
 };
 
 struct world {
-    int                    size;
-    uint64_t               timeout_ps;
-    struct store          *store;
-    struct ledger          ledger;       /* its monitor also guards links and groups */
-    struct link          **links;        /* [from * size + to], made when first used */
-    struct link           *first_link;   /* those that were made */
-    bool                   hops_off;     /* hop events are switched off as long as this world lives */
-    struct rank_state     *ranks;
-    struct process_group  *groups;       /* all ever made; freed with the world */
-    atomic_int             ended_count;
+    int                         size;
+    uint64_t                    timeout_ps;
+    const struct group_backend *backend;
+    void                       *transport;      /* the back-end's */
+    struct store               *store;
+    struct ledger               ledger;         /* its monitor also guards groups */
+    struct rank_state          *ranks;
+    struct process_group       *groups;         /* all ever made; freed with the world */
+    atomic_int                  ended_count;
 };
 
 /* Why a wait for collective `sequence` is in vain; -1: it is not, else the rank that has ended before calling it. */
@@ -95,63 +91,15 @@ struct store *store_new(struct task *me, struct world *world);
 void          store_free(struct store *store);
 void          store_wake(struct task *me, struct store *store);
 
-/* ---- links: one per ordered pair of ranks ---- */
-
-/* One end of a send or recv: paired with the other end by the tag, in the order in which both were posted. */
-struct post {
-    struct post   *next, *mate;
-    struct tensor *tensor;
-    struct event  *event;            /* the tensor's device has come so far; NULL: host memory */
-    bool           is_send, ready, done, abandoned, refused;
-    int            rank, peer;
-    int64_t        tag;
-    uint32_t       line, flow;
-    uint64_t       arrival;
-    char           why[240];         /* refused: what does not fit */
-};
-
-struct link {
-    struct link   *next;             /* in the world's list */
-    struct monitor monitor;
-    int            from, to;
-    uint64_t       free_at;          /* ps: one transfer at a time */
-    bool           full;             /* one message in flight */
-    void          *data;
-    size_t         bytes, room;
-    uint64_t       arrival;
-    uint32_t       flow;
-    struct post   *posts[2];         /* without a mate yet: recvs, sends */
-};
-
-struct link *world_link(struct task *me, struct world *world, int from, int to);  /* NULL: failed */
-void         link_free(struct link *link);
-/* When a message of `bytes` that leaves now or as soon as the link is free arrives. In the link's monitor. */
-uint64_t     link_depart(struct task *me, struct link *link, uint64_t bytes);
-
-struct message { void *data; size_t bytes; uint32_t flow; uint64_t arrival; };
-/* Hands a message to the link, as soon as the last one was taken; `arrival` is set. Does not wait for it to arrive. */
-bool link_put(struct task *me, struct work *work, struct link *link, struct message *message);
-/* Waits for the next message of just so many bytes; me's clock rises to its arrival; `flow` is set. Its elements
- * replace those at message->data, or are reduced into them. */
-struct reduction { bool on; enum reduce_op op; int dtype; };
-bool link_take(struct task *me, struct work *work, struct link *link, struct message *message,
-               const struct reduction *reduction);
-
 /* ---- groups and works ---- */
 
 struct work {
     struct work          *next;
     struct process_group *group;
-    enum operation        operation;
-    int64_t               sequence;
+    struct collective     call;          /* its tensors are references, until it is done; isend, irecv: the tensor alone */
     struct ledger_entry  *entry;
-    int                   ranks;
-    int64_t               bytes, elements;
-    struct tensor        *tensor;        /* references, until it is done */
-    struct tensor       **outputs;       /* all_gather */
-    struct collective_options options;
     struct event         *event;         /* made once, used when `on_device` */
-    bool                  on_device, done, in_use, is_owned;
+    bool                  on_device, done, is_owned;
     uint32_t              line, iteration;
     uint64_t              issued_at, finished_at;
     struct error          error;
@@ -170,35 +118,12 @@ struct process_group {
     bool                  stopping, is_gone;
 };
 
-bool comm_serve(struct task *me, void *group);
-/* Issues `fingerprint` as the group's next collective and queues the work for the comm task. */
 struct work *work_new(struct task *me, struct process_group *group, enum operation operation, struct tensor *tensor);
 void         work_discard(struct task *me, struct work *work);
+/* Issues the work as the group's next collective and queues it for the comm task. */
 bool         work_issue(struct task *me, struct work *work);
 void         work_run(struct task *me, struct work *work);
 void         work_finish(struct task *me, struct work *work);
 bool         work_tensor_ready(struct task *me, struct tensor *tensor, struct event **event, bool *on_device);
 void         group_free(struct task *me, struct process_group *group);
-
-/* Waits in `monitor` for what `peer` (-1: many) does in `work`; false: failed, and the monitor was left. */
-bool work_await(struct task *me, struct work *work, struct monitor *monitor, int peer);
-bool work_lost(struct task *me, struct work *work);   /* says why; false */
-
-/* ---- algorithms: run by the comm task ---- */
-bool local_all_reduce(struct task *me, struct work *work);
-bool local_all_gather(struct task *me, struct work *work);
-bool local_broadcast(struct task *me, struct work *work);
-bool local_barrier(struct task *me, struct work *work);
-bool local_send(struct task *me, struct process_group *group, struct post *post);
-bool local_recv(struct task *me, struct process_group *group, struct post *post);
-
-/* ---- elements ---- */
-bool  reduce_supports(int dtype);
-void  reduce_elements(const struct reduction *reduction, void *into, const void *from, size_t bytes);
-void  reduce_average(int dtype, void *data, size_t bytes, int ranks);
-void *tensor_elements(const struct tensor *tensor);                /* of a contiguous tensor */
-/* The whole tensor is read, or written too, by the host: for the race checker. false: a race; failed. */
-bool  tensor_touch(struct task *me, struct tensor *tensor, bool write, const char *what);
-void  tensor_tell(struct task *me, struct tensor *tensor);         /* the trace learns its new elements */
-void  tensor_paste(struct task *me, struct tensor *to, const struct tensor *from);
 #endif

@@ -1,57 +1,13 @@
 /* The ledger of a world: what each rank called as its collective number n. Ranks pair their calls up by that number and
  * by nothing else, so the first call that differs is told at once, to everybody, with both lines of the lesson.
- * Order of use: ledger_join when a rank issues, ledger_leave when its part is done; ledger_break when one failed.
+ * Order of use: ledger_join when a rank issues, ledger_leave when its part is done; ledger_break when one failed. Who
+ * finds the ledger broken, or breaks it, wakes the others: that is work.c's business.
  * PyTorch does so under TORCH_DISTRIBUTED_DEBUG=DETAIL (ProcessGroupWrapper). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "c10d/internal.h"
 #include "sched/stage.h"
-
-static struct fingerprint
-fingerprint_of(const struct work *work)
-{
-    struct fingerprint print = { .operation = work->operation, .dtype = -1, .root = -1, .line = work->line,
-                                 .rank = work->group->rank };
-    if (work->tensor != NULL) {
-        print.dtype = (int)work->tensor->dtype;
-        print.dims  = work->tensor->dims;
-        memcpy(print.size, work->tensor->size, sizeof print.size[0] * (size_t)print.dims);
-    }
-    if (work->operation == OPERATION_BROADCAST)
-        print.root = work->options.root;
-    if (work->operation == OPERATION_ALL_REDUCE) {
-        print.op             = work->options.op;
-        print.ring_backwards = work->options.ring_backwards;
-    }
-    return print;
-}
-
-static bool
-fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b)
-{
-    return a->operation == b->operation && a->dtype == b->dtype && a->dims == b->dims && a->root == b->root &&
-           a->op == b->op && a->ring_backwards == b->ring_backwards &&
-           memcmp(a->size, b->size, sizeof a->size[0] * (size_t)a->dims) == 0;
-}
-
-/* "allreduce of float32 [2, 3] with sum (line 12)"; what is equal on both ranks is left out. */
-static void
-fingerprint_print(const struct fingerprint *print, bool with_details, struct str *out)
-{
-    str_addf(out, "%s", operation_name(print->operation));
-    if (with_details && print->dtype >= 0) {
-        str_addf(out, " of %s ", dtype_name((enum dtype)print->dtype));
-        shape_print(print->dims, print->size, out);
-    }
-    if (with_details && print->operation == OPERATION_ALL_REDUCE)
-        str_addf(out, " with %s%s", reduce_op_name(print->op), print->ring_backwards ? ", ring backwards" : "");
-    if (with_details && print->root >= 0)
-        str_addf(out, " from rank %d", print->root);
-    if (print->line > 0)
-        str_addf(out, " (line %" PRIu32 ")", print->line);
-}
 
 /* The lower rank is named first, whoever came first: the text does not depend on the threads. */
 static void
@@ -106,18 +62,18 @@ enum ledger_answer
 ledger_join(struct task *me, struct world *world, struct work *work)
 {
     struct ledger      *ledger = &world->ledger;
-    struct fingerprint  mine   = fingerprint_of(work);
+    struct fingerprint  mine   = fingerprint_of(&work->call, work->line);
     enum ledger_answer  answer = LEDGER_JOINED;
     monitor_enter(me, &ledger->monitor);
-    struct ledger_entry *entry = ledger_find(ledger, work->sequence);
-    if (ledger_is_broken(ledger, work->sequence)) {
+    struct ledger_entry *entry = ledger_find(ledger, work->call.sequence);
+    if (ledger_is_broken(ledger, work->call.sequence)) {
         answer = LEDGER_BROKEN;
-    } else if (entry == NULL && (entry = ledger_add(ledger, work->sequence, &mine)) == NULL) {
+    } else if (entry == NULL && (entry = ledger_add(ledger, work->call.sequence, &mine)) == NULL) {
         answer = LEDGER_NO_MEMORY;
     } else if (!fingerprint_equal(&entry->first, &mine)) {
         if (atomic_load(&ledger->broken_from) == INT64_MAX)
             ledger_describe(ledger, entry, &mine);
-        atomic_store(&ledger->broken_from, work->sequence);
+        atomic_store(&ledger->broken_from, work->call.sequence);
         answer = LEDGER_DIFFERS;
     } else {
         entry->joined++;
@@ -125,7 +81,7 @@ ledger_join(struct task *me, struct world *world, struct work *work)
         work->entry = entry;
     }
     if (answer != LEDGER_NO_MEMORY)
-        atomic_store(&world->ranks[work->group->rank].issued, work->sequence + 1);
+        atomic_store(&world->ranks[work->group->rank].issued, work->call.sequence + 1);
     monitor_leave(me, &ledger->monitor);
     return answer;
 }
@@ -166,9 +122,8 @@ ledger_is_broken(const struct ledger *ledger, int64_t sequence)
 }
 
 void
-ledger_break(struct task *me, struct world *world, int64_t sequence, const struct error *error)
+ledger_break(struct task *me, struct ledger *ledger, int64_t sequence, const struct error *error)
 {
-    struct ledger *ledger = &world->ledger;
     monitor_enter(me, &ledger->monitor);
     int64_t from = atomic_load(&ledger->broken_from);
     if (from == INT64_MAX)
@@ -176,16 +131,14 @@ ledger_break(struct task *me, struct world *world, int64_t sequence, const struc
     if (sequence < from)
         atomic_store(&ledger->broken_from, sequence);
     monitor_leave(me, &ledger->monitor);
-    world_wake_all(me, world);
 }
 
 /* Ranks issued different operations under one number: what each of them called, and where. */
 void
-ledger_announce_mismatch(struct task *me, struct world *world, int64_t sequence)
+ledger_announce_mismatch(struct task *me, const struct ledger *ledger, int64_t sequence)
 {
-    int64_t report = stage_text_id(me, world->ledger.error.message);
+    int64_t report = stage_text_id(me, ledger->error.message);
     POINT(me, fault_mismatch, sequence, report);
-    world_wake_all(me, world);
 }
 
 void

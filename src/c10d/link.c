@@ -1,11 +1,38 @@
 /* Links: one per ordered pair of ranks, one message in flight, one transfer at a time. A message leaves when the sender
  * has it and the link is free, and arrives what cost_copy says later; only then the receiver's clock rises to it.
  * Nobody waits for the other to be there: the data goes through the link's own memory.
- * Order of use: link_put at one end, link_take at the other. In `free` there are no prices. */
+ * Order of use: link_between, link_put at one end, link_take at the other. In `free` there are no prices. */
 #include <stdlib.h>
 #include <string.h>
-#include "c10d/internal.h"
+#include "c10d/local.h"
 #include "hw/cost.h"
+
+static struct link *
+link_new(struct local *local, int from, int to)
+{
+    struct link *link = calloc(1, sizeof *link);
+    if (link == NULL || !monitor_init(&link->monitor)) {
+        free(link);
+        return NULL;
+    }
+    link->from = from;
+    link->to   = to;
+    link->next = local->first_link;
+    local->first_link = link;
+    return link;
+}
+
+struct link *
+link_between(struct task *me, struct local *local, int from, int to)
+{
+    struct link **place = &local->links[(size_t)from * (size_t)local->size + (size_t)to];
+    monitor_enter(me, &local->monitor);
+    if (*place == NULL)
+        *place = link_new(local, from, to);
+    struct link *link = *place;
+    monitor_leave(me, &local->monitor);
+    return link != NULL ? link : failed_null(me, E_MEMORY, "out of memory for the link %d -> %d", from, to);
+}
 
 uint64_t
 link_depart(struct task *me, struct link *link, uint64_t bytes)
@@ -29,11 +56,11 @@ link_room(struct link *link, size_t bytes)
 }
 
 bool
-link_put(struct task *me, struct work *work, struct link *link, struct message *message)
+link_put(struct task *me, const struct collective *call, struct link *link, struct message *message)
 {
     monitor_enter(me, &link->monitor);
     while (link->full)
-        if (!work_await(me, work, &link->monitor, link->to))
+        if (!work_await(me, call->work, &link->monitor, link->to))
             return false;
     bool fits = link_room(link, message->bytes);
     if (fits) {
@@ -50,12 +77,12 @@ link_put(struct task *me, struct work *work, struct link *link, struct message *
 
 /* Twice in the monitor, because a clock may not move inside: first the arrival is known, then the data is taken. */
 bool
-link_take(struct task *me, struct work *work, struct link *link, struct message *message,
+link_take(struct task *me, const struct collective *call, struct link *link, struct message *message,
           const struct reduction *reduction)
 {
     monitor_enter(me, &link->monitor);
     while (!link->full)
-        if (!work_await(me, work, &link->monitor, link->from))
+        if (!work_await(me, call->work, &link->monitor, link->from))
             return false;
     message->arrival = link->arrival;
     monitor_leave(me, &link->monitor);

@@ -1,201 +1,22 @@
-/* Point to point. Unbuffered: send returns when the other side has received. A send and a recv pair up by their tag, in
- * the order in which they were posted; the receiver, who knows both, copies. isend and irecv post at once and leave the
- * waiting to a task of their own. Order of use: group_send against group_recv; group_isend, work_wait, work_free. */
-#include <inttypes.h>
+/* Point to point: checked here, moved by the back-end. isend and irecv post at once and leave the waiting to a task of
+ * their own. Order of use: group_send against group_recv; group_isend, work_wait, work_free. */
 #include <stdio.h>
-#include <string.h>
 #include "c10d/internal.h"
 #include "device/stream.h"
 #include "sched/stage.h"
 
-static struct link *
-post_link(struct task *me, struct process_group *group, const struct post *post)
-{
-    return post->is_send ? world_link(me, group->world, post->rank, post->peer)
-                         : world_link(me, group->world, post->peer, post->rank);
-}
-
-/* Finds the other end, or stands in line for it. */
 static bool
-post_put(struct task *me, struct process_group *group, struct post *post)
-{
-    struct link *link = post_link(me, group, post);
-    if (link == NULL)
-        return false;
-    monitor_enter(me, &link->monitor);
-    struct post **place = &link->posts[!post->is_send];
-    while (*place != NULL && (*place)->tag != post->tag)
-        place = &(*place)->next;
-    if (*place != NULL) {
-        post->mate       = *place;
-        *place           = post->mate->next;
-        post->mate->mate = post;
-        monitor_wake(me, &link->monitor);
-    } else {
-        for (place = &link->posts[post->is_send]; *place != NULL;)
-            place = &(*place)->next;
-        *place = post;
-    }
-    monitor_leave(me, &link->monitor);
-    return true;
-}
-
-/* The post's owner gives up: nobody may look at it any more. Answers false. */
-static bool
-post_abandon(struct task *me, struct link *link, struct post *post)
-{
-    monitor_enter(me, &link->monitor);
-    struct post **place = &link->posts[post->is_send];
-    while (*place != NULL && *place != post)
-        place = &(*place)->next;
-    if (*place != NULL)
-        *place = post->next;
-    if (post->mate != NULL && !post->done) {
-        post->mate->abandoned = true;
-        post->mate->mate      = NULL;
-    }
-    monitor_wake(me, &link->monitor);
-    monitor_leave(me, &link->monitor);
-    return false;
-}
-
-static bool
-post_lost(struct task *me, const struct post *post, bool abandoned)
-{
-    char line[32] = "";
-    if (post->line > 0)
-        snprintf(line, sizeof line, " (line %" PRIu32 ")", post->line);
-    return failed(me, E_RANK_LOST, "rank %d waits in %s %s rank %d%s, but rank %d %s", post->rank,
-                  post->is_send ? "send" : "recv", post->is_send ? "to" : "from", post->peer, line, post->peer,
-                  abandoned ? "has given up" : "has ended");
-}
-
-/* One wait in the link's monitor; false: failed, and the monitor was left. */
-static bool
-post_await(struct task *me, struct process_group *group, struct link *link, struct post *post)
-{
-    struct wait_reason reason = { .what = post->is_send ? "send" : "recv", .sequence = -1, .peer = post->peer,
-                                  .timeout_ps = group->world->timeout_ps };
-    bool abandoned = post->abandoned;
-    bool lost = abandoned || (post->mate == NULL && atomic_load(&group->world->ranks[post->peer].ended));
-    if (!lost && monitor_wait(me, &link->monitor, &reason))
-        return true;
-    monitor_leave(me, &link->monitor);
-    return lost && post_lost(me, post, abandoned);
-}
-
-static void
-post_print(const struct post *post, struct str *out)
-{
-    str_addf(out, "%s ", dtype_name(post->tensor->dtype));
-    shape_print(post->tensor->dims, post->tensor->size, out);
-    if (post->line > 0)
-        str_addf(out, " (line %" PRIu32 ")", post->line);
-}
-
-/* In the monitor: both ends must speak of equally many elements of one dtype; else both learn why not. */
-static bool
-posts_fit(struct post *receive, struct post *send)
-{
-    if (receive->tensor->dtype == send->tensor->dtype && tensor_count(receive->tensor) == tensor_count(send->tensor))
-        return true;
-    struct str text = { 0 };
-    str_addf(&text, "rank %d sends ", send->rank);
-    post_print(send, &text);
-    str_addf(&text, " where rank %d receives ", receive->rank);
-    post_print(receive, &text);
-    snprintf(receive->why, sizeof receive->why, "%s", str_ok(&text) ? str_text(&text) : "send and recv differ");
-    memcpy(send->why, receive->why, sizeof send->why);
-    str_free(&text);
-    send->refused = receive->refused = true;
-    return false;
-}
-
-static bool
-post_send(struct task *me, struct process_group *group, struct link *link, struct post *post)
-{
-    if ((post->event != NULL && !event_synchronize(me, post->event)) || !tensor_touch(me, post->tensor, false, "send"))
-        return false;
-    monitor_enter(me, &link->monitor);
-    post->ready = true;
-    monitor_wake(me, &link->monitor);
-    while (!post->done && !post->refused)
-        if (!post_await(me, group, link, post))
-            return false;
-    monitor_leave(me, &link->monitor);
-    sched_advance_to(me, post->arrival);
-    return !post->refused || failed(me, E_MISMATCH, "%s", post->why);
-}
-
-/* The transfer begins when both are there and the link is free. */
-static bool
-post_receive(struct task *me, struct process_group *group, struct link *link, struct post *post)
-{
-    if ((post->event != NULL && !event_synchronize(me, post->event)) || !tensor_touch(me, post->tensor, true, "recv"))
-        return false;
-    size_t bytes = (size_t)tensor_bytes(post->tensor);
-    monitor_enter(me, &link->monitor);
-    while (post->mate == NULL || !post->mate->ready)
-        if (!post_await(me, group, link, post))
-            return false;
-    bool fits = posts_fit(post, post->mate);
-    if (fits)
-        post->arrival = link_depart(me, link, bytes);
-    monitor_wake(me, &link->monitor);
-    monitor_leave(me, &link->monitor);
-    if (!fits)
-        return failed(me, E_MISMATCH, "%s", post->why);
-    sched_advance_to(me, post->arrival);
-
-    monitor_enter(me, &link->monitor);
-    struct post *mate = post->mate;
-    if (mate != NULL) {
-        if (bytes > 0)
-            memcpy(tensor_elements(post->tensor), tensor_elements(mate->tensor), bytes);
-        post->flow    = mate->flow;
-        mate->arrival = post->arrival;
-        mate->done = post->done = true;
-    }
-    monitor_wake(me, &link->monitor);
-    monitor_leave(me, &link->monitor);
-    return mate != NULL || post_lost(me, post, true);
-}
-
-/* Returns when the other side has received: there is no buffer in between. */
-bool
-local_send(struct task *me, struct process_group *group, struct post *post)
-{
-    STAGE(me, c10d_send, post->peer, tensor_bytes(post->tensor), post->tag);
-    struct link *link = post_link(me, group, post);
-    return post_send(me, group, link, post) || post_abandon(me, link, post);
-}
-
-/* The tensor's elements are replaced by those of the first send from `peer` with this tag. */
-bool
-local_recv(struct task *me, struct process_group *group, struct post *post)
-{
-    STAGE(me, c10d_recv, post->peer, tensor_bytes(post->tensor), post->tag);
-    struct link *link = post_link(me, group, post);
-    if (!post_receive(me, group, link, post))
-        return post_abandon(me, link, post);
-    stage_arrive(&stage_, post->flow);
-    tensor_bump(post->tensor);
-    tensor_tell(me, post->tensor);
-    return true;
-}
-
-static bool
-post_run(struct task *me, struct process_group *group, struct post *post)
+p2p_run(struct task *me, const struct process_group *group, struct post *post)
 {
     if (!post->is_send)
-        return local_recv(me, group, post);
+        return group->world->backend->recv(me, post);
     stage_depart(me, post->flow);
-    return local_send(me, group, post);
+    return group->world->backend->send(me, post);
 }
 
 /* Checks, and puts the post into the line: from here on the order of the calls is fixed. */
 static bool
-post_begin(struct task *me, struct process_group *group, struct post *post, struct event **event)
+p2p_begin(struct task *me, const struct process_group *group, struct post *post, struct event **event)
 {
     bool on_device = false;
     const char *what = post->is_send ? "send to" : "recv from";
@@ -207,17 +28,19 @@ post_begin(struct task *me, struct process_group *group, struct post *post, stru
         return failed(me, E_RUNTIME, "the process group was destroyed: call init_process_group again");
     if (!work_tensor_ready(me, post->tensor, event, &on_device))
         return false;
-    post->event = on_device ? *event : NULL;
+    post->world     = group->world;
+    post->transport = group->world->transport;
+    post->event     = on_device ? *event : NULL;
     if (post->is_send)
         post->flow = sched_next_flow(me);
-    return post_put(me, group, post);
+    return group->world->backend->post(me, post);
 }
 
 static bool
-post_now(struct task *me, struct process_group *group, struct post *post)
+p2p_now(struct task *me, const struct process_group *group, struct post *post)
 {
     struct event *event = NULL;
-    bool done = post_begin(me, group, post, &event) && post_run(me, group, post);
+    bool done = p2p_begin(me, group, post, &event) && p2p_run(me, group, post);
     if (event != NULL)
         event_free(me, event);
     return done;
@@ -228,45 +51,43 @@ group_send(struct task *me, struct process_group *group, struct tensor *tensor, 
 {
     struct post post = { .tensor = tensor, .is_send = true, .rank = group->rank, .peer = peer, .tag = tag,
                          .line = me->line };
-    return post_now(me, group, &post);
+    return p2p_now(me, group, &post);
 }
 
 bool
 group_recv(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag)
 {
     struct post post = { .tensor = tensor, .rank = group->rank, .peer = peer, .tag = tag, .line = me->line };
-    return post_now(me, group, &post);
+    return p2p_now(me, group, &post);
 }
 
 static bool
-post_serve(struct task *me, void *argument)
+p2p_serve(struct task *me, void *argument)
 {
     struct work *work = argument;
-    post_run(me, work->group, &work->post);
+    p2p_run(me, work->group, &work->post);
     work_finish(me, work);
     return true;
 }
 
 static struct work *
-post_later(struct task *me, struct process_group *group, const struct post *post, enum operation operation)
+p2p_later(struct task *me, struct process_group *group, const struct post *post, enum operation operation)
 {
     struct work *work = post->tensor != NULL ? work_new(me, group, operation, post->tensor) : NULL;
     if (work == NULL)
         return NULL;
     work->post = *post;
-    if (!post_begin(me, group, &work->post, &work->event)) {
+    if (!p2p_begin(me, group, &work->post, &work->event)) {
         work_discard(me, work);
         return NULL;
     }
     char name[32];
     snprintf(name, sizeof name, "r%d i%s", group->rank, operation_name(operation));
     struct task_options options = { .name = name, .rank = TASK_INHERIT, .device = TASK_INHERIT };
-    work->task = task_spawn(me, &options, post_serve, work);
+    work->task = task_spawn(me, &options, p2p_serve, work);
     if (work->task != NULL)
         return work;
-    struct link *link = post_link(me, group, &work->post);
-    if (link != NULL)
-        post_abandon(me, link, &work->post);
+    group->world->backend->withdraw(me, &work->post);
     work_discard(me, work);
     return NULL;
 }
@@ -276,12 +97,12 @@ group_isend(struct task *me, struct process_group *group, struct tensor *tensor,
 {
     struct post post = { .tensor = tensor, .is_send = true, .rank = group->rank, .peer = peer, .tag = tag,
                          .line = me->line };
-    return post_later(me, group, &post, OPERATION_SEND);
+    return p2p_later(me, group, &post, OPERATION_SEND);
 }
 
 struct work *
 group_irecv(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag)
 {
     struct post post = { .tensor = tensor, .rank = group->rank, .peer = peer, .tag = tag, .line = me->line };
-    return post_later(me, group, &post, OPERATION_RECV);
+    return p2p_later(me, group, &post, OPERATION_RECV);
 }

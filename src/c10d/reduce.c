@@ -2,27 +2,8 @@
  * Order of use: tensor_touch before the first element, reduce_elements once a message, tensor_tell behind each change.
  * PyTorch does the same in gloo's and NCCL's kernels. */
 #include <string.h>
-#include "c10d/internal.h"
+#include "c10d/local.h"
 #include "device/storage.h"
-
-bool
-reduce_supports(int dtype)
-{
-    return dtype >= 0 && dtype < DTYPE_COUNT && dtype != DTYPE_BOOL;
-}
-
-const char *
-reduce_op_name(enum reduce_op op)
-{
-    switch (op) {
-    case REDUCE_SUM: return "sum";
-    case REDUCE_AVG: return "avg";
-    case REDUCE_PRODUCT: return "product";
-    case REDUCE_MIN: return "min";
-    case REDUCE_MAX: return "max";
-    }
-    return "?";
-}
 
 static void
 reduce_f32(enum reduce_op op, float *restrict into, const float *restrict from, size_t count)

@@ -8,24 +8,10 @@
 #include "device/stream.h"
 #include "sched/stage.h"
 
-const char *
-operation_name(enum operation operation)
-{
-    switch (operation) {
-    case OPERATION_ALL_REDUCE: return "allreduce";
-    case OPERATION_BROADCAST: return "broadcast";
-    case OPERATION_ALL_GATHER: return "allgather";
-    case OPERATION_BARRIER: return "barrier";
-    case OPERATION_SEND: return "send";
-    case OPERATION_RECV: return "recv";
-    }
-    return "?";
-}
-
 static int64_t
 work_name_id(struct task *me, const struct work *work)
 {
-    return stage_text_id(me, operation_name(work->operation));
+    return stage_text_id(me, operation_name(work->call.operation));
 }
 
 /* The host touches elements directly, so it must know when the tensor's device has written them: `event` marks how far
@@ -61,21 +47,24 @@ work_new(struct task *me, struct process_group *group, enum operation operation,
     struct event *event = work != NULL ? work->event : NULL;
     if (work == NULL && (work = malloc(sizeof *work)) == NULL)
         return failed_null(me, E_MEMORY, "out of memory for %s", operation_name(operation));
-    *work = (struct work){ .group = group, .operation = operation, .sequence = -1, .event = event, .is_owned = true,
-                           .tensor = tensor_ref(tensor), .line = me->line, .iteration = me->iteration,
-                           .ranks = group->world->size, .bytes = tensor_bytes(tensor),
-                           .elements = tensor_count(tensor) };
+    *work = (struct work){ .group = group, .event = event, .is_owned = true, .line = me->line,
+                           .iteration = me->iteration };
+    work->call = (struct collective){ .work = work, .transport = group->world->transport, .operation = operation,
+                                      .sequence = -1, .rank = group->rank, .ranks = group->world->size,
+                                      .tensor = tensor_ref(tensor), .bytes = tensor_bytes(tensor),
+                                      .elements = tensor_count(tensor) };
     return work;
 }
 
 static void
 work_drop_tensors(struct task *me, struct work *work)
 {
-    tensor_drop(me, &work->tensor);
-    for (int i = 0; work->outputs != NULL && i < work->ranks; i++)
-        tensor_drop(me, &work->outputs[i]);
-    free(work->outputs);
-    work->outputs = NULL;
+    struct collective *call = &work->call;
+    tensor_drop(me, &call->tensor);
+    for (int i = 0; call->outputs != NULL && i < call->ranks; i++)
+        tensor_drop(me, &call->outputs[i]);
+    free(call->outputs);
+    call->outputs = NULL;
 }
 
 static void
@@ -98,16 +87,17 @@ static bool
 work_is_lost(const struct work *work)
 {
     struct world *world = work->group->world;
-    return ledger_is_broken(&world->ledger, work->sequence) || world_lost_rank(world, work->sequence) >= 0;
+    return ledger_is_broken(&world->ledger, work->call.sequence) || world_lost_rank(world, work->call.sequence) >= 0;
 }
 
-bool
+/* Says why it is. */
+static bool
 work_lost(struct task *me, struct work *work)
 {
     struct world       *world  = work->group->world;
     const struct error *error  = &world->ledger.error;
-    bool                broken = ledger_is_broken(&world->ledger, work->sequence);
-    int                 lost   = world_lost_rank(world, work->sequence);
+    bool                broken = ledger_is_broken(&world->ledger, work->call.sequence);
+    int                 lost   = world_lost_rank(world, work->call.sequence);
     if (lost < 0 || (broken && error->kind == E_MISMATCH))
         return failed(me, error->kind, "%s", error->message);
     int64_t issued = atomic_load(&world->ranks[lost].issued);
@@ -117,7 +107,7 @@ work_lost(struct task *me, struct work *work)
     if (issued > 0)
         snprintf(last, sizeof last, "after #%" PRId64, issued - 1);
     return failed(me, E_RANK_LOST, "rank %d waits in %s #%" PRId64 "%s, but rank %d has ended %s",
-                  work->group->rank, operation_name(work->operation), work->sequence, line, lost, last);
+                  work->group->rank, operation_name(work->call.operation), work->call.sequence, line, lost, last);
 }
 
 /* Says why the group takes no more collectives. */
@@ -126,11 +116,13 @@ work_refuse(struct task *me, struct work *work, enum ledger_answer answer)
 {
     struct world *world = work->group->world;
     if (answer == LEDGER_NO_MEMORY)
-        return failed(me, E_MEMORY, "out of memory for %s", operation_name(work->operation));
-    if (answer == LEDGER_DIFFERS)
-        ledger_announce_mismatch(me, world, work->sequence);
-    else if (work->group->is_gone)
+        return failed(me, E_MEMORY, "out of memory for %s", operation_name(work->call.operation));
+    if (answer == LEDGER_DIFFERS) {
+        ledger_announce_mismatch(me, &world->ledger, work->call.sequence);
+        world_wake_all(me, world);
+    } else if (work->group->is_gone) {
         return failed(me, E_RUNTIME, "the process group was destroyed: call init_process_group again");
+    }
     return work_lost(me, work);
 }
 
@@ -142,7 +134,7 @@ work_issue(struct task *me, struct work *work)
     int64_t               text_id = work_name_id(me, work);
     work->issued_at = sched_now(me);
     monitor_enter(me, &group->monitor);
-    work->sequence = atomic_load(&group->world->ranks[group->rank].issued);
+    work->call.sequence = atomic_load(&group->world->ranks[group->rank].issued);
     enum ledger_answer answer = group->is_gone ? LEDGER_BROKEN : ledger_join(me, group->world, work);
     if (answer == LEDGER_JOINED) {
         if (group->last != NULL)
@@ -153,15 +145,15 @@ work_issue(struct task *me, struct work *work)
         monitor_wake(me, &group->monitor);
     }
     monitor_leave(me, &group->monitor);
-    POINT(me, c10d_issue, text_id, work->sequence, work->bytes);
+    POINT(me, c10d_issue, text_id, work->call.sequence, work->call.bytes);
     return answer == LEDGER_JOINED || work_refuse(me, work, answer);
 }
 
 bool
 work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
 {
-    struct wait_reason reason = { .what = operation_name(work->operation), .sequence = work->sequence, .peer = peer,
-                                  .timeout_ps = work->group->world->timeout_ps };
+    struct wait_reason reason = { .what = operation_name(work->call.operation), .sequence = work->call.sequence,
+                                  .peer = peer, .timeout_ps = work->group->world->timeout_ps };
     bool lost = work_is_lost(work);
     if (!lost && monitor_wait(me, monitor, &reason))
         return true;
@@ -173,12 +165,14 @@ work_await(struct task *me, struct work *work, struct monitor *monitor, int peer
 static void
 work_break_world(struct task *me, struct work *work)
 {
-    struct error error = work->error;
-    if (error.kind == E_STOPPED || ledger_is_broken(&work->group->world->ledger, work->sequence))
+    struct world *world = work->group->world;
+    struct error  error = work->error;
+    if (error.kind == E_STOPPED || ledger_is_broken(&world->ledger, work->call.sequence))
         return;
     snprintf(error.message, sizeof error.message, "rank %d failed in %s #%" PRId64 ": %.1800s", work->group->rank,
-             operation_name(work->operation), work->sequence, work->error.message);
-    ledger_break(me, work->group->world, work->sequence, &error);
+             operation_name(work->call.operation), work->call.sequence, work->error.message);
+    ledger_break(me, &world->ledger, work->call.sequence, &error);
+    world_wake_all(me, world);
 }
 
 /* The tensors are let go before the work counts as done: who waits may be the last to hold them. */
@@ -203,22 +197,27 @@ work_finish(struct task *me, struct work *work)
     monitor_leave(me, &group->monitor);
 }
 
+static bool
+work_move(struct task *me, const struct work *work)
+{
+    const struct group_backend *backend = work->group->world->backend;
+    if (work->call.operation == OPERATION_ALL_REDUCE)
+        return backend->all_reduce(me, &work->call);
+    if (work->call.operation == OPERATION_BROADCAST)
+        return backend->broadcast(me, &work->call);
+    if (work->call.operation == OPERATION_ALL_GATHER)
+        return backend->all_gather(me, &work->call);
+    return backend->barrier(me, &work->call);
+}
+
 void
 work_run(struct task *me, struct work *work)
 {
     me->line      = work->line;
     me->iteration = work->iteration;
     sched_advance_to(me, work->issued_at);
-    if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event))) {
-        if (work->operation == OPERATION_ALL_REDUCE)
-            local_all_reduce(me, work);
-        else if (work->operation == OPERATION_BROADCAST)
-            local_broadcast(me, work);
-        else if (work->operation == OPERATION_ALL_GATHER)
-            local_all_gather(me, work);
-        else
-            local_barrier(me, work);
-    }
+    if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
+        (void)work_move(me, work);   /* what failed is in `me` */
     work_finish(me, work);
 }
 
@@ -226,8 +225,9 @@ static bool
 work_await_done(struct task *me, struct work *work)
 {
     struct process_group *group  = work->group;
-    struct wait_reason    reason = { .what = operation_name(work->operation), .sequence = work->sequence, .peer = -1,
-                                     .holder = work->task != NULL ? work->task : group->comm, .join = true };
+    struct wait_reason    reason = { .what = operation_name(work->call.operation), .sequence = work->call.sequence,
+                                     .peer = -1, .holder = work->task != NULL ? work->task : group->comm,
+                                     .join = true };
     monitor_enter(me, &group->monitor);
     bool waits = true;
     while (!work->done && waits)
@@ -242,7 +242,7 @@ work_await_done(struct task *me, struct work *work)
 bool
 work_wait(struct task *me, struct work *work)
 {
-    STAGE(me, c10d_wait, work_name_id(me, work), work->sequence);
+    STAGE(me, c10d_wait, work_name_id(me, work), work->call.sequence);
     if (task_failed(me) || !work_await_done(me, work))
         return false;
     sched_advance_to(me, work->finished_at);
@@ -266,7 +266,7 @@ work_done(struct task *me, const struct work *work)
 int64_t
 work_sequence(const struct work *work)
 {
-    return work->sequence;
+    return work->call.sequence;
 }
 
 /* A task that has failed does not wait: the comm task recycles the work at its end. */

@@ -1,0 +1,96 @@
+/* The door to process groups: what a back-end does for them, and what it may ask. A back-end moves elements between
+ * ranks and nothing else: numbering the calls, comparing them, queueing them on the comm task, waiting for them and
+ * saying why one is lost lie above this table, once for all back-ends. `local` (local.c) fills it for ranks that are
+ * tasks of one process. Every slot is filled: what a back-end lacks is a function that fails with "not supported by
+ * NAME", so no caller tests for NULL. PyTorch: c10d::Backend, as ProcessGroupGloo and ProcessGroupNCCL fill it.
+ *
+ * For all slots: an error is recorded in `me` and the answer is false or NULL; the caller holds no monitor; what may block
+ * waits in work_await or monitor_wait and nowhere else, so that a deadlock is known and explained. */
+#ifndef C10D_BACKEND_H
+#define C10D_BACKEND_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "c10d/group.h"
+
+struct event; struct monitor; struct task; struct tensor; struct work; struct world;
+
+enum operation {
+    OPERATION_ALL_REDUCE, OPERATION_BROADCAST, OPERATION_ALL_GATHER, OPERATION_BARRIER, OPERATION_SEND, OPERATION_RECV
+};
+
+/* One collective of one rank, as its back-end sees it. It belongs to the work, which keeps the tensors until the
+ * back-end's function has returned; `options` are the caller's, checked by the back-end's `accepts`. */
+struct collective {
+    struct work              *work;      /* for work_await */
+    void                     *transport; /* what `open` answered */
+    enum operation            operation;
+    int64_t                   sequence;  /* its number, equal on all ranks */
+    int                       rank, ranks;
+    struct tensor            *tensor;    /* contiguous, its stream was waited for; NULL: barrier */
+    struct tensor           **outputs;   /* all_gather: one a rank, like `tensor` */
+    int64_t                   bytes, elements; /* of `tensor` */
+    struct collective_options options;
+};
+
+/* One end of a send or recv: pairs up with the other end by the tag, in the order in which both were posted. */
+struct post {
+    struct world  *world;
+    void          *transport;
+    bool           is_send;
+    int            rank, peer;           /* mine, the other end's: another rank of the world */
+    int64_t        tag;
+    struct tensor *tensor;
+    struct event  *event;                /* the tensor's device has come so far; NULL: host memory */
+    uint32_t       line, flow;           /* flow: the sender's arrow; `recv` learns it from the other end */
+    /* The back-end's own, zero before `post`: here, so that a post needs no memory. As `local` uses them: */
+    struct post   *next, *mate;
+    bool           ready, done, abandoned, refused;
+    uint64_t       arrival;
+    char           why[240];             /* refused: what does not fit */
+};
+
+enum { GROUP_BACKEND_ABI = 1 };
+
+struct group_backend {
+    uint32_t    abi;                     /* GROUP_BACKEND_ABI of the header that it was built with */
+    const char *name;                    /* "local": as init_process_group and --backend spell it */
+
+    /* What the ranks of a world share, called transport from here on. On the spawner's task, before its first rank
+     * starts and after its last was joined. Neither may block. */
+    void *(*open)(struct task *me, const struct world_options *options);
+    void  (*close)(struct task *me, void *transport);            /* does not fail */
+    /* Whoever waits in this back-end looks again whether it waits in vain: a rank has ended or a collective is broken.
+     * On any task, often in vain; may not block or fail. */
+    void  (*wake)(struct task *me, void *transport);
+
+    /* Whether it can do this, asked on the calling rank's task before the call has a number; may not block. */
+    bool  (*accepts)(struct task *me, const struct collective *call);
+
+    /* On the rank's comm task, one at a time in the order of issue, which is equal on all ranks. They block until this
+     * rank's part is done, and open the stage of the collective. After false the group's later collectives are lost. */
+    bool  (*all_reduce)(struct task *me, const struct collective *call);
+    bool  (*broadcast)(struct task *me, const struct collective *call);  /* from options.root */
+    bool  (*all_gather)(struct task *me, const struct collective *call);
+    bool  (*barrier)(struct task *me, const struct collective *call);
+
+    /* Point to point. `post` stands in the line of its peer and tag, on the calling rank's task, so that the order of
+     * the calls counts; it may not block. After true exactly one of the others follows: `send` or `recv`, which block
+     * until the elements have moved, on that task or on an isend's own; or `withdraw`, when there is no such task. */
+    bool  (*post)(struct task *me, struct post *post);
+    bool  (*send)(struct task *me, struct post *post);
+    bool  (*recv)(struct task *me, struct post *post);
+    void  (*withdraw)(struct task *me, struct post *post);       /* may not block; the peer learns it */
+};
+
+extern const struct group_backend backend_local;
+
+/* ---- what a back-end may ask ---- */
+
+/* Waits in `monitor`, which me is in, for what rank `peer` (-1: many) does in this collective. true: look again. false:
+ * failed, since nobody will wake us any more (a lost rank, a deadlock, a timeout), and the monitor was left. */
+bool work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
+    __attribute__((warn_unused_result));
+bool     world_rank_has_ended(const struct world *world, int rank); /* it will send and receive no more */
+uint64_t world_timeout_ps(const struct world *world);               /* of one wait; 0: the run's */
+#endif

@@ -1,0 +1,62 @@
+/* The ranks of a world, as the others see them: who has ended, and who waits for that rank in vain. What a rank's task
+ * knows of itself is its rank_context. PyTorch: torchrun's agent, which ends all ranks when one has failed. */
+#include "c10d/internal.h"
+
+int
+world_size(const struct world *world)
+{
+    return world->size;
+}
+
+uint64_t
+world_timeout_ps(const struct world *world)
+{
+    return world->timeout_ps;
+}
+
+bool
+world_rank_has_ended(const struct world *world, int rank)
+{
+    return atomic_load(&world->ranks[rank].ended);
+}
+
+int
+world_lost_rank(const struct world *world, int64_t sequence)
+{
+    if (atomic_load(&world->ended_count) == 0)
+        return -1;
+    for (int rank = 0; rank < world->size; rank++)
+        if (world_rank_has_ended(world, rank) && atomic_load(&world->ranks[rank].issued) <= sequence)
+            return rank;
+    return -1;
+}
+
+/* Who waits for a message, a barrier or a key looks again whether it can still come. */
+void
+world_wake_all(struct task *me, struct world *world)
+{
+    world->backend->wake(me, world->transport);
+    store_wake(me, world->store);
+}
+
+/* The rank is over: its counters stand still from here on, so a wait for a later collective is in vain. */
+void
+world_rank_ended(struct task *me, struct world *world, int rank)
+{
+    if (rank < 0 || rank >= world->size || atomic_exchange(&world->ranks[rank].ended, true))
+        return;
+    atomic_fetch_add(&world->ended_count, 1);
+    world_wake_all(me, world);
+}
+
+struct rank_context *
+rank_context(const struct task *me)
+{
+    return (struct rank_context *)(uintptr_t)me->slots[SLOT_RANK];
+}
+
+void
+rank_context_set(struct task *me, struct rank_context *context)
+{
+    me->slots[SLOT_RANK] = (uintptr_t)context;
+}
