@@ -39,6 +39,7 @@ struct ranks {
     struct trace     *trace;
     bool              stepped;
     double            number;                /* a test's own */
+    const struct group_backend *backend;     /* NULL: local */
 };
 
 struct one_rank { struct ranks *ranks; int rank; };
@@ -75,7 +76,7 @@ static inline bool
 ranks_main(struct task *me, void *argument)
 {
     struct ranks        *ranks   = argument;
-    struct world_options options = { .size = ranks->size };
+    struct world_options options = { .size = ranks->size, .backend = ranks->backend };
     struct task         *tasks[RANKS_MAX];
     struct one_rank      ones[RANKS_MAX];
     ranks->world = world_new(me, &options);
@@ -193,5 +194,29 @@ duration_of(const struct ranks *ranks, const char *filter)
     size_t end = trace_partner(ranks->trace, begin);
     assert_true(end != SIZE_MAX);
     return trace_time(ranks->trace, end) - trace_time(ranks->trace, begin);
+}
+
+/* ---- tensors of a few numbers ---- */
+
+/* first, first + step, first + 2 step ... */
+static inline struct tensor *
+numbers(struct task *me, int64_t count, double first, double step)
+{
+    float floats[64];
+    for (int64_t i = 0; i < count && i < 64; i++)
+        floats[i] = (float)(first + step * (double)i);
+    return tensor_from(me, DTYPE_F32, 1, &count, floats);
+}
+
+static inline bool
+holds(struct task *me, struct tensor *tensor, int64_t count, double first, double step)
+{
+    float floats[64];
+    if (!tensor_read(me, tensor, floats))
+        return false;
+    for (int64_t i = 0; i < count; i++)
+        if (floats[i] != (float)(first + step * (double)i))
+            return false;
+    return true;
 }
 #endif

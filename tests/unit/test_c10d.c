@@ -7,27 +7,6 @@
 #include "base/vec.h"
 #include "tensor/op.h"
 
-static struct tensor *
-numbers(struct task *me, int64_t count, double first, double step)
-{
-    float floats[64];
-    for (int64_t i = 0; i < count && i < 64; i++)
-        floats[i] = (float)(first + step * (double)i);
-    return tensor_from(me, DTYPE_F32, 1, &count, floats);
-}
-
-static bool
-holds(struct task *me, struct tensor *tensor, int64_t count, double first, double step)
-{
-    float floats[64];
-    if (!tensor_read(me, tensor, floats))
-        return false;
-    for (int64_t i = 0; i < count; i++)
-        if (floats[i] != (float)(first + step * (double)i))
-            return false;
-    return true;
-}
-
 /* ---- the ring ---- */
 
 static bool
@@ -430,140 +409,7 @@ a_rank_that_has_ended_is_named_on_all_others(void **state)
     }
 }
 
-/* ---- point to point ---- */
-
-static bool
-token_ring(struct task *me, struct process_group *group, struct ranks *ranks)
-{
-    struct tensor *token = numbers(me, 1, 0, 0);
-    int            next = (me->rank + 1) % ranks->size, previous = (me->rank + ranks->size - 1) % ranks->size;
-    bool           done = token != NULL;
-    double         value = 0;
-    if (me->rank == 0)
-        done = done && tensor_fill(me, token, 1) && group_send(me, group, token, next, 0);
-    done = done && group_recv(me, group, token, previous, 0) && tensor_item(me, token, &value);
-    if (me->rank != 0)
-        done = done && tensor_fill(me, token, value + 1) && group_send(me, group, token, next, 0);
-    return expect(me, ranks, done && value == (me->rank == 0 ? ranks->size : me->rank), "the token is counted on");
-}
-
-static void
-a_token_goes_round(void **state)
-{
-    (void)state;
-    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
-        struct ranks ranks = { .size = 3, .body = token_ring, .late_rank = 2, .late_us = 500 };
-        ranks_run(&ranks, (enum executor_kind)executor);
-        assert_no_errors(&ranks);
-        size_t send = next_match(&ranks, "c10d.send and rank = 0", 0);
-        assert_true(send != SIZE_MAX);
-        size_t received = trace_flow_end(ranks.trace, send);
-        assert_true(received != SIZE_MAX);
-        assert_int_equal(trace_event(ranks.trace, received)->rank, 1);
-        if (ranks.stepped)
-            for (int rank = 0; rank < 2; rank++)
-                assert_true(duration_of(&ranks, rank == 0 ? "c10d.rendezvous and rank = 0"
-                                                          : "c10d.rendezvous and rank = 1") >= cost_us(500));
-        ranks_free(&ranks);
-    }
-}
-
-static bool
-all_send_first(struct task *me, struct process_group *group, struct ranks *ranks)
-{
-    struct tensor *token = numbers(me, 1, 0, 0);
-    return group_send(me, group, token, (me->rank + 1) % ranks->size, 0) &&
-           group_recv(me, group, token, (me->rank + ranks->size - 1) % ranks->size, 0);
-}
-
-static void
-when_all_send_first_the_deadlock_names_them(void **state)
-{
-    (void)state;
-    struct ranks ranks = { .size = 3, .body = all_send_first };
-    ranks_run(&ranks, EXECUTOR_STEPPED);
-    for (int rank = 0; rank < 3; rank++) {
-        assert_int_equal(ranks.error[rank].kind, E_DEADLOCK);
-        assert_non_null(strstr(ranks.error[rank].message, "rank 0 waits in send for rank 1 (line 100)"));
-        assert_non_null(strstr(ranks.error[rank].message, "rank 2 waits in send for rank 0 (line 102)"));
-    }
-    ranks_free(&ranks);
-}
-
-static bool
-crossed_tags(struct task *me, struct process_group *group, struct ranks *ranks)
-{
-    struct tensor *a = numbers(me, 2, me->rank == 0 ? 1 : 0, 0), *b = numbers(me, 2, me->rank == 0 ? 2 : 0, 0);
-    struct work   *works[2];
-    if (me->rank == 0) {
-        works[0] = group_isend(me, group, a, 1, 7);
-        works[1] = group_isend(me, group, b, 1, 8);
-    } else {
-        works[0] = group_irecv(me, group, b, 0, 8);
-        works[1] = group_irecv(me, group, a, 0, 7);
-    }
-    bool done = works[0] != NULL && works[1] != NULL && work_wait(me, works[1]) && work_wait(me, works[0]);
-    for (int i = 0; i < 2; i++)
-        work_free(me, works[i]);
-    return expect(me, ranks, done && holds(me, a, 2, 1, 0) && holds(me, b, 2, 2, 0), "tags pair them up");
-}
-
-static void
-messages_pair_up_by_their_tags(void **state)
-{
-    (void)state;
-    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
-        struct ranks ranks = { .size = 2, .body = crossed_tags };
-        ranks_run(&ranks, (enum executor_kind)executor);
-        assert_no_errors(&ranks);
-        ranks_free(&ranks);
-    }
-}
-
-static bool
-wrong_size(struct task *me, struct process_group *group, struct ranks *ranks)
-{
-    (void)ranks;
-    struct tensor *tensor = numbers(me, 4 + me->rank, 0, 0);
-    return me->rank == 0 ? group_send(me, group, tensor, 1, 0) : group_recv(me, group, tensor, 0, 0);
-}
-
-static void
-a_message_of_another_size_is_an_error_on_both_sides(void **state)
-{
-    (void)state;
-    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
-        struct ranks ranks = { .size = 2, .body = wrong_size };
-        ranks_run(&ranks, (enum executor_kind)executor);
-        for (int rank = 0; rank < 2; rank++) {
-            assert_int_equal(ranks.error[rank].kind, E_MISMATCH);
-            assert_string_equal(ranks.error[rank].message, "rank 0 sends float32 [4] (line 100) where rank 1 receives "
-                                                           "float32 [5] (line 101)");
-        }
-        ranks_free(&ranks);
-    }
-}
-
-static bool
-peer_gone(struct task *me, struct process_group *group, struct ranks *ranks)
-{
-    (void)ranks;
-    return me->rank == 1 || group_recv(me, group, numbers(me, 1, 0, 0), 1, 0);
-}
-
-static void
-a_receiver_learns_that_its_peer_has_ended(void **state)
-{
-    (void)state;
-    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
-        struct ranks ranks = { .size = 2, .body = peer_gone };
-        ranks_run(&ranks, (enum executor_kind)executor);
-        assert_int_equal(ranks.error[0].kind, E_RANK_LOST);
-        assert_string_equal(ranks.error[0].message,
-                            "rank 0 waits in recv from rank 1 (line 100), but rank 1 has ended");
-        ranks_free(&ranks);
-    }
-}
+/* ---- arguments ---- */
 
 static bool
 bad_calls(struct task *me, struct process_group *group, struct ranks *ranks)
@@ -691,11 +537,6 @@ main(void)
         cmocka_unit_test(different_collectives_are_told_to_both_ranks),
         cmocka_unit_test(different_shapes_are_told_to_all),
         cmocka_unit_test(a_rank_that_has_ended_is_named_on_all_others),
-        cmocka_unit_test(a_token_goes_round),
-        cmocka_unit_test(when_all_send_first_the_deadlock_names_them),
-        cmocka_unit_test(messages_pair_up_by_their_tags),
-        cmocka_unit_test(a_message_of_another_size_is_an_error_on_both_sides),
-        cmocka_unit_test(a_receiver_learns_that_its_peer_has_ended),
         cmocka_unit_test(bad_arguments_are_refused_before_anything_moves),
         cmocka_unit_test(the_store_is_seen_by_all),
         cmocka_unit_test(a_group_can_be_destroyed_and_made_again),

@@ -1,0 +1,196 @@
+/* Point to point: sends and recvs pair up by their tags, take the time that their link takes, and tell both ends what is
+ * wrong. */
+#include "ranks_rig.h"
+
+#include "tensor/op.h"
+
+/* ---- pairs ---- */
+
+static bool
+token_ring(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *token = numbers(me, 1, 0, 0);
+    int            next = (me->rank + 1) % ranks->size, previous = (me->rank + ranks->size - 1) % ranks->size;
+    bool           done = token != NULL;
+    double         value = 0;
+    if (me->rank == 0)
+        done = done && tensor_fill(me, token, 1) && group_send(me, group, token, next, 0);
+    done = done && group_recv(me, group, token, previous, 0) && tensor_item(me, token, &value);
+    if (me->rank != 0)
+        done = done && tensor_fill(me, token, value + 1) && group_send(me, group, token, next, 0);
+    return expect(me, ranks, done && value == (me->rank == 0 ? ranks->size : me->rank), "the token is counted on");
+}
+
+static void
+a_token_goes_round(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 3, .body = token_ring, .late_rank = 2, .late_us = 500 };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_no_errors(&ranks);
+        size_t send = next_match(&ranks, "c10d.send and rank = 0", 0);
+        assert_true(send != SIZE_MAX);
+        size_t received = trace_flow_end(ranks.trace, send);
+        assert_true(received != SIZE_MAX);
+        assert_int_equal(trace_event(ranks.trace, received)->rank, 1);
+        if (ranks.stepped)
+            for (int rank = 0; rank < 2; rank++)
+                assert_true(duration_of(&ranks, rank == 0 ? "c10d.rendezvous and rank = 0"
+                                                          : "c10d.rendezvous and rank = 1") >= cost_us(500));
+        ranks_free(&ranks);
+    }
+}
+
+static bool
+all_send_first(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *token = numbers(me, 1, 0, 0);
+    return group_send(me, group, token, (me->rank + 1) % ranks->size, 0) &&
+           group_recv(me, group, token, (me->rank + ranks->size - 1) % ranks->size, 0);
+}
+
+static void
+when_all_send_first_the_deadlock_names_them(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 3, .body = all_send_first };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    for (int rank = 0; rank < 3; rank++) {
+        assert_int_equal(ranks.error[rank].kind, E_DEADLOCK);
+        assert_non_null(strstr(ranks.error[rank].message, "rank 0 waits in send for rank 1 (line 100)"));
+        assert_non_null(strstr(ranks.error[rank].message, "rank 2 waits in send for rank 0 (line 102)"));
+    }
+    ranks_free(&ranks);
+}
+
+static bool
+crossed_tags(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *a = numbers(me, 2, me->rank == 0 ? 1 : 0, 0), *b = numbers(me, 2, me->rank == 0 ? 2 : 0, 0);
+    struct work   *works[2];
+    if (me->rank == 0) {
+        works[0] = group_isend(me, group, a, 1, 7);
+        works[1] = group_isend(me, group, b, 1, 8);
+    } else {
+        works[0] = group_irecv(me, group, b, 0, 8);
+        works[1] = group_irecv(me, group, a, 0, 7);
+    }
+    bool done = works[0] != NULL && works[1] != NULL && work_wait(me, works[1]) && work_wait(me, works[0]);
+    for (int i = 0; i < 2; i++)
+        work_free(me, works[i]);
+    return expect(me, ranks, done && holds(me, a, 2, 1, 0) && holds(me, b, 2, 2, 0), "tags pair them up");
+}
+
+static void
+messages_pair_up_by_their_tags(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 2, .body = crossed_tags };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_no_errors(&ranks);
+        ranks_free(&ranks);
+    }
+}
+
+static bool
+wrong_size(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    (void)ranks;
+    struct tensor *tensor = numbers(me, 4 + me->rank, 0, 0);
+    return me->rank == 0 ? group_send(me, group, tensor, 1, 0) : group_recv(me, group, tensor, 0, 0);
+}
+
+static void
+a_message_of_another_size_is_an_error_on_both_sides(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 2, .body = wrong_size };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        for (int rank = 0; rank < 2; rank++) {
+            assert_int_equal(ranks.error[rank].kind, E_MISMATCH);
+            assert_string_equal(ranks.error[rank].message, "rank 0 sends float32 [4] (line 100) where rank 1 receives "
+                                                           "float32 [5] (line 101)");
+        }
+        ranks_free(&ranks);
+    }
+}
+
+static bool
+peer_gone(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    (void)ranks;
+    return me->rank == 1 || group_recv(me, group, numbers(me, 1, 0, 0), 1, 0);
+}
+
+static void
+a_receiver_learns_that_its_peer_has_ended(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 2, .body = peer_gone };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_int_equal(ranks.error[0].kind, E_RANK_LOST);
+        assert_string_equal(ranks.error[0].message,
+                            "rank 0 waits in recv from rank 1 (line 100), but rank 1 has ended");
+        ranks_free(&ranks);
+    }
+}
+
+/* ---- the time that they take ---- */
+
+enum { MEGABYTE = 1 << 20 };
+
+/* Three isends at one moment: two on the link to rank 1, one on that to rank 2. */
+static bool
+send_megabytes(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    int64_t       count = MEGABYTE / 4;
+    uint64_t      start = sched_now(me), price = cost_copy(&ranks->cost, MEGABYTE);
+    struct work  *works[3] = { 0 };
+    int           used = me->rank == 0 ? 3 : me->rank == 1 ? 2 : 1;
+    bool          done = true;
+    for (int i = 0; i < used; i++) {
+        struct tensor *tensor = tensor_zeros(me, DTYPE_F32, DEVICE_CPU, 1, &count);
+        if (me->rank == 0)
+            works[i] = group_isend(me, group, tensor, i < 2 ? 1 : 2, i);
+        else
+            works[i] = group_irecv(me, group, tensor, 0, me->rank == 1 ? i : 2);
+        done = done && works[i] != NULL;
+    }
+    for (int i = 0; i < used; i++) {
+        uint64_t end = start + (i == 0 ? price : 2 * price);
+        done = done && work_wait(me, works[i]) && sched_now(me) == end;
+        work_free(me, works[i]);
+    }
+    return expect(me, ranks, done, "the first has ended after its price, the second after twice as long");
+}
+
+static void
+two_messages_on_one_link_go_one_after_the_other(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 3, .body = send_megabytes, .free_costs = true };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    uint64_t price = cost_copy(&ranks.cost, MEGABYTE);
+    assert_true(price > cost_us(100));
+    assert_int_equal(duration_of(&ranks, "c10d.recv and rank = 2"), price);   /* a link of its own */
+    ranks_free(&ranks);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_token_goes_round),
+        cmocka_unit_test(when_all_send_first_the_deadlock_names_them),
+        cmocka_unit_test(messages_pair_up_by_their_tags),
+        cmocka_unit_test(a_message_of_another_size_is_an_error_on_both_sides),
+        cmocka_unit_test(a_receiver_learns_that_its_peer_has_ended),
+        cmocka_unit_test(two_messages_on_one_link_go_one_after_the_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
