@@ -144,7 +144,8 @@ tensor_touch(struct task *me, struct tensor *tensor, bool write, const char *wha
 void
 tensor_tell(struct task *me, struct tensor *tensor)
 {
-    storage_snapshot(me, tensor->storage, (int)tensor->dtype, tensor->dims, tensor->size, tensor_elements(tensor));
+    struct storage_content content = { (int)tensor->dtype, tensor->dims, tensor->size, tensor_elements(tensor) };
+    storage_snapshot(me, tensor->storage, &content);
 }
 
 /* Between two contiguous tensors of one shape; the accesses are the caller's to announce. */

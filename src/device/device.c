@@ -1,17 +1,13 @@
-/* The devices of a run: virtual ones on host memory, each with its accounting, a pool and a compute stream.
+/* A device: virtual, on host memory, with its accounting and a pool; and the set that a run has of them.
  *
- * Interface in order of use: devices_ready; device_check, device_take, device_give, device_memory; devices_free.
+ * Interface in order of use: devices_of; device_check, device_take, device_give, device_memory.
  *
  * In PyTorch: c10/cuda/CUDAFunctions.cpp, CUDACachingAllocator.cpp. */
 #include "device/internal.h"
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include "base/vec.h"
 
-/* NULL: no memory. */
-static struct device *
+struct device *
 device_new(const struct sched *sched, int index)
 {
     struct device *device = calloc(1, sizeof *device);
@@ -25,7 +21,7 @@ device_new(const struct sched *sched, int index)
     return device;
 }
 
-static void
+void
 device_free(struct device *device)
 {
     if (device == NULL)
@@ -65,63 +61,11 @@ device_of(struct devices *devices, int index)
     return index == DEVICE_CPU ? devices->host : devices->all[index];
 }
 
-bool
-devices_ready(struct task *me, int count)
-{
-    if (count < 0 || count > DEVICE_MAX)
-        return failed(me, E_VALUE, "%d devices? Between 0 and %d can be had", count, DEVICE_MAX);
-    struct devices *devices = devices_of(me);
-    if (devices == NULL)
-        return false;
-    while (devices->count < count) {
-        struct device *device = device_new(me->sched, devices->count);
-        if (device == NULL)
-            return failed(me, E_MEMORY, "out of memory for device:%d", devices->count);
-        devices->all[device->index] = device;
-        char name[32];
-        snprintf(name, sizeof name, "device:%d compute", device->index);
-        device->compute = stream_open(me, devices, device->index, name);
-        if (device->compute == NULL) {
-            devices->all[device->index] = NULL;
-            device_free(device);
-            return false;
-        }
-        devices->count++;
-    }
-    return true;
-}
-
 int
 device_count(struct task *me)
 {
     struct devices *devices = sched_part(me->sched, PART_DEVICES);
     return devices != NULL ? devices->count : 0;
-}
-
-/* Streams first: an entry that never ran still holds storages. */
-void
-devices_free(struct sched *sched)
-{
-    struct devices *devices = sched_part(sched, PART_DEVICES);
-    if (devices == NULL)
-        return;
-    for (size_t i = 0; i < devices->stream_count; i++)
-        stream_close(devices, devices->streams[i]);
-    free(devices->streams);
-    assert(atomic_load(&devices->living) == 0);
-
-    while (devices->ranks != NULL) {
-        struct rank_memory *rank = devices->ranks;
-        devices->ranks = rank->next;
-        free(rank->memory);
-        free(rank);
-    }
-    for (int i = 0; i < devices->count; i++)
-        device_free(devices->all[i]);
-    device_free(devices->host);
-    pthread_mutex_destroy(&devices->mutex);
-    free(devices);
-    sched_set_part(sched, PART_DEVICES, NULL);
 }
 
 bool

@@ -49,6 +49,8 @@ struct devices {
     struct lane_event *on_stream;   /* `stepped`: where an entry that ends just now is; memory it frees is told there */
 };
 
+struct device  *device_new(const struct sched *sched, int index);  /* NULL: no memory */
+void            device_free(struct device *device);
 struct devices *devices_of(struct task *me);                    /* NULL: failed */
 struct device  *device_of(struct devices *devices, int index);  /* the host for DEVICE_CPU */
 void            storage_destroy(struct storage *storage);       /* without a word to the trace */

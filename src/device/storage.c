@@ -231,7 +231,7 @@ note_room(struct task *me, struct storage *storage, size_t need)
 }
 
 static bool
-remember(struct task *me, const struct actor *actor, struct storage *storage, const struct access_note *new)
+note_access(struct task *me, const struct actor *actor, struct storage *storage, const struct access_note *new)
 {
     size_t kept = 0;
     for (size_t i = 0; i < storage->note_count; i++) {
@@ -260,7 +260,7 @@ storage_access_by(struct task *me, const struct actor *actor, const char *who, c
             !actor_knows(actor, old->epoch))
             return race_found(me, storage, old, &new);
     }
-    return remember(me, actor, storage, &new);
+    return note_access(me, actor, storage, &new);
 }
 
 bool
@@ -283,25 +283,27 @@ equal_nans(enum dtype dtype, void *elements, size_t count)
 
 /* The elements of a small tensor as they are now, so that any past moment can be shown. */
 void
-storage_snapshot(struct task *me, struct storage *storage, int dtype, int dims, const int64_t *sizes, const void *from)
+storage_snapshot(struct task *me, struct storage *storage, const struct storage_content *content)
 {
     struct trace_writer *writer = sched_writer(me->sched);
     if (writer == NULL || storage->number == 0 || !sched_is_stepped(me->sched) ||
         !stage_enabled(me, KIND_memory_snapshot))
         return;
-    size_t count = 1;
-    for (int i = 0; i < dims; i++)
-        count *= (size_t)sizes[i]; /* of a tensor that exists */
-    size_t bytes = count * dtype_size((enum dtype)dtype);
+    const void *from  = content->from;
+    enum dtype  dtype = (enum dtype)content->dtype;
+    size_t      count = 1;
+    for (int i = 0; i < content->dims; i++)
+        count *= (size_t)content->sizes[i]; /* of a tensor that exists */
+    size_t bytes = count * dtype_size(dtype);
     if (bytes > SNAPSHOT_BYTES)
         return;
     _Alignas(8) char copy[SNAPSHOT_BYTES];
-    if (dtype_is_float((enum dtype)dtype)) {
+    if (dtype_is_float(dtype)) {
         memcpy(copy, from, bytes);
-        equal_nans((enum dtype)dtype, copy, count);
+        equal_nans(dtype, copy, count);
         from = copy;
     }
-    uint32_t id = trace_snapshot(writer, dtype, dims, sizes, from, bytes);
+    uint32_t id = trace_snapshot(writer, content->dtype, content->dims, content->sizes, from, bytes);
     if (id != 0)
         announce(me, KIND_memory_snapshot, storage->device, (const int64_t[4]){ storage->number, id, (int64_t)bytes });
 }

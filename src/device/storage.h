@@ -45,8 +45,8 @@ bool storage_access_by_host(struct task *me, const struct access *access) __attr
 bool storage_access_by(struct task *me, const struct actor *actor, const char *who, const struct access *access)
     __attribute__((warn_unused_result));
 
-/* Puts the elements into the trace (`stepped` only, at most 4096 bytes; larger: nothing). Called after each write.
- * dims and sizes describe the tensor that was written, contiguous from `from`. */
-void storage_snapshot(struct task *me, struct storage *storage, int dtype, int dims, const int64_t *sizes,
-                      const void *from);
+/* The tensor that was written: contiguous from `from`. */
+struct storage_content { int dtype, dims; const int64_t *sizes; const void *from; };
+/* Puts the elements into the trace (`stepped` only, at most 4096 bytes; larger: nothing). Called after each write. */
+void storage_snapshot(struct task *me, struct storage *storage, const struct storage_content *content);
 #endif

@@ -258,10 +258,10 @@ entry_snapshot(struct task *me, const struct stream_entry *entry)
         if (!entry->accesses[i].write || storage->number == 0)
             continue;
         int64_t count = (int64_t)(storage->bytes / dtype_size((enum dtype)written->dtype));
+        struct storage_content content = { written->dtype, 1, &count, storage->data };
         if (written->dims >= 0)
-            storage_snapshot(me, storage, written->dtype, written->dims, written->sizes, storage->data);
-        else
-            storage_snapshot(me, storage, written->dtype, 1, &count, storage->data);
+            content = (struct storage_content){ written->dtype, written->dims, written->sizes, storage->data };
+        storage_snapshot(me, storage, &content);
         return;
     }
 }

@@ -88,7 +88,7 @@ apply_edit(struct debugger *debugger, struct task *me, const char *line, struct 
 }
 
 static void
-answer(struct debugger *debugger)
+send_reply(struct debugger *debugger)
 {
     struct str *reply = &debugger->reply;
     if (reply->len > 0 && reply->text[reply->len - 1] != '\n')
@@ -103,7 +103,7 @@ static void
 answer_verdict(struct debugger *debugger, bool ok, const struct str *text)
 {
     str_addf(&debugger->reply, "%s\n%s", ok ? "ok" : "no", str_text(text));
-    answer(debugger);
+    send_reply(debugger);
 }
 
 static void
@@ -121,7 +121,7 @@ answer_print(struct debugger *debugger, struct task *me, const char *expression)
 
 /* Serves requests until one lets the run go on, or the other end is gone. */
 static void
-serve(struct debugger *debugger, struct task *me)
+serve_requests(struct debugger *debugger, struct task *me)
 {
     while (!debugger->gone) {
         if (!control_read_line(&debugger->reader, &debugger->line)) {
@@ -137,7 +137,7 @@ serve(struct debugger *debugger, struct task *me)
             answer_print(debugger, me, line + 6);
         } else if (strcmp(line, "tasks") == 0) {
             sched_each_task(debugger->sched, explain_task, &debugger->reply);
-            answer(debugger);
+            send_reply(debugger);
         } else {
             struct str text = { 0 };
             bool       ok   = apply_edit(debugger, me, line, &text);
@@ -168,8 +168,8 @@ debugger_event(struct observer *self, struct task *me, const struct trace_event 
     if (seq < debugger->target || debugger->gone)
         return;
     str_addf(&debugger->reply, "at %" PRIu64, seq);
-    answer(debugger);
-    serve(debugger, me);
+    send_reply(debugger);
+    serve_requests(debugger, me);
 }
 
 struct debugger *
@@ -229,7 +229,7 @@ debugger_finished(struct debugger *debugger, struct task *me, int status)
 {
     while (!debugger->gone) {
         str_addf(&debugger->reply, "end %d %" PRIu64, status, debugger->seen);
-        answer(debugger);
-        serve(debugger, me);
+        send_reply(debugger);
+        serve_requests(debugger, me);
     }
 }

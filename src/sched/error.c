@@ -1,9 +1,6 @@
-/* Errors are said once, where they are found; scopes hold what a stage gave birth to. */
+/* Errors are said once, where they are found. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include "base/vec.h"
 #include "sched/internal.h"
 #include "sched/stage.h"
 
@@ -52,7 +49,7 @@ task_announce_error(struct task *me)
 }
 
 bool
-task_fail(struct task *me, const char *function, int line, enum error_kind kind, const char *format, ...)
+task_fail(struct task *me, struct code_place found, enum error_kind kind, const char *format, ...)
 {
     if (task_failed(me))
         return false;
@@ -61,8 +58,8 @@ task_fail(struct task *me, const char *function, int line, enum error_kind kind,
     vsnprintf(me->error.message, sizeof me->error.message, format, args);
     va_end(args);
     me->error.kind        = kind;
-    me->error.function    = function;
-    me->error.line        = line;
+    me->error.function    = found.function;
+    me->error.line        = found.line;
     me->error.lesson_line = me->line;
     me->error.rank        = me->rank;
     me->error.payload     = NULL;
@@ -85,52 +82,4 @@ task_take_error(struct task *me, struct error *from)
         return;
     me->error  = *from;
     from->kind = E_NONE;
-}
-
-void *
-born(struct task *me, void *object, void (*drop)(struct task *me, void *object))
-{
-    if (object == NULL)
-        return NULL;
-    if (me->scope_count == me->scope_room &&
-        !vec_room(&me->scope, &me->scope_room, me->scope_count + 1, sizeof *me->scope)) {
-        drop(me, object);
-        return failed_null(me, E_MEMORY, "out of memory");
-    }
-    me->scope[me->scope_count++] = (struct scope_item){ object, drop, false };
-    return object;
-}
-
-void *
-hand_up(struct task *me, void *object)
-{
-    for (size_t i = me->scope_count; object != NULL && i > 0; i--) {
-        struct scope_item *item = &me->scope[i - 1];
-        if (item->object == object && !item->handed) {
-            item->handed = true;
-            break;
-        }
-    }
-    return object;
-}
-
-/* Newest first, as C++ would. Dropping may not give birth. What was handed up becomes the outer scope's. */
-void
-scope_release(struct task *me, size_t mark)
-{
-    struct scope_item *items = me->scope;
-    size_t             count = me->scope_count, handed = 0, kept = mark;
-    for (size_t i = count; i-- > mark;) {
-        handed += items[i].handed;
-        if (!items[i].handed)
-            items[i].drop(me, items[i].object);
-    }
-    for (size_t i = mark; handed > 0; i++) {
-        if (!items[i].handed)
-            continue;
-        items[i].handed = false;
-        items[kept++]   = items[i];
-        handed--;
-    }
-    me->scope_count = kept;
 }

@@ -4,7 +4,7 @@
 #include "sched/internal.h"
 
 static bool
-before(const struct heap_item *a, const struct heap_item *b)
+is_earlier(const struct heap_item *a, const struct heap_item *b)
 {
     if (a->clock != b->clock)
         return a->clock < b->clock;
@@ -18,7 +18,7 @@ before(const struct heap_item *a, const struct heap_item *b)
 }
 
 static void
-put(struct sched *sched, size_t index, struct heap_item item)
+heap_put(struct sched *sched, size_t index, struct heap_item item)
 {
     sched->heap[index] = item;
     if (item.machine != NULL)
@@ -28,33 +28,33 @@ put(struct sched *sched, size_t index, struct heap_item item)
 }
 
 static void
-sift_up(struct sched *sched, size_t index, struct heap_item item)
+heap_sift_up(struct sched *sched, size_t index, struct heap_item item)
 {
     while (index > 0) {
         size_t parent = (index - 1) / 2;
-        if (!before(&item, &sched->heap[parent]))
+        if (!is_earlier(&item, &sched->heap[parent]))
             break;
-        put(sched, index, sched->heap[parent]);
+        heap_put(sched, index, sched->heap[parent]);
         index = parent;
     }
-    put(sched, index, item);
+    heap_put(sched, index, item);
 }
 
 static void
-sift_down(struct sched *sched, size_t index, struct heap_item item)
+heap_sift_down(struct sched *sched, size_t index, struct heap_item item)
 {
     for (;;) {
         size_t child = 2 * index + 1;
         if (child >= sched->heap_count)
             break;
-        if (child + 1 < sched->heap_count && before(&sched->heap[child + 1], &sched->heap[child]))
+        if (child + 1 < sched->heap_count && is_earlier(&sched->heap[child + 1], &sched->heap[child]))
             child++;
-        if (!before(&sched->heap[child], &item))
+        if (!is_earlier(&sched->heap[child], &item))
             break;
-        put(sched, index, sched->heap[child]);
+        heap_put(sched, index, sched->heap[child]);
         index = child;
     }
-    put(sched, index, item);
+    heap_put(sched, index, item);
 }
 
 bool
@@ -67,7 +67,7 @@ void
 heap_push(struct sched *sched, struct heap_item item)
 {
     sched->heap_count++;
-    sift_up(sched, sched->heap_count - 1, item);
+    heap_sift_up(sched, sched->heap_count - 1, item);
 }
 
 void
@@ -82,10 +82,10 @@ heap_remove(struct sched *sched, size_t place)
         gone.source->place = 0;
     if (index == sched->heap_count)
         return;
-    if (index > 0 && before(&last, &sched->heap[(index - 1) / 2]))
-        sift_up(sched, index, last);
+    if (index > 0 && is_earlier(&last, &sched->heap[(index - 1) / 2]))
+        heap_sift_up(sched, index, last);
     else
-        sift_down(sched, index, last);
+        heap_sift_down(sched, index, last);
 }
 
 struct heap_item
@@ -104,6 +104,6 @@ heap_rebuild(struct sched *sched)
     for (size_t i = 0; i < count; i++) {
         struct heap_item item = sched->heap[i];
         sched->heap_count++;
-        sift_up(sched, i, item);
+        heap_sift_up(sched, i, item);
     }
 }

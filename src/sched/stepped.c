@@ -53,7 +53,7 @@ fiber_entry(void *argument)
 }
 
 static void
-hand_over(struct machine *from, struct machine *to)
+pass_baton(struct machine *from, struct machine *to)
 {
     if (from == to) {
         to->state = MACHINE_RUNNING;
@@ -155,7 +155,7 @@ dispatch(struct machine *from)
             fire(sched, next.source);
             continue;
         }
-        hand_over(from, next.machine);
+        pass_baton(from, next.machine);
         return;
     }
 }
@@ -198,7 +198,7 @@ stepped_point(struct task *me)
         }
         machine->state = MACHINE_READY;
         heap_push(sched, (struct heap_item){ me->clock, tie, machine, NULL });
-        hand_over(machine, next.machine);
+        pass_baton(machine, next.machine);
         return;
     }
     sched->now = me->clock;

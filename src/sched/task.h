@@ -89,10 +89,11 @@ struct task {
 };
 
 /* Records the error once (the first one wins), emits a fault event, answers false. `failed_null` answers NULL. */
-bool task_fail(struct task *me, const char *function, int line, enum error_kind kind, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
-#define failed(me, kind, ...)      task_fail((me), __func__, __LINE__, (kind), __VA_ARGS__)
-#define failed_null(me, kind, ...) (task_fail((me), __func__, __LINE__, (kind), __VA_ARGS__), NULL)
+struct code_place { const char *function; int line; };
+bool task_fail(struct task *me, struct code_place found, enum error_kind kind, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+#define failed(me, kind, ...)      task_fail((me), (struct code_place){ __func__, __LINE__ }, (kind), __VA_ARGS__)
+#define failed_null(me, kind, ...) (failed((me), (kind), __VA_ARGS__), NULL)
 static inline bool task_failed(const struct task *me) { return me->error.kind != E_NONE; }
 void task_clear_error(struct task *me);                      /* the Lua door and task_join only */
 void task_take_error(struct task *me, struct error *from);   /* becomes me's error unless me has one */

@@ -448,10 +448,10 @@ tensor_snapshot(struct task *me, const struct tensor *tensor)
     struct stream_written written = tensor_written(tensor);
     struct storage       *storage = tensor->storage;
     int64_t               count = (int64_t)(storage->bytes / dtype_size(tensor->dtype));
-    if (written.dims < 0)
-        storage_snapshot(me, storage, written.dtype, 1, &count, storage->data);
-    else
-        storage_snapshot(me, storage, written.dtype, written.dims, written.sizes, storage->data);
+    struct storage_content content = { written.dtype, 1, &count, storage->data };
+    if (written.dims >= 0)
+        content = (struct storage_content){ written.dtype, written.dims, written.sizes, storage->data };
+    storage_snapshot(me, storage, &content);
 }
 
 bool

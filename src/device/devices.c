@@ -1,0 +1,59 @@
+/* The devices of a run, from the first to the last moment: made with a compute stream each, freed when all is over.
+ *
+ * Interface in order of use: devices_ready, devices_free. In PyTorch: c10/cuda/CUDAFunctions.cpp. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "device/internal.h"
+
+bool
+devices_ready(struct task *me, int count)
+{
+    if (count < 0 || count > DEVICE_MAX)
+        return failed(me, E_VALUE, "%d devices? Between 0 and %d can be had", count, DEVICE_MAX);
+    struct devices *devices = devices_of(me);
+    if (devices == NULL)
+        return false;
+    while (devices->count < count) {
+        struct device *device = device_new(me->sched, devices->count);
+        if (device == NULL)
+            return failed(me, E_MEMORY, "out of memory for device:%d", devices->count);
+        devices->all[device->index] = device;
+        char name[32];
+        snprintf(name, sizeof name, "device:%d compute", device->index);
+        device->compute = stream_open(me, devices, device->index, name);
+        if (device->compute == NULL) {
+            devices->all[device->index] = NULL;
+            device_free(device);
+            return false;
+        }
+        devices->count++;
+    }
+    return true;
+}
+
+/* Streams first: an entry that never ran still holds storages. */
+void
+devices_free(struct sched *sched)
+{
+    struct devices *devices = sched_part(sched, PART_DEVICES);
+    if (devices == NULL)
+        return;
+    for (size_t i = 0; i < devices->stream_count; i++)
+        stream_close(devices, devices->streams[i]);
+    free(devices->streams);
+    assert(atomic_load(&devices->living) == 0);
+
+    while (devices->ranks != NULL) {
+        struct rank_memory *rank = devices->ranks;
+        devices->ranks = rank->next;
+        free(rank->memory);
+        free(rank);
+    }
+    for (int i = 0; i < devices->count; i++)
+        device_free(devices->all[i]);
+    device_free(devices->host);
+    pthread_mutex_destroy(&devices->mutex);
+    free(devices);
+    sched_set_part(sched, PART_DEVICES, NULL);
+}
