@@ -8,7 +8,7 @@ struct counting {
     struct group_backend table;      /* first: open knows itself by it */
     int      opened, closed, woken, accepted, reduced, posted, moved, withdrawn;
     uint64_t ahead_ps;               /* a barrier ends so long after it was begun */
-    bool     fails;
+    bool     fails, fails_apart;     /* at once; or rank 0 in its second and, later, rank 1 in its first */
 };
 
 static void *
@@ -47,6 +47,10 @@ static bool
 counting_all_reduce(struct task *me, const struct collective *call)
 {
     struct counting *counting = call->transport;
+    if (counting->fails_apart) {
+        sched_advance(me, cost_us(call->rank == 1 ? 100 : 10));
+        return call->sequence == 1 - call->rank ? failed(me, E_RUNTIME, "wire %d is cut", call->rank) : true;
+    }
     bool right = strcmp(me->name, "r0 comm") == 0 && call->sequence == counting->reduced++ && call->rank == 0 &&
                  call->ranks == 1 && call->bytes == 8 && call->elements == 2 && call->options.op == REDUCE_MAX;
     if (counting->fails)
@@ -187,6 +191,34 @@ what_the_back_end_refuses_is_not_numbered_and_what_fails_is_told(void **state)
 }
 
 static bool
+fail_apart(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *tensor = numbers(me, 2, 0, 1);
+    struct work   *works[2] = { group_all_reduce(me, group, tensor, NULL), NULL };
+    works[1] = group_all_reduce(me, group, tensor, NULL);
+    sched_advance(me, cost_us(1000));
+    for (int i = 0; i < 2; i++)
+        work_free(me, works[i]);
+    bool refused = works[1] != NULL && group_barrier(me, group) == NULL &&
+                   strcmp(me->error.message, "rank 0 failed in allreduce #1: wire 0 is cut") == 0;
+    if (!expect(me, ranks, refused, "all are told of the failure that came first"))
+        return false;
+    task_clear_error(me);
+    return true;
+}
+
+static void
+the_first_failure_is_the_one_that_is_told(void **state)
+{
+    (void)state;
+    struct counting counting = { .fails_apart = true };
+    struct ranks    ranks    = { .size = 2, .body = fail_apart };
+    run_counting(&ranks, &counting);
+    assert_no_errors(&ranks);
+    ranks_free(&ranks);
+}
+
+static bool
 wait_behind_its_end(struct task *me, struct process_group *group, struct ranks *ranks)
 {
     uint64_t     start = sched_now(me);
@@ -254,6 +286,7 @@ main(void)
         cmocka_unit_test(what_the_back_end_refuses_is_not_numbered_and_what_fails_is_told),
         cmocka_unit_test(a_wait_ends_when_the_work_does),
         cmocka_unit_test(each_post_is_followed_by_one_send_or_recv),
+        cmocka_unit_test(the_first_failure_is_the_one_that_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

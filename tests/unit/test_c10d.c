@@ -1,5 +1,4 @@
-/* Process groups: the ring to the picosecond, every collective's result, and what everybody is told when ranks disagree,
- * leave or wait for each other. */
+/* Process groups: the ring to the picosecond, every collective's result, the store, groups that come and go. */
 #include "ranks_rig.h"
 
 #include <math.h>
@@ -281,6 +280,83 @@ works_run_behind_the_rank_in_the_order_of_issue(void **state)
     }
 }
 
+static bool
+send_to_eight(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    uint64_t       start = sched_now(me), price = cost_copy(&ranks->cost, 4 * sizeof(float));
+    struct tensor *tensor = numbers(me, 4, 0, 0);
+    bool           done = group_broadcast_now(me, group, tensor, 0);
+    return expect(me, ranks, done && sched_now(me) <= start + 3 * price, "three transfers one after the other are enough") &&
+           expect(me, ranks, me->rank != 7 || sched_now(me) == start + 3 * price, "the farthest needs all three");
+}
+
+static void
+a_broadcast_sends_to_the_farthest_first(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 8, .body = send_to_eight, .free_costs = true };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    ranks_free(&ranks);
+}
+
+/* A backward that saved the tensor before must learn that it has changed: by its version. */
+static bool
+change_versions(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *tensor = numbers(me, 4, 0, 0), *gathered[2] = { numbers(me, 4, 0, 0), numbers(me, 4, 0, 0) };
+    uint32_t       before = tensor_version(tensor), other = tensor_version(gathered[1]);
+    bool reduced = group_all_reduce_now(me, group, tensor, NULL) && tensor_version(tensor) == before + 1;
+    bool sent    = group_broadcast_now(me, group, tensor, 0) && tensor_version(tensor) == before + 1 + (me->rank == 1);
+    bool shown   = group_all_gather_now(me, group, gathered, tensor) && tensor_version(gathered[1]) == other + 1;
+    before     = tensor_version(tensor);
+    bool moved = me->rank == 0 ? group_send(me, group, tensor, 1, 0) : group_recv(me, group, tensor, 0, 0);
+    moved = moved && tensor_version(tensor) == before + (me->rank == 1);
+    return expect(me, ranks, reduced, "all-reduce changes it") && expect(me, ranks, sent, "broadcast where it arrives") &&
+           expect(me, ranks, shown, "all-gather changes its outputs") && expect(me, ranks, moved, "recv changes it");
+}
+
+static void
+what_is_received_has_another_version(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = change_versions };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    ranks_free(&ranks);
+}
+
+static bool
+worlds_of_65(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    (void)group;
+    struct world_options options = { .size = 65 };
+    struct world *world  = world_new(me, &options);
+    bool          silent = world != NULL && !stage_enabled(me, KIND_comm_hop);
+    world_free(me, world);
+    bool again         = stage_enabled(me, KIND_comm_hop);
+    options.trace_hops = true;
+    world     = world_new(me, &options);
+    bool told = world != NULL && stage_enabled(me, KIND_comm_hop);
+    world_free(me, world);
+    options = (struct world_options){ .size = 64 };
+    world   = world_new(me, &options);
+    told    = told && world != NULL && stage_enabled(me, KIND_comm_hop);
+    world_free(me, world);
+    return expect(me, ranks, silent, "65 ranks tell no hops") && expect(me, ranks, again, "the next world does") &&
+           expect(me, ranks, told, "64 do, and who asks");
+}
+
+static void
+hops_are_told_up_to_64_ranks(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 1, .body = worlds_of_65 };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    ranks_free(&ranks);
+}
+
 /* ---- devices ---- */
 
 static bool
@@ -323,90 +399,6 @@ changing_a_tensor_before_the_wait_is_a_race(void **state)
     ranks_run(&ranks, EXECUTOR_STEPPED);
     assert_true(count_events(&ranks, "fault.race") > 0);
     ranks_free(&ranks);
-}
-
-/* ---- disagreement ---- */
-
-static bool
-disagree(struct task *me, struct process_group *group, struct ranks *ranks)
-{
-    struct tensor *tensor = numbers(me, 4, 1, 0);
-    if (!expect(me, ranks, group_all_reduce_now(me, group, tensor, NULL), "the first one agrees"))
-        return false;
-    if (me->rank == 0)
-        return group_barrier_now(me, group);
-    return group_broadcast_now(me, group, tensor, 0);
-}
-
-static void
-different_collectives_are_told_to_both_ranks(void **state)
-{
-    (void)state;
-    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
-        struct ranks ranks = { .size = 2, .body = disagree };
-        ranks_run(&ranks, (enum executor_kind)executor);
-        for (int rank = 0; rank < 2; rank++) {
-            assert_int_equal(ranks.error[rank].kind, E_MISMATCH);
-            assert_string_equal(ranks.error[rank].message,
-                                "collective #1 differs: rank 0 calls barrier (line 100) but rank 1 calls broadcast "
-                                "(line 101); every rank must issue the same collectives in the same order");
-        }
-        assert_int_equal(count_events(&ranks, "fault.mismatch"), 1);
-        ranks_free(&ranks);
-    }
-}
-
-static bool
-disagree_in_shape(struct task *me, struct process_group *group, struct ranks *ranks)
-{
-    (void)ranks;
-    struct tensor *tensor = numbers(me, me->rank == 2 ? 5 : 4, 1, 0);
-    return group_all_reduce_now(me, group, tensor, NULL);
-}
-
-static void
-different_shapes_are_told_to_all(void **state)
-{
-    (void)state;
-    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
-        struct ranks ranks = { .size = 4, .body = disagree_in_shape };
-        ranks_run(&ranks, (enum executor_kind)executor);
-        for (int rank = 0; rank < 4; rank++) {
-            assert_int_equal(ranks.error[rank].kind, E_MISMATCH);
-            assert_non_null(strstr(ranks.error[rank].message, "allreduce of float32 [5] with sum (line 102)"));
-            assert_non_null(strstr(ranks.error[rank].message, "allreduce of float32 [4] with sum"));
-        }
-        ranks_free(&ranks);
-    }
-}
-
-static bool
-leave_early(struct task *me, struct process_group *group, struct ranks *ranks)
-{
-    struct tensor *tensor = numbers(me, 4, 1, 0);
-    for (int i = 0; i < 3; i++)
-        if (!expect(me, ranks, group_all_reduce_now(me, group, tensor, NULL), "three together"))
-            return false;
-    return me->rank == 0 || group_all_reduce_now(me, group, tensor, NULL);
-}
-
-static void
-a_rank_that_has_ended_is_named_on_all_others(void **state)
-{
-    (void)state;
-    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
-        struct ranks ranks = { .size = 4, .body = leave_early };
-        ranks_run(&ranks, (enum executor_kind)executor);
-        assert_int_equal(ranks.error[0].kind, E_NONE);
-        for (int rank = 1; rank < 4; rank++) {
-            char want[128];
-            snprintf(want, sizeof want, "rank %d waits in allreduce #3 (line %d), but rank 0 has ended after #2", rank,
-                     100 + rank);
-            assert_int_equal(ranks.error[rank].kind, E_RANK_LOST);
-            assert_string_equal(ranks.error[rank].message, want);
-        }
-        ranks_free(&ranks);
-    }
 }
 
 /* ---- arguments ---- */
@@ -490,6 +482,50 @@ the_store_is_seen_by_all(void **state)
     }
 }
 
+/* Rank 1 leaves while rank 0 waits. */
+static bool
+wait_for_a_key(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    (void)group;
+    void  *bytes = NULL;
+    size_t count = 0;
+    if (me->rank == 1)
+        sched_advance(me, cost_us(100));
+    return me->rank == 1 || store_wait(me, world_store(ranks->world), "answer", &bytes, &count);
+}
+
+static void
+who_waits_for_a_key_learns_that_nobody_is_left(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = wait_for_a_key };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_int_equal(ranks.error[0].kind, E_RANK_LOST);
+    assert_string_equal(ranks.error[0].message,
+                        "rank 0 waits for the store's key 'answer', but all other ranks have ended");
+    ranks_free(&ranks);
+}
+
+static bool
+wait_for_each_other(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    void  *bytes = NULL;
+    size_t count = 0;
+    return me->rank == 0 ? store_wait(me, world_store(ranks->world), "answer", &bytes, &count)
+                         : group_recv(me, group, numbers(me, 1, 0, 0), 0, 0);
+}
+
+static void
+a_deadlock_names_the_key(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = wait_for_each_other };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_int_equal(ranks.error[0].kind, E_DEADLOCK);
+    assert_non_null(strstr(ranks.error[0].message, "rank 0 waits in store.wait (line 100), answer"));
+    ranks_free(&ranks);
+}
+
 static bool
 begin_again(struct task *me, struct process_group *group, struct ranks *ranks)
 {
@@ -534,12 +570,14 @@ main(void)
         cmocka_unit_test(works_run_behind_the_rank_in_the_order_of_issue),
         cmocka_unit_test(a_collective_waits_for_the_stream_that_writes_its_tensor),
         cmocka_unit_test(changing_a_tensor_before_the_wait_is_a_race),
-        cmocka_unit_test(different_collectives_are_told_to_both_ranks),
-        cmocka_unit_test(different_shapes_are_told_to_all),
-        cmocka_unit_test(a_rank_that_has_ended_is_named_on_all_others),
         cmocka_unit_test(bad_arguments_are_refused_before_anything_moves),
         cmocka_unit_test(the_store_is_seen_by_all),
         cmocka_unit_test(a_group_can_be_destroyed_and_made_again),
+        cmocka_unit_test(a_broadcast_sends_to_the_farthest_first),
+        cmocka_unit_test(what_is_received_has_another_version),
+        cmocka_unit_test(hops_are_told_up_to_64_ranks),
+        cmocka_unit_test(who_waits_for_a_key_learns_that_nobody_is_left),
+        cmocka_unit_test(a_deadlock_names_the_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,6 +94,28 @@ messages_pair_up_by_their_tags(void **state)
     }
 }
 
+/* Both wait for a tag that the other does not send; then they agree. */
+static bool
+give_up_and_agree(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *lost = numbers(me, 1, 0, 0), *token = numbers(me, 1, me->rank == 1 ? 7 : 0, 0);
+    bool stuck = !group_recv(me, group, lost, 1 - me->rank, me->rank) && me->error.kind == E_DEADLOCK;
+    task_clear_error(me);
+    bool moved = me->rank == 1 ? group_send(me, group, token, 0, 0) : group_recv(me, group, token, 1, 0);
+    return expect(me, ranks, stuck, "neither comes") &&
+           expect(me, ranks, moved && holds(me, token, 1, 7, 0), "who gave up does not stand in the line any more");
+}
+
+static void
+a_receiver_that_gave_up_takes_no_message(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = give_up_and_agree };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    ranks_free(&ranks);
+}
+
 static bool
 wrong_size(struct task *me, struct process_group *group, struct ranks *ranks)
 {
@@ -191,6 +213,7 @@ main(void)
         cmocka_unit_test(a_message_of_another_size_is_an_error_on_both_sides),
         cmocka_unit_test(a_receiver_learns_that_its_peer_has_ended),
         cmocka_unit_test(two_messages_on_one_link_go_one_after_the_other),
+        cmocka_unit_test(a_receiver_that_gave_up_takes_no_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
