@@ -99,8 +99,10 @@ static bool
 give_up_and_agree(struct task *me, struct process_group *group, struct ranks *ranks)
 {
     struct tensor *lost = numbers(me, 1, 0, 0), *token = numbers(me, 1, me->rank == 1 ? 7 : 0, 0);
-    bool stuck = !group_recv(me, group, lost, 1 - me->rank, me->rank) && me->error.kind == E_DEADLOCK;
+    struct work   *work  = group_irecv(me, group, lost, 1 - me->rank, me->rank);
+    bool           stuck = work != NULL && !work_wait(me, work) && me->error.kind == E_DEADLOCK;
     task_clear_error(me);
+    work_free(me, work);
     bool moved = me->rank == 1 ? group_send(me, group, token, 0, 0) : group_recv(me, group, token, 1, 0);
     return expect(me, ranks, stuck, "neither comes") &&
            expect(me, ranks, moved && holds(me, token, 1, 7, 0), "who gave up does not stand in the line any more");
