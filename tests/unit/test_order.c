@@ -217,6 +217,32 @@ a_scope_drops_the_newest_first(void **state)
     ranks_free(&ranks);
 }
 
+/* Both come to the same three moments; at the first one rank 0 lets rank 1 go first. */
+static bool
+come_together(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    (void)group;
+    for (int i = 0; i < 3; i++) {
+        sched_advance(me, cost_us(10));
+        if (i == 0 && me->rank == 0 && !expect(me, ranks, sched_prefer_rank(me->sched, 1), "rank 1 can run"))
+            return false;
+        sched_point(me);
+        ranks->number = 10 * ranks->number + me->rank + 1;
+    }
+    return true;
+}
+
+static void
+who_is_preferred_goes_first_until_its_clock_moves_on(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = come_together, .free_costs = true };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    assert_int_equal((int)ranks.number, 211212);
+    ranks_free(&ranks);
+}
+
 /* ---- whose clock moves when ---- */
 
 static bool
@@ -242,6 +268,27 @@ a_delay_holds_up_a_rank_that_waits_when_it_wakes(void **state)
     ranks_free(&ranks);
 }
 
+static bool
+wait_in_vain(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    uint64_t begin = sched_now(me);
+    if (me->rank == 1)
+        sched_advance(me, cost_us(100));
+    bool stuck = !group_recv(me, group, numbers(me, 1, 0, 0), 1 - me->rank, 0) && me->error.kind == E_DEADLOCK;
+    task_clear_error(me);
+    return expect(me, ranks, stuck && sched_now(me) == begin + cost_us(100), "both learn it when the last one waits");
+}
+
+static void
+a_deadlock_is_told_at_the_moment_when_nobody_can_go_on(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = wait_in_vain, .free_costs = true };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    ranks_free(&ranks);
+}
+
 int
 main(void)
 {
@@ -252,6 +299,8 @@ main(void)
         cmocka_unit_test(streams_that_are_ready_at_one_moment_go_by_their_number),
         cmocka_unit_test(a_scope_drops_the_newest_first),
         cmocka_unit_test(a_delay_holds_up_a_rank_that_waits_when_it_wakes),
+        cmocka_unit_test(who_is_preferred_goes_first_until_its_clock_moves_on),
+        cmocka_unit_test(a_deadlock_is_told_at_the_moment_when_nobody_can_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

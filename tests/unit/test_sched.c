@@ -212,7 +212,7 @@ static void
 a_random_policy_repeats_for_a_seed_and_differs_between_seeds(void **state)
 {
     (void)state;
-    char logs[2][256];
+    char logs[2][256], first[256] = "";
     int  different = 0;
     for (uint64_t seed = 1; seed < 9; seed++) {
         for (int again = 0; again < 2; again++) {
@@ -225,7 +225,9 @@ a_random_policy_repeats_for_a_seed_and_differs_between_seeds(void **state)
             put_away(&rig);
         }
         assert_string_equal(logs[0], logs[1]);
-        different += strcmp(logs[0], "012121200") != 0;
+        if (seed == 1)
+            memcpy(first, logs[0], sizeof first);
+        different += strcmp(logs[0], first) != 0;
     }
     assert_true(different > 0);
 }
