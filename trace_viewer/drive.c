@@ -79,6 +79,7 @@ drive_line(struct driver *driver, const char *text)
         ask_engine(driver, repeat);
     } else {
         browse(driver->model, view, &line);
+        driver->ahead.held = view->moving;
     }
     if (line.command != CMD_search && line.command != CMD_match && line.command != CMD_rmatch &&
         (command_info(line.command)->scope & SCOPE_VIEWER) == 0)
@@ -96,6 +97,7 @@ change_trace(struct driver *driver, const char *path)
         view_say(driver->view, "%s", trace == NULL ? why : "out of memory");
         return false;
     }
+    view_use(driver->view, trace);
     model_close(driver->model);
     *driver->model = fresh;
     return true;
@@ -137,9 +139,11 @@ catch_up(struct driver *driver)
 {
     struct typed_ahead ahead = driver->ahead;
     driver->ahead = (struct typed_ahead){ .held = false };
-    if (!ahead.held || driver->view->run != RUN_PAUSED)
+    bool asks = ahead.line[0] != '\0';
+    if (!ahead.held || (asks && driver->view->run != RUN_PAUSED))
         return;
-    drive_line(driver, ahead.line);
+    if (asks)
+        drive_line(driver, ahead.line);
     for (int i = 0; i < ahead.count && !driver->leave; i++)
         drive_key(driver, ahead.keys[i]);
 }
@@ -176,13 +180,25 @@ drive_reply(struct driver *driver)
         catch_up(driver);
 }
 
+bool
+drive_on(struct driver *driver)
+{
+    if (!driver->view->moving)
+        return false;
+    if (!browse_on(driver->model, driver->view))
+        catch_up(driver);
+    return true;
+}
+
 /* Between two of its slices the session looks whether this has come; its answer to the command under way follows. */
 static void
 pause_engine(struct driver *driver)
 {
     bool running = driver->session != NULL && driver->session->waiting;
     driver->ahead = (struct typed_ahead){ .held = false };
-    if (running && control_send(driver->session->fd, "pause\n", 6))
+    if (driver->view->moving)
+        browse_pause(driver->model, driver->view);
+    else if (running && control_send(driver->session->fd, "pause\n", 6))
         view_say(driver->view, "asked the engine to pause");
     else
         view_say(driver->view, "nothing is under way; q leaves");

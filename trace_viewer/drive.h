@@ -7,7 +7,8 @@
 #include "session.h"
 #include "view.h"
 
-/* Typed while the engine runs: a line that it has to wait for, and every key after it, in order. */
+/* Typed while the engine runs: a line that it has to wait for, and every key after it, in order. While a recorded trace
+ * is searched: keys alone. */
 struct typed_ahead { bool held; char line[640], keys[64][16]; int count; };
 
 struct driver {
@@ -24,4 +25,7 @@ void drive_key(struct driver *driver, const char *key);
 void drive_line(struct driver *driver, const char *line);
 /* A reply has come (or can be waited for): stands where the engine stands. */
 void drive_reply(struct driver *driver);
+/* Goes on with a search of a recorded trace, a slice; what was typed meanwhile is done once it ends. false: there is
+ * none under way. */
+bool drive_on(struct driver *driver);
 #endif

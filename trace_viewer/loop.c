@@ -90,7 +90,7 @@ wait_for_something(const struct driver *driver)
     bool live = driver->session != NULL && driver->session->waiting;
     struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
                              { .fd = live ? driver->session->fd : -1, .events = POLLIN } };
-    int ready = poll(fds, live ? 2 : 1, TICK_MS);
+    int ready = poll(fds, live ? 2 : 1, driver->view->moving ? 0 : TICK_MS);
     return ready > 0 && live && fds[1].revents != 0;
 }
 
@@ -116,6 +116,7 @@ run(struct driver *driver, struct term *term)
         }
         if (!take_keys(driver, term, &changed))
             return 128 + SIGHUP;
+        changed |= drive_on(driver);
         changed |= model_refresh(driver->model);
     }
     return 0;

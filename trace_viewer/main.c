@@ -131,6 +131,8 @@ press_keys(struct driver *driver, const char *keys)
         if (driver->view->cursor != NO_EVENT)
             model_seek(driver->model, driver->view->cursor);
         drive_key(driver, key);
+        while (drive_on(driver))
+            continue;
     }
 }
 

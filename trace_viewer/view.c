@@ -21,8 +21,8 @@ view_init(struct view *view)
 void
 view_free(struct view *view)
 {
-    for (int i = 0; i < view->break_count; i++)
-        match_free(view->breaks[i].match);
+    breaks_free(&view->rules.breaks);
+    move_end(&view->move);
     if (view->search != NULL)
         match_free(view->search);
     free(view->answer);
@@ -120,6 +120,15 @@ view_reveal(struct view *view, size_t seq)
     if (view->revealed_count == REVEALED) /* the oldest is masked again */
         view->revealed_count = 0;
     view->revealed[view->revealed_count++] = (uint32_t)seq;
+}
+
+void
+view_use(struct view *view, const struct trace *trace)
+{
+    struct match_names names = match_names_of_trace(trace);
+    breaks_use(&view->rules.breaks, trace);
+    if (view->search != NULL)
+        match_use(view->search, &names);
 }
 
 size_t

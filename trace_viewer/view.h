@@ -8,6 +8,7 @@
 #include "model.h"
 #include "scale.h"
 #include "theme.h"
+#include "analysis/moves.h"
 #include "control/commands.h"
 
 struct match;
@@ -18,9 +19,7 @@ enum page { PAGE_SOURCE, PAGE_EVENT, PAGE_VALUES, PAGE_MEMORY, PAGE_BUCKETS, PAG
 /* Who may go on: a saved trace never does, a session does when asked. */
 enum run_state { RUN_SAVED, RUN_PAUSED, RUN_RUNNING, RUN_FINISHED, RUN_FAILED, RUN_GONE };
 
-enum { BREAKS = 64, REVEALED = 256 };
-
-struct breakpoint { struct match *match; int number; };
+enum { REVEALED = 256 };
 
 struct view {
     size_t         cursor;             /* the event one stands at; NO_EVENT in an empty trace */
@@ -39,8 +38,9 @@ struct view {
     size_t         search_count;
     bool           searching;          /* n and N go from match to match */
     char          *answer;             /* what the session said last, in lines; owned, NULL none */
-    struct breakpoint breaks[BREAKS];
-    int            break_count, break_last;
+    struct move_rules rules;
+    struct move    move;               /* the search under way in a recorded trace */
+    bool           moving;
     uint32_t       revealed[REVEALED]; /* questions whose answers were asked for */
     int            revealed_count;
     enum run_state run;
@@ -51,6 +51,8 @@ struct view {
 
 void view_init(struct view *view);
 void view_free(struct view *view);
+/* Another run's trace takes the old one's place: what is searched for is looked up there. */
+void view_use(struct view *view, const struct trace *trace);
 void view_say(struct view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The window in time for a timeline of that many columns; with unit 0 the whole trace. */

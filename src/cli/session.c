@@ -15,8 +15,6 @@
 #include <sys/prctl.h>
 #endif
 #include "analysis/state.h"
-#include "base/vec.h"
-#include "trace/match.h"
 #include "trace/reader.h"
 
 static void
@@ -126,6 +124,7 @@ start_engine(struct session *session, char *why, size_t why_size)
     session->trace = trace_open(session->trace_path, why, why_size);
     if (session->trace == NULL)
         return false;
+    breaks_use(&session->rules.breaks, session->trace);
     session->state = state_new(session->trace);
     if (session->state == NULL)
         snprintf(why, why_size, "out of memory");
@@ -137,7 +136,7 @@ start_engine(struct session *session, char *why, size_t why_size)
 bool
 session_open(struct session *session, const struct session_engine *engine, char *why, size_t why_size)
 {
-    *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .viewer = -1, .next_break = 1 };
+    *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .viewer = -1 };
     const char *base = getenv("TMPDIR");
     base             = base != NULL && base[0] != '\0' ? base : "/tmp";
     snprintf(session->folder, sizeof session->folder, "%s/ringside-XXXXXX", base);
@@ -159,12 +158,9 @@ session_close(struct session *session)
     forget_trace(session);
     if (session->folder[0] != '\0')
         rmdir(session->folder);
-    for (size_t i = 0; i < session->break_count; i++)
-        match_free(session->breaks[i].match);
-    free(session->breaks);
+    breaks_free(&session->rules.breaks);
     free(session->edits);
-    session->breaks = NULL;
-    session->edits  = NULL;
+    session->edits = NULL;
 }
 
 const char *
@@ -257,55 +253,4 @@ session_ask(struct session *session, const char *request, struct str *reply)
         str_add(reply, "the engine is gone\n");
     }
     return heard && ok;
-}
-
-/* Who goes back past an edit undoes it: the record behind the cursor was another future, and is made anew. */
-static bool
-undo_later_edits(struct session *session, struct str *out)
-{
-    size_t kept = session->edit_count;
-    while (kept > 0 && session->edits[kept - 1].seq > session->cursor)
-        kept--;
-    if (kept == session->edit_count)
-        return true;
-    str_addf(out, "%zu edit%s undone\n", session->edit_count - kept, session->edit_count - kept > 1 ? "s" : "");
-    session->edit_count = kept;
-    return session_wind(session, out);
-}
-
-bool
-session_command(struct session *session, const char *line, struct str *out)
-{
-    struct command_line parsed;
-    char                why[300];
-    while (*line == ' ')
-        line++;
-    if (*line == '\0' || *line == '#')
-        return true;
-    if (!command_parse(line, &parsed, why, sizeof why)) {
-        str_addf(out, "%s\n", why);
-        return false;
-    }
-    switch (parsed.command) {
-    case CMD_quit:
-        session->quit = true;
-        return true;
-    case CMD_pause: /* nothing is under way any more */
-        return true;
-    case CMD_help:
-        commands_help(out, SCOPE_SESSION);
-        return true;
-    case CMD_break:
-    case CMD_delete:
-    case CMD_info:
-    case CMD_where:
-    case CMD_print:
-        return session_look(session, &parsed, out);
-    case CMD_set:
-    case CMD_switch:
-    case CMD_delay:
-        return session_change(session, &parsed, out);
-    default:
-        return session_move(session, &parsed, out) && undo_later_edits(session, out);
-    }
 }

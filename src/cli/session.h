@@ -8,19 +8,18 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include "analysis/moves.h"
 #include "base/str.h"
 #include "control/commands.h"
 #include "sched/debugger.h"
 
-struct trace; struct state; struct match;
+struct trace; struct state;
 
 /* Runs the lesson in the child: writes `trace`, serves the debugger on fd. Its answer is the exit status. */
 struct session_engine {
     int (*run)(void *context, int fd, const char *trace, const struct debugger_edit *edits, size_t edit_count);
     void *context;
 };
-
-struct session_break { int number; struct match *match; int64_t hits; };
 
 struct session {
     struct session_engine engine;
@@ -37,9 +36,7 @@ struct session {
     struct state         *state;
     struct debugger_edit *edits;
     size_t                edit_count, edit_room;
-    struct session_break *breaks;
-    size_t                break_count, break_room;
-    int                   next_break;
+    struct move_rules     rules;
     bool                  quit;
 };
 
@@ -60,5 +57,4 @@ bool session_ask(struct session *session, const char *request, struct str *reply
 bool session_move(struct session *session, const struct command_line *line, struct str *out);
 bool session_look(struct session *session, const struct command_line *line, struct str *out);
 bool session_change(struct session *session, const struct command_line *line, struct str *out);
-bool session_break_at(struct session *session, uint64_t seq, struct str *out); /* a breakpoint holds there: says which */
 #endif

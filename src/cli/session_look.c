@@ -6,71 +6,16 @@
 #include "analysis/state.h"
 #include "base/vec.h"
 #include "cli/session.h"
-#include "trace/match.h"
 #include "trace/reader.h"
-
-bool
-session_break_at(struct session *session, uint64_t seq, struct str *out)
-{
-    const struct trace_event *event = trace_event(session->trace, seq);
-    for (size_t i = 0; event != NULL && i < session->break_count; i++) {
-        struct session_break *point = &session->breaks[i];
-        if (!match_event(point->match, event, seq, trace_time(session->trace, seq)))
-            continue;
-        point->hits++;
-        str_addf(out, "stopped by %d: %s\n", point->number, match_text(point->match));
-        return true;
-    }
-    return false;
-}
-
-static bool
-add_break(struct session *session, const char *text, struct str *out)
-{
-    char                      why[300];
-    struct match_names        names = match_names_of_trace(session->trace);
-    const struct trace_event *here  = trace_event(session->trace, session->cursor);
-    if (text[0] == '\0' && here != NULL)
-        text = trace_kind(session->trace, here->kind)->name;
-    struct match *match = match_compile_break(text, &names, why, sizeof why);
-    if (match == NULL) {
-        str_addf(out, "%s\n", why);
-        return false;
-    }
-    if (!vec_room(&session->breaks, &session->break_room, session->break_count + 1, sizeof *session->breaks)) {
-        match_free(match);
-        str_add(out, "out of memory\n");
-        return false;
-    }
-    session->breaks[session->break_count++] = (struct session_break){ session->next_break++, match, 0 };
-    str_addf(out, "breakpoint %d: %s\n", session->next_break - 1, match_text(match));
-    return true;
-}
 
 static bool
 delete_break(struct session *session, const struct command_line *line, struct str *out)
 {
     int number = line->has_count ? (int)line->count : atoi(line->rest);
-    for (size_t i = 0; i < session->break_count; i++) {
-        if (session->breaks[i].number != number)
-            continue;
-        match_free(session->breaks[i].match);
-        memmove(&session->breaks[i], &session->breaks[i + 1], (session->break_count - i - 1) * sizeof *session->breaks);
-        session->break_count--;
+    if (breaks_delete(&session->rules.breaks, number))
         return true;
-    }
     str_addf(out, "there is no breakpoint %d: see info breaks\n", number);
     return false;
-}
-
-static void
-info_breaks(struct session *session, struct str *out)
-{
-    if (session->break_count == 0)
-        str_add(out, "no breakpoints\n");
-    for (size_t i = 0; i < session->break_count; i++)
-        str_addf(out, "%d: %s, stopped %" PRId64 " times\n", session->breaks[i].number,
-                 match_text(session->breaks[i].match), session->breaks[i].hits);
 }
 
 static void
@@ -128,7 +73,7 @@ info(struct session *session, const char *what, struct str *out)
         return false;
     }
     if (strcmp(what, "breaks") == 0)
-        info_breaks(session, out);
+        breaks_list(&session->rules.breaks, out);
     else if (strcmp(what, "memory") == 0)
         info_memory(session, out);
     else if (strcmp(what, "buckets") == 0)
@@ -161,9 +106,11 @@ session_look(struct session *session, const struct command_line *line, struct st
 {
     switch (line->command) {
     case CMD_break:
-        return add_break(session, line->rest, out);
+        return breaks_add(&session->rules.breaks, session->trace, session->cursor, line->rest, out);
     case CMD_delete:
         return delete_break(session, line, out);
+    case CMD_show:
+        return move_show(&session->rules, line->rest, out);
     case CMD_info:
         return info(session, line->rest, out);
     case CMD_print:

@@ -6,24 +6,8 @@
 #include "trace/match.h"
 #include "trace/reader.h"
 
-/* How far the engine goes on before the record is searched again: an eighth of the way that the search has come, so
- * that a short search shows nothing of the future and a long one needs few questions. */
-enum { SLICE_MAX = 4096, FAULT_SEARCH = 4096 };
-
-static uint64_t
-slice(uint64_t come)
-{
-    uint64_t ahead = come / 8;
-    return ahead < SLICE_MAX ? ahead : SLICE_MAX;
-}
-
-static const struct trace_event *
-event_at(struct session *session, uint64_t seq)
-{
-    if (!session_reach(session, seq))
-        return NULL;
-    return trace_event(session->trace, seq);
-}
+/* Events searched before one looks whether the viewer has said pause; events at the end that may tell of a failure. */
+enum { SEARCH_SLICE = 65536, FAULT_SEARCH = 4096 };
 
 /* Why the run failed: what the last fault among its last events says. */
 const char *
@@ -55,190 +39,51 @@ say_end(struct session *session, struct str *out)
         str_addf(out, "the run has failed (exit status %d) at event %" PRIu64 "\n", session->status, session->cursor);
 }
 
-static bool
-go_forward(struct session *session, uint64_t count, struct str *out)
+/* Nothing stopped it: it stands at the edge of the record, forwards at the run's end. */
+static void
+stand_at_edge(struct session *session, const struct move *move, struct str *out)
 {
-    uint64_t target = session->cursor > UINT64_MAX - count ? UINT64_MAX : session->cursor + count;
-    if (session_reach(session, target)) {
-        session->cursor = target;
-        return true;
-    }
-    session->cursor = session->head;
-    say_end(session, out);
-    return true;
-}
-
-static bool
-go_back(struct session *session, uint64_t count, struct str *out)
-{
-    if (count > session->cursor) {
+    if (move->match != NULL)
+        str_addf(out, "no %s event for which %s: ", move->backwards ? "earlier" : "further", match_text(move->match));
+    session->cursor = move->at;
+    if (move->backwards)
         str_add(out, "start of the record\n");
-        count = session->cursor;
-    }
-    session->cursor -= count;
-    return true;
-}
-
-/* A test of one event; answers true where to stop. */
-typedef bool stop_test(struct session *session, const struct trace_event *event, uint64_t seq, const void *context,
-                       struct str *out);
-
-static bool
-scan_forward(struct session *session, stop_test *test, const void *context, struct str *out)
-{
-    for (uint64_t seq = session->cursor + 1;; seq++) {
-        bool beyond = seq > session->head && !session->ended;
-        if (beyond && session_interrupted(session)) {
-            session->cursor = session->head;
-            str_addf(out, "paused at event %" PRIu64 "\n", session->cursor);
-            return true;
-        }
-        if (beyond)
-            session_reach(session, seq + slice(seq - session->cursor));
-        const struct trace_event *event = event_at(session, seq);
-        if (event == NULL)
-            break;
-        if (test(session, event, seq, context, out)) {
-            session->cursor = seq;
-            return true;
-        }
-    }
-    session->cursor = session->head;
-    say_end(session, out);
-    return true;
-}
-
-static bool
-scan_back(struct session *session, stop_test *test, const void *context, struct str *out)
-{
-    for (uint64_t seq = session->cursor; seq > 0; seq--) {
-        const struct trace_event *event = event_at(session, seq - 1);
-        if (event != NULL && test(session, event, seq - 1, context, out)) {
-            session->cursor = seq - 1;
-            return true;
-        }
-    }
-    session->cursor = 0;
-    str_add(out, "start of the record\n");
-    return true;
-}
-
-static bool
-stop_at_break(struct session *session, const struct trace_event *event, uint64_t seq, const void *context,
-              struct str *out)
-{
-    (void)event;
-    (void)context;
-    return session_break_at(session, seq, out);
-}
-
-static bool
-stop_at_match(struct session *session, const struct trace_event *event, uint64_t seq, const void *context,
-              struct str *out)
-{
-    (void)out;
-    return match_event(context, event, seq, trace_time(session->trace, seq));
-}
-
-/* What a person steps from and to: a stage's begin, what the lesson says, a task's two ends. Allocations and the like
- * are passed over. */
-static bool
-is_landmark(struct session *session, const struct trace_event *event)
-{
-    const char *name = trace_kind(session->trace, event->kind)->name;
-    return event->phase == PHASE_BEGIN || strncmp(name, "lesson.", 7) == 0 || strncmp(name, "task.", 5) == 0;
-}
-
-/* The next landmark of the same lane, not deeper; or the end of the stage around it. */
-static bool
-stop_at_sibling(struct session *session, const struct trace_event *event, uint64_t seq, const void *context,
-                struct str *out)
-{
-    const struct trace_event *from = context;
-    (void)seq;
-    (void)out;
-    if (event->lane != from->lane || event->depth > from->depth)
-        return false;
-    return event->phase == PHASE_END ? event->depth < from->depth : is_landmark(session, event);
-}
-
-static bool
-move_siblings(struct session *session, const struct command_line *line, struct str *out)
-{
-    int64_t count = line->has_count ? line->count : 1;
-    for (int64_t i = 0; i < count; i++) {
-        const struct trace_event *here = trace_event(session->trace, session->cursor);
-        if (here == NULL)
-            return true;
-        struct trace_event from = *here;
-        uint64_t           was  = session->cursor;
-        if (line->command == CMD_next)
-            scan_forward(session, stop_at_sibling, &from, out);
-        else
-            scan_back(session, stop_at_sibling, &from, out);
-        if (session->cursor == was)
-            break;
-    }
-    return true;
-}
-
-struct enclosing { uint32_t lane; int depth; };
-
-static bool
-stop_at_stage_end(struct session *session, const struct trace_event *event, uint64_t seq, const void *context,
-                  struct str *out)
-{
-    const struct enclosing *stage = context;
-    (void)session;
-    (void)seq;
-    (void)out;
-    return event->lane == stage->lane && event->phase == PHASE_END && event->depth <= stage->depth;
-}
-
-static bool
-stop_at_stage_begin(struct session *session, const struct trace_event *event, uint64_t seq, const void *context,
-                    struct str *out)
-{
-    const struct enclosing *stage = context;
-    (void)session;
-    (void)seq;
-    (void)out;
-    return event->lane == stage->lane && event->phase == PHASE_BEGIN && event->depth <= stage->depth;
-}
-
-/* A begin event is inside its own stage, an end event outside it; depth counts the stages around the event. */
-static bool
-move_out(struct session *session, bool forward, struct str *out)
-{
-    const struct trace_event *here = trace_event(session->trace, session->cursor);
-    if (here == NULL)
-        return true;
-    int own   = forward ? here->phase == PHASE_BEGIN : here->phase == PHASE_END;
-    int depth = (int)here->depth - (own ? 0 : 1);
-    if (depth < 0) {
-        str_add(out, "no stage surrounds this event\n");
-        return false;
-    }
-    struct enclosing stage = { here->lane, depth };
-    return forward ? scan_forward(session, stop_at_stage_end, &stage, out)
-                   : scan_back(session, stop_at_stage_begin, &stage, out);
-}
-
-static bool
-move_until(struct session *session, const struct command_line *line, struct str *out)
-{
-    char               why[300];
-    struct match_names names = match_names_of_trace(session->trace);
-    struct match      *match = match_compile(line->rest, &names, why, sizeof why);
-    if (match == NULL) {
-        str_addf(out, "%s\n", why);
-        return false;
-    }
-    if (line->command == CMD_until)
-        scan_forward(session, stop_at_match, match, out);
     else
-        scan_back(session, stop_at_match, match, out);
-    match_free(match);
+        say_end(session, out);
+}
+
+/* Searches what is recorded, then lets the engine go on, until the move stops, pauses or has no way left. */
+static void
+search(struct session *session, struct move *move, struct str *out)
+{
+    enum move_result result;
+    while ((result = move_search(move, session->head + 1, SEARCH_SLICE)) != MOVE_STOPPED) {
+        bool at_edge = result == MOVE_AT_EDGE;
+        if (at_edge && (move->backwards || session->ended)) {
+            stand_at_edge(session, move, out);
+            return;
+        }
+        if (session_interrupted(session)) {
+            session->cursor = move->at;
+            str_addf(out, "paused at event %" PRIu64 "\n", session->cursor);
+            return;
+        }
+        if (at_edge)
+            session_reach(session, move_wants(move));
+    }
+    session->cursor = move->at;
+    if (move->stopped_by != NULL)
+        str_addf(out, "stopped by %d: %s\n", move->stopped_by->number, match_text(move->stopped_by->match));
+}
+
+static bool
+move_by_rule(struct session *session, const struct command_line *line, struct str *out)
+{
+    struct move move = { .trace = session->trace, .rules = &session->rules, .at = session->cursor };
+    if (!move_begin(&move, line, out))
+        return false;
+    search(session, &move, out);
+    move_end(&move);
     return true;
 }
 
@@ -251,34 +96,28 @@ move_to(struct session *session, const struct command_line *line, struct str *ou
         str_add(out, "goto takes an event's number, e.g. goto 118\n");
         return false;
     }
-    if (seq > session->cursor)
-        return go_forward(session, seq - session->cursor, out);
-    session->cursor = seq;
+    bool there = seq <= session->cursor || session_reach(session, seq);
+    session->cursor = there ? seq : session->head;
+    if (!there)
+        say_end(session, out);
     return true;
 }
 
 bool
 session_move(struct session *session, const struct command_line *line, struct str *out)
 {
-    uint64_t count = line->has_count && line->count > 0 ? (uint64_t)line->count : 1;
     switch (line->command) {
     case CMD_step:
-        return go_forward(session, count, out);
     case CMD_back:
-        return go_back(session, count, out);
     case CMD_next:
     case CMD_rnext:
-        return move_siblings(session, line, out);
     case CMD_finish:
     case CMD_rfinish:
-        return move_out(session, line->command == CMD_finish, out);
     case CMD_continue:
-        return scan_forward(session, stop_at_break, NULL, out);
     case CMD_rcontinue:
-        return scan_back(session, stop_at_break, NULL, out);
     case CMD_until:
     case CMD_runtil:
-        return move_until(session, line, out);
+        return move_by_rule(session, line, out);
     case CMD_goto:
         return move_to(session, line, out);
     default:

@@ -278,6 +278,12 @@ match_free(struct match *match)
     free(match);
 }
 
+void
+match_use(struct match *match, const struct match_names *names)
+{
+    match->names = *names;
+}
+
 const char *
 match_text(const struct match *match)
 {

@@ -34,6 +34,8 @@ struct match_names match_names_of_trace(const struct trace *trace);
 struct match *match_compile(const char *expression, const struct match_names *names, char *why, size_t why_size);
 struct match *match_compile_break(const char *text, const struct match_names *names, char *why, size_t why_size);
 bool          match_event(const struct match *match, const struct trace_event *event, uint64_t seq, uint64_t time_ps);
+/* Looks names up there from now on: another trace of the same program, whose kinds are those it was compiled for. */
+void          match_use(struct match *match, const struct match_names *names);
 const char   *match_text(const struct match *match); /* as it was written */
 void          match_free(struct match *match);
 #endif

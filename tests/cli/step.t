@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 use lib 'tests/cli';
+use JSON::PP qw(decode_json);
 use Ringside;
 use Test::More;
 
@@ -21,6 +22,14 @@ sub batch {
     return split /\n/, $run->{out};
 }
 
+# Every event of a lesson's run, as `events --json` tells it.
+sub events {
+    my ($lesson) = @_;
+    my $trace = folder() . '/events.trace';
+    ringside('run', '--quiet', '--trace', $trace, $lesson);
+    return map { decode_json($_) } split /\n/, ringside('events', $trace, '--json')->{out};
+}
+
 sub number { return $_[0] =~ /^(\d+) / ? $1 : -1 }
 
 # ---- there and back ----
@@ -29,7 +38,10 @@ my @lines = batch('step 20; where; back; where; step; where', $six);
 is(scalar @lines, 3, 'three wheres print three lines');
 is($lines[2], $lines[0], 'step 20; back; step: the third where equals the first');
 is($lines[1], (batch('step 19; where', $six))[0], 'the second is step 19\'s');
-is_deeply([ map { number($_) } @lines ], [ 20, 19, 20 ], 'they are events 20, 19 and 20');
+my @shown = map { $$_{seq} } grep { $$_{kind} !~ /^(?:memory|lock)\./ } events($six);
+is_deeply([ map { number($_) } @lines ], [ @shown[ 20, 19, 20 ] ], 'step counts what is no memory and no lock event');
+is_deeply([ map { number($_) } batch('show all; s 20; w; show locks; s 3; w; show none; back; w; S; w', $six) ],
+    [ -1, 20, -1, (grep { $_ > 20 } @shown)[2], -1, (grep { $_ > 20 } @shown)[ 1, 0 ] ], 'unless they are shown');
 is_deeply([ batch('s 20; w; S; w; s; w', $six) ], \@lines, 'keys name the same commands');
 
 @lines = batch('break dp.gather; continue; where; print rnn.weight; rcontinue; where', $six);
@@ -60,10 +72,25 @@ like($lines[2], qr/^2: dp\.gather, stopped 0 times/, 'info breaks lists what is 
 like($lines[1], qr/ dp\.forward end /, 'finish goes to the end of the stage');
 is($lines[2], $lines[0], 'rfinish to its beginning');
 @lines = batch('until dp.scatter; w; next; w; rnext; w', $six);
-like($lines[1], qr/ dp\.replicate begin /, 'next goes over the stage to the next one');
+like($lines[1], qr/ dp\.replicate begin /, 'next goes to the next stage that begins');
 is($lines[2], $lines[0], 'rnext goes back to it');
-@lines = batch('until dp.worker; next; where', $six);
-like($lines[-1], qr/ task\.end instant dev0 /, 'next in the last stage of a task goes to the task\'s end');
+@lines = batch('until dp.parallel_apply; next 2; w; finish; w; next; w', $six);
+like($lines[0], qr/ module\.forward begin dev0 .*name=module /, 'next goes into a stage, on whatever lane');
+like($lines[1], qr/ module\.forward end dev0 .*name=module /, 'finish to its end, on its lane');
+like($lines[2], qr/ dp\.gather begin /, 'and next from there to what begins behind it') or diag(join "\n", @lines);
+@lines = batch('next 99999; w; rnext 99999; w; next 0; w', $six);
+like($lines[0], qr/^the run has ended at event /, 'next with a count too many ends at the end and says so');
+is_deeply([ $lines[2], number($lines[3]), number($lines[4]) ], [ 'start of the record', 0, 1 ],
+    'rnext at the start; no count is one');
+@lines = batch('next; next; until bytes > 1e15; w; runtil bytes > 1e15; w', $six);
+like($lines[0], qr/^no further event for which bytes > 1e15: the run has ended at event \d+$/,
+    'until without a match says so, and that the run has ended');
+like($lines[1], qr/ lesson\.end /, 'and stands there');
+is($lines[2], 'no earlier event for which bytes > 1e15: start of the record', 'runtil as well');
+is(number($lines[3]), 0, 'at the start');
+refused('finish outside all stages is refused', ringside('step', '--batch', 'finish', $six), 2, qr/no stage surrounds/);
+refused("show of '$_' is refused", ringside('step', '--batch', "show $_", $six), 2, qr/memory, locks, all or none/)
+    for 'kernels', 'memory locks';
 @lines = batch('until dp.gather; w; runtil dp.scatter; w; until bytes > 40000 and dp; w', $six);
 like($lines[1], qr/ dp\.scatter begin /, 'runtil goes back to the last event for which it holds');
 cmp_ok(number($lines[1]), '<', number($lines[0]), 'which lies before');

@@ -159,6 +159,7 @@ a_step_forwards_and_back_gives_the_same_frame(void **state)
 {
     struct rig rig;
     rig_random(&rig, 21, 300);
+    rig.view.rules.shown = SHOWN_MEMORY | SHOWN_LOCKS; /* from an event that step passes by S comes back elsewhere */
     for (size_t seq = 0; seq + 1 < rig.model.seen; seq += 3) {
         struct canvas before, after;
         view_goto(&rig.view, &rig.model, seq);
@@ -233,6 +234,34 @@ stages_are_finished_and_stepped_over(void **state)
     assert_int_equal(rig.view.cursor, 4);
     press(&rig, (const char *const[]){ "c", "C", NULL });
     assert_int_equal(rig.view.cursor, 4);
+    rig_end(&rig);
+}
+
+/* Longer than a slice: the frames between show where it is, keys wait for it, ^C stops it. */
+static void
+a_long_search_lets_keys_and_frames_through(void **state)
+{
+    enum { EVENTS = 600000 };
+    struct rig rig;
+    rig_begin(&rig);
+    for (int i = 0; i < EVENTS; i++, rig.now += 1000)
+        rig_event(&rig, PHASE_INSTANT, i == EVENTS - 2 ? KIND_lesson_say : KIND_kernel, 0, 0);
+    rig_read(&rig);
+    struct driver driver = { .model = &rig.model, .view = &rig.view };
+    drive_key(&driver, "n");
+    assert_true(rig.view.moving);
+    assert_int_equal(rig.view.cursor, 0);
+    assert_non_null(strstr(rig.view.message, "^C"));
+    drive_key(&driver, "s");
+    assert_true(drive_on(&driver) && rig.view.moving);
+    assert_true(drive_on(&driver) && !rig.view.moving && !drive_on(&driver));
+    assert_int_equal(rig.view.cursor, EVENTS - 1);
+    drive_key(&driver, "N");
+    drive_key(&driver, "N");
+    assert_true(rig.view.moving);
+    drive_key(&driver, "^C");
+    assert_false(rig.view.moving || drive_on(&driver));
+    assert_true(rig.view.cursor > 0 && rig.view.cursor < EVENTS - 2);
     rig_end(&rig);
 }
 
@@ -313,6 +342,7 @@ main(void)
         cmocka_unit_test(going_right_from_the_start_meets_every_event_of_a_lane_once),
         cmocka_unit_test(one_does_not_step_past_an_unanswered_question),
         cmocka_unit_test(stages_are_finished_and_stepped_over),
+        cmocka_unit_test(a_long_search_lets_keys_and_frames_through),
         cmocka_unit_test(random_keys_never_break_anything),
         cmocka_unit_test(an_empty_trace_is_drawn),
         cmocka_unit_test(a_growing_trace_gives_the_frame_of_the_grown_one),

@@ -96,7 +96,11 @@ left(0, 'Q');
 line("clear; $ringside step $FindBin::Bin/../../lessons/01-six-rows.lua; echo ended \$? round " . ($round + 1));
 shows(qr/step 0\/\d+/, 'a live run waits at its first event');
 type('s', 's', 's', 's', 'S');
-shows(qr/step 3\/\d+/, 'five keys in one burst all count');
+shows(qr/step 10\/\d+/, 'five keys in one burst all count');
+type('n', 'n', 'n');
+shows(qr/step 17\/\d+/, 'n stops where it does in a batch');
+type('N');
+shows(qr/step 12\/\d+/, 'and N goes back there');
 type('Q');
 left(0, 'Q of a live run');
 

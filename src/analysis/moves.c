@@ -1,0 +1,206 @@
+/* Where moves stop. Each is a question about one event, asked of one event after the other in either direction.
+ * Interface in order of use: move_begin, move_search (move_wants between), move_end. */
+#include "analysis/moves.h"
+
+#include <string.h>
+
+#include "base/str.h"
+#include "base/vec.h"
+#include "control/commands.h"
+#include "trace/match.h"
+#include "trace/reader.h"
+
+/* A run goes on by an eighth of the way that the search has come, so that a short search shows nothing of the future
+ * and a long one needs few questions. */
+enum { AHEAD_PART = 8, AHEAD_MAX = 4096 };
+
+static bool
+is_of_family(const char *name, const char *family)
+{
+    size_t length = strlen(family);
+    return strncmp(name, family, length) == 0 && name[length] == '.';
+}
+
+/* ---- what stops ---- */
+
+static bool
+is_shown(const struct move *move, const struct trace_event *event)
+{
+    const char *name = trace_kind(move->trace, event->kind)->name;
+    if (is_of_family(name, "memory"))
+        return (move->rules->shown & SHOWN_MEMORY) != 0;
+    if (is_of_family(name, "lock"))
+        return (move->rules->shown & SHOWN_LOCKS) != 0;
+    return true;
+}
+
+static bool
+is_check_that_holds(const struct trace_kind *kind, const struct trace_event *event)
+{
+    if (strcmp(kind->name, "lesson.check") != 0)
+        return false;
+    for (int i = 0; i < kind->arg_count; i++)
+        if (strcmp(kind->arg_name[i], "ok") == 0)
+            return event->args[i] != 0;
+    return false;
+}
+
+static bool
+is_next(const struct trace *trace, const struct trace_event *event)
+{
+    static const char *const families[] = { "dp", "ddp", "c10d", "autograd", "module", "optim" };
+    if (event->phase == PHASE_END)
+        return false;
+    const struct trace_kind *kind = trace_kind(trace, event->kind);
+    if (is_of_family(kind->name, "lesson"))
+        return !is_check_that_holds(kind, event);
+    for (size_t i = 0; event->phase == PHASE_BEGIN && i < countof(families); i++)
+        if (is_of_family(kind->name, families[i]))
+            return true;
+    return false;
+}
+
+/* A lock that is held does not nest as stages do. */
+static bool
+nests(const struct trace *trace, const struct trace_event *event)
+{
+    return event->phase != PHASE_INSTANT && strcmp(trace_kind(trace, event->kind)->name, "lock.hold") != 0;
+}
+
+/* The first end of the lane whose begin was not met on the way; backwards the first begin whose end was not. */
+static bool
+is_way_out(struct move *move, const struct trace_event *event)
+{
+    if (event->lane != move->lane || !nests(move->trace, event))
+        return false;
+    if (event->phase == (move->backwards ? PHASE_BEGIN : PHASE_END))
+        return move->inside == 0 || move->inside-- == 0;
+    move->inside++;
+    return false;
+}
+
+static bool
+stops(struct move *move)
+{
+    const struct trace_event *event = trace_event(move->trace, move->at);
+    if (event == NULL)
+        return false;
+    switch (move->command) {
+    case CMD_step:
+    case CMD_back:
+        return is_shown(move, event);
+    case CMD_next:
+    case CMD_rnext:
+        return is_next(move->trace, event);
+    case CMD_finish:
+    case CMD_rfinish:
+        return is_way_out(move, event);
+    case CMD_continue:
+    case CMD_rcontinue:
+        move->stopped_by = breaks_at(&move->rules->breaks, move->trace, move->at);
+        return move->stopped_by != NULL;
+    default:
+        return match_event(move->match, event, move->at, trace_time(move->trace, move->at));
+    }
+}
+
+/* ---- a move ---- */
+
+/* A begin event is inside its own stage, an end event outside it; depth counts the stages around the event. */
+static bool
+begin_finish(struct move *move, struct str *told)
+{
+    const struct trace_event *here = trace_event(move->trace, move->at);
+    bool own = here != NULL && nests(move->trace, here) &&
+               here->phase == (move->backwards ? PHASE_END : PHASE_BEGIN);
+    if (!own && (here == NULL || here->depth == 0)) {
+        str_add(told, "no stage surrounds this event\n");
+        return false;
+    }
+    move->lane = here->lane;
+    return true;
+}
+
+static bool
+begin_until(struct move *move, const char *expression, struct str *told)
+{
+    char why[300];
+    struct match_names names = match_names_of_trace(move->trace);
+    move->match = match_compile(expression, &names, why, sizeof why);
+    if (move->match == NULL)
+        str_addf(told, "%s\n", why);
+    return move->match != NULL;
+}
+
+bool
+move_begin(struct move *move, const struct command_line *line, struct str *told)
+{
+    move->command = line->command;
+    move->from = move->at;
+    move->left = line->has_count && line->count > 0 ? (size_t)line->count : 1;
+    switch (line->command) {
+    case CMD_rfinish:
+        move->backwards = true;
+        return begin_finish(move, told);
+    case CMD_finish:
+        return begin_finish(move, told);
+    case CMD_runtil:
+        move->backwards = true;
+        return begin_until(move, line->rest, told);
+    case CMD_until:
+        return begin_until(move, line->rest, told);
+    default:
+        move->backwards = line->command == CMD_back || line->command == CMD_rnext || line->command == CMD_rcontinue;
+        return true;
+    }
+}
+
+enum move_result
+move_search(struct move *move, size_t count, size_t slice)
+{
+    for (; slice > 0; slice--) {
+        if (move->backwards ? move->at == 0 : move->at + 1 >= count)
+            return MOVE_AT_EDGE;
+        move->at = move->backwards ? move->at - 1 : move->at + 1;
+        if (stops(move) && --move->left == 0)
+            return MOVE_STOPPED;
+    }
+    return MOVE_GOES_ON;
+}
+
+/* However the counted stops lie, that many events at least come before the last of them. */
+size_t
+move_wants(const struct move *move)
+{
+    size_t ahead = move->left;
+    if (move->command != CMD_step && ahead < (move->at - move->from) / AHEAD_PART)
+        ahead = (move->at - move->from) / AHEAD_PART;
+    return move->at + (ahead < AHEAD_MAX ? ahead : AHEAD_MAX);
+}
+
+void
+move_end(struct move *move)
+{
+    if (move->match != NULL)
+        match_free(move->match);
+    move->match = NULL;
+}
+
+bool
+move_show(struct move_rules *rules, const char *what, struct str *told)
+{
+    static const struct { const char *what; unsigned shown; const char *told; } words[] = {
+        { "none",   0,                          "step passes over memory and lock events" },
+        { "memory", SHOWN_MEMORY,               "step stops at memory events, not at locks" },
+        { "locks",  SHOWN_LOCKS,                "step stops at lock events, not at memory" },
+        { "all",    SHOWN_MEMORY | SHOWN_LOCKS, "step stops at every event" },
+    };
+    for (size_t i = 0; i < countof(words); i++)
+        if (strcmp(words[i].what, what) == 0) {
+            rules->shown = words[i].shown;
+            str_addf(told, "%s\n", words[i].told);
+            return true;
+        }
+    str_add(told, "show takes memory, locks, all or none\n");
+    return false;
+}

@@ -1,0 +1,69 @@
+/* Moves over a record: where step, next, finish, continue, until and their reverses stop. A session (live, or in a
+ * batch) and the viewer of a saved trace ask here, so all of them have the same stops.
+ *
+ *   step      the next event, but passes over memory.* and lock.* unless they are shown (move_rules)
+ *   next      in the order of the trace, on any lane, the next begin of a stage of dp, ddp, c10d, autograd, module or
+ *             optim, or the next word of the lesson: lesson.begin, say, ask, end, and a check that fails. So it goes into
+ *             what a stage does; finish passes over that. Points of the engine (dp.scatter.chunk, c10d.issue) lie in
+ *             the stages that make them, and are step's; a check that holds stops nobody, and a row of twenty at a
+ *             lesson's end even less
+ *   finish    the end of the stage around the event, on its lane; of a begin its own end
+ *   continue  the next event at which a breakpoint holds
+ *   until     the next event for which EXPR holds
+ *
+ * A reverse (back, rnext, rfinish, rcontinue, runtil) is the exact mirror: the same stops in the other order, and
+ * rfinish goes to the begin where finish goes to the end. Where nothing is left the move ends at the record's edge.
+ *
+ * A search is done in slices, so that whoever searches millions of events can look up between them, and it may meet the
+ * end of a record that still grows: then it is asked to go on once there is more.
+ *
+ * Order of use: a struct move with trace, rules and at filled in; move_begin; move_search until it has stopped or its
+ * edge will not move; then the cursor is move.at; move_end. */
+#ifndef ANALYSIS_MOVES_H
+#define ANALYSIS_MOVES_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "analysis/breaks.h"
+
+struct command_line;
+
+enum shown { SHOWN_MEMORY = 1, SHOWN_LOCKS = 2 };
+
+/* What a person has set, kept from move to move. */
+struct move_rules {
+    struct breaks breaks;
+    unsigned      shown;                     /* enum shown, or-ed: families that step stops at too */
+};
+
+struct move {
+    struct trace            *trace;          /* borrowed, as the rules are */
+    struct move_rules       *rules;
+    size_t                   at;             /* the cursor, then the event that was looked at last */
+
+    int                      command;        /* enum command */
+    bool                     backwards;
+    size_t                   from, left;     /* where it began; stops still to come, this one included */
+    uint32_t                 lane;           /* finish: whose stage, and how many were opened in it meanwhile */
+    size_t                   inside;
+    struct match            *match;          /* until */
+    const struct breakpoint *stopped_by;     /* continue */
+};
+
+enum move_result {
+    MOVE_STOPPED,                            /* at `at` */
+    MOVE_GOES_ON,                            /* the slice is used up */
+    MOVE_AT_EDGE                             /* `at` is the last event there is (backwards: event 0), and no stop */
+};
+
+/* false: it cannot be done, `told` gets the reason in one line, and there is nothing to end. */
+bool move_begin(struct move *move, const struct command_line *line, struct str *told);
+/* Looks at `slice` events at most, none of them at or behind `count`. */
+enum move_result move_search(struct move *move, size_t count, size_t slice);
+/* How far the run should go before the search goes on: a step sees nothing of the future, a long search asks rarely. */
+size_t move_wants(const struct move *move);
+void   move_end(struct move *move);
+
+/* show memory|locks|all|none. false: another word; `told` gets a line either way. */
+bool move_show(struct move_rules *rules, const char *what, struct str *told);
+#endif
