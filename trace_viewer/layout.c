@@ -1,25 +1,12 @@
 /* The rules of the screen. What goes first as space shrinks: the minimap, the third pane (it becomes a tab), the
  * panes below, the ruler, lanes; never the title, the cursor's lane, the event's line and the keys.
- * Interface: layout_of for a frame, layout_columns for the width of the timeline. */
+ * Interface: layout_of for a frame. */
 #include "layout.h"
 
+#include "columns.h"
 #include "timeline.h"
 
-enum { SIDE_FROM = 120, BAND_FROM = 100, PANES_FROM = 16, PANE_LEAST = 6, PAGE_ROWS = 9 };
-
-/* From 120 columns on a column at the right holds the lesson and the source. */
-static int
-side_width(int width)
-{
-    return width < SIDE_FROM ? 0 : width >= 180 ? 72 : width * 3 / 10;
-}
-
-int
-layout_columns(int width)
-{
-    int left = width - side_width(width);
-    return left - timeline_gutter(left);
-}
+enum { BAND_FROM = 100, PANES_FROM = 16, PANE_LEAST = 6, PAGE_ROWS = 9 };
 
 static int
 least(int a, int b)
@@ -83,7 +70,7 @@ place_full(struct layout *layout, const struct view *view, int row, int height, 
 static void
 place_parts(struct layout *layout, const struct model *model, const struct view *view, int row, int height, int width)
 {
-    int wanted = timeline_wanted(model, view), side = side_width(width), left = width - side;
+    int wanted = timeline_wanted(model, view), side = columns_of_side(width), left = width - side;
     if (side > 0 && height >= PANES_FROM) {
         place_side(layout, row, height, left, side);
         width = left;

@@ -14,5 +14,4 @@ struct layout {
 };
 
 struct layout layout_of(const struct model *model, const struct view *view, int width, int height);
-int           layout_columns(int width);  /* of time, when the timeline has the whole width or what is left of it */
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/str.h"
 #include "base/vec.h"
+#include "columns.h"
 #include "layout.h"
 #include "panes.h"
 #include "trace/match.h"
@@ -17,7 +18,7 @@ fix_zoom(struct view *view, const struct model *model)
 {
     if (view->unit != 0)
         return;
-    struct scale scale = view_scale(view, model, layout_columns(view->width));
+    struct scale scale = view_scale(view, model, columns_of_time(view->width));
     view->unit = scale.unit;
     view->left = scale.left;
 }
@@ -27,7 +28,7 @@ static void
 zoom(struct view *view, const struct model *model, bool in)
 {
     fix_zoom(view, model);
-    int columns = layout_columns(view->width);
+    int columns = columns_of_time(view->width);
     uint64_t time = view->cursor != NO_EVENT ? trace_time(model->trace, view->cursor) : 0;
     int64_t column = (int64_t)(time / view->unit) - view->left;
     if (column < 0 || column >= columns)
@@ -43,7 +44,7 @@ pan(struct view *view, const struct model *model, int direction)
 {
     fix_zoom(view, model);
     int64_t last = (int64_t)(model->end / view->unit);
-    int64_t columns = layout_columns(view->width), left = view->left + direction * (columns / 4 > 0 ? columns / 4 : 1);
+    int64_t columns = columns_of_time(view->width), left = view->left + direction * (columns / 4 > 0 ? columns / 4 : 1);
     view->left = left > last ? last : left < 0 ? 0 : left;
 }
 
@@ -60,7 +61,7 @@ zoom_into(struct view *view, struct model *model)
         zoom(view, model, true);
         return;
     }
-    int columns = layout_columns(view->width);
+    int columns = columns_of_time(view->width);
     view->unit = scale_unit_for(length + length / 8, columns);
     view->left = (int64_t)(from / view->unit) - (columns - (int64_t)(length / view->unit)) / 2;
     if (view->left < 0)

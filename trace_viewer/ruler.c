@@ -2,6 +2,7 @@
 #include "timeline.h"
 
 #include "base/str.h"
+#include "columns.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
@@ -41,7 +42,7 @@ void
 ruler_draw(const struct model *model, const struct view *view, struct canvas *pane,
            const struct capabilities *capabilities)
 {
-    int gutter = timeline_gutter(pane->width), columns = pane->width - gutter;
+    int gutter = columns_of_names(pane->width), columns = pane->width - gutter;
     if (columns <= 0 || pane->height <= 0)
         return;
     struct scale scale = view_scale(view, model, columns);
@@ -121,7 +122,7 @@ void
 minimap_draw(const struct model *model, const struct view *view, struct canvas *pane,
              const struct capabilities *capabilities)
 {
-    int gutter = timeline_gutter(pane->width), columns = pane->width - gutter;
+    int gutter = columns_of_names(pane->width), columns = pane->width - gutter;
     uint64_t *busy = columns > 0 && pane->height > 0 ? calloc((size_t)columns, sizeof *busy) : NULL;
     if (busy == NULL)
         return;

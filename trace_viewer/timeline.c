@@ -2,6 +2,7 @@
  * What a row's cells contain and look like is strip.c's and strip_draw.c's business. */
 #include "timeline.h"
 
+#include "columns.h"
 #include "strip.h"
 #include "trace/reader.h"
 
@@ -16,12 +17,6 @@ enum {
 
 /* The rows on the screen: which lane, which of its levels; `last` LEVELS: to the innermost. */
 struct row { int lane, first, last; };
-
-int
-timeline_gutter(int width)
-{
-    return width >= 200 ? 24 : width >= 100 ? 16 : width >= 60 ? 13 : width / 5;
-}
 
 static int
 unfolded(const struct model *model, const struct view *view)
@@ -242,7 +237,7 @@ draw_hidden(const struct model *model, const struct view *view, int hidden, stru
     canvas_text(pane, pane->height - 1, 1, (struct style){ .ink = INK_DIM }, text);
     snprintf(text, sizeof text, "lanes %d-%d of %zu, j k scroll", timeline_top(model, view, pane->height) + 1,
              timeline_top(model, view, pane->height) + pane->height - 1, model->lane_count);
-    struct canvas rest = canvas_part(pane, pane->height - 1, timeline_gutter(pane->width), 1, pane->width);
+    struct canvas rest = canvas_part(pane, pane->height - 1, columns_of_names(pane->width), 1, pane->width);
     canvas_text(&rest, 0, 0, (struct style){ .ink = INK_DIM }, text);
 }
 
@@ -250,7 +245,7 @@ void
 timeline_draw(const struct model *model, const struct view *view, struct canvas *pane,
               const struct capabilities *capabilities)
 {
-    int gutter_width = timeline_gutter(pane->width), columns = pane->width - gutter_width, hidden = 0;
+    int gutter_width = columns_of_names(pane->width), columns = pane->width - gutter_width, hidden = 0;
     if (pane->height <= 0 || columns <= 0)
         return;
     struct row *rows = calloc((size_t)pane->height, sizeof *rows);

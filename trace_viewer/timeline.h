@@ -4,7 +4,6 @@
 #include "canvas.h"
 #include "view.h"
 
-int  timeline_gutter(int width);    /* columns of lane names */
 int  timeline_wanted(const struct model *model, const struct view *view); /* rows it would like */
 void timeline_draw(const struct model *model, const struct view *view, struct canvas *pane,
                    const struct capabilities *capabilities);

@@ -2,7 +2,7 @@
  * view_question and view_reveal at questions, view_free. */
 #include "view.h"
 
-#include "layout.h"
+#include "columns.h"
 #include "trace/match.h"
 #include "trace/reader.h"
 
@@ -57,7 +57,7 @@ view_goto(struct view *view, const struct model *model, size_t seq)
         view->lane = (int)event->lane;
     if (view->unit == 0)
         return;
-    int columns = layout_columns(view->width);
+    int columns = columns_of_time(view->width);
     int64_t column = (int64_t)(trace_time(model->trace, seq) / view->unit), margin = columns / 5;
     if (column < view->left + margin || column >= view->left + columns - margin)
         view->left = column - (column < view->left + margin ? margin : columns - margin - 1);
@@ -89,7 +89,7 @@ view_zoom_to_step(struct view *view, const struct model *model)
     uint64_t length = 0;
     for (size_t i = 0; i < model->lane_count && length == 0; i++)
         length = step_length(&model->lanes[i].levels[0]);
-    int columns = layout_columns(view->width);
+    int columns = columns_of_time(view->width);
     view->unit = length > 0 ? scale_unit_for(length + length / 8, columns) : 0;
     if (length == 0 || scale_unit_for(model->end, columns) <= view->unit)
         view->unit = 0;
@@ -99,7 +99,7 @@ view_zoom_to_step(struct view *view, const struct model *model)
 void
 view_zoom_running(struct view *view, const struct model *model)
 {
-    if (view->unit == 0 && !view->all && scale_unit_for(model->end, layout_columns(view->width)) > RUNNING_UNIT)
+    if (view->unit == 0 && !view->all && scale_unit_for(model->end, columns_of_time(view->width)) > RUNNING_UNIT)
         view->unit = RUNNING_UNIT;
 }
 

@@ -70,7 +70,10 @@ struct trace_writer {
     pthread_cond_t        wake, prepared; /* prepared: a spare was published; goes with `mutex` */
 };
 
-/* A chunk with its head written, ready to be filled; NULL: no room. The caller holds the mutex. */
+/* chunks.c. A chunk that is not ready yet; NULL: no room. Afterwards the head covers it: readers pass over what it does
+ * not hold. The caller holds the mutex, here and below. */
+unsigned char *chunk_take(struct trace_writer *writer, size_t *offset);
+/* A chunk with its head written, ready to be filled; NULL: no room. */
 unsigned char *writer_chunk(struct trace_writer *writer, enum chunk_kind kind, uint32_t number, uint32_t sequence);
 void           chunk_begin(unsigned char *chunk, enum chunk_kind kind, uint32_t number, uint32_t sequence);
 bool           writer_kinds(struct trace_writer *writer);

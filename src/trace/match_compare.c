@@ -15,24 +15,6 @@ static const char *const field_names[FIELD_ARG] = {
 };
 static const char *const phase_words[] = { "", "begin", "end", "instant" };
 
-/* The first trouble is told. */
-void
-parser_fails(struct parser *parser, const char *what)
-{
-    if (!parser->failed)
-        snprintf(parser->why, parser->why_size, "%s", what);
-    parser->failed = true;
-    parser->token = TOKEN_END;
-}
-
-void
-parser_fails_at(struct parser *parser, const char *what, const char *word)
-{
-    char text[600];
-    snprintf(text, sizeof text, "%.200s '%.255s'", what, word);
-    parser_fails(parser, text);
-}
-
 /* ---- did you mean ---- */
 
 enum { LONGEST_GUESS = 64 };

@@ -1,4 +1,5 @@
-/* A compiled predicate and its compiler's state, shared by match.c (the grammar) and match_compare.c (the words). */
+/* A compiled predicate and its compiler's state, shared by match.c (the grammar), match_compare.c (the
+ * words) and match_parser.c (tokens and nodes). */
 #ifndef TRACE_MATCH_INTERNAL_H
 #define TRACE_MATCH_INTERNAL_H
 #include <stdbool.h>
@@ -62,13 +63,14 @@ struct parser {
     size_t        why_size;
 };
 
+/* match_parser.c */
 void     parser_next(struct parser *parser);
 bool     parser_at_word(const struct parser *parser, const char *word);
 uint32_t parser_node(struct parser *parser, enum node_type type);
-
-/* match_compare.c */
 void     parser_fails(struct parser *parser, const char *what);
 void     parser_fails_at(struct parser *parser, const char *what, const char *word);
+
+/* match_compare.c */
 uint32_t parser_comparison(struct parser *parser); /* KIND | FIELD OP VALUE | rank N ... */
 bool     compare_holds(const struct match *match, const struct node *node, const struct moment_event *now);
 #endif

@@ -2,7 +2,8 @@
  * Nothing in the file is believed: places are checked when they are met, events when they are asked for.
  *
  * Interface in order of use: trace_open, trace_count, trace_event, trace_time ..., trace_refresh, trace_release.
- * What records say is in record_reader.c, the order of several writers in merge.c, ends and flows in pairs.c.
+ * What records say is in record_reader.c, the order of several writers in merge.c, what one event is in events.c, ends
+ * and flows in pairs.c.
  *
  * Of a file that may still change, what is not known to be written is read with pread and never through the
  * mapping: its writer cuts the file when it closes it, and a page that is gone is a SIGBUS. */
@@ -21,9 +22,6 @@
 #include "base/vec.h"
 #include "trace/clock.h"
 #include "trace/internal.h"
-
-/* Shown in place of an event whose bytes make no sense. */
-static const struct trace_event damaged_event = { .phase = PHASE_INSTANT, .rank = -1, .device = -1 };
 
 /* ---- the file ---- */
 
@@ -396,58 +394,4 @@ trace_release(struct trace *trace)
     free(trace->order);
     free(trace->row);
     free(trace);
-}
-
-/* ---- events ---- */
-
-size_t
-trace_count(const struct trace *trace)
-{
-    return trace->count;
-}
-
-uint64_t
-trace_order_version(const struct trace *trace)
-{
-    return trace->version;
-}
-
-static bool
-event_makes_sense(const struct trace *trace, const struct trace_event *event)
-{
-    return event->kind > 0 && event->kind < trace->kind_count && event->phase >= PHASE_BEGIN &&
-           event->phase <= PHASE_INSTANT && event->lane < trace->lane_count && event->rank >= -1 && event->device >= -1;
-}
-
-const struct trace_event *
-trace_event(const struct trace *trace, size_t seq)
-{
-    if (seq >= trace->count)
-        return NULL;
-    const struct trace_event *event = event_in_slot(trace, slot_of(trace, seq));
-    return event_makes_sense(trace, event) ? event : &damaged_event;
-}
-
-uint64_t
-trace_time(const struct trace *trace, size_t seq)
-{
-    if (seq >= trace->count)
-        return 0;
-    uint64_t time = event_in_slot(trace, slot_of(trace, seq))->time;
-    if (trace->head.clock == CLOCK_VIRTUAL_PS)
-        return time;
-    uint64_t rate = trace->head.clock == CLOCK_TSC ? trace->head.ticks_per_ms : 1000000;
-    return trace_wall_ps(trace->head.tick_base, time, rate);
-}
-
-bool
-trace_is_virtual(const struct trace *trace)
-{
-    return trace->head.clock == CLOCK_VIRTUAL_PS;
-}
-
-const char *
-trace_note(const struct trace *trace)
-{
-    return trace->note;
 }

@@ -18,45 +18,6 @@
 #include "trace/clock.h"
 #include "trace/internal.h"
 
-void
-chunk_begin(unsigned char *chunk, enum chunk_kind kind, uint32_t number, uint32_t sequence)
-{
-    struct chunk_head *head = (struct chunk_head *)(void *)chunk;
-    head->kind = kind;
-    head->writer = number;
-    head->sequence = sequence;
-    __atomic_store_n(&head->magic, CHUNK_MAGIC, __ATOMIC_RELEASE); /* last: before it the chunk is not there */
-}
-
-/* Takes a chunk that is not ready yet. Afterwards the head covers it; readers pass over what it does not hold. */
-static unsigned char *
-take_chunk(struct trace_writer *writer, size_t *offset)
-{
-    if (atomic_load_explicit(&writer->full, memory_order_relaxed))
-        return NULL;
-    unsigned char *chunk = space_chunk(&writer->space, offset);
-    if (chunk == NULL)
-        atomic_store(&writer->full, true);
-    else
-        __atomic_store_n(&writer->head->valid_bytes, writer->space.handed, __ATOMIC_RELEASE);
-    return chunk;
-}
-
-unsigned char *
-writer_chunk(struct trace_writer *writer, enum chunk_kind kind, uint32_t number, uint32_t sequence)
-{
-    size_t offset;
-    unsigned char *chunk = take_chunk(writer, &offset);
-    if (chunk == NULL)
-        return NULL;
-    if (!space_prepare(&writer->space, chunk, offset)) {
-        atomic_store(&writer->full, true);
-        return NULL;
-    }
-    chunk_begin(chunk, kind, number, sequence);
-    return chunk;
-}
-
 /* ---- the preparing thread ---- */
 
 /* The buffers never move and live as long as the writer; only the list of them needs the mutex. */
@@ -84,7 +45,7 @@ prepare_spare(struct trace_writer *writer, struct trace_buffer *buffer)
     size_t offset;
     pthread_mutex_lock(&writer->mutex);
     bool wanted = spares_ready(buffer) < buffer->lead;
-    unsigned char *chunk = wanted ? take_chunk(writer, &offset) : NULL;
+    unsigned char *chunk = wanted ? chunk_take(writer, &offset) : NULL;
     buffer->preparing = chunk != NULL;
     pthread_mutex_unlock(&writer->mutex);
     if (chunk == NULL)

@@ -1,0 +1,23 @@
+/* Widths, for the layout, the timeline and whoever moves the window in time alike. */
+#include "columns.h"
+
+enum { SIDE_FROM = 120 };
+
+int
+columns_of_names(int width)
+{
+    return width >= 200 ? 24 : width >= 100 ? 16 : width >= 60 ? 13 : width / 5;
+}
+
+int
+columns_of_side(int width)
+{
+    return width < SIDE_FROM ? 0 : width >= 180 ? 72 : width * 3 / 10;
+}
+
+int
+columns_of_time(int width)
+{
+    int left = width - columns_of_side(width);
+    return left - columns_of_names(left);
+}
