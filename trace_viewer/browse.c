@@ -29,7 +29,7 @@ browse_move(struct model *model, struct view *view, size_t seq)
 
 /* No stop on the way: it ends at the record's edge, which is where a session would stand. */
 static void
-stand_at_edge(struct model *model, struct view *view, const struct move *move)
+stand_at_record_edge(struct model *model, struct view *view, const struct move *move)
 {
     const char *edge = move->backwards ? "start of the record" : "end of the record";
     if (!browse_move(model, view, move->at))
@@ -55,7 +55,7 @@ browse_on(struct model *model, struct view *view)
     }
     view->message[0] = '\0';
     if (result == MOVE_AT_EDGE)
-        stand_at_edge(model, view, move);
+        stand_at_record_edge(model, view, move);
     else if (browse_move(model, view, move->at) && move->stopped_by != NULL)
         view_say(view, "stopped by %d: %.200s", move->stopped_by->number, match_text(move->stopped_by->match));
     move_end(move);

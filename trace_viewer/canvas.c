@@ -95,10 +95,11 @@ canvas_put(struct canvas *canvas, int row, int column, struct style style, uint3
     cell->style = style;
 }
 
-/* From `column` to before `end`; answers the column behind what was drawn. */
+/* Answers the column behind what was drawn. */
 static int
-text_between(struct canvas *canvas, int row, int column, int end, struct style style, const char *text)
+text_within(struct canvas *canvas, struct stretch place, struct style style, const char *text)
 {
+    int row = place.row, column = place.column, end = column + place.room;
     if (end > canvas->width)
         end = canvas->width;
     for (struct glyph glyph = glyph_next(&text); glyph.code != 0 && column + glyph.width <= end;
@@ -114,7 +115,7 @@ text_between(struct canvas *canvas, int row, int column, int end, struct style s
 int
 canvas_text(struct canvas *canvas, int row, int column, struct style style, const char *text)
 {
-    return text_between(canvas, row, column, canvas->width, style, text);
+    return text_within(canvas, (struct stretch){ row, column, canvas->width - column }, style, text);
 }
 
 int
@@ -129,21 +130,21 @@ canvas_textf(struct canvas *canvas, int row, int column, struct style style, con
 }
 
 int
-canvas_cut(struct canvas *canvas, int row, int column, int room, struct style style, const char *text)
+canvas_cut(struct canvas *canvas, struct stretch place, struct style style, const char *text)
 {
-    if (room > canvas->width - column)
-        room = canvas->width - column;
-    if (room <= 0)
-        return column;
+    if (place.room > canvas->width - place.column)
+        place.room = canvas->width - place.column;
+    if (place.room <= 0)
+        return place.column;
     int width = glyph_width(text, INT_MAX / 2);
-    if (width <= room)
-        return text_between(canvas, row, column, column + room, style, text);
+    if (width <= place.room || place.room < SHORT) /* too short for an ellipsis: the beginning says more */
+        return text_within(canvas, place, style, text);
 
-    if (room < SHORT) /* too short for an ellipsis: the beginning says more */
-        return text_between(canvas, row, column, column + room, style, text);
-    int head = room - 1 - (room - 1) / 3, tail = room - 1 - head;
-    int at = text_between(canvas, row, column, column + head, style, text);
-    canvas_put(canvas, row, at++, style, ELLIPSIS);
+    int tail = (place.room - 1) / 3;
+    int end = place.column + place.room;
+    place.room -= 1 + tail;
+    int at = text_within(canvas, place, style, text);
+    canvas_put(canvas, place.row, at++, style, ELLIPSIS);
     const char *rest = text;
     while (width > tail) {
         struct glyph glyph = glyph_next(&rest);
@@ -151,7 +152,7 @@ canvas_cut(struct canvas *canvas, int row, int column, int room, struct style st
             break;
         width -= glyph.width;
     }
-    return text_between(canvas, row, at, column + room, style, rest);
+    return text_within(canvas, (struct stretch){ place.row, at, end - at }, style, rest);
 }
 
 void
@@ -182,27 +183,26 @@ line_length(const char *text, int room)
     }
 }
 
-int
-canvas_wrap(struct canvas *canvas, int row, int indent, struct style style, const char *text, int *skip)
+void
+canvas_wrap(struct canvas *canvas, struct lines *lines, int indent, struct style style, const char *text)
 {
     int room = canvas->width - indent;
     if (room <= 0)
-        return row;
-    while (*text != '\0' && row < canvas->height) {
+        return;
+    while (*text != '\0' && lines->row < canvas->height) {
         size_t length = line_length(text, room);
         char line[1024];
         size_t kept = length < sizeof line - 1 ? length : sizeof line - 1;
         memcpy(line, text, kept);
         line[kept] = '\0';
-        if (*skip > 0)
-            (*skip)--;
+        if (lines->skip > 0)
+            lines->skip--;
         else
-            canvas_text(canvas, row++, indent, style, line);
+            canvas_text(canvas, lines->row++, indent, style, line);
         text += length;
         if (*text == '\n' || *text == ' ')
             text++;
     }
-    return row;
 }
 
 static void

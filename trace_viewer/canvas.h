@@ -28,13 +28,16 @@ void          canvas_fill(struct canvas *canvas, int row, struct style style, ui
 int  canvas_text(struct canvas *canvas, int row, int column, struct style style, const char *text);
 int  canvas_textf(struct canvas *canvas, int row, int column, struct style style, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-/* At most `room` cells, cut in the middle with an ellipsis, or at the end where that leaves too little. */
-int  canvas_cut(struct canvas *canvas, int row, int column, int room, struct style style, const char *text);
+/* A stretch of a row: `room` cells from `column` on. */
+struct stretch { int row, column, room; };
+/* At most so many cells, cut in the middle with an ellipsis, or at the end where that leaves too little. */
+int  canvas_cut(struct canvas *canvas, struct stretch place, struct style style, const char *text);
 void canvas_right(struct canvas *canvas, int row, struct style style, const char *text); /* ends at the right edge */
 
-/* Text wrapped at blanks from `row` on, at most to the last row, *skip rows left out first (and counted down);
- * answers the row behind it. */
-int  canvas_wrap(struct canvas *canvas, int row, int indent, struct style style, const char *text, int *skip);
+/* Where lines go that may be scrolled: the next one's row, and how many are still to be left out before it. */
+struct lines { int row, skip; };
+/* Text wrapped at blanks, at most to the last row; `lines` moves behind it. */
+void canvas_wrap(struct canvas *canvas, struct lines *lines, int indent, struct style style, const char *text);
 
 /* The whole grid as lines. `ansi`: with colours (SGR, reset at each line's end). */
 void canvas_print(const struct canvas *canvas, const struct capabilities *capabilities, bool ansi, struct str *out);

@@ -104,7 +104,7 @@ change_trace(struct driver *driver, const char *path)
 }
 
 static void
-take_text(struct view *view, struct str *text)
+take_reply_text(struct view *view, struct str *text)
 {
     const char *all = str_text(text), *newline = strchr(all, '\n');
     if (all[0] == '\0')
@@ -168,7 +168,7 @@ take_reply(struct driver *driver)
         stand_at(driver, reply.seq < last ? reply.seq : last);
     if (reply.why[0] != '\0')
         view_say(view, "%s", reply.why);
-    take_text(view, &reply.text);
+    take_reply_text(view, &reply.text);
     reply_free(&reply);
 }
 

@@ -41,7 +41,8 @@ draw_title(const struct model *model, const struct view *view, struct canvas *ca
     canvas_right(canvas, 0, style, right);
     int room = canvas->width - (int)strlen(where) - (int)strlen(right) - 4;
     title      = title[0] != '\0' ? title : "trace";
-    int column = room < 8 && room < (int)strlen(title) ? 1 : canvas_cut(canvas, 0, 1, room, style, title);
+    int column = room < 8 && room < (int)strlen(title) ? 1
+                     : canvas_cut(canvas, (struct stretch){ 0, 1, room }, style, title);
     canvas_text(canvas, 0, column > 1 ? column + 2 : 1, style, where);
 }
 
@@ -55,7 +56,7 @@ draw_border(struct canvas *canvas, struct box box, bool focused, const char *nam
     canvas_fill(&whole, 0, dim, HORIZONTAL);
     if (box.column == 0) {
         canvas_put(&whole, 0, 1, dim, ' ');
-        int column = canvas_cut(&whole, 0, 2, box.width - 4, style, name);
+        int column = canvas_cut(&whole, (struct stretch){ 0, 2, box.width - 4 }, style, name);
         canvas_put(&whole, 0, column, dim, ' ');
         return canvas_part(&whole, 1, 0, box.height - 1, box.width);
     }
@@ -63,7 +64,7 @@ draw_border(struct canvas *canvas, struct box box, bool focused, const char *nam
     for (int row = 1; row < whole.height; row++)
         canvas_put(&whole, row, 0, dim, VERTICAL);
     canvas_put(&whole, 0, 1, dim, ' ');
-    int column = canvas_cut(&whole, 0, 2, box.width - 4, style, name);
+    int column = canvas_cut(&whole, (struct stretch){ 0, 2, box.width - 4 }, style, name);
     canvas_put(&whole, 0, column, dim, ' ');
     return canvas_part(&whole, 1, 1, box.height - 1, box.width - 1);
 }
@@ -103,7 +104,7 @@ draw_panes(const struct model *model, const struct view *view, const struct layo
         if (page == PAGE_SOURCE && body.height > 2) {
             char title[256];
             source_title(model, view, title, sizeof title);
-            canvas_cut(&body, 0, 1, body.width - 2, (struct style){ .ink = INK_ACCENT }, title);
+            canvas_cut(&body, (struct stretch){ 0, 1, body.width - 2 }, (struct style){ .ink = INK_ACCENT }, title);
             body = canvas_part(&body, 1, 0, body.height - 1, body.width);
         }
         inspector_draw(model, view, page, &body, capabilities);
@@ -124,7 +125,7 @@ draw_panes(const struct model *model, const struct view *view, const struct layo
 
 /* What `where` says, the kind in bold; if it is too long the middle goes. */
 static void
-draw_event(const struct model *model, const struct view *view, struct canvas *line)
+draw_event_line(const struct model *model, const struct view *view, struct canvas *line)
 {
     struct str text = { 0 };
     if (view->cursor != NO_EVENT)
@@ -134,7 +135,7 @@ draw_event(const struct model *model, const struct view *view, struct canvas *li
         *answer = '\0'; /* until it is asked for */
     enum work work = view->cursor == NO_EVENT ? WORK_NONE : model_work(model, view->cursor);
     canvas_put(line, 0, 0, (struct style){ .ink = work, .attr = ATTR_REVERSE }, (uint32_t)work_letter(work));
-    canvas_cut(line, 0, 2, line->width - 2, (struct style){ .attr = ATTR_BOLD }, str_text(&text));
+    canvas_cut(line, (struct stretch){ 0, 2, line->width - 2 }, (struct style){ .attr = ATTR_BOLD }, str_text(&text));
     str_free(&text);
 }
 
@@ -147,7 +148,7 @@ draw_measure(const struct model *model, const struct view *view, struct canvas *
     str_addf(&text, "from event %zu to here: %s", view->measure, a > b ? "-" : "");
     trace_print_time(a > b ? a - b : b - a, &text);
     str_addf(&text, ", %zu events; v ends it", events);
-    canvas_cut(line, 0, 1, line->width - 2, (struct style){ .ink = INK_ACCENT }, str_text(&text));
+    canvas_cut(line, (struct stretch){ 0, 1, line->width - 2 }, (struct style){ .ink = INK_ACCENT }, str_text(&text));
     str_free(&text);
 }
 
@@ -160,21 +161,22 @@ draw_message(const struct model *model, const struct view *view, struct canvas *
         column = canvas_text(line, 0, column, (struct style){ 0 }, view->typed);
         canvas_put(line, 0, column, (struct style){ .attr = ATTR_REVERSE }, ' ');
     } else if (view->message[0] != '\0') {
-        canvas_cut(line, 0, 1, line->width - 2, (struct style){ 0 }, view->message);
+        canvas_cut(line, (struct stretch){ 0, 1, line->width - 2 }, (struct style){ 0 }, view->message);
     } else if (view->measure != NO_EVENT && view->cursor != NO_EVENT) {
         draw_measure(model, view, line);
     } else if (question != NO_EVENT) {
         int column = canvas_text(line, 0, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, "? ");
-        canvas_cut(line, 0, column, line->width - column - 1, (struct style){ .attr = ATTR_BOLD },
+        canvas_cut(line, (struct stretch){ 0, column, line->width - column - 1 }, (struct style){ .attr = ATTR_BOLD },
                    model_argument_text(model, question, "question"));
     } else if (view->run == RUN_SAVED) {
-        canvas_cut(line, 0, 1, line->width - 2, (struct style){ .ink = INK_DIM }, trace_note(model->trace));
+        canvas_cut(line, (struct stretch){ 0, 1, line->width - 2 }, (struct style){ .ink = INK_DIM },
+                   trace_note(model->trace));
     }
 }
 
 /* Too small for a timeline: the event in words, one thing a line. */
 static void
-draw_words(const struct model *model, const struct view *view, struct canvas *canvas)
+draw_words_alone(const struct model *model, const struct view *view, struct canvas *canvas)
 {
     struct str text = { 0 };
     if (view->cursor == NO_EVENT)
@@ -195,8 +197,7 @@ draw_words(const struct model *model, const struct view *view, struct canvas *ca
     if (view->message[0] != '\0')
         str_addf(&text, "\n%s", view->message);
     str_add(&text, "\n? help  q quit");
-    int skip = 0;
-    canvas_wrap(canvas, 0, 0, (struct style){ 0 }, str_text(&text), &skip);
+    canvas_wrap(canvas, &(struct lines){ 0, 0 }, 0, (struct style){ 0 }, str_text(&text));
     str_free(&text);
 }
 
@@ -215,7 +216,7 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
     canvas_clear(canvas);
     struct layout layout = layout_of(model, view, canvas->width, canvas->height);
     if (layout.words_only && !view->help) {
-        draw_words(model, view, canvas);
+        draw_words_alone(model, view, canvas);
         return;
     }
     draw_title(model, view, canvas);
@@ -229,7 +230,7 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
         minimap_draw(model, view, &part[1], capabilities);
     timeline_draw(model, view, &part[2], capabilities);
     draw_panes(model, view, &layout, canvas, capabilities);
-    draw_event(model, view, &part[3]);
+    draw_event_line(model, view, &part[3]);
     draw_message(model, view, &part[4]);
     if (view->help)
         draw_help(view, canvas);

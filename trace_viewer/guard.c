@@ -13,7 +13,7 @@
 
 /* Leaves the alternate screen, shows the cursor, ends colours, mouse reports, bracketed paste and keypad mode. */
 static void
-put_back(const struct termios *before)
+restore_terminal(const struct termios *before)
 {
     static const char reset[] = "\x1b[?1049l\x1b[?25h\x1b[0m\x1b[?1000l\x1b[?1002l\x1b[?1006l"
                                 "\x1b[?2004l\x1b[?1l\x1b>\r\n";
@@ -63,7 +63,7 @@ guard_run(int (*run)(void *argument), void *argument)
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
     if (terminal)
-        put_back(&before);
+        restore_terminal(&before);
     fprintf(stderr, "trace_viewer: ended by a signal: %s\n", strsignal(WTERMSIG(status)));
     return 128 + WTERMSIG(status);
 }

@@ -45,41 +45,41 @@ keys_take(const char **text, char key[16])
         snprintf(key, 16, "Tab");
 }
 
-/* One command: its keys, its name and what it does. Answers the row behind it. */
-static int
-help_row(struct canvas *canvas, int row, const struct command_info *info, int *skip)
+/* One command: its keys, its name and what it does. */
+static void
+help_row(struct canvas *canvas, const struct command_info *info, struct lines *lines)
 {
-    int shown = *skip > 0 ? 0 : 1;
-    if (shown > 0) {
-        canvas_cut(canvas, row, 2, 12, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, info->keys);
-        canvas_cut(canvas, row, 15, 12, (struct style){ .attr = ATTR_BOLD }, info->name);
+    if (lines->skip == 0) {
+        canvas_cut(canvas, (struct stretch){ lines->row, 2, 12 },
+                   (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, info->keys);
+        canvas_cut(canvas, (struct stretch){ lines->row, 15, 12 }, (struct style){ .attr = ATTR_BOLD }, info->name);
     }
-    return canvas_wrap(canvas, row, 28, (struct style){ 0 }, info->help, skip);
+    canvas_wrap(canvas, lines, 28, (struct style){ 0 }, info->help);
 }
 
 /* A group's name above its first command, and its commands. */
-static int
-help_group(struct canvas *canvas, int row, int first, int *skip)
+static void
+help_group(struct canvas *canvas, int first, struct lines *lines)
 {
     const char *group = command_info(first)->group;
-    row = canvas_wrap(canvas, row, 1, (struct style){ .attr = ATTR_UNDERLINE }, group, skip);
+    canvas_wrap(canvas, lines, 1, (struct style){ .attr = ATTR_UNDERLINE }, group);
     for (int i = first; i < CMD_COUNT; i++)
         if (strcmp(command_info(i)->group, group) == 0)
-            row = help_row(canvas, row, command_info(i), skip);
-    return row;
+            help_row(canvas, command_info(i), lines);
 }
 
 void
 keys_help(struct canvas *canvas, int skip)
 {
-    int row = canvas_wrap(canvas, 0, 1, (struct style){ 0 },
-                          "Digits before a key are a count: 5s. Every command is a : line too, with arguments.", &skip);
+    struct lines lines = { .skip = skip };
+    canvas_wrap(canvas, &lines, 1, (struct style){ 0 },
+                "Digits before a key are a count: 5s. Every command is a : line too, with arguments.");
     for (int i = 0; i < CMD_COUNT; i++) {
         bool seen = false;
-        for (int k = 0; k < i; k++)
-            seen |= strcmp(command_info(k)->group, command_info(i)->group) == 0;
+        for (int before = 0; before < i; before++)
+            seen |= strcmp(command_info(before)->group, command_info(i)->group) == 0;
         if (!seen)
-            row = help_group(canvas, row, i, &skip);
+            help_group(canvas, i, &lines);
     }
 }
 

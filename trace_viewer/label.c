@@ -35,7 +35,7 @@ static const struct { const char *kind, *pattern; } patterns[] = {
 };
 
 static void
-expand(const struct model *model, size_t seq, const char *pattern, struct str *out)
+expand_label(const struct model *model, size_t seq, const char *pattern, struct str *out)
 {
     while (*pattern != '\0') {
         size_t plain = strcspn(pattern, "%#");
@@ -66,7 +66,7 @@ model_label(const struct model *model, size_t seq, struct str *out)
     for (size_t i = 0; i < countof(patterns); i++)
         if (strcmp(patterns[i].kind, kind) == 0) {
             size_t before = out->len;
-            expand(model, seq, patterns[i].pattern, out);
+            expand_label(model, seq, patterns[i].pattern, out);
             if (out->len > before)
                 return;
         }

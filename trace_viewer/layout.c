@@ -68,8 +68,9 @@ place_full(struct layout *layout, const struct view *view, int row, int height, 
 }
 
 static void
-place_parts(struct layout *layout, const struct model *model, const struct view *view, int row, int height, int width)
+place_parts(struct layout *layout, const struct model *model, const struct view *view, struct box room)
 {
+    int row = room.row, height = room.height, width = room.width;
     int wanted = timeline_wanted(model, view), side = columns_of_side(width), left = width - side;
     if (side > 0 && height >= PANES_FROM) {
         place_side(layout, row, height, left, side);
@@ -122,6 +123,6 @@ layout_of(const struct model *model, const struct view *view, int width, int hei
     if (view->full)
         place_full(&layout, view, row, rows, width);
     else
-        place_parts(&layout, model, view, row, rows, width);
+        place_parts(&layout, model, view, (struct box){ row, 0, rows, width });
     return layout;
 }

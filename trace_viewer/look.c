@@ -164,7 +164,7 @@ go_match(struct view *view, struct model *model, int direction)
 }
 
 static void
-search(struct view *view, struct model *model, const char *expression)
+search_for(struct view *view, struct model *model, const char *expression)
 {
     struct match_names names = match_names_of_trace(model->trace);
     char why[256];
@@ -265,7 +265,7 @@ next_page(struct view *view, const struct model *model)
 }
 
 static void
-measure(struct view *view)
+toggle_measure(struct view *view)
 {
     view->measure = view->measure == NO_EVENT ? view->cursor : NO_EVENT;
 }
@@ -284,7 +284,7 @@ enter(struct view *view, struct model *model)
 }
 
 static void
-where(struct view *view, const struct model *model)
+say_where(struct view *view, const struct model *model)
 {
     struct str text = { 0 };
     if (view->cursor != NO_EVENT)
@@ -295,7 +295,7 @@ where(struct view *view, const struct model *model)
 
 /* info: memory, buckets, tasks and locks are pages of the inspector. */
 static void
-info(struct view *view, const char *what)
+show_info_page(struct view *view, const char *what)
 {
     view->page = what[0] == 'm' ? PAGE_MEMORY : strncmp(what, "bu", 2) == 0 ? PAGE_BUCKETS : PAGE_TASKS;
     if (view->focus == PANE_INSPECTOR)
@@ -341,14 +341,14 @@ look(struct model *model, struct view *view, const struct command_line *line)
     case CMD_fit:         view->unit = 0; view->left = 0; view->all = true; break;
     case CMD_into:        enter(view, model); break;
     case CMD_inspect:     next_page(view, model); break;
-    case CMD_measure:     measure(view); break;
+    case CMD_measure:     toggle_measure(view); break;
     case CMD_full:        view->full = !view->full; break;
-    case CMD_search:      search(view, model, line->rest); break;
+    case CMD_search:      search_for(view, model, line->rest); break;
     case CMD_match:       go_match(view, model, 1); break;
     case CMD_rmatch:      go_match(view, model, -1); break;
     case CMD_same:        hunt(view, model, 1, is_same_kind, "event of this kind"); break;
-    case CMD_where:       where(view, model); break;
-    case CMD_info:        info(view, line->rest); break;
+    case CMD_where:       say_where(view, model); break;
+    case CMD_info:        show_info_page(view, line->rest); break;
     default:              break;
     }
     return true;

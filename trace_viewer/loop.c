@@ -95,7 +95,7 @@ wait_for_something(const struct driver *driver)
 }
 
 static int
-run(struct driver *driver, struct term *term)
+loop_until_left(struct driver *driver, struct term *term)
 {
     bool changed = true;
     int width = 0, height = 0;
@@ -134,7 +134,7 @@ loop_run(struct driver *driver, const struct term_options *options)
     if (term == NULL)
         fprintf(stderr, "trace_viewer: %s\n", why);
     else
-        status = run(driver, term);
+        status = loop_until_left(driver, term);
     term_close(term);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return status;

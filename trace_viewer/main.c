@@ -40,7 +40,7 @@ static const char usage[] =
     "On the screen ? lists the keys.\n";
 
 static int
-complain(const char *format, const char *what)
+tell_trouble(const char *format, const char *what)
 {
     fputs("trace_viewer: ", stderr);
     fprintf(stderr, format, what);
@@ -99,26 +99,26 @@ parse_options(int argc, char **argv, struct options *options)
             continue;
         if ((value = value_of("--size", argc, argv, &i)) != NULL) {
             if (!parse_size(value, &options->width, &options->height))
-                return complain("--size %s: two numbers are meant, such as 100x30", value);
+                return tell_trouble("--size %s: two numbers are meant, such as 100x30", value);
         } else if ((value = value_of("--at", argc, argv, &i)) != NULL) {
             char *end;
             options->at = strtoll(value, &end, 10);
             if (*end != '\0' || end == value || options->at < 0)
-                return complain("--at %s: the number of an event is meant", value);
+                return tell_trouble("--at %s: the number of an event is meant", value);
         } else if ((value = value_of("--keys", argc, argv, &i)) != NULL) {
             options->keys = value;
         } else if ((value = value_of("--attach", argc, argv, &i)) != NULL) {
             options->attach = value;
         } else if (argv[i][0] == '-' && argv[i][1] != '\0') {
-            return complain("%s: no such option, or it lacks its value; --help lists them", argv[i]);
+            return tell_trouble("%s: no such option, or it lacks its value; --help lists them", argv[i]);
         } else if (options->trace != NULL) {
-            return complain("%s: one trace at a time", argv[i]);
+            return tell_trouble("%s: one trace at a time", argv[i]);
         } else {
             options->trace = argv[i];
         }
     }
     if (options->trace == NULL && options->attach == NULL && !options->help)
-        return complain("%s; trace_viewer TRACE, or --help", "no trace given");
+        return tell_trouble("%s; trace_viewer TRACE, or --help", "no trace given");
     return 0;
 }
 
@@ -146,7 +146,7 @@ print_frame(struct driver *driver, const struct options *options)
     struct canvas canvas;
     struct str text = { 0 };
     if (!canvas_init(&canvas, options->width, options->height))
-        return complain("%s", "out of memory");
+        return tell_trouble("%s", "out of memory");
     if (driver->view->cursor != NO_EVENT)
         model_seek(driver->model, driver->view->cursor);
     frame_draw(driver->model, driver->view, &canvas, &capabilities);
@@ -154,7 +154,7 @@ print_frame(struct driver *driver, const struct options *options)
     bool good = str_ok(&text) && fwrite(str_text(&text), 1, text.len, stdout) == text.len && fflush(stdout) == 0;
     canvas_free(&canvas);
     str_free(&text);
-    return good ? 0 : complain("%s", "cannot write the frame");
+    return good ? 0 : tell_trouble("%s", "cannot write the frame");
 }
 
 static void
@@ -180,9 +180,9 @@ greet(struct session *session, const struct options *options, struct reply *repl
     char why[512];
     session->fd = control_connect(options->attach, why, sizeof why);
     if (session->fd < 0)
-        return complain("%s", why);
+        return tell_trouble("%s", why);
     if (!session_ask(session, "where") || !session_answer(session, reply))
-        return complain("%s: the session does not answer", options->attach);
+        return tell_trouble("%s: the session does not answer", options->attach);
     return 0;
 }
 
@@ -197,14 +197,14 @@ view_trace(void *argument)
     char why[512];
     const char *path = reply.trace[0] != '\0' ? reply.trace : options->trace;
     if (path == NULL)
-        return complain("%s", "the session names no trace");
+        return tell_trouble("%s", "the session names no trace");
     struct trace *trace = trace_open(path, why, sizeof why);
     if (trace == NULL)
-        return complain("%s", why);
+        return tell_trouble("%s", why);
     struct model model;
     struct view view;
     if (!model_open(&model, trace))
-        return complain("%s", "out of memory");
+        return tell_trouble("%s", "out of memory");
     view_init(&view);
     struct driver driver = { .model = &model, .view = &view, .session = options->attach != NULL ? &session : NULL };
     stand(&driver, options);

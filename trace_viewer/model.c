@@ -80,7 +80,7 @@ add_mark(struct lane *lane, uint8_t work, size_t seq, uint64_t time)
 
 /* A lock that is held does not nest as stages do: its two ends are marks. */
 static bool
-nests(const struct model *model, uint16_t kind)
+kind_nests(const struct model *model, uint16_t kind)
 {
     return strcmp(trace_kind(model->trace, kind)->name, "lock.hold") != 0;
 }
@@ -110,9 +110,9 @@ take_event(struct model *model, size_t seq)
 
     if (time > model->end)
         model->end = time;
-    if (event->phase == PHASE_BEGIN && nests(model, event->kind))
+    if (event->phase == PHASE_BEGIN && kind_nests(model, event->kind))
         return open_span(model, lane, event, seq, time);
-    if (event->phase == PHASE_END && nests(model, event->kind) && close_span(lane, event->kind, time))
+    if (event->phase == PHASE_END && kind_nests(model, event->kind) && close_span(lane, event->kind, time))
         return true;
     return add_mark(lane, failed_check ? WORK_FAULT : work, seq, time);
 }

@@ -40,7 +40,7 @@ static int
 draw_pair(struct canvas *pane, int row, const char *name, struct str *value)
 {
     canvas_text(pane, row, 1, (struct style){ .ink = INK_DIM }, name);
-    canvas_cut(pane, row, 12, pane->width - 13, (struct style){ 0 }, str_text(value));
+    canvas_cut(pane, (struct stretch){ row, 12, pane->width - 13 }, (struct style){ 0 }, str_text(value));
     str_clear(value);
     return row + 1;
 }
@@ -57,9 +57,9 @@ draw_arguments(const struct model *model, const struct view *view, struct canvas
             continue;
         print_argument(model, kind->arg_type[i], event->args[i], text);
         canvas_text(pane, row, 1, (struct style){ .ink = INK_DIM }, kind->arg_name[i]);
-        int skip = row < 0 ? -row : 0, top = row + skip;
-        int end = canvas_wrap(pane, top, 12, (struct style){ 0 }, str_text(text), &skip);
-        row = end > row ? end : row + 1;
+        struct lines lines = { .row = row > 0 ? row : 0, .skip = row < 0 ? -row : 0 };
+        canvas_wrap(pane, &lines, 12, (struct style){ 0 }, str_text(text));
+        row = lines.row > row ? lines.row : row + 1;
         str_clear(text);
     }
     return row;
@@ -79,7 +79,7 @@ print_stack(const struct model *model, uint32_t lane, struct str *out)
 }
 
 static void
-draw_event(const struct model *model, const struct view *view, struct canvas *pane, int row)
+draw_event_page(const struct model *model, const struct view *view, struct canvas *pane, int row)
 {
     static const char *const phases[] = { "?", "begin", "end", "instant" };
     const struct trace_event *event = trace_event(model->trace, view->cursor);
@@ -211,7 +211,8 @@ draw_tasks(const struct model *model, const struct view *view, struct canvas *pa
         if (model->ranked && lane->rank >= 0 && !told)
             str_addf(&text, "r%d ", lane->rank);
         str_add(&text, lane->name);
-        canvas_cut(pane, row, 1, 18, (struct style){ .attr = (int)i == view->lane ? ATTR_BOLD : 0 }, str_text(&text));
+        canvas_cut(pane, (struct stretch){ row, 1, 18 },
+                   (struct style){ .attr = (int)i == view->lane ? ATTR_BOLD : 0 }, str_text(&text));
         str_clear(&text);
         size_t open[16], depth = state_open(model->state, (uint32_t)i, open, countof(open));
         enum work work = WORK_NONE;
@@ -219,7 +220,8 @@ draw_tasks(const struct model *model, const struct view *view, struct canvas *pa
             model_label(model, open[depth - 1], &text);
             work = model_work(model, open[depth - 1]);
         }
-        canvas_cut(pane, row++, 20, pane->width - 21, (struct style){ .ink = work == WORK_NONE ? INK_DIM : work },
+        canvas_cut(pane, (struct stretch){ row++, 20, pane->width - 21 },
+                   (struct style){ .ink = work == WORK_NONE ? INK_DIM : work },
                    depth == 0 ? "idle" : depth > countof(open) ? "deep inside" : str_text(&text));
         str_clear(&text);
     }
@@ -230,9 +232,8 @@ draw_tasks(const struct model *model, const struct view *view, struct canvas *pa
 static void
 draw_answer(const struct view *view, struct canvas *pane)
 {
-    int skip = view->scroll[PANE_INSPECTOR];
-    canvas_wrap(pane, 0, 1, (struct style){ 0 },
-                view->answer != NULL ? view->answer : "print, info and set are answered here", &skip);
+    canvas_wrap(pane, &(struct lines){ .skip = view->scroll[PANE_INSPECTOR] }, 1, (struct style){ 0 },
+                view->answer != NULL ? view->answer : "print, info and set are answered here");
 }
 
 void
@@ -245,7 +246,7 @@ inspector_draw(const struct model *model, const struct view *view, enum page pag
     if (page == PAGE_SOURCE)
         source_draw(model, view, pane);
     else if (page == PAGE_EVENT)
-        draw_event(model, view, pane, row);
+        draw_event_page(model, view, pane, row);
     else if (page == PAGE_VALUES)
         values_draw(model, view, pane, -row);
     else if (page == PAGE_MEMORY)

@@ -61,17 +61,15 @@ draw_lines(const struct model *model, const struct view *view, struct canvas *pa
     }
 }
 
-/* One item from `row` on; answers the row behind it. */
-static int
-draw_item(const struct model *model, const struct view *view, size_t seq, struct canvas *pane, int row, int *skip)
+static void
+draw_item(const struct model *model, const struct view *view, size_t seq, struct canvas *pane, struct lines *lines)
 {
     bool here = seq == view->cursor;
     struct style style = { .attr = here ? ATTR_BOLD : 0 };
-    if (model_is_lesson(model, seq, "say"))
-        return canvas_wrap(pane, row, 1, style, model_argument_text(model, seq, "text"), skip);
-
     struct str text = { 0 };
-    if (model_is_lesson(model, seq, "ask")) {
+    if (model_is_lesson(model, seq, "say")) {
+        str_add(&text, model_argument_text(model, seq, "text"));
+    } else if (model_is_lesson(model, seq, "ask")) {
         style.ink = INK_ACCENT;
         bool masked = here && !view_is_revealed(view, seq);
         str_addf(&text, "? %s\n%s%s", model_argument_text(model, seq, "question"), masked ? "" : "-> ",
@@ -87,14 +85,13 @@ draw_item(const struct model *model, const struct view *view, size_t seq, struct
         str_addf(&text, "\u00d7 %s: %s", model_kind(model, seq),
                  report[0] != '\0' ? report : model_argument_text(model, seq, "message"));
     }
-    row = canvas_wrap(pane, row, 1, style, str_text(&text), skip);
+    canvas_wrap(pane, lines, 1, style, str_text(&text));
     str_free(&text);
-    return row;
 }
 
 /* The items up to the cursor, the last ones last, so that the newest is always on the screen. Answers the rows used. */
 static int
-draw_words(const struct model *model, const struct view *view, struct canvas *pane)
+draw_said(const struct model *model, const struct view *view, struct canvas *pane)
 {
     size_t count = 0;
     while (count < model->lesson_count && model->lessons[count] <= view->cursor)
@@ -106,15 +103,16 @@ draw_words(const struct model *model, const struct view *view, struct canvas *pa
     if (!canvas_init(&probe, pane->width > 0 ? pane->width : 1, 400))
         return 0;
     while (first > 0 && rows < pane->height + view->scroll[PANE_LESSON]) {
-        int skip = 0;
-        rows += draw_item(model, view, model->lessons[--first], &probe, 0, &skip);
+        struct lines tried = { 0, 0 };
+        draw_item(model, view, model->lessons[--first], &probe, &tried);
+        rows += tried.row;
     }
     canvas_free(&probe);
-    int skip = rows - pane->height - view->scroll[PANE_LESSON], row = 0;
-    skip = skip > 0 ? skip : 0;
-    for (size_t i = first; i < count && row < pane->height; i++)
-        row = draw_item(model, view, model->lessons[i], pane, row, &skip);
-    return row;
+    int skip = rows - pane->height - view->scroll[PANE_LESSON];
+    struct lines lines = { .skip = skip > 0 ? skip : 0 };
+    for (size_t i = first; i < count && lines.row < pane->height; i++)
+        draw_item(model, view, model->lessons[i], pane, &lines);
+    return lines.row;
 }
 
 void
@@ -127,7 +125,7 @@ lesson_draw(const struct model *model, const struct view *view, struct canvas *p
     const char *path, *text = trace_source_text(model->trace, &path);
     int lines = text[0] == '\0' || pane->height < 4 ? 0 : pane->height < 8 ? 1 : pane->height * 2 / 5;
     struct canvas words = canvas_part(pane, 0, 0, pane->height - lines, pane->width);
-    int used = draw_words(model, view, &words);
+    int used = draw_said(model, view, &words);
     int from = lines > 1 ? used + 1 : pane->height - lines; /* what the words leave */
     draw_lines(model, view, pane, from, pane->height - from);
 }

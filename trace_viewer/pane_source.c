@@ -73,17 +73,19 @@ is_comment(const char *line, size_t length, bool *inside)
     return comment;
 }
 
+struct source_line { uint32_t number; const char *text; size_t length; bool comment, marked; };
+
 static void
-draw_line(struct canvas *pane, int row, uint32_t number, const char *text, size_t length, struct style style, bool mark)
+draw_line(struct canvas *pane, int row, const struct source_line *line)
 {
-    char line[512];
-    snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line - 1), text);
-    int column = canvas_textf(pane, row, 1, (struct style){ .ink = INK_DIM }, "%4u ", number);
-    if (mark) {
+    char text[512];
+    size_t length = line->length < sizeof text ? line->length : sizeof text - 1;
+    snprintf(text, sizeof text, "%.*s", (int)length, line->text);
+    struct style style = { .ink = line->comment ? INK_DIM : INK_PLAIN, .attr = line->marked ? ATTR_BOLD : 0 };
+    int column = canvas_textf(pane, row, 1, (struct style){ .ink = INK_DIM }, "%4u ", line->number);
+    if (line->marked)
         canvas_put(pane, row, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, 0x25ba);
-        style.attr |= ATTR_BOLD;
-    }
-    canvas_text(pane, row, column, style, line);
+    canvas_text(pane, row, column, style, text);
 }
 
 void
@@ -112,9 +114,9 @@ source_draw(const struct model *model, const struct view *view, struct canvas *p
     for (int64_t i = 0; text < end && i < from + pane->height; i++, number++) {
         size_t length = strcspn(text, "\n");
         length = length < (size_t)(end - text) ? length : (size_t)(end - text);
-        struct style style = { .ink = is_comment(text, length, &inside) ? INK_DIM : INK_PLAIN };
+        struct source_line line = { number, text, length, is_comment(text, length, &inside), number == listing.mark };
         if (i >= from)
-            draw_line(pane, (int)(i - from), number, text, length, style, number == listing.mark);
+            draw_line(pane, (int)(i - from), &line);
         text += length + (text[length] == '\n');
     }
 }

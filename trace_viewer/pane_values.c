@@ -14,7 +14,7 @@
 enum { CELL = 9 }; /* columns of one value */
 
 static double
-element(const struct trace_snapshot *snapshot, size_t index)
+snapshot_element(const struct trace_snapshot *snapshot, size_t index)
 {
     const char *from = (const char *)snapshot->elements + index * dtype_size((enum dtype)snapshot->dtype);
     return dtype_fraction((enum dtype)snapshot->dtype, from);
@@ -41,13 +41,16 @@ element_count(const struct trace_snapshot *snapshot)
     return size > 0 ? snapshot->bytes / size : 0;
 }
 
+/* An argument that names a storage. */
+struct named_storage { const char *name; int64_t storage; };
+
 /* "storage 12  float32 [6, 10]  of event 118": where the values are from. */
 static void
-draw_head(const struct trace_snapshot *snapshot, int64_t storage, size_t seq, const char *name, struct canvas *pane,
-          int row)
+draw_head(const struct trace_snapshot *snapshot, struct named_storage what, size_t seq, struct canvas *pane, int row)
 {
     struct str text = { 0 };
-    str_addf(&text, "%s = storage %lld  %s [", name, (long long)storage, dtype_name((enum dtype)snapshot->dtype));
+    str_addf(&text, "%s = storage %lld  %s [", what.name, (long long)what.storage,
+             dtype_name((enum dtype)snapshot->dtype));
     for (int i = 0; i < snapshot->dims; i++)
         str_addf(&text, i > 0 ? ", %lld" : "%lld", (long long)snapshot->sizes[i]);
     str_addf(&text, "]  as of event %zu", seq);
@@ -61,7 +64,7 @@ draw_range(const struct trace_snapshot *snapshot, struct canvas *pane, int row)
     size_t count = element_count(snapshot), nan = 0;
     double low = INFINITY, high = -INFINITY, sum = 0;
     for (size_t i = 0; i < count; i++) {
-        double value = element(snapshot, i);
+        double value = snapshot_element(snapshot, i);
         nan += isnan(value);
         low = value < low ? value : low;
         high = value > high ? value : high;
@@ -87,7 +90,7 @@ draw_grid(const struct trace_snapshot *snapshot, struct canvas *pane, int row, i
     size_t fit = pane->width > CELL + 4 ? (size_t)(pane->width - 4) / CELL : 1;
     for (size_t at = 0; at < count && rows > 0; at += width, rows--, row++) {
         for (size_t i = 0; i < width && i < fit && at + i < count; i++) {
-            double value = element(snapshot, at + i);
+            double value = snapshot_element(snapshot, at + i);
             char text[32];
             print_value(snapshot, value, text, sizeof text);
             struct style style = { .attr = isfinite(value) ? 0 : ATTR_REVERSE };
@@ -101,17 +104,17 @@ draw_grid(const struct trace_snapshot *snapshot, struct canvas *pane, int row, i
 }
 
 static int
-draw_tensor(const struct model *model, int64_t storage, const char *name, struct canvas *pane, int row, int rows)
+draw_tensor(const struct model *model, struct named_storage what, struct canvas *pane, int row, int rows)
 {
     size_t seq = 0;
-    int64_t id = state_snapshot(model->state, storage, &seq);
+    int64_t id = state_snapshot(model->state, what.storage, &seq);
     struct trace_snapshot snapshot;
     if (id == 0 || !trace_snapshot_at(model->trace, id, &snapshot)) {
-        canvas_textf(pane, row, 1, (struct style){ .ink = INK_DIM }, "%s = storage %lld: values not recorded", name,
-                     (long long)storage);
+        canvas_textf(pane, row, 1, (struct style){ .ink = INK_DIM }, "%s = storage %lld: values not recorded",
+                     what.name, (long long)what.storage);
         return row + 1;
     }
-    draw_head(&snapshot, storage, seq, name, pane, row);
+    draw_head(&snapshot, what, seq, pane, row);
     if (rows > 3)
         draw_range(&snapshot, pane, ++row);
     return draw_grid(&snapshot, pane, row + 1, rows - (rows > 3 ? 2 : 1));
@@ -129,8 +132,8 @@ values_draw(const struct model *model, const struct view *view, struct canvas *p
         named += strcmp(kind->arg_type[i], "storage") == 0 && event->args[i] > 0;
     for (int i = 0; i < kind->arg_count && i < 4; i++)
         if (strcmp(kind->arg_type[i], "storage") == 0 && event->args[i] > 0)
-            row = draw_tensor(model, event->args[i], kind->arg_name[i], pane, row,
+            row = draw_tensor(model, (struct named_storage){ kind->arg_name[i], event->args[i] }, pane, row,
                               (pane->height + skip - 1) / (named > 0 ? named : 1)) + 1;
     if (named == 0)
-        canvas_text(pane, 0, 1, (struct style){ .ink = INK_DIM }, "this event names no tensor; n goes on to the next");
+        canvas_text(pane, 0, 1, (struct style){ .ink = INK_DIM }, "this event names no tensor; s goes on to the next");
 }

@@ -57,7 +57,7 @@ ruler_draw(const struct model *model, const struct view *view, struct canvas *pa
     }
     struct str left = { 0 };
     trace_print_time(scale_time(&scale, 0), &left);
-    canvas_cut(pane, 0, 1, gutter - 2, (struct style){ 0 }, str_text(&left));
+    canvas_cut(pane, (struct stretch){ 0, 1, gutter - 2 }, (struct style){ 0 }, str_text(&left));
     str_free(&left);
 
     uint64_t step = scale.unit;

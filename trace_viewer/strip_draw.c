@@ -92,9 +92,9 @@ draw_exact(const struct strip *strip, struct canvas *canvas, int row)
 
 /* Without blocks of eighths: brackets around what is wide enough, letters for what is not. */
 static void
-draw_run(const struct strip *strip, struct canvas *canvas, int row, int from, int to,
-         const struct capabilities *capabilities)
+draw_run(const struct strip *strip, struct canvas *canvas, struct stretch run, const struct capabilities *capabilities)
 {
+    int row = run.row, from = run.column, to = run.column + run.room;
     const struct span *span = owner(&strip->cells[from]);
     struct style style = { .ink = INK_PLAIN };
     uint32_t fill = capabilities->utf8 ? work_fill(span->work) : (uint32_t)work_letter(span->work);
@@ -123,7 +123,7 @@ draw_runs(const struct strip *strip, struct canvas *canvas, int row, const struc
         if (span != NULL) {
             while (end < strip->scale.columns && owner(&strip->cells[end]) == span)
                 end++;
-            draw_run(strip, canvas, row, column, end, capabilities);
+            draw_run(strip, canvas, (struct stretch){ row, column, end - column }, capabilities);
             column = end - 1;
         } else if (cell->tiny > 0 && cell->mixed) {
             canvas_put(canvas, row, column, (struct style){ .attr = ATTR_UNDERLINE },
@@ -138,8 +138,9 @@ draw_runs(const struct strip *strip, struct canvas *canvas, int row, const struc
 
 /* The label of the run of cells that a span has to itself; over the window's left edge it says that it goes on. */
 static void
-draw_label(const struct strip *strip, struct canvas *canvas, int row, int from, int to, struct style style, bool exact)
+draw_label(const struct strip *strip, struct canvas *canvas, struct stretch run, struct style style, bool exact)
 {
+    int row = run.row, from = run.column, to = run.column + run.room;
     const struct span *span = owner(&strip->cells[from]);
     uint32_t fill = span->work == WORK_WAIT ? (uint32_t)DASHES : work_fill((enum work)span->work);
     struct str label = { 0 };
@@ -150,7 +151,7 @@ draw_label(const struct strip *strip, struct canvas *canvas, int row, int from, 
     }
     if (exact && (int)label.len + 2 <= to - from)
         from++;
-    int end = canvas_cut(canvas, row, from, to - from, style, str_text(&label));
+    int end = canvas_cut(canvas, (struct stretch){ row, from, to - from }, style, str_text(&label));
     for (int column = from; column < end && style.paper == WORK_NONE; column++)
         if (canvas_at(canvas, row, column)->code == ' ') /* no cell lies: where there is no paper a blank is filled */
             canvas_put(canvas, row, column, style, fill);
@@ -183,7 +184,7 @@ draw_labels(const struct strip *strip, struct canvas *canvas, int row, const str
             style.paper = body(span);
         }
         if (span != NULL && to - from >= LEGIBLE_LABEL)
-            draw_label(strip, canvas, row, from, to, style, exact);
+            draw_label(strip, canvas, (struct stretch){ row, from, to - from }, style, exact);
         column = end;
     }
 }

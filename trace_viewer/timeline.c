@@ -17,9 +17,10 @@ enum {
 
 /* The rows on the screen: which lane, which of its levels; `last` LEVELS: to the innermost. */
 struct row { int lane, first, last; };
+struct dealt_rows { struct row *row; int count, hidden; }; /* hidden: lanes without a row */
 
 static int
-unfolded(const struct model *model, const struct view *view)
+levels_unfolded(const struct model *model, const struct view *view)
 {
     if (view->lane < 0 || (size_t)view->lane >= model->lane_count)
         return 1;
@@ -30,7 +31,7 @@ unfolded(const struct model *model, const struct view *view)
 int
 timeline_wanted(const struct model *model, const struct view *view)
 {
-    return (int)(model->lane_count < 4096 ? model->lane_count : 4096) + unfolded(model, view) - 1;
+    return (int)(model->lane_count < 4096 ? model->lane_count : 4096) + levels_unfolded(model, view) - 1;
 }
 
 int
@@ -85,26 +86,25 @@ draw_name(const struct model *model, const struct view *view, const struct row *
         canvas_put(gutter, at, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, ARROW_RIGHT);
     if (model->lanes[row->lane].event_count == 0)
         style.ink = INK_DIM;
-    canvas_cut(gutter, at, 1, gutter->width - 2, style, whole);
+    canvas_cut(gutter, (struct stretch){ at, 1, gutter->width - 2 }, style, whole);
 }
 
 /* Rows dealt out: every lane from the top one, the selected one unfolded as far as rows are left. */
-static int
-deal_rows(const struct model *model, const struct view *view, int room, struct row *rows, int *hidden)
+static void
+deal_rows(const struct model *model, const struct view *view, int room, struct dealt_rows *rows)
 {
-    int lanes = (int)model->lane_count, top = timeline_top(model, view, room), count = 0;
+    int lanes = (int)model->lane_count, top = timeline_top(model, view, room);
     bool all = lanes <= room;
     int shown = all ? lanes : room > 1 ? room - 1 : 1;
-    int extra = all ? room - lanes : 0, levels = unfolded(model, view);
+    int extra = all ? room - lanes : 0, levels = levels_unfolded(model, view);
     if (extra > levels - 1)
         extra = levels - 1;
-    for (int lane = top; lane < top + shown && count < room; lane++) {
+    for (int lane = top; lane < top + shown && rows->count < room; lane++) {
         int depth = lane == view->lane ? 1 + extra : 1;
-        for (int level = 0; level < depth && count < room; level++)
-            rows[count++] = (struct row){ lane, level, level == depth - 1 ? LEVELS : level };
+        for (int level = 0; level < depth && rows->count < room; level++)
+            rows->row[rows->count++] = (struct row){ lane, level, level == depth - 1 ? LEVELS : level };
     }
-    *hidden = lanes - shown;
-    return count;
+    rows->hidden = lanes - shown;
 }
 
 /* The seq that a row highlights: the span that the cursor's event begins, ends, or is inside of; or the mark. */
@@ -181,19 +181,19 @@ mark_end(struct canvas *canvas, int row, int column, uint32_t code)
 }
 
 static int
-row_of(const struct model *model, const struct row *rows, int count, size_t seq)
+row_of_lane(const struct model *model, const struct dealt_rows *rows, size_t seq)
 {
     const struct trace_event *event = trace_event(model->trace, seq);
-    for (int i = 0; event != NULL && i < count; i++)
-        if (rows[i].lane == (int)event->lane)
+    for (int i = 0; event != NULL && i < rows->count; i++)
+        if (rows->row[i].lane == (int)event->lane)
             return i;
     return -1;
 }
 
 /* The flows of the selected event, and of the other end of its span. */
 static void
-draw_flows(const struct model *model, const struct view *view, const struct scale *scale, const struct row *rows,
-           int count, struct canvas *canvas)
+draw_flows(const struct model *model, const struct view *view, const struct scale *scale,
+           const struct dealt_rows *rows, struct canvas *canvas)
 {
     if (view->cursor == NO_EVENT)
         return;
@@ -203,7 +203,7 @@ draw_flows(const struct model *model, const struct view *view, const struct scal
         if (other == SIZE_MAX)
             continue;
         size_t from = ends[i] < other ? ends[i] : other, to = ends[i] < other ? other : ends[i];
-        int from_row = row_of(model, rows, count, from), to_row = row_of(model, rows, count, to);
+        int from_row = row_of_lane(model, rows, from), to_row = row_of_lane(model, rows, to);
         if (from_row < 0 || to_row < 0 || from_row == to_row)
             continue;
         int from_column = scale_column(scale, trace_time(model->trace, from));
@@ -245,34 +245,34 @@ void
 timeline_draw(const struct model *model, const struct view *view, struct canvas *pane,
               const struct capabilities *capabilities)
 {
-    int gutter_width = columns_of_names(pane->width), columns = pane->width - gutter_width, hidden = 0;
+    int gutter_width = columns_of_names(pane->width), columns = pane->width - gutter_width;
     if (pane->height <= 0 || columns <= 0)
         return;
-    struct row *rows = calloc((size_t)pane->height, sizeof *rows);
+    struct dealt_rows rows = { .row = calloc((size_t)pane->height, sizeof *rows.row) };
     struct strip strip = { .model = model, .scale = view_scale(view, model, columns), .cursor = -1 };
     strip.cells = calloc((size_t)columns, sizeof *strip.cells);
     struct canvas gutter = canvas_part(pane, 0, 0, pane->height, gutter_width);
     struct canvas body = canvas_part(pane, 0, gutter_width, pane->height, columns);
-    if (rows != NULL && strip.cells != NULL) {
-        int count = deal_rows(model, view, pane->height, rows, &hidden);
+    if (rows.row != NULL && strip.cells != NULL) {
+        deal_rows(model, view, pane->height, &rows);
         strip.selected = selection(model, view);
         if (view->cursor != NO_EVENT)
             strip.cursor = scale_column(&strip.scale, trace_time(model->trace, view->cursor));
         if (strip.cursor >= columns)
             strip.cursor = -1;
-        for (int i = 0; i < count; i++) {
-            strip.lane = &model->lanes[rows[i].lane];
-            strip.first = rows[i].first;
-            strip.last = rows[i].last;
-            strip.cursor_here = strip.selected != NO_EVENT && row_has(model, &rows[i], strip.selected);
+        for (int i = 0; i < rows.count; i++) {
+            strip.lane = &model->lanes[rows.row[i].lane];
+            strip.first = rows.row[i].first;
+            strip.last = rows.row[i].last;
+            strip.cursor_here = strip.selected != NO_EVENT && row_has(model, &rows.row[i], strip.selected);
             strip_paint(&strip);
             strip_draw(&strip, &body, i, capabilities);
-            draw_name(model, view, &rows[i], &gutter, i);
+            draw_name(model, view, &rows.row[i], &gutter, i);
         }
-        draw_flows(model, view, &strip.scale, rows, count, &body);
-        draw_cursor(&body, count, strip.cursor);
-        draw_hidden(model, view, hidden, pane);
+        draw_flows(model, view, &strip.scale, &rows, &body);
+        draw_cursor(&body, rows.count, strip.cursor);
+        draw_hidden(model, view, rows.hidden, pane);
     }
-    free(rows);
+    free(rows.row);
     free(strip.cells);
 }

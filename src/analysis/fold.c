@@ -25,7 +25,7 @@ static const struct { const char *name; enum fact fact; const char *args[4]; } f
 };
 
 static struct meaning
-meaning_of(const struct trace_kind *kind)
+meaning_of_kind(const struct trace_kind *kind)
 {
     struct meaning meaning = { .fact = FACT_NONE };
     for (size_t i = 0; i < countof(facts); i++) {
@@ -51,14 +51,14 @@ state_learn_kinds(struct state *state)
     if (state->meanings == NULL)
         return false;
     for (size_t kind = 0; kind < state->kind_count; kind++)
-        state->meanings[kind] = meaning_of(trace_kind(state->trace, (unsigned)kind));
+        state->meanings[kind] = meaning_of_kind(trace_kind(state->trace, (unsigned)kind));
     return true;
 }
 
 /* ---- rows ---- */
 
 static int
-compare_keys(struct row_key a, struct row_key b)
+compare_row_keys(struct row_key a, struct row_key b)
 {
     if (a.first != b.first)
         return a.first < b.first ? -1 : 1;
@@ -74,7 +74,7 @@ rows_find(const struct rows *rows, int64_t first, int64_t second, size_t *place)
         size_t middle = low + (high - low) / 2;
         struct row_key key;
         memcpy(&key, rows->items + middle * rows->size, sizeof key);
-        int order = compare_keys(key, wanted);
+        int order = compare_row_keys(key, wanted);
         if (order == 0) {
             low = middle;
             break;
@@ -126,7 +126,7 @@ rows_range(const struct rows *rows, int64_t first, size_t *count)
 /* ---- facts ---- */
 
 static int64_t
-argument(const struct meaning *meaning, const struct trace_event *event, int which)
+fact_argument(const struct meaning *meaning, const struct trace_event *event, int which)
 {
     return meaning->arg[which] >= 0 ? event->args[meaning->arg[which]] : 0;
 }
@@ -136,7 +136,7 @@ static bool
 fold_memory(struct state *state, const struct meaning *meaning, const struct trace_event *event)
 {
     const uint64_t most = ((uint64_t)1 << 48) - 1;
-    int64_t storage = argument(meaning, event, 0), said = argument(meaning, event, 1);
+    int64_t storage = fact_argument(meaning, event, 0), said = fact_argument(meaning, event, 1);
     uint64_t bytes = said < 0 ? 0 : (uint64_t)said > most ? most : (uint64_t)said, known;
     int device = event->device;
     if (meaning->fact == FACT_ALLOC) {
@@ -167,7 +167,7 @@ static bool
 fold_bucket(struct state *state, const struct meaning *meaning, const struct trace_event *event)
 {
     struct rows *buckets = &state->now.buckets;
-    int64_t index = argument(meaning, event, 0);
+    int64_t index = fact_argument(meaning, event, 0);
     if (index == 0 && buckets->count > 0) {
         size_t count;
         unsigned char *first = rows_range(buckets, event->rank, &count);
@@ -178,8 +178,9 @@ fold_bucket(struct state *state, const struct meaning *meaning, const struct tra
     struct bucket_row *row = rows_take(buckets, event->rank, index, sizeof *row);
     if (row == NULL)
         return false;
-    *row = (struct bucket_row){ .key = row->key, .bytes = argument(meaning, event, 1),
-                                .params = argument(meaning, event, 2), .indices = argument(meaning, event, 3) };
+    *row = (struct bucket_row){ .key = row->key, .bytes = fact_argument(meaning, event, 1),
+                                .params = fact_argument(meaning, event, 2),
+                                .indices = fact_argument(meaning, event, 3) };
     return true;
 }
 
@@ -187,7 +188,7 @@ static void
 fold_bucket_progress(struct state *state, const struct meaning *meaning, const struct trace_event *event)
 {
     bool begins = event->phase == PHASE_BEGIN, ends = event->phase == PHASE_END;
-    int64_t value = argument(meaning, event, 0);
+    int64_t value = fact_argument(meaning, event, 0);
     size_t count;
     struct bucket_row *row = rows_range(&state->now.buckets, event->rank, &count);
     for (; count > 0; count--, row++) {
@@ -212,7 +213,7 @@ fold_bucket_progress(struct state *state, const struct meaning *meaning, const s
 static bool
 fold_lock(struct state *state, const struct meaning *meaning, const struct trace_event *event)
 {
-    struct lock_row *row = rows_take(&state->now.locks, event->rank, argument(meaning, event, 0), sizeof *row);
+    struct lock_row *row = rows_take(&state->now.locks, event->rank, fact_argument(meaning, event, 0), sizeof *row);
     if (row == NULL)
         return false;
     bool begins = event->phase == PHASE_BEGIN;
@@ -229,7 +230,7 @@ fold_lock(struct state *state, const struct meaning *meaning, const struct trace
 static bool
 note_snapshot(struct state *state, const struct meaning *meaning, const struct trace_event *event, size_t seq)
 {
-    uint64_t storage = (uint64_t)argument(meaning, event, 0), index;
+    uint64_t storage = (uint64_t)fact_argument(meaning, event, 0), index;
     if (!map_get(&state->snapshot_of, storage, &index)) {
         index = state->snapshot_count;
         if (!vec_room(&state->snapshots, &state->snapshot_room, index + 1, sizeof *state->snapshots) ||
@@ -240,7 +241,7 @@ note_snapshot(struct state *state, const struct meaning *meaning, const struct t
     struct snapshot_list *list = &state->snapshots[index];
     if (!vec_room(&list->notes, &list->room, list->count + 1, sizeof *list->notes))
         return false;
-    list->notes[list->count++] = (struct snapshot_note){ (uint32_t)seq, argument(meaning, event, 1) };
+    list->notes[list->count++] = (struct snapshot_note){ (uint32_t)seq, fact_argument(meaning, event, 1) };
     return true;
 }
 

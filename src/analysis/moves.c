@@ -62,7 +62,7 @@ is_next(const struct trace *trace, const struct trace_event *event)
 
 /* A lock that is held does not nest as stages do. */
 static bool
-nests(const struct trace *trace, const struct trace_event *event)
+event_nests(const struct trace *trace, const struct trace_event *event)
 {
     return event->phase != PHASE_INSTANT && strcmp(trace_kind(trace, event->kind)->name, "lock.hold") != 0;
 }
@@ -71,7 +71,7 @@ nests(const struct trace *trace, const struct trace_event *event)
 static bool
 is_way_out(struct move *move, const struct trace_event *event)
 {
-    if (event->lane != move->lane || !nests(move->trace, event))
+    if (event->lane != move->lane || !event_nests(move->trace, event))
         return false;
     if (event->phase == (move->backwards ? PHASE_BEGIN : PHASE_END))
         return move->inside == 0 || move->inside-- == 0;
@@ -111,7 +111,7 @@ static bool
 begin_finish(struct move *move, struct str *told)
 {
     const struct trace_event *here = trace_event(move->trace, move->at);
-    bool own = here != NULL && nests(move->trace, here) &&
+    bool own = here != NULL && event_nests(move->trace, here) &&
                here->phase == (move->backwards ? PHASE_END : PHASE_BEGIN);
     if (!own && (here == NULL || here->depth == 0)) {
         str_add(told, "no stage surrounds this event\n");

@@ -3,10 +3,9 @@
  *
  *   step      the next event, but passes over memory.* and lock.* unless they are shown (move_rules)
  *   next      in the order of the trace, on any lane, the next begin of a stage of dp, ddp, c10d, autograd, module or
- *             optim, or the next word of the lesson: lesson.begin, say, ask, end, and a check that fails. So it goes into
- *             what a stage does; finish passes over that. Points of the engine (dp.scatter.chunk, c10d.issue) lie in
- *             the stages that make them, and are step's; a check that holds stops nobody, and a row of twenty at a
- *             lesson's end even less
+ *             optim, or the next word of the lesson: lesson.begin, say, ask, end, and a check that fails. So it goes
+ *             into what a stage does; finish passes over that. Points of the engine (dp.scatter.chunk, c10d.issue)
+ *             lie in the stages that make them, and are step's; so are checks that hold, which come by the dozen
  *   finish    the end of the stage around the event, on its lane; of a begin its own end
  *   continue  the next event at which a breakpoint holds
  *   until     the next event for which EXPR holds

@@ -26,7 +26,7 @@ moment_clear(struct moment *moment)
 }
 
 static bool
-copy_rows(struct rows *to, const struct rows *from)
+rows_copy(struct rows *to, const struct rows *from)
 {
     size_t room = 0;
     *to = (struct rows){ .size = from->size };
@@ -46,8 +46,8 @@ moment_copy(struct moment *to, const struct moment *from)
 {
     to->next = from->next;
     to->iteration = from->iteration;
-    if (copy_rows(&to->memory, &from->memory) && copy_rows(&to->buckets, &from->buckets) &&
-        copy_rows(&to->locks, &from->locks) &&
+    if (rows_copy(&to->memory, &from->memory) && rows_copy(&to->buckets, &from->buckets) &&
+        rows_copy(&to->locks, &from->locks) &&
         vec_room(&to->open, &to->open_room, from->open_count + 1, sizeof *to->open)) {
         to->open_count = from->open_count;
         if (from->open_count > 0)
@@ -112,7 +112,7 @@ start_from_nearest(struct state *state, size_t next)
 /* ---- the state ---- */
 
 static void
-forget(struct state *state)
+forget_all(struct state *state)
 {
     moment_clear(&state->now);
     for (size_t i = 0; i < state->checkpoint_count; i++)
@@ -147,7 +147,7 @@ state_free(struct state *state)
 {
     if (state == NULL)
         return;
-    forget(state);
+    forget_all(state);
     free(state->meanings);
     free(state);
 }
@@ -158,7 +158,7 @@ state_seek(struct state *state, size_t seq)
     if (seq >= trace_count(state->trace))
         return false;
     if (state->version != trace_order_version(state->trace))
-        forget(state);
+        forget_all(state);
     if (!start_from_nearest(state, seq + 1))
         return false;
     while (state->now.next < seq + 1) {

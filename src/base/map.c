@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* What the slots are probed for. A text key never equals a number key. */
-struct key {
+struct map_key {
     const char *text; /* NULL: a number */
     uint64_t    number;
     uint64_t    hash;
@@ -26,28 +26,28 @@ hash_bytes(uint64_t seed, const void *bytes, size_t count)
     return hash;
 }
 
-static struct key
+static struct map_key
 text_key(const char *text)
 {
-    return (struct key){ .text = text, .hash = hash_bytes(0, text, strlen(text)) };
+    return (struct map_key){ .text = text, .hash = hash_bytes(0, text, strlen(text)) };
 }
 
-static struct key
+static struct map_key
 number_key(uint64_t number)
 {
     /* Fibonacci hashing, then the high half folded down: the slots use the low bits. */
     uint64_t hash = number * 11400714819323198485u;
-    return (struct key){ .number = number, .hash = hash ^ hash >> 32 };
+    return (struct map_key){ .number = number, .hash = hash ^ hash >> 32 };
 }
 
-static struct key
+static struct map_key
 entry_key(const struct map_entry *entry)
 {
     return entry->text != NULL ? text_key(entry->text) : number_key(entry->number);
 }
 
 static bool
-entry_is(const struct map_entry *entry, const struct key *key)
+entry_is(const struct map_entry *entry, const struct map_key *key)
 {
     if (key->text == NULL)
         return entry->text == NULL && entry->number == key->number;
@@ -56,7 +56,7 @@ entry_is(const struct map_entry *entry, const struct key *key)
 
 /* The slot that holds the key, or the empty one where it belongs. slot_count is a power of two and never full. */
 static size_t
-find_slot(const struct map *map, const struct key *key)
+find_slot(const struct map *map, const struct map_key *key)
 {
     size_t mask = map->slot_count - 1;
     size_t slot = key->hash & mask;
@@ -66,7 +66,7 @@ find_slot(const struct map *map, const struct key *key)
 }
 
 static const struct map_entry *
-find(const struct map *map, const struct key *key)
+entry_of(const struct map *map, const struct map_key *key)
 {
     if (map->slot_count == 0)
         return NULL;
@@ -79,7 +79,7 @@ fill_slots(struct map *map)
 {
     memset(map->slots, 0, map->slot_count * sizeof *map->slots);
     for (size_t i = 0; i < map->count; i++) {
-        struct key key = entry_key(&map->entries[i]);
+        struct map_key key = entry_key(&map->entries[i]);
         map->slots[find_slot(map, &key)] = (uint32_t)(i + 1);
     }
 }
@@ -105,9 +105,9 @@ map_room(struct map *map)
 }
 
 static bool
-set(struct map *map, const struct key *key, uint64_t value)
+set(struct map *map, const struct map_key *key, uint64_t value)
 {
-    const struct map_entry *found = find(map, key);
+    const struct map_entry *found = entry_of(map, key);
     if (found != NULL) {
         map->entries[found - map->entries].value = value;
         return true;
@@ -126,22 +126,22 @@ set(struct map *map, const struct key *key, uint64_t value)
 bool
 map_set_text(struct map *map, const char *key, uint64_t value)
 {
-    struct key wanted = text_key(key);
+    struct map_key wanted = text_key(key);
     return set(map, &wanted, value);
 }
 
 bool
 map_set(struct map *map, uint64_t key, uint64_t value)
 {
-    struct key wanted = number_key(key);
+    struct map_key wanted = number_key(key);
     return set(map, &wanted, value);
 }
 
 bool
 map_get_text(const struct map *map, const char *key, uint64_t *value)
 {
-    struct key wanted = text_key(key);
-    const struct map_entry *entry = find(map, &wanted);
+    struct map_key wanted = text_key(key);
+    const struct map_entry *entry = entry_of(map, &wanted);
     if (entry != NULL && value != NULL)
         *value = entry->value;
     return entry != NULL;
@@ -150,8 +150,8 @@ map_get_text(const struct map *map, const char *key, uint64_t *value)
 bool
 map_get(const struct map *map, uint64_t key, uint64_t *value)
 {
-    struct key wanted = number_key(key);
-    const struct map_entry *entry = find(map, &wanted);
+    struct map_key wanted = number_key(key);
+    const struct map_entry *entry = entry_of(map, &wanted);
     if (entry != NULL && value != NULL)
         *value = entry->value;
     return entry != NULL;
@@ -176,7 +176,7 @@ empty_slot(struct map *map, size_t hole)
 bool
 map_remove(struct map *map, uint64_t key)
 {
-    struct key wanted = number_key(key);
+    struct map_key wanted = number_key(key);
     if (map->slot_count == 0)
         return false;
     size_t slot = find_slot(map, &wanted);

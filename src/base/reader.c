@@ -31,7 +31,7 @@ read_bytes(struct reader *reader, size_t count)
 
 /* Little-endian whatever the machine is. */
 static uint64_t
-read_number(struct reader *reader, size_t count)
+read_little_endian(struct reader *reader, size_t count)
 {
     const unsigned char *byte = read_bytes(reader, count);
     uint64_t number = 0;
@@ -43,25 +43,25 @@ read_number(struct reader *reader, size_t count)
 uint8_t
 read_u8(struct reader *reader)
 {
-    return (uint8_t)read_number(reader, 1);
+    return (uint8_t)read_little_endian(reader, 1);
 }
 
 uint16_t
 read_u16(struct reader *reader)
 {
-    return (uint16_t)read_number(reader, 2);
+    return (uint16_t)read_little_endian(reader, 2);
 }
 
 uint32_t
 read_u32(struct reader *reader)
 {
-    return (uint32_t)read_number(reader, 4);
+    return (uint32_t)read_little_endian(reader, 4);
 }
 
 uint64_t
 read_u64(struct reader *reader)
 {
-    return read_number(reader, 8);
+    return read_little_endian(reader, 8);
 }
 
 /* A NUL inside the text would make two readers disagree on its length, so it breaks the reader too. */
@@ -81,7 +81,7 @@ read_text(struct reader *reader)
 }
 
 static const char *
-why_not(int error)
+why_not_read(int error)
 {
     switch (error) {
     case ENOENT: return "no such file";
@@ -142,7 +142,7 @@ read_all(int file, size_t room, size_t limit, size_t *size, const char **why)
             *size = have;
             return text;
         } else if (errno != EINTR) {
-            *why = why_not(errno);
+            *why = why_not_read(errno);
             break;
         }
     }
@@ -156,13 +156,13 @@ file_read(const char *path, size_t limit, size_t *size, const char **why)
     *why = "out of memory";
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
-        *why = why_not(errno);
+        *why = why_not_read(errno);
         return NULL;
     }
     struct stat about;
     char *text = NULL;
     if (fstat(file, &about) != 0)
-        *why = why_not(errno);
+        *why = why_not_read(errno);
     else if (S_ISDIR(about.st_mode))
         *why = "is a directory";
     else if (about.st_size > 0 && (uint64_t)about.st_size > limit)

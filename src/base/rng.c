@@ -92,7 +92,7 @@ fill_uniform_f64(struct generator *g, double *out, size_t count, double low, dou
 
 /* Path S: one standard normal in double. The second of each pair waits in the generator, whoever takes it. */
 static double
-draw_normal(struct generator *g)
+next_normal(struct generator *g)
 {
     if (g->has_normal) {
         g->has_normal = false;
@@ -192,7 +192,7 @@ fill_normal_f32(struct generator *g, float *out, size_t count, double mean, doub
 {
     if (count < 16 || !contiguous) {
         for (size_t i = 0; i < count; i++)
-            out[i] = (float)fma(draw_normal(g), std, mean);
+            out[i] = (float)fma(next_normal(g), std, mean);
         return;
     }
     fill_uniform_f32(g, out, count, 0, 1);
@@ -209,7 +209,7 @@ fill_normal_f64(struct generator *g, double *out, size_t count, double mean, dou
 {
     if (count < 16 || !contiguous) {
         for (size_t i = 0; i < count; i++)
-            out[i] = fma(draw_normal(g), std, mean);
+            out[i] = fma(next_normal(g), std, mean);
         return;
     }
     fill_uniform_f64(g, out, count, 0, 1);
@@ -271,7 +271,7 @@ fill_randperm(struct generator *g, int64_t *out, size_t count)
 }
 
 static unsigned char *
-put(unsigned char *to, uint64_t number, int bytes)
+put_little_endian(unsigned char *to, uint64_t number, int bytes)
 {
     for (int i = 0; i < bytes; i++)
         *to++ = (unsigned char)(number >> 8 * i);
@@ -287,16 +287,16 @@ generator_state(const struct generator *generator, unsigned char out[5056])
     int used = generator->position;
 
     memset(out, 0, STATE_BYTES);
-    unsigned char *to = put(out, generator->seed, 8);
-    to = put(to, used == 0 ? 1 : 625 - (uint64_t)used, 4); /* left */
-    to = put(to, 1, 4);                                    /* seeded */
-    to = put(to, (uint64_t)used, 8);                       /* next */
+    unsigned char *to = put_little_endian(out, generator->seed, 8);
+    to = put_little_endian(to, used == 0 ? 1 : 625 - (uint64_t)used, 4); /* left */
+    to = put_little_endian(to, 1, 4);                                    /* seeded */
+    to = put_little_endian(to, (uint64_t)used, 8);                       /* next */
     for (int i = 0; i < MT_WORDS; i++)
-        to = put(to, generator->state[i], 8);
-    to = put(to, 0, 8);
-    to = put(to, generator->has_normal ? normal : 0, 8);
-    to = put(to, 0, 8);
-    put(to, generator->has_normal, 4);
+        to = put_little_endian(to, generator->state[i], 8);
+    to = put_little_endian(to, 0, 8);
+    to = put_little_endian(to, generator->has_normal ? normal : 0, 8);
+    to = put_little_endian(to, 0, 8);
+    put_little_endian(to, generator->has_normal, 4);
 }
 
 bool

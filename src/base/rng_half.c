@@ -8,7 +8,7 @@
 #include "base/rng.h"
 
 static uint16_t
-narrow(float value, bool brain)
+narrow_to_16_bits(float value, bool brain)
 {
     return brain ? bfloat_of_float(value) : half_of_float(value);
 }
@@ -22,7 +22,7 @@ widen(uint16_t bits, bool brain)
 static float
 rounded(float value, bool brain)
 {
-    return widen(narrow(value, brain), brain);
+    return widen(narrow_to_16_bits(value, brain), brain);
 }
 
 void
@@ -32,7 +32,7 @@ fill_uniform_half(struct generator *g, uint16_t *out, size_t count, double low, 
     uint32_t mask = brain ? 0xff : 0x7ff;
     for (size_t i = 0; i < count; i++) {
         float share = (float)(generator_u32(g) & mask) * (brain ? 0x1p-8f : 0x1p-11f);
-        out[i] = narrow(share * width + from, brain);
+        out[i] = narrow_to_16_bits(share * width + from, brain);
     }
 }
 
@@ -69,7 +69,7 @@ fill_normal_half(struct generator *g, uint16_t *out, size_t count, double mean, 
         for (size_t i = 0; i < count; i++) {
             double one;
             fill_normal_f64(g, &one, 1, mean, std, false);
-            out[i] = narrow((float)one, brain);
+            out[i] = narrow_to_16_bits((float)one, brain);
         }
         return;
     }

@@ -101,7 +101,7 @@ print_environment(const struct bench_options *options, const char *bench)
 }
 
 static void
-print_help(void)
+print_bench_help(void)
 {
     printf("usage: ringside bench [GROUP...] [--case CASE] [--threads T] [--quick] [--json]\n\n"
            "Measures; columns are least, median and most of the samples, and whether the result was verified.\n\n");
@@ -128,7 +128,7 @@ parse(int argc, char **argv, struct bench_options *options, bool wanted[])
         const struct group *group = find_group(argv[i]);
         bool                value = i + 1 < argc;
         if (strcmp(argv[i], "--help") == 0) {
-            print_help();
+            print_bench_help();
             return 1;
         }
         if (strcmp(argv[i], "--quick") == 0)

@@ -72,7 +72,7 @@ time_relay(struct relay *relay, double *ns)
 }
 
 static bool
-run_case(const struct bench_options *options, int tasks, bool events)
+run_switch_case(const struct bench_options *options, int tasks, bool events)
 {
     char   name[32];
     double samples[BENCH_SAMPLES];
@@ -97,7 +97,7 @@ bench_switch(const struct bench_options *options)
     static const int tasks[] = { 2, 8, 64, 512 };
     for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
         for (int events = 0; events <= 1; events++)
-            if (!run_case(options, tasks[i], events != 0))
+            if (!run_switch_case(options, tasks[i], events != 0))
                 return false;
     return true;
 }

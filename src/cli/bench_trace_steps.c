@@ -48,7 +48,7 @@ take_turns(struct task *me, struct traced *traced, int turns, double *off, doubl
 }
 
 static bool
-count_events(struct task *me, struct traced *traced)
+count_step_events(struct task *me, struct traced *traced)
 {
     record_all(me, true);
     uint64_t before = stage_seq(me);
@@ -59,7 +59,7 @@ count_events(struct task *me, struct traced *traced)
 }
 
 static bool
-measure(struct task *me, void *argument)
+measure_steps(struct task *me, void *argument)
 {
     struct traced *traced = argument;
     struct train  *train  = &traced->train;
@@ -67,7 +67,7 @@ measure(struct task *me, void *argument)
     double         off = 0, on = 0;
     record_all(me, false);
     bool ok = train_build(me, train) && train_step(me, train, &train->first_loss) &&
-              count_events(me, traced) && take_turns(me, traced, 1, &off, &on);
+              count_step_events(me, traced) && take_turns(me, traced, 1, &off, &on);
     for (int i = 0; i < BENCH_SAMPLES && ok; i++) {
         ok = take_turns(me, traced, turns, &off, &on);
         traced->slowdown[i] = on / off;
@@ -91,7 +91,7 @@ report_one(const struct traced *traced, const char *metric, const char *unit, do
 }
 
 static void
-report(struct traced *traced)
+report_steps(struct traced *traced)
 {
     report_one(traced, "slowdown", "ratio", traced->slowdown);
     report_one(traced, "per_event", "ns", traced->event_ns);
@@ -108,9 +108,9 @@ bench_trace_steps(const struct bench_options *options)
         if (!bench_wants(options, cases[i].name))
             continue;
         traced.train = (struct train){ .options = options, .name = cases[i].name, .blas = fast ? &blas : NULL };
-        ok = train_run(&traced.train, true, measure);
+        ok = train_run(&traced.train, true, measure_steps);
         if (ok)
-            report(&traced);
+            report_steps(&traced);
     }
     return ok;
 }

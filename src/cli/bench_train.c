@@ -165,7 +165,7 @@ train_run(struct train *train, bool traced, bool (*measure)(struct task *me, voi
 }
 
 static void
-report(struct train *train, const char *impl)
+report_train(struct train *train, const char *impl)
 {
     char extra[200];
     snprintf(extra, sizeof extra,
@@ -187,12 +187,12 @@ report(struct train *train, const char *impl)
 }
 
 static bool
-run_case(const struct bench_options *options, const char *name, const struct blas *blas, bool from_lua)
+run_train_case(const struct bench_options *options, const char *name, const struct blas *blas, bool from_lua)
 {
     struct train train = { .options = options, .name = name, .blas = blas, .allocations = -1 };
     if (!train_run(&train, from_lua, from_lua ? train_measure_lesson : train_measure))
         return false;
-    report(&train, from_lua ? "ringside-lua" : "ringside");
+    report_train(&train, from_lua ? "ringside-lua" : "ringside");
     return true;
 }
 
@@ -207,6 +207,6 @@ bench_train_step(const struct bench_options *options)
     for (size_t i = 0; i < countof(names) && ok; i++)
         for (int from_lua = 0; from_lua <= 1 && ok; from_lua++)
             if (bench_wants(options, names[i]))
-                ok = run_case(options, names[i], fast ? &blas : NULL, from_lua != 0);
+                ok = run_train_case(options, names[i], fast ? &blas : NULL, from_lua != 0);
     return ok;
 }

@@ -111,7 +111,7 @@ static const char lesson[] =
 
 /* What the lesson printed: a word and a number a line. */
 static bool
-take(struct train *train, const char *text)
+take_figures(struct train *train, const char *text)
 {
     int  samples = 0, length = 0;
     char word[16];
@@ -160,7 +160,7 @@ train_measure_lesson(struct task *me, void *argument)
         return failed(me, E_MEMORY, "out of memory");
     bool ok = run_lesson(me, train, out);
     fclose(out);
-    ok = ok && text != NULL && (take(train, text) || failed(me, E_RUNTIME, "the lesson did not measure"));
+    ok = ok && text != NULL && (take_figures(train, text) || failed(me, E_RUNTIME, "the lesson did not measure"));
     free(text);
     return ok;
 }

@@ -92,13 +92,13 @@ build_cnn(struct task *me, struct train *train)
 enum { TIMES = 64, WIDE = 128, HEADS = 4 };
 
 static void
-describe_nothing(const struct module *self, struct str *out)
+describe_no_options(const struct module *self, struct str *out)
 {
     (void)self, (void)out;
 }
 
 static struct tensor *
-through(struct task *me, const struct module *self, const char *child, struct tensor *x)
+forward_through(struct task *me, const struct module *self, const char *child, struct tensor *x)
 {
     return module_forward_tensor(me, module_child(self, child), x);
 }
@@ -107,7 +107,7 @@ static struct tensor *
 attention(struct task *me, const struct module *self, struct tensor *x)
 {
     int64_t        batch = tensor_size(x, 0), each = WIDE / HEADS;
-    struct tensor *qkv = through(me, self, "qkv", through(me, self, "ln1", x)), *part[3];
+    struct tensor *qkv = forward_through(me, self, "qkv", forward_through(me, self, "ln1", x)), *part[3];
     qkv = tensor_reshape(me, qkv, 5, (const int64_t[]){ batch, TIMES, 3, HEADS, each });
     qkv = tensor_permute(me, qkv, 5, (const int64_t[]){ 2, 0, 3, 1, 4 });
     if (!tensor_unbind(me, qkv, 0, part))
@@ -116,7 +116,7 @@ attention(struct task *me, const struct module *self, struct tensor *x)
     scores = tensor_mul_number(me, scores, 1 / sqrt((double)each));
     scores = softmax(me, tensor_add(me, scores, self->buffers.entries[0].tensor), -1);
     struct tensor *mixed = tensor_transpose(me, tensor_matmul(me, scores, part[2]), 1, 2);
-    return through(me, self, "proj", tensor_reshape(me, mixed, 3, (const int64_t[]){ batch, TIMES, WIDE }));
+    return forward_through(me, self, "proj", tensor_reshape(me, mixed, 3, (const int64_t[]){ batch, TIMES, WIDE }));
 }
 
 static struct value *
@@ -125,13 +125,13 @@ block_forward(struct task *me, struct module *self, struct value *args, struct v
     (void)kwargs;
     struct tensor *x = args->items[0]->tensor;
     x = tensor_add(me, x, attention(me, self, x));
-    struct tensor *wide = gelu(me, through(me, self, "up", through(me, self, "ln2", x)), false);
-    return value_tensor(me, tensor_add(me, x, through(me, self, "down", wide)));
+    struct tensor *wide = gelu(me, forward_through(me, self, "up", forward_through(me, self, "ln2", x)), false);
+    return value_tensor(me, tensor_add(me, x, forward_through(me, self, "down", wide)));
 }
 
 static const struct module_type block_type = {
     .name = "Block", .forward = block_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-    .drop = module_plain_drop, .describe = describe_nothing,
+    .drop = module_plain_drop, .describe = describe_no_options,
 };
 
 static bool
@@ -176,12 +176,12 @@ lstm_forward(struct task *me, struct module *self, struct value *args, struct va
     struct value *both = module_forward(me, module_child(self, "lstm"), args, kwargs);
     if (both == NULL)
         return NULL;
-    return value_tensor(me, through(me, self, "fc", tensor_select(me, both->items[0]->tensor, 0, -1)));
+    return value_tensor(me, forward_through(me, self, "fc", tensor_select(me, both->items[0]->tensor, 0, -1)));
 }
 
 static const struct module_type lstm_type = {
     .name = "L", .forward = lstm_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-    .drop = module_plain_drop, .describe = describe_nothing,
+    .drop = module_plain_drop, .describe = describe_no_options,
 };
 
 static bool

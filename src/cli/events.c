@@ -32,7 +32,7 @@ static const char help[] =
     "\n"
     "A kind alone matches where a stage begins, not where it ends.\n";
 
-struct request {
+struct events_request {
     const char *path;
     struct str  filter;
     bool        json, help;
@@ -40,7 +40,7 @@ struct request {
 
 /* -1: go on. */
 static int
-read_request(int argc, char **argv, struct request *request)
+read_request(int argc, char **argv, struct events_request *request)
 {
     bool options = true;
     for (int i = 1; i < argc; i++) {
@@ -99,7 +99,7 @@ print_events(const struct trace *trace, const struct match *match, bool json)
 }
 
 static int
-print_trace(const struct request *request)
+print_trace(const struct events_request *request)
 {
     char why[512];
     struct trace *trace = trace_open(request->path, why, sizeof why);
@@ -126,7 +126,7 @@ print_trace(const struct request *request)
 int
 cli_events(int argc, char **argv)
 {
-    struct request request = { 0 };
+    struct events_request request = { 0 };
     int status = read_request(argc, argv, &request);
     if (status < 0)
         status = print_trace(&request);

@@ -66,7 +66,7 @@ help_names(void)
 }
 
 static int
-tell(const char *name, bool whole, int (*subcommand)(int argc, char **argv))
+tell_name(const char *name, bool whole, int (*subcommand)(int argc, char **argv))
 {
     struct str               out = { 0 };
     struct reference_request request = { .form = whole ? REFERENCE_WHOLE : REFERENCE_NAME, .name = name, .out = &out };
@@ -98,8 +98,8 @@ cli_help(int argc, char **argv)
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return usage();
     if (strcmp(argv[1], "--all") == 0 || strcmp(argv[1], "--reference") == 0)
-        return tell("", true, NULL);
+        return tell_name("", true, NULL);
     if (argv[1][0] == '-')
         return message(STATUS_USAGE, "help: no option %s; there is --all", argv[1]);
-    return tell(argv[1], false, subcommand_find(argv[1]));
+    return tell_name(argv[1], false, subcommand_find(argv[1]));
 }

@@ -30,7 +30,7 @@ static const struct subcommand subcommand_table[] = {
 };
 
 static int
-print_help(void)
+print_subcommands(void)
 {
     puts("ringside: watch data-parallel training\n");
     for (size_t i = 0; i < countof(subcommand_table); i++)
@@ -51,7 +51,7 @@ int (*subcommand_find(const char *name))(int argc, char **argv)
 static int
 print_all_help(void)
 {
-    print_help();
+    print_subcommands();
     puts("\nringside help NAME tells more, of a name or a namespace:\n");
     return help_names();
 }
@@ -81,11 +81,11 @@ main(int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a full disk, not the end of the run */
     if (argc < 2) {
-        print_help();
+        print_subcommands();
         return STATUS_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        return print_help();
+        return print_subcommands();
     if (strcmp(argv[1], "help") == 0 && argc == 2)
         return print_all_help();
     if (strcmp(argv[1], "--version") == 0)

@@ -52,7 +52,7 @@ static const struct option option_table[] = {
 #undef BOTH
 
 static int
-help(enum option_scope scope)
+print_options_help(enum option_scope scope)
 {
     if (scope == OPTION_RUN)
         puts("ringside run [options] LESSON.lua [-- ARGS]     runs a lesson, narration on stdout\n");
@@ -71,7 +71,7 @@ help(enum option_scope scope)
 
 /* By name or unambiguous beginning; NULL: none, or several. */
 static const struct option *
-find(const char *name, size_t length, enum option_scope scope, bool *several)
+find_option(const char *name, size_t length, enum option_scope scope, bool *several)
 {
     const struct option *found = NULL;
     *several = false;
@@ -103,7 +103,7 @@ unknown(const char *command, const char *text, bool several)
 
 /* Keeps one value; false: `value` is not what the option takes. */
 static bool
-keep(struct run_options *out, const struct option *option, const char *value)
+keep_option(struct run_options *out, const struct option *option, const char *value)
 {
     void *field = (char *)out + option->field;
     char *end;
@@ -132,7 +132,7 @@ keep(struct run_options *out, const struct option *option, const char *value)
 
 /* What does not go together, or was not built. */
 static int
-refuse(const char *command, const struct run_options *o)
+refuse_combination(const char *command, const struct run_options *o)
 {
     static const char *const policies[] = { "order", "random", "round-robin" };
     bool known = o->policy == NULL;
@@ -165,42 +165,45 @@ refuse(const char *command, const struct run_options *o)
     return -1;
 }
 
+/* The command line that is read; `status` is what to exit with once a word was refused. */
+struct option_words { const char *command; enum option_scope scope; struct run_options *out; int status; };
+
 /* One argument that begins with "--"; `value` is what follows it. Answers how many words it took, 0: refused. */
 static int
-take(const char *command, const char *word, const char *value, enum option_scope scope, struct run_options *out,
-     int *status)
+read_option(struct option_words *words, const char *word, const char *value)
 {
     size_t length = strcspn(word + 2, "=");
     bool several, joined = word[2 + length] == '=';
-    const struct option *option = find(word + 2, length, scope, &several);
+    const struct option *option = find_option(word + 2, length, words->scope, &several);
     if (option == NULL) {
-        *status = unknown(command, word, several);
+        words->status = unknown(words->command, word, several);
         return 0;
     }
     if (option->type == OPTION_HELP) {
-        *status = help(scope);
+        words->status = print_options_help(words->scope);
         return 0;
     }
     if (joined)
         value = word + 2 + length + 1;
     bool takes = option->value[0] != '\0';
     if ((takes && value == NULL) || (!takes && joined)) {
-        *status = message(STATUS_USAGE, "%s: --%s takes %s%s", command, option->name, takes ? "a value: " : "no value",
-                          option->value);
+        words->status = message(STATUS_USAGE, "%s: --%s takes %s%s", words->command, option->name,
+                                takes ? "a value: " : "no value", option->value);
         return 0;
     }
-    if (!keep(out, option, value)) {
-        *status = message(STATUS_USAGE, "%s: '%s' is no %s for --%s", command, value, option->value, option->name);
+    if (!keep_option(words->out, option, value)) {
+        words->status = message(STATUS_USAGE, "%s: '%s' is no %s for --%s", words->command, value, option->value,
+                                option->name);
         return 0;
     }
-    out->has_seed = out->has_seed || strcmp(option->name, "seed") == 0;
+    words->out->has_seed = words->out->has_seed || strcmp(option->name, "seed") == 0;
     return takes && !joined ? 2 : 1;
 }
 
 int
 options_parse(int argc, char **argv, enum option_scope scope, struct run_options *out)
 {
-    int status = -1;
+    struct option_words words = { argv[0], scope, out, -1 };
     *out = (struct run_options){ .executor = EXECUTOR_STEPPED };
     for (int i = 1; i < argc;) {
         const char *word = argv[i];
@@ -210,11 +213,11 @@ options_parse(int argc, char **argv, enum option_scope scope, struct run_options
             break;
         }
         if (strcmp(word, "-h") == 0)
-            return help(scope);
+            return print_options_help(scope);
         if (word[0] == '-' && word[1] == '-') {
-            int taken = take(argv[0], word, i + 1 < argc ? argv[i + 1] : NULL, scope, out, &status);
+            int taken = read_option(&words, word, i + 1 < argc ? argv[i + 1] : NULL);
             if (taken == 0)
-                return status;
+                return words.status;
             i += taken;
         } else if (word[0] == '-' && word[1] != '\0') {
             return message(STATUS_USAGE, "%s: no option %s; 'ringside %s --help' lists them", argv[0], word, argv[0]);
@@ -226,5 +229,5 @@ options_parse(int argc, char **argv, enum option_scope scope, struct run_options
             i++;
         }
     }
-    return refuse(argv[0], out);
+    return refuse_combination(argv[0], out);
 }

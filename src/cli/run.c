@@ -30,7 +30,7 @@
 
 enum { LESSON_BYTES = 16 << 20 };
 
-struct run {
+struct lesson_run {
     const struct run_options *options;
     struct debugger          *debugger;
     char                     *text;         /* the lesson */
@@ -51,7 +51,7 @@ struct run {
 
 /* "lessons/01-six-rows.lua" -> "01-six-rows.lua" and "01-six-rows". */
 static void
-name_lesson(struct run *run)
+name_lesson(struct lesson_run *run)
 {
     const char *path  = run->options->lesson;
     const char *slash = strrchr(path, '/');
@@ -64,7 +64,7 @@ name_lesson(struct run *run)
 }
 
 static bool
-read_lesson(struct run *run)
+read_lesson(struct lesson_run *run)
 {
     const char *why = NULL;
     run->text       = file_read(run->options->lesson, LESSON_BYTES, &run->size, &why);
@@ -75,7 +75,7 @@ read_lesson(struct run *run)
 }
 
 static bool
-open_trace(struct run *run)
+open_trace(struct lesson_run *run)
 {
     const struct run_options *options = run->options;
     bool                      free_running = options->executor == EXECUTOR_FREE;
@@ -101,7 +101,7 @@ open_trace(struct run *run)
 }
 
 static bool
-make_lesson(struct run *run)
+make_lesson(struct lesson_run *run)
 {
     const struct run_options *o = run->options;
     struct lesson_options     options = { .name = run->name, .path = o->lesson, .out = stdout, .tap = o->tap,
@@ -114,7 +114,7 @@ make_lesson(struct run *run)
 }
 
 static bool
-make_sched(struct run *run)
+make_sched(struct lesson_run *run)
 {
     const struct run_options *o = run->options;
     struct sched_options      options = { .executor = o->executor, .writer = run->writer, .cost = &run->cost,
@@ -140,7 +140,7 @@ make_sched(struct run *run)
 
 /* "FILE:LINE: Kind: what". What a lesson raised itself needs no kind: it is its own text. */
 static void
-tell_error(const struct run *run, const struct error *error)
+tell_error(const struct lesson_run *run, const struct error *error)
 {
     char        where[24] = "";
     const char *kind      = error->kind == E_SCRIPT ? "" : error_name(error->kind);
@@ -161,7 +161,7 @@ seed_generator(struct task *me, const struct run_options *options)
 }
 
 static bool
-run_script(struct task *me, struct run *run)
+run_script(struct task *me, struct lesson_run *run)
 {
     const struct run_options *o = run->options;
     struct script_options     options = { .trusted = o->trust, .seed = o->seed, .out = stdout,
@@ -256,7 +256,7 @@ print_hash(int fd)
 }
 
 static void
-close_trace(struct run *run)
+close_trace(struct lesson_run *run)
 {
     const char *warning = trace_warning(run->writer);
     int         fd      = run->options->hash ? dup(trace_fd(run->writer)) : -1;
@@ -271,7 +271,7 @@ close_trace(struct run *run)
 
 /* Output that nobody reads any more (EPIPE) is no fault of the run. */
 static void
-check_output(struct run *run)
+check_output(struct lesson_run *run)
 {
     int error = lesson_write_error(run->lesson);
     if (fflush(stdout) != 0 && error == 0)
@@ -281,7 +281,7 @@ check_output(struct run *run)
 }
 
 static void
-execute(struct run *run)
+execute(struct lesson_run *run)
 {
     struct error   error = { 0 };
     struct watcher watcher = { 0 };
@@ -303,7 +303,7 @@ execute(struct run *run)
 int
 run_lesson(const struct run_options *options, struct debugger *debugger)
 {
-    struct run run = { .options = options, .debugger = debugger, .status = STATUS_FAILED };
+    struct lesson_run run = { .options = options, .debugger = debugger, .status = STATUS_FAILED };
     name_lesson(&run);
     if (read_lesson(&run) && open_trace(&run) && make_lesson(&run) && make_sched(&run)) {
         struct debugger_names names = lesson_names(run.lesson);

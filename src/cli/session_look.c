@@ -66,7 +66,7 @@ info_locks(struct session *session, struct str *out)
 }
 
 static bool
-info(struct session *session, const char *what, struct str *out)
+tell_info(struct session *session, const char *what, struct str *out)
 {
     if (!state_seek(session->state, session->cursor)) {
         str_add(out, "out of memory\n");
@@ -112,7 +112,7 @@ session_look(struct session *session, const struct command_line *line, struct st
     case CMD_show:
         return move_show(&session->rules, line->rest, out);
     case CMD_info:
-        return info(session, line->rest, out);
+        return tell_info(session, line->rest, out);
     case CMD_print:
         return print_name(session, line->rest, out);
     default:

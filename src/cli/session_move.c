@@ -41,7 +41,7 @@ say_end(struct session *session, struct str *out)
 
 /* Nothing stopped it: it stands at the edge of the record, forwards at the run's end. */
 static void
-stand_at_edge(struct session *session, const struct move *move, struct str *out)
+stand_at_run_edge(struct session *session, const struct move *move, struct str *out)
 {
     if (move->match != NULL)
         str_addf(out, "no %s event for which %s: ", move->backwards ? "earlier" : "further", match_text(move->match));
@@ -54,13 +54,13 @@ stand_at_edge(struct session *session, const struct move *move, struct str *out)
 
 /* Searches what is recorded, then lets the engine go on, until the move stops, pauses or has no way left. */
 static void
-search(struct session *session, struct move *move, struct str *out)
+search_record(struct session *session, struct move *move, struct str *out)
 {
     enum move_result result;
     while ((result = move_search(move, session->head + 1, SEARCH_SLICE)) != MOVE_STOPPED) {
         bool at_edge = result == MOVE_AT_EDGE;
         if (at_edge && (move->backwards || session->ended)) {
-            stand_at_edge(session, move, out);
+            stand_at_run_edge(session, move, out);
             return;
         }
         if (session_interrupted(session)) {
@@ -82,7 +82,7 @@ move_by_rule(struct session *session, const struct command_line *line, struct st
     struct move move = { .trace = session->trace, .rules = &session->rules, .at = session->cursor };
     if (!move_begin(&move, line, out))
         return false;
-    search(session, &move, out);
+    search_record(session, &move, out);
     move_end(&move);
     return true;
 }

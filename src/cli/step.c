@@ -80,7 +80,7 @@ step_batch(struct run_options *options)
 /* ---- with the viewer ---- */
 
 static bool
-answer(struct session *session, int fd, const char *text, char *told, size_t told_size)
+answer_viewer(struct session *session, int fd, const char *text, char *told, size_t told_size)
 {
     struct str reply = { 0 };
     str_addf(&reply, "at %" PRIu64 " state=%s\n", session->cursor, session_state_name(session));
@@ -101,7 +101,7 @@ answer(struct session *session, int fd, const char *text, char *told, size_t tol
 }
 
 static void
-serve(struct session *session, int listener)
+serve_viewer(struct session *session, int listener)
 {
     struct control_reader reader = { .fd = accept(listener, NULL, NULL) };
     struct str            line = { 0 }, out = { 0 };
@@ -113,7 +113,7 @@ serve(struct session *session, int listener)
         str_clear(&out);
         if (there)
             session_command(session, str_text(&line), &out);
-        there = there && answer(session, reader.fd, str_text(&out), told, sizeof told);
+        there = there && answer_viewer(session, reader.fd, str_text(&out), told, sizeof told);
     }
     session->viewer = -1;
     if (reader.fd >= 0)
@@ -150,7 +150,7 @@ be_the_session(struct run_options *options, int listener, const char *socket_pat
         opened = false;
     be_quiet();
     if (opened) {
-        serve(&session, listener);
+        serve_viewer(&session, listener);
         session_close(&session);
     }
     control_remove(socket_path);

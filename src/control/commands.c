@@ -90,7 +90,7 @@ parse_count(const char *text, int64_t *out)
 
 /* Do the arguments fit what the table says? "[N]": perhaps a number; "N", "SEQ": a number; "": nothing. */
 static bool
-check_arguments(const struct command_line *line, char *why, size_t why_size)
+arguments_fit(const struct command_line *line, char *why, size_t why_size)
 {
     const struct command_info *info = &commands[line->command];
     bool given = line->rest[0] != '\0';
@@ -151,7 +151,7 @@ command_parse(const char *line, struct command_line *out, char *why, size_t why_
     }
     memcpy(out->rest, rest, length);
     out->has_count = parse_count(out->rest, &out->count);
-    return check_arguments(out, why, why_size);
+    return arguments_fit(out, why, why_size);
 }
 
 /* By group, in the order in which the groups first come. */

@@ -295,15 +295,19 @@ storage_snapshot(struct task *me, struct storage *storage, const struct storage_
     for (int i = 0; i < content->dims; i++)
         count *= (size_t)content->sizes[i]; /* of a tensor that exists */
     size_t bytes = count * dtype_size(dtype);
-    if (bytes > SNAPSHOT_BYTES)
+    struct trace_snapshot snapshot = { .dtype = content->dtype, .dims = content->dims, .bytes = bytes };
+    if (bytes > SNAPSHOT_BYTES || (size_t)content->dims > countof(snapshot.sizes))
         return;
+    if (content->dims > 0)
+        memcpy(snapshot.sizes, content->sizes, (size_t)content->dims * sizeof *content->sizes);
     _Alignas(8) char copy[SNAPSHOT_BYTES];
     if (dtype_is_float(dtype)) {
         memcpy(copy, from, bytes);
         equal_nans(dtype, copy, count);
         from = copy;
     }
-    uint32_t id = trace_snapshot(writer, content->dtype, content->dims, content->sizes, from, bytes);
+    snapshot.elements = from;
+    uint32_t id = trace_snapshot(writer, &snapshot);
     if (id != 0)
         announce(me, KIND_memory_snapshot, storage->device, (const int64_t[4]){ storage->number, id, (int64_t)bytes });
 }

@@ -69,5 +69,13 @@ enum record_type {
     RECORD_SNAPSHOT = 6, /* u32 id (from 1), u8 dtype, u8 dims, u16 0, i64 sizes[dims], the elements, row-major */
 };
 
+/* The contents of a tensor, as they are written and as they are read. */
+struct trace_snapshot {
+    int            dtype, dims; /* checked: enum dtype, at most 8 */
+    int64_t        sizes[8];
+    const void    *elements;    /* may be unaligned: memcpy out */
+    size_t         bytes;
+};
+
 enum lane_kind { LANE_HOST = 1, LANE_STREAM = 2, LANE_COMM = 3, LANE_LESSON = 4 };
 #endif

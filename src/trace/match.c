@@ -124,7 +124,7 @@ break_expression(struct parser *parser)
 /* ---- compile ---- */
 
 static struct match *
-compile(const char *text, const struct match_names *names, char *why, size_t why_size,
+compile_rule(const char *text, const struct match_names *names, char *why, size_t why_size,
         uint32_t (*rule)(struct parser *))
 {
     struct match *match = calloc(1, sizeof *match);
@@ -152,13 +152,13 @@ compile(const char *text, const struct match_names *names, char *why, size_t why
 struct match *
 match_compile(const char *text, const struct match_names *names, char *why, size_t why_size)
 {
-    return compile(text, names, why, why_size, expression);
+    return compile_rule(text, names, why, why_size, expression);
 }
 
 struct match *
 match_compile_break(const char *text, const struct match_names *names, char *why, size_t why_size)
 {
-    return compile(text, names, why, why_size, break_expression);
+    return compile_rule(text, names, why, why_size, break_expression);
 }
 
 void

@@ -154,7 +154,7 @@ kinds_of(struct parser *parser, const char *pattern, size_t *kind_count)
 /* ---- fields and values ---- */
 
 static enum field
-field_of(const char *word)
+field_named(const char *word)
 {
     int field = 0;
     while (field < FIELD_ARG && strcmp(field_names[field], word) != 0)
@@ -200,7 +200,7 @@ args_of(struct parser *parser, const char *word, size_t *kind_count, bool *words
 }
 
 static bool
-read_number(const char *word, long double *out)
+parse_number(const char *word, long double *out)
 {
     const char *digits = word + (*word == '-' || *word == '+');
     if (!isdigit((unsigned char)*digits) && !(*digits == '.' && isdigit((unsigned char)digits[1])))
@@ -234,7 +234,7 @@ take_value(struct parser *parser, struct node *node, const char *field, bool wor
         return;
     }
     value->text = strdup(parser->word);
-    value->is_number = parser->token == TOKEN_WORD && read_number(parser->word, &value->number);
+    value->is_number = parser->token == TOKEN_WORD && parse_number(parser->word, &value->number);
     if (value->text == NULL) {
         parser_fails(parser, "no memory");
     } else if (node->field == FIELD_PHASE) {
@@ -262,7 +262,7 @@ take_value(struct parser *parser, struct node *node, const char *field, bool wor
 static uint32_t
 field_comparison(struct parser *parser, const char *word)
 {
-    struct node node = { .type = NODE_COMPARE, .field = field_of(word), .compare = COMPARE_EQUAL };
+    struct node node = { .type = NODE_COMPARE, .field = field_named(word), .compare = COMPARE_EQUAL };
     bool words = false;
     if (node.field == FIELD_ARG) {
         node.args = args_of(parser, word, &node.kind_count, &words);
@@ -298,7 +298,7 @@ parser_comparison(struct parser *parser)
         return field_comparison(parser, word);
     if (parser->failed)
         return 0;
-    if (field_of(word) != FIELD_ARG) {
+    if (field_named(word) != FIELD_ARG) {
         parser_fails_at(parser, "a comparison is missing behind", word);
         return 0;
     }

@@ -88,7 +88,7 @@ comes_first(const struct cursor *a, const struct cursor *b)
 }
 
 static void
-sift_down(struct cursor *heap, size_t count, size_t at)
+sift_run_down(struct cursor *heap, size_t count, size_t at)
 {
     for (;;) {
         size_t least = at;
@@ -116,7 +116,7 @@ make_heap(const struct trace *trace, struct run_list *fresh, struct cursor *heap
         heap[count - 1].end = run + 1;
     }
     for (size_t i = count / 2; i > 0; i--)
-        sift_down(heap, count, i - 1);
+        sift_run_down(heap, count, i - 1);
     return count;
 }
 
@@ -139,7 +139,7 @@ merge_fresh(struct trace *trace, struct run_list *fresh, size_t total)
             heap[0] = heap[--writers];
         else
             first->time = event_in_slot(trace, first->run->slot)->time;
-        sift_down(heap, writers, 0);
+        sift_run_down(heap, writers, 0);
     }
     free(heap);
     return true;

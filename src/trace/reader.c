@@ -201,7 +201,7 @@ last_is_there(const struct trace *trace, size_t index)
 /* Events are written from front to back, so those of a file that grows end at the first that is not there. In a
  * finished one they end behind the last that is: a damaged event in between hides no other. */
 static void
-count_events(struct trace *trace, size_t index)
+count_written_events(struct trace *trace, size_t index)
 {
     struct chunk *chunk = &trace->chunks[index];
     const size_t size = sizeof(struct trace_event);
@@ -274,7 +274,7 @@ scan_pending(struct trace *trace)
             look_at_head(trace, index);
         uint32_t before = chunk->events;
         if (chunk->state == CHUNK_OPEN && chunk->kind == CHUNK_EVENTS)
-            count_events(trace, index);
+            count_written_events(trace, index);
         if (chunk->events > before)
             run_add(fresh, index, before, chunk);
     }

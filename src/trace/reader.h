@@ -27,13 +27,6 @@ struct trace_lane_info {
     enum lane_kind kind;
 };
 
-struct trace_snapshot {
-    int            dtype, dims; /* checked: enum dtype, at most 8 */
-    int64_t        sizes[8];
-    const void    *elements;    /* may be unaligned: memcpy out */
-    size_t         bytes;
-};
-
 /* NULL: `why` holds one sentence ("FILE: not a Ringside trace"). A cut file opens; see trace_note. */
 struct trace *trace_open(const char *path, char *why, size_t why_size);
 struct trace *trace_open_fd(int fd, char *why, size_t why_size); /* the fd is duplicated */

@@ -18,20 +18,20 @@ enum {
 };
 
 static void
-put_u16(struct str *record, uint16_t value)
+record_u16(struct str *record, uint16_t value)
 {
     str_add_bytes(record, &value, sizeof value);
 }
 
 static void
-put_u32(struct str *record, uint32_t value)
+record_u32(struct str *record, uint32_t value)
 {
     str_add_bytes(record, &value, sizeof value);
 }
 
 /* Cut between characters. */
 static void
-put_text(struct str *record, const char *text)
+record_text(struct str *record, const char *text)
 {
     size_t length = strlen(text);
     if (length > TEXT_LIMIT) {
@@ -39,7 +39,7 @@ put_text(struct str *record, const char *text)
         while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
             length--;
     }
-    put_u32(record, (uint32_t)length);
+    record_u32(record, (uint32_t)length);
     str_add_bytes(record, text, length);
     str_add_bytes(record, "", 1);
 }
@@ -81,16 +81,16 @@ write_kind(struct trace_writer *writer, int kind)
     const struct kind_info *info = &kind_table[kind];
     const struct stage_text *place = &stage_text_table[kind];
     struct str *record = begin_record(writer);
-    put_u16(record, (uint16_t)kind);
+    record_u16(record, (uint16_t)kind);
     str_add_bytes(record, (const unsigned char[2]){ info->is_stage, 0 }, 2);
-    put_text(record, info->name);
-    put_text(record, info->function);
-    put_text(record, info->pytorch);
-    put_text(record, info->args);
-    put_text(record, place->file != NULL ? place->file : "");
-    put_u32(record, place->first_line);
-    put_u32(record, place->line);
-    put_text(record, place->text != NULL ? place->text : "");
+    record_text(record, info->name);
+    record_text(record, info->function);
+    record_text(record, info->pytorch);
+    record_text(record, info->args);
+    record_text(record, place->file != NULL ? place->file : "");
+    record_u32(record, place->first_line);
+    record_u32(record, place->line);
+    record_text(record, place->text != NULL ? place->text : "");
     return write_record(writer, RECORD_KIND);
 }
 
@@ -111,8 +111,8 @@ trace_text(struct trace_writer *writer, const char *text)
     pthread_mutex_lock(&writer->mutex);
     if (!map_get_text(&writer->texts, text, &id)) {
         struct str *record = begin_record(writer);
-        put_u32(record, writer->text_count + 1);
-        put_text(record, text);
+        record_u32(record, writer->text_count + 1);
+        record_text(record, text);
         if (write_record(writer, RECORD_TEXT)) {
             id = ++writer->text_count;
             map_set_text(&writer->texts, text, id); /* without memory it is written again next time */
@@ -123,18 +123,18 @@ trace_text(struct trace_writer *writer, const char *text)
 }
 
 uint32_t
-trace_snapshot(struct trace_writer *writer, int dtype, int dims, const int64_t *sizes, const void *elements,
-               size_t bytes)
+trace_snapshot(struct trace_writer *writer, const struct trace_snapshot *snapshot)
 {
     uint32_t id = 0;
-    if (dims < 0 || dims > 8 || bytes > TEXT_LIMIT)
+    if (snapshot->dims < 0 || snapshot->dims > 8 || snapshot->bytes > TEXT_LIMIT)
         return 0;
     pthread_mutex_lock(&writer->mutex);
     struct str *record = begin_record(writer);
-    put_u32(record, writer->snapshot_count + 1);
-    str_add_bytes(record, (const unsigned char[4]){ (unsigned char)dtype, (unsigned char)dims, 0, 0 }, 4);
-    str_add_bytes(record, sizes, (size_t)dims * sizeof *sizes);
-    str_add_bytes(record, elements, bytes);
+    record_u32(record, writer->snapshot_count + 1);
+    const unsigned char shape[4] = { (unsigned char)snapshot->dtype, (unsigned char)snapshot->dims };
+    str_add_bytes(record, shape, sizeof shape);
+    str_add_bytes(record, snapshot->sizes, (size_t)snapshot->dims * sizeof *snapshot->sizes);
+    str_add_bytes(record, snapshot->elements, snapshot->bytes);
     if (write_record(writer, RECORD_SNAPSHOT))
         id = ++writer->snapshot_count;
     pthread_mutex_unlock(&writer->mutex);
@@ -148,12 +148,12 @@ trace_lane(struct trace_writer *writer, int rank, int device, enum lane_kind kin
     pthread_mutex_lock(&writer->mutex);
     uint32_t lane = writer->lane_count++;
     struct str *record = begin_record(writer);
-    put_u32(record, lane);
-    put_u16(record, (uint16_t)(int16_t)rank);
-    put_u16(record, (uint16_t)(int16_t)device);
-    put_u16(record, (uint16_t)kind);
-    put_u16(record, 0);
-    put_text(record, name);
+    record_u32(record, lane);
+    record_u16(record, (uint16_t)(int16_t)rank);
+    record_u16(record, (uint16_t)(int16_t)device);
+    record_u16(record, (uint16_t)kind);
+    record_u16(record, 0);
+    record_text(record, name);
     write_record(writer, RECORD_LANE);
     pthread_mutex_unlock(&writer->mutex);
     return lane;
@@ -164,8 +164,8 @@ write_two_texts(struct trace_writer *writer, enum record_type type, const char *
 {
     pthread_mutex_lock(&writer->mutex);
     struct str *record = begin_record(writer);
-    put_text(record, first);
-    put_text(record, second);
+    record_text(record, first);
+    record_text(record, second);
     write_record(writer, type);
     pthread_mutex_unlock(&writer->mutex);
 }

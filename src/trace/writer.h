@@ -44,8 +44,7 @@ void                 trace_buffer_free(struct trace_buffer *buffer); /* before t
 bool                 trace_buffer_more(struct trace_buffer *buffer); /* slow path: next chunk; false: no room, lost */
 
 uint32_t trace_text(struct trace_writer *writer, const char *text);          /* interned id; 0: no room */
-uint32_t trace_snapshot(struct trace_writer *writer, int dtype, int dims, const int64_t *sizes,
-                        const void *elements, size_t bytes);                 /* id; 0: no room */
+uint32_t trace_snapshot(struct trace_writer *writer, const struct trace_snapshot *snapshot); /* id; 0: no room */
 uint32_t trace_lane(struct trace_writer *writer, int rank, int device, enum lane_kind kind, const char *name);
 void     trace_option(struct trace_writer *writer, const char *key, const char *value);
 void     trace_source(struct trace_writer *writer, const char *path, const char *text);

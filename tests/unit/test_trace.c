@@ -69,8 +69,8 @@ write_small_trace(const char *path)
     uint32_t add = trace_text(writer, "add");
     assert_int_equal(trace_text(writer, "add"), add);
     const float elements[] = { 1, 2, 3, 4, 5, 6 };
-    const int64_t sizes[] = { 2, 3 };
-    uint32_t snapshot = trace_snapshot(writer, DTYPE_F32, 2, sizes, elements, sizeof elements);
+    uint32_t snapshot = trace_snapshot(writer, &(struct trace_snapshot){ DTYPE_F32, 2, { 2, 3 }, elements,
+                                                                         sizeof elements });
 
     struct trace_buffer *buffer = trace_buffer_new(writer);
     for (uint32_t i = 0; i < SMALL_EVENTS; i += 3) {

@@ -53,14 +53,15 @@ nothing_is_drawn_outside_a_part(void **state)
         canvas_fill(&canvas, row, mark, 'x');
     struct canvas part = canvas_part(&canvas, 2, 5, 2, 7);
     canvas_clear(&part);
-    int skip = 0;
     for (int row = -3; row < 9; row++) {
         canvas_text(&part, row, -2, (struct style){ 0 }, "a long text with \xe5\xad\x97\xe5\xad\x97 at its end");
-        canvas_cut(&part, row, 1, 100, (struct style){ 0 }, "a long text that is cut in its middle");
+        canvas_cut(&part, (struct stretch){ row, 1, 100 }, (struct style){ 0 },
+                   "a long text that is cut in its middle");
         canvas_right(&part, row, (struct style){ 0 }, "right, and longer than the part is wide");
         canvas_put(&part, row, 7, (struct style){ 0 }, 'y');
     }
-    canvas_wrap(&part, 0, 0, (struct style){ 0 }, "words that are wrapped over many more lines than there are", &skip);
+    canvas_wrap(&part, &(struct lines){ 0, 0 }, 0, (struct style){ 0 },
+                "words that are wrapped over many more lines than there are");
     for (int row = 0; row < 6; row++)
         for (int column = 0; column < 20; column++)
             if (row < 2 || row > 3 || column < 5 || column > 11) {
@@ -90,7 +91,7 @@ a_long_text_is_cut_in_its_middle(void **state)
 {
     struct canvas canvas;
     assert_true(canvas_init(&canvas, 12, 1));
-    canvas_cut(&canvas, 0, 0, 12, (struct style){ 0 }, "reduce_add_coalesced");
+    canvas_cut(&canvas, (struct stretch){ 0, 0, 12 }, (struct style){ 0 }, "reduce_add_coalesced");
     struct str text = { 0 };
     canvas_print(&canvas, &(struct capabilities){ 0, false }, false, &text);
     assert_string_equal(str_text(&text), "reduce_a~ced\n");
