@@ -133,6 +133,12 @@ for my $end ('q', 'TERM', 'terminal') {
          . ($round + 1));
     shows(qr/step 0\/\d+/, 'a session opens');
     isnt(join(' ', glob "$folder/own/*"), '', 'it has folders');
+    if ($end eq 'q') {
+        type('n', 'n');
+        shows(qr/running/, 'n lets the engine run to a stage that never comes');
+        type('C-c');
+        shows(qr/paused at event \d+/, '^C pauses it');
+    }
     type('c');
     shows(qr/running/, 'the engine runs');
     type('q') if $end eq 'q';
