@@ -47,48 +47,21 @@ tensor_index_select(struct task *me, enum op op, struct tensor *a, int64_t dim, 
 }
 
 struct tensor *
-tensor_index_put(struct task *me, enum op op, struct tensor *a, int64_t dim, struct tensor *index, struct tensor *from,
-                 double alpha)
+tensor_index_put(struct task *me, enum op op, struct tensor *a, const struct indexed_rows *rows)
 {
-    struct op_args args = { .in = { a, index, from }, .dim = dim, .alpha = alpha };
-    return a != NULL && index != NULL && from != NULL ? op_call(me, op, &args) : NULL;
-}
-
-/* In place, with the op's own node: the result takes the first operand's place. */
-struct tensor *
-tensor_in_place(struct task *me, enum op op, const struct op_args *args)
-{
-    struct op_args into = *args;
-    for (int i = 0; i < op_info(op)->inputs; i++)
-        if (args->in[i] == NULL)
-            return NULL;
-    into.out = args->in[0];
-    return inplace_allowed(me, into.out) ? op_call(me, op, &into) : NULL;
+    return op_call_checked(me, op, &(struct op_args){ .in = { a, rows->index, rows->from }, .dim = rows->dim,
+                                                      .alpha = 1 });
 }
 
 /* ---- several views at once ---- */
 
-/* What came for each piece, zeros for those that got nothing, joined. */
-static bool
-split_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
-{
-    size_t          bytes = (size_t)node->output_count * sizeof(struct tensor *);
-    struct tensor **parts = host_take(me, bytes), *given = NULL;
-    if (parts == NULL)
-        return false;
-    for (int i = 0; i < node->output_count && given == NULL; i++)
-        given = grad_out[i];
-    for (int i = 0; i < node->output_count; i++) {
-        const struct output_meta *meta = &node->outputs[i];
-        parts[i] = grad_out[i] != NULL ? grad_out[i] : zeros_of(me, given, meta->dims, meta->size);
-    }
-    grad_in[0] = tensor_cat(me, parts, node->output_count, (int)node->numbers[0]);
-    host_return(me, parts, bytes);
-    return grad_in[0] != NULL;
-}
+/* Several views that follow each other and have one node: its name, and what takes their gradients back. */
+struct many_views { const char *name; node_backward *backward; };
 
+/* What came for each view, zeros for those that got nothing; unbind's get back the dimension that they lost. */
 static bool
-unbind_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+join_gradients(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in,
+               bool unbound)
 {
     int             dim = (int)node->numbers[0];
     size_t          bytes = (size_t)node->output_count * sizeof(struct tensor *);
@@ -99,23 +72,38 @@ unbind_backward(struct task *me, struct node *node, struct tensor *const *grad_o
         given = grad_out[i];
     for (int i = 0; i < node->output_count; i++) {
         const struct output_meta *meta = &node->outputs[i];
-        parts[i] = tensor_unsqueeze(me, grad_out[i] != NULL ? grad_out[i] : zeros_of(me, given, meta->dims, meta->size),
-                                    dim);
+        parts[i] = grad_out[i] != NULL ? grad_out[i] : zeros_of(me, given, meta->dims, meta->size);
+        if (unbound)
+            parts[i] = tensor_unsqueeze(me, parts[i], dim);
     }
     grad_in[0] = tensor_cat(me, parts, node->output_count, dim);
     host_return(me, parts, bytes);
     return grad_in[0] != NULL;
 }
 
-/* Pieces are made without recording: one node stands for all of them. Without lengths each is one index. */
 static bool
-cut(struct task *me, struct tensor *a, int dim, const int64_t *lengths, int count, struct tensor **out)
+split_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    bool    enabled = grad_enabled(me);
-    int64_t start = 0;
+    return join_gradients(me, node, grad_out, grad_in, false);
+}
+
+static bool
+unbind_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    return join_gradients(me, node, grad_out, grad_in, true);
+}
+
+/* They are made without recording: one node stands for all of them. Without lengths each is one index. */
+static bool
+make_views(struct task *me, struct tensor *a, const struct pieces *pieces, struct tensor **out)
+{
+    const int64_t *lengths = pieces->lengths;
+    bool           enabled = grad_enabled(me);
+    int64_t        start = 0;
     grad_set_enabled(me, false);
-    for (int i = 0; i < count; i++) {
-        out[i] = lengths == NULL ? tensor_select(me, a, dim, i) : tensor_narrow(me, a, dim, start, lengths[i]);
+    for (int i = 0; i < pieces->count; i++) {
+        out[i] = lengths == NULL ? tensor_select(me, a, pieces->dim, i)
+                                 : tensor_narrow(me, a, pieces->dim, start, lengths[i]);
         if (out[i] == NULL)
             break;
         start += lengths == NULL ? 1 : lengths[i];
@@ -129,35 +117,35 @@ cut(struct task *me, struct tensor *a, int dim, const int64_t *lengths, int coun
 }
 
 static bool
-record_views(struct task *me, const char *name, node_backward *backward, struct tensor *a, int dim, int count,
+record_views(struct task *me, const struct many_views *kind, struct tensor *a, const struct pieces *pieces,
              struct tensor **out)
 {
-    if (count == 0 || !any_requires_grad(me, &a, 1) || !dtype_is_float(a->dtype))
+    if (pieces->count == 0 || !any_requires_grad(me, &a, 1) || !dtype_is_float(a->dtype))
         return true;
-    struct node *node = node_new(me, name, backward, 1, count);
+    struct node *node = node_new(me, kind->name, kind->backward, 1, pieces->count);
     if (node == NULL)
         return false;
-    node->numbers[0] = dim < 0 ? dim + a->dims : dim;
+    node->numbers[0] = pieces->dim < 0 ? pieces->dim + a->dims : pieces->dim;
     node->device     = tensor_device(a);
     node->stream     = node->device >= 0 ? stream_current(me, node->device) : NULL;
     node_connect(me, node, 0, a);
-    for (int i = 0; i < count && !task_failed(me); i++)
+    for (int i = 0; i < pieces->count && !task_failed(me); i++)
         node_output(me, node, out[i], i);
     node_unref(me, node);
     return !task_failed(me);
 }
 
 bool
-tensor_split(struct task *me, struct tensor *a, int dim, const int64_t *lengths, int count, struct tensor **out)
+tensor_split(struct task *me, struct tensor *a, const struct pieces *pieces, struct tensor **out)
 {
-    return a != NULL && cut(me, a, dim, lengths, count, out) &&
-           record_views(me, "SplitBackward0", split_backward, a, dim, count, out);
+    static const struct many_views split = { "SplitBackward0", split_backward };
+    return a != NULL && make_views(me, a, pieces, out) && record_views(me, &split, a, pieces, out);
 }
 
 bool
 tensor_unbind(struct task *me, struct tensor *a, int dim, struct tensor **out)
 {
-    int count = a != NULL ? (int)tensor_size(a, dim) : 0;
-    return a != NULL && cut(me, a, dim, NULL, count, out) &&
-           record_views(me, "UnbindBackward0", unbind_backward, a, dim, count, out);
+    static const struct many_views unbind = { "UnbindBackward0", unbind_backward };
+    struct pieces pieces = { .dim = dim, .count = a != NULL ? (int)tensor_size(a, dim) : 0 };
+    return a != NULL && make_views(me, a, &pieces, out) && record_views(me, &unbind, a, &pieces, out);
 }

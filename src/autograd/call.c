@@ -1,8 +1,6 @@
-/* Calling an op: its stage, its price, its result, its node. Then arithmetic and products as PyTorch spells them;
- * shapes are in shaping.c, layers and losses in functional.c, changes in place in inplace.c.
- * In PyTorch: c10::Dispatcher::call and what the Autograd key does there. */
+/* Calling an op: its stage, its price, its result, its node. All operators that PyTorch names (operators.c, shaping.c
+ * ...) come through here. In PyTorch: c10::Dispatcher::call and what the Autograd key does there. */
 #include "autograd/call.h"
-#include <stdlib.h>
 #include "autograd/internal.h"
 #include "device/storage.h"
 #include "sched/stage.h"
@@ -70,125 +68,17 @@ op_call(struct task *me, enum op op, const struct op_args *args)
     return result == args->out ? result : hand_up(me, result);
 }
 
-static struct tensor *
-call_two(struct task *me, enum op op, struct tensor *a, struct tensor *b, double alpha)
+struct tensor *
+op_call_checked(struct task *me, enum op op, const struct op_args *args)
 {
-    struct op_args args = { .in = { a, b }, .alpha = alpha };
-    return a != NULL && b != NULL ? op_call(me, op, &args) : NULL;
-}
-
-static struct tensor *
-call_number(struct task *me, enum op op, struct tensor *a, double number)
-{
-    struct op_args args = { .in = { a }, .alpha = number };
-    return a != NULL ? op_call(me, op, &args) : NULL;
+    for (int i = 0; i < op_info(op)->inputs; i++)
+        if (args->in[i] == NULL)
+            return NULL;
+    return op_call(me, op, args);
 }
 
 struct tensor *
-tensor_add(struct task *me, struct tensor *a, struct tensor *b)
+op_on(struct task *me, enum op op, struct tensor *a, struct tensor *b, double alpha)
 {
-    if (tensor_is_sparse(a) || tensor_is_sparse(b))
-        return a != NULL && b != NULL ? sparse_sum(me, a, b) : NULL;
-    return call_two(me, OP_add, a, b, 1);
-}
-
-struct tensor *
-tensor_add_scaled(struct task *me, struct tensor *a, struct tensor *b, double alpha)
-{
-    return call_two(me, OP_add, a, b, alpha);
-}
-
-struct tensor *
-tensor_sub(struct task *me, struct tensor *a, struct tensor *b)
-{
-    return call_two(me, OP_sub, a, b, 1);
-}
-
-struct tensor *
-tensor_mul(struct task *me, struct tensor *a, struct tensor *b)
-{
-    return call_two(me, OP_mul, a, b, 1);
-}
-
-struct tensor *
-tensor_div(struct task *me, struct tensor *a, struct tensor *b)
-{
-    return call_two(me, OP_div, a, b, 1);
-}
-
-struct tensor *
-tensor_add_number(struct task *me, struct tensor *a, double number)
-{
-    return call_number(me, OP_add_scalar, a, number);
-}
-
-struct tensor *
-tensor_mul_number(struct task *me, struct tensor *a, double number)
-{
-    return call_number(me, OP_mul_scalar, a, number);
-}
-
-struct tensor *
-tensor_div_number(struct task *me, struct tensor *a, double number)
-{
-    return call_number(me, OP_div_scalar, a, number);
-}
-
-struct tensor *
-tensor_neg(struct task *me, struct tensor *a)
-{
-    return call_number(me, OP_neg, a, 0);
-}
-
-struct tensor *
-tensor_relu(struct task *me, struct tensor *a)
-{
-    return call_number(me, OP_relu, a, 0);
-}
-
-struct tensor *
-tensor_abs(struct task *me, struct tensor *a)
-{
-    return call_number(me, OP_abs, a, 0);
-}
-
-struct tensor *
-tensor_sum(struct task *me, struct tensor *a)
-{
-    return call_number(me, OP_sum, a, 0);
-}
-
-struct tensor *
-tensor_mean(struct task *me, struct tensor *a)
-{
-    return call_number(me, OP_mean, a, 0);
-}
-
-struct tensor *
-tensor_mm(struct task *me, struct tensor *a, struct tensor *b)
-{
-    return call_two(me, OP_mm, a, b, 1);
-}
-
-struct tensor *
-tensor_copied(struct task *me, struct tensor *a)
-{
-    return call_number(me, OP_clone, a, 0);
-}
-
-struct tensor *
-tensor_copy_to(struct task *me, struct tensor *a, int device, enum dtype dtype)
-{
-    if (a == NULL)
-        return NULL;
-    if (tensor_device(a) == device && a->dtype == dtype)
-        return tensor_born(me, tensor_ref(a));
-    struct op_args args = { .in = { a }, .out = tensor_empty(me, dtype, device, a->dims, a->size) };
-    return args.out != NULL ? op_call(me, OP_copy, &args) : NULL;
-}
-
-struct tensor *
-tensor_detach(struct task *me, struct tensor *a)
-{
-    return a != NULL ? tensor_alias(me, a) : NULL;
+    return op_call_checked(me, op, &(struct op_args){ .in = { a, b }, .alpha = alpha });
 }

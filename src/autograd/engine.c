@@ -166,7 +166,7 @@ node_apply(struct task *me, struct node *node, struct tensor *const *grad_out,
 
 /* PyTorch's Functions never see a missing gradient. */
 static bool
-fill_missing(struct task *me, const struct node *node, struct tensor **grads)
+fill_absent(struct task *me, const struct node *node, struct tensor **grads)
 {
     for (int i = 0; i < node->output_count; i++) {
         const struct output_meta *meta = &node->outputs[i];
@@ -181,15 +181,52 @@ fill_missing(struct task *me, const struct node *node, struct tensor **grads)
 }
 
 static bool
-call_function(struct task *me, struct node *node, struct tensor **grad_out, struct tensor **grad_in)
+node_with_hooks(struct task *me, struct node *node, struct tensor **grad_out, struct tensor **grad_in)
 {
     if (!tensor_hooks_run(me, node, grad_out) ||
         !hooks_run(me, node->pre_hooks, node, grad_out, node->output_count))
         return false;
-    if (node->fill_missing && !fill_missing(me, node, grad_out))
+    if (node->fill_missing && !fill_absent(me, node, grad_out))
         return false;
     return node_apply(me, node, grad_out, grad_in) &&
            hooks_run(me, node->post_hooks, node, grad_in, node->edge_count);
+}
+
+/* ---- gradients on their way ---- */
+
+struct worker_job { struct graph *graph; size_t queue; int device; uint64_t rank; };
+static bool autograd_worker(struct task *me, void *job); /* what it works off brings it more */
+
+static bool
+device_worker_start(struct task *me, struct graph *graph, size_t queue)
+{
+    char        name[48];
+    struct worker_job *job = graph_share(me, graph) ? malloc(sizeof *job) : NULL;
+    if (job == NULL)
+        return failed(me, E_MEMORY, "out of memory in backward");
+    graph_lock(me, graph);
+    *job = (struct worker_job){ graph, queue, graph->queues[queue].device, me->slots[SLOT_RANK] };
+    graph_unlock(me, graph);
+    snprintf(name, sizeof name, "r%d autograd %d", me->rank < 0 ? 0 : me->rank, job->device);
+    struct task_options options = { .name = name, .rank = TASK_INHERIT, .device = job->device, .lua = true };
+    struct task        *worker  = task_spawn(me, &options, autograd_worker, job);
+    if (worker == NULL) {
+        free(job);
+        return false;
+    }
+    graph_lock(me, graph);
+    graph->queues[queue].worker = worker;
+    graph_unlock(me, graph);
+    return true;
+}
+
+/* A device's worker is started by whoever first has work for it. */
+static bool
+deliver(struct task *me, struct graph *graph, struct arrival arrival)
+{
+    size_t unmanned;
+    return graph_deliver(me, graph, arrival, &unmanned) &&
+           (unmanned == SIZE_MAX || device_worker_start(me, graph, unmanned));
 }
 
 /* ---- one node's turn ---- */
@@ -202,7 +239,7 @@ call_and_deliver(struct task *me, struct graph *graph, struct pending *pending, 
 {
     struct node *node = pending->node;
     size_t       mark = scope_mark(me);
-    bool         ok   = call_function(me, node, grad_out, grad_in);
+    bool         ok   = node_with_hooks(me, node, grad_out, grad_in);
     for (int i = 0; i < node->edge_count; i++)
         grad_in[i] = ok && node->edges[i].node != NULL ? tensor_ref(grad_in[i]) : NULL;
     scope_release(me, mark);
@@ -213,7 +250,7 @@ call_and_deliver(struct task *me, struct graph *graph, struct pending *pending, 
         if (place == SIZE_MAX || !(graph->pending[place].needed || graph->pending[place].wanted))
             tensor_unref(me, grad_in[i]);
         else
-            ok = graph_deliver(me, graph, place, node->edges[i].input_nr, grad_in[i]);
+            ok = deliver(me, graph, (struct arrival){ place, node->edges[i].input_nr, grad_in[i] });
     }
     return ok;
 }
@@ -290,42 +327,17 @@ work(struct task *me, struct graph *graph, size_t queue)
 
 /* ---- workers ---- */
 
-struct job { struct graph *graph; size_t queue; int device; uint64_t rank; };
-
 /* One a device, as PyTorch's device threads; here for the length of one backward. */
 static bool
 autograd_worker(struct task *me, void *argument)
 {
-    STAGE(me, autograd_worker, ((struct job *)argument)->device);
-    struct job job = *(struct job *)argument;
+    STAGE(me, autograd_worker, ((struct worker_job *)argument)->device);
+    struct worker_job job = *(struct worker_job *)argument;
     free(argument);
     me->slots[SLOT_GRAPH] = (uintptr_t)job.graph;
     me->slots[SLOT_RANK]  = job.rank;
     grad_set_enabled(me, job.graph->options->create_graph);
     return work(me, job.graph, job.queue);
-}
-
-bool
-worker_start(struct task *me, struct graph *graph, size_t queue)
-{
-    char        name[48];
-    struct job *job = graph_share(me, graph) ? malloc(sizeof *job) : NULL;
-    if (job == NULL)
-        return failed(me, E_MEMORY, "out of memory in backward");
-    graph_lock(me, graph);
-    *job = (struct job){ graph, queue, graph->queues[queue].device, me->slots[SLOT_RANK] };
-    graph_unlock(me, graph);
-    snprintf(name, sizeof name, "r%d autograd %d", me->rank < 0 ? 0 : me->rank, job->device);
-    struct task_options options = { .name = name, .rank = TASK_INHERIT, .device = job->device, .lua = true };
-    struct task        *worker  = task_spawn(me, &options, autograd_worker, job);
-    if (worker == NULL) {
-        free(job);
-        return false;
-    }
-    graph_lock(me, graph);
-    graph->queues[queue].worker = worker;
-    graph_unlock(me, graph);
-    return true;
 }
 
 /* All workers end before backward does; the first error found is the one that is raised. */
@@ -370,19 +382,18 @@ root_gradient(struct task *me, struct tensor *root, struct tensor *given, int in
     return tensor_copy_to(me, given, tensor_device(root), root->dtype);
 }
 
-/* Where each root begins, and with what. */
 static bool
-roots_of(struct task *me, struct tensor *const *roots, struct tensor *const *grads, int count, struct edge *edges,
-         struct tensor **begin)
+roots_of(struct task *me, struct tensor *const *tensors, struct tensor *const *grads, int count, struct root *roots)
 {
     for (int i = 0; i < count; i++) {
-        if (roots[i] == NULL)
+        struct root *root = &roots[i];
+        if (tensors[i] == NULL)
             return failed(me, E_TYPE, "element %d of tensors is not a tensor", i);
-        edges[i].node = gradient_edge(me, roots[i], &edges[i].input_nr);
-        if (edges[i].node == NULL)
+        root->edge.node = gradient_edge(me, tensors[i], &root->edge.input_nr);
+        if (root->edge.node == NULL)
             return failed(me, E_RUNTIME, "element %d of tensors does not require grad and does not have a grad_fn", i);
-        begin[i] = root_gradient(me, roots[i], grads != NULL ? grads[i] : NULL, i);
-        if (begin[i] == NULL)
+        root->grad = root_gradient(me, tensors[i], grads != NULL ? grads[i] : NULL, i);
+        if (root->grad == NULL)
             return false;
     }
     return true;
@@ -390,11 +401,14 @@ roots_of(struct task *me, struct tensor *const *roots, struct tensor *const *gra
 
 /* Discovers the graph, delivers the roots' gradients, works until nothing is outstanding. */
 static bool
-graph_execute(struct task *me, struct graph *graph, const struct edge *roots, struct tensor *const *begin, int count)
+graph_execute(struct task *me, struct graph *graph, const struct root *roots, int count)
 {
     bool ok = graph_want(me, graph) && graph_discover(me, graph, roots, count);
-    for (int i = 0; ok && i < count; i++)
-        ok = graph_deliver(me, graph, graph_place(graph, roots[i].node), roots[i].input_nr, tensor_ref(begin[i]));
+    for (int i = 0; ok && i < count; i++) {
+        const struct edge *edge = &roots[i].edge;
+        ok = deliver(me, graph, (struct arrival){ graph_place(graph, edge->node), edge->input_nr,
+                                                  tensor_ref(roots[i].grad) });
+    }
     if (!ok)
         graph_fail(me, graph, 0);
     graph_done(me, graph); /* the roots are delivered */
@@ -453,13 +467,13 @@ give_results(struct task *me, struct graph *graph)
 
 /* Grad mode is that of create_graph while nodes run; a backward within a backward gives both back as they were. */
 static bool
-run_graph(struct task *me, struct graph *graph, const struct edge *roots, struct tensor *const *begin, int count)
+run_graph(struct task *me, struct graph *graph, const struct root *roots, int count)
 {
     bool     enabled = grad_enabled(me);
     uint64_t outer   = me->slots[SLOT_GRAPH];
     me->slots[SLOT_GRAPH] = (uintptr_t)graph;
     grad_set_enabled(me, graph->options->create_graph);
-    bool ok = graph_execute(me, graph, roots, begin, count) && wait_for_streams(me, graph);
+    bool ok = graph_execute(me, graph, roots, count) && wait_for_streams(me, graph);
     grad_set_enabled(me, enabled);
     ok = ok && run_callbacks(me, graph);
     me->slots[SLOT_GRAPH] = outer;
@@ -467,27 +481,26 @@ run_graph(struct task *me, struct graph *graph, const struct edge *roots, struct
 }
 
 /* What a task with a fresh stack needs to go on with a backward. */
-struct deep { struct graph *graph; const struct edge *roots; struct tensor *const *begin; int count; uint64_t rank; };
+struct deep { struct graph *graph; const struct root *roots; int count; uint64_t rank; };
 
 static bool
 run_deep(struct task *me, void *argument)
 {
     const struct deep *deep = argument;
     me->slots[SLOT_RANK] = deep->rank;
-    return run_graph(me, deep->graph, deep->roots, deep->begin, deep->count);
+    return run_graph(me, deep->graph, deep->roots, deep->count);
 }
 
 /* A backward inside of a backward runs on the same stack; after so many levels on one of its own, as PyTorch's goes
- * on in
- * a thread of its pool (MAX_DEPTH of engine.h). The outer one waits for it. */
+ * on in a thread of its pool (MAX_DEPTH of engine.h). The outer one waits for it. */
 enum { DEPTH_OF_A_STACK = 60 };
 
 static bool
-backward_with(struct task *me, struct graph *graph, const struct edge *roots, struct tensor *const *begin, int count)
+backward_with(struct task *me, struct graph *graph, const struct root *roots, int count)
 {
     if (graph->depth % DEPTH_OF_A_STACK != 0)
-        return run_graph(me, graph, roots, begin, count);
-    struct deep         deep    = { graph, roots, begin, count, me->slots[SLOT_RANK] };
+        return run_graph(me, graph, roots, count);
+    struct deep         deep    = { graph, roots, count, me->slots[SLOT_RANK] };
     struct task_options options = { .name = "autograd pool", .rank = TASK_INHERIT, .device = me->device, .lua = true };
     struct task        *task    = task_spawn(me, &options, run_deep, &deep);
     return task != NULL && task_join(me, task, NULL) && !task_failed(me);
@@ -509,7 +522,7 @@ tell_reached(struct task *me, const struct graph *graph)
 /* Engine::execute. From the roots the graph is walked once, to count how many gradients each
  * node will get; a node runs when the last of them has come, and not before. */
 bool
-autograd_backward(struct task *me, struct tensor *const *roots,
+autograd_backward(struct task *me, struct tensor *const *tensors,
                   struct tensor *const *grads, int count,
                   const struct backward_options *options)
 {
@@ -519,17 +532,14 @@ autograd_backward(struct task *me, struct tensor *const *roots,
     struct graph graph;
     if (task_failed(me) || !graph_init(me, &graph, chosen))
         return false;
-    size_t          room  = (size_t)count + 1;
-    struct edge    *edges = host_take(me, room * sizeof *edges);
-    struct tensor **begin = host_take(me, room * sizeof *begin);
-    bool ok = edges != NULL && begin != NULL;
-    ok = ok && roots_of(me, roots, grads, count, edges, begin) &&
-         backward_with(me, &graph, edges, begin, count) && give_results(me, &graph) &&
-         tell_reached(me, &graph);
-    for (int i = 0; edges != NULL && i < count; i++)
-        node_unref(me, edges[i].node);
-    host_return(me, edges, room * sizeof *edges);
-    host_return(me, begin, room * sizeof *begin);
+    size_t       bytes = ((size_t)count + 1) * sizeof(struct root);
+    struct root *roots = host_take(me, bytes);
+    bool ok = roots != NULL && roots_of(me, tensors, grads, count, roots) &&
+              backward_with(me, &graph, roots, count) && give_results(me, &graph) &&
+              tell_reached(me, &graph);
+    for (int i = 0; roots != NULL && i < count; i++)
+        node_unref(me, roots[i].edge.node);
+    host_return(me, roots, bytes);
     graph_clear(me, &graph);
     return ok;
 }

@@ -6,12 +6,6 @@
 #include "autograd/internal.h"
 #include "sched/sched.h"
 
-static bool
-wants(const struct node *node, int edge)
-{
-    return node->edges[edge].node != NULL;
-}
-
 bool
 grad_none(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
@@ -25,7 +19,7 @@ grad_add(struct task *me, struct node *node, struct tensor *const *grad_out, str
 {
     struct tensor *grad = grad_out[0];
     grad_in[0] = grad;
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = node->scalar == 1 ? grad : tensor_mul_number(me, grad, node->scalar);
     return !task_failed(me);
 }
@@ -35,7 +29,7 @@ grad_sub(struct task *me, struct node *node, struct tensor *const *grad_out, str
 {
     struct tensor *grad = grad_out[0];
     grad_in[0] = grad;
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = node->scalar == 1 ? tensor_neg(me, grad) : tensor_mul_number(me, grad, -node->scalar);
     return !task_failed(me);
 }
@@ -43,9 +37,9 @@ grad_sub(struct task *me, struct node *node, struct tensor *const *grad_out, str
 bool
 grad_mul(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = tensor_mul(me, grad_out[0], node_saved(me, node, 0));
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = tensor_mul(me, grad_out[0], node_saved(me, node, 1));
     return !task_failed(me);
 }
@@ -55,9 +49,9 @@ bool
 grad_div(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *b = node_saved(me, node, 0);
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = tensor_div(me, grad_out[0], b);
-    if (wants(node, 1)) {
+    if (node_wants(node, 1)) {
         struct tensor *a = node_saved(me, node, 1);
         struct tensor *less = tensor_neg(me, grad_out[0]);
         grad_in[1] = tensor_mul(me, less, tensor_div(me, tensor_div(me, a, b), b));
@@ -116,9 +110,9 @@ grad_of_right(struct task *me, struct tensor *grad, struct tensor *a, bool colum
 bool
 grad_mm(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = grad_of_left(me, grad_out[0], node_saved(me, node, 0), node->numbers[0]);
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = grad_of_right(me, grad_out[0], node_saved(me, node, 1), node->numbers[1]);
     return !task_failed(me);
 }
@@ -127,11 +121,11 @@ grad_mm(struct task *me, struct node *node, struct tensor *const *grad_out, stru
 bool
 grad_addmm(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = tensor_sum_to(me, grad_out[0], node->in_dims, node->in_size);
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = grad_of_left(me, grad_out[0], node_saved(me, node, 0), node->numbers[0]);
-    if (wants(node, 2))
+    if (node_wants(node, 2))
         grad_in[2] = grad_of_right(me, grad_out[0], node_saved(me, node, 1), node->numbers[1]);
     return !task_failed(me);
 }
@@ -256,9 +250,9 @@ grad_log_softmax_backward(struct task *me, struct node *node, struct tensor *con
     struct op_args args = { .in = { even, y }, .dim = dim };
     struct tensor *rest = even != NULL ? op_call(me, OP_log_softmax_backward, &args) : NULL;
     struct tensor *hp   = tensor_mul(me, h, tensor_sub(me, even, rest));
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = tensor_sub(me, h, tensor_sum_dim(me, hp, dim, true));
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = tensor_neg(me, tensor_mul(me, hp, tensor_sum_dim(me, g, dim, true)));
     return !task_failed(me);
 }
@@ -272,7 +266,7 @@ grad_mse_loss(struct task *me, struct node *node, struct tensor *const *grad_out
         return false;
     struct tensor *grad = op_call(me, OP_mse_loss_backward, &args);
     grad_in[0] = grad;
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = tensor_neg(me, grad);
     return grad != NULL && !task_failed(me);
 }
@@ -285,11 +279,11 @@ grad_mse_loss_backward(struct task *me, struct node *node, struct tensor *const 
     if (g == NULL || x == NULL || t == NULL)
         return false;
     struct tensor *scaled = tensor_mul_number(me, grad_out[0], 2.0 / (double)tensor_count(x));
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = tensor_sum(me, tensor_mul(me, scaled, tensor_sub(me, x, t)));
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = tensor_mul(me, scaled, g);
-    if (wants(node, 2))
+    if (node_wants(node, 2))
         grad_in[2] = tensor_neg(me, tensor_mul(me, scaled, g));
     return !task_failed(me);
 }
@@ -301,9 +295,9 @@ grad_cat(struct task *me, struct node *node, struct tensor *const *grad_out, str
     const int64_t *lengths = (const int64_t *)node->context + 1;
     int64_t        start   = 0;
     for (int i = 0; i < node->edge_count; i++) {
-        if (wants(node, i) && lengths[i] < 0)
+        if (node_wants(node, i) && lengths[i] < 0)
             grad_in[i] = zeros_of(me, grad_out[0], 1, (const int64_t[]){ 0 });
-        else if (wants(node, i))
+        else if (node_wants(node, i))
             grad_in[i] = tensor_narrow(me, grad_out[0], (int)node->numbers[0], start, lengths[i]);
         start += lengths[i] > 0 ? lengths[i] : 0;
     }
@@ -315,9 +309,9 @@ bool
 grad_copy(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     int from = node->edge_count - 1;
-    if (wants(node, from))
+    if (node_wants(node, from))
         grad_in[from] = tensor_copy_to(me, grad_out[0], (int)node->numbers[1], (enum dtype)node->numbers[0]);
-    if (from == 1 && wants(node, 0))
+    if (from == 1 && node_wants(node, 0))
         grad_in[0] = zeros_of(me, grad_out[0], grad_out[0]->dims, grad_out[0]->size);
     return !task_failed(me);
 }
@@ -325,7 +319,7 @@ grad_copy(struct task *me, struct node *node, struct tensor *const *grad_out, st
 bool
 grad_fill(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = zeros_of(me, grad_out[0], grad_out[0]->dims, grad_out[0]->size);
     return !task_failed(me);
 }

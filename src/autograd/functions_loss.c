@@ -1,22 +1,6 @@
 /* Gradient functions of recurrent cells and losses; see functions_nn.c. */
-#include <math.h>
 #include "autograd/internal.h"
 #include "sched/sched.h"
-
-static bool
-wants(const struct node *node, int edge)
-{
-    return edge < node->edge_count && node->edges[edge].node != NULL;
-}
-
-static struct tensor *
-call(struct task *me, enum op op, const struct op_args *args)
-{
-    for (int i = 0; i < op_info(op)->inputs; i++)
-        if (args->in[i] == NULL)
-            return NULL;
-    return op_call(me, op, args);
-}
 
 static struct tensor *
 one_minus(struct task *me, struct tensor *x)
@@ -39,7 +23,7 @@ through_tanh(struct task *me, struct tensor *g, struct tensor *t)
 }
 
 static struct tensor *
-part_of(struct task *me, struct tensor *gates, int part, int64_t wide, enum op function)
+gate_of(struct task *me, struct tensor *gates, int part, int64_t wide, enum op function)
 {
     return op_on(me, function, tensor_narrow(me, gates, 1, part * wide, wide), NULL, 0);
 }
@@ -49,8 +33,8 @@ lstm_cell_recorded(struct task *me, struct node *node, struct tensor *grad, stru
 {
     struct tensor *gates = node_saved(me, node, 0), *c = node_saved(me, node, 1);
     int64_t        wide = tensor_size(c, 1);
-    struct tensor *i = part_of(me, gates, 0, wide, OP_sigmoid), *f = part_of(me, gates, 1, wide, OP_sigmoid);
-    struct tensor *g = part_of(me, gates, 2, wide, OP_tanh), *o = part_of(me, gates, 3, wide, OP_sigmoid);
+    struct tensor *i = gate_of(me, gates, 0, wide, OP_sigmoid), *f = gate_of(me, gates, 1, wide, OP_sigmoid);
+    struct tensor *g = gate_of(me, gates, 2, wide, OP_tanh), *o = gate_of(me, gates, 3, wide, OP_sigmoid);
     struct tensor *kept = tensor_mul(me, f, c), *added = tensor_mul(me, i, g);
     struct tensor *t = op_on(me, OP_tanh, tensor_add(me, kept, added), NULL, 0);
     struct tensor *gh = tensor_select(me, grad, 0, 0), *gc = tensor_select(me, grad, 0, 1);
@@ -72,11 +56,11 @@ grad_lstm_cell(struct task *me, struct node *node, struct tensor *const *grad_ou
         return lstm_cell_recorded(me, node, grad_out[0], grad_in);
     struct tensor *c = node_saved(me, node, 1);
     struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0), c } };
-    struct tensor *all = call(me, OP_lstm_cell_backward, &args);
+    struct tensor *all = op_call_checked(me, OP_lstm_cell_backward, &args);
     int64_t        wide = tensor_size(c, 1);
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = tensor_narrow(me, all, 1, 0, 4 * wide);
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = tensor_narrow(me, all, 1, 4 * wide, wide);
     return !task_failed(me);
 }
@@ -87,7 +71,7 @@ gru_cell_recorded(struct task *me, struct node *node, struct tensor *grad, struc
     struct tensor *xs = node_saved(me, node, 0), *hs = node_saved(me, node, 1), *h = node_saved(me, node, 2);
     int64_t        wide = tensor_size(h, 1);
     struct tensor *both = tensor_add(me, xs, hs), *inner = tensor_narrow(me, hs, 1, 2 * wide, wide);
-    struct tensor *r = part_of(me, both, 0, wide, OP_sigmoid), *z = part_of(me, both, 1, wide, OP_sigmoid);
+    struct tensor *r = gate_of(me, both, 0, wide, OP_sigmoid), *z = gate_of(me, both, 1, wide, OP_sigmoid);
     struct tensor *new = tensor_narrow(me, xs, 1, 2 * wide, wide);
     struct tensor *n = op_on(me, OP_tanh, tensor_add(me, new, tensor_mul(me, r, inner)), NULL, 0);
     struct tensor *dn = through_tanh(me, tensor_mul(me, grad, one_minus(me, z)), n);
@@ -106,13 +90,13 @@ grad_gru_cell(struct task *me, struct node *node, struct tensor *const *grad_out
         return gru_cell_recorded(me, node, grad_out[0], grad_in);
     struct tensor *xs = node_saved(me, node, 0), *hs = node_saved(me, node, 1), *h = node_saved(me, node, 2);
     struct op_args args = { .in = { grad_out[0], xs, hs, h } };
-    struct tensor *all = call(me, OP_gru_cell_backward, &args);
+    struct tensor *all = op_call_checked(me, OP_gru_cell_backward, &args);
     int64_t        wide = tensor_size(h, 1);
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = tensor_narrow(me, all, 1, 0, 3 * wide);
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = tensor_narrow(me, all, 1, 3 * wide, 3 * wide);
-    if (wants(node, 2))
+    if (node_wants(node, 2))
         grad_in[2] = tensor_narrow(me, all, 1, 6 * wide, wide);
     return !task_failed(me);
 }
@@ -127,7 +111,7 @@ grad_nll_loss(struct task *me, struct node *node, struct tensor *const *grad_out
     struct op_args args = { .in = { grad_out[0], x, target, weight },
                             .dim = node->numbers[0], .start = node->numbers[1], .step = node->numbers[3],
                             .alpha = node->scalar };
-    grad_in[0] = call(me, OP_nll_loss_backward, &args);
+    grad_in[0] = op_call_checked(me, OP_nll_loss_backward, &args);
     return grad_in[0] != NULL;
 }
 
@@ -139,17 +123,20 @@ grad_nll_loss_backward(struct task *me, struct node *node, struct tensor *const 
     struct op_args args = { .in = { grad_out[0], target, weight },
                             .dim = node->numbers[0], .start = node->numbers[1], .step = node->numbers[3],
                             .alpha = node->scalar };
-    grad_in[0] = call(me, OP_nll_loss, &args);
+    grad_in[0] = op_call_checked(me, OP_nll_loss, &args);
     return grad_in[0] != NULL;
 }
 
+/* The loss of logits x for targets t, whose ones weigh `pos`; g is its gradient. */
+struct bce { struct tensor *g, *x, *t, *pos; bool weighted; };
+
 /* g (1 - t - w sigmoid(-x)) with w = 1 + (pos - 1) t. */
 static struct tensor *
-bce_recorded(struct task *me, const struct node *node, struct tensor *g, struct tensor *x, struct tensor *t,
-             struct tensor *pos)
+bce_recorded(struct task *me, const struct bce *loss)
 {
+    struct tensor *g = loss->g, *x = loss->x, *t = loss->t, *pos = loss->pos;
     struct tensor *tail = op_on(me, OP_sigmoid, tensor_neg(me, x), NULL, 0);
-    if (node->numbers[1] != 1)
+    if (loss->weighted)
         tail = tensor_mul(me, tail, tensor_add_number(me, tensor_mul(me, tensor_add_number(me, pos, -1), t), 1));
     return tensor_mul(me, g, tensor_sub(me, one_minus(me, t), tail));
 }
@@ -165,25 +152,28 @@ loss_of_one(struct task *me, struct tensor *x)
 
 /* To the target: g ((pos - 1) softplus(-x) - x). */
 static struct tensor *
-bce_to_target(struct task *me, const struct node *node, struct tensor *g, struct tensor *x, struct tensor *pos)
+bce_to_target(struct task *me, const struct bce *loss)
 {
-    struct tensor *slope = tensor_neg(me, x);
-    if (node->numbers[1] != 1) {
-        struct tensor *more = tensor_add_number(me, pos, -1);
-        slope = tensor_add(me, slope, tensor_mul(me, more, loss_of_one(me, x)));
+    struct tensor *slope = tensor_neg(me, loss->x);
+    if (loss->weighted) {
+        struct tensor *more = tensor_add_number(me, loss->pos, -1);
+        slope = tensor_add(me, slope, tensor_mul(me, more, loss_of_one(me, loss->x)));
     }
-    return tensor_mul(me, g, slope);
+    return tensor_mul(me, loss->g, slope);
 }
 
 bool
 grad_bce_with_logits(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *x = node_saved(me, node, 0), *t = node_saved(me, node, 1), *pos = node_saved(me, node, 2);
-    struct op_args args = { .in = { grad_out[0], x, t, pos }, .start = node->numbers[1] };
-    if (wants(node, 0))
-        grad_in[0] = grad_enabled(me) ? bce_recorded(me, node, grad_out[0], x, t, pos)
-                                      : call(me, OP_bce_with_logits_backward, &args);
-    if (wants(node, 1))
-        grad_in[1] = bce_to_target(me, node, grad_out[0], x, pos);
+    struct bce loss = { .g = grad_out[0], .weighted = node->numbers[1] != 1 };
+    loss.x   = node_saved(me, node, 0);
+    loss.t   = node_saved(me, node, 1);
+    loss.pos = node_saved(me, node, 2);
+    struct op_args args = { .in = { loss.g, loss.x, loss.t, loss.pos }, .start = node->numbers[1] };
+    if (node_wants(node, 0))
+        grad_in[0] = grad_enabled(me) ? bce_recorded(me, &loss)
+                                      : op_call_checked(me, OP_bce_with_logits_backward, &args);
+    if (node_wants(node, 1))
+        grad_in[1] = bce_to_target(me, &loss);
     return !task_failed(me);
 }

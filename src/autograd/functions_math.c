@@ -4,20 +4,6 @@
 #include "autograd/internal.h"
 #include "sched/task.h"
 
-static bool
-wants(const struct node *node, int edge)
-{
-    return edge < node->edge_count && node->edges[edge].node != NULL;
-}
-
-struct tensor *
-op_on(struct task *me, enum op op, struct tensor *a, struct tensor *b, double alpha)
-{
-    struct op_args args = { .in = { a, b }, .alpha = alpha };
-    bool           two  = op_info(op)->inputs > 1;
-    return a != NULL && (b != NULL || !two) ? op_call(me, op, &args) : NULL;
-}
-
 /* g * f, g / f: what most gradients end with. */
 static bool
 times(struct task *me, struct tensor *const *grad_out, struct tensor **grad_in, struct tensor *factor)
@@ -185,9 +171,9 @@ bool
 grad_tanh_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *g = node_saved(me, node, 0), *y = node_saved(me, node, 1);
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = op_on(me, OP_tanh_backward, grad_out[0], y, 1);
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = tensor_mul_number(me, tensor_mul(me, tensor_mul(me, grad_out[0], g), y), -2);
     return !task_failed(me);
 }
@@ -197,9 +183,9 @@ bool
 grad_sigmoid_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *g = node_saved(me, node, 0), *y = node_saved(me, node, 1);
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = op_on(me, OP_sigmoid_backward, grad_out[0], y, 1);
-    if (wants(node, 1)) {
+    if (node_wants(node, 1)) {
         struct tensor *slope = tensor_add_number(me, tensor_mul_number(me, y, -2), 1);
         grad_in[1] = tensor_mul(me, tensor_mul(me, grad_out[0], g), slope);
     }
@@ -235,10 +221,10 @@ grad_pow_scalar(struct task *me, struct node *node, struct tensor *const *grad_o
 }
 
 static struct tensor *
-where(struct task *me, struct tensor *condition, struct tensor *yes, struct tensor *no)
+where_of(struct task *me, struct tensor *condition, struct tensor *yes, struct tensor *no)
 {
     struct op_args args = { .in = { condition, yes, no } };
-    return condition != NULL && yes != NULL && no != NULL ? op_call(me, OP_where, &args) : NULL;
+    return op_call_checked(me, OP_where, &args);
 }
 
 static struct tensor *
@@ -255,12 +241,12 @@ grad_pow(struct task *me, struct node *node, struct tensor *const *grad_out, str
     struct tensor *x = node_saved(me, node, 0), *y = node_saved(me, node, 1), *power = node_saved(me, node, 2);
     if (x == NULL || y == NULL || power == NULL)
         return false;
-    if (wants(node, 0)) {
+    if (node_wants(node, 0)) {
         struct tensor *slope = tensor_mul(me, y, op_on(me, OP_pow, x, tensor_add_number(me, y, -1), 1));
         struct tensor *none  = op_on(me, OP_eq, y, zeros_of(me, y, 0, NULL), 1);
         grad_in[0] = tensor_mul(me, grad_out[0], op_on(me, OP_masked_fill, slope, none, 0));
     }
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = tensor_mul(me, grad_out[0], tensor_mul(me, power,
                                                             op_on(me, OP_log, where_zero(me, x, 1), NULL, 1)));
     return !task_failed(me);
@@ -282,9 +268,9 @@ grad_atan2(struct task *me, struct node *node, struct tensor *const *grad_out, s
     struct tensor *y = node_saved(me, node, 0), *x = node_saved(me, node, 1);
     struct tensor *xx = squared(me, x), *yy = squared(me, y);
     struct tensor *scaled = tensor_div(me, grad_out[0], tensor_add(me, xx, yy));
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = tensor_mul(me, scaled, x);
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = tensor_neg(me, tensor_mul(me, scaled, y));
     return !task_failed(me);
 }
@@ -297,10 +283,10 @@ larger_of(struct task *me, struct node *node, struct tensor *grad, struct tensor
 {
     struct tensor *a = node_saved(me, node, 0), *b = node_saved(me, node, 1);
     struct tensor *half = tensor_mul_number(me, grad, 0.5);
-    half = where(me, op_on(me, OP_eq, a, b, 1), half, grad);
+    half = where_of(me, op_on(me, OP_eq, a, b, 1), half, grad);
     for (int i = 0; i < 2; i++) {
         enum op lost = i == 1 ? beyond : beyond == OP_gt ? OP_lt : OP_gt;
-        if (wants(node, i))
+        if (node_wants(node, i))
             grad_in[i] = op_on(me, OP_masked_fill, half, op_on(me, lost, a, b, 1), 0);
     }
     return !task_failed(me);
@@ -323,7 +309,7 @@ static bool
 rest_of(struct task *me, struct node *node, struct tensor *grad, struct tensor **grad_in, struct tensor *quotient)
 {
     grad_in[0] = grad;
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = tensor_neg(me, tensor_mul(me, grad, quotient));
     return !task_failed(me);
 }
@@ -333,14 +319,14 @@ grad_remainder(struct task *me, struct node *node, struct tensor *const *grad_ou
 {
     /* The whole part is flat: it has no gradient of its own. */
     struct tensor *a = tensor_detach(me, node_saved(me, node, 0)), *b = tensor_detach(me, node_saved(me, node, 1));
-    return rest_of(me, node, grad_out[0], grad_in, wants(node, 1) ? op_on(me, OP_floor_divide, a, b, 1) : NULL);
+    return rest_of(me, node, grad_out[0], grad_in, node_wants(node, 1) ? op_on(me, OP_floor_divide, a, b, 1) : NULL);
 }
 
 bool
 grad_fmod(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *a = node_saved(me, node, 0), *b = node_saved(me, node, 1);
-    struct tensor *ratio = wants(node, 1) ? tensor_div(me, a, b) : NULL;
+    struct tensor *ratio = node_wants(node, 1) ? tensor_div(me, a, b) : NULL;
     return rest_of(me, node, grad_out[0], grad_in, op_on(me, OP_trunc, ratio, NULL, 1));
 }
 
@@ -351,7 +337,7 @@ grad_clamp(struct task *me, struct node *node, struct tensor *const *grad_out, s
     struct tensor *x = node_saved(me, node, 0), *low = node_saved(me, node, 1), *high = node_saved(me, node, 2);
     struct tensor *above = op_on(me, OP_ge, x, low, 1), *below = op_on(me, OP_le, x, high, 1);
     struct tensor *inside = op_on(me, OP_logical_and, above, below, 1);
-    grad_in[0] = where(me, inside, grad_out[0], zeros_of(me, grad_out[0], 0, NULL));
+    grad_in[0] = where_of(me, inside, grad_out[0], zeros_of(me, grad_out[0], 0, NULL));
     return grad_in[0] != NULL;
 }
 
@@ -359,10 +345,10 @@ bool
 grad_where(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *condition = node_saved(me, node, 0), *zero = zeros_of(me, grad_out[0], 0, NULL);
-    if (wants(node, 0))
-        grad_in[0] = where(me, condition, grad_out[0], zero);
-    if (wants(node, 1))
-        grad_in[1] = where(me, condition, zero, grad_out[0]);
+    if (node_wants(node, 0))
+        grad_in[0] = where_of(me, condition, grad_out[0], zero);
+    if (node_wants(node, 1))
+        grad_in[1] = where_of(me, condition, zero, grad_out[0]);
     return !task_failed(me);
 }
 
@@ -378,14 +364,14 @@ bool
 grad_bce(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *x = node_saved(me, node, 0), *target = node_saved(me, node, 1);
-    if (x != NULL && wants(node, 0)) {
+    if (x != NULL && node_wants(node, 0)) {
         struct tensor *least = tensor_full(me, x->dtype, tensor_device(x), 0, NULL, 1e-12);
         struct tensor *width = tensor_sub(me, x, squared(me, x));
         width      = op_on(me, OP_maximum, width, least, 1);
         grad_in[0] = tensor_mul(me, grad_out[0], tensor_sub(me, x, target));
         grad_in[0] = tensor_div(me, grad_in[0], width);
     }
-    if (wants(node, 1)) {
+    if (node_wants(node, 1)) {
         struct tensor *no = op_on(me, OP_log1p, tensor_neg(me, x), NULL, 1);
         grad_in[1] = tensor_mul(me, grad_out[0], tensor_sub(me, no, op_on(me, OP_log, x, NULL, 1)));
     }

@@ -4,28 +4,13 @@
 #include "autograd/internal.h"
 #include "sched/sched.h"
 
-static bool
-wants(const struct node *node, int edge)
-{
-    return edge < node->edge_count && node->edges[edge].node != NULL;
-}
-
-static struct tensor *
-call(struct task *me, enum op op, const struct op_args *args)
-{
-    for (int i = 0; i < op_info(op)->inputs; i++)
-        if (args->in[i] == NULL)
-            return NULL;
-    return op_call(me, op, args);
-}
-
 /* ---- activations ---- */
 
 bool
 grad_softmax(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0) }, .dim = node->numbers[0] };
-    grad_in[0] = call(me, OP_softmax_backward, &args);
+    grad_in[0] = op_call_checked(me, OP_softmax_backward, &args);
     return grad_in[0] != NULL;
 }
 
@@ -37,9 +22,9 @@ grad_softmax_backward(struct task *me, struct node *node, struct tensor *const *
     int            dim = (int)node->numbers[0];
     struct tensor *hy = tensor_sum_dim(me, tensor_mul(me, h, y), dim, true);
     struct tensor *gy = tensor_sum_dim(me, tensor_mul(me, g, y), dim, true);
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = tensor_mul(me, y, tensor_sub(me, h, hy));
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         {
         struct tensor *first = tensor_mul(me, h, tensor_sub(me, g, gy));
         grad_in[1] = tensor_sub(me, first, tensor_mul(me, g, hy));
@@ -78,7 +63,7 @@ grad_gelu(struct task *me, struct node *node, struct tensor *const *grad_out, st
     struct tensor *x    = node_saved(me, node, 0);
     struct op_args args = { .in = { grad_out[0], x }, .start = node->numbers[1] };
     if (!grad_enabled(me))
-        grad_in[0] = call(me, OP_gelu_backward, &args);
+        grad_in[0] = op_call_checked(me, OP_gelu_backward, &args);
     else
         grad_in[0] = tensor_mul(me, grad_out[0], node->numbers[1] == 1 ? gelu_tanh_slope(me, x) : gelu_slope(me, x));
     return grad_in[0] != NULL;
@@ -87,7 +72,7 @@ grad_gelu(struct task *me, struct node *node, struct tensor *const *grad_out, st
 /* ---- convolutions: three ops, each one's gradients are the other two ---- */
 
 static struct op_args
-conv_args(const struct node *node, struct tensor *a, struct tensor *b)
+conv_operands(const struct node *node, struct tensor *a, struct tensor *b)
 {
     struct op_args args = { .in = { a, b, b }, .start = 1 };
     for (int i = 0; i < 7; i++)
@@ -98,8 +83,8 @@ conv_args(const struct node *node, struct tensor *a, struct tensor *b)
 static struct tensor *
 conv_of_input(struct task *me, const struct node *node, struct tensor *x, struct tensor *weight)
 {
-    struct op_args args = conv_args(node, x, weight);
-    return call(me, OP_conv2d, &args);
+    struct op_args args = conv_operands(node, x, weight);
+    return op_call_checked(me, OP_conv2d, &args);
 }
 
 /* Back to an image of `height` times `width`. */
@@ -107,31 +92,31 @@ static struct tensor *
 conv_to_input(struct task *me, const struct node *node, struct tensor *grad, struct tensor *weight,
               const struct tensor *image)
 {
-    struct op_args args = conv_args(node, grad, weight);
+    struct op_args args = conv_operands(node, grad, weight);
     args.length = tensor_size(image, -2);
     args.step   = tensor_size(image, -1);
-    return image != NULL ? call(me, OP_conv_transpose2d, &args) : NULL;
+    return image != NULL ? op_call_checked(me, OP_conv_transpose2d, &args) : NULL;
 }
 
 static struct tensor *
 conv_to_weight(struct task *me, const struct node *node, struct tensor *grad, struct tensor *x,
                const struct tensor *weight)
 {
-    struct op_args args = conv_args(node, grad, x);
+    struct op_args args = conv_operands(node, grad, x);
     args.length = tensor_size(weight, -2);
     args.step   = tensor_size(weight, -1);
-    return weight != NULL ? call(me, OP_conv2d_weight, &args) : NULL;
+    return weight != NULL ? op_call_checked(me, OP_conv2d_weight, &args) : NULL;
 }
 
 bool
 grad_conv2d(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *x = node_saved(me, node, 0), *weight = node_saved(me, node, 1);
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = conv_to_input(me, node, grad_out[0], weight, x);
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = conv_to_weight(me, node, grad_out[0], x, weight);
-    if (wants(node, 2))
+    if (node_wants(node, 2))
         grad_in[2] = tensor_fold(me, OP_sum_dims, grad_out[0], &(struct fold_options){ .dims = 3, .dim = { 0, 2, 3 } });
     return !task_failed(me);
 }
@@ -140,9 +125,9 @@ bool
 grad_conv_transpose2d(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *grad = node_saved(me, node, 0), *weight = node_saved(me, node, 1);
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = conv_of_input(me, node, grad_out[0], weight);
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = conv_to_weight(me, node, grad, grad_out[0], weight);
     return !task_failed(me);
 }
@@ -151,9 +136,9 @@ bool
 grad_conv2d_weight(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *grad = node_saved(me, node, 0), *x = node_saved(me, node, 1);
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = conv_of_input(me, node, x, grad_out[0]);
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = conv_to_input(me, node, grad, grad_out[0], x);
     return !task_failed(me);
 }
@@ -165,7 +150,7 @@ grad_max_pool2d(struct task *me, struct node *node, struct tensor *const *grad_o
 {
     struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0) },
                             .length = node->in_size[node->in_dims - 2], .step = node->in_size[node->in_dims - 1] };
-    grad_in[0] = call(me, OP_max_pool2d_backward, &args);
+    grad_in[0] = op_call_checked(me, OP_max_pool2d_backward, &args);
     return grad_in[0] != NULL;
 }
 
@@ -173,7 +158,7 @@ bool
 grad_max_pool2d_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0) } };
-    grad_in[0] = call(me, OP_max_pool2d, &args);
+    grad_in[0] = op_call_checked(me, OP_max_pool2d, &args);
     return grad_in[0] != NULL;
 }
 
@@ -193,7 +178,7 @@ grad_avg_pool2d(struct task *me, struct node *node, struct tensor *const *grad_o
     struct op_args args = average_args(node, grad_out[0]);
     args.length = node->in_size[node->in_dims - 2];
     args.step   = node->in_size[node->in_dims - 1];
-    grad_in[0]  = call(me, OP_avg_pool2d_backward, &args);
+    grad_in[0]  = op_call_checked(me, OP_avg_pool2d_backward, &args);
     return grad_in[0] != NULL;
 }
 
@@ -205,7 +190,7 @@ grad_avg_pool2d_backward(struct task *me, struct node *node, struct tensor *cons
     int64_t        room = tensor_size(grad_out[0], -2) + 2 * args.sizes[4] - args.sizes[0];
     int64_t        rows = node->in_size[node->in_dims - 2];
     args.keepdim = args.start != 2 && args.sizes[2] > 0 && rows > room / args.sizes[2] + 1;
-    grad_in[0]   = call(me, OP_avg_pool2d, &args);
+    grad_in[0]   = op_call_checked(me, OP_avg_pool2d, &args);
     return grad_in[0] != NULL;
 }
 
@@ -275,17 +260,17 @@ batch_norm_recorded(struct task *me, struct node *node, struct tensor *g, struct
     struct tensor *inner = g;
     if (node->numbers[1] & HAS_WEIGHT)
         inner = tensor_mul(me, g, by_channel(me, node_saved(me, node, 2), x));
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = of_batch ? normalised_back(me, inner, unit, scale, &over) : tensor_mul(me, inner, scale);
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = tensor_fold(me, OP_sum_dims, tensor_mul(me, g, unit), &flat);
-    if (wants(node, 2))
+    if (node_wants(node, 2))
         grad_in[2] = tensor_fold(me, OP_sum_dims, g, &flat);
     return !task_failed(me);
 }
 
 static struct tensor *
-row_of(struct task *me, struct tensor *rows, int row)
+stats_row(struct task *me, struct tensor *rows, int row)
 {
     return tensor_copied(me, tensor_select(me, rows, 0, row));
 }
@@ -298,20 +283,20 @@ grad_batch_norm(struct task *me, struct node *node, struct tensor *const *grad_o
     struct tensor *x = node_saved(me, node, 0), *stats = node_saved(me, node, 1);
     struct tensor *weight = node_saved(me, node, 2);
     struct op_args args = { .in = { grad_out[0], x, stats } };
-    struct tensor *sums = call(me, OP_batch_norm_sums, &args);
+    struct tensor *sums = op_call_checked(me, OP_batch_norm_sums, &args);
     if (sums == NULL || weight == NULL)
         return false;
-    if (wants(node, 0)) {
+    if (node_wants(node, 0)) {
         struct op_args terms = { .in = { sums, stats, node->numbers[1] & HAS_WEIGHT ? weight : stats },
                                  .start = node->numbers[1],
                                  .length = tensor_size(x, 1) > 0 ? tensor_count(x) / tensor_size(x, 1) : 0 };
-        args.in[3] = call(me, OP_batch_norm_terms, &terms);
-        grad_in[0] = call(me, OP_batch_norm_backward, &args);
+        args.in[3] = op_call_checked(me, OP_batch_norm_terms, &terms);
+        grad_in[0] = op_call_checked(me, OP_batch_norm_backward, &args);
     }
-    if (wants(node, 1))
-        grad_in[1] = row_of(me, sums, 1);
-    if (wants(node, 2))
-        grad_in[2] = row_of(me, sums, 0);
+    if (node_wants(node, 1))
+        grad_in[1] = stats_row(me, sums, 1);
+    if (node_wants(node, 2))
+        grad_in[2] = stats_row(me, sums, 0);
     return !task_failed(me);
 }
 
@@ -328,13 +313,13 @@ layer_norm_recorded(struct task *me, struct node *node, struct tensor *g, struct
             rows.dim[rows.dims++] = d;
     }
     struct tensor *unit = normalised(me, x, &over, node->scalar, &scale);
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = normalised_back(me, node->numbers[1] & HAS_WEIGHT ? tensor_mul(me, g, weight) : g, unit, scale,
                                      &over);
-    struct tensor *product = wants(node, 1) ? tensor_mul(me, g, unit) : NULL;
-    if (wants(node, 1))
+    struct tensor *product = node_wants(node, 1) ? tensor_mul(me, g, unit) : NULL;
+    if (node_wants(node, 1))
         grad_in[1] = rows.dims > 0 ? tensor_fold(me, OP_sum_dims, product, &rows) : product;
-    if (wants(node, 2))
+    if (node_wants(node, 2))
         grad_in[2] = rows.dims > 0 ? tensor_fold(me, OP_sum_dims, g, &rows) : g;
     return !task_failed(me);
 }
@@ -347,14 +332,14 @@ grad_layer_norm(struct task *me, struct node *node, struct tensor *const *grad_o
     struct tensor *x = node_saved(me, node, 0), *weight = node_saved(me, node, 1);
     struct op_args args = { .in = { grad_out[0], x, node->numbers[1] & HAS_WEIGHT ? weight : x },
                             .dim = node->numbers[0], .start = node->numbers[1], .alpha = node->scalar };
-    if (wants(node, 0))
-        grad_in[0] = call(me, OP_layer_norm_backward, &args);
-    if (!wants(node, 1) && !wants(node, 2))
+    if (node_wants(node, 0))
+        grad_in[0] = op_call_checked(me, OP_layer_norm_backward, &args);
+    if (!node_wants(node, 1) && !node_wants(node, 2))
         return !task_failed(me);
-    struct tensor *sums = call(me, OP_layer_norm_sums, &args);
-    if (wants(node, 1))
-        grad_in[1] = row_of(me, sums, 0);
-    if (wants(node, 2))
-        grad_in[2] = row_of(me, sums, 1);
+    struct tensor *sums = op_call_checked(me, OP_layer_norm_sums, &args);
+    if (node_wants(node, 1))
+        grad_in[1] = stats_row(me, sums, 0);
+    if (node_wants(node, 2))
+        grad_in[2] = stats_row(me, sums, 1);
     return !task_failed(me);
 }

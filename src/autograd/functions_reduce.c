@@ -5,15 +5,9 @@
 #include "autograd/internal.h"
 #include "sched/task.h"
 
-static bool
-wants(const struct node *node, int edge)
-{
-    return edge < node->edge_count && node->edges[edge].node != NULL;
-}
-
 /* The folded dimensions come back with size 1. */
 static struct tensor *
-unfolded(struct task *me, const struct node *node, struct tensor *folded)
+kept_dims(struct task *me, const struct node *node, struct tensor *folded)
 {
     int64_t sizes[TENSOR_DIMS];
     for (int i = 0; i < node->in_dims; i++)
@@ -31,7 +25,7 @@ folded_count(const struct node *node)
 }
 
 static struct tensor *
-summed(struct task *me, const struct node *node, struct tensor *a)
+fold_again(struct task *me, const struct node *node, struct tensor *a)
 {
     struct op_args args = { .in = { a }, .keepdim = true };
     for (int i = 0; i < node->in_dims; i++)
@@ -43,14 +37,14 @@ summed(struct task *me, const struct node *node, struct tensor *a)
 bool
 grad_sum_dims(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    grad_in[0] = tensor_expand(me, unfolded(me, node, grad_out[0]), node->in_dims, node->in_size);
+    grad_in[0] = tensor_expand(me, kept_dims(me, node, grad_out[0]), node->in_dims, node->in_size);
     return grad_in[0] != NULL;
 }
 
 bool
 grad_mean_dims(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *wide = tensor_expand(me, unfolded(me, node, grad_out[0]), node->in_dims, node->in_size);
+    struct tensor *wide = tensor_expand(me, kept_dims(me, node, grad_out[0]), node->in_dims, node->in_size);
     grad_in[0] = tensor_div_number(me, wide, folded_count(node));
     return grad_in[0] != NULL;
 }
@@ -65,7 +59,7 @@ has_zero(struct task *me, struct tensor *x)
 }
 
 static struct tensor *
-running(struct task *me, enum op op, struct tensor *a, int64_t dim)
+cumulated(struct task *me, enum op op, struct tensor *a, int64_t dim)
 {
     struct op_args args = { .in = { a }, .dim = dim, .start = (int64_t)1 << dim };
     return a != NULL ? op_call(me, op, &args) : NULL;
@@ -82,7 +76,7 @@ product_before(struct task *me, struct tensor *a)
     struct tensor *parts[2];
     parts[0] = tensor_full(me, a->dtype, tensor_device(a), a->dims, sizes, 1);
     parts[1] = tensor_narrow(me, a, dim, 0, a->size[dim] - 1);
-    return parts[0] != NULL && parts[1] != NULL ? running(me, OP_cumprod, tensor_cat(me, parts, 2, dim), dim) : NULL;
+    return parts[0] != NULL && parts[1] != NULL ? cumulated(me, OP_cumprod, tensor_cat(me, parts, 2, dim), dim) : NULL;
 }
 
 /* The product of the others without a division, so that it holds, and has gradients, beside zeros. */
@@ -107,8 +101,8 @@ product_of_others(struct task *me, const struct node *node, struct tensor *x)
     struct tensor *rows = tensor_reshape(me, tensor_permute(me, x, dims, order), kept + 1, flat);
     if (rows == NULL)
         return NULL;
-    struct tensor *before = product_before(me, rows), *turned = running(me, OP_flip, rows, kept);
-    struct tensor *after  = turned != NULL ? running(me, OP_flip, product_before(me, turned), kept) : NULL;
+    struct tensor *before = product_before(me, rows), *turned = cumulated(me, OP_flip, rows, kept);
+    struct tensor *after  = turned != NULL ? cumulated(me, OP_flip, product_before(me, turned), kept) : NULL;
     struct tensor *others = before != NULL && after != NULL ? tensor_mul(me, before, after) : NULL;
     return tensor_permute(me, tensor_reshape(me, others, dims, sizes), dims, back);
 }
@@ -117,7 +111,7 @@ product_of_others(struct task *me, const struct node *node, struct tensor *x)
 bool
 grad_prod(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *x = node_saved(me, node, 0), *grad = unfolded(me, node, grad_out[0]);
+    struct tensor *x = node_saved(me, node, 0), *grad = kept_dims(me, node, grad_out[0]);
     if (node_saved(me, node, 1) == NULL) /* only asked whether it is what it was, as in PyTorch */
         return false;
     if (grad_enabled(me) && has_zero(me, x)) {
@@ -134,7 +128,7 @@ grad_prod(struct task *me, struct node *node, struct tensor *const *grad_out, st
     if (filled == NULL)
         return false;
     struct tensor *others = tensor_div(me, args.dims > 0 ? op_call(me, OP_prod, &args) : filled, filled);
-    struct tensor *zeros  = summed(me, node, tensor_copy_to(me, is_zero, tensor_device(x), DTYPE_I64));
+    struct tensor *zeros  = fold_again(me, node, tensor_copy_to(me, is_zero, tensor_device(x), DTYPE_I64));
     /* how many zeros there are among the others */
     struct tensor *rest = tensor_sub(me, zeros, tensor_copy_to(me, is_zero, tensor_device(x), DTYPE_I64));
     struct tensor *none = rest != NULL ? zeros_of(me, rest, 0, NULL) : NULL;
@@ -147,12 +141,12 @@ grad_prod(struct task *me, struct node *node, struct tensor *const *grad_out, st
 bool
 grad_extreme(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *x = node_saved(me, node, 0), *best = unfolded(me, node, node_saved(me, node, 1));
+    struct tensor *x = node_saved(me, node, 0), *best = kept_dims(me, node, node_saved(me, node, 1));
     struct tensor *hit = op_on(me, OP_eq, x, best, 1);
     if (hit == NULL)
         return false;
     hit = tensor_copy_to(me, hit, tensor_device(x), x->dtype);
-    struct tensor *grad = unfolded(me, node, grad_out[0]), *share = tensor_div(me, grad, summed(me, node, hit));
+    struct tensor *grad = kept_dims(me, node, grad_out[0]), *share = tensor_div(me, grad, fold_again(me, node, hit));
     grad_in[0] = tensor_mul(me, share, hit);
     return grad_in[0] != NULL;
 }
@@ -160,7 +154,7 @@ grad_extreme(struct task *me, struct node *node, struct tensor *const *grad_out,
 static struct tensor *
 from_mean(struct task *me, const struct node *node, struct tensor *x)
 {
-    struct tensor *mean = tensor_div_number(me, summed(me, node, x), folded_count(node));
+    struct tensor *mean = tensor_div_number(me, fold_again(me, node, x), folded_count(node));
     return tensor_sub(me, x, mean);
 }
 
@@ -169,7 +163,7 @@ bool
 grad_var(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     double         freedom = folded_count(node) - node->scalar;
-    struct tensor *scaled = tensor_mul_number(me, unfolded(me, node, grad_out[0]), 2 / freedom);
+    struct tensor *scaled = tensor_mul_number(me, kept_dims(me, node, grad_out[0]), 2 / freedom);
     if (node->in_dims == 0 && freedom <= 0) { /* PyTorch does not look at the one element */
         grad_in[0] = tensor_mul_number(me, grad_out[0], INFINITY);
         return grad_in[0] != NULL;
@@ -182,9 +176,9 @@ grad_var(struct task *me, struct node *node, struct tensor *const *grad_out, str
 bool
 grad_std(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *std  = unfolded(me, node, node_saved(me, node, 1));
+    struct tensor *std  = kept_dims(me, node, node_saved(me, node, 1));
     struct tensor *zero = std != NULL ? op_on(me, OP_eq, std, zeros_of(me, std, 0, NULL), 1) : NULL;
-    struct tensor *grad = tensor_div(me, unfolded(me, node, grad_out[0]), std);
+    struct tensor *grad = tensor_div(me, kept_dims(me, node, grad_out[0]), std);
     grad       = tensor_mul_number(me, op_on(me, OP_masked_fill, grad, zero, 0),
                                    1 / (folded_count(node) - node->scalar));
     grad_in[0] = tensor_mul(me, grad, from_mean(me, node, node_saved(me, node, 0)));
@@ -198,7 +192,7 @@ sum_from_behind(struct task *me, struct tensor *a, int64_t dim)
 {
     if (a == NULL || a->dims == 0)
         return a;
-    return running(me, OP_flip, running(me, OP_cumsum, running(me, OP_flip, a, dim), dim), dim);
+    return cumulated(me, OP_flip, cumulated(me, OP_cumsum, cumulated(me, OP_flip, a, dim), dim), dim);
 }
 
 bool
@@ -223,7 +217,7 @@ cumprod_without(struct task *me, struct tensor *x, struct tensor *grad, int dim,
     int64_t        after = x->size[dim] - k - 1;
     struct op_args fold  = { .in = { tensor_narrow(me, x, dim, 0, k) }, .dims = 1, .sizes = { dim }, .keepdim = true };
     struct tensor *parts[2] = { fold.in[0] != NULL ? op_call(me, OP_prod, &fold) : NULL, NULL };
-    struct tensor *rest  = running(me, OP_cumprod, tensor_narrow(me, x, dim, k + 1, after), dim);
+    struct tensor *rest  = cumulated(me, OP_cumprod, tensor_narrow(me, x, dim, k + 1, after), dim);
     parts[1]  = tensor_mul(me, rest, parts[0]);
     struct tensor *joined = parts[1] != NULL ? tensor_cat(me, parts, 2, dim) : NULL;
     fold.in[0] = tensor_mul(me, tensor_narrow(me, grad, dim, k, after + 1), joined);
@@ -257,11 +251,11 @@ grad_cumprod(struct task *me, struct node *node, struct tensor *const *grad_out,
         return grad_in[0] != NULL;
     }
     struct tensor *zero = x != NULL ? zeros_of(me, x, 0, NULL) : NULL, *is_zero = op_on(me, OP_eq, x, zero, 1);
-    struct tensor *seen = running(me, OP_cumsum, is_zero, dim);   /* zeros up to here */
+    struct tensor *seen = cumulated(me, OP_cumsum, is_zero, dim);   /* zeros up to here */
     struct tensor *one  = tensor_full(me, DTYPE_I64, DEVICE_CPU, 0, NULL, 1);
     struct tensor *first  = op_on(me, OP_logical_and, is_zero, op_on(me, OP_eq, seen, one, 1), 1);
     struct tensor *before = op_on(me, OP_lt, seen, one, 1);
-    struct tensor *others = running(me, OP_cumprod, op_on(me, OP_masked_fill, x, first, 1), dim);
+    struct tensor *others = cumulated(me, OP_cumprod, op_on(me, OP_masked_fill, x, first, 1), dim);
     struct tensor *at_first = sum_from_behind(me, tensor_mul(me, g, others), dim);
     struct tensor *weighted = sum_from_behind(me, tensor_mul(me, g, products), dim);
     struct tensor *quotient = tensor_div(me, weighted, op_on(me, OP_masked_fill, x, is_zero, 1));
@@ -275,8 +269,8 @@ grad_cumprod(struct task *me, struct node *node, struct tensor *const *grad_out,
 bool
 grad_norm(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *x = node_saved(me, node, 0), *norm = unfolded(me, node, node_saved(me, node, 1));
-    struct tensor *g = unfolded(me, node, grad_out[0]), *size = tensor_abs(me, x);
+    struct tensor *x = node_saved(me, node, 0), *norm = kept_dims(me, node, node_saved(me, node, 1));
+    struct tensor *g = kept_dims(me, node, grad_out[0]), *size = tensor_abs(me, x);
     struct tensor *sign = op_on(me, OP_sign, x, NULL, 1), *zero = x != NULL ? zeros_of(me, x, 0, NULL) : NULL;
     double         p = node->scalar;
     if (p == 0) {
@@ -284,7 +278,7 @@ grad_norm(struct task *me, struct node *node, struct tensor *const *grad_out, st
     } else if (p == 1) {
         grad_in[0] = tensor_mul(me, sign, g);
     } else if (isinf(p)) {
-        struct tensor *is_it = op_on(me, OP_eq, size, norm, 1), *count = summed(me, node, is_it);
+        struct tensor *is_it = op_on(me, OP_eq, size, norm, 1), *count = fold_again(me, node, is_it);
         grad_in[0] = tensor_mul(me, sign, tensor_mul(me, is_it, tensor_div(me, g, count)));
     } else if (p == 2) {
         struct tensor *none = op_on(me, OP_eq, norm, zero, 1), *slope = tensor_div(me, x, norm);
@@ -302,21 +296,21 @@ grad_norm(struct task *me, struct node *node, struct tensor *const *grad_out, st
 bool
 grad_logsumexp(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *result = unfolded(me, node, node_saved(me, node, 1));
+    struct tensor *result = kept_dims(me, node, node_saved(me, node, 1));
     struct tensor *x = node_saved(me, node, 0), *share = op_on(me, OP_exp, tensor_sub(me, x, result), NULL, 1);
-    struct tensor *g = unfolded(me, node, grad_out[0]);
+    struct tensor *g = kept_dims(me, node, grad_out[0]);
     grad_in[0] = tensor_mul(me, g, share);
     return grad_in[0] != NULL;
 }
 
 /* ---- picking ---- */
 
+/* Along the node's dimension. */
 static struct tensor *
-pick(struct task *me, enum op op, struct tensor *into, struct tensor *index, struct tensor *from, int64_t dim)
+pick_along(struct task *me, const struct node *node, enum op op, struct tensor *const operands[3])
 {
-    struct op_args args = { .in = { into, index, from }, .dim = dim, .alpha = 1 };
-    bool           three = op_info(op)->inputs == 3;
-    return into != NULL && index != NULL && (from != NULL || !three) ? op_call(me, op, &args) : NULL;
+    struct op_args args = { .in = { operands[0], operands[1], operands[2] }, .dim = node->numbers[0], .alpha = 1 };
+    return op_call_checked(me, op, &args);
 }
 
 /* A maximum's places may lack the dimension. */
@@ -329,7 +323,8 @@ grad_gather(struct task *me, struct node *node, struct tensor *const *grad_out, 
         index = tensor_unsqueeze(me, index, dim);
         grad  = tensor_unsqueeze(me, grad, dim);
     }
-    grad_in[0] = pick(me, OP_scatter_add, zeros_of(me, grad, node->in_dims, node->in_size), index, grad, dim);
+    struct tensor *whole = zeros_of(me, grad, node->in_dims, node->in_size);
+    grad_in[0] = pick_along(me, node, OP_scatter_add, (struct tensor *[3]){ whole, index, grad });
     return grad_in[0] != NULL;
 }
 
@@ -339,11 +334,12 @@ grad_scatter(struct task *me, struct node *node, struct tensor *const *grad_out,
     struct tensor *index = node_saved(me, node, 0);
     if (index == NULL)
         return false;
-    if (wants(node, 0))
-        grad_in[0] = pick(me, OP_scatter, grad_out[0], index, zeros_of(me, grad_out[0], index->dims, index->size),
-                          node->numbers[0]);
-    if (wants(node, 1))
-        grad_in[1] = pick(me, OP_gather, grad_out[0], index, NULL, node->numbers[0]);
+    if (node_wants(node, 0)) {
+        struct tensor *none = zeros_of(me, grad_out[0], index->dims, index->size);
+        grad_in[0] = pick_along(me, node, OP_scatter, (struct tensor *[3]){ grad_out[0], index, none });
+    }
+    if (node_wants(node, 1))
+        grad_in[1] = pick_along(me, node, OP_gather, (struct tensor *[3]){ grad_out[0], index });
     return !task_failed(me);
 }
 
@@ -351,8 +347,8 @@ bool
 grad_scatter_add(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     grad_in[0] = grad_out[0];
-    if (wants(node, 1))
-        grad_in[1] = pick(me, OP_gather, grad_out[0], node_saved(me, node, 0), NULL, node->numbers[0]);
+    if (node_wants(node, 1))
+        grad_in[1] = pick_along(me, node, OP_gather, (struct tensor *[3]){ grad_out[0], node_saved(me, node, 0) });
     return !task_failed(me);
 }
 
@@ -360,7 +356,8 @@ bool
 grad_index(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *whole = zeros_of(me, grad_out[0], node->in_dims, node->in_size);
-    grad_in[0] = pick(me, OP_index_add, whole, node_saved(me, node, 0), grad_out[0], node->numbers[0]);
+    struct tensor *index = node_saved(me, node, 0);
+    grad_in[0] = pick_along(me, node, OP_index_add, (struct tensor *[3]){ whole, index, grad_out[0] });
     return grad_in[0] != NULL;
 }
 
@@ -368,11 +365,12 @@ bool
 grad_index_put(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct tensor *index = node_saved(me, node, 0);
-    struct tensor *rows  = pick(me, OP_index, grad_out[0], index, NULL, node->numbers[0]);
-    if (wants(node, 0) && rows != NULL)
-        grad_in[0] = pick(me, OP_index_put, grad_out[0], index, zeros_of(me, rows, rows->dims, rows->size),
-                          node->numbers[0]);
-    if (wants(node, 1))
+    struct tensor *rows  = pick_along(me, node, OP_index, (struct tensor *[3]){ grad_out[0], index });
+    if (node_wants(node, 0) && rows != NULL) {
+        struct tensor *none = zeros_of(me, rows, rows->dims, rows->size);
+        grad_in[0] = pick_along(me, node, OP_index_put, (struct tensor *[3]){ grad_out[0], index, none });
+    }
+    if (node_wants(node, 1))
         grad_in[1] = rows;
     return !task_failed(me);
 }
@@ -381,8 +379,9 @@ bool
 grad_index_add(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     grad_in[0] = grad_out[0];
-    if (wants(node, 1)) {
-        struct tensor *rows = pick(me, OP_index, grad_out[0], node_saved(me, node, 0), NULL, node->numbers[0]);
+    if (node_wants(node, 1)) {
+        struct tensor *const from[3] = { grad_out[0], node_saved(me, node, 0) };
+        struct tensor *rows = pick_along(me, node, OP_index, from);
         grad_in[1] = node->scalar == 1 ? rows : tensor_mul_number(me, rows, node->scalar);
     }
     return !task_failed(me);
@@ -442,9 +441,9 @@ grad_diagonal(struct task *me, struct node *node, struct tensor *const *grad_out
 bool
 grad_bmm(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    if (wants(node, 0))
+    if (node_wants(node, 0))
         grad_in[0] = op_on(me, OP_bmm, grad_out[0], tensor_transpose(me, node_saved(me, node, 0), 1, 2), 1);
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = op_on(me, OP_bmm, tensor_transpose(me, node_saved(me, node, 1), 1, 2), grad_out[0], 1);
     return !task_failed(me);
 }
@@ -453,7 +452,7 @@ bool
 grad_dot(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     for (int i = 0; i < 2; i++)
-        if (wants(node, i))
+        if (node_wants(node, i))
             grad_in[i] = tensor_mul(me, grad_out[0], node_saved(me, node, i));
     return !task_failed(me);
 }
@@ -462,11 +461,11 @@ grad_dot(struct task *me, struct node *node, struct tensor *const *grad_out, str
 bool
 grad_mv(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    if (wants(node, 0)) {
+    if (node_wants(node, 0)) {
         struct tensor *column = tensor_unsqueeze(me, grad_out[0], 1);
         grad_in[0] = tensor_mul(me, column, tensor_unsqueeze(me, node_saved(me, node, 0), 0));
     }
-    if (wants(node, 1))
+    if (node_wants(node, 1))
         grad_in[1] = op_on(me, OP_mv, tensor_t(me, node_saved(me, node, 1)), grad_out[0], 1);
     return !task_failed(me);
 }
@@ -486,7 +485,7 @@ bool
 grad_stack(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     for (int i = 0; i < node->edge_count; i++)
-        if (wants(node, i))
+        if (node_wants(node, i))
             grad_in[i] = tensor_select(me, grad_out[0], (int)node->numbers[0], i);
     return !task_failed(me);
 }

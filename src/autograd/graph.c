@@ -6,7 +6,7 @@
 #include "device/stream.h"
 
 static bool
-no_memory(struct task *me)
+no_memory_for_backward(struct task *me)
 {
     return failed(me, E_MEMORY, "out of memory in backward");
 }
@@ -27,7 +27,7 @@ graph_init(struct task *me, struct graph *graph, const struct backward_options *
         graph->queues[graph->queue_count++] = (struct queue){ .device = DEVICE_CPU, .started = true };
         return true;
     }
-    return no_memory(me);
+    return no_memory_for_backward(me);
 }
 
 /* ---- guarding ---- */
@@ -35,10 +35,10 @@ graph_init(struct task *me, struct graph *graph, const struct backward_options *
 bool
 graph_share(struct task *me, struct graph *graph)
 {
-        if (graph->shared)
+    if (graph->shared)
         return true; /* nothing is written again: others read it without the monitor */
     if (!monitor_init(&graph->monitor))
-        return no_memory(me);
+        return no_memory_for_backward(me);
     graph->shared = true;
     return true;
 }
@@ -108,7 +108,7 @@ graph_want(struct task *me, struct graph *graph)
         return true;
     graph->captures = host_take(me, ((size_t)options->input_count + 1) * sizeof *graph->captures);
     if (graph->captures == NULL)
-        return no_memory(me);
+        return no_memory_for_backward(me);
     for (int i = 0; i < options->input_count; i++) {
         struct capture *capture = &graph->captures[i];
         capture->node = gradient_edge(me, options->inputs[i], &capture->nr);
@@ -170,7 +170,7 @@ graph_enter(struct task *me, struct graph *graph, struct node *node, bool *is_ne
         return place;
     if (!host_room(me, &graph->pending, &graph->room, graph->count + 1, sizeof *graph->pending) ||
         ((graph->count + 1) * 2 > graph->place_count && !places_grow(me, graph))) {
-        no_memory(me);
+        no_memory_for_backward(me);
         return SIZE_MAX;
     }
     bool wanted = is_wanted(graph, node);
@@ -190,7 +190,7 @@ static bool
 path_push(struct task *me, struct path *path, size_t index)
 {
     if (!host_room(me, &path->visits, &path->room, path->count + 1, sizeof *path->visits))
-        return no_memory(me);
+        return no_memory_for_backward(me);
     path->visits[path->count++] = (struct visit){ index, 0 };
     return true;
 }
@@ -224,13 +224,13 @@ visit_next_edge(struct task *me, struct graph *graph, struct path *path)
 }
 
 bool
-graph_discover(struct task *me, struct graph *graph, const struct edge *roots, int count)
+graph_discover(struct task *me, struct graph *graph, const struct root *roots, int count)
 {
     struct path path = { 0 };
     bool        ok   = true;
     for (int i = 0; ok && i < count; i++) {
         bool   is_new;
-        size_t place = graph_enter(me, graph, roots[i].node, &is_new);
+        size_t place = graph_enter(me, graph, roots[i].edge.node, &is_new);
         ok = place != SIZE_MAX && (!is_new || path_push(me, &path, place));
         if (ok)
             graph->pending[place].dependencies++;
@@ -243,7 +243,7 @@ graph_discover(struct task *me, struct graph *graph, const struct edge *roots, i
     for (size_t i = 0; i < graph->count; i++)
         graph->left += graph->pending[i].needed;
     graph->slots = host_take(me, (graph->slot_count + 1) * sizeof *graph->slots);
-    return graph->slots != NULL || no_memory(me);
+    return graph->slots != NULL || no_memory_for_backward(me);
 }
 
 /* ---- ready queues: what was recorded last goes first, AccumulateGrad before all ---- */
@@ -307,7 +307,7 @@ queue_of(struct task *me, struct graph *graph, int device)
 
 /* Where the first gradient that does not lie on the CPU lies. */
 static int
-device_of(const struct graph *graph, const struct pending *pending)
+device_of_gradients(const struct graph *graph, const struct pending *pending)
 {
     for (int i = 0; i < pending->node->output_count; i++) {
         struct tensor *grad = graph->slots[pending->slot + (size_t)i];
@@ -317,34 +317,31 @@ device_of(const struct graph *graph, const struct pending *pending)
     return DEVICE_CPU;
 }
 
-/* One gradient less to wait for. The device's worker is started by whoever first has work for it. */
+/* One gradient less to wait for. */
 static bool
-graph_arrived(struct task *me, struct graph *graph, size_t index)
+graph_arrived(struct task *me, struct graph *graph, size_t index, size_t *unmanned)
 {
     struct pending *pending = &graph->pending[index];
-    size_t          at = 0;
-    bool            start = false, ok = true;
+    bool            ok = true;
     graph_lock(me, graph);
     if (--pending->dependencies == 0 && !graph->failed) {
-        at = queue_of(me, graph, device_of(graph, pending));
+        size_t at = queue_of(me, graph, device_of_gradients(graph, pending));
         ok = at != SIZE_MAX && queue_push(me, &graph->queues[at], (struct ready){ index, pending->node->sequence_nr,
                                                                               graph->next_order++ });
         if (ok) {
             graph->outstanding++;
-            start = !graph->queues[at].started;
+            *unmanned = graph->queues[at].started ? SIZE_MAX : at;
             graph->queues[at].started = true;
         }
         graph_wake(me, graph);
     }
     graph_unlock(me, graph);
-    if (!ok)
-        return no_memory(me);
-    return !start || worker_start(me, graph, at);
+    return ok || no_memory_for_backward(me);
 }
 
 /* Producer and consumer work on different streams of a device: the consumer's waits for what the producer's has. */
 static bool
-hand_over(struct task *me, const struct node *to, const struct tensor *grad)
+streams_hand_over(struct task *me, const struct node *to, const struct tensor *grad)
 {
     int device = tensor_device(grad);
     if (device < 0 || to->stream == NULL || stream_device(to->stream) != device)
@@ -360,7 +357,7 @@ hand_over(struct task *me, const struct node *to, const struct tensor *grad)
 }
 
 static bool
-in_one_piece(const struct tensor *grad)
+is_one_block(const struct tensor *grad)
 {
     return tensor_is_contiguous(grad) ||
            (grad->dims == 2 && grad->stride[0] == 1 && grad->stride[1] == grad->size[0]);
@@ -371,7 +368,7 @@ static bool
 is_only_here(struct task *me, struct tensor *grad)
 {
     if (grad_enabled(me) || tensor_device(grad) != DEVICE_CPU || tensor_is_sparse(grad) || grad->grad_fn != NULL ||
-        atomic_load(&grad->references) != 1 || !in_one_piece(grad))
+        atomic_load(&grad->references) != 1 || !is_one_block(grad))
         return false;
     tensor_drop(me, &grad->base);
     return atomic_load(&grad->storage->references) == 1;
@@ -407,11 +404,13 @@ sum_of(struct task *me, const struct node *to, struct tensor *old, struct tensor
 }
 
 bool
-graph_deliver(struct task *me, struct graph *graph, size_t index, int nr, struct tensor *grad)
+graph_deliver(struct task *me, struct graph *graph, struct arrival arrival, size_t *unmanned)
 {
-    struct node    *node = graph->pending[index].node;
-    struct tensor **slot = &graph->slots[graph->pending[index].slot + (size_t)nr];
-    if (grad != NULL && !hand_over(me, node, grad)) {
+    struct node    *node = graph->pending[arrival.index].node;
+    struct tensor **slot = &graph->slots[graph->pending[arrival.index].slot + (size_t)arrival.nr];
+    struct tensor  *grad = arrival.grad;
+    *unmanned = SIZE_MAX;
+    if (grad != NULL && !streams_hand_over(me, node, grad)) {
         tensor_unref(me, grad);
         return false;
     }
@@ -426,7 +425,7 @@ graph_deliver(struct task *me, struct graph *graph, size_t index, int nr, struct
         if (grad == NULL)
             return false;
     }
-    return graph_arrived(me, graph, index);
+    return graph_arrived(me, graph, arrival.index, unmanned);
 }
 
 bool
@@ -481,5 +480,5 @@ graph_used_stream(struct task *me, struct graph *graph, struct stream *stream)
             graph->streams[graph->stream_count++] = stream;
     }
     graph_unlock(me, graph);
-    return ok || no_memory(me);
+    return ok || no_memory_for_backward(me);
 }

@@ -1,7 +1,7 @@
 /* One backward at work (PyTorch's GraphTask): which nodes wait for how many gradients, what has come, who is ready.
  * Made by autograd_backward, shared by it and the device workers; the monitor guards everything that moves.
- * Order of use: graph_new, graph_want, graph_discover, graph_deliver of the roots' gradients; then graph_take and
- * graph_done by whoever works; graph_free when all have ended. */
+ * Order of use: graph_init, graph_want, graph_discover, graph_deliver of the roots' gradients; then graph_take and
+ * graph_done by whoever works; graph_clear when all have ended. */
 #ifndef AUTOGRAD_GRAPH_H
 #define AUTOGRAD_GRAPH_H
 #include "autograd/engine.h"
@@ -25,6 +25,10 @@ struct queue {                      /* of the CPU (the first) or of a device */
     bool          started;
 };
 
+/* Where a backward begins, and with what: a reference to the node, a gradient of the caller's scope. */
+struct root { struct edge edge; struct tensor *grad; };
+/* A gradient (a reference, taken over; may be NULL) for input `nr` of a node. */
+struct arrival { size_t index; int nr; struct tensor *grad; };
 struct capture { struct node *node; int nr; struct tensor *grad; };
 struct callback { bool (*run)(struct task *me, void *context); void *context; };
 
@@ -56,9 +60,10 @@ bool graph_init(struct task *me, struct graph *graph, const struct backward_opti
 void graph_clear(struct task *me, struct graph *graph);
 bool graph_want(struct task *me, struct graph *graph);   /* options->inputs: where their gradients will arrive */
 /* Counts dependencies over everything that can be reached from the roots. */
-bool graph_discover(struct task *me, struct graph *graph, const struct edge *roots, int count);
-/* A gradient (a reference, taken over; may be NULL) for input `nr` of a node; makes it ready when it was the last. */
-bool graph_deliver(struct task *me, struct graph *graph, size_t index, int nr, struct tensor *grad);
+bool graph_discover(struct task *me, struct graph *graph, const struct root *roots, int count);
+/* Makes the node ready when this was the last one that it waited for. `unmanned`: the queue of a device that has its
+ * first work now, so that its worker is to be started, else SIZE_MAX; nobody else is told of it. */
+bool graph_deliver(struct task *me, struct graph *graph, struct arrival arrival, size_t *unmanned);
 size_t graph_place(const struct graph *graph, const struct node *node); /* SIZE_MAX: not part of this backward */
 /* Waits for a node of `queue` to be ready. false: nothing more to do here. */
 bool graph_take(struct task *me, struct graph *graph, size_t queue, size_t *index);
@@ -70,7 +75,4 @@ bool graph_used_stream(struct task *me, struct graph *graph, struct stream *stre
 bool graph_share(struct task *me, struct graph *graph);
 void graph_lock(struct task *me, struct graph *graph);
 void graph_unlock(struct task *me, struct graph *graph);
-
-/* engine.c */
-bool worker_start(struct task *me, struct graph *graph, size_t queue);
 #endif

@@ -6,55 +6,7 @@
 #include <stdlib.h>
 #include "autograd/engine.h"
 #include "autograd/internal.h"
-#include "base/vec.h"
 #include "sched/stage.h"
-
-bool
-hook_list_add(struct task *me, struct hook_list **list, const struct hook *hook, int *id)
-{
-    if (*list == NULL)
-        *list = calloc(1, sizeof **list);
-    struct hook_list *hooks = *list;
-    size_t            room  = hooks != NULL ? (size_t)hooks->room : 0;
-    if (hooks == NULL || !vec_room(&hooks->hooks, &room, (size_t)hooks->count + 1, sizeof *hooks->hooks))
-        return failed(me, E_MEMORY, "out of memory while registering a hook");
-    hooks->room = (int)room;
-    hooks->hooks[hooks->count]      = *hook;
-    hooks->hooks[hooks->count++].id = hooks->next_id;
-    if (id != NULL)
-        *id = hooks->next_id;
-    hooks->next_id++;
-    return true;
-}
-
-bool
-hook_list_remove(struct task *me, struct hook_list *list, int id)
-{
-    for (int i = 0; list != NULL && i < list->count; i++) {
-        if (list->hooks[i].id != id)
-            continue;
-        struct hook gone = list->hooks[i];
-        for (int j = i + 1; j < list->count; j++)
-            list->hooks[j - 1] = list->hooks[j];
-        list->count--;
-        if (gone.drop != NULL)
-            gone.drop(me, gone.context);
-        return true;
-    }
-    return false;
-}
-
-void
-hook_list_free(struct task *me, struct hook_list *list)
-{
-    if (list == NULL)
-        return;
-    for (int i = 0; i < list->count; i++)
-        if (list->hooks[i].drop != NULL)
-            list->hooks[i].drop(me, list->hooks[i].context);
-    free(list->hooks);
-    free(list);
-}
 
 /* A hook stays with the grad_fn of its registration: after an in-place op it sees the old value's gradient. */
 bool
@@ -145,13 +97,16 @@ node_hook_run(struct task *me, const struct hook *hook, struct node *node,
     return ok && !task_failed(me);
 }
 
+/* What hooks see: gradients that come to a node or leave it. */
+struct hooked { struct node *node; struct tensor **grads; int count; };
+
 /* A hook may remove itself, or others: the list is looked at anew after each. */
 static bool
-run_those(struct task *me, struct hook_list *list, int nr, struct node *node, struct tensor **grads, int count)
+run_numbered(struct task *me, struct hook_list *list, int nr, const struct hooked *seen)
 {
     for (int i = 0; list != NULL && i < list->count;) {
         struct hook hook = list->hooks[i];
-        if (hook.nr == nr && !node_hook_run(me, &hook, node, grads, count))
+        if (hook.nr == nr && !node_hook_run(me, &hook, seen->node, seen->grads, seen->count))
             return false;
         if (i < list->count && list->hooks[i].id == hook.id)
             i++;
@@ -162,14 +117,14 @@ run_those(struct task *me, struct hook_list *list, int nr, struct node *node, st
 bool
 hooks_run(struct task *me, struct hook_list *list, struct node *node, struct tensor **grads, int count)
 {
-    return run_those(me, list, 0, node, grads, count);
+    return run_numbered(me, list, 0, &(struct hooked){ node, grads, count });
 }
 
 bool
 leaf_hooks_run_after(struct task *me, struct tensor *leaf, struct node *node)
 {
     struct tensor *told = leaf;
-    return run_those(me, leaf->hooks, HOOK_AFTER, node, &told, 1);
+    return run_numbered(me, leaf->hooks, HOOK_AFTER, &(struct hooked){ node, &told, 1 });
 }
 
 static bool

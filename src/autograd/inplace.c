@@ -1,10 +1,10 @@
 /* Changes in place. Each asks whether PyTorch would allow it, runs, bumps the version (op_call does) and rewrites the
- * tensor's history; a view's history is that of its base (view.c). Each answers the tensor itself, NULL: failed. */
+ * tensor's history; a view's history is that of its base (history.c). Each answers the tensor itself, NULL: failed. */
 #include "autograd/internal.h"
 #include "sched/task.h"
 
 static struct tensor *
-change(struct task *me, enum op op, struct tensor *a, struct tensor *b, double number)
+change_in_place(struct task *me, enum op op, struct tensor *a, struct tensor *b, double number)
 {
     if (!inplace_allowed(me, a))
         return NULL;
@@ -15,25 +15,25 @@ change(struct task *me, enum op op, struct tensor *a, struct tensor *b, double n
 struct tensor *
 tensor_add_(struct task *me, struct tensor *a, struct tensor *b, double alpha)
 {
-    return b != NULL ? change(me, OP_add, a, b, alpha) : NULL;
+    return b != NULL ? change_in_place(me, OP_add, a, b, alpha) : NULL;
 }
 
 struct tensor *
 tensor_mul_(struct task *me, struct tensor *a, double number)
 {
-    return change(me, OP_mul_scalar, a, NULL, number);
+    return change_in_place(me, OP_mul_scalar, a, NULL, number);
 }
 
 struct tensor *
 tensor_div_(struct task *me, struct tensor *a, double number)
 {
-    return change(me, OP_div_scalar, a, NULL, number);
+    return change_in_place(me, OP_div_scalar, a, NULL, number);
 }
 
 struct tensor *
 tensor_relu_(struct task *me, struct tensor *a)
 {
-    return change(me, OP_relu, a, NULL, 0);
+    return change_in_place(me, OP_relu, a, NULL, 0);
 }
 
 struct tensor *
@@ -57,4 +57,16 @@ tensor_copy_(struct task *me, struct tensor *a, struct tensor *from)
     if (!tensor_same_shape(a, from) && from->dims <= a->dims)
         args.in[0] = tensor_expand(me, from, a->dims, a->size);
     return args.in[0] != NULL ? op_call(me, OP_copy, &args) : NULL;
+}
+
+/* With the op's own node: the result takes the first operand's place. */
+struct tensor *
+tensor_in_place(struct task *me, enum op op, const struct op_args *args)
+{
+    struct op_args into = *args;
+    for (int i = 0; i < op_info(op)->inputs; i++)
+        if (args->in[i] == NULL)
+            return NULL;
+    into.out = args->in[0];
+    return inplace_allowed(me, into.out) ? op_call(me, op, &into) : NULL;
 }

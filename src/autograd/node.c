@@ -149,13 +149,6 @@ tensor_has_history(struct tensor *tensor)
 }
 
 void
-node_connect(struct task *me, struct node *node, int edge, struct tensor *input)
-{
-    assert(edge < node->edge_count && node->edges[edge].node == NULL);
-    node->edges[edge].node = gradient_edge(me, input, &node->edges[edge].input_nr);
-}
-
-void
 tensor_set_history(struct task *me, struct tensor *tensor, struct node *node, int nr)
 {
     tensor->grad_fn       = node_ref(me, node);
@@ -326,15 +319,4 @@ void
 grad_set_enabled(struct task *me, bool enabled)
 {
     me->slots[SLOT_NO_GRAD] = !enabled;
-}
-
-bool
-any_requires_grad(const struct task *me, struct tensor *const *tensors, int count)
-{
-    if (!grad_enabled(me))
-        return false;
-    for (int i = 0; i < count; i++)
-        if (tensors[i] != NULL && (tensors[i]->requires_grad || view_is_stale(tensors[i])))
-            return true;
-    return false;
 }

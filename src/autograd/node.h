@@ -6,31 +6,21 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "autograd/history.h"
+#include "autograd/hook_list.h"
 #include "tensor/tensor.h"
 
 struct node; struct stream;
 struct edge { struct node *node; int input_nr; };    /* node NULL: no gradient wanted; holds a reference */
 
-/* A tensor needed by the backward, with the version it had. All but leaves that want gradients are kept as twins without
- * history: the tensor itself may be changed in place later, its new history then leads here, and neither would die.
+/* A tensor needed by the backward, with the version it had. All but leaves that want gradients are kept as twins
+ * without history: the tensor itself may be changed in place later, its new history then leads here, and neither would
+ * die.
  * from: the twin's history, NULL: none, or it is this node's output. */
 struct saved { struct tensor *tensor; struct edge from; uint32_t version; bool is_output, is_view; };
 
 /* Gradients of the outputs in (NULL: undefined), gradients of the inputs out (NULL: none), given to me's scope. */
 typedef bool node_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in);
-
-struct hook {
-    bool (*run)(struct task *me, void *context, struct node *node, struct tensor **grads, int count); /* may replace */
-    void (*drop)(struct task *me, void *context);
-    void  *context;
-    int    id;
-    int    nr;                             /* tensor hooks: of which output; a leaf's: HOOK_AFTER or 0 */
-};
-enum { HOOK_AFTER = 1 };                    /* when the leaf's .grad was updated, not before */
-struct hook_list { struct hook *hooks; int count, room, next_id; };
-bool hook_list_add(struct task *me, struct hook_list **list, const struct hook *hook, int *id);
-bool hook_list_remove(struct task *me, struct hook_list *list, int id);
-void hook_list_free(struct task *me, struct hook_list *list);
 
 enum { NODE_SAVED = 4 };
 
@@ -70,12 +60,17 @@ struct node {
     size_t           bytes;                /* of its block, with edges and outputs */
 };
 
+/* Does anybody want the gradient of this input? */
+static inline bool
+node_wants(const struct node *node, int edge)
+{
+    return edge < node->edge_count && node->edges[edge].node != NULL;
+}
+
 /* With room for `edges` next edges, `outputs` outputs; its sequence number is me's next. NULL: failed. */
 struct node *node_new(struct task *me, const char *name, node_backward *backward, int edges, int outputs);
 struct node *node_ref(struct task *me, struct node *node);
 void         node_unref(struct task *me, struct node *node);
-/* By the input's grad_fn or accumulator; may fail. */
-void         node_connect(struct task *me, struct node *node, int edge, struct tensor *input);
 bool         node_save(struct task *me, struct node *node, struct tensor *tensor, bool is_output);
 /* Gives the saved tensors back after the node ran; a later backward that needs them is an error. */
 void          node_release_saved(struct task *me, struct node *node);
@@ -90,11 +85,6 @@ struct node *node_accumulator(struct task *me, struct tensor *leaf);
 /* The leaf's device or dtype changed: the next graph gets a new one. */
 void         node_accumulator_reset(struct tensor *leaf);
 
-/* What the backward of a tensor begins with: its grad_fn (brought up to date when it is a view whose base was changed
- * in place) or the accumulator of a leaf. A new reference, NULL without failure: it needs no gradient. */
-struct node *gradient_edge(struct task *me, struct tensor *tensor, int *output_nr);
-
 bool grad_enabled(const struct task *me);
 void grad_set_enabled(struct task *me, bool enabled);   /* SLOT_NO_GRAD */
-bool any_requires_grad(const struct task *me, struct tensor *const *tensors, int count); /* and grad mode is on */
 #endif

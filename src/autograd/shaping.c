@@ -1,9 +1,38 @@
-/* Shapes: views, reductions to a shape, joining, torch.chunk's rule. Dimensions may count from the end; sizes may
- * leave one out (-1) where PyTorch allows it. What is a view shares storage and version with its base. */
+/* Copies and shapes: views, reductions to a shape, joining, torch.chunk's rule. Dimensions may count from the end;
+ * sizes may leave one out (-1) where PyTorch allows it. What is a view shares storage and version with its base. */
 #include <string.h>
 #include "autograd/internal.h"
 #include "base/str.h"
 #include "sched/sched.h"
+
+struct tensor *
+tensor_copied(struct task *me, struct tensor *a)
+{
+    return op_on(me, OP_clone, a, NULL, 0);
+}
+
+struct tensor *
+tensor_copy_to(struct task *me, struct tensor *a, int device, enum dtype dtype)
+{
+    if (a == NULL)
+        return NULL;
+    if (tensor_device(a) == device && a->dtype == dtype)
+        return tensor_born(me, tensor_ref(a));
+    struct op_args args = { .in = { a }, .out = tensor_empty(me, dtype, device, a->dims, a->size) };
+    return args.out != NULL ? op_call(me, OP_copy, &args) : NULL;
+}
+
+struct tensor *
+tensor_detach(struct task *me, struct tensor *a)
+{
+    return a != NULL ? tensor_alias(me, a) : NULL;
+}
+
+struct tensor *
+tensor_sum(struct task *me, struct tensor *a)
+{
+    return op_on(me, OP_sum, a, NULL, 0);
+}
 
 /* `extra` 1 for unsqueeze, which may also put the new dimension behind the last. */
 static bool
@@ -75,7 +104,7 @@ tensor_transpose(struct task *me, struct tensor *a, int dim0, int dim1)
 }
 
 static struct tensor *
-bad_shape(struct task *me, const struct tensor *a, int dims, const int64_t *sizes)
+shape_does_not_fit(struct task *me, const struct tensor *a, int dims, const int64_t *sizes)
 {
     struct str shape = { 0 };
     shape_print(dims, sizes, &shape);
@@ -139,7 +168,7 @@ tensor_reshape(struct task *me, struct tensor *a, int dims, const int64_t *sizes
         return failed_null(me, E_SHAPE, "a tensor has at most %d dimensions, but %d were asked for", TENSOR_DIMS, dims);
     set_sizes(&args, dims, sizes);
     if (!infer_sizes(a, dims, args.sizes))
-        return bad_shape(me, a, dims, sizes);
+        return shape_does_not_fit(me, a, dims, sizes);
     bool fits  = view_fits(a, dims, args.sizes);
     args.in[0] = fits ? a : tensor_copied(me, a);
     args.start = fits ? VIEW_RESHAPED : VIEW_UNSAFE;

@@ -5,7 +5,7 @@
 #include "sched/sched.h"
 
 static void
-free_array(struct task *me, void *array)
+index_free(struct task *me, void *array)
 {
     (void)me;
     free(array);
@@ -13,9 +13,9 @@ free_array(struct task *me, void *array)
 
 /* The elements of a 1-D index in an array of me's scope, which has room for one more. */
 static int64_t *
-read_index(struct task *me, struct tensor *index)
+index_elements(struct task *me, struct tensor *index)
 {
-    int64_t *out = index != NULL ? born(me, calloc((size_t)tensor_count(index) + 1, sizeof *out), free_array) : NULL;
+    int64_t *out = index != NULL ? born(me, calloc((size_t)tensor_count(index) + 1, sizeof *out), index_free) : NULL;
     if (out == NULL)
         return index == NULL || task_failed(me) ? NULL : failed_null(me, E_MEMORY, "out of memory for an index");
     return tensor_read(me, index, out) ? out : NULL;
@@ -39,7 +39,7 @@ sparse_embedding_grad(struct task *me, struct tensor *grad, struct tensor *indic
     struct tensor *values = tensor_reshape(me, grad, 2, (const int64_t[]){ count, wide });
     if (padding < 0)
         return tensor_sparse(me, rows, flat, values);
-    int64_t *index = read_index(me, flat), *place = read_index(me, flat);
+    int64_t *index = index_elements(me, flat), *place = index_elements(me, flat);
     if (index == NULL || place == NULL || values == NULL)
         return NULL;
     for (int64_t i = 0; i < count; i++) {
@@ -74,9 +74,9 @@ static struct tensor *
 merged(struct task *me, struct tensor *a, struct tensor *b, struct tensor *values)
 {
     int64_t  first = a->indices->size[0], second = b->indices->size[0], count = 0, i = 0, j = 0;
-    int64_t *of_a = read_index(me, a->indices), *of_b = read_index(me, b->indices);
-    int64_t *index = born(me, calloc((size_t)(first + second) + 1, sizeof *index), free_array);
-    int64_t *place = born(me, calloc((size_t)(first + second) + 1, sizeof *place), free_array);
+    int64_t *of_a = index_elements(me, a->indices), *of_b = index_elements(me, b->indices);
+    int64_t *index = born(me, calloc((size_t)(first + second) + 1, sizeof *index), index_free);
+    int64_t *place = born(me, calloc((size_t)(first + second) + 1, sizeof *place), index_free);
     if (of_a == NULL || of_b == NULL || index == NULL || place == NULL)
         return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "out of memory for an index");
     while (i < first || j < second) {
@@ -100,13 +100,12 @@ merged(struct task *me, struct tensor *a, struct tensor *b, struct tensor *value
 
 /* Merged, or where values are not contiguous one after the other, those of `a` first, as PyTorch has it; beside a dense
  * one it becomes dense. */
-struct tensor *
+static struct tensor *
 sparse_sum(struct task *me, struct tensor *a, struct tensor *b)
 {
-    if (!tensor_is_sparse(a) || !tensor_is_sparse(b))
-        {
+    if (!tensor_is_sparse(a) || !tensor_is_sparse(b)) {
         struct tensor *left = tensor_to_dense(me, a), *right = tensor_to_dense(me, b);
-        return tensor_add(me, left, right);
+        return op_on(me, OP_add, left, right, 1);
     }
     if (!tensor_same_shape(a, b))
         return failed_null(me, E_SHAPE, "add: sparse tensors of different shapes");
@@ -120,6 +119,14 @@ sparse_sum(struct task *me, struct tensor *a, struct tensor *b)
     return tensor_sparse(me, a->size[0], indices, values);
 }
 
+struct tensor *
+tensor_add(struct task *me, struct tensor *a, struct tensor *b)
+{
+    if (tensor_is_sparse(a) || tensor_is_sparse(b))
+        return a != NULL && b != NULL ? sparse_sum(me, a, b) : NULL;
+    return op_on(me, OP_add, a, b, 1);
+}
+
 /* Each row once, in rising order. */
 struct tensor *
 sparse_coalesced(struct task *me, struct tensor *tensor)
@@ -127,8 +134,8 @@ sparse_coalesced(struct task *me, struct tensor *tensor)
     if (!tensor_is_sparse(tensor) || tensor->coalesced)
         return tensor;
     int64_t  count = tensor_size(tensor->indices, 0), rows = 0;
-    int64_t *index = read_index(me, tensor->indices), *place = read_index(me, tensor->indices);
-    int64_t *seen = born(me, calloc((size_t)tensor->size[0] + 1, sizeof *seen), free_array);
+    int64_t *index = index_elements(me, tensor->indices), *place = index_elements(me, tensor->indices);
+    int64_t *seen = born(me, calloc((size_t)tensor->size[0] + 1, sizeof *seen), index_free);
     if (index == NULL || place == NULL || seen == NULL)
         return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "out of memory while coalescing");
     for (int64_t i = 0; i < count; i++) {

@@ -128,7 +128,7 @@ static int
 pieces(struct call *call, struct tensor *tensor, int dim, const int64_t *lengths, int count, struct tensor **out)
 {
     lua_State *L = call->L;
-    call_end(call, count > 0 && tensor_split(call->me, tensor, dim, lengths, count, out));
+    call_end(call, count > 0 && tensor_split(call->me, tensor, &(struct pieces){ dim, count, lengths }, out));
     lua_createtable(L, count, 0);
     for (int i = 0; i < count; i++) {
         push_tensor(L, out[i]);

@@ -114,23 +114,23 @@ unfold(lua_State *L)
     struct tensor *tensor = check_tensor(L, 1);
     int            dim    = check_dim(L, 2, tensor->dims), dims = tensor->dims;
     int64_t        size = check_integer(L, 3), step = check_integer(L, 4), all = dims > 0 ? tensor->size[dim] : 1;
-    int64_t        sizes[TENSOR_DIMS + 1], strides[TENSOR_DIMS + 1];
+    struct strided at = { .dims = dims + 1, .offset = tensor->offset };
     if (step <= 0 || size < 0 || size > all)
         raise_error(L, "RuntimeError", "unfold: windows of %lld, %lld apart, do not fit dimension %d of size %lld",
                     (long long)size, (long long)step, dim, (long long)all);
     if (dims == TENSOR_DIMS)
         raise_error(L, "RuntimeError", "unfold: the result would have more than %d dimensions", TENSOR_DIMS);
-    memcpy(sizes, tensor->size, (size_t)dims * sizeof *sizes);
-    memcpy(strides, tensor->stride, (size_t)dims * sizeof *strides);
-    sizes[dims]   = size;
-    strides[dims] = dims > 0 ? strides[dim] : 1;
+    memcpy(at.size, tensor->size, (size_t)dims * sizeof *at.size);
+    memcpy(at.stride, tensor->stride, (size_t)dims * sizeof *at.stride);
+    at.size[dims]   = size;
+    at.stride[dims] = dims > 0 ? at.stride[dim] : 1;
     if (dims > 0) {
-        sizes[dim] = (all - size) / step + 1;
-        if (sizes[dim] > 1) /* with one window it is not used, and may not fit */
-            strides[dim] *= step;
+        at.size[dim] = (all - size) / step + 1;
+        if (at.size[dim] > 1) /* with one window it is not used, and may not fit */
+            at.stride[dim] *= step;
     }
     struct call call = call_open(L, me, CALL_PLAIN);
-    return call_tensor(&call, tensor_as_strided(me, tensor, dims + 1, sizes, strides, tensor->offset));
+    return call_tensor(&call, tensor_as_strided(me, tensor, &at));
 }
 
 /* ---- turned ---- */

@@ -449,7 +449,8 @@ bincount_of(struct task *me, struct tensor *tensor, struct tensor *weights, int6
     enum dtype     dtype = weights == NULL ? DTYPE_I64 : weights->dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_F64;
     struct tensor *from = weights != NULL ? cast(me, weights, dtype) : tensor_full(me, dtype, device, 1, &count, 1);
     struct tensor *into = tensor_full(me, dtype, device, 1, &bins, 0);
-    return tensor_index_put(me, OP_index_add, into, 0, cast(me, tensor, DTYPE_I64), from, 1);
+    struct indexed_rows rows = { .index = cast(me, tensor, DTYPE_I64), .from = from };
+    return tensor_index_put(me, OP_index_add, into, &rows);
 }
 
 static int
@@ -596,8 +597,9 @@ different_of(struct task *me, struct tensor *flat, struct tensor *order)
     struct op_args running = { .in = { cast(me, starts, DTYPE_I64) } };
     struct tensor *number  = running.in[0] != NULL ? op_call(me, OP_cumsum, &running) : NULL;
     number         = tensor_add_number(me, number, -1);
-    result.inverse = order == NULL || number == NULL ? number
-                                                     : tensor_index_put(me, OP_index_put, number, 0, order, number, 1);
+    result.inverse = number;
+    if (order != NULL && number != NULL)
+        result.inverse = tensor_index_put(me, OP_index_put, number, &(struct indexed_rows){ 0, order, number });
     result.counts  = number != NULL ? bincount_of(me, number, NULL, 0) : NULL;
     return result;
 }

@@ -37,7 +37,8 @@ index_filled(struct task *me, struct tensor *tensor, int dim, struct tensor *ind
     struct tensor *one = value.tensor;
     if (one == NULL)
         one = tensor_full(me, tensor->dtype, tensor_device(tensor), 0, NULL, value.number);
-    return tensor_index_put(me, OP_index_put, tensor, dim, index, tensor_expand(me, one, tensor->dims, sizes), 1);
+    struct indexed_rows rows = { dim, index, tensor_expand(me, one, tensor->dims, sizes) };
+    return tensor_index_put(me, OP_index_put, tensor, &rows);
 }
 
 /* t:index_fill(dim, index, value); upvalue 1: 1 in place */

@@ -199,22 +199,22 @@ as_strided(lua_State *L)
 {
     struct task   *me     = script_task(L);
     struct tensor *tensor = check_tensor(L, 1);
-    int64_t        sizes[TENSOR_DIMS], strides[TENSOR_DIMS];
+    struct strided at     = { 0 };
     lua_settop(L, 4);
-    int64_t offset = opt_integer(L, 4, tensor->offset);
+    at.offset = opt_integer(L, 4, tensor->offset);
     lua_settop(L, 3);
     check_table(L, 2);
     check_table(L, 3);
-    int count = check_shape(L, 3, strides);
+    int count = check_shape(L, 3, at.stride);
     lua_settop(L, 2);
-    int dims = check_shape(L, 2, sizes);
-    if (count != dims)
-        raise_error(L, "RuntimeError", "as_strided: %d sizes but %d strides", dims, count);
-    for (int i = 0; i < dims; i++)
-        if (sizes[i] < 0 || strides[i] < 0)
+    at.dims = check_shape(L, 2, at.size);
+    if (count != at.dims)
+        raise_error(L, "RuntimeError", "as_strided: %d sizes but %d strides", at.dims, count);
+    for (int i = 0; i < at.dims; i++)
+        if (at.size[i] < 0 || at.stride[i] < 0)
             raise_error(L, "RuntimeError", "as_strided: negative sizes and strides are not possible");
     struct call call = call_open(L, me, CALL_PLAIN);
-    return call_tensor(&call, tensor_as_strided(me, tensor, dims, sizes, strides, offset));
+    return call_tensor(&call, tensor_as_strided(me, tensor, &at));
 }
 
 /* ---- copies ---- */

@@ -169,7 +169,7 @@ run_direction(struct task *me, enum recurrent_kind kind, const struct cell_weigh
         return NULL;
     w.hh_turned = kind != KIND_GRU ? tensor_t(me, w.hh) : NULL;
     struct tensor *gates = recurrent_gates(me, kind, &w, data);
-    if (!tensor_split(me, gates, 0, steps->rows, (int)steps->count, walk.gates) ||
+    if (!tensor_split(me, gates, &(struct pieces){ 0, (int)steps->count, steps->rows }, walk.gates) ||
         !walk_steps(me, kind, &w, steps, back, &walk))
         return NULL;
     *last = final_state(me, &walk);

@@ -93,8 +93,8 @@ sub told {
 }
 
 my @rooms = qw(
-    src/analysis src/base src/c10d src/cli src/control src/data src/device src/functional src/optim
-    src/parallel src/sched src/trace trace_viewer
+    src/analysis src/autograd src/base src/c10d src/cli src/control src/data src/device src/functional
+    src/optim src/parallel src/sched src/trace trace_viewer
 );
 for my $folder (@ARGV ? @ARGV : @rooms) {
     my ($calls, $units) = read_folder($folder);
