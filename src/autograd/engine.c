@@ -183,8 +183,7 @@ fill_absent(struct task *me, const struct node *node, struct tensor **grads)
 static bool
 node_with_hooks(struct task *me, struct node *node, struct tensor **grad_out, struct tensor **grad_in)
 {
-    if (!tensor_hooks_run(me, node, grad_out) ||
-        !hooks_run(me, node->pre_hooks, node, grad_out, node->output_count))
+    if (!tensor_hooks_run(me, node, grad_out))
         return false;
     if (node->fill_missing && !fill_absent(me, node, grad_out))
         return false;

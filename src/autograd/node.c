@@ -90,7 +90,6 @@ node_free(struct task *me, struct node *node)
         node_unref(me, node->edges[i].node);
     if (node->drop_context != NULL)
         node->drop_context(me, node->context);
-    hook_list_free(me, node->pre_hooks);
     hook_list_free(me, node->post_hooks);
     hook_list_free(me, node->tensor_hooks);
     tensor_unref(me, node->variable);

@@ -51,7 +51,7 @@ struct node {
     void            *context;              /* of user functions, Broadcast, ...; freed by drop_context */
     void           (*drop_context)(struct task *me, void *context);
     struct tensor   *variable;             /* AccumulateGrad: the leaf */
-    struct hook_list *pre_hooks, *post_hooks, *tensor_hooks; /* tensor_hooks: on output i, stored with its number */
+    struct hook_list *post_hooks, *tensor_hooks;   /* tensor_hooks: on output i, stored with its number */
     struct output_meta *outputs;           /* output_count of them, set by node_output */
     struct retained *retained;
     int              retained_count;

@@ -1,5 +1,5 @@
-/* autograd/graph.c: which of several ready nodes runs first, in the calling task and in a device's worker. A cat hands
- * out all its gradients at once, so that everything behind it is ready at the same time. */
+/* autograd/graph.c: which of several ready nodes runs first, in the calling task and in a device's worker; what becomes
+ * of gradients that meet. A cat hands out all its gradients at once: everything behind it is ready at the same time. */
 #include "autograd_rig.h"
 
 enum { PARTS = 6 };
@@ -163,6 +163,32 @@ accumulate_grad_overtakes_what_waits(void **state)
     in_both(leaves_first_on_a_device);
 }
 
+/* ---- two gradients for one input ---- */
+
+/* The first to come is a view of what the caller gave: the sum goes elsewhere. */
+static bool
+gradient_of_the_caller_is_left_alone(struct task *me, struct rig *rig)
+{
+    const int64_t  square[2] = { 2, 2 };
+    struct tensor *a = leaf(me, DTYPE_F32, 2, square, (const double[]){ 1, 2, 3, 4 }), *b = tensor_mul_number(me, a, 1);
+    struct tensor *roots[2], *grads[2];
+    roots[0] = tensor_mul_number(me, b, 10);
+    roots[1] = tensor_t(me, b);
+    grads[0] = tensor_full(me, DTYPE_F32, DEVICE_CPU, 2, square, 1);
+    grads[1] = tensor_full(me, DTYPE_F32, DEVICE_CPU, 2, square, 1);
+    expect(me, rig, autograd_backward(me, roots, grads, 2, NULL), "backward from two roots");
+    expect(me, rig, holds(me, a->grad, 4, (const double[]){ 11, 11, 11, 11 }), "10 + 1");
+    return expect(me, rig, holds(me, grads[0], 4, (const double[]){ 1, 1, 1, 1 }) &&
+                  holds(me, grads[1], 4, (const double[]){ 1, 1, 1, 1 }), "as they were given");
+}
+
+static void
+a_sum_overwrites_only_what_nobody_else_sees(void **state)
+{
+    (void)state;
+    in_both(gradient_of_the_caller_is_left_alone);
+}
+
 int
 main(void)
 {
@@ -170,6 +196,7 @@ main(void)
         cmocka_unit_test(of_ready_nodes_the_last_recorded_goes_first_ties_as_they_came),
         cmocka_unit_test(a_device_worker_keeps_the_same_order),
         cmocka_unit_test(accumulate_grad_overtakes_what_waits),
+        cmocka_unit_test(a_sum_overwrites_only_what_nobody_else_sees),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
