@@ -87,25 +87,27 @@ conv_of_input(struct task *me, const struct node *node, struct tensor *x, struct
     return op_call_checked(me, OP_conv2d, &args);
 }
 
-/* Back to an image of `height` times `width`. */
+/* The result is as high and as wide as `like`. */
+static struct tensor *
+conv_sized(struct task *me, enum op op, struct op_args args, const struct tensor *like)
+{
+    args.length = tensor_size(like, -2);
+    args.step   = tensor_size(like, -1);
+    return like != NULL ? op_call_checked(me, op, &args) : NULL;
+}
+
 static struct tensor *
 conv_to_input(struct task *me, const struct node *node, struct tensor *grad, struct tensor *weight,
               const struct tensor *image)
 {
-    struct op_args args = conv_operands(node, grad, weight);
-    args.length = tensor_size(image, -2);
-    args.step   = tensor_size(image, -1);
-    return image != NULL ? op_call_checked(me, OP_conv_transpose2d, &args) : NULL;
+    return conv_sized(me, OP_conv_transpose2d, conv_operands(node, grad, weight), image);
 }
 
 static struct tensor *
 conv_to_weight(struct task *me, const struct node *node, struct tensor *grad, struct tensor *x,
                const struct tensor *weight)
 {
-    struct op_args args = conv_operands(node, grad, x);
-    args.length = tensor_size(weight, -2);
-    args.step   = tensor_size(weight, -1);
-    return weight != NULL ? op_call_checked(me, OP_conv2d_weight, &args) : NULL;
+    return conv_sized(me, OP_conv2d_weight, conv_operands(node, grad, x), weight);
 }
 
 bool

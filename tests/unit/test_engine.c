@@ -84,7 +84,7 @@ retained_and_gone(struct task *me, struct rig *rig)
     scope_release(me, mark);
     struct tensor *others[8];
     for (int i = 0; i < 8; i++)
-        others[i] = vector(me, 1, (const double[]){ 1 });
+        others[i] = tensor_full(me, DTYPE_F32, DEVICE_CPU, 1, (const int64_t[]){ 1 }, 1);
     expect(me, rig, backward(me, c), "backward");
     for (int i = 0; i < 8; i++)
         expect(me, rig, others[i]->grad == NULL, "a gradient for whoever came later");
