@@ -12,8 +12,7 @@ enum dtype { DTYPE_F32, DTYPE_F64, DTYPE_I64, DTYPE_BOOL, DTYPE_I32, DTYPE_U8, D
 static inline size_t
 dtype_size(enum dtype dtype)
 {
-    static const uint8_t sizes[DTYPE_COUNT] = { [DTYPE_F32] = 4, [DTYPE_F64] = 8, [DTYPE_I64] = 8, [DTYPE_BOOL] = 1,
-                                                [DTYPE_I32] = 4, [DTYPE_U8] = 1,  [DTYPE_F16] = 2, [DTYPE_BF16] = 2 };
+    static const uint8_t sizes[DTYPE_COUNT] = { 4, 8, 8, 1, 4, 1, 2, 2 }; /* in the order of enum dtype */
     return sizes[dtype];
 }
 

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/dtype.h"
+#include "base/fault.h"
 #include "base/vec.h"
 #include "device/internal.h"
 #include "hw/cost.h"
@@ -468,7 +469,7 @@ host_waits(struct task *me, struct stream *stream, uint64_t sequence)
 static bool
 stream_is_sound(struct task *me, struct stream *stream)
 {
-    if (!atomic_exchange(&stream->fault.raised, 0))
+    if (!fault_take(&stream->fault))
         return true;
     return failed(me, E_INDEX, "index %lld is out of range: there are %lld rows (found by a kernel on device:%d)",
                   (long long)stream->fault.index, (long long)stream->fault.limit, stream->device);

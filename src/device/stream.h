@@ -19,9 +19,6 @@ enum { STREAM_ACCESSES = 8, STREAM_DIMS = 8 };
  * storage's elements in a row. */
 struct stream_written { bool known; int dtype, dims; int64_t sizes[STREAM_DIMS]; };
 
-/* Set by a kernel that met a bad index; told by the next synchronisation. */
-struct kernel_fault { atomic_int raised; int64_t index, limit; bool zeros; }; /* zeros: divisors of 0 are faults too */
-
 struct stream_entry {
     enum kind        kind;                     /* KIND_kernel or KIND_memory_copy: what its events are */
     int64_t          args[4];
@@ -42,7 +39,7 @@ bool           stream_make_current(struct task *me, struct stream *stream);
 struct stream *stream_new(struct task *me, int device, const char *name); /* lives as long as the devices */
 int            stream_device(const struct stream *stream);
 int            stream_number(const struct stream *stream);
-struct kernel_fault *stream_fault(struct stream *stream);
+struct kernel_fault *stream_fault(struct stream *stream); /* its kernels'; told by the next synchronisation */
 bool stream_launch(struct task *me, struct stream *stream, const struct stream_entry *entry)
     __attribute__((warn_unused_result));                             /* returns at once; checks for races */
 bool stream_synchronize(struct task *me, struct stream *stream) __attribute__((warn_unused_result));

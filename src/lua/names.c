@@ -337,11 +337,9 @@ print_snapshot(struct name_request *r, const struct trace_snapshot *snapshot)
     if (block.data == NULL)
         return;
     memcpy(block.data, snapshot->elements, snapshot->bytes);
-    for (int i = shown.dims - 1, step_size = 1; i >= 0; i--) {
-        shown.size[i]   = snapshot->sizes[i];
-        shown.stride[i] = step_size;
-        step_size *= (int)snapshot->sizes[i];
-    }
+    for (int i = 0; i < shown.dims; i++)
+        shown.size[i] = snapshot->sizes[i];
+    row_major_strides(shown.dims, shown.size, shown.stride);
     answer_tensor(r, &shown);
     free(block.data);
 }

@@ -255,11 +255,8 @@ unflatten(struct task *me, struct tensor *flat, struct tensor *const *like, cons
     int64_t start = 0;
     for (int i = 0; i < count; i++) {
         const struct tensor *shape = like[members[i]];
-        int64_t stride[TENSOR_DIMS], step = 1;
-        for (int d = shape->dims - 1; d >= 0; d--) {
-            stride[d] = step;
-            step *= shape->size[d] > 1 ? shape->size[d] : 1;
-        }
+        int64_t stride[TENSOR_DIMS];
+        row_major_strides(shape->dims, shape->size, stride);
         struct tensor *piece =
             tensor_view(me, flat, shape->dims, shape->size, stride, flat->offset + start);
         out[members[i]] = piece != NULL ? tensor_own_version(me, piece) : NULL;

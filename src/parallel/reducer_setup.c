@@ -64,11 +64,8 @@ bucket_lay_out(struct task *me, struct reducer *reducer, struct bucket *bucket, 
     tensor_keep(me, &bucket->gradients, tensor_empty(me, first->dtype, tensor_device(first), 1, &elements));
     for (int i = 0; i < bucket->count && bucket->gradients != NULL; i++) {
         const struct tensor *param = reducer->params[bucket->indices[i]];
-        int64_t stride[TENSOR_DIMS], step = 1;
-        for (int dim = param->dims - 1; dim >= 0; dim--) {
-            stride[dim] = step;
-            step *= param->size[dim];
-        }
+        int64_t stride[TENSOR_DIMS];
+        row_major_strides(param->dims, param->size, stride);
         struct tensor *view = tensor_view(me, bucket->gradients, param->dims, param->size, stride, offset);
         tensor_keep(me, &bucket->views[i], view);
         if (view == NULL)

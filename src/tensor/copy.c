@@ -34,12 +34,8 @@ static struct cpu_view
 packed_view(struct storage *storage, const struct tensor *like)
 {
     struct cpu_view view = { .data = storage->data, .dtype = like->dtype, .dims = like->dims };
-    int64_t         step = 1;
-    for (int i = like->dims; i-- > 0;) {
-        view.size[i]   = like->size[i];
-        view.stride[i] = step;
-        step *= like->size[i] > 0 ? like->size[i] : 1;
-    }
+    memcpy(view.size, like->size, sizeof view.size);
+    row_major_strides(view.dims, view.size, view.stride);
     return view;
 }
 

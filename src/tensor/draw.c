@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "base/rng.h"
+#include "tensor/cpu/math.h"
 #include "tensor/internal.h"
 
 static void

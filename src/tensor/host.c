@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/rng.h"
+#include "tensor/cpu/convert.h"
 #include "tensor/internal.h"
 
 bool
@@ -34,7 +35,7 @@ read_one(struct task *me, struct tensor *tensor, enum dtype as, void *out)
                       (long long)tensor_count(tensor));
     if (!tensor_read(me, tensor, &element))
         return false;
-    cpu_convert(out, as, 1, &element, tensor->dtype, 1, 1);
+    cpu_convert_one(out, as, &element, tensor->dtype);
     return true;
 }
 
@@ -175,7 +176,7 @@ draw_exponential(const struct filling *filling, void *out, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         double drawn = -1 / filling->a * log(1 - generator_f64(filling->generator));
-        cpu_convert((char *)out + i * dtype_size(filling->dtype), filling->dtype, 1, &drawn, DTYPE_F64, 1, 1);
+        cpu_convert_one((char *)out + i * dtype_size(filling->dtype), filling->dtype, &drawn, DTYPE_F64);
     }
 }
 
@@ -203,7 +204,7 @@ draw_coins(const struct filling *filling, void *out, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         int64_t coin = draw_bernoulli(filling->generator, filling->a);
-        cpu_convert((char *)out + i * dtype_size(filling->dtype), filling->dtype, 1, &coin, DTYPE_I64, 1, 1);
+        cpu_convert_one((char *)out + i * dtype_size(filling->dtype), filling->dtype, &coin, DTYPE_I64);
     }
 }
 
@@ -240,7 +241,7 @@ draw_wholes(const struct filling *filling, void *out, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         int64_t whole = draw_whole(filling);
-        cpu_convert((char *)out + i * dtype_size(filling->dtype), filling->dtype, 1, &whole, DTYPE_I64, 1, 1);
+        cpu_convert_one((char *)out + i * dtype_size(filling->dtype), filling->dtype, &whole, DTYPE_I64);
     }
 }
 

@@ -1,37 +1,14 @@
-/* What the files of tensor/ share: raw views that kernels work on, and the plan of an op. */
+/* What the files of tensor/ share: tensors as the views that kernels work on, and the plan of an op. */
 #ifndef TENSOR_INTERNAL_H
 #define TENSOR_INTERNAL_H
 #include "device/storage.h"
 #include "device/stream.h"
 #include "sched/task.h"
 #include "tensor/blas.h"
+#include "tensor/cpu/kernels.h"
+#include "tensor/cpu/view.h"
 #include "tensor/op.h"
 #include "tensor/tensor.h"
-
-/* Elements in memory: strides count elements, data points to the first one. */
-struct cpu_view {
-    void      *data;
-    enum dtype dtype;
-    int        dims;
-    int64_t    size[TENSOR_DIMS], stride[TENSOR_DIMS];
-};
-
-/* What a kernel gets. It allocates nothing, fails in no way and touches nothing else, so it can run at any time. */
-struct cpu_call {
-    struct cpu_view      in[OP_INPUTS], out;
-    double               constant[OP_INPUTS]; /* a 0-dim host operand of a device's kernel; its view has no data */
-    double               alpha;
-    int64_t              dim, start;
-    int                  inputs;
-    enum dtype           compute;             /* F32, F64 or I64: what it calculates in */
-    enum dtype           common;              /* a narrower type that an elementwise kernel's operands become first */
-    void                *workspace;
-    struct kernel_fault *fault;               /* where a bad index is reported */
-    const struct blas   *blas;                /* NULL: products are exact */
-    int64_t              sizes[TENSOR_DIMS], length, step; /* as in op_args */
-    double               beta;
-};
-typedef void cpu_kernel(const struct cpu_call *call);
 
 /* What is known of an op before it runs. */
 struct plan {
@@ -53,6 +30,7 @@ typedef bool op_plan(struct task *me, struct plan *plan, const struct op_args *a
 bool            shape_count(struct task *me, int dims, const int64_t *sizes, int64_t *count); /* false: failed */
 void            tensor_look(const struct tensor *tensor, struct cpu_view *view); /* as many sizes as there are */
 struct cpu_view tensor_raw(const struct tensor *tensor);
+size_t          tensor_pack_bytes(const struct tensor *tensor, enum dtype compute); /* see cpu/pack.h */
 struct access   tensor_access(const struct tensor *tensor, bool write, const char *what);
 void            tensor_snapshot(struct task *me, const struct tensor *tensor);
 struct stream_written tensor_written(const struct tensor *tensor);
@@ -61,19 +39,9 @@ struct access   storage_access(struct storage *storage, bool write, const char *
 
 /* ---- shape.c ---- */
 bool shape_wrap(struct task *me, const char *op, int dims, int64_t dim, int *out); /* negative dims; false: failed */
-static inline bool
-same_sizes(int dims, const int64_t *a, const int64_t *b)
-{
-    for (int i = 0; i < dims; i++)
-        if (a[i] != b[i])
-            return false;
-    return true;
-}
 /* Stretches `dims` sizes so that `tensor` fits too; false: they do not fit. */
 bool shape_broadcast(int *dims, int64_t *sizes, const struct tensor *tensor);
 bool shape_mismatch(struct task *me, enum op op, const struct tensor *a, const struct tensor *b, const char *why);
-/* The view stretched to a shape that it fits. */
-struct cpu_view view_expand(const struct cpu_view *view, int dims, const int64_t *sizes);
 enum dtype dtype_promoted(struct tensor *const *tensors, int count);
 /* The operands' common type, which is that of the result too, and what to calculate in for it. */
 bool number_fits(struct task *me, const struct plan *plan, enum dtype dtype); /* its alpha, as an element */
@@ -117,37 +85,4 @@ struct price op_price(struct task *me, enum op op, const char *module);
 struct tensor *run_wide(struct task *me, const struct plan *plan, const struct op_args *args);
 bool           narrow_is_refused(struct task *me, const struct plan *plan); /* true: failed */
 bool op_compute(struct task *me, const struct plan *plan, const struct op_args *args, struct tensor *result);
-
-/* ---- kernels, cpu/ ---- */
-#define RULE(name, plan, kernel) cpu_kernel kernel;
-#define NO_KERNEL(name, special)
-#include "tensor/rules.def"
-#undef RULE
-#undef NO_KERNEL
-cpu_kernel cpu_copy, cpu_add, cpu_sub;
-
-/* `count` elements from one place and type to another, as base/number.h says; all but 0 is true. */
-void   cpu_convert(void *to, enum dtype to_dtype, int64_t to_stride, const void *from, enum dtype from_dtype,
-                   int64_t from_stride, int64_t count);
-double cpu_exp(double x);   /* the same bits on every CPU, unlike the C library's */
-double cpu_log(double x);
-size_t cpu_mm_workspace(enum dtype dtype, int64_t k);
-double cpu_expm1(double x);
-double cpu_log1p(double x);
-double cpu_pow(double x, double y);
-double cpu_sin(double x);
-double cpu_cos(double x);
-double cpu_tan(double x);
-double cpu_asin(double x);
-double cpu_acos(double x);
-double cpu_atan(double x);
-double cpu_atan2(double y, double x);
-double cpu_sinh(double x);
-double cpu_cosh(double x);
-double cpu_tanh(double x);
-double cpu_erf(double x);
-int64_t cpu_whole_power(int64_t x, int64_t y);
-int64_t cpu_floor_quotient(int64_t x, int64_t y);   /* rounded down; 0 where y is */
-size_t cpu_sort_workspace(int64_t length);
-size_t pool_workspace(int64_t windows, int64_t taps);
 #endif

@@ -71,6 +71,12 @@ task_set_module(struct task *me, const char *name)
     me->slots[SLOT_MODULE] = (uintptr_t)name;
 }
 
+void
+blas_use(struct sched *sched, const struct blas *blas)
+{
+    sched_set_part(sched, PART_PRODUCTS, (void *)(uintptr_t)blas);
+}
+
 bool
 prices_named(const struct task *me)
 {
@@ -151,20 +157,17 @@ take_constant(struct task *me, struct cpu_call *call, int i, struct tensor *tens
 static void
 look_reduced(const struct tensor *result, const struct tensor *input, unsigned reduced, struct cpu_view *view)
 {
-    int64_t step = 1;
     tensor_look(result, view);
     view->dims = input->dims;
-    for (int i = input->dims; i-- > 0;) {
-        view->size[i]   = reduced >> i & 1 ? 1 : input->size[i];
-        view->stride[i] = step;
-        step *= view->size[i] > 0 ? view->size[i] : 1;
-    }
+    for (int i = 0; i < input->dims; i++)
+        view->size[i] = reduced >> i & 1 ? 1 : input->size[i];
+    row_major_strides(view->dims, view->size, view->stride);
 }
 
 static void
 stretch(struct cpu_view *view, int dims, const int64_t *sizes)
 {
-    if (view->dims != dims || !same_sizes(dims, view->size, sizes))
+    if (view->dims != dims || !sizes_equal(dims, view->size, sizes))
         *view = view_expand(view, dims, sizes);
 }
 

@@ -2,6 +2,8 @@
  * On a virtual device the work is queued on the current stream; on the CPU it is done now by the task. */
 #ifndef TENSOR_OP_H
 #define TENSOR_OP_H
+#include "tensor/cpu/kernel.h"
+#include "tensor/cpu/update.h"
 #include "tensor/tensor.h"
 
 enum op {
@@ -11,9 +13,8 @@ enum op {
     OP_COUNT
 };
 
-enum { OP_INPUTS = 4, OP_OUTPUTS = 2 };
+enum { OP_INPUTS = CALL_INPUTS, OP_OUTPUTS = 2 };
 enum view_kind { VIEW_PLAIN, VIEW_RESHAPED, VIEW_UNSAFE };   /* PyTorch's view, _reshape_alias, _unsafe_view */
-enum reduction { LOSS_MEAN, LOSS_SUM, LOSS_NONE };    /* of a loss over its samples */
 
 /* What each op reads beside `in`:
  *     add, sub                   alpha: factor of the second (give 1)
@@ -54,13 +55,6 @@ enum reduction { LOSS_MEAN, LOSS_SUM, LOSS_NONE };    /* of a loss over its samp
  *     adam                       in: param, gradient, exp_avg, exp_avg_sq; list: with amsgrad the maximum; update
  * With `out` the result goes there (the version is not bumped: the caller of in-place ops does that); sgd
  * writes into in[0]. */
-/* What sgd and adam are told. adam: step_size is lr / (1 - beta1^t), correction the root of 1 - beta2^t; decoupled: AdamW. */
-struct update_rule {
-    double lr, weight_decay, momentum, dampening, beta1, beta2, eps, step_size, correction;
-    bool   nesterov, maximize, decoupled;
-    bool   first;                      /* the momentum buffer is fresh: it takes the gradient as it is */
-};
-
 struct op_args {
     struct tensor *in[OP_INPUTS];
     struct tensor *out;                /* in-place and out= : where the result goes; NULL: a new tensor */

@@ -35,7 +35,7 @@ want_class_weights(struct task *me, struct plan *plan, const struct op_args *arg
     int64_t              classes = input->size[input->dims > 1 ? 1 : 0];
     if (args->step != 1)
         return true;
-    plan->workspace += pack_bytes(weight, plan->compute);
+    plan->workspace += tensor_pack_bytes(weight, plan->compute);
     return (weight->dims == 1 && weight->size[0] == classes) ||
            shape_mismatch(me, plan->op, input, weight, "one weight for each class");
 }
@@ -48,7 +48,7 @@ plan_nll(struct task *me, struct plan *plan, const struct op_args *args)
     if (!want_fractions(me, plan, input) || !want_targets(me, plan, input, target) ||
         !want_class_weights(me, plan, args, input, 2))
         return false;
-    plan->workspace += pack_bytes(input, plan->compute) + pack_bytes(target, DTYPE_I64);
+    plan->workspace += tensor_pack_bytes(input, plan->compute) + tensor_pack_bytes(target, DTYPE_I64);
     if (args->dim == LOSS_NONE) {
         plan->dims = target->dims;
         memcpy(plan->size, target->size, sizeof plan->size);
@@ -66,7 +66,7 @@ plan_nll_backward(struct task *me, struct plan *plan, const struct op_args *args
         return false;
     if (args->dim == LOSS_NONE ? !tensor_same_shape(grad, target) : tensor_count(grad) != 1)
         return shape_mismatch(me, plan->op, grad, input, "one gradient for each number of the loss");
-    plan->workspace += pack_bytes(grad, plan->compute) + pack_bytes(target, DTYPE_I64);
+    plan->workspace += tensor_pack_bytes(grad, plan->compute) + tensor_pack_bytes(target, DTYPE_I64);
     plan->dims = input->dims;
     memcpy(plan->size, input->size, sizeof plan->size);
     return true;
@@ -102,7 +102,7 @@ plan_embedding_renorm(struct task *me, struct plan *plan, const struct op_args *
         return false;
     if (weight->dims != 2 || indices->dtype != DTYPE_I64)
         return shape_mismatch(me, plan->op, weight, indices, "a table and its rows by number");
-    plan->workspace = pack_bytes(weight, plan->compute) + pack_bytes(indices, DTYPE_I64);
+    plan->workspace = tensor_pack_bytes(weight, plan->compute) + tensor_pack_bytes(indices, DTYPE_I64);
     plan->dims = 2;
     memcpy(plan->size, weight->size, sizeof plan->size);
     return true;

@@ -18,7 +18,7 @@ want_alike(struct task *me, struct plan *plan, const struct op_args *args, int c
         if (args->in[i]->dtype != plan->dtype)
             return failed(me, E_DTYPE, "%s: expected all tensors to have one dtype, got %s and %s",
                           op_info(plan->op)->name, dtype_name(plan->dtype), dtype_name(args->in[i]->dtype));
-        plan->workspace += pack_bytes(args->in[i], plan->compute);
+        plan->workspace += tensor_pack_bytes(args->in[i], plan->compute);
     }
     return true;
 }
@@ -206,7 +206,7 @@ plan_max_pool2d(struct task *me, struct plan *plan, const struct op_args *args)
     if (!fits)
         return shape_mismatch(me, plan->op, x, index, "the second holds places of the first's planes");
     like(plan, index);
-    plan->workspace += pack_bytes(index, DTYPE_I64);
+    plan->workspace += tensor_pack_bytes(index, DTYPE_I64);
     if (plan->op == OP_max_pool2d)
         return true;
     if (!tensor_same_shape(x, index) || args->length < 0 || args->step < 0)

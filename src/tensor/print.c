@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/str.h"
+#include "tensor/cpu/convert.h"
 #include "tensor/internal.h"
 
 enum { LINE_WIDTH = 80, EDGE = 3, SUMMARY = 1000, NUMBER_ROOM = 64 };
@@ -31,7 +32,7 @@ static double
 fraction_at(const struct format *format, const char *at)
 {
     double value = 0;
-    cpu_convert(&value, DTYPE_F64, 1, at, format->tensor->dtype, 1, 1);
+    cpu_convert_one(&value, DTYPE_F64, at, format->tensor->dtype);
     return value;
 }
 

@@ -56,19 +56,6 @@ shape_mismatch(struct task *me, enum op op, const struct tensor *a, const struct
     return false;
 }
 
-struct cpu_view
-view_expand(const struct cpu_view *view, int dims, const int64_t *sizes)
-{
-    struct cpu_view wide = { .data = view->data, .dtype = view->dtype, .dims = dims };
-    int             added = dims - view->dims;
-    for (int i = 0; i < dims; i++) {
-        wide.size[i] = sizes[i];
-        if (i >= added && view->size[i - added] != 1)
-            wide.stride[i] = view->stride[i - added];
-    }
-    return wide;
-}
-
 /* A 0-dim tensor counts only if it is of a higher kind (bool < integers < floats) than those with dimensions. */
 enum dtype
 dtype_promoted(struct tensor *const *tensors, int count)

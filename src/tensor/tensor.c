@@ -12,6 +12,8 @@
 #include "sched/count.h"
 #include "sched/sched.h"
 #include "sched/stage.h"
+#include "tensor/cpu/convert.h"
+#include "tensor/cpu/pack.h"
 #include "tensor/internal.h"
 
 struct tensor *
@@ -163,12 +165,9 @@ tensor_empty(struct task *me, enum dtype dtype, int device, int dims, const int6
     if (tensor == NULL)
         return NULL;
     tensor->dims = dims;
-    int64_t step = 1;
-    for (int i = dims; i-- > 0;) {
-        tensor->size[i]   = sizes[i];
-        tensor->stride[i] = step;
-        step *= sizes[i] > 0 ? sizes[i] : 1;
-    }
+    for (int i = 0; i < dims; i++)
+        tensor->size[i] = sizes[i];
+    row_major_strides(dims, tensor->size, tensor->stride);
     return tensor_born(me, tensor);
 }
 
@@ -225,7 +224,7 @@ tensor_arange(struct task *me, enum dtype dtype, double start, double end, doubl
         return NULL;
     for (int64_t i = 0; i < count; i++) {
         double value = start + (double)i * step;
-        cpu_convert((char *)tensor->storage->data + (size_t)i * dtype_size(dtype), dtype, 1, &value, DTYPE_F64, 1, 1);
+        cpu_convert_one((char *)tensor->storage->data + (size_t)i * dtype_size(dtype), dtype, &value, DTYPE_F64);
     }
     tensor_snapshot(me, tensor);
     return tensor;
@@ -349,17 +348,7 @@ tensor_bytes(const struct tensor *tensor)
 bool
 tensor_is_contiguous(const struct tensor *tensor)
 {
-    if (tensor == NULL)
-        return false;
-    int64_t step = 1;
-    for (int i = tensor->dims; i-- > 0;) {
-        if (tensor->size[i] == 0)
-            return true;
-        if (tensor->size[i] != 1 && tensor->stride[i] != step)
-            return tensor_count(tensor) == 0;
-        step *= tensor->size[i];
-    }
-    return true;
+    return tensor != NULL && is_row_major(tensor->dims, tensor->size, tensor->stride);
 }
 
 bool
@@ -407,6 +396,13 @@ tensor_raw(const struct tensor *tensor)
     struct cpu_view view;
     tensor_look(tensor, &view);
     return view;
+}
+
+size_t
+tensor_pack_bytes(const struct tensor *tensor, enum dtype compute)
+{
+    struct cpu_view view = tensor_raw(tensor);
+    return pack_bytes(&view, compute);
 }
 
 struct access

@@ -8,10 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/dtype.h"
+#include "base/shape.h"
 #include "device/device.h"
 #include "device/storage.h"
-
-#define TENSOR_DIMS 8
 
 struct task; struct storage; struct node; struct tensor; struct hook_list; struct str; struct generator;
 

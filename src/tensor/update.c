@@ -2,10 +2,20 @@
  * the buffers' versions.
  *
  * Interface: run_update (rules.def). In PyTorch: torch/optim/sgd.py, adam.py, adamw.py. */
-#include "tensor/update.h"
+#include "tensor/cpu/update.h"
 #include <string.h>
 #include "sched/sched.h"
 #include "sched/stage.h"
+#include "tensor/internal.h"
+
+/* Travels in a stream's entry. */
+_Static_assert(sizeof(struct update_job) <= STREAM_CONTEXT, "a job fits into an entry");
+
+static enum op
+op_of(const struct update_job *job)
+{
+    return job->adam ? OP_adam : OP_sgd;
+}
 
 /* The tensors in the order of the views; answers how many. */
 static int
@@ -42,10 +52,10 @@ tensors_fit(struct task *me, enum op op, struct tensor *const *tensors, int coun
 static bool
 update_on_host(struct task *me, const struct op_args *args, struct update_job *job, struct tensor *const *tensors)
 {
-    struct price price = op_price(me, job->op, args->module);
+    struct price price = op_price(me, op_of(job), args->module);
     sched_advance(me, price.host + price.work);
     for (int i = 0; me->actor.on && i < job->views; i++) {
-        struct access access = tensor_access(tensors[i], i != UPDATE_GRAD, op_info(job->op)->name);
+        struct access access = tensor_access(tensors[i], i != UPDATE_GRAD, op_info(op_of(job))->name);
         if (!storage_access_by_host(me, &access))
             return false;
     }
@@ -63,8 +73,8 @@ update_on_device(struct task *me, const struct op_args *args, struct update_job 
     struct stream *stream = stream_current(me, tensor_device(param));
     if (stream == NULL)
         return false;
-    int64_t             name  = stage_name_id(me, op_info(job->op)->name);
-    struct price        price = op_price(me, job->op, args->module);
+    int64_t             name  = stage_name_id(me, op_info(op_of(job))->name);
+    struct price        price = op_price(me, op_of(job), args->module);
     struct stream_entry entry = {
         .kind = KIND_kernel, .args = { name, param->storage->number, tensor_bytes(param) },
         .price = price.kernel, .covered = price.covered, .access_count = job->views,
@@ -72,7 +82,7 @@ update_on_device(struct task *me, const struct op_args *args, struct update_job 
     };
     /* The first that is written is what the snapshot shows: the parameter. */
     for (int i = 0; i < job->views; i++)
-        entry.accesses[i] = tensor_access(tensors[i], i != UPDATE_GRAD, op_info(job->op)->name);
+        entry.accesses[i] = tensor_access(tensors[i], i != UPDATE_GRAD, op_info(op_of(job))->name);
     return stream_launch(me, stream, &entry);
 }
 
@@ -81,7 +91,7 @@ run_update(struct task *me, enum op op, const struct op_args *args)
 {
     struct tensor *tensors[UPDATE_VIEWS], *param = args->in[UPDATE_PARAM];
     struct update_job job; /* of the views only as many as there are */
-    job.op    = op;
+    job.adam  = op == OP_adam;
     job.views = take_tensors(op, args, tensors);
     job.rule  = args->update != NULL ? *args->update : (struct update_rule){ .lr = args->alpha };
     if (!tensors_fit(me, op, tensors, job.views))

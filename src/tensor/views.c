@@ -10,11 +10,7 @@ static bool
 strides_for(const struct tensor *tensor, int dims, const int64_t *sizes, int64_t *strides)
 {
     if (tensor_count(tensor) == 0 || tensor->dims == 0) {
-        int64_t step = 1;
-        for (int i = dims; i-- > 0;) {
-            strides[i] = step;
-            step *= sizes[i] > 0 ? sizes[i] : 1;
-        }
+        row_major_strides(dims, sizes, strides);
         return true;
     }
     int     to = dims - 1;

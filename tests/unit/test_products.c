@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "base/dtype.h"
+#include "tensor/cpu/convert.h"
 #include "tensor/internal.h"
 
 enum layout { ROWS, COLUMNS, SPACED, EXPANDED, LAYOUTS };
@@ -31,7 +32,7 @@ matrix_new(enum dtype dtype, enum layout layout, int64_t rows, int64_t columns)
     assert_non_null(view.data);
     for (size_t i = 0; i < room; i++) {
         double x = (double)((i * 7919 + 13) % 17) - 8;
-        cpu_convert((char *)view.data + i * dtype_size(dtype), dtype, 1, &x, DTYPE_F64, 1, 1);
+        cpu_convert_one((char *)view.data + i * dtype_size(dtype), dtype, &x, DTYPE_F64);
     }
     return view;
 }

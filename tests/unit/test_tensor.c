@@ -13,6 +13,8 @@
 #include "device/stream.h"
 #include "hw/cost.h"
 #include "sched/sched.h"
+#include "tensor/cpu/convert.h"
+#include "tensor/cpu/math.h"
 #include "tensor/internal.h"
 #include "trace/writer.h"
 
@@ -180,7 +182,7 @@ element(const struct tensor *tensor, int64_t i, int64_t j)
     struct cpu_view view = tensor_raw(tensor);
     char           *at = (char *)view.data +
                          (i * view.stride[0] + j * view.stride[1]) * (int64_t)dtype_size(view.dtype);
-    cpu_convert(&value, DTYPE_F64, 1, at, view.dtype, 1, 1);
+    cpu_convert_one(&value, DTYPE_F64, at, view.dtype);
     return value;
 }
 

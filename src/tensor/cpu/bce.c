@@ -1,7 +1,8 @@
 /* Binary cross entropy of logits, element by element. In PyTorch: ATen/native/Loss.cpp,
  * binary_cross_entropy_with_logits. */
 #include <math.h>
-#include "base/dtype.h"
+#include "tensor/cpu/kernels.h"
+#include "tensor/cpu/math.h"
 #include "tensor/cpu/pack.h"
 
 static void

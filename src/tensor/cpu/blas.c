@@ -1,9 +1,9 @@
 /* OpenBLAS and oneDNN behind one call. Measured: small products and narrow ones are OpenBLAS's, the others oneDNN's;
  * where one of them is missing the other takes all that it can.
  *
- * Interface in order of use: blas_open, blas_describe, blas_use; then blas_takes and blas_mm by the kernels. In
- * PyTorch: ATen/native/CPUBlas.cpp, mkldnn/Matmul.cpp. */
-#include "tensor/blas.h"
+ * Interface in order of use: blas_open, blas_describe; then blas_takes and blas_mm by the kernels. In PyTorch:
+ * ATen/native/CPUBlas.cpp, mkldnn/Matmul.cpp. */
+#include "tensor/cpu/blas.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <strings.h>
 #include "base/vec.h"
-#include "sched/sched.h"
-#include "tensor/internal.h"
+#include "tensor/cpu/convert.h"
+#include "tensor/cpu/kernel.h"
 
 /* ---- opening ---- */
 
@@ -163,12 +163,6 @@ blas_open(struct blas *blas)
 }
 
 void
-blas_use(struct sched *sched, const struct blas *blas)
-{
-    sched_set_part(sched, PART_PRODUCTS, (void *)(uintptr_t)blas);
-}
-
-void
 blas_describe(const struct blas *blas, char *out, size_t size)
 {
     bool both = blas->openblas[0] != '\0' && blas->onednn[0] != '\0';
@@ -269,12 +263,13 @@ packed(const struct cpu_view *part, void *buffer)
                              .size = { part->size[0], part->size[1] }, .stride = { part->size[1], 1 } };
     int64_t element = (int64_t)dtype_size(part->dtype);
     if (part->stride[0] == 0 && part->stride[1] == 0) {
-        cpu_convert(buffer, part->dtype, 1, part->data, part->dtype, 0, part->size[0] * part->size[1]);
+        cpu_convert(buffer, every(part->dtype, 1), part->data, every(part->dtype, 0), part->size[0] * part->size[1]);
         return rows;
     }
     for (int64_t i = 0; i < part->size[0]; i++)
-        cpu_convert((char *)buffer + i * part->size[1] * element, part->dtype, 1,
-                    (char *)part->data + i * part->stride[0] * element, part->dtype, part->stride[1], part->size[1]);
+        cpu_convert((char *)buffer + i * part->size[1] * element, every(part->dtype, 1),
+                    (char *)part->data + i * part->stride[0] * element, every(part->dtype, part->stride[1]),
+                    part->size[1]);
     return rows;
 }
 

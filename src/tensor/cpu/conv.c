@@ -6,7 +6,7 @@
  * In PyTorch: ATen/native/ConvolutionMM2d.cpp, NaiveConvolutionTranspose2d.cpp. */
 #include "tensor/cpu/conv.h"
 #include <string.h>
-#include "base/dtype.h"
+#include "tensor/cpu/kernels.h"
 #include "tensor/cpu/loop.h"
 #include "tensor/cpu/pack.h"
 

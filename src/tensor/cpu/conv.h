@@ -2,7 +2,8 @@
  * result of the forward. */
 #ifndef TENSOR_CPU_CONV_H
 #define TENSOR_CPU_CONV_H
-#include "tensor/internal.h"
+#include <stddef.h>
+#include "tensor/cpu/kernel.h"
 
 struct conv {
     int64_t n, groups, ins, outs;      /* ins, outs: channels of one group */

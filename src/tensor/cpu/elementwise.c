@@ -1,8 +1,9 @@
 /* Elementwise kernels, made from elementwise.def for float32, float64 and int64. Runs go through in blocks of sixteen
  * so that any compiler makes vectors of them; what lies scattered or has another type passes through a small
  * buffer. In PyTorch: ATen/native/cpu/BinaryOpsKernel.cpp, Loops.h. */
-#include "base/dtype.h"
 #include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/convert.h"
+#include "tensor/cpu/kernels.h"
 #include "tensor/cpu/wide.h"
 
 static inline uint64_t
@@ -56,17 +57,17 @@ run_of(const struct runs *runs, enum dtype compute, void *out, const void *const
         runs->f64(out, in[0], in[1], in[2], count, alpha);
     } else {
         int64_t whole = 0;
-        cpu_convert(&whole, DTYPE_I64, 1, &alpha, DTYPE_F64, 1, 1);
+        cpu_convert_one(&whole, DTYPE_I64, &alpha, DTYPE_F64);
         runs->i64(out, in[0], in[1], in[2], count, whole);
     }
 }
 
 /* All the loop's views in one piece and of the type calculated in: no buffers, one run. */
 static bool
-is_plain(const struct loop *loop, const struct cpu_view *const *views, enum dtype compute)
+is_plain(const struct loop *loop, enum dtype compute)
 {
     for (int v = 0; v < loop->views; v++) {
-        if (views[v]->dtype != compute || loop->step[v] != (int64_t)dtype_size(compute))
+        if (loop->dtype[v] != compute || loop->step[v] != (int64_t)dtype_size(compute))
             return false;
     }
     return true;
@@ -74,14 +75,14 @@ is_plain(const struct loop *loop, const struct cpu_view *const *views, enum dtyp
 
 /* A run's next elements as what is calculated in. A 0-dim operand of a wider type becomes the common one first. */
 static const void *
-load_common(void *buffer, const struct cpu_call *call, const char *at, int64_t step, enum dtype from, int64_t count)
+load_common(void *buffer, const struct cpu_call *call, const struct run *run)
 {
     bool narrow = call->common != call->compute && dtype_wide(call->common) == call->compute;
-    if (!narrow || from == call->common)
-        return run_load(buffer, call->compute, at, step, from, count);
+    if (!narrow || run->dtype == call->common)
+        return run_load(buffer, call->compute, run);
     double rounded[LOOP_CHUNK];
-    cpu_convert(rounded, call->common, 1, at, from, step / (int64_t)dtype_size(from), count);
-    cpu_convert(buffer, call->compute, 1, rounded, call->common, 1, count);
+    run_convert(rounded, call->common, run);
+    cpu_convert(buffer, every(call->compute, 1), rounded, every(call->common, 1), run->count);
     return buffer;
 }
 
@@ -97,20 +98,19 @@ common_alpha(const struct cpu_call *call)
 }
 
 static void
-run_in_chunks(const struct loop *loop, const struct cpu_view *const *views, const struct runs *runs,
-              const struct cpu_call *call)
+run_in_chunks(const struct loop *loop, const struct runs *runs, const struct cpu_call *call)
 {
-    double  buffer[LOOP_VIEWS][LOOP_CHUNK]; /* room for the largest type */
-    int64_t element = (int64_t)dtype_size(call->out.dtype);
+    double buffer[LOOP_VIEWS][LOOP_CHUNK]; /* room for the largest type */
     for (int64_t done = 0; done < loop->run; done += LOOP_CHUNK) {
         int64_t     count = loop->run - done < LOOP_CHUNK ? loop->run - done : LOOP_CHUNK;
         const void *in[3] = { buffer[0], buffer[0], buffer[0] };
-        for (int v = 1; v < loop->views; v++)
-            in[v - 1] = load_common(buffer[v], call, loop->at[v] + done * loop->step[v], loop->step[v],
-                                    views[v]->dtype, count);
+        for (int v = 1; v < loop->views; v++) {
+            struct run run = loop_part(loop, v, done, count);
+            in[v - 1] = load_common(buffer[v], call, &run);
+        }
         run_of(runs, call->compute, buffer[0], in, count, common_alpha(call));
-        cpu_convert(loop->at[0] + done * loop->step[0], call->out.dtype, loop->step[0] / element, buffer[0],
-                    call->compute, 1, count);
+        struct run out = loop_part(loop, 0, done, count);
+        run_store(&out, buffer[0], call->compute);
     }
 }
 
@@ -151,8 +151,8 @@ elementwise(const struct cpu_call *call, int inputs, const struct runs *runs)
     if (call->out.dims > 1 && call->out.stride[call->out.dims - 1] != 1)
         as_they_lie(sorted, views, inputs + 1);
     for (loop_begin(&loop, views, inputs + 1); loop.more; loop_next(&loop)) {
-        if (!is_plain(&loop, views, call->compute)) {
-            run_in_chunks(&loop, views, runs, call);
+        if (!is_plain(&loop, call->compute)) {
+            run_in_chunks(&loop, runs, call);
             continue;
         }
         const void *in[3] = { loop.at[0], loop.at[0], loop.at[0] };

@@ -1,7 +1,8 @@
 /* Rows of a table by index, and the table's gradient: rows are added in the order of their positions.
  * In PyTorch: ATen/native/Embedding.cpp. */
 #include <string.h>
-#include "base/dtype.h"
+#include "tensor/cpu/convert.h"
+#include "tensor/cpu/kernels.h"
 #include "tensor/cpu/loop.h"
 
 /* A bad index is reported and its row left out. */
@@ -10,9 +11,7 @@ is_row(const struct cpu_call *call, int64_t index, int64_t rows)
 {
     if (index >= 0 && index < rows)
         return true;
-    call->fault->index = index;
-    call->fault->limit = rows;
-    atomic_store(&call->fault->raised, 1);
+    fault_raise(call->fault, index, rows);
     return false;
 }
 
@@ -40,8 +39,8 @@ cpu_embedding(const struct cpu_call *call)
             if (index >= 0 && index < weight->size[0] && weight->stride[1] == 1)
                 copy_row(to, (char *)weight->data + index * weight->stride[0] * element, (size_t)(wide * element));
             else if (is_row(call, index, weight->size[0]))
-                cpu_convert(to, weight->dtype, 1, (char *)weight->data + index * weight->stride[0] * element,
-                            weight->dtype, weight->stride[1], wide);
+                cpu_convert(to, every(weight->dtype, 1), (char *)weight->data + index * weight->stride[0] * element,
+                            every(weight->dtype, weight->stride[1]), wide);
             else if (wide > 0)
                 memset(to, 0, (size_t)(wide * element));
         }

@@ -4,7 +4,8 @@
  * ReduceAllOpsKernel.cpp. */
 #include <math.h>
 #include <string.h>
-#include "base/dtype.h"
+#include "tensor/cpu/convert.h"
+#include "tensor/cpu/kernels.h"
 #include "tensor/cpu/reduce.h"
 
 /* What is known after the elements so far. */
@@ -76,7 +77,8 @@ fold_all(const struct cpu_call *call, const struct cpu_view *view, fold_step *st
     for (loop_begin(&loop, views, 1); loop.more; loop_next(&loop)) {
         for (int64_t done = 0; done < loop.run; done += LOOP_CHUNK) {
             int64_t     count = loop.run - done < LOOP_CHUNK ? loop.run - done : LOOP_CHUNK;
-            const void *x = run_load(buffer, as, loop.at[0] + done * loop.step[0], loop.step[0], view->dtype, count);
+            struct run  run = loop_part(&loop, 0, done, count);
+            const void *x = run_load(buffer, as, &run);
             for (int64_t i = 0; i < count; i++, fold->count++)
                 step(fold, fold->integers ? 0 : ((const double *)x)[i], fold->integers ? ((const int64_t *)x)[i] : 0);
         }
@@ -99,9 +101,9 @@ answer(const struct cpu_call *call, char *to, const struct fold *fold, enum answ
     if (which == ANSWER_TRUTH)
         whole = call->start ? whole == 2 : whole != 0;
     if (which == ANSWER_PLACE || which == ANSWER_TRUTH || (fold->integers && which == ANSWER_VALUE))
-        cpu_convert(to, call->out.dtype, 1, &whole, DTYPE_I64, 1, 1);
+        cpu_convert_one(to, call->out.dtype, &whole, DTYPE_I64);
     else
-        cpu_convert(to, call->out.dtype, 1, &value, DTYPE_F64, 1, 1);
+        cpu_convert_one(to, call->out.dtype, &value, DTYPE_F64);
 }
 
 static void
@@ -190,6 +192,7 @@ running(const struct cpu_call *call, bool product)
     out = view_without(&call->out, (int)call->dim);
     const struct cpu_view *views[2] = { &out, &in };
     bool        scalar = call->in[0].dims == 0, integers = call->compute == DTYPE_I64;
+    enum dtype  as = integers ? DTYPE_I64 : DTYPE_F64;
     int64_t     length = scalar ? 1 : call->in[0].size[call->dim];
     int64_t     from_step = scalar ? 0 : call->in[0].stride[call->dim] * (int64_t)dtype_size(in.dtype);
     int64_t     to_step = scalar ? 0 : call->out.stride[call->dim] * (int64_t)dtype_size(out.dtype);
@@ -202,12 +205,10 @@ running(const struct cpu_call *call, bool product)
             for (int64_t j = 0; j < length; j++) {
                 char       *to = loop.at[0] + i * loop.step[0] + j * to_step;
                 const char *from = loop.at[1] + i * loop.step[1] + j * from_step;
-                cpu_convert(integers ? (void *)&n : (void *)&x, integers ? DTYPE_I64 : DTYPE_F64, 1, from, in.dtype,
-                            1, 1);
+                cpu_convert_one(integers ? (void *)&n : (void *)&x, as, from, in.dtype);
                 total = product ? total * x : total + x;
                 whole = product ? whole * (uint64_t)n : whole + (uint64_t)n;
-                cpu_convert(to, out.dtype, 1, integers ? (void *)&whole : (void *)&total,
-                            integers ? DTYPE_I64 : DTYPE_F64, 1, 1);
+                cpu_convert_one(to, out.dtype, integers ? (void *)&whole : (void *)&total, as);
             }
         }
     }

@@ -2,6 +2,8 @@
  * integers. The loops are those of elementwise.c. In PyTorch: ATen/native/cpu/UnaryOpsKernel.cpp. */
 #include <math.h>
 #include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/kernels.h"
+#include "tensor/cpu/math.h"
 
 static const double LN2 = 0.69314718055994530942, LN10 = 2.30258509299404568402;
 
@@ -76,8 +78,7 @@ look_for_zeros(const struct cpu_call *call)
         for (int64_t i = 0; i < loop.run; i++) {
             if (dtype_whole(views[0]->dtype, loop.at[0] + i * loop.step[0]) != 0)
                 continue;
-            call->fault->limit = -1;
-            atomic_store(&call->fault->raised, 1);
+            fault_raise(call->fault, 0, -1);
             return;
         }
     }

@@ -3,6 +3,8 @@
 #include "base/dtype.h"
 #include "tensor/cpu/approximate.h"
 #include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/kernels.h"
+#include "tensor/cpu/math.h"
 #include "tensor/cpu/wide.h"
 
 /* x, px: the input; y, py: unused or the gradient's input. A block is worked out aside, as in elementwise.c. */

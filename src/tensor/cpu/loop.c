@@ -4,6 +4,7 @@
 #include "tensor/cpu/loop.h"
 #include <string.h>
 #include "base/dtype.h"
+#include "tensor/cpu/convert.h"
 #include "tensor/cpu/wide.h"
 
 /* Does dimension `d` of the views go on where the outermost one so far ends? */
@@ -48,8 +49,9 @@ loop_begin(struct loop *loop, const struct cpu_view *const *views, int count)
     }
     loop->run = loop->dims > 0 ? loop->size[0] : 1;
     for (int v = 0; v < count; v++) {
-        loop->at[v]   = views[v]->data;
-        loop->step[v] = loop->dims > 0 ? loop->stride[v][0] : 0;
+        loop->at[v]    = views[v]->data;
+        loop->step[v]  = loop->dims > 0 ? loop->stride[v][0] : 0;
+        loop->dtype[v] = views[v]->dtype;
     }
 }
 
@@ -67,13 +69,26 @@ loop_next(struct loop *loop)
     loop->more = false;
 }
 
-const void *
-run_load(void *buffer, enum dtype dtype, const char *at, int64_t step, enum dtype from, int64_t count)
+void
+run_convert(void *buffer, enum dtype dtype, const struct run *run)
 {
-    int64_t element = (int64_t)dtype_size(from);
-    if (from == dtype && (step == element || count == 1))
-        return at;
-    cpu_convert(buffer, dtype, 1, at, from, step / element, count);
+    cpu_convert(buffer, every(dtype, 1), run->at, every(run->dtype, run->step / (int64_t)dtype_size(run->dtype)),
+                run->count);
+}
+
+void
+run_store(const struct run *run, const void *from, enum dtype dtype)
+{
+    cpu_convert(run->at, every(run->dtype, run->step / (int64_t)dtype_size(run->dtype)), from, every(dtype, 1),
+                run->count);
+}
+
+const void *
+run_load(void *buffer, enum dtype dtype, const struct run *run)
+{
+    if (run->dtype == dtype && (run->step == (int64_t)dtype_size(dtype) || run->count == 1))
+        return run->at;
+    run_convert(buffer, dtype, run);
     return buffer;
 }
 

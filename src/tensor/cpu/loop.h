@@ -3,7 +3,7 @@
 #ifndef TENSOR_CPU_LOOP_H
 #define TENSOR_CPU_LOOP_H
 #include <string.h>
-#include "tensor/internal.h"
+#include "tensor/cpu/kernel.h"
 
 enum { LOOP_VIEWS = 5, LOOP_CHUNK = 256 };
 
@@ -14,6 +14,7 @@ struct loop {
     char   *at[LOOP_VIEWS];                    /* where the present run begins */
     int64_t run;                               /* its elements */
     int64_t step[LOOP_VIEWS];                  /* their distance, bytes */
+    enum dtype dtype[LOOP_VIEWS];
     bool    more;
 };
 
@@ -21,8 +22,20 @@ struct loop {
 void loop_begin(struct loop *loop, const struct cpu_view *const *views, int count);
 void loop_next(struct loop *loop);
 
-/* A run's next `count` elements as `dtype` in one piece: in place if they lie so, else in `buffer`. `at` bytes. */
-const void *run_load(void *buffer, enum dtype dtype, const char *at, int64_t step, enum dtype from, int64_t count);
+/* `count` elements of one view, `step` bytes apart. */
+struct run { char *at; int64_t step, count; enum dtype dtype; };
+/* Those of the loop's present run from number `first` on. */
+static inline struct run
+loop_part(const struct loop *loop, int view, int64_t first, int64_t count)
+{
+    return (struct run){ loop->at[view] + first * loop->step[view], loop->step[view], count, loop->dtype[view] };
+}
+
+/* The elements as `dtype` in one piece: in place if they lie so, else in `buffer`. */
+const void *run_load(void *buffer, enum dtype dtype, const struct run *run);
+void        run_convert(void *buffer, enum dtype dtype, const struct run *run);     /* always there */
+void        run_store(const struct run *run, const void *from, enum dtype dtype);   /* the other way */
+
 
 /* A sum whose order does not depend on the machine: sixteen lanes, a tree over them, chunks added pairwise. */
 struct running_sum { double level[64]; uint64_t chunks; };

@@ -1,5 +1,6 @@
 /* The mean square of differences. In PyTorch: ATen/native/Loss.cpp. */
-#include "base/dtype.h"
+#include "tensor/cpu/convert.h"
+#include "tensor/cpu/kernels.h"
 #include "tensor/cpu/loop.h"
 
 static void
@@ -31,10 +32,9 @@ cpu_mse_loss(const struct cpu_call *call)
     for (loop_begin(&loop, views, 2); loop.more; loop_next(&loop)) {
         for (int64_t done = 0; done < loop.run; done += LOOP_CHUNK) {
             int64_t count = loop.run - done < LOOP_CHUNK ? loop.run - done : LOOP_CHUNK;
-            cpu_convert(x, call->compute, 1, loop.at[0] + done * loop.step[0], views[0]->dtype,
-                        loop.step[0] / (int64_t)dtype_size(views[0]->dtype), count);
-            const void *y = run_load(buffer, call->compute, loop.at[1] + done * loop.step[1], loop.step[1],
-                                     views[1]->dtype, count);
+            struct run run[2] = { loop_part(&loop, 0, done, count), loop_part(&loop, 1, done, count) };
+            run_convert(x, call->compute, &run[0]);
+            const void *y = run_load(buffer, call->compute, &run[1]);
             if (single)
                 square_f32((float *)x, y, count);
             else
@@ -44,5 +44,5 @@ cpu_mse_loss(const struct cpu_call *call)
     }
     double total = sum_total(&sum, single);
     double mean = single ? (double)((float)total / (float)elements) : total / elements;
-    cpu_convert(call->out.data, call->out.dtype, 1, &mean, DTYPE_F64, 1, 1);
+    cpu_convert_one(call->out.data, call->out.dtype, &mean, DTYPE_F64);
 }

@@ -3,9 +3,10 @@
  * the errors are a few units in the last place. exp and log are in transcendental.c.
  *
  * In PyTorch: the vectorised sleef of ATen/cpu/vec. */
+#include "tensor/cpu/math.h"
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
-#include "tensor/internal.h"
 
 /* ---- around exp and log, without losing what is near 0 (Kahan) ---- */
 

@@ -7,8 +7,10 @@
  *
  * Interface: cpu_mm, cpu_addmm (the bias is added last), cpu_mm_workspace. */
 #include <string.h>
-#include "base/dtype.h"
+#include "tensor/cpu/blas.h"
+#include "tensor/cpu/kernels.h"
 #include "tensor/cpu/loop.h"
+#include "tensor/cpu/view.h"
 
 enum { PANEL_BYTES = 256, DEPTH = 256 };
 

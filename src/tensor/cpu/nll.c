@@ -3,7 +3,7 @@
  * start: the target that does not count; dim: enum reduction; step 1: there are weights; alpha: how much of the label
  * goes to all classes. The classes lie in dimension 1, in 0 of a single sample. In PyTorch: ATen/native/LossNLL.cpp. */
 #include <string.h>
-#include "base/dtype.h"
+#include "tensor/cpu/kernels.h"
 #include "tensor/cpu/pack.h"
 
 struct nll {
@@ -20,9 +20,7 @@ is_class(const struct nll *s, int64_t target)
         return false;
     if (target >= 0 && target < s->classes)
         return true;
-    s->call->fault->index = target;
-    s->call->fault->limit = s->classes;
-    atomic_store(&s->call->fault->raised, 1);
+    fault_raise(s->call->fault, target, s->classes);
     return false;
 }
 

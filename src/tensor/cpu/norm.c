@@ -6,7 +6,7 @@
  * In PyTorch: ATen/native/Normalization.cpp, ATen/native/cpu/layer_norm_kernel.cpp. */
 #include <math.h>
 #include <string.h>
-#include "base/dtype.h"
+#include "tensor/cpu/kernels.h"
 #include "tensor/cpu/pack.h"
 #include "tensor/cpu/wide.h"
 

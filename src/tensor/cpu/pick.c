@@ -2,7 +2,8 @@
  * row), flip, the triangles. A bad index is reported and left out. What is added at one place is added in the order of
  * the indices. In PyTorch: ATen/native/cpu/ScatterGatherKernel.cpp, IndexKernel.cpp. */
 #include <string.h>
-#include "base/dtype.h"
+#include "tensor/cpu/convert.h"
+#include "tensor/cpu/kernels.h"
 #include "tensor/cpu/reduce.h"
 
 /* Negative indices count from the end where `wraps`. */
@@ -14,9 +15,7 @@ is_index(const struct cpu_call *call, int64_t *index, int64_t size, bool wraps)
         *index += size;
     if (*index >= 0 && *index < size)
         return true;
-    call->fault->index = asked;
-    call->fault->limit = size;
-    atomic_store(&call->fault->raised, 1);
+    fault_raise(call->fault, asked, size);
     return false;
 }
 
@@ -165,8 +164,8 @@ move_row(const struct cpu_view *to, const struct cpu_view *from, bool add, doubl
     struct loop loop;
     for (loop_begin(&loop, views, 2); loop.more; loop_next(&loop)) {
         if (!add) {
-            cpu_convert(loop.at[0], to->dtype, loop.step[0] / element, loop.at[1], from->dtype, loop.step[1] / element,
-                        loop.run);
+            cpu_convert(loop.at[0], every(to->dtype, loop.step[0] / element), loop.at[1],
+                        every(from->dtype, loop.step[1] / element), loop.run);
             continue;
         }
         for (int64_t i = 0; i < loop.run; i++)

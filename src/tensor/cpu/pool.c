@@ -4,7 +4,7 @@
  * 2: adaptive, the windows share the plane out. Of the gradients length and step are the plane's height and width.
  * In PyTorch: ATen/native/cpu/MaxPoolKernel.cpp, AvgPoolKernel.cpp, AdaptiveAvgPoolKernel.cpp. */
 #include <string.h>
-#include "base/dtype.h"
+#include "tensor/cpu/kernels.h"
 #include "tensor/cpu/pack.h"
 #include "tensor/cpu/wide.h"
 

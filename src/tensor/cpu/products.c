@@ -1,8 +1,7 @@
 /* Products of batches of matrices and of vectors, each by the one product of mm.c. In PyTorch: ATen/native/
  * LinearAlgebra.cpp (bmm, dot, mv). */
 #include <string.h>
-#include "base/dtype.h"
-#include "tensor/internal.h"
+#include "tensor/cpu/kernels.h"
 
 /* Matrix `at` of a batch. */
 static struct cpu_view

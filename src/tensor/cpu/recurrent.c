@@ -1,8 +1,9 @@
 /* What LSTM and GRU do with their gates, in one pass, and its gradient. In PyTorch: ATen/native/RNN.cpp. */
 #include <math.h>
 #include <string.h>
-#include "base/dtype.h"
 #include "tensor/cpu/approximate.h"
+#include "tensor/cpu/kernels.h"
+#include "tensor/cpu/math.h"
 #include "tensor/cpu/pack.h"
 #include "tensor/cpu/wide.h"
 

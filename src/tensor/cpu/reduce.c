@@ -4,16 +4,9 @@
  * In PyTorch: ATen/native/cpu/SumKernel.cpp, ReduceOpsKernel.cpp. */
 #include <math.h>
 #include <string.h>
-#include "base/dtype.h"
 #include "tensor/cpu/reduce.h"
-
-static void
-put_dim(struct cpu_view *view, int64_t size, int64_t stride)
-{
-    view->size[view->dims]   = size;
-    view->stride[view->dims] = stride;
-    view->dims++;
-}
+#include "tensor/cpu/convert.h"
+#include "tensor/cpu/kernels.h"
 
 struct parts
 take_apart(const struct cpu_call *call)
@@ -25,10 +18,10 @@ take_apart(const struct cpu_call *call)
     for (int d = 0; d < in->dims; d++) {
         bool kept = out->dims == in->dims && out->size[d] == in->size[d];
         if (kept) {
-            put_dim(&parts.kept, in->size[d], in->stride[d]);
-            put_dim(&parts.out, in->size[d], out->stride[d]);
+            view_put_dim(&parts.kept, in->size[d], in->stride[d]);
+            view_put_dim(&parts.out, in->size[d], out->stride[d]);
         } else {
-            put_dim(&parts.summed, in->size[d], in->stride[d]);
+            view_put_dim(&parts.summed, in->size[d], in->stride[d]);
         }
         if (in->size[d] != 1)
             parts.by_column = kept;
@@ -36,24 +29,13 @@ take_apart(const struct cpu_call *call)
     return parts;
 }
 
-struct cpu_view
-view_without(const struct cpu_view *view, int dim)
-{
-    struct cpu_view rest = { .data = view->data, .dtype = view->dtype };
-    for (int d = 0; d < view->dims; d++) {
-        if (d != dim)
-            put_dim(&rest, view->size[d], view->stride[d]);
-    }
-    return rest;
-}
-
 static void
 store(const struct cpu_call *call, char *at, double value, int64_t whole)
 {
     if (call->compute == DTYPE_I64)
-        cpu_convert(at, call->out.dtype, 1, &whole, DTYPE_I64, 1, 1);
+        cpu_convert_one(at, call->out.dtype, &whole, DTYPE_I64);
     else
-        cpu_convert(at, call->out.dtype, 1, &value, DTYPE_F64, 1, 1);
+        cpu_convert_one(at, call->out.dtype, &value, DTYPE_F64);
 }
 
 /* All elements of `view` into one. */
@@ -70,8 +52,8 @@ sum_all(const struct cpu_call *call, struct cpu_view *view, char *to)
     for (loop_begin(&loop, views, 1); loop.more; loop_next(&loop)) {
         for (int64_t done = 0; done < loop.run; done += LOOP_CHUNK) {
             int64_t     count = loop.run - done < LOOP_CHUNK ? loop.run - done : LOOP_CHUNK;
-            const void *x = run_load(buffer, call->compute, loop.at[0] + done * loop.step[0], loop.step[0],
-                                     view->dtype, count);
+            struct run  run = loop_part(&loop, 0, done, count);
+            const void *x = run_load(buffer, call->compute, &run);
             for (int64_t i = 0; call->compute == DTYPE_I64 && i < count; i++)
                 whole += (uint64_t)((const int64_t *)x)[i];
             if (call->compute != DTYPE_I64)
@@ -92,11 +74,11 @@ add_row(enum dtype compute, void *into, const void *row, int64_t count)
         ((uint64_t *)into)[i] += ((const uint64_t *)row)[i];
 }
 
-/* `count` neighbouring columns, each over all that is summed. */
+/* Neighbouring columns, of which `top` is the first row, each over all that is summed. */
 static void
-sum_columns(const struct cpu_call *call, struct cpu_view *summed, int64_t step, int64_t count, char *to,
-            int64_t to_step)
+sum_columns(const struct cpu_call *call, const struct cpu_view *summed, const struct run *top, const struct run *to)
 {
+    int64_t step = top->step, count = top->count;
     const struct cpu_view *views[1] = { summed };
     double      total[LOOP_CHUNK], buffer[LOOP_CHUNK]; /* room for the largest type */
     struct loop loop;
@@ -107,14 +89,17 @@ sum_columns(const struct cpu_call *call, struct cpu_view *summed, int64_t step, 
             add_rows_f32((float *)total, (const float *)(void *)loop.at[0], loop.step[0] / step, loop.run, count);
             continue;
         }
-        const void *row = run_load(buffer, call->compute, loop.at[0], step, summed->dtype, count);
+        struct run  columns = { loop.at[0], step, count, summed->dtype };
+        const void *row = run_load(buffer, call->compute, &columns);
         for (int64_t i = 0; i < loop.run; i++) {
-            if (i > 0 && loop.step[0] != 0) /* an expanded gradient is the same row again and again */
-                row = run_load(buffer, call->compute, loop.at[0] + i * loop.step[0], step, summed->dtype, count);
+            if (i > 0 && loop.step[0] != 0) { /* an expanded gradient is the same row again and again */
+                columns.at = loop.at[0] + i * loop.step[0];
+                row        = run_load(buffer, call->compute, &columns);
+            }
             add_row(call->compute, total, row, count);
         }
     }
-    cpu_convert(to, call->out.dtype, to_step / (int64_t)dtype_size(call->out.dtype), total, call->compute, 1, count);
+    run_store(to, total, call->compute);
 }
 
 static void
@@ -126,13 +111,13 @@ reduce_sum(const struct cpu_call *call)
     for (loop_begin(&loop, views, 2); loop.more; loop_next(&loop)) {
         int64_t wide = parts.by_column ? LOOP_CHUNK : 1;
         for (int64_t done = 0; done < loop.run; done += wide) {
-            int64_t count = loop.run - done < wide ? loop.run - done : wide;
-            char   *to = loop.at[0] + done * loop.step[0];
-            parts.summed.data = loop.at[1] + done * loop.step[1];
+            int64_t    count = loop.run - done < wide ? loop.run - done : wide;
+            struct run to = loop_part(&loop, 0, done, count), top = loop_part(&loop, 1, done, count);
+            parts.summed.data = top.at;
             if (parts.by_column)
-                sum_columns(call, &parts.summed, loop.step[1], count, to, loop.step[0]);
+                sum_columns(call, &parts.summed, &top, &to);
             else
-                sum_all(call, &parts.summed, to);
+                sum_all(call, &parts.summed, to.at);
         }
     }
 }
@@ -198,8 +183,8 @@ extreme(const struct cpu_call *call, bool largest)
         for (int64_t done = 0; done < loop.run; done += LOOP_CHUNK) {
             int64_t     count = loop.run - done < LOOP_CHUNK ? loop.run - done : LOOP_CHUNK;
             enum dtype  as = whole ? DTYPE_I64 : DTYPE_F64;
-            const void *x = run_load(buffer, as, loop.at[0] + done * loop.step[0], loop.step[0], views[0]->dtype,
-                                     count);
+            struct run  run = loop_part(&loop, 0, done, count);
+            const void *x = run_load(buffer, as, &run);
             for (int64_t i = 0; i < count; i++) {
                 int64_t n = whole ? ((const int64_t *)x)[i] : 0;
                 if (whole && (largest ? n > best_whole : n < best_whole))

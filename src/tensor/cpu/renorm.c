@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 #include "base/dtype.h"
+#include "tensor/cpu/kernels.h"
+#include "tensor/cpu/math.h"
 #include "tensor/cpu/pack.h"
 
 static double
@@ -38,9 +40,7 @@ cpu_embedding_renorm(const struct cpu_call *call)
         memcpy(call->out.data, weight, (size_t)rows * bytes);
     for (int64_t i = 0; i < count; i++) {
         if (indices[i] < 0 || indices[i] >= rows) {
-            call->fault->index = indices[i];
-            call->fault->limit = rows;
-            atomic_store(&call->fault->raised, 1);
+            fault_raise(call->fault, indices[i], rows);
             continue;
         }
         const char *row = weight + (size_t)indices[i] * bytes;

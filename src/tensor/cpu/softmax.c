@@ -2,9 +2,10 @@
  * elements lie, and summed in as many lanes, which are added by halves; of float64 from the first element to the last.
  * In PyTorch: ATen/native/cpu/SoftMaxKernel.cpp. */
 #include <math.h>
-#include "base/dtype.h"
 #include "tensor/cpu/approximate.h"
+#include "tensor/cpu/kernels.h"
 #include "tensor/cpu/loop.h"
+#include "tensor/cpu/math.h"
 #include "tensor/cpu/wide.h"
 
 /* The views with dimension `dim` reduced to its first element: the loop then visits the rows. */

@@ -1,7 +1,8 @@
 /* The order of the elements along a dimension, as indices: a stable merge sort, so of equal elements the first
  * comes first. NaN is larger than everything. In PyTorch: ATen/native/cpu/SortingKernel.cpp. */
 #include <string.h>
-#include "base/dtype.h"
+#include "tensor/cpu/convert.h"
+#include "tensor/cpu/kernels.h"
 #include "tensor/cpu/reduce.h"
 
 /* A line's keys (double or int64) and two lists of places, in the workspace. */
@@ -76,11 +77,10 @@ sort_argsort(const struct cpu_call *call)
     struct loop loop;
     for (loop_begin(&loop, views, 2); length > 0 && loop.more; loop_next(&loop)) {
         for (int64_t i = 0; i < loop.run; i++) {
-            cpu_convert(keys, line.integers ? DTYPE_I64 : DTYPE_F64, 1, loop.at[0] + i * loop.step[0], in.dtype,
-                        in_step,
-                        length);
+            cpu_convert(keys, every(line.integers ? DTYPE_I64 : DTYPE_F64, 1), loop.at[0] + i * loop.step[0],
+                        every(in.dtype, in_step), length);
             const int64_t *order = sort_line(&line, places, places + length, length);
-            cpu_convert(loop.at[1] + i * loop.step[1], DTYPE_I64, out_step, order, DTYPE_I64, 1, length);
+            cpu_convert(loop.at[1] + i * loop.step[1], every(DTYPE_I64, out_step), order, every(DTYPE_I64, 1), length);
         }
     }
 }

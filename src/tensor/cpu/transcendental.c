@@ -1,10 +1,10 @@
 /* exp and log in double, the same bits on every CPU: the C library's differ between those with and without fused
  * multiply-add. After fdlibm (e_exp.c, e_log.c by Sun Microsystems): both err by less than one unit in the last
  * place. */
+#include "tensor/cpu/math.h"
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#include "tensor/internal.h"
 
 static const double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
 

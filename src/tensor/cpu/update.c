@@ -2,7 +2,7 @@
  * _single_tensor_sgd, _single_tensor_adam and _single_tensor_adamw (torch/optim), there one pass for each operation.
  *
  * Interface: cpu_update. */
-#include "tensor/update.h"
+#include "tensor/cpu/update.h"
 #include <math.h>
 #include <string.h>
 #include "tensor/cpu/loop.h"
@@ -29,9 +29,9 @@ run(const struct update_job *job, char *const *at, int64_t count)
     void *t[UPDATE_VIEWS] = { NULL };
     for (int v = 0; v < job->views; v++)
         t[v] = at[v];
-    if (job->op == OP_sgd && job->compute == DTYPE_F64)
+    if (!job->adam && job->compute == DTYPE_F64)
         sgd_f64(t[0], t[1], t[2], count, &job->rule);
-    else if (job->op == OP_sgd)
+    else if (!job->adam)
         sgd_f32(t[0], t[1], t[2], count, &job->rule);
     else if (job->compute == DTYPE_F64)
         adam_f64(t[0], t[1], t[2], t[3], t[4], count, &job->rule);
@@ -57,17 +57,15 @@ run_in_chunks(const struct update_job *job, const struct loop *loop)
     for (int64_t done = 0; done < loop->run; done += LOOP_CHUNK) {
         int64_t count = loop->run - done < LOOP_CHUNK ? loop->run - done : LOOP_CHUNK;
         for (int v = 0; v < job->views; v++) {
-            enum dtype dtype = job->view[v].dtype;
-            at[v]            = (char *)buffer[v];
-            cpu_convert(buffer[v], job->compute, 1, loop->at[v] + done * loop->step[v], dtype,
-                        loop->step[v] / (int64_t)dtype_size(dtype), count);
+            struct run elements = loop_part(loop, v, done, count);
+            at[v]               = (char *)buffer[v];
+            run_convert(buffer[v], job->compute, &elements);
         }
         run(job, at, count);
         for (int v = 0; v < job->views; v++) {
-            enum dtype dtype = job->view[v].dtype;
+            struct run elements = loop_part(loop, v, done, count);
             if (v != UPDATE_GRAD)
-                cpu_convert(loop->at[v] + done * loop->step[v], dtype, loop->step[v] / (int64_t)dtype_size(dtype),
-                            buffer[v], job->compute, 1, count);
+                run_store(&elements, buffer[v], job->compute);
         }
     }
 }
