@@ -5,7 +5,7 @@
  * host: the host waits. Device to device: an entry of the destination's stream, which first waits for the source's
  * stream, as that one then does for the copy: nobody overwrites what is read.
  *
- * Interface: tensor_copy, tensor_to, tensor_clone, tensor_contiguous. In PyTorch: ATen/native/Copy.cpp,
+ * Interface: tensor_copy, tensor_to. In PyTorch: ATen/native/Copy.cpp,
  * ATen/native/cuda/Copy.cu. */
 #include <string.h>
 #include "hw/cost.h"
@@ -52,14 +52,6 @@ launch_transfer(struct task *me, struct stream *stream, struct cpu_view to, stru
         .effect = copy_run, .context = &job, .context_bytes = sizeof job, .written = *written,
     };
     return stream_launch(me, stream, &entry);
-}
-
-/* What `op` costs where the host does it. */
-static void
-pay_host(struct task *me, enum op op, const char *module)
-{
-    struct price price = op_price(me, op, module);
-    sched_advance(me, price.host + price.work);
 }
 
 static bool
@@ -226,7 +218,7 @@ copy_priced(struct task *me, struct tensor *to, struct tensor *from, const char 
         return false;
     bool on_host = tensor_device(to) == DEVICE_CPU, from_host = tensor_device(from) == DEVICE_CPU;
     if (on_host && from_host)
-        pay_host(me, OP_copy, module);
+        op_pay_host(me, OP_copy, module);
     if (on_host)
         return from_host ? copy_on_host(me, to, from, OP_copy) : copy_to_host(me, to, from);
     if (from_host)
@@ -270,18 +262,6 @@ tensor_to(struct task *me, struct tensor *tensor, int device, enum dtype dtype)
     return made != NULL && (made == tensor || await_arrival(me, made, tensor)) ? made : NULL;
 }
 
-struct tensor *
-tensor_clone(struct task *me, struct tensor *tensor)
-{
-    return op_run(me, OP_clone, &(struct op_args){ .in = { tensor } });
-}
-
-struct tensor *
-tensor_contiguous(struct task *me, struct tensor *tensor)
-{
-    return tensor == NULL || tensor_is_contiguous(tensor) ? tensor : tensor_clone(me, tensor);
-}
-
 /* ---- the operators ---- */
 
 struct tensor *
@@ -306,7 +286,7 @@ run_clone(struct task *me, enum op op, const struct op_args *args)
         return NULL;
     if (tensor_device(from) != DEVICE_CPU)
         return copy_kernel(me, made, from, op, op_price(me, op, args->module)) ? made : NULL;
-    pay_host(me, op, args->module);
+    op_pay_host(me, op, args->module);
     return copy_on_host(me, made, from, op) ? made : NULL;
 }
 
@@ -362,7 +342,7 @@ join(struct task *me, const struct op_args *args, const struct plan *plan, struc
     if (!tensor_same_shape(made, &wanted) || tensor_device(made) != device)
         return shape_mismatch(me, OP_cat, made, &wanted, "the first is to take the second's place");
     if (device == DEVICE_CPU)
-        pay_host(me, OP_cat, args->module);
+        op_pay_host(me, OP_cat, args->module);
     struct price price = device == DEVICE_CPU ? (struct price){ 0 } : op_price(me, OP_cat, args->module);
     int64_t      at = 0;
     for (int i = 0; i < args->list_count; i++) {

@@ -13,6 +13,7 @@
 /* What is known of an op before it runs. */
 struct plan {
     enum op    op;
+    cpu_kernel *kernel;
     int        device;
     enum dtype dtype, compute, common;        /* of the result; of the calculation; what operands become before it */
     int        dims, loop_dims;               /* of the result, of the loop */
@@ -77,12 +78,20 @@ struct storage *tensor_fetch(struct task *me, const struct tensor *like, struct 
 /* Packed elements in the order of `to`'s dimensions go into it; on a device by a copy of the current stream. */
 bool            tensor_deliver(struct task *me, struct tensor *to, struct storage *packed, const char *what);
 
-/* ---- op.c ---- */
+/* ---- info.c ---- */
+extern const struct op_info op_infos[OP_COUNT];
+
+/* ---- price.c ---- */
 /* What an op costs: the host's part, and the work: the kernel's on a device, on the CPU only if it has a named price. */
 struct price { uint64_t host, kernel, work; bool covered; };
 struct price op_price(struct task *me, enum op op, const char *module);
-/* narrow.c: an op that has no kernel for its operands' type, by way of wider copies; what PyTorch has no kernel for. */
-struct tensor *run_wide(struct task *me, const struct plan *plan, const struct op_args *args);
+void         op_pay_host(struct task *me, enum op op, const char *module); /* what it costs where the host does it */
+
+/* ---- narrow.c: an op that has no kernel for its operands' type, by way of wider copies; what PyTorch has none for ---- */
+struct op_args widened(struct task *me, const struct plan *plan, const struct op_args *args); /* without out */
+struct tensor *narrowed(struct task *me, const struct plan *plan, struct tensor *out, struct tensor *made);
 bool           narrow_is_refused(struct task *me, const struct plan *plan); /* true: failed */
+
+/* ---- compute.c ---- */
 bool op_compute(struct task *me, const struct plan *plan, const struct op_args *args, struct tensor *result);
 #endif

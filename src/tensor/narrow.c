@@ -49,8 +49,9 @@ narrow_is_refused(struct task *me, const struct plan *plan)
     return kernel != NULL && !failed(me, E_RUNTIME, "\"%s\" not implemented for '%s'", kernel, dtype_title(dtype));
 }
 
-struct tensor *
-run_wide(struct task *me, const struct plan *plan, const struct op_args *args)
+/* An operand that cannot be copied becomes NULL: the op says nothing more then. */
+struct op_args
+widened(struct task *me, const struct plan *plan, const struct op_args *args)
 {
     struct op_args wide = *args;
     wide.out = NULL;
@@ -59,10 +60,15 @@ run_wide(struct task *me, const struct plan *plan, const struct op_args *args)
         if (tensor->dtype > DTYPE_BOOL)
             wide.in[i] = tensor_to(me, tensor, tensor_device(tensor), dtype_wide(tensor->dtype));
     }
-    struct tensor *made = op_run(me, plan->op, &wide);
+    return wide;
+}
+
+struct tensor *
+narrowed(struct task *me, const struct plan *plan, struct tensor *out, struct tensor *made)
+{
     if (made == NULL)
         return NULL;
-    if (args->out != NULL)
-        return tensor_copy(me, args->out, made) ? args->out : NULL;
+    if (out != NULL)
+        return tensor_copy(me, out, made) ? out : NULL;
     return made->dtype == plan->dtype ? made : tensor_to(me, made, plan->device, plan->dtype);
 }

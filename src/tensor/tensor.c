@@ -172,19 +172,6 @@ tensor_empty(struct task *me, enum dtype dtype, int device, int dims, const int6
 }
 
 struct tensor *
-tensor_full(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes, double value)
-{
-    struct tensor *tensor = tensor_empty(me, dtype, device, dims, sizes);
-    return tensor != NULL && tensor_fill(me, tensor, value) ? tensor : NULL;
-}
-
-struct tensor *
-tensor_zeros(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes)
-{
-    return tensor_full(me, dtype, device, dims, sizes, 0);
-}
-
-struct tensor *
 tensor_from(struct task *me, enum dtype dtype, int dims, const int64_t *sizes, const void *elements)
 {
     struct tensor *tensor = tensor_empty(me, dtype, DEVICE_CPU, dims, sizes);

@@ -52,8 +52,7 @@ tensors_fit(struct task *me, enum op op, struct tensor *const *tensors, int coun
 static bool
 update_on_host(struct task *me, const struct op_args *args, struct update_job *job, struct tensor *const *tensors)
 {
-    struct price price = op_price(me, op_of(job), args->module);
-    sched_advance(me, price.host + price.work);
+    op_pay_host(me, op_of(job), args->module);
     for (int i = 0; me->actor.on && i < job->views; i++) {
         struct access access = tensor_access(tensors[i], i != UPDATE_GRAD, op_info(op_of(job))->name);
         if (!storage_access_by_host(me, &access))

@@ -1,0 +1,33 @@
+/* Tensors made by an op: filled ones, copies in one piece. */
+#include "tensor/op.h"
+
+bool
+tensor_fill(struct task *me, struct tensor *tensor, double value)
+{
+    return tensor != NULL && op_run(me, OP_fill, &(struct op_args){ .out = tensor, .alpha = value }) != NULL;
+}
+
+struct tensor *
+tensor_full(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes, double value)
+{
+    struct tensor *tensor = tensor_empty(me, dtype, device, dims, sizes);
+    return tensor != NULL && tensor_fill(me, tensor, value) ? tensor : NULL;
+}
+
+struct tensor *
+tensor_zeros(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes)
+{
+    return tensor_full(me, dtype, device, dims, sizes, 0);
+}
+
+struct tensor *
+tensor_clone(struct task *me, struct tensor *tensor)
+{
+    return op_run(me, OP_clone, &(struct op_args){ .in = { tensor } });
+}
+
+struct tensor *
+tensor_contiguous(struct task *me, struct tensor *tensor)
+{
+    return tensor == NULL || tensor_is_contiguous(tensor) ? tensor : tensor_clone(me, tensor);
+}
