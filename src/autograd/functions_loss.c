@@ -145,7 +145,7 @@ bce_recorded(struct task *me, const struct bce *loss)
 static struct tensor *
 loss_of_one(struct task *me, struct tensor *x)
 {
-    struct tensor *label = x != NULL ? tensor_full(me, x->dtype, tensor_device(x), 0, NULL, 1) : NULL;
+    struct tensor *label = x != NULL ? tensor_number(me, x->dtype, tensor_device(x), 1) : NULL;
     struct op_args args  = { .in = { x, label, label }, .start = 1 };
     return label != NULL ? op_call(me, OP_bce_with_logits, &args) : NULL;
 }

@@ -365,7 +365,7 @@ grad_bce(struct task *me, struct node *node, struct tensor *const *grad_out, str
 {
     struct tensor *x = node_saved(me, node, 0), *target = node_saved(me, node, 1);
     if (x != NULL && node_wants(node, 0)) {
-        struct tensor *least = tensor_full(me, x->dtype, tensor_device(x), 0, NULL, 1e-12);
+        struct tensor *least = tensor_number(me, x->dtype, tensor_device(x), 1e-12);
         struct tensor *width = tensor_sub(me, x, squared(me, x));
         width      = op_on(me, OP_maximum, width, least, 1);
         grad_in[0] = tensor_mul(me, grad_out[0], tensor_sub(me, x, target));

@@ -74,7 +74,7 @@ product_before(struct task *me, struct tensor *a)
     memcpy(sizes, a->size, sizeof sizes);
     sizes[dim] = 1;
     struct tensor *parts[2];
-    parts[0] = tensor_full(me, a->dtype, tensor_device(a), a->dims, sizes, 1);
+    parts[0] = tensor_filled(me, tensor_empty(me, a->dtype, tensor_device(a), a->dims, sizes), 1);
     parts[1] = tensor_narrow(me, a, dim, 0, a->size[dim] - 1);
     return parts[0] != NULL && parts[1] != NULL ? cumulated(me, OP_cumprod, tensor_cat(me, parts, 2, dim), dim) : NULL;
 }
@@ -252,7 +252,7 @@ grad_cumprod(struct task *me, struct node *node, struct tensor *const *grad_out,
     }
     struct tensor *zero = x != NULL ? zeros_of(me, x, 0, NULL) : NULL, *is_zero = op_on(me, OP_eq, x, zero, 1);
     struct tensor *seen = cumulated(me, OP_cumsum, is_zero, dim);   /* zeros up to here */
-    struct tensor *one  = tensor_full(me, DTYPE_I64, DEVICE_CPU, 0, NULL, 1);
+    struct tensor *one  = tensor_number(me, DTYPE_I64, DEVICE_CPU, 1);
     struct tensor *first  = op_on(me, OP_logical_and, is_zero, op_on(me, OP_eq, seen, one, 1), 1);
     struct tensor *before = op_on(me, OP_lt, seen, one, 1);
     struct tensor *others = cumulated(me, OP_cumprod, op_on(me, OP_masked_fill, x, first, 1), dim);

@@ -142,7 +142,7 @@ tensor_as_strided(struct task *me, struct tensor *a, const struct strided *at)
 {
     if (tensor_is_sparse(a))
         return failed_null(me, E_NOT_IMPLEMENTED, "as_strided is not implemented for sparse tensors: use t:to_dense()");
-    struct tensor *view = a != NULL ? tensor_view(me, a, at->dims, at->size, at->stride, at->offset) : NULL;
+    struct tensor *view = a != NULL ? tensor_view(me, a, &(struct view_place){ at->dims, at->size, at->stride, at->offset }) : NULL;
     if (view == NULL)
         return NULL;
     view_of(me, view, a);

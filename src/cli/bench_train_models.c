@@ -32,7 +32,8 @@ static bool
 draw_classes(struct task *me, struct train *train, int64_t batch)
 {
     train->target = tensor_empty(me, DTYPE_I64, DEVICE_CPU, 1, &batch);
-    return train->target != NULL && tensor_random(me, train->target, 0, 10, false, default_generator(me));
+    const struct whole_range classes = { 0, 10, false };
+    return train->target != NULL && tensor_random(me, train->target, classes, default_generator(me));
 }
 
 static bool
@@ -44,7 +45,7 @@ build_embed(struct task *me, struct train *train)
     train->model = nn_sequential(me, parts, countof(parts));
     train->input = tensor_empty(me, DTYPE_I64, DEVICE_CPU, 1, &batch);
     return train->model != NULL && train->input != NULL &&
-           tensor_random(me, train->input, 0, 1000, false, default_generator(me));
+           tensor_random(me, train->input, (struct whole_range){ 0, 1000, false }, default_generator(me));
 }
 
 static bool

@@ -74,7 +74,7 @@ scalar_tensor(struct task *me, double number, bool whole, const struct tensor *b
     if (beside != NULL)
         dtype = dtype_over(beside->dtype, dtype);
     if (dtype_holds(dtype, number, true))
-        return tensor_full(me, dtype, DEVICE_CPU, 0, NULL, number);
+        return tensor_number(me, dtype, DEVICE_CPU, number);
     double element = 0; /* wraps around, or becomes infinite */
     if (whole)
         dtype_put_whole(dtype, &element, (int64_t)number);
@@ -92,7 +92,7 @@ argument_tensor(struct task *me, const struct argument *argument, const struct t
 }
 
 struct tensor *
-number_tensor(struct task *me, double number, const struct tensor *beside)
+number_beside(struct task *me, double number, const struct tensor *beside)
 {
     return scalar_tensor(me, number, false, beside);
 }

@@ -114,7 +114,7 @@ bool arguments_settle(struct task *me, struct arguments *a);
 /* A number beside a tensor as a 0-dim tensor that does not widen it within its kind; an argument that is a tensor is
  * itself. `beside` may be NULL. */
 struct tensor *argument_tensor(struct task *me, const struct argument *argument, const struct tensor *beside);
-struct tensor *number_tensor(struct task *me, double number, const struct tensor *beside);
+struct tensor *number_beside(struct task *me, double number, const struct tensor *beside);
 /* The op of the row or another: in place if the call is. */
 struct tensor *function_apply(struct task *me, const struct arguments *a, enum op op, const struct op_args *args);
 /* Two results; `first` is answered. */

@@ -10,8 +10,8 @@ at_least_zero(struct task *me, struct tensor *x)
 {
     if (x == NULL)
         return NULL;
-    struct tensor *low  = tensor_full(me, x->dtype, tensor_device(x), 0, NULL, 0);
-    struct tensor *high = tensor_full(me, x->dtype, tensor_device(x), 0, NULL, INFINITY);
+    struct tensor *low  = tensor_number(me, x->dtype, tensor_device(x), 0);
+    struct tensor *high = tensor_number(me, x->dtype, tensor_device(x), INFINITY);
     struct op_args args = { .in = { x, low, high } };
     return low != NULL && high != NULL ? op_call(me, OP_clamp, &args) : NULL;
 }
@@ -19,7 +19,7 @@ at_least_zero(struct task *me, struct tensor *x)
 static struct tensor *
 zero_where(struct task *me, struct tensor *x, enum op op, struct tensor *a, double number)
 {
-    struct tensor *bound = a != NULL ? tensor_full(me, a->dtype, tensor_device(a), 0, NULL, number) : NULL;
+    struct tensor *bound = a != NULL ? tensor_number(me, a->dtype, tensor_device(a), number) : NULL;
     return op_on(me, OP_masked_fill, x, op_on(me, op, a, bound, 1), 0);
 }
 

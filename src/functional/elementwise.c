@@ -195,7 +195,7 @@ stored_tensor(struct task *me, const struct argument *operand, const struct tens
     if (operand->tensor != NULL || beside == NULL)
         return argument_tensor(me, operand, beside);
     enum dtype dtype = dtype_over(beside->dtype, operand->whole ? DTYPE_I64 : default_dtype(me));
-    return tensor_full(me, dtype, DEVICE_CPU, 0, NULL, operand->number);
+    return tensor_number(me, dtype, DEVICE_CPU, operand->number);
 }
 
 /* A bound that is not given is the farthest number of the tensor's kind. */

@@ -66,7 +66,7 @@ above(struct task *me, struct tensor *x, double limit, struct tensor *yes, struc
 {
     if (x == NULL || yes == NULL || no == NULL)
         return NULL;
-    struct tensor *least = tensor_full(me, x->dtype, tensor_device(x), 0, NULL, limit);
+    struct tensor *least = tensor_number(me, x->dtype, tensor_device(x), limit);
     struct op_args args = { .in = { least != NULL ? op_on(me, OP_gt, x, least, 0) : NULL, yes, no } };
     return args.in[0] != NULL ? op_call(me, OP_where, &args) : NULL;
 }
@@ -96,7 +96,7 @@ struct tensor *
 softplus(struct task *me, struct tensor *x, double beta, double threshold)
 {
     struct tensor *logit = beta == 1 ? tensor_neg(me, x) : tensor_mul_number(me, x, -beta);
-    struct tensor *label = logit != NULL ? tensor_full(me, logit->dtype, tensor_device(logit), 0, NULL, 1) : NULL;
+    struct tensor *label = logit != NULL ? tensor_number(me, logit->dtype, tensor_device(logit), 1) : NULL;
     struct op_args args = { .in = { logit, label, label }, .start = 1 };
     struct tensor *soft = label != NULL ? op_call(me, OP_bce_with_logits, &args) : NULL;
     if (beta != 1)

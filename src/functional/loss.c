@@ -140,7 +140,7 @@ huber_loss(struct task *me, struct tensor *input, struct tensor *target, enum re
     struct tensor *size = tensor_abs(me, tensor_sub(me, input, target));
     if (size == NULL)
         return NULL;
-    struct tensor *limit = tensor_full(me, size->dtype, tensor_device(size), 0, NULL, delta);
+    struct tensor *limit = tensor_number(me, size->dtype, tensor_device(size), delta);
     struct tensor *near = limit != NULL ? op_on(me, OP_minimum, size, limit, 0) : NULL;
     return reduced(me, tensor_mul(me, near, tensor_sub(me, size, tensor_mul_number(me, near, 0.5))), reduction);
 }

@@ -199,7 +199,8 @@ filled(lua_State *L, double value)
     struct task  *me     = script_task(L);
     struct making making = check_sized(L, 1, default_dtype(script_task(L)));
     struct call   call   = call_open(L, me, CALL_PLAIN);
-    return call_made(&call, tensor_full(me, making.dtype, making.device, making.dims, making.sizes, value), &making);
+    struct tensor *made = tensor_empty(me, making.dtype, making.device, making.dims, making.sizes);
+    return call_made(&call, tensor_filled(me, made, value), &making);
 }
 
 static int
@@ -233,7 +234,8 @@ full(lua_State *L)
     lua_remove(L, 2);
     struct making making = check_sized(L, 1, dtype);
     struct call   call   = call_open(L, me, CALL_PLAIN);
-    return call_made(&call, tensor_full(me, making.dtype, making.device, making.dims, making.sizes, value), &making);
+    struct tensor *made = tensor_empty(me, making.dtype, making.device, making.dims, making.sizes);
+    return call_made(&call, tensor_filled(me, made, value), &making);
 }
 
 static int
@@ -248,7 +250,8 @@ filled_like(lua_State *L, double value, int options)
     lua_pop(L, 1);
     script_reserve(L, me, (double)tensor_count(like) * 8);
     struct call call = call_open(L, me, CALL_PLAIN);
-    return call_made(&call, tensor_full(me, making.dtype, device, like->dims, like->size, value), &making);
+    struct tensor *made = tensor_empty(me, making.dtype, device, like->dims, like->size);
+    return call_made(&call, tensor_filled(me, made, value), &making);
 }
 
 static int

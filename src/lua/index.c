@@ -403,7 +403,7 @@ write_rows(struct task *me, struct tensor *view, const struct selected *selected
     if (dims > TENSOR_DIMS)
         return failed(me, E_INDEX, "the result would have more than %d dimensions", TENSOR_DIMS);
     if (value == NULL)
-        value = tensor_full(me, view->dtype, tensor_device(view), 0, NULL, number);
+        value = tensor_number(me, view->dtype, tensor_device(view), number);
     while (value != NULL && value->dims > dims && value->size[0] == 1)
         value = tensor_squeeze(me, value, 0);
     struct op_args args = { .in = { lookup.rows, lookup.places, tensor_expand(me, value, dims, sizes) },

@@ -125,7 +125,7 @@ random_(lua_State *L)
     struct call       call      = call_open(L, me, CALL_PLAIN);
     struct generator *generator = some_generator(me, given);
     return call_self(&call, generator != NULL && inplace_allowed(me, tensor) &&
-                            tensor_random(me, tensor, low, high, count == 0, generator));
+                            tensor_random(me, tensor, (struct whole_range){ low, high, count == 0 }, generator));
 }
 
 static const struct lua_entry methods[] = {

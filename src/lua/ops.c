@@ -42,7 +42,7 @@ operand_tensor(struct task *me, struct operand operand, const struct tensor *bes
     if (beside != NULL)
         dtype = dtype_over(beside->dtype, dtype);
     if (dtype_holds(dtype, operand.number, true))
-        return tensor_full(me, dtype, DEVICE_CPU, 0, NULL, operand.number);
+        return tensor_number(me, dtype, DEVICE_CPU, operand.number);
     double element = 0; /* wraps around, or becomes infinite */
     if (operand.integer)
         dtype_put_whole(dtype, &element, (int64_t)operand.number);

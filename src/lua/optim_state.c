@@ -23,7 +23,7 @@ push_parameter_state(lua_State *L, const struct optimizer *optimizer, int index)
     if (kind == OPTIM_SGD)
         return;
     struct call call = call_open(L, me, CALL_PLAIN);
-    call_tensor(&call, tensor_full(me, DTYPE_F32, DEVICE_CPU, 0, NULL, (double)state->steps));
+    call_tensor(&call, tensor_number(me, DTYPE_F32, DEVICE_CPU, (double)state->steps));
     lua_setfield(L, -2, "step");
 }
 

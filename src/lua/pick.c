@@ -36,7 +36,7 @@ source_tensor(struct task *me, struct operand source, const struct tensor *into,
 {
     if (source.tensor != NULL)
         return source.tensor;
-    struct tensor *one = tensor_full(me, into->dtype, tensor_device(into), 0, NULL, source.number);
+    struct tensor *one = tensor_number(me, into->dtype, tensor_device(into), source.number);
     return tensor_expand(me, one, index->dims, index->size);
 }
 
@@ -67,7 +67,7 @@ put(lua_State *L)
 struct tensor *
 tensor_nonzero(struct task *me, struct tensor *tensor)
 {
-    struct tensor *zero  = tensor_full(me, DTYPE_BOOL, DEVICE_CPU, 0, NULL, 0);
+    struct tensor *zero  = tensor_number(me, DTYPE_BOOL, DEVICE_CPU, 0);
     struct tensor *truth = tensor_detach(me, op_on(me, OP_ne, tensor_detach(me, tensor), zero, 1));
     int64_t        count = tensor_count(tensor), found = 0, rows = 0;
     if (truth == NULL)

@@ -192,7 +192,7 @@ randint(lua_State *L)
     struct tensor    *result    = NULL;
     if (generator != NULL)
         result = tensor_empty(me, making.dtype, making.device, making.dims, making.sizes);
-    bool ok = result != NULL && tensor_random(me, result, low, high, false, generator);
+    bool ok = result != NULL && tensor_random(me, result, (struct whole_range){ low, high, false }, generator);
     return call_made(&call, ok ? result : NULL, &making);
 }
 

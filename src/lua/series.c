@@ -115,7 +115,8 @@ new_filled(lua_State *L)
     }
     struct making making = check_sized(L, 2, like->dtype);
     struct call   call   = call_open(L, me, CALL_PLAIN);
-    return call_made(&call, tensor_full(me, making.dtype, making.device, making.dims, making.sizes, value), &making);
+    struct tensor *made = tensor_empty(me, making.dtype, making.device, making.dims, making.sizes);
+    return call_made(&call, tensor_filled(me, made, value), &making);
 }
 
 /* functional.one_hot(indices, num_classes): a 1 in the place that each index names */
@@ -150,10 +151,10 @@ one_hot(lua_State *L)
                     (long long)sizes[indices->dims], (long long)tensor_count(indices));
     script_reserve(L, me, 16 * (double)tensor_count(indices) * (double)sizes[indices->dims]);
     call = call_open(L, me, CALL_PLAIN);
-    struct op_args args = { .in = { tensor_full(me, DTYPE_I64, tensor_device(indices), indices->dims + 1, sizes, 0) },
+    struct op_args args = { .in = { tensor_zeros(me, DTYPE_I64, tensor_device(indices), indices->dims + 1, sizes) },
                             .dim = indices->dims };
     args.in[1] = tensor_unsqueeze(me, indices, indices->dims);
-    struct tensor *one = tensor_full(me, DTYPE_I64, tensor_device(indices), 0, NULL, 1);
+    struct tensor *one = tensor_number(me, DTYPE_I64, tensor_device(indices), 1);
     if (args.in[1] != NULL && one != NULL)
         args.in[2] = tensor_expand(me, one, args.in[1]->dims, args.in[1]->size);
     return call_tensor(&call, args.in[0] != NULL && args.in[2] != NULL ? op_call(me, OP_scatter, &args) : NULL);

@@ -206,7 +206,7 @@ embedded(struct task *me, struct tensor *tensor, int64_t offset)
         return failed_null(me, E_RUNTIME, "diag_embed: the result would have more than %d dimensions", TENSOR_DIMS);
     memcpy(sizes, tensor->size, sizeof tensor->size);
     sizes[tensor->dims - 1] = sizes[tensor->dims] = side;
-    struct tensor *result = tensor_full(me, tensor->dtype, tensor_device(tensor), tensor->dims + 1, sizes, 0);
+    struct tensor *result = tensor_zeros(me, tensor->dtype, tensor_device(tensor), tensor->dims + 1, sizes);
     return tensor_copy_(me, diagonal_of(me, result, offset), tensor) != NULL ? result : NULL;
 }
 

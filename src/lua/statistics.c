@@ -334,7 +334,7 @@ run_extremes(struct task *me, struct tensor *tensor, int dim, bool largest, cons
         struct tensor *row = tensor_narrow(me, tensor, dim, i, 1);
         if (row == NULL)
             return false;
-        struct tensor *here = tensor_full(me, DTYPE_I64, device, row->dims, row->size, (double)i);
+        struct tensor *here = tensor_filled(me, tensor_empty(me, DTYPE_I64, device, row->dims, row->size), (double)i);
         running->values[i]  = row;
         running->places[i]  = here;
         if (here == NULL)
@@ -369,7 +369,7 @@ cummax(lua_State *L)
     running.values = lua_newuserdatauv(L, ((size_t)running.count + 1) * sizeof *running.values, 0);
     running.places = lua_newuserdatauv(L, ((size_t)running.count + 1) * sizeof *running.places, 0);
     struct call    call = call_open(L, me, CALL_PLAIN);
-    struct tensor *none = tensor_full(me, DTYPE_I64, tensor_device(tensor), tensor->dims, tensor->size, 0);
+    struct tensor *none = tensor_zeros(me, DTYPE_I64, tensor_device(tensor), tensor->dims, tensor->size);
     if (!run_extremes(me, tensor, dim, largest, &running))
         return two_results(&call, NULL, NULL);
     struct tensor *values = joined_rows(me, running.values, running.count, dim, tensor_copied(me, tensor));
@@ -447,8 +447,9 @@ bincount_of(struct task *me, struct tensor *tensor, struct tensor *weights, int6
         return failed_null(me, E_MEMORY, "bincount: %lld bins are too many", (long long)bins);
     int            device = tensor_device(tensor);
     enum dtype     dtype = weights == NULL ? DTYPE_I64 : weights->dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_F64;
-    struct tensor *from = weights != NULL ? cast(me, weights, dtype) : tensor_full(me, dtype, device, 1, &count, 1);
-    struct tensor *into = tensor_full(me, dtype, device, 1, &bins, 0);
+    struct tensor *from = weights != NULL ? cast(me, weights, dtype)
+                                          : tensor_filled(me, tensor_empty(me, dtype, device, 1, &count), 1);
+    struct tensor *into = tensor_zeros(me, dtype, device, 1, &bins);
     struct indexed_rows rows = { .index = cast(me, tensor, DTYPE_I64), .from = from };
     return tensor_index_put(me, OP_index_add, into, &rows);
 }
@@ -484,7 +485,7 @@ histc_of(struct task *me, struct tensor *tensor, int64_t bins, double low, doubl
     struct tensor *above = compared(me, OP_ge, flat, low), *below = compared(me, OP_le, flat, high);
     struct tensor *inside = op_on(me, OP_logical_and, above, below, 1);
     struct tensor *place  = unary_op(me, OP_floor, tensor_mul_number(me, tensor_add_number(me, flat, -low), scale));
-    struct tensor *last   = tensor_full(me, DTYPE_F64, DEVICE_CPU, 0, NULL, (double)(bins - 1));
+    struct tensor *last   = tensor_number(me, DTYPE_F64, DEVICE_CPU, (double)(bins - 1));
     place = op_on(me, OP_minimum, place, last, 1);
     place = op_on(me, OP_masked_fill, place, unary_op(me, OP_logical_not, inside),
                   (double)bins); /* the bin for the rest */
@@ -576,7 +577,7 @@ static struct tensor *
 starts_of(struct task *me, struct tensor *flat)
 {
     int64_t        count = tensor_count(flat), one = 1;
-    struct tensor *first = tensor_full(me, DTYPE_BOOL, tensor_device(flat), 1, &one, 1);
+    struct tensor *first = tensor_filled(me, tensor_empty(me, DTYPE_BOOL, tensor_device(flat), 1, &one), 1);
     if (count < 2)
         return count == 1 ? first : tensor_narrow(me, first, 0, 0, 0);
     struct tensor *later = tensor_narrow(me, flat, 0, 1, count - 1), *before = tensor_narrow(me, flat, 0, 0, count - 1);

@@ -36,7 +36,7 @@ index_filled(struct task *me, struct tensor *tensor, int dim, struct tensor *ind
         sizes[dim] = tensor_count(index);
     struct tensor *one = value.tensor;
     if (one == NULL)
-        one = tensor_full(me, tensor->dtype, tensor_device(tensor), 0, NULL, value.number);
+        one = tensor_number(me, tensor->dtype, tensor_device(tensor), value.number);
     struct indexed_rows rows = { dim, index, tensor_expand(me, one, tensor->dims, sizes) };
     return tensor_index_put(me, OP_index_put, tensor, &rows);
 }

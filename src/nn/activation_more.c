@@ -12,7 +12,7 @@
 static struct tensor *
 constant(struct task *me, const struct tensor *like, double value)
 {
-    return like != NULL ? tensor_full(me, like->dtype, tensor_device(like), 0, NULL, value) : NULL;
+    return like != NULL ? tensor_number(me, like->dtype, tensor_device(like), value) : NULL;
 }
 
 static struct tensor *

@@ -147,7 +147,7 @@ bool
 layer_constant(struct task *me, struct module *module, const char *name, enum dtype dtype, int64_t size, double value,
                bool buffer)
 {
-    struct tensor *tensor = tensor_full(me, dtype, DEVICE_CPU, size < 0 ? 0 : 1, &size, value);
+    struct tensor *tensor = tensor_filled(me, tensor_empty(me, dtype, DEVICE_CPU, size < 0 ? 0 : 1, &size), value);
     if (tensor == NULL)
         return false;
     tensor->requires_grad = tensor->is_parameter = !buffer;

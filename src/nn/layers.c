@@ -207,7 +207,8 @@ embedding_draw(struct task *me, struct tensor *weight, int64_t padding)
         return false;
     if (padding < 0)
         return true;
-    struct tensor *row = tensor_view(me, weight, 1, &weight->size[1], &weight->stride[1], padding * weight->stride[0]);
+    const struct view_place place = { 1, &weight->size[1], &weight->stride[1], padding * weight->stride[0] };
+    struct tensor          *row = tensor_view(me, weight, &place);
     return row != NULL && tensor_fill(me, row, 0);
 }
 

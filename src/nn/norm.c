@@ -16,7 +16,7 @@ static bool
 count_batch(struct task *me, struct module *self, double *momentum)
 {
     struct tensor *batches = module_buffer(self, "num_batches_tracked");
-    struct tensor *one = tensor_full(me, DTYPE_I64, DEVICE_CPU, 0, NULL, 1);
+    struct tensor *one = tensor_number(me, DTYPE_I64, DEVICE_CPU, 1);
     int64_t        count = 0;
     if (batches == NULL)
         return true;

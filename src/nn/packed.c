@@ -127,6 +127,12 @@ is_packed(const struct value *packed)
             sizes->size[0] > 0;
 }
 
+static struct tensor *
+padding_like(struct task *me, const struct tensor *like, const int64_t *sizes, double padding)
+{
+    return tensor_filled(me, tensor_empty(me, like->dtype, tensor_device(like), like->dims, sizes), padding);
+}
+
 /* A step of `rows` rows, filled up to `all` of them. */
 static struct tensor *
 filled_up(struct task *me, struct tensor *part, int64_t all, double padding)
@@ -136,7 +142,7 @@ filled_up(struct task *me, struct tensor *part, int64_t all, double padding)
         return part;
     memcpy(sizes, part->size, sizeof sizes);
     sizes[0] = all - part->size[0];
-    struct tensor *rest = tensor_full(me, part->dtype, tensor_device(part), part->dims, sizes, padding);
+    struct tensor *rest = padding_like(me, part, sizes, padding);
     return rest != NULL ? tensor_cat(me, (struct tensor *[]){ part, rest }, 2, 0) : NULL;
 }
 
@@ -155,7 +161,7 @@ padded_steps(struct task *me, struct tensor *data, const int64_t *sizes, int64_t
         if (rows < 0 || rows > sizes[0] || at + rows > data->size[0])
             return failed_null(me, E_RUNTIME, "the packed data does not fit its batch sizes");
         struct tensor *part = rows > 0 ? filled_up(me, tensor_narrow(me, data, 0, at, rows), sizes[0], padding)
-                                       : tensor_full(me, data->dtype, tensor_device(data), data->dims, shape, padding);
+                                       : padding_like(me, data, shape, padding);
         parts[t] = tensor_unsqueeze(me, part, 0);
         if (parts[t] == NULL)
             return NULL;

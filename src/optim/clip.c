@@ -140,7 +140,7 @@ clip_grad_norm(struct task *me, struct tensor *const *params, int count, double 
     double factor = dtype == DTYPE_F64 ? max_norm / (total + 1e-6) : (double)((float)max_norm / ((float)total + 1e-6f));
     if (factor > 1)
         factor = 1;
-    return scale_all(me, params, count, factor) ? tensor_full(me, dtype, DEVICE_CPU, 0, NULL, total) : NULL;
+    return scale_all(me, params, count, factor) ? tensor_number(me, dtype, DEVICE_CPU, total) : NULL;
 }
 
 static bool

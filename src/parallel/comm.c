@@ -63,7 +63,7 @@ comm_place_node(struct task *me, struct node *node, int device)
 struct tensor *
 comm_alias(struct task *me, struct tensor *tensor)
 {
-    return tensor_view(me, tensor, tensor->dims, tensor->size, tensor->stride, tensor->offset);
+    return tensor_view(me, tensor, &(struct view_place){ tensor->dims, tensor->size, tensor->stride, tensor->offset });
 }
 
 int
@@ -237,8 +237,8 @@ flatten(struct task *me, struct tensor *const *tensors, const int *members, int 
         return NULL;
     for (int i = 0; i < count; i++) {
         struct tensor *whole = tensor_contiguous(me, tensors[members[i]]);
-        const int64_t size = tensor_count(whole), stride = 1;
-        flat[i] = whole != NULL ? tensor_view(me, whole, 1, &size, &stride, whole->offset) : NULL;
+        const int64_t  size = tensor_count(whole);
+        flat[i] = whole != NULL ? tensor_piece(me, whole, 1, &size, whole->offset) : NULL;
         if (flat[i] == NULL)
             return NULL;
     }
@@ -255,10 +255,7 @@ unflatten(struct task *me, struct tensor *flat, struct tensor *const *like, cons
     int64_t start = 0;
     for (int i = 0; i < count; i++) {
         const struct tensor *shape = like[members[i]];
-        int64_t stride[TENSOR_DIMS];
-        row_major_strides(shape->dims, shape->size, stride);
-        struct tensor *piece =
-            tensor_view(me, flat, shape->dims, shape->size, stride, flat->offset + start);
+        struct tensor *piece = tensor_piece(me, flat, shape->dims, shape->size, flat->offset + start);
         out[members[i]] = piece != NULL ? tensor_own_version(me, piece) : NULL;
         if (out[members[i]] == NULL)
             return false;

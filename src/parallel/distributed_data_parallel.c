@@ -34,9 +34,7 @@ flat_views(struct task *me, struct tensor *flat, struct tensor *const *tensors, 
     int64_t offset = 0;
     for (int i = 0; i < count; i++) {
         struct tensor *tensor = tensors[indices[i]];
-        int64_t stride[TENSOR_DIMS];
-        row_major_strides(tensor->dims, tensor->size, stride);
-        struct tensor *view = tensor_view(me, flat, tensor->dims, tensor->size, stride, offset);
+        struct tensor *view = tensor_piece(me, flat, tensor->dims, tensor->size, offset);
         if (view == NULL || !(into_flat ? tensor_copy(me, view, tensor) : tensor_copy(me, tensor, view)))
             return false;
         if (!into_flat)

@@ -64,9 +64,7 @@ bucket_lay_out(struct task *me, struct reducer *reducer, struct bucket *bucket, 
     tensor_keep(me, &bucket->gradients, tensor_empty(me, first->dtype, tensor_device(first), 1, &elements));
     for (int i = 0; i < bucket->count && bucket->gradients != NULL; i++) {
         const struct tensor *param = reducer->params[bucket->indices[i]];
-        int64_t stride[TENSOR_DIMS];
-        row_major_strides(param->dims, param->size, stride);
-        struct tensor *view = tensor_view(me, bucket->gradients, param->dims, param->size, stride, offset);
+        struct tensor *view = tensor_piece(me, bucket->gradients, param->dims, param->size, offset);
         tensor_keep(me, &bucket->views[i], view);
         if (view == NULL)
             return false;

@@ -138,12 +138,12 @@ scatter_apply(struct task *me, struct tensor *tensor, const struct split *split,
 static bool
 gather_unsqueeze(struct task *me, struct tensor *const *pieces, int count, struct tensor **rows)
 {
-    const int64_t size = 1, stride = 1;
+    const int64_t size = 1;
     int64_t warning = stage_text_id(me, "Was asked to gather along dimension 0, but all input tensors were scalars; "
                                         "will instead unsqueeze and return a vector.");
     POINT(me, dp_gather_unsqueeze, count, warning);
     for (int i = 0; i < count; i++) {
-        rows[i] = tensor_view(me, pieces[i], 1, &size, &stride, pieces[i]->offset);
+        rows[i] = tensor_piece(me, pieces[i], 1, &size, pieces[i]->offset);
         if (rows[i] == NULL)
             return false;
     }

@@ -7,7 +7,7 @@
 
 /* One free step of an op. */
 static struct tensor *
-step(struct task *me, enum op op, struct tensor *a, struct tensor *b, double alpha)
+applied(struct task *me, enum op op, struct tensor *a, struct tensor *b, double alpha)
 {
     struct op_args args = { .in = { a, b }, .alpha = alpha, .module = "" };
     return op_run(me, op, &args);
@@ -15,12 +15,11 @@ step(struct task *me, enum op op, struct tensor *a, struct tensor *b, double alp
 
 /* The dimensions that `args` names, with size 1 in their place or without them. */
 static struct tensor *
-fold(struct task *me, enum op op, struct tensor *a, const struct op_args *args, bool keepdim, const char *module)
+folded(struct task *me, enum op op, struct tensor *a, const struct op_args *args, const char *module)
 {
     struct op_args folding = *args;
     folding.in[0]   = a;
     folding.alpha   = 0;
-    folding.keepdim = keepdim;
     folding.module  = module;
     return op_run(me, op, &folding);
 }
@@ -45,27 +44,29 @@ run_norm(struct task *me, enum op op, const struct op_args *args)
     if (!dtype_is_float(x->dtype))
         return failed_null(me, E_DTYPE, "norm: expected fractions, got a tensor of %s", dtype_name(x->dtype));
     if (p == 2) {
-        x = fold(me, OP_sum_dims, step(me, OP_square, x, NULL, 1), args, args->keepdim, "");
+        x = folded(me, OP_sum_dims, applied(me, OP_square, x, NULL, 1), args, "");
         return op_run(me, OP_sqrt, &(struct op_args){ .in = { x }, .module = args->module });
     }
-    struct tensor *size = step(me, OP_abs, x, NULL, 1);
+    struct tensor *size = applied(me, OP_abs, x, NULL, 1);
     if (p == 0)
-        size = step(me, OP_sign, size, NULL, 1);
+        size = applied(me, OP_sign, size, NULL, 1);
     if (p == 1 || p == 0)
-        return fold(me, OP_sum_dims, size, args, args->keepdim, args->module);
+        return folded(me, OP_sum_dims, size, args, args->module);
     if (isinf(p))
-        return fold(me, p > 0 ? OP_amax : OP_amin, size, args, args->keepdim, args->module);
-    struct tensor *sum = fold(me, OP_sum_dims, step(me, OP_pow_scalar, size, NULL, p), args, args->keepdim, "");
+        return folded(me, p > 0 ? OP_amax : OP_amin, size, args, args->module);
+    struct tensor *sum = folded(me, OP_sum_dims, applied(me, OP_pow_scalar, size, NULL, p), args, "");
     return op_run(me, OP_pow_scalar, &(struct op_args){ .in = { sum }, .alpha = 1 / p, .module = args->module });
 }
 
 /* What is taken out before exp, so that nothing overflows: the largest, 0 where that is infinite. */
 static struct tensor *
-largest(struct task *me, const struct op_args *args)
+largest_finite(struct task *me, const struct op_args *args)
 {
-    struct tensor *top = fold(me, OP_amax, args->in[0], args, true, "");
-    struct tensor *far = step(me, OP_logical_not, step(me, OP_isfinite, top, NULL, 1), NULL, 1);
-    return step(me, OP_masked_fill, top, far, 0);
+    struct op_args kept = *args;
+    kept.keepdim = true;
+    struct tensor *top = folded(me, OP_amax, args->in[0], &kept, "");
+    struct tensor *far = applied(me, OP_logical_not, applied(me, OP_isfinite, top, NULL, 1), NULL, 1);
+    return applied(me, OP_masked_fill, top, far, 0);
 }
 
 struct tensor *
@@ -75,15 +76,15 @@ run_logsumexp(struct task *me, enum op op, const struct op_args *args)
     (void)op;
     if (!dtype_is_float(x->dtype))
         return failed_null(me, E_DTYPE, "logsumexp: expected fractions, got a tensor of %s", dtype_name(x->dtype));
-    struct tensor *top = tensor_count(x) > 0 ? largest(me, args) : NULL;
-    struct tensor *low = top != NULL ? step(me, OP_sub, x, top, 1) : x;
-    struct tensor *sum = fold(me, OP_sum_dims, step(me, OP_exp, low, NULL, 1), args, args->keepdim,
+    struct tensor *top = tensor_count(x) > 0 ? largest_finite(me, args) : NULL;
+    struct tensor *low = top != NULL ? applied(me, OP_sub, x, top, 1) : x;
+    struct tensor *sum = folded(me, OP_sum_dims, applied(me, OP_exp, low, NULL, 1), args,
                               top == NULL ? "" : args->module);
-    struct tensor *log = step(me, OP_log, sum, NULL, 1);
+    struct tensor *log = applied(me, OP_log, sum, NULL, 1);
     if (top == NULL || log == NULL)
         return log;
     top = log->dims == top->dims ? top : viewed(me, top, log->dims, log->size);
-    return step(me, OP_add, log, top, 1);
+    return applied(me, OP_add, log, top, 1);
 }
 
 struct tensor *
@@ -136,7 +137,7 @@ run_repeat(struct task *me, enum op op, const struct op_args *args)
         const int64_t  folded[3] = { before, 1, after };
         struct op_args wide = { .in = { viewed(me, made, 3, folded) }, .dims = 3,
                                 .sizes = { before, args->sizes[i], after } };
-        made   = args->sizes[i] == 1 ? made : step(me, OP_clone, op_run(me, OP_expand, &wide), NULL, 0);
+        made   = args->sizes[i] == 1 ? made : applied(me, OP_clone, op_run(me, OP_expand, &wide), NULL, 0);
         after  = sizes[i] > 0 ? after / sizes[i] : 0;
         sizes[i] *= args->sizes[i];
         before *= sizes[i];
@@ -165,7 +166,7 @@ run_roll(struct task *me, enum op op, const struct op_args *args)
     int64_t        count = tensor_count(x);
     (void)op;
     if (args->alpha != 0) {
-        made = viewed(me, step(me, OP_clone, x, NULL, 0), 1, &count);
+        made = viewed(me, applied(me, OP_clone, x, NULL, 0), 1, &count);
         made = made != NULL ? rolled(me, made, 0, args->sizes[0], args->module) : NULL;
         return made != NULL ? viewed(me, made, x->dims, x->size) : NULL;
     }

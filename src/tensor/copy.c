@@ -39,17 +39,23 @@ packed_view(struct storage *storage, const struct tensor *like)
     return view;
 }
 
-/* One entry on `stream` that moves bytes between devices. `out`: the storage that is told to the trace. */
+/* Bytes that move between devices, and what the trace is told of them. */
+struct transfer {
+    struct cpu_view       to, from;
+    struct access         accesses[2];
+    int64_t               from_device, to_device, bytes, told; /* told: the number of the storage that is written */
+    struct stream_written written;
+};
+
 static bool
-launch_transfer(struct task *me, struct stream *stream, struct cpu_view to, struct cpu_view from,
-                const struct access accesses[2], const int64_t args[4], const struct stream_written *written)
+launch_transfer(struct task *me, struct stream *stream, const struct transfer *move)
 {
-    struct copy_job     job = { copy_call(to, from) };
+    struct copy_job     job = { copy_call(move->to, move->from) };
     struct stream_entry entry = {
-        .kind = KIND_memory_copy, .args = { args[0], args[1], args[2], args[3] },
-        .price = cost_copy(sched_cost(me->sched), (uint64_t)args[2]),
-        .accesses = { accesses[0], accesses[1] }, .access_count = 2,
-        .effect = copy_run, .context = &job, .context_bytes = sizeof job, .written = *written,
+        .kind = KIND_memory_copy, .args = { move->from_device, move->to_device, move->bytes, move->told },
+        .price = cost_copy(sched_cost(me->sched), (uint64_t)move->bytes),
+        .accesses = { move->accesses[0], move->accesses[1] }, .access_count = 2,
+        .effect = copy_run, .context = &job, .context_bytes = sizeof job, .written = move->written,
     };
     return stream_launch(me, stream, &entry);
 }
@@ -83,10 +89,13 @@ tensor_deliver(struct task *me, struct tensor *to, struct storage *packed, const
     struct stream *stream = stream_current(me, device);
     if (stream == NULL)
         return false;
-    struct access accesses[2] = { storage_access(packed, false, what), tensor_access(to, true, what) };
-    int64_t       args[4] = { DEVICE_CPU, device, tensor_bytes(to), to->storage->number };
-    struct stream_written written = tensor_written(to);
-    return launch_transfer(me, stream, tensor_raw(to), packed_view(packed, to), accesses, args, &written);
+    struct transfer move = {
+        .to = tensor_raw(to), .from = packed_view(packed, to),
+        .accesses = { storage_access(packed, false, what), tensor_access(to, true, what) },
+        .from_device = DEVICE_CPU, .to_device = device, .bytes = tensor_bytes(to), .told = to->storage->number,
+        .written = tensor_written(to),
+    };
+    return launch_transfer(me, stream, &move);
 }
 
 static bool
@@ -114,11 +123,12 @@ fetch_from_device(struct task *me, const struct tensor *to, struct tensor *from,
     struct stream *stream = stream_current(me, device);
     if (stream == NULL)
         return false;
-    struct access accesses[2] = { tensor_access(from, false, "copy"), storage_access(staging, true, "copy") };
-    int64_t       args[4] = { device, DEVICE_CPU, tensor_bytes(to), told };
-    struct stream_written nothing = { 0 };
-    return launch_transfer(me, stream, packed_view(staging, to), tensor_raw(from), accesses, args, &nothing) &&
-           stream_synchronize(me, stream);
+    struct transfer move = {
+        .to = packed_view(staging, to), .from = tensor_raw(from),
+        .accesses = { tensor_access(from, false, "copy"), storage_access(staging, true, "copy") },
+        .from_device = device, .to_device = DEVICE_CPU, .bytes = tensor_bytes(to), .told = told,
+    };
+    return launch_transfer(me, stream, &move) && stream_synchronize(me, stream);
 }
 
 struct storage *
@@ -173,11 +183,13 @@ copy_between(struct task *me, struct tensor *to, struct tensor *from)
     struct stream *target = stream_current(me, tensor_device(to)), *source = stream_current(me, tensor_device(from));
     if (target == NULL || source == NULL || !order(me, source, target))
         return false;
-    struct access accesses[2] = { tensor_access(from, false, "copy"), tensor_access(to, true, "copy") };
-    int64_t args[4] = { tensor_device(from), tensor_device(to), tensor_bytes(to), to->storage->number };
-    struct stream_written written = tensor_written(to);
-    return launch_transfer(me, target, tensor_raw(to), tensor_raw(from), accesses, args, &written) &&
-           order(me, target, source);
+    struct transfer move = {
+        .to = tensor_raw(to), .from = tensor_raw(from),
+        .accesses = { tensor_access(from, false, "copy"), tensor_access(to, true, "copy") },
+        .from_device = tensor_device(from), .to_device = tensor_device(to), .bytes = tensor_bytes(to),
+        .told = to->storage->number, .written = tensor_written(to),
+    };
+    return launch_transfer(me, target, &move) && order(me, target, source);
 }
 
 /* On one device: a kernel, told as that of `op`. */

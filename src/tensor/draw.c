@@ -7,7 +7,7 @@
 #include "tensor/internal.h"
 
 static void
-free_array(struct task *me, void *array)
+free_drawn(struct task *me, void *array)
 {
     (void)me;
     free(array);
@@ -23,7 +23,7 @@ elements_of(struct task *me, struct tensor *tensor, const char *what)
         return failed_null(me, E_DTYPE, "%s: expected probabilities that are fractions, got a tensor of %s", what,
                            dtype_name(tensor->dtype));
     int64_t count = tensor_count(tensor);
-    double *out = born(me, calloc((size_t)count + 1, sizeof *out), free_array);
+    double *out = born(me, calloc((size_t)count + 1, sizeof *out), free_drawn);
     if (out == NULL || !tensor_read(me, tensor, out))
         return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "%s: out of memory", what);
     for (int64_t i = count; tensor->dtype != DTYPE_F64 && i-- > 0;) /* from the end: each is wider than it was */
@@ -50,13 +50,17 @@ tensor_bernoulli_of(struct task *me, struct tensor *probabilities, struct genera
     return drawn != NULL ? tensor_to(me, drawn, tensor_device(probabilities), probabilities->dtype) : NULL;
 }
 
+/* Rows of weights, of float32 if `single`, and the numbers that are drawn by each. */
+struct weights { double *at; int64_t rows, wide; bool single; };
+struct drawing { struct generator *generator; int64_t *out, count; bool replacement; };
+
 static bool
-weights_fit(struct task *me, const double *weights, int64_t rows, int64_t wide)
+weights_fit(struct task *me, const struct weights *weights)
 {
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < weights->rows; r++) {
         double sum = 0;
-        for (int64_t i = 0; i < wide; i++) {
-            double w = weights[r * wide + i];
+        for (int64_t i = 0; i < weights->wide; i++) {
+            double w = weights->at[r * weights->wide + i];
             if (!(w >= 0 && w < INFINITY))
                 return failed(me, E_RUNTIME, "probability tensor contains either `inf`, `nan` or element < 0");
             sum += w;
@@ -69,16 +73,19 @@ weights_fit(struct task *me, const double *weights, int64_t rows, int64_t wide)
 
 /* Running sums in the weights' type, divided by the total; the first that reaches the draw. */
 static void
-with_replacement(struct generator *generator, double *sums, int64_t wide, bool single, int64_t *out, int64_t count)
+with_replacement(const struct weights *weights, int64_t row, const struct drawing *drawing)
 {
+    int64_t wide = weights->wide, *out = drawing->out + row * drawing->count;
+    double *sums = weights->at + row * wide;
+    bool    single = weights->single;
     for (int64_t i = 1; i < wide; i++)
         sums[i] = single ? (double)((float)sums[i - 1] + (float)sums[i]) : sums[i - 1] + sums[i];
     double total = sums[wide - 1];
     for (int64_t i = 0; i < wide; i++)
         sums[i] = single ? (double)((float)sums[i] / (float)total) : sums[i] / total;
     sums[wide - 1] = 1;
-    for (int64_t s = 0; s < count; s++) {
-        double  u = generator_f64(generator);
+    for (int64_t s = 0; s < drawing->count; s++) {
+        double  u = generator_f64(drawing->generator);
         int64_t low = 0, high = wide - 1;
         while (low < high) {
             int64_t middle = low + (high - low) / 2;
@@ -93,7 +100,7 @@ with_replacement(struct generator *generator, double *sums, int64_t wide, bool s
 
 /* The largest shares first; of equals the first. */
 static void
-largest(double *shares, int64_t wide, int64_t *out, int64_t count)
+largest_shares(double *shares, int64_t wide, int64_t *out, int64_t count)
 {
     for (int64_t s = 0; s < count; s++) {
         int64_t best = 0;
@@ -105,18 +112,19 @@ largest(double *shares, int64_t wide, int64_t *out, int64_t count)
 }
 
 static void
-draw_numbers(struct generator *generator, double *weights, int64_t rows, int64_t wide, bool single, bool replacement,
-             int64_t *out, int64_t count)
+draw_by_weight(const struct weights *weights, const struct drawing *drawing)
 {
-    for (int64_t i = 0; !replacement && i < rows * wide; i++) {
-        double q = -1.0 * cpu_log(1 - generator_f64(generator));
-        weights[i] = single ? (double)((float)weights[i] / (float)q) : weights[i] / q;
+    double *w = weights->at;
+    int64_t wide = weights->wide, count = drawing->count;
+    for (int64_t i = 0; !drawing->replacement && i < weights->rows * wide; i++) {
+        double q = -1.0 * cpu_log(1 - generator_f64(drawing->generator));
+        w[i] = weights->single ? (double)((float)w[i] / (float)q) : w[i] / q;
     }
-    for (int64_t r = 0; r < rows; r++) {
-        if (replacement)
-            with_replacement(generator, weights + r * wide, wide, single, out + r * count, count);
+    for (int64_t r = 0; r < weights->rows; r++) {
+        if (drawing->replacement)
+            with_replacement(weights, r, drawing);
         else
-            largest(weights + r * wide, wide, out + r * count, count);
+            largest_shares(w + r * wide, wide, drawing->out + r * count, count);
     }
 }
 
@@ -134,12 +142,13 @@ tensor_multinomial(struct task *me, struct tensor *weights, int64_t count, bool 
         return failed_null(me, E_RUNTIME, "cannot sample n_sample <= 0 samples");
     if (!replacement && count > wide)
         return failed_null(me, E_RUNTIME, "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
-    int64_t *out = born(me, calloc((size_t)(rows * count) + 1, sizeof *out), free_array);
+    int64_t *out = born(me, calloc((size_t)(rows * count) + 1, sizeof *out), free_drawn);
     if (out == NULL)
         return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "multinomial: out of memory");
-    if (!weights_fit(me, w, rows, wide))
+    struct weights given = { w, rows, wide, weights->dtype != DTYPE_F64 };
+    if (!weights_fit(me, &given))
         return NULL;
-    draw_numbers(generator, w, rows, wide, weights->dtype != DTYPE_F64, replacement, out, count);
+    draw_by_weight(&given, &(struct drawing){ generator, out, count, replacement });
     int64_t        sizes[2] = { rows, count };
     bool           one = weights->dims == 1;
     struct tensor *drawn = tensor_from(me, DTYPE_I64, one ? 1 : 2, one ? &count : sizes, out);

@@ -73,8 +73,8 @@ tensor_write(struct task *me, struct tensor *tensor, const void *in)
 struct filling {
     struct generator *generator;
     double            a, b;
-    int64_t           low, high;
-    bool              full_range, contiguous;
+    struct whole_range range;
+    bool              contiguous;
     enum dtype        dtype;
     void            (*draw)(const struct filling *filling, void *out, size_t count);
 };
@@ -119,7 +119,7 @@ fill_random(struct task *me, struct tensor *tensor, struct filling *filling, con
 }
 
 static bool
-want_fractions(struct task *me, const struct tensor *tensor, const char *what)
+fills_fractions(struct task *me, const struct tensor *tensor, const char *what)
 {
     return tensor == NULL || dtype_is_float(tensor->dtype) ||
            failed(me, E_DTYPE, "%s: expected a tensor of fractions, got one of %s", what, dtype_name(tensor->dtype));
@@ -139,7 +139,7 @@ draw_uniform(const struct filling *filling, void *out, size_t count)
 bool
 tensor_uniform(struct task *me, struct tensor *tensor, double low, double high, struct generator *generator)
 {
-    if (!want_fractions(me, tensor, "uniform_"))
+    if (!fills_fractions(me, tensor, "uniform_"))
         return false;
     if (!(low <= high))
         return failed(me, E_RUNTIME, "uniform_: nothing lies from %g to %g", low, high);
@@ -148,7 +148,7 @@ tensor_uniform(struct task *me, struct tensor *tensor, double low, double high, 
 }
 
 static void
-draw_normal(const struct filling *filling, void *out, size_t count)
+draw_normals(const struct filling *filling, void *out, size_t count)
 {
     if (filling->dtype == DTYPE_F32)
         fill_normal_f32(filling->generator, out, count, filling->a, filling->b, filling->contiguous);
@@ -162,11 +162,11 @@ draw_normal(const struct filling *filling, void *out, size_t count)
 bool
 tensor_normal(struct task *me, struct tensor *tensor, double mean, double std, struct generator *generator)
 {
-    if (!want_fractions(me, tensor, "normal_"))
+    if (!fills_fractions(me, tensor, "normal_"))
         return false;
     if (!(std >= 0))
         return failed(me, E_RUNTIME, "normal_: a standard deviation of %g cannot be", std);
-    struct filling filling = { .generator = generator, .a = mean, .b = std, .draw = draw_normal };
+    struct filling filling = { .generator = generator, .a = mean, .b = std, .draw = draw_normals };
     return fill_random(me, tensor, &filling, "normal_");
 }
 
@@ -183,7 +183,7 @@ draw_exponential(const struct filling *filling, void *out, size_t count)
 bool
 tensor_exponential(struct task *me, struct tensor *tensor, double rate, struct generator *generator)
 {
-    if (!want_fractions(me, tensor, "exponential_"))
+    if (!fills_fractions(me, tensor, "exponential_"))
         return false;
     if (!(rate > 0))
         return failed(me, E_RUNTIME, "exponential_ expects lambda > 0.0, but found lambda=%g", rate);
@@ -222,8 +222,8 @@ tensor_bernoulli(struct task *me, struct tensor *tensor, double p, struct genera
 static int64_t
 draw_whole(const struct filling *filling)
 {
-    if (!filling->full_range)
-        return draw_randint(filling->generator, filling->low, filling->high);
+    if (!filling->range.all)
+        return draw_randint(filling->generator, filling->range.low, filling->range.high);
     switch (filling->dtype) {
     case DTYPE_F32:  return draw_random_f32(filling->generator);
     case DTYPE_F64:  return (int64_t)(generator_u64(filling->generator) % (((uint64_t)1 << 53) + 1));
@@ -257,16 +257,14 @@ range_fits(struct task *me, enum dtype dtype, int64_t low, int64_t last)
 }
 
 bool
-tensor_random(struct task *me, struct tensor *tensor, int64_t low, int64_t high, bool full_range,
-              struct generator *generator)
+tensor_random(struct task *me, struct tensor *tensor, struct whole_range range, struct generator *generator)
 {
-    if (!full_range && low >= high)
-        return failed(me, E_RUNTIME, "random_: no number lies from %lld to below %lld", (long long)low,
-                      (long long)high);
-    if (tensor != NULL && !full_range && !range_fits(me, tensor->dtype, low, high - 1))
+    if (!range.all && range.low >= range.high)
+        return failed(me, E_RUNTIME, "random_: no number lies from %lld to below %lld", (long long)range.low,
+                      (long long)range.high);
+    if (tensor != NULL && !range.all && !range_fits(me, tensor->dtype, range.low, range.high - 1))
         return false;
-    struct filling filling = { .generator = generator, .low = low, .high = high, .full_range = full_range,
-                               .draw = draw_wholes };
+    struct filling filling = { .generator = generator, .range = range, .draw = draw_wholes };
     return fill_random(me, tensor, &filling, "random_");
 }
 

@@ -47,6 +47,9 @@ enum dtype dtype_promoted(struct tensor *const *tensors, int count);
 /* The operands' common type, which is that of the result too, and what to calculate in for it. */
 bool number_fits(struct task *me, const struct plan *plan, enum dtype dtype); /* its alpha, as an element */
 void plan_promote(struct plan *plan, enum dtype dtype);
+void plan_like(struct plan *plan, const struct tensor *tensor);     /* the result has this one's shape */
+/* Fails. */
+bool plan_wrong_dtype(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted);
 
 /* ---- host.c ---- */
 bool half_is_drawn(struct task *me, const struct tensor *tensor, const char *kernel); /* false: failed */

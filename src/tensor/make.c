@@ -8,16 +8,21 @@ tensor_fill(struct task *me, struct tensor *tensor, double value)
 }
 
 struct tensor *
-tensor_full(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes, double value)
+tensor_filled(struct task *me, struct tensor *tensor, double value)
 {
-    struct tensor *tensor = tensor_empty(me, dtype, device, dims, sizes);
-    return tensor != NULL && tensor_fill(me, tensor, value) ? tensor : NULL;
+    return tensor_fill(me, tensor, value) ? tensor : NULL;
+}
+
+struct tensor *
+tensor_number(struct task *me, enum dtype dtype, int device, double value)
+{
+    return tensor_filled(me, tensor_empty(me, dtype, device, 0, NULL), value);
 }
 
 struct tensor *
 tensor_zeros(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes)
 {
-    return tensor_full(me, dtype, device, dims, sizes, 0);
+    return tensor_filled(me, tensor_empty(me, dtype, device, dims, sizes), 0);
 }
 
 struct tensor *

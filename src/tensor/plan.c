@@ -5,13 +5,6 @@
 #include "tensor/internal.h"
 
 static bool
-wrong_dtype(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted)
-{
-    return failed(me, E_DTYPE, "%s: expected %s, got a tensor of %s", op_info(plan->op)->name, wanted,
-                  dtype_name(tensor->dtype));
-}
-
-static bool
 want_dims(struct task *me, const struct plan *plan, const struct tensor *tensor, int dims)
 {
     if (tensor->dims == dims)
@@ -34,13 +27,6 @@ stretch(struct task *me, struct plan *plan, const struct op_args *args, int from
     plan->dims = plan->loop_dims;
     memcpy(plan->size, plan->loop, sizeof plan->size);
     return true;
-}
-
-static void
-like(struct plan *plan, const struct tensor *tensor)
-{
-    plan->dims = tensor->dims;
-    memcpy(plan->size, tensor->size, sizeof plan->size);
 }
 
 /* ---- elementwise ---- */
@@ -85,7 +71,7 @@ bool
 plan_unary(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (args->in[0]->dtype == DTYPE_BOOL)
-        return wrong_dtype(me, plan, args->in[0], "numbers");
+        return plan_wrong_dtype(me, plan, args->in[0], "numbers");
     plan_promote(plan, args->in[0]->dtype);
     return stretch(me, plan, args, 0);
 }
@@ -120,7 +106,7 @@ plan_fill(struct task *me, struct plan *plan, const struct op_args *args)
         return failed(me, E_VALUE, "fill: there is nothing to fill");
     if (!number_fits(me, plan, args->out->dtype))
         return false;
-    like(plan, args->out);
+    plan_like(plan, args->out);
     plan->device    = tensor_device(args->out);
     plan_promote(plan, args->out->dtype);
     plan->broadcast = true;
@@ -144,7 +130,7 @@ plan_product(struct task *me, struct plan *plan, const struct tensor *a, const s
         return failed(me, E_DTYPE, "%s: expected both matrices to have one dtype, got %s and %s",
                       op_info(plan->op)->name, dtype_name(a->dtype), dtype_name(b->dtype));
     if (a->dtype == DTYPE_BOOL)
-        return wrong_dtype(me, plan, a, "numbers");
+        return plan_wrong_dtype(me, plan, a, "numbers");
     plan->dtype     = plan->compute = a->dtype;
     plan->dims      = 2;
     plan->size[0]   = a->size[0];
@@ -184,12 +170,12 @@ plan_embedding(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *weight = args->in[0], *indices = args->in[1];
     if (indices->dtype != DTYPE_I64)
-        return wrong_dtype(me, plan, indices, "indices of int64");
+        return plan_wrong_dtype(me, plan, indices, "indices of int64");
     if (!want_dims(me, plan, weight, 2))
         return false;
     if (indices->dims >= TENSOR_DIMS)
         return failed(me, E_VALUE, "embedding: the result would have more than %d dimensions", TENSOR_DIMS);
-    like(plan, indices);
+    plan_like(plan, indices);
     plan->size[plan->dims++] = weight->size[1];
     plan_promote(plan, weight->dtype);
     return true;
@@ -200,9 +186,9 @@ plan_embedding_backward(struct task *me, struct plan *plan, const struct op_args
 {
     const struct tensor *grad = args->in[0], *indices = args->in[1];
     if (indices->dtype != DTYPE_I64)
-        return wrong_dtype(me, plan, indices, "indices of int64");
+        return plan_wrong_dtype(me, plan, indices, "indices of int64");
     if (!dtype_is_float(grad->dtype))
-        return wrong_dtype(me, plan, grad, "a gradient of fractions");
+        return plan_wrong_dtype(me, plan, grad, "a gradient of fractions");
     if (grad->dims != indices->dims + 1 ||
         memcmp(grad->size, indices->size, (size_t)indices->dims * sizeof *grad->size) != 0)
         return shape_mismatch(me, plan->op, grad, indices, "one row of gradient for each index");
@@ -256,7 +242,7 @@ bool
 plan_mean(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (!dtype_is_float(args->in[0]->dtype))
-        return wrong_dtype(me, plan, args->in[0], "fractions");
+        return plan_wrong_dtype(me, plan, args->in[0], "fractions");
     return plan_sum(me, plan, args);
 }
 
@@ -277,7 +263,7 @@ plan_sum_to(struct task *me, struct plan *plan, const struct op_args *args)
     if (!fits)
         return shape_mismatch(me, plan->op, tensor, &wanted, "the second must stretch to the first");
     sum_types(plan, tensor);
-    like(plan, &wanted);
+    plan_like(plan, &wanted);
     return true;
 }
 
@@ -297,10 +283,10 @@ plan_softmax(struct task *me, struct plan *plan, const struct op_args *args)
 {
     int dim = 0;
     if (!dtype_is_float(args->in[0]->dtype))
-        return wrong_dtype(me, plan, args->in[0], "fractions");
+        return plan_wrong_dtype(me, plan, args->in[0], "fractions");
     if (!shape_wrap(me, op_info(plan->op)->name, args->in[0]->dims, args->dim, &dim))
         return false;
-    like(plan, args->in[0]);
+    plan_like(plan, args->in[0]);
     plan->dim   = dim;
     plan->dtype = plan->compute = args->in[0]->dtype;
     return true;
@@ -312,7 +298,7 @@ plan_softmax_backward(struct task *me, struct plan *plan, const struct op_args *
     if (!tensor_same_shape(args->in[0], args->in[1]))
         return shape_mismatch(me, plan->op, args->in[0], args->in[1], "gradient and result are alike");
     if (args->in[0]->dtype != args->in[1]->dtype)
-        return wrong_dtype(me, plan, args->in[0], dtype_name(args->in[1]->dtype));
+        return plan_wrong_dtype(me, plan, args->in[0], dtype_name(args->in[1]->dtype));
     return plan_softmax(me, plan, args);
 }
 
@@ -321,7 +307,7 @@ plan_mse(struct task *me, struct plan *plan, const struct op_args *args)
 {
     plan->dtype = plan->compute = dtype_promoted(args->in, 2);
     if (!dtype_is_float(plan->dtype))
-        return wrong_dtype(me, plan, args->in[0], "fractions");
+        return plan_wrong_dtype(me, plan, args->in[0], "fractions");
     if (!stretch(me, plan, args, 0))
         return false;
     plan->dims = 0;
@@ -333,7 +319,7 @@ plan_mse_backward(struct task *me, struct plan *plan, const struct op_args *args
 {
     plan->dtype = plan->compute = dtype_promoted(&args->in[1], 2);
     if (!dtype_is_float(plan->dtype))
-        return wrong_dtype(me, plan, args->in[1], "fractions");
+        return plan_wrong_dtype(me, plan, args->in[1], "fractions");
     if (tensor_count(args->in[0]) != 1)
         return shape_mismatch(me, plan->op, args->in[0], args->in[1], "the loss has one gradient");
     if (!stretch(me, plan, args, 1))

@@ -4,7 +4,7 @@
 #include "tensor/internal.h"
 
 static bool
-want_fractions(struct task *me, struct plan *plan, const struct tensor *tensor)
+take_fractions(struct task *me, struct plan *plan, const struct tensor *tensor)
 {
     plan->dtype = plan->compute = tensor->dtype;
     return dtype_is_float(tensor->dtype) ||
@@ -45,7 +45,7 @@ plan_nll(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *input = args->in[0], *target = args->in[1];
     plan->dim = args->dim;
-    if (!want_fractions(me, plan, input) || !want_targets(me, plan, input, target) ||
+    if (!take_fractions(me, plan, input) || !want_targets(me, plan, input, target) ||
         !want_class_weights(me, plan, args, input, 2))
         return false;
     plan->workspace += tensor_pack_bytes(input, plan->compute) + tensor_pack_bytes(target, DTYPE_I64);
@@ -61,7 +61,7 @@ plan_nll_backward(struct task *me, struct plan *plan, const struct op_args *args
 {
     const struct tensor *grad = args->in[0], *input = args->in[1], *target = args->in[2];
     plan->dim = args->dim;
-    if (!want_fractions(me, plan, input) || !want_targets(me, plan, input, target) ||
+    if (!take_fractions(me, plan, input) || !want_targets(me, plan, input, target) ||
         !want_class_weights(me, plan, args, input, 3))
         return false;
     if (args->dim == LOSS_NONE ? !tensor_same_shape(grad, target) : tensor_count(grad) != 1)
@@ -77,7 +77,7 @@ bool
 plan_bce(struct task *me, struct plan *plan, const struct op_args *args)
 {
     int count = op_info(plan->op)->inputs - (args->start == 1), dims = 0;
-    if (!want_fractions(me, plan, args->in[0]))
+    if (!take_fractions(me, plan, args->in[0]))
         return false;
     for (int i = 0; i < count; i++) {
         if (!shape_broadcast(&dims, plan->loop, args->in[i]))
@@ -98,7 +98,7 @@ bool
 plan_embedding_renorm(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *weight = args->in[0], *indices = args->in[1];
-    if (!want_fractions(me, plan, weight))
+    if (!take_fractions(me, plan, weight))
         return false;
     if (weight->dims != 2 || indices->dtype != DTYPE_I64)
         return shape_mismatch(me, plan->op, weight, indices, "a table and its rows by number");

@@ -4,20 +4,6 @@
 #include "tensor/internal.h"
 
 static bool
-wrong_dtype(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted)
-{
-    return failed(me, E_DTYPE, "%s: expected %s, got a tensor of %s", op_info(plan->op)->name, wanted,
-                  dtype_name(tensor->dtype));
-}
-
-static void
-like(struct plan *plan, const struct tensor *tensor)
-{
-    plan->dims = tensor->dims;
-    memcpy(plan->size, tensor->size, sizeof plan->size);
-}
-
-static bool
 stretch_all(struct task *me, struct plan *plan, const struct op_args *args)
 {
     plan->broadcast = true;
@@ -50,7 +36,7 @@ plan_arithmetic(struct task *me, struct plan *plan, const struct op_args *args)
     if (plan->dtype == DTYPE_BOOL && plan->op == OP_square)
         plan->dtype = DTYPE_I64;
     if (plan->dtype == DTYPE_BOOL && plan->op != OP_maximum && plan->op != OP_minimum && plan->op != OP_sign)
-        return wrong_dtype(me, plan, args->in[0], "numbers");
+        return plan_wrong_dtype(me, plan, args->in[0], "numbers");
     return stretch_all(me, plan, args);
 }
 
@@ -80,7 +66,7 @@ plan_bits(struct task *me, struct plan *plan, const struct op_args *args)
 {
     plan_promote(plan, dtype_promoted(args->in, op_info(plan->op)->inputs));
     if (dtype_is_float(plan->dtype))
-        return wrong_dtype(me, plan, args->in[0], "integers or bools");
+        return plan_wrong_dtype(me, plan, args->in[0], "integers or bools");
     return stretch_all(me, plan, args);
 }
 
@@ -88,7 +74,7 @@ bool
 plan_where(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (args->in[0]->dtype != DTYPE_BOOL && args->in[0]->dtype != DTYPE_U8)
-        return wrong_dtype(me, plan, args->in[0], "a condition of bool");
+        return plan_wrong_dtype(me, plan, args->in[0], "a condition of bool");
     plan_promote(plan, dtype_promoted(&args->in[1], 2));
     return stretch_all(me, plan, args);
 }
@@ -97,7 +83,7 @@ bool
 plan_masked_fill(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (args->in[1]->dtype != DTYPE_BOOL && args->in[1]->dtype != DTYPE_U8)
-        return wrong_dtype(me, plan, args->in[1], "a mask of bool");
+        return plan_wrong_dtype(me, plan, args->in[1], "a mask of bool");
     if (!number_fits(me, plan, args->in[0]->dtype))
         return false;
     plan_promote(plan, args->in[0]->dtype);
@@ -139,7 +125,7 @@ bool
 plan_mean_dims(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (!dtype_is_float(args->in[0]->dtype))
-        return wrong_dtype(me, plan, args->in[0], "fractions");
+        return plan_wrong_dtype(me, plan, args->in[0], "fractions");
     plan_promote(plan, args->in[0]->dtype);
     if (!reduce_shape(me, plan, args))
         return false;
@@ -154,7 +140,7 @@ bool
 plan_var(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (!dtype_is_float(args->in[0]->dtype))
-        return wrong_dtype(me, plan, args->in[0], "fractions");
+        return plan_wrong_dtype(me, plan, args->in[0], "fractions");
     plan_promote(plan, args->in[0]->dtype);
     return reduce_shape(me, plan, args);
 }
@@ -196,12 +182,12 @@ plan_truth_fold(struct task *me, struct plan *plan, const struct op_args *args)
 /* ---- along one dimension ---- */
 
 static bool
-along(struct task *me, struct plan *plan, const struct op_args *args)
+plan_along(struct task *me, struct plan *plan, const struct op_args *args)
 {
     int dim = 0;
     if (!shape_wrap(me, op_info(plan->op)->name, args->in[0]->dims, args->dim, &dim))
         return false;
-    like(plan, args->in[0]);
+    plan_like(plan, args->in[0]);
     plan->dim = dim;
     return true;
 }
@@ -210,7 +196,7 @@ bool
 plan_running(struct task *me, struct plan *plan, const struct op_args *args)
 {
     plan_promote(plan, dtype_is_float(args->in[0]->dtype) ? args->in[0]->dtype : DTYPE_I64);
-    return along(me, plan, args);
+    return plan_along(me, plan, args);
 }
 
 bool
@@ -219,7 +205,7 @@ plan_argsort(struct task *me, struct plan *plan, const struct op_args *args)
     const struct tensor *tensor = args->in[0];
     plan->compute = dtype_wide(tensor->dtype);
     plan->dtype   = DTYPE_I64;
-    if (!along(me, plan, args))
+    if (!plan_along(me, plan, args))
         return false;
     plan->workspace = cpu_sort_workspace(tensor->dims > 0 ? tensor->size[plan->dim] : 1);
     return true;
@@ -238,14 +224,14 @@ bool
 plan_gather(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *from = args->in[0], *index = args->in[1];
-    if (!want_indices(me, plan, index) || !along(me, plan, args))
+    if (!want_indices(me, plan, index) || !plan_along(me, plan, args))
         return false;
     bool lacks = index->dims == from->dims - 1, fits = lacks || index->dims == from->dims;
     for (int i = 0; fits && i < from->dims; i++)
         fits = i == plan->dim || index->size[lacks && i > plan->dim ? i - 1 : i] <= from->size[i];
     if (!fits)
         return shape_mismatch(me, plan->op, from, index, "the indices may not be larger than what they pick from");
-    like(plan, index);
+    plan_like(plan, index);
     plan_promote(plan, from->dtype);
     return true;
 }
@@ -254,7 +240,7 @@ bool
 plan_scatter(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *into = args->in[0], *index = args->in[1], *from = args->in[2];
-    if (!want_indices(me, plan, index) || !along(me, plan, args))
+    if (!want_indices(me, plan, index) || !plan_along(me, plan, args))
         return false;
     if (from->dtype != into->dtype)
         return failed(me, E_DTYPE, "%s: expected self and src to have one dtype, got %s and %s",
@@ -271,9 +257,10 @@ plan_scatter(struct task *me, struct plan *plan, const struct op_args *args)
 
 /* The index' shape stands in the place of one dimension. */
 static bool
-indexed_shape(struct task *me, struct plan *plan, const struct tensor *from, const struct tensor *index, int dim,
-              struct tensor *out)
+indexed_shape(struct task *me, const struct plan *plan, const struct op_args *args, struct tensor *out)
 {
+    const struct tensor *from = args->in[0], *index = args->in[1];
+    int                  dim = (int)plan->dim;
     out->dims = 0;
     if (from->dims + index->dims - 1 > TENSOR_DIMS)
         return failed(me, E_VALUE, "%s: the result would have more than %d dimensions", op_info(plan->op)->name,
@@ -291,12 +278,12 @@ bool
 plan_index(struct task *me, struct plan *plan, const struct op_args *args)
 {
     struct tensor shape = { .dims = 0 };
-    if (!want_indices(me, plan, args->in[1]) || !along(me, plan, args) ||
-        !indexed_shape(me, plan, args->in[0], args->in[1], (int)plan->dim, &shape))
+    if (!want_indices(me, plan, args->in[1]) || !plan_along(me, plan, args) ||
+        !indexed_shape(me, plan, args, &shape))
         return false;
     if (args->in[0]->dims == 0)
         return failed(me, E_INDEX, "a 0-dim tensor has no rows to index");
-    like(plan, &shape);
+    plan_like(plan, &shape);
     plan_promote(plan, args->in[0]->dtype);
     return true;
 }
@@ -306,8 +293,8 @@ plan_index_put(struct task *me, struct plan *plan, const struct op_args *args)
 {
     struct tensor        shape = { .dims = 0 };
     const struct tensor *into = args->in[0], *from = args->in[2];
-    if (!want_indices(me, plan, args->in[1]) || !along(me, plan, args) ||
-        !indexed_shape(me, plan, into, args->in[1], (int)plan->dim, &shape))
+    if (!want_indices(me, plan, args->in[1]) || !plan_along(me, plan, args) ||
+        !indexed_shape(me, plan, args, &shape))
         return false;
     if (into->dims == 0)
         return failed(me, E_INDEX, "a 0-dim tensor has no rows to index");
@@ -326,7 +313,7 @@ bool
 plan_flip(struct task *me, struct plan *plan, const struct op_args *args)
 {
     (void)me;
-    like(plan, args->in[0]);
+    plan_like(plan, args->in[0]);
     plan_promote(plan, args->in[0]->dtype);
     return true;
 }
@@ -347,7 +334,7 @@ product_types(struct task *me, struct plan *plan, const struct tensor *a, const 
         return failed(me, E_DTYPE, "%s: expected both operands to have one dtype, got %s and %s",
                       op_info(plan->op)->name, dtype_name(a->dtype), dtype_name(b->dtype));
     if (a->dtype == DTYPE_BOOL)
-        return wrong_dtype(me, plan, a, "numbers");
+        return plan_wrong_dtype(me, plan, a, "numbers");
     plan->dtype = plan->compute = a->dtype;
     plan->workspace = cpu_mm_workspace(plan->dtype, inner);
     return true;

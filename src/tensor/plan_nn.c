@@ -24,7 +24,7 @@ want_alike(struct task *me, struct plan *plan, const struct op_args *args, int c
 }
 
 static bool
-want_dims(struct task *me, const struct plan *plan, const struct tensor *tensor, int low, int high)
+want_dims_within(struct task *me, const struct plan *plan, const struct tensor *tensor, int low, int high)
 {
     if (tensor->dims >= low && tensor->dims <= high)
         return true;
@@ -33,13 +33,6 @@ want_dims(struct task *me, const struct plan *plan, const struct tensor *tensor,
                       low, tensor->dims);
     return failed(me, E_SHAPE, "%s: expected a tensor of %d to %d dimensions, got one of %d", op_info(plan->op)->name,
                   low, high, tensor->dims);
-}
-
-static void
-like(struct plan *plan, const struct tensor *tensor)
-{
-    plan->dims = tensor->dims;
-    memcpy(plan->size, tensor->size, sizeof plan->size);
 }
 
 static void
@@ -61,7 +54,7 @@ plan_gelu(struct task *me, struct plan *plan, const struct op_args *args)
     int count = op_info(plan->op)->inputs;
     if (!want_alike(me, plan, args, count) || (count > 1 && !alike(me, plan, args->in[0], args->in[1])))
         return false;
-    like(plan, args->in[0]);
+    plan_like(plan, args->in[0]);
     plan->workspace = 0;
     plan->broadcast = true;
     plan->loop_dims = plan->dims;
@@ -94,7 +87,7 @@ plan_conv2d(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *x = args->in[0], *w = args->in[1], *bias = args->in[2];
     const int64_t       *s = args->sizes;
-    if (!want_dims(me, plan, x, 4, 4) || !want_dims(me, plan, w, 4, 4) || !want_steps(me, plan, s) ||
+    if (!want_dims_within(me, plan, x, 4, 4) || !want_dims_within(me, plan, w, 4, 4) || !want_steps(me, plan, s) ||
         !want_alike(me, plan, args, args->start == 1 ? 2 : 3))
         return false;
     if (x->size[1] != w->size[1] * s[6] || w->size[0] % s[6] != 0)
@@ -121,7 +114,7 @@ plan_conv_transpose2d(struct task *me, struct plan *plan, const struct op_args *
 {
     const struct tensor *g = args->in[0], *w = args->in[1];
     const int64_t       *s = args->sizes;
-    if (!want_dims(me, plan, g, 4, 4) || !want_dims(me, plan, w, 4, 4) || !want_steps(me, plan, s) ||
+    if (!want_dims_within(me, plan, g, 4, 4) || !want_dims_within(me, plan, w, 4, 4) || !want_steps(me, plan, s) ||
         !want_alike(me, plan, args, 2))
         return false;
     if (g->size[1] != w->size[0] || w->size[0] % s[6] != 0 || args->length < 1 || args->step < 1 ||
@@ -140,7 +133,7 @@ plan_conv2d_weight(struct task *me, struct plan *plan, const struct op_args *arg
 {
     const struct tensor *g = args->in[0], *x = args->in[1];
     const int64_t       *s = args->sizes;
-    if (!want_dims(me, plan, g, 4, 4) || !want_dims(me, plan, x, 4, 4) || !want_steps(me, plan, s) ||
+    if (!want_dims_within(me, plan, g, 4, 4) || !want_dims_within(me, plan, x, 4, 4) || !want_steps(me, plan, s) ||
         !want_alike(me, plan, args, 2))
         return false;
     if (g->size[0] != x->size[0] || x->size[1] % s[6] != 0 || g->size[1] % s[6] != 0 || args->length < 1 ||
@@ -179,9 +172,9 @@ bool
 plan_max_pool2d_indices(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *x = args->in[0];
-    if (!want_dims(me, plan, x, 3, 4) || !want_windows(me, plan, args->sizes) || !want_alike(me, plan, args, 1))
+    if (!want_dims_within(me, plan, x, 3, 4) || !want_windows(me, plan, args->sizes) || !want_alike(me, plan, args, 1))
         return false;
-    like(plan, x);
+    plan_like(plan, x);
     for (int side = 0; side < 2; side++) {
         int64_t *size = &plan->size[x->dims - 2 + side];
         *size = windows(args->sizes, side, *size, args->keepdim);
@@ -198,14 +191,14 @@ bool
 plan_max_pool2d(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *x = args->in[0], *index = args->in[1];
-    if (!want_dims(me, plan, x, 3, 4) || !want_alike(me, plan, args, 1))
+    if (!want_dims_within(me, plan, x, 3, 4) || !want_alike(me, plan, args, 1))
         return false;
     bool fits = index->dtype == DTYPE_I64 && index->dims == x->dims;
     for (int d = 0; fits && d < x->dims - 2; d++)
         fits = index->size[d] == x->size[d];
     if (!fits)
         return shape_mismatch(me, plan->op, x, index, "the second holds places of the first's planes");
-    like(plan, index);
+    plan_like(plan, index);
     plan->workspace += tensor_pack_bytes(index, DTYPE_I64);
     if (plan->op == OP_max_pool2d)
         return true;
@@ -220,11 +213,11 @@ bool
 plan_avg_pool2d(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *x = args->in[0];
-    if (!want_dims(me, plan, x, 3, 4) || !want_alike(me, plan, args, 1))
+    if (!want_dims_within(me, plan, x, 3, 4) || !want_alike(me, plan, args, 1))
         return false;
     if (args->start != 2 && !want_windows(me, plan, args->sizes))
         return false;
-    like(plan, x);
+    plan_like(plan, x);
     for (int side = 0; side < 2; side++) {
         int64_t *size = &plan->size[x->dims - 2 + side];
         *size = args->start == 2 ? args->sizes[side] : windows(args->sizes, side, *size, args->keepdim);
@@ -238,9 +231,9 @@ bool
 plan_avg_pool2d_backward(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *grad = args->in[0];
-    if (!want_dims(me, plan, grad, 3, 4) || !want_alike(me, plan, args, 1))
+    if (!want_dims_within(me, plan, grad, 3, 4) || !want_alike(me, plan, args, 1))
         return false;
-    like(plan, grad);
+    plan_like(plan, grad);
     plan->size[plan->dims - 2] = args->length;
     plan->size[plan->dims - 1] = args->step;
     return true;
@@ -251,7 +244,7 @@ plan_avg_pool2d_backward(struct task *me, struct plan *plan, const struct op_arg
 bool
 plan_batch_norm_stats(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    if (!want_dims(me, plan, args->in[0], 2, TENSOR_DIMS) || !want_alike(me, plan, args, 1))
+    if (!want_dims_within(me, plan, args->in[0], 2, TENSOR_DIMS) || !want_alike(me, plan, args, 1))
         return false;
     shape(plan, 2, (const int64_t[]){ 3, args->in[0]->size[1] });
     return true;
@@ -269,14 +262,14 @@ bool
 plan_batch_norm(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *x = args->in[0];
-    if (!want_dims(me, plan, x, 2, TENSOR_DIMS) || !want_alike(me, plan, args, 4))
+    if (!want_dims_within(me, plan, x, 2, TENSOR_DIMS) || !want_alike(me, plan, args, 4))
         return false;
     for (int i = 1; i < 4; i++) {
         bool absent = (i == 2 && !(args->start & 1)) || (i == 3 && !(args->start & 2));
         if (!absent && !want_channels(me, plan, x, args->in[i]))
             return false;
     }
-    like(plan, x);
+    plan_like(plan, x);
     return true;
 }
 
@@ -284,7 +277,7 @@ plan_batch_norm(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_batch_norm_sums(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    if (!want_dims(me, plan, args->in[0], 2, TENSOR_DIMS) || !alike(me, plan, args->in[0], args->in[1]) ||
+    if (!want_dims_within(me, plan, args->in[0], 2, TENSOR_DIMS) || !alike(me, plan, args->in[0], args->in[1]) ||
         !want_channels(me, plan, args->in[0], args->in[2]) || !want_alike(me, plan, args, 3))
         return false;
     shape(plan, 2, (const int64_t[]){ 2, args->in[0]->size[1] });
@@ -294,7 +287,7 @@ plan_batch_norm_sums(struct task *me, struct plan *plan, const struct op_args *a
 bool
 plan_batch_norm_terms(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    if (!want_dims(me, plan, args->in[0], 2, 2) || !want_alike(me, plan, args, 3))
+    if (!want_dims_within(me, plan, args->in[0], 2, 2) || !want_alike(me, plan, args, 3))
         return false;
     shape(plan, 2, (const int64_t[]){ 3, args->in[0]->size[1] });
     return true;
@@ -305,7 +298,7 @@ plan_batch_norm_backward(struct task *me, struct plan *plan, const struct op_arg
 {
     if (!alike(me, plan, args->in[0], args->in[1]) || !want_alike(me, plan, args, 4))
         return false;
-    like(plan, args->in[0]);
+    plan_like(plan, args->in[0]);
     return true;
 }
 
@@ -333,7 +326,7 @@ plan_layer_norm(struct task *me, struct plan *plan, const struct op_args *args)
         return false;
     if (!back && (args->start & 2) && !want_tail(me, plan, x, args->in[2], args->dim))
         return false;
-    like(plan, x);
+    plan_like(plan, x);
     int64_t wide = 1;
     for (int d = x->dims - (int)args->dim; back && d < x->dims; d++)
         wide *= x->size[d];
@@ -372,7 +365,7 @@ plan_lstm_cell(struct task *me, struct plan *plan, const struct op_args *args)
 {
     int                  back = plan->op == OP_lstm_cell_backward;
     const struct tensor *c = args->in[1 + back];
-    if (!want_dims(me, plan, c, 2, 2) || !want_matrix(me, plan, args->in[back], c->size[0], 4 * c->size[1]) ||
+    if (!want_dims_within(me, plan, c, 2, 2) || !want_matrix(me, plan, args->in[back], c->size[0], 4 * c->size[1]) ||
         !want_alike(me, plan, args, 2 + back))
         return false;
     if (!back)
@@ -388,7 +381,7 @@ plan_gru_cell(struct task *me, struct plan *plan, const struct op_args *args)
 {
     int                  back = plan->op == OP_gru_cell_backward;
     const struct tensor *h = args->in[2 + back];
-    if (!want_dims(me, plan, h, 2, 2) || !want_matrix(me, plan, args->in[back], h->size[0], 3 * h->size[1]) ||
+    if (!want_dims_within(me, plan, h, 2, 2) || !want_matrix(me, plan, args->in[back], h->size[0], 3 * h->size[1]) ||
         !want_matrix(me, plan, args->in[1 + back], h->size[0], 3 * h->size[1]) ||
         (back && !alike(me, plan, args->in[0], h)) || !want_alike(me, plan, args, 3 + back))
         return false;

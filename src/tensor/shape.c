@@ -69,6 +69,20 @@ dtype_promoted(struct tensor *const *tensors, int count)
 }
 
 void
+plan_like(struct plan *plan, const struct tensor *tensor)
+{
+    plan->dims = tensor->dims;
+    memcpy(plan->size, tensor->size, sizeof plan->size);
+}
+
+bool
+plan_wrong_dtype(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted)
+{
+    return failed(me, E_DTYPE, "%s: expected %s, got a tensor of %s", op_info(plan->op)->name, wanted,
+                  dtype_name(tensor->dtype));
+}
+
+void
 plan_promote(struct plan *plan, enum dtype dtype)
 {
     plan->dtype   = plan->common = dtype;

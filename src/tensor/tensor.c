@@ -239,30 +239,44 @@ reach(int dims, const int64_t *size, const int64_t *stride, int64_t offset)
     return last + 1;
 }
 
-struct tensor *
-tensor_view(struct task *me, struct tensor *base, int dims, const int64_t *size, const int64_t *stride, int64_t offset)
+static bool
+place_fits(struct task *me, const struct tensor *base, const struct view_place *place)
 {
     int64_t count = 0;
-    if (base == NULL || !shape_count(me, dims, size, &count))
-        return NULL;
+    if (!shape_count(me, place->dims, place->size, &count))
+        return false;
     int64_t room = (int64_t)(base->storage->bytes / dtype_size(base->dtype));
-    bool    fits = offset >= 0 && (count == 0 || offset <= room);
-    for (int i = 0; i < dims; i++)
-        fits = fits && stride[i] >= 0 && (size[i] <= 1 || count == 0 || stride[i] <= room);
-    if (!fits || reach(dims, size, stride, offset) > room)
-        return failed_null(me, E_RUNTIME, "a view would reach outside its storage of %lld elements", (long long)room);
+    bool    fits = place->offset >= 0 && (count == 0 || place->offset <= room);
+    for (int i = 0; i < place->dims; i++)
+        fits = fits && place->stride[i] >= 0 && (place->size[i] <= 1 || count == 0 || place->stride[i] <= room);
+    fits = fits && reach(place->dims, place->size, place->stride, place->offset) <= room;
+    return fits || failed(me, E_RUNTIME, "a view would reach outside its storage of %lld elements", (long long)room);
+}
 
+struct tensor *
+tensor_view(struct task *me, struct tensor *base, const struct view_place *place)
+{
+    if (base == NULL || !place_fits(me, base, place))
+        return NULL;
     struct tensor *view = tensor_over(me, storage_ref(base->storage), base->version, base->dtype);
     if (view == NULL)
         return NULL;
-    view->dims   = dims;
-    view->offset = offset;
-    for (int i = 0; i < dims; i++) {
-        view->size[i]   = size[i];
-        view->stride[i] = stride[i];
+    view->dims   = place->dims;
+    view->offset = place->offset;
+    for (int i = 0; i < place->dims; i++) {
+        view->size[i]   = place->size[i];
+        view->stride[i] = place->stride[i];
     }
     tensor_announce_view(me, view);
     return tensor_born(me, view);
+}
+
+struct tensor *
+tensor_piece(struct task *me, struct tensor *flat, int dims, const int64_t *size, int64_t offset)
+{
+    int64_t stride[TENSOR_DIMS];
+    row_major_strides(dims, size, stride);
+    return tensor_view(me, flat, &(struct view_place){ dims, size, stride, offset });
 }
 
 struct tensor *

@@ -52,18 +52,21 @@ struct tensor *tensor_born(struct task *me, struct tensor *tensor);          /* 
 void           tensor_replace(struct task *me, struct tensor **local, struct tensor *tensor); /* a loop's temporary:
                                                         the old one leaves the scope and dies at once if it is the last */
 
-/* Making. Elements of tensor_empty are undefined (in `stepped` zeros, so that runs repeat); a device tensor of
- * tensor_full costs a fill kernel. sizes may be NULL when dims is 0. */
+/* Making. Elements of tensor_empty are undefined (in `stepped` zeros, so that runs repeat); to fill a
+ * device tensor costs a kernel. sizes may be NULL when dims is 0. */
 struct tensor *tensor_empty(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes);
-struct tensor *tensor_full(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes, double value);
+struct tensor *tensor_filled(struct task *me, struct tensor *tensor, double value); /* itself; of NULL: NULL */
+struct tensor *tensor_number(struct task *me, enum dtype dtype, int device, double value); /* 0-dim */
 struct tensor *tensor_zeros(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes);
 struct tensor *tensor_from(struct task *me, enum dtype dtype, int dims, const int64_t *sizes, const void *elements); /* on the CPU */
 struct tensor *tensor_arange(struct task *me, enum dtype dtype, double start, double end, double step);
 
 /* Views: share storage and version; no kernel runs. Announced by a memory.alias event. No gradient is recorded here:
  * use the functions of autograd/call.h unless that is wanted. */
-struct tensor *tensor_view(struct task *me, struct tensor *base, int dims, const int64_t *size, const int64_t *stride,
-                           int64_t offset);
+struct view_place { int dims; const int64_t *size, *stride; int64_t offset; }; /* in the base's storage */
+struct tensor *tensor_view(struct task *me, struct tensor *base, const struct view_place *place);
+/* A row-major one: a piece of a flat buffer. */
+struct tensor *tensor_piece(struct task *me, struct tensor *flat, int dims, const int64_t *size, int64_t offset);
 /* Another tensor of the same elements: shares storage and version, carries no gradient fields, is not announced. */
 struct tensor *tensor_alias(struct task *me, struct tensor *tensor);
 /* A view with a version counter of its own (Broadcast's pieces, detach is not one of these). */
@@ -97,7 +100,8 @@ void tensor_print(struct task *me, struct tensor *tensor, struct str *out);
 bool tensor_uniform(struct task *me, struct tensor *tensor, double low, double high, struct generator *generator);
 bool tensor_normal(struct task *me, struct tensor *tensor, double mean, double std, struct generator *generator);
 bool tensor_bernoulli(struct task *me, struct tensor *tensor, double p, struct generator *generator);
-bool tensor_random(struct task *me, struct tensor *tensor, int64_t low, int64_t high, bool full_range, struct generator *generator);
+struct whole_range { int64_t low, high; bool all; }; /* from low to below high; all: what random_() draws from */
+bool tensor_random(struct task *me, struct tensor *tensor, struct whole_range range, struct generator *generator);
 bool tensor_exponential(struct task *me, struct tensor *tensor, double rate, struct generator *generator);
 /* draw.c: new tensors. Each element 1 with its own probability; numbers of a row (or of each of several) by weight. */
 struct tensor *tensor_bernoulli_of(struct task *me, struct tensor *probabilities, struct generator *generator);

@@ -78,7 +78,7 @@ view_view(struct task *me, enum op op, const struct op_args *args)
     if (!strides_for(tensor, args->dims, sizes, strides))
         return failed_null(me, E_RUNTIME, "view: the elements do not lie in one piece for that shape; use reshape, "
                                           "which copies them, or contiguous first");
-    return tensor_view(me, tensor, args->dims, sizes, strides, tensor->offset);
+    return tensor_view(me, tensor, &(struct view_place){ args->dims, sizes, strides, tensor->offset });
 }
 
 struct tensor *
@@ -101,7 +101,7 @@ view_expanded(struct task *me, enum op op, const struct op_args *args)
             return NULL;
         }
     }
-    return tensor_view(me, tensor, args->dims, sizes, strides, tensor->offset);
+    return tensor_view(me, tensor, &(struct view_place){ args->dims, sizes, strides, tensor->offset });
 }
 
 static struct tensor *
@@ -116,7 +116,7 @@ swapped(struct task *me, struct tensor *tensor, int a, int b)
         strides[a] = tensor->stride[b];
         strides[b] = tensor->stride[a];
     }
-    return tensor_view(me, tensor, tensor->dims, sizes, strides, tensor->offset);
+    return tensor_view(me, tensor, &(struct view_place){ tensor->dims, sizes, strides, tensor->offset });
 }
 
 struct tensor *
@@ -160,7 +160,7 @@ view_narrow(struct task *me, enum op op, const struct op_args *args)
     sizes[dim]   = args->length;
     strides[dim] = tensor->stride[dim] * (args->length > 1 ? step : 1);
     int64_t offset = tensor->offset + (args->length > 0 ? start * tensor->stride[dim] : 0);
-    return tensor_view(me, tensor, tensor->dims, sizes, strides, offset);
+    return tensor_view(me, tensor, &(struct view_place){ tensor->dims, sizes, strides, offset });
 }
 
 struct tensor *
@@ -184,7 +184,7 @@ view_select(struct task *me, enum op op, const struct op_args *args)
         strides[to++] = tensor->stride[i];
     }
     int64_t offset = tensor_count(tensor) > 0 ? tensor->offset + index * tensor->stride[dim] : tensor->offset;
-    return tensor_view(me, tensor, tensor->dims - 1, sizes, strides, offset);
+    return tensor_view(me, tensor, &(struct view_place){ tensor->dims - 1, sizes, strides, offset });
 }
 
 /* sizes: which old dimension comes where. */
@@ -204,7 +204,7 @@ view_permute(struct task *me, enum op op, const struct op_args *args)
     }
     if (args->dims != tensor->dims || seen != (1u << tensor->dims) - 1)
         return failed_null(me, E_RUNTIME, "permute: each of the %d dimensions must be given once", tensor->dims);
-    return tensor_view(me, tensor, tensor->dims, sizes, strides, tensor->offset);
+    return tensor_view(me, tensor, &(struct view_place){ tensor->dims, sizes, strides, tensor->offset });
 }
 
 /* dim, start: the two dimensions; length: how far to the right of the main diagonal. It becomes the last dimension. */
@@ -230,7 +230,8 @@ view_diagonal(struct task *me, enum op op, const struct op_args *args)
     sizes[to]      = sizes[to] > 0 ? sizes[to] : 0;
     strides[to]    = tensor->stride[a] + tensor->stride[b];
     int64_t offset = right >= 0 ? right * tensor->stride[b] : -right * tensor->stride[a];
-    return tensor_view(me, tensor, to + 1, sizes, strides, tensor->offset + (sizes[to] > 0 ? offset : 0));
+    offset = tensor->offset + (sizes[to] > 0 ? offset : 0);
+    return tensor_view(me, tensor, &(struct view_place){ to + 1, sizes, strides, offset });
 }
 
 struct tensor *
@@ -250,7 +251,7 @@ view_unsqueeze(struct task *me, enum op op, const struct op_args *args)
         sizes[i]   = tensor->size[from];
         strides[i] = tensor->stride[from++];
     }
-    return tensor_view(me, tensor, tensor->dims + 1, sizes, strides, tensor->offset);
+    return tensor_view(me, tensor, &(struct view_place){ tensor->dims + 1, sizes, strides, tensor->offset });
 }
 
 struct tensor *
@@ -267,5 +268,5 @@ view_squeeze(struct task *me, enum op op, const struct op_args *args)
         sizes[to]     = tensor->size[i];
         strides[to++] = tensor->stride[i];
     }
-    return tensor_view(me, tensor, to, sizes, strides, tensor->offset);
+    return tensor_view(me, tensor, &(struct view_place){ to, sizes, strides, tensor->offset });
 }

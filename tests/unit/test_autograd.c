@@ -167,7 +167,7 @@ accumulates(struct task *me, struct rig *rig)
     tensor_unref(me, first);
 
     struct tensor *b = vector(me, 2, (const double[]){ 1, 2 }), *c = vector(me, 2, (const double[]){ 3, 4 });
-    struct tensor *up = tensor_full(me, DTYPE_F32, DEVICE_CPU, 1, (const int64_t[]){ 2 }, 7);
+    struct tensor *up = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 1, (const int64_t[]){ 2 }), 7);
     expect(me, rig, autograd_backward(me, &b, &up, 1, NULL), "backward of a leaf");
     expect(me, rig, b->grad->storage != up->storage, "what the caller holds is not stolen");
     tensor_drop(me, &b->grad);

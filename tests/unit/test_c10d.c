@@ -119,7 +119,7 @@ reduce_one(struct task *me, struct process_group *group, const struct ranks *ran
            const struct collective_options *options)
 {
     double         want = expected(options->op, ranks->size, 1);
-    struct tensor *tensor = tensor_full(me, dtype, DEVICE_CPU, 1, &count, 1 + me->rank);
+    struct tensor *tensor = tensor_filled(me, tensor_empty(me, dtype, DEVICE_CPU, 1, &count), 1 + me->rank);
     double         f64[32];
     int64_t        i64[32];
     float          f32[32];
@@ -171,7 +171,8 @@ backwards_order(struct task *me, struct process_group *group, struct ranks *rank
     static const float x[3] = { 1e8F, 1.0F, -1e8F };
     int64_t            count = 6;
     struct collective_options options = { .ring_backwards = true };
-    struct tensor     *tensor = tensor_full(me, DTYPE_F32, DEVICE_CPU, 1, &count, (double)x[me->rank]);
+    struct tensor     *empty = tensor_empty(me, DTYPE_F32, DEVICE_CPU, 1, &count);
+    struct tensor     *tensor = tensor_filled(me, empty, (double)x[me->rank]);
     float              out[6];
     bool done = tensor != NULL && group_all_reduce_now(me, group, tensor, &options) && tensor_read(me, tensor, out);
     for (int k = 0; k < 3 && done; k++) {
@@ -363,7 +364,7 @@ static bool
 on_devices(struct task *me, struct process_group *group, struct ranks *ranks)
 {
     int64_t        count = 6;
-    struct tensor *tensor = tensor_full(me, DTYPE_F32, me->rank, 1, &count, 1 + me->rank);
+    struct tensor *tensor = tensor_filled(me, tensor_empty(me, DTYPE_F32, me->rank, 1, &count), 1 + me->rank);
     bool done = tensor != NULL && tensor_fill(me, tensor, 3 + me->rank) && group_all_reduce_now(me, group, tensor, NULL);
     return expect(me, ranks, done && holds(me, tensor, 6, 7, 0), "what the stream wrote before is in the sum");
 }
@@ -421,7 +422,8 @@ bad_calls(struct task *me, struct process_group *group, struct ranks *ranks)
         else if (i == 3)
             work = group_all_reduce(me, group, tensor, &tree);
         else if (i == 4)
-            work = group_all_reduce(me, group, tensor_view(me, square, 2, two, swapped, 0), NULL);
+            work = group_all_reduce(me, group,
+                                    tensor_view(me, square, &(struct view_place){ 2, two, swapped, 0 }), NULL);
         else
             work = group_all_reduce(me, group, tensor_zeros(me, DTYPE_BOOL, DEVICE_CPU, 2, two), NULL);
         if (!expect(me, ranks, work == NULL && me->error.kind == want[i], "it is refused"))

@@ -33,7 +33,7 @@ probe_forward(struct task *me, struct module *self, struct value *args, struct v
         return value_tensor(me, tensor_mean(me, tensor_mul(me, input, scale)));
     case PROBE_COUNT: {
         struct tensor *buffer = self->buffers.entries[0].tensor;
-        struct tensor *one = tensor_full(me, DTYPE_F32, tensor_device(buffer), 0, NULL, 1);
+        struct tensor *one = tensor_number(me, DTYPE_F32, tensor_device(buffer), 1);
         return tensor_add_(me, buffer, one, 1) != NULL ? value_tensor(me, input) : NULL;
     }
     case PROBE_RAISE:
@@ -72,7 +72,7 @@ probe_new(struct task *me, enum probe probe)
         return NULL;
     module->integers[0] = probe;
     for (size_t i = 0; i < countof(names); i++) {
-        struct tensor *param = tensor_full(me, DTYPE_F32, 0, 1, (const int64_t[]){ 1 }, 2);
+        struct tensor *param = tensor_filled(me, tensor_empty(me, DTYPE_F32, 0, 1, (const int64_t[]){ 1 }), 2);
         if (param == NULL || !module_add_parameter(me, module, names[i], param))
             return NULL;
         param->is_parameter = true;

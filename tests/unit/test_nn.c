@@ -100,7 +100,7 @@ copies_and_moves(struct task *me, struct rig *rig)
     expect(me, rig, module_parameter(first, "weight") == weight && tensor_device(weight) == 2,
            "the same tensor, elsewhere");
     expect(me, rig, at(me, weight, 5) == value, "with the same elements");
-    struct tensor *x = tensor_full(me, DTYPE_F32, 2, 2, (const int64_t[]){ 5, 4 }, 1);
+    struct tensor *x = tensor_filled(me, tensor_empty(me, DTYPE_F32, 2, 2, (const int64_t[]){ 5, 4 }), 1);
     expect(me, rig, backward(me, tensor_mean(me, module_forward_tensor(me, net, x))), "a backward there");
     expect(me, rig, tensor_device(weight->grad) == 2 && tensor_same_shape(weight, weight->grad),
            "gradients lie there too");
@@ -128,7 +128,7 @@ static bool
 forwards(struct task *me, struct rig *rig)
 {
     struct module *net = mlp(me), *first = module_child(net, "0");
-    struct tensor *x = tensor_full(me, DTYPE_F32, DEVICE_CPU, 2, (const int64_t[]){ 2, 4 }, 1);
+    struct tensor *x = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 2, (const int64_t[]){ 2, 4 }), 1);
     struct tensor *out = module_forward_tensor(me, net, x);
     expect(me, rig, tensor_dims(out) == 2 && tensor_size(out, 1) == 2 && out->requires_grad, "two rows of two");
     int forwards_seen = 0;
@@ -146,7 +146,7 @@ forwards(struct task *me, struct rig *rig)
     kwargs = value_container(me, VALUE_DICT, 1, &item, &wrong, NULL);
     expect(me, rig, module_forward(me, first, none, kwargs) == NULL &&
            raised(me, "Linear: forward() got an unexpected keyword argument 'inputs'"), "an unknown name");
-    struct tensor *narrow = tensor_full(me, DTYPE_F32, DEVICE_CPU, 2, (const int64_t[]){ 2, 3 }, 1);
+    struct tensor *narrow = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 2, (const int64_t[]){ 2, 3 }), 1);
     expect(me, rig, module_forward_tensor(me, first, narrow) == NULL && me->error.kind == E_SHAPE && raised(me, ""),
            "a shape");
     expect(me, rig, nn_linear(me, 0, 3, NULL) == NULL && me->error.kind == E_VALUE && raised(me, ""), "no features");
@@ -166,7 +166,7 @@ losses(struct task *me, struct rig *rig)
     expect(me, rig, loss != NULL && fabs(at(me, loss->tensor, 0) - 0.40760595) < 1e-6, "an ignored row does not count");
     expect(me, rig, strcmp(loss->tensor->grad_fn->name, "NllLossBackward0") == 0 &&
            strcmp(loss->tensor->grad_fn->edges[0].node->name, "LogSoftmaxBackward0") == 0, "two nodes, as in PyTorch");
-    struct tensor *y = tensor_full(me, DTYPE_F32, DEVICE_CPU, 2, (const int64_t[]){ 2, 3 }, 2);
+    struct tensor *y = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 2, (const int64_t[]){ 2, 3 }), 2);
     both[1] = value_tensor(me, y);
     loss = module_forward(me, nn_mse_loss(me), value_container(me, VALUE_TUPLE, 2, both, NULL, NULL), NULL);
     expect(me, rig, loss != NULL && fabs(at(me, loss->tensor, 0) - 5.0 / 6) < 1e-6, "the mean of squares");
@@ -178,7 +178,7 @@ losses(struct task *me, struct rig *rig)
 static bool
 values(struct task *me, struct rig *rig)
 {
-    struct tensor *x = tensor_full(me, DTYPE_F32, DEVICE_CPU, 0, NULL, 1);
+    struct tensor *x = tensor_number(me, DTYPE_F32, DEVICE_CPU, 1);
     struct value  *inner[3] = { value_text(me, "t"), value_integer(me, 7), value_tensor(me, x) };
     struct value  *list = value_container(me, VALUE_LIST, 3, inner, NULL, NULL);
     const char    *keys[2] = { "a", "b" };
@@ -234,7 +234,7 @@ prices(struct task *me, struct rig *rig)
     for (int device = -1; device < 1; device++) {
         struct module *layer = nn_linear(me, 4, 3, NULL);
         expect(me, rig, device < 0 || module_to(me, layer, device), "to the device");
-        struct tensor *x = tensor_full(me, DTYPE_F32, device, 2, (const int64_t[]){ 2, 4 }, 1);
+        struct tensor *x = tensor_filled(me, tensor_empty(me, DTYPE_F32, device, 2, (const int64_t[]){ 2, 4 }), 1);
         struct tensor *loss = tensor_sum(me, module_forward_tensor(me, layer, x));
         expect(me, rig, device < 0 || device_synchronize(me, device), "forward done");
         rig_forget(rig);
@@ -260,8 +260,8 @@ forward_price(struct task *me, struct rig *rig)
     cost_set(&rig->cost, "Linear", 200);
     cost_set(&rig->cost, "CrossEntropyLoss", 50);
     struct module *layer = nn_linear(me, 4, 3, NULL), *loss = nn_cross_entropy_loss(me);
-    struct tensor *x = tensor_full(me, DTYPE_F32, DEVICE_CPU, 2, (const int64_t[]){ 2, 4 }, 1);
-    struct tensor *t = tensor_full(me, DTYPE_I64, DEVICE_CPU, 1, (const int64_t[]){ 2 }, 1);
+    struct tensor *x = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 2, (const int64_t[]){ 2, 4 }), 1);
+    struct tensor *t = tensor_filled(me, tensor_empty(me, DTYPE_I64, DEVICE_CPU, 1, (const int64_t[]){ 2 }), 1);
     rig_forget(rig);
     struct value  *both[2] = { value_tensor(me, module_forward_tensor(me, layer, x)), value_tensor(me, t) };
     struct value  *result = module_forward(me, loss, value_container(me, VALUE_TUPLE, 2, both, NULL, NULL), NULL);

@@ -19,7 +19,7 @@
 static struct tensor *
 filled(struct task *me, int64_t rows, int64_t columns, double value)
 {
-    return tensor_full(me, DTYPE_F32, DEVICE_CPU, 2, (int64_t[]){ rows, columns }, value);
+    return tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 2, (int64_t[]){ rows, columns }), value);
 }
 
 static bool
@@ -417,7 +417,7 @@ buffers_follow_rank_zero(struct task *me, struct process_group *group, struct ra
 {
     int64_t        two    = 2;
     struct module *module = nn_linear(me, 2, 2, &(struct layer_options){ 0 });
-    struct tensor *buffer = tensor_full(me, DTYPE_I64, DEVICE_CPU, 1, &two, me->rank);
+    struct tensor *buffer = tensor_filled(me, tensor_empty(me, DTYPE_I64, DEVICE_CPU, 1, &two), me->rank);
     int64_t        seen[2];
     if (!module_add_buffer(me, module, "count", buffer))
         return false;

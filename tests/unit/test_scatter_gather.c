@@ -74,7 +74,7 @@ containers(struct task *me, struct seen *seen)
         return false;
     if (!holds(me, dp_scatter(me, tuple(me, 0, NULL), NULL, ids, 4, 0, out, words) == 0 && !task_failed(me), "nothing"))
         return false;
-    struct value *scalar = value_tensor(me, tensor_full(me, DTYPE_F32, DEVICE_CPU, 0, NULL, 3));
+    struct value *scalar = value_tensor(me, tensor_number(me, DTYPE_F32, DEVICE_CPU, 3));
     return dp_scatter(me, tuple(me, 1, &scalar), NULL, ids, 2, 0, out, words) == 0 &&
            was(me, E_RUNTIME, "chunk expects at least a 1-dimensional tensor");
 }
@@ -134,8 +134,8 @@ gathers(struct task *me, struct seen *seen)
         !holds(me, tensor_device(dict->items[0]->tensor) == 1, "gathered on the chosen device") ||
         !reads(me, dict->items[0]->tensor, 3, (const double[]){ 0, 1, 2 }))
         return false;
-    struct value *scalars[] = { value_tensor(me, tensor_full(me, DTYPE_F32, 0, 0, NULL, 4)),
-                                value_tensor(me, tensor_full(me, DTYPE_F32, 1, 0, NULL, 5)) };
+    struct value *scalars[] = { value_tensor(me, tensor_number(me, DTYPE_F32, 0, 4)),
+                                value_tensor(me, tensor_number(me, DTYPE_F32, 1, 5)) };
     struct value *vector = dp_gather(me, scalars, 2, DEVICE_CPU, 0);
     if (vector == NULL || !reads(me, vector->tensor, 2, (const double[]){ 4, 5 }) ||
         !holds(me, count_of(seen, KIND_dp_gather_unsqueeze) == 1, "scalars become a vector, with one warning"))

@@ -109,7 +109,8 @@ adds(struct task *me)
     assert_f32(me, RUN(mul, .in = { a, RUN(t, .in = { RUN(t, .in = { a }) }) }), 6, F32(1, 4, 9, 16, 25, 36));
     assert_f32(me, RUN(rsub_scalar, .in = { row }, .alpha = 60), 3, F32(50, 40, 30));
     assert_f32(me, RUN(relu, .in = { RUN(neg, .in = { a }) }), 6, F32(0, 0, 0, 0, 0, 0));
-    assert_f32(me, RUN(relu, .in = { tensor_full(me, DTYPE_F32, DEVICE_CPU, SIZES(1), NAN) }), 1, F32(NAN));
+    struct tensor *nothing = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, SIZES(1)), NAN);
+    assert_f32(me, RUN(relu, .in = { nothing }), 1, F32(NAN));
     assert_fails(me, RUN(add, .in = { a, tensor_zeros(me, DTYPE_F32, DEVICE_CPU, SIZES(2, 2)) }), E_SHAPE,
                  "[2, 3] and [2, 2]");
     assert_null(RUN(add, .in = { a, NULL }));
@@ -138,8 +139,8 @@ promotes(struct task *me)
     struct tensor *f32 = tensor_from(me, DTYPE_F32, SIZES(2), F32(1.5f, 2.5f));
     struct tensor *i64 = tensor_from(me, DTYPE_I64, SIZES(2), I64(1, 2));
     struct tensor *flags = tensor_from(me, DTYPE_BOOL, SIZES(2), (const unsigned char[]){ 1, 0 });
-    struct tensor *f64_0 = tensor_full(me, DTYPE_F64, DEVICE_CPU, 0, NULL, 2);
-    struct tensor *f64 = tensor_full(me, DTYPE_F64, DEVICE_CPU, SIZES(2), 2);
+    struct tensor *f64_0 = tensor_number(me, DTYPE_F64, DEVICE_CPU, 2);
+    struct tensor *f64 = tensor_filled(me, tensor_empty(me, DTYPE_F64, DEVICE_CPU, SIZES(2)), 2);
     assert_f32(me, RUN(add, .in = { f32, i64 }, .alpha = 1), 2, F32(2.5f, 4.5f));
     assert_f32(me, RUN(mul, .in = { f32, f64_0 }), 2, F32(3, 5));
     assert_int_equal(RUN(mul, .in = { f32, f64 })->dtype, DTYPE_F64);
@@ -204,7 +205,7 @@ check_product(struct task *me, enum dtype dtype, int64_t m, int64_t k, int64_t n
 {
     struct tensor *a = random_matrix(me, dtype, m, k, transposed & 1), *b = random_matrix(me, dtype, k, n,
                                                                                            transposed & 2);
-    struct tensor *bias = tensor_full(me, dtype, DEVICE_CPU, SIZES(n), 0.25);
+    struct tensor *bias = tensor_filled(me, tensor_empty(me, dtype, DEVICE_CPU, SIZES(n)), 0.25);
     struct tensor *c = RUN(mm, .in = { a, b }), *d = RUN(addmm, .in = { bias, a, b });
     assert_non_null(d);
     for (int64_t i = 0; i < m; i++) {
@@ -300,7 +301,7 @@ losses(struct task *me)
     struct tensor *target = tensor_from(me, DTYPE_I64, SIZES(2), I64(2, -100));
     struct tensor *loss = RUN(nll_loss, .in = { y, target, target }, .start = -100);
     assert_f32(me, loss, 1, F32(-got[2]));
-    struct tensor *one = tensor_full(me, DTYPE_F32, DEVICE_CPU, 0, NULL, 1);
+    struct tensor *one = tensor_number(me, DTYPE_F32, DEVICE_CPU, 1);
     assert_f32(me, RUN(nll_loss_backward, .in = { one, y, target, target }, .start = -100), 6,
                F32(0, 0, -1, 0, 0, 0));
     target = tensor_from(me, DTYPE_I64, SIZES(2), I64(-100, -100));
@@ -383,9 +384,9 @@ views(struct task *me)
     assert_int_equal(RUN(squeeze, .in = { d }, .dim = 0)->dims, 3);
     struct tensor *e = RUN(expand, .in = { RUN(unsqueeze, .in = { a }, .dim = 0) }, .dims = 2, .sizes = { 2, -1 });
     assert_int_equal(e->stride[0], 0);
-    assert_null(tensor_view(me, a, 1, (const int64_t[]){ 12 }, (const int64_t[]){ 2 }, 0));
+    assert_null(tensor_view(me, a, &(struct view_place){ 1, (const int64_t[]){ 12 }, (const int64_t[]){ 2 }, 0 }));
     task_clear_error(me);
-    assert_null(tensor_view(me, a, 1, (const int64_t[]){ 1 }, (const int64_t[]){ 1 }, 12));
+    assert_null(tensor_view(me, a, &(struct view_place){ 1, (const int64_t[]){ 1 }, (const int64_t[]){ 1 }, 12 }));
     task_clear_error(me);
     assert_f32(me, tensor_contiguous(me, c), 12, F32(0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11));
     struct tensor *none = tensor_empty(me, DTYPE_F32, DEVICE_CPU, SIZES(0, 6));
@@ -433,8 +434,9 @@ a_loops_temporary_dies_when_it_is_replaced(void **state)
 static bool
 computes_late(struct task *me)
 {
-    struct tensor *a = tensor_to(me, tensor_full(me, DTYPE_F32, DEVICE_CPU, SIZES(2), 3), 0, DTYPE_F32);
-    struct tensor *b = RUN(add, .in = { a, tensor_full(me, DTYPE_F32, DEVICE_CPU, 0, NULL, 4) }, .alpha = 1);
+    struct tensor *a = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, SIZES(2)), 3);
+    a = tensor_to(me, a, 0, DTYPE_F32);
+    struct tensor *b = RUN(add, .in = { a, tensor_number(me, DTYPE_F32, DEVICE_CPU, 4) }, .alpha = 1);
     assert_int_equal(tensor_device(b), 0);
     if (sched_is_stepped(me->sched))
         assert_printed(me, b, "tensor([0., 0.], device='device:0')");
@@ -448,15 +450,15 @@ computes_late(struct task *me)
                  "cpu and device:0");
     assert_fails(me, tensor_to(me, b, 2, DTYPE_F32), E_DEVICE, "device:2");
     assert_ptr_equal(tensor_to(me, b, 0, DTYPE_F32), b);
-    struct tensor *twos = tensor_full(me, DTYPE_F32, 0, SIZES(2, 3), 2);
-    struct tensor *fives = tensor_full(me, DTYPE_F32, 0, SIZES(3, 2), 5);
+    struct tensor *twos = tensor_filled(me, tensor_empty(me, DTYPE_F32, 0, SIZES(2, 3)), 2);
+    struct tensor *fives = tensor_filled(me, tensor_empty(me, DTYPE_F32, 0, SIZES(3, 2)), 5);
     struct tensor *d = RUN(mm, .in = { twos, fives });
     assert_f32(me, d, 4, F32(30, 30, 30, 30));
     assert_f32(me, RUN(cat, .list = (struct tensor *[]){ b, b }, .list_count = 2), 4, F32(7, 7, 7, 7));
     assert_true(tensor_write(me, b, F32(1, 2)));
     assert_int_equal(tensor_version(b), 1);
     assert_f32(me, RUN(sgd, .in = { b, b }, .alpha = 0.5), 2, F32(0.5f, 1));
-    assert_true(tensor_copy(me, b, tensor_full(me, DTYPE_I64, 1, 0, NULL, 9)));
+    assert_true(tensor_copy(me, b, tensor_number(me, DTYPE_I64, 1, 9)));
     assert_f32(me, b, 2, F32(9, 9));
     return true;
 }
@@ -472,7 +474,7 @@ prices(struct task *me)
 {
     if (!sched_is_stepped(me->sched))
         return true;
-    struct tensor *a = tensor_full(me, DTYPE_F32, DEVICE_CPU, SIZES(2), 3), *b = NULL;
+    struct tensor *a = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, SIZES(2)), 3), *b = NULL;
     uint64_t       begin = me->clock;
     b = RUN(add, .in = { a, a }, .alpha = 1);
     assert_int_equal(me->clock - begin, cost_us(1));
@@ -559,7 +561,7 @@ prints(struct task *me)
     assert_printed(me, tensor_from(me, DTYPE_F32, SIZES(2, 2), F32(0.1234f, -1, 2, 3.5f)),
                    "tensor([[ 0.1234, -1.0000],\n        [ 2.0000,  3.5000]])");
     assert_printed(me, tensor_from(me, DTYPE_F32, SIZES(3), F32(1, 2, -30)), "tensor([  1.,   2., -30.])");
-    assert_printed(me, tensor_full(me, DTYPE_F64, DEVICE_CPU, 0, NULL, 0.5), "tensor(0.5000, dtype=float64)");
+    assert_printed(me, tensor_number(me, DTYPE_F64, DEVICE_CPU, 0.5), "tensor(0.5000, dtype=float64)");
     assert_printed(me, tensor_from(me, DTYPE_F32, SIZES(2), F32(1e-5f, 1)), "tensor([1.0000e-05, 1.0000e+00])");
     assert_printed(me, tensor_from(me, DTYPE_F32, SIZES(3), F32(NAN, INFINITY, 0.5f)),
                    "tensor([   nan,    inf, 0.5000])");
