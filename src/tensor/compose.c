@@ -15,7 +15,7 @@ applied(struct task *me, enum op op, struct tensor *a, struct tensor *b, double 
 
 /* The dimensions that `args` names, with size 1 in their place or without them. */
 static struct tensor *
-folded(struct task *me, enum op op, struct tensor *a, const struct op_args *args, const char *module)
+fold_dims(struct task *me, enum op op, struct tensor *a, const struct op_args *args, const char *module)
 {
     struct op_args folding = *args;
     folding.in[0]   = a;
@@ -44,17 +44,17 @@ run_norm(struct task *me, enum op op, const struct op_args *args)
     if (!dtype_is_float(x->dtype))
         return failed_null(me, E_DTYPE, "norm: expected fractions, got a tensor of %s", dtype_name(x->dtype));
     if (p == 2) {
-        x = folded(me, OP_sum_dims, applied(me, OP_square, x, NULL, 1), args, "");
+        x = fold_dims(me, OP_sum_dims, applied(me, OP_square, x, NULL, 1), args, "");
         return op_run(me, OP_sqrt, &(struct op_args){ .in = { x }, .module = args->module });
     }
     struct tensor *size = applied(me, OP_abs, x, NULL, 1);
     if (p == 0)
         size = applied(me, OP_sign, size, NULL, 1);
     if (p == 1 || p == 0)
-        return folded(me, OP_sum_dims, size, args, args->module);
+        return fold_dims(me, OP_sum_dims, size, args, args->module);
     if (isinf(p))
-        return folded(me, p > 0 ? OP_amax : OP_amin, size, args, args->module);
-    struct tensor *sum = folded(me, OP_sum_dims, applied(me, OP_pow_scalar, size, NULL, p), args, "");
+        return fold_dims(me, p > 0 ? OP_amax : OP_amin, size, args, args->module);
+    struct tensor *sum = fold_dims(me, OP_sum_dims, applied(me, OP_pow_scalar, size, NULL, p), args, "");
     return op_run(me, OP_pow_scalar, &(struct op_args){ .in = { sum }, .alpha = 1 / p, .module = args->module });
 }
 
@@ -64,7 +64,7 @@ largest_finite(struct task *me, const struct op_args *args)
 {
     struct op_args kept = *args;
     kept.keepdim = true;
-    struct tensor *top = folded(me, OP_amax, args->in[0], &kept, "");
+    struct tensor *top = fold_dims(me, OP_amax, args->in[0], &kept, "");
     struct tensor *far = applied(me, OP_logical_not, applied(me, OP_isfinite, top, NULL, 1), NULL, 1);
     return applied(me, OP_masked_fill, top, far, 0);
 }
@@ -78,7 +78,7 @@ run_logsumexp(struct task *me, enum op op, const struct op_args *args)
         return failed_null(me, E_DTYPE, "logsumexp: expected fractions, got a tensor of %s", dtype_name(x->dtype));
     struct tensor *top = tensor_count(x) > 0 ? largest_finite(me, args) : NULL;
     struct tensor *low = top != NULL ? applied(me, OP_sub, x, top, 1) : x;
-    struct tensor *sum = folded(me, OP_sum_dims, applied(me, OP_exp, low, NULL, 1), args,
+    struct tensor *sum = fold_dims(me, OP_sum_dims, applied(me, OP_exp, low, NULL, 1), args,
                               top == NULL ? "" : args->module);
     struct tensor *log = applied(me, OP_log, sum, NULL, 1);
     if (top == NULL || log == NULL)

@@ -103,7 +103,7 @@ plan_conv2d(struct task *me, struct plan *plan, const struct op_args *args)
                       "%lld", (long long)w->size[2], (long long)w->size[3], (long long)(x->size[2] + 2 * s[2]),
                       (long long)(x->size[3] + 2 * s[3]));
     shape(plan, 4, (const int64_t[]){ x->size[0], w->size[0], oh, ow });
-    struct conv conv = conv_of(s, x->size, w->size, plan->size);
+    struct conv conv = conv_shape(s, x->size, w->size, plan->size);
     plan->workspace += conv_workspace(&conv, plan->dtype, false);
     return true;
 }
@@ -122,7 +122,7 @@ plan_conv_transpose2d(struct task *me, struct plan *plan, const struct op_args *
         places(args->step, w->size[3], s[1], s[3], s[5]) != g->size[3])
         return shape_mismatch(me, plan->op, g, w, "channels and places must be those of the convolution turned round");
     shape(plan, 4, (const int64_t[]){ g->size[0], w->size[1] * s[6], args->length, args->step });
-    struct conv conv = conv_of(s, plan->size, w->size, g->size);
+    struct conv conv = conv_shape(s, plan->size, w->size, g->size);
     plan->workspace += conv_workspace(&conv, plan->dtype, false);
     return true;
 }
@@ -141,7 +141,7 @@ plan_conv2d_weight(struct task *me, struct plan *plan, const struct op_args *arg
         places(x->size[3], args->step, s[1], s[3], s[5]) != g->size[3])
         return shape_mismatch(me, plan->op, g, x, "the first is the gradient of the second's convolution");
     shape(plan, 4, (const int64_t[]){ g->size[1], x->size[1] / s[6], args->length, args->step });
-    struct conv conv = conv_of(s, x->size, plan->size, g->size);
+    struct conv conv = conv_shape(s, x->size, plan->size, g->size);
     plan->workspace += conv_workspace(&conv, plan->dtype, true);
     return true;
 }

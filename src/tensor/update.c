@@ -12,7 +12,7 @@
 _Static_assert(sizeof(struct update_job) <= STREAM_CONTEXT, "a job fits into an entry");
 
 static enum op
-op_of(const struct update_job *job)
+update_op(const struct update_job *job)
 {
     return job->adam ? OP_adam : OP_sgd;
 }
@@ -52,9 +52,9 @@ tensors_fit(struct task *me, enum op op, struct tensor *const *tensors, int coun
 static bool
 update_on_host(struct task *me, const struct op_args *args, struct update_job *job, struct tensor *const *tensors)
 {
-    op_pay_host(me, op_of(job), args->module);
+    op_pay_host(me, update_op(job), args->module);
     for (int i = 0; me->actor.on && i < job->views; i++) {
-        struct access access = tensor_access(tensors[i], i != UPDATE_GRAD, op_info(op_of(job))->name);
+        struct access access = tensor_access(tensors[i], i != UPDATE_GRAD, op_info(update_op(job))->name);
         if (!storage_access_by_host(me, &access))
             return false;
     }
@@ -72,8 +72,8 @@ update_on_device(struct task *me, const struct op_args *args, struct update_job 
     struct stream *stream = stream_current(me, tensor_device(param));
     if (stream == NULL)
         return false;
-    int64_t             name  = stage_name_id(me, op_info(op_of(job))->name);
-    struct price        price = op_price(me, op_of(job), args->module);
+    int64_t             name  = stage_name_id(me, op_info(update_op(job))->name);
+    struct price        price = op_price(me, update_op(job), args->module);
     struct stream_entry entry = {
         .kind = KIND_kernel, .args = { name, param->storage->number, tensor_bytes(param) },
         .price = price.kernel, .covered = price.covered, .access_count = job->views,
@@ -81,7 +81,7 @@ update_on_device(struct task *me, const struct op_args *args, struct update_job 
     };
     /* The first that is written is what the snapshot shows: the parameter. */
     for (int i = 0; i < job->views; i++)
-        entry.accesses[i] = tensor_access(tensors[i], i != UPDATE_GRAD, op_info(op_of(job))->name);
+        entry.accesses[i] = tensor_access(tensors[i], i != UPDATE_GRAD, op_info(update_op(job))->name);
     return stream_launch(me, stream, &entry);
 }
 

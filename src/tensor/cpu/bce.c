@@ -5,48 +5,65 @@
 #include "tensor/cpu/math.h"
 #include "tensor/cpu/pack.h"
 
+/* positive: the weight of the positive; NULL: 1. */
+struct logits { const void *x, *target, *positive; int64_t count; };
+
 static void
-forward_f32(float *out, const float *x, const float *t, const float *pos, int64_t count)
+bce_forward_f32(float *out, const struct logits *l)
 {
-    for (int64_t i = 0; i < count; i++) {
+    const float *x = l->x, *t = l->target, *pos = l->positive;
+    for (int64_t i = 0; i < l->count; i++) {
         float tail = (float)cpu_log1p(cpu_exp(-fabs((double)x[i]))) + (x[i] < 0 ? -x[i] : 0);
         out[i] = (1 - t[i]) * x[i] + (pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1) * tail;
     }
 }
 
 static void
-forward_f64(double *out, const double *x, const double *t, const double *pos, int64_t count)
+bce_forward_f64(double *out, const struct logits *l)
 {
-    for (int64_t i = 0; i < count; i++) {
+    const double *x = l->x, *t = l->target, *pos = l->positive;
+    for (int64_t i = 0; i < l->count; i++) {
         double tail = cpu_log1p(cpu_exp(-fabs(x[i]))) + (x[i] < 0 ? -x[i] : 0);
         out[i] = (1 - t[i]) * x[i] + (pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1) * tail;
     }
+}
+
+/* The inputs from number `first` on. */
+static struct logits
+take_logits(const struct cpu_call *call, int first, char **room)
+{
+    struct logits l = { .count = view_count(&call->out) };
+    l.x        = pack_input(call, first, room);
+    l.target   = pack_input(call, first + 1, room);
+    l.positive = call->start == 1 ? NULL : pack_input(call, first + 2, room);
+    return l;
 }
 
 /* in: input, target, weight of the positive (start 1: there is none). */
 void
 cpu_bce_with_logits(const struct cpu_call *call)
 {
-    char       *room = call->workspace;
-    const void *x = pack_input(call, 0, &room), *t = pack_input(call, 1, &room);
-    const void *pos = call->start == 1 ? NULL : pack_input(call, 2, &room);
+    char         *room = call->workspace;
+    struct logits l = take_logits(call, 0, &room);
     if (call->compute == DTYPE_F32)
-        forward_f32(call->out.data, x, t, pos, view_count(&call->out));
+        bce_forward_f32(call->out.data, &l);
     else
-        forward_f64(call->out.data, x, t, pos, view_count(&call->out));
+        bce_forward_f64(call->out.data, &l);
 }
 
 static void
-backward_f32(float *out, const float *g, const float *x, const float *t, const float *pos, int64_t count)
+bce_backward_f32(float *out, const float *g, const struct logits *l)
 {
-    for (int64_t i = 0; i < count; i++)
+    const float *x = l->x, *t = l->target, *pos = l->positive;
+    for (int64_t i = 0; i < l->count; i++)
         out[i] = g[i] * (1 - t[i] - (pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1) / (1 + expf(x[i])));
 }
 
 static void
-backward_f64(double *out, const double *g, const double *x, const double *t, const double *pos, int64_t count)
+bce_backward_f64(double *out, const double *g, const struct logits *l)
 {
-    for (int64_t i = 0; i < count; i++)
+    const double *x = l->x, *t = l->target, *pos = l->positive;
+    for (int64_t i = 0; i < l->count; i++)
         out[i] = g[i] * (1 - t[i] - (pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1) / (1 + cpu_exp(x[i])));
 }
 
@@ -54,11 +71,11 @@ backward_f64(double *out, const double *g, const double *x, const double *t, con
 void
 cpu_bce_with_logits_backward(const struct cpu_call *call)
 {
-    char       *room = call->workspace;
-    const void *g = pack_input(call, 0, &room), *x = pack_input(call, 1, &room), *t = pack_input(call, 2, &room);
-    const void *pos = call->start == 1 ? NULL : pack_input(call, 3, &room);
+    char         *room = call->workspace;
+    const void   *g = pack_input(call, 0, &room);
+    struct logits l = take_logits(call, 1, &room);
     if (call->compute == DTYPE_F32)
-        backward_f32(call->out.data, g, x, t, pos, view_count(&call->out));
+        bce_backward_f32(call->out.data, g, &l);
     else
-        backward_f64(call->out.data, g, x, t, pos, view_count(&call->out));
+        bce_backward_f64(call->out.data, g, &l);
 }

@@ -90,7 +90,7 @@ warn_of(struct blas *blas, const char *library, enum level used, const char *var
 
 /* A function's address, by way of memory: ISO C converts no object pointer to one. */
 static void
-find(void *library, const char *name, void *function)
+find_symbol(void *library, const char *name, void *function)
 {
     void *found = library != NULL ? dlsym(library, name) : NULL;
     memcpy(function, &found, sizeof found);
@@ -102,11 +102,11 @@ open_openblas(struct blas *blas)
     void *library = open_first(openblas_files, countof(openblas_files));
     char *(*config)(void), *(*corename)(void);
     void  (*threads)(int);
-    find(library, "cblas_sgemm", &blas->sgemm);
-    find(library, "cblas_dgemm", &blas->dgemm);
-    find(library, "openblas_get_config", &config);
-    find(library, "openblas_get_corename", &corename);
-    find(library, "openblas_set_num_threads", &threads);
+    find_symbol(library, "cblas_sgemm", &blas->sgemm);
+    find_symbol(library, "cblas_dgemm", &blas->dgemm);
+    find_symbol(library, "openblas_get_config", &config);
+    find_symbol(library, "openblas_get_corename", &corename);
+    find_symbol(library, "openblas_set_num_threads", &threads);
     if (blas->sgemm == NULL || blas->dgemm == NULL || threads == NULL) {
         blas->sgemm = NULL;
         blas->dgemm = NULL;
@@ -132,9 +132,9 @@ open_onednn(struct blas *blas)
     void *library = open_first(onednn_files, countof(onednn_files));
     int   (*isa)(void);
     const struct version *(*version)(void);
-    find(library, "dnnl_sgemm", &blas->dnnl);
-    find(library, "dnnl_get_effective_cpu_isa", &isa);
-    find(library, "dnnl_version", &version);
+    find_symbol(library, "dnnl_sgemm", &blas->dnnl);
+    find_symbol(library, "dnnl_get_effective_cpu_isa", &isa);
+    find_symbol(library, "dnnl_version", &version);
     if (blas->dnnl == NULL)
         return;
     int        bits  = isa != NULL ? isa() : 0;
@@ -177,7 +177,7 @@ blas_describe(const struct blas *blas, char *out, size_t size)
 struct layout { bool transposed; int64_t step; };
 
 static bool
-layout_of(const struct cpu_view *matrix, struct layout *layout)
+matrix_layout(const struct cpu_view *matrix, struct layout *layout)
 {
     int64_t rows = matrix->size[0], columns = matrix->size[1];
     bool    by_row    = (matrix->stride[1] == 1 || columns == 1) && (rows == 1 || matrix->stride[0] >= columns);
@@ -202,7 +202,7 @@ static bool
 readable(const struct cpu_view *matrix, int64_t k)
 {
     struct layout layout;
-    return layout_of(matrix, &layout) || k <= PACKED;
+    return matrix_layout(matrix, &layout) || k <= PACKED;
 }
 
 bool
@@ -211,7 +211,7 @@ blas_takes(const struct blas *blas, const struct cpu_view *a, const struct cpu_v
     struct layout layout;
     int64_t       k = a->size[1];
     if (a->dtype != b->dtype || a->dtype != out->dtype || !small(a->size[0]) || !small(k) || !small(b->size[1]) ||
-        !readable(a, k) || !readable(b, k) || !layout_of(out, &layout) || layout.transposed)
+        !readable(a, k) || !readable(b, k) || !matrix_layout(out, &layout) || layout.transposed)
         return false;
     return a->dtype == DTYPE_F32 || (a->dtype == DTYPE_F64 && blas->dgemm != NULL);
 }
@@ -230,7 +230,7 @@ multiply(const struct blas *blas, const struct cpu_view *a, const struct cpu_vie
 {
     struct layout la, lb, lc;
     int64_t       m = a->size[0], n = b->size[1], k = a->size[1];
-    if (!layout_of(a, &la) || !layout_of(b, &lb) || !layout_of(out, &lc))
+    if (!matrix_layout(a, &la) || !matrix_layout(b, &lb) || !matrix_layout(out, &lc))
         return false;
     int ta = la.transposed ? BLAS_TRANSPOSED : BLAS_PLAIN, tb = lb.transposed ? BLAS_TRANSPOSED : BLAS_PLAIN;
     if (a->dtype == DTYPE_F64)
@@ -247,7 +247,7 @@ multiply(const struct blas *blas, const struct cpu_view *a, const struct cpu_vie
 
 /* `count` rows (dim 0) or columns (dim 1) from `first`. */
 static struct cpu_view
-part_of(const struct cpu_view *matrix, int dim, int64_t first, int64_t count)
+matrix_part(const struct cpu_view *matrix, int dim, int64_t first, int64_t count)
 {
     struct cpu_view part = *matrix;
     part.data      = (char *)part.data + first * part.stride[dim] * (int64_t)dtype_size(part.dtype);
@@ -281,11 +281,11 @@ by_columns(const struct blas *blas, const struct cpu_view *a, const struct cpu_v
     double        buffer[PACKED];
     struct layout layout;
     int64_t       n = b->size[1], step = PACKED / b->size[0];
-    if (layout_of(b, &layout))
+    if (matrix_layout(b, &layout))
         return multiply(blas, a, b, out, add);
     for (int64_t j = 0; j < n; j += step) {
         int64_t         count = n - j < step ? n - j : step;
-        struct cpu_view columns = part_of(b, 1, j, count), to = part_of(out, 1, j, count);
+        struct cpu_view columns = matrix_part(b, 1, j, count), to = matrix_part(out, 1, j, count);
         struct cpu_view rows = packed(&columns, buffer);
         if (!multiply(blas, a, &rows, &to, add))
             return false;
@@ -301,11 +301,11 @@ by_rows(const struct blas *blas, const struct cpu_view *a, const struct cpu_view
     double        buffer[PACKED];
     struct layout layout;
     int64_t       m = a->size[0], step = PACKED / a->size[1];
-    if (layout_of(a, &layout))
+    if (matrix_layout(a, &layout))
         return by_columns(blas, a, b, out, add);
     for (int64_t i = 0; i < m; i += step) {
         int64_t         count = m - i < step ? m - i : step;
-        struct cpu_view part = part_of(a, 0, i, count), to = part_of(out, 0, i, count);
+        struct cpu_view part = matrix_part(a, 0, i, count), to = matrix_part(out, 0, i, count);
         struct cpu_view rows = packed(&part, buffer);
         if (!by_columns(blas, &rows, b, &to, add))
             return false;
@@ -321,9 +321,9 @@ at_once(const struct blas *blas, const struct cpu_view *a, const struct cpu_view
     double          a_buffer[PACKED_AT_ONCE], b_buffer[PACKED_AT_ONCE];
     struct layout   layout;
     struct cpu_view rows[2];
-    if (!layout_of(a, &layout))
+    if (!matrix_layout(a, &layout))
         rows[0] = packed(a, a_buffer), a = &rows[0];
-    if (!layout_of(b, &layout))
+    if (!matrix_layout(b, &layout))
         rows[1] = packed(b, b_buffer), b = &rows[1];
     return multiply(blas, a, b, out, add);
 }
@@ -341,7 +341,7 @@ blas_mm(const struct blas *blas, const struct cpu_view *a, const struct cpu_view
     struct layout la, lb;
     if (!blas_takes(blas, a, b, out))
         return false;
-    if (layout_of(a, &la) && layout_of(b, &lb))
+    if (matrix_layout(a, &la) && matrix_layout(b, &lb))
         return multiply(blas, a, b, out, add);
     return (is_few(a) && is_few(b) ? at_once : by_rows)(blas, a, b, out, add);
 }

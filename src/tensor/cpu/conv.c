@@ -10,24 +10,28 @@
 #include "tensor/cpu/loop.h"
 #include "tensor/cpu/pack.h"
 
-struct grid { int64_t rows, columns, row_step, column_step; };
+struct filters { const void *weight, *bias; }; /* bias NULL: none */
+
+/* A matrix in memory: of rows and columns, and how far apart they are. */
+struct factor { const void *data; int64_t rows, columns, row_step, column_step; };
 
 static struct cpu_view
-view_of_grid(const void *data, enum dtype dtype, const struct grid *grid)
+view_of_factor(const struct factor *factor, enum dtype dtype)
 {
-    return (struct cpu_view){ .data = (void *)(uintptr_t)data, .dtype = dtype, .dims = 2,
-                              .size = { grid->rows, grid->columns }, .stride = { grid->row_step, grid->column_step } };
+    return (struct cpu_view){ .data = (void *)(uintptr_t)factor->data, .dtype = dtype, .dims = 2,
+                              .size = { factor->rows, factor->columns },
+                              .stride = { factor->row_step, factor->column_step } };
 }
 
+/* out, row-major: a @ b. */
 static void
-matrices(const struct cpu_call *call, const void *a, struct grid a_grid, const void *b, struct grid b_grid, void *out,
-         char *panel)
+multiply_factors(const struct cpu_call *call, struct factor a, struct factor b, void *out, char *panel)
 {
-    struct grid     out_grid = { a_grid.rows, b_grid.columns, b_grid.columns, 1 };
+    struct factor   result = { out, a.rows, b.columns, b.columns, 1 };
     struct cpu_call product = { .inputs = 2, .compute = call->compute, .blas = call->blas, .workspace = panel };
-    product.in[0] = view_of_grid(a, call->compute, &a_grid);
-    product.in[1] = view_of_grid(b, call->compute, &b_grid);
-    product.out   = view_of_grid(out, call->compute, &out_grid);
+    product.in[0] = view_of_factor(&a, call->compute);
+    product.in[1] = view_of_factor(&b, call->compute);
+    product.out   = view_of_factor(&result, call->compute);
     cpu_mm(&product);
 }
 
@@ -51,7 +55,7 @@ f64_add_run(double *to, const double *from, int64_t count)
 #include "tensor/cpu/conv_type.def"
 
 struct conv
-conv_of(const int64_t *sizes, const int64_t *image, const int64_t *weight, const int64_t *result)
+conv_shape(const int64_t *sizes, const int64_t *image, const int64_t *weight, const int64_t *result)
 {
     struct conv c = { .sh = sizes[0], .sw = sizes[1], .ph = sizes[2], .pw = sizes[3], .dh = sizes[4], .dw = sizes[5],
                       .groups = sizes[6], .n = image[0], .h = image[2], .w = image[3], .kh = weight[2],
@@ -77,13 +81,14 @@ void
 cpu_conv2d(const struct cpu_call *call)
 {
     char       *room = call->workspace;
-    struct conv c = conv_of(call->sizes, call->in[0].size, call->in[1].size, call->out.size);
-    const void *x = pack_input(call, 0, &room), *weight = pack_input(call, 1, &room);
-    const void *bias = call->start == 1 ? NULL : pack_input(call, 2, &room);
+    struct conv c = conv_shape(call->sizes, call->in[0].size, call->in[1].size, call->out.size);
+    const void *x = pack_input(call, 0, &room);
+    struct filters filters = { .weight = pack_input(call, 1, &room) };
+    filters.bias = call->start == 1 ? NULL : pack_input(call, 2, &room);
     if (call->compute == DTYPE_F32)
-        f32_forward(call, &c, x, weight, bias, room);
+        f32_forward(call, &c, x, filters, room);
     else
-        f64_forward(call, &c, x, weight, bias, room);
+        f64_forward(call, &c, x, filters, room);
 }
 
 /* in: what the forward of these sizes gave (or its gradient), weight. */
@@ -91,7 +96,7 @@ void
 cpu_conv_transpose2d(const struct cpu_call *call)
 {
     char       *room = call->workspace;
-    struct conv c = conv_of(call->sizes, call->out.size, call->in[1].size, call->in[0].size);
+    struct conv c = conv_shape(call->sizes, call->out.size, call->in[1].size, call->in[0].size);
     const void *grad = pack_input(call, 0, &room), *weight = pack_input(call, 1, &room);
     if (call->compute == DTYPE_F32)
         f32_transposed(call, &c, grad, weight, room);
@@ -104,7 +109,7 @@ void
 cpu_conv2d_weight(const struct cpu_call *call)
 {
     char       *room = call->workspace;
-    struct conv c = conv_of(call->sizes, call->in[1].size, call->out.size, call->in[0].size);
+    struct conv c = conv_shape(call->sizes, call->in[1].size, call->out.size, call->in[0].size);
     const void *grad = pack_input(call, 0, &room), *x = pack_input(call, 1, &room);
     if (call->compute == DTYPE_F32)
         f32_weights(call, &c, grad, x, room);

@@ -11,6 +11,6 @@ struct conv {
     int64_t depth;                     /* rows of a column: ins * kh * kw */
 };
 
-struct conv conv_of(const int64_t *sizes, const int64_t *image, const int64_t *weight, const int64_t *result);
+struct conv conv_shape(const int64_t *sizes, const int64_t *image, const int64_t *weight, const int64_t *result);
 size_t      conv_workspace(const struct conv *conv, enum dtype dtype, bool weight);
 #endif

@@ -6,20 +6,16 @@
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/wide.h"
 
-static inline uint64_t
-wrap(int64_t value)
-{
-    return (uint64_t)value;
-}
-
 enum { BLOCK = 16 };
 
 /* A block is worked out aside, so that out may be one of the inputs. Inputs that an op has not are out itself. */
 #define RUN(name, suffix, type, expression)                                                                        \
     WIDE static void                                                                                               \
-    name##_##suffix(type *out, const type *px, const type *py, const type *pz, int64_t count, type a)              \
+    name##_##suffix(void *result, const void *const *in, int64_t count, type a)                                    \
     {                                                                                                              \
-        int64_t i = 0;                                                                                             \
+        const type *px = in[0], *py = in[1], *pz = in[2];                                                          \
+        type       *out = result;                                                                                  \
+        int64_t     i = 0;                                                                                         \
         for (; i + BLOCK <= count; i += BLOCK) {                                                                   \
             type block[BLOCK];                                                                                     \
             for (int j = 0; j < BLOCK; j++) {                                                                      \
@@ -48,17 +44,20 @@ enum { BLOCK = 16 };
 #undef MAP
 #undef COMPARE
 
+/* One run: where it is written, what it reads, the op's number. */
+struct run_args { void *out; const void *in[3]; int64_t count; double alpha; };
+
 static void
-run_of(const struct runs *runs, enum dtype compute, void *out, const void *const in[3], int64_t count, double alpha)
+run_of(const struct runs *runs, enum dtype compute, const struct run_args *pass)
 {
     if (compute == DTYPE_F32) {
-        runs->f32(out, in[0], in[1], in[2], count, (float)alpha);
+        runs->f32(pass->out, pass->in, pass->count, (float)pass->alpha);
     } else if (compute == DTYPE_F64) {
-        runs->f64(out, in[0], in[1], in[2], count, alpha);
+        runs->f64(pass->out, pass->in, pass->count, pass->alpha);
     } else {
         int64_t whole = 0;
-        cpu_convert_one(&whole, DTYPE_I64, &alpha, DTYPE_F64);
-        runs->i64(out, in[0], in[1], in[2], count, whole);
+        cpu_convert_one(&whole, DTYPE_I64, &pass->alpha, DTYPE_F64);
+        runs->i64(pass->out, pass->in, pass->count, whole);
     }
 }
 
@@ -103,12 +102,12 @@ run_in_chunks(const struct loop *loop, const struct runs *runs, const struct cpu
     double buffer[LOOP_VIEWS][LOOP_CHUNK]; /* room for the largest type */
     for (int64_t done = 0; done < loop->run; done += LOOP_CHUNK) {
         int64_t     count = loop->run - done < LOOP_CHUNK ? loop->run - done : LOOP_CHUNK;
-        const void *in[3] = { buffer[0], buffer[0], buffer[0] };
+        struct run_args pass = { buffer[0], { buffer[0], buffer[0], buffer[0] }, count, common_alpha(call) };
         for (int v = 1; v < loop->views; v++) {
             struct run run = loop_part(loop, v, done, count);
-            in[v - 1] = load_common(buffer[v], call, &run);
+            pass.in[v - 1] = load_common(buffer[v], call, &run);
         }
-        run_of(runs, call->compute, buffer[0], in, count, common_alpha(call));
+        run_of(runs, call->compute, &pass);
         struct run out = loop_part(loop, 0, done, count);
         run_store(&out, buffer[0], call->compute);
     }
@@ -155,10 +154,10 @@ elementwise(const struct cpu_call *call, int inputs, const struct runs *runs)
             run_in_chunks(&loop, runs, call);
             continue;
         }
-        const void *in[3] = { loop.at[0], loop.at[0], loop.at[0] };
+        struct run_args pass = { loop.at[0], { loop.at[0], loop.at[0], loop.at[0] }, loop.run, call->alpha };
         for (int v = 1; v < loop.views; v++)
-            in[v - 1] = loop.at[v];
-        run_of(runs, call->compute, loop.at[0], in, loop.run, call->alpha);
+            pass.in[v - 1] = loop.at[v];
+        run_of(runs, call->compute, &pass);
     }
 }
 

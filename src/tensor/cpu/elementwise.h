@@ -3,10 +3,18 @@
 #define TENSOR_CPU_ELEMENTWISE_H
 #include "tensor/cpu/loop.h"
 
-/* One run of at most LOOP_CHUNK elements, or longer if everything lies in one piece; `out` may be one of the inputs. */
-typedef void run_f32(float *out, const float *px, const float *py, const float *pz, int64_t count, float a);
-typedef void run_f64(double *out, const double *px, const double *py, const double *pz, int64_t count, double a);
-typedef void run_i64(int64_t *out, const int64_t *px, const int64_t *py, const int64_t *pz, int64_t count, int64_t a);
+/* For sums and products of integers, which wrap around. */
+static inline uint64_t
+wrap(int64_t value)
+{
+    return (uint64_t)value;
+}
+
+/* One run of at most LOOP_CHUNK elements, or longer if everything lies in one piece; `out` may be one of the inputs.
+ * `in`: x, y and z; what an op has not is `out`. */
+typedef void run_f32(void *out, const void *const *in, int64_t count, float a);
+typedef void run_f64(void *out, const void *const *in, int64_t count, double a);
+typedef void run_i64(void *out, const void *const *in, int64_t count, int64_t a);
 
 /* Which runs belong to an op. */
 struct runs { run_f32 *f32; run_f64 *f64; run_i64 *i64; };

@@ -17,7 +17,7 @@ is_row(const struct cpu_call *call, int64_t index, int64_t rows)
 
 /* The first element of each row, shaped like the indices. */
 static struct cpu_view
-row_starts(const struct cpu_view *rows)
+first_elements(const struct cpu_view *rows)
 {
     struct cpu_view starts = *rows;
     starts.dims--;
@@ -28,7 +28,7 @@ void
 cpu_embedding(const struct cpu_call *call)
 {
     const struct cpu_view *weight = &call->in[0], *indices = &call->in[1];
-    struct cpu_view        starts = row_starts(&call->out);
+    struct cpu_view        starts = first_elements(&call->out);
     const struct cpu_view *views[2] = { indices, &starts };
     int64_t     element = (int64_t)dtype_size(weight->dtype), wide = weight->size[1];
     struct loop loop;
@@ -93,7 +93,7 @@ void
 cpu_embedding_backward(const struct cpu_call *call)
 {
     const struct cpu_view *grad = &call->in[0], *indices = &call->in[1], *out = &call->out;
-    struct cpu_view        starts = row_starts(grad);
+    struct cpu_view        starts = first_elements(grad);
     const struct cpu_view *views[2] = { indices, &starts };
     int64_t     element = (int64_t)dtype_size(out->dtype), wide = out->size[1], step = grad->stride[grad->dims - 1];
     struct loop loop;

@@ -88,7 +88,7 @@ fold_all(const struct cpu_call *call, const struct cpu_view *view, fold_step *st
 enum answer { ANSWER_VALUE, ANSWER_PLACE, ANSWER_TRUTH, ANSWER_VARIANCE, ANSWER_DEVIATION };
 
 static void
-answer(const struct cpu_call *call, char *to, const struct fold *fold, enum answer which)
+answer_fold(const struct cpu_call *call, char *to, const struct fold *fold, enum answer which)
 {
     double  value = fold->value;
     int64_t whole = which == ANSWER_PLACE ? fold->at : fold->whole;
@@ -117,7 +117,7 @@ fold_each(const struct cpu_call *call, fold_step *step, double first, enum answe
             struct fold fold = { .value = first, .whole = (int64_t)first, .integers = call->compute == DTYPE_I64 };
             parts.summed.data = loop.at[1] + i * loop.step[1];
             fold_all(call, &parts.summed, step, &fold);
-            answer(call, loop.at[0] + i * loop.step[0], &fold, which);
+            answer_fold(call, loop.at[0] + i * loop.step[0], &fold, which);
         }
     }
 }
@@ -186,7 +186,7 @@ fold_mean(const struct cpu_call *call)
 /* ---- along one dimension ---- */
 
 static void
-running(const struct cpu_call *call, bool product)
+run_along(const struct cpu_call *call, bool product)
 {
     struct cpu_view        in = view_without(&call->in[0], (int)call->dim),
     out = view_without(&call->out, (int)call->dim);
@@ -217,11 +217,11 @@ running(const struct cpu_call *call, bool product)
 void
 fold_cumsum(const struct cpu_call *call)
 {
-    running(call, false);
+    run_along(call, false);
 }
 
 void
 fold_cumprod(const struct cpu_call *call)
 {
-    running(call, true);
+    run_along(call, true);
 }

@@ -7,12 +7,6 @@
 
 static const double LN2 = 0.69314718055994530942, LN10 = 2.30258509299404568402;
 
-static inline uint64_t
-wrap(int64_t value)
-{
-    return (uint64_t)value;
-}
-
 /* Whole powers are exact. */
 static double
 cpu_exp2(double x)
@@ -49,8 +43,10 @@ float_quotient(double x, double y, double rest)
 }
 
 #define RUN(name, suffix, type, expression)                                                                        \
-    static void name##_##suffix(type *out, const type *px, const type *py, const type *pz, int64_t count, type a)  \
+    static void name##_##suffix(void *result, const void *const *in, int64_t count, type a)                        \
     {                                                                                                              \
+        const type *px = in[0], *py = in[1], *pz = in[2];                                                          \
+        type       *out = result;                                                                                  \
         for (int64_t i = 0; i < count; i++) {                                                                      \
             type x = px[i], y = py[i], z = pz[i];                                                                  \
             (void)x, (void)y, (void)z, (void)a;                                                                    \
@@ -99,19 +95,13 @@ look_for_zeros(const struct cpu_call *call)
 #undef QUOTIENT
 #undef FUN
 
-/* With a factor the sum is rounded once, as PyTorch's are on CPUs that can. */
-RUN(add_scaled, f32, float, fmaf(a, y, x))
-RUN(add_scaled, f64, double, fma(a, y, x))
-RUN(sub_scaled, f32, float, fmaf(-a, y, x))
-RUN(sub_scaled, f64, double, fma(-a, y, x))
-
 void
 map_add(const struct cpu_call *call)
 {
     if (call->alpha == 1 || call->compute == DTYPE_I64)
         cpu_add(call);
     else
-        elementwise(call, 2, &(const struct runs){ add_scaled_f32, add_scaled_f64, NULL });
+        map_add_scaled(call);
 }
 
 void
@@ -120,5 +110,5 @@ map_sub(const struct cpu_call *call)
     if (call->alpha == 1 || call->compute == DTYPE_I64)
         cpu_sub(call);
     else
-        elementwise(call, 2, &(const struct runs){ sub_scaled_f32, sub_scaled_f64, NULL });
+        map_sub_scaled(call);
 }

@@ -8,11 +8,13 @@
 #include "tensor/cpu/wide.h"
 
 /* x, px: the input; y, py: unused or the gradient's input. A block is worked out aside, as in elementwise.c. */
-#define RUN(name, type, expression)                                                                                \
-    WIDE static void name(type *out, const type *px, const type *py, const type *pz, int64_t count, type a)        \
+#define GELU(name, type, expression)                                                                               \
+    WIDE static void name(void *result, const void *const *in, int64_t count, type a)                              \
     {                                                                                                              \
-        (void)pz, (void)a;                                                                                         \
-        int64_t i = 0;                                                                                             \
+        const type *px = in[0], *py = in[1];                                                                       \
+        type       *out = result;                                                                                  \
+        int64_t     i = 0;                                                                                         \
+        (void)a;                                                                                                   \
         for (; i + BLOCK <= count; i += BLOCK) {                                                                   \
             type block[BLOCK];                                                                                     \
             for (int j = 0; j < BLOCK; j++) {                                                                      \
@@ -86,14 +88,14 @@ tanh_slope_f64(double x)
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root_2_pi * (1 + 3 * cube * x * x);
 }
 
-RUN(gelu_f32, float, exact_f32(x))
-RUN(gelu_f64, double, exact_f64(x))
-RUN(gelu_tanh_f32, float, tanh_f32(x))
-RUN(gelu_tanh_f64, double, tanh_f64(x))
-RUN(gelu_back_f32, float, x * slope_f32(y))
-RUN(gelu_back_f64, double, x * slope_f64(y))
-RUN(gelu_tanh_back_f32, float, x * tanh_slope_f32(y))
-RUN(gelu_tanh_back_f64, double, x * tanh_slope_f64(y))
+GELU(gelu_f32, float, exact_f32(x))
+GELU(gelu_f64, double, exact_f64(x))
+GELU(gelu_tanh_f32, float, tanh_f32(x))
+GELU(gelu_tanh_f64, double, tanh_f64(x))
+GELU(gelu_back_f32, float, x * slope_f32(y))
+GELU(gelu_back_f64, double, x * slope_f64(y))
+GELU(gelu_tanh_back_f32, float, x * tanh_slope_f32(y))
+GELU(gelu_tanh_back_f64, double, x * tanh_slope_f64(y))
 
 void
 cpu_gelu(const struct cpu_call *call)

@@ -14,10 +14,11 @@
 
 enum { PANEL_BYTES = 256, DEPTH = 256 };
 
-typedef void tile_f32(const float *panel, const float *const a[4], int64_t a_step, float *c, int64_t c_step, int64_t k,
-                      bool fresh);
-typedef void tile_f64(const double *panel, const double *const a[4], int64_t a_step, double *c, int64_t c_step,
-                      int64_t k, bool fresh);
+/* Four rows of the first operand, k elements of each, and four of the result, all as wide as a panel. */
+struct tile { const void *a[4]; int64_t a_step; void *c; int64_t c_step, k; bool fresh; }; /* fresh: sums begin here */
+typedef void tile_kernel(const void *panel, const struct tile *tile);
+/* Of the second operand: rows p to p + k, columns j to j + wide. */
+struct panel { int64_t p, k, j, wide; };
 
 #define TILE_NAME f32_narrow
 #define TILE_TYPE float
@@ -52,25 +53,25 @@ typedef void tile_f64(const double *panel, const double *const a[4], int64_t a_s
 #define TILE_TARGET __attribute__((target("avx512f")))
 #include "tensor/cpu/mm_tile.def"
 
-static tile_f32 *
+static tile_kernel *
 widest_f32(void)
 {
     return __builtin_cpu_supports("avx512f") ? f32_avx512 : __builtin_cpu_supports("avx2") ? f32_avx2 : f32_narrow;
 }
 
-static tile_f64 *
+static tile_kernel *
 widest_f64(void)
 {
     return __builtin_cpu_supports("avx512f") ? f64_avx512 : __builtin_cpu_supports("avx2") ? f64_avx2 : f64_narrow;
 }
 #else
-static tile_f32 *
+static tile_kernel *
 widest_f32(void)
 {
     return f32_narrow;
 }
 
-static tile_f64 *
+static tile_kernel *
 widest_f64(void)
 {
     return f64_narrow;
@@ -78,16 +79,15 @@ widest_f64(void)
 #endif
 
 static void
-f32_tile(const float *panel, const float *const a[4], int64_t a_step, float *c, int64_t c_step, int64_t k, bool fresh)
+f32_tile(const void *panel, const struct tile *tile)
 {
-    widest_f32()(panel, a, a_step, c, c_step, k, fresh);
+    widest_f32()(panel, tile);
 }
 
 static void
-f64_tile(const double *panel, const double *const a[4], int64_t a_step, double *c, int64_t c_step, int64_t k,
-         bool fresh)
+f64_tile(const void *panel, const struct tile *tile)
 {
-    widest_f64()(panel, a, a_step, c, c_step, k, fresh);
+    widest_f64()(panel, tile);
 }
 
 #define MM_TYPE float
@@ -114,7 +114,7 @@ i64_mm(const struct cpu_view *a, const struct cpu_view *b, int64_t *out)
 }
 
 static void
-product(const struct cpu_view *a, const struct cpu_view *b, const struct cpu_call *call)
+matrix_product(const struct cpu_view *a, const struct cpu_view *b, const struct cpu_call *call)
 {
     if (call->blas != NULL && blas_mm(call->blas, a, b, &call->out, false))
         return;
@@ -136,7 +136,7 @@ cpu_mm_workspace(enum dtype dtype, int64_t k)
 void
 cpu_mm(const struct cpu_call *call)
 {
-    product(&call->in[0], &call->in[1], call);
+    matrix_product(&call->in[0], &call->in[1], call);
 }
 
 /* A library adds its product to what is there: the bias in every row. */
@@ -163,7 +163,7 @@ cpu_addmm(const struct cpu_call *call)
 {
     if (addmm_fast(call))
         return;
-    product(&call->in[1], &call->in[2], call);
+    matrix_product(&call->in[1], &call->in[2], call);
     struct cpu_call add = { .inputs = 2, .out = call->out, .alpha = 1, .compute = call->compute };
     add.in[0] = call->out;
     add.in[1] = view_expand(&call->in[0], 2, call->out.size);

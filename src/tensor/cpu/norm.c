@@ -13,10 +13,13 @@
 enum { HAS_WEIGHT = 1, HAS_BIAS = 2, OF_BATCH = 4, LANES = 8 };
 
 struct batch { int64_t samples, channels, length; };
+struct lines { int64_t rows, wide; double eps; };
+/* What a kernel reads, as much of it as it has: gradient, input, its statistics, sums and terms of the gradient. */
+struct norm { const void *g, *x, *stats, *sums, *terms, *weight, *bias; };
 struct moments { double mean, scale; };
 
 static inline double
-lanes_total(double *lane)
+sum_of_lanes(double *lane)
 {
     for (int half = LANES / 2; half > 0; half /= 2) {
         for (int j = 0; j < half; j++)
@@ -59,13 +62,14 @@ cpu_batch_norm(const struct cpu_call *call)
 {
     char        *room = call->workspace;
     struct batch b = batch_of(&call->in[0]);
-    const void  *x = pack_input(call, 0, &room), *stats = pack_input(call, 1, &room);
-    const void  *weight = call->start & HAS_WEIGHT ? pack_input(call, 2, &room) : NULL;
-    const void  *bias = call->start & HAS_BIAS ? pack_input(call, 3, &room) : NULL;
+    struct norm  in = { .x = pack_input(call, 0, &room) };
+    in.stats  = pack_input(call, 1, &room);
+    in.weight = call->start & HAS_WEIGHT ? pack_input(call, 2, &room) : NULL;
+    in.bias   = call->start & HAS_BIAS ? pack_input(call, 3, &room) : NULL;
     if (call->compute == DTYPE_F32)
-        f32_batch(call->out.data, x, stats, weight, bias, &b);
+        f32_batch(call->out.data, &in, &b);
     else
-        f64_batch(call->out.data, x, stats, weight, bias, &b);
+        f64_batch(call->out.data, &in, &b);
 }
 
 /* in: gradient, input, statistics. */
@@ -74,12 +78,13 @@ cpu_batch_norm_sums(const struct cpu_call *call)
 {
     char        *room = call->workspace;
     struct batch b = batch_of(&call->in[0]);
-    const void  *g = pack_input(call, 0, &room), *x = pack_input(call, 1, &room);
-    const void  *stats = pack_input(call, 2, &room);
+    struct norm  in = { .g = pack_input(call, 0, &room) };
+    in.x     = pack_input(call, 1, &room);
+    in.stats = pack_input(call, 2, &room);
     if (call->compute == DTYPE_F32)
-        f32_batch_sums(call->out.data, g, x, stats, &b);
+        f32_batch_sums(call->out.data, &in, &b);
     else
-        f64_batch_sums(call->out.data, g, x, stats, &b);
+        f64_batch_sums(call->out.data, &in, &b);
 }
 
 /* in: sums, statistics, weight. length: elements of a channel. */
@@ -87,13 +92,14 @@ void
 cpu_batch_norm_terms(const struct cpu_call *call)
 {
     char       *room = call->workspace;
-    const void *sums = pack_input(call, 0, &room), *stats = pack_input(call, 1, &room);
-    const void *weight = call->start & HAS_WEIGHT ? pack_input(call, 2, &room) : NULL;
     double      count = call->start & OF_BATCH ? (double)call->length : 0;
+    struct norm in = { .sums = pack_input(call, 0, &room) };
+    in.stats  = pack_input(call, 1, &room);
+    in.weight = call->start & HAS_WEIGHT ? pack_input(call, 2, &room) : NULL;
     if (call->compute == DTYPE_F32)
-        f32_coefficients(call->out.data, sums, stats, weight, call->out.size[1], count);
+        f32_coefficients(call->out.data, &in, call->out.size[1], count);
     else
-        f64_coefficients(call->out.data, sums, stats, weight, call->out.size[1], count);
+        f64_coefficients(call->out.data, &in, call->out.size[1], count);
 }
 
 /* in: gradient, input, statistics, terms. */
@@ -102,61 +108,68 @@ cpu_batch_norm_backward(const struct cpu_call *call)
 {
     char        *room = call->workspace;
     struct batch b = batch_of(&call->in[0]);
-    const void  *g = pack_input(call, 0, &room), *x = pack_input(call, 1, &room);
-    const void  *stats = pack_input(call, 2, &room), *terms = pack_input(call, 3, &room);
+    struct norm  in = { .g = pack_input(call, 0, &room) };
+    in.x     = pack_input(call, 1, &room);
+    in.stats = pack_input(call, 2, &room);
+    in.terms = pack_input(call, 3, &room);
     if (call->compute == DTYPE_F32)
-        f32_batch_input(call->out.data, g, x, stats, terms, &b);
+        f32_batch_input(call->out.data, &in, &b);
     else
-        f64_batch_input(call->out.data, g, x, stats, terms, &b);
+        f64_batch_input(call->out.data, &in, &b);
 }
 
-static int64_t
-width_of(const struct cpu_view *view, int64_t dims)
+/* The first operand's last call->dim dimensions are a row. */
+static struct lines
+lines_of(const struct cpu_call *call)
 {
-    int64_t wide = 1;
-    for (int64_t d = view->dims - dims; d < view->dims; d++)
-        wide *= view->size[d];
-    return wide;
+    const struct cpu_view *view = &call->in[0];
+    struct lines           lines = { .wide = 1, .eps = call->alpha };
+    for (int64_t d = view->dims - call->dim; d < view->dims; d++)
+        lines.wide *= view->size[d];
+    lines.rows = lines.wide > 0 ? view_count(view) / lines.wide : 0;
+    return lines;
 }
 
 /* in: input, weight, bias. */
 void
 cpu_layer_norm(const struct cpu_call *call)
 {
-    char       *room = call->workspace;
-    int64_t     wide = width_of(&call->in[0], call->dim), rows = wide > 0 ? view_count(&call->out) / wide : 0;
-    const void *x = pack_input(call, 0, &room);
-    const void *weight = call->start & HAS_WEIGHT ? pack_input(call, 1, &room) : NULL;
-    const void *bias = call->start & HAS_BIAS ? pack_input(call, 2, &room) : NULL;
+    char        *room = call->workspace;
+    struct lines lines = lines_of(call);
+    struct norm  in = { .x = pack_input(call, 0, &room) };
+    in.weight = call->start & HAS_WEIGHT ? pack_input(call, 1, &room) : NULL;
+    in.bias   = call->start & HAS_BIAS ? pack_input(call, 2, &room) : NULL;
     if (call->compute == DTYPE_F32)
-        f32_layer(call->out.data, x, weight, bias, rows, wide, call->alpha);
+        f32_layer(call->out.data, &in, &lines);
     else
-        f64_layer(call->out.data, x, weight, bias, rows, wide, call->alpha);
+        f64_layer(call->out.data, &in, &lines);
 }
 
 /* in: gradient, input, weight. */
 void
 cpu_layer_norm_backward(const struct cpu_call *call)
 {
-    char       *room = call->workspace;
-    int64_t     wide = width_of(&call->in[0], call->dim), rows = wide > 0 ? view_count(&call->out) / wide : 0;
-    const void *g = pack_input(call, 0, &room), *x = pack_input(call, 1, &room);
-    const void *weight = call->start & HAS_WEIGHT ? pack_input(call, 2, &room) : NULL;
+    char        *room = call->workspace;
+    struct lines lines = lines_of(call);
+    struct norm  in = { .g = pack_input(call, 0, &room) };
+    in.x      = pack_input(call, 1, &room);
+    in.weight = call->start & HAS_WEIGHT ? pack_input(call, 2, &room) : NULL;
     if (call->compute == DTYPE_F32)
-        f32_layer_input(call->out.data, g, x, weight, (float *)(void *)room, rows, wide, call->alpha);
+        f32_layer_input(call->out.data, &in, &lines, (float *)(void *)room);
     else
-        f64_layer_input(call->out.data, g, x, weight, (double *)(void *)room, rows, wide, call->alpha);
+        f64_layer_input(call->out.data, &in, &lines, (double *)(void *)room);
 }
 
 /* in: gradient, input. */
 void
 cpu_layer_norm_sums(const struct cpu_call *call)
 {
-    char       *room = call->workspace;
-    int64_t     wide = width_of(&call->in[0], call->dim), rows = wide > 0 ? view_count(&call->in[0]) / wide : 0;
-    const void *g = pack_input(call, 0, &room), *x = pack_input(call, 1, &room);
+    char        *room = call->workspace;
+    struct lines lines = lines_of(call);
+    struct norm  in = { .g = pack_input(call, 0, &room) };
+    in.x = pack_input(call, 1, &room);
     if (call->compute == DTYPE_F32)
-        f32_layer_sums(call->out.data, g, x, rows, wide, call->alpha);
+        f32_layer_sums(call->out.data, &in, &lines);
     else
-        f64_layer_sums(call->out.data, g, x, rows, wide, call->alpha);
+        f64_layer_sums(call->out.data, &in, &lines);
 }

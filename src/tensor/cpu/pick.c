@@ -89,7 +89,7 @@ pick_gather(const struct cpu_call *call)
 
 /* in: elements, indices, source. */
 static void
-scatter(const struct cpu_call *call, bool add)
+scatter_elements(const struct cpu_call *call, bool add)
 {
     int                    dims = call->out.dims, dim = (int)call->dim;
     const struct cpu_view *index = &call->in[1];
@@ -119,13 +119,13 @@ scatter(const struct cpu_call *call, bool add)
 void
 pick_scatter(const struct cpu_call *call)
 {
-    scatter(call, false);
+    scatter_elements(call, false);
 }
 
 void
 pick_scatter_add(const struct cpu_call *call)
 {
-    scatter(call, true);
+    scatter_elements(call, true);
 }
 
 /* ---- rows ---- */
@@ -134,7 +134,7 @@ pick_scatter_add(const struct cpu_call *call)
 struct rows { struct cpu_view whole, packed; int64_t step; };
 
 static struct rows
-rows_of(const struct cpu_view *whole, const struct cpu_view *packed, int dim, int index_dims)
+picked_rows(const struct cpu_view *whole, const struct cpu_view *packed, int dim, int index_dims)
 {
     struct rows rows = { .whole = view_without(whole, dim), .packed = *packed };
     rows.step = whole->dims > 0 ? whole->stride[dim] * (int64_t)dtype_size(whole->dtype) : 0;
@@ -145,7 +145,7 @@ rows_of(const struct cpu_view *whole, const struct cpu_view *packed, int dim, in
 
 /* Where the packed side's row for the index at `index` begins: its dimensions from `dim` on go with the index'. */
 static struct cpu_view
-row_starts(const struct cpu_view *packed, const struct cpu_view *index, int dim)
+packed_starts(const struct cpu_view *packed, const struct cpu_view *index, int dim)
 {
     struct cpu_view starts = { .data = packed->data, .dtype = packed->dtype, .dims = index->dims };
     for (int i = 0; i < index->dims; i++) {
@@ -180,8 +180,8 @@ each_row(const struct cpu_call *call, const struct cpu_view *whole, const struct
 {
     int                    dim = (int)call->dim;
     const struct cpu_view *index = &call->in[1];
-    struct rows            rows = rows_of(whole, packed, dim, index->dims);
-    struct cpu_view        starts = row_starts(packed, index, dim);
+    struct rows            rows = picked_rows(whole, packed, dim, index->dims);
+    struct cpu_view        starts = packed_starts(packed, index, dim);
     const struct cpu_view *views[2] = { index, &starts };
     int64_t                size = whole->dims > 0 ? whole->size[dim] : 1;
     struct loop            loop;
@@ -243,7 +243,7 @@ pick_flip(const struct cpu_call *call)
 
 /* Rows and columns of the last two dimensions: those above (below) the diagonal `start` become 0. */
 static void
-triangle(const struct cpu_call *call, bool upper)
+cut_triangle(const struct cpu_call *call, bool upper)
 {
     struct cpu_view out = call->out;
     int64_t rows = out.size[out.dims - 2], columns = out.size[out.dims - 1], element = (int64_t)dtype_size(out.dtype);
@@ -266,11 +266,11 @@ triangle(const struct cpu_call *call, bool upper)
 void
 pick_tril(const struct cpu_call *call)
 {
-    triangle(call, false);
+    cut_triangle(call, false);
 }
 
 void
 pick_triu(const struct cpu_call *call)
 {
-    triangle(call, true);
+    cut_triangle(call, true);
 }

@@ -12,6 +12,7 @@ enum { AVERAGE_ALL, AVERAGE_INSIDE, AVERAGE_ADAPTIVE };
 enum { BLOCK = 16 };
 
 struct window { int64_t h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, mode; };
+struct planes { int64_t count, area, windows; };      /* area: elements of one; windows: in one */
 struct span { int64_t from, to, divisor; };
 struct inside { int64_t count, taps; const int32_t *corner, *tap; }; /* corner: up to a whole block */
 
@@ -27,7 +28,7 @@ window_of(const struct cpu_call *call, const struct cpu_view *plane, const struc
 
 /* What output `o` averages of one dimension, and by how much it divides. */
 static struct span
-span_of(const struct window *s, int64_t o, bool rows)
+pool_span(const struct window *s, int64_t o, bool rows)
 {
     int64_t size = rows ? s->h : s->w, outs = rows ? s->oh : s->ow, pad = rows ? s->ph : s->pw;
     int64_t from = o * (rows ? s->sh : s->sw) - pad, to = from + (rows ? s->kh : s->kw);
@@ -125,11 +126,11 @@ cpu_max_pool2d(const struct cpu_call *call)
     char          *room = call->workspace;
     const void    *x = pack_input(call, 0, &room);
     const int64_t *index = pack_as(call, 1, DTYPE_I64, &room);
-    int64_t        planes = planes_of(&call->out), area = area_of(&call->in[0]), count = area_of(&call->out);
+    struct planes  all = { planes_of(&call->out), area_of(&call->in[0]), area_of(&call->out) };
     if (call->compute == DTYPE_F32)
-        f32_pick(call->out.data, x, index, planes, area, count);
+        f32_pick(call->out.data, x, index, &all);
     else
-        f64_pick(call->out.data, x, index, planes, area, count);
+        f64_pick(call->out.data, x, index, &all);
 }
 
 /* in: gradient, places. */
@@ -139,11 +140,11 @@ cpu_max_pool2d_backward(const struct cpu_call *call)
     char          *room = call->workspace;
     const void    *grad = pack_input(call, 0, &room);
     const int64_t *index = pack_as(call, 1, DTYPE_I64, &room);
-    int64_t        planes = planes_of(&call->out), area = area_of(&call->out), count = area_of(&call->in[0]);
+    struct planes  all = { planes_of(&call->out), area_of(&call->out), area_of(&call->in[0]) };
     if (call->compute == DTYPE_F32)
-        f32_put(call->out.data, grad, index, planes, area, count);
+        f32_put(call->out.data, grad, index, &all);
     else
-        f64_put(call->out.data, grad, index, planes, area, count);
+        f64_put(call->out.data, grad, index, &all);
 }
 
 void

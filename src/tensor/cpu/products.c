@@ -28,7 +28,7 @@ product_bmm(const struct cpu_call *call)
 
 /* A vector as a matrix of one row or one column. */
 static struct cpu_view
-as_matrix(const struct cpu_view *view, bool row)
+vector_as_matrix(const struct cpu_view *view, bool row)
 {
     struct cpu_view wide = *view;
     if (view->dims == 2)
@@ -47,8 +47,8 @@ void
 product_vector(const struct cpu_call *call)
 {
     struct cpu_call one = *call;
-    one.in[0] = as_matrix(&call->in[0], true);
-    one.in[1] = as_matrix(&call->in[1], false);
-    one.out   = as_matrix(&call->out, false);
+    one.in[0] = vector_as_matrix(&call->in[0], true);
+    one.in[1] = vector_as_matrix(&call->in[1], false);
+    one.out   = vector_as_matrix(&call->out, false);
     cpu_mm(&one);
 }

@@ -23,6 +23,9 @@ move(void *to, const void *from, int64_t count, size_t element)
         memcpy(to, from, (size_t)count * element);
 }
 
+/* What a cell reads, as much of it as it has. gates: an LSTM's; xs, hs: a GRU's, from the input and the state. */
+struct cells { const void *grad, *gates, *c, *xs, *hs, *h; int64_t rows, wide; };
+
 #define T float
 #define CELL(part) f32_##part
 #define SIGMOID near_sigmoid
@@ -38,50 +41,58 @@ move(void *to, const void *from, int64_t count, size_t element)
 void
 cpu_lstm_cell(const struct cpu_call *call)
 {
-    char       *room = call->workspace;
-    const void *gates = pack_input(call, 0, &room), *c = pack_input(call, 1, &room);
+    char        *room = call->workspace;
+    struct cells in = { .rows = call->out.size[1], .wide = call->out.size[2] };
+    in.gates = pack_input(call, 0, &room);
+    in.c     = pack_input(call, 1, &room);
     if (call->compute == DTYPE_F32)
-        f32_lstm(call->out.data, gates, c, call->out.size[1], call->out.size[2]);
+        f32_lstm(call->out.data, &in);
     else
-        f64_lstm(call->out.data, gates, c, call->out.size[1], call->out.size[2]);
+        f64_lstm(call->out.data, &in);
 }
 
 /* in: gradient [2, rows, wide], gates, cell. */
 void
 cpu_lstm_cell_backward(const struct cpu_call *call)
 {
-    char       *room = call->workspace;
-    int64_t     rows = call->in[2].size[0], wide = call->in[2].size[1];
-    const void *grad = pack_input(call, 0, &room), *gates = pack_input(call, 1, &room);
-    const void *c = pack_input(call, 2, &room);
+    char        *room = call->workspace;
+    struct cells in = { .rows = call->in[2].size[0], .wide = call->in[2].size[1] };
+    in.grad  = pack_input(call, 0, &room);
+    in.gates = pack_input(call, 1, &room);
+    in.c     = pack_input(call, 2, &room);
     if (call->compute == DTYPE_F32)
-        f32_lstm_back(call->out.data, grad, gates, c, rows, wide);
+        f32_lstm_back(call->out.data, &in);
     else
-        f64_lstm_back(call->out.data, grad, gates, c, rows, wide);
+        f64_lstm_back(call->out.data, &in);
 }
 
 /* in: gates from the input, gates from the state, state. */
 void
 cpu_gru_cell(const struct cpu_call *call)
 {
-    char       *room = call->workspace;
-    const void *xs = pack_input(call, 0, &room), *hs = pack_input(call, 1, &room), *h = pack_input(call, 2, &room);
+    char        *room = call->workspace;
+    struct cells in = { .rows = call->out.size[0], .wide = call->out.size[1] };
+    in.xs = pack_input(call, 0, &room);
+    in.hs = pack_input(call, 1, &room);
+    in.h  = pack_input(call, 2, &room);
     if (call->compute == DTYPE_F32)
-        f32_gru(call->out.data, xs, hs, h, call->out.size[0], call->out.size[1]);
+        f32_gru(call->out.data, &in);
     else
-        f64_gru(call->out.data, xs, hs, h, call->out.size[0], call->out.size[1]);
+        f64_gru(call->out.data, &in);
 }
 
 /* in: gradient, and those three. */
 void
 cpu_gru_cell_backward(const struct cpu_call *call)
 {
-    char       *room = call->workspace;
-    int64_t     rows = call->in[3].size[0], wide = call->in[3].size[1];
-    const void *grad = pack_input(call, 0, &room), *xs = pack_input(call, 1, &room);
-    const void *hs = pack_input(call, 2, &room), *h = pack_input(call, 3, &room);
+    char        *room = call->workspace;
+    struct cells in = { .rows = call->in[3].size[0], .wide = call->in[3].size[1] };
+    in.grad = pack_input(call, 0, &room);
+    in.xs   = pack_input(call, 1, &room);
+    in.hs   = pack_input(call, 2, &room);
+    in.h    = pack_input(call, 3, &room);
     if (call->compute == DTYPE_F32)
-        f32_gru_back(call->out.data, grad, xs, hs, h, rows, wide);
+        f32_gru_back(call->out.data, &in);
     else
-        f64_gru_back(call->out.data, grad, xs, hs, h, rows, wide);
+        f64_gru_back(call->out.data, &in);
 }

@@ -30,7 +30,7 @@ take_apart(const struct cpu_call *call)
 }
 
 static void
-store(const struct cpu_call *call, char *at, double value, int64_t whole)
+store_total(const struct cpu_call *call, char *at, double value, int64_t whole)
 {
     if (call->compute == DTYPE_I64)
         cpu_convert_one(at, call->out.dtype, &whole, DTYPE_I64);
@@ -60,11 +60,11 @@ sum_all(const struct cpu_call *call, struct cpu_view *view, char *to)
                 sum_add(&sum, single ? (double)lanes_f32(x, count) : lanes_f64(x, count), single);
         }
     }
-    store(call, to, sum_total(&sum, single), (int64_t)whole);
+    store_total(call, to, sum_total(&sum, single), (int64_t)whole);
 }
 
 static void
-add_row(enum dtype compute, void *into, const void *row, int64_t count)
+add_columns(enum dtype compute, void *into, const void *row, int64_t count)
 {
     if (compute == DTYPE_F32)
         add_run_f32(into, row, count);
@@ -96,7 +96,7 @@ sum_columns(const struct cpu_call *call, const struct cpu_view *summed, const st
                 columns.at = loop.at[0] + i * loop.step[0];
                 row        = run_load(buffer, call->compute, &columns);
             }
-            add_row(call->compute, total, row, count);
+            add_columns(call->compute, total, row, count);
         }
     }
     run_store(to, total, call->compute);
@@ -172,7 +172,7 @@ is_beyond(double x, double best, bool largest)
 }
 
 static void
-extreme(const struct cpu_call *call, bool largest)
+extreme_of_all(const struct cpu_call *call, bool largest)
 {
     const struct cpu_view *views[1] = { &call->in[0] };
     double      buffer[LOOP_CHUNK], best = largest ? -INFINITY : INFINITY;
@@ -194,17 +194,17 @@ extreme(const struct cpu_call *call, bool largest)
             }
         }
     }
-    store(call, call->out.data, best, best_whole);
+    store_total(call, call->out.data, best, best_whole);
 }
 
 void
 cpu_max(const struct cpu_call *call)
 {
-    extreme(call, true);
+    extreme_of_all(call, true);
 }
 
 void
 cpu_min(const struct cpu_call *call)
 {
-    extreme(call, false);
+    extreme_of_all(call, false);
 }

@@ -8,17 +8,17 @@
 #include "tensor/cpu/pack.h"
 
 static double
-element(const void *row, enum dtype dtype, int64_t i)
+row_element(const void *row, enum dtype dtype, int64_t i)
 {
     return dtype == DTYPE_F32 ? (double)((const float *)row)[i] : ((const double *)row)[i];
 }
 
 static double
-norm_of(const void *row, enum dtype dtype, int64_t wide, double p)
+row_norm(const void *row, enum dtype dtype, int64_t wide, double p)
 {
     double sum = 0;
     for (int64_t i = 0; i < wide; i++) {
-        double x = fabs(element(row, dtype, i));
+        double x = fabs(row_element(row, dtype, i));
         if (p == INFINITY)
             sum = x > sum ? x : sum;
         else
@@ -45,12 +45,12 @@ cpu_embedding_renorm(const struct cpu_call *call)
         }
         const char *row = weight + (size_t)indices[i] * bytes;
         char       *to = (char *)call->out.data + (size_t)indices[i] * bytes;
-        double      norm = norm_of(row, call->compute, wide, call->beta), scale = call->alpha / (norm + 1e-7);
+        double      norm = row_norm(row, call->compute, wide, call->beta), scale = call->alpha / (norm + 1e-7);
         for (int64_t j = 0; norm > call->alpha && j < wide; j++) {
             if (call->compute == DTYPE_F32)
-                ((float *)(void *)to)[j] = (float)(element(row, DTYPE_F32, j) * scale);
+                ((float *)(void *)to)[j] = (float)(row_element(row, DTYPE_F32, j) * scale);
             else
-                ((double *)(void *)to)[j] = element(row, DTYPE_F64, j) * scale;
+                ((double *)(void *)to)[j] = row_element(row, DTYPE_F64, j) * scale;
         }
     }
 }

@@ -10,7 +10,7 @@
 
 /* The views with dimension `dim` reduced to its first element: the loop then visits the rows. */
 static struct cpu_view
-row_starts(const struct cpu_view *view, int64_t dim)
+first_of_rows(const struct cpu_view *view, int64_t dim)
 {
     struct cpu_view starts = *view;
     if (view->dims > 0)
@@ -18,15 +18,36 @@ row_starts(const struct cpu_view *view, int64_t dim)
     return starts;
 }
 
-static int64_t
-row_step(const struct cpu_view *view, int64_t dim)
+/* Elements of one row, `step` of them apart. */
+struct softmax_row { void *at; int64_t step; };
+/* rows: the result, then the inputs. */
+typedef void row_kernel(const struct softmax_row *rows, int64_t count);
+
+static void
+each_row_along(const struct cpu_call *call, row_kernel *kernel, int views)
 {
-    return view->dims > 0 ? view->stride[dim] : 0;
+    struct cpu_view        starts[3];
+    const struct cpu_view *firsts[3] = { &starts[0], &starts[1], &starts[2] };
+    struct softmax_row             rows[3];
+    int64_t                count = call->out.dims > 0 ? call->in[0].size[call->dim] : 1;
+    struct loop            loop;
+    for (int v = 0; v < views; v++) {
+        const struct cpu_view *view = v == 0 ? &call->out : &call->in[v - 1];
+        starts[v]    = first_of_rows(view, call->dim);
+        rows[v].step = view->dims > 0 ? view->stride[call->dim] : 0;
+    }
+    for (loop_begin(&loop, firsts, views); loop.more; loop_next(&loop)) {
+        for (int64_t i = 0; i < loop.run; i++) {
+            for (int v = 0; v < views; v++)
+                rows[v].at = loop.at[v] + i * loop.step[v];
+            kernel(rows, count);
+        }
+    }
 }
 
 /* The row's elements from x on, up to a block of them, what is missing filled up. */
 static inline void
-load(float *block, const float *x, int64_t step, int64_t left, float filler)
+load_block(float *block, const float *x, int64_t step, int64_t left, float filler)
 {
     if (step == 1 && left >= BLOCK) {
         memcpy(block, x, BLOCK * sizeof *block);
@@ -37,7 +58,7 @@ load(float *block, const float *x, int64_t step, int64_t left, float filler)
 }
 
 static inline void
-store(float *out, int64_t step, int64_t left, const float *block)
+store_block(float *out, int64_t step, int64_t left, const float *block)
 {
     if (step == 1 && left >= BLOCK) {
         memcpy(out, block, BLOCK * sizeof *block);
@@ -59,13 +80,13 @@ lanes_total(float *lane)
 
 /* Without regard to NaN: one in the row makes the sum NaN, and that all of it. */
 static inline float
-largest(const float *x, int64_t step, int64_t count)
+row_largest(const float *x, int64_t step, int64_t count)
 {
     float most[BLOCK], block[BLOCK];
     for (int j = 0; j < BLOCK; j++)
         most[j] = -INFINITY;
     for (int64_t i = 0; i < count; i += BLOCK) {
-        load(block, x + i * step, step, count - i, -INFINITY);
+        load_block(block, x + i * step, step, count - i, -INFINITY);
         for (int j = 0; j < BLOCK; j++)
             most[j] = block[j] > most[j] ? block[j] : most[j];
     }
@@ -77,26 +98,32 @@ largest(const float *x, int64_t step, int64_t count)
 }
 
 WIDE static void
-row_f32(float *out, int64_t to, const float *x, int64_t step, int64_t count)
+log_softmax_f32(const struct softmax_row *rows, int64_t count)
 {
-    float most = largest(x, step, count), lane[BLOCK] = { 0 }, block[BLOCK];
+    const float *x = rows[1].at;
+    float       *out = rows[0].at;
+    int64_t     to = rows[0].step, step = rows[1].step;
+    float most = row_largest(x, step, count), lane[BLOCK] = { 0 }, block[BLOCK];
     for (int64_t i = 0; i < count; i += BLOCK) {
-        load(block, x + i * step, step, count - i, -INFINITY);
+        load_block(block, x + i * step, step, count - i, -INFINITY);
         for (int j = 0; j < BLOCK; j++)
             lane[j] += near_exp(block[j] - most);
     }
     float norm = (float)cpu_log((double)lanes_total(lane));
     for (int64_t i = 0; i < count; i += BLOCK) {
-        load(block, x + i * step, step, count - i, 0);
+        load_block(block, x + i * step, step, count - i, 0);
         for (int j = 0; j < BLOCK; j++)
             block[j] = block[j] - most - norm;
-        store(out + i * to, to, count - i, block);
+        store_block(out + i * to, to, count - i, block);
     }
 }
 
 static void
-row_f64(double *out, int64_t to, const double *x, int64_t step, int64_t count)
+log_softmax_f64(const struct softmax_row *rows, int64_t count)
 {
+    const double *x = rows[1].at;
+    double       *out = rows[0].at;
+    int64_t      to = rows[0].step, step = rows[1].step;
     double most = -INFINITY, sum = 0;
     for (int64_t i = 0; i < count; i++)
         most = x[i * step] > most || x[i * step] != x[i * step] ? x[i * step] : most;
@@ -110,46 +137,38 @@ row_f64(double *out, int64_t to, const double *x, int64_t step, int64_t count)
 void
 cpu_log_softmax(const struct cpu_call *call)
 {
-    struct cpu_view in = row_starts(&call->in[0], call->dim), out = row_starts(&call->out, call->dim);
-    const struct cpu_view *views[2] = { &out, &in };
-    int64_t     count = in.dims > 0 ? call->in[0].size[call->dim] : 1;
-    int64_t     to = row_step(&out, call->dim), step = row_step(&in, call->dim);
-    struct loop loop;
-    for (loop_begin(&loop, views, 2); loop.more; loop_next(&loop)) {
-        for (int64_t i = 0; i < loop.run; i++) {
-            char *y = loop.at[0] + i * loop.step[0], *x = loop.at[1] + i * loop.step[1];
-            if (call->compute == DTYPE_F32)
-                row_f32((float *)y, to, (const float *)x, step, count);
-            else
-                row_f64((double *)y, to, (const double *)x, step, count);
-        }
-    }
+    each_row_along(call, call->compute == DTYPE_F32 ? log_softmax_f32 : log_softmax_f64, 2);
 }
 
 /* grad - softmax * (sum of grad) */
 WIDE static void
-row_backward_f32(float *out, int64_t to, const float *g, int64_t g_step, const float *y, int64_t y_step, int64_t count)
+log_softmax_backward_f32(const struct softmax_row *rows, int64_t count)
 {
+    const float *g = rows[1].at, *y = rows[2].at;
+    float       *out = rows[0].at;
+    int64_t     to = rows[0].step, g_step = rows[1].step, y_step = rows[2].step;
     float lane[BLOCK] = { 0 }, grad[BLOCK], block[BLOCK];
     for (int64_t i = 0; i < count; i += BLOCK) {
-        load(grad, g + i * g_step, g_step, count - i, 0);
+        load_block(grad, g + i * g_step, g_step, count - i, 0);
         for (int j = 0; j < BLOCK; j++)
             lane[j] += grad[j];
     }
     float sum = lanes_total(lane);
     for (int64_t i = 0; i < count; i += BLOCK) {
-        load(grad, g + i * g_step, g_step, count - i, 0);
-        load(block, y + i * y_step, y_step, count - i, 0);
+        load_block(grad, g + i * g_step, g_step, count - i, 0);
+        load_block(block, y + i * y_step, y_step, count - i, 0);
         for (int j = 0; j < BLOCK; j++)
             block[j] = grad[j] - near_exp(block[j]) * sum;
-        store(out + i * to, to, count - i, block);
+        store_block(out + i * to, to, count - i, block);
     }
 }
 
 static void
-row_backward_f64(double *out, int64_t to, const double *g, int64_t g_step, const double *y, int64_t y_step,
-                 int64_t count)
+log_softmax_backward_f64(const struct softmax_row *rows, int64_t count)
 {
+    const double *g = rows[1].at, *y = rows[2].at;
+    double       *out = rows[0].at;
+    int64_t      to = rows[0].step, g_step = rows[1].step, y_step = rows[2].step;
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
         sum += g[i * g_step];
@@ -160,51 +179,41 @@ row_backward_f64(double *out, int64_t to, const double *g, int64_t g_step, const
 void
 cpu_log_softmax_backward(const struct cpu_call *call)
 {
-    struct cpu_view grad = row_starts(&call->in[0], call->dim), result = row_starts(&call->in[1], call->dim);
-    struct cpu_view out = row_starts(&call->out, call->dim);
-    const struct cpu_view *views[3] = { &out, &grad, &result };
-    int64_t     count = grad.dims > 0 ? call->in[0].size[call->dim] : 1;
-    int64_t     to = row_step(&out, call->dim), g = row_step(&grad, call->dim), y = row_step(&result, call->dim);
-    struct loop loop;
-    for (loop_begin(&loop, views, 3); loop.more; loop_next(&loop)) {
-        for (int64_t i = 0; i < loop.run; i++) {
-            void *at[3];
-            for (int v = 0; v < 3; v++)
-                at[v] = loop.at[v] + i * loop.step[v];
-            if (call->compute == DTYPE_F32)
-                row_backward_f32(at[0], to, at[1], g, at[2], y, count);
-            else
-                row_backward_f64(at[0], to, at[1], g, at[2], y, count);
-        }
-    }
+    each_row_along(call, call->compute == DTYPE_F32 ? log_softmax_backward_f32 : log_softmax_backward_f64, 3);
 }
 
 /* ---- softmax ---- */
 
 WIDE static void
-soft_f32(float *out, int64_t to, const float *x, int64_t step, int64_t count)
+softmax_f32(const struct softmax_row *rows, int64_t count)
 {
-    float most = largest(x, step, count), lane[BLOCK] = { 0 }, block[BLOCK];
+    const float *x = rows[1].at;
+    float       *out = rows[0].at;
+    int64_t     to = rows[0].step, step = rows[1].step;
+    float most = row_largest(x, step, count), lane[BLOCK] = { 0 }, block[BLOCK];
     for (int64_t i = 0; i < count; i += BLOCK) {
-        load(block, x + i * step, step, count - i, -INFINITY);
+        load_block(block, x + i * step, step, count - i, -INFINITY);
         for (int j = 0; j < BLOCK; j++)
             block[j] = near_exp(block[j] - most);
         for (int j = 0; j < BLOCK; j++)
             lane[j] += block[j];
-        store(out + i * to, to, count - i, block);
+        store_block(out + i * to, to, count - i, block);
     }
     float scale = 1 / lanes_total(lane);
     for (int64_t i = 0; i < count; i += BLOCK) {
-        load(block, out + i * to, to, count - i, 0);
+        load_block(block, out + i * to, to, count - i, 0);
         for (int j = 0; j < BLOCK; j++)
             block[j] *= scale;
-        store(out + i * to, to, count - i, block);
+        store_block(out + i * to, to, count - i, block);
     }
 }
 
 static void
-soft_f64(double *out, int64_t to, const double *x, int64_t step, int64_t count)
+softmax_f64(const struct softmax_row *rows, int64_t count)
 {
+    const double *x = rows[1].at;
+    double       *out = rows[0].at;
+    int64_t      to = rows[0].step, step = rows[1].step;
     double most = -INFINITY, sum = 0;
     for (int64_t i = 0; i < count; i++)
         most = x[i * step] > most || x[i * step] != x[i * step] ? x[i * step] : most;
@@ -217,48 +226,39 @@ soft_f64(double *out, int64_t to, const double *x, int64_t step, int64_t count)
 void
 cpu_softmax(const struct cpu_call *call)
 {
-    struct cpu_view in = row_starts(&call->in[0], call->dim), out = row_starts(&call->out, call->dim);
-    const struct cpu_view *views[2] = { &out, &in };
-    int64_t     count = in.dims > 0 ? call->in[0].size[call->dim] : 1;
-    int64_t     to = row_step(&out, call->dim), step = row_step(&in, call->dim);
-    struct loop loop;
-    for (loop_begin(&loop, views, 2); loop.more; loop_next(&loop)) {
-        for (int64_t i = 0; i < loop.run; i++) {
-            char *y = loop.at[0] + i * loop.step[0], *x = loop.at[1] + i * loop.step[1];
-            if (call->compute == DTYPE_F32)
-                soft_f32((float *)y, to, (const float *)x, step, count);
-            else
-                soft_f64((double *)y, to, (const double *)x, step, count);
-        }
-    }
+    each_row_along(call, call->compute == DTYPE_F32 ? softmax_f32 : softmax_f64, 2);
 }
 
 /* y * (grad - sum of grad * y) */
 WIDE static void
-soft_backward_f32(float *out, int64_t to, const float *g, int64_t g_step, const float *y, int64_t y_step,
-                  int64_t count)
+softmax_backward_f32(const struct softmax_row *rows, int64_t count)
 {
+    const float *g = rows[1].at, *y = rows[2].at;
+    float       *out = rows[0].at;
+    int64_t     to = rows[0].step, g_step = rows[1].step, y_step = rows[2].step;
     float lane[BLOCK] = { 0 }, grad[BLOCK], block[BLOCK];
     for (int64_t i = 0; i < count; i += BLOCK) {
-        load(grad, g + i * g_step, g_step, count - i, 0);
-        load(block, y + i * y_step, y_step, count - i, 0);
+        load_block(grad, g + i * g_step, g_step, count - i, 0);
+        load_block(block, y + i * y_step, y_step, count - i, 0);
         for (int j = 0; j < BLOCK; j++)
             lane[j] += grad[j] * block[j];
     }
     float sum = lanes_total(lane);
     for (int64_t i = 0; i < count; i += BLOCK) {
-        load(grad, g + i * g_step, g_step, count - i, 0);
-        load(block, y + i * y_step, y_step, count - i, 0);
+        load_block(grad, g + i * g_step, g_step, count - i, 0);
+        load_block(block, y + i * y_step, y_step, count - i, 0);
         for (int j = 0; j < BLOCK; j++)
             block[j] *= grad[j] - sum;
-        store(out + i * to, to, count - i, block);
+        store_block(out + i * to, to, count - i, block);
     }
 }
 
 static void
-soft_backward_f64(double *out, int64_t to, const double *g, int64_t g_step, const double *y, int64_t y_step,
-                  int64_t count)
+softmax_backward_f64(const struct softmax_row *rows, int64_t count)
 {
+    const double *g = rows[1].at, *y = rows[2].at;
+    double       *out = rows[0].at;
+    int64_t      to = rows[0].step, g_step = rows[1].step, y_step = rows[2].step;
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
         sum += g[i * g_step] * y[i * y_step];
@@ -269,21 +269,5 @@ soft_backward_f64(double *out, int64_t to, const double *g, int64_t g_step, cons
 void
 cpu_softmax_backward(const struct cpu_call *call)
 {
-    struct cpu_view grad = row_starts(&call->in[0], call->dim), result = row_starts(&call->in[1], call->dim);
-    struct cpu_view out = row_starts(&call->out, call->dim);
-    const struct cpu_view *views[3] = { &out, &grad, &result };
-    int64_t     count = grad.dims > 0 ? call->in[0].size[call->dim] : 1;
-    int64_t     to = row_step(&out, call->dim), g = row_step(&grad, call->dim), y = row_step(&result, call->dim);
-    struct loop loop;
-    for (loop_begin(&loop, views, 3); loop.more; loop_next(&loop)) {
-        for (int64_t i = 0; i < loop.run; i++) {
-            void *at[3];
-            for (int v = 0; v < 3; v++)
-                at[v] = loop.at[v] + i * loop.step[v];
-            if (call->compute == DTYPE_F32)
-                soft_backward_f32(at[0], to, at[1], g, at[2], y, count);
-            else
-                soft_backward_f64(at[0], to, at[1], g, at[2], y, count);
-        }
-    }
+    each_row_along(call, call->compute == DTYPE_F32 ? softmax_backward_f32 : softmax_backward_f64, 3);
 }

@@ -32,12 +32,15 @@ out_of_order(const struct line *line, int64_t a, int64_t b)
     return line->integers ? line->wholes[b] < line->wholes[a] : is_less(line->fractions[b], line->fractions[a]);
 }
 
+/* Two neighbouring stretches, each in order. */
+struct halves { int64_t begin, middle, end; };
+
 static void
-merge(const struct line *line, const int64_t *from, int64_t *to, int64_t begin, int64_t middle, int64_t end)
+merge(const struct line *line, const int64_t *from, int64_t *to, struct halves halves)
 {
-    int64_t left = begin, right = middle;
-    for (int64_t i = begin; i < end; i++) {
-        bool take_right = left >= middle || (right < end && out_of_order(line, from[left], from[right]));
+    int64_t left = halves.begin, right = halves.middle;
+    for (int64_t i = halves.begin; i < halves.end; i++) {
+        bool take_right = left >= halves.middle || (right < halves.end && out_of_order(line, from[left], from[right]));
         to[i] = take_right ? from[right++] : from[left++];
     }
 }
@@ -50,9 +53,10 @@ sort_line(const struct line *line, int64_t *a, int64_t *b, int64_t length)
         a[i] = i;
     for (int64_t width = 1; width < length; width *= 2) {
         for (int64_t begin = 0; begin < length; begin += 2 * width) {
-            int64_t middle = begin + width < length ? begin + width : length;
-            int64_t end = begin + 2 * width < length ? begin + 2 * width : length;
-            merge(line, a, b, begin, middle, end);
+            struct halves halves = { begin, begin + width, begin + 2 * width };
+            halves.middle = halves.middle < length ? halves.middle : length;
+            halves.end    = halves.end < length ? halves.end : length;
+            merge(line, a, b, halves);
         }
         int64_t *sorted = b;
         b = a;

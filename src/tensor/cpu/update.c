@@ -24,19 +24,19 @@ _Static_assert((int)UPDATE_VIEWS <= (int)LOOP_VIEWS, "the loop walks all of them
 
 /* Elements in one piece, at[] in the order of the views. */
 static void
-run(const struct update_job *job, char *const *at, int64_t count)
+update_run(const struct update_job *job, char *const *at, int64_t count)
 {
     void *t[UPDATE_VIEWS] = { NULL };
     for (int v = 0; v < job->views; v++)
         t[v] = at[v];
     if (!job->adam && job->compute == DTYPE_F64)
-        sgd_f64(t[0], t[1], t[2], count, &job->rule);
+        sgd_f64(t, count, &job->rule);
     else if (!job->adam)
-        sgd_f32(t[0], t[1], t[2], count, &job->rule);
+        sgd_f32(t, count, &job->rule);
     else if (job->compute == DTYPE_F64)
-        adam_f64(t[0], t[1], t[2], t[3], t[4], count, &job->rule);
+        adam_f64(t, count, &job->rule);
     else
-        adam_f32(t[0], t[1], t[2], t[3], t[4], count, &job->rule);
+        adam_f32(t, count, &job->rule);
 }
 
 static bool
@@ -50,7 +50,7 @@ lies_plain(const struct update_job *job, const struct loop *loop)
 
 /* Scattered elements, or such of another type, pass through buffers. */
 static void
-run_in_chunks(const struct update_job *job, const struct loop *loop)
+update_in_chunks(const struct update_job *job, const struct loop *loop)
 {
     double buffer[LOOP_VIEWS][LOOP_CHUNK];
     char  *at[LOOP_VIEWS];
@@ -61,7 +61,7 @@ run_in_chunks(const struct update_job *job, const struct loop *loop)
             at[v]               = (char *)buffer[v];
             run_convert(buffer[v], job->compute, &elements);
         }
-        run(job, at, count);
+        update_run(job, at, count);
         for (int v = 0; v < job->views; v++) {
             struct run elements = loop_part(loop, v, done, count);
             if (v != UPDATE_GRAD)
@@ -80,8 +80,8 @@ cpu_update(void *context)
         views[v] = &job->view[v];
     for (loop_begin(&loop, views, job->views); loop.more; loop_next(&loop)) {
         if (lies_plain(job, &loop))
-            run(job, loop.at, loop.run);
+            update_run(job, loop.at, loop.run);
         else
-            run_in_chunks(job, &loop);
+            update_in_chunks(job, &loop);
     }
 }
