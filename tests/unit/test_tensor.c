@@ -151,6 +151,8 @@ promotes(struct task *me)
     assert_int_equal(RUN(add_scalar, .in = { i64 }, .alpha = 1)->dtype, DTYPE_I64);
     assert_f32(me, RUN(add_scalar, .in = { i64 }, .alpha = 1, .flag = true), 2, F32(2, 3));
     assert_f32(me, RUN(mul_scalar, .in = { i64 }, .alpha = 0.5), 2, F32(0.5f, 1));
+    assert_int_equal(RUN(add_scalar, .in = { flags }, .alpha = 2)->dtype, DTYPE_I64);
+    assert_int_equal(RUN(add_scalar, .in = { flags }, .alpha = 0.5)->dtype, DTYPE_F32);
     assert_int_equal(RUN(gt, .in = { f32, i64 })->dtype, DTYPE_BOOL);
     assert_fails(me, RUN(add_scalar, .in = { i64 }, .out = i64, .alpha = 0.5), E_DTYPE, "desired output type Long");
     assert_fails(me, RUN(sub, .in = { flags, flags }, .alpha = 1), E_DTYPE, "bool");
@@ -403,6 +405,43 @@ views(struct task *me)
     return true;
 }
 
+/* Where the elements of views and of new tensors lie: PyTorch's strides and offsets. */
+static bool
+places(struct task *me)
+{
+    struct tensor *flat = tensor_arange(me, DTYPE_F32, 0, 12, 1);
+    struct tensor *a = RUN(view, .in = { flat }, .dims = 2, .sizes = { 3, 4 });
+    struct tensor *rows = RUN(narrow, .in = { a }, .dim = 0, .start = 1, .length = 2);
+    assert_int_equal(rows->offset, 4);
+    assert_f32(me, rows, 8, F32(4, 5, 6, 7, 8, 9, 10, 11));
+    assert_f32(me, RUN(narrow, .in = { rows }, .dim = 1, .start = -1, .length = 1), 2, F32(7, 11));
+    assert_int_equal(RUN(unsqueeze, .in = { a }, .dim = 0)->stride[0], 12);
+    assert_int_equal(RUN(unsqueeze, .in = { a }, .dim = 1)->stride[1], 4);
+    assert_int_equal(RUN(unsqueeze, .in = { a }, .dim = 2)->stride[2], 1);
+    struct tensor *top = RUN(narrow, .in = { a }, .dim = 0, .start = 0, .length = 1);
+    assert_true(tensor_is_contiguous(top));
+    assert_int_equal(RUN(expand, .in = { top }, .dims = 2, .sizes = { 1, -1 })->stride[0], 4);
+    assert_int_equal(RUN(expand, .in = { top }, .dims = 2, .sizes = { 3, -1 })->stride[0], 0);
+    assert_f32(me, RUN(diagonal, .in = { a }, .dim = 0, .start = 1, .length = 1), 3, F32(1, 6, 11));
+    assert_f32(me, RUN(diagonal, .in = { a }, .dim = 0, .start = 1, .length = -1), 2, F32(4, 9));
+    assert_f32(me, RUN(diagonal, .in = { a }, .dim = 1, .start = 0, .length = -2), 2, F32(2, 7));
+    struct tensor *empty = tensor_empty(me, DTYPE_F32, DEVICE_CPU, SIZES(2, 0, 3));
+    assert_true(empty->stride[0] == 3 && empty->stride[1] == 3 && empty->stride[2] == 1);
+    assert_true(tensor_is_contiguous(empty) && tensor_is_contiguous(RUN(transpose, .in = { empty }, .start = 2)));
+    struct tensor *piece = tensor_piece(me, flat, 2, (const int64_t[]){ 2, 3 }, 5);
+    assert_int_equal(piece->stride[0], 3);
+    assert_f32(me, piece, 6, F32(5, 6, 7, 8, 9, 10));
+    assert_null(tensor_piece(me, flat, 2, (const int64_t[]){ 2, 3 }, 7));
+    task_clear_error(me);
+    return true;
+}
+
+static void
+views_and_pieces_lie_where_pytorchs_lie(void **state)
+{
+    run(places);
+}
+
 static void
 views_share_storage_and_version(void **state)
 {
@@ -602,6 +641,9 @@ refuses(struct task *me)
     assert_int_equal(op_find("addmm"), OP_addmm);
     assert_int_equal(op_find("nothing"), -1);
     assert_string_equal(op_info(OP_mm)->node, "MmBackward0");
+    struct tensor *turns = tensor_from(me, DTYPE_I64, SIZES(2), I64(1, 0)), *rows = tensor_clone(me, turns);
+    assert_fails(me, RUN(scatter, .in = { turns, turns, rows }, .out = turns), E_RUNTIME, "share some of their memory");
+    assert_fails(me, RUN(scatter, .in = { turns, rows, turns }, .out = turns), E_RUNTIME, "share some of their memory");
     return true;
 }
 
@@ -621,6 +663,7 @@ main(void)
         cmocka_unit_test(sums_go_over_any_dimensions),
         cmocka_unit_test(losses_are_pytorchs),
         cmocka_unit_test(an_index_that_is_no_row_is_named_on_a_device_at_the_next_synchronisation),
+        cmocka_unit_test(views_and_pieces_lie_where_pytorchs_lie),
         cmocka_unit_test(views_share_storage_and_version),
         cmocka_unit_test(a_loops_temporary_dies_when_it_is_replaced),
         cmocka_unit_test(a_devices_work_is_seen_when_it_is_done),
