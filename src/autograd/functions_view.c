@@ -5,7 +5,7 @@
 
 /* The base's elements in `memory`, recorded: a gradient may have a gradient. */
 static struct tensor *
-base_in(struct task *me, struct tensor *memory, const struct view_place *place)
+base_in(struct task *me, struct tensor *memory, const struct slice_place *place)
 {
     return tensor_as_strided(me, memory, &place->base);
 }
@@ -18,7 +18,7 @@ is_stretched(const struct strided *at, int dim)
 
 /* The view's elements in `memory`; stretched dimensions count once. */
 static struct tensor *
-slice_of(struct task *me, struct tensor *memory, const struct view_place *place)
+slice_of(struct task *me, struct tensor *memory, const struct slice_place *place)
 {
     struct strided at = place->view;
     for (int i = 0; i < at.dims; i++)
@@ -29,7 +29,7 @@ slice_of(struct task *me, struct tensor *memory, const struct view_place *place)
 
 /* Windows that share elements (t:unfold): gradients add up where they meet. */
 static struct tensor *
-add_overlapping(struct task *me, struct tensor *memory, const struct view_place *place, struct tensor *grad)
+add_overlapping(struct task *me, struct tensor *memory, const struct slice_place *place, struct tensor *grad)
 {
     struct tensor *every = tensor_to(me, tensor_arange(me, DTYPE_I64, 0, (double)place->span, 1), tensor_device(grad),
                                      DTYPE_I64);
@@ -43,7 +43,7 @@ add_overlapping(struct task *me, struct tensor *memory, const struct view_place 
 bool
 as_strided_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    const struct view_place *place = node->context;
+    const struct slice_place *place = node->context;
     struct tensor           *grad = grad_out[0], *memory = zeros_of(me, grad, 1, &place->span);
     if (memory == NULL)
         return false;
@@ -64,7 +64,7 @@ as_strided_backward(struct task *me, struct node *node, struct tensor *const *gr
 bool
 copy_slices_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    const struct view_place *place = node->context;
+    const struct slice_place *place = node->context;
     struct tensor *memory = zeros_of(me, grad_out[0], 1, &place->span);
     struct tensor *result = memory != NULL ? base_in(me, memory, place) : NULL;
     struct tensor *slice  = tensor_copy_(me, result, grad_out[0]) != NULL ? slice_of(me, memory, place) : NULL;

@@ -34,7 +34,7 @@ view_is_stale(const struct tensor *tensor)
 static void
 place_drop(struct task *me, void *context)
 {
-    struct view_place *place = context;
+    struct slice_place *place = context;
     node_unref(me, place->inner);
     free(place);
 }
@@ -86,10 +86,10 @@ has_shared_elements(const struct tensor *tensor)
     return strides_overlap(&at, true);
 }
 
-static struct view_place *
+static struct slice_place *
 place_new(struct task *me, const struct tensor *view, const struct tensor *base)
 {
-    struct view_place *place  = calloc(1, sizeof *place);
+    struct slice_place *place  = calloc(1, sizeof *place);
     int64_t            origin = view->offset < base->offset ? view->offset : base->offset;
     if (place == NULL)
         return failed_null(me, E_MEMORY, "out of memory while recording a view");
@@ -142,7 +142,8 @@ tensor_as_strided(struct task *me, struct tensor *a, const struct strided *at)
 {
     if (tensor_is_sparse(a))
         return failed_null(me, E_NOT_IMPLEMENTED, "as_strided is not implemented for sparse tensors: use t:to_dense()");
-    struct tensor *view = a != NULL ? tensor_view(me, a, &(struct view_place){ at->dims, at->size, at->stride, at->offset }) : NULL;
+    struct view_place place = { at->dims, at->size, at->stride, at->offset };
+    struct tensor    *view  = a != NULL ? tensor_view(me, a, &place) : NULL;
     if (view == NULL)
         return NULL;
     view_of(me, view, a);
@@ -208,7 +209,7 @@ inplace_allowed(struct task *me, struct tensor *tensor)
 static bool
 copy_slices_connect(struct task *me, struct node *slices, struct tensor *view, struct node *node)
 {
-    struct view_place *place = place_new(me, view, view->base);
+    struct slice_place *place = place_new(me, view, view->base);
     if (place == NULL)
         return false;
     place->inner         = node_ref(me, node);

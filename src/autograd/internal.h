@@ -29,7 +29,7 @@ bool history_rebase(struct task *me, struct tensor *tensor, struct node *node);
 bool strides_overlap(const struct strided *at, bool stretched_too);
 /* The context of AsStrided and CopySlices: a view's place within its base. Gradients of a base are made as a vector of
  * `span` elements, as long as its memory, in which both are views. */
-struct view_place {
+struct slice_place {
     struct strided view, base;
     int64_t        span;
     struct node   *inner; /* CopySlices: the node of the op that changed the slice; a reference */
