@@ -85,6 +85,7 @@ module_unref(struct task *me, struct module *module)
     table_free(me, &module->parameters);
     table_free(me, &module->buffers);
     table_free(me, &module->children);
+    module_unref(me, module->original);
     free(module->name);
     free(module);
 }
@@ -396,17 +397,21 @@ module_name_tensors(struct task *me, struct module *module, const char *prefix)
            rename_tensors(me, module, prefix != NULL ? prefix : "", true);
 }
 
+/* Does `tree` keep `wanted` alive? Children do, and a replica keeps its original: a circle would never be freed. */
 static bool
-contains(struct task *me, struct module *tree, const struct module *wanted, bool *found)
+keeps_alive(struct task *me, struct module *tree, const struct module *wanted, bool *found)
 {
     struct named_modules list;
-    *found = false;
     if (!module_named_modules(me, tree, &list))
         return false;
-    for (int i = 0; i < list.count; i++)
-        *found |= list.modules[i] == wanted;
+    bool done = true;
+    for (int i = 0; i < list.count && done && !*found; i++) {
+        *found = list.modules[i] == wanted;
+        if (!*found && list.modules[i]->original != NULL)
+            done = keeps_alive(me, list.modules[i]->original, wanted, found);
+    }
     named_modules_free(&list);
-    return true;
+    return done;
 }
 
 /* The child's tensors learn what they are called from here on. A replica's are called as its original's. */
@@ -416,10 +421,10 @@ module_add_child(struct task *me, struct module *module, const char *name, struc
     bool cycle = false;
     if (module == NULL || !name_allowed(me, "module", name))
         return false;
-    if (child != NULL && !contains(me, child, module, &cycle))
+    if (child != NULL && !keeps_alive(me, child, module, &cycle))
         return false;
     if (cycle)
-        return failed(me, E_VALUE, "the module '%s' cannot be a child of itself", name);
+        return failed(me, E_VALUE, "the module '%s' cannot be a child of itself or of what it is a replica of", name);
     if (!table_set(me, &module->children, name, NULL, child))
         return false;
     if (child == NULL || module->is_replica)
@@ -642,7 +647,7 @@ module_plain_copy(struct task *me, struct module *self)
     copy->references = 1;
     copy->type       = self->type;
     copy->training   = self->training;
-    copy->original   = self->original != NULL ? self->original : self;
+    copy->original   = module_ref(self->original != NULL ? self->original : self);
     copy->script     = self->script;
     copy->class_name = self->class_name;
     memcpy(copy->integers, self->integers, sizeof copy->integers);

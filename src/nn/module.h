@@ -46,7 +46,7 @@ struct module {
     const struct module_type *type;
     struct module_table       parameters, buffers, children;    /* in order of registration */
     bool                      training, is_replica;
-    struct module            *original;                         /* replica: borrowed */
+    struct module            *original;                         /* replica: a reference, to what is no replica itself */
     int64_t                   integers[MODULE_INTEGERS];        /* the built-in types' options */
     double                    numbers[MODULE_NUMBERS];
     void                     *script;                           /* a script's object, or DataParallel's and DDP's own */

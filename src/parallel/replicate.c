@@ -331,7 +331,6 @@ replicate_modules(struct task *me, struct replication *plan, int replica)
         if (copies[i] == NULL)
             return NULL;
         copies[i]->is_replica = true;
-        copies[i]->original = original;
     }
     for (int i = 0; i < plan->modules.count; i++) {
         rewire_tensors(me, plan, &copies[i]->parameters, replica);

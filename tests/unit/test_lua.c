@@ -252,6 +252,34 @@ data_parallel_runs_a_lessons_module_under_one_lock(void **state)
     assert_int_equal(rig.holds, 0); /* alone, the main task needs no lock */
 }
 
+/* What the module was called with its hooks lies in the module; collections come with zero_grad. */
+static void
+a_replica_outlives_its_module(void **state)
+{
+    (void)state;
+    holds("local function made() local m = nn.Sequential { nn.Linear(2, 2), nn.ReLU() } m:to 'device:0' "
+          "  m:register_forward_hook(function(_, _, out) return out * 0 + 7 end) "
+          "  return nn.parallel.replicate(m, {0, 1}) end "
+          "local reps, other, kept = made(), nn.Linear(3, 3), {} "
+          "for i = 1, 300 do kept[i] = nn.Linear(1, 1) if i % 100 == 0 then "
+          "  other(rs.ones {1, 3}):sum():backward() other:zero_grad() end end "
+          "for i = 1, 2 do local out = reps[i](rs.ones({1, 2}, {device = i - 1})) "
+          "  assert(out.device == 'device:' .. i - 1 and out:min():item() == 7 and out:max():item() == 7) end "
+          "local again = nn.parallel.replicate(reps[1], {0}) reps = nil other:zero_grad() "
+          "assert(again[1](rs.ones({1, 2}, {device = 0})):max():item() == 7) ");
+}
+
+static void
+a_module_and_its_replica_cannot_keep_each_other(void **state)
+{
+    (void)state;
+    holds("local m = nn.Sequential { nn.Linear(2, 2) } m:to 'device:0' local r = nn.parallel.replicate(m, {0})[1] "
+          "local ok, e = pcall(m.add_module, m, 'r', r) assert(not ok and e.kind == 'ValueError') "
+          "ok, e = pcall(m[0].add_module, m[0], 'r', r) assert(not ok and e.kind == 'ValueError') "
+          "ok, e = pcall(m.add_module, m, 'r', nn.Sequential { r }) assert(not ok and e.kind == 'ValueError') "
+          "local other = nn.Sequential { r } assert(#other == 1)");
+}
+
 static void
 hooks_run_in_whatever_task_the_gradient_comes(void **state)
 {
@@ -337,6 +365,8 @@ main(void)
         cmocka_unit_test(a_budget_cannot_be_caught),
         cmocka_unit_test(what_a_class_assigns_is_registered),
         cmocka_unit_test(data_parallel_runs_a_lessons_module_under_one_lock),
+        cmocka_unit_test(a_replica_outlives_its_module),
+        cmocka_unit_test(a_module_and_its_replica_cannot_keep_each_other),
         cmocka_unit_test(hooks_run_in_whatever_task_the_gradient_comes),
         cmocka_unit_test(functions_of_the_lessons_own_take_part_in_backward),
         cmocka_unit_test(streams_and_training_work_from_lua),
