@@ -28,10 +28,7 @@ announce(struct task *me, enum kind kind, int device, const int64_t args[4])
     if (!stage_enabled(me, kind))
         return;
     if (devices->on_stream == NULL) {
-        int16_t mine = me->device;
-        me->device = (int16_t)device;
-        point_emit(me, kind, args[0], args[1], args[2], args[3]);
-        me->device = mine;
+        point_emit_on(me, device, kind, args);
         return;
     }
     struct lane_event event = *devices->on_stream;

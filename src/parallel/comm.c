@@ -309,12 +309,8 @@ broadcast_group(struct task *me, const struct coalesced *all, struct tensor *fla
 static void
 broadcast_copy(struct task *me, const int *devices, int device_count, int64_t bytes)
 {
-    int16_t mine = me->device;
-    for (int d = 0; d < device_count; d++) {
-        me->device = (int16_t)devices[d];
-        POINT(me, dp_replicate_copy, devices[d], d == 0 ? 0 : bytes, d == 0);
-    }
-    me->device = mine;
+    for (int d = 0; d < device_count; d++)
+        POINT_ON(me, devices[d], dp_replicate_copy, devices[d], d == 0 ? 0 : bytes, d == 0);
 }
 
 /* `tensors`, which lie on devices[0], reach all devices: the first keeps its very tensors, each

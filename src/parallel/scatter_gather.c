@@ -88,11 +88,8 @@ scatter_chunk(struct task *me, struct tensor *tensor, const struct split *split,
     struct tensor *chunk = comm_scatter_piece(me, tensor, split->dim, start, piece->length, piece->device);
     if (chunk == NULL)
         return NULL;
-    int16_t mine = me->device;
-    me->device = (int16_t)piece->device;
-    POINT(me, dp_scatter_chunk, index, piece->length, tensor_bytes(chunk),
-          tensor->offset + start * tensor->stride[split->dim]);
-    me->device = mine;
+    POINT_ON(me, piece->device, dp_scatter_chunk, index, piece->length, tensor_bytes(chunk),
+             tensor->offset + start * tensor->stride[split->dim]);
     return chunk;
 }
 

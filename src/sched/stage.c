@@ -66,14 +66,14 @@ departing_flow(struct task *me)
     return flow;
 }
 
-/* Of the task itself: it begins, or has no length. */
-static inline void
-emit(struct task *me, enum kind kind, int phase, int64_t a, int64_t b, int64_t c, int64_t d)
+/* On the task's lane: it begins, or has no length. Answers the event, still to be published; NULL: it is lost. */
+static inline struct trace_event *
+fill_event(struct task *me, int phase, int64_t a, int64_t b, int64_t c, int64_t d)
 {
     struct trace_event *event = begin_event(me);
     uint32_t            flow  = departing_flow(me);
     if (event == NULL)
-        return;
+        return NULL;
     event->args[0] = a;
     event->args[1] = b;
     event->args[2] = c;
@@ -82,7 +82,15 @@ emit(struct task *me, enum kind kind, int phase, int64_t a, int64_t b, int64_t c
     event->lane    = me->lane;
     event->device  = me->device;
     event->phase   = (uint8_t)phase;
-    publish(me, event, stamp_of(me), kind);
+    return event;
+}
+
+static inline void
+emit(struct task *me, enum kind kind, int phase, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    struct trace_event *event = fill_event(me, phase, a, b, c, d);
+    if (event != NULL)
+        publish(me, event, stamp_of(me), kind);
 }
 
 /* The end carries what the stage knows by now. */
@@ -142,6 +150,16 @@ void
 point_emit(struct task *me, enum kind kind, int64_t a, int64_t b, int64_t c, int64_t d)
 {
     emit(me, kind, PHASE_INSTANT, a, b, c, d);
+}
+
+void
+point_emit_on(struct task *me, int device, enum kind kind, const int64_t args[4])
+{
+    struct trace_event *event = fill_event(me, PHASE_INSTANT, args[0], args[1], args[2], args[3]);
+    if (event == NULL)
+        return;
+    event->device = (int16_t)device;
+    publish(me, event, stamp_of(me), kind);
 }
 
 void

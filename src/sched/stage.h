@@ -3,6 +3,7 @@
  *
  *     STAGE(me, ddp_mark_bucket_ready, index, reducer->next);    first line of the function, on one line
  *     POINT(me, memory_alloc, storage, bytes);                   something without a length
+ *     POINT_ON(me, device, dp_scatter_chunk, index, rows);       the same, of another device than me's
  *
  * Each kind is a row of stages.def and is used in exactly one function, which that row names. At most four
  * integer arguments (at most one call that makes events among them); texts are ids from stage_text_id. */
@@ -28,6 +29,7 @@ struct stage {
 void stage_enter(struct stage *stage);       /* of which me, kind and args are set */
 void stage_leave(struct stage *stage);
 void point_emit(struct task *me, enum kind kind, int64_t a, int64_t b, int64_t c, int64_t d);
+void point_emit_on(struct task *me, int device, enum kind kind, const int64_t args[4]);
 
 #define STAGE(task, name, ...)                                                                                     \
     struct stage stage_ __attribute__((cleanup(stage_leave), unused)) = { .me = (task), .args = { __VA_ARGS__ },   \
@@ -36,6 +38,10 @@ void point_emit(struct task *me, enum kind kind, int64_t a, int64_t b, int64_t c
 #define POINT(me, kind, ...)                                                                                       \
     (__builtin_expect((me)->off[KIND_##kind], 0) ? (void)0                                                         \
                                                  : point_with((me), KIND_##kind, (const int64_t[4]){ __VA_ARGS__ }))
+#define POINT_ON(me, device, kind, ...)                                                                            \
+    (__builtin_expect((me)->off[KIND_##kind], 0)                                                                   \
+         ? (void)0                                                                                                 \
+         : point_emit_on((me), (device), KIND_##kind, (const int64_t[4]){ __VA_ARGS__ }))
 
 /* Inlined, so that the arguments travel in registers. */
 static inline __attribute__((always_inline)) void

@@ -64,7 +64,7 @@ for my $row (@rows) {
     my $it = $found->[0];
     my $text = join "\n", @{ $it->{body} };
     # What happens on a lane without a task, or does not nest as a C scope, names its kind instead.
-    my $opens = $row->{stage} ? qr/\bSTAGE\(\w+, $kind\b/ : qr/\bPOINT\(\w+, $kind\b|\bKIND_$kind\b/;
+    my $opens = $row->{stage} ? qr/\bSTAGE\(\w+, $kind\b/ : qr/\bPOINT\(\w+, $kind\b|\bPOINT_ON\(\w+, [^,]+, $kind\b|\bKIND_$kind\b/;
     my $spans = qr/\bKIND_$kind\b/;
     push @closed, "$it->{at}: $name does not open $kind"
         if $text !~ $opens && !($row->{stage} && $text =~ $spans && $text =~ /\b(?:lane_emit|span_begin|lane_\w+)\(/);
