@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "lua/internal.h"
 #include "lua/rank.h"
+#include "parallel/buckets.h"
 #include "parallel/distributed_data_parallel.h"
 #include "parallel/reducer.h"
 #include "sched/task.h"
@@ -221,12 +222,10 @@ l_bucket_assignment(lua_State *L)
     struct bucket_input *inputs = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *inputs, 0);
     size_t              *bytes  = lua_newuserdatauv(L, (size_t)limit_count * sizeof *bytes, 0);
     int                 *order  = lua_newuserdatauv(L, (size_t)(order_count + 1) * sizeof *order, 0);
-    for (int i = 0; i < count; i++)
-        inputs[i] = (struct bucket_input){
-            .bytes  = (size_t)tensor_bytes(tensors[i]),
-            .key    = (int)tensors[i]->dtype + DTYPE_COUNT * (tensor_device(tensors[i]) + 1),
-            .sparse = sparse_count != 0 && sparse[i] != 0,
-        };
+    for (int i = 0; i < count; i++) {
+        inputs[i]        = bucket_input_of(tensors[i]);
+        inputs[i].sparse = sparse_count != 0 && sparse[i] != 0;
+    }
     for (int i = 0; i < limit_count; i++) {
         if (limits[i] < 0)
             return raise_error(L, "ValueError", "limits are bytes, not %lld", (long long)limits[i]);
@@ -239,8 +238,11 @@ l_bucket_assignment(lua_State *L)
     }
     struct bucket_list *list = push_bucket_list(L);
     struct call         call = call_open(L, me, CALL_PLAIN);
-    bool ok = buckets_assign(me, inputs, count, bytes, limit_count, order_count != 0 ? order : NULL, order_count, list);
-    call_done(&call, ok);
+    const struct bucket_assignment wanted = {
+        .inputs = inputs, .count = count, .limits = bytes, .limit_count = limit_count,
+        .order = order_count != 0 ? order : NULL, .order_count = order_count,
+    };
+    call_done(&call, buckets_assign(me, &wanted, list));
     push_buckets(L, list);
     return 2;
 }

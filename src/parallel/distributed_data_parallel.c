@@ -1,14 +1,16 @@
 /* nn.parallel.DistributedDataParallel: torch/nn/parallel/distributed.py. Every rank has the whole model and a share of
- * the data; construction makes the models equal, the reducer keeps them so. In order of use: ddp_new checks, verifies
- * that all ranks build the same model, sends rank 0's state to the others and makes the reducer; then each call of the
- * module is ddp_forward. What happens during the backward is in reducer.c. */
+ * the data; construction makes the models equal, the reducer keeps them so. ddp_new checks, verifies that all ranks build
+ * the same model, sends rank 0's state to the others and makes the reducer; then each call of the module is
+ * ddp_forward. What happens during the backward is in reducer.c. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "autograd/node.h"
 #include "base/str.h"
 #include "c10d/group.h"
+#include "parallel/buckets.h"
 #include "parallel/distributed_data_parallel.h"
+#include "parallel/flat.h"
 #include "parallel/reducer.h"
 #include "sched/stage.h"
 #include "tensor/op.h"
@@ -19,7 +21,6 @@ struct ddp {
     struct module        *module;                     /* a reference */
     struct process_group *group;
     struct reducer       *reducer;
-    int64_t               iterations;                 /* synchronising forwards */
     bool                  find_unused_parameters, broadcast_buffers;
     bool                  require_backward_grad_sync; /* false inside no_sync */
     bool                  require_forward_param_sync; /* buffers: false after a forward that did not synchronise */
@@ -27,35 +28,30 @@ struct ddp {
 
 /* ---- sending tensors from rank 0, many in one message ---- */
 
+enum flat_direction { INTO_FLAT, OUT_OF_FLAT };
+
 static bool
-flat_views(struct task *me, struct tensor *flat, struct tensor *const *tensors, const int *indices, int count,
-           bool into_flat)
+flat_copy(struct task *me, struct tensor *flat, const struct flat_members *members, enum flat_direction direction)
 {
-    int64_t offset = 0;
-    for (int i = 0; i < count; i++) {
-        struct tensor *tensor = tensors[indices[i]];
-        struct tensor *view = tensor_piece(me, flat, tensor->dims, tensor->size, offset);
-        if (view == NULL || !(into_flat ? tensor_copy(me, view, tensor) : tensor_copy(me, tensor, view)))
+    struct flat_walk walk = { .flat = flat };
+    for (int i = 0; i < members->count; i++) {
+        struct tensor *tensor = members->tensors[members->indices[i]], *piece = flat_piece(me, &walk, tensor);
+        bool in = direction == INTO_FLAT;
+        if (piece == NULL || !tensor_copy(me, in ? piece : tensor, in ? tensor : piece))
             return false;
-        if (!into_flat)
+        if (!in)
             tensor_bump(tensor);
-        offset += tensor_count(tensor);
     }
     return true;
 }
 
 static bool
-broadcast_flat(struct task *me, struct process_group *group, struct tensor *const *tensors, const int *indices,
-               int count)
+broadcast_flat(struct task *me, struct process_group *group, const struct flat_members *members)
 {
-    int64_t elements = 0;
-    for (int i = 0; i < count; i++)
-        elements += tensor_count(tensors[indices[i]]);
-    const struct tensor *first = tensors[indices[0]];
     size_t         mark = scope_mark(me);
-    struct tensor *flat = tensor_empty(me, first->dtype, tensor_device(first), 1, &elements);
-    bool done = flat != NULL && flat_views(me, flat, tensors, indices, count, true) &&
-                group_broadcast_now(me, group, flat, 0) && flat_views(me, flat, tensors, indices, count, false);
+    struct tensor *flat = flat_empty(me, members);
+    bool done = flat != NULL && flat_copy(me, flat, members, INTO_FLAT) && group_broadcast_now(me, group, flat, 0) &&
+                flat_copy(me, flat, members, OUT_OF_FLAT);
     scope_release(me, mark);
     return done;
 }
@@ -70,15 +66,14 @@ broadcast_coalesced(struct task *me, struct process_group *group, struct tensor 
     if (inputs == NULL)
         return failed(me, E_MEMORY, "out of memory for a broadcast");
     for (int i = 0; i < count; i++)
-        inputs[i] = (struct bucket_input){ .bytes = (size_t)tensor_bytes(tensors[i]),
-                                           .key = (int)tensors[i]->dtype +
-                                                  DTYPE_COUNT * (tensor_device(tensors[i]) + 1) };
+        inputs[i] = bucket_input_of(tensors[i]);
     size_t             limit = COALESCED_BYTES;
     struct bucket_list list;
-    bool done = buckets_assign(me, inputs, count, &limit, 1, NULL, 0, &list);
+    const struct bucket_assignment wanted = { .inputs = inputs, .count = count, .limits = &limit, .limit_count = 1 };
+    bool done = buckets_assign(me, &wanted, &list);
     free(inputs);
     for (int i = 0; i < list.count && done; i++)
-        done = broadcast_flat(me, group, tensors, list.indices[i], list.sizes[i]);
+        done = broadcast_flat(me, group, &(struct flat_members){ tensors, list.indices[i], list.sizes[i] });
     buckets_free(&list);
     return done;
 }
@@ -117,24 +112,25 @@ verify_counts(struct task *me, struct process_group *group, int count)
 }
 
 static int
-shapes_write(struct tensor *const *params, int count, int64_t *numbers)
+shapes_write(const struct named_tensors *params, int64_t *numbers)
 {
     int at = 0;
-    for (int i = 0; i < count; i++) {
-        for (int dim = 0; dim < params[i]->dims; dim++)
-            numbers[at++] = params[i]->size[dim];
-        for (int dim = 0; dim < params[i]->dims; dim++)
-            numbers[at++] = params[i]->stride[dim];
+    for (int i = 0; i < params->count; i++) {
+        const struct tensor *param = params->tensors[i];
+        for (int dim = 0; dim < param->dims; dim++)
+            numbers[at++] = param->size[dim];
+        for (int dim = 0; dim < param->dims; dim++)
+            numbers[at++] = param->stride[dim];
     }
     return at;
 }
 
 static bool
-shapes_compare(struct task *me, int rank, struct tensor *const *params, int count, const int64_t *mine,
+shapes_compare(struct task *me, int rank, const struct named_tensors *params, const int64_t *mine,
                const int64_t *theirs)
 {
-    for (int i = 0, at = 0; i < count; i++) {
-        int dims = params[i]->dims;
+    for (int i = 0, at = 0; i < params->count; i++) {
+        int dims = params->tensors[i]->dims;
         for (int part = 0; part < 2; part++, at += dims) {
             if (memcmp(mine + at, theirs + at, (size_t)dims * sizeof *mine) == 0)
                 continue;
@@ -154,15 +150,16 @@ shapes_compare(struct task *me, int rank, struct tensor *const *params, int coun
 
 /* Rank 0 cannot see a difference itself: it goes on, and loses its peers in a later collective. */
 static bool
-verify_shapes(struct task *me, struct process_group *group, struct tensor *const *params, int count)
+verify_shapes(struct task *me, struct process_group *group, const struct named_tensors *params)
 {
+    int      count  = params->count;
     int64_t *mine   = calloc((size_t)count * 4 * TENSOR_DIMS, sizeof *mine);
     bool     done   = mine != NULL || failed(me, E_MEMORY, "out of memory for %d parameters", count);
-    int64_t  length = done ? shapes_write(params, count, mine) : 0;
+    int64_t  length = done ? shapes_write(params, mine) : 0;
     int64_t *theirs = done ? mine + (size_t)count * 2 * TENSOR_DIMS : NULL;
     struct tensor *numbers = done ? tensor_from(me, DTYPE_I64, 1, &length, mine) : NULL;
     done = numbers != NULL && group_broadcast_now(me, group, numbers, 0) && tensor_read(me, numbers, theirs) &&
-           shapes_compare(me, process_group_rank(group), params, count, mine, theirs);
+           shapes_compare(me, process_group_rank(group), params, mine, theirs);
     free(mine);
     return done;
 }
@@ -173,8 +170,7 @@ ddp_verify_params(struct task *me, struct process_group *group,
                   const struct named_tensors *params)
 {
     STAGE(me, ddp_verify_params, params->count);
-    return verify_counts(me, group, params->count) &&
-           verify_shapes(me, group, params->tensors, params->count);
+    return verify_counts(me, group, params->count) && verify_shapes(me, group, params);
 }
 
 /* Equal from the first step: rank 0's parameters and buffers, also the frozen ones, replace everybody's. Never again
@@ -484,14 +480,15 @@ ddp_before_forward(struct task *me, struct ddp *ddp)
     return !reducer_should_rebuild_buckets(ddp->reducer) || reducer_rebuild_buckets(me, ddp->reducer);
 }
 
+/* The number of this forward; one that does not synchronise has that of the next that does. */
 static int64_t
 ddp_count_iteration(struct task *me, struct ddp *ddp, bool syncs)
 {
     if (!syncs)
-        return ddp->iterations;
-    reducer_prepare_for_forward(me, ddp->reducer);
-    me->iteration = (uint32_t)ddp->iterations;
-    return ddp->iterations++;
+        return reducer_iterations(ddp->reducer);
+    int64_t iteration = reducer_prepare_for_forward(ddp->reducer);
+    me->iteration = (uint32_t)iteration;
+    return iteration;
 }
 
 /* Whether the coming backward reduces is decided here, by the forward: grad mode on and not inside no_sync. The last

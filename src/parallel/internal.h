@@ -1,8 +1,10 @@
-/* The reducer's fields, shared by reducer.c (what happens in an iteration) and reducer_setup.c (what happens outside). */
+/* The reducer's fields, shared by reducer_setup.c (making it), buckets.c (its buckets), reducer.c (what happens in an
+ * iteration) and reducer_report.c (what it says). */
 #ifndef PARALLEL_INTERNAL_H
 #define PARALLEL_INTERNAL_H
 #include "autograd/node.h"
 #include "base/str.h"
+#include "parallel/buckets.h"
 #include "parallel/reducer.h"
 #include "sched/lock.h"
 #include "tensor/tensor.h"
@@ -45,23 +47,26 @@ struct reducer {
     struct tensor        *used_map;             /* one 4-byte number per parameter */
     struct work          *used_work;
 
-    int64_t               iterations;           /* synchronising forwards */
+    int64_t               iterations;           /* synchronising forwards so far: DDP counts by it too */
     int                  *ready_order, *last_order, *rebuilt_order;
     int                   ready_count, last_count, rebuilt_count;
     bool                  has_rebuilt;
     struct str            first_sizes;
 };
 
-/* reducer_setup.c */
-bool reducer_initialize_buckets(struct task *me, struct reducer *reducer, const struct bucket_list *list);
+/* buckets.c: the first ones by the parameters, those of the rebuild by the order in which gradients came */
+bool reducer_first_buckets(struct task *me, struct reducer *reducer);
 bool reducer_assign_by_order(struct task *me, const struct reducer *reducer, struct bucket_list *out);
 bool reducer_sync_bucket_indices(struct task *me, struct reducer *reducer, struct bucket_list *list);
-void reducer_note_order(struct reducer *reducer, int index);
+bool reducer_initialize_buckets(struct task *me, struct reducer *reducer, const struct bucket_list *list);
+void reducer_clear_buckets(struct task *me, struct reducer *reducer);
+void bucket_print(const struct bucket *bucket, struct str *out);           /* its parameters: "3 2" */
+
+/* reducer_report.c: each records an error and answers false */
+bool reducer_unfinished(struct task *me, const struct reducer *reducer);
 bool reducer_wrong_grad(struct task *me, int index, const struct tensor *grad, const struct tensor *slot);
 bool reducer_ready_twice(struct task *me, const struct reducer *reducer, int index);
-bool reducer_launch_used_map(struct task *me, struct reducer *reducer);
-bool reducer_globally_unused(struct task *me, struct reducer *reducer, int index, bool *unused);
-bool reducer_finish_used_map(struct task *me, struct reducer *reducer);
+void reducer_print_sizes(const struct reducer *reducer, struct str *out);  /* the buckets' bytes: "128, 40" */
 
 /* reducer.c: the post-hook of a parameter's AccumulateGrad; context is a struct reducer_hook */
 bool reducer_run_hook(struct task *me, void *context, struct node *node, struct tensor **grads, int count);

@@ -1,10 +1,5 @@
-/* The reducer gathers gradients into buckets and all-reduces each as soon as its turn comes, as reducer.cpp does in
- * torch/csrc/distributed/c10d. Its interface in order of use:
- *   reducer_new                     one bucket per dtype and device, a hook on every parameter's AccumulateGrad
- *   reducer_prepare_for_forward, reducer_rebuild_buckets, reducer_prepare_for_backward     by each forward
- *   reducer_autograd_hook -> mark_variable_ready -> copy_to_bucket -> mark_bucket_ready -> all_reduce_bucket
- *   reducer_finalize_backward       once the backward is done: waits, copies the buckets back
- * reducer_setup.c makes buckets and says what is wrong; here is what happens in every iteration. */
+/* What the reducer does in every iteration, as reducer.cpp in torch/csrc/distributed/c10d. Read it from the top: before
+ * the forward, before the backward, while gradients come, after the backward. The order of use is in reducer.h. */
 #include <stdlib.h>
 #include <string.h>
 #include "autograd/engine.h"
@@ -17,13 +12,26 @@
 
 /* ---- before the forward ---- */
 
-void
-reducer_prepare_for_forward(struct task *me, struct reducer *reducer)
+int64_t
+reducer_iterations(const struct reducer *reducer)
 {
-    (void)me;
-    reducer->iterations++;
+    return reducer->iterations;
+}
+
+int64_t
+reducer_prepare_for_forward(struct reducer *reducer)
+{
     memcpy(reducer->last_order, reducer->ready_order, sizeof *reducer->last_order * (size_t)reducer->ready_count);
     reducer->last_count = reducer->ready_count;
+    return reducer->iterations++;
+}
+
+/* The error for a forgotten branch surfaces here, one iteration late: only the next forward knows that nothing more
+ * will come. */
+bool
+reducer_ensure_prior_reduction_finished(struct task *me, struct reducer *reducer)
+{
+    return reducer->require_finalize ? reducer_unfinished(me, reducer) : !task_failed(me);
 }
 
 bool
@@ -158,6 +166,18 @@ reducer_mark_bucket_ready(struct task *me, struct reducer *reducer, int index)
     return true;
 }
 
+/* One 4-byte number per parameter, 1 where this rank used it; their sum says who is used anywhere. */
+static bool
+reducer_launch_used_map(struct task *me, struct reducer *reducer)
+{
+    for (int i = 0; i < reducer->params_count; i++)
+        reducer->used_numbers[i] = reducer->used[i] ? 1.0F : 0.0F;
+    if (!tensor_write(me, reducer->used_map, reducer->used_numbers))
+        return false;
+    reducer->used_work = group_all_reduce(me, reducer->group, reducer->used_map, NULL);
+    return reducer->used_work != NULL;
+}
+
 static bool
 finalize_callback(struct task *me, void *reducer)
 {
@@ -203,6 +223,15 @@ reducer_mark_unused(struct task *me, struct reducer *reducer)
     return true;
 }
 
+static void
+reducer_note_order(struct reducer *reducer, int index)
+{
+    if (reducer->ready_count < reducer->params_count)
+        reducer->ready_order[reducer->ready_count++] = index;
+    if (!reducer->find_unused && !reducer->has_rebuilt && reducer->rebuilt_count < reducer->params_count)
+        reducer->rebuilt_order[reducer->rebuilt_count++] = index;
+}
+
 /* Parameter `index` has just accumulated its gradient. Without a forward that prepared for this backward (no_sync, or a
  * second backward) nothing is reduced: the gradient stays this rank's own. */
 static bool
@@ -235,6 +264,36 @@ reducer_run_hook(struct task *me, void *context, struct node *node, struct tenso
 }
 
 /* ---- after the backward ---- */
+
+static bool
+reducer_await_used_map(struct task *me, struct reducer *reducer)
+{
+    bool done = work_wait(me, reducer->used_work) && tensor_read(me, reducer->used_map, reducer->used_numbers);
+    work_free(me, reducer->used_work);
+    reducer->used_work = NULL;
+    return done;
+}
+
+/* Only who did not use the parameter itself must ask the others. */
+static bool
+reducer_globally_unused(struct task *me, struct reducer *reducer, int index, bool *unused)
+{
+    *unused = false;
+    if (!reducer->find_unused || reducer->used[index])
+        return true;
+    if (reducer->used_work != NULL && !reducer_await_used_map(me, reducer))
+        return false;
+    *unused = reducer->used_numbers[index] == 0;
+    return true;
+}
+
+static bool
+reducer_finish_used_map(struct task *me, struct reducer *reducer)
+{
+    bool done = reducer->used_work == NULL || reducer_await_used_map(me, reducer);
+    memset(reducer->used, 0, sizeof *reducer->used * (size_t)reducer->params_count);
+    return done;
+}
 
 /* The mean over all ranks becomes the parameter's gradient, also where this rank did not use it. */
 static bool

@@ -1,6 +1,16 @@
 /* The reducer gathers gradients into buckets and all-reduces each as soon as its turn comes: c10d::Reducer.
- * One per DistributedDataParallel. Order of use: reducer_new, then per iteration rebuild_buckets, prepare_for_backward,
- * autograd_hook (once per parameter, by the engine), finalize_backward (its callback); then reducer_free. */
+ * One per DistributedDataParallel. Order of use:
+ *
+ *   reducer_new                      one bucket per dtype and device, a hook on every parameter's AccumulateGrad
+ *   each forward that synchronises:
+ *     reducer_prepare_for_forward    counts it
+ *     reducer_rebuild_buckets        once: into the order in which gradients came
+ *     reducer_prepare_for_backward   after the module's own forward: all buckets wait for all their gradients
+ *   each gradient of its backward, called by the engine:
+ *     reducer_autograd_hook          -> mark_variable_ready -> copy_to_bucket -> mark_bucket_ready -> all_reduce_bucket
+ *   the end of that backward:
+ *     reducer_finalize_backward      waits for the buckets, copies the means back
+ *   reducer_free */
 #ifndef PARALLEL_REDUCER_H
 #define PARALLEL_REDUCER_H
 #include <stdbool.h>
@@ -16,25 +26,20 @@ struct reducer_options {
     const char *const *names;         /* qualified parameter names, copied */
 };
 
-/* compute_bucket_assignment_by_size: see its page. Arrays in `out` are the caller's to free with buckets_free.
- * inputs[i] describes the i-th tensor given; with an order its index is order[i], which is also where `sparse` is looked
- * up (inputs[order[i]].sparse). Limit 0 in `out` marks a sparse one. */
-struct bucket_list { int **indices; int *sizes; size_t *limits; int count, room; };
-struct bucket_input { size_t bytes; int key; /* dtype and device as one number */ bool sparse; };
-bool buckets_assign(struct task *me, const struct bucket_input *inputs, int count, const size_t *limits, int limit_count,
-                    const int *order /* NULL: none */, int order_count, struct bucket_list *out);
-void buckets_free(struct bucket_list *list);
-
-/* Borrows the parameters until reducer_free. NULL: failed. */
+/* Takes references on the parameters, borrows the group until reducer_free. NULL: failed. */
 struct reducer *reducer_new(struct task *me, struct tensor *const *params, int count, struct process_group *group,
                             const struct reducer_options *options);
 void reducer_free(struct task *me, struct reducer *reducer);
-bool reducer_rebuild_buckets(struct task *me, struct reducer *reducer);   /* once, at the second synchronising forward;
-                                                     before that it raises when the prior reduction did not finish */
-/* The parts of it that its caller may ask for by themselves: */
+
+int64_t reducer_iterations(const struct reducer *reducer);       /* synchronising forwards so far */
+/* Counts a synchronising forward and keeps the last order; answers its number, from 0. */
+int64_t reducer_prepare_for_forward(struct reducer *reducer);
+/* Raises when the prior reduction did not finish; rebuilds once, at the second synchronising forward. */
+bool reducer_rebuild_buckets(struct task *me, struct reducer *reducer);
+/* The two questions in it, which its caller may ask by themselves: */
 bool reducer_ensure_prior_reduction_finished(struct task *me, struct reducer *reducer);
 bool reducer_should_rebuild_buckets(const struct reducer *reducer);
-void reducer_prepare_for_forward(struct task *me, struct reducer *reducer);  /* counts iterations, keeps the last order */
+/* outputs: those that the backward may begin from, for find_unused_parameters; else NULL. */
 bool reducer_prepare_for_backward(struct task *me, struct reducer *reducer, struct tensor *const *outputs, int count);
 bool reducer_mark_variable_ready(struct task *me, struct reducer *reducer, int index);
 bool reducer_mark_bucket_ready(struct task *me, struct reducer *reducer, int index);

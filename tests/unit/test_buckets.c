@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/vec.h"
-#include "parallel/reducer.h"
+#include "parallel/buckets.h"
 #include "sched/sched.h"
 
 #define GOLDEN "tests/golden/first-light/ddp-buckets.json"
@@ -76,8 +76,11 @@ same_bucket(const struct bucket_list *list, int at, const json_t *bucket, size_t
 static bool
 assign(struct task *me, const struct case_input *in, struct bucket_list *out)
 {
-    return buckets_assign(me, in->inputs, in->count, in->limits, in->limit_count,
-                          in->order_count > 0 ? in->order : NULL, in->order_count, out);
+    const struct bucket_assignment wanted = {
+        .inputs = in->inputs, .count = in->count, .limits = in->limits, .limit_count = in->limit_count,
+        .order = in->order_count > 0 ? in->order : NULL, .order_count = in->order_count,
+    };
+    return buckets_assign(me, &wanted, out);
 }
 
 static bool
@@ -135,13 +138,22 @@ check_refusals(struct task *me, void *argument)
     size_t limit = 8;
     int    outside[2] = { 0, 2 };
     struct bucket_list list;
-    refused[0] = !buckets_assign(me, inputs, 2, &limit, 0, NULL, 0, &list) && me->error.kind == E_VALUE;
+    const struct bucket_assignment good = { .inputs = inputs, .count = 2, .limits = &limit, .limit_count = 1 };
+    struct bucket_assignment       bad  = good;
+    bad.limit_count = 0;
+    refused[0]      = !buckets_assign(me, &bad, &list) && me->error.kind == E_VALUE;
     task_clear_error(me);
-    refused[1] = !buckets_assign(me, inputs, 2, &limit, 1, outside, 2, &list) && me->error.kind == E_INDEX;
+    bad             = good;
+    bad.order       = outside;
+    bad.order_count = 2;
+    refused[1]      = !buckets_assign(me, &bad, &list) && me->error.kind == E_INDEX;
     task_clear_error(me);
-    refused[2] = !buckets_assign(me, inputs, 2, &limit, 1, outside, 1, &list) && me->error.kind == E_VALUE;
+    bad.order_count = 1;
+    refused[2]      = !buckets_assign(me, &bad, &list) && me->error.kind == E_VALUE;
     task_clear_error(me);
-    refused[3] = buckets_assign(me, inputs, 0, &limit, 1, NULL, 0, &list) && list.count == 0;
+    bad        = good;
+    bad.count  = 0;
+    refused[3] = buckets_assign(me, &bad, &list) && list.count == 0;
     buckets_free(&list);
     return true;
 }
