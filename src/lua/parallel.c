@@ -8,9 +8,9 @@
 
 enum { OUTPUT_FIRST = -2 };
 
-/* A list of devices ({0, 1} or {"device:0", ...}) at index as an array on the stack; nil: all there are. */
-static int *
-check_devices(lua_State *L, int index, int *count)
+/* A list of devices ({0, 1} or {"device:0", ...}) at index, with its array on the stack; nil: all there are. */
+static struct device_list
+check_devices(lua_State *L, int index)
 {
     struct task *me = script_of(L)->holder;
     index           = lua_absindex(L, index);
@@ -29,8 +29,7 @@ check_devices(lua_State *L, int index, int *count)
         devices[i] = check_device(L, -1);
         lua_pop(L, 1);
     }
-    *count = (int)length;
-    return devices;
+    return (struct device_list){ devices, (int)length };
 }
 
 static struct data_parallel_options
@@ -39,7 +38,7 @@ check_dp_options(lua_State *L, int table, const char *known)
     struct data_parallel_options options = { .output_device = OUTPUT_FIRST };
     option_known(L, table, known);
     if (option_push(L, table, "device_ids"))
-        options.device_ids = check_devices(L, -1, &options.device_count);
+        options.devices = check_devices(L, -1);
     if (option_push(L, table, "output_device")) {
         options.output_device = check_device(L, -1);
         lua_pop(L, 1);
@@ -80,13 +79,13 @@ data_parallel_function(lua_State *L)
     size_t         mark   = scope_mark(me);
     lua_settop(L, 3);
     int            table  = option_table(L, 3);
-    struct value  *kwargs = NULL, *inputs = inputs_tuple(L, me, 2);
+    struct arguments given = { .inputs = inputs_tuple(L, me, 2) };
     struct data_parallel_options options = check_dp_options(L, table, "device_ids output_device dim module_kwargs");
     if (option_push(L, table, "module_kwargs"))
-        kwargs = value_from_lua(L, me, -1, true);
+        given.kwargs = value_from_lua(L, me, -1, true);
     struct call call     = call_open(L, me, CALL_BACK);
     call.mark            = mark;
-    struct value *result = inputs != NULL ? data_parallel_forward(me, module, inputs, kwargs, &options) : NULL;
+    struct value *result = given.inputs != NULL ? data_parallel_forward(me, module, given, &options) : NULL;
     call_end(&call, result != NULL);
     return call_leave(&call, push_results(L, result));
 }
@@ -100,6 +99,15 @@ push_room(lua_State *L, int count)
     return room;
 }
 
+/* Room for one call's arguments per device, empty, on the stack. */
+static struct arguments *
+push_arguments(lua_State *L, int count)
+{
+    struct arguments *room = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *room, 0);
+    memset(room, 0, (size_t)(count + 1) * sizeof *room);
+    return room;
+}
+
 /* nn.parallel.scatter(inputs, devices, dim): a list with one entry per device that gets something. What is no tuple is
  * scattered as it is: scatter(t, {0, 1}) gives {t0, t1}. */
 static int
@@ -107,19 +115,20 @@ parallel_scatter(lua_State *L)
 {
     struct task *me   = script_task(L);
     size_t       mark = scope_mark(me);
-    int          count = 0, dim = (int)opt_integer(L, 3, 0);
-    int         *devices = check_devices(L, 2, &count);
-    struct value  *one   = value_from_lua(L, me, 1, true);
-    struct value  *tuple = one != NULL ? value_container(me, VALUE_TUPLE, 1, &one, NULL, NULL) : NULL;
-    struct value **out = push_room(L, count), **kwargs = push_room(L, count);
-    struct call    call = call_open(L, me, CALL_PLAIN);
-    call.mark           = mark;
-    int chunks          = tuple != NULL ? dp_scatter(me, tuple, NULL, devices, count, dim, out, kwargs) : 0;
+    int          dim  = (int)opt_integer(L, 3, 0);
+    struct device_list devices = check_devices(L, 2);
+    struct value      *one     = value_from_lua(L, me, 1, true);
+    struct arguments   given   = { .kwargs = NULL };
+    given.inputs = one != NULL ? value_container(me, VALUE_TUPLE, 1, &one, NULL, NULL) : NULL;
+    struct arguments *out  = push_arguments(L, devices.count);
+    struct call       call = call_open(L, me, CALL_PLAIN);
+    call.mark              = mark;
+    int chunks             = given.inputs != NULL ? dp_scatter(me, given, devices, dim, out) : 0;
     call_end(&call, chunks > 0);
     lua_createtable(L, chunks, 0);
     for (int i = 0; i < chunks; i++) {
-        if (out[i]->count > 0)
-            push_value(L, out[i]->items[0]);
+        if (out[i].inputs->count > 0)
+            push_value(L, out[i].inputs->items[0]);
         else
             lua_getfield(L, LUA_REGISTRYINDEX, "ringside.None");
         lua_rawseti(L, -2, i + 1);
@@ -156,13 +165,12 @@ replicate(lua_State *L)
 {
     struct task    *me     = script_task(L);
     struct module  *module = check_module(L, 1);
-    int             count  = 0;
-    int            *devices  = check_devices(L, 2, &count);
-    struct module **replicas = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *replicas, 0);
+    struct device_list devices = check_devices(L, 2);
+    struct module **replicas = lua_newuserdatauv(L, (size_t)(devices.count + 1) * sizeof *replicas, 0);
     struct call     call     = call_open(L, me, CALL_BACK);
-    call_end(&call, dp_replicate(me, module, devices, count, replicas));
-    lua_createtable(L, count, 0);
-    for (int i = 0; i < count; i++) {
+    call_end(&call, dp_replicate(me, module, devices, replicas));
+    lua_createtable(L, devices.count, 0);
+    for (int i = 0; i < devices.count; i++) {
         push_module(L, replicas[i]);
         lua_rawseti(L, -2, i + 1);
     }
@@ -178,30 +186,33 @@ parallel_apply(lua_State *L)
     check_table(L, 1);
     check_table(L, 2);
     lua_settop(L, 3);
-    int table = option_table(L, 3), count = (int)lua_rawlen(L, 1), devices_given = 0;
+    int table = option_table(L, 3), count = (int)lua_rawlen(L, 1);
     option_known(L, table, "kwargs devices");
     if ((int)lua_rawlen(L, 2) != count)
         raise_error(L, "ValueError", "%d modules but %d inputs", count, (int)lua_rawlen(L, 2));
     struct module **modules = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *modules, 0);
-    struct value  **inputs = push_room(L, count), **kwargs = push_room(L, count), **outputs = push_room(L, count);
+    struct arguments *given = push_arguments(L, count);
+    struct value   **outputs = push_room(L, count);
     bool            named = option_push(L, table, "kwargs"), ok = true;
     int             names = lua_gettop(L);
     for (int i = 0; i < count && ok; i++) {
         lua_rawgeti(L, 1, i + 1);
         modules[i] = check_module(L, lua_gettop(L));
         lua_rawgeti(L, 2, i + 1);
-        inputs[i] = inputs_tuple(L, me, lua_gettop(L));
-        ok        = inputs[i] != NULL;
+        given[i].inputs = inputs_tuple(L, me, lua_gettop(L));
+        ok              = given[i].inputs != NULL;
         if (named && lua_rawgeti(L, names, i + 1) == LUA_TTABLE)
-            ok = ok && (kwargs[i] = value_from_lua(L, me, -1, true)) != NULL;
+            ok = ok && (given[i].kwargs = value_from_lua(L, me, -1, true)) != NULL;
         lua_settop(L, names);
     }
-    int *devices = option_push(L, table, "devices") ? check_devices(L, -1, &devices_given) : NULL;
-    if (devices != NULL && devices_given != count)
-        raise_error(L, "ValueError", "%d modules but %d devices", count, devices_given);
+    struct device_list devices = { NULL, count };
+    if (option_push(L, table, "devices"))
+        devices = check_devices(L, -1);
+    if (devices.count != count)
+        raise_error(L, "ValueError", "%d modules but %d devices", count, devices.count);
     struct call call = call_open(L, me, CALL_BACK);
     call.mark        = mark;
-    call_end(&call, ok && dp_parallel_apply(me, modules, inputs, kwargs, devices, count, outputs));
+    call_end(&call, ok && dp_parallel_apply(me, modules, given, devices, outputs));
     lua_createtable(L, count, 0);
     for (int i = 0; i < count; i++) {
         push_value(L, outputs[i]);

@@ -10,8 +10,8 @@ struct task; struct tensor;
 struct bucket_input { size_t bytes; int key; /* dtype and device as one number */ bool sparse; };
 struct bucket_input bucket_input_of(const struct tensor *tensor);   /* not sparse */
 
-/* inputs[i] describes the i-th tensor given; with an order its index is order[i], which is also where `sparse` is looked
- * up (inputs[order[i]].sparse). The buckets of a kind take one limit after the other; the last one holds for the rest. */
+/* inputs[i] describes the i-th tensor given; with an order its index is order[i], which is also where `sparse` is
+ * looked up (inputs[order[i]].sparse). The buckets of a kind take one limit after the other; the last holds for the rest. */
 struct bucket_assignment {
     const struct bucket_input *inputs;
     int                        count;

@@ -11,19 +11,13 @@
 #include "autograd/node.h"
 #include "device/stream.h"
 #include "parallel/data_parallel.h"
+#include "parallel/flat.h"
 #include "sched/stage.h"
 #include "tensor/op.h"
 
 #include <stdio.h>
 
 #define BUFFER_BYTES ((size_t)10 * 1024 * 1024)
-
-void *
-comm_take(struct task *me, struct arena *plain, size_t bytes)
-{
-    void *taken = arena_take(plain, bytes);
-    return taken != NULL ? taken : failed_null(me, E_MEMORY, "out of memory");
-}
 
 void
 comm_device_name(int device, char name[24])
@@ -50,6 +44,22 @@ comm_zeros(struct task *me, const struct comm_shape *shape, int device)
 {
     struct tensor *zeros = tensor_empty(me, shape->dtype, device, shape->dims, shape->size);
     return zeros != NULL && tensor_fill(me, zeros, 0) ? zeros : NULL;
+}
+
+struct node *
+comm_node(struct task *me, const struct comm_function *function, void *context,
+          void (*drop_context)(struct task *me, void *context))
+{
+    if (context == NULL)
+        return failed_null(me, E_MEMORY, "out of memory");
+    struct node *node = node_new(me, function->name, function->backward, function->edges, function->outputs);
+    if (node == NULL) {
+        drop_context(me, context);
+        return NULL;
+    }
+    node->context = context;
+    node->drop_context = drop_context;
+    return node;
 }
 
 bool
@@ -81,9 +91,11 @@ comm_dim(struct task *me, const struct tensor *tensor, int dim)
 }
 
 static struct tensor *
-rows_of(struct task *me, struct tensor *tensor, int dim, int64_t start, int64_t length)
+narrowed_to(struct task *me, struct tensor *tensor, struct comm_rows rows)
 {
-    const struct op_args args = { .in = { tensor }, .dim = dim, .start = start, .length = length, .step = 1 };
+    const struct op_args args = {
+        .in = { tensor }, .dim = rows.dim, .start = rows.start, .length = rows.length, .step = 1
+    };
     return op_run(me, OP_narrow, &args);
 }
 
@@ -100,10 +112,10 @@ comm_bytes_elsewhere(struct tensor *const *tensors, int count, int device)
 /* ---- scatter and gather ---- */
 
 struct tensor *
-comm_scatter_piece(struct task *me, struct tensor *tensor, int dim, int64_t start, int64_t length, int device)
+comm_scatter_piece(struct task *me, struct tensor *tensor, struct comm_rows rows, int device)
 {
-    struct tensor *rows = rows_of(me, tensor, dim, start, length);
-    return rows != NULL ? tensor_to_async(me, rows, device, rows->dtype) : NULL;
+    struct tensor *piece = narrowed_to(me, tensor, rows);
+    return piece != NULL ? tensor_to_async(me, piece, device, piece->dtype) : NULL;
 }
 
 /* All pieces agree in every size but the one along dim. Answers the sum of those, -1: failed. */
@@ -149,7 +161,7 @@ comm_gather(struct task *me, struct tensor *const *pieces, int count, int device
     struct tensor *whole = tensor_empty(me, shape.dtype, device, shape.dims, shape.size);
     int64_t start = 0;
     for (int i = 0; i < count && whole != NULL; i++) {
-        struct tensor *slice = rows_of(me, whole, dim, start, pieces[i]->size[dim]);
+        struct tensor *slice = narrowed_to(me, whole, (struct comm_rows){ dim, start, pieces[i]->size[dim] });
         if (slice == NULL || !tensor_copy(me, slice, pieces[i]))
             return NULL;
         start += pieces[i]->size[dim];
@@ -171,19 +183,21 @@ close_group(struct open_group *open, int *closed, int *count)
 
 /* group[i]: the number of i's group, by opening; closed[k]: the k-th group to close. Answers how many. */
 static int
-assign_groups(struct tensor *const *tensors, int count, size_t limit, enum comm_rule rule, int *group, int *closed)
+assign_groups(const struct coalesced *given, enum comm_rule rule, int *group, int *closed)
 {
+    const size_t      limit = given->buffer_bytes != 0 ? given->buffer_bytes : BUFFER_BYTES;
     struct open_group open[DTYPE_COUNT];
     int types[DTYPE_COUNT], type_count = 0, opened = 0, closed_count = 0;
     for (int type = 0; type < DTYPE_COUNT; type++)
         open[type] = (struct open_group){ .number = -1, .place = -1 };
 
-    for (int i = 0; i < count; i++) {
-        struct open_group *mine = &open[tensors[i]->dtype];
-        uint64_t bytes = (uint64_t)tensor_bytes(tensors[i]);
+    for (int i = 0; i < given->count; i++) {
+        const struct tensor *tensor = given->tensors[i];
+        struct open_group   *mine = &open[tensor->dtype];
+        uint64_t bytes = (uint64_t)tensor_bytes(tensor);
         if (mine->place < 0) {
             mine->place = type_count;
-            types[type_count++] = (int)tensors[i]->dtype;
+            types[type_count++] = (int)tensor->dtype;
         }
         if (rule == COMM_REDUCE && mine->number >= 0 && mine->bytes > 0 && mine->bytes + bytes > limit)
             close_group(mine, closed, &closed_count);
@@ -203,21 +217,21 @@ assign_groups(struct tensor *const *tensors, int count, size_t limit, enum comm_
 }
 
 bool
-comm_group(struct task *me, struct arena *plain, struct tensor *const *tensors, int count, size_t limit,
-           enum comm_rule rule, struct comm_groups *out)
+comm_group(struct task *me, struct arena *plain, const struct coalesced *given, enum comm_rule rule,
+           struct comm_groups *out)
 {
-    size_t bytes = (size_t)count * sizeof(int);
-    int *group = comm_take(me, plain, bytes), *closed = comm_take(me, plain, bytes);
-    out->members = comm_take(me, plain, bytes);
-    out->starts = comm_take(me, plain, bytes + sizeof(int));
+    size_t bytes = (size_t)given->count * sizeof(int);
+    int *group = plain_take(me, plain, bytes), *closed = plain_take(me, plain, bytes);
+    out->members = plain_take(me, plain, bytes);
+    out->starts = plain_take(me, plain, bytes + sizeof(int));
     if (group == NULL || closed == NULL || out->members == NULL || out->starts == NULL)
         return false;
 
-    out->count = assign_groups(tensors, count, limit, rule, group, closed);
+    out->count = assign_groups(given, rule, group, closed);
     int placed = 0;
     for (int g = 0; g < out->count; g++) {
         out->starts[g] = placed;
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < given->count; i++)
             if (group[i] == closed[g])
                 out->members[placed++] = i;
     }
@@ -225,55 +239,31 @@ comm_group(struct task *me, struct arena *plain, struct tensor *const *tensors, 
     return true;
 }
 
-/* ---- flat buffers ---- */
-
-/* The group's tensors side by side in one new buffer on their device; one alone is not copied. */
-static struct tensor *
-flatten(struct task *me, struct tensor *const *tensors, const int *members, int count)
+/* Which of one device's tensors group g is: those of device d. */
+static struct flat_members
+group_members(const struct coalesced *given, const struct comm_groups *groups, int g, int d)
 {
-    struct arena plain PLAIN = { 0 };
-    struct tensor **flat = comm_take(me, &plain, (size_t)count * sizeof *flat);
-    if (flat == NULL)
-        return NULL;
-    for (int i = 0; i < count; i++) {
-        struct tensor *whole = tensor_contiguous(me, tensors[members[i]]);
-        const int64_t  size = tensor_count(whole);
-        flat[i] = whole != NULL ? tensor_piece(me, whole, 1, &size, whole->offset) : NULL;
-        if (flat[i] == NULL)
-            return NULL;
-    }
-    const struct op_args args = { .list = flat, .list_count = count };
-    return count == 1 ? flat[0] : op_run(me, OP_cat, &args);
+    return (struct flat_members){ .tensors = given->tensors + (size_t)d * (size_t)given->count,
+                                  .indices = &groups->members[groups->starts[g]],
+                                  .count = groups->starts[g + 1] - groups->starts[g] };
 }
 
-/* Cuts the buffer into tensors of their shapes. Each gets a version counter of its own: they only happen to lie in one
- * storage, and an in-place op on one must not make its neighbours look changed. */
+/* Cuts the buffer into tensors of the members' shapes. Each gets a version counter of its own: they only happen to lie
+ * in one storage, and an in-place op on one must not make its neighbours look changed. */
 static bool
-unflatten(struct task *me, struct tensor *flat, struct tensor *const *like, const int *members, int count,
-          struct tensor **out)
+unflatten(struct task *me, struct tensor *flat, const struct flat_members *members, struct tensor **out)
 {
-    int64_t start = 0;
-    for (int i = 0; i < count; i++) {
-        const struct tensor *shape = like[members[i]];
-        struct tensor *piece = tensor_piece(me, flat, shape->dims, shape->size, flat->offset + start);
-        out[members[i]] = piece != NULL ? tensor_own_version(me, piece) : NULL;
-        if (out[members[i]] == NULL)
+    struct flat_walk walk = { .flat = flat };
+    for (int i = 0; i < members->count; i++) {
+        int at = members->indices[i];
+        out[at] = tensor_own_version(me, flat_piece(me, &walk, members->tensors[at]));
+        if (out[at] == NULL)
             return false;
-        start += tensor_count(shape);
     }
     return true;
 }
 
 /* ---- broadcast ---- */
-
-/* One call of the coalesced copies: tensors of one device or, to reduce, of all; where the results go. */
-struct coalesced {
-    struct tensor *const *tensors;
-    int                   count;
-    const int            *devices;
-    int                   device_count, root;
-    struct tensor       **out;
-};
 
 static bool
 all_lie_on(struct task *me, struct tensor *const *tensors, int count, int device)
@@ -292,14 +282,14 @@ all_lie_on(struct task *me, struct tensor *const *tensors, int count, int device
 
 /* One group to every device but the first: one transfer each. */
 static bool
-broadcast_group(struct task *me, const struct coalesced *all, struct tensor *flat, const int *members, int count)
+broadcast_group(struct task *me, const struct coalesced *given, struct tensor *flat,
+                const struct flat_members *members, struct tensor **out)
 {
     const int64_t size = tensor_count(flat);
-    for (int d = 1; d < all->device_count; d++) {
-        struct tensor *copy = tensor_empty(me, flat->dtype, all->devices[d], 1, &size);
-        if (copy == NULL || !tensor_copy(me, copy, flat))
-            return false;
-        if (!unflatten(me, copy, all->tensors, members, count, all->out + (size_t)d * (size_t)all->count))
+    for (int d = 1; d < given->devices.count; d++) {
+        struct tensor *copy = tensor_empty(me, flat->dtype, given->devices.ids[d], 1, &size);
+        if (copy == NULL || !tensor_copy(me, copy, flat) ||
+            !unflatten(me, copy, members, out + (size_t)d * (size_t)given->count))
             return false;
     }
     return true;
@@ -307,55 +297,51 @@ broadcast_group(struct task *me, const struct coalesced *all, struct tensor *fla
 
 /* What each device got: the first none, for the tensors lie there and are its own. */
 static void
-broadcast_copy(struct task *me, const int *devices, int device_count, int64_t bytes)
+broadcast_copy(struct task *me, struct device_list devices, int64_t bytes)
 {
-    for (int d = 0; d < device_count; d++)
-        POINT_ON(me, devices[d], dp_replicate_copy, devices[d], d == 0 ? 0 : bytes, d == 0);
+    for (int d = 0; d < devices.count; d++)
+        POINT_ON(me, devices.ids[d], dp_replicate_copy, devices.ids[d], d == 0 ? 0 : bytes, d == 0);
 }
 
-/* `tensors`, which lie on devices[0], reach all devices: the first keeps its very tensors, each
- * other one gets copies. Small tensors share a flat buffer, so that they cost one transfer. */
+/* `tensors`, which lie on the first device, reach all devices: the first keeps its very tensors,
+ * each other one gets copies. Small tensors share a flat buffer, so that they cost one transfer. */
 bool
-comm_broadcast_coalesced(struct task *me, struct tensor *const *tensors, int count,
-                         const int *devices, int device_count, size_t buffer_bytes,
-                         struct tensor **out)
+comm_broadcast_coalesced(struct task *me, const struct coalesced *given, struct tensor **out)
 {
-    const int64_t bytes = comm_bytes_elsewhere(tensors, count, DEVICE_MAX);
-    STAGE(me, dp_broadcast_coalesced, count, device_count, bytes * (device_count - 1));
-    struct coalesced   all = { tensors, count, devices, device_count, 0, out };
+    const struct device_list devices = given->devices;
+    const int64_t bytes = comm_bytes_elsewhere(given->tensors, given->count, DEVICE_MAX);
+    STAGE(me, dp_broadcast_coalesced, given->count, devices.count, bytes * (devices.count - 1));
     struct arena       plain PLAIN = { 0 };
     struct comm_groups groups;
-    size_t             limit = buffer_bytes != 0 ? buffer_bytes : BUFFER_BYTES;
-    if (!all_lie_on(me, tensors, count, devices[0]) ||
-        !comm_group(me, &plain, tensors, count, limit, COMM_BROADCAST, &groups))
+    if (!all_lie_on(me, given->tensors, given->count, devices.ids[0]) ||
+        !comm_group(me, &plain, given, COMM_BROADCAST, &groups))
         return false;
     stage_set(&stage_, 3, groups.count);
 
-    for (int i = 0; i < count; i++)
-        out[i] = tensors[i];
+    for (int i = 0; i < given->count; i++)
+        out[i] = given->tensors[i];
     struct tensor *flat = NULL;
-    for (int g = 0; g < groups.count && device_count > 1; g++) {
-        const int *members = &groups.members[groups.starts[g]];
-        int        size = groups.starts[g + 1] - groups.starts[g];
-        tensor_replace(me, &flat, flatten(me, tensors, members, size));
-        if (flat == NULL || !broadcast_group(me, &all, flat, members, size))
+    for (int g = 0; g < groups.count && devices.count > 1; g++) {
+        struct flat_members members = group_members(given, &groups, g, 0);
+        tensor_replace(me, &flat, flat_joined(me, &members));
+        if (flat == NULL || !broadcast_group(me, given, flat, &members, out))
             return false;
     }
-    if (count > 0)
-        broadcast_copy(me, devices, device_count, bytes);
-    for (int i = count; i < count * device_count; i++)
+    if (given->count > 0)
+        broadcast_copy(me, devices, bytes);
+    for (int i = given->count; i < given->count * devices.count; i++)
         hand_up(me, out[i]);
     return true;
 }
 
 /* ---- reduce ---- */
 
-/* The device of `destination` in devices; -1: failed. */
+/* The place of `destination` among the devices; -1: failed. */
 static int
-root_of(struct task *me, const int *devices, int device_count, int destination)
+root_of(struct task *me, struct device_list devices, int destination)
 {
-    for (int d = 0; d < device_count; d++)
-        if (devices[d] == destination)
+    for (int d = 0; d < devices.count; d++)
+        if (devices.ids[d] == destination)
             return d;
     char name[24];
     comm_device_name(destination, name);
@@ -365,10 +351,10 @@ root_of(struct task *me, const int *devices, int device_count, int destination)
 }
 
 static bool
-same_sizes(struct task *me, struct tensor *const *tensors, int count, int device_count)
+same_sizes_everywhere(struct task *me, const struct coalesced *given)
 {
-    for (int at = count; at < count * device_count; at++) {
-        const struct tensor *expected = tensors[at % count], *got = tensors[at];
+    for (int at = given->count; at < given->count * given->devices.count; at++) {
+        const struct tensor *expected = given->tensors[at % given->count], *got = given->tensors[at];
         if (tensor_same_shape(expected, got))
             continue;
         char sizes[2][TENSOR_DIMS * 21 + 1] = { "", "" };
@@ -378,7 +364,7 @@ same_sizes(struct task *me, struct tensor *const *tensors, int count, int device
                 used += snprintf(sizes[which] + used, sizeof sizes[which] - (size_t)used, "%s%lld",
                                  d > 0 ? "x" : "", (long long)tensor->size[d]);
         }
-        return failed(me, E_VALUE, "input %d has invalid size: got %s, but expected %s", at / count, sizes[0],
+        return failed(me, E_VALUE, "input %d has invalid size: got %s, but expected %s", at / given->count, sizes[0],
                       sizes[1]);
     }
     return true;
@@ -411,48 +397,50 @@ reduce_add(struct task *me, struct tensor *const *flat, int device_count, int ro
     return sum != NULL ? sum : flat[root];
 }
 
+/* Where sums go: the place of the device, and the list they are put into. */
+struct reduce_target { int root; struct tensor **out; };
+
 static bool
-reduce_group(struct task *me, const struct coalesced *all, const int *members, int count)
+reduce_group(struct task *me, const struct coalesced *given, const struct comm_groups *groups, int g,
+             struct reduce_target to)
 {
-    struct arena    plain PLAIN = { 0 };
-    struct tensor **flat = comm_take(me, &plain, (size_t)all->device_count * sizeof *flat);
+    struct arena        plain PLAIN = { 0 };
+    struct flat_members members;
+    struct tensor     **flat = plain_take(me, &plain, (size_t)given->devices.count * sizeof *flat);
     if (flat == NULL)
         return false;
-    for (int d = 0; d < all->device_count; d++) {
-        flat[d] = flatten(me, all->tensors + (size_t)d * (size_t)all->count, members, count);
+    for (int d = 0; d < given->devices.count; d++) {
+        members = group_members(given, groups, g, d);
+        flat[d] = flat_joined(me, &members);
         if (flat[d] == NULL)
             return false;
     }
-    struct tensor *sum = reduce_add(me, flat, all->device_count, all->root);
-    return sum != NULL && unflatten(me, sum, all->tensors, members, count, all->out);
+    struct tensor *sum = reduce_add(me, flat, given->devices.count, to.root);
+    members = group_members(given, groups, g, 0);
+    return sum != NULL && unflatten(me, sum, &members, to.out);
 }
 
 /* The sums over all devices, on `destination`: backward's counterpart of the broadcast. It cannot
  * begin before every device has every gradient, so nothing of it overlaps the backward. */
 bool
-comm_reduce_add_coalesced(struct task *me, struct tensor *const *tensors, int count,
-                          const int *devices, int device_count, int destination,
-                          size_t buffer_bytes, struct tensor **out)
+comm_reduce_add_coalesced(struct task *me, const struct coalesced *given, int destination,
+                          struct tensor **out)
 {
-    const int     all_count = count * device_count;
-    const int64_t bytes = comm_bytes_elsewhere(tensors, all_count, destination);
-    STAGE(me, dp_reduce_add_coalesced, count, device_count, bytes, destination);
+    const struct device_list devices = given->devices;
+    const int64_t bytes =
+        comm_bytes_elsewhere(given->tensors, given->count * devices.count, destination);
+    STAGE(me, dp_reduce_add_coalesced, given->count, devices.count, bytes, destination);
     struct arena       plain PLAIN = { 0 };
     struct comm_groups groups;
-    size_t             limit = buffer_bytes != 0 ? buffer_bytes : BUFFER_BYTES;
-    int                root = root_of(me, devices, device_count, destination);
-    struct coalesced   all = { tensors, count, devices, device_count, root, out };
-    if (root < 0 || !same_sizes(me, tensors, count, device_count) ||
-        !comm_group(me, &plain, tensors, count, limit, COMM_REDUCE, &groups))
+    int                root = root_of(me, devices, destination);
+    if (root < 0 || !same_sizes_everywhere(me, given) ||
+        !comm_group(me, &plain, given, COMM_REDUCE, &groups))
         return false;
 
-    for (int g = 0; g < groups.count; g++) {
-        const int *members = &groups.members[groups.starts[g]];
-        int        size = groups.starts[g + 1] - groups.starts[g];
-        if (!reduce_group(me, &all, members, size))
+    for (int g = 0; g < groups.count; g++)
+        if (!reduce_group(me, given, &groups, g, (struct reduce_target){ root, out }))
             return false;
-    }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < given->count; i++)
         hand_up(me, out[i]);
     return true;
 }

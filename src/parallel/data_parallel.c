@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The wrapper's options, with its own list of devices; shared by a wrapper and its replicas. */
-struct data_parallel {
-    atomic_int references, forwards;
-    int        output_device, dim, device_count;
-    int        device_ids[];
+/* What a wrapper and its replicas share: the options, whose list of devices lies behind them. */
+struct wrapper_options {
+    atomic_int                   references, forwards;
+    struct data_parallel_options options;
+    int                          ids[];
 };
 
 /* ---- forward ---- */
@@ -52,94 +52,100 @@ data_parallel_check(struct task *me, struct module *module, int device)
 
 /* What scatter, replicate, apply and gather hand to one another: one entry per replica. */
 struct replicas {
-    int             count;
-    struct value  **inputs, **kwargs, **outputs;
-    struct module **modules;
+    int               count;
+    struct arguments *arguments;
+    struct value    **outputs;
+    struct module   **modules;
 };
 
 static bool
 replicas_room(struct task *me, struct arena *plain, int count, struct replicas *out)
 {
-    size_t bytes = (size_t)count * sizeof(void *);
-    out->inputs = comm_take(me, plain, bytes);
-    out->kwargs = comm_take(me, plain, bytes);
-    out->outputs = comm_take(me, plain, bytes);
-    out->modules = comm_take(me, plain, bytes);
-    return out->inputs != NULL && out->kwargs != NULL && out->outputs != NULL && out->modules != NULL;
+    out->arguments = plain_take(me, plain, (size_t)count * sizeof *out->arguments);
+    out->outputs = plain_take(me, plain, (size_t)count * sizeof(struct value *));
+    out->modules = plain_take(me, plain, (size_t)count * sizeof(struct module *));
+    return out->arguments != NULL && out->outputs != NULL && out->modules != NULL;
 }
 
-/* device_ids, or all devices; *output_device too is made explicit. NULL: failed. */
-static const int *
-devices_of(struct task *me, struct arena *plain, const struct data_parallel_options *options, int *count,
-           int *output_device)
+/* The options with nothing left to choose: device_ids or all devices, in `plain`; the first of them for the output. */
+static bool
+options_resolve(struct task *me, struct arena *plain, const struct data_parallel_options *given,
+                struct data_parallel_options *out)
 {
-    *count = options->device_ids != NULL ? options->device_count : device_count(me);
-    int *devices = comm_take(me, plain, (size_t)(*count > 0 ? *count : 1) * sizeof *devices);
-    if (devices == NULL)
-        return NULL;
-    for (int i = 0; i < *count; i++) {
-        devices[i] = options->device_ids != NULL ? options->device_ids[i] : i;
-        if (devices[i] == DEVICE_CPU)
-            return failed_null(me, E_DEVICE, "device_ids[%d] is the cpu: DataParallel runs on devices", i);
-        if (!device_check(me, devices[i]))
-            return NULL;
+    struct device_list asked = given->devices;
+    int  count = asked.ids != NULL ? asked.count : device_count(me);
+    int *ids = plain_take(me, plain, (size_t)(count > 0 ? count : 1) * sizeof *ids);
+    if (ids == NULL)
+        return false;
+    for (int i = 0; i < count; i++) {
+        ids[i] = asked.ids != NULL ? asked.ids[i] : i;
+        if (ids[i] == DEVICE_CPU)
+            return failed(me, E_DEVICE, "device_ids[%d] is the cpu: DataParallel runs on devices", i);
+        if (!device_check(me, ids[i]))
+            return false;
     }
-    *output_device = options->output_device == -2 && *count > 0 ? devices[0] : options->output_device;
-    bool exists = *count == 0 || *output_device == DEVICE_CPU || device_check(me, *output_device);
-    return exists ? devices : NULL;
+    *out = *given;
+    out->devices = (struct device_list){ ids, count };
+    out->output_device = given->output_device == -2 && count > 0 ? ids[0] : given->output_device;
+    return count == 0 || out->output_device == DEVICE_CPU || device_check(me, out->output_device);
 }
 
 /* With no argument at all there is still one call, on the first device. */
 static bool
-scatter_inputs(struct task *me, struct value *inputs, struct value *kwargs, const int *devices, int device_count,
-               int dim, struct replicas *out)
+scatter_arguments(struct task *me, struct arguments given, const struct data_parallel_options *options,
+                  struct replicas *out)
 {
-    out->count = dp_scatter(me, inputs, kwargs, devices, device_count, dim, out->inputs, out->kwargs);
+    out->count = dp_scatter(me, given, options->devices, options->dim, out->arguments);
     if (out->count > 0 || task_failed(me))
         return out->count > 0;
     out->count = 1;
-    out->inputs[0] = value_container(me, VALUE_TUPLE, 0, NULL, NULL, NULL);
-    out->kwargs[0] = value_container(me, VALUE_DICT, 0, NULL, NULL, NULL);
-    return out->inputs[0] != NULL && out->kwargs[0] != NULL;
+    out->arguments[0].inputs = value_container(me, VALUE_TUPLE, 0, NULL, NULL, NULL);
+    out->arguments[0].kwargs = value_container(me, VALUE_DICT, 0, NULL, NULL, NULL);
+    return out->arguments[0].inputs != NULL && out->arguments[0].kwargs != NULL;
+}
+
+static struct value *
+inputs_as_tuple(struct task *me, struct value *inputs)
+{
+    if (inputs == NULL || inputs->kind == VALUE_NONE)
+        return value_container(me, VALUE_TUPLE, 0, NULL, NULL, NULL);
+    return inputs->kind == VALUE_TUPLE ? inputs : value_container(me, VALUE_TUPLE, 1, &inputs, NULL, NULL);
 }
 
 /* One forward. The module itself is never called when there is more than one device: only its
  * replicas are, which live until their part of the graph is gone. A batch too small for all devices
  * uses the first of them; with a single device there is nothing to copy and nothing to gather. */
 struct value *
-data_parallel_forward(struct task *me, struct module *module, struct value *inputs,
-                      struct value *kwargs, const struct data_parallel_options *options)
+data_parallel_forward(struct task *me, struct module *module, struct arguments given,
+                      const struct data_parallel_options *options)
 {
-    struct arena    plain PLAIN = { 0 };
-    int             count = 0, output_device = 0;
-    const int      *devices = devices_of(me, &plain, options, &count, &output_device);
-    struct replicas replicas;
-    STAGE(me, dp_forward, count);
-    if (devices == NULL || !replicas_room(me, &plain, count, &replicas))
+    struct arena                 plain PLAIN = { 0 };
+    struct data_parallel_options all = { .dim = 0 };
+    struct replicas              replicas;
+    bool                         resolved = options_resolve(me, &plain, options, &all);
+    struct device_list           devices = all.devices;
+    STAGE(me, dp_forward, devices.count);
+    if (!resolved || !replicas_room(me, &plain, devices.count, &replicas))
         return NULL;
-    if (inputs == NULL || inputs->kind == VALUE_NONE)
-        inputs = value_container(me, VALUE_TUPLE, 0, NULL, NULL, NULL);
-    else if (inputs->kind != VALUE_TUPLE)
-        inputs = value_container(me, VALUE_TUPLE, 1, &inputs, NULL, NULL);
-    if (inputs == NULL)
+    given.inputs = inputs_as_tuple(me, given.inputs);
+    if (given.inputs == NULL)
         return NULL;
-    if (count == 0)
-        return hand_up(me, module_forward(me, module, inputs, kwargs));
+    if (devices.count == 0)
+        return hand_up(me, module_forward(me, module, given.inputs, given.kwargs));
 
-    if (!data_parallel_check(me, module, devices[0]))
+    if (!data_parallel_check(me, module, devices.ids[0]))
         return NULL;
-    if (!scatter_inputs(me, inputs, kwargs, devices, count, options->dim, &replicas))
+    if (!scatter_arguments(me, given, &all, &replicas))
         return NULL;
-    if (count == 1)
-        return hand_up(me, module_forward(me, module, replicas.inputs[0],
-                                          replicas.kwargs[0]));
-    if (!dp_replicate(me, module, devices, replicas.count, replicas.modules))
+    if (devices.count == 1)
+        return hand_up(me, module_forward(me, module, replicas.arguments[0].inputs,
+                                          replicas.arguments[0].kwargs));
+    devices.count = replicas.count;
+    if (!dp_replicate(me, module, devices, replicas.modules))
         return NULL;
-    if (!dp_parallel_apply(me, replicas.modules, replicas.inputs, replicas.kwargs,
-                           devices, replicas.count, replicas.outputs))
+    if (!dp_parallel_apply(me, replicas.modules, replicas.arguments, devices, replicas.outputs))
         return NULL;
-    return hand_up(me, dp_gather(me, replicas.outputs, replicas.count, output_device,
-                                 options->dim));
+    return hand_up(me, dp_gather(me, replicas.outputs, replicas.count, all.output_device, all.dim));
 }
 
 /* ---- the wrapper ---- */
@@ -147,16 +153,12 @@ data_parallel_forward(struct task *me, struct module *module, struct value *inpu
 static struct value *
 wrapper_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
 {
-    struct data_parallel              *own = self->script;
-    const struct data_parallel_options options = {
-        .device_ids = own->device_ids, .device_count = own->device_count, .output_device = own->output_device,
-        .dim = own->dim,
-    };
+    struct wrapper_options *own = self->script;
     struct module *module = module_child(self, "module");
     if (module == NULL)
         return failed_null(me, E_RUNTIME, "this DataParallel has lost its module");
     me->iteration = (uint32_t)atomic_fetch_add(&own->forwards, 1);
-    return data_parallel_forward(me, module, args, kwargs, &options);
+    return data_parallel_forward(me, module, (struct arguments){ args, kwargs }, &own->options);
 }
 
 static struct module *
@@ -165,7 +167,7 @@ wrapper_copy(struct task *me, struct module *self)
     struct module *copy = module_plain_copy(me, self);
     if (copy == NULL)
         return NULL;
-    struct data_parallel *own = self->script;
+    struct wrapper_options *own = self->script;
     atomic_fetch_add(&own->references, 1);
     copy->script = own;
     return copy;
@@ -174,7 +176,7 @@ wrapper_copy(struct task *me, struct module *self)
 static void
 wrapper_drop(struct task *me, struct module *self)
 {
-    struct data_parallel *own = self->script;
+    struct wrapper_options *own = self->script;
     self->script = NULL;
     if (own != NULL && atomic_fetch_sub(&own->references, 1) == 1)
         free(own);
@@ -200,21 +202,24 @@ static const struct module_type wrapper_type = {
 struct module *
 data_parallel_new(struct task *me, struct module *module, const struct data_parallel_options *options)
 {
-    struct arena plain PLAIN = { 0 };
-    int          count = 0, output_device = 0;
-    const int   *devices = devices_of(me, &plain, options, &count, &output_device);
-    if (devices == NULL || (count == 1 && !module_to(me, module, devices[0])))
+    struct arena                 plain PLAIN = { 0 };
+    struct data_parallel_options all = { .dim = 0 };
+    if (!options_resolve(me, &plain, options, &all))
+        return NULL;
+    if (all.devices.count == 1 && !module_to(me, module, all.devices.ids[0]))
         return NULL;
     struct module *wrapper = module_new(me, &wrapper_type);
     if (wrapper == NULL || !module_add_child(me, wrapper, "module", module))
         return NULL;
-    struct data_parallel *own = malloc(sizeof *own + (size_t)count * sizeof(int));
+    size_t                  bytes = (size_t)all.devices.count * sizeof(int);
+    struct wrapper_options *own = malloc(sizeof *own + bytes);
     if (own == NULL)
         return failed_null(me, E_MEMORY, "out of memory");
-    *own = (struct data_parallel){ .output_device = output_device, .dim = options->dim, .device_count = count };
+    *own = (struct wrapper_options){ .options = all };
     atomic_init(&own->references, 1);
     atomic_init(&own->forwards, 0);
-    memcpy(own->device_ids, devices, (size_t)count * sizeof(int));
+    memcpy(own->ids, all.devices.ids, bytes);
+    own->options.devices.ids = own->ids;
     wrapper->script = own;
     return wrapper;
 }

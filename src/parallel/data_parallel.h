@@ -9,11 +9,15 @@
 
 struct task; struct tensor; struct value; struct module;
 
+/* Which devices, replica by replica. The list is borrowed. */
+struct device_list { const int *ids; int count; };
+/* What one call of a module is given: a TUPLE; a DICT or NULL. */
+struct arguments { struct value *inputs, *kwargs; };
+
 struct data_parallel_options {
-    const int *device_ids;      /* NULL: all devices */
-    int        device_count;
-    int        output_device;   /* -2: device_ids[0]; -1: the CPU */
-    int        dim;
+    struct device_list devices; /* ids NULL: all there are */
+    int                output_device; /* -2: the first of devices; -1: the CPU */
+    int                dim;
 };
 /* The wrapper is itself a module with one child "module"; in me's scope; NULL: failed. */
 struct module *data_parallel_new(struct task *me, struct module *module, const struct data_parallel_options *options);
@@ -21,26 +25,30 @@ struct module *data_parallel_module(const struct module *wrapper);        /* NUL
 /* Do two devices differ so much (in memory, in multiprocessors) that DataParallel warns? Below 3 to 4, not at it. All
  * virtual devices are equal. */
 bool data_parallel_imbalanced(double one, double other);
-/* nn.parallel.data_parallel: the functional form (and the wrapper's forward). inputs: a TUPLE; another value counts as
- * a tuple of one, NULL and None as an empty one. */
-struct value *data_parallel_forward(struct task *me, struct module *module, struct value *inputs, struct value *kwargs,
+/* nn.parallel.data_parallel: the functional form (and the wrapper's forward). Inputs that are no TUPLE count as a tuple
+ * of one, NULL and None as an empty one. */
+struct value *data_parallel_forward(struct task *me, struct module *module, struct arguments given,
                                     const struct data_parallel_options *options);
 
-/* nn.parallel.scatter: what each replica gets: out[r] (a TUPLE) and kwargs_out[r] (a DICT), counts made equal as
- * scatter_kwargs does. Answers the number of replicas; 0: failed or, when the task has not failed, there was no argument
- * to scatter. Arrays have room for device_count. */
-int dp_scatter(struct task *me, struct value *inputs, struct value *kwargs, const int *devices, int device_count, int dim,
-               struct value **out, struct value **kwargs_out);
+/* nn.parallel.scatter: what each replica gets, out[r], counts made equal as scatter_kwargs does; out has room for all
+ * devices. Answers the number of replicas; 0: failed or, when the task has not failed, no argument to scatter. */
+int dp_scatter(struct task *me, struct arguments given, struct device_list devices, int dim, struct arguments *out);
 struct value *dp_gather(struct task *me, struct value *const *outputs, int count, int device, int dim);
-/* replicas[r]: new modules in me's scope. */
-bool dp_replicate(struct task *me, struct module *module, const int *devices, int device_count, struct module **replicas);
-bool dp_parallel_apply(struct task *me, struct module *const *modules, struct value *const *inputs,
-                       struct value *const *kwargs, const int *devices, int count, struct value **outputs);
+/* replicas[r]: new modules in me's scope, one per device. */
+bool dp_replicate(struct task *me, struct module *module, struct device_list devices, struct module **replicas);
+/* One call per device; ids NULL: each on the device of its first tensor. Inputs that are no TUPLE count as one. */
+bool dp_parallel_apply(struct task *me, struct module *const *modules, const struct arguments *given,
+                       struct device_list devices, struct value **outputs);
 
-/* comm: without gradients. out[d * count + i]. buffer_bytes 0: 10 MiB. Results are in me's scope. */
-bool comm_broadcast_coalesced(struct task *me, struct tensor *const *tensors, int count, const int *devices,
-                              int device_count, size_t buffer_bytes, struct tensor **out);
-bool comm_reduce_add_coalesced(struct task *me, struct tensor *const *tensors /* [d * count + i] */, int count,
-                               const int *devices, int device_count, int destination, size_t buffer_bytes,
-                               struct tensor **out);
+/* Many tensors that cross to, or come from, several devices in few flat buffers; without gradients. */
+struct coalesced {
+    struct tensor *const *tensors;
+    int                   count;        /* of one device */
+    struct device_list    devices;
+    size_t                buffer_bytes; /* 0: 10 MiB */
+};
+/* tensors[i], which lie on the first device, reach all: out[d * count + i]. Results are in me's scope. */
+bool comm_broadcast_coalesced(struct task *me, const struct coalesced *given, struct tensor **out);
+/* The sums of tensors[d * count + i] over d, on `destination`, one of the devices: out[i], in me's scope. */
+bool comm_reduce_add_coalesced(struct task *me, const struct coalesced *given, int destination, struct tensor **out);
 #endif

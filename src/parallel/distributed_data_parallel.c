@@ -1,6 +1,6 @@
 /* nn.parallel.DistributedDataParallel: torch/nn/parallel/distributed.py. Every rank has the whole model and a share of
- * the data; construction makes the models equal, the reducer keeps them so. ddp_new checks, verifies that all ranks build
- * the same model, sends rank 0's state to the others and makes the reducer; then each call of the module is
+ * the data; construction makes the models equal, the reducer keeps them so. ddp_new checks, verifies that all ranks
+ * build the same model, sends rank 0's state to the others and makes the reducer; then each call of the module is
  * ddp_forward. What happens during the backward is in reducer.c. */
 #include <inttypes.h>
 #include <stdlib.h>

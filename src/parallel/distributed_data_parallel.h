@@ -12,7 +12,8 @@ struct ddp_options {
     bool   no_broadcast_buffers;
 };
 /* The wrapper is a module with one child "module"; in me's scope; NULL: failed. */
-struct module  *ddp_new(struct task *me, struct module *module, struct process_group *group, const struct ddp_options *options);
+struct module  *ddp_new(struct task *me, struct module *module, struct process_group *group,
+                        const struct ddp_options *options);
 struct module  *ddp_module(const struct module *wrapper);   /* NULL: not a DistributedDataParallel */
 struct reducer *ddp_reducer(const struct module *wrapper);
 void            ddp_set_sync(struct module *wrapper, bool sync);  /* no_sync */

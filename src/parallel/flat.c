@@ -1,7 +1,7 @@
 /* Flat buffers: torch::utils::flatten_dense_tensors and its counterpart. */
 #include "parallel/flat.h"
 
-#include "parallel/comm.h"
+#include "parallel/plain.h"
 #include "tensor/op.h"
 
 struct tensor *
@@ -18,13 +18,13 @@ struct tensor *
 flat_joined(struct task *me, const struct flat_members *members)
 {
     struct arena plain PLAIN = { 0 };
-    struct tensor **rows = comm_take(me, &plain, (size_t)members->count * sizeof *rows);
+    struct tensor **rows = plain_take(me, &plain, (size_t)members->count * sizeof *rows);
     if (rows == NULL)
         return NULL;
     for (int i = 0; i < members->count; i++) {
         struct tensor *whole = tensor_contiguous(me, members->tensors[members->indices[i]]);
-        const int64_t size = tensor_count(whole), stride = 1;
-        rows[i] = whole != NULL ? tensor_view(me, whole, 1, &size, &stride, whole->offset) : NULL;
+        const int64_t size = tensor_count(whole);
+        rows[i] = whole != NULL ? tensor_piece(me, whole, 1, &size, whole->offset) : NULL;
         if (rows[i] == NULL)
             return NULL;
     }
@@ -35,13 +35,7 @@ flat_joined(struct task *me, const struct flat_members *members)
 struct tensor *
 flat_piece(struct task *me, struct flat_walk *walk, const struct tensor *like)
 {
-    int64_t stride[TENSOR_DIMS], step = 1;
-    for (int dim = like->dims - 1; dim >= 0; dim--) {
-        stride[dim] = step;
-        step *= like->size[dim] > 1 ? like->size[dim] : 1;
-    }
-    struct tensor *piece =
-        tensor_view(me, walk->flat, like->dims, like->size, stride, walk->flat->offset + walk->used);
+    struct tensor *piece = tensor_piece(me, walk->flat, like->dims, like->size, walk->flat->offset + walk->used);
     walk->used += tensor_count(like);
     return piece;
 }

@@ -70,13 +70,13 @@ apply_new(struct task *me, int count)
 
 /* The device of a job for which the caller names none: that of the first tensor among its inputs. */
 static bool
-job_device(struct task *me, struct job *job, const int *devices)
+job_device(struct task *me, struct job *job, const int *ids)
 {
-    const struct tensor *first = devices == NULL ? value_first_tensor(job->input) : NULL;
-    if (devices == NULL && first == NULL)
+    const struct tensor *first = ids == NULL ? value_first_tensor(job->input) : NULL;
+    if (ids == NULL && first == NULL)
         return failed(me, E_RUNTIME, "no device was given for replica %d, and none of its inputs is a tensor",
                       job->replica);
-    job->device = devices != NULL ? devices[job->replica] : tensor_device(first);
+    job->device = ids != NULL ? ids[job->replica] : tensor_device(first);
     if (job->device == DEVICE_CPU)
         return true;
     job->stream = device_check(me, job->device) ? stream_current(me, job->device) : NULL;
@@ -85,11 +85,11 @@ job_device(struct task *me, struct job *job, const int *devices)
 
 /* An input that is no tuple becomes a tuple of one. */
 static bool
-job_fill(struct task *me, struct job *job, struct module *module, struct value *input, struct value *kwargs,
-         const int *devices)
+job_fill(struct task *me, struct job *job, struct module *module, const struct arguments *given, const int *ids)
 {
+    struct value *input = given->inputs;
     job->module = module_ref(module);
-    value_keep(me, &job->kwargs, kwargs);
+    value_keep(me, &job->kwargs, given->kwargs);
     if (input->kind == VALUE_LIST)
         input = value_container(me, VALUE_TUPLE, input->count, input->items, NULL, NULL);
     else if (input->kind != VALUE_TUPLE)
@@ -97,7 +97,7 @@ job_fill(struct task *me, struct job *job, struct module *module, struct value *
     if (input == NULL)
         return false;
     value_keep(me, &job->input, input);
-    return job_device(me, job, devices);
+    return job_device(me, job, ids);
 }
 
 /* The workers write side by side, so one lock guards what they write. */
@@ -206,18 +206,17 @@ drop_value(struct task *me, void *value)
 /* All replicas' forwards side by side. It ends when the slowest has ended; only then is the first
  * failure, by replica, raised here. */
 bool
-dp_parallel_apply(struct task *me, struct module *const *modules,
-                  struct value *const *inputs, struct value *const *kwargs,
-                  const int *devices, int count, struct value **outputs)
+dp_parallel_apply(struct task *me, struct module *const *modules, const struct arguments *given,
+                  struct device_list devices, struct value **outputs)
 {
+    const int count = devices.count;
     STAGE(me, dp_parallel_apply, count);
     struct apply *apply = apply_new(me, count);
     bool          done = apply != NULL;
     for (int r = 0; r < count && done; r++) {
-        struct job   *job = &apply->jobs[r];
-        struct value *words = kwargs != NULL ? kwargs[r] : NULL;
+        struct job *job = &apply->jobs[r];
         *job = (struct job){ .apply = apply, .replica = r };
-        done = job_fill(me, job, modules[r], inputs[r], words, devices);
+        done = job_fill(me, job, modules[r], &given[r], devices.ids);
     }
     if (done)
         done = count == 1 ? apply_here(me, apply) : apply_in_tasks(me, apply);

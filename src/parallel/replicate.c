@@ -16,72 +16,61 @@
 #include <stdlib.h>
 
 /* What Broadcast and ReduceAddCoalesced remember: the devices, and the shapes of one device's tensors. */
-struct spread {
-    int               device_count, count, destination;
+struct replica_shapes {
+    int                device_count, count, destination;
     struct comm_shape *shapes;
-    int               devices[];
+    int                devices[];
 };
 
-static node_backward broadcast_backward, reduce_add_backward;
+static bool broadcast_backward(struct task *me, struct node *node, struct tensor *const *grad_out,
+                               struct tensor **grad_in);
+static bool reduce_add_backward(struct task *me, struct node *node, struct tensor *const *grad_out,
+                                struct tensor **grad_in);
 
 /* ---- the Functions ---- */
 
 static void
-spread_drop(struct task *me, void *context)
+shapes_drop(struct task *me, void *context)
 {
-    struct spread *spread = context;
+    struct replica_shapes *shapes = context;
     (void)me;
-    free(spread->shapes);
-    free(spread);
+    free(shapes->shapes);
+    free(shapes);
 }
 
-static struct spread *
-spread_new(struct tensor *const *tensors, int count, const int *devices, int device_count, int destination)
+/* NULL: no memory. */
+static struct replica_shapes *
+shapes_of(const struct coalesced *given, int destination)
 {
-    struct spread *spread = malloc(sizeof *spread + (size_t)device_count * sizeof(int));
-    if (spread == NULL)
+    struct device_list     devices = given->devices;
+    struct replica_shapes *shapes = malloc(sizeof *shapes + (size_t)devices.count * sizeof(int));
+    if (shapes == NULL)
         return NULL;
-    *spread = (struct spread){ .device_count = device_count, .count = count, .destination = destination };
-    spread->shapes = malloc((size_t)count * sizeof *spread->shapes + 1);
-    if (spread->shapes == NULL) {
-        free(spread);
+    *shapes = (struct replica_shapes){ devices.count, given->count, destination, NULL };
+    shapes->shapes = malloc((size_t)given->count * sizeof *shapes->shapes + 1);
+    if (shapes->shapes == NULL) {
+        free(shapes);
         return NULL;
     }
-    for (int d = 0; d < device_count; d++)
-        spread->devices[d] = devices[d];
-    for (int i = 0; i < count; i++)
-        spread->shapes[i] = comm_shape_of(tensors[i]);
-    return spread;
-}
-
-/* A node that keeps `spread`, which it takes over even when it fails. One reference, the caller's. */
-static struct node *
-spread_node(struct task *me, const char *name, node_backward *backward, struct spread *spread, int edges, int outputs)
-{
-    if (spread == NULL)
-        return failed_null(me, E_MEMORY, "out of memory");
-    struct node *node = node_new(me, name, backward, edges, outputs);
-    if (node == NULL) {
-        spread_drop(me, spread);
-        return NULL;
-    }
-    node->context = spread;
-    node->drop_context = spread_drop;
-    return node;
+    for (int d = 0; d < devices.count; d++)
+        shapes->devices[d] = devices.ids[d];
+    for (int i = 0; i < given->count; i++)
+        shapes->shapes[i] = comm_shape_of(given->tensors[i]);
+    return shapes;
 }
 
 /* The copies become outputs of one node, those on the first device views of the originals. What needs no gradient
  * stays outside, but has its edge and its place, so that outputs are numbered by device, then by tensor. */
 static bool
-broadcast_record(struct task *me, struct tensor *const *tensors, int count, const int *devices, int device_count,
-                 struct tensor **out)
+broadcast_record(struct task *me, const struct coalesced *given, struct tensor **out)
 {
-    struct spread *spread = spread_new(tensors, count, devices, device_count, devices[0]);
-    struct node   *node =
-        spread_node(me, "BroadcastBackward", broadcast_backward, spread, count, count * device_count);
+    const int              count = given->count, total = count * given->devices.count, first = given->devices.ids[0];
+    struct tensor *const  *tensors = given->tensors;
+    struct comm_function   function = { "BroadcastBackward", broadcast_backward, count, total };
+    struct node           *node = comm_node(me, &function, shapes_of(given, first), shapes_drop);
     if (node == NULL)
         return false;
-    comm_place_node(me, node, devices[0]);
+    comm_place_node(me, node, first);
     for (int i = 0; i < count && !task_failed(me); i++) {
         node_connect(me, node, i, tensors[i]);
         out[i] = comm_alias(me, tensors[i]);
@@ -92,7 +81,7 @@ broadcast_record(struct task *me, struct tensor *const *tensors, int count, cons
             tensor_keep(me, &out[i]->base, tensors[i]->base != NULL ? tensors[i]->base : tensors[i]);
         }
     }
-    for (int at = 0; at < count * device_count && !task_failed(me); at++)
+    for (int at = 0; at < total && !task_failed(me); at++)
         if (tensors[at % count]->requires_grad)
             node_output(me, node, out[at], at);
     node_unref(me, node);
@@ -101,69 +90,64 @@ broadcast_record(struct task *me, struct tensor *const *tensors, int count, cons
 
 /* Broadcast.apply: out[d * count + i]. */
 static bool
-broadcast_apply(struct task *me, struct tensor *const *tensors, int count, const int *devices, int device_count,
-                struct tensor **out)
+broadcast_apply(struct task *me, const struct coalesced *given, struct tensor **out)
 {
-    for (int i = 0; i < count; i++)
-        if (tensor_device(tensors[i]) == DEVICE_CPU)
+    for (int i = 0; i < given->count; i++)
+        if (tensor_device(given->tensors[i]) == DEVICE_CPU)
             return failed(me, E_RUNTIME, "Broadcast takes tensors of devices, but tensor %d is on the cpu", i);
-    if (!comm_broadcast_coalesced(me, tensors, count, devices, device_count, 0, out))
+    if (!comm_broadcast_coalesced(me, given, out))
         return false;
-    return !any_requires_grad(me, tensors, count) ||
-           broadcast_record(me, tensors, count, devices, device_count, out);
+    return !any_requires_grad(me, given->tensors, given->count) || broadcast_record(me, given, out);
 }
 
-/* ReduceAddCoalesced.apply: the sums of grads[d * count + i] over d. */
+/* ReduceAddCoalesced.apply: the sums of tensors[d * count + i] over d. */
 static bool
-reduce_add_apply(struct task *me, struct tensor *const *grads, int count, const int *devices, int device_count,
-                 int destination, struct tensor **out)
+reduce_add_apply(struct task *me, const struct coalesced *given, int destination, struct tensor **out)
 {
-    if (!comm_reduce_add_coalesced(me, grads, count, devices, device_count, destination, 0, out))
+    const int total = given->count * given->devices.count;
+    if (!comm_reduce_add_coalesced(me, given, destination, out))
         return false;
-    if (!any_requires_grad(me, grads, count * device_count))
+    if (!any_requires_grad(me, given->tensors, total))
         return true;
-    struct spread *spread = spread_new(grads, count, devices, device_count, destination);
-    struct node   *node =
-        spread_node(me, "ReduceAddCoalescedBackward", reduce_add_backward, spread, count * device_count, count);
+    struct comm_function function = { "ReduceAddCoalescedBackward", reduce_add_backward, total, given->count };
+    struct node         *node = comm_node(me, &function, shapes_of(given, destination), shapes_drop);
     if (node == NULL)
         return false;
-    for (int at = 0; at < count * device_count; at++)
-        node_connect(me, node, at, grads[at]);
+    for (int at = 0; at < total; at++)
+        node_connect(me, node, at, given->tensors[at]);
     comm_place_node(me, node, destination);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < given->count; i++)
         node_output(me, node, out[i], i);
     node_unref(me, node);
     return !task_failed(me);
 }
 
-/* `given`, with zeros in place of what is missing: a parameter that no replica used gets a gradient of zeros. */
-static bool
-fill_missing(struct task *me, const struct spread *spread, struct tensor *const *given, int total, bool spread_out,
-             struct tensor **out)
+/* A parameter that no replica used gets a gradient of zeros. */
+static struct tensor *
+grad_or_zeros(struct task *me, const struct replica_shapes *shapes, struct tensor *given, int index, int device)
 {
-    for (int at = 0; at < total; at++) {
-        int device = spread_out ? spread->devices[at / spread->count] : spread->destination;
-        out[at] = given[at] != NULL ? given[at] : comm_zeros(me, &spread->shapes[at % spread->count], device);
-        if (out[at] == NULL)
-            return false;
-    }
-    return true;
+    return given != NULL ? given : comm_zeros(me, &shapes->shapes[index], device);
 }
 
 /* The one node that sums all parameters' gradients of all replicas, on the first device. */
 static bool
 broadcast_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    const struct spread *spread = node->context;
-    struct arena         plain PLAIN = { 0 };
-    int                  total = spread->count * spread->device_count;
-    struct tensor      **grads = comm_take(me, &plain, (size_t)total * sizeof *grads);
-    if (grads == NULL || !fill_missing(me, spread, grad_out, total, true, grads))
+    const struct replica_shapes *shapes = node->context;
+    struct arena    plain PLAIN = { 0 };
+    const int       count = shapes->count, total = count * shapes->device_count;
+    struct tensor **grads = plain_take(me, &plain, (size_t)total * sizeof *grads);
+    if (grads == NULL)
         return false;
-    if (!reduce_add_apply(me, grads, spread->count, spread->devices, spread->device_count, spread->destination,
-                          grad_in))
+    for (int at = 0; at < total; at++) {
+        grads[at] = grad_or_zeros(me, shapes, grad_out[at], at % count, shapes->devices[at / count]);
+        if (grads[at] == NULL)
+            return false;
+    }
+    const struct coalesced sums = { grads, count, { shapes->devices, shapes->device_count }, 0 };
+    if (!reduce_add_apply(me, &sums, shapes->destination, grad_in))
         return false;
-    for (int i = 0; i < spread->count; i++)
+    for (int i = 0; i < count; i++)
         if (node->edges[i].node == NULL)
             grad_in[i] = NULL;
     return true;
@@ -172,14 +156,21 @@ broadcast_backward(struct task *me, struct node *node, struct tensor *const *gra
 static bool
 reduce_add_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    const struct spread *spread = node->context;
-    struct arena         plain PLAIN = { 0 };
-    struct tensor      **grads = comm_take(me, &plain, (size_t)spread->count * sizeof *grads);
-    if (grads == NULL || !fill_missing(me, spread, grad_out, spread->count, false, grads))
+    const struct replica_shapes *shapes = node->context;
+    struct arena    plain PLAIN = { 0 };
+    const int       count = shapes->count;
+    struct tensor **grads = plain_take(me, &plain, (size_t)count * sizeof *grads);
+    if (grads == NULL)
         return false;
-    if (!broadcast_apply(me, grads, spread->count, spread->devices, spread->device_count, grad_in))
+    for (int i = 0; i < count; i++) {
+        grads[i] = grad_or_zeros(me, shapes, grad_out[i], i, shapes->destination);
+        if (grads[i] == NULL)
+            return false;
+    }
+    const struct coalesced given = { grads, count, { shapes->devices, shapes->device_count }, 0 };
+    if (!broadcast_apply(me, &given, grad_in))
         return false;
-    for (int at = 0; at < spread->count * spread->device_count; at++)
+    for (int at = 0; at < count * shapes->device_count; at++)
         if (node->edges[at].node == NULL)
             grad_in[at] = NULL;
     return true;
@@ -192,8 +183,8 @@ struct replication {
     struct named_tensors params, buffers;
     struct named_modules modules;
     struct map           places;  /* address of a parameter, buffer or module: its place */
-    const int           *devices;
-    int                  device_count, total;
+    struct device_list   devices;
+    int                  total;
     struct tensor      **copies;  /* [d * total + place], parameters first */
     struct module      **modules_of_one;
 };
@@ -231,9 +222,9 @@ replication_plan(struct task *me, struct module *module, struct replication *pla
     for (int i = 0; i < plan->modules.count; i++)
         if (!remember(me, plan, plan->modules.modules[i], i))
             return false;
-    size_t tensors = (size_t)plan->total * (size_t)plan->device_count;
-    plan->copies = comm_take(me, &plan->plain, tensors * sizeof(struct tensor *));
-    plan->modules_of_one = comm_take(me, &plan->plain, (size_t)plan->modules.count * sizeof(struct module *));
+    size_t tensors = (size_t)plan->total * (size_t)plan->devices.count;
+    plan->copies = plain_take(me, &plan->plain, tensors * sizeof(struct tensor *));
+    plan->modules_of_one = plain_take(me, &plan->plain, (size_t)plan->modules.count * sizeof(struct module *));
     return plan->copies != NULL && plan->modules_of_one != NULL;
 }
 
@@ -245,12 +236,12 @@ replicate_tensors(struct task *me, struct replication *plan, struct tensor *cons
 {
     if (count == 0 && !detach)
         return true;
-    size_t          total = (size_t)count * (size_t)plan->device_count;
-    struct tensor **out = comm_take(me, &plan->plain, total * sizeof *out);
+    size_t          total = (size_t)count * (size_t)plan->devices.count;
+    struct tensor **out = plain_take(me, &plan->plain, total * sizeof *out);
     if (out == NULL)
         return false;
-    bool done = detach ? comm_broadcast_coalesced(me, tensors, count, plan->devices, plan->device_count, 0, out)
-                       : broadcast_apply(me, tensors, count, plan->devices, plan->device_count, out);
+    const struct coalesced given = { tensors, count, plan->devices, 0 };
+    bool done = detach ? comm_broadcast_coalesced(me, &given, out) : broadcast_apply(me, &given, out);
     for (size_t at = 0; at < total && done; at++) {
         uint64_t place = 0;
         map_get(&plan->places, (uintptr_t)tensors[at % (size_t)count], &place);
@@ -271,8 +262,8 @@ static bool
 replicate_buffers(struct task *me, struct replication *plan, bool detach)
 {
     const int       count = plan->buffers.count;
-    struct tensor **wanting = comm_take(me, &plan->plain, (size_t)count * sizeof *wanting);
-    struct tensor **others = comm_take(me, &plan->plain, (size_t)count * sizeof *others);
+    struct tensor **wanting = plain_take(me, &plan->plain, (size_t)count * sizeof *wanting);
+    struct tensor **others = plain_take(me, &plan->plain, (size_t)count * sizeof *others);
     int             wanting_count = 0, other_count = 0;
     if (wanting == NULL || others == NULL)
         return false;
@@ -345,21 +336,19 @@ replicate_modules(struct task *me, struct replication *plan, int replica)
 /* New modules for one forward: first all parameters cross to all devices through one Broadcast
  * node, then the buffers, then each replica's modules are copied and wired to their copies. */
 bool
-dp_replicate(struct task *me, struct module *module, const int *devices, int device_count,
+dp_replicate(struct task *me, struct module *module, struct device_list devices,
              struct module **replicas)
 {
-    struct replication plan __attribute__((cleanup(replication_free))) = {
-        .devices = devices, .device_count = device_count
-    };
+    struct replication plan __attribute__((cleanup(replication_free))) = { .devices = devices };
     bool planned = replication_plan(me, module, &plan);
-    STAGE(me, dp_replicate, device_count, plan.params.count, plan.buffers.count);
+    STAGE(me, dp_replicate, devices.count, plan.params.count, plan.buffers.count);
     bool detach = !grad_enabled(me);
     if (!planned || !replicate_parameters(me, &plan, detach))
         return false;
     if (!replicate_buffers(me, &plan, detach))
         return false;
 
-    for (int r = 0; r < device_count; r++) {
+    for (int r = 0; r < devices.count; r++) {
         replicas[r] = replicate_modules(me, &plan, r);
         if (replicas[r] == NULL)
             return false;

@@ -30,7 +30,10 @@ struct split {
     struct piece      pieces[];
 };
 
-static node_backward scatter_backward, gather_backward;
+static bool scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_out,
+                             struct tensor **grad_in);
+static bool gather_backward(struct task *me, struct node *node, struct tensor *const *grad_out,
+                            struct tensor **grad_in);
 
 /* ---- split ---- */
 
@@ -49,20 +52,12 @@ split_drop(struct task *me, void *split)
 
 /* A node with a copy of the split; NULL: failed. One reference, the caller's. */
 static struct node *
-split_node(struct task *me, const char *name, node_backward *backward, const struct split *split, int edges,
-           int outputs)
+split_node(struct task *me, const struct comm_function *function, const struct split *split)
 {
-    struct node *node = node_new(me, name, backward, edges, outputs);
-    if (node == NULL)
-        return NULL;
-    node->context = malloc(split_bytes(split->count));
-    if (node->context == NULL) {
-        node_unref(me, node);
-        return failed_null(me, E_MEMORY, "out of memory");
-    }
-    memcpy(node->context, split, split_bytes(split->count));
-    node->drop_context = split_drop;
-    return node;
+    struct split *copy = malloc(split_bytes(split->count));
+    if (copy != NULL)
+        memcpy(copy, split, split_bytes(split->count));
+    return comm_node(me, function, copy, split_drop);
 }
 
 /* "3 3 3 1", as a text of the trace. */
@@ -85,7 +80,8 @@ static struct tensor *
 scatter_chunk(struct task *me, struct tensor *tensor, const struct split *split, int index, int64_t start)
 {
     const struct piece *piece = &split->pieces[index];
-    struct tensor *chunk = comm_scatter_piece(me, tensor, split->dim, start, piece->length, piece->device);
+    const struct comm_rows rows = { split->dim, start, piece->length };
+    struct tensor *chunk = comm_scatter_piece(me, tensor, rows, piece->device);
     if (chunk == NULL)
         return NULL;
     POINT_ON(me, piece->device, dp_scatter_chunk, index, piece->length, tensor_bytes(chunk),
@@ -97,7 +93,8 @@ scatter_chunk(struct task *me, struct tensor *tensor, const struct split *split,
 static bool
 scatter_record(struct task *me, struct tensor *tensor, const struct split *split, struct tensor **out)
 {
-    struct node *node = split_node(me, "ScatterBackward", scatter_backward, split, 1, split->count);
+    struct node *node = split_node(
+        me, &(struct comm_function){ "ScatterBackward", scatter_backward, 1, split->count }, split);
     if (node == NULL)
         return false;
     node_connect(me, node, 0, tensor);
@@ -120,8 +117,9 @@ scatter_apply(struct task *me, struct tensor *tensor, const struct split *split,
     int64_t start = 0;
     for (int i = 0; i < split->count; i++) {
         const struct piece *piece = &split->pieces[i];
+        const struct comm_rows rows = { split->dim, start, piece->length };
         out[i] = seen ? scatter_chunk(me, tensor, split, i, start)
-                      : comm_scatter_piece(me, tensor, split->dim, start, piece->length, piece->device);
+                      : comm_scatter_piece(me, tensor, rows, piece->device);
         if (out[i] == NULL)
             return false;
         start += piece->length;
@@ -150,7 +148,8 @@ gather_unsqueeze(struct task *me, struct tensor *const *pieces, int count, struc
 static struct tensor *
 gather_record(struct task *me, struct tensor *const *pieces, const struct split *split, struct tensor *whole)
 {
-    struct node *node = split_node(me, "GatherBackward", gather_backward, split, split->count, 1);
+    struct node *node = split_node(
+        me, &(struct comm_function){ "GatherBackward", gather_backward, split->count, 1 }, split);
     if (node == NULL)
         return NULL;
     for (int i = 0; i < split->count; i++)
@@ -166,8 +165,8 @@ static struct tensor *
 gather_apply(struct task *me, struct tensor *const *pieces, int count, int device, int dim)
 {
     struct arena    plain PLAIN = { 0 };
-    struct split   *split = comm_take(me, &plain, split_bytes(count));
-    struct tensor **rows = comm_take(me, &plain, (size_t)count * sizeof(struct tensor *));
+    struct split   *split = plain_take(me, &plain, split_bytes(count));
+    struct tensor **rows = plain_take(me, &plain, (size_t)count * sizeof(struct tensor *));
     if (split == NULL || rows == NULL)
         return NULL;
     bool scalars = dim == 0;
@@ -201,7 +200,7 @@ scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_
 {
     const struct split *split = node->context;
     struct arena        plain PLAIN = { 0 };
-    struct tensor     **grads = comm_take(me, &plain, (size_t)split->count * sizeof *grads);
+    struct tensor     **grads = plain_take(me, &plain, (size_t)split->count * sizeof *grads);
     if (grads == NULL)
         return false;
     for (int i = 0; i < split->count; i++) {
@@ -224,7 +223,7 @@ gather_backward(struct task *me, struct node *node, struct tensor *const *grad_o
     const struct split *split = node->context;
     STAGE(me, dp_gather_backward, split->count, split->dim, split_sizes(me, split));
     struct arena    plain PLAIN = { 0 };
-    struct tensor **rows = comm_take(me, &plain, (size_t)split->count * sizeof *rows);
+    struct tensor **rows = plain_take(me, &plain, (size_t)split->count * sizeof *rows);
     struct tensor  *grad = grad_out[0];
     if (grad == NULL)
         grad = comm_zeros(me, &split->shape, split->device);
@@ -247,42 +246,42 @@ gather_backward(struct task *me, struct node *node, struct tensor *const *grad_o
 
 /* ---- scatter: through the containers ---- */
 
-struct scatter {
-    struct arena *plain;
-    const int    *devices;
-    int           device_count, dim;
+struct scattering {
+    struct arena      *plain;
+    struct device_list devices;
+    int                dim;
 };
 
-static int scatter_map(struct task *me, struct scatter *scatter, struct value *value, int depth, struct value **out);
+static int scatter_map(struct task *me, struct scattering *scatter, struct value *value, int depth, struct value **out);
 
 /* Anything but a tensor and a filled container: the same object for each device, not only for those that get rows. */
 static int
-scatter_shared(struct task *me, struct scatter *scatter, struct value *value, struct value **out)
+scatter_shared(struct task *me, struct scattering *scatter, struct value *value, struct value **out)
 {
-    POINT(me, dp_scatter_shared, scatter->device_count);
-    for (int r = 0; r < scatter->device_count; r++)
+    POINT(me, dp_scatter_shared, scatter->devices.count);
+    for (int r = 0; r < scatter->devices.count; r++)
         out[r] = value;
-    return scatter->device_count;
+    return scatter->devices.count;
 }
 
 /* Pieces of ceil(rows / devices): the last is shorter, and there may be fewer pieces than devices. */
 static int
-scatter_tensor(struct task *me, struct scatter *scatter, struct tensor *tensor, struct value **out)
+scatter_tensor(struct task *me, struct scattering *scatter, struct tensor *tensor, struct value **out)
 {
     if (tensor_dims(tensor) == 0)
         return failed(me, E_RUNTIME, "chunk expects at least a 1-dimensional tensor"), 0;
     int dim = comm_dim(me, tensor, scatter->dim);
     if (dim < 0)
         return 0;
-    int64_t        *lengths = comm_take(me, scatter->plain, (size_t)scatter->device_count * sizeof *lengths);
-    struct tensor **chunks = comm_take(me, scatter->plain, (size_t)scatter->device_count * sizeof(struct tensor *));
-    struct split   *split = comm_take(me, scatter->plain, split_bytes(scatter->device_count));
+    int64_t        *lengths = plain_take(me, scatter->plain, (size_t)scatter->devices.count * sizeof *lengths);
+    struct tensor **chunks = plain_take(me, scatter->plain, (size_t)scatter->devices.count * sizeof(struct tensor *));
+    struct split   *split = plain_take(me, scatter->plain, split_bytes(scatter->devices.count));
     if (lengths == NULL || chunks == NULL || split == NULL)
         return 0;
     *split = (struct split){ .shape = comm_shape_of(tensor), .device = tensor_device(tensor), .dim = dim };
-    split->count = chunk_lengths(me, tensor, scatter->device_count, dim, lengths);
+    split->count = chunk_lengths(me, tensor, scatter->devices.count, dim, lengths);
     for (int i = 0; i < split->count; i++)
-        split->pieces[i] = (struct piece){ lengths[i], scatter->devices[i] };
+        split->pieces[i] = (struct piece){ lengths[i], scatter->devices.ids[i] };
     if (split->count == 0 || !scatter_apply(me, tensor, split, true, chunks))
         return 0;
 
@@ -296,12 +295,12 @@ scatter_tensor(struct task *me, struct scatter *scatter, struct tensor *tensor, 
 
 /* Elements are scattered one by one and zipped: the shortest decides, what the others have more is dropped. */
 static int
-scatter_container(struct task *me, struct scatter *scatter, struct value *value, int depth, struct value **out)
+scatter_container(struct task *me, struct scattering *scatter, struct value *value, int depth, struct value **out)
 {
-    const size_t    room = (size_t)scatter->device_count;
-    struct value  **parts = comm_take(me, scatter->plain, (size_t)value->count * room * sizeof *parts);
-    struct value  **items = comm_take(me, scatter->plain, (size_t)value->count * sizeof *items);
-    int             shortest = scatter->device_count;
+    const size_t    room = (size_t)scatter->devices.count;
+    struct value  **parts = plain_take(me, scatter->plain, (size_t)value->count * room * sizeof *parts);
+    struct value  **items = plain_take(me, scatter->plain, (size_t)value->count * sizeof *items);
+    int             shortest = scatter->devices.count;
     if (parts == NULL || items == NULL)
         return 0;
     for (int i = 0; i < value->count; i++) {
@@ -323,7 +322,7 @@ scatter_container(struct task *me, struct scatter *scatter, struct value *value,
 
 /* Writes what each replica gets; answers for how many there is something. 0: failed. */
 static int
-scatter_map(struct task *me, struct scatter *scatter, struct value *value, int depth, struct value **out)
+scatter_map(struct task *me, struct scattering *scatter, struct value *value, int depth, struct value **out)
 {
     if (depth > NESTING)
         return failed(me, E_VALUE, "the containers to scatter lie more than %d deep in each other", NESTING), 0;
@@ -341,7 +340,7 @@ scatter_map(struct task *me, struct scatter *scatter, struct value *value, int d
     }
 }
 
-/* Fills the shorter of the two lists up with empty tuples or dicts: those replicas are called without arguments. */
+/* A replica that got nothing from one of the two lists is called without: with an empty tuple, or an empty dict. */
 static bool
 scatter_pad(struct task *me, enum value_kind kind, int from, int to, struct value **out)
 {
@@ -356,42 +355,43 @@ scatter_pad(struct task *me, enum value_kind kind, int from, int to, struct valu
 /* Cuts the batch: one set of arguments per replica. Positional and keyword arguments are scattered
  * apart, then the shorter list is padded. No arguments at all: 0 replicas, and no failure. */
 int
-dp_scatter(struct task *me, struct value *inputs, struct value *kwargs,
-           const int *devices, int device_count, int dim,
-           struct value **out, struct value **kwargs_out)
+dp_scatter(struct task *me, struct arguments given, struct device_list devices, int dim,
+           struct arguments *out)
 {
-    STAGE(me, dp_scatter, device_count, dim);
-    struct arena   plain PLAIN = { 0 };
-    struct scatter scatter = { &plain, devices, device_count, dim };
+    STAGE(me, dp_scatter, devices.count, dim);
+    struct arena      plain PLAIN = { 0 };
+    struct scattering scatter = { &plain, devices, dim };
     int args = 0, words = 0;
-    if (device_count < 1)
+    if (devices.count < 1)
         return failed(me, E_VALUE, "scatter needs at least one device"), 0;
-    if (inputs != NULL && inputs->count > 0)
-        args = scatter_map(me, &scatter, inputs, 0, out);
-    if (!task_failed(me) && kwargs != NULL && kwargs->count > 0)
-        words = scatter_map(me, &scatter, kwargs, 0, kwargs_out);
+    size_t         bytes = (size_t)devices.count * sizeof(struct value *);
+    struct value **inputs = plain_take(me, &plain, bytes), **kwargs = plain_take(me, &plain, bytes);
+    if (inputs == NULL || kwargs == NULL)
+        return 0;
+    if (given.inputs != NULL && given.inputs->count > 0)
+        args = scatter_map(me, &scatter, given.inputs, 0, inputs);
+    if (!task_failed(me) && given.kwargs != NULL && given.kwargs->count > 0)
+        words = scatter_map(me, &scatter, given.kwargs, 0, kwargs);
 
     int replicas = args > words ? args : words;
-    if (task_failed(me) || !scatter_pad(me, VALUE_TUPLE, args, replicas, out) ||
-        !scatter_pad(me, VALUE_DICT, words, replicas, kwargs_out))
+    if (task_failed(me) || !scatter_pad(me, VALUE_TUPLE, args, replicas, inputs) ||
+        !scatter_pad(me, VALUE_DICT, words, replicas, kwargs))
         return 0;
-    for (int r = 0; r < replicas; r++) {
-        hand_up(me, out[r]);
-        hand_up(me, kwargs_out[r]);
-    }
+    for (int r = 0; r < replicas; r++)
+        out[r] = (struct arguments){ hand_up(me, inputs[r]), hand_up(me, kwargs[r]) };
     stage_set(&stage_, 2, replicas);
     return replicas;
 }
 
 /* ---- gather: through the containers ---- */
 
-struct gather {
+struct gathering {
     struct arena *plain;
     int           device, dim;
     int64_t       moved;  /* bytes that came from other devices */
 };
 
-static struct value *gather_map(struct task *me, struct gather *gather, struct value *const *outputs, int count,
+static struct value *gather_map(struct task *me, struct gathering *gather, struct value *const *outputs, int count,
                                 int depth);
 
 static const char *
@@ -407,9 +407,9 @@ value_kind_name(enum value_kind kind)
 }
 
 static struct value *
-gather_tensors(struct task *me, struct gather *gather, struct value *const *outputs, int count)
+gather_tensors(struct task *me, struct gathering *gather, struct value *const *outputs, int count)
 {
-    struct tensor **pieces = comm_take(me, gather->plain, (size_t)count * sizeof *pieces);
+    struct tensor **pieces = plain_take(me, gather->plain, (size_t)count * sizeof *pieces);
     if (pieces == NULL)
         return NULL;
     for (int r = 0; r < count; r++) {
@@ -457,14 +457,14 @@ gathered_count(struct task *me, struct value *const *outputs, int count)
 }
 
 static struct value *
-gather_container(struct task *me, struct gather *gather, struct value *const *outputs, int count, int depth)
+gather_container(struct task *me, struct gathering *gather, struct value *const *outputs, int count, int depth)
 {
     const struct value *first = outputs[0];
     int elements = gathered_count(me, outputs, count);
     if (elements < 0)
         return NULL;
-    struct value **items = comm_take(me, gather->plain, (size_t)elements * sizeof *items);
-    struct value **column = comm_take(me, gather->plain, (size_t)count * sizeof *column);
+    struct value **items = plain_take(me, gather->plain, (size_t)elements * sizeof *items);
+    struct value **column = plain_take(me, gather->plain, (size_t)count * sizeof *column);
     if (items == NULL || column == NULL)
         return NULL;
     for (int i = 0; i < elements; i++) {
@@ -482,7 +482,7 @@ gather_container(struct task *me, struct gather *gather, struct value *const *ou
 
 /* What replica 0 gave decides what the others must have given. */
 static struct value *
-gather_map(struct task *me, struct gather *gather, struct value *const *outputs, int count, int depth)
+gather_map(struct task *me, struct gathering *gather, struct value *const *outputs, int count, int depth)
 {
     if (depth > NESTING)
         return failed_null(me, E_VALUE, "the outputs to gather lie more than %d deep in each other", NESTING);
@@ -510,7 +510,7 @@ dp_gather(struct task *me, struct value *const *outputs, int count, int device, 
 {
     STAGE(me, dp_gather, count, dim, device);
     struct arena  plain PLAIN = { 0 };
-    struct gather gather = { .plain = &plain, .device = device, .dim = dim };
+    struct gathering gather = { .plain = &plain, .device = device, .dim = dim };
     if (count < 1)
         return failed_null(me, E_RUNTIME, "gather needs at least one replica's output");
     if (device != DEVICE_CPU && !device_check(me, device))

@@ -87,10 +87,11 @@ forward(struct task *me, struct module *module, struct tensor *input, int device
 {
     static const int ids[DEVICES] = { 0, 1, 2, 3, 4, 5, 6, 7 };
     const struct data_parallel_options options = {
-        .device_ids = ids, .device_count = device_count, .output_device = -2
+        .devices = { ids, device_count }, .output_device = -2
     };
     struct value *inputs = value_tensor(me, input);
-    struct value *output = inputs != NULL ? data_parallel_forward(me, module, inputs, NULL, &options) : NULL;
+    const struct arguments given = { inputs, NULL };
+    struct value *output = inputs != NULL ? data_parallel_forward(me, module, given, &options) : NULL;
     return output != NULL ? output->tensor : NULL;
 }
 
@@ -110,7 +111,8 @@ replicas(struct task *me, struct seen *seen)
     struct module *module = probe_new(me, PROBE_SCALE), *made[2];
     struct named_tensors params = { 0 };
     if (module == NULL || !module_add_parameter(me, module, "tied", module_parameter(module, "scale")) ||
-        !dp_replicate(me, module, ids, 2, made) || !module_named_parameters(me, made[1], &params))
+        !dp_replicate(me, module, (struct device_list){ ids, 2 }, made) ||
+        !module_named_parameters(me, made[1], &params))
         return false;
     int listed = params.count;
     named_tensors_free(&params);
@@ -149,7 +151,7 @@ replicas_without_gradients(struct task *me, struct seen *seen)
     struct named_tensors params[2] = { { 0 } };
     (void)seen;
     grad_set_enabled(me, false);
-    bool done = module != NULL && dp_replicate(me, module, ids, 2, made);
+    bool done = module != NULL && dp_replicate(me, module, (struct device_list){ ids, 2 }, made);
     grad_set_enabled(me, true);
     for (int r = 0; r < 2 && done; r++)
         done = module_named_parameters(me, made[r], &params[r]);
@@ -316,14 +318,15 @@ misplaced(struct task *me, struct seen *seen)
     struct module *module = probe_new(me, PROBE_SCALE);
     struct tensor *input = counting(me, DEVICE_CPU, 2, (const int64_t[]){ 4, 1 }, 1);
     static const int ids[] = { 1, 0 };
-    const struct data_parallel_options options = { .device_ids = ids, .device_count = 2, .output_device = -2 };
+    const struct data_parallel_options options = { .devices = { ids, 2 }, .output_device = -2 };
     struct value *inputs = value_tensor(me, input);
-    if (module == NULL || inputs == NULL || data_parallel_forward(me, module, inputs, NULL, &options) != NULL)
+    const struct arguments given = { inputs, NULL };
+    if (module == NULL || inputs == NULL || data_parallel_forward(me, module, given, &options) != NULL)
         return false;
     if (!was(me, E_RUNTIME, "on device device:1 (device_ids[0]) but found one of them on device: device:0") ||
         !holds(me, count_of(seen, KIND_dp_scatter) == 0, "nothing is scattered"))
         return false;
-    const struct data_parallel_options absent = { .device_ids = (const int[]){ 0, 99 }, .device_count = 2 };
+    const struct data_parallel_options absent = { .devices = { (const int[]){ 0, 99 }, 2 } };
     if (data_parallel_new(me, module, &absent) != NULL)
         return false;
     task_clear_error(me);
@@ -341,7 +344,7 @@ wraps(struct task *me, struct seen *seen)
 {
     struct module *module = probe_new(me, PROBE_MEAN);
     const struct data_parallel_options one = {
-        .device_ids = (const int[]){ 2 }, .device_count = 1, .output_device = -2
+        .devices = { (const int[]){ 2 }, 1 }, .output_device = -2
     };
     struct module *wrapper = module != NULL ? data_parallel_new(me, module, &one) : NULL;
     struct value  *item = rows(me, 4, 1, 1);

@@ -12,6 +12,12 @@
 
 /* ---- scatter ---- */
 
+static struct arguments
+given(struct value *inputs, struct value *kwargs)
+{
+    return (struct arguments){ inputs, kwargs };
+}
+
 static bool
 chunks(struct task *me, struct seen *seen)
 {
@@ -21,21 +27,23 @@ chunks(struct task *me, struct seen *seen)
     };
     static const int ids[DEVICES] = { 0, 1, 2, 3, 4, 5, 6, 7 };
     for (size_t i = 0; i < countof(cases); i++) {
-        struct value *out[DEVICES], *words[DEVICES], *item = rows(me, cases[i].rows, 6, 0);
-        struct value *inputs = item != NULL ? tuple(me, 1, &item) : NULL;
+        struct arguments out[DEVICES];
+        struct value    *item = rows(me, cases[i].rows, 6, 0);
+        struct value    *inputs = item != NULL ? tuple(me, 1, &item) : NULL;
         seen->count = 0;
-        int replicas = inputs != NULL ? dp_scatter(me, inputs, NULL, ids, cases[i].devices, 0, out, words) : 0;
+        const struct device_list devices = { ids, cases[i].devices };
+        int replicas = inputs != NULL ? dp_scatter(me, given(inputs, NULL), devices, 0, out) : 0;
         if (!holds(me, replicas == cases[i].replicas, "the chunk rule decides how many replicas there are"))
             return false;
         for (int r = 0; r < replicas; r++) {
-            struct tensor *chunk = out[r]->items[0]->tensor;
+            struct tensor *chunk = out[r].inputs->items[0]->tensor;
             int64_t length = r == replicas - 1 ? cases[i].last : cases[i].first;
             struct trace_event event = nth(seen, KIND_dp_scatter_chunk, r);
             if (!holds(me, tensor_size(chunk, 0) == length, "a chunk has as many rows as the rule says") ||
                 !holds(me, tensor_device(chunk) == r, "chunk r lies on device r") ||
                 !holds(me, event.args[1] == length && event.args[2] == length * 24, "the event tells rows and bytes") ||
                 !holds(me, event.device == r && me->device == -1, "the event is the target device's") ||
-                !holds(me, words[r]->kind == VALUE_DICT && words[r]->count == 0, "no keyword arguments"))
+                !holds(me, out[r].kwargs->kind == VALUE_DICT && out[r].kwargs->count == 0, "no keyword arguments"))
                 return false;
         }
     }
@@ -52,30 +60,31 @@ static bool
 containers(struct task *me, struct seen *seen)
 {
     static const int ids[] = { 0, 1, 2, 3 };
-    struct value *out[4], *words[4];
+    const struct device_list four = { ids, 4 }, two_devices = { ids, 2 };
+    struct arguments out[4];
     struct value *pair[] = { rows(me, 10, 1, 0), value_text(me, "tag"), value_integer(me, 7) };
     struct value *list = value_container(me, VALUE_LIST, 3, pair, NULL, NULL);
     struct value *only = list != NULL ? tuple(me, 1, &list) : NULL;
-    if (!holds(me, only != NULL && dp_scatter(me, only, NULL, ids, 4, 0, out, words) == 4, "4 replicas") ||
+    if (!holds(me, only != NULL && dp_scatter(me, given(only, NULL), four, 0, out) == 4, "4 replicas") ||
         !holds(me, count_of(seen, KIND_dp_scatter_shared) == 2, "a text and a number are shared") ||
-        !holds(me, out[2]->items[0]->kind == VALUE_LIST, "a list stays a list") ||
-        !holds(me, out[2]->items[0]->items[1] == pair[1], "shared means the same object") ||
-        !reads(me, out[2]->items[0]->items[0]->tensor, 3, (const double[]){ 6, 7, 8 }))
+        !holds(me, out[2].inputs->items[0]->kind == VALUE_LIST, "a list stays a list") ||
+        !holds(me, out[2].inputs->items[0]->items[1] == pair[1], "shared means the same object") ||
+        !reads(me, out[2].inputs->items[0]->items[0]->tensor, 3, (const double[]){ 6, 7, 8 }))
         return false;
     struct value *two[] = { rows(me, 8, 1, 0), rows(me, 2, 1, 0) };
-    if (!holds(me, dp_scatter(me, tuple(me, 2, two), NULL, ids, 4, 0, out, words) == 2, "the shortest decides") ||
-        !reads(me, out[1]->items[0]->tensor, 2, (const double[]){ 2, 3 }))
+    if (!holds(me, dp_scatter(me, given(tuple(me, 2, two), NULL), four, 0, out) == 2, "the shortest decides") ||
+        !reads(me, out[1].inputs->items[0]->tensor, 2, (const double[]){ 2, 3 }))
         return false;
     struct value *flag = value_bool(me, true), *small = rows(me, 2, 1, 0);
     struct value *options = value_container(me, VALUE_DICT, 1, &flag, (const char *const[]){ "flag" }, NULL);
-    if (!holds(me, dp_scatter(me, tuple(me, 1, &small), options, ids, 4, 0, out, words) == 4, "a plain keyword: all") ||
-        !holds(me, out[1]->count == 1 && out[2]->count == 0 && out[3]->count == 0, "arguments are padded") ||
-        !holds(me, words[3]->count == 1 && words[3]->items[0] == flag, "keywords are shared"))
+    if (!holds(me, dp_scatter(me, given(tuple(me, 1, &small), options), four, 0, out) == 4, "a plain keyword: all") ||
+        !holds(me, out[1].inputs->count == 1 && out[2].inputs->count == 0 && out[3].inputs->count == 0, "arguments are padded") ||
+        !holds(me, out[3].kwargs->count == 1 && out[3].kwargs->items[0] == flag, "keywords are shared"))
         return false;
-    if (!holds(me, dp_scatter(me, tuple(me, 0, NULL), NULL, ids, 4, 0, out, words) == 0 && !task_failed(me), "nothing"))
+    if (!holds(me, dp_scatter(me, given(tuple(me, 0, NULL), NULL), four, 0, out) == 0 && !task_failed(me), "nothing"))
         return false;
     struct value *scalar = value_tensor(me, tensor_number(me, DTYPE_F32, DEVICE_CPU, 3));
-    return dp_scatter(me, tuple(me, 1, &scalar), NULL, ids, 2, 0, out, words) == 0 &&
+    return dp_scatter(me, given(tuple(me, 1, &scalar), NULL), two_devices, 0, out) == 0 &&
            was(me, E_RUNTIME, "chunk expects at least a 1-dimensional tensor");
 }
 
@@ -89,15 +98,16 @@ static bool
 aliases(struct task *me, struct seen *seen)
 {
     static const int ids[] = { 0, 1 };
-    struct value *out[2], *words[2];
+    const struct device_list both = { ids, 2 };
+    struct arguments out[2];
     struct tensor *input = counting(me, 0, 2, (const int64_t[]){ 4, 2 }, 0);
     struct value *item = value_tensor(me, input);
     (void)seen;
-    if (!holds(me, item != NULL && dp_scatter(me, tuple(me, 1, &item), NULL, ids, 2, 1, out, words) == 2, "2 replicas"))
+    if (!holds(me, item != NULL && dp_scatter(me, given(tuple(me, 1, &item), NULL), both, 1, out) == 2, "2 replicas"))
         return false;
-    return holds(me, out[0]->items[0]->tensor->storage == input->storage, "where the input lies it is not copied") &&
-           holds(me, out[1]->items[0]->tensor->storage != input->storage, "elsewhere it is") &&
-           reads(me, out[1]->items[0]->tensor, 4, (const double[]){ 1, 3, 5, 7 });
+    return holds(me, out[0].inputs->items[0]->tensor->storage == input->storage, "where the input lies it is not copied") &&
+           holds(me, out[1].inputs->items[0]->tensor->storage != input->storage, "elsewhere it is") &&
+           reads(me, out[1].inputs->items[0]->tensor, 4, (const double[]){ 1, 3, 5, 7 });
 }
 
 static void
@@ -194,7 +204,8 @@ groups_are(struct task *me, const int *elements, int count, size_t limit, enum c
         if (tensors[i] == NULL)
             return false;
     }
-    if (!comm_group(me, &plain, tensors, count, limit, rule, &groups))
+    const struct coalesced all = { .tensors = tensors, .count = count, .buffer_bytes = limit };
+    if (!comm_group(me, &plain, &all, rule, &groups))
         return false;
     for (int g = 0; g < groups.count; g++)
         for (int i = groups.starts[g]; i < groups.starts[g + 1]; i++)
@@ -227,19 +238,20 @@ sums(struct task *me, struct seen *seen)
     struct tensor *tensors[6], *out[2];
     for (int i = 0; i < 6; i++)
         tensors[i] = counting(me, ids[i / 2], 1, (const int64_t[]){ 2 + i % 2 }, i);
-    if (!comm_reduce_add_coalesced(me, tensors, 2, ids, 3, 0, 0, out) ||
+    const struct coalesced all = { .tensors = tensors, .count = 2, .devices = { ids, 3 } };
+    if (!comm_reduce_add_coalesced(me, &all, 0, out) ||
         !reads(me, out[0], 2, (const double[]){ 6, 9 }) || !reads(me, out[1], 3, (const double[]){ 9, 12, 15 }) ||
         !holds(me, tensor_device(out[0]) == 0, "sums lie on the destination") ||
         !holds(me, out[0]->version != out[1]->version, "each sum has a version of its own") ||
         !reads(me, tensors[0], 2, (const double[]){ 0, 1 }))
         return false;
     (void)seen;
-    if (comm_reduce_add_coalesced(me, tensors, 2, ids, 3, 5, 0, out))
+    if (comm_reduce_add_coalesced(me, &all, 5, out))
         return false;
     if (!was(me, E_RUNTIME, "device:5"))
         return false;
     tensors[2] = tensors[3];
-    return !comm_reduce_add_coalesced(me, tensors, 2, ids, 3, 0, 0, out) && was(me, E_VALUE, "got 3, but expected 2");
+    return !comm_reduce_add_coalesced(me, &all, 0, out) && was(me, E_VALUE, "got 3, but expected 2");
 }
 
 static void
