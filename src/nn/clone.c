@@ -64,8 +64,7 @@ clone_modules(struct task *me, struct cloning *c)
         struct module *copy = born(me, original->type->copy(me, original), drop_module);
         if (copy == NULL)
             return false;
-        module_unref(me, copy->original);
-        copy->original = NULL;
+        module_set_original(me, copy, NULL);
         free(copy->name);
         copy->name   = NULL;
         c->copies[i] = copy;

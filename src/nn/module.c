@@ -50,6 +50,7 @@ module_new(struct task *me, const struct module_type *type)
     if (module == NULL)
         return failed_null(me, E_MEMORY, "out of memory");
     module->references = 1;
+    module->holders    = 1;
     module->type       = type;
     module->training   = true;
     return born(me, module, drop_module);
@@ -72,6 +73,28 @@ table_free(struct task *me, struct module_table *table)
         free(table->entries[i].name);
     }
     free(table->entries);
+    *table = (struct module_table){ 0 };
+}
+
+/* The last holder takes the hooks with it, which replicas call after the module itself is gone. */
+static void
+module_let_go(struct task *me, struct module *module)
+{
+    if (module == NULL || atomic_fetch_sub_explicit(&module->holders, 1, memory_order_acq_rel) != 1)
+        return;
+    if (module->hooks.context != NULL)
+        module->hooks.drop(me, module->hooks.context);
+    free(module);
+}
+
+void
+module_set_original(struct task *me, struct module *replica, struct module *original)
+{
+    struct module *old = replica->original;
+    if (original != NULL)
+        atomic_fetch_add_explicit(&original->holders, 1, memory_order_relaxed);
+    replica->original = original;
+    module_let_go(me, old);
 }
 
 void
@@ -80,14 +103,13 @@ module_unref(struct task *me, struct module *module)
     if (module == NULL || atomic_fetch_sub_explicit(&module->references, 1, memory_order_acq_rel) != 1)
         return;
     module->type->drop(me, module);
-    if (module->hooks.context != NULL)
-        module->hooks.drop(me, module->hooks.context);
     table_free(me, &module->parameters);
     table_free(me, &module->buffers);
     table_free(me, &module->children);
-    module_unref(me, module->original);
+    module_set_original(me, module, NULL);
     free(module->name);
-    free(module);
+    module->name = NULL;
+    module_let_go(me, module);
 }
 
 /* ---- tables ---- */
@@ -397,21 +419,17 @@ module_name_tensors(struct task *me, struct module *module, const char *prefix)
            rename_tensors(me, module, prefix != NULL ? prefix : "", true);
 }
 
-/* Does `tree` keep `wanted` alive? Children do, and a replica keeps its original: a circle would never be freed. */
 static bool
-keeps_alive(struct task *me, struct module *tree, const struct module *wanted, bool *found)
+contains(struct task *me, struct module *tree, const struct module *wanted, bool *found)
 {
     struct named_modules list;
+    *found = false;
     if (!module_named_modules(me, tree, &list))
         return false;
-    bool done = true;
-    for (int i = 0; i < list.count && done && !*found; i++) {
-        *found = list.modules[i] == wanted;
-        if (!*found && list.modules[i]->original != NULL)
-            done = keeps_alive(me, list.modules[i]->original, wanted, found);
-    }
+    for (int i = 0; i < list.count; i++)
+        *found |= list.modules[i] == wanted;
     named_modules_free(&list);
-    return done;
+    return true;
 }
 
 /* The child's tensors learn what they are called from here on. A replica's are called as its original's. */
@@ -421,10 +439,10 @@ module_add_child(struct task *me, struct module *module, const char *name, struc
     bool cycle = false;
     if (module == NULL || !name_allowed(me, "module", name))
         return false;
-    if (child != NULL && !keeps_alive(me, child, module, &cycle))
+    if (child != NULL && !contains(me, child, module, &cycle))
         return false;
     if (cycle)
-        return failed(me, E_VALUE, "the module '%s' cannot be a child of itself or of what it is a replica of", name);
+        return failed(me, E_VALUE, "the module '%s' cannot be a child of itself", name);
     if (!table_set(me, &module->children, name, NULL, child))
         return false;
     if (child == NULL || module->is_replica)
@@ -645,9 +663,10 @@ module_plain_copy(struct task *me, struct module *self)
     if (copy == NULL)
         return failed_null(me, E_MEMORY, "out of memory");
     copy->references = 1;
+    copy->holders    = 1;
     copy->type       = self->type;
     copy->training   = self->training;
-    copy->original   = module_ref(self->original != NULL ? self->original : self);
+    module_set_original(me, copy, self->original != NULL ? self->original : self);
     copy->script     = self->script;
     copy->class_name = self->class_name;
     memcpy(copy->integers, self->integers, sizeof copy->integers);

@@ -42,11 +42,12 @@ struct module_hooks {
 };
 
 struct module {
-    atomic_int                references;
+    atomic_int                references;                       /* of what it owns: tensors, children, script */
+    atomic_int                holders;                          /* of the struct and its hooks: it, its replicas */
     const struct module_type *type;
     struct module_table       parameters, buffers, children;    /* in order of registration */
     bool                      training, is_replica;
-    struct module            *original;                         /* replica: a reference, to what is no replica itself */
+    struct module            *original;                         /* replica: held, no replica itself; else NULL */
     int64_t                   integers[MODULE_INTEGERS];        /* the built-in types' options */
     double                    numbers[MODULE_NUMBERS];
     void                     *script;                           /* a script's object, or DataParallel's and DDP's own */
@@ -59,6 +60,9 @@ struct module {
 struct module *module_new(struct task *me, const struct module_type *type);  /* in me's scope; NULL: failed */
 struct module *module_ref(struct module *module);
 void           module_unref(struct task *me, struct module *module);
+/* A replica holds its original for the hooks alone: parameters and children go with the last reference, so module and
+ * replica may have each other and are freed all the same. NULL: none any more. */
+void           module_set_original(struct task *me, struct module *replica, struct module *original);
 bool           module_add_parameter(struct task *me, struct module *module, const char *name, struct tensor *tensor);
 bool           module_add_buffer(struct task *me, struct module *module, const char *name, struct tensor *tensor);
 bool           module_add_child(struct task *me, struct module *module, const char *name, struct module *child);

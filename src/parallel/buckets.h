@@ -11,7 +11,7 @@ struct bucket_input { size_t bytes; int key; /* dtype and device as one number *
 struct bucket_input bucket_input_of(const struct tensor *tensor);   /* not sparse */
 
 /* inputs[i] describes the i-th tensor given; with an order its index is order[i], which is also where `sparse` is
- * looked up (inputs[order[i]].sparse). The buckets of a kind take one limit after the other; the last holds for the rest. */
+ * looked up (inputs[order[i]].sparse). The buckets of a kind take one limit after the other, then the last again. */
 struct bucket_assignment {
     const struct bucket_input *inputs;
     int                        count;
