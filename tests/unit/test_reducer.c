@@ -468,6 +468,104 @@ each_rank_may_have_a_device_of_its_own(void **state)
     }
 }
 
+/* ---- several devices in one rank ---- */
+
+enum { LAYERS = 12 };
+
+/* As many layers on each of two devices, side by side: both workers of the backward bring gradients at the same time. */
+static struct value *
+two_devices_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
+{
+    (void)kwargs;
+    struct tensor *sums[2] = { NULL, NULL };
+    for (int i = 0; i < 2 * LAYERS; i++) {
+        struct tensor *x   = tensor_to(me, args->items[0]->tensor, i % 2, DTYPE_F32);
+        struct tensor *out = module_forward_tensor(me, self->children.entries[i].module, x);
+        sums[i % 2]        = sums[i % 2] == NULL ? out : tensor_add(me, sums[i % 2], out);
+    }
+    struct value *items[2] = { value_tensor(me, sums[0]), value_tensor(me, sums[1]) };
+    return items[0] != NULL && items[1] != NULL ? value_container(me, VALUE_TUPLE, 2, items, NULL, NULL) : NULL;
+}
+
+static const struct module_type two_devices_type = {
+    .name = "TwoDevices", .forward = two_devices_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
+    .drop = module_plain_drop, .describe = describe_nothing,
+};
+
+static struct module *
+two_devices(struct task *me)
+{
+    struct module *module = module_new(me, &two_devices_type);
+    for (int i = 0; i < 2 * LAYERS && module != NULL; i++) {
+        char           name[8];
+        struct module *child = nn_linear(me, 1, 1, &(struct layer_options){ .no_bias = true });
+        snprintf(name, sizeof name, "l%d", i);
+        if (child == NULL || !module_to(me, child, i % 2) || !module_add_child(me, module, name, child))
+            return NULL;
+    }
+    return module;
+}
+
+static bool
+both_devices_bring_gradients(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct module *module = two_devices(me);
+    struct module *ddp    = module != NULL ? ddp_new(me, module, group, &(struct ddp_options){ 0 }) : NULL;
+    bool           done   = ddp != NULL;
+    for (int step = 0; step < 3 && done; step++) {
+        struct value  *x    = value_tensor(me, filled(me, 1, 1, me->rank + 1));
+        struct value  *out  = module_forward(me, ddp, value_container(me, VALUE_TUPLE, 1, &x, NULL, NULL), NULL);
+        struct tensor *roots[2];
+        for (int i = 0; i < 2 && out != NULL; i++)
+            roots[i] = tensor_sum(me, out->items[i]->tensor);
+        done = out != NULL && autograd_backward(me, roots, NULL, 2, NULL);
+        for (int i = 0; i < 2 * LAYERS && done; i++)
+            done = grad0(me, parameter(module->children.entries[i].module, NULL, "weight")) == 1.5;
+        done = done && module_zero_grad(me, module, true);
+    }
+    return expect(me, ranks, done, "every gradient is the mean");
+}
+
+static void
+gradients_of_several_devices_come_one_at_a_time(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 2, .body = both_devices_bring_gradients };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_no_errors(&ranks);
+        assert_int_equal(count_events(&ranks, "lock.hold and lock = \"reducer\""), 2 * 3 * 2 * LAYERS);
+        ranks_free(&ranks);
+    }
+}
+
+/* A gradient that another rank alone computed is written over: who saved the old one is told. */
+static bool
+saved_gradient(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct module *module = picker(me, 2, 2, me->rank == 0 ? PICK_A : PICK_B);
+    struct module *ddp = ddp_new(me, module, group, &(struct ddp_options){ .find_unused_parameters = true });
+    bool           done = ddp != NULL && backward_of_sum(me, module_forward_tensor(me, ddp, filled(me, 1, 2, 1)));
+    struct tensor *other = done ? parameter(module, me->rank == 0 ? "b" : "a", "weight") : NULL;
+    struct tensor *saved = other != NULL ? tensor_mul(me, other->grad, other) : NULL;
+    done = saved != NULL && backward_of_sum(me, module_forward_tensor(me, ddp, filled(me, 1, 2, 2)));
+    if (!expect(me, ranks, done, "two iterations pass"))
+        return false;
+    bool told = !backward_of_sum(me, saved) && strstr(me->error.message, "modified by an inplace operation") != NULL;
+    task_clear_error(me);
+    return expect(me, ranks, told, "the backward of what was saved is told");
+}
+
+static void
+a_mean_written_over_a_gradient_is_a_change_of_it(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = saved_gradient };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    ranks_free(&ranks);
+}
+
 /* ---- what PyTorch logs ---- */
 
 struct logged { struct ranks ranks; const json_t *one; };
@@ -565,6 +663,8 @@ main(void)
         cmocka_unit_test(the_forward_decides_whether_a_backward_reduces),
         cmocka_unit_test(buffers_are_rank_zeros_before_each_forward),
         cmocka_unit_test(each_rank_may_have_a_device_of_its_own),
+        cmocka_unit_test(gradients_of_several_devices_come_one_at_a_time),
+        cmocka_unit_test(a_mean_written_over_a_gradient_is_a_change_of_it),
         cmocka_unit_test(logging_data_are_those_of_pytorch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -233,6 +233,53 @@ broadcast_and_reduce_group_differently(void **state)
     in_both(coalescing);
 }
 
+/* Three of 48 bytes each. Broadcast closes a group that has reached the limit, reduce opens another rather than exceed
+ * it: at the limit itself both put two together. */
+static bool
+exact_limits(struct task *me, struct seen *seen)
+{
+    static const int three[] = { 12, 12, 12 };
+    (void)seen;
+    return groups_are(me, three, 3, 95, COMM_REDUCE, "0, 1, 2") && groups_are(me, three, 3, 96, COMM_REDUCE, "0 1, 2") &&
+           groups_are(me, three, 3, 97, COMM_REDUCE, "0 1, 2") && groups_are(me, three, 3, 143, COMM_REDUCE, "0 1, 2") &&
+           groups_are(me, three, 3, 144, COMM_REDUCE, "0 1 2") && groups_are(me, three, 3, 145, COMM_REDUCE, "0 1 2") &&
+           groups_are(me, three, 3, 48, COMM_BROADCAST, "0, 1, 2") &&
+           groups_are(me, three, 3, 49, COMM_BROADCAST, "0 1, 2") &&
+           groups_are(me, three, 3, 95, COMM_BROADCAST, "0 1, 2") &&
+           groups_are(me, three, 3, 96, COMM_BROADCAST, "0 1, 2") &&
+           groups_are(me, three, 3, 97, COMM_BROADCAST, "0 1 2");
+}
+
+static void
+a_group_at_its_limit_is_closed_by_broadcast_and_kept_by_reduce(void **state)
+{
+    in_both(exact_limits);
+}
+
+/* What travelled together lies in one storage afterwards. */
+static bool
+reduce_at_the_limit(struct task *me, struct seen *seen)
+{
+    static const int ids[] = { 0, 1 };
+    struct tensor *tensors[4], *out[2];
+    (void)seen;
+    for (int i = 0; i < 4; i++)
+        tensors[i] = counting(me, ids[i / 2], 1, (const int64_t[]){ 12 }, i);
+    for (size_t bytes = 95; bytes <= 97; bytes++) {
+        const struct coalesced all = { tensors, 2, { ids, 2 }, bytes };
+        if (!comm_reduce_add_coalesced(me, &all, 0, out) ||
+            !holds(me, (out[0]->storage == out[1]->storage) == (bytes >= 96), "96 bytes fit into a buffer of 96"))
+            return false;
+    }
+    return true;
+}
+
+static void
+reduce_add_fills_its_buffer_to_the_last_byte(void **state)
+{
+    in_both(reduce_at_the_limit);
+}
+
 static bool
 sums(struct task *me, struct seen *seen)
 {
@@ -272,6 +319,8 @@ main(void)
         cmocka_unit_test(replica_0_decides_how_outputs_are_gathered),
         cmocka_unit_test(outputs_of_other_widths_are_refused),
         cmocka_unit_test(broadcast_and_reduce_group_differently),
+        cmocka_unit_test(a_group_at_its_limit_is_closed_by_broadcast_and_kept_by_reduce),
+        cmocka_unit_test(reduce_add_fills_its_buffer_to_the_last_byte),
         cmocka_unit_test(reduce_add_sums_on_one_of_the_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
