@@ -27,13 +27,13 @@ indices_fit(struct task *me, const struct tensor *source, const int64_t *indices
 }
 
 static int64_t
-row_of(const struct tensor *source, int64_t index)
+row_counted(const struct tensor *source, int64_t index)
 {
     return index < 0 ? index + source->size[0] : index;
 }
 
 static struct tensor *
-copy_rows(struct task *me, struct tensor *source, const int64_t *indices, int64_t count)
+batch_copy_rows(struct task *me, struct tensor *source, const int64_t *indices, int64_t count)
 {
     int64_t       sizes[TENSOR_DIMS];
     size_t        row    = (size_t)(source->size[0] > 0 ? tensor_bytes(source) / source->size[0] : 0);
@@ -47,7 +47,7 @@ copy_rows(struct task *me, struct tensor *source, const int64_t *indices, int64_
     if (packed == NULL)
         return NULL;
     for (int64_t i = 0; i < count; i++)
-        memcpy((char *)packed->data + (size_t)i * row, data + (size_t)row_of(source, indices[i]) * row, row);
+        memcpy((char *)packed->data + (size_t)i * row, data + (size_t)row_counted(source, indices[i]) * row, row);
     memcpy(sizes, source->size, sizeof sizes);
     sizes[0] = count;
     sched_advance(me, cost_host(sched_cost(me->sched)));
@@ -83,14 +83,14 @@ data_rows(struct task *me, struct tensor *source, const int64_t *indices, int64_
         return NULL;
     bool recorded = any_requires_grad(me, &source, 1);
     if (!recorded && tensor_device(source) == DEVICE_CPU && tensor_is_contiguous(source))
-        return copy_rows(me, source, indices, count);
+        return batch_copy_rows(me, source, indices, count);
     struct storage *room = storage_new_hidden(me, DEVICE_CPU, ((size_t)count + 1) * sizeof(struct tensor *));
     if (room == NULL)
         return NULL;
     struct tensor **samples = room->data, *rows = NULL;
     bool            ok = true;
     for (int64_t i = 0; ok && i < count; i++) {
-        samples[i] = tensor_select(me, source, 0, row_of(source, indices[i]));
+        samples[i] = tensor_select(me, source, 0, row_counted(source, indices[i]));
         ok         = samples[i] != NULL;
     }
     if (ok)

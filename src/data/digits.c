@@ -40,7 +40,7 @@ take_row(const char *line, float *pixels, int64_t *label)
 }
 
 static bool
-add_row(struct task *me, struct digits *digits, const char *line, const char *path)
+digits_add_row(struct task *me, struct digits *digits, const char *line, const char *path)
 {
     size_t rows = (size_t)digits->rows + 1;
     if (rows > DIGITS_MOST)
@@ -65,7 +65,7 @@ digits_read(struct task *me, const char *path, struct digits *digits)
     if (file == NULL)
         return failed(me, E_RUNTIME, "%s: cannot be read", path);
     while (ok && gzgets(file, line, sizeof line) != NULL)
-        ok = add_row(me, digits, line, path);
+        ok = digits_add_row(me, digits, line, path);
     gzerror(file, &code);
     gzclose(file);
     if (ok && (code != Z_OK && code != Z_STREAM_END))

@@ -49,7 +49,7 @@ safetensors_close(struct safetensors *file)
 /* ---- the header ---- */
 
 static bool
-refuse(struct task *me, const struct safetensors *file, const char *why, const char *name)
+safetensors_refuse(struct task *me, const struct safetensors *file, const char *why, const char *name)
 {
     if (name == NULL)
         return failed(me, E_VALUE, "%s: not a safetensors file: %s", file->path, why);
@@ -61,15 +61,15 @@ read_length(struct task *me, struct safetensors *file, uint64_t *header)
 {
     unsigned char bytes[8];
     if (fseeko(file->file, 0, SEEK_END) != 0)
-        return refuse(me, file, "it is no plain file", NULL);
+        return safetensors_refuse(me, file, "it is no plain file", NULL);
     off_t whole = ftello(file->file);
     rewind(file->file);
     if (whole < 8 || fread(bytes, 1, 8, file->file) != 8)
-        return refuse(me, file, "it is too short for a header", NULL);
+        return safetensors_refuse(me, file, "it is too short for a header", NULL);
     struct reader reader = reader_of(bytes, sizeof bytes);
     *header              = read_u64(&reader);
     if (*header > HEADER_MOST || *header > (uint64_t)whole - 8)
-        return refuse(me, file, "the header's length is more than there is", NULL);
+        return safetensors_refuse(me, file, "the header's length is more than there is", NULL);
     file->data_at    = 8 + *header;
     file->data_bytes = (uint64_t)whole - file->data_at;
     return true;
@@ -90,9 +90,9 @@ read_header(struct task *me, struct safetensors *file)
         file->header = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &error);
     free(text);
     if (!whole)
-        return refuse(me, file, "it ends within the header", NULL);
+        return safetensors_refuse(me, file, "it ends within the header", NULL);
     if (file->header == NULL || !json_is_object(file->header))
-        return refuse(me, file, file->header == NULL ? error.text : "the header is no object", NULL);
+        return safetensors_refuse(me, file, file->header == NULL ? error.text : "the header is no object", NULL);
     return true;
 }
 
@@ -137,13 +137,13 @@ take_entry(struct task *me, struct safetensors *file, const char *name, const js
     uint64_t      count = 0;
     *entry = (struct entry){ .name = name };
     if (dtype == NULL || !safetensors_dtype(dtype, &entry->dtype))
-        return refuse(me, file, "its dtype is not one that there is here", name);
+        return safetensors_refuse(me, file, "its dtype is not one that there is here", name);
     if (!take_shape(json_object_get(value, "shape"), entry, &count))
-        return refuse(me, file, "its shape is not one that can be", name);
+        return safetensors_refuse(me, file, "its shape is not one that can be", name);
     if (!take_offsets(json_object_get(value, "data_offsets"), entry) || entry->end > file->data_bytes)
-        return refuse(me, file, "its data_offsets lie outside the file", name);
+        return safetensors_refuse(me, file, "its data_offsets lie outside the file", name);
     if (entry->end - entry->begin != count * dtype_size(entry->dtype))
-        return refuse(me, file, "its data_offsets do not fit its shape", name);
+        return safetensors_refuse(me, file, "its data_offsets do not fit its shape", name);
     file->count++;
     return true;
 }
@@ -195,10 +195,10 @@ take_entries(struct task *me, struct safetensors *file)
         if (strcmp(name, "__metadata__") != 0 && !take_entry(me, file, name, value))
             return false;
         if (strcmp(name, "__metadata__") == 0 && !texts_only(value))
-            return refuse(me, file, "its metadata are not texts", NULL);
+            return safetensors_refuse(me, file, "its metadata are not texts", NULL);
     }
     qsort(file->entries, file->count, sizeof *file->entries, by_place);
-    return covers_all(file) || refuse(me, file, "the tensors overlap or leave gaps", NULL);
+    return covers_all(file) || safetensors_refuse(me, file, "the tensors overlap or leave gaps", NULL);
 }
 
 struct safetensors *
@@ -245,7 +245,7 @@ safetensors_tensor(struct task *me, struct safetensors *file, size_t index)
         return failed_null(me, E_MEMORY, "out of memory while reading %s", file->path);
     if (fseeko(file->file, (off_t)(file->data_at + entry->begin), SEEK_SET) != 0 ||
         fread(data, 1, bytes, file->file) != bytes) {
-        refuse(me, file, "the file ends within it", entry->name);
+        safetensors_refuse(me, file, "the file ends within it", entry->name);
     } else {
         for (size_t i = 0; entry->dtype == DTYPE_BOOL && i < bytes; i++)
             data[i] = data[i] != 0;

@@ -37,24 +37,24 @@ safetensors_dtype_name(enum dtype dtype)
     return NULL;
 }
 
-struct item { const char *name; struct tensor *tensor; };
+struct saved_tensor { const char *name; struct tensor *tensor; };
 
 static int
 by_type(const void *left, const void *right)
 {
-    const struct item *a = left, *b = right;
+    const struct saved_tensor *a = left, *b = right;
     size_t             x = dtype_size(a->tensor->dtype), y = dtype_size(b->tensor->dtype);
     return x != y ? (x > y ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-static struct item *
+static struct saved_tensor *
 sorted_items(struct task *me, const struct safetensors_content *content)
 {
-    struct item *items = calloc(content->count + 1, sizeof *items);
+    struct saved_tensor *items = calloc(content->count + 1, sizeof *items);
     if (items == NULL)
         return failed_null(me, E_MEMORY, "out of memory while saving");
     for (size_t i = 0; i < content->count; i++)
-        items[i] = (struct item){ content->names[i], content->tensors[i] };
+        items[i] = (struct saved_tensor){ content->names[i], content->tensors[i] };
     qsort(items, content->count, sizeof *items, by_type);
     return items;
 }
@@ -74,7 +74,7 @@ shape_of(const struct tensor *tensor)
 }
 
 static bool
-add_item(struct task *me, json_t *header, const struct item *item, int64_t *at)
+add_item(struct task *me, json_t *header, const struct saved_tensor *item, int64_t *at)
 {
     const char *dtype = safetensors_dtype_name(item->tensor->dtype);
     int64_t     begin = *at;
@@ -110,7 +110,8 @@ add_metadata(struct task *me, json_t *header, const struct safetensors_content *
 
 /* Padded with blanks, so that the elements begin aligned. The caller frees it. */
 static char *
-header_text(struct task *me, const struct item *items, const struct safetensors_content *content, size_t *length)
+header_text(struct task *me, const struct saved_tensor *items, const struct safetensors_content *content,
+            size_t *length)
 {
     json_t *header = json_object();
     int64_t at     = 0;
@@ -150,7 +151,7 @@ write_tensor(struct task *me, FILE *file, struct tensor *tensor)
 
 /* false without an error of me's: the disk refused. */
 static bool
-write_all(struct task *me, FILE *file, const struct item *items, const struct safetensors_content *content)
+write_all(struct task *me, FILE *file, const struct saved_tensor *items, const struct safetensors_content *content)
 {
     size_t        length = 0;
     unsigned char bytes[8];
@@ -167,7 +168,7 @@ write_all(struct task *me, FILE *file, const struct item *items, const struct sa
 }
 
 static bool
-write_file(struct task *me, const char *path, const char *beside, const struct item *items,
+write_file(struct task *me, const char *path, const char *beside, const struct saved_tensor *items,
            const struct safetensors_content *content)
 {
     FILE *file = fopen(beside, "wb");
@@ -186,7 +187,7 @@ write_file(struct task *me, const char *path, const char *beside, const struct i
 bool
 safetensors_save(struct task *me, const char *path, const struct safetensors_content *content)
 {
-    struct item *items  = sorted_items(me, content);
+    struct saved_tensor *items  = sorted_items(me, content);
     size_t       length = strlen(path);
     char        *beside = malloc(length + sizeof ".part");
     bool         ok     = items != NULL && beside != NULL;

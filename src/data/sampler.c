@@ -102,7 +102,7 @@ next_distributed(struct index_stream *stream, int64_t *index)
 }
 
 static bool
-begin(struct task *me, struct index_stream *stream)
+stream_begin(struct task *me, struct index_stream *stream)
 {
     stream->begun = true;
     if (stream->sampler.kind == SAMPLER_RANDOM)
@@ -117,7 +117,7 @@ begin(struct task *me, struct index_stream *stream)
 int
 index_stream_next(struct task *me, struct index_stream *stream, int64_t *index)
 {
-    if (!stream->begun && !begin(me, stream))
+    if (!stream->begun && !stream_begin(me, stream))
         return -1;
     switch (stream->sampler.kind) {
     case SAMPLER_RANDOM:      return next_random(stream, index);

@@ -79,7 +79,7 @@ data_parallel_function(lua_State *L)
     size_t         mark   = scope_mark(me);
     lua_settop(L, 3);
     int            table  = option_table(L, 3);
-    struct arguments given = { .inputs = inputs_tuple(L, me, 2) };
+    struct call_arguments given = { .inputs = inputs_tuple(L, me, 2) };
     struct data_parallel_options options = check_dp_options(L, table, "device_ids output_device dim module_kwargs");
     if (option_push(L, table, "module_kwargs"))
         given.kwargs = value_from_lua(L, me, -1, true);
@@ -100,10 +100,10 @@ push_room(lua_State *L, int count)
 }
 
 /* Room for one call's arguments per device, empty, on the stack. */
-static struct arguments *
+static struct call_arguments *
 push_arguments(lua_State *L, int count)
 {
-    struct arguments *room = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *room, 0);
+    struct call_arguments *room = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *room, 0);
     memset(room, 0, (size_t)(count + 1) * sizeof *room);
     return room;
 }
@@ -118,9 +118,9 @@ parallel_scatter(lua_State *L)
     int          dim  = (int)opt_integer(L, 3, 0);
     struct device_list devices = check_devices(L, 2);
     struct value      *one     = value_from_lua(L, me, 1, true);
-    struct arguments   given   = { .kwargs = NULL };
+    struct call_arguments   given   = { .kwargs = NULL };
     given.inputs = one != NULL ? value_container(me, VALUE_TUPLE, 1, &one, NULL, NULL) : NULL;
-    struct arguments *out  = push_arguments(L, devices.count);
+    struct call_arguments *out  = push_arguments(L, devices.count);
     struct call       call = call_open(L, me, CALL_PLAIN);
     call.mark              = mark;
     int chunks             = given.inputs != NULL ? dp_scatter(me, given, devices, dim, out) : 0;
@@ -191,7 +191,7 @@ parallel_apply(lua_State *L)
     if ((int)lua_rawlen(L, 2) != count)
         raise_error(L, "ValueError", "%d modules but %d inputs", count, (int)lua_rawlen(L, 2));
     struct module **modules = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *modules, 0);
-    struct arguments *given = push_arguments(L, count);
+    struct call_arguments *given = push_arguments(L, count);
     struct value   **outputs = push_room(L, count);
     bool            named = option_push(L, table, "kwargs"), ok = true;
     int             names = lua_gettop(L);

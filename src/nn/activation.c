@@ -44,7 +44,7 @@ worked_on(struct task *me, const struct module *self, struct tensor *x)
 }
 
 static struct tensor *
-put_back(struct task *me, const struct module *self, struct tensor *x, struct tensor *result)
+copied_back(struct task *me, const struct module *self, struct tensor *x, struct tensor *result)
 {
     return self->integers[LAYER_INPLACE] && result != NULL ? tensor_copy_(me, x, result) : result;
 }
@@ -52,7 +52,7 @@ put_back(struct task *me, const struct module *self, struct tensor *x, struct te
 static struct tensor *
 apply_silu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return put_back(me, self, in[0], silu(me, worked_on(me, self, in[0])));
+    return copied_back(me, self, in[0], silu(me, worked_on(me, self, in[0])));
 }
 
 static struct tensor *
@@ -70,13 +70,13 @@ apply_log_softmax(struct task *me, struct module *self, struct tensor *const *in
 static struct tensor *
 apply_leaky_relu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return put_back(me, self, in[0], leaky_relu(me, worked_on(me, self, in[0]), self->numbers[0]));
+    return copied_back(me, self, in[0], leaky_relu(me, worked_on(me, self, in[0]), self->numbers[0]));
 }
 
 static struct tensor *
 apply_elu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return put_back(me, self, in[0], elu(me, worked_on(me, self, in[0]), self->numbers[0]));
+    return copied_back(me, self, in[0], elu(me, worked_on(me, self, in[0]), self->numbers[0]));
 }
 
 static struct tensor *
@@ -96,7 +96,7 @@ apply_dropout(struct task *me, struct module *self, struct tensor *const *in)
 {
     struct tensor *x = self->training ? worked_on(me, self, in[0]) : in[0];
     struct tensor *result = dropout(me, x, self->numbers[0], (enum dropout_kind)self->integers[0], self->training);
-    return self->training ? put_back(me, self, in[0], result) : result;
+    return self->training ? copied_back(me, self, in[0], result) : result;
 }
 
 /* Dimensions from start to end become one. */
@@ -251,7 +251,7 @@ plain(struct task *me, enum plain which, int64_t first, int64_t second, double n
 }
 
 static struct module *
-placed(struct module *module, const struct argument *inplace)
+with_inplace(struct module *module, const struct argument *inplace)
 {
     if (module != NULL)
         module->integers[LAYER_INPLACE] = inplace->integer[0] ? INPLACE_BY_ITSELF : 0;
@@ -263,7 +263,7 @@ placed(struct module *module, const struct argument *inplace)
 struct module *
 make_relu(struct task *me, const struct arguments *a)
 {
-    return placed(nn_relu(me), &a->at[0]);
+    return with_inplace(nn_relu(me), &a->at[0]);
 }
 
 struct module *
@@ -297,7 +297,7 @@ make_gelu(struct task *me, const struct arguments *a)
 struct module *
 make_silu(struct task *me, const struct arguments *a)
 {
-    return placed(plain(me, SILU, 0, 0, 0), &a->at[0]);
+    return with_inplace(plain(me, SILU, 0, 0, 0), &a->at[0]);
 }
 
 struct module *
@@ -315,13 +315,13 @@ make_log_softmax(struct task *me, const struct arguments *a)
 struct module *
 make_leaky_relu(struct task *me, const struct arguments *a)
 {
-    return placed(plain(me, LEAKY_RELU, 0, 0, a->at[0].number), &a->at[1]);
+    return with_inplace(plain(me, LEAKY_RELU, 0, 0, a->at[0].number), &a->at[1]);
 }
 
 struct module *
 make_elu(struct task *me, const struct arguments *a)
 {
-    return placed(plain(me, ELU, 0, 0, a->at[0].number), &a->at[1]);
+    return with_inplace(plain(me, ELU, 0, 0, a->at[0].number), &a->at[1]);
 }
 
 struct module *
@@ -350,7 +350,7 @@ dropping(struct task *me, const struct arguments *a, enum plain which, enum drop
     double p = a->at[0].number;
     if (!(p >= 0 && p <= 1))
         return failed_null(me, E_VALUE, "dropout probability has to be between 0 and 1, but got %g", p);
-    return placed(plain(me, which, kind, 0, p), &a->at[1]);
+    return with_inplace(plain(me, which, kind, 0, p), &a->at[1]);
 }
 
 struct module *

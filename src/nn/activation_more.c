@@ -16,7 +16,7 @@ constant(struct task *me, const struct tensor *like, double value)
 }
 
 static struct tensor *
-zeros(struct task *me, const struct tensor *like)
+zeros_like(struct task *me, const struct tensor *like)
 {
     return constant(me, like, 0);
 }
@@ -91,7 +91,7 @@ static struct tensor *
 apply_softshrink(struct task *me, struct module *self, struct tensor *const *in)
 {
     double         limit = self->numbers[0];
-    struct tensor *nothing = zeros(me, in[0]), *turned = tensor_neg(me, in[0]);
+    struct tensor *nothing = zeros_like(me, in[0]), *turned = tensor_neg(me, in[0]);
     struct tensor *raised = tensor_add_number(me, in[0], limit), *lowered = tensor_add_number(me, in[0], -limit);
     struct tensor *low = above(me, turned, limit, raised, nothing);
     return above(me, in[0], limit, lowered, low);
@@ -100,7 +100,7 @@ apply_softshrink(struct task *me, struct module *self, struct tensor *const *in)
 static struct tensor *
 apply_hardshrink(struct task *me, struct module *self, struct tensor *const *in)
 {
-    struct tensor *size = op_on(me, OP_abs, in[0], NULL, 0), *nothing = zeros(me, in[0]);
+    struct tensor *size = op_on(me, OP_abs, in[0], NULL, 0), *nothing = zeros_like(me, in[0]);
     return above(me, size, self->numbers[0], in[0], nothing);
 }
 

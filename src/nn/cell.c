@@ -71,7 +71,7 @@ static const struct module_type cell_types[] = {
 
 /* input_size, hidden_size, bias */
 static struct module *
-cell(struct task *me, const struct arguments *a, int type, enum recurrent_kind kind, int64_t gates)
+cell_module(struct task *me, const struct arguments *a, int type, enum recurrent_kind kind, int64_t gates)
 {
     const char *name = cell_types[type].name;
     if (!layer_positive(me, name, "input_size", a->at[0].integer[0]) ||
@@ -93,17 +93,17 @@ make_rnn_cell(struct task *me, const struct arguments *a)
     const char *name = a->at[3].text;
     if (strcmp(name, "tanh") != 0 && strcmp(name, "relu") != 0)
         return failed_null(me, E_VALUE, "Unknown nonlinearity: %s", name);
-    return cell(me, a, 0, name[0] == 't' ? KIND_TANH : KIND_RELU, 1);
+    return cell_module(me, a, 0, name[0] == 't' ? KIND_TANH : KIND_RELU, 1);
 }
 
 struct module *
 make_lstm_cell(struct task *me, const struct arguments *a)
 {
-    return cell(me, a, 1, KIND_LSTM, 4);
+    return cell_module(me, a, 1, KIND_LSTM, 4);
 }
 
 struct module *
 make_gru_cell(struct task *me, const struct arguments *a)
 {
-    return cell(me, a, 2, KIND_GRU, 3);
+    return cell_module(me, a, 2, KIND_GRU, 3);
 }

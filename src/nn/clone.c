@@ -21,7 +21,7 @@ free_cloning(struct task *me, void *place)
 }
 
 static void
-drop_module(struct task *me, void *module)
+drop_clone(struct task *me, void *module)
 {
     module_unref(me, module);
 }
@@ -61,7 +61,7 @@ clone_modules(struct task *me, struct cloning *c)
 {
     for (int i = 0; i < c->modules.count; i++) {
         struct module *original = c->modules.modules[i];
-        struct module *copy = born(me, original->type->copy(me, original), drop_module);
+        struct module *copy = born(me, original->type->copy(me, original), drop_clone);
         if (copy == NULL)
             return false;
         module_set_original(me, copy, NULL);
@@ -73,7 +73,7 @@ clone_modules(struct task *me, struct cloning *c)
 }
 
 static void
-rewire_tensors(struct task *me, const struct named_tensors *from, void *const *copies, struct module_table *table)
+clone_rewire_tensors(struct task *me, const struct named_tensors *from, void *const *copies, struct module_table *table)
 {
     for (int i = 0; i < table->count; i++)
         for (int j = 0; j < from->count; j++)
@@ -84,7 +84,7 @@ rewire_tensors(struct task *me, const struct named_tensors *from, void *const *c
 }
 
 static void
-rewire_children(struct task *me, const struct cloning *c, struct module_table *table)
+clone_rewire_children(struct task *me, const struct cloning *c, struct module_table *table)
 {
     for (int i = 0; i < table->count; i++)
         for (int j = 0; j < c->modules.count; j++)
@@ -107,9 +107,9 @@ module_clone(struct task *me, struct module *module)
         return NULL;
     for (int i = 0; i < c->modules.count; i++) {
         struct module *copy = c->copies[i];
-        rewire_tensors(me, &c->parameters, parameters, &copy->parameters);
-        rewire_tensors(me, &c->buffers, buffers, &copy->buffers);
-        rewire_children(me, c, &copy->children);
+        clone_rewire_tensors(me, &c->parameters, parameters, &copy->parameters);
+        clone_rewire_tensors(me, &c->buffers, buffers, &copy->buffers);
+        clone_rewire_children(me, c, &copy->children);
         if (!copy->type->rewired(me, copy))
             return NULL;
     }

@@ -10,7 +10,7 @@
 enum { INS, OUTS, KERNEL, STRIDE = 4, PADDING = 6, DILATION = 8, GROUPS = 10, BIAS, EXTRA, MODE = 14, SAME };
 
 static struct conv_options
-options_of(const struct module *self)
+conv_options_of(const struct module *self)
 {
     const int64_t      *n = self->integers;
     struct conv_options options = { .groups = n[GROUPS], .output_padding = { n[EXTRA], n[EXTRA + 1] } };
@@ -23,7 +23,7 @@ options_of(const struct module *self)
 /* What the convolution cannot pad by itself is put around x, the last dimension first: other things than zeros, and
  * where padding = "same" wants one more behind than before. `sides`: 1 or 2. */
 static struct tensor *
-padded(struct task *me, const struct module *self, struct tensor *x, int sides, struct conv_options *options)
+conv_padded(struct task *me, const struct module *self, struct tensor *x, int sides, struct conv_options *options)
 {
     const int64_t *n = self->integers;
     if (x == NULL || x->dims < sides + 1)
@@ -46,28 +46,28 @@ padded(struct task *me, const struct module *self, struct tensor *x, int sides, 
 static struct tensor *
 apply_conv2d(struct task *me, struct module *self, struct tensor *const *in)
 {
-    struct conv_options options = options_of(self);
-    struct tensor      *x = padded(me, self, in[0], 2, &options);
+    struct conv_options options = conv_options_of(self);
+    struct tensor      *x = conv_padded(me, self, in[0], 2, &options);
     return conv2d(me, x, module_parameter(self, "weight"), module_parameter(self, "bias"), &options);
 }
 
 static struct tensor *
 apply_conv1d(struct task *me, struct module *self, struct tensor *const *in)
 {
-    struct conv_options options = options_of(self);
-    struct tensor      *x = padded(me, self, in[0], 1, &options);
+    struct conv_options options = conv_options_of(self);
+    struct tensor      *x = conv_padded(me, self, in[0], 1, &options);
     return conv1d(me, x, module_parameter(self, "weight"), module_parameter(self, "bias"), &options);
 }
 
 static struct tensor *
 apply_transpose(struct task *me, struct module *self, struct tensor *const *in)
 {
-    struct conv_options options = options_of(self);
+    struct conv_options options = conv_options_of(self);
     return conv_transpose2d(me, in[0], module_parameter(self, "weight"), module_parameter(self, "bias"), &options);
 }
 
 static void
-add_sizes(struct str *out, const char *name, const int64_t *pair, bool one)
+describe_pair(struct str *out, const char *name, const int64_t *pair, bool one)
 {
     if (one)
         str_addf(out, ", %s=(%lld,)", name, (long long)pair[1]);
@@ -81,16 +81,16 @@ describe_conv(const struct module *self, struct str *out)
     const int64_t *n = self->integers;
     bool           one = strcmp(self->type->name, "Conv1d") == 0;
     str_addf(out, "%lld, %lld", (long long)n[INS], (long long)n[OUTS]);
-    add_sizes(out, "kernel_size", n + KERNEL, one);
-    add_sizes(out, "stride", n + STRIDE, one);
+    describe_pair(out, "kernel_size", n + KERNEL, one);
+    describe_pair(out, "stride", n + STRIDE, one);
     if (n[SAME])
         str_add(out, ", padding=same");
     else if (n[PADDING] != 0 || n[PADDING + 1] != 0)
-        add_sizes(out, "padding", n + PADDING, one);
+        describe_pair(out, "padding", n + PADDING, one);
     if (n[DILATION + 1] != 1 || (!one && n[DILATION] != 1))
-        add_sizes(out, "dilation", n + DILATION, one);
+        describe_pair(out, "dilation", n + DILATION, one);
     if (n[EXTRA] != 0 || n[EXTRA + 1] != 0)
-        add_sizes(out, "output_padding", n + EXTRA, one);
+        describe_pair(out, "output_padding", n + EXTRA, one);
     if (n[GROUPS] != 1)
         str_addf(out, ", groups=%lld", (long long)n[GROUPS]);
     if (!n[BIAS])
@@ -255,7 +255,7 @@ make_conv_transpose2d(struct task *me, const struct arguments *a)
 enum { POOL_KERNEL, POOL_STRIDE = 2, POOL_PADDING = 4, POOL_DILATION = 6, POOL_CEIL = 8, POOL_INSIDE };
 
 static struct pool_options
-pool_of(const struct module *self)
+pool_options_of(const struct module *self)
 {
     const int64_t      *n = self->integers;
     struct pool_options o = { .ceil = n[POOL_CEIL], .inside = n[POOL_INSIDE] };
@@ -269,14 +269,14 @@ pool_of(const struct module *self)
 static struct tensor *
 apply_max_pool2d(struct task *me, struct module *self, struct tensor *const *in)
 {
-    struct pool_options options = pool_of(self);
+    struct pool_options options = pool_options_of(self);
     return max_pool2d(me, in[0], &options);
 }
 
 static struct tensor *
 apply_avg_pool2d(struct task *me, struct module *self, struct tensor *const *in)
 {
-    struct pool_options options = pool_of(self);
+    struct pool_options options = pool_options_of(self);
     return avg_pool2d(me, in[0], &options);
 }
 

@@ -74,7 +74,7 @@ call_alpha_dropout(struct task *me, const struct arguments *a)
 
 /* stride, padding, dilation, groups from argument 3 on. */
 static struct conv_options
-conv_of(const struct arguments *a)
+conv_of_arguments(const struct arguments *a)
 {
     struct conv_options o = { .groups = a->at[6].integer[0] };
     memcpy(o.stride, a->at[3].integer, sizeof o.stride);
@@ -86,19 +86,19 @@ conv_of(const struct arguments *a)
 static struct tensor *
 call_conv2d(struct task *me, const struct arguments *a)
 {
-    struct conv_options options = conv_of(a);
+    struct conv_options options = conv_of_arguments(a);
     return conv2d(me, a->at[0].tensor, a->at[1].tensor, a->at[2].tensor, &options);
 }
 
 static struct tensor *
 call_conv1d(struct task *me, const struct arguments *a)
 {
-    struct conv_options options = conv_of(a);
+    struct conv_options options = conv_of_arguments(a);
     return conv1d(me, a->at[0].tensor, a->at[1].tensor, a->at[2].tensor, &options);
 }
 
 static struct pool_options
-pool_of(const struct arguments *a)
+pool_of_arguments(const struct arguments *a)
 {
     struct pool_options o = { .dilation = { 1, 1 } };
     memcpy(o.kernel, a->at[1].integer, sizeof o.kernel);
@@ -110,7 +110,7 @@ pool_of(const struct arguments *a)
 static struct tensor *
 call_max_pool2d(struct task *me, const struct arguments *a)
 {
-    struct pool_options options = pool_of(a);
+    struct pool_options options = pool_of_arguments(a);
     memcpy(options.dilation, a->at[4].integer, sizeof options.dilation);
     options.ceil = a->at[5].integer[0];
     return max_pool2d(me, a->at[0].tensor, &options);
@@ -119,7 +119,7 @@ call_max_pool2d(struct task *me, const struct arguments *a)
 static struct tensor *
 call_avg_pool2d(struct task *me, const struct arguments *a)
 {
-    struct pool_options options = pool_of(a);
+    struct pool_options options = pool_of_arguments(a);
     options.ceil   = a->at[4].integer[0];
     options.inside = !a->at[5].integer[0];
     return avg_pool2d(me, a->at[0].tensor, &options);

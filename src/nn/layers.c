@@ -37,8 +37,8 @@ keywords_known(struct task *me, const struct module *self, const struct value *k
 
 /* Argument `index`, positional or by its name. */
 static struct value *
-argument(struct task *me, const struct module *self, const struct value *args, const struct value *kwargs, int index,
-         const char *name)
+argument_named(struct task *me, const struct module *self, const struct value *args, const struct value *kwargs,
+               int index, const char *name)
 {
     for (int i = 0; kwargs != NULL && i < kwargs->count; i++) {
         if (strcmp(kwargs->keys[i], name) != 0)
@@ -64,7 +64,7 @@ tensors_of(struct task *me, const struct module *self, const struct value *args,
     if (!keywords_known(me, self, kwargs, names, count))
         return false;
     for (int i = 0; i < count; i++) {
-        struct value *value = argument(me, self, args, kwargs, i, names[i]);
+        struct value *value = argument_named(me, self, args, kwargs, i, names[i]);
         if (value == NULL)
             return false;
         if (value->kind != VALUE_TENSOR)
@@ -75,7 +75,7 @@ tensors_of(struct task *me, const struct module *self, const struct value *args,
 }
 
 static void
-describe_nothing(const struct module *self, struct str *out)
+describe_no_options(const struct module *self, struct str *out)
 {
     (void)self, (void)out;
 }
@@ -277,7 +277,7 @@ sequential_forward(struct task *me, struct module *self, struct value *args, str
         too_many(me, self, 1, args->count);
         return NULL;
     }
-    struct value *value = argument(me, self, args, kwargs, 0, "input");
+    struct value *value = argument_named(me, self, args, kwargs, 0, "input");
     for (int i = 0; value != NULL && i < self->children.count; i++) {
         struct module *child = self->children.entries[i].module;
         struct value  *only  = value_container(me, VALUE_TUPLE, 1, &value, NULL, NULL);
@@ -288,7 +288,7 @@ sequential_forward(struct task *me, struct module *self, struct value *args, str
 
 static const struct module_type sequential_type = {
     .name = "Sequential", .forward = sequential_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-    .drop = module_plain_drop, .describe = describe_nothing,
+    .drop = module_plain_drop, .describe = describe_no_options,
 };
 
 struct module *
@@ -317,7 +317,7 @@ mse_loss_forward(struct task *me, struct module *self, struct value *args, struc
 
 static const struct module_type mse_loss_type = {
     .name = "MSELoss", .forward = mse_loss_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-    .drop = module_plain_drop, .describe = describe_nothing,
+    .drop = module_plain_drop, .describe = describe_no_options,
 };
 
 struct module *
@@ -337,7 +337,7 @@ cross_entropy_forward(struct task *me, struct module *self, struct value *args, 
 
 static const struct module_type cross_entropy_type = {
     .name = "CrossEntropyLoss", .forward = cross_entropy_forward, .copy = module_plain_copy,
-    .rewired = module_plain_rewired, .drop = module_plain_drop, .describe = describe_nothing,
+    .rewired = module_plain_rewired, .drop = module_plain_drop, .describe = describe_no_options,
 };
 
 struct module *

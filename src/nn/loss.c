@@ -6,7 +6,7 @@
 enum { REDUCTION, IGNORED };
 
 static struct loss_options
-options_of(const struct module *self)
+loss_options_of(const struct module *self)
 {
     return (struct loss_options){ .reduction = (enum reduction)self->integers[REDUCTION],
                                   .ignore_index = self->integers[IGNORED], .label_smoothing = self->numbers[0],
@@ -17,25 +17,25 @@ options_of(const struct module *self)
 static struct tensor *
 apply_mse(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return mean_square(me, in[0], in[1], options_of(self).reduction);
+    return mean_square(me, in[0], in[1], loss_options_of(self).reduction);
 }
 
 static struct tensor *
 apply_l1(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return l1_loss(me, in[0], in[1], options_of(self).reduction);
+    return l1_loss(me, in[0], in[1], loss_options_of(self).reduction);
 }
 
 static struct tensor *
 apply_huber(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return huber_loss(me, in[0], in[1], options_of(self).reduction, self->numbers[0]);
+    return huber_loss(me, in[0], in[1], loss_options_of(self).reduction, self->numbers[0]);
 }
 
 static struct tensor *
 apply_nll(struct task *me, struct module *self, struct tensor *const *in)
 {
-    struct loss_options options = options_of(self);
+    struct loss_options options = loss_options_of(self);
     options.label_smoothing = 0;
     return nll_loss(me, in[0], in[1], &options);
 }
@@ -43,14 +43,14 @@ apply_nll(struct task *me, struct module *self, struct tensor *const *in)
 static struct tensor *
 apply_cross_entropy(struct task *me, struct module *self, struct tensor *const *in)
 {
-    struct loss_options options = options_of(self);
+    struct loss_options options = loss_options_of(self);
     return cross_entropy_loss(me, in[0], in[1], &options);
 }
 
 static struct tensor *
 apply_bce(struct task *me, struct module *self, struct tensor *const *in)
 {
-    struct loss_options options = options_of(self);
+    struct loss_options options = loss_options_of(self);
     return bce_with_logits(me, in[0], in[1], &options);
 }
 
@@ -80,7 +80,7 @@ static const struct layer_type bce_type = {
 };
 
 static struct module *
-loss_module(struct task *me, const struct layer_type *type, const char *reduction)
+plain_loss_module(struct task *me, const struct layer_type *type, const char *reduction)
 {
     enum reduction which;
     struct module *module = reduction_parse(me, reduction, &which) ? module_new(me, &type->type) : NULL;
@@ -101,13 +101,13 @@ with_buffer(struct task *me, struct module *module, const char *name, struct ten
 struct module *
 make_mse_loss(struct task *me, const struct arguments *a)
 {
-    return loss_module(me, &mse_type, a->at[0].text);
+    return plain_loss_module(me, &mse_type, a->at[0].text);
 }
 
 struct module *
 make_l1_loss(struct task *me, const struct arguments *a)
 {
-    return loss_module(me, &l1_type, a->at[0].text);
+    return plain_loss_module(me, &l1_type, a->at[0].text);
 }
 
 /* reduction, delta */
@@ -116,7 +116,7 @@ make_huber_loss(struct task *me, const struct arguments *a)
 {
     if (!(a->at[1].number > 0))
         return failed_null(me, E_VALUE, "HuberLoss: delta must be positive, got %g", a->at[1].number);
-    struct module *module = loss_module(me, &huber_type, a->at[0].text);
+    struct module *module = plain_loss_module(me, &huber_type, a->at[0].text);
     if (module != NULL)
         module->numbers[0] = a->at[1].number;
     return module;
@@ -126,7 +126,7 @@ make_huber_loss(struct task *me, const struct arguments *a)
 struct module *
 make_nll_loss(struct task *me, const struct arguments *a)
 {
-    struct module *module = with_buffer(me, loss_module(me, &nll_type, a->at[2].text), "weight", a->at[0].tensor);
+    struct module *module = with_buffer(me, plain_loss_module(me, &nll_type, a->at[2].text), "weight", a->at[0].tensor);
     if (module != NULL)
         module->integers[IGNORED] = a->at[1].integer[0];
     return module;
@@ -136,7 +136,7 @@ make_nll_loss(struct task *me, const struct arguments *a)
 struct module *
 make_cross_entropy_loss(struct task *me, const struct arguments *a)
 {
-    struct module *module = with_buffer(me, loss_module(me, &cross_entropy_type, a->at[2].text), "weight",
+    struct module *module = with_buffer(me, plain_loss_module(me, &cross_entropy_type, a->at[2].text), "weight",
                                         a->at[0].tensor);
     if (module != NULL) {
         module->integers[IGNORED] = a->at[1].integer[0];
@@ -149,6 +149,6 @@ make_cross_entropy_loss(struct task *me, const struct arguments *a)
 struct module *
 make_bce_with_logits_loss(struct task *me, const struct arguments *a)
 {
-    struct module *module = with_buffer(me, loss_module(me, &bce_type, a->at[1].text), "weight", a->at[0].tensor);
+    struct module *module = with_buffer(me, plain_loss_module(me, &bce_type, a->at[1].text), "weight", a->at[0].tensor);
     return with_buffer(me, module, "pos_weight", a->at[2].tensor);
 }

@@ -87,8 +87,8 @@ static const struct layer_type poisson_type = {
 
 /* integers: the reduction and two flags; a number. */
 static struct module *
-loss_module(struct task *me, const struct layer_type *type, const char *reduction, const int64_t flags[2],
-            double number)
+loss_module_with(struct task *me, const struct layer_type *type, const char *reduction, const int64_t flags[2],
+                 double number)
 {
     enum reduction which = LOSS_SUM;
     bool           batch = type == &kl_div_type && strcmp(reduction, "batchmean") == 0;
@@ -111,14 +111,14 @@ static const int64_t none[2];
 struct module *
 make_smooth_l1_loss(struct task *me, const struct arguments *a)
 {
-    return loss_module(me, &smooth_l1_type, a->at[0].text, none, a->at[1].number);
+    return loss_module_with(me, &smooth_l1_type, a->at[0].text, none, a->at[1].number);
 }
 
 /* weight, reduction */
 struct module *
 make_bce_loss(struct task *me, const struct arguments *a)
 {
-    struct module *module = loss_module(me, &binary_type, a->at[1].text, none, 0);
+    struct module *module = loss_module_with(me, &binary_type, a->at[1].text, none, 0);
     return module != NULL && module_add_buffer(me, module, "weight", a->at[0].tensor) ? module : NULL;
 }
 
@@ -126,29 +126,29 @@ make_bce_loss(struct task *me, const struct arguments *a)
 struct module *
 make_kl_div_loss(struct task *me, const struct arguments *a)
 {
-    return loss_module(me, &kl_div_type, a->at[0].text, (const int64_t[]){ a->at[1].integer[0], 0 }, 0);
+    return loss_module_with(me, &kl_div_type, a->at[0].text, (const int64_t[]){ a->at[1].integer[0], 0 }, 0);
 }
 
 /* reduction */
 struct module *
 make_soft_margin_loss(struct task *me, const struct arguments *a)
 {
-    return loss_module(me, &soft_margin_type, a->at[0].text, none, 0);
+    return loss_module_with(me, &soft_margin_type, a->at[0].text, none, 0);
 }
 
 /* margin, reduction */
 struct module *
 make_hinge_embedding_loss(struct task *me, const struct arguments *a)
 {
-    return loss_module(me, &hinge_type, a->at[1].text, none, a->at[0].number);
+    return loss_module_with(me, &hinge_type, a->at[1].text, none, a->at[0].number);
 }
 
 /* log_input, full, eps, reduction */
 struct module *
 make_poisson_nll_loss(struct task *me, const struct arguments *a)
 {
-    return loss_module(me, &poisson_type, a->at[3].text,
-                       (const int64_t[]){ a->at[0].integer[0], a->at[1].integer[0] }, a->at[2].number);
+    return loss_module_with(me, &poisson_type, a->at[3].text,
+                            (const int64_t[]){ a->at[0].integer[0], a->at[1].integer[0] }, a->at[2].number);
 }
 
 /* ---- as functions ---- */

@@ -18,7 +18,7 @@
 enum { DEEPEST = 200, LONGEST_TEXT = 1 << 20 };
 
 static bool
-no_memory(struct task *me)
+module_no_memory(struct task *me)
 {
     return failed(me, E_MEMORY, "out of memory");
 }
@@ -38,7 +38,7 @@ class_of(const struct module *module)
 /* ---- life ---- */
 
 static void
-drop_module(struct task *me, void *module)
+drop_new_module(struct task *me, void *module)
 {
     module_unref(me, module);
 }
@@ -53,7 +53,7 @@ module_new(struct task *me, const struct module_type *type)
     module->holders    = 1;
     module->type       = type;
     module->training   = true;
-    return born(me, module, drop_module);
+    return born(me, module, drop_new_module);
 }
 
 struct module *
@@ -133,7 +133,7 @@ table_set(struct task *me, struct module_table *table, const char *name, struct 
         char  *copy = strdup(name);
         if (copy == NULL || !vec_room(&table->entries, &room, (size_t)table->count + 1, sizeof *table->entries)) {
             free(copy);
-            return no_memory(me);
+            return module_no_memory(me);
         }
         table->room = (int)room;
         entry = &table->entries[table->count++];
@@ -183,7 +183,7 @@ tensor_rename(struct task *me, struct tensor *tensor, const char *prefix, const 
     if (tensor == NULL)
         return true;
     if (joined == NULL)
-        return no_memory(me);
+        return module_no_memory(me);
     free(tensor->name);
     tensor->name = joined;
     atomic_store(&tensor->name_id, 0);
@@ -318,7 +318,7 @@ push_table(struct named_tensors *out, struct map *seen, const struct module_tabl
 }
 
 static bool
-named_tensors(struct task *me, struct module *module, const char *prefix, bool buffers, struct named_tensors *out)
+collect_tensors(struct task *me, struct module *module, const char *prefix, bool buffers, struct named_tensors *out)
 {
     struct named_modules modules;
     struct map           seen = { 0 };
@@ -341,13 +341,13 @@ named_tensors(struct task *me, struct module *module, const char *prefix, bool b
 bool
 module_named_parameters(struct task *me, struct module *module, struct named_tensors *out)
 {
-    return named_tensors(me, module, "", false, out);
+    return collect_tensors(me, module, "", false, out);
 }
 
 bool
 module_named_buffers(struct task *me, struct module *module, struct named_tensors *out)
 {
-    return named_tensors(me, module, "", true, out);
+    return collect_tensors(me, module, "", true, out);
 }
 
 static bool
@@ -395,7 +395,7 @@ static bool
 rename_tensors(struct task *me, struct module *module, const char *prefix, bool buffers)
 {
     struct named_tensors list;
-    bool                 ok = named_tensors(me, module, prefix, buffers, &list);
+    bool                 ok = collect_tensors(me, module, prefix, buffers, &list);
     for (int i = 0; ok && i < list.count; i++)
         ok = tensor_rename(me, list.tensors[i], NULL, list.names[i]);
     named_tensors_free(&list);
@@ -448,7 +448,7 @@ module_add_child(struct task *me, struct module *module, const char *name, struc
     if (child == NULL || module->is_replica)
         return true;
     char *joined = join_names(module->name, name);
-    bool  ok     = joined != NULL ? module_name_tensors(me, child, joined) : no_memory(me);
+    bool  ok     = joined != NULL ? module_name_tensors(me, child, joined) : module_no_memory(me);
     free(joined);
     return ok;
 }
@@ -551,7 +551,7 @@ module_convert(struct task *me, struct module *module, int device, enum dtype dt
     for (int buffers = 0; buffers < 2; buffers++) {
         struct named_tensors list;
         size_t               mark = scope_mark(me);
-        bool                 ok   = named_tensors(me, module, "", buffers, &list);
+        bool                 ok   = collect_tensors(me, module, "", buffers, &list);
         for (int i = 0; ok && i < list.count; i++) {
             struct tensor *tensor = list.tensors[i];
             bool           cast = dtype != DTYPE_COUNT && dtype_is_float(tensor->dtype);
@@ -672,7 +672,7 @@ module_plain_copy(struct task *me, struct module *self)
     memcpy(copy->integers, self->integers, sizeof copy->integers);
     memcpy(copy->numbers, self->numbers, sizeof copy->numbers);
     copy->name = self->name != NULL ? strdup(self->name) : NULL;
-    if ((self->name == NULL || copy->name != NULL || no_memory(me)) &&
+    if ((self->name == NULL || copy->name != NULL || module_no_memory(me)) &&
         table_copy(me, &copy->parameters, &self->parameters) && table_copy(me, &copy->buffers, &self->buffers) &&
         table_copy(me, &copy->children, &self->children))
         return copy;

@@ -7,7 +7,7 @@
 #include "sched/task.h"
 
 static void
-free_array(struct task *me, void *array)
+free_lengths(struct task *me, void *array)
 {
     (void)me;
     free(array);
@@ -16,7 +16,7 @@ free_array(struct task *me, void *array)
 static void *
 array_of(struct task *me, int64_t count, size_t size)
 {
-    void *array = born(me, calloc((size_t)count + 1, size), free_array);
+    void *array = born(me, calloc((size_t)count + 1, size), free_lengths);
     if (array == NULL && !task_failed(me))
         failed(me, E_MEMORY, "out of memory for a packed sequence");
     return array;

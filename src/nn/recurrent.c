@@ -47,7 +47,7 @@ recurrent_gates(struct task *me, enum recurrent_kind kind, const struct cell_wei
 /* ---- a layer in one direction ---- */
 
 /* Sequences lie one step after the other; step t has rows[t] of them, never more than the one before. */
-struct steps { const int64_t *rows; int64_t count; };
+struct sequence_steps { const int64_t *rows; int64_t count; };
 
 static struct tensor *
 first_rows(struct task *me, struct tensor *tensor, int64_t from, int64_t count)
@@ -63,7 +63,7 @@ below(struct task *me, struct tensor *upper, struct tensor *lower)
     return tensor_cat(me, (struct tensor *[]){ upper, lower }, 2, 0);
 }
 
-struct walk {
+struct sequence_walk {
     struct tensor    **outputs, **gates;       /* by step; gates: what the input gives to them */
     struct cell_state  first, state;           /* at the start, of all rows; now */
     struct cell_state *ended;                  /* final states of sequences that have ended, shortest last */
@@ -79,7 +79,7 @@ state_rows(struct task *me, struct cell_state state, int64_t from, int64_t count
 
 /* Forwards: sequences end, their state is put aside. */
 static bool
-let_end(struct task *me, struct walk *walk, int64_t rows)
+let_end(struct task *me, struct sequence_walk *walk, int64_t rows)
 {
     int64_t over = walk->rows - rows;
     if (over > 0) {
@@ -92,7 +92,7 @@ let_end(struct task *me, struct walk *walk, int64_t rows)
 
 /* Backwards: sequences begin, with their first state. */
 static bool
-let_begin(struct task *me, struct walk *walk, int64_t rows)
+let_begin(struct task *me, struct sequence_walk *walk, int64_t rows)
 {
     int64_t more = rows - walk->rows;
     if (walk->rows == 0) {
@@ -107,8 +107,8 @@ let_begin(struct task *me, struct walk *walk, int64_t rows)
 }
 
 static bool
-walk_steps(struct task *me, enum recurrent_kind kind, const struct cell_weights *w, const struct steps *steps,
-           bool back, struct walk *walk)
+walk_steps(struct task *me, enum recurrent_kind kind, const struct cell_weights *w, const struct sequence_steps *steps,
+           bool back, struct sequence_walk *walk)
 {
     for (int64_t i = 0; i < steps->count; i++) {
         int64_t t = back ? steps->count - 1 - i : i;
@@ -144,7 +144,7 @@ list_new(struct task *me, int64_t count)
 
 /* In order of rows: the longest first. */
 static struct cell_state
-final_state(struct task *me, struct walk *walk)
+final_state(struct task *me, struct sequence_walk *walk)
 {
     struct cell_state state = walk->state;
     for (int64_t i = walk->ended_count; i-- > 0 && !task_failed(me);) {
@@ -158,10 +158,10 @@ final_state(struct task *me, struct walk *walk)
 /* The outputs of all steps below each other; *last: the final states. */
 static struct tensor *
 run_direction(struct task *me, enum recurrent_kind kind, const struct cell_weights *weights, struct tensor *data,
-              const struct steps *steps, struct cell_state first, bool back, struct cell_state *last)
+              const struct sequence_steps *steps, struct cell_state first, bool back, struct cell_state *last)
 {
     struct cell_weights w = *weights;
-    struct walk         walk = { .first = first, .state = first, .rows = back ? 0 : steps->rows[0] };
+    struct sequence_walk         walk = { .first = first, .state = first, .rows = back ? 0 : steps->rows[0] };
     walk.outputs = list_new(me, steps->count);
     walk.gates   = list_new(me, steps->count);
     walk.ended   = list_new(me, 2 * steps->count);
@@ -197,7 +197,7 @@ weights_of(const struct module *self, int layer, bool back)
 struct whole { struct tensor *output, *h, *c; };
 
 static struct whole
-run_layers(struct task *me, const struct module *self, struct tensor *data, const struct steps *steps,
+run_layers(struct task *me, const struct module *self, struct tensor *data, const struct sequence_steps *steps,
            struct cell_state first)
 {
     const int64_t      *n = self->integers;
@@ -271,7 +271,7 @@ take_state(struct task *me, const struct module *self, struct value *given, cons
 /* ---- forward ---- */
 
 static struct value *
-answer(struct task *me, struct value *output, struct tensor *h, struct tensor *c)
+recurrent_answer(struct task *me, struct value *output, struct tensor *h, struct tensor *c)
 {
     struct value *items[2] = { value_tensor(me, h), c != NULL ? value_tensor(me, c) : NULL };
     struct value *last = c != NULL ? value_container(me, VALUE_TUPLE, 2, items, NULL, NULL) : items[0];
@@ -300,8 +300,8 @@ dense_forward(struct task *me, struct module *self, struct tensor *x, struct val
     int64_t        length = tensor_size(timed, 0), rows = tensor_size(timed, 1);
     if (length < 1 || rows < 1)
         return failed_null(me, E_RUNTIME, "Expected sequence length to be larger than 0 in RNN");
-    struct steps      steps = { equal_rows(me, length, rows), length };
-    struct cell_state first = { NULL, NULL };
+    struct sequence_steps steps = { equal_rows(me, length, rows), length };
+    struct cell_state     first = { NULL, NULL };
     struct tensor    *flat = tensor_reshape(me, timed, 2, (const int64_t[]){ length * rows, x->size[x->dims - 1] });
     if (steps.rows == NULL || flat == NULL || !take_state(me, self, state, x, rows, &first))
         return NULL;
@@ -313,7 +313,9 @@ dense_forward(struct task *me, struct module *self, struct tensor *x, struct val
         whole.h = tensor_squeeze(me, whole.h, 1);
         whole.c = tensor_squeeze(me, whole.c, 1);
     }
-    return answer(me, value_tensor(me, swapped ? tensor_transpose(me, output, 0, 1) : output), whole.h, whole.c);
+    if (swapped)
+        output = tensor_transpose(me, output, 0, 1);
+    return recurrent_answer(me, value_tensor(me, output), whole.h, whole.c);
 }
 
 static struct tensor *
@@ -333,7 +335,7 @@ packed_forward(struct task *me, struct module *self, struct value *packed, struc
         sizes->dims != 1 || sizes->dtype != DTYPE_I64 || sizes->size[0] < 1)
         return failed_null(me, E_TYPE, "%s: this is no packed sequence", self->type->name);
     int64_t          *rows = equal_rows(me, sizes->size[0], 0), total = 0;
-    struct steps      steps = { rows, sizes->size[0] };
+    struct sequence_steps      steps = { rows, sizes->size[0] };
     struct cell_state first = { NULL, NULL };
     if (rows == NULL || !tensor_read(me, sizes, rows))
         return NULL;
@@ -354,7 +356,7 @@ packed_forward(struct task *me, struct module *self, struct value *packed, struc
     struct value *output = items[0] == NULL ? NULL
         : value_container(me, VALUE_NAMEDTUPLE, 4, items, (const char *const *)packed->keys, packed->text);
     whole.h = reordered(me, whole.h, packed->items[3]);
-    return answer(me, output, whole.h, reordered(me, whole.c, packed->items[3]));
+    return recurrent_answer(me, output, whole.h, reordered(me, whole.c, packed->items[3]));
 }
 
 static struct value *

@@ -11,7 +11,7 @@
 /* ---- padding: integers: how many were given, then those; the name tells the dimensions ---- */
 
 static struct tensor *
-padded(struct task *me, struct module *self, struct tensor *x, enum pad_mode mode)
+pad_layer(struct task *me, struct module *self, struct tensor *x, enum pad_mode mode)
 {
     const int64_t *given = self->integers + 1;
     int            dims = self->type->name[strlen(self->type->name) - 2] - '0';
@@ -44,19 +44,19 @@ describe_padding(const struct module *self, struct str *out)
 static struct tensor *
 apply_constant(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return padded(me, self, in[0], PAD_CONSTANT);
+    return pad_layer(me, self, in[0], PAD_CONSTANT);
 }
 
 static struct tensor *
 apply_reflection(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return padded(me, self, in[0], PAD_REFLECT);
+    return pad_layer(me, self, in[0], PAD_REFLECT);
 }
 
 static struct tensor *
 apply_replication(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return padded(me, self, in[0], PAD_REPLICATE);
+    return pad_layer(me, self, in[0], PAD_REPLICATE);
 }
 
 const struct layer_type layer_zero_pad2d = {
@@ -119,7 +119,7 @@ describe_rows(const struct module *self, struct str *out)
 }
 
 static struct pool_options
-rows_of(const struct module *self)
+row_pool_options(const struct module *self)
 {
     const int64_t *n = self->integers;
     int64_t        stride = n[ROW_STRIDE] < 0 ? n[ROW_KERNEL] : n[ROW_STRIDE];
@@ -136,7 +136,7 @@ flat_again(struct task *me, struct tensor *plane)
 static struct tensor *
 apply_max_pool1d(struct task *me, struct module *self, struct tensor *const *in)
 {
-    struct pool_options o = rows_of(self);
+    struct pool_options o = row_pool_options(self);
     o.dilation[1] = self->integers[ROW_DILATION];
     o.ceil        = self->integers[ROW_CEIL];
     return flat_again(me, max_pool2d(me, tensor_unsqueeze(me, in[0], -2), &o));
@@ -146,7 +146,7 @@ apply_max_pool1d(struct task *me, struct module *self, struct tensor *const *in)
 static struct tensor *
 apply_avg_pool1d(struct task *me, struct module *self, struct tensor *const *in)
 {
-    struct pool_options o = rows_of(self);
+    struct pool_options o = row_pool_options(self);
     o.ceil   = self->integers[3];
     o.inside = !self->integers[4];
     return flat_again(me, avg_pool2d(me, tensor_unsqueeze(me, in[0], -2), &o));

@@ -11,17 +11,17 @@
 enum { NORM_FIRST, BY_GELU };
 
 static struct tensor *
-through(struct task *me, const struct module *self, const char *child, struct tensor *x)
+through_child(struct task *me, const struct module *self, const char *child, struct tensor *x)
 {
     return x != NULL ? module_forward_tensor(me, module_child(self, child), x) : NULL;
 }
 
 /* What one attention of a layer looks at; masks may be NULL. */
-struct look { const char *attention, *dropout; struct tensor *memory /* NULL: x itself */, *mask, *padding; };
+struct attention_look { const char *attention, *dropout; struct tensor *memory /* NULL: x itself */, *mask, *padding; };
 
 /* Attention of x to itself or to the memory, dropped. */
 static struct tensor *
-attended(struct task *me, const struct module *self, struct tensor *x, const struct look *look)
+attended(struct task *me, const struct module *self, struct tensor *x, const struct attention_look *look)
 {
     struct value *query = x != NULL ? value_tensor(me, x) : NULL;
     struct value *key = look->memory != NULL ? value_tensor(me, look->memory) : query;
@@ -32,27 +32,28 @@ attended(struct task *me, const struct module *self, struct tensor *x, const str
                                look->mask != NULL ? value_tensor(me, look->mask) : none };
     struct value *args = value_container(me, VALUE_TUPLE, 6, items, NULL, NULL);
     struct value *result = args != NULL ? module_forward(me, module_child(self, look->attention), args, NULL) : NULL;
-    return result != NULL ? through(me, self, look->dropout, result->items[0]->tensor) : NULL;
+    return result != NULL ? through_child(me, self, look->dropout, result->items[0]->tensor) : NULL;
 }
 
 static struct tensor *
 fed_forward(struct task *me, const struct module *self, struct tensor *x, const char *last_dropout)
 {
-    struct tensor *inner = through(me, self, "linear1", x);
+    struct tensor *inner = through_child(me, self, "linear1", x);
     inner = inner == NULL ? NULL : self->integers[BY_GELU] ? gelu(me, inner, false) : tensor_relu(me, inner);
-    return through(me, self, last_dropout, through(me, self, "linear2", through(me, self, "dropout", inner)));
+    inner = through_child(me, self, "linear2", through_child(me, self, "dropout", inner));
+    return through_child(me, self, last_dropout, inner);
 }
 
 /* x + part(x): normalised before the part, or the sum after it. `look` NULL: the feed-forward net. */
 static struct tensor *
-residual(struct task *me, const struct module *self, struct tensor *x, const char *norm, const struct look *look,
-         const char *last_dropout)
+residual(struct task *me, const struct module *self, struct tensor *x, const char *norm,
+         const struct attention_look *look, const char *last_dropout)
 {
     bool           first = self->integers[NORM_FIRST];
-    struct tensor *in = first ? through(me, self, norm, x) : x;
+    struct tensor *in = first ? through_child(me, self, norm, x) : x;
     struct tensor *part = look != NULL ? attended(me, self, in, look) : fed_forward(me, self, in, last_dropout);
     struct tensor *sum = x != NULL && part != NULL ? tensor_add(me, x, part) : NULL;
-    return first ? sum : through(me, self, norm, sum);
+    return first ? sum : through_child(me, self, norm, sum);
 }
 
 static struct value *
@@ -62,7 +63,7 @@ encoder_layer_forward(struct task *me, struct module *self, struct value *args, 
     struct tensor *in[3];
     if (!forward_tensors(me, self, args, kwargs, names, 1, 3, in))
         return NULL;
-    struct look    itself = { "self_attn", "dropout1", NULL, in[1], in[2] };
+    struct attention_look    itself = { "self_attn", "dropout1", NULL, in[1], in[2] };
     struct tensor *x = residual(me, self, in[0], "norm1", &itself, NULL);
     return value_tensor(me, residual(me, self, x, "norm2", NULL, "dropout2"));
 }
@@ -75,8 +76,8 @@ decoder_layer_forward(struct task *me, struct module *self, struct value *args, 
     struct tensor *in[6];
     if (!forward_tensors(me, self, args, kwargs, names, 2, 6, in))
         return NULL;
-    struct look    itself = { "self_attn", "dropout1", NULL, in[2], in[4] };
-    struct look    memory = { "multihead_attn", "dropout2", in[1], in[3], in[5] };
+    struct attention_look    itself = { "self_attn", "dropout1", NULL, in[2], in[4] };
+    struct attention_look    memory = { "multihead_attn", "dropout2", in[1], in[3], in[5] };
     struct tensor *x = residual(me, self, in[0], "norm1", &itself, NULL);
     x = residual(me, self, x, "norm2", &memory, NULL);
     return value_tensor(me, residual(me, self, x, "norm3", NULL, "dropout3"));
@@ -94,7 +95,7 @@ static const struct module_type decoder_layer_type = {
 /* ---- making layers ---- */
 
 static struct module *
-norm_of(struct task *me, int64_t wide, double eps, enum dtype dtype)
+layer_norm_for(struct task *me, int64_t wide, double eps, enum dtype dtype)
 {
     struct arguments a = { .dtype = dtype };
     a.at[0].count      = 1;
@@ -115,7 +116,7 @@ dropout_of(struct task *me, double p)
 struct recipe { struct heads heads; int64_t inner; double eps; const char *activation; bool norm_first; };
 
 static struct module *
-part_of(struct task *me, const struct recipe *r, const char *name)
+recipe_part(struct task *me, const struct recipe *r, const char *name)
 {
     struct layer_options linear = { .dtype = r->heads.dtype };
     if (strcmp(name, "linear1") == 0)
@@ -123,7 +124,7 @@ part_of(struct task *me, const struct recipe *r, const char *name)
     if (strcmp(name, "linear2") == 0)
         return nn_linear(me, r->inner, r->heads.embed, &linear);
     if (strncmp(name, "norm", 4) == 0)
-        return norm_of(me, r->heads.embed, r->eps, r->heads.dtype);
+        return layer_norm_for(me, r->heads.embed, r->eps, r->heads.dtype);
     if (strncmp(name, "dropout", 7) == 0)
         return dropout_of(me, r->heads.dropout);
     return nn_attention(me, &r->heads);
@@ -145,7 +146,7 @@ layer_of(struct task *me, const struct recipe *r, bool decoder)
     module->integers[NORM_FIRST] = r->norm_first;
     module->integers[BY_GELU]    = r->activation[0] == 'g';
     for (const char *const *name = decoder ? decoder_parts : encoder_parts; *name != NULL; name++) {
-        struct module *part = part_of(me, r, *name);
+        struct module *part = recipe_part(me, r, *name);
         if (part == NULL || !module_add_child(me, module, *name, part))
             return NULL;
     }
@@ -182,7 +183,7 @@ make_decoder_layer(struct task *me, const struct arguments *a)
 
 /* One layer after the other; the masks, all that follows x, go to each. `given`: x and what goes with it. */
 static struct value *
-stacked(struct task *me, struct module *self, struct tensor *const *given, int count)
+through_layers(struct task *me, struct module *self, struct tensor *const *given, int count)
 {
     struct module *layers = module_child(self, "layers"), *norm = module_child(self, "norm");
     struct value  *items[6], *none = value_none(me), *x = value_tensor(me, given[0]);
@@ -204,7 +205,7 @@ encoder_forward(struct task *me, struct module *self, struct value *args, struct
 {
     static const char *const names[] = { "src", "mask", "src_key_padding_mask" };
     struct tensor *in[3];
-    return forward_tensors(me, self, args, kwargs, names, 1, 3, in) ? stacked(me, self, in, 3) : NULL;
+    return forward_tensors(me, self, args, kwargs, names, 1, 3, in) ? through_layers(me, self, in, 3) : NULL;
 }
 
 static struct value *
@@ -213,7 +214,7 @@ decoder_forward(struct task *me, struct module *self, struct value *args, struct
     static const char *const names[] = { "tgt", "memory", "tgt_mask", "memory_mask", "tgt_key_padding_mask",
                                          "memory_key_padding_mask" };
     struct tensor *in[6];
-    return forward_tensors(me, self, args, kwargs, names, 2, 6, in) ? stacked(me, self, in, 6) : NULL;
+    return forward_tensors(me, self, args, kwargs, names, 2, 6, in) ? through_layers(me, self, in, 6) : NULL;
 }
 
 static const struct module_type encoder_type = {
@@ -305,12 +306,12 @@ make_transformer(struct task *me, const struct arguments *a)
     struct recipe  r = recipe_of(&layer);
     struct module *module = module_new(me, &transformer_type);
     struct module *one = module != NULL ? layer_of(me, &r, false) : NULL;
-    struct module *norm = one != NULL ? norm_of(me, r.heads.embed, r.eps, a->dtype) : NULL;
+    struct module *norm = one != NULL ? layer_norm_for(me, r.heads.embed, r.eps, a->dtype) : NULL;
     struct module *part = norm != NULL ? nn_transformer_encoder(me, one, a->at[2].integer[0], norm) : NULL;
     if (part == NULL || !module_add_child(me, module, "encoder", part))
         return NULL;
     one  = layer_of(me, &r, true);
-    norm = one != NULL ? norm_of(me, r.heads.embed, r.eps, a->dtype) : NULL;
+    norm = one != NULL ? layer_norm_for(me, r.heads.embed, r.eps, a->dtype) : NULL;
     part = norm != NULL ? nn_transformer_decoder(me, one, a->at[3].integer[0], norm) : NULL;
     return part != NULL && module_add_child(me, module, "decoder", part) && draw_again(me, module) ? module : NULL;
 }

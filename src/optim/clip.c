@@ -39,7 +39,7 @@ read_grad(struct task *me, struct tensor *grad)
 
 /* One element's part of a norm before the root. */
 static double
-part_of(double value, double order)
+part_of_norm(double value, double order)
 {
     double size = fabs(value);
     if (order == 2)
@@ -60,12 +60,12 @@ further(double so_far, double size, double order)
 
 /* In fixed lanes, so that the sum does not depend on the machine. An infinite order asks for the furthest one. */
 static double
-norm_of(const double *values, size_t count, double order)
+norm_of_order(const double *values, size_t count, double order)
 {
     double lane[LANES] = { 0 }, total = 0, furthest = order > 0 ? 0 : INFINITY;
     for (size_t i = 0; i < count; i++) {
         if (!isinf(order))
-            lane[i % LANES] += part_of(values[i], order);
+            lane[i % LANES] += part_of_norm(values[i], order);
         else
             furthest = further(furthest, fabs(values[i]), order);
     }
@@ -92,10 +92,10 @@ total_norm(struct task *me, struct tensor *const *params, int count, double orde
         struct storage *read = read_grad(me, grad);
         if (read == NULL)
             return false;
-        double norm = norm_of(read->data, (size_t)tensor_count(grad), order);
+        double norm = norm_of_order(read->data, (size_t)tensor_count(grad), order);
         norm        = grad->dtype == DTYPE_F64 ? norm : (double)(float)norm;
         storage_unref(me, read);
-        lanes += isinf(order) ? 0 : part_of(norm, order);
+        lanes += isinf(order) ? 0 : part_of_norm(norm, order);
         furthest = further(furthest, norm, order);
     }
     if (seen == 0)

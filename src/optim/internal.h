@@ -12,4 +12,15 @@ struct optimizer {
     struct optim_state   *states;     /* references; in the order of the groups */
     size_t                count, room;
 };
+
+/* Squaring: the same bits everywhere, which the C library does not promise of pow. */
+static inline double
+whole_power(double base, int64_t exponent)
+{
+    double result = 1;
+    for (; exponent > 0; exponent >>= 1, base *= base)
+        if (exponent & 1)
+            result *= base;
+    return result;
+}
 #endif

@@ -168,17 +168,6 @@ optimizer_set_lr(struct optimizer *optimizer, double lr)
 
 /* ---- a step ---- */
 
-/* Squaring: the same bits everywhere, which the C library does not promise of pow. */
-static double
-power(double base, int64_t exponent)
-{
-    double result = 1;
-    for (; exponent > 0; exponent >>= 1, base *= base)
-        if (exponent & 1)
-            result *= base;
-    return result;
-}
-
 static bool
 buffer_ready(struct task *me, struct optim_state *state, int slot, bool zeroed)
 {
@@ -242,8 +231,8 @@ step_adam(struct task *me, const struct optim_options *options, struct optim_sta
         if (!buffer_ready(me, state, slot, true))
             return false;
     rule.decoupled  = decoupled;
-    rule.step_size  = options->lr / (1 - power(options->beta1, state->steps + 1));
-    rule.correction = sqrt(1 - power(options->beta2, state->steps + 1));
+    rule.step_size  = options->lr / (1 - whole_power(options->beta1, state->steps + 1));
+    rule.correction = sqrt(1 - whole_power(options->beta2, state->steps + 1));
     args.in[2]      = state->slot[0];
     args.in[3]      = state->slot[1];
     if (options->amsgrad) {

@@ -2,18 +2,9 @@
  *
  * Interface: schedule_next, schedule_at. */
 #include "optim/schedule.h"
+#include "optim/internal.h"
 
-/* Powers and cosines of our own: the C library's last bits differ between machines. */
-static double
-power(double base, int64_t exponent)
-{
-    double result = 1;
-    for (; exponent > 0; exponent >>= 1, base *= base)
-        if (exponent & 1)
-            result *= base;
-    return result;
-}
-
+/* Cosines of our own: the C library's last bits differ between machines. */
 static const double pi = 3.141592653589793;
 
 /* Within 45 degrees, by Sun's polynomials (fdlibm's k_sin.c and k_cos.c). */
@@ -100,7 +91,7 @@ schedule_next(const struct schedule *schedule, double lr, double base_lr, int64_
 {
     switch (schedule->kind) {
     case SCHEDULE_STEP:        return epoch == 0 || epoch % schedule->length != 0 ? lr : lr * schedule->gamma;
-    case SCHEDULE_MULTI_STEP:  return lr * power(schedule->gamma, milestones_at(schedule, epoch));
+    case SCHEDULE_MULTI_STEP:  return lr * whole_power(schedule->gamma, milestones_at(schedule, epoch));
     case SCHEDULE_EXPONENTIAL: return epoch == 0 ? lr : lr * schedule->gamma;
     case SCHEDULE_COSINE:      return cosine_next(schedule, lr, base_lr, epoch);
     case SCHEDULE_LINEAR:      return linear_next(schedule, lr, epoch);
@@ -114,9 +105,9 @@ schedule_at(const struct schedule *schedule, double base_lr, int64_t epoch)
     double eta = schedule->eta_min, length = (double)schedule->length;
     double start = schedule->start_factor, span = schedule->end_factor - start;
     switch (schedule->kind) {
-    case SCHEDULE_STEP:        return base_lr * power(schedule->gamma, epoch / schedule->length);
-    case SCHEDULE_MULTI_STEP:  return base_lr * power(schedule->gamma, milestones_until(schedule, epoch));
-    case SCHEDULE_EXPONENTIAL: return base_lr * power(schedule->gamma, epoch);
+    case SCHEDULE_STEP:        return base_lr * whole_power(schedule->gamma, epoch / schedule->length);
+    case SCHEDULE_MULTI_STEP:  return base_lr * whole_power(schedule->gamma, milestones_until(schedule, epoch));
+    case SCHEDULE_EXPONENTIAL: return base_lr * whole_power(schedule->gamma, epoch);
     case SCHEDULE_COSINE:      return eta + (base_lr - eta) * (1 + cosine(pi * (double)epoch / length)) / 2;
     case SCHEDULE_LINEAR:
         return base_lr * (start + span * (double)(epoch < schedule->length ? epoch : schedule->length) / length);

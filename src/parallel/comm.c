@@ -251,7 +251,7 @@ group_members(const struct coalesced *given, const struct comm_groups *groups, i
 /* Cuts the buffer into tensors of the members' shapes. Each gets a version counter of its own: they only happen to lie
  * in one storage, and an in-place op on one must not make its neighbours look changed. */
 static bool
-unflatten(struct task *me, struct tensor *flat, const struct flat_members *members, struct tensor **out)
+unflatten_members(struct task *me, struct tensor *flat, const struct flat_members *members, struct tensor **out)
 {
     struct flat_walk walk = { .flat = flat };
     for (int i = 0; i < members->count; i++) {
@@ -289,7 +289,7 @@ broadcast_group(struct task *me, const struct coalesced *given, struct tensor *f
     for (int d = 1; d < given->devices.count; d++) {
         struct tensor *copy = tensor_empty(me, flat->dtype, given->devices.ids[d], 1, &size);
         if (copy == NULL || !tensor_copy(me, copy, flat) ||
-            !unflatten(me, copy, members, out + (size_t)d * (size_t)given->count))
+            !unflatten_members(me, copy, members, out + (size_t)d * (size_t)given->count))
             return false;
     }
     return true;
@@ -306,11 +306,13 @@ broadcast_copy(struct task *me, struct device_list devices, int64_t bytes)
 /* `tensors`, which lie on the first device, reach all devices: the first keeps its very tensors,
  * each other one gets copies. Small tensors share a flat buffer, so that they cost one transfer. */
 bool
-comm_broadcast_coalesced(struct task *me, const struct coalesced *given, struct tensor **out)
+comm_broadcast_coalesced(struct task *me, const struct coalesced *given,
+                         struct tensor **out)
 {
     const struct device_list devices = given->devices;
+    const int     copies = devices.count - 1;
     const int64_t bytes = comm_bytes_elsewhere(given->tensors, given->count, DEVICE_MAX);
-    STAGE(me, dp_broadcast_coalesced, given->count, devices.count, bytes * (devices.count - 1));
+    STAGE(me, dp_broadcast_coalesced, given->count, devices.count, bytes * copies);
     struct arena       plain PLAIN = { 0 };
     struct comm_groups groups;
     if (!all_lie_on(me, given->tensors, given->count, devices.ids[0]) ||
@@ -417,7 +419,7 @@ reduce_group(struct task *me, const struct coalesced *given, const struct comm_g
     }
     struct tensor *sum = reduce_add(me, flat, given->devices.count, to.root);
     members = group_members(given, groups, g, 0);
-    return sum != NULL && unflatten(me, sum, &members, to.out);
+    return sum != NULL && unflatten_members(me, sum, &members, to.out);
 }
 
 /* The sums over all devices, on `destination`: backward's counterpart of the broadcast. It cannot

@@ -53,7 +53,7 @@ data_parallel_check(struct task *me, struct module *module, int device)
 /* What scatter, replicate, apply and gather hand to one another: one entry per replica. */
 struct replicas {
     int               count;
-    struct arguments *arguments;
+    struct call_arguments *arguments;
     struct value    **outputs;
     struct module   **modules;
 };
@@ -92,7 +92,7 @@ options_resolve(struct task *me, struct arena *plain, const struct data_parallel
 
 /* With no argument at all there is still one call, on the first device. */
 static bool
-scatter_arguments(struct task *me, struct arguments given, const struct data_parallel_options *options,
+scatter_arguments(struct task *me, struct call_arguments given, const struct data_parallel_options *options,
                   struct replicas *out)
 {
     out->count = dp_scatter(me, given, options->devices, options->dim, out->arguments);
@@ -116,7 +116,7 @@ inputs_as_tuple(struct task *me, struct value *inputs)
  * replicas are, which live until their part of the graph is gone. A batch too small for all devices
  * uses the first of them; with a single device there is nothing to copy and nothing to gather. */
 struct value *
-data_parallel_forward(struct task *me, struct module *module, struct arguments given,
+data_parallel_forward(struct task *me, struct module *module, struct call_arguments given,
                       const struct data_parallel_options *options)
 {
     struct arena                 plain PLAIN = { 0 };
@@ -143,9 +143,11 @@ data_parallel_forward(struct task *me, struct module *module, struct arguments g
     devices.count = replicas.count;
     if (!dp_replicate(me, module, devices, replicas.modules))
         return NULL;
-    if (!dp_parallel_apply(me, replicas.modules, replicas.arguments, devices, replicas.outputs))
+    if (!dp_parallel_apply(me, replicas.modules, replicas.arguments, devices,
+                           replicas.outputs))
         return NULL;
-    return hand_up(me, dp_gather(me, replicas.outputs, replicas.count, all.output_device, all.dim));
+    return hand_up(me, dp_gather(me, replicas.outputs, replicas.count, all.output_device,
+                                 all.dim));
 }
 
 /* ---- the wrapper ---- */
@@ -158,7 +160,7 @@ wrapper_forward(struct task *me, struct module *self, struct value *args, struct
     if (module == NULL)
         return failed_null(me, E_RUNTIME, "this DataParallel has lost its module");
     me->iteration = (uint32_t)atomic_fetch_add(&own->forwards, 1);
-    return data_parallel_forward(me, module, (struct arguments){ args, kwargs }, &own->options);
+    return data_parallel_forward(me, module, (struct call_arguments){ args, kwargs }, &own->options);
 }
 
 static struct module *

@@ -12,7 +12,7 @@ struct task; struct tensor; struct value; struct module;
 /* Which devices, replica by replica. The list is borrowed. */
 struct device_list { const int *ids; int count; };
 /* What one call of a module is given: a TUPLE; a DICT or NULL. */
-struct arguments { struct value *inputs, *kwargs; };
+struct call_arguments { struct value *inputs, *kwargs; };
 
 struct data_parallel_options {
     struct device_list devices; /* ids NULL: all there are */
@@ -27,17 +27,18 @@ struct module *data_parallel_module(const struct module *wrapper);        /* NUL
 bool data_parallel_imbalanced(double one, double other);
 /* nn.parallel.data_parallel: the functional form (and the wrapper's forward). Inputs that are no TUPLE count as a tuple
  * of one, NULL and None as an empty one. */
-struct value *data_parallel_forward(struct task *me, struct module *module, struct arguments given,
+struct value *data_parallel_forward(struct task *me, struct module *module, struct call_arguments given,
                                     const struct data_parallel_options *options);
 
 /* nn.parallel.scatter: what each replica gets, out[r], counts made equal as scatter_kwargs does; out has room for all
  * devices. Answers the number of replicas; 0: failed or, when the task has not failed, no argument to scatter. */
-int dp_scatter(struct task *me, struct arguments given, struct device_list devices, int dim, struct arguments *out);
+int dp_scatter(struct task *me, struct call_arguments given, struct device_list devices, int dim,
+               struct call_arguments *out);
 struct value *dp_gather(struct task *me, struct value *const *outputs, int count, int device, int dim);
 /* replicas[r]: new modules in me's scope, one per device. */
 bool dp_replicate(struct task *me, struct module *module, struct device_list devices, struct module **replicas);
 /* One call per device; ids NULL: each on the device of its first tensor. Inputs that are no TUPLE count as one. */
-bool dp_parallel_apply(struct task *me, struct module *const *modules, const struct arguments *given,
+bool dp_parallel_apply(struct task *me, struct module *const *modules, const struct call_arguments *given,
                        struct device_list devices, struct value **outputs);
 
 /* Many tensors that cross to, or come from, several devices in few flat buffers; without gradients. */

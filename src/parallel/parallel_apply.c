@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct apply;
-struct job {
-    struct apply  *apply;
+struct replica_jobs;
+struct replica_job {
+    struct replica_jobs  *apply;
     int            replica, device;
     struct module *module;
     struct value  *input, *kwargs; /* a TUPLE; a DICT or NULL */
@@ -27,21 +27,21 @@ struct job {
 };
 
 /* Shared by the caller and its workers. Whoever leaves last frees it: when a run is stopped the caller may be first. */
-struct apply {
+struct replica_jobs {
     atomic_int  references;
     bool        grad;
     struct lock results;
     int         count;
-    struct job  jobs[];
+    struct replica_job  jobs[];
 };
 
 static void
-apply_unref(struct task *me, struct apply *apply)
+apply_unref(struct task *me, struct replica_jobs *apply)
 {
     if (atomic_fetch_sub(&apply->references, 1) > 1)
         return;
     for (int r = 0; r < apply->count; r++) {
-        struct job *job = &apply->jobs[r];
+        struct replica_job *job = &apply->jobs[r];
         if (job->module != NULL)
             module_unref(me, job->module);
         value_keep(me, &job->input, NULL);
@@ -52,10 +52,10 @@ apply_unref(struct task *me, struct apply *apply)
     free(apply);
 }
 
-static struct apply *
+static struct replica_jobs *
 apply_new(struct task *me, int count)
 {
-    struct apply *apply = calloc(1, sizeof *apply + (size_t)count * sizeof(struct job));
+    struct replica_jobs *apply = calloc(1, sizeof *apply + (size_t)count * sizeof(struct replica_job));
     if (apply == NULL)
         return failed_null(me, E_MEMORY, "out of memory");
     if (!lock_init(me, &apply->results, "results")) {
@@ -70,7 +70,7 @@ apply_new(struct task *me, int count)
 
 /* The device of a job for which the caller names none: that of the first tensor among its inputs. */
 static bool
-job_device(struct task *me, struct job *job, const int *ids)
+job_device(struct task *me, struct replica_job *job, const int *ids)
 {
     const struct tensor *first = ids == NULL ? value_first_tensor(job->input) : NULL;
     if (ids == NULL && first == NULL)
@@ -85,7 +85,8 @@ job_device(struct task *me, struct job *job, const int *ids)
 
 /* An input that is no tuple becomes a tuple of one. */
 static bool
-job_fill(struct task *me, struct job *job, struct module *module, const struct arguments *given, const int *ids)
+job_fill(struct task *me, struct replica_job *job, struct module *module, const struct call_arguments *given,
+         const int *ids)
 {
     struct value *input = given->inputs;
     job->module = module_ref(module);
@@ -102,7 +103,7 @@ job_fill(struct task *me, struct job *job, struct module *module, const struct a
 
 /* The workers write side by side, so one lock guards what they write. */
 static bool
-job_store(struct task *me, struct job *job, struct value *output)
+job_store(struct task *me, struct replica_job *job, struct value *output)
 {
     if (output == NULL || !lock_acquire(me, &job->apply->results))
         return false;
@@ -114,7 +115,7 @@ job_store(struct task *me, struct job *job, struct value *output)
 /* One replica's forward, on its device, in the caller's grad mode. It records its part of the graph
  * here: the sequence numbers of its nodes begin anew, for they are counted per task. */
 static bool
-parallel_apply_worker(struct task *me, struct job *job)
+parallel_apply_worker(struct task *me, struct replica_job *job)
 {
     STAGE(me, dp_worker, job->replica, job->device);
     grad_set_enabled(me, job->apply->grad);
@@ -127,15 +128,15 @@ parallel_apply_worker(struct task *me, struct job *job)
 static bool
 worker_run(struct task *me, void *argument)
 {
-    struct job   *job = argument;
-    struct apply *apply = job->apply;
+    struct replica_job   *job = argument;
+    struct replica_jobs *apply = job->apply;
     bool          done = parallel_apply_worker(me, job);
     apply_unref(me, apply);
     return done;
 }
 
 static bool
-worker_start(struct task *me, struct job *job)
+replica_worker_start(struct task *me, struct replica_job *job)
 {
     char name[32];
     snprintf(name, sizeof name, "dp worker %d", job->replica);
@@ -149,7 +150,7 @@ worker_start(struct task *me, struct job *job)
 
 /* Says in the error which replica failed. The kind stays; a script's own error object, which does not say so, goes. */
 static void
-caught(struct task *me, const struct job *job)
+caught(struct task *me, const struct replica_job *job)
 {
     char original[sizeof me->error.message], device[24];
     memcpy(original, me->error.message, sizeof original);
@@ -163,9 +164,9 @@ caught(struct task *me, const struct job *job)
 
 /* One module needs no second task. */
 static bool
-apply_here(struct task *me, struct apply *apply)
+apply_here(struct task *me, struct replica_jobs *apply)
 {
-    struct job *job = &apply->jobs[0];
+    struct replica_job *job = &apply->jobs[0];
     int16_t     mine = me->device;
     me->device = (int16_t)job->device;
     bool done = parallel_apply_worker(me, job);
@@ -177,17 +178,17 @@ apply_here(struct task *me, struct apply *apply)
 
 /* Starts all, then waits for all: also when one could not be started, or failed. */
 static bool
-apply_in_tasks(struct task *me, struct apply *apply)
+apply_in_tasks(struct task *me, struct replica_jobs *apply)
 {
     for (int r = 0; r < apply->count; r++)
-        if (!worker_start(me, &apply->jobs[r]))
+        if (!replica_worker_start(me, &apply->jobs[r]))
             break;
     bool started = !task_failed(me);
     for (int r = 0; r < apply->count; r++) /* all of them, whatever became of one */
         if (apply->jobs[r].worker != NULL && !task_join(me, apply->jobs[r].worker, &apply->jobs[r].error))
             started = started && !task_failed(me);
     for (int r = 0; r < apply->count && started; r++) {
-        struct job *job = &apply->jobs[r];
+        struct replica_job *job = &apply->jobs[r];
         if (job->error.kind == E_NONE)
             continue;
         task_take_error(me, &job->error);
@@ -198,7 +199,7 @@ apply_in_tasks(struct task *me, struct apply *apply)
 }
 
 static void
-drop_value(struct task *me, void *value)
+drop_output(struct task *me, void *value)
 {
     value_unref(me, value);
 }
@@ -206,23 +207,24 @@ drop_value(struct task *me, void *value)
 /* All replicas' forwards side by side. It ends when the slowest has ended; only then is the first
  * failure, by replica, raised here. */
 bool
-dp_parallel_apply(struct task *me, struct module *const *modules, const struct arguments *given,
-                  struct device_list devices, struct value **outputs)
+dp_parallel_apply(struct task *me, struct module *const *modules,
+                  const struct call_arguments *given, struct device_list devices,
+                  struct value **outputs)
 {
     const int count = devices.count;
     STAGE(me, dp_parallel_apply, count);
-    struct apply *apply = apply_new(me, count);
+    struct replica_jobs *apply = apply_new(me, count);
     bool          done = apply != NULL;
     for (int r = 0; r < count && done; r++) {
-        struct job *job = &apply->jobs[r];
-        *job = (struct job){ .apply = apply, .replica = r };
+        struct replica_job *job = &apply->jobs[r];
+        *job = (struct replica_job){ .apply = apply, .replica = r };
         done = job_fill(me, job, modules[r], &given[r], devices.ids);
     }
     if (done)
         done = count == 1 ? apply_here(me, apply) : apply_in_tasks(me, apply);
 
     for (int r = 0; r < count && done; r++) {
-        outputs[r] = born(me, value_ref(me, apply->jobs[r].output), drop_value);
+        outputs[r] = born(me, value_ref(me, apply->jobs[r].output), drop_output);
         done = hand_up(me, outputs[r]) != NULL;
     }
     if (apply != NULL)

@@ -200,7 +200,7 @@ replication_free(struct replication *plan)
 }
 
 static bool
-remember(struct task *me, struct replication *plan, const void *thing, int place)
+replication_remember(struct task *me, struct replication *plan, const void *thing, int place)
 {
     return map_set(&plan->places, (uintptr_t)thing, (uint64_t)place) || failed(me, E_MEMORY, "out of memory");
 }
@@ -214,13 +214,13 @@ replication_plan(struct task *me, struct module *module, struct replication *pla
         return false;
     plan->total = plan->params.count + plan->buffers.count;
     for (int i = 0; i < plan->params.count; i++)
-        if (!remember(me, plan, plan->params.tensors[i], i))
+        if (!replication_remember(me, plan, plan->params.tensors[i], i))
             return false;
     for (int i = 0; i < plan->buffers.count; i++)
-        if (!remember(me, plan, plan->buffers.tensors[i], plan->params.count + i))
+        if (!replication_remember(me, plan, plan->buffers.tensors[i], plan->params.count + i))
             return false;
     for (int i = 0; i < plan->modules.count; i++)
-        if (!remember(me, plan, plan->modules.modules[i], i))
+        if (!replication_remember(me, plan, plan->modules.modules[i], i))
             return false;
     size_t tensors = (size_t)plan->total * (size_t)plan->devices.count;
     plan->copies = plain_take(me, &plan->plain, tensors * sizeof(struct tensor *));
@@ -281,14 +281,14 @@ replicate_buffers(struct task *me, struct replication *plan, bool detach)
 /* ---- modules ---- */
 
 static void
-drop_module(struct task *me, void *module)
+drop_replica(struct task *me, void *module)
 {
     module_unref(me, module);
 }
 
 /* Each entry gets this replica's copy; what is none in the original stays none. */
 static void
-rewire_tensors(struct task *me, const struct replication *plan, struct module_table *table, int replica)
+replica_rewire_tensors(struct task *me, const struct replication *plan, struct module_table *table, int replica)
 {
     for (int i = 0; i < table->count; i++) {
         uint64_t place = 0;
@@ -299,7 +299,7 @@ rewire_tensors(struct task *me, const struct replication *plan, struct module_ta
 }
 
 static void
-rewire_children(struct task *me, const struct replication *plan, struct module_table *table)
+replica_rewire_children(struct task *me, const struct replication *plan, struct module_table *table)
 {
     for (int i = 0; i < table->count; i++) {
         uint64_t place = 0;
@@ -318,15 +318,15 @@ replicate_modules(struct task *me, struct replication *plan, int replica)
     struct module **copies = plan->modules_of_one;
     for (int i = 0; i < plan->modules.count; i++) {
         struct module *original = plan->modules.modules[i];
-        copies[i] = born(me, original->type->copy(me, original), drop_module);
+        copies[i] = born(me, original->type->copy(me, original), drop_replica);
         if (copies[i] == NULL)
             return NULL;
         copies[i]->is_replica = true;
     }
     for (int i = 0; i < plan->modules.count; i++) {
-        rewire_tensors(me, plan, &copies[i]->parameters, replica);
-        rewire_tensors(me, plan, &copies[i]->buffers, replica);
-        rewire_children(me, plan, &copies[i]->children);
+        replica_rewire_tensors(me, plan, &copies[i]->parameters, replica);
+        replica_rewire_tensors(me, plan, &copies[i]->buffers, replica);
+        replica_rewire_children(me, plan, &copies[i]->children);
         if (!copies[i]->type->rewired(me, copies[i]))
             return NULL;
     }
@@ -339,7 +339,9 @@ bool
 dp_replicate(struct task *me, struct module *module, struct device_list devices,
              struct module **replicas)
 {
-    struct replication plan __attribute__((cleanup(replication_free))) = { .devices = devices };
+    struct replication plan __attribute__((cleanup(replication_free))) = {
+        .devices = devices
+    };
     bool planned = replication_plan(me, module, &plan);
     STAGE(me, dp_replicate, devices.count, plan.params.count, plan.buffers.count);
     bool detach = !grad_enabled(me);

@@ -6,7 +6,7 @@
  *
  * Tensors are cut wherever they hide in tuples, lists, dicts and namedtuples; everything else is the same object for
  * all replicas. Scatter and Gather are each other's backward, through the recorded functions, so that a gradient of a
- * gradient works too: both nodes keep a `split`, which says how a whole tensor falls into pieces on devices. */
+ * gradient works too: both nodes keep a `partition`, which says how a whole tensor falls into pieces on devices. */
 #include "autograd/call.h"
 #include "autograd/node.h"
 #include "base/str.h"
@@ -22,7 +22,7 @@
 enum { NESTING = 100 };
 
 struct piece { int64_t length; int device; };
-struct split {
+struct partition {
     struct comm_shape shape;      /* of the whole */
     int               device;     /* of the whole */
     int               dim, count;
@@ -35,34 +35,34 @@ static bool scatter_backward(struct task *me, struct node *node, struct tensor *
 static bool gather_backward(struct task *me, struct node *node, struct tensor *const *grad_out,
                             struct tensor **grad_in);
 
-/* ---- split ---- */
+/* ---- partitions ---- */
 
 static size_t
-split_bytes(int count)
+partition_bytes(int count)
 {
-    return sizeof(struct split) + (size_t)count * sizeof(struct piece);
+    return sizeof(struct partition) + (size_t)count * sizeof(struct piece);
 }
 
 static void
-split_drop(struct task *me, void *split)
+partition_drop(struct task *me, void *split)
 {
     (void)me;
     free(split);
 }
 
-/* A node with a copy of the split; NULL: failed. One reference, the caller's. */
+/* A node with a copy of the partition; NULL: failed. One reference, the caller's. */
 static struct node *
-split_node(struct task *me, const struct comm_function *function, const struct split *split)
+partition_node(struct task *me, const struct comm_function *function, const struct partition *split)
 {
-    struct split *copy = malloc(split_bytes(split->count));
+    struct partition *copy = malloc(partition_bytes(split->count));
     if (copy != NULL)
-        memcpy(copy, split, split_bytes(split->count));
-    return comm_node(me, function, copy, split_drop);
+        memcpy(copy, split, partition_bytes(split->count));
+    return comm_node(me, function, copy, partition_drop);
 }
 
 /* "3 3 3 1", as a text of the trace. */
 static int64_t
-split_sizes(struct task *me, const struct split *split)
+partition_sizes(struct task *me, const struct partition *split)
 {
     struct str sizes = { 0 };
     for (int i = 0; i < split->count; i++)
@@ -77,7 +77,7 @@ split_sizes(struct task *me, const struct split *split)
 /* A chunk for one replica. The event is the target device's; its bytes are the chunk's, its offset counts elements of
  * the source. Only a memory.copy tells that bytes moved: there is none where the tensor already lies. */
 static struct tensor *
-scatter_chunk(struct task *me, struct tensor *tensor, const struct split *split, int index, int64_t start)
+scatter_chunk(struct task *me, struct tensor *tensor, const struct partition *split, int index, int64_t start)
 {
     const struct piece *piece = &split->pieces[index];
     const struct comm_rows rows = { split->dim, start, piece->length };
@@ -91,9 +91,9 @@ scatter_chunk(struct task *me, struct tensor *tensor, const struct split *split,
 
 /* The chunks become outputs of one node. A chunk that is a view may not be modified in place: its node has several. */
 static bool
-scatter_record(struct task *me, struct tensor *tensor, const struct split *split, struct tensor **out)
+scatter_record(struct task *me, struct tensor *tensor, const struct partition *split, struct tensor **out)
 {
-    struct node *node = split_node(
+    struct node *node = partition_node(
         me, &(struct comm_function){ "ScatterBackward", scatter_backward, 1, split->count }, split);
     if (node == NULL)
         return false;
@@ -112,7 +112,7 @@ scatter_record(struct task *me, struct tensor *tensor, const struct split *split
 
 /* Scatter.apply. `seen`: the forward's, where each chunk is an event; a gradient's chunks are not. */
 static bool
-scatter_apply(struct task *me, struct tensor *tensor, const struct split *split, bool seen, struct tensor **out)
+scatter_apply(struct task *me, struct tensor *tensor, const struct partition *split, bool seen, struct tensor **out)
 {
     int64_t start = 0;
     for (int i = 0; i < split->count; i++) {
@@ -146,9 +146,9 @@ gather_unsqueeze(struct task *me, struct tensor *const *pieces, int count, struc
 }
 
 static struct tensor *
-gather_record(struct task *me, struct tensor *const *pieces, const struct split *split, struct tensor *whole)
+gather_record(struct task *me, struct tensor *const *pieces, const struct partition *split, struct tensor *whole)
 {
-    struct node *node = split_node(
+    struct node *node = partition_node(
         me, &(struct comm_function){ "GatherBackward", gather_backward, split->count, 1 }, split);
     if (node == NULL)
         return NULL;
@@ -165,7 +165,7 @@ static struct tensor *
 gather_apply(struct task *me, struct tensor *const *pieces, int count, int device, int dim)
 {
     struct arena    plain PLAIN = { 0 };
-    struct split   *split = plain_take(me, &plain, split_bytes(count));
+    struct partition   *split = plain_take(me, &plain, partition_bytes(count));
     struct tensor **rows = plain_take(me, &plain, (size_t)count * sizeof(struct tensor *));
     if (split == NULL || rows == NULL)
         return NULL;
@@ -198,7 +198,7 @@ gather_apply(struct task *me, struct tensor *const *pieces, int count, int devic
 static bool
 scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    const struct split *split = node->context;
+    const struct partition *split = node->context;
     struct arena        plain PLAIN = { 0 };
     struct tensor     **grads = plain_take(me, &plain, (size_t)split->count * sizeof *grads);
     if (grads == NULL)
@@ -220,8 +220,8 @@ static bool
 gather_backward(struct task *me, struct node *node, struct tensor *const *grad_out,
                 struct tensor **grad_in)
 {
-    const struct split *split = node->context;
-    STAGE(me, dp_gather_backward, split->count, split->dim, split_sizes(me, split));
+    const struct partition *split = node->context;
+    STAGE(me, dp_gather_backward, split->count, split->dim, partition_sizes(me, split));
     struct arena    plain PLAIN = { 0 };
     struct tensor **rows = plain_take(me, &plain, (size_t)split->count * sizeof *rows);
     struct tensor  *grad = grad_out[0];
@@ -275,10 +275,10 @@ scatter_tensor(struct task *me, struct scattering *scatter, struct tensor *tenso
         return 0;
     int64_t        *lengths = plain_take(me, scatter->plain, (size_t)scatter->devices.count * sizeof *lengths);
     struct tensor **chunks = plain_take(me, scatter->plain, (size_t)scatter->devices.count * sizeof(struct tensor *));
-    struct split   *split = plain_take(me, scatter->plain, split_bytes(scatter->devices.count));
+    struct partition   *split = plain_take(me, scatter->plain, partition_bytes(scatter->devices.count));
     if (lengths == NULL || chunks == NULL || split == NULL)
         return 0;
-    *split = (struct split){ .shape = comm_shape_of(tensor), .device = tensor_device(tensor), .dim = dim };
+    *split = (struct partition){ .shape = comm_shape_of(tensor), .device = tensor_device(tensor), .dim = dim };
     split->count = chunk_lengths(me, tensor, scatter->devices.count, dim, lengths);
     for (int i = 0; i < split->count; i++)
         split->pieces[i] = (struct piece){ lengths[i], scatter->devices.ids[i] };
@@ -355,8 +355,8 @@ scatter_pad(struct task *me, enum value_kind kind, int from, int to, struct valu
 /* Cuts the batch: one set of arguments per replica. Positional and keyword arguments are scattered
  * apart, then the shorter list is padded. No arguments at all: 0 replicas, and no failure. */
 int
-dp_scatter(struct task *me, struct arguments given, struct device_list devices, int dim,
-           struct arguments *out)
+dp_scatter(struct task *me, struct call_arguments given, struct device_list devices,
+           int dim, struct call_arguments *out)
 {
     STAGE(me, dp_scatter, devices.count, dim);
     struct arena      plain PLAIN = { 0 };
@@ -365,7 +365,8 @@ dp_scatter(struct task *me, struct arguments given, struct device_list devices, 
     if (devices.count < 1)
         return failed(me, E_VALUE, "scatter needs at least one device"), 0;
     size_t         bytes = (size_t)devices.count * sizeof(struct value *);
-    struct value **inputs = plain_take(me, &plain, bytes), **kwargs = plain_take(me, &plain, bytes);
+    struct value **inputs = plain_take(me, &plain, bytes);
+    struct value **kwargs = plain_take(me, &plain, bytes);
     if (inputs == NULL || kwargs == NULL)
         return 0;
     if (given.inputs != NULL && given.inputs->count > 0)
@@ -378,7 +379,7 @@ dp_scatter(struct task *me, struct arguments given, struct device_list devices, 
         !scatter_pad(me, VALUE_DICT, words, replicas, kwargs))
         return 0;
     for (int r = 0; r < replicas; r++)
-        out[r] = (struct arguments){ hand_up(me, inputs[r]), hand_up(me, kwargs[r]) };
+        out[r] = (struct call_arguments){ hand_up(me, inputs[r]), hand_up(me, kwargs[r]) };
     stage_set(&stage_, 2, replicas);
     return replicas;
 }

@@ -90,7 +90,7 @@ forward(struct task *me, struct module *module, struct tensor *input, int device
         .devices = { ids, device_count }, .output_device = -2
     };
     struct value *inputs = value_tensor(me, input);
-    const struct arguments given = { inputs, NULL };
+    const struct call_arguments given = { inputs, NULL };
     struct value *output = inputs != NULL ? data_parallel_forward(me, module, given, &options) : NULL;
     return output != NULL ? output->tensor : NULL;
 }
@@ -320,7 +320,7 @@ misplaced(struct task *me, struct seen *seen)
     static const int ids[] = { 1, 0 };
     const struct data_parallel_options options = { .devices = { ids, 2 }, .output_device = -2 };
     struct value *inputs = value_tensor(me, input);
-    const struct arguments given = { inputs, NULL };
+    const struct call_arguments given = { inputs, NULL };
     if (module == NULL || inputs == NULL || data_parallel_forward(me, module, given, &options) != NULL)
         return false;
     if (!was(me, E_RUNTIME, "on device device:1 (device_ids[0]) but found one of them on device: device:0") ||

@@ -12,10 +12,10 @@
 
 /* ---- scatter ---- */
 
-static struct arguments
+static struct call_arguments
 given(struct value *inputs, struct value *kwargs)
 {
-    return (struct arguments){ inputs, kwargs };
+    return (struct call_arguments){ inputs, kwargs };
 }
 
 static bool
@@ -27,7 +27,7 @@ chunks(struct task *me, struct seen *seen)
     };
     static const int ids[DEVICES] = { 0, 1, 2, 3, 4, 5, 6, 7 };
     for (size_t i = 0; i < countof(cases); i++) {
-        struct arguments out[DEVICES];
+        struct call_arguments out[DEVICES];
         struct value    *item = rows(me, cases[i].rows, 6, 0);
         struct value    *inputs = item != NULL ? tuple(me, 1, &item) : NULL;
         seen->count = 0;
@@ -61,7 +61,7 @@ containers(struct task *me, struct seen *seen)
 {
     static const int ids[] = { 0, 1, 2, 3 };
     const struct device_list four = { ids, 4 }, two_devices = { ids, 2 };
-    struct arguments out[4];
+    struct call_arguments out[4];
     struct value *pair[] = { rows(me, 10, 1, 0), value_text(me, "tag"), value_integer(me, 7) };
     struct value *list = value_container(me, VALUE_LIST, 3, pair, NULL, NULL);
     struct value *only = list != NULL ? tuple(me, 1, &list) : NULL;
@@ -100,7 +100,7 @@ aliases(struct task *me, struct seen *seen)
 {
     static const int ids[] = { 0, 1 };
     const struct device_list both = { ids, 2 };
-    struct arguments out[2];
+    struct call_arguments out[2];
     struct tensor *input = counting(me, 0, 2, (const int64_t[]){ 4, 2 }, 0);
     struct value *item = value_tensor(me, input);
     (void)seen;
