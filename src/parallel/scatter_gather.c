@@ -378,8 +378,10 @@ dp_scatter(struct task *me, struct call_arguments given, struct device_list devi
     if (task_failed(me) || !scatter_pad(me, VALUE_TUPLE, args, replicas, inputs) ||
         !scatter_pad(me, VALUE_DICT, words, replicas, kwargs))
         return 0;
-    for (int r = 0; r < replicas; r++)
-        out[r] = (struct call_arguments){ hand_up(me, inputs[r]), hand_up(me, kwargs[r]) };
+    for (int r = 0; r < replicas; r++) {
+        out[r].inputs = hand_up(me, inputs[r]);
+        out[r].kwargs = hand_up(me, kwargs[r]);
+    }
     stage_set(&stage_, 2, replicas);
     return replicas;
 }
