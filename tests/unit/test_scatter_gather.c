@@ -280,6 +280,26 @@ reduce_add_fills_its_buffer_to_the_last_byte(void **state)
     in_both(reduce_at_the_limit);
 }
 
+/* The root's first, then the others in the order of the devices: 1e8 - 1e8 + 1 is 1, 1e8 + 1 - 1e8 is 0 in float32. */
+static bool
+order_of_sums(struct task *me, struct seen *seen)
+{
+    static const int    ids[] = { 1, 0, 2 };
+    static const double parts[] = { -1e8, 1e8, 1 };
+    struct tensor *tensors[3], *out[1];
+    (void)seen;
+    for (int d = 0; d < 3; d++)
+        tensors[d] = tensor_full(me, DTYPE_F32, ids[d], 1, (const int64_t[]){ 1 }, parts[d]);
+    const struct coalesced all = { .tensors = tensors, .count = 1, .devices = { ids, 3 } };
+    return comm_reduce_add_coalesced(me, &all, 0, out) && reads(me, out[0], 1, (const double[]){ 1 });
+}
+
+static void
+reduce_add_sums_in_the_order_of_the_devices(void **state)
+{
+    in_both(order_of_sums);
+}
+
 static bool
 sums(struct task *me, struct seen *seen)
 {
@@ -321,6 +341,7 @@ main(void)
         cmocka_unit_test(broadcast_and_reduce_group_differently),
         cmocka_unit_test(a_group_at_its_limit_is_closed_by_broadcast_and_kept_by_reduce),
         cmocka_unit_test(reduce_add_fills_its_buffer_to_the_last_byte),
+        cmocka_unit_test(reduce_add_sums_in_the_order_of_the_devices),
         cmocka_unit_test(reduce_add_sums_on_one_of_the_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
