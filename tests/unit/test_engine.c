@@ -84,7 +84,7 @@ retained_and_gone(struct task *me, struct rig *rig)
     scope_release(me, mark);
     struct tensor *others[8];
     for (int i = 0; i < 8; i++)
-        others[i] = tensor_full(me, DTYPE_F32, DEVICE_CPU, 1, (const int64_t[]){ 1 }, 1);
+        others[i] = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 1, (const int64_t[]){ 1 }), 1);
     expect(me, rig, backward(me, c), "backward");
     for (int i = 0; i < 8; i++)
         expect(me, rig, others[i]->grad == NULL, "a gradient for whoever came later");
@@ -169,7 +169,7 @@ static bool
 grad_mode_of_workers(struct task *me, struct rig *rig)
 {
     struct backward_options create = { .create_graph = true };
-    struct tensor *a = tensor_full(me, DTYPE_F32, 1, 1, (const int64_t[]){ 1 }, 3);
+    struct tensor *a = tensor_filled(me, tensor_empty(me, DTYPE_F32, 1, 1, (const int64_t[]){ 1 }), 3);
     a->requires_grad = true;
     expect(me, rig, backward(me, tensor_mul(me, a, a)) && a->grad->grad_fn == NULL, "nothing is recorded");
     tensor_drop(me, &a->grad);
@@ -183,7 +183,7 @@ grad_mode_of_workers(struct task *me, struct rig *rig)
 static bool
 caller_waits_for_streams(struct task *me, struct rig *rig)
 {
-    struct tensor *a = tensor_full(me, DTYPE_F32, 1, 1, (const int64_t[]){ 3 }, 2);
+    struct tensor *a = tensor_filled(me, tensor_empty(me, DTYPE_F32, 1, 1, (const int64_t[]){ 3 }), 2);
     a->requires_grad = true;
     struct stream *home = stream_current(me, 1), *side = stream_new(me, 1, "side");
     struct event  *event = event_new(me);

@@ -27,7 +27,7 @@ name_turn(struct task *me, struct rig *rig, struct tensor *tensor, struct named 
 static struct tensor *
 leaf_on(struct task *me, int device)
 {
-    struct tensor *made = tensor_full(me, DTYPE_F32, device, 1, (const int64_t[]){ 1 }, 1);
+    struct tensor *made = tensor_filled(me, tensor_empty(me, DTYPE_F32, device, 1, (const int64_t[]){ 1 }), 1);
     if (made != NULL)
         made->requires_grad = true;
     return made;
@@ -174,8 +174,8 @@ gradient_of_the_caller_is_left_alone(struct task *me, struct rig *rig)
     struct tensor *roots[2], *grads[2];
     roots[0] = tensor_mul_number(me, b, 10);
     roots[1] = tensor_t(me, b);
-    grads[0] = tensor_full(me, DTYPE_F32, DEVICE_CPU, 2, square, 1);
-    grads[1] = tensor_full(me, DTYPE_F32, DEVICE_CPU, 2, square, 1);
+    grads[0] = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 2, square), 1);
+    grads[1] = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 2, square), 1);
     expect(me, rig, autograd_backward(me, roots, grads, 2, NULL), "backward from two roots");
     expect(me, rig, holds(me, a->grad, 4, (const double[]){ 11, 11, 11, 11 }), "10 + 1");
     return expect(me, rig, holds(me, grads[0], 4, (const double[]){ 1, 1, 1, 1 }) &&

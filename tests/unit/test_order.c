@@ -162,7 +162,7 @@ launch_backwards(struct task *me, struct process_group *group, struct ranks *ran
     int64_t count = 4;
     bool    done  = cost_set(&ranks->cost, "host", 0);
     for (int device = 1; device >= 0 && me->rank == 0; device--)
-        done = done && tensor_full(me, DTYPE_F32, device, 1, &count, 1) != NULL;
+        done = done && tensor_filled(me, tensor_empty(me, DTYPE_F32, device, 1, &count), 1) != NULL;
     sched_advance(me, cost_us(1000));
     return expect(me, ranks, done, "both are launched");
 }

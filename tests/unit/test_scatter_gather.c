@@ -289,7 +289,7 @@ order_of_sums(struct task *me, struct seen *seen)
     struct tensor *tensors[3], *out[1];
     (void)seen;
     for (int d = 0; d < 3; d++)
-        tensors[d] = tensor_full(me, DTYPE_F32, ids[d], 1, (const int64_t[]){ 1 }, parts[d]);
+        tensors[d] = tensor_filled(me, tensor_empty(me, DTYPE_F32, ids[d], 1, (const int64_t[]){ 1 }), parts[d]);
     const struct coalesced all = { .tensors = tensors, .count = 1, .devices = { ids, 3 } };
     return comm_reduce_add_coalesced(me, &all, 0, out) && reads(me, out[0], 1, (const double[]){ 1 });
 }
