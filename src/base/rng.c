@@ -188,36 +188,36 @@ normal_16_f64(double *x, double mean, double std)
 
 /* A rest of fewer than 16 draws the last 16 elements anew, over finished ones, as PyTorch does. */
 void
-fill_normal_f32(struct generator *g, float *out, size_t count, double mean, double std, bool contiguous)
+fill_normal_f32(struct generator *g, float *out, size_t count, struct normal normal)
 {
-    if (count < 16 || !contiguous) {
+    if (count < 16 || !normal.contiguous) {
         for (size_t i = 0; i < count; i++)
-            out[i] = (float)fma(next_normal(g), std, mean);
+            out[i] = (float)fma(next_normal(g), normal.std, normal.mean);
         return;
     }
     fill_uniform_f32(g, out, count, 0, 1);
     for (size_t i = 0; i + 16 <= count; i += 16)
-        normal_16_f32(out + i, (float)mean, (float)std);
+        normal_16_f32(out + i, (float)normal.mean, (float)normal.std);
     if (count % 16 != 0) {
         fill_uniform_f32(g, out + count - 16, 16, 0, 1);
-        normal_16_f32(out + count - 16, (float)mean, (float)std);
+        normal_16_f32(out + count - 16, (float)normal.mean, (float)normal.std);
     }
 }
 
 void
-fill_normal_f64(struct generator *g, double *out, size_t count, double mean, double std, bool contiguous)
+fill_normal_f64(struct generator *g, double *out, size_t count, struct normal normal)
 {
-    if (count < 16 || !contiguous) {
+    if (count < 16 || !normal.contiguous) {
         for (size_t i = 0; i < count; i++)
-            out[i] = fma(next_normal(g), std, mean);
+            out[i] = fma(next_normal(g), normal.std, normal.mean);
         return;
     }
     fill_uniform_f64(g, out, count, 0, 1);
     for (size_t i = 0; i + 16 <= count; i += 16)
-        normal_16_f64(out + i, mean, std);
+        normal_16_f64(out + i, normal.mean, normal.std);
     if (count % 16 != 0) {
         fill_uniform_f64(g, out + count - 16, 16, 0, 1);
-        normal_16_f64(out + count - 16, mean, std);
+        normal_16_f64(out + count - 16, normal.mean, normal.std);
     }
 }
 

@@ -24,12 +24,13 @@ double   generator_f64(struct generator *generator);                  /* [0,1), 
 void fill_uniform_f32(struct generator *g, float *out, size_t count, double low, double high);
 void fill_uniform_f64(struct generator *g, double *out, size_t count, double low, double high);
 /* `contiguous` false forces path S (short or strided tensors); the size rule (16) is applied here. */
-void fill_normal_f32(struct generator *g, float *out, size_t count, double mean, double std, bool contiguous);
-void fill_normal_f64(struct generator *g, double *out, size_t count, double mean, double std, bool contiguous);
+struct normal { double mean, std; bool contiguous; };
+void fill_normal_f32(struct generator *g, float *out, size_t count, struct normal normal);
+void fill_normal_f64(struct generator *g, double *out, size_t count, struct normal normal);
 /* rng_half.c: float16, or bfloat16 (brain), as their bits. */
-void fill_uniform_half(struct generator *g, uint16_t *out, size_t count, double low, double high, bool brain);
-void fill_normal_half(struct generator *g, uint16_t *out, size_t count, double mean, double std, bool contiguous,
-                      bool brain);
+struct uniform { double low, high; };
+void fill_uniform_half(struct generator *g, uint16_t *out, size_t count, struct uniform uniform, bool brain);
+void fill_normal_half(struct generator *g, uint16_t *out, size_t count, struct normal normal, bool brain);
 int64_t  draw_randint(struct generator *g, int64_t low, int64_t high);          /* [low, high) */
 int64_t  draw_random_i64(struct generator *g);                                  /* random_() of an int64 */
 int64_t  draw_random_f32(struct generator *g);                                  /* random_() of a float: 0..2^24 */

@@ -26,9 +26,9 @@ rounded(float value, bool brain)
 }
 
 void
-fill_uniform_half(struct generator *g, uint16_t *out, size_t count, double low, double high, bool brain)
+fill_uniform_half(struct generator *g, uint16_t *out, size_t count, struct uniform uniform, bool brain)
 {
-    float    from = rounded((float)low, brain), width = rounded(rounded((float)high, brain) - from, brain);
+    float    from = rounded((float)uniform.low, brain), width = rounded(rounded((float)uniform.high, brain) - from, brain);
     uint32_t mask = brain ? 0xff : 0x7ff;
     for (size_t i = 0; i < count; i++) {
         float share = (float)(generator_u32(g) & mask) * (brain ? 0x1p-8f : 0x1p-11f);
@@ -63,23 +63,25 @@ normal_16_brain(uint16_t *x, float mean, float std)
 }
 
 void
-fill_normal_half(struct generator *g, uint16_t *out, size_t count, double mean, double std, bool contiguous, bool brain)
+fill_normal_half(struct generator *g, uint16_t *out, size_t count, struct normal normal, bool brain)
 {
-    if (count < 16 || !contiguous) {
+    if (count < 16 || !normal.contiguous) {
+        normal.contiguous = false;
         for (size_t i = 0; i < count; i++) {
             double one;
-            fill_normal_f64(g, &one, 1, mean, std, false);
+            fill_normal_f64(g, &one, 1, normal);
             out[i] = narrow_to_16_bits((float)one, brain);
         }
         return;
     }
+    const struct uniform unit = { 0, 1 };
     void (*normal_16)(uint16_t *x, float mean, float std) = brain ? normal_16_brain : normal_16_half;
-    float middle = rounded((float)mean, brain), spread = rounded((float)std, brain);
-    fill_uniform_half(g, out, count, 0, 1, brain);
+    float middle = rounded((float)normal.mean, brain), spread = rounded((float)normal.std, brain);
+    fill_uniform_half(g, out, count, unit, brain);
     for (size_t i = 0; i + 16 <= count; i += 16)
         normal_16(out + i, middle, spread);
     if (count % 16 != 0) {
-        fill_uniform_half(g, out + count - 16, 16, 0, 1, brain);
+        fill_uniform_half(g, out + count - 16, 16, unit, brain);
         normal_16(out + count - 16, middle, spread);
     }
 }

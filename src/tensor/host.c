@@ -131,7 +131,8 @@ draw_uniform(const struct filling *filling, void *out, size_t count)
     if (filling->dtype == DTYPE_F32)
         fill_uniform_f32(filling->generator, out, count, filling->a, filling->b);
     else if (filling->dtype != DTYPE_F64)
-        fill_uniform_half(filling->generator, out, count, filling->a, filling->b, filling->dtype == DTYPE_BF16);
+        fill_uniform_half(filling->generator, out, count, (struct uniform){ filling->a, filling->b },
+                          filling->dtype == DTYPE_BF16);
     else
         fill_uniform_f64(filling->generator, out, count, filling->a, filling->b);
 }
@@ -150,13 +151,13 @@ tensor_uniform(struct task *me, struct tensor *tensor, double low, double high, 
 static void
 draw_normals(const struct filling *filling, void *out, size_t count)
 {
+    struct normal normal = { filling->a, filling->b, filling->contiguous };
     if (filling->dtype == DTYPE_F32)
-        fill_normal_f32(filling->generator, out, count, filling->a, filling->b, filling->contiguous);
+        fill_normal_f32(filling->generator, out, count, normal);
     else if (filling->dtype != DTYPE_F64)
-        fill_normal_half(filling->generator, out, count, filling->a, filling->b, filling->contiguous,
-                         filling->dtype == DTYPE_BF16);
+        fill_normal_half(filling->generator, out, count, normal, filling->dtype == DTYPE_BF16);
     else
-        fill_normal_f64(filling->generator, out, count, filling->a, filling->b, filling->contiguous);
+        fill_normal_f64(filling->generator, out, count, normal);
 }
 
 bool

@@ -105,9 +105,9 @@ draw(struct generator *g, const json_t *step, const char *op, struct drawn *draw
     } else if (is(op, "randn") || is(op, "normal_")) {
         double std = is(op, "randn") ? 1 : b;
         if (is_double)
-            fill_normal_f64(g, drawn->f64, n, a, std, true);
+            fill_normal_f64(g, drawn->f64, n, (struct normal){ a, std, true });
         else
-            fill_normal_f32(g, drawn->f32, n, a, std, true);
+            fill_normal_f32(g, drawn->f32, n, (struct normal){ a, std, true });
     } else if (is(op, "randint")) {
         int64_t low = integer_of(json_array_get(args, 0)), high = integer_of(json_array_get(args, 1));
         for (size_t i = 0; i < n; i++)
@@ -238,13 +238,13 @@ a_state_that_is_set_goes_on_where_it_was_taken(void **state)
     assert_int_equal(bytes[0], 42);
     assert_int_equal(bytes[8], 1);  /* left: a fresh seed makes its block at the first word */
     assert_int_equal(bytes[16], 0); /* next */
-    fill_normal_f32(&g, x, 3, 0, 1, true);
+    fill_normal_f32(&g, x, 3, (struct normal){ 0, 1, true });
     generator_state(&g, bytes);
     assert_int_equal(bytes[16], 8);
     assert_true(generator_set_state(&other, bytes));
     assert_true(other.has_normal);
-    fill_normal_f32(&g, y, 5, 0, 1, true);
-    fill_normal_f32(&other, z, 5, 0, 1, true);
+    fill_normal_f32(&g, y, 5, (struct normal){ 0, 1, true });
+    fill_normal_f32(&other, z, 5, (struct normal){ 0, 1, true });
     assert_memory_equal(y, z, sizeof y);
     while (g.position != 624)
         generator_u32(&g);
@@ -291,9 +291,9 @@ a_strided_tensor_draws_its_normals_one_by_one(void **state)
     float x[16], y[16];
     generator_seed(&a, 3);
     generator_seed(&b, 3);
-    fill_normal_f32(&a, x, 16, 0, 1, false);
-    fill_normal_f32(&b, y, 8, 0, 1, true);
-    fill_normal_f32(&b, y + 8, 8, 0, 1, true);
+    fill_normal_f32(&a, x, 16, (struct normal){ 0, 1, false });
+    fill_normal_f32(&b, y, 8, (struct normal){ 0, 1, true });
+    fill_normal_f32(&b, y + 8, 8, (struct normal){ 0, 1, true });
     assert_memory_equal(x, y, sizeof x);
 }
 
