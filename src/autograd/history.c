@@ -39,7 +39,7 @@ place_drop(struct task *me, void *context)
     free(place);
 }
 
-static struct strided
+struct strided
 strides_of(const struct tensor *tensor)
 {
     struct strided at = { .dims = tensor->dims, .offset = tensor->offset };

@@ -19,6 +19,7 @@ bool inplace_allowed(struct task *me, struct tensor *tensor);
 
 /* Where the elements of a tensor lie in a storage. */
 struct strided { int dims; int64_t size[TENSOR_DIMS], stride[TENSOR_DIMS], offset; };
+struct strided strides_of(const struct tensor *tensor);
 /* Any sizes and strides over a's storage; `offset` counts from its first element. */
 struct tensor *tensor_as_strided(struct task *me, struct tensor *a, const struct strided *at);
 #endif

@@ -65,6 +65,14 @@ argument_dims(struct task *me, const struct argument *argument, struct fold_opti
     return true;
 }
 
+bool
+arguments_have_tensor(struct task *me, const struct arguments *a)
+{
+    if (a->at[0].tensor != NULL || a->at[1].tensor != NULL)
+        return true;
+    return failed(me, E_TYPE, "argument 1 of %s: expected Tensor, got a number", a->function->signature.name);
+}
+
 /* ---- numbers beside tensors ---- */
 
 static struct tensor *
@@ -141,6 +149,12 @@ answer_list(struct task *me, struct arguments *a, int64_t count)
 
 /* ---- rooms ---- */
 
+bool
+arguments_reserve(struct task *me, const struct arguments *a, double bytes)
+{
+    return a->reserve == NULL || a->reserve(me, bytes);
+}
+
 double
 room_none(const struct arguments *a)
 {
@@ -159,7 +173,7 @@ room_elements(const struct arguments *a)
     for (int i = 0; i < a->function->signature.count; i++) {
         const struct tensor *tensor = a->at[i].tensor;
         for (int d = 1; tensor != NULL && d <= tensor->dims; d++)
-            if (tensor_size(tensor, -d) != 1)
+            if (tensor_size(tensor, -d) > size[d - 1])
                 size[d - 1] = tensor_size(tensor, -d);
         if (tensor != NULL && tensor->dims > dims)
             dims = tensor->dims;
@@ -174,6 +188,12 @@ double
 room_sorted(const struct arguments *a)
 {
     return 3 * room_elements(a);
+}
+
+double
+room_copied(const struct arguments *a)
+{
+    return (double)tensor_bytes(first_tensor(a));
 }
 
 double

@@ -38,7 +38,7 @@ struct catalogue { struct arena arena; struct function functions[countof(rows)];
 
 static const char *const type_names[] = {
     [ARG_TENSOR] = "Tensor", [ARG_TENSORS] = "Tensor[]", [ARG_OPERAND] = "Tensor|Scalar", [ARG_SCALAR] = "Scalar",
-    [ARG_INT] = "int", [ARG_FLOAT] = "float", [ARG_BOOL] = "bool", [ARG_TEXT] = "str", [ARG_SIZES] = "int[]",
+    [ARG_INT] = "int", [ARG_FLOAT] = "float", [ARG_BOOL] = "bool", [ARG_TEXT] = "str", [ARG_SIZES] = "int[]", [ARG_LENGTHS] = "int|int[]",
     [ARG_PAIR] = "int[2]", [ARG_PADDING] = "int[2]|str", [ARG_DTYPE] = "dtype", [ARG_DEVICE] = "device",
     [ARG_GENERATOR] = "Generator", [ARG_TABLE] = "table", [ARG_FUNCTION] = "function", [ARG_ANY] = "any",
 };
@@ -78,7 +78,7 @@ take_literal(struct signature_text *r, const char *text)
 static enum argument_type
 take_type(struct signature_text *r)
 {
-    size_t length = strcspn(r->at, "? ");
+    size_t length = strcspn(r->at, "?. ");
     for (size_t i = 0; i < countof(type_names); i++)
         if (strlen(type_names[i]) == length && strncmp(type_names[i], r->at, length) == 0) {
             r->at += length;
@@ -109,7 +109,8 @@ take_default(struct signature_text *r, struct parameter *p)
 static bool
 names_dimension(const struct parameter *p)
 {
-    static const char *const names[] = { "dim", "dims", "dim0", "dim1", "start_dim", "end_dim" };
+    static const char *const names[] = { "dim", "dims", "dim0", "dim1", "dim2", "start_dim", "end_dim", "dimension",
+                                         "source", "destination" };
     for (size_t i = 0; i < countof(names); i++)
         if (strcmp(p->name, names[i]) == 0)
             return p->type == ARG_INT || p->type == ARG_SIZES;
@@ -121,6 +122,7 @@ take_parameter(struct signature_text *r)
 {
     struct parameter p = { .type = take_type(r) };
     p.optional         = take_literal(r, "?");
+    p.spread           = take_literal(r, "...");
     assert(*r->at == ' ');
     r->at++;
     p.name   = take_word(r, "=,)");
@@ -136,8 +138,8 @@ result_of(const char *text)
 {
     static const struct { const char *text; enum result_type type; } results[] = {
         { "", RESULT_NONE }, { " -> Tensor", RESULT_TENSOR }, { " -> Tensor[]", RESULT_LIST },
-        { " -> bool", RESULT_BOOL }, { " -> int", RESULT_INT }, { " -> float", RESULT_FLOAT }, { " -> any",
-                                                                                                 RESULT_NONE },
+        { " -> bool", RESULT_BOOL }, { " -> int", RESULT_INT }, { " -> float", RESULT_FLOAT },
+        { " -> dtype", RESULT_DTYPE }, { " -> any", RESULT_NONE },
     };
     for (size_t i = 0; i < countof(results); i++)
         if (strcmp(results[i].text, text) == 0)

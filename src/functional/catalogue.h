@@ -4,9 +4,11 @@
  *     quantile(Tensor input, float q, int? dim=None, bool keepdim=False, str interpolation="linear") -> Tensor
  *
  * Types: Tensor, Tensor[] (a list), Tensor|Scalar, Scalar (a number, which remembers whether it was whole), int, float,
- * bool, str, int[] (a list of integers, or one), int[2] (a pair, or one integer for both), int[2]|str, dtype, device,
- * Generator; for functions of a script itself also table, function and any. `?` behind a type: may be None. Behind a bare `*` arguments are given by name only. An int or int[] named
- * dim, dims, dim0, dim1, start_dim or end_dim counts from the end where negative and must be a dimension of the first
+ * bool, str, int[] (a list of integers, or one), int|int[] (a list of any length is not the same as its only integer),
+ * int[2] (a pair, or one integer for both), int[2]|str, dtype, device, Generator; for functions of a script itself also
+ * table, function and any. `?` behind a type: may be None; `...` behind Tensor[]: the tensors may come without a list.
+ * Behind a bare `*` arguments are given by name only. An int or int[] named dim, dims, dim0, dim1, dim2, start_dim,
+ * end_dim, dimension, source or destination counts from the end where negative and must be a dimension of the first
  * tensor. Layers (nn/layers.def) declare their constructors in the same language.
  *
  * Order of use: catalogue_new once for all scripts of a run; catalogue_find; the caller fills struct arguments by the
@@ -23,7 +25,7 @@ struct task; struct tensor; struct generator; struct catalogue;
 
 enum { PARAMETERS = 16, RESULTS = 4 };
 enum argument_type { ARG_TENSOR, ARG_TENSORS, ARG_OPERAND, ARG_SCALAR, ARG_INT, ARG_FLOAT, ARG_BOOL, ARG_TEXT,
-                     ARG_SIZES, ARG_PAIR, ARG_PADDING, ARG_DTYPE, ARG_DEVICE, ARG_GENERATOR, ARG_TABLE,
+                     ARG_SIZES, ARG_LENGTHS, ARG_PAIR, ARG_PADDING, ARG_DTYPE, ARG_DEVICE, ARG_GENERATOR, ARG_TABLE,
                      ARG_FUNCTION, ARG_ANY };
 struct parameter {
     const char        *name;         /* ends with the parsed text's zero byte */
@@ -35,9 +37,10 @@ struct parameter {
     bool               none;         /* and the default */
     bool               by_name;      /* behind `*` */
     bool               dimension;    /* of the first tensor */
+    bool               spread;       /* TENSORS: may come without a list */
 };
 enum result_type { RESULT_TENSOR, RESULT_TENSORS /* (Tensor, Tensor) */, RESULT_LIST /* Tensor[] */,
-                   RESULT_BOOL, RESULT_INT, RESULT_FLOAT, RESULT_NONE };
+                   RESULT_BOOL, RESULT_INT, RESULT_FLOAT, RESULT_DTYPE, RESULT_NONE };
 struct signature {
     const char             *name;
     const struct parameter *parameters;
@@ -54,6 +57,7 @@ struct argument {
     double          number;          /* SCALAR, FLOAT, OPERAND without tensor */
     int64_t         integer[TENSOR_DIMS]; /* INT, BOOL, DEVICE, SIZES, PAIR: two filled at least; TABLE,
                                         FUNCTION, ANY: where the script keeps it */
+    const int64_t  *integers;        /* LENGTHS: a list of `count`; NULL: integer[0] */
     enum dtype      dtype;
     const char     *text;
     struct tensor  *tensor;          /* NULL: an OPERAND that is a number, or none */
@@ -66,7 +70,8 @@ struct arguments {
     struct argument        at[PARAMETERS];
     const struct function *function;  /* whose signature `at` follows; of a layer NULL */
     bool                   in_place;  /* called as NAME_: the first tensor changes and is the answer */
-    enum dtype             dtype;     /* of a layer's parameters */
+    enum dtype             dtype;     /* of a layer's parameters; RESULT_DTYPE */
+    bool                 (*reserve)(struct task *me, double bytes); /* see arguments_reserve; NULL: nobody asks */
     /* Results beside the first tensor, which the body returns. */
     struct tensor         *more[RESULTS - 1];
     int                    results;   /* how many tensors are answered; 1 unless the body says otherwise */
@@ -81,7 +86,7 @@ typedef double function_room(const struct arguments *a);
 
 /* Where a function is found: rs.NAME, t:NAME(), t:NAME_(), nn.functional.NAME. */
 enum { FORM_RS = 1, FORM_METHOD = 2, FORM_IN_PLACE = 4, FORM_FUNCTIONAL = 8, FORM_AFTER = 16 /* a dim may be one more */,
-       FORM_BOTH = FORM_RS | FORM_METHOD };
+       FORM_QUESTION = 32 /* answers at once: waits for nobody, makes nothing */, FORM_BOTH = FORM_RS | FORM_METHOD };
 struct function_row {
     const char    *signature, *help;
     function_body *body;
@@ -124,6 +129,10 @@ struct tensor **answer_list(struct task *me, struct arguments *a, int64_t count)
 /* The dimensions of an argument (none: all) for tensor_fold; false: failed (one is listed twice). */
 struct fold_options;
 bool argument_dims(struct task *me, const struct argument *argument, struct fold_options *out);
+/* For results whose size depends on elements: asks for their room once it is known. false: failed. */
+bool arguments_reserve(struct task *me, const struct arguments *a, double bytes);
+/* One of the first two is a tensor, else failed: both may not be numbers. */
+bool arguments_have_tensor(struct task *me, const struct arguments *a);
 /* A copy of another dtype. NULL gives NULL. */
 struct tensor *tensor_cast(struct task *me, struct tensor *a, enum dtype dtype);
 
@@ -132,4 +141,5 @@ function_room room_none;      /* views */
 function_room room_elements;  /* 8 bytes for each element that the broadcast operands make */
 function_room room_sorted;    /* 24 bytes for each */
 function_room room_sizes;     /* 8 bytes for each element of the first int[] argument */
+function_room room_copied;    /* as many as the first tensor has */
 #endif

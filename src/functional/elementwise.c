@@ -13,19 +13,10 @@ fn_unary(struct task *me, struct arguments *a)
     return function_apply(me, a, a->function->row->op, &args);
 }
 
-/* Both may not be numbers. */
-static bool
-has_tensor(struct task *me, const struct arguments *a)
-{
-    if (a->at[0].tensor != NULL || a->at[1].tensor != NULL)
-        return true;
-    return failed(me, E_TYPE, "argument 1 of %s: expected Tensor, got a number", a->function->signature.name);
-}
-
 struct tensor *
 fn_binary(struct task *me, struct arguments *a)
 {
-    if (!has_tensor(me, a))
+    if (!arguments_have_tensor(me, a))
         return NULL;
     struct op_args args = { .alpha = 1 };
     args.in[0] = argument_tensor(me, &a->at[0], a->at[1].tensor);
@@ -95,7 +86,7 @@ fn_add(struct task *me, struct arguments *a)
     struct tensor         *left = a->at[0].tensor, *right = a->at[1].tensor;
     const struct argument *b = &a->at[1];
     double                 alpha = a->at[2].number;
-    if (!has_tensor(me, a) || !alpha_fits(me, a) || !result_fits(me, a, false))
+    if (!arguments_have_tensor(me, a) || !alpha_fits(me, a) || !result_fits(me, a, false))
         return NULL;
     if (a->in_place)
         return tensor_add_(me, left, argument_tensor(me, b, left), alpha);
@@ -112,7 +103,7 @@ fn_sub(struct task *me, struct arguments *a)
     struct tensor         *left = a->at[0].tensor, *right = a->at[1].tensor;
     const struct argument *b = &a->at[1];
     struct op_args         args = { .in = { left, right }, .alpha = a->at[2].number };
-    if (!has_tensor(me, a) || !alpha_fits(me, a) || !result_fits(me, a, false) || !may_subtract(me, a))
+    if (!arguments_have_tensor(me, a) || !alpha_fits(me, a) || !result_fits(me, a, false) || !may_subtract(me, a))
         return NULL;
     if (a->in_place)
         return tensor_add_(me, left, argument_tensor(me, b, left), -args.alpha);
@@ -129,7 +120,7 @@ struct tensor *
 fn_mul(struct task *me, struct arguments *a)
 {
     struct tensor *left = a->at[0].tensor, *right = a->at[1].tensor;
-    if (!has_tensor(me, a) || !result_fits(me, a, false))
+    if (!arguments_have_tensor(me, a) || !result_fits(me, a, false))
         return NULL;
     if (a->in_place && right == NULL)
         return tensor_mul_(me, left, a->at[1].number);
@@ -146,7 +137,7 @@ struct tensor *
 fn_div(struct task *me, struct arguments *a)
 {
     struct tensor *left = a->at[0].tensor, *right = a->at[1].tensor;
-    if (!has_tensor(me, a) || !result_fits(me, a, true))
+    if (!arguments_have_tensor(me, a) || !result_fits(me, a, true))
         return NULL;
     if (a->in_place && right == NULL)
         return tensor_div_(me, left, a->at[1].number);
@@ -165,7 +156,7 @@ fn_pow(struct task *me, struct arguments *a)
     const struct argument *base = &a->at[0], *exponent = &a->at[1];
     struct op_args         args = { .in = { base->tensor, exponent->tensor }, .alpha = exponent->number,
                                     .flag = !exponent->whole };
-    if (!has_tensor(me, a))
+    if (!arguments_have_tensor(me, a))
         return NULL;
     if (base->tensor != NULL)
         return function_apply(me, a, exponent->tensor != NULL ? OP_pow : OP_pow_scalar, &args);

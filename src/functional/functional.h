@@ -19,6 +19,9 @@ struct tensor *mse_loss(struct task *me, struct tensor *input, struct tensor *ta
 /* Classes by index; they lie in dimension 1, in 0 of a 1-D input. */
 struct tensor *cross_entropy(struct task *me, struct tensor *input, struct tensor *target);
 
+/* One row of places for each element that is not 0, in row-major order. Reads the tensor: waits for its device. */
+struct tensor *tensor_nonzero(struct task *me, struct tensor *tensor);
+
 /* ---- activations ---- */
 struct tensor *softmax(struct task *me, struct tensor *x, int dim);
 struct tensor *log_softmax(struct task *me, struct tensor *x, int dim);

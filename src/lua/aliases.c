@@ -7,21 +7,7 @@
 struct alias { const char *name, *of; };
 
 /* Of methods and functions alike; in-place twins follow where there are any. */
-static const struct alias second_names[] = {
-    { "arcsinh", "asinh" },
-    { "arccosh", "acosh" },        { "arctanh", "atanh" },        
-    { "concat", "cat" },           { "concatenate", "cat" },      { "swapaxes", "transpose" },
-    { "swapdims", "transpose" },   { "moveaxis", "movedim" },     { "ger", "outer" },        { "row_stack", "vstack" },
-    { "nelement", "numel" },       { "ndimension", "dim" },       { "split_with_sizes", "split" },
-    { "take_along_dim", "gather" },
-};
-
-/* Methods that are functions of rs, too, with the tensor as their first argument. */
-static const char *const as_functions[] = {
-    "reshape", "view_as", "squeeze", "unsqueeze", "transpose", "swapaxes", "swapdims", "t", "flatten", "narrow",
-        "select",
-    "clone", "numel", "detach", "as_strided", "is_floating_point", "fill",
-};
+static const struct alias second_names[] = { { "ger", "outer" } };
 
 /* Functions of nn.functional that torch has, too. */
 static const char *const of_functional[] = {
@@ -78,8 +64,6 @@ lua_open_aliases(lua_State *L)
 
     second_names_of(L, rs);
     second_names_of(L, methods);
-    for (size_t i = 0; i < countof(as_functions); i++)
-        alias(L, rs, as_functions[i], methods, as_functions[i]);
     for (size_t i = 0; i < countof(of_functional); i++)
         alias(L, rs, of_functional[i], functional, of_functional[i]);
     for (size_t i = 0; i < countof(as_methods); i++)

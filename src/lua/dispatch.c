@@ -24,6 +24,7 @@ static const char *const expected_words[] = {
     [ARG_TENSOR] = "Tensor", [ARG_TENSORS] = "a list of tensors", [ARG_OPERAND] = "Tensor or a number",
     [ARG_SCALAR] = "a number", [ARG_INT] = "an integer", [ARG_FLOAT] = "a number", [ARG_BOOL] = "true or false",
     [ARG_TEXT] = "a string", [ARG_SIZES] = "an integer or a list of integers",
+    [ARG_LENGTHS] = "an integer or a list of integers",
     [ARG_PAIR] = "an integer or {height, width}", [ARG_PADDING] = "an integer or {height, width}",
     [ARG_DTYPE] = "a dtype such as \"float32\"", [ARG_DEVICE] = "a device such as \"cpu\" or \"device:1\"",
     [ARG_GENERATOR] = "Generator", [ARG_TABLE] = "a table", [ARG_FUNCTION] = "a function", [ARG_ANY] = "a value",
@@ -100,6 +101,32 @@ read_list(const struct call_reading *r, int index, struct argument *out)
     out->count = (int)length;
 }
 
+/* Lists longer than any shape. The integers stay on the stack. */
+static void
+read_lengths(const struct call_reading *r, int index, struct argument *out)
+{
+    lua_State *L = r->L;
+    if (lua_isinteger(L, index)) {
+        out->integer[0] = lua_tointeger(L, index);
+        return;
+    }
+    if (!is_plain_table(L, index))
+        wrong_argument(r, index, lua_type(L, index) == LUA_TNUMBER ? "an integer" : expected_of(r->parameter));
+    size_t length = lua_rawlen(L, index);
+    if (length > 1 << 20)
+        raise_error(L, "ValueError", "a list of %zu integers is too long", length);
+    int64_t *integers = lua_newuserdatauv(L, (length + 1) * sizeof *integers, 0);
+    for (size_t i = 0; i < length; i++) {
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        if (!lua_isinteger(L, -1))
+            wrong_argument(r, -1, "made of integers");
+        integers[i] = lua_tointeger(L, -1);
+        lua_pop(L, 1);
+    }
+    out->integers = integers;
+    out->count    = (int)length;
+}
+
 static void
 read_tensor_list(const struct call_reading *r, int index, struct argument *out)
 {
@@ -157,6 +184,7 @@ read_typed(const struct call_reading *r, int index, struct argument *out)
         return out->text != NULL;
     case ARG_SIZES:
     case ARG_PAIR: read_list(r, index, out); return true;
+    case ARG_LENGTHS: read_lengths(r, index, out); return true;
     case ARG_DTYPE:
         out->dtype = lua_type(L, index) == LUA_TSTRING ? check_dtype(L, index) : DTYPE_COUNT;
         return out->dtype != DTYPE_COUNT;
@@ -233,7 +261,7 @@ find_options(const struct call_reading *r)
         return 0;
     lua_pushnil(L);
     if (lua_next(L, r->given) == 0)
-        return at == NULL || (at->type != ARG_SIZES && at->type != ARG_TENSORS) ? r->given : 0;
+        return at == NULL || (at->type != ARG_SIZES && at->type != ARG_TENSORS && at->type != ARG_LENGTHS) ? r->given : 0;
     lua_pop(L, 2);
     return r->given;
 }
@@ -278,6 +306,23 @@ gather_integers(struct call_reading *r)
     r->given = last;
 }
 
+/* broadcast_tensors(a, b) is broadcast_tensors({a, b}). */
+static void
+gather_tensors(struct call_reading *r)
+{
+    lua_State *L    = r->L;
+    int        last = r->signature->positional;
+    if (last == 0 || !r->signature->parameters[last - 1].spread || r->given < last || test_tensor(L, last) == NULL)
+        return;
+    lua_createtable(L, r->given - last + 1, 0);
+    for (int i = last; i <= r->given; i++) {
+        lua_pushvalue(L, i);
+        lua_rawseti(L, -2, i - last + 1);
+    }
+    lua_replace(L, last);
+    r->given = last;
+}
+
 static int
 too_many_given(const struct call_reading *r)
 {
@@ -302,6 +347,7 @@ read_arguments(lua_State *L, const struct signature *signature, const char *titl
         r.given--;
     }
     gather_integers(&r);
+    gather_tensors(&r);
     if (r.given > signature->positional)
         too_many_given(&r);
     for (int i = 0; i < signature->count; i++)
@@ -341,12 +387,27 @@ push_answer(struct call *call, const struct arguments *a, struct tensor *first)
     case RESULT_BOOL: lua_pushboolean(call->L, a->number != 0); return call_leave(call, 1);
     case RESULT_INT: lua_pushinteger(call->L, (lua_Integer)a->number); return call_leave(call, 1);
     case RESULT_FLOAT: lua_pushnumber(call->L, a->number); return call_leave(call, 1);
+    case RESULT_DTYPE: lua_pushstring(call->L, dtype_name(a->dtype)); return call_leave(call, 1);
     default: return call_leave(call, 0);
     }
     int more = a->results - 1;
     for (int i = 0; i < more; i++)
         push_tensor(call->L, a->more[i]);
     return call_leave(call, 1 + more);
+}
+
+static int
+reserve_bytes(lua_State *L)
+{
+    script_reserve(L, script_of(L)->holder, *(const double *)lua_touserdata(L, 1));
+    return 0;
+}
+
+/* In the middle part of a call; what is small is not worth taking the lock for. */
+static bool
+reserve_inside(struct task *me, double bytes)
+{
+    return bytes < 1 << 20 || script_visit(me, task_script(me), reserve_bytes, &bytes);
 }
 
 static int
@@ -359,11 +420,12 @@ dispatch_call(lua_State *L, bool in_place)
     a.in_place = in_place;
     a.results  = 1;
     a.number   = 0;
+    a.reserve  = reserve_inside;
     read_arguments(L, &function->signature, NULL, &a);
     double room = in_place ? 0 : function->row->room(&a);
     if (room > 0)
         script_reserve(L, me, room);
-    struct call call = call_open(L, me, CALL_PLAIN);
+    struct call call = call_open(L, me, (function->row->forms & FORM_QUESTION) != 0 ? CALL_KEEP : CALL_PLAIN);
     return push_answer(&call, &a, arguments_settle(me, &a) ? function->row->body(me, &a) : NULL);
 }
 

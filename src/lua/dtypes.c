@@ -1,18 +1,45 @@
-/* Element types: rs.float32 and its like, casts as methods (t:half(), t:type("int32")), what types make together, and
- * their limits. PyTorch: torch.finfo, torch.result_type, torch.set_default_dtype. */
+/* Element types: rs.float32 and its like, t:to and t:type, whose arguments no signature can say, what types make
+ * together, and their limits. PyTorch: torch.finfo, torch.result_type. */
 #include "lua/internal.h"
 #include <math.h>
 #include <string.h>
 #include "autograd/call.h"
 #include "base/vec.h"
+#include "device/device.h"
 #include "sched/task.h"
 
-/* Upvalue 1: the dtype. */
+/* ---- t:to, t:type ---- */
+
 static int
-cast(lua_State *L)
+copied_to(lua_State *L, struct tensor *tensor, int device, enum dtype dtype)
 {
-    struct tensor *tensor = check_tensor(L, 1);
-    return copied_to(L, tensor, tensor_device(tensor), (enum dtype)lua_tointeger(L, lua_upvalueindex(1)));
+    struct task *me = script_task(L);
+    if (device != tensor_device(tensor) || dtype != tensor->dtype)
+        script_reserve(L, me, (double)tensor_count(tensor) * (double)dtype_size(dtype));
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_tensor(&call, tensor_copy_to(me, tensor, device, dtype));
+}
+
+/* t:to("device:1"), t:to("float64"), t:to(other), t:to("device:0", "int64"), t:to{dtype = ..., device = ...} */
+static int
+to(lua_State *L)
+{
+    struct tensor *tensor = check_tensor(L, 1), *other = test_tensor(L, 2);
+    int            device = tensor_device(tensor);
+    enum dtype     dtype  = tensor->dtype;
+    if (other != NULL)
+        return copied_to(L, tensor, tensor_device(other), other->dtype);
+    if (lua_istable(L, 2)) {
+        option_known(L, 2, "dtype device");
+        return copied_to(L, tensor, option_device(L, 2, device), option_dtype(L, 2, dtype));
+    }
+    arg_most(L, 3);
+    if (lua_isnoneornil(L, 2))
+        arg_error(L, 2, "a device, a dtype or a Tensor");
+    for (int i = 2; i <= lua_gettop(L); i++)
+        if (lua_type(L, i) != LUA_TSTRING || !dtype_parse(lua_tostring(L, i), &dtype))
+            device = check_device(L, i);
+    return copied_to(L, tensor, device, dtype);
 }
 
 /* PyTorch's names of tensor types, "torch.cuda.HalfTensor", as dtypes; false: it is none. */
@@ -46,21 +73,6 @@ type(lua_State *L)
     return copied_to(L, tensor, tensor_device(tensor), dtype);
 }
 
-static int
-type_as(lua_State *L)
-{
-    struct tensor *tensor = check_tensor(L, 1), *other = check_tensor(L, 2);
-    return copied_to(L, tensor, tensor_device(other), other->dtype);
-}
-
-static int
-is_floating_point(lua_State *L)
-{
-    struct tensor *tensor = test_tensor(L, 1);
-    lua_pushboolean(L, dtype_is_float(tensor != NULL ? tensor->dtype : check_dtype(L, 1)));
-    return 1;
-}
-
 /* ---- what types make together ---- */
 
 /* What has dimensions decides before what has none, that before numbers. */
@@ -91,36 +103,6 @@ result_type(lua_State *L)
     note_operand(L, 1, &ranks);
     note_operand(L, 2, &ranks);
     lua_pushstring(L, dtype_name(dtype_over(ranks.full, dtype_over(ranks.zero, ranks.number))));
-    return 1;
-}
-
-static int
-promote_types(lua_State *L)
-{
-    lua_pushstring(L, dtype_name(dtype_promote(check_dtype(L, 1), check_dtype(L, 2))));
-    return 1;
-}
-
-static int
-can_cast(lua_State *L)
-{
-    lua_pushboolean(L, dtype_can_cast(check_dtype(L, 1), check_dtype(L, 2)));
-    return 1;
-}
-
-static int
-set_default_dtype(lua_State *L)
-{
-    struct task *me    = script_task(L);
-    enum dtype   dtype = check_dtype(L, 1);
-    struct call  call  = call_open(L, me, CALL_PLAIN);
-    return call_done(&call, default_dtype_set(me, dtype));
-}
-
-static int
-get_default_dtype(lua_State *L)
-{
-    lua_pushstring(L, dtype_name(default_dtype(script_task(L))));
     return 1;
 }
 
@@ -178,49 +160,41 @@ iinfo(lua_State *L)
     return 1;
 }
 
-static const struct op_row casts[] = {
-    { "float", cast, DTYPE_F32, "t:float()", "as float32" },
-    { "double", cast, DTYPE_F64, "t:double()", "as float64" },
-    { "half", cast, DTYPE_F16, "t:half()", "as float16, rounded to the nearest" },
-    { "bfloat16", cast, DTYPE_BF16, "t:bfloat16()", "as bfloat16, rounded to the nearest" },
-    { "long", cast, DTYPE_I64, "t:long()", "as int64: fractions are cut off" },
-    { "int", cast, DTYPE_I32, "t:int()", "as int32: what is too large wraps around" },
-    { "byte", cast, DTYPE_U8, "t:byte()", "as uint8: what is too large wraps around" },
-    { "bool", cast, DTYPE_BOOL, "t:bool()", "as bool" },
-};
-
 static const struct lua_entry methods[] = {
+    { "to", to, "t:to(device or dtype or tensor)", "a copy there; the same tensor if nothing changes" },
     { "type", type, "t:type(dtype)", "as this dtype; without one its name in PyTorch, \"torch.FloatTensor\"" },
-    { "type_as", type_as, "t:type_as(other)", "as the other's dtype, on its device" },
-    { "is_floating_point", is_floating_point, "t:is_floating_point()", "is it one of fractions?" },
 };
 
 static const struct lua_entry entries[] = {
-    { "is_floating_point", is_floating_point, "rs.is_floating_point(t or dtype)", "is it one of fractions?" },
     { "result_type", result_type, "rs.result_type(a, b)", "the dtype of a + b; tensors or numbers" },
-    { "promote_types", promote_types, "rs.promote_types(a, b)", "the smallest dtype that two dtypes fit into" },
-    { "can_cast", can_cast, "rs.can_cast(from, to)", "may a result of one dtype go into a tensor of the other?" },
-    { "set_default_dtype", set_default_dtype, "rs.set_default_dtype(dtype)", "what fractions become in new tensors" },
-    { "get_default_dtype", get_default_dtype, "rs.get_default_dtype()", "float32 unless it was set" },
     { "finfo", finfo, "rs.finfo(dtype)", "bits, eps, max, min, tiny, resolution of a dtype of fractions" },
     { "iinfo", iinfo, "rs.iinfo(dtype)", "bits, max, min of a dtype of integers" },
 };
+
+/* rs.float32 and rs.float */
+static void
+add_dtypes(lua_State *L)
+{
+    static const char *const seconds[DTYPE_COUNT] = {
+        [DTYPE_F32] = "float", [DTYPE_F64] = "double", [DTYPE_F16] = "half", [DTYPE_BF16] = "bfloat16",
+        [DTYPE_I64] = "long", [DTYPE_I32] = "int", [DTYPE_U8] = "byte", [DTYPE_BOOL] = "bool",
+    };
+    for (int i = 0; i < DTYPE_COUNT; i++) {
+        lua_pushstring(L, dtype_name((enum dtype)i));
+        lua_pushvalue(L, -1);
+        lua_setfield(L, -3, dtype_name((enum dtype)i));
+        lua_setfield(L, -2, seconds[i]);
+    }
+}
 
 void
 lua_open_dtypes(lua_State *L)
 {
     luaL_getmetatable(L, box_metatable(BOX_TENSOR));
     lua_getfield(L, -1, "methods");
-    add_ops(L, casts, countof(casts));
     add_entries(L, -1, methods, countof(methods));
     lua_pop(L, 2);
     open_namespace(L, "", entries, countof(entries));
-    for (size_t i = 0; i < countof(casts); i++) { /* rs.float32 and rs.float */
-        const char *name = dtype_name((enum dtype)casts[i].which);
-        lua_pushstring(L, name);
-        lua_setfield(L, -2, name);
-        lua_pushstring(L, name);
-        lua_setfield(L, -2, casts[i].name);
-    }
+    add_dtypes(L);
     lua_pop(L, 1);
 }

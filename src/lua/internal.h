@@ -283,16 +283,12 @@ struct operand check_operand(lua_State *L, int index);
 /* Middle part: a number beside a tensor as a 0-dim tensor that does not widen it within its kind. */
 struct tensor *operand_tensor(struct task *me, struct operand operand, const struct tensor *beside);
 void           reserve_result(lua_State *L, struct task *me, const struct tensor *a, const struct tensor *b);
-int            copied_to(lua_State *L, struct tensor *tensor, int device, enum dtype dtype); /* .to(): pushes it */
 struct op_row { const char *name; lua_CFunction function; int which; const char *signature, *help; }; /* which: upvalue 1 */
 void           add_ops(lua_State *L, const struct op_row *rows, size_t count); /* to the table at the top */
 
 /* The p-norm over dimensions (reduce.c). */
 struct fold_options;
 struct tensor *tensor_norm(struct task *me, struct tensor *a, double p, const struct fold_options *options);
-/* One row of places for each element that is not 0, in row-major order. Reads the tensor: waits for its device
- * (pick.c). */
-struct tensor *tensor_nonzero(struct task *me, struct tensor *tensor);
 
 /* ---- modules (module.c): user value 1 of a box is its table of plain attributes, 2 the class (nil: built in) ---- */
 bool           module_is_script(const struct module *module);
@@ -315,8 +311,6 @@ int64_t random_integer(struct script *script, int64_t low, int64_t high);
 void lua_open_ringside(lua_State *L);         /* calls the others */
 void lua_open_values(lua_State *L);
 void lua_open_tensor(lua_State *L);
-void lua_open_views(lua_State *L);
-void lua_open_inplace(lua_State *L);
 void lua_open_ops(lua_State *L);
 void lua_open_index(lua_State *L);
 void lua_open_create(lua_State *L);
@@ -331,7 +325,6 @@ void lua_open_catalog(lua_State *L);
 void lua_open_container(lua_State *L);
 void lua_open_initial(lua_State *L);
 void lua_open_draw(lua_State *L);
-void lua_open_sparse(lua_State *L);
 void lua_open_function(lua_State *L);
 void lua_open_parallel(lua_State *L);
 void lua_open_optim(lua_State *L);
@@ -341,13 +334,9 @@ void lua_open_lesson(lua_State *L);           /* lesson.c */
 void lua_open_trace(lua_State *L);            /* trace.c */
 void lua_open_distributed(lua_State *L);      /* distributed.c */
 void lua_open_reduce(lua_State *L);
-void lua_open_pick(lua_State *L);
 void lua_open_gradcheck(lua_State *L);
-void lua_open_shapes(lua_State *L);
-void lua_open_elementary(lua_State *L);
 void lua_open_contract(lua_State *L);
 void lua_open_statistics(lua_State *L);
 void lua_open_series(lua_State *L);
-void lua_open_take(lua_State *L);
 void lua_open_aliases(lua_State *L);          /* last: copies what the others have filled */
 #endif

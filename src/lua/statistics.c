@@ -7,6 +7,7 @@
 #include "autograd/call.h"
 #include "base/vec.h"
 #include "device/device.h"
+#include "functional/functional.h"
 #include "lua/internal.h"
 #include "sched/task.h"
 

@@ -252,63 +252,6 @@ length(lua_State *L)
     return 1;
 }
 
-static int
-dim(lua_State *L)
-{
-    lua_pushinteger(L, check_tensor(L, 1)->dims);
-    return 1;
-}
-
-static int
-numel(lua_State *L)
-{
-    lua_pushinteger(L, tensor_count(check_tensor(L, 1)));
-    return 1;
-}
-
-static int
-storage_offset(lua_State *L)
-{
-    lua_pushinteger(L, check_tensor(L, 1)->offset);
-    return 1;
-}
-
-static int
-storage_id(lua_State *L)
-{
-    lua_pushinteger(L, check_tensor(L, 1)->storage->number);
-    return 1;
-}
-
-static int
-is_contiguous(lua_State *L)
-{
-    lua_pushboolean(L, tensor_is_contiguous(check_tensor(L, 1)));
-    return 1;
-}
-
-static int
-element_size(lua_State *L)
-{
-    lua_pushinteger(L, (lua_Integer)dtype_size(check_tensor(L, 1)->dtype));
-    return 1;
-}
-
-static int
-nbytes(lua_State *L)
-{
-    lua_pushinteger(L, tensor_bytes(check_tensor(L, 1)));
-    return 1;
-}
-
-static int
-is_same_size(lua_State *L)
-{
-    struct tensor *tensor = check_tensor(L, 1);
-    lua_pushboolean(L, tensor_same_shape(tensor, check_tensor(L, 2)));
-    return 1;
-}
-
 static void
 push_element(lua_State *L, enum dtype dtype, const void *element)
 {
@@ -419,14 +362,6 @@ tensor_tostring(lua_State *L)
 static const struct lua_entry methods[] = {
     { "size", size, "t:size(dim)", "the shape, or the size of one dimension" },
     { "stride", stride, "t:stride(dim)", "elements from one index to the next, per dimension" },
-    { "dim", dim, "t:dim()", "number of dimensions" },
-    { "numel", numel, "t:numel()", "number of elements" },
-    { "storage_offset", storage_offset, "t:storage_offset()", "where its first element lies in the storage" },
-    { "storage_id", storage_id, "t:storage_id()", "number of the storage: equal ones share memory" },
-    { "is_contiguous", is_contiguous, "t:is_contiguous()", "row after row without gaps?" },
-    { "element_size", element_size, "t:element_size()", "bytes of one element" },
-    { "nbytes", nbytes, "t:nbytes()", "bytes of all elements" },
-    { "is_same_size", is_same_size, "t:is_same_size(other)", "same shape?" },
     { "item", item, "t:item()", "the only element as a number; waits for the device" },
     { "tolist", tolist, "t:tolist()", "nested tables of numbers; waits for the device" },
     { "requires_grad_", requires_grad_, "t:requires_grad_(on)", "record what is done with this leaf" },

@@ -1,0 +1,242 @@
+/* Copies of a tensor, elsewhere or in another type, what is put into one in place, and what may be asked of one without
+ * looking at its elements. */
+#include "autograd/call.h"
+#include "base/rng.h"
+#include "device/device.h"
+#include "functional/functions.h"
+#include "sched/task.h"
+
+/* ---- copies ---- */
+
+struct tensor *
+fn_clone(struct task *me, struct arguments *a)
+{
+    return tensor_copied(me, a->at[0].tensor);
+}
+
+struct tensor *
+fn_contiguous(struct task *me, struct arguments *a)
+{
+    struct tensor *x = a->at[0].tensor;
+    return tensor_is_contiguous(x) ? x : tensor_copied(me, x);
+}
+
+struct tensor *
+fn_detach(struct task *me, struct arguments *a)
+{
+    return tensor_detach(me, a->at[0].tensor);
+}
+
+struct tensor *
+fn_cpu(struct task *me, struct arguments *a)
+{
+    return tensor_copy_to(me, a->at[0].tensor, DEVICE_CPU, a->at[0].tensor->dtype);
+}
+
+/* Without a device on the one of this rank; a rank without one uses the first. */
+struct tensor *
+fn_cuda(struct task *me, struct arguments *a)
+{
+    int device = a->at[1].none ? me->device : (int)a->at[1].integer[0];
+    return tensor_copy_to(me, a->at[0].tensor, device < 0 ? 0 : device, a->at[0].tensor->dtype);
+}
+
+/* t:float(), t:long(): the function's name is that of the type. */
+static enum dtype
+dtype_named(const struct arguments *a)
+{
+    enum dtype dtype = a->at[0].tensor->dtype;
+    dtype_parse(a->function->signature.name, &dtype);
+    return dtype;
+}
+
+struct tensor *
+fn_cast(struct task *me, struct arguments *a)
+{
+    return tensor_cast(me, a->at[0].tensor, dtype_named(a));
+}
+
+double
+room_cast(const struct arguments *a)
+{
+    enum dtype dtype = dtype_named(a);
+    return dtype == a->at[0].tensor->dtype ? 0 : (double)tensor_count(a->at[0].tensor) * (double)dtype_size(dtype);
+}
+
+struct tensor *
+fn_type_as(struct task *me, struct arguments *a)
+{
+    return tensor_copy_to(me, a->at[0].tensor, tensor_device(a->at[1].tensor), a->at[1].tensor->dtype);
+}
+
+/* ---- in place ---- */
+
+struct tensor *
+fn_fill_(struct task *me, struct arguments *a)
+{
+    return tensor_fill_(me, a->at[0].tensor, a->at[1].number);
+}
+
+struct tensor *
+fn_zero_(struct task *me, struct arguments *a)
+{
+    return tensor_fill_(me, a->at[0].tensor, 0);
+}
+
+struct tensor *
+fn_copy_(struct task *me, struct arguments *a)
+{
+    return tensor_copy_(me, a->at[0].tensor, a->at[1].tensor);
+}
+
+/* The generator to fill the input from, this rank's own unless one is given; NULL: failed. */
+static struct generator *
+filling_generator(struct task *me, const struct arguments *a, const struct argument *given)
+{
+    struct generator *generator = given->none ? default_generator(me) : given->generator;
+    return generator != NULL && inplace_allowed(me, a->at[0].tensor) ? generator : NULL;
+}
+
+struct tensor *
+fn_uniform_(struct task *me, struct arguments *a)
+{
+    struct tensor    *x         = a->at[0].tensor;
+    struct generator *generator = filling_generator(me, a, &a->at[3]);
+    return generator != NULL && tensor_uniform(me, x, a->at[1].number, a->at[2].number, generator) ? x : NULL;
+}
+
+struct tensor *
+fn_normal_(struct task *me, struct arguments *a)
+{
+    struct tensor *x = a->at[0].tensor;
+    if (a->at[2].number < 0)
+        return failed_null(me, E_RUNTIME, "normal_ expects a standard deviation of 0 or more, got %g",
+                           a->at[2].number);
+    struct generator *generator = filling_generator(me, a, &a->at[3]);
+    return generator != NULL && tensor_normal(me, x, a->at[1].number, a->at[2].number, generator) ? x : NULL;
+}
+
+struct tensor *
+fn_bernoulli_(struct task *me, struct arguments *a)
+{
+    struct tensor *x = a->at[0].tensor;
+    if (!(a->at[1].number >= 0 && a->at[1].number <= 1))
+        return failed_null(me, E_RUNTIME, "bernoulli_ expects a probability of 0 to 1, got %g", a->at[1].number);
+    struct generator *generator = filling_generator(me, a, &a->at[2]);
+    return generator != NULL && tensor_bernoulli(me, x, a->at[1].number, generator) ? x : NULL;
+}
+
+/* random_(), random_(to), random_(from, to): integers, `to` excluded. */
+struct tensor *
+fn_random_(struct task *me, struct arguments *a)
+{
+    struct tensor *x = a->at[0].tensor;
+    bool           alone = a->at[1].given && a->at[2].none, whole = !a->at[1].given && a->at[2].none;
+    int64_t        low = alone ? 0 : a->at[1].integer[0], high = a->at[alone ? 1 : 2].integer[0];
+    if (!whole && low >= high)
+        return failed_null(me, E_RUNTIME, "random_ expects low < high, got %lld and %lld", (long long)low,
+                           (long long)high);
+    struct generator *generator = filling_generator(me, a, &a->at[3]);
+    return generator != NULL && tensor_random(me, x, (struct whole_range){ low, high, whole }, generator) ? x : NULL;
+}
+
+/* ---- questions ---- */
+
+#define QUESTION(name, answer) \
+    struct tensor *fn_##name(struct task *me, struct arguments *a) \
+    { \
+        const struct tensor *x = a->at[0].tensor; \
+        (void)me; \
+        a->number = (double)(answer); \
+        return NULL; \
+    }
+QUESTION( dim, x->dims )
+QUESTION( numel, tensor_count(x) )
+QUESTION( storage_offset, x->offset )
+QUESTION( storage_id, x->storage->number )
+QUESTION( is_contiguous, tensor_is_contiguous(x) )
+QUESTION( element_size, dtype_size(x->dtype) )
+QUESTION( nbytes, tensor_bytes(x) )
+QUESTION( is_same_size, tensor_same_shape(x, a->at[1].tensor) )
+QUESTION( is_floating_point, dtype_is_float(x->dtype) )
+QUESTION( is_sparse, tensor_is_sparse(x) )
+#undef QUESTION
+
+/* ---- types ---- */
+
+struct tensor *
+fn_promote_types(struct task *me, struct arguments *a)
+{
+    (void)me;
+    a->dtype = dtype_promote(a->at[0].dtype, a->at[1].dtype);
+    return NULL;
+}
+
+struct tensor *
+fn_can_cast(struct task *me, struct arguments *a)
+{
+    (void)me;
+    a->number = dtype_can_cast(a->at[0].dtype, a->at[1].dtype);
+    return NULL;
+}
+
+struct tensor *
+fn_set_default_dtype(struct task *me, struct arguments *a)
+{
+    default_dtype_set(me, a->at[0].dtype);
+    return NULL;
+}
+
+struct tensor *
+fn_get_default_dtype(struct task *me, struct arguments *a)
+{
+    a->dtype = default_dtype(me);
+    return NULL;
+}
+
+/* ---- sparse gradients ---- */
+
+static bool
+holds_rows(struct task *me, const struct arguments *a)
+{
+    return tensor_is_sparse(a->at[0].tensor) || failed(me, E_RUNTIME, "this is no sparse tensor");
+}
+
+struct tensor *
+fn_is_coalesced(struct task *me, struct arguments *a)
+{
+    a->number = holds_rows(me, a) && a->at[0].tensor->coalesced;
+    return NULL;
+}
+
+struct tensor *
+fn_nnz(struct task *me, struct arguments *a)
+{
+    a->number = holds_rows(me, a) ? (double)tensor_size(a->at[0].tensor->indices, 0) : 0;
+    return NULL;
+}
+
+/* [1, pairs] */
+struct tensor *
+fn_indices(struct task *me, struct arguments *a)
+{
+    return holds_rows(me, a) ? tensor_unsqueeze(me, a->at[0].tensor->indices, 0) : NULL;
+}
+
+struct tensor *
+fn_values(struct task *me, struct arguments *a)
+{
+    return holds_rows(me, a) ? tensor_detach(me, a->at[0].tensor->values) : NULL;
+}
+
+struct tensor *
+fn_to_dense(struct task *me, struct arguments *a)
+{
+    return tensor_to_dense(me, a->at[0].tensor);
+}
+
+struct tensor *
+fn_coalesce(struct task *me, struct arguments *a)
+{
+    return holds_rows(me, a) ? sparse_coalesced(me, a->at[0].tensor) : NULL;
+}
