@@ -38,7 +38,8 @@ struct catalogue { struct arena arena; struct function functions[countof(rows)];
 
 static const char *const type_names[] = {
     [ARG_TENSOR] = "Tensor", [ARG_TENSORS] = "Tensor[]", [ARG_OPERAND] = "Tensor|Scalar", [ARG_SCALAR] = "Scalar",
-    [ARG_INT] = "int", [ARG_FLOAT] = "float", [ARG_BOOL] = "bool", [ARG_TEXT] = "str", [ARG_SIZES] = "int[]", [ARG_LENGTHS] = "int|int[]",
+    [ARG_INT] = "int", [ARG_FLOAT] = "float", [ARG_BOOL] = "bool", [ARG_TEXT] = "str", [ARG_SIZES] = "int[]",
+    [ARG_LENGTHS] = "int|int[]",
     [ARG_PAIR] = "int[2]", [ARG_PADDING] = "int[2]|str", [ARG_DTYPE] = "dtype", [ARG_DEVICE] = "device",
     [ARG_GENERATOR] = "Generator", [ARG_TABLE] = "table", [ARG_FUNCTION] = "function", [ARG_ANY] = "any",
 };

@@ -252,7 +252,8 @@ fn_clamp_one(struct task *me, struct arguments *a)
 struct tensor *
 fn_lerp(struct task *me, struct arguments *a)
 {
-    struct tensor *x = a->at[0].tensor, *end = a->at[1].tensor, *weight = a->at[2].tensor, *way = tensor_sub(me, end, x);
+    struct tensor *x = a->at[0].tensor, *end = a->at[1].tensor, *weight = a->at[2].tensor;
+    struct tensor *way = tensor_sub(me, end, x);
     if (weight == NULL && fabs(a->at[2].number) < 0.5)
         return tensor_add_scaled(me, x, way, a->at[2].number);
     if (weight == NULL)

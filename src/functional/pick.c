@@ -48,7 +48,8 @@ fn_take_along_dim(struct task *me, struct arguments *a)
     struct tensor *x = a->at[0].tensor, *index = a->at[1].tensor;
     if (!a->at[2].none)
         return tensor_index_select(me, OP_gather, x, a->at[2].integer[0], index);
-    return tensor_index_select(me, OP_gather, in_a_row(me, x), 0, in_a_row(me, index));
+    x = in_a_row(me, x);
+    return tensor_index_select(me, OP_gather, x, 0, in_a_row(me, index));
 }
 
 /* Of the tensor seen as a vector, in the shape of the index */

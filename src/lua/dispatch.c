@@ -248,6 +248,12 @@ read_parameter(struct call_reading *r, int i, struct argument *out)
         default_argument(r->parameter, out);
 }
 
+static bool
+takes_list(enum argument_type type)
+{
+    return type == ARG_SIZES || type == ARG_TENSORS || type == ARG_LENGTHS;
+}
+
 /* The last argument, if it is a table of options: plain, and no list. An empty one is a list where one is expected, and
  * where any table is, it is that. */
 static int
@@ -261,7 +267,7 @@ find_options(const struct call_reading *r)
         return 0;
     lua_pushnil(L);
     if (lua_next(L, r->given) == 0)
-        return at == NULL || (at->type != ARG_SIZES && at->type != ARG_TENSORS && at->type != ARG_LENGTHS) ? r->given : 0;
+        return at != NULL && takes_list(at->type) ? 0 : r->given;
     lua_pop(L, 2);
     return r->given;
 }

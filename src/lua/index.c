@@ -15,7 +15,7 @@ enum part_kind { PART_SELECT, PART_SLICE, PART_NEW, PART_TENSOR };
 struct part { enum part_kind kind; int64_t start, length, step; struct tensor *tensor; };
 struct parts { struct part part[INDEX_PARTS]; int count; };
 
-int64_t
+static int64_t
 check_element(lua_State *L, int64_t index, const struct tensor *tensor, int dim)
 {
     if (tensor->dims == 0)

@@ -230,7 +230,6 @@ enum dtype     check_dtype(lua_State *L, int index);                /* "float32"
 int            check_device(lua_State *L, int index);               /* "cpu" (-1), "device:1", "cuda:1", "cuda" or 1 */
 void           push_device(lua_State *L, int device);
 int            check_dim(lua_State *L, int index, int dims);        /* negative counts from the end; IndexError */
-int64_t        check_element(lua_State *L, int64_t index, const struct tensor *tensor, int dim); /* IndexError */
 int            index_read(lua_State *L);                            /* t[...] with anything but a name (index.c) */
 int            index_write(lua_State *L);
 /* A shape: {2, 3}, or the integers from index on. Answers how many. */
@@ -279,7 +278,6 @@ bool           is_plain_table(lua_State *L, int index);                 /* a tab
 /* ---- operators (ops.c) ---- */
 /* A tensor or a number on one side of an operator; the number is on the stack or not needed any more. */
 struct operand { struct tensor *tensor; double number; bool integer; };
-struct operand check_operand(lua_State *L, int index);
 /* Middle part: a number beside a tensor as a 0-dim tensor that does not widen it within its kind. */
 struct tensor *operand_tensor(struct task *me, struct operand operand, const struct tensor *beside);
 void           reserve_result(lua_State *L, struct task *me, const struct tensor *a, const struct tensor *b);

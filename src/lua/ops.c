@@ -7,19 +7,6 @@
 #include "device/device.h"
 #include "sched/task.h"
 
-struct operand
-check_operand(lua_State *L, int index)
-{
-    struct operand operand = { .tensor = test_tensor(L, index) };
-    if (operand.tensor != NULL)
-        return operand;
-    if (lua_type(L, index) != LUA_TNUMBER)
-        arg_error(L, index, "Tensor or a number");
-    operand.number  = lua_tonumber(L, index);
-    operand.integer = lua_isinteger(L, index);
-    return operand;
-}
-
 /* Bytes of the result if shapes broadcast; what does not fit is refused before anything is made. */
 void
 reserve_result(lua_State *L, struct task *me, const struct tensor *a, const struct tensor *b)

@@ -58,8 +58,8 @@ infer_size(struct task *me, const struct tensor *tensor, int dims, int64_t *size
         return true;
     struct str text = { 0 };
     shape_print(dims, sizes, &text);
-    failed(me, str_ok(&text) ? E_SHAPE : E_MEMORY, "view: shape '%s' is invalid for input of size %lld", str_text(&text),
-           (long long)count);
+    failed(me, str_ok(&text) ? E_SHAPE : E_MEMORY, "view: shape '%s' is invalid for input of size %lld",
+           str_text(&text), (long long)count);
     str_free(&text);
     return false;
 }
