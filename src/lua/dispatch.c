@@ -16,6 +16,7 @@ struct call_reading {
     const char             *title;
     int                     given;      /* arguments by place */
     int                     table;      /* of those by name; 0: none */
+    int                     run;        /* so many integers from the last place on are one list; 0: they are not */
     const struct parameter *parameter;  /* what is being read */
     int                     place;      /* its argument; 0: it is given by name */
 };
@@ -68,6 +69,10 @@ read_list(const struct call_reading *r, int index, struct argument *out)
 {
     lua_State *L    = r->L;
     bool       pair = r->parameter->type != ARG_SIZES;
+    for (int i = 0; i < r->run && r->place == r->signature->positional; i++)
+        out->integer[out->count++] = lua_tointeger(L, index + i);
+    if (out->count > 0)
+        return;
     if (lua_isinteger(L, index)) {
         out->integer[0] = out->integer[1] = lua_tointeger(L, index);
         out->count      = 1;
@@ -165,8 +170,8 @@ read_typed(const struct call_reading *r, int index, struct argument *out)
 {
     lua_State *L = r->L;
     switch (r->parameter->type) {
-    case ARG_TENSOR:  return (out->tensor = test_tensor(L, index)) != NULL;
-    case ARG_OPERAND: return (out->tensor = test_tensor(L, index)) != NULL || read_scalar(L, index, out);
+    case ARG_TENSOR:  return false; /* read_value has looked */
+    case ARG_OPERAND: return read_scalar(L, index, out);
     case ARG_TENSORS: read_tensor_list(r, index, out); return true;
     case ARG_SCALAR:  return read_scalar(L, index, out) || read_flag(L, index, out);
     case ARG_FLOAT:   return read_scalar(L, index, out);
@@ -204,10 +209,14 @@ read_typed(const struct call_reading *r, int index, struct argument *out)
     return false;
 }
 
+/* Tensors are looked for first: they are what most arguments are. */
 static void
 read_value(struct call_reading *r, int index, struct argument *out)
 {
+    enum argument_type type = r->parameter->type;
     *out = (struct argument){ .given = true };
+    if ((type == ARG_TENSOR || type == ARG_OPERAND) && (out->tensor = test_tensor(r->L, index)) != NULL)
+        return;
     if (is_none_given(r->L, index)) {
         if (!r->parameter->optional)
             wrong_argument(r, index, r->title != NULL ? "given" : expected_of(r->parameter));
@@ -234,7 +243,7 @@ read_parameter(struct call_reading *r, int i, struct argument *out)
     r->parameter = &r->signature->parameters[i];
     r->place     = i + 1;
     bool by_place = i < r->signature->positional && i < r->given && !lua_isnil(L, i + 1);
-    bool by_name  = option_push(L, r->table, r->parameter->name);
+    bool by_name  = r->table != 0 && option_push(L, r->table, r->parameter->name);
     if (by_place && by_name)
         raise_error(L, "TypeError", "argument '%s' is given twice, by its place and by its name", r->parameter->name);
     if (by_place)
@@ -284,7 +293,7 @@ check_names(const struct call_reading *r)
     option_known(r->L, r->table, known);
 }
 
-/* view(2, 3) is view({2, 3}): integers from the last place on, if a list of them is expected there, become one. */
+/* view(2, 3) is view({2, 3}): integers from the last place on, if a list of them is expected there, are one. */
 static void
 gather_integers(struct call_reading *r)
 {
@@ -303,18 +312,13 @@ gather_integers(struct call_reading *r)
     for (int i = last + count; i <= r->given; i++)
         if (!lua_isnil(L, i))
             arg_most(L, last + count - 1);
-    lua_createtable(L, count, 0);
-    for (int i = 0; i < count; i++) {
-        lua_pushvalue(L, last + i);
-        lua_rawseti(L, -2, i + 1);
-    }
-    lua_replace(L, last);
+    r->run   = count;
     r->given = last;
 }
 
 /* broadcast_tensors(a, b) is broadcast_tensors({a, b}). */
 static void
-gather_tensors(struct call_reading *r)
+gather_spread(struct call_reading *r)
 {
     lua_State *L    = r->L;
     int        last = r->signature->positional;
@@ -353,7 +357,7 @@ read_arguments(lua_State *L, const struct signature *signature, const char *titl
         r.given--;
     }
     gather_integers(&r);
-    gather_tensors(&r);
+    gather_spread(&r);
     if (r.given > signature->positional)
         too_many_given(&r);
     for (int i = 0; i < signature->count; i++)
@@ -419,8 +423,9 @@ reserve_inside(struct task *me, double bytes)
 static int
 dispatch_call(lua_State *L, bool in_place)
 {
-    struct task           *me       = script_task(L);
     const struct function *function = lua_touserdata(L, lua_upvalueindex(1));
+    bool                   question = (function->row->forms & FORM_QUESTION) != 0;
+    struct task           *me       = question ? script_of(L)->holder : script_task(L); /* no event needs the line */
     struct arguments       a;
     a.function = function;
     a.in_place = in_place;
@@ -431,7 +436,7 @@ dispatch_call(lua_State *L, bool in_place)
     double room = in_place ? 0 : function->row->room(&a);
     if (room > 0)
         script_reserve(L, me, room);
-    struct call call = call_open(L, me, (function->row->forms & FORM_QUESTION) != 0 ? CALL_KEEP : CALL_PLAIN);
+    struct call call = call_open(L, me, question ? CALL_KEEP : CALL_PLAIN);
     return push_answer(&call, &a, arguments_settle(me, &a) ? function->row->body(me, &a) : NULL);
 }
 
@@ -535,10 +540,11 @@ push_catalogue_function(lua_State *L, int table, const char *name, unsigned form
     }
     bool             in_place  = forms == FORM_IN_PLACE;
     struct signature signature = function->signature;
+    bool             changes   = in_place || name[strlen(name) - 1] == '_';
     signature.name             = name;
     snprintf(help, sizeof help, "%s%s", in_place ? "in place: " : "", function->row->help);
     const char *usage = push_usage(L, &signature, before);
-    push_function(L, function, in_place ? call_in_place : call_plain);
+    push_function(L, function, changes ? call_in_place : call_plain);
     note_help(L, usage, help);
     lua_remove(L, -2);
     return true;
