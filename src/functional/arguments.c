@@ -7,6 +7,15 @@
 #include "functional/catalogue.h"
 #include "sched/sched.h"
 
+void
+argument_default(const struct parameter *p, struct argument *out)
+{
+    *out            = (struct argument){ .none = p->none, .number = p->number, .text = p->text, .count = !p->none };
+    out->integer[0] = out->integer[1] = (int64_t)p->number;
+    out->whole      = (double)out->integer[0] == p->number;
+    out->dtype      = p->type == ARG_DTYPE ? DTYPE_COUNT : out->whole ? DTYPE_I64 : DTYPE_F32;
+}
+
 /* ---- dimensions ---- */
 
 static const struct tensor *

@@ -39,9 +39,9 @@ struct catalogue { struct arena arena; struct function functions[countof(rows)];
 static const char *const type_names[] = {
     [ARG_TENSOR] = "Tensor", [ARG_TENSORS] = "Tensor[]", [ARG_OPERAND] = "Tensor|Scalar", [ARG_SCALAR] = "Scalar",
     [ARG_INT] = "int", [ARG_FLOAT] = "float", [ARG_BOOL] = "bool", [ARG_TEXT] = "str", [ARG_SIZES] = "int[]",
-    [ARG_LENGTHS] = "int|int[]",
-    [ARG_PAIR] = "int[2]", [ARG_PADDING] = "int[2]|str", [ARG_DTYPE] = "dtype", [ARG_DEVICE] = "device",
-    [ARG_GENERATOR] = "Generator", [ARG_TABLE] = "table", [ARG_FUNCTION] = "function", [ARG_ANY] = "any",
+    [ARG_LENGTHS] = "int|int[]", [ARG_PAIR] = "int[2]", [ARG_PAIR_OR_NONE] = "int?[2]", [ARG_PADDING] = "int[2]|str",
+    [ARG_DTYPE] = "dtype", [ARG_DEVICE] = "device", [ARG_GENERATOR] = "Generator", [ARG_TABLE] = "table",
+    [ARG_FUNCTION] = "function", [ARG_ANY] = "any",
 };
 
 const char *
@@ -79,7 +79,9 @@ take_literal(struct signature_text *r, const char *text)
 static enum argument_type
 take_type(struct signature_text *r)
 {
-    size_t length = strcspn(r->at, "?. ");
+    size_t length = strcspn(r->at, " ");
+    while (strchr("?.", r->at[length - 1]) != NULL) /* what follows a type: `?` and `...` */
+        length--;
     for (size_t i = 0; i < countof(type_names); i++)
         if (strlen(type_names[i]) == length && strncmp(type_names[i], r->at, length) == 0) {
             r->at += length;

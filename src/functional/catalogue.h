@@ -5,10 +5,11 @@
  *
  * Types: Tensor, Tensor[] (a list), Tensor|Scalar, Scalar (a number, which remembers whether it was whole), int, float,
  * bool, str, int[] (a list of integers, or one), int|int[] (a list of any length is not the same as its only integer),
- * int[2] (a pair, or one integer for both), int[2]|str, dtype, device, Generator; for functions of a script itself also
- * table, function and any. `?` behind a type: may be None; `...` behind Tensor[]: the tensors may come without a list.
- * Behind a bare `*` arguments are given by name only. An int or int[] named dim, dims, dim0, dim1, dim2, start_dim,
- * end_dim, dimension, source or destination counts from the end where negative and must be a dimension of the first
+ * int[2] (a pair, or one integer for both), int?[2] (None in it is -1), int[2]|str, dtype, device, Generator; for
+ * functions of a script itself also table, function and any. `?` behind a type: may be None; `...` behind Tensor[]: the
+ * tensors may come without a list. Behind a bare `*` arguments are given by name only. An int or int[] named dim, dims,
+ * dim0, dim1, dim2, start_dim, end_dim, dimension, source or destination counts from the end where negative and must be
+ * a dimension of the first
  * tensor. Layers (nn/layers.def) declare their constructors in the same language.
  *
  * Order of use: catalogue_new once for all scripts of a run; catalogue_find; the caller fills struct arguments by the
@@ -25,8 +26,8 @@ struct task; struct tensor; struct generator; struct catalogue;
 
 enum { PARAMETERS = 16, RESULTS = 4 };
 enum argument_type { ARG_TENSOR, ARG_TENSORS, ARG_OPERAND, ARG_SCALAR, ARG_INT, ARG_FLOAT, ARG_BOOL, ARG_TEXT,
-                     ARG_SIZES, ARG_LENGTHS, ARG_PAIR, ARG_PADDING, ARG_DTYPE, ARG_DEVICE, ARG_GENERATOR, ARG_TABLE,
-                     ARG_FUNCTION, ARG_ANY };
+                     ARG_SIZES, ARG_LENGTHS, ARG_PAIR, ARG_PAIR_OR_NONE, ARG_PADDING, ARG_DTYPE, ARG_DEVICE,
+                     ARG_GENERATOR, ARG_TABLE, ARG_FUNCTION, ARG_ANY };
 struct parameter {
     const char        *name;         /* ends with the parsed text's zero byte */
     const char        *text;         /* default of a str or int[2]|str, else NULL */
@@ -55,7 +56,7 @@ struct argument {
     bool            whole;           /* SCALAR, OPERAND: the number was an integer */
     int             count;           /* how many integers or tensors there are; 1 of a number for int[] */
     double          number;          /* SCALAR, FLOAT, OPERAND without tensor */
-    int64_t         integer[TENSOR_DIMS]; /* INT, BOOL, DEVICE, SIZES, PAIR: two filled at least; TABLE,
+    int64_t         integer[TENSOR_DIMS]; /* INT, BOOL, DEVICE, SIZES, pairs: two filled at least; TABLE,
                                         FUNCTION, ANY: where the script keeps it */
     const int64_t  *integers;        /* LENGTHS: a list of `count`; NULL: integer[0] */
     enum dtype      dtype;
@@ -112,6 +113,7 @@ bool catalogue_alias(size_t i, const char **name, const char **of);
 struct arena;
 bool signature_parse(struct arena *arena, const char *text, struct signature *out);
 const char *argument_type_name(enum argument_type type);   /* as in signatures: "Tensor|Scalar" */
+void        argument_default(const struct parameter *parameter, struct argument *out);   /* as if nothing was given */
 
 /* Dimensions that count from the end are counted from the start; false: failed with IndexError. */
 bool arguments_settle(struct task *me, struct arguments *a);

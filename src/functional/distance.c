@@ -107,3 +107,11 @@ poisson_nll_loss(struct task *me, struct tensor *input, struct tensor *target, c
         losses = tensor_add(me, losses, stirling(me, target));
     return reduced(me, losses, options->reduction);
 }
+
+/* "batchmean" divides the sum by the rows. */
+struct tensor *
+kl_reduced(struct task *me, struct tensor *losses, enum reduction reduction, bool batch_mean)
+{
+    int64_t rows = losses != NULL && losses->dims > 0 ? losses->size[0] : 1;
+    return batch_mean ? tensor_div_number(me, tensor_sum(me, losses), (double)rows) : reduced(me, losses, reduction);
+}

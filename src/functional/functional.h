@@ -92,6 +92,7 @@ struct tensor *smooth_l1_loss(struct task *me, struct tensor *input, struct tens
 struct tensor *binary_cross_entropy(struct task *me, struct tensor *input, struct tensor *target,
                                     struct tensor *weight, enum reduction reduction); /* weight optional */
 struct tensor *kl_div(struct task *me, struct tensor *input, struct tensor *target, bool log_target); /* elements */
+struct tensor *kl_reduced(struct task *me, struct tensor *losses, enum reduction reduction, bool batch_mean);
 struct tensor *soft_margin_loss(struct task *me, struct tensor *input, struct tensor *target,
                                 enum reduction reduction);
 struct tensor *hinge_embedding_loss(struct task *me, struct tensor *input, struct tensor *target,

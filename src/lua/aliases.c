@@ -1,4 +1,4 @@
-/* PyTorch's second names: torch.clip is torch.clamp, torch.softmax is functional.softmax, rs.reshape(t, ...) is
+/* PyTorch's second names of what is not in the catalogue: torch.concat is torch.cat, rs.reshape(t, ...) is
  * t:reshape(...). The same function object under another name, so that there is one help text and one behaviour. */
 #include <stdio.h>
 #include "base/vec.h"
@@ -8,18 +8,6 @@ struct alias { const char *name, *of; };
 
 /* Of methods and functions alike; in-place twins follow where there are any. */
 static const struct alias second_names[] = { { "ger", "outer" } };
-
-/* Functions of nn.functional that torch has, too. */
-static const char *const of_functional[] = {
-    "softmax", "relu_", "dropout", "embedding", "layer_norm", "group_norm", "batch_norm", "instance_norm", "bilinear",
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "max_pool1d",
-        "max_pool2d",
-    "max_pool3d", "avg_pool1d", "adaptive_avg_pool1d", "celu", "selu", "prelu", "threshold", "pairwise_distance",
-    "cosine_similarity", "binary_cross_entropy_with_logits", "kl_div", "pixel_shuffle", "pixel_unshuffle", "hardshrink",
-};
-
-/* And that tensors have as methods. */
-static const char *const as_methods[] = { "softmax", "prelu", "hardshrink" };
 
 /* Into the table at `to` from the one at `from`; what is not there, or has that name already, stays as it is. */
 static void
@@ -58,15 +46,7 @@ lua_open_aliases(lua_State *L)
     luaL_getmetatable(L, box_metatable(BOX_TENSOR));
     lua_getfield(L, -1, "methods");
     int methods = lua_gettop(L);
-    lua_getfield(L, rs, "nn");
-    lua_getfield(L, -1, "functional");
-    int functional = lua_gettop(L);
-
     second_names_of(L, rs);
     second_names_of(L, methods);
-    for (size_t i = 0; i < countof(of_functional); i++)
-        alias(L, rs, of_functional[i], functional, of_functional[i]);
-    for (size_t i = 0; i < countof(as_methods); i++)
-        alias(L, methods, as_methods[i], functional, as_methods[i]);
     lua_settop(L, rs - 1);
 }

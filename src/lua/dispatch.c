@@ -26,7 +26,8 @@ static const char *const expected_words[] = {
     [ARG_SCALAR] = "a number", [ARG_INT] = "an integer", [ARG_FLOAT] = "a number", [ARG_BOOL] = "true or false",
     [ARG_TEXT] = "a string", [ARG_SIZES] = "an integer or a list of integers",
     [ARG_LENGTHS] = "an integer or a list of integers",
-    [ARG_PAIR] = "an integer or {height, width}", [ARG_PADDING] = "an integer or {height, width}",
+    [ARG_PAIR] = "an integer or {height, width}", [ARG_PAIR_OR_NONE] = "an integer or {height, width}",
+    [ARG_PADDING] = "an integer or {height, width}",
     [ARG_DTYPE] = "a dtype such as \"float32\"", [ARG_DEVICE] = "a device such as \"cpu\" or \"device:1\"",
     [ARG_GENERATOR] = "Generator", [ARG_TABLE] = "a table", [ARG_FUNCTION] = "a function", [ARG_ANY] = "a value",
 };
@@ -63,7 +64,7 @@ is_none_given(lua_State *L, int index)
     return luaL_testudata(L, index, "ringside.none") != NULL;
 }
 
-/* A list of integers, or one. Of a PAIR with a text default ("none") None is -1. */
+/* A list of integers, or one. */
 static void
 read_list(const struct call_reading *r, int index, struct argument *out)
 {
@@ -88,7 +89,7 @@ read_list(const struct call_reading *r, int index, struct argument *out)
                     TENSOR_DIMS);
     for (int64_t i = 0; i < length; i++) {
         lua_rawgeti(L, index, i + 1);
-        bool none = pair && r->parameter->text != NULL && is_none_given(L, -1);
+        bool none = r->parameter->type == ARG_PAIR_OR_NONE && is_none_given(L, -1);
         if (!lua_isinteger(L, -1) && !none && pair)
             wrong_argument(r, -1, "made of integers");
         if (!lua_isinteger(L, -1) && !none) {
@@ -188,7 +189,8 @@ read_typed(const struct call_reading *r, int index, struct argument *out)
         out->text = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
         return out->text != NULL;
     case ARG_SIZES:
-    case ARG_PAIR: read_list(r, index, out); return true;
+    case ARG_PAIR:
+    case ARG_PAIR_OR_NONE: read_list(r, index, out); return true;
     case ARG_LENGTHS: read_lengths(r, index, out); return true;
     case ARG_DTYPE:
         out->dtype = lua_type(L, index) == LUA_TSTRING ? check_dtype(L, index) : DTYPE_COUNT;
@@ -226,15 +228,6 @@ read_value(struct call_reading *r, int index, struct argument *out)
     }
 }
 
-static void
-default_argument(const struct parameter *p, struct argument *out)
-{
-    *out            = (struct argument){ .none = p->none, .number = p->number, .text = p->text, .count = !p->none };
-    out->integer[0] = out->integer[1] = (int64_t)p->number;
-    out->whole      = (double)out->integer[0] == p->number;
-    out->dtype      = p->type == ARG_DTYPE ? DTYPE_COUNT : out->whole ? DTYPE_I64 : DTYPE_F32;
-}
-
 /* By its place, else by its name, else its default. */
 static void
 read_parameter(struct call_reading *r, int i, struct argument *out)
@@ -254,7 +247,7 @@ read_parameter(struct call_reading *r, int i, struct argument *out)
     } else if (r->parameter->needed)
         wrong_argument(r, i + 1, expected_of(r->parameter));
     else
-        default_argument(r->parameter, out);
+        argument_default(r->parameter, out);
 }
 
 static bool
@@ -338,7 +331,7 @@ too_many_given(const struct call_reading *r)
 {
     if (r->title != NULL)
         return raise_error(r->L, "TypeError", "%s takes %d arguments, but %d were given", r->title,
-                           r->signature->count, r->given);
+                           r->signature->positional, r->given);
     if (r->signature->count > r->signature->positional)
         return arg_error(r->L, r->signature->positional + 1, "a table of options");
     return arg_most(r->L, r->signature->positional);

@@ -29,7 +29,7 @@
 #include "nn/module.h"
 #include "sched/lock.h"
 
-struct task; struct tensor; struct catalogue; struct module; struct value; struct node; struct str; struct generator;
+struct task; struct tensor; struct catalogue; struct layer_catalogue; struct module; struct value; struct node; struct str; struct generator;
 
 /* ---- the script ---- */
 /* A task's presence in a script: SLOT_LUA of the task points to it. */
@@ -75,6 +75,8 @@ struct script {
     struct script_options options;
     const struct catalogue *catalogue; /* the options' or its own */
     struct catalogue *own_catalogue;   /* NULL: shared */
+    const struct layer_catalogue *layers;   /* likewise */
+    struct layer_catalogue *own_layers;
     struct sched  *sched;
     int            rank;
     bool           stepped;      /* the collector is stopped; whole collections at counted points only */
@@ -309,7 +311,6 @@ int64_t random_integer(struct script *script, int64_t low, int64_t high);
 void lua_open_ringside(lua_State *L);         /* calls the others */
 void lua_open_values(lua_State *L);
 void lua_open_tensor(lua_State *L);
-void lua_open_ops(lua_State *L);
 void lua_open_index(lua_State *L);
 void lua_open_create(lua_State *L);
 void lua_open_dtypes(lua_State *L);

@@ -1,12 +1,9 @@
-/* nn.Sequential, nn.Parameter, and the functions that are not in the catalog (catalog.c has the layers). */
-#include "functional/functional.h"
-#include "lua/shelf.h"
+/* nn.Sequential and nn.Parameter; catalog.c has the layers. */
+#include "lua/internal.h"
 #include "autograd/call.h"
 #include "base/vec.h"
 #include "nn/layers.h"
 #include "sched/task.h"
-
-/* ---- modules ---- */
 
 /* nn.Sequential{a, b} or nn.Sequential(a, b) */
 static int
@@ -54,52 +51,14 @@ parameter(lua_State *L)
     return call_tensor(&call, result);
 }
 
-/* ---- functions ---- */
-
-static struct tensor *
-opt_tensor(lua_State *L, int index)
-{
-    return lua_isnoneornil(L, index) ? NULL : check_tensor(L, index);
-}
-
-static int
-f_linear(lua_State *L)
-{
-    struct task   *me    = script_task(L);
-    struct tensor *input = check_tensor(L, 1), *weight = check_tensor(L, 2), *bias = opt_tensor(L, 3);
-    struct call    call  = call_open(L, me, CALL_PLAIN);
-    return call_tensor(&call, linear(me, input, weight, bias));
-}
-
-static int
-f_relu(lua_State *L)
-{
-    struct task   *me    = script_task(L);
-    struct tensor *input = check_tensor(L, 1);
-    struct call    call  = call_open(L, me, CALL_PLAIN);
-    return call_tensor(&call, tensor_relu(me, input));
-}
-
 static const struct lua_entry modules[] = {
     { "Sequential", sequential, "nn.Sequential{a, b, ...}", "one after the other; seq[0] is the first" },
     { "Parameter", parameter, "nn.Parameter(tensor, {requires_grad = true})",
       "a tensor that a module registers when it is assigned" },
 };
-static const struct lua_entry functions[] = {
-    { "linear", f_linear, "nn.functional.linear(input, weight, bias)", "input @ weight.t() + bias" },
-    { "relu", f_relu, "nn.functional.relu(input)", "max(input, 0)" },
-};
-
 void
 lua_open_layers(lua_State *L)
 {
     open_namespace(L, "nn", modules, countof(modules));
     lua_pop(L, 1);
-    open_namespace(L, "nn.functional", functions, countof(functions));
-    push_ringside(L);
-    lua_pushliteral(L, "log_softmax");
-    shelf_get(L, -2);
-    lua_setfield(L, -3, "log_softmax");
-    note_name(L, "nn.functional.log_softmax(input, dim)", "log of the softmax over a dimension");
-    lua_pop(L, 2);
 }

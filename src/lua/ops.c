@@ -38,24 +38,6 @@ operand_tensor(struct task *me, struct operand operand, const struct tensor *bes
     return tensor_from(me, dtype, 0, NULL, &element);
 }
 
-static int
-log_softmax(lua_State *L)
-{
-    struct task   *me   = script_task(L);
-    struct op_args args = { .in = { check_tensor(L, 1) } };
-    option_spread(L, 2, "dim");
-    arg_most(L, 2);
-    args.dim = check_dim(L, 2, tensor_dims(args.in[0]));
-    struct call call = call_open(L, me, CALL_PLAIN);
-    return call_tensor(&call, op_call(me, OP_log_softmax, &args));
-}
-
-/* ---- registration ---- */
-
-static const struct op_row rows[] = {
-    { "log_softmax", log_softmax, 0, "log_softmax(t, dim)", "log of the softmax over a dimension" },
-};
-
 /* Whose table is at the top: the tensors' methods, or a namespace, whose name comes before its functions'. */
 static const char *
 space_of_table(lua_State *L)
@@ -99,16 +81,4 @@ add_ops(lua_State *L, const struct op_row *list, size_t count)
         lua_setfield(L, -3, list[i].name);
         lua_pop(L, 1);
     }
-}
-
-void
-lua_open_ops(lua_State *L)
-{
-    push_ringside(L);
-    add_ops(L, rows, countof(rows));
-    lua_pop(L, 1);
-    luaL_getmetatable(L, box_metatable(BOX_TENSOR));
-    lua_getfield(L, -1, "methods");
-    add_ops(L, rows, countof(rows));
-    lua_pop(L, 2);
 }

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "base/vec.h"
 #include "functional/catalogue.h"
+#include "nn/layer.h"
 #include "sched/sched.h"
 #include "sched/task.h"
 
@@ -123,6 +124,19 @@ script_seed(struct script *script, uint64_t seed)
         script->random[i] = splitmix(&seed);
 }
 
+/* What a script may call and make: its own, or shared with its parent. false: out of memory. */
+static bool
+script_catalogues(struct script *script)
+{
+    script->catalogue = script->options.catalogue;
+    script->layers    = script->options.layers;
+    if (script->catalogue == NULL)
+        script->catalogue = script->own_catalogue = catalogue_new();
+    if (script->layers == NULL)
+        script->layers = script->own_layers = layer_catalogue_new();
+    return script->catalogue != NULL && script->layers != NULL;
+}
+
 struct script *
 script_new(struct task *me, const struct script_options *options)
 {
@@ -142,12 +156,11 @@ script_new(struct task *me, const struct script_options *options)
     if (script->options.out == NULL)
         script->options.out = stdout;
     script_seed(script, options->seed);
-    script->refs          = refs_new();
-    script->own_catalogue = options->catalogue == NULL ? catalogue_new() : NULL;
-    script->catalogue     = options->catalogue != NULL ? options->catalogue : script->own_catalogue;
-    if (script->refs == NULL || script->catalogue == NULL || !lock_init(me, &script->lock, "lua state")) {
+    script->refs = refs_new();
+    if (script->refs == NULL || !script_catalogues(script) || !lock_init(me, &script->lock, "lua state")) {
         refs_close(script->refs);
         catalogue_free(script->own_catalogue);
+        layer_catalogue_free(script->own_layers);
         free(script);
         return failed_null(me, E_MEMORY, "out of memory");
     }
@@ -180,6 +193,7 @@ script_free(struct task *me, struct script *script)
     free(script->shelves);
     arena_free(&script->signatures);
     catalogue_free(script->own_catalogue);
+    layer_catalogue_free(script->own_layers);
     free(script);
 }
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct task; struct script; struct catalogue;
+struct task; struct script; struct catalogue; struct layer_catalogue;
 
 struct script_options {
     bool        trusted;       /* --trust: the full Lua libraries, no budgets */
@@ -18,6 +18,7 @@ struct script_options {
     int         arg_count;     /* what follows "--" on the command line: the lesson's `arg` and `...` */
     char *const *args;
     const struct catalogue *catalogue; /* NULL: the script makes one; ranks share their parent's */
+    const struct layer_catalogue *layers; /* likewise */
 };
 
 struct script *script_new(struct task *me, const struct script_options *options); /* NULL: failed */

@@ -152,6 +152,7 @@ spawn_new(lua_State *L, struct task *me, int count, bool by_hand)
     *spawn                = (struct spawn){ .count = count, .by_hand = by_hand, .options = script->options,
                                             .lesson = lesson_of(me) };
     spawn->options.catalogue = script->catalogue;
+    spawn->options.layers    = script->layers;
     snprintf(spawn->name, sizeof spawn->name, "%s", script->name);
     atomic_init(&spawn->failures, 0);
     if (luaL_newmetatable(L, spawn_class) != 0) {

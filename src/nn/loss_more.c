@@ -25,14 +25,6 @@ apply_binary(struct task *me, struct module *self, struct tensor *const *in)
     return binary_cross_entropy(me, in[0], in[1], module_buffer(self, "weight"), reduction_of(self));
 }
 
-/* "batchmean" divides the sum by the rows. */
-static struct tensor *
-kl_reduced(struct task *me, struct tensor *losses, enum reduction reduction, bool batch_mean)
-{
-    int64_t rows = losses != NULL && losses->dims > 0 ? losses->size[0] : 1;
-    return batch_mean ? tensor_div_number(me, tensor_sum(me, losses), (double)rows) : reduced(me, losses, reduction);
-}
-
 static struct tensor *
 apply_kl_div(struct task *me, struct module *self, struct tensor *const *in)
 {
@@ -149,57 +141,4 @@ make_poisson_nll_loss(struct task *me, const struct arguments *a)
 {
     return loss_module_with(me, &poisson_type, a->at[3].text,
                             (const int64_t[]){ a->at[0].integer[0], a->at[1].integer[0] }, a->at[2].number);
-}
-
-/* ---- as functions ---- */
-
-struct tensor *
-call_smooth_l1_loss(struct task *me, const struct arguments *a)
-{
-    enum reduction which;
-    return reduction_parse(me, a->at[2].text, &which)
-               ? smooth_l1_loss(me, a->at[0].tensor, a->at[1].tensor, which, a->at[3].number) : NULL;
-}
-
-struct tensor *
-call_bce_loss(struct task *me, const struct arguments *a)
-{
-    enum reduction which;
-    return reduction_parse(me, a->at[3].text, &which)
-               ? binary_cross_entropy(me, a->at[0].tensor, a->at[1].tensor, a->at[2].tensor, which) : NULL;
-}
-
-struct tensor *
-call_kl_div_loss(struct task *me, const struct arguments *a)
-{
-    enum reduction which = LOSS_SUM;
-    bool           batch = strcmp(a->at[2].text, "batchmean") == 0;
-    if (!batch && !reduction_parse(me, a->at[2].text, &which))
-        return NULL;
-    return kl_reduced(me, kl_div(me, a->at[0].tensor, a->at[1].tensor, a->at[3].integer[0]), which, batch);
-}
-
-struct tensor *
-call_soft_margin_loss(struct task *me, const struct arguments *a)
-{
-    enum reduction which;
-    return reduction_parse(me, a->at[2].text, &which)
-               ? soft_margin_loss(me, a->at[0].tensor, a->at[1].tensor, which) : NULL;
-}
-
-struct tensor *
-call_hinge_embedding_loss(struct task *me, const struct arguments *a)
-{
-    enum reduction which;
-    return reduction_parse(me, a->at[3].text, &which)
-               ? hinge_embedding_loss(me, a->at[0].tensor, a->at[1].tensor, which, a->at[2].number) : NULL;
-}
-
-struct tensor *
-call_poisson_nll_loss(struct task *me, const struct arguments *a)
-{
-    struct poisson_options o = { .log_input = a->at[2].integer[0], .full = a->at[3].integer[0],
-                                 .eps = a->at[4].number };
-    return reduction_parse(me, a->at[5].text, &o.reduction)
-               ? poisson_nll_loss(me, a->at[0].tensor, a->at[1].tensor, &o) : NULL;
 }
