@@ -79,17 +79,19 @@ take_literal(struct signature_text *r, const char *text)
 static enum argument_type
 take_type(struct signature_text *r)
 {
-    size_t length = strcspn(r->at, " ");
-    while (strchr("?.", r->at[length - 1]) != NULL) /* what follows a type: `?` and `...` */
-        length--;
-    for (size_t i = 0; i < countof(type_names); i++)
-        if (strlen(type_names[i]) == length && strncmp(type_names[i], r->at, length) == 0) {
-            r->at += length;
-            return (enum argument_type)i;
+    size_t longest = 0, type = 0; /* "int" begins "int[2]" */
+    for (size_t i = 0; i < countof(type_names); i++) {
+        size_t length = strlen(type_names[i]);
+        if (length > longest && strncmp(type_names[i], r->at, length) == 0) {
+            longest = length;
+            type    = i;
         }
-    assert(!"a signature's type is known");
-    return ARG_INT;
+    }
+    assert(longest > 0);
+    r->at += longest;
+    return (enum argument_type)type;
 }
+
 
 static void
 take_default(struct signature_text *r, struct parameter *p)

@@ -53,7 +53,7 @@ struct signature {
 struct argument {
     bool            none;            /* nothing, and None is the default; or None itself */
     bool            given;           /* not the default */
-    bool            whole;           /* SCALAR, OPERAND: the number was an integer */
+    bool            whole;           /* SCALAR, OPERAND: the number was an integer; SIZES: one, no list */
     int             count;           /* how many integers or tensors there are; 1 of a number for int[] */
     double          number;          /* SCALAR, FLOAT, OPERAND without tensor */
     int64_t         integer[TENSOR_DIMS]; /* INT, BOOL, DEVICE, SIZES, pairs: two filled at least; TABLE,
@@ -71,7 +71,7 @@ struct arguments {
     struct argument        at[PARAMETERS];
     const struct function *function;  /* whose signature `at` follows; of a layer NULL */
     bool                   in_place;  /* called as NAME_: the first tensor changes and is the answer */
-    enum dtype             dtype;     /* of a layer's parameters; RESULT_DTYPE */
+    enum dtype             dtype;     /* of fractions where none is asked for; of a layer's parameters; RESULT_DTYPE */
     bool                 (*reserve)(struct task *me, double bytes); /* see arguments_reserve; NULL: nobody asks */
     /* Results beside the first tensor, which the body returns. */
     struct tensor         *more[RESULTS - 1];
@@ -85,10 +85,11 @@ typedef struct tensor *function_body(struct task *me, struct arguments *a);
 /* Bytes that the call may take at most, from shapes alone: asked before it begins. */
 typedef double function_room(const struct arguments *a);
 
-/* Where a function is found: rs.NAME, t:NAME(), t:NAME_(), nn.functional.NAME. What ends in _ by its own name is called
- * in place wherever it is found. */
+/* Where a function is found: rs.NAME, t:NAME(), t:NAME_(), nn.functional.NAME, nn.init.NAME. What ends in _ by its own
+ * name is called in place wherever it is found. */
 enum { FORM_RS = 1, FORM_METHOD = 2, FORM_IN_PLACE = 4, FORM_FUNCTIONAL = 8, FORM_AFTER = 16 /* a dim may be one more */,
-       FORM_QUESTION = 32 /* answers at once: waits for nobody, makes nothing */, FORM_BOTH = FORM_RS | FORM_METHOD };
+       FORM_QUESTION = 32 /* answers at once: waits for nobody, makes nothing */, FORM_INIT = 64,
+       FORM_BOTH = FORM_RS | FORM_METHOD };
 struct function_row {
     const char    *signature, *help;
     function_body *body;
@@ -145,4 +146,5 @@ function_room room_elements;  /* 8 bytes for each element that the broadcast ope
 function_room room_sorted;    /* 24 bytes for each */
 function_room room_sizes;     /* 8 bytes for each element of the first int[] argument */
 function_room room_copied;    /* as many as the first tensor has */
+function_room room_made;      /* as many bytes as elements of that shape have of the dtype asked for */
 #endif

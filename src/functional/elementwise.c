@@ -1,6 +1,7 @@
 /* Arithmetic, comparisons, choices: element by element, each one node of the graph. A number beside a tensor widens
  * nothing within its kind; in place the result must fit into the tensor's type. PyTorch: torch.add and its like. */
 #include <math.h>
+#include <stdlib.h>
 #include "autograd/call.h"
 #include "device/device.h"
 #include "functional/functions.h"
@@ -162,6 +163,40 @@ fn_pow(struct task *me, struct arguments *a)
         return function_apply(me, a, exponent->tensor != NULL ? OP_pow : OP_pow_scalar, &args);
     return op_call(me, OP_rpow_scalar, &(struct op_args){ .in = { exponent->tensor }, .alpha = base->number,
                                                           .flag = !base->whole });
+}
+
+static void
+drop_elements(struct task *me, void *elements)
+{
+    (void)me;
+    free(elements);
+}
+
+/* Its elements as numbers of a type, in the host's memory and me's scope; NULL: failed. */
+static const char *
+elements_as(struct task *me, struct tensor *x, enum dtype dtype)
+{
+    char *elements = born(me, malloc((size_t)tensor_count(x) * dtype_size(dtype) + 1), drop_elements);
+    if (elements == NULL)
+        return failed_null(me, E_MEMORY, "out of memory for the elements of a tensor");
+    return tensor_read(me, tensor_to(me, tensor_detach(me, x), tensor_device(x), dtype), elements) ? elements : NULL;
+}
+
+/* Same shape and elements, as numbers of the type that both make. */
+struct tensor *
+fn_equal(struct task *me, struct arguments *a)
+{
+    struct tensor *x = a->at[0].tensor, *y = a->at[1].tensor;
+    enum dtype     common = dtype_promote(x->dtype, y->dtype);
+    size_t         element = dtype_size(common), bytes = (size_t)tensor_count(x) * element;
+    bool           same = tensor_same_shape(x, y);
+    const char    *left = same ? elements_as(me, x, common) : NULL;
+    const char    *right = left != NULL ? elements_as(me, y, common) : NULL;
+    for (size_t i = 0; i < bytes && same && right != NULL; i += element)
+        same = dtype_is_float(common) ? dtype_fraction(common, left + i) == dtype_fraction(common, right + i)
+                                      : dtype_whole(common, left + i) == dtype_whole(common, right + i);
+    a->number = same;
+    return NULL;
 }
 
 /* ~mask; of integers all bits. */

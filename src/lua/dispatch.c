@@ -76,7 +76,7 @@ read_list(const struct call_reading *r, int index, struct argument *out)
         return;
     if (lua_isinteger(L, index)) {
         out->integer[0] = out->integer[1] = lua_tointeger(L, index);
-        out->count      = 1;
+        out->count      = out->whole = 1;
         return;
     }
     if (!is_plain_table(L, index))
@@ -425,6 +425,7 @@ dispatch_call(lua_State *L, bool in_place)
     a.results  = 1;
     a.number   = 0;
     a.reserve  = reserve_inside;
+    a.dtype    = default_dtype(me);
     read_arguments(L, &function->signature, NULL, &a);
     double room = in_place ? 0 : function->row->room(&a);
     if (room > 0)
@@ -572,5 +573,7 @@ lua_open_functions(lua_State *L)
     shelf_add_catalogue(L, -1, FORM_IN_PLACE, "t:");
     open_namespace(L, "nn.functional", NULL, 0);
     shelf_add_catalogue(L, -1, FORM_FUNCTIONAL, "nn.functional.");
+    open_namespace(L, "nn.init", NULL, 0);
+    shelf_add_catalogue(L, -1, FORM_INIT, "nn.init.");
     lua_settop(L, 0);
 }

@@ -24,6 +24,7 @@
 #include <stdint.h>
 #include "base/arena.h"
 #include "base/dtype.h"
+#include "functional/create.h"
 #include "lua/heap.h"
 #include "lua/script.h"
 #include "nn/module.h"
@@ -254,15 +255,7 @@ void           option_spread(lua_State *L, int first, const char *names);
  * it is not NULL, the words in `more`). */
 int            no_attribute(lua_State *L, const char *what, const char *name, int index, const char *more);
 void           guard_ringside(lua_State *L);   /* rs and its namespaces raise it, once all is in them */
-/* Sizes and options of a function that makes tensors (create.c): zeros(2, 3, {...}) from argument `first` on. */
-struct making {
-    int               dims;
-    int64_t           sizes[8];
-    enum dtype        dtype;
-    int               device;
-    bool              requires_grad, typed;
-    struct generator *generator;
-};
+/* What a trailing table of options says of a tensor to be made (create.c); with sizes from argument `first` on. */
 struct making  check_making(lua_State *L, int table, enum dtype dtype);    /* the options alone */
 struct making  check_sized(lua_State *L, int first, enum dtype dtype);
 int            call_made(struct call *call, struct tensor *tensor, const struct making *making);
@@ -322,8 +315,6 @@ void lua_open_state(lua_State *L);
 void lua_open_layers(lua_State *L);
 void lua_open_catalog(lua_State *L);
 void lua_open_container(lua_State *L);
-void lua_open_initial(lua_State *L);
-void lua_open_draw(lua_State *L);
 void lua_open_function(lua_State *L);
 void lua_open_parallel(lua_State *L);
 void lua_open_optim(lua_State *L);

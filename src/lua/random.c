@@ -1,4 +1,4 @@
-/* Random tensors and their generators. The numbers are those that PyTorch draws after the same manual_seed. */
+/* Generators and their seeds. What is drawn from them is in the catalogue. */
 #include "lua/internal.h"
 #include <stdlib.h>
 #include "autograd/call.h"
@@ -105,116 +105,6 @@ static const struct lua_entry generator_methods[] = {
     { "set_state", set_rng_state, "g:set_state(state)", "goes on from there" },
 };
 
-/* ---- tensors ---- */
-
-enum draw { DRAW_UNIFORM, DRAW_NORMAL };
-
-static int
-drawn(lua_State *L, const struct making *making, enum draw draw, double a, double b)
-{
-    struct task      *me        = script_task(L);
-    struct call       call      = call_open(L, me, CALL_PLAIN);
-    struct generator *generator = making->generator != NULL ? making->generator : default_generator(me);
-    struct tensor    *result    = NULL;
-    bool              ok        = false;
-    if (generator != NULL)
-        result = tensor_empty(me, making->dtype, making->device, making->dims, making->sizes);
-    if (result != NULL && draw == DRAW_UNIFORM)
-        ok = tensor_uniform(me, result, a, b, generator);
-    else if (result != NULL && draw == DRAW_NORMAL)
-        ok = tensor_normal(me, result, a, b, generator);
-    return call_made(&call, ok ? result : NULL, making);
-}
-
-static int
-rand_(lua_State *L)
-{
-    struct making making = check_sized(L, 1, default_dtype(script_task(L)));
-    return drawn(L, &making, DRAW_UNIFORM, 0, 1);
-}
-
-static int
-randn(lua_State *L)
-{
-    struct making making = check_sized(L, 1, default_dtype(script_task(L)));
-    return drawn(L, &making, DRAW_NORMAL, 0, 1);
-}
-
-static int
-drawn_like(lua_State *L, enum draw draw)
-{
-    struct tensor *like   = check_tensor(L, 1);
-    struct making  making = check_making(L, option_table(L, 2), like->dtype);
-    making.device         = option_device(L, option_table(L, 2), tensor_device(like));
-    making.dims           = like->dims;
-    for (int i = 0; i < like->dims; i++)
-        making.sizes[i] = like->size[i];
-    script_reserve(L, script_of(L)->holder, (double)tensor_bytes(like));
-    return drawn(L, &making, draw, 0, 1);
-}
-
-static int
-rand_like(lua_State *L)
-{
-    return drawn_like(L, DRAW_UNIFORM);
-}
-
-static int
-randn_like(lua_State *L)
-{
-    return drawn_like(L, DRAW_NORMAL);
-}
-
-/* rs.normal(mean, std, {sizes}, options) */
-static int
-normal(lua_State *L)
-{
-    double mean = check_number(L, 1), std = check_number(L, 2);
-    if (std < 0)
-        raise_error(L, "RuntimeError", "normal expects a standard deviation of 0 or more, got %g", std);
-    struct making making = check_sized(L, 3, default_dtype(script_task(L)));
-    return drawn(L, &making, DRAW_NORMAL, mean, std);
-}
-
-/* rs.randint(high, {sizes}) or rs.randint(low, high, {sizes}) */
-static int
-randint(lua_State *L)
-{
-    bool    two = lua_isinteger(L, 2);
-    int64_t low = two ? check_integer(L, 1) : 0, high = check_integer(L, two ? 2 : 1);
-    if (low >= high)
-        raise_error(L, "RuntimeError", "randint expects low < high, got %lld and %lld",
-                    (long long)low, (long long)high);
-    struct making making = check_sized(L, two ? 3 : 2, DTYPE_I64);
-    struct task  *me     = script_task(L);
-    struct call   call   = call_open(L, me, CALL_PLAIN);
-    struct generator *generator = making.generator != NULL ? making.generator : default_generator(me);
-    struct tensor    *result    = NULL;
-    if (generator != NULL)
-        result = tensor_empty(me, making.dtype, making.device, making.dims, making.sizes);
-    bool ok = result != NULL && tensor_random(me, result, (struct whole_range){ low, high, false }, generator);
-    return call_made(&call, ok ? result : NULL, &making);
-}
-
-static int
-randperm(lua_State *L)
-{
-    struct task *me    = script_task(L);
-    int64_t      count = check_integer(L, 1);
-    if (count < 0 || count > 1 << 30)
-        raise_error(L, "RuntimeError", "randperm expects a count of 0 or more, and not too large a one: got %lld",
-                    (long long)count);
-    struct making making = check_making(L, option_table(L, 2), DTYPE_I64);
-    script_reserve(L, me, (double)count * 8);
-    struct call       call      = call_open(L, me, CALL_PLAIN);
-    struct generator *generator = making.generator != NULL ? making.generator : default_generator(me);
-    struct tensor    *result    = NULL;
-    if (generator != NULL)
-        result = tensor_empty(me, making.dtype, making.device, 1, &count);
-    bool ok = result != NULL && tensor_randperm(me, result, generator);
-    return call_made(&call, ok ? result : NULL, &making);
-}
-
 static const struct lua_entry entries[] = {
     { "manual_seed", manual_seed, "rs.manual_seed(seed)",
       "seeds this rank's generator: the numbers that follow are PyTorch's" },
@@ -223,13 +113,6 @@ static const struct lua_entry entries[] = {
     { "get_rng_state", get_rng_state, "rs.get_rng_state()", "where the generator stands, as a string" },
     { "set_rng_state", set_rng_state, "rs.set_rng_state(state)", "goes on from there" },
     { "Generator", generator_new, "rs.Generator()", "a generator of one's own, for the option generator" },
-    { "rand", rand_, "rs.rand({sizes}, options)", "fractions drawn evenly from [0, 1)" },
-    { "randn", randn, "rs.randn({sizes}, options)", "drawn from the normal distribution" },
-    { "rand_like", rand_like, "rs.rand_like(t, options)", "rand of t's shape, dtype and device" },
-    { "randn_like", randn_like, "rs.randn_like(t, options)", "randn of t's shape, dtype and device" },
-    { "normal", normal, "rs.normal(mean, std, {sizes}, options)", "drawn from a normal distribution" },
-    { "randint", randint, "rs.randint(low, high, {sizes}, options)", "whole numbers drawn evenly, high excluded" },
-    { "randperm", randperm, "rs.randperm(n, options)", "0 to n - 1 in random order" },
 };
 
 void

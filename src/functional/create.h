@@ -1,0 +1,24 @@
+/* What functions that make tensors are told behind `*`, and what they do with it. */
+#ifndef FUNCTIONAL_CREATE_H
+#define FUNCTIONAL_CREATE_H
+#include "tensor/tensor.h"
+
+struct argument; struct arguments; struct generator;
+
+struct making {
+    int               dims;
+    int64_t           sizes[TENSOR_DIMS];
+    enum dtype        dtype;
+    int               device;
+    bool              requires_grad;
+    struct generator *generator;       /* NULL: the rank's own */
+};
+
+/* The arguments behind `*`: dtype, device, requires_grad and, of what draws, generator. `dtype` and `device` are those
+ * that are taken where none is given. */
+struct making making_of(const struct arguments *a, enum dtype dtype, int device);
+/* With the sizes of an int[]; false: failed (one is negative, they make too large a tensor). */
+bool           making_sized(struct task *me, const struct argument *size, struct making *making);
+/* The new tensor, which may begin to require gradients. NULL: failed. NULL gives NULL. */
+struct tensor *making_done(struct task *me, struct tensor *made, const struct making *making);
+#endif
