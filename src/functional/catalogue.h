@@ -85,10 +85,10 @@ typedef struct tensor *function_body(struct task *me, struct arguments *a);
 /* Bytes that the call may take at most, from shapes alone: asked before it begins. */
 typedef double function_room(const struct arguments *a);
 
-/* Where a function is found: rs.NAME, t:NAME(), t:NAME_(), nn.functional.NAME, nn.init.NAME. What ends in _ by its own
- * name is called in place wherever it is found. */
+/* Where a function is found: rs.NAME, t:NAME(), t:NAME_(), nn.functional.NAME, nn.init.NAME, nn.NAME. What ends in _
+ * by its own name is called in place wherever it is found. */
 enum { FORM_RS = 1, FORM_METHOD = 2, FORM_IN_PLACE = 4, FORM_FUNCTIONAL = 8, FORM_AFTER = 16 /* a dim may be one more */,
-       FORM_QUESTION = 32 /* answers at once: waits for nobody, makes nothing */, FORM_INIT = 64,
+       FORM_QUESTION = 32 /* answers at once: waits for nobody, makes nothing */, FORM_INIT = 64, FORM_NN = 128,
        FORM_BOTH = FORM_RS | FORM_METHOD };
 struct function_row {
     const char    *signature, *help;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "autograd/call.h"
 #include "device/device.h"
 #include "functional/functions.h"
 #include "sched/task.h"
@@ -20,9 +21,18 @@ making_of(const struct arguments *a, enum dtype dtype, int device)
                             .generator = signature->count > signature->positional + 3 ? at[3].generator : NULL };
 }
 
-/* Of elements; 0 where the sizes will be refused. */
-static double
-bytes_of_sizes(const struct argument *size, enum dtype dtype)
+struct making
+making_like(const struct arguments *a)
+{
+    const struct tensor *like = a->at[0].tensor;
+    struct making        making = making_of(a, like->dtype, tensor_device(like));
+    making.dims = like->dims;
+    memcpy(making.sizes, like->size, (size_t)like->dims * sizeof *making.sizes);
+    return making;
+}
+
+double
+making_bytes(const struct argument *size, enum dtype dtype)
 {
     double bytes = (double)dtype_size(dtype);
     for (int i = 0; i < size->count; i++)
@@ -78,7 +88,7 @@ room_made(const struct arguments *a)
     int size = 0;
     while (a->function->signature.parameters[size].type != ARG_SIZES)
         size++;
-    return bytes_of_sizes(&a->at[size], making_of(a, a->dtype, 0).dtype);
+    return making_bytes(&a->at[size], making_of(a, a->dtype, 0).dtype);
 }
 
 struct tensor *
@@ -105,7 +115,7 @@ dtype_of_value(const struct arguments *a)
 double
 room_full(const struct arguments *a)
 {
-    return bytes_of_sizes(&a->at[0], making_of(a, dtype_of_value(a), 0).dtype);
+    return making_bytes(&a->at[0], making_of(a, dtype_of_value(a), 0).dtype);
 }
 
 struct tensor *
@@ -121,10 +131,7 @@ fn_full(struct task *me, struct arguments *a)
 static struct tensor *
 filled_like(struct task *me, const struct arguments *a, double value)
 {
-    const struct tensor *like = a->at[0].tensor;
-    struct making        making = making_of(a, like->dtype, tensor_device(like));
-    making.dims = like->dims;
-    memcpy(making.sizes, like->size, (size_t)like->dims * sizeof *making.sizes);
+    struct making making = making_like(a);
     return filled_with(me, &making, value);
 }
 
@@ -144,6 +151,19 @@ struct tensor *
 fn_full_like(struct task *me, struct arguments *a)
 {
     return filled_like(me, a, a->at[1].number);
+}
+
+/* ---- parameters ---- */
+
+/* nn.Parameter shares the tensor's elements. */
+struct tensor *
+fn_parameter(struct task *me, struct arguments *a)
+{
+    struct making  making = { .requires_grad = a->at[1].integer[0] };
+    struct tensor *parameter = making_done(me, tensor_detach(me, a->at[0].tensor), &making);
+    if (parameter != NULL)
+        parameter->is_parameter = true;
+    return parameter;
 }
 
 /* ---- ranges ---- */

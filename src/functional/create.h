@@ -17,6 +17,10 @@ struct making {
 /* The arguments behind `*`: dtype, device, requires_grad and, of what draws, generator. `dtype` and `device` are those
  * that are taken where none is given. */
 struct making making_of(const struct arguments *a, enum dtype dtype, int device);
+/* As the first tensor, unless something else is asked for. */
+struct making making_like(const struct arguments *a);
+/* What elements of these sizes take; 0 where making_sized will refuse them. */
+double        making_bytes(const struct argument *size, enum dtype dtype);
 /* With the sizes of an int[]; false: failed (one is negative, they make too large a tensor). */
 bool           making_sized(struct task *me, const struct argument *size, struct making *making);
 /* The new tensor, which may begin to require gradients. NULL: failed. NULL gives NULL. */

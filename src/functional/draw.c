@@ -1,5 +1,4 @@
 /* Random numbers: those that PyTorch draws after the same manual_seed. PyTorch: torch.rand, torch.bernoulli ... */
-#include <string.h>
 #include "autograd/call.h"
 #include "device/device.h"
 #include "functional/create.h"
@@ -10,7 +9,7 @@
 
 /* Nothing is made where there is no generator. */
 static struct tensor *
-blank(struct task *me, struct making *making)
+undrawn(struct task *me, struct making *making)
 {
     if (making->generator == NULL)
         making->generator = default_generator(me);
@@ -21,14 +20,14 @@ blank(struct task *me, struct making *making)
 static struct tensor *
 drawn_evenly(struct task *me, struct making *making)
 {
-    struct tensor *out = blank(me, making);
+    struct tensor *out = undrawn(me, making);
     return out != NULL && tensor_uniform(me, out, 0, 1, making->generator) ? making_done(me, out, making) : NULL;
 }
 
 static struct tensor *
 drawn_normally(struct task *me, struct making *making, double mean, double std)
 {
-    struct tensor *out = blank(me, making);
+    struct tensor *out = undrawn(me, making);
     return out != NULL && tensor_normal(me, out, mean, std, making->generator) ? making_done(me, out, making) : NULL;
 }
 
@@ -54,16 +53,6 @@ fn_normal(struct task *me, struct arguments *a)
     if (std < 0)
         return failed_null(me, E_RUNTIME, "normal expects a standard deviation of 0 or more, got %g", std);
     return making_sized(me, &a->at[2], &making) ? drawn_normally(me, &making, mean, std) : NULL;
-}
-
-static struct making
-making_like(const struct arguments *a)
-{
-    const struct tensor *like = a->at[0].tensor;
-    struct making        making = making_of(a, like->dtype, tensor_device(like));
-    making.dims = like->dims;
-    memcpy(making.sizes, like->size, (size_t)like->dims * sizeof *making.sizes);
-    return making;
 }
 
 struct tensor *
@@ -100,10 +89,7 @@ double
 room_randint(const struct arguments *a)
 {
     const struct argument *size = sized_range_of(a).size;
-    double                 bytes = 8;
-    for (int i = 0; size != NULL && i < size->count; i++)
-        bytes *= size->integer[i] < 0 ? 0 : (double)size->integer[i];
-    return bytes > 1e15 ? 0 : bytes;
+    return size != NULL ? making_bytes(size, making_of(a, DTYPE_I64, 0).dtype) : 0;
 }
 
 struct tensor *
@@ -117,7 +103,7 @@ fn_randint(struct task *me, struct arguments *a)
     if (range.low >= range.high)
         return failed_null(me, E_RUNTIME, "randint expects low < high, got %lld and %lld", (long long)range.low,
                            (long long)range.high);
-    struct tensor *out = making_sized(me, range.size, &making) ? blank(me, &making) : NULL;
+    struct tensor *out = making_sized(me, range.size, &making) ? undrawn(me, &making) : NULL;
     struct whole_range whole = { .low = range.low, .high = range.high };
     bool           ok = out != NULL && tensor_random(me, out, whole, making.generator);
     return ok ? making_done(me, out, &making) : NULL;
@@ -140,7 +126,7 @@ fn_randperm(struct task *me, struct arguments *a)
                            (long long)count);
     making.dims        = 1;
     making.sizes[0]    = count;
-    struct tensor *out = blank(me, &making);
+    struct tensor *out = undrawn(me, &making);
     return out != NULL && tensor_randperm(me, out, making.generator) ? making_done(me, out, &making) : NULL;
 }
 

@@ -1,10 +1,11 @@
-/* nn.ModuleList, nn.ModuleDict, nn.ParameterList, stacks of layers; nn.utils.rnn. A dict's order is that of its list of
- * pairs, or the alphabet's for a plain table, which has none. */
+/* nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, stacks of layers; nn.utils.rnn. A dict's order is that
+ * of its list of pairs, or the alphabet's for a plain table, which has none. */
 #include "lua/internal.h"
 #include <string.h>
 #include "base/vec.h"
 #include "nn/attention.h"
 #include "nn/container.h"
+#include "nn/layers.h"
 #include "nn/module.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
@@ -257,7 +258,34 @@ pad_packed_sequence(lua_State *L)
     return call_leave(&call, push_results(L, result));
 }
 
+/* nn.Sequential{a, b} or nn.Sequential(a, b) */
+static int
+sequential(lua_State *L)
+{
+    struct task *me = script_task(L);
+    if (!is_plain_table(L, 1)) {
+        int count = lua_gettop(L);
+        lua_createtable(L, count, 0);
+        lua_insert(L, 1);
+        for (int i = count; i >= 1; i--)
+            lua_rawseti(L, 1, i);
+    }
+    int             count    = (int)lua_rawlen(L, 1);
+    struct module **children = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *children, 0);
+    for (int i = 0; i < count; i++) {
+        lua_rawgeti(L, 1, i + 1);
+        children[i] = test_module(L, -1);
+        if (children[i] == NULL)
+            raise_error(L, "TypeError", "element %d of Sequential: expected Module, got %s",
+                        i + 1, luaL_typename(L, -1));
+        lua_pop(L, 1);
+    }
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_module(&call, nn_sequential(me, children, count));
+}
+
 static const struct lua_entry containers[] = {
+    { "Sequential", sequential, "nn.Sequential{a, b, ...}", "one after the other; seq[0] is the first" },
     { "ModuleList", module_list, "nn.ModuleList{a, b, ...}", "modules by number; list[0] is the first" },
     { "ModuleDict", module_dict, "nn.ModuleDict{{\"name\", a}, ...}", "modules by name" },
     { "ParameterList", parameter_list, "nn.ParameterList{a, b, ...}", "parameters by number" },

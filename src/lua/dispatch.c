@@ -571,6 +571,8 @@ lua_open_functions(lua_State *L)
     lua_getfield(L, -1, "methods");
     shelf_add_catalogue(L, -1, FORM_METHOD, "t:");
     shelf_add_catalogue(L, -1, FORM_IN_PLACE, "t:");
+    open_namespace(L, "nn", NULL, 0);
+    shelf_add_catalogue(L, -1, FORM_NN, "nn.");
     open_namespace(L, "nn.functional", NULL, 0);
     shelf_add_catalogue(L, -1, FORM_FUNCTIONAL, "nn.functional.");
     open_namespace(L, "nn.init", NULL, 0);

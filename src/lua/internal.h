@@ -312,7 +312,6 @@ void lua_open_autograd(lua_State *L);
 void lua_open_module(lua_State *L);
 void lua_open_nn(lua_State *L);
 void lua_open_state(lua_State *L);
-void lua_open_layers(lua_State *L);
 void lua_open_catalog(lua_State *L);
 void lua_open_container(lua_State *L);
 void lua_open_function(lua_State *L);

@@ -3,6 +3,7 @@
 #include "autograd_rig.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "nn/layer.h"
 #include "nn/layers.h"
 #include "optim/optimizer.h"
 
@@ -356,11 +357,65 @@ sgd_follows_its_formula(void **state)
     in_both(sgd_errors);
 }
 
+static const struct layer_kind *
+find_kind(const struct layer_catalogue *catalogue, const char *name)
+{
+    size_t                   count;
+    const struct layer_kind *kinds = layer_kinds(catalogue, &count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(kinds[i].signature.name, name) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+static void
+give_defaults(const struct layer_kind *kind, struct arguments *a)
+{
+    for (int i = 0; i < kind->signature.count; i++)
+        argument_default(&kind->signature.parameters[i], &a->at[i]);
+}
+
+static bool
+declared_layers(struct task *me, struct rig *rig)
+{
+    struct layer_catalogue  *catalogue = layer_catalogue_new();
+    const struct layer_kind *linear = find_kind(catalogue, "Linear"), *pool = find_kind(catalogue, "MaxPool1d");
+    const struct parameter  *p = linear->signature.parameters;
+    struct arguments         a;
+    expect(me, rig, linear->signature.positional == 3 && linear->signature.count == 5 && p[0].needed && !p[2].needed &&
+           p[2].number == 1 && strcmp(p[3].name, "dtype") == 0 && p[3].by_name && strcmp(p[4].name, "device") == 0,
+           "Linear(in_features, out_features, bias=True, *, dtype, device)");
+    expect(me, rig, find_kind(catalogue, "AdaptiveAvgPool2d")->signature.parameters[0].type == ARG_PAIR_OR_NONE &&
+           find_kind(catalogue, "Conv2d")->signature.parameters[4].type == ARG_PADDING, "the longest type is meant");
+    give_defaults(linear, &a);
+    a.at[0].integer[0] = 4;
+    a.at[1].integer[0] = 3;
+    a.at[3] = (struct argument){ .dtype = DTYPE_F64 };
+    struct tensor *weight = module_parameter(layer_new(me, linear, &a), "weight");
+    expect(me, rig, weight->dtype == DTYPE_F64 && weight->size[0] == 3 && layer_room(linear, &a) == 96, "a dtype");
+    a.at[3].dtype = DTYPE_I64;
+    expect(me, rig, layer_new(me, linear, &a) == NULL && raised(me, "nn.Linear: a layer's numbers are fractions"),
+           "integers");
+    give_defaults(pool, &a);
+    a.at[0].integer[0] = 2;
+    expect(me, rig, layer_new(me, pool, &a)->integers[1] == -1, "None is -1 in what a plain module keeps");
+    layer_catalogue_free(catalogue);
+    return expect(me, rig, nn_layer(me, "Line", NULL, 0) == NULL && raised(me, "nn has no layer 'Line'"), "unknown");
+}
+
+static void
+layers_are_declared_as_functions_are(void **state)
+{
+    (void)state;
+    in_both(declared_layers);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modules_are_pytorchs),
+        cmocka_unit_test(layers_are_declared_as_functions_are),
         cmocka_unit_test(forwards_take_and_give_values),
         cmocka_unit_test(a_named_price_is_paid_once),
         cmocka_unit_test(sgd_follows_its_formula),
