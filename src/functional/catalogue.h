@@ -9,8 +9,7 @@
  * functions of a script itself also table, function and any. `?` behind a type: may be None; `...` behind Tensor[]: the
  * tensors may come without a list. Behind a bare `*` arguments are given by name only. An int or int[] named dim, dims,
  * dim0, dim1, dim2, start_dim, end_dim, dimension, source or destination counts from the end where negative and must be
- * a dimension of the first
- * tensor. Layers (nn/layers.def) declare their constructors in the same language.
+ * a dimension of the first tensor. Layers (nn/layers.def) declare their constructors in the same language.
  *
  * Order of use: catalogue_new once for all scripts of a run; catalogue_find; the caller fills struct arguments by the
  * signature; arguments_settle; function->row->body. */
@@ -87,8 +86,8 @@ typedef double function_room(const struct arguments *a);
 
 /* Where a function is found: rs.NAME, t:NAME(), t:NAME_(), nn.functional.NAME, nn.init.NAME, nn.NAME. What ends in _
  * by its own name is called in place wherever it is found. */
-enum { FORM_RS = 1, FORM_METHOD = 2, FORM_IN_PLACE = 4, FORM_FUNCTIONAL = 8, FORM_AFTER = 16 /* a dim may be one more */,
-       FORM_QUESTION = 32 /* answers at once: waits for nobody, makes nothing */, FORM_INIT = 64, FORM_NN = 128,
+enum { FORM_RS = 1, FORM_METHOD = 2, FORM_IN_PLACE = 4, FORM_FUNCTIONAL = 8, FORM_INIT = 64, FORM_NN = 128,
+       FORM_AFTER = 16 /* a dim may be one more */, FORM_QUESTION = 32 /* waits for nobody, makes nothing */,
        FORM_BOTH = FORM_RS | FORM_METHOD };
 struct function_row {
     const char    *signature, *help;
@@ -99,8 +98,8 @@ struct function_row {
 };
 struct function { const struct function_row *row; struct signature signature; };
 
-/* Every signature is parsed here, once; the catalogue never changes, so all ranks' scripts may read it at a time. NULL:
- * out of memory. A signature that cannot be read is a broken invariant. */
+/* Every signature is parsed here, once; the catalogue never changes, so all ranks' scripts may read it at a time.
+ * NULL: out of memory. A signature that cannot be read is a broken invariant. */
 struct catalogue *catalogue_new(void);
 void              catalogue_free(struct catalogue *catalogue);
 const struct function *catalogue_functions(const struct catalogue *catalogue, size_t *count);

@@ -30,7 +30,8 @@
 #include "nn/module.h"
 #include "sched/lock.h"
 
-struct task; struct tensor; struct catalogue; struct layer_catalogue; struct module; struct value; struct node; struct str; struct generator;
+struct task; struct tensor; struct catalogue; struct layer_catalogue; struct module; struct value; struct node;
+struct str; struct generator;
 
 /* ---- the script ---- */
 /* A task's presence in a script: SLOT_LUA of the task points to it. */
