@@ -140,20 +140,26 @@ answer_two(struct arguments *a, struct tensor *first, struct tensor *second)
 }
 
 static void
-drop_answer_list(struct task *me, void *list)
+drop_memory(struct task *me, void *memory)
 {
     (void)me;
-    free(list);
+    free(memory);
+}
+
+void *
+body_memory(struct task *me, size_t bytes)
+{
+    void *memory = calloc(1, bytes > 0 ? bytes : 1);
+    if (memory == NULL)
+        return failed_null(me, E_MEMORY, "out of memory for %zu bytes", bytes);
+    return born(me, memory, drop_memory);
 }
 
 struct tensor **
 answer_list(struct task *me, struct arguments *a, int64_t count)
 {
-    a->list = calloc((size_t)count + 1, sizeof *a->list);
-    if (a->list == NULL)
-        return failed_null(me, E_MEMORY, "out of memory for a list of %lld tensors", (long long)count);
     a->results = (int)count;
-    return born(me, a->list, drop_answer_list);
+    return a->list = body_memory(me, (size_t)count * sizeof *a->list);
 }
 
 /* ---- rooms ---- */
@@ -203,6 +209,12 @@ double
 room_copied(const struct arguments *a)
 {
     return (double)tensor_bytes(first_tensor(a));
+}
+
+double
+room_counted(const struct arguments *a)
+{
+    return 8 * room_elements(a);
 }
 
 double

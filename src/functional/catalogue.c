@@ -40,6 +40,7 @@ static const char *const type_names[] = {
     [ARG_TENSOR] = "Tensor", [ARG_TENSORS] = "Tensor[]", [ARG_OPERAND] = "Tensor|Scalar", [ARG_SCALAR] = "Scalar",
     [ARG_INT] = "int", [ARG_FLOAT] = "float", [ARG_BOOL] = "bool", [ARG_TEXT] = "str", [ARG_SIZES] = "int[]",
     [ARG_LENGTHS] = "int|int[]", [ARG_PAIR] = "int[2]", [ARG_PAIR_OR_NONE] = "int?[2]", [ARG_PADDING] = "int[2]|str",
+    [ARG_FLAG_OR_DIMS] = "bool|int[]", [ARG_TENSOR_OR_DIM] = "Tensor|int", [ARG_DIM_LISTS] = "int|int[][2]",
     [ARG_DTYPE] = "dtype", [ARG_DEVICE] = "device", [ARG_GENERATOR] = "Generator", [ARG_TABLE] = "table",
     [ARG_FUNCTION] = "function", [ARG_ANY] = "any",
 };
@@ -118,7 +119,8 @@ names_dimension(const struct parameter *p)
                                          "source", "destination" };
     for (size_t i = 0; i < countof(names); i++)
         if (strcmp(p->name, names[i]) == 0)
-            return p->type == ARG_INT || p->type == ARG_SIZES;
+            return p->type == ARG_INT || p->type == ARG_SIZES || p->type == ARG_FLAG_OR_DIMS ||
+                   p->type == ARG_TENSOR_OR_DIM;
     return false;
 }
 

@@ -5,11 +5,12 @@
  *
  * Types: Tensor, Tensor[] (a list), Tensor|Scalar, Scalar (a number, which remembers whether it was whole), int, float,
  * bool, str, int[] (a list of integers, or one), int|int[] (a list of any length is not the same as its only integer),
- * int[2] (a pair, or one integer for both), int?[2] (None in it is -1), int[2]|str, dtype, device, Generator; for
- * functions of a script itself also table, function and any. `?` behind a type: may be None; `...` behind Tensor[]: the
- * tensors may come without a list. Behind a bare `*` arguments are given by name only. An int or int[] named dim, dims,
- * dim0, dim1, dim2, start_dim, end_dim, dimension, source or destination counts from the end where negative and must be
- * a dimension of the first tensor. Layers (nn/layers.def) declare their constructors in the same language.
+ * bool|int[], Tensor|int, int|int[][2] (an integer, or two lists of one length), int[2] (a pair, or one integer for
+ * both), int?[2] (None in it is -1), int[2]|str, dtype, device, Generator; for functions of a script itself also table,
+ * function and any. `?` behind a type: may be None; `...` behind Tensor[]: the tensors may come without a list. Behind a
+ * bare `*` arguments are given by name only. What may be integers (but for the two lists) and is named dim, dims, dim0,
+ * dim1, dim2, start_dim, end_dim, dimension, source or destination counts from the end where negative and must be a
+ * dimension of the first tensor. Layers (nn/layers.def) declare their constructors in the same language.
  *
  * Order of use: catalogue_new once for all scripts of a run; catalogue_find; the caller fills struct arguments by the
  * signature; arguments_settle; function->row->body. */
@@ -25,8 +26,9 @@ struct task; struct tensor; struct generator; struct catalogue;
 
 enum { PARAMETERS = 16, RESULTS = 4 };
 enum argument_type { ARG_TENSOR, ARG_TENSORS, ARG_OPERAND, ARG_SCALAR, ARG_INT, ARG_FLOAT, ARG_BOOL, ARG_TEXT,
-                     ARG_SIZES, ARG_LENGTHS, ARG_PAIR, ARG_PAIR_OR_NONE, ARG_PADDING, ARG_DTYPE, ARG_DEVICE,
-                     ARG_GENERATOR, ARG_TABLE, ARG_FUNCTION, ARG_ANY };
+                     ARG_SIZES, ARG_LENGTHS, ARG_FLAG_OR_DIMS, ARG_TENSOR_OR_DIM, ARG_DIM_LISTS, ARG_PAIR,
+                     ARG_PAIR_OR_NONE, ARG_PADDING, ARG_DTYPE, ARG_DEVICE, ARG_GENERATOR, ARG_TABLE, ARG_FUNCTION,
+                     ARG_ANY };
 struct parameter {
     const char        *name;         /* ends with the parsed text's zero byte */
     const char        *text;         /* default of a str or int[2]|str, else NULL */
@@ -57,8 +59,8 @@ struct argument {
     double          number;          /* SCALAR, FLOAT, OPERAND without tensor */
     int64_t         integer[TENSOR_DIMS]; /* INT, BOOL, DEVICE, SIZES, pairs: two filled at least; TABLE,
                                         FUNCTION, ANY: where the script keeps it */
-    const int64_t  *integers;        /* LENGTHS: a list of `count`; NULL: integer[0] */
-    enum dtype      dtype;
+    const int64_t  *integers;        /* LENGTHS: `count`; DIM_LISTS: that, and from TENSOR_DIMS on as many; else NULL */
+    enum dtype      dtype;           /* of what is no DTYPE: the type of the number; FLAG_OR_DIMS: BOOL is a flag */
     const char     *text;
     struct tensor  *tensor;          /* NULL: an OPERAND that is a number, or none */
     struct tensor **tensors;
@@ -132,8 +134,10 @@ struct tensor **answer_list(struct task *me, struct arguments *a, int64_t count)
 /* The dimensions of an argument (none: all) for tensor_fold; false: failed (one is listed twice). */
 struct fold_options;
 bool argument_dims(struct task *me, const struct argument *argument, struct fold_options *out);
-/* For results whose size depends on elements: asks for their room once it is known. false: failed. */
+/* For results whose size depends on more than shapes: asks for their room once it is known. false: failed. */
 bool arguments_reserve(struct task *me, const struct arguments *a, double bytes);
+/* Lives as long as me's scope. NULL: failed. */
+void *body_memory(struct task *me, size_t bytes);
 /* One of the first two is a tensor, else failed: both may not be numbers. */
 bool arguments_have_tensor(struct task *me, const struct arguments *a);
 /* A copy of another dtype. NULL gives NULL. */
@@ -143,6 +147,7 @@ struct tensor *tensor_cast(struct task *me, struct tensor *a, enum dtype dtype);
 function_room room_none;      /* views */
 function_room room_elements;  /* 8 bytes for each element that the broadcast operands make */
 function_room room_sorted;    /* 24 bytes for each */
+function_room room_counted;   /* 64 bytes for each */
 function_room room_sizes;     /* 8 bytes for each element of the first int[] argument */
 function_room room_copied;    /* as many as the first tensor has */
 function_room room_made;      /* as many bytes as elements of that shape have of the dtype asked for */

@@ -26,6 +26,8 @@ static const char *const expected_words[] = {
     [ARG_SCALAR] = "a number", [ARG_INT] = "an integer", [ARG_FLOAT] = "a number", [ARG_BOOL] = "true or false",
     [ARG_TEXT] = "a string", [ARG_SIZES] = "an integer or a list of integers",
     [ARG_LENGTHS] = "an integer or a list of integers",
+    [ARG_FLAG_OR_DIMS] = "an integer", [ARG_TENSOR_OR_DIM] = "an integer or Tensor",
+    [ARG_DIM_LISTS] = "a number, or two lists of dimensions such as {{1}, {0}}",
     [ARG_PAIR] = "an integer or {height, width}", [ARG_PAIR_OR_NONE] = "an integer or {height, width}",
     [ARG_PADDING] = "an integer or {height, width}",
     [ARG_DTYPE] = "a dtype such as \"float32\"", [ARG_DEVICE] = "a device such as \"cpu\" or \"device:1\"",
@@ -51,7 +53,7 @@ wrong_argument(const struct call_reading *r, int index, const char *expected)
 static const char *
 expected_of(const struct parameter *p)
 {
-    if (p->dimension)
+    if (p->dimension && p->type != ARG_TENSOR_OR_DIM)
         return "an integer";
     if (p->type == ARG_SIZES && (strcmp(p->name, "size") == 0 || strcmp(p->name, "shape") == 0))
         return "a shape such as {2, 3}";
@@ -69,7 +71,8 @@ static void
 read_list(const struct call_reading *r, int index, struct argument *out)
 {
     lua_State *L    = r->L;
-    bool       pair = r->parameter->type != ARG_SIZES;
+    enum argument_type type = r->parameter->type;
+    bool               pair = type == ARG_PAIR || type == ARG_PAIR_OR_NONE || type == ARG_PADDING;
     for (int i = 0; i < r->run && r->place == r->signature->positional; i++)
         out->integer[out->count++] = lua_tointeger(L, index + i);
     if (out->count > 0)
@@ -105,6 +108,26 @@ read_list(const struct call_reading *r, int index, struct argument *out)
     if (length == 1)
         out->integer[1] = out->integer[0];
     out->count = (int)length;
+}
+
+/* Two lists of one length; their integers stay on the stack. */
+static void
+read_dim_lists(const struct call_reading *r, int index, struct argument *out)
+{
+    lua_State *L     = r->L;
+    int64_t   *lists = lua_newuserdatauv(L, 2 * TENSOR_DIMS * sizeof *lists, 0);
+    if (!is_plain_table(L, index) || lua_rawlen(L, index) != 2)
+        wrong_argument(r, index, expected_of(r->parameter));
+    for (int i = 0; i < 2; i++) {
+        if (lua_rawgeti(L, index, i + 1) != LUA_TTABLE)
+            wrong_argument(r, index, expected_of(r->parameter));
+        int length = check_shape(L, lua_gettop(L), lists + i * TENSOR_DIMS);
+        if (i > 0 && length != out->count)
+            raise_error(L, "RuntimeError", "both dimension lists should have same length");
+        out->count = length;
+        lua_pop(L, 1);
+    }
+    out->integers = lists;
 }
 
 /* Lists longer than any shape. The integers stay on the stack. */
@@ -188,6 +211,19 @@ read_typed(const struct call_reading *r, int index, struct argument *out)
     case ARG_TEXT:
         out->text = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
         return out->text != NULL;
+    case ARG_TENSOR_OR_DIM:
+        out->tensor = test_tensor(L, index);
+        out->count  = out->tensor == NULL;
+        return out->tensor != NULL || (read_scalar(L, index, out) && out->whole);
+    case ARG_DIM_LISTS:
+        if (lua_type(L, index) != LUA_TNUMBER) {
+            read_dim_lists(r, index, out);
+            return true;
+        }
+        return read_scalar(L, index, out) && out->whole;
+    case ARG_FLAG_OR_DIMS:
+        if (read_flag(L, index, out))
+            return true; /* fall through */
     case ARG_SIZES:
     case ARG_PAIR:
     case ARG_PAIR_OR_NONE: read_list(r, index, out); return true;
