@@ -66,8 +66,7 @@ making_done(struct task *me, struct tensor *made, const struct making *making)
     return made;
 }
 
-/* What was made on the CPU goes where it is wanted. */
-static struct tensor *
+struct tensor *
 making_moved(struct task *me, struct tensor *made, const struct making *making)
 {
     return made != NULL ? making_done(me, tensor_to(me, made, making->device, making->dtype), making) : NULL;

@@ -25,4 +25,6 @@ double        making_bytes(const struct argument *size, enum dtype dtype);
 bool           making_sized(struct task *me, const struct argument *size, struct making *making);
 /* The new tensor, which may begin to require gradients. NULL: failed. NULL gives NULL. */
 struct tensor *making_done(struct task *me, struct tensor *made, const struct making *making);
+/* What was made on the CPU goes where it is wanted, and is done. */
+struct tensor *making_moved(struct task *me, struct tensor *made, const struct making *making);
 #endif

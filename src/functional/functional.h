@@ -8,6 +8,14 @@
 
 struct task; struct tensor; struct generator;
 
+/* ---- reductions, orders, places ---- */
+/* The p-norm over dimensions. */
+struct fold_options;
+struct tensor *tensor_norm(struct task *me, struct tensor *a, double p, const struct fold_options *options);
+struct tensor *tensor_argsort(struct task *me, struct tensor *a, int64_t dim, bool descending);
+/* The least and the largest of whole numbers; 0 and -1 of none. Waits for the tensor's device. false: failed. */
+bool           tensor_ends(struct task *me, struct tensor *indices, int64_t *least, int64_t *largest);
+
 /* ---- linear maps, rows ---- */
 /* functional.linear: 2-D with bias is one addmm over weight.t(); other ranks are flattened to 2-D. */
 struct tensor *linear(struct task *me, struct tensor *input, struct tensor *weight, struct tensor *bias);

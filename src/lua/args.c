@@ -212,19 +212,6 @@ option_table(lua_State *L, int index)
     return lua_absindex(L, index);
 }
 
-void
-option_own(lua_State *L, int index)
-{
-    int table = option_table(L, index);
-    lua_createtable(L, 0, 4);
-    for (lua_pushnil(L); lua_next(L, table) != 0;) {
-        lua_pushvalue(L, -2);
-        lua_insert(L, -2);
-        lua_rawset(L, -4);
-    }
-    lua_replace(L, table);
-}
-
 enum dtype
 option_dtype(lua_State *L, int table, enum dtype otherwise)
 {

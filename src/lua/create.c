@@ -7,11 +7,12 @@
 #include "autograd/call.h"
 #include "base/vec.h"
 #include "device/device.h"
+#include "functional/create.h"
 #include "sched/task.h"
 
 static const char MAKE_OPTIONS[] = "dtype device requires_grad generator";
 
-struct making
+static struct making
 check_making(lua_State *L, int table, enum dtype dtype)
 {
     struct making making = { .dtype = dtype, .device = DEVICE_CPU };
@@ -26,31 +27,7 @@ check_making(lua_State *L, int table, enum dtype dtype)
     return making;
 }
 
-/* Sizes and options of zeros{2, 3}, zeros(2, 3), zeros({2, 3}, {dtype = ...}), zeros(2, 3, {...}); from `first` on. */
-struct making
-check_sized(lua_State *L, int first, enum dtype dtype)
-{
-    int           last   = lua_gettop(L);
-    int           table  = last > first && lua_istable(L, last) ? last : 0;
-    int64_t       sizes[TENSOR_DIMS];
-    int           dims   = check_shape(L, first, sizes);
-    arg_most(L, (lua_istable(L, first) ? first : first + dims - 1) + (table != 0 || lua_isnil(L, last)));
-    struct making making = check_making(L, option_table(L, table), dtype);
-    double        bytes  = (double)dtype_size(making.dtype);
-    making.dims          = dims;
-    for (int i = 0; i < dims; i++) {
-        if (sizes[i] < 0)
-            raise_error(L, "RuntimeError", "size %d of the shape is negative: %lld", i, (long long)sizes[i]);
-        making.sizes[i] = sizes[i];
-        bytes *= (double)sizes[i];
-    }
-    if (bytes > 1e15)
-        raise_error(L, "RuntimeError", "a tensor of %.3g bytes is too large", bytes);
-    script_reserve(L, script_of(L)->holder, bytes);
-    return making;
-}
-
-int
+static int
 call_made(struct call *call, struct tensor *tensor, const struct making *making)
 {
     return call_tensor(call, making_done(call->me, tensor, making));

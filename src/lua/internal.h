@@ -24,7 +24,6 @@
 #include <stdint.h>
 #include "base/arena.h"
 #include "base/dtype.h"
-#include "functional/create.h"
 #include "lua/heap.h"
 #include "lua/script.h"
 #include "nn/module.h"
@@ -240,7 +239,6 @@ int            index_write(lua_State *L);
 int            check_shape(lua_State *L, int index, int64_t *sizes);
 /* Fields of a trailing table of options (index 0 or nil: all absent). They leave the stack as it was. */
 int            option_table(lua_State *L, int index);               /* index if a plain table, 0 if none; else raises */
-void           option_own(lua_State *L, int index);   /* a copy takes its place, to be changed: the lesson's stays */
 int64_t        option_integer(lua_State *L, int table, const char *name, int64_t otherwise);
 double         option_number(lua_State *L, int table, const char *name, double otherwise);
 bool           option_bool(lua_State *L, int table, const char *name, bool otherwise);
@@ -256,10 +254,6 @@ void           option_spread(lua_State *L, int first, const char *names);
  * it is not NULL, the words in `more`). */
 int            no_attribute(lua_State *L, const char *what, const char *name, int index, const char *more);
 void           guard_ringside(lua_State *L);   /* rs and its namespaces raise it, once all is in them */
-/* What a trailing table of options says of a tensor to be made (create.c); with sizes from argument `first` on. */
-struct making  check_making(lua_State *L, int table, enum dtype dtype);    /* the options alone */
-struct making  check_sized(lua_State *L, int first, enum dtype dtype);
-int            call_made(struct call *call, struct tensor *tensor, const struct making *making);
 /* A sequence of tensors at index (or one tensor) into an array on the stack as userdata (pushed); answers the array. */
 struct tensor **check_tensors(lua_State *L, int index, int *count);
 /* Deep conversion. NULL: failed(me). Tables without string keys are lists, with them dicts; rs.tuple, rs.namedtuple,
@@ -270,19 +264,6 @@ struct value  *arguments_from_lua(lua_State *L, struct task *me, int first, stru
 void           push_value(lua_State *L, const struct value *value);     /* None is nil at the top, rs.none inside */
 int            push_results(lua_State *L, const struct value *value);   /* a tuple becomes several results */
 bool           is_plain_table(lua_State *L, int index);                 /* a table without a metatable of ours */
-
-/* ---- operators (ops.c) ---- */
-/* A tensor or a number on one side of an operator; the number is on the stack or not needed any more. */
-struct operand { struct tensor *tensor; double number; bool integer; };
-/* Middle part: a number beside a tensor as a 0-dim tensor that does not widen it within its kind. */
-struct tensor *operand_tensor(struct task *me, struct operand operand, const struct tensor *beside);
-void           reserve_result(lua_State *L, struct task *me, const struct tensor *a, const struct tensor *b);
-struct op_row { const char *name; lua_CFunction function; int which; const char *signature, *help; }; /* which: upvalue 1 */
-void           add_ops(lua_State *L, const struct op_row *rows, size_t count); /* to the table at the top */
-
-/* The p-norm over dimensions (reduce.c). */
-struct fold_options;
-struct tensor *tensor_norm(struct task *me, struct tensor *a, double p, const struct fold_options *options);
 
 /* ---- modules (module.c): user value 1 of a box is its table of plain attributes, 2 the class (nil: built in) ---- */
 bool           module_is_script(const struct module *module);
@@ -323,10 +304,5 @@ void lua_open_cuda(lua_State *L);
 void lua_open_lesson(lua_State *L);           /* lesson.c */
 void lua_open_trace(lua_State *L);            /* trace.c */
 void lua_open_distributed(lua_State *L);      /* distributed.c */
-void lua_open_reduce(lua_State *L);
 void lua_open_gradcheck(lua_State *L);
-void lua_open_contract(lua_State *L);
-void lua_open_statistics(lua_State *L);
-void lua_open_series(lua_State *L);
-void lua_open_aliases(lua_State *L);          /* last: copies what the others have filled */
 #endif

@@ -385,7 +385,7 @@ static const struct lua_entry methods[] = {
     { "apply", apply, "m:apply(f)", "f(module) for all, children first" },
 };
 
-static const struct op_row casts[] = {
+static const struct { const char *name; lua_CFunction function; int which; const char *signature, *help; } casts[] = {
     { "float", cast, DTYPE_F32, "m:float()", "parameters and buffers of fractions become float32" },
     { "double", cast, DTYPE_F64, "m:double()", "parameters and buffers of fractions become float64" },
     { "half", cast, DTYPE_F16, "m:half()", "parameters and buffers of fractions become float16" },
@@ -398,7 +398,12 @@ lua_open_nn(lua_State *L)
     luaL_getmetatable(L, box_metatable(BOX_MODULE));
     lua_getfield(L, -1, "methods");
     add_entries(L, -1, methods, countof(methods));
-    add_ops(L, casts, countof(casts));
+    for (size_t i = 0; i < countof(casts); i++) {
+        lua_pushinteger(L, casts[i].which);
+        lua_pushcclosure(L, casts[i].function, 1);
+        note_help(L, casts[i].signature, casts[i].help);
+        lua_setfield(L, -2, casts[i].name);
+    }
     lua_pop(L, 2);
     lua_open_state(L);
 }

@@ -359,12 +359,26 @@ tensor_tostring(lua_State *L)
     return call_leave(&call, 1);
 }
 
+/* A stand-in for an address that repeats from run to run: the storage's number and the place in it, in bytes. */
+static int
+data_ptr(lua_State *L)
+{
+    const struct tensor *tensor = check_tensor(L, 1);
+    if (tensor_is_sparse(tensor))
+        raise_error(L, "RuntimeError", "data_ptr: a sparse tensor has no elements of its own: use t:to_dense()");
+    lua_pushinteger(L, ((lua_Integer)tensor->storage->number << 32) +
+                       tensor->offset * (lua_Integer)dtype_size(tensor->dtype));
+    return 1;
+}
+
 static const struct lua_entry methods[] = {
     { "size", size, "t:size(dim)", "the shape, or the size of one dimension" },
     { "stride", stride, "t:stride(dim)", "elements from one index to the next, per dimension" },
     { "item", item, "t:item()", "the only element as a number; waits for the device" },
     { "tolist", tolist, "t:tolist()", "nested tables of numbers; waits for the device" },
     { "requires_grad_", requires_grad_, "t:requires_grad_(on)", "record what is done with this leaf" },
+    { "data_ptr", data_ptr, "t:data_ptr()",
+      "a number for its first element: equal ones are one place (no address, so that runs repeat)" },
 };
 
 static int
