@@ -126,7 +126,8 @@ fails('index', 2, qr/index\.lua:2: IndexError: index 7 is out of range/, qq{loca
 fails('raise', 2, qr/raise\.lua:1: boom$/m, 'error "boom"');
 fails('loop', 2, qr/BudgetError.*--trust lifts/, 'while true do end');
 for my $case (['einsum', 'rs.einsum("i,j->ij", a, a)'], ['tensordot', 'rs.tensordot(a, a, 0)'],
-              ['one_hot', 'rs.nn.functional.one_hot(a:long(), 1 << 24)']) {
+              ['one_hot', 'rs.nn.functional.one_hot(a:long(), 1 << 24)'],
+              ['one_hot by its largest', 'rs.nn.functional.one_hot(rs.tensor { 1 << 40 })']) {
     fails($case->[0], 2, qr/BudgetError.*--trust/,
         qq{local rs = require "ringside"\nlocal a = rs.zeros({ 1 }):expand { 1000000 }\n$case->[1]\n});
 }

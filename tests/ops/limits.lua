@@ -26,3 +26,12 @@ rs.check("diff of nothing is at once there", rs.zeros { 0, 1 << 33 }:diff(1 << 6
 local same = row:diff(0)
 same:add_(1)
 rs.check("diff without a time is a copy", row:sum():item() == 21.5)
+
+local square = rs.tensor { { 1., 2. }, { 3., 5. } }
+rs.check("a flag in the place of the dimensions is unbiased", square:var(false):item() == square:var { unbiased = false }:item() and
+  square:var(0, false):sum():item() == square:var(0, { correction = 0 }):sum():item())
+rs.check("max beside a tensor is the larger of two, beside a dimension two results", square:max(rs.tensor(2.5)):sum():item() == 13 and
+  select("#", square:max { dim = 1 }) == 2 and select("#", square:max()) == 1 and raises("Tensor", square.max, square, "x"))
+rs.check("einsum takes its operands one by one or in a list",
+  rs.einsum("ij,jk->", square, square):item() == rs.einsum("ij,jk->", { square, square }):item())
+rs.check("tensordot's two lists are of one length", raises("same length", rs.tensordot, square, square, { { 0 }, { 0, 1 } }))
