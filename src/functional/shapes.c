@@ -434,12 +434,3 @@ room_diag(const struct arguments *a)
 {
     return a->at[0].tensor->dims == 1 ? room_diagonal(a) : room_copied(a);
 }
-
-struct tensor *
-fn_trace(struct task *me, struct arguments *a)
-{
-    struct tensor *x = a->at[0].tensor;
-    if (x->dims != 2)
-        return failed_null(me, E_RUNTIME, "trace: expected a matrix, but got tensor with dim %d", x->dims);
-    return tensor_sum(me, last_diagonal(me, x, 0));
-}

@@ -605,13 +605,24 @@ set_field(lua_State *L, const char *library, const char *name, lua_CFunction fun
     lua_pop(L, 1);
 }
 
+/* A function that is made on first use is there all the same. */
+static int
+lesson_rawget(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checkany(L, 2);
+    lua_settop(L, 2);
+    shelf_get(L, 1);
+    return 1;
+}
+
 void
 sandbox_open(lua_State *L, struct script *script)
 {
     static const luaL_Reg globals[] = {
         { "pairs", repeatable_pairs }, { "next", repeatable_next },   { "tostring", repeatable_tostring },
         { "print", repeatable_print }, { "pcall", lesson_pcall },     { "xpcall", lesson_xpcall },
-        { NULL, NULL },
+        { "rawget", lesson_rawget }, { NULL, NULL },
     };
     if (!script->options.trusted)
         restrict_lesson(L);
