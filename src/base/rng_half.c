@@ -28,7 +28,8 @@ rounded(float value, bool brain)
 void
 fill_uniform_half(struct generator *g, uint16_t *out, size_t count, struct uniform uniform, bool brain)
 {
-    float    from = rounded((float)uniform.low, brain), width = rounded(rounded((float)uniform.high, brain) - from, brain);
+    float    from  = rounded((float)uniform.low, brain);
+    float    width = rounded(rounded((float)uniform.high, brain) - from, brain);
     uint32_t mask = brain ? 0xff : 0x7ff;
     for (size_t i = 0; i < count; i++) {
         float share = (float)(generator_u32(g) & mask) * (brain ? 0x1p-8f : 0x1p-11f);

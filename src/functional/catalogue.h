@@ -7,8 +7,8 @@
  * bool, str, int[] (a list of integers, or one), int|int[] (a list of any length is not the same as its only integer),
  * bool|int[], Tensor|int, int|int[][2] (an integer, or two lists of one length), int[2] (a pair, or one integer for
  * both), int?[2] (None in it is -1), int[2]|str, dtype, device, Generator; for functions of a script itself also table,
- * function and any. `?` behind a type: may be None; `...` behind Tensor[]: the tensors may come without a list. Behind a
- * bare `*` arguments are given by name only. What may be integers (but for the two lists) and is named dim, dims, dim0,
+ * function and any. `?` behind a type: may be None; `...` behind Tensor[]: the tensors may come without a list. Behind
+ * a bare `*` arguments are given by name only. What may be integers (but for the two lists) and is named dim, dims, dim0,
  * dim1, dim2, start_dim, end_dim, dimension, source or destination counts from the end where negative and must be a
  * dimension of the first tensor. Layers (nn/layers.def) declare their constructors in the same language.
  *
@@ -105,8 +105,7 @@ struct function { const struct function_row *row; struct signature signature; };
 struct catalogue *catalogue_new(void);
 void              catalogue_free(struct catalogue *catalogue);
 const struct function *catalogue_functions(const struct catalogue *catalogue, size_t *count);
-/* By name or second name among those with a form of `forms`; NULL: none. `name` is not a text with a zero byte: `length`
- * bytes of it. A name that ends in _ is looked for without it if there is FORM_IN_PLACE in `forms`. */
+/* By name or second name among those with a form of `forms`; NULL: none. FORM_IN_PLACE alone: by the name with its _. */
 const struct function *catalogue_find(const struct catalogue *catalogue, const char *name, unsigned forms);
 /* Second names: absolute is abs. The i-th, or false. */
 bool catalogue_alias(size_t i, const char **name, const char **of);

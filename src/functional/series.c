@@ -104,8 +104,8 @@ new_filled(struct task *me, const struct arguments *a, double value)
     struct making making = making_of(a, a->at[0].tensor->dtype, tensor_device(a->at[0].tensor));
     if (!making_sized(me, &a->at[1], &making))
         return NULL;
-    struct tensor *made = tensor_filled(me, tensor_empty(me, making.dtype, making.device, making.dims, making.sizes), value);
-    return making_done(me, made, &making);
+    struct tensor *made = tensor_empty(me, making.dtype, making.device, making.dims, making.sizes);
+    return making_done(me, tensor_filled(me, made, value), &making);
 }
 
 struct tensor *

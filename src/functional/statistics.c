@@ -248,7 +248,8 @@ fn_extremes_so_far(struct task *me, struct arguments *a)
     for (int64_t i = 0; i < count; i++) {
         struct best now = { tensor_narrow(me, x, (int)dim, i, 1), NULL };
         if (now.value != NULL)
-            now.place = tensor_filled(me, tensor_empty(me, DTYPE_I64, tensor_device(x), now.value->dims, now.value->size), (double)i);
+            now.place = tensor_empty(me, DTYPE_I64, tensor_device(x), now.value->dims, now.value->size);
+        now.place = tensor_filled(me, now.place, (double)i);
         best = i == 0 || now.place == NULL ? now : better_of(me, now, best, a->function->row->op);
         if (best.place == NULL)
             return NULL;

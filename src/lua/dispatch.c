@@ -67,7 +67,7 @@ is_none_given(lua_State *L, int index)
 }
 
 /* A list of integers, or one. */
-static void
+static bool
 read_list(const struct call_reading *r, int index, struct argument *out)
 {
     lua_State *L    = r->L;
@@ -76,11 +76,11 @@ read_list(const struct call_reading *r, int index, struct argument *out)
     for (int i = 0; i < r->run && r->place == r->signature->positional; i++)
         out->integer[out->count++] = lua_tointeger(L, index + i);
     if (out->count > 0)
-        return;
+        return true;
     if (lua_isinteger(L, index)) {
         out->integer[0] = out->integer[1] = lua_tointeger(L, index);
         out->count      = out->whole = 1;
-        return;
+        return true;
     }
     if (!is_plain_table(L, index))
         wrong_argument(r, index, lua_type(L, index) == LUA_TNUMBER && !pair ? "an integer" : expected_of(r->parameter));
@@ -108,10 +108,11 @@ read_list(const struct call_reading *r, int index, struct argument *out)
     if (length == 1)
         out->integer[1] = out->integer[0];
     out->count = (int)length;
+    return true;
 }
 
 /* Two lists of one length; their integers stay on the stack. */
-static void
+static bool
 read_dim_lists(const struct call_reading *r, int index, struct argument *out)
 {
     lua_State *L     = r->L;
@@ -128,16 +129,17 @@ read_dim_lists(const struct call_reading *r, int index, struct argument *out)
         lua_pop(L, 1);
     }
     out->integers = lists;
+    return true;
 }
 
 /* Lists longer than any shape. The integers stay on the stack. */
-static void
+static bool
 read_lengths(const struct call_reading *r, int index, struct argument *out)
 {
     lua_State *L = r->L;
     if (lua_isinteger(L, index)) {
         out->integer[0] = lua_tointeger(L, index);
-        return;
+        return true;
     }
     if (!is_plain_table(L, index))
         wrong_argument(r, index, lua_type(L, index) == LUA_TNUMBER ? "an integer" : expected_of(r->parameter));
@@ -154,14 +156,16 @@ read_lengths(const struct call_reading *r, int index, struct argument *out)
     }
     out->integers = integers;
     out->count    = (int)length;
+    return true;
 }
 
-static void
+static bool
 read_tensor_list(const struct call_reading *r, int index, struct argument *out)
 {
     if (!is_plain_table(r->L, index))
         wrong_argument(r, index, expected_of(r->parameter));
     out->tensors = check_tensors(r->L, index, &out->count);
+    return true;
 }
 
 static bool
@@ -188,6 +192,20 @@ read_flag(lua_State *L, int index, struct argument *out)
     return true;
 }
 
+static bool
+read_whole(lua_State *L, int index, struct argument *out)
+{
+    out->count = 1;
+    return read_scalar(L, index, out) && out->whole;
+}
+
+static bool
+read_text(lua_State *L, int index, struct argument *out)
+{
+    out->text = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
+    return out->text != NULL;
+}
+
 /* false: it is none. What is wrong in itself (an unknown dtype, a list with a text in it) is raised. */
 static bool
 read_typed(const struct call_reading *r, int index, struct argument *out)
@@ -196,38 +214,21 @@ read_typed(const struct call_reading *r, int index, struct argument *out)
     switch (r->parameter->type) {
     case ARG_TENSOR:  return false; /* read_value has looked */
     case ARG_OPERAND: return read_scalar(L, index, out);
-    case ARG_TENSORS: read_tensor_list(r, index, out); return true;
+    case ARG_TENSORS: return read_tensor_list(r, index, out);
     case ARG_SCALAR:  return read_scalar(L, index, out) || read_flag(L, index, out);
     case ARG_FLOAT:   return read_scalar(L, index, out);
     case ARG_BOOL:    return read_flag(L, index, out);
-    case ARG_INT:
-        out->count = 1;
-        return read_scalar(L, index, out) && out->whole;
-    case ARG_PADDING:
-        if (lua_type(L, index) != LUA_TSTRING) {
-            read_list(r, index, out);
-            return true;
-        } /* fall through */
-    case ARG_TEXT:
-        out->text = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
-        return out->text != NULL;
-    case ARG_TENSOR_OR_DIM:
-        out->tensor = test_tensor(L, index);
-        out->count  = out->tensor == NULL;
-        return out->tensor != NULL || (read_scalar(L, index, out) && out->whole);
-    case ARG_DIM_LISTS:
-        if (lua_type(L, index) != LUA_TNUMBER) {
-            read_dim_lists(r, index, out);
-            return true;
-        }
-        return read_scalar(L, index, out) && out->whole;
-    case ARG_FLAG_OR_DIMS:
-        if (read_flag(L, index, out))
-            return true; /* fall through */
+    case ARG_INT:     return read_whole(L, index, out);
+    case ARG_TEXT:    return read_text(L, index, out);
     case ARG_SIZES:
     case ARG_PAIR:
-    case ARG_PAIR_OR_NONE: read_list(r, index, out); return true;
-    case ARG_LENGTHS: read_lengths(r, index, out); return true;
+    case ARG_PAIR_OR_NONE:  return read_list(r, index, out);
+    case ARG_PADDING:       return read_text(L, index, out) || read_list(r, index, out);
+    case ARG_FLAG_OR_DIMS:  return read_flag(L, index, out) || read_list(r, index, out);
+    case ARG_TENSOR_OR_DIM: return (out->tensor = test_tensor(L, index)) != NULL || read_whole(L, index, out);
+    case ARG_DIM_LISTS:
+        return lua_type(L, index) == LUA_TNUMBER ? read_whole(L, index, out) : read_dim_lists(r, index, out);
+    case ARG_LENGTHS: return read_lengths(r, index, out);
     case ARG_DTYPE:
         out->dtype = lua_type(L, index) == LUA_TSTRING ? check_dtype(L, index) : DTYPE_COUNT;
         return out->dtype != DTYPE_COUNT;
@@ -236,13 +237,10 @@ read_typed(const struct call_reading *r, int index, struct argument *out)
             return false;
         out->integer[0] = check_device(L, index);
         return true;
-    case ARG_TABLE:
-    case ARG_FUNCTION:
-    case ARG_ANY:
-        out->integer[0] = index;
-        return r->parameter->type == ARG_ANY ? !lua_isnone(L, index)
-               : lua_type(L, index) == (r->parameter->type == ARG_TABLE ? LUA_TTABLE : LUA_TFUNCTION);
-    case ARG_GENERATOR: out->generator = box_check(L, index, BOX_GENERATOR); return true;
+    case ARG_GENERATOR: return (out->generator = box_check(L, index, BOX_GENERATOR)) != NULL;
+    case ARG_TABLE:     return (out->integer[0] = index) != 0 && lua_istable(L, index);
+    case ARG_FUNCTION:  return (out->integer[0] = index) != 0 && lua_isfunction(L, index);
+    case ARG_ANY:       return (out->integer[0] = index) != 0 && !lua_isnone(L, index);
     }
     return false;
 }

@@ -10,7 +10,7 @@
 void read_arguments(lua_State *L, const struct signature *signature, const char *title, struct arguments *out);
 /* For a function whose entry has a signature in the catalogue's language ("... -> any"): its own. */
 void take_arguments(lua_State *L, struct arguments *out);
-/* How a lesson writes it: "rs.sum(t, {dim, keepdim = false})" for `before` "rs.", "t:sum({dim, ...})" for "t:". Pushed. */
+/* How a lesson writes it, pushed: "rs.sum(t, {dim, keepdim = false})" for `before` "rs.", "t:sum({dim, ...})" for "t:". */
 const char *push_usage(lua_State *L, const struct signature *signature, const char *before);
 /* The catalogue's function of that name, with one of the forms, for the table at `table`; pushed and noted for help. A
  * second name is the same object as the first. false: there is none. */
