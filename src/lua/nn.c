@@ -1,5 +1,5 @@
-/* What every module can do (parameters, to, train ...; state_dict is in state.c). The layers themselves are in
- * catalog.c. Lists of parameters and modules work in both loops: `for i, p in
+/* What every module can do (parameters, to, train ...; state_dict is in state.c). The layers themselves are
+ * rows of nn/layers.def. Lists of parameters and modules work in both loops: `for i, p in
  * ipairs(m:parameters())` and, as in PyTorch, `for p in m:parameters()`, `for name, p in m:named_parameters()`. */
 #include "lua/internal.h"
 #include <string.h>

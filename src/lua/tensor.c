@@ -1,6 +1,5 @@
-/* torch.Tensor in Lua: what it is (shape, dtype, device, grad ...) and how it is looked at (item, tolist, tostring).
- * Other
- * shapes and copies of it are in views.c, what changes it in inplace.c, operators in ops.c, t[i] in index.c. */
+/* torch.Tensor in Lua: what it is (shape, dtype, device, grad ...) and how it is looked at (item, tolist, tostring). What
+ * is done with it are functions of the catalogue (dispatch.c), but t[i] (index.c). */
 #include "lua/shelf.h"
 #include <stdio.h>
 #include <string.h>
