@@ -139,19 +139,11 @@ browse(struct model *model, struct view *view, const struct command_line *line)
         view_say(view, "the trace has no events");
         return;
     }
-    switch (line->command) {
-    case CMD_step:
-    case CMD_back:
-    case CMD_next:
-    case CMD_rnext:
-    case CMD_finish:
-    case CMD_rfinish:
-    case CMD_continue:
-    case CMD_rcontinue:
-    case CMD_until:
-    case CMD_runtil:
+    if (is_move(line->command)) {
         start(model, view, line);
-        break;
+        return;
+    }
+    switch (line->command) {
     case CMD_break:
     case CMD_delete:
     case CMD_show:

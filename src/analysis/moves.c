@@ -133,6 +133,25 @@ begin_until(struct move *move, const char *expression, struct str *told)
 }
 
 bool
+is_move(int command)
+{
+    switch (command) {
+    case CMD_step:
+    case CMD_back:
+    case CMD_next:
+    case CMD_rnext:
+    case CMD_finish:
+    case CMD_rfinish:
+    case CMD_continue:
+    case CMD_rcontinue:
+    case CMD_until:
+    case CMD_runtil:
+        return true;
+    }
+    return false;
+}
+
+bool
 move_begin(struct move *move, const struct command_line *line, struct str *told)
 {
     move->command = line->command;

@@ -55,6 +55,8 @@ enum move_result {
     MOVE_AT_EDGE                             /* `at` is the last event there is (backwards: event 0), and no stop */
 };
 
+/* Of enum command: step, next, finish, continue, until or a reverse. */
+bool is_move(int command);
 /* false: it cannot be done, `told` gets the reason in one line, and there is nothing to end. */
 bool move_begin(struct move *move, const struct command_line *line, struct str *told);
 /* Looks at `slice` events at most, none of them at or behind `count`. */

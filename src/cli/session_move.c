@@ -106,22 +106,10 @@ move_to(struct session *session, const struct command_line *line, struct str *ou
 bool
 session_move(struct session *session, const struct command_line *line, struct str *out)
 {
-    switch (line->command) {
-    case CMD_step:
-    case CMD_back:
-    case CMD_next:
-    case CMD_rnext:
-    case CMD_finish:
-    case CMD_rfinish:
-    case CMD_continue:
-    case CMD_rcontinue:
-    case CMD_until:
-    case CMD_runtil:
+    if (is_move(line->command))
         return move_by_rule(session, line, out);
-    case CMD_goto:
+    if (line->command == CMD_goto)
         return move_to(session, line, out);
-    default:
-        str_addf(out, "%s belongs to the viewer\n", command_info(line->command)->name);
-        return false;
-    }
+    str_addf(out, "%s belongs to the viewer\n", command_info(line->command)->name);
+    return false;
 }
