@@ -131,8 +131,7 @@ block_forward(struct task *me, struct module *self, struct value *args, struct v
 }
 
 static const struct module_type block_type = {
-    .name = "Block", .forward = block_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-    .drop = module_plain_drop, .describe = describe_no_options,
+    .name = "Block", .forward = block_forward, .life = &module_plain, .describe = describe_no_options,
 };
 
 static bool
@@ -181,8 +180,7 @@ lstm_forward(struct task *me, struct module *self, struct value *args, struct va
 }
 
 static const struct module_type lstm_type = {
-    .name = "L", .forward = lstm_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-    .drop = module_plain_drop, .describe = describe_no_options,
+    .name = "L", .forward = lstm_forward, .life = &module_plain, .describe = describe_no_options,
 };
 
 static bool

@@ -58,8 +58,8 @@ struct tensor *adaptive_avg_pool2d(struct task *me, struct tensor *x, const int6
 /* ---- padding: rows put before and behind those of a dimension ---- */
 enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_REPLICATE, PAD_CIRCULAR };
 bool           pad_mode_parse(struct task *me, const char *name, enum pad_mode *out);  /* false: failed */
-struct tensor *pad_along(struct task *me, struct tensor *x, int dim, int64_t before, int64_t behind, enum pad_mode mode,
-                         double value);                                   /* negative counts (constant): rows less */
+struct padding { int64_t before, behind; enum pad_mode mode; double value; }; /* negative (constant): rows less */
+struct tensor *pad_along(struct task *me, struct tensor *x, int dim, const struct padding *padding);
 
 /* ---- normalisation ---- */
 struct batch_norm_options {
@@ -68,20 +68,21 @@ struct batch_norm_options {
     double         momentum, eps;
 };
 struct tensor *batch_norm(struct task *me, struct tensor *x, const struct batch_norm_options *options);
-struct tensor *layer_norm(struct task *me, struct tensor *x, int dims, struct tensor *weight, struct tensor *bias,
-                          double eps);                                    /* over the last `dims`; both optional */
-struct tensor *group_norm(struct task *me, struct tensor *x, int64_t groups, struct tensor *weight,
-                          struct tensor *bias, double eps);
+/* layer_norm: over the last `dims`. */
+struct norm_options { struct tensor *weight, *bias /* both optional */; double eps; };
+struct tensor *layer_norm(struct task *me, struct tensor *x, int dims, const struct norm_options *options);
+struct tensor *group_norm(struct task *me, struct tensor *x, int64_t groups, const struct norm_options *options);
 
 /* ---- dropout: `shape` dimensions are drawn, the others share a draw; DROP_ALL: every element ---- */
 enum dropout_kind { DROP_ELEMENTS, DROP_CHANNELS, DROP_ALPHA };
 struct tensor *dropout(struct task *me, struct tensor *x, double p, enum dropout_kind kind, bool training);
 
 /* ---- losses ---- */
+enum { IGNORE_INDEX = -100 };                                             /* what PyTorch ignores if nobody says */
 struct loss_options {
     enum reduction reduction;
     struct tensor *weight, *pos_weight;                                   /* optional */
-    int64_t        ignore_index;                                          /* -100 in PyTorch */
+    int64_t        ignore_index;
     double         label_smoothing;
 };
 struct tensor *nll_loss(struct task *me, struct tensor *input, struct tensor *target,
@@ -130,7 +131,7 @@ struct attention {
     double         dropout;
     bool           training, want_weights, per_head, zero;                /* zero: a key and a value of zeros more */
 };
-/* The output [L, N, E]; *weights: [N, L, S], averaged over heads, if wanted. */
-struct tensor *attend(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v,
-                      const struct attention *options, struct tensor **weights);
+/* qkv: queries, keys, values. The output [L, N, E]; *weights: [N, L, S], averaged over heads, if wanted. */
+struct tensor *attend(struct task *me, struct tensor *const qkv[3], const struct attention *options,
+                      struct tensor **weights);
 #endif

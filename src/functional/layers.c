@@ -164,7 +164,8 @@ conv_transpose2d(struct task *me, struct tensor *x, struct tensor *weight, struc
     struct op_args args = conv_args(o, single ? tensor_unsqueeze(me, x, 0) : x, weight, NULL);
     int64_t        places[2];
     for (int side = 0; side < 2; side++)
-        args.in[0] = pad_along(me, args.in[0], 2 + side, 0, o->output_padding[side] / o->stride[side], PAD_CONSTANT, 0);
+        args.in[0] = pad_along(me, args.in[0], 2 + side,
+                               &(struct padding){ .behind = o->output_padding[side] / o->stride[side] });
     for (int side = 0; side < 2; side++)
         places[side] = (tensor_size(x, side - 2) - 1) * o->stride[side] - 2 * o->padding[side] +
                        o->dilation[side] * (weight->size[2 + side] - 1) + o->output_padding[side] + 1;
@@ -305,17 +306,17 @@ batch_norm(struct task *me, struct tensor *x, const struct batch_norm_options *o
 }
 
 struct tensor *
-layer_norm(struct task *me, struct tensor *x, int dims, struct tensor *weight, struct tensor *bias, double eps)
+layer_norm(struct task *me, struct tensor *x, int dims, const struct norm_options *o)
 {
-    struct op_args args = { .in = { x, weight != NULL ? weight : x, bias != NULL ? bias : x }, .dim = dims,
-                            .start = (weight != NULL ? HAS_WEIGHT : 0) | (bias != NULL ? HAS_BIAS : 0),
-                            .alpha = eps };
+    struct op_args args = { .in = { x, o->weight != NULL ? o->weight : x, o->bias != NULL ? o->bias : x },
+                            .start = (o->weight != NULL ? HAS_WEIGHT : 0) | (o->bias != NULL ? HAS_BIAS : 0),
+                            .dim = dims, .alpha = o->eps };
     return x != NULL ? op_call(me, OP_layer_norm, &args) : NULL;
 }
 
 /* Each group of channels of a sample is one row to normalise. */
 struct tensor *
-group_norm(struct task *me, struct tensor *x, int64_t groups, struct tensor *weight, struct tensor *bias, double eps)
+group_norm(struct task *me, struct tensor *x, int64_t groups, const struct norm_options *o)
 {
     if (x == NULL)
         return NULL;
@@ -324,10 +325,11 @@ group_norm(struct task *me, struct tensor *x, int64_t groups, struct tensor *wei
                            (long long)(x->dims > 1 ? x->size[1] : 0), (long long)groups);
     int64_t        rows = x->size[0] * groups, wide = rows > 0 ? tensor_count(x) / rows : 1;
     struct tensor *flat = tensor_reshape(me, x, 2, (const int64_t[]){ rows, wide });
-    struct tensor *unit = tensor_reshape(me, layer_norm(me, flat, 1, NULL, NULL, eps), x->dims, x->size);
-    if (weight != NULL)
-        unit = tensor_mul(me, unit, channel_shape(me, weight, x));
-    return bias != NULL ? tensor_add(me, unit, channel_shape(me, bias, x)) : unit;
+    struct tensor *unit = layer_norm(me, flat, 1, &(struct norm_options){ .eps = o->eps });
+    unit = tensor_reshape(me, unit, x->dims, x->size);
+    if (o->weight != NULL)
+        unit = tensor_mul(me, unit, channel_shape(me, o->weight, x));
+    return o->bias != NULL ? tensor_add(me, unit, channel_shape(me, o->bias, x)) : unit;
 }
 
 /* ---- dropout ---- */

@@ -303,10 +303,9 @@ averaged_weights(struct task *me, struct tensor *shares, const struct attention 
 }
 
 struct tensor *
-attend(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v, const struct attention *options,
-       struct tensor **weights)
+attend(struct task *me, struct tensor *const qkv[3], const struct attention *o, struct tensor **weights)
 {
-    const struct attention *o = options;
+    struct tensor *q = qkv[0], *k = qkv[1], *v = qkv[2];
     if (!attention_fits(me, q, k, v, o))
         return NULL;
     int64_t          length = q->size[0], batch = q->size[1], wide = q->size[2];
@@ -329,8 +328,6 @@ attend(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v, co
 }
 
 /* ---- the two that everybody calls, as they are without options ---- */
-
-enum { IGNORE_INDEX = -100 };
 
 struct tensor *
 mse_loss(struct task *me, struct tensor *input, struct tensor *target)

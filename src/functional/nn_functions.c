@@ -176,13 +176,15 @@ fn_layer_norm(struct task *me, struct arguments *a)
                                           "last is %lld there and %lld here", dims,
                            (long long)(dims > 0 ? a->at[1].integer[dims - 1] : 0),
                            (long long)(x->dims > 0 ? x->size[x->dims - 1] : 0));
-    return layer_norm(me, a->at[0].tensor, dims, a->at[2].tensor, a->at[3].tensor, a->at[4].number);
+    struct norm_options o = { a->at[2].tensor, a->at[3].tensor, a->at[4].number };
+    return layer_norm(me, a->at[0].tensor, dims, &o);
 }
 
 struct tensor *
 fn_group_norm(struct task *me, struct arguments *a)
 {
-    return group_norm(me, a->at[0].tensor, a->at[1].integer[0], a->at[2].tensor, a->at[3].tensor, a->at[4].number);
+    struct norm_options o = { a->at[2].tensor, a->at[3].tensor, a->at[4].number };
+    return group_norm(me, a->at[0].tensor, a->at[1].integer[0], &o);
 }
 
 /* ---- losses of each element ---- */

@@ -31,8 +31,9 @@ constant_rows(struct task *me, const struct tensor *x, int dim, int64_t rows, do
 
 /* Negative counts take rows away. */
 static struct tensor *
-constant_padded(struct task *me, struct tensor *x, int dim, int64_t before, int64_t behind, double value)
+constant_padded(struct task *me, struct tensor *x, int dim, const struct padding *padding)
 {
+    int64_t before = padding->before, behind = padding->behind;
     int64_t cut = before < 0 ? -before : 0, left = x->size[dim] - cut - (behind < 0 ? -behind : 0);
     if (left < 0)
         return failed_null(me, E_RUNTIME, "pad: %lld rows cannot lose %lld", (long long)x->size[dim],
@@ -40,10 +41,10 @@ constant_padded(struct task *me, struct tensor *x, int dim, int64_t before, int6
     struct tensor *parts[3];
     int            count = 0;
     if (before > 0)
-        parts[count++] = constant_rows(me, x, dim, before, value);
+        parts[count++] = constant_rows(me, x, dim, before, padding->value);
     parts[count++] = left < x->size[dim] ? tensor_narrow(me, x, dim, cut, left) : x;
     if (behind > 0)
-        parts[count++] = constant_rows(me, x, dim, behind, value);
+        parts[count++] = constant_rows(me, x, dim, behind, padding->value);
     for (int i = 0; i < count; i++)
         if (parts[i] == NULL)
             return NULL;
@@ -62,12 +63,14 @@ row_at(int64_t at, int64_t rows, enum pad_mode mode)
 }
 
 struct tensor *
-pad_along(struct task *me, struct tensor *x, int dim, int64_t before, int64_t behind, enum pad_mode mode, double value)
+pad_along(struct task *me, struct tensor *x, int dim, const struct padding *padding)
 {
+    int64_t       before = padding->before, behind = padding->behind;
+    enum pad_mode mode = padding->mode;
     if (x == NULL || (before == 0 && behind == 0))
         return x;
     if (mode == PAD_CONSTANT)
-        return constant_padded(me, x, dim, before, behind, value);
+        return constant_padded(me, x, dim, padding);
     int64_t rows = x->size[dim], most = mode == PAD_REFLECT ? rows - 1 : mode == PAD_CIRCULAR ? rows : INT64_MAX;
     if (before < 0 || behind < 0 || before > most || behind > most || rows < 1)
         return failed_null(me, E_RUNTIME, "Padding size should be less than %s the corresponding input dimension, but "

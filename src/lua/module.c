@@ -143,9 +143,8 @@ script_describe(const struct module *self, struct str *out)
 static const struct module_type script_module = {
     .name     = "Module",
     .forward  = script_forward,
-    .copy     = script_copy,
-    .rewired  = module_plain_rewired, /* tables of parameters and children are read through the module */
-    .drop     = script_drop,
+    /* nothing to rewire: tables of parameters and children are read through the module */
+    .life     = &(const struct module_life){ script_copy, module_plain_rewired, script_drop },
     .describe = script_describe,
 };
 

@@ -17,6 +17,12 @@ apply_identity(struct task *me, struct module *self, struct tensor *const *in)
 }
 
 static struct tensor *
+apply_relu(struct task *me, struct module *self, struct tensor *const *in)
+{
+    return self->integers[LAYER_INPLACE] ? tensor_relu_(me, in[0]) : tensor_relu(me, in[0]);
+}
+
+static struct tensor *
 apply_tanh(struct task *me, struct module *self, struct tensor *const *in)
 {
     (void)self;
@@ -36,23 +42,11 @@ apply_gelu(struct task *me, struct module *self, struct tensor *const *in)
     return gelu(me, in[0], self->integers[0]);
 }
 
-/* With inplace the layer works on a copy of x, and the result goes into x. */
-static struct tensor *
-worked_on(struct task *me, const struct module *self, struct tensor *x)
-{
-    return self->integers[LAYER_INPLACE] ? tensor_copied(me, x) : x;
-}
-
-static struct tensor *
-copied_back(struct task *me, const struct module *self, struct tensor *x, struct tensor *result)
-{
-    return self->integers[LAYER_INPLACE] && result != NULL ? tensor_copy_(me, x, result) : result;
-}
-
 static struct tensor *
 apply_silu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return copied_back(me, self, in[0], silu(me, worked_on(me, self, in[0])));
+    (void)self;
+    return silu(me, in[0]);
 }
 
 static struct tensor *
@@ -70,13 +64,13 @@ apply_log_softmax(struct task *me, struct module *self, struct tensor *const *in
 static struct tensor *
 apply_leaky_relu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return copied_back(me, self, in[0], leaky_relu(me, worked_on(me, self, in[0]), self->numbers[0]));
+    return leaky_relu(me, in[0], self->numbers[0]);
 }
 
 static struct tensor *
 apply_elu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return copied_back(me, self, in[0], elu(me, worked_on(me, self, in[0]), self->numbers[0]));
+    return elu(me, in[0], self->numbers[0]);
 }
 
 static struct tensor *
@@ -91,12 +85,14 @@ apply_prelu(struct task *me, struct module *self, struct tensor *const *in)
     return prelu(me, in[0], module_parameter(self, "weight"));
 }
 
+/* In place only where something is dropped: on a copy of x, which goes into x. */
 static struct tensor *
 apply_dropout(struct task *me, struct module *self, struct tensor *const *in)
 {
-    struct tensor *x = self->training ? worked_on(me, self, in[0]) : in[0];
+    bool           inplace = self->training && self->integers[LAYER_INPLACE];
+    struct tensor *x = inplace ? tensor_copied(me, in[0]) : in[0];
     struct tensor *result = dropout(me, x, self->numbers[0], (enum dropout_kind)self->integers[0], self->training);
-    return self->training ? copied_back(me, self, in[0], result) : result;
+    return inplace && result != NULL ? tensor_copy_(me, in[0], result) : result;
 }
 
 /* Dimensions from start to end become one. */
@@ -150,13 +146,6 @@ describe_dim(const struct module *self, struct str *out)
 }
 
 static void
-describe_inplace(const struct module *self, struct str *out)
-{
-    if (self->integers[LAYER_INPLACE])
-        str_add(out, "inplace=True");
-}
-
-static void
 describe_slope(const struct module *self, struct str *out)
 {
     str_addf(out, "negative_slope=%g%s", self->numbers[0], self->integers[LAYER_INPLACE] ? ", inplace=True" : "");
@@ -198,53 +187,41 @@ describe_flatten(const struct module *self, struct str *out)
     str_addf(out, "start_dim=%lld, end_dim=%lld", (long long)self->integers[0], (long long)self->integers[1]);
 }
 
-/* ---- their types ---- */
+/* ---- their types: those that keep their settings as given, and those with a maker ---- */
 
-enum plain { IDENTITY, TANH, SIGMOID, GELU, SILU, SOFTMAX, LOG_SOFTMAX, LEAKY_RELU, ELU, SOFTPLUS, PRELU, DROPOUT,
-             DROPOUT2D, ALPHA_DROPOUT, FLATTEN, UNFLATTEN };
-
-static const struct layer_type types[] = {
-    [IDENTITY] = { { "Identity", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                     layer_describe_nothing, NULL }, 1, apply_identity },
-    [TANH] = { { "Tanh", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                 layer_describe_nothing, NULL }, 1, apply_tanh },
-    [SIGMOID] = { { "Sigmoid", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                    layer_describe_nothing, NULL }, 1, apply_sigmoid },
-    [GELU] = { { "GELU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_gelu,
-                 NULL }, 1, apply_gelu },
-    [SILU] = { { "SiLU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                 describe_inplace, NULL }, 1, apply_silu },
-    [SOFTMAX] = { { "Softmax", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_dim,
-                    NULL }, 1, apply_softmax },
-    [LOG_SOFTMAX] = { { "LogSoftmax", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                        describe_dim, NULL }, 1, apply_log_softmax },
-    [LEAKY_RELU] = { { "LeakyReLU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                       describe_slope, NULL }, 1, apply_leaky_relu },
-    [ELU] = { { "ELU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_alpha,
-                NULL }, 1, apply_elu },
-    [SOFTPLUS] = { { "Softplus", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                     describe_softplus, NULL }, 1, apply_softplus },
-    [PRELU] = { { "PReLU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_prelu,
-                  NULL }, 1, apply_prelu },
-    [DROPOUT] = { { "Dropout", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                    describe_dropout, NULL }, 1, apply_dropout },
-    [DROPOUT2D] = { { "Dropout2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                      describe_dropout, NULL }, 1, apply_dropout },
-    [ALPHA_DROPOUT] = { { "AlphaDropout", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                          describe_dropout, NULL }, 1, apply_dropout },
-    [FLATTEN] = { { "Flatten", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                    describe_flatten, NULL }, 1, apply_flatten },
-    [UNFLATTEN] = { { "Unflatten", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-                      describe_dim, NULL }, 1, apply_unflatten },
+const struct layer_type activation_types[] = {
+    { { "Identity", layer_forward, &module_plain, layer_describe_nothing, NULL }, 1, apply_identity },
+    { { "Tanh", layer_forward, &module_plain, layer_describe_nothing, NULL }, 1, apply_tanh },
+    { { "Sigmoid", layer_forward, &module_plain, layer_describe_nothing, NULL }, 1, apply_sigmoid },
+    { { "SiLU", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_silu },
+    { { "Softmax", layer_forward, &module_plain, describe_dim, NULL }, 1, apply_softmax },
+    { { "LogSoftmax", layer_forward, &module_plain, describe_dim, NULL }, 1, apply_log_softmax },
+    { { "LeakyReLU", layer_forward, &module_plain, describe_slope, NULL }, 1, apply_leaky_relu },
+    { { "ELU", layer_forward, &module_plain, describe_alpha, NULL }, 1, apply_elu },
+    { { "Softplus", layer_forward, &module_plain, describe_softplus, NULL }, 1, apply_softplus },
+    { { "Flatten", layer_forward, &module_plain, describe_flatten, NULL }, 1, apply_flatten },
+    { { "Unflatten", layer_forward, &module_plain, describe_dim, NULL }, 1, apply_unflatten },
+    { .type.name = NULL },
 };
 
+enum made { RELU, GELU, PRELU, DROPOUT, DROPOUT2D, ALPHA_DROPOUT };
+static const struct layer_type made_types[] = {
+    [RELU]          = { { "ReLU", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_relu },
+    [GELU]          = { { "GELU", layer_forward, &module_plain, describe_gelu, NULL }, 1, apply_gelu },
+    [PRELU]         = { { "PReLU", layer_forward, &module_plain, describe_prelu, NULL }, 1, apply_prelu },
+    [DROPOUT]       = { { "Dropout", layer_forward, &module_plain, describe_dropout, NULL }, 1, apply_dropout },
+    [DROPOUT2D]     = { { "Dropout2d", layer_forward, &module_plain, describe_dropout, NULL }, 1, apply_dropout },
+    [ALPHA_DROPOUT] = { { "AlphaDropout", layer_forward, &module_plain, describe_dropout, NULL }, 1, apply_dropout },
+};
+
+/* ---- makers ---- */
+
 static struct module *
-plain(struct task *me, enum plain which, int64_t first, int64_t second, double number)
+made(struct task *me, enum made which, int64_t integer, double number)
 {
-    struct module *module = module_new(me, &types[which].type);
+    struct module *module = module_new(me, &made_types[which].type);
     if (module != NULL) {
-        module->integers[0] = first;
-        module->integers[1] = second;
+        module->integers[0] = integer;
         module->numbers[0]  = number;
     }
     return module;
@@ -258,7 +235,11 @@ with_inplace(struct module *module, const struct argument *inplace)
     return module;
 }
 
-/* ---- makers ---- */
+struct module *
+nn_relu(struct task *me)
+{
+    return made(me, RELU, 0, 0);
+}
 
 struct module *
 make_relu(struct task *me, const struct arguments *a)
@@ -267,70 +248,9 @@ make_relu(struct task *me, const struct arguments *a)
 }
 
 struct module *
-make_identity(struct task *me, const struct arguments *a)
-{
-    (void)a;
-    return plain(me, IDENTITY, 0, 0, 0);
-}
-
-struct module *
-make_tanh(struct task *me, const struct arguments *a)
-{
-    (void)a;
-    return plain(me, TANH, 0, 0, 0);
-}
-
-struct module *
-make_sigmoid(struct task *me, const struct arguments *a)
-{
-    (void)a;
-    return plain(me, SIGMOID, 0, 0, 0);
-}
-
-struct module *
 make_gelu(struct task *me, const struct arguments *a)
 {
-    bool by_tanh = a->at[0].text[0] == 't';
-    return plain(me, GELU, by_tanh, 0, 0);
-}
-
-struct module *
-make_silu(struct task *me, const struct arguments *a)
-{
-    return with_inplace(plain(me, SILU, 0, 0, 0), &a->at[0]);
-}
-
-struct module *
-make_softmax(struct task *me, const struct arguments *a)
-{
-    return plain(me, SOFTMAX, a->at[0].integer[0], 0, 0);
-}
-
-struct module *
-make_log_softmax(struct task *me, const struct arguments *a)
-{
-    return plain(me, LOG_SOFTMAX, a->at[0].integer[0], 0, 0);
-}
-
-struct module *
-make_leaky_relu(struct task *me, const struct arguments *a)
-{
-    return with_inplace(plain(me, LEAKY_RELU, 0, 0, a->at[0].number), &a->at[1]);
-}
-
-struct module *
-make_elu(struct task *me, const struct arguments *a)
-{
-    return with_inplace(plain(me, ELU, 0, 0, a->at[0].number), &a->at[1]);
-}
-
-struct module *
-make_softplus(struct task *me, const struct arguments *a)
-{
-    struct module *module = plain(me, SOFTPLUS, 0, 0, a->at[0].number);
-    if (module != NULL)
-        module->numbers[1] = a->at[1].number;
-    return module;
+    return made(me, GELU, a->at[0].text[0] == 't', 0);
 }
 
 struct module *
@@ -339,18 +259,18 @@ make_prelu(struct task *me, const struct arguments *a)
     int64_t count = a->at[0].integer[0];
     if (!layer_positive(me, "PReLU", "num_parameters", count))
         return NULL;
-    struct module *module = plain(me, PRELU, count, 0, 0);
-    return module != NULL && layer_constant(me, module, "weight", a->dtype, count, a->at[1].number, false) ? module
-                                                                                                         : NULL;
+    struct module *module = made(me, PRELU, count, 0);
+    const struct layer_shape slopes = { a->dtype, 1, &count };
+    return module != NULL && layer_constant(me, module, "weight", &slopes, a->at[1].number) ? module : NULL;
 }
 
 static struct module *
-dropping(struct task *me, const struct arguments *a, enum plain which, enum dropout_kind kind)
+dropping(struct task *me, const struct arguments *a, enum made which, enum dropout_kind kind)
 {
     double p = a->at[0].number;
     if (!(p >= 0 && p <= 1))
         return failed_null(me, E_VALUE, "dropout probability has to be between 0 and 1, but got %g", p);
-    return with_inplace(plain(me, which, kind, 0, p), &a->at[1]);
+    return with_inplace(made(me, which, kind, p), &a->at[1]);
 }
 
 struct module *
@@ -369,19 +289,4 @@ struct module *
 make_alpha_dropout(struct task *me, const struct arguments *a)
 {
     return dropping(me, a, ALPHA_DROPOUT, DROP_ALPHA);
-}
-
-struct module *
-make_flatten(struct task *me, const struct arguments *a)
-{
-    return plain(me, FLATTEN, a->at[0].integer[0], a->at[1].integer[0], 0);
-}
-
-struct module *
-make_unflatten(struct task *me, const struct arguments *a)
-{
-    struct module *module = plain(me, UNFLATTEN, a->at[0].integer[0], a->at[1].count, 0);
-    for (int i = 0; module != NULL && i < a->at[1].count; i++)
-        module->integers[2 + i] = a->at[1].integer[i];
-    return module;
 }

@@ -163,97 +163,32 @@ apply_softmax2d(struct task *me, struct module *self, struct tensor *const *in)
 
 /* ---- what they show, and their types ---- */
 
+static const struct module_attribute alpha_shown[] = { { "alpha", ATTRIBUTE_NUMBER, 0 }, { .name = NULL } };
+static const struct module_attribute lambd_shown[] = { { "lambd", ATTRIBUTE_NUMBER, 0 }, { .name = NULL } };
+static const struct module_attribute dim_shown[]   = { { "dim", ATTRIBUTE_INTEGER, 0 }, { .name = NULL } };
 static const struct module_attribute hardtanh_shown[] = {
-    { "min_val", ATTRIBUTE_NUMBER, 0 },
-    { "max_val", ATTRIBUTE_NUMBER, 1 },
-    { NULL, ATTRIBUTE_INTEGER, 0 },
-};
-static const struct module_attribute celu_shown[] = {
-    { "alpha", ATTRIBUTE_NUMBER, 0 },
-    { NULL, ATTRIBUTE_INTEGER, 0 },
-};
-static const struct module_attribute softshrink_shown[] = {
-    { "lambd", ATTRIBUTE_NUMBER, 0 },
-    { NULL, ATTRIBUTE_INTEGER, 0 },
-};
-static const struct module_attribute hardshrink_shown[] = {
-    { "lambd", ATTRIBUTE_NUMBER, 0 },
-    { NULL, ATTRIBUTE_INTEGER, 0 },
+    { "min_val", ATTRIBUTE_NUMBER, 0 }, { "max_val", ATTRIBUTE_NUMBER, 1 }, { .name = NULL },
 };
 static const struct module_attribute threshold_shown[] = {
-    { "threshold", ATTRIBUTE_NUMBER, 0 },
-    { "value", ATTRIBUTE_NUMBER, 1 },
-    { NULL, ATTRIBUTE_INTEGER, 0 },
+    { "threshold", ATTRIBUTE_NUMBER, 0 }, { "value", ATTRIBUTE_NUMBER, 1 }, { .name = NULL },
 };
-static const struct module_attribute softmin_shown[] = {
-    { "dim", ATTRIBUTE_INTEGER, 0 },
-    { NULL, ATTRIBUTE_INTEGER, 0 },
-};
-static const struct module_attribute glu_shown[] = {
-    { "dim", ATTRIBUTE_INTEGER, 0 },
-    { NULL, ATTRIBUTE_INTEGER, 0 },
-};
-const struct layer_type layer_hardtanh = {
-    { "Hardtanh", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, hardtanh_shown }, 1, apply_hardtanh,
-};
-const struct layer_type layer_relu6 = {
-    { "ReLU6", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, NULL }, 1, apply_relu6,
-};
-const struct layer_type layer_selu = {
-    { "SELU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, NULL }, 1, apply_selu,
-};
-const struct layer_type layer_celu = {
-    { "CELU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, celu_shown }, 1, apply_celu,
-};
-const struct layer_type layer_log_sigmoid = {
-    { "LogSigmoid", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, NULL }, 1, apply_log_sigmoid,
-};
-const struct layer_type layer_softsign = {
-    { "Softsign", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, NULL }, 1, apply_softsign,
-};
-const struct layer_type layer_tanhshrink = {
-    { "Tanhshrink", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, NULL }, 1, apply_tanhshrink,
-};
-const struct layer_type layer_softshrink = {
-    { "Softshrink", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, softshrink_shown }, 1, apply_softshrink,
-};
-const struct layer_type layer_hardshrink = {
-    { "Hardshrink", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, hardshrink_shown }, 1, apply_hardshrink,
-};
-const struct layer_type layer_threshold = {
-    { "Threshold", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, threshold_shown }, 1, apply_threshold,
-};
-const struct layer_type layer_hardsigmoid = {
-    { "Hardsigmoid", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, NULL }, 1, apply_hardsigmoid,
-};
-const struct layer_type layer_hardswish = {
-    { "Hardswish", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, NULL }, 1, apply_hardswish,
-};
-const struct layer_type layer_mish = {
-    { "Mish", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, NULL }, 1, apply_mish,
-};
-const struct layer_type layer_softmin = {
-    { "Softmin", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, softmin_shown }, 1, apply_softmin,
-};
-const struct layer_type layer_glu = {
-    { "GLU", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, glu_shown }, 1, apply_glu,
-};
-const struct layer_type layer_softmax2d = {
-    { "Softmax2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, NULL }, 1, apply_softmax2d,
+
+const struct layer_type piecewise_types[] = {
+    { { "Hardtanh", layer_forward, &module_plain, layer_describe_attributes, hardtanh_shown }, 1, apply_hardtanh },
+    { { "ReLU6", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_relu6 },
+    { { "SELU", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_selu },
+    { { "CELU", layer_forward, &module_plain, layer_describe_attributes, alpha_shown }, 1, apply_celu },
+    { { "LogSigmoid", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_log_sigmoid },
+    { { "Softsign", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_softsign },
+    { { "Tanhshrink", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_tanhshrink },
+    { { "Softshrink", layer_forward, &module_plain, layer_describe_attributes, lambd_shown }, 1, apply_softshrink },
+    { { "Hardshrink", layer_forward, &module_plain, layer_describe_attributes, lambd_shown }, 1, apply_hardshrink },
+    { { "Threshold", layer_forward, &module_plain, layer_describe_attributes, threshold_shown }, 1, apply_threshold },
+    { { "Hardsigmoid", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_hardsigmoid },
+    { { "Hardswish", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_hardswish },
+    { { "Mish", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_mish },
+    { { "Softmin", layer_forward, &module_plain, layer_describe_attributes, dim_shown }, 1, apply_softmin },
+    { { "GLU", layer_forward, &module_plain, layer_describe_attributes, dim_shown }, 1, apply_glu },
+    { { "Softmax2d", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_softmax2d },
+    { .type.name = NULL },
 };

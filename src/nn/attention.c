@@ -13,10 +13,9 @@ enum { EMBED, HEADS, BATCH_FIRST, KEYS, VALUES, ZERO };
 /* ---- MultiheadAttention ---- */
 
 static bool
-truth(struct task *me, const struct module *self, const struct value *args, const struct value *kwargs, int index,
-      const char *name, bool otherwise)
+truth(struct task *me, const struct forward_call *call, int index, const char *name, bool otherwise)
 {
-    struct value *value = forward_argument(me, self, args, kwargs, index, name, false);
+    struct value *value = forward_argument(me, call, index, name, false);
     return value == NULL || value->kind == VALUE_NONE ? otherwise : value->kind != VALUE_BOOL || value->integer != 0;
 }
 
@@ -77,20 +76,21 @@ static struct value *
 attention_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
 {
     static const char *const names[3] = { "query", "key", "value" };
+    const struct forward_call call = { self, args, kwargs };
     struct attention         o = attention_of(self);
     struct tensor           *in[3], *weights = NULL;
     bool                     single = false;
     for (int i = 0; i < 3; i++) {
-        if (!forward_tensor(me, self, args, kwargs, i, names[i], &in[i]))
+        if (!forward_tensor(me, &call, i, names[i], &in[i]))
             return NULL;
         if (in[i] == NULL)
             return failed_null(me, E_TYPE, "MultiheadAttention: forward() argument '%s' must be a tensor", names[i]);
     }
-    if (!forward_tensor(me, self, args, kwargs, 3, "key_padding_mask", &o.padding) ||
-        !forward_tensor(me, self, args, kwargs, 5, "attn_mask", &o.mask))
+    if (!forward_tensor(me, &call, 3, "key_padding_mask", &o.padding) ||
+        !forward_tensor(me, &call, 5, "attn_mask", &o.mask))
         return NULL;
-    o.want_weights = truth(me, self, args, kwargs, 4, "need_weights", true);
-    o.per_head     = !truth(me, self, args, kwargs, 6, "average_attn_weights", true);
+    o.want_weights = truth(me, &call, 4, "need_weights", true);
+    o.per_head     = !truth(me, &call, 6, "average_attn_weights", true);
     if (task_failed(me) || !timed(me, self, in, &single))
         return NULL;
     if (in[0]->dims != 3 || tensor_size(in[0], -1) != self->integers[EMBED])
@@ -98,34 +98,34 @@ attention_forward(struct task *me, struct module *self, struct value *args, stru
                            (long long)self->integers[EMBED], (long long)tensor_size(in[0], -1));
     if (single && o.padding != NULL && o.padding->dims == 1)
         o.padding = tensor_unsqueeze(me, o.padding, 0);
-    struct tensor *output = attend(me, in[0], in[1], in[2], &o, &weights);
+    struct tensor *output = attend(me, in, &o, &weights);
     return output != NULL ? attention_answer(me, self, output, weights, single) : NULL;
 }
 
 static const struct module_attribute attributes[] = {
     { "embed_dim", ATTRIBUTE_INTEGER, EMBED }, { "num_heads", ATTRIBUTE_INTEGER, HEADS },
-    { "batch_first", ATTRIBUTE_FLAG, BATCH_FIRST }, { "dropout", ATTRIBUTE_NUMBER, 0 }, { NULL, ATTRIBUTE_INTEGER, 0 },
+    { "batch_first", ATTRIBUTE_FLAG, BATCH_FIRST }, { "dropout", ATTRIBUTE_NUMBER, 0 }, { .name = NULL },
 };
 static const struct module_type attention_type = {
-    "MultiheadAttention", attention_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+    "MultiheadAttention", attention_forward, &module_plain,
     layer_describe_nothing, attributes,
 };
 
 /* Weights without numbers yet: PyTorch lists them before out_proj, but draws them after it. */
 static bool
-attention_parameters(struct task *me, struct module *module, bool bias, bool bias_kv, enum dtype dtype)
+attention_parameters(struct task *me, struct module *module, const struct heads *o)
 {
-    int64_t wide = module->integers[EMBED], keys = module->integers[KEYS], values = module->integers[VALUES];
+    int64_t wide = o->embed, keys = o->keys, values = o->values;
     bool    one = keys == wide && values == wide;
     const struct { const char *name; int dims; int64_t size[3]; bool there; } parts[] = {
         { "q_proj_weight", 2, { wide, wide, 0 }, !one },   { "k_proj_weight", 2, { wide, keys, 0 }, !one },
         { "v_proj_weight", 2, { wide, values, 0 }, !one }, { "in_proj_weight", 2, { 3 * wide, wide, 0 }, one },
-        { "in_proj_bias", 1, { 3 * wide, 0, 0 }, bias },   { "bias_k", 3, { 1, 1, wide }, bias_kv },
-        { "bias_v", 3, { 1, 1, wide }, bias_kv },
+        { "in_proj_bias", 1, { 3 * wide, 0, 0 }, o->bias }, { "bias_k", 3, { 1, 1, wide }, o->bias_kv },
+        { "bias_v", 3, { 1, 1, wide }, o->bias_kv },
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        bool ok = parts[i].there ? layer_parameter(me, module, parts[i].name, dtype, parts[i].dims, parts[i].size,
-                                                   -1) != NULL
+        const struct layer_shape shape = { o->dtype, parts[i].dims, parts[i].size };
+        bool ok = parts[i].there ? layer_parameter(me, module, parts[i].name, &shape, -1) != NULL
                                  : layer_no_parameter(me, module, parts[i].name);
         if (!ok)
             return false;
@@ -182,7 +182,7 @@ nn_attention(struct task *me, const struct heads *o)
     module->integers[VALUES]      = o->values;
     module->integers[ZERO]        = o->zero;
     module->numbers[0]            = o->dropout;
-    if (!attention_parameters(me, module, o->bias, o->bias_kv, o->dtype))
+    if (!attention_parameters(me, module, o))
         return NULL;
     struct layer_options linear = { .no_bias = !o->bias, .dtype = o->dtype };
     struct module       *out = nn_linear(me, o->embed, o->embed, &linear);

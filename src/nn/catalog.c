@@ -10,7 +10,7 @@
 
 static const struct layer_row rows[] = {
 #define LAYER(make, signature, help) { signature, help, make, NULL },
-#define PLAIN(type, signature, help) { signature, help, NULL, &type },
+#define PLAIN(types, signature, help) { signature, help, NULL, types },
 #include "nn/layers.def"
 #undef PLAIN
 #undef LAYER
@@ -74,11 +74,20 @@ layer_room(const struct layer_kind *kind, const struct arguments *a)
 
 /* ---- making ---- */
 
+static const struct layer_type *
+plain_type(const struct layer_kind *kind)
+{
+    const struct layer_type *type = kind->row->plain;
+    while (strcmp(type->type.name, kind->signature.name) != 0)
+        type++;
+    return type;
+}
+
 /* The module's numbers are the kind's floats, its integers the others: none is -1, of a list the count comes first. */
 static struct module *
 make_plain(struct task *me, const struct layer_kind *kind, const struct arguments *a)
 {
-    struct module *module = module_new(me, &kind->row->plain->type);
+    struct module *module = module_new(me, &plain_type(kind)->type);
     int            numbers = 0, integers = 0;
     for (int i = 0; module != NULL && i < kind->signature.positional; i++) {
         const struct parameter *p = &kind->signature.parameters[i];

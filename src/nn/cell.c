@@ -24,9 +24,10 @@ static struct value *
 cell_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
 {
     struct tensor *x;
-    struct value  *given = forward_argument(me, self, args, kwargs, 1, "hx", false), *parts[2] = { given, NULL };
+    const struct forward_call call = { self, args, kwargs };
+    struct value  *given = forward_argument(me, &call, 1, "hx", false), *parts[2] = { given, NULL };
     bool           lstm = self->integers[R_KIND] == KIND_LSTM;
-    if (task_failed(me) || !forward_tensor(me, self, args, kwargs, 0, "input", &x))
+    if (task_failed(me) || !forward_tensor(me, &call, 0, "input", &x))
         return NULL;
     if (x == NULL || x->dims < 1 || x->dims > 2 || tensor_size(x, -1) != self->integers[R_INPUT])
         return failed_null(me, E_RUNTIME, "%s: the input must be a tensor of 1 or 2 dimensions, the last of size %lld",
@@ -64,14 +65,14 @@ describe_cell(const struct module *self, struct str *out)
 }
 
 static const struct module_type cell_types[] = {
-    { "RNNCell", cell_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_cell, NULL },
-    { "LSTMCell", cell_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_cell, NULL },
-    { "GRUCell", cell_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_cell, NULL },
+    { "RNNCell", cell_forward, &module_plain, describe_cell, NULL },
+    { "LSTMCell", cell_forward, &module_plain, describe_cell, NULL },
+    { "GRUCell", cell_forward, &module_plain, describe_cell, NULL },
 };
 
 /* input_size, hidden_size, bias */
 static struct module *
-cell_module(struct task *me, const struct arguments *a, int type, enum recurrent_kind kind, int64_t gates)
+cell_module(struct task *me, const struct arguments *a, int type, enum recurrent_kind kind)
 {
     const char *name = cell_types[type].name;
     if (!layer_positive(me, name, "input_size", a->at[0].integer[0]) ||
@@ -84,7 +85,7 @@ cell_module(struct task *me, const struct arguments *a, int type, enum recurrent
     module->integers[R_INPUT]  = a->at[0].integer[0];
     module->integers[R_HIDDEN] = a->at[1].integer[0];
     module->integers[R_BIAS]   = a->at[2].integer[0];
-    return recurrent_weights(me, module, "", a->dtype, gates, a->at[0].integer[0]) ? module : NULL;
+    return recurrent_weights(me, module, "", a->dtype, a->at[0].integer[0]) ? module : NULL;
 }
 
 struct module *
@@ -93,17 +94,17 @@ make_rnn_cell(struct task *me, const struct arguments *a)
     const char *name = a->at[3].text;
     if (strcmp(name, "tanh") != 0 && strcmp(name, "relu") != 0)
         return failed_null(me, E_VALUE, "Unknown nonlinearity: %s", name);
-    return cell_module(me, a, 0, name[0] == 't' ? KIND_TANH : KIND_RELU, 1);
+    return cell_module(me, a, 0, name[0] == 't' ? KIND_TANH : KIND_RELU);
 }
 
 struct module *
 make_lstm_cell(struct task *me, const struct arguments *a)
 {
-    return cell_module(me, a, 1, KIND_LSTM, 4);
+    return cell_module(me, a, 1, KIND_LSTM);
 }
 
 struct module *
 make_gru_cell(struct task *me, const struct arguments *a)
 {
-    return cell_module(me, a, 2, KIND_GRU, 3);
+    return cell_module(me, a, 2, KIND_GRU);
 }

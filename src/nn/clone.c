@@ -61,7 +61,7 @@ clone_modules(struct task *me, struct cloning *c)
 {
     for (int i = 0; i < c->modules.count; i++) {
         struct module *original = c->modules.modules[i];
-        struct module *copy = born(me, original->type->copy(me, original), drop_clone);
+        struct module *copy = born(me, original->type->life->copy(me, original), drop_clone);
         if (copy == NULL)
             return false;
         module_set_original(me, copy, NULL);
@@ -110,7 +110,7 @@ module_clone(struct task *me, struct module *module)
         clone_rewire_tensors(me, &c->parameters, parameters, &copy->parameters);
         clone_rewire_tensors(me, &c->buffers, buffers, &copy->buffers);
         clone_rewire_children(me, c, &copy->children);
-        if (!copy->type->rewired(me, copy))
+        if (!copy->type->life->rewired(me, copy))
             return NULL;
     }
     return c->copies[0];

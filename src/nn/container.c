@@ -6,15 +6,15 @@
 #include "sched/task.h"
 
 static const struct module_type list_type = {
-    "ModuleList", layer_no_forward, module_plain_copy, module_plain_rewired, module_plain_drop, layer_describe_nothing,
+    "ModuleList", layer_no_forward, &module_plain, layer_describe_nothing,
     NULL,
 };
 static const struct module_type dict_type = {
-    "ModuleDict", layer_no_forward, module_plain_copy, module_plain_rewired, module_plain_drop, layer_describe_nothing,
+    "ModuleDict", layer_no_forward, &module_plain, layer_describe_nothing,
     NULL,
 };
 static const struct module_type parameters_type = {
-    "ParameterList", layer_no_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+    "ParameterList", layer_no_forward, &module_plain,
     layer_describe_nothing, NULL,
 };
 

@@ -35,7 +35,7 @@ conv_padded(struct task *me, const struct module *self, struct tensor *x, int si
             options->padding[side] = before;
             continue;
         }
-        x = pad_along(me, x, x->dims - 2 + side, before, behind, (enum pad_mode)n[MODE], 0);
+        x = pad_along(me, x, x->dims - 2 + side, &(struct padding){ before, behind, (enum pad_mode)n[MODE], 0 });
         options->padding[side] = 0;
         if (x == NULL)
             return NULL;
@@ -104,20 +104,17 @@ static const struct module_attribute conv_attributes[] = {
     { "in_channels", ATTRIBUTE_INTEGER, INS },  { "out_channels", ATTRIBUTE_INTEGER, OUTS },
     { "kernel_size", ATTRIBUTE_PAIR, KERNEL },  { "stride", ATTRIBUTE_PAIR, STRIDE },
     { "padding", ATTRIBUTE_PAIR, PADDING },     { "dilation", ATTRIBUTE_PAIR, DILATION },
-    { "groups", ATTRIBUTE_INTEGER, GROUPS },    { NULL, ATTRIBUTE_INTEGER, 0 },
+    { "groups", ATTRIBUTE_INTEGER, GROUPS },    { .name = NULL },
 };
 
 static const struct layer_type conv1d_type = {
-    { "Conv1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_conv,
-      conv_attributes }, 1, apply_conv1d,
+    { "Conv1d", layer_forward, &module_plain, describe_conv, conv_attributes }, 1, apply_conv1d,
 };
 static const struct layer_type conv2d_type = {
-    { "Conv2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_conv,
-      conv_attributes }, 1, apply_conv2d,
+    { "Conv2d", layer_forward, &module_plain, describe_conv, conv_attributes }, 1, apply_conv2d,
 };
 static const struct layer_type transpose_type = {
-    { "ConvTranspose2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_conv,
-      conv_attributes }, 1, apply_transpose,
+    { "ConvTranspose2d", layer_forward, &module_plain, describe_conv, conv_attributes }, 1, apply_transpose,
 };
 
 static bool
@@ -148,11 +145,12 @@ draw_conv(struct task *me, struct module *module, enum dtype dtype, int dims, co
     int64_t fan_in = sizes[1], *outs = &module->integers[OUTS];
     for (int d = 2; d < dims; d++)
         fan_in *= sizes[d];
-    if (layer_parameter(me, module, "weight", dtype, dims, sizes, kaiming_bound(fan_in)) == NULL)
+    const struct layer_shape kernels = { dtype, dims, sizes }, row = { dtype, 1, outs };
+    if (layer_parameter(me, module, "weight", &kernels, kaiming_bound(fan_in)) == NULL)
         return false;
     if (!module->integers[BIAS])
         return layer_no_parameter(me, module, "bias");
-    return layer_parameter(me, module, "bias", dtype, 1, outs, 1 / sqrt((double)fan_in)) != NULL;
+    return layer_parameter(me, module, "bias", &row, 1 / sqrt((double)fan_in)) != NULL;
 }
 
 static void
@@ -319,19 +317,16 @@ describe_adaptive(const struct module *self, struct str *out)
 
 static const struct module_attribute pool_attributes[] = {
     { "kernel_size", ATTRIBUTE_PAIR, POOL_KERNEL }, { "stride", ATTRIBUTE_PAIR, POOL_STRIDE },
-    { "padding", ATTRIBUTE_PAIR, POOL_PADDING },    { NULL, ATTRIBUTE_INTEGER, 0 },
+    { "padding", ATTRIBUTE_PAIR, POOL_PADDING },    { .name = NULL },
 };
 static const struct layer_type max_pool2d_type = {
-    { "MaxPool2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_pool,
-      pool_attributes }, 1, apply_max_pool2d,
+    { "MaxPool2d", layer_forward, &module_plain, describe_pool, pool_attributes }, 1, apply_max_pool2d,
 };
 static const struct layer_type avg_pool2d_type = {
-    { "AvgPool2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_pool,
-      pool_attributes }, 1, apply_avg_pool2d,
+    { "AvgPool2d", layer_forward, &module_plain, describe_pool, pool_attributes }, 1, apply_avg_pool2d,
 };
 static const struct layer_type adaptive_type = {
-    { "AdaptiveAvgPool2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      describe_adaptive, NULL }, 1, apply_adaptive,
+    { "AdaptiveAvgPool2d", layer_forward, &module_plain, describe_adaptive, NULL }, 1, apply_adaptive,
 };
 
 /* kernel, stride (none: the kernel), padding; then dilation, ceil_mode or ceil_mode, count_include_pad */

@@ -57,17 +57,15 @@ bilinear_describe(const struct module *self, struct str *out)
 }
 
 static const struct layer_type bilinear_type = {
-    .type = { .name = "Bilinear", .forward = layer_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-              .drop = module_plain_drop, .describe = bilinear_describe },
-    .inputs = 2, .apply = apply_bilinear,
+    { "Bilinear", layer_forward, &module_plain, bilinear_describe, NULL }, 2, apply_bilinear,
 };
 
 struct module *
 make_bilinear(struct task *me, const struct arguments *a)
 {
     int64_t left = a->at[0].integer[0], right = a->at[1].integer[0], outs = a->at[2].integer[0];
-    if (!layer_positive(me, "Bilinear", "in1_features", left) || !layer_positive(me, "Bilinear", "in2_features",
-            right) ||
+    if (!layer_positive(me, "Bilinear", "in1_features", left) ||
+        !layer_positive(me, "Bilinear", "in2_features", right) ||
         !layer_positive(me, "Bilinear", "out_features", outs))
         return NULL;
     struct module *module = module_new(me, &bilinear_type.type);
@@ -78,9 +76,11 @@ make_bilinear(struct task *me, const struct arguments *a)
     module->integers[1] = right;
     module->integers[2] = outs;
     module->integers[3] = a->at[3].integer[0];
-    if (layer_parameter(me, module, "weight", a->dtype, 3, (const int64_t[]){ outs, left, right }, bound) == NULL)
+    const struct layer_shape matrices = { a->dtype, 3, (const int64_t[]){ outs, left, right } };
+    const struct layer_shape row = { a->dtype, 1, &outs };
+    if (layer_parameter(me, module, "weight", &matrices, bound) == NULL)
         return NULL;
     if (!a->at[3].integer[0])
         return layer_no_parameter(me, module, "bias") ? module : NULL;
-    return layer_parameter(me, module, "bias", a->dtype, 1, &outs, bound) != NULL ? module : NULL;
+    return layer_parameter(me, module, "bias", &row, bound) != NULL ? module : NULL;
 }

@@ -8,69 +8,74 @@
 #include "sched/task.h"
 
 struct value *
-forward_argument(struct task *me, const struct module *self, const struct value *args, const struct value *kwargs,
-                 int index, const char *name, bool needed)
+forward_argument(struct task *me, const struct forward_call *call, int index, const char *name, bool needed)
 {
+    const struct value *args = call->args, *kwargs = call->kwargs;
+    const char         *type = call->self->type->name;
     for (int i = 0; kwargs != NULL && i < kwargs->count; i++) {
         if (strcmp(kwargs->keys[i], name) != 0)
             continue;
         if (index < args->count)
-            return failed_null(me, E_TYPE, "%s: forward() got multiple values for argument '%s'", self->type->name,
-                               name);
+            return failed_null(me, E_TYPE, "%s: forward() got multiple values for argument '%s'", type, name);
         return kwargs->items[i];
     }
     if (index < args->count)
         return args->items[index];
     if (needed)
-        failed(me, E_TYPE, "%s: forward() missing a required positional argument: '%s'", self->type->name, name);
+        failed(me, E_TYPE, "%s: forward() missing a required positional argument: '%s'", type, name);
     return NULL;
 }
 
-bool
-forward_tensor(struct task *me, const struct module *self, const struct value *args, const struct value *kwargs,
-               int index, const char *name, struct tensor **out)
+static bool
+no_tensor(struct task *me, const struct forward_call *call, const char *name)
 {
-    struct value *value = forward_argument(me, self, args, kwargs, index, name, false);
+    return failed(me, E_TYPE, "%s: forward() argument '%s' must be a tensor", call->self->type->name, name);
+}
+
+bool
+forward_tensor(struct task *me, const struct forward_call *call, int index, const char *name, struct tensor **out)
+{
+    struct value *value = forward_argument(me, call, index, name, false);
     *out = NULL;
     if (value == NULL || value->kind == VALUE_NONE)
         return !task_failed(me);
-    if (value->kind != VALUE_TENSOR)
-        return failed(me, E_TYPE, "%s: forward() argument '%s' must be a tensor", self->type->name, name);
     *out = value->tensor;
-    return true;
+    return value->kind == VALUE_TENSOR || no_tensor(me, call, name);
 }
 
-static bool
-only_these(struct task *me, const struct module *self, const struct value *args, const struct value *kwargs,
-           const char *const *names, int count)
+bool
+forward_only(struct task *me, const struct forward_call *call, const struct forward_names *names)
 {
-    if (args->count > count)
-        return failed(me, E_TYPE, "%s: forward() takes %d positional argument%s but %d were given", self->type->name,
-                      count, count == 1 ? "" : "s", args->count);
+    const struct value *kwargs = call->kwargs;
+    const char         *type = call->self->type->name;
+    if (call->args->count > names->count)
+        return failed(me, E_TYPE, "%s: forward() takes %d positional argument%s but %d were given", type,
+                      names->count, names->count == 1 ? "" : "s", call->args->count);
     for (int i = 0; kwargs != NULL && i < kwargs->count; i++) {
         bool known = false;
-        for (int j = 0; j < count; j++)
-            known |= strcmp(kwargs->keys[i], names[j]) == 0;
+        for (int j = 0; j < names->count; j++)
+            known |= strcmp(kwargs->keys[i], names->at[j]) == 0;
         if (!known)
-            return failed(me, E_TYPE, "%s: forward() got an unexpected keyword argument '%s'", self->type->name,
+            return failed(me, E_TYPE, "%s: forward() got an unexpected keyword argument '%s'", type,
                           kwargs->keys[i]);
     }
     return true;
 }
 
 bool
-forward_tensors(struct task *me, const struct module *self, const struct value *args, const struct value *kwargs,
-                const char *const *names, int needed, int count, struct tensor **out)
+forward_tensors(struct task *me, const struct forward_call *call, const struct forward_names *names,
+                struct tensor **out)
 {
-    if (!only_these(me, self, args, kwargs, names, count))
+    if (!forward_only(me, call, names))
         return false;
-    for (int i = 0; i < count; i++) {
-        if (i < needed && forward_argument(me, self, args, kwargs, i, names[i], true) == NULL)
+    for (int i = 0; i < names->count; i++) {
+        bool needed = i < names->needed;
+        if (needed && forward_argument(me, call, i, names->at[i], true) == NULL)
             return false;
-        if (!forward_tensor(me, self, args, kwargs, i, names[i], &out[i]))
+        if (!forward_tensor(me, call, i, names->at[i], &out[i]))
             return false;
-        if (i < needed && out[i] == NULL)
-            return failed(me, E_TYPE, "%s: forward() argument '%s' must be a tensor", self->type->name, names[i]);
+        if (needed && out[i] == NULL)
+            return no_tensor(me, call, names->at[i]);
     }
     return true;
 }
@@ -78,10 +83,13 @@ forward_tensors(struct task *me, const struct module *self, const struct value *
 struct value *
 layer_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
 {
-    static const char *const names[LAYER_INPUTS] = { "input", "target" };
+    static const struct forward_names inputs[] = {
+        [1] = { 1, 1, { "input" } },
+        [2] = { 2, 2, { "input", "target" } },
+    };
     const struct layer_type *layer = (const struct layer_type *)self->type;
     struct tensor           *in[LAYER_INPUTS] = { NULL };
-    if (!forward_tensors(me, self, args, kwargs, names, layer->inputs, layer->inputs, in))
+    if (!forward_tensors(me, &(struct forward_call){ self, args, kwargs }, &inputs[layer->inputs], in))
         return NULL;
     if (self->integers[LAYER_INPLACE] != INPLACE_BY_COPY)
         return value_tensor(me, layer->apply(me, self, in));
@@ -129,29 +137,43 @@ layer_describe_attributes(const struct module *self, struct str *out)
 }
 
 /* A leaf that wants a gradient. */
-struct tensor *
-layer_parameter(struct task *me, struct module *module, const char *name, enum dtype dtype, int dims,
-                const int64_t *sizes, double bound)
+static struct tensor *
+added_parameter(struct task *me, struct module *module, const char *name, struct tensor *tensor)
 {
-    struct tensor *tensor = tensor_empty(me, dtype, DEVICE_CPU, dims, sizes);
     if (tensor == NULL)
         return NULL;
     tensor->requires_grad = true;
     tensor->is_parameter  = true;
-    if (!module_add_parameter(me, module, name, tensor))
-        return NULL;
-    return bound < 0 || tensor_uniform(me, tensor, -bound, bound, default_generator(me)) ? tensor : NULL;
+    return module_add_parameter(me, module, name, tensor) ? tensor : NULL;
+}
+
+static struct tensor *
+shaped(struct task *me, const struct layer_shape *shape)
+{
+    return tensor_empty(me, shape->dtype, DEVICE_CPU, shape->dims, shape->size);
+}
+
+struct tensor *
+layer_parameter(struct task *me, struct module *module, const char *name, const struct layer_shape *shape,
+                double bound)
+{
+    struct tensor *tensor = added_parameter(me, module, name, shaped(me, shape));
+    if (tensor == NULL || bound < 0)
+        return tensor;
+    return tensor_uniform(me, tensor, -bound, bound, default_generator(me)) ? tensor : NULL;
 }
 
 bool
-layer_constant(struct task *me, struct module *module, const char *name, enum dtype dtype, int64_t size, double value,
-               bool buffer)
+layer_constant(struct task *me, struct module *module, const char *name, const struct layer_shape *shape, double value)
 {
-    struct tensor *tensor = tensor_filled(me, tensor_empty(me, dtype, DEVICE_CPU, size < 0 ? 0 : 1, &size), value);
-    if (tensor == NULL)
-        return false;
-    tensor->requires_grad = tensor->is_parameter = !buffer;
-    return buffer ? module_add_buffer(me, module, name, tensor) : module_add_parameter(me, module, name, tensor);
+    return added_parameter(me, module, name, tensor_filled(me, shaped(me, shape), value)) != NULL;
+}
+
+bool
+layer_buffer(struct task *me, struct module *module, const char *name, const struct layer_shape *shape, double value)
+{
+    struct tensor *tensor = tensor_filled(me, shaped(me, shape), value);
+    return tensor != NULL && module_add_buffer(me, module, name, tensor);
 }
 
 bool

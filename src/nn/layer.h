@@ -16,7 +16,7 @@ typedef struct module *layer_make(struct task *me, const struct arguments *argum
 struct layer_row {
     const char              *signature, *help;
     layer_make              *make;
-    const struct layer_type *plain;    /* without a maker */
+    const struct layer_type *plain;    /* without a maker: the table that has its type */
 };
 struct layer_kind {
     const struct layer_row *row;
@@ -30,9 +30,9 @@ const struct layer_kind *layer_kinds(const struct layer_catalogue *catalogue, si
 double         layer_room(const struct layer_kind *kind, const struct arguments *arguments);
 struct module *layer_new(struct task *me, const struct layer_kind *kind, struct arguments *arguments);
 
-/* Makers and plain types, each in the file of its family. */
+/* Each in the file of its family. */
 #define LAYER(make, signature, help) layer_make make;
-#define PLAIN(type, signature, help) extern const struct layer_type type;
+#define PLAIN(types, signature, help)
 #include "nn/layers.def"
 #undef PLAIN
 #undef LAYER
@@ -46,6 +46,8 @@ struct layer_type {
     int                inputs;
     struct tensor   *(*apply)(struct task *me, struct module *self, struct tensor *const *in);
 };
+/* Those that need no maker; a name of NULL ends a table. */
+extern const struct layer_type activation_types[], piecewise_types[], shaping_types[];
 struct value *layer_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs);
 /* A forward that is not there says so, with what the module is for. */
 struct value *layer_no_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs);
@@ -53,24 +55,31 @@ void          layer_describe_nothing(const struct module *self, struct str *out)
 void          layer_describe_attributes(const struct module *self, struct str *out);   /* "dim=1, alpha=1.0" */
 
 /* ---- for constructors ---- */
-struct tensor *layer_parameter(struct task *me, struct module *module, const char *name, enum dtype dtype, int dims,
-                               const int64_t *sizes, double bound);        /* drawn from U(-bound, bound); < 0: not */
-bool layer_constant(struct task *me, struct module *module, const char *name, enum dtype dtype, int64_t size,
-                    double value, bool buffer);
+struct layer_shape { enum dtype dtype; int dims; const int64_t *size; };
+/* Drawn from U(-bound, bound); < 0: not. */
+struct tensor *layer_parameter(struct task *me, struct module *module, const char *name,
+                               const struct layer_shape *shape, double bound);
+bool layer_constant(struct task *me, struct module *module, const char *name, const struct layer_shape *shape,
+                    double value);             /* a parameter, all of whose elements are `value` */
+bool layer_buffer(struct task *me, struct module *module, const char *name, const struct layer_shape *shape,
+                  double value);
 bool   layer_no_parameter(struct task *me, struct module *module, const char *name);
 double kaiming_bound(int64_t fan_in);                                      /* a = sqrt(5) */
 bool   layer_positive(struct task *me, const char *module, const char *what, int64_t size);
 struct tensor *module_buffer(const struct module *module, const char *name);
 
-/* ---- arguments of a forward (layers.c) ---- */
+/* ---- arguments of a forward ---- */
+struct forward_call  { const struct module *self; const struct value *args, *kwargs; };
+struct forward_names { int count, needed; const char *at[8]; };            /* the first `needed` must be there */
 /* The value of argument `index`, positional or by name; NULL and no failure: absent (`needed`: failed). */
-struct value  *forward_argument(struct task *me, const struct module *self, const struct value *args,
-                                const struct value *kwargs, int index, const char *name, bool needed);
+struct value *forward_argument(struct task *me, const struct forward_call *call, int index, const char *name,
+                               bool needed);
 /* Optional tensor; false: failed. */
-bool forward_tensor(struct task *me, const struct module *self, const struct value *args, const struct value *kwargs,
-                    int index, const char *name, struct tensor **out);
-
-/* All `count` of them, absent ones NULL, and no others; the first `needed` must be there. false: failed. */
-bool forward_tensors(struct task *me, const struct module *self, const struct value *args, const struct value *kwargs,
-                     const char *const *names, int needed, int count, struct tensor **out);
+bool forward_tensor(struct task *me, const struct forward_call *call, int index, const char *name,
+                    struct tensor **out);
+/* Nothing is given but these. */
+bool forward_only(struct task *me, const struct forward_call *call, const struct forward_names *names);
+/* All of them, absent ones NULL, and no others. false: failed. */
+bool forward_tensors(struct task *me, const struct forward_call *call, const struct forward_names *names,
+                     struct tensor **out);
 #endif

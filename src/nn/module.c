@@ -102,7 +102,7 @@ module_unref(struct task *me, struct module *module)
 {
     if (module == NULL || atomic_fetch_sub_explicit(&module->references, 1, memory_order_acq_rel) != 1)
         return;
-    module->type->drop(me, module);
+    module->type->life->drop(me, module);
     table_free(me, &module->parameters);
     table_free(me, &module->buffers);
     table_free(me, &module->children);
@@ -688,8 +688,10 @@ module_plain_rewired(struct task *me, struct module *self)
     return true;
 }
 
-void
-module_plain_drop(struct task *me, struct module *self)
+static void
+holds_nothing(struct task *me, struct module *self)
 {
     (void)me, (void)self;
 }
+
+const struct module_life module_plain = { module_plain_copy, module_plain_rewired, holds_nothing };

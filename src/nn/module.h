@@ -15,16 +15,22 @@ enum attribute_kind { ATTRIBUTE_INTEGER, ATTRIBUTE_PAIR, ATTRIBUTE_FLAG, ATTRIBU
 struct module_attribute { const char *name; enum attribute_kind kind; int at; };
 enum { MODULE_INTEGERS = 20, MODULE_NUMBERS = 4 };
 
-/* Every slot is filled; module_plain_* are the plain answers. */
-struct module_type {
-    const char *name;                                           /* "Linear"; of a script's class: its own name */
-    /* args: a TUPLE; kwargs: a DICT or NULL. The result is given to me's scope; NULL: failed. */
-    struct value *(*forward)(struct task *me, struct module *self, struct value *args, struct value *kwargs);
+/* How modules of a type are copied and end; module_plain is that of types without a script or options of their own. */
+struct module_life {
     /* A shallow copy for a replica: same type, own tables; parameters, buffers and children still the original's.
      * The caller rewires them and then calls `rewired`. New reference; NULL: failed. */
     struct module *(*copy)(struct task *me, struct module *self);
     bool (*rewired)(struct task *me, struct module *self);      /* a script's object learns its new fields */
     void (*drop)(struct task *me, struct module *self);         /* what `self` and `options` hold */
+};
+extern const struct module_life module_plain;
+
+/* Every slot but the last is filled. */
+struct module_type {
+    const char *name;                                           /* "Linear"; of a script's class: its own name */
+    /* args: a TUPLE; kwargs: a DICT or NULL. The result is given to me's scope; NULL: failed. */
+    struct value *(*forward)(struct task *me, struct module *self, struct value *args, struct value *kwargs);
+    const struct module_life *life;
     void (*describe)(const struct module *self, struct str *out); /* "in_features=10, out_features=10, bias=True" */
     const struct module_attribute *attributes;                  /* NULL: none */
 };
@@ -98,8 +104,7 @@ bool module_zero_grad(struct task *me, struct module *module, bool set_to_none);
 /* copy.deepcopy: modules, parameters and buffers of its own, what was shared inside is shared again; plain attributes
  * of a script's module stay the same objects. In me's scope; NULL: failed. */
 struct module *module_clone(struct task *me, struct module *module);
-/* For the slots of types without a script. */
+/* Slots of module_plain, for a life that differs in the others. */
 struct module *module_plain_copy(struct task *me, struct module *self);
 bool           module_plain_rewired(struct task *me, struct module *self);
-void           module_plain_drop(struct task *me, struct module *self);
 #endif

@@ -69,36 +69,35 @@ describe_batch_norm(const struct module *self, struct str *out)
 static const struct module_attribute batch_attributes[] = {
     { "num_features", ATTRIBUTE_INTEGER, FEATURES }, { "eps", ATTRIBUTE_NUMBER, EPS },
     { "momentum", ATTRIBUTE_NUMBER, MOMENTUM },      { "affine", ATTRIBUTE_FLAG, AFFINE },
-    { "track_running_stats", ATTRIBUTE_FLAG, TRACKED }, { NULL, ATTRIBUTE_INTEGER, 0 },
+    { "track_running_stats", ATTRIBUTE_FLAG, TRACKED }, { .name = NULL },
 };
 static const struct layer_type batch_norm1d_type = {
-    { "BatchNorm1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_batch_norm,
-      batch_attributes }, 1, apply_batch_norm,
+    { "BatchNorm1d", layer_forward, &module_plain, describe_batch_norm, batch_attributes }, 1, apply_batch_norm,
 };
 static const struct layer_type batch_norm2d_type = {
-    { "BatchNorm2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_batch_norm,
-      batch_attributes }, 1, apply_batch_norm,
+    { "BatchNorm2d", layer_forward, &module_plain, describe_batch_norm, batch_attributes }, 1, apply_batch_norm,
 };
-
 static const struct layer_type batch_norm3d_type = {
-    { "BatchNorm3d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_batch_norm,
-      batch_attributes }, 1, apply_batch_norm,
+    { "BatchNorm3d", layer_forward, &module_plain, describe_batch_norm, batch_attributes }, 1, apply_batch_norm,
 };
 
 static bool
-batch_tensors(struct task *me, struct module *module, const struct arguments *a)
+affine_pair(struct task *me, struct module *module, bool affine, const struct layer_shape *shape)
 {
-    int64_t features = module->integers[FEATURES];
-    if (module->integers[AFFINE] ? !layer_constant(me, module, "weight", a->dtype, features, 1, false) ||
-                                       !layer_constant(me, module, "bias", a->dtype, features, 0, false)
-                                 : !layer_no_parameter(me, module, "weight") ||
-                                       !layer_no_parameter(me, module, "bias"))
+    if (affine)
+        return layer_constant(me, module, "weight", shape, 1) && layer_constant(me, module, "bias", shape, 0);
+    return layer_no_parameter(me, module, "weight") && layer_no_parameter(me, module, "bias");
+}
+
+static bool
+batch_tensors(struct task *me, struct module *module, enum dtype dtype)
+{
+    const struct layer_shape row = { dtype, 1, &module->integers[FEATURES] }, one = { DTYPE_I64, 0, NULL };
+    if (!affine_pair(me, module, module->integers[AFFINE], &row))
         return false;
-    if (!module->integers[TRACKED])
-        return true;
-    return layer_constant(me, module, "running_mean", a->dtype, features, 0, true) &&
-           layer_constant(me, module, "running_var", a->dtype, features, 1, true) &&
-           layer_constant(me, module, "num_batches_tracked", DTYPE_I64, -1, 0, true);
+    return !module->integers[TRACKED] || (layer_buffer(me, module, "running_mean", &row, 0) &&
+                                          layer_buffer(me, module, "running_var", &row, 1) &&
+                                          layer_buffer(me, module, "num_batches_tracked", &one, 0));
 }
 
 /* num_features, eps, momentum (none: cumulative), affine, track_running_stats */
@@ -118,7 +117,7 @@ batch_module(struct task *me, const struct layer_type *type, const struct argume
     module->integers[CUMULATIVE] = a->at[2].none;
     module->numbers[EPS]         = a->at[1].number;
     module->numbers[MOMENTUM]    = a->at[2].none ? 0 : a->at[2].number;
-    return batch_tensors(me, module, a) ? module : NULL;
+    return batch_tensors(me, module, a->dtype) ? module : NULL;
 }
 
 struct module *
@@ -141,6 +140,13 @@ make_batch_norm3d(struct task *me, const struct arguments *a)
 
 /* ---- LayerNorm: integers: how many dimensions, then their sizes ---- */
 
+static struct norm_options
+norm_options_of(const struct module *self)
+{
+    return (struct norm_options){ .weight = module_parameter(self, "weight"), .bias = module_parameter(self, "bias"),
+                                  .eps = self->numbers[EPS] };
+}
+
 static struct tensor *
 apply_layer_norm(struct task *me, struct module *self, struct tensor *const *in)
 {
@@ -157,8 +163,8 @@ apply_layer_norm(struct task *me, struct module *self, struct tensor *const *in)
         str_free(&wanted);
         return NULL;
     }
-    return layer_norm(me, in[0], dims, module_parameter(self, "weight"), module_parameter(self, "bias"),
-                      self->numbers[EPS]);
+    const struct norm_options options = norm_options_of(self);
+    return layer_norm(me, in[0], dims, &options);
 }
 
 static void
@@ -172,21 +178,10 @@ describe_layer_norm(const struct module *self, struct str *out)
 }
 
 static const struct module_attribute norm_attributes[] = { { "eps", ATTRIBUTE_NUMBER, EPS },
-                                                           { NULL, ATTRIBUTE_INTEGER, 0 } };
+                                                           { .name = NULL } };
 static const struct layer_type layer_norm_type = {
-    { "LayerNorm", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_layer_norm,
-      norm_attributes }, 1, apply_layer_norm,
+    { "LayerNorm", layer_forward, &module_plain, describe_layer_norm, norm_attributes }, 1, apply_layer_norm,
 };
-
-static bool
-affine_pair(struct task *me, struct module *module, bool affine, enum dtype dtype, int dims, const int64_t *sizes)
-{
-    if (!affine)
-        return layer_no_parameter(me, module, "weight") && layer_no_parameter(me, module, "bias");
-    struct tensor *weight = layer_parameter(me, module, "weight", dtype, dims, sizes, -1);
-    struct tensor *bias = layer_parameter(me, module, "bias", dtype, dims, sizes, -1);
-    return weight != NULL && bias != NULL && tensor_fill(me, weight, 1) && tensor_fill(me, bias, 0);
-}
 
 /* normalized_shape, eps, elementwise_affine */
 struct module *
@@ -205,7 +200,8 @@ make_layer_norm(struct task *me, const struct arguments *a)
     memcpy(module->integers + 1, a->at[0].integer, (size_t)dims * sizeof *module->integers);
     module->integers[1 + TENSOR_DIMS] = a->at[2].integer[0];
     module->numbers[EPS] = a->at[1].number;
-    return affine_pair(me, module, a->at[2].integer[0], a->dtype, dims, a->at[0].integer) ? module : NULL;
+    const struct layer_shape shape = { a->dtype, dims, a->at[0].integer };
+    return affine_pair(me, module, a->at[2].integer[0], &shape) ? module : NULL;
 }
 
 /* ---- GroupNorm ---- */
@@ -213,8 +209,8 @@ make_layer_norm(struct task *me, const struct arguments *a)
 static struct tensor *
 apply_group_norm(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return group_norm(me, in[0], self->integers[0], module_parameter(self, "weight"), module_parameter(self, "bias"),
-                      self->numbers[EPS]);
+    const struct norm_options options = norm_options_of(self);
+    return group_norm(me, in[0], self->integers[0], &options);
 }
 
 static void
@@ -225,8 +221,7 @@ describe_group_norm(const struct module *self, struct str *out)
 }
 
 static const struct layer_type group_norm_type = {
-    { "GroupNorm", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_group_norm,
-      norm_attributes }, 1, apply_group_norm,
+    { "GroupNorm", layer_forward, &module_plain, describe_group_norm, norm_attributes }, 1, apply_group_norm,
 };
 
 /* num_groups, num_channels, eps, affine */
@@ -246,5 +241,6 @@ make_group_norm(struct task *me, const struct arguments *a)
     module->integers[1]  = channels;
     module->integers[2]  = a->at[3].integer[0];
     module->numbers[EPS] = a->at[2].number;
-    return affine_pair(me, module, a->at[3].integer[0], a->dtype, 1, &channels) ? module : NULL;
+    const struct layer_shape row = { a->dtype, 1, &channels };
+    return affine_pair(me, module, a->at[3].integer[0], &row) ? module : NULL;
 }

@@ -64,6 +64,10 @@ below(struct task *me, struct tensor *upper, struct tensor *lower)
 }
 
 struct sequence_walk {
+    enum recurrent_kind kind;
+    bool                back;
+    struct cell_weights w;
+    const struct sequence_steps *steps;
     struct tensor    **outputs, **gates;       /* by step; gates: what the input gives to them */
     struct cell_state  first, state;           /* at the start, of all rows; now */
     struct cell_state *ended;                  /* final states of sequences that have ended, shortest last */
@@ -107,14 +111,14 @@ let_begin(struct task *me, struct sequence_walk *walk, int64_t rows)
 }
 
 static bool
-walk_steps(struct task *me, enum recurrent_kind kind, const struct cell_weights *w, const struct sequence_steps *steps,
-           bool back, struct sequence_walk *walk)
+walk_steps(struct task *me, struct sequence_walk *walk)
 {
+    const struct sequence_steps *steps = walk->steps;
     for (int64_t i = 0; i < steps->count; i++) {
-        int64_t t = back ? steps->count - 1 - i : i;
-        if (!(back ? let_begin : let_end)(me, walk, steps->rows[t]))
+        int64_t t = walk->back ? steps->count - 1 - i : i;
+        if (!(walk->back ? let_begin : let_end)(me, walk, steps->rows[t]))
             return false;
-        walk->state = recurrent_step(me, kind, w, walk->gates[t], walk->state);
+        walk->state = recurrent_step(me, walk->kind, &walk->w, walk->gates[t], walk->state);
         if (walk->state.h == NULL)
             return false;
         walk->outputs[t] = walk->state.h;
@@ -155,25 +159,25 @@ final_state(struct task *me, struct sequence_walk *walk)
     return state;
 }
 
-/* The outputs of all steps below each other; *last: the final states. */
+/* The outputs of all steps below each other; walk->state: the final states. */
 static struct tensor *
-run_direction(struct task *me, enum recurrent_kind kind, const struct cell_weights *weights, struct tensor *data,
-              const struct sequence_steps *steps, struct cell_state first, bool back, struct cell_state *last)
+run_direction(struct task *me, struct sequence_walk *walk, struct tensor *data)
 {
-    struct cell_weights w = *weights;
-    struct sequence_walk         walk = { .first = first, .state = first, .rows = back ? 0 : steps->rows[0] };
-    walk.outputs = list_new(me, steps->count);
-    walk.gates   = list_new(me, steps->count);
-    walk.ended   = list_new(me, 2 * steps->count);
-    if (walk.outputs == NULL || walk.gates == NULL || walk.ended == NULL)
+    const struct sequence_steps *steps = walk->steps;
+    walk->state   = walk->first;
+    walk->rows    = walk->back ? 0 : steps->rows[0];
+    walk->outputs = list_new(me, steps->count);
+    walk->gates   = list_new(me, steps->count);
+    walk->ended   = list_new(me, 2 * steps->count);
+    if (walk->outputs == NULL || walk->gates == NULL || walk->ended == NULL)
         return NULL;
-    w.hh_turned = kind != KIND_GRU ? tensor_t(me, w.hh) : NULL;
-    struct tensor *gates = recurrent_gates(me, kind, &w, data);
-    if (!tensor_split(me, gates, &(struct pieces){ 0, (int)steps->count, steps->rows }, walk.gates) ||
-        !walk_steps(me, kind, &w, steps, back, &walk))
+    walk->w.hh_turned = walk->kind != KIND_GRU ? tensor_t(me, walk->w.hh) : NULL;
+    struct tensor *gates = recurrent_gates(me, walk->kind, &walk->w, data);
+    if (!tensor_split(me, gates, &(struct pieces){ 0, (int)steps->count, steps->rows }, walk->gates) ||
+        !walk_steps(me, walk))
         return NULL;
-    *last = final_state(me, &walk);
-    return tensor_cat(me, walk.outputs, (int)steps->count, 0);
+    walk->state = final_state(me, walk);
+    return tensor_cat(me, walk->outputs, (int)steps->count, 0);
 }
 
 /* ---- all layers ---- */
@@ -207,15 +211,15 @@ run_layers(struct task *me, const struct module *self, struct tensor *data, cons
     for (int layer = 0; layer < layers; layer++) {
         struct tensor *sides[2] = { NULL, NULL };
         for (int side = 0; side < directions; side++, at++) {
-            struct cell_weights w = weights_of(self, layer, side);
-            struct cell_state   start = { tensor_select(me, first.h, 0, at), NULL }, last = { NULL, NULL };
+            struct sequence_walk walk = { .kind = kind, .back = side == 1, .w = weights_of(self, layer, side),
+                                          .steps = steps, .first.h = tensor_select(me, first.h, 0, at) };
             if (first.c != NULL)
-                start.c = tensor_select(me, first.c, 0, at);
-            sides[side] = run_direction(me, kind, &w, data, steps, start, side == 1, &last);
+                walk.first.c = tensor_select(me, first.c, 0, at);
+            sides[side] = run_direction(me, &walk, data);
             if (sides[side] == NULL)
                 return (struct whole){ NULL, NULL, NULL };
-            last_h[at] = tensor_unsqueeze(me, last.h, 0);
-            last_c[at] = last.c != NULL ? tensor_unsqueeze(me, last.c, 0) : NULL;
+            last_h[at] = tensor_unsqueeze(me, walk.state.h, 0);
+            last_c[at] = walk.state.c != NULL ? tensor_unsqueeze(me, walk.state.c, 0) : NULL;
         }
         data = directions == 2 ? tensor_cat(me, sides, 2, 1) : sides[0];
         if (layer < layers - 1)
@@ -249,23 +253,25 @@ state_tensor(struct task *me, struct value *value, int64_t states, int64_t rows,
                        (long long)wide);
 }
 
-/* LSTM: (h, c). */
-static bool
-take_state(struct task *me, const struct module *self, struct value *given, const struct tensor *like, int64_t rows,
-           struct cell_state *out)
+/* LSTM: (h, c). h NULL: failed. */
+static struct cell_state
+take_state(struct task *me, const struct module *self, struct value *given, const struct tensor *like, int64_t rows)
 {
+    struct cell_state out = { NULL, NULL };
     const int64_t *n = self->integers;
     int64_t        states = n[R_LAYERS] * (n[R_BOTH] ? 2 : 1),
             shown = n[R_PROJECTED] > 0 ? n[R_PROJECTED] : n[R_HIDDEN];
     bool           two = n[R_KIND] == KIND_LSTM, none = given == NULL || given->kind == VALUE_NONE;
-    if (!none && two && ((given->kind != VALUE_TUPLE && given->kind != VALUE_LIST) || given->count != 2))
-        return failed(me, E_TYPE, "the state of an LSTM is a pair: state and cell");
+    if (!none && two && ((given->kind != VALUE_TUPLE && given->kind != VALUE_LIST) || given->count != 2)) {
+        failed(me, E_TYPE, "the state of an LSTM is a pair: state and cell");
+        return out;
+    }
     struct value *h = none ? NULL : two ? given->items[0] : given;
-    out->h = none ? zero_state(me, self, like, rows, shown) : state_tensor(me, h, states, rows, shown);
+    out.h = none ? zero_state(me, self, like, rows, shown) : state_tensor(me, h, states, rows, shown);
     if (two)
-        out->c = none ? zero_state(me, self, like, rows, n[R_HIDDEN])
-                      : state_tensor(me, given->items[1], states, rows, n[R_HIDDEN]);
-    return out->h != NULL && (!two || out->c != NULL);
+        out.c = none ? zero_state(me, self, like, rows, n[R_HIDDEN])
+                     : state_tensor(me, given->items[1], states, rows, n[R_HIDDEN]);
+    return two && out.c == NULL ? (struct cell_state){ NULL, NULL } : out;
 }
 
 /* ---- forward ---- */
@@ -301,9 +307,11 @@ dense_forward(struct task *me, struct module *self, struct tensor *x, struct val
     if (length < 1 || rows < 1)
         return failed_null(me, E_RUNTIME, "Expected sequence length to be larger than 0 in RNN");
     struct sequence_steps steps = { equal_rows(me, length, rows), length };
-    struct cell_state     first = { NULL, NULL };
-    struct tensor    *flat = tensor_reshape(me, timed, 2, (const int64_t[]){ length * rows, x->size[x->dims - 1] });
-    if (steps.rows == NULL || flat == NULL || !take_state(me, self, state, x, rows, &first))
+    struct tensor *flat = tensor_reshape(me, timed, 2, (const int64_t[]){ length * rows, x->size[x->dims - 1] });
+    if (steps.rows == NULL || flat == NULL)
+        return NULL;
+    struct cell_state first = take_state(me, self, state, x, rows);
+    if (first.h == NULL)
         return NULL;
     struct whole   whole = run_layers(me, self, flat, &steps, first);
     int64_t        sizes[3] = { length, rows, tensor_size(whole.output, 1) };
@@ -334,9 +342,8 @@ packed_forward(struct task *me, struct module *self, struct value *packed, struc
     if (packed->items[0]->kind != VALUE_TENSOR || packed->items[1]->kind != VALUE_TENSOR || data->dims != 2 ||
         sizes->dims != 1 || sizes->dtype != DTYPE_I64 || sizes->size[0] < 1)
         return failed_null(me, E_TYPE, "%s: this is no packed sequence", self->type->name);
-    int64_t          *rows = equal_rows(me, sizes->size[0], 0), total = 0;
-    struct sequence_steps      steps = { rows, sizes->size[0] };
-    struct cell_state first = { NULL, NULL };
+    int64_t              *rows = equal_rows(me, sizes->size[0], 0), total = 0;
+    struct sequence_steps steps = { rows, sizes->size[0] };
     if (rows == NULL || !tensor_read(me, sizes, rows))
         return NULL;
     for (int64_t t = 0; t < steps.count; t++) {
@@ -347,7 +354,8 @@ packed_forward(struct task *me, struct module *self, struct value *packed, struc
     if (total != data->size[0] || data->size[1] != self->integers[R_INPUT])
         return failed_null(me, E_RUNTIME, "%s: the packed data does not fit its batch sizes or this layer",
                            self->type->name);
-    if (!take_state(me, self, state, data, rows[0], &first))
+    struct cell_state first = take_state(me, self, state, data, rows[0]);
+    if (first.h == NULL)
         return NULL;
     first.h = reordered(me, first.h, packed->items[2]);
     first.c = reordered(me, first.c, packed->items[2]);
@@ -362,8 +370,9 @@ packed_forward(struct task *me, struct module *self, struct value *packed, struc
 static struct value *
 recurrent_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
 {
-    struct value *input = forward_argument(me, self, args, kwargs, 0, "input", true);
-    struct value *state = forward_argument(me, self, args, kwargs, 1, "hx", false);
+    const struct forward_call call = { self, args, kwargs };
+    struct value *input = forward_argument(me, &call, 0, "input", true);
+    struct value *state = forward_argument(me, &call, 1, "hx", false);
     if (input == NULL || task_failed(me))
         return NULL;
     if (input->kind == VALUE_TENSOR)
@@ -398,23 +407,20 @@ static const struct module_attribute attributes[] = {
     { "input_size", ATTRIBUTE_INTEGER, R_INPUT },  { "hidden_size", ATTRIBUTE_INTEGER, R_HIDDEN },
     { "num_layers", ATTRIBUTE_INTEGER, R_LAYERS }, { "bias", ATTRIBUTE_FLAG, R_BIAS },
     { "batch_first", ATTRIBUTE_FLAG, R_BATCH_FIRST }, { "bidirectional", ATTRIBUTE_FLAG, R_BOTH },
-    { NULL, ATTRIBUTE_INTEGER, 0 },
+    { .name = NULL },
 };
 static const struct module_type recurrent_types[] = {
-    { "RNN", recurrent_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_recurrent,
-      attributes },
-    { "LSTM", recurrent_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_recurrent,
-      attributes },
-    { "GRU", recurrent_forward, module_plain_copy, module_plain_rewired, module_plain_drop, describe_recurrent,
-      attributes },
+    { "RNN", recurrent_forward, &module_plain, describe_recurrent, attributes },
+    { "LSTM", recurrent_forward, &module_plain, describe_recurrent, attributes },
+    { "GRU", recurrent_forward, &module_plain, describe_recurrent, attributes },
 };
 
 /* In the order in which PyTorch draws and lists them. */
 bool
-recurrent_weights(struct task *me, struct module *module, const char *suffix, enum dtype dtype, int64_t gates,
-                  int64_t input)
+recurrent_weights(struct task *me, struct module *module, const char *suffix, enum dtype dtype, int64_t input)
 {
     const int64_t *n = module->integers;
+    int64_t        gates = n[R_KIND] == KIND_LSTM ? 4 : n[R_KIND] == KIND_GRU ? 3 : 1;
     int64_t        rows = gates * n[R_HIDDEN], shown = n[R_PROJECTED] > 0 ? n[R_PROJECTED] : n[R_HIDDEN];
     double         bound = 1 / sqrt((double)n[R_HIDDEN]);
     const struct { const char *name; int dims; int64_t size[2]; bool there; } parts[] = {
@@ -425,8 +431,8 @@ recurrent_weights(struct task *me, struct module *module, const char *suffix, en
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char name[64];
         snprintf(name, sizeof name, "%s%s", parts[i].name, suffix);
-        if (parts[i].there &&
-            layer_parameter(me, module, name, dtype, parts[i].dims, parts[i].size, bound) == NULL)
+        const struct layer_shape shape = { dtype, parts[i].dims, parts[i].size };
+        if (parts[i].there && layer_parameter(me, module, name, &shape, bound) == NULL)
             return false;
     }
     return true;
@@ -455,7 +461,7 @@ recurrent(struct task *me, const struct arguments *a, int type, enum recurrent_k
     struct module *module = module_new(me, &recurrent_types[type]);
     if (module == NULL)
         return NULL;
-    int64_t *n = module->integers, gates = kind == KIND_LSTM ? 4 : kind == KIND_GRU ? 3 : 1;
+    int64_t *n = module->integers;
     n[R_KIND]        = kind;
     n[R_INPUT]       = a->at[0].integer[0];
     n[R_HIDDEN]      = a->at[1].integer[0];
@@ -473,7 +479,7 @@ recurrent(struct task *me, const struct arguments *a, int type, enum recurrent_k
             char suffix[32];
             snprintf(suffix, sizeof suffix, "_l%d%s", layer, side ? "_reverse" : "");
             int64_t input = layer == 0 ? n[R_INPUT] : shown * (n[R_BOTH] ? 2 : 1);
-            if (!recurrent_weights(me, module, suffix, a->dtype, gates, input))
+            if (!recurrent_weights(me, module, suffix, a->dtype, input))
                 return NULL;
         }
     }

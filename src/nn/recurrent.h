@@ -17,6 +17,6 @@ struct tensor    *recurrent_gates(struct task *me, enum recurrent_kind kind, con
 /* `gates` is what recurrent_gates gave for these rows. h NULL: failed. */
 struct cell_state recurrent_step(struct task *me, enum recurrent_kind kind, const struct cell_weights *weights,
                                  struct tensor *gates, struct cell_state state);
-bool recurrent_weights(struct task *me, struct module *module, const char *suffix, enum dtype dtype, int64_t gates,
-                       int64_t input);
+/* The kind and what a layer gives must be in module->integers. */
+bool recurrent_weights(struct task *me, struct module *module, const char *suffix, enum dtype dtype, int64_t input);
 #endif

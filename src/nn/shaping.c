@@ -21,9 +21,9 @@ pad_layer(struct task *me, struct module *self, struct tensor *x, enum pad_mode 
     if (x->dims < dims)
         return failed_null(me, E_RUNTIME, "%s: the input has %d dimensions", self->type->name, x->dims);
     for (int d = 0; d < dims && x != NULL; d++) {
-        bool one = self->integers[0] == 1;
-        x = pad_along(me, x, x->dims - 1 - d, given[one ? 0 : 2 * d], given[one ? 0 : 2 * d + 1], mode,
-                      self->numbers[0]);
+        bool           one = self->integers[0] == 1;
+        struct padding padding = { given[one ? 0 : 2 * d], given[one ? 0 : 2 * d + 1], mode, self->numbers[0] };
+        x = pad_along(me, x, x->dims - 1 - d, &padding);
     }
     return x;
 }
@@ -58,47 +58,6 @@ apply_replication(struct task *me, struct module *self, struct tensor *const *in
 {
     return pad_layer(me, self, in[0], PAD_REPLICATE);
 }
-
-const struct layer_type layer_zero_pad2d = {
-    { "ZeroPad2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      describe_padding, NULL }, 1, apply_constant,
-};
-const struct layer_type layer_constant_pad1d = {
-    { "ConstantPad1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      describe_padding, NULL }, 1, apply_constant,
-};
-const struct layer_type layer_constant_pad2d = {
-    { "ConstantPad2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      describe_padding, NULL }, 1, apply_constant,
-};
-const struct layer_type layer_constant_pad3d = {
-    { "ConstantPad3d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      describe_padding, NULL }, 1, apply_constant,
-};
-const struct layer_type layer_reflection_pad1d = {
-    { "ReflectionPad1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      describe_padding, NULL }, 1, apply_reflection,
-};
-const struct layer_type layer_reflection_pad2d = {
-    { "ReflectionPad2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      describe_padding, NULL }, 1, apply_reflection,
-};
-const struct layer_type layer_reflection_pad3d = {
-    { "ReflectionPad3d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      describe_padding, NULL }, 1, apply_reflection,
-};
-const struct layer_type layer_replication_pad1d = {
-    { "ReplicationPad1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      describe_padding, NULL }, 1, apply_replication,
-};
-const struct layer_type layer_replication_pad2d = {
-    { "ReplicationPad2d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      describe_padding, NULL }, 1, apply_replication,
-};
-const struct layer_type layer_replication_pad3d = {
-    { "ReplicationPad3d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      describe_padding, NULL }, 1, apply_replication,
-};
 
 /* ---- rows: planes of height 1 ---- */
 
@@ -159,39 +118,21 @@ apply_adaptive1d(struct task *me, struct module *self, struct tensor *const *in)
                                               (const int64_t[]){ 1, self->integers[0] }));
 }
 
-static const struct module_attribute size_shown[] = { { "output_size", ATTRIBUTE_INTEGER, 0 },
-                                                      { NULL, ATTRIBUTE_INTEGER, 0 } };
-const struct layer_type layer_max_pool1d = {
-    { "MaxPool1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      describe_rows, NULL }, 1, apply_max_pool1d,
-};
-const struct layer_type layer_avg_pool1d = {
-    { "AvgPool1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      describe_rows, NULL }, 1, apply_avg_pool1d,
-};
-const struct layer_type layer_adaptive_avg_pool1d = {
-    { "AdaptiveAvgPool1d", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, size_shown }, 1, apply_adaptive1d,
-};
+static const struct module_attribute size_shown[] = { { "output_size", ATTRIBUTE_INTEGER, 0 }, { .name = NULL } };
 
 /* ---- shuffling of pixels: [.., C r r, H, W] and [.., C, H r, W r] ---- */
 
+/* The last three dimensions apart as five, these in another `order`, and together as `whole`. */
 static struct tensor *
-shuffled(struct task *me, struct tensor *x, const int64_t *apart, const int *order, int64_t c, int64_t h, int64_t w)
+shuffled(struct task *me, struct tensor *x, const int64_t apart[5], const int64_t order[6], const int64_t whole[3])
 {
-    int64_t outer = 1, sizes[TENSOR_DIMS];
+    int64_t six[6] = { 1, apart[0], apart[1], apart[2], apart[3], apart[4] }, sizes[TENSOR_DIMS];
     for (int d = 0; d < x->dims - 3; d++)
-        outer *= x->size[d];
+        six[0] *= x->size[d];
     memcpy(sizes, x->size, sizeof sizes);
-    sizes[x->dims - 3] = c;
-    sizes[x->dims - 2] = h;
-    sizes[x->dims - 1] = w;
-    int64_t six[6] = { outer, apart[0], apart[1], apart[2], apart[3], apart[4] };
-    int64_t turned[6];
-    for (int d = 0; d < 6; d++)
-        turned[d] = order[d];
+    memcpy(sizes + x->dims - 3, whole, 3 * sizeof *whole);
     struct tensor *split = tensor_reshape(me, x, 6, six);
-    struct tensor *mixed = split != NULL ? tensor_permute(me, split, 6, turned) : NULL;
+    struct tensor *mixed = split != NULL ? tensor_permute(me, split, 6, order) : NULL;
     return mixed != NULL ? tensor_reshape(me, mixed, x->dims, sizes) : NULL;
 }
 
@@ -204,7 +145,8 @@ apply_pixel_shuffle(struct task *me, struct module *self, struct tensor *const *
         return failed_null(me, E_RUNTIME, "pixel_shuffle expects its input's 'channel' dimension to be divisible by "
                                           "the square of upscale_factor");
     int64_t c = x->size[x->dims - 3] / (r * r), h = x->size[x->dims - 2], w = x->size[x->dims - 1];
-    return shuffled(me, x, (const int64_t[]){ c, r, r, h, w }, (const int[]){ 0, 1, 4, 2, 5, 3 }, c, h * r, w * r);
+    return shuffled(me, x, (const int64_t[]){ c, r, r, h, w }, (const int64_t[]){ 0, 1, 4, 2, 5, 3 },
+                    (const int64_t[]){ c, h * r, w * r });
 }
 
 static struct tensor *
@@ -216,18 +158,33 @@ apply_pixel_unshuffle(struct task *me, struct module *self, struct tensor *const
         return failed_null(me, E_RUNTIME, "pixel_unshuffle expects height and width to be divisible by "
                                           "downscale_factor");
     int64_t c = x->size[x->dims - 3], h = x->size[x->dims - 2] / r, w = x->size[x->dims - 1] / r;
-    return shuffled(me, x, (const int64_t[]){ c, h, r, w, r }, (const int[]){ 0, 1, 3, 5, 2, 4 }, c * r * r, h, w);
+    return shuffled(me, x, (const int64_t[]){ c, h, r, w, r }, (const int64_t[]){ 0, 1, 3, 5, 2, 4 },
+                    (const int64_t[]){ c * r * r, h, w });
 }
 
-static const struct module_attribute up_shown[] = { { "upscale_factor", ATTRIBUTE_INTEGER, 0 },
-                                                    { NULL, ATTRIBUTE_INTEGER, 0 } };
-static const struct module_attribute down_shown[] = { { "downscale_factor", ATTRIBUTE_INTEGER, 0 },
-                                                      { NULL, ATTRIBUTE_INTEGER, 0 } };
-const struct layer_type layer_pixel_shuffle = {
-    { "PixelShuffle", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, up_shown }, 1, apply_pixel_shuffle,
+static const struct module_attribute up_shown[] = { { "upscale_factor", ATTRIBUTE_INTEGER, 0 }, { .name = NULL } };
+static const struct module_attribute down_shown[] = {
+    { "downscale_factor", ATTRIBUTE_INTEGER, 0 }, { .name = NULL },
 };
-const struct layer_type layer_pixel_unshuffle = {
-    { "PixelUnshuffle", layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
-      layer_describe_attributes, down_shown }, 1, apply_pixel_unshuffle,
+
+const struct layer_type shaping_types[] = {
+    { { "ZeroPad2d", layer_forward, &module_plain, describe_padding, NULL }, 1, apply_constant },
+    { { "ConstantPad1d", layer_forward, &module_plain, describe_padding, NULL }, 1, apply_constant },
+    { { "ConstantPad2d", layer_forward, &module_plain, describe_padding, NULL }, 1, apply_constant },
+    { { "ConstantPad3d", layer_forward, &module_plain, describe_padding, NULL }, 1, apply_constant },
+    { { "ReflectionPad1d", layer_forward, &module_plain, describe_padding, NULL }, 1, apply_reflection },
+    { { "ReflectionPad2d", layer_forward, &module_plain, describe_padding, NULL }, 1, apply_reflection },
+    { { "ReflectionPad3d", layer_forward, &module_plain, describe_padding, NULL }, 1, apply_reflection },
+    { { "ReplicationPad1d", layer_forward, &module_plain, describe_padding, NULL }, 1, apply_replication },
+    { { "ReplicationPad2d", layer_forward, &module_plain, describe_padding, NULL }, 1, apply_replication },
+    { { "ReplicationPad3d", layer_forward, &module_plain, describe_padding, NULL }, 1, apply_replication },
+    { { "MaxPool1d", layer_forward, &module_plain, describe_rows, NULL }, 1, apply_max_pool1d },
+    { { "AvgPool1d", layer_forward, &module_plain, describe_rows, NULL }, 1, apply_avg_pool1d },
+    { { "AdaptiveAvgPool1d", layer_forward, &module_plain, layer_describe_attributes, size_shown },
+      1, apply_adaptive1d },
+    { { "PixelShuffle", layer_forward, &module_plain, layer_describe_attributes, up_shown },
+      1, apply_pixel_shuffle },
+    { { "PixelUnshuffle", layer_forward, &module_plain, layer_describe_attributes, down_shown },
+      1, apply_pixel_unshuffle },
+    { .type.name = NULL },
 };

@@ -16,12 +16,16 @@ through_child(struct task *me, const struct module *self, const char *child, str
     return x != NULL ? module_forward_tensor(me, module_child(self, child), x) : NULL;
 }
 
-/* What one attention of a layer looks at; masks may be NULL. */
-struct attention_look { const char *attention, *dropout; struct tensor *memory /* NULL: x itself */, *mask, *padding; };
+/* One of a layer's parts: its children (attention NULL: the feed-forward net), and what the attention looks at; masks
+ * may be NULL. */
+struct sublayer {
+    const char    *norm, *attention, *dropout;
+    struct tensor *memory /* NULL: x itself */, *mask, *padding;
+};
 
 /* Attention of x to itself or to the memory, dropped. */
 static struct tensor *
-attended(struct task *me, const struct module *self, struct tensor *x, const struct attention_look *look)
+attended(struct task *me, const struct module *self, struct tensor *x, const struct sublayer *look)
 {
     struct value *query = x != NULL ? value_tensor(me, x) : NULL;
     struct value *key = look->memory != NULL ? value_tensor(me, look->memory) : query;
@@ -44,51 +48,53 @@ fed_forward(struct task *me, const struct module *self, struct tensor *x, const 
     return through_child(me, self, last_dropout, inner);
 }
 
-/* x + part(x): normalised before the part, or the sum after it. `look` NULL: the feed-forward net. */
+/* x + part(x): normalised before the part, or the sum after it. */
 static struct tensor *
-residual(struct task *me, const struct module *self, struct tensor *x, const char *norm,
-         const struct attention_look *look, const char *last_dropout)
+residual(struct task *me, const struct module *self, struct tensor *x, const struct sublayer *s)
 {
     bool           first = self->integers[NORM_FIRST];
-    struct tensor *in = first ? through_child(me, self, norm, x) : x;
-    struct tensor *part = look != NULL ? attended(me, self, in, look) : fed_forward(me, self, in, last_dropout);
+    struct tensor *in = first ? through_child(me, self, s->norm, x) : x;
+    struct tensor *part = s->attention != NULL ? attended(me, self, in, s) : fed_forward(me, self, in, s->dropout);
     struct tensor *sum = x != NULL && part != NULL ? tensor_add(me, x, part) : NULL;
-    return first ? sum : through_child(me, self, norm, sum);
+    return first ? sum : through_child(me, self, s->norm, sum);
 }
 
 static struct value *
 encoder_layer_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
 {
-    static const char *const names[] = { "src", "src_mask", "src_key_padding_mask" };
+    static const struct forward_names names = { 3, 1, { "src", "src_mask", "src_key_padding_mask" } };
     struct tensor *in[3];
-    if (!forward_tensors(me, self, args, kwargs, names, 1, 3, in))
+    if (!forward_tensors(me, &(struct forward_call){ self, args, kwargs }, &names, in))
         return NULL;
-    struct attention_look    itself = { "self_attn", "dropout1", NULL, in[1], in[2] };
-    struct tensor *x = residual(me, self, in[0], "norm1", &itself, NULL);
-    return value_tensor(me, residual(me, self, x, "norm2", NULL, "dropout2"));
+    const struct sublayer itself = { "norm1", "self_attn", "dropout1", NULL, in[1], in[2] };
+    const struct sublayer fed = { .norm = "norm2", .dropout = "dropout2" };
+    return value_tensor(me, residual(me, self, residual(me, self, in[0], &itself), &fed));
 }
+
+/* Of a decoder and of its layers. */
+static const struct forward_names decoder_names = {
+    6, 2, { "tgt", "memory", "tgt_mask", "memory_mask", "tgt_key_padding_mask", "memory_key_padding_mask" },
+};
 
 static struct value *
 decoder_layer_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
 {
-    static const char *const names[] = { "tgt", "memory", "tgt_mask", "memory_mask", "tgt_key_padding_mask",
-                                         "memory_key_padding_mask" };
     struct tensor *in[6];
-    if (!forward_tensors(me, self, args, kwargs, names, 2, 6, in))
+    if (!forward_tensors(me, &(struct forward_call){ self, args, kwargs }, &decoder_names, in))
         return NULL;
-    struct attention_look    itself = { "self_attn", "dropout1", NULL, in[2], in[4] };
-    struct attention_look    memory = { "multihead_attn", "dropout2", in[1], in[3], in[5] };
-    struct tensor *x = residual(me, self, in[0], "norm1", &itself, NULL);
-    x = residual(me, self, x, "norm2", &memory, NULL);
-    return value_tensor(me, residual(me, self, x, "norm3", NULL, "dropout3"));
+    const struct sublayer itself = { "norm1", "self_attn", "dropout1", NULL, in[2], in[4] };
+    const struct sublayer memory = { "norm2", "multihead_attn", "dropout2", in[1], in[3], in[5] };
+    const struct sublayer fed = { .norm = "norm3", .dropout = "dropout3" };
+    struct tensor        *x = residual(me, self, residual(me, self, in[0], &itself), &memory);
+    return value_tensor(me, residual(me, self, x, &fed));
 }
 
 static const struct module_type encoder_layer_type = {
-    "TransformerEncoderLayer", encoder_layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+    "TransformerEncoderLayer", encoder_layer_forward, &module_plain,
     layer_describe_nothing, NULL,
 };
 static const struct module_type decoder_layer_type = {
-    "TransformerDecoderLayer", decoder_layer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+    "TransformerDecoderLayer", decoder_layer_forward, &module_plain,
     layer_describe_nothing, NULL,
 };
 
@@ -203,26 +209,28 @@ through_layers(struct task *me, struct module *self, struct tensor *const *given
 static struct value *
 encoder_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
 {
-    static const char *const names[] = { "src", "mask", "src_key_padding_mask" };
+    static const struct forward_names names = { 3, 1, { "src", "mask", "src_key_padding_mask" } };
     struct tensor *in[3];
-    return forward_tensors(me, self, args, kwargs, names, 1, 3, in) ? through_layers(me, self, in, 3) : NULL;
+    if (!forward_tensors(me, &(struct forward_call){ self, args, kwargs }, &names, in))
+        return NULL;
+    return through_layers(me, self, in, names.count);
 }
 
 static struct value *
 decoder_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
 {
-    static const char *const names[] = { "tgt", "memory", "tgt_mask", "memory_mask", "tgt_key_padding_mask",
-                                         "memory_key_padding_mask" };
     struct tensor *in[6];
-    return forward_tensors(me, self, args, kwargs, names, 2, 6, in) ? through_layers(me, self, in, 6) : NULL;
+    if (!forward_tensors(me, &(struct forward_call){ self, args, kwargs }, &decoder_names, in))
+        return NULL;
+    return through_layers(me, self, in, decoder_names.count);
 }
 
 static const struct module_type encoder_type = {
-    "TransformerEncoder", encoder_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+    "TransformerEncoder", encoder_forward, &module_plain,
     layer_describe_nothing, NULL,
 };
 static const struct module_type decoder_type = {
-    "TransformerDecoder", decoder_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+    "TransformerDecoder", decoder_forward, &module_plain,
     layer_describe_nothing, NULL,
 };
 
@@ -265,10 +273,10 @@ call_stack(struct task *me, struct module *self, const char *child, struct tenso
 static struct value *
 transformer_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
 {
-    static const char *const names[] = { "src", "tgt", "src_mask", "tgt_mask", "memory_mask", "src_key_padding_mask",
-                                         "tgt_key_padding_mask", "memory_key_padding_mask" };
+    static const struct forward_names names = { 8, 2, { "src", "tgt", "src_mask", "tgt_mask", "memory_mask",
+        "src_key_padding_mask", "tgt_key_padding_mask", "memory_key_padding_mask" } };
     struct tensor *in[8];
-    if (!forward_tensors(me, self, args, kwargs, names, 2, 8, in))
+    if (!forward_tensors(me, &(struct forward_call){ self, args, kwargs }, &names, in))
         return NULL;
     struct value *memory = call_stack(me, self, "encoder", (struct tensor *[]){ in[0], in[2], in[5] }, 3);
     if (memory == NULL)
@@ -278,7 +286,7 @@ transformer_forward(struct task *me, struct module *self, struct value *args, st
 }
 
 static const struct module_type transformer_type = {
-    "Transformer", transformer_forward, module_plain_copy, module_plain_rewired, module_plain_drop,
+    "Transformer", transformer_forward, &module_plain,
     layer_describe_nothing, NULL,
 };
 

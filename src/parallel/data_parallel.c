@@ -178,11 +178,11 @@ wrapper_copy(struct task *me, struct module *self)
 static void
 wrapper_drop(struct task *me, struct module *self)
 {
+    (void)me;
     struct wrapper_options *own = self->script;
     self->script = NULL;
     if (own != NULL && atomic_fetch_sub(&own->references, 1) == 1)
         free(own);
-    module_plain_drop(me, self);
 }
 
 static void
@@ -195,9 +195,7 @@ wrapper_describe(const struct module *self, struct str *out)
 static const struct module_type wrapper_type = {
     .name = "DataParallel",
     .forward = wrapper_forward,
-    .copy = wrapper_copy,
-    .rewired = module_plain_rewired,
-    .drop = wrapper_drop,
+    .life = &(const struct module_life){ wrapper_copy, module_plain_rewired, wrapper_drop },
     .describe = wrapper_describe,
 };
 

@@ -285,8 +285,8 @@ ddp_describe(const struct module *self, struct str *out)
 static struct value *ddp_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs);
 
 static const struct module_type ddp_type = {
-    .name = "DistributedDataParallel", .forward = ddp_forward, .copy = ddp_copy, .rewired = module_plain_rewired,
-    .drop = ddp_drop, .describe = ddp_describe,
+    .name = "DistributedDataParallel", .forward = ddp_forward, .describe = ddp_describe,
+    .life = &(const struct module_life){ ddp_copy, module_plain_rewired, ddp_drop },
 };
 
 static struct module *

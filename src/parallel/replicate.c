@@ -318,7 +318,7 @@ replicate_modules(struct task *me, struct replication *plan, int replica)
     struct module **copies = plan->modules_of_one;
     for (int i = 0; i < plan->modules.count; i++) {
         struct module *original = plan->modules.modules[i];
-        copies[i] = born(me, original->type->copy(me, original), drop_replica);
+        copies[i] = born(me, original->type->life->copy(me, original), drop_replica);
         if (copies[i] == NULL)
             return NULL;
         copies[i]->is_replica = true;
@@ -327,7 +327,7 @@ replicate_modules(struct task *me, struct replication *plan, int replica)
         replica_rewire_tensors(me, plan, &copies[i]->parameters, replica);
         replica_rewire_tensors(me, plan, &copies[i]->buffers, replica);
         replica_rewire_children(me, plan, &copies[i]->children);
-        if (!copies[i]->type->rewired(me, copies[i]))
+        if (!copies[i]->type->life->rewired(me, copies[i]))
             return NULL;
     }
     return copies[0];

@@ -58,8 +58,7 @@ probe_describe(const struct module *self, struct str *out)
 }
 
 static const struct module_type probe_type = {
-    .name = "Probe", .forward = probe_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-    .drop = module_plain_drop, .describe = probe_describe,
+    .name = "Probe", .forward = probe_forward, .life = &module_plain, .describe = probe_describe,
 };
 
 /* scale: a parameter of one element, 2; unused and frozen: two more; steps: a buffer of one. On device 0. */

@@ -107,7 +107,7 @@ copies_and_moves(struct task *me, struct rig *rig)
            "gradients lie there too");
     expect(me, rig, module_zero_grad(me, net, false) && at(me, weight->grad, 0) == 0, "zero_grad fills");
     expect(me, rig, module_zero_grad(me, net, true) && weight->grad == NULL, "or drops");
-    struct module *copy = net->type->copy(me, net);
+    struct module *copy = net->type->life->copy(me, net);
     expect(me, rig, copy != NULL && copy->children.count == 2 && module_child(copy, "0") == first, "a shallow copy");
     module_unref(me, copy);
     expect(me, rig, module_train(me, net, false), "eval");

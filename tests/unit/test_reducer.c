@@ -69,8 +69,7 @@ describe_nothing(const struct module *self, struct str *out)
 }
 
 static const struct module_type picker_type = {
-    .name = "Picker", .forward = picker_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-    .drop = module_plain_drop, .describe = describe_nothing,
+    .name = "Picker", .forward = picker_forward, .life = &module_plain, .describe = describe_nothing,
 };
 
 static struct module *
@@ -339,8 +338,7 @@ two_outputs_forward(struct task *me, struct module *self, struct value *args, st
 }
 
 static const struct module_type two_outputs_type = {
-    .name = "TwoOutputs", .forward = two_outputs_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-    .drop = module_plain_drop, .describe = describe_nothing,
+    .name = "TwoOutputs", .forward = two_outputs_forward, .life = &module_plain, .describe = describe_nothing,
 };
 
 static bool
@@ -488,8 +486,7 @@ two_devices_forward(struct task *me, struct module *self, struct value *args, st
 }
 
 static const struct module_type two_devices_type = {
-    .name = "TwoDevices", .forward = two_devices_forward, .copy = module_plain_copy, .rewired = module_plain_rewired,
-    .drop = module_plain_drop, .describe = describe_nothing,
+    .name = "TwoDevices", .forward = two_devices_forward, .life = &module_plain, .describe = describe_nothing,
 };
 
 static struct module *
