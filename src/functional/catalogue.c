@@ -45,12 +45,6 @@ static const char *const type_names[] = {
     [ARG_FUNCTION] = "function", [ARG_ANY] = "any",
 };
 
-const char *
-argument_type_name(enum argument_type type)
-{
-    return type_names[type];
-}
-
 struct signature_text { struct arena *arena; const char *at; bool no_memory; };
 
 /* The text up to one of the characters in `ends`, copied; "" without memory. */

@@ -113,8 +113,7 @@ bool catalogue_alias(size_t i, const char **name, const char **of);
 /* Reads one signature; parameters and texts are taken from `arena`. false: out of memory. */
 struct arena;
 bool signature_parse(struct arena *arena, const char *text, struct signature *out);
-const char *argument_type_name(enum argument_type type);   /* as in signatures: "Tensor|Scalar" */
-void        argument_default(const struct parameter *parameter, struct argument *out);   /* as if nothing was given */
+void argument_default(const struct parameter *parameter, struct argument *out);   /* as if nothing was given */
 
 /* Dimensions that count from the end are counted from the start; false: failed with IndexError. */
 bool arguments_settle(struct task *me, struct arguments *a);

@@ -12,17 +12,17 @@ clip_grad_norm_(lua_State *L)
 {
     struct task *me    = script_task(L);
     int          count = 0;
-    double       max_norm = check_number(L, 2);
+    struct norm_limit limit = { .max_norm = check_number(L, 2) };
     int          table    = lua_type(L, 3) == LUA_TNUMBER ? 0 : option_table(L, 3);
     option_known(L, table, "norm_type error_if_nonfinite");
-    double norm_type = option_number(L, table, "norm_type", table == 0 ? opt_number(L, 3, 2) : 2);
-    bool   strict    = option_bool(L, table, "error_if_nonfinite", false);
-    if (isnan(norm_type))
+    limit.norm_type = option_number(L, table, "norm_type", table == 0 ? opt_number(L, 3, 2) : 2);
+    limit.strict    = option_bool(L, table, "error_if_nonfinite", false);
+    if (isnan(limit.norm_type))
         raise_error(L, "ValueError", "norm_type is nan: a norm's order is a number, inf or -inf");
     lua_settop(L, 3);
     struct tensor **params = check_tensors(L, 1, &count);
     struct call     call   = call_open(L, me, CALL_PLAIN);
-    return call_tensor(&call, clip_grad_norm(me, params, count, max_norm, norm_type, strict));
+    return call_tensor(&call, clip_grad_norm(me, params, count, &limit));
 }
 
 static int

@@ -239,7 +239,8 @@ pack_padded_sequence(lua_State *L)
     int64_t        count = 0, *lengths = check_sequence_lengths(L, 2, &count);
     option_known(L, table, "batch_first enforce_sorted");
     struct call call = call_open(L, me, CALL_PLAIN);
-    return call_value(&call, pack_padded(me, x, lengths, count, first, sorted));
+    return call_value(&call, pack_padded(me, x, &(struct integer_list){ lengths, count },
+                                         &(struct padded_form){ first, sorted }));
 }
 
 /* pad_packed_sequence(sequence, {batch_first, padding_value, total_length}): padded, lengths */

@@ -94,7 +94,7 @@ arguments_at_top(lua_State *L, struct task *me)
         if (items[i] == NULL)
             raise(L, me);
     }
-    struct value *tuple = value_container(me, VALUE_TUPLE, count, items, NULL, NULL);
+    struct value *tuple = value_tuple(me, count, items);
     if (tuple == NULL)
         raise(L, me);
     return tuple;
@@ -258,7 +258,7 @@ through_node(struct task *me, struct hook_turn *turn, struct value *value,
     node_unref(me, node);
     if (!ok)
         return NULL;
-    return value->kind == VALUE_TUPLE ? value_container(me, VALUE_TUPLE, count, made, NULL, NULL) : made[0];
+    return value->kind == VALUE_TUPLE ? value_tuple(me, count, made) : made[0];
 }
 
 struct opening { struct script_object *table; struct script_object *copy; };

@@ -66,8 +66,8 @@ inputs_tuple(lua_State *L, struct task *me, int index)
     if (value == NULL || value->kind == VALUE_TUPLE)
         return value;
     if (value->kind == VALUE_LIST)
-        return value_container(me, VALUE_TUPLE, value->count, value->items, NULL, NULL);
-    return value_container(me, VALUE_TUPLE, 1, &value, NULL, NULL);
+        return value_tuple(me, value->count, value->items);
+    return value_tuple(me, 1, &value);
 }
 
 /* nn.parallel.data_parallel(module, inputs, {device_ids, output_device, dim, module_kwargs}) */
@@ -119,7 +119,7 @@ parallel_scatter(lua_State *L)
     struct device_list devices = check_devices(L, 2);
     struct value      *one     = value_from_lua(L, me, 1, true);
     struct call_arguments   given   = { .kwargs = NULL };
-    given.inputs = one != NULL ? value_container(me, VALUE_TUPLE, 1, &one, NULL, NULL) : NULL;
+    given.inputs = one != NULL ? value_tuple(me, 1, &one) : NULL;
     struct call_arguments *out  = push_arguments(L, devices.count);
     struct call       call = call_open(L, me, CALL_PLAIN);
     call.mark              = mark;

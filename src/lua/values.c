@@ -133,7 +133,7 @@ sequence_from_lua(lua_State *L, struct task *me, int index, enum value_kind kind
     struct value **items = items_from_lua(L, me, index, count, depth);
     if (items == NULL)
         return NULL;
-    return value_container(me, kind, count, items, NULL, NULL);
+    return value_container(me, &(struct value_form){ kind, NULL, NULL }, count, items);
 }
 
 /* Keys in the order of their bytes: Lua does not remember any other. */
@@ -156,7 +156,7 @@ dict_from_lua(lua_State *L, struct task *me, int index, int depth)
         if (items[i] == NULL)
             return NULL;
     }
-    return value_container(me, VALUE_DICT, count, items, names, NULL);
+    return value_container(me, &(struct value_form){ VALUE_DICT, names, NULL }, count, items);
 }
 
 /* The metatable of a namedtuple is at the top of the stack: {name, fields...} in its field "namedtuple". */
@@ -177,7 +177,7 @@ namedtuple_from_lua(lua_State *L, struct task *me, int index, int depth)
     struct value **items = items_from_lua(L, me, index, count, depth);
     if (items == NULL)
         return NULL;
-    return value_container(me, VALUE_NAMEDTUPLE, count, items, names, name);
+    return value_container(me, &(struct value_form){ VALUE_NAMEDTUPLE, names, name }, count, items);
 }
 
 static bool
@@ -240,7 +240,7 @@ arguments_from_lua(lua_State *L, struct task *me, int first, struct value **kwar
         if (items[i] == NULL)
             return NULL;
     }
-    return value_container(me, VALUE_TUPLE, count, items, NULL, NULL);
+    return value_tuple(me, count, items);
 }
 
 /* ---- to Lua ---- */

@@ -68,7 +68,7 @@ attention_answer(struct task *me, const struct module *self, struct tensor *outp
     struct value *items[2] = { value_tensor(me, output), weights != NULL ? value_tensor(me, weights) : value_none(me) };
     if (items[0] == NULL || items[1] == NULL || task_failed(me))
         return NULL;
-    return value_container(me, VALUE_TUPLE, 2, items, NULL, NULL);
+    return value_tuple(me, 2, items);
 }
 
 /* query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights */

@@ -53,7 +53,7 @@ cell_forward(struct task *me, struct module *self, struct value *args, struct va
     if (!lstm || h == NULL)
         return h;
     struct value *c = value_tensor(me, single ? tensor_squeeze(me, state.c, 0) : state.c);
-    return c != NULL ? value_container(me, VALUE_TUPLE, 2, (struct value *[]){ h, c }, NULL, NULL) : NULL;
+    return c != NULL ? value_tuple(me, 2, (struct value *[]){ h, c }) : NULL;
 }
 
 static void

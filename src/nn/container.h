@@ -13,9 +13,11 @@ bool           module_append(struct task *me, struct module *list, struct module
 bool           parameter_append(struct task *me, struct module *list, struct tensor *parameter);
 
 /* torch.nn.utils.rnn. The packed form: a NAMEDTUPLE PackedSequence(data, batch_sizes, sorted_indices,
- * unsorted_indices). x: [T, N, ...], or [N, T, ...] if batch_first. */
-struct value *pack_padded(struct task *me, struct tensor *x, const int64_t *lengths, int64_t count, bool batch_first,
-                          bool sorted);
+ * unsorted_indices). x: [T, N, ...], or [N, T, ...] if batch_first; sorted: the lengths must fall. */
+struct integer_list { const int64_t *at; int64_t count; };
+struct padded_form  { bool batch_first, sorted; };
+struct value *pack_padded(struct task *me, struct tensor *x, const struct integer_list *lengths,
+                          const struct padded_form *form);
 /* (padded, lengths). total_length < 0: the longest. */
 struct value *pad_packed(struct task *me, struct value *packed, bool batch_first, double padding, int64_t total_length);
 #endif

@@ -146,7 +146,7 @@ sequential_forward(struct task *me, struct module *self, struct value *args, str
     struct value *value = forward_argument(me, &call, 0, "input", true);
     for (int i = 0; value != NULL && i < self->children.count; i++) {
         struct module *child = self->children.entries[i].module;
-        struct value  *only  = value_container(me, VALUE_TUPLE, 1, &value, NULL, NULL);
+        struct value  *only  = value_tuple(me, 1, &value);
         value = module_forward(me, child, only, NULL);
     }
     return value;

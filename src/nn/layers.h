@@ -16,8 +16,6 @@ struct module *nn_linear(struct task *me, int64_t in_features, int64_t out_featu
 struct module *nn_embedding(struct task *me, int64_t rows, int64_t width, const struct layer_options *options);
 struct module *nn_relu(struct task *me);
 struct module *nn_sequential(struct task *me, struct module *const *children, int count);
-struct module *nn_mse_loss(struct task *me);
-struct module *nn_cross_entropy_loss(struct task *me);
 /* Any layer that a script can make, nn.NAME(...): whole numbers for its first `count` parameters, the others' defaults. */
 struct module *nn_layer(struct task *me, const char *name, const int64_t *numbers, int count);
 #endif

@@ -154,20 +154,6 @@ with_buffer(struct task *me, struct module *module, const char *name, struct ten
     return module != NULL && module_add_buffer(me, module, name, tensor) ? module : NULL;
 }
 
-struct module *
-nn_mse_loss(struct task *me)
-{
-    return loss_module(me, MSE, "mean", 0);
-}
-
-struct module *
-nn_cross_entropy_loss(struct task *me)
-{
-    return loss_module(me, CROSS_ENTROPY, "mean", 0);
-}
-
-/* ---- makers ---- */
-
 /* reduction */
 struct module *
 make_mse_loss(struct task *me, const struct arguments *a)

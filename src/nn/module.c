@@ -514,7 +514,7 @@ struct tensor *
 module_forward_tensor(struct task *me, struct module *module, struct tensor *input)
 {
     struct value *item   = value_tensor(me, input);
-    struct value *args   = item != NULL ? value_container(me, VALUE_TUPLE, 1, &item, NULL, NULL) : NULL;
+    struct value *args   = item != NULL ? value_tuple(me, 1, &item) : NULL;
     struct value *result = module_forward(me, module, args, NULL);
     if (result == NULL)
         return NULL;

@@ -43,8 +43,9 @@ sort_rows(const int64_t *lengths, int64_t count, int64_t *order, int64_t *back)
 }
 
 static bool
-lengths_fit(struct task *me, const int64_t *lengths, int64_t count, const struct tensor *timed, bool sorted)
+lengths_fit(struct task *me, const struct integer_list *given, const struct tensor *timed, bool sorted)
 {
+    const int64_t *lengths = given->at, count = given->count;
     if (timed->size[1] != count)
         return failed(me, E_RUNTIME, "Expected `len(lengths)` to be equal to batch_size, but got %lld "
                       "(batch_size=%lld)", (long long)count, (long long)timed->size[1]);
@@ -65,17 +66,17 @@ lengths_fit(struct task *me, const int64_t *lengths, int64_t count, const struct
 
 /* `lengths` fall. Step t keeps the rows that are longer than t. */
 static struct value *
-packed_value(struct task *me, struct tensor *timed, const int64_t *lengths, int64_t count, struct value *order,
+packed_value(struct task *me, struct tensor *timed, const struct integer_list *lengths, struct value *order,
              struct value *back)
 {
     static const char *const keys[4] = { "data", "batch_sizes", "sorted_indices", "unsorted_indices" };
-    int64_t         steps = lengths[0], rows = count;
+    int64_t         steps = lengths->at[0], rows = lengths->count;
     struct tensor **parts = array_of(me, steps, sizeof *parts);
     int64_t        *sizes = array_of(me, steps, sizeof *sizes);
     if (parts == NULL || sizes == NULL)
         return NULL;
     for (int64_t t = 0; t < steps; t++) {
-        while (rows > 0 && lengths[rows - 1] <= t)
+        while (rows > 0 && lengths->at[rows - 1] <= t)
             rows--;
         sizes[t] = rows;
         parts[t] = tensor_narrow(me, tensor_select(me, timed, 0, t), 0, 0, rows);
@@ -86,32 +87,34 @@ packed_value(struct task *me, struct tensor *timed, const int64_t *lengths, int6
     struct value  *items[4] = { value_tensor(me, data), value_tensor(me, batch_sizes), order, back };
     if (items[0] == NULL || items[1] == NULL || order == NULL || back == NULL)
         return NULL;
-    return value_container(me, VALUE_NAMEDTUPLE, 4, items, keys, "PackedSequence");
+    return value_container(me, &(struct value_form){ VALUE_NAMEDTUPLE, keys, "PackedSequence" }, 4, items);
 }
 
 struct value *
-pack_padded(struct task *me, struct tensor *x, const int64_t *lengths, int64_t count, bool batch_first, bool sorted)
+pack_padded(struct task *me, struct tensor *x, const struct integer_list *lengths, const struct padded_form *form)
 {
+    int64_t count = lengths->count;
     if (x->dims < 2)
         return failed_null(me, E_SHAPE, "pack_padded_sequence: expected an input of 2 dimensions or more");
-    struct tensor *timed = batch_first ? tensor_transpose(me, x, 0, 1) : x;
-    if (timed == NULL || !lengths_fit(me, lengths, count, timed, sorted))
+    struct tensor *timed = form->batch_first ? tensor_transpose(me, x, 0, 1) : x;
+    if (timed == NULL || !lengths_fit(me, lengths, timed, form->sorted))
         return NULL;
-    if (sorted)
-        return packed_value(me, timed, lengths, count, value_none(me), value_none(me));
+    if (form->sorted)
+        return packed_value(me, timed, lengths, value_none(me), value_none(me));
     int64_t *order = array_of(me, count, sizeof *order), *back = array_of(me, count, sizeof *back);
     int64_t *falling = array_of(me, count, sizeof *falling);
     if (order == NULL || back == NULL || falling == NULL)
         return NULL;
-    sort_rows(lengths, count, order, back);
+    sort_rows(lengths->at, count, order, back);
     for (int64_t i = 0; i < count; i++)
-        falling[i] = lengths[order[i]];
+        falling[i] = lengths->at[order[i]];
     struct tensor *index = integers(me, order, count);
     struct tensor *ordered = index != NULL ? tensor_index_select(me, OP_index_select, timed, 1, index) : NULL;
     if (ordered == NULL)
         return NULL;
     struct tensor *unsorted = integers(me, back, count);
-    return packed_value(me, ordered, falling, count, value_tensor(me, index), value_tensor(me, unsorted));
+    return packed_value(me, ordered, &(struct integer_list){ falling, count }, value_tensor(me, index),
+                        value_tensor(me, unsorted));
 }
 
 /* ---- and back ---- */
@@ -148,8 +151,9 @@ filled_up(struct task *me, struct tensor *part, int64_t all, double padding)
 
 /* [steps, rows, ...] */
 static struct tensor *
-padded_steps(struct task *me, struct tensor *data, const int64_t *sizes, int64_t steps, int64_t total, double padding)
+padded_steps(struct task *me, struct tensor *data, const struct integer_list *steps, int64_t total, double padding)
 {
+    const int64_t  *sizes = steps->at;
     struct tensor **parts = array_of(me, total, sizeof *parts);
     int64_t         at = 0, shape[TENSOR_DIMS];
     if (parts == NULL)
@@ -157,7 +161,7 @@ padded_steps(struct task *me, struct tensor *data, const int64_t *sizes, int64_t
     memcpy(shape, data->size, sizeof shape);
     shape[0] = sizes[0];
     for (int64_t t = 0; t < total; t++) {
-        int64_t rows = t < steps ? sizes[t] : 0;
+        int64_t rows = t < steps->count ? sizes[t] : 0;
         if (rows < 0 || rows > sizes[0] || at + rows > data->size[0])
             return failed_null(me, E_RUNTIME, "the packed data does not fit its batch sizes");
         struct tensor *part = rows > 0 ? filled_up(me, tensor_narrow(me, data, 0, at, rows), sizes[0], padding)
@@ -185,7 +189,8 @@ pad_packed(struct task *me, struct value *packed, bool batch_first, double paddi
                            "input, but got total_length=%lld and max sequence length being %lld", (long long)total,
                            (long long)steps);
     int64_t *lengths = sizes[0] >= 0 && sizes[0] <= data->size[0] ? array_of(me, sizes[0], sizeof *lengths) : NULL;
-    struct tensor *output = lengths != NULL ? padded_steps(me, data, sizes, steps, total, padding) : NULL;
+    const struct integer_list rows = { sizes, steps };
+    struct tensor *output = lengths != NULL ? padded_steps(me, data, &rows, total, padding) : NULL;
     if (output == NULL)
         return task_failed(me) ? NULL : failed_null(me, E_RUNTIME, "the packed data does not fit its batch sizes");
     for (int64_t t = 0; t < steps; t++)
@@ -199,5 +204,5 @@ pad_packed(struct task *me, struct value *packed, bool batch_first, double paddi
     if (output != NULL && batch_first)
         output = tensor_transpose(me, output, 0, 1);
     struct value *items[2] = { value_tensor(me, output), value_tensor(me, counts) };
-    return items[0] != NULL && items[1] != NULL ? value_container(me, VALUE_TUPLE, 2, items, NULL, NULL) : NULL;
+    return items[0] != NULL && items[1] != NULL ? value_tuple(me, 2, items) : NULL;
 }

@@ -280,10 +280,10 @@ static struct value *
 recurrent_answer(struct task *me, struct value *output, struct tensor *h, struct tensor *c)
 {
     struct value *items[2] = { value_tensor(me, h), c != NULL ? value_tensor(me, c) : NULL };
-    struct value *last = c != NULL ? value_container(me, VALUE_TUPLE, 2, items, NULL, NULL) : items[0];
+    struct value *last = c != NULL ? value_tuple(me, 2, items) : items[0];
     if (output == NULL || h == NULL || last == NULL)
         return NULL;
-    return value_container(me, VALUE_TUPLE, 2, (struct value *[]){ output, last }, NULL, NULL);
+    return value_tuple(me, 2, (struct value *[]){ output, last });
 }
 
 static int64_t *
@@ -361,8 +361,7 @@ packed_forward(struct task *me, struct module *self, struct value *packed, struc
     first.c = reordered(me, first.c, packed->items[2]);
     struct whole  whole = run_layers(me, self, data, &steps, first);
     struct value *items[4] = { value_tensor(me, whole.output), packed->items[1], packed->items[2], packed->items[3] };
-    struct value *output = items[0] == NULL ? NULL
-        : value_container(me, VALUE_NAMEDTUPLE, 4, items, (const char *const *)packed->keys, packed->text);
+    struct value *output = items[0] != NULL ? value_like(me, packed, 4, items) : NULL;
     whole.h = reordered(me, whole.h, packed->items[3]);
     return recurrent_answer(me, output, whole.h, reordered(me, whole.c, packed->items[3]));
 }

@@ -34,7 +34,7 @@ attended(struct task *me, const struct module *self, struct tensor *x, const str
         return NULL;
     struct value *items[6] = { query, key, key, look->padding != NULL ? value_tensor(me, look->padding) : none, no,
                                look->mask != NULL ? value_tensor(me, look->mask) : none };
-    struct value *args = value_container(me, VALUE_TUPLE, 6, items, NULL, NULL);
+    struct value *args = value_tuple(me, 6, items);
     struct value *result = args != NULL ? module_forward(me, module_child(self, look->attention), args, NULL) : NULL;
     return result != NULL ? through_child(me, self, look->dropout, result->items[0]->tensor) : NULL;
 }
@@ -197,12 +197,12 @@ through_layers(struct task *me, struct module *self, struct tensor *const *given
         items[i] = given[i] != NULL ? value_tensor(me, given[i]) : none;
     for (int i = 0; i < layers->children.count && x != NULL && !task_failed(me); i++) {
         items[0]           = x;
-        struct value *args = value_container(me, VALUE_TUPLE, count, items, NULL, NULL);
+        struct value *args = value_tuple(me, count, items);
         x = args != NULL ? module_forward(me, layers->children.entries[i].module, args, NULL) : NULL;
     }
     if (x == NULL || task_failed(me) || norm == NULL)
         return task_failed(me) ? NULL : x;
-    struct value *only = value_container(me, VALUE_TUPLE, 1, &x, NULL, NULL);
+    struct value *only = value_tuple(me, 1, &x);
     return only != NULL ? module_forward(me, norm, only, NULL) : NULL;
 }
 
@@ -266,7 +266,7 @@ call_stack(struct task *me, struct module *self, const char *child, struct tenso
     struct value *items[6], *none = value_none(me);
     for (int i = 0; i < count && none != NULL; i++)
         items[i] = given[i] != NULL ? value_tensor(me, given[i]) : none;
-    struct value *args = task_failed(me) ? NULL : value_container(me, VALUE_TUPLE, count, items, NULL, NULL);
+    struct value *args = task_failed(me) ? NULL : value_tuple(me, count, items);
     return args != NULL ? module_forward(me, module_child(self, child), args, NULL) : NULL;
 }
 

@@ -123,17 +123,30 @@ fill_container(struct task *me, struct value *value, int count, struct value *co
 }
 
 struct value *
-value_container(struct task *me, enum value_kind kind, int count, struct value *const *items, const char *const *keys,
-                const char *name)
+value_container(struct task *me, const struct value_form *form, int count, struct value *const *items)
 {
-    struct value *value = value_new(me, kind);
+    struct value *value = value_new(me, form->kind);
     if (value == NULL)
         return NULL;
-    if ((name != NULL && !keep_text(me, &value->text, name)) || !fill_container(me, value, count, items, keys)) {
+    if ((form->name != NULL && !keep_text(me, &value->text, form->name)) ||
+        !fill_container(me, value, count, items, form->keys)) {
         value_free(me, value);
         return NULL;
     }
     return born(me, value, drop_value);
+}
+
+struct value *
+value_tuple(struct task *me, int count, struct value *const *items)
+{
+    return value_container(me, &(const struct value_form){ .kind = VALUE_TUPLE }, count, items);
+}
+
+struct value *
+value_like(struct task *me, const struct value *like, int count, struct value *const *items)
+{
+    const struct value_form form = { like->kind, (const char *const *)like->keys, like->text };
+    return value_container(me, &form, count, items);
 }
 
 struct value *

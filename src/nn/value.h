@@ -34,8 +34,11 @@ struct value *value_number(struct task *me, double number);
 struct value *value_bool(struct task *me, bool flag);
 struct value *value_text(struct task *me, const char *text);
 /* Containers take references on items. `keys` for DICT and NAMEDTUPLE, `name` for NAMEDTUPLE. */
-struct value *value_container(struct task *me, enum value_kind kind, int count, struct value *const *items,
-                              const char *const *keys, const char *name);
+struct value_form { enum value_kind kind; const char *const *keys; const char *name; };
+struct value *value_container(struct task *me, const struct value_form *form, int count, struct value *const *items);
+struct value *value_tuple(struct task *me, int count, struct value *const *items);
+/* Of the form of `like`. */
+struct value *value_like(struct task *me, const struct value *like, int count, struct value *const *items);
 /* Takes `object` over, also when it fails. */
 struct value *value_object(struct task *me, void *object, void (*drop)(struct task *me, void *object));
 struct value *value_ref(struct task *me, struct value *value);

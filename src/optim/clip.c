@@ -122,22 +122,22 @@ scale_all(struct task *me, struct tensor *const *params, int count, double facto
 }
 
 struct tensor *
-clip_grad_norm(struct task *me, struct tensor *const *params, int count, double max_norm, double norm_type,
-               bool strict)
+clip_grad_norm(struct task *me, struct tensor *const *params, int count, const struct norm_limit *limit)
 {
     double     total = 0;
     enum dtype dtype = DTYPE_F32;
     for (int i = 0; i < count; i++)
         if (params[i]->grad != NULL && params[i]->grad->dtype == DTYPE_F64)
             dtype = DTYPE_F64;
-    if (!total_norm(me, params, count, norm_type, &total))
+    if (!total_norm(me, params, count, limit->norm_type, &total))
         return NULL;
-    if (strict && !isfinite(total))
+    if (limit->strict && !isfinite(total))
         return failed_null(me, E_RUNTIME, "The total norm of order %g for gradients from `parameters` is non-finite, "
-                                          "so "
-                                          "it cannot be clipped. To disable this error and scale the gradients by the "
-                                          "non-finite norm anyway, set error_if_nonfinite = false", norm_type);
-    double factor = dtype == DTYPE_F64 ? max_norm / (total + 1e-6) : (double)((float)max_norm / ((float)total + 1e-6f));
+                                          "so it cannot be clipped. To disable this error and scale the gradients "
+                                          "by the non-finite norm anyway, set error_if_nonfinite = false",
+                           limit->norm_type);
+    double factor = dtype == DTYPE_F64 ? limit->max_norm / (total + 1e-6)
+                                       : (double)((float)limit->max_norm / ((float)total + 1e-6f));
     if (factor > 1)
         factor = 1;
     return scale_all(me, params, count, factor) ? tensor_number(me, dtype, DEVICE_CPU, total) : NULL;

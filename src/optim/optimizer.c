@@ -153,17 +153,10 @@ optimizer_set_options(struct optimizer *optimizer, int group, const struct optim
     optimizer->groups[group] = *options;
 }
 
-double
+static double
 optimizer_lr(const struct optimizer *optimizer)
 {
     return optimizer->group_count > 0 ? optimizer->groups[0].lr : 0;
-}
-
-void
-optimizer_set_lr(struct optimizer *optimizer, double lr)
-{
-    for (size_t i = 0; i < optimizer->group_count; i++)
-        optimizer->groups[i].lr = lr;
 }
 
 /* ---- a step ---- */

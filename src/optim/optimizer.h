@@ -47,6 +47,4 @@ bool optimizer_load_state(struct task *me, struct optimizer *optimizer, int inde
 struct sgd_options { double lr, momentum, dampening, weight_decay; bool nesterov, maximize; };
 struct optimizer *optim_sgd(struct task *me, struct tensor *const *params, int count,
                             const struct sgd_options *options);
-double optimizer_lr(const struct optimizer *optimizer);               /* of the first group */
-void   optimizer_set_lr(struct optimizer *optimizer, double lr);      /* of all */
 #endif

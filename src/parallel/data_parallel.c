@@ -99,8 +99,8 @@ scatter_arguments(struct task *me, struct call_arguments given, const struct dat
     if (out->count > 0 || task_failed(me))
         return out->count > 0;
     out->count = 1;
-    out->arguments[0].inputs = value_container(me, VALUE_TUPLE, 0, NULL, NULL, NULL);
-    out->arguments[0].kwargs = value_container(me, VALUE_DICT, 0, NULL, NULL, NULL);
+    out->arguments[0].inputs = value_tuple(me, 0, NULL);
+    out->arguments[0].kwargs = value_container(me, &(struct value_form){ VALUE_DICT, NULL, NULL }, 0, NULL);
     return out->arguments[0].inputs != NULL && out->arguments[0].kwargs != NULL;
 }
 
@@ -108,8 +108,8 @@ static struct value *
 inputs_as_tuple(struct task *me, struct value *inputs)
 {
     if (inputs == NULL || inputs->kind == VALUE_NONE)
-        return value_container(me, VALUE_TUPLE, 0, NULL, NULL, NULL);
-    return inputs->kind == VALUE_TUPLE ? inputs : value_container(me, VALUE_TUPLE, 1, &inputs, NULL, NULL);
+        return value_tuple(me, 0, NULL);
+    return inputs->kind == VALUE_TUPLE ? inputs : value_tuple(me, 1, &inputs);
 }
 
 /* One forward. The module itself is never called when there is more than one device: only its

@@ -408,7 +408,7 @@ sink_items(struct task *me, struct value *value, struct tensor *const *clones, i
     for (int i = 0; i < value->count && done; i++)
         done = (items[i] = sink_value(me, value->items[i], clones, next)) != NULL;
     if (done)
-        result = value_container(me, value->kind, value->count, items, (const char *const *)value->keys, value->text);
+        result = value_like(me, value, value->count, items);
     free(items);
     return result;
 }

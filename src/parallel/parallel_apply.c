@@ -92,9 +92,9 @@ job_fill(struct task *me, struct replica_job *job, struct module *module, const 
     job->module = module_ref(module);
     value_keep(me, &job->kwargs, given->kwargs);
     if (input->kind == VALUE_LIST)
-        input = value_container(me, VALUE_TUPLE, input->count, input->items, NULL, NULL);
+        input = value_tuple(me, input->count, input->items);
     else if (input->kind != VALUE_TUPLE)
-        input = value_container(me, VALUE_TUPLE, 1, &input, NULL, NULL);
+        input = value_tuple(me, 1, &input);
     if (input == NULL)
         return false;
     value_keep(me, &job->input, input);

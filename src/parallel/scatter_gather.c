@@ -313,7 +313,7 @@ scatter_container(struct task *me, struct scattering *scatter, struct value *val
     for (int r = 0; r < shortest; r++) {
         for (int i = 0; i < value->count; i++)
             items[i] = parts[(size_t)i * room + (size_t)r];
-        out[r] = value_container(me, value->kind, value->count, items, (const char *const *)value->keys, value->text);
+        out[r] = value_like(me, value, value->count, items);
         if (out[r] == NULL)
             return 0;
     }
@@ -345,7 +345,7 @@ static bool
 scatter_pad(struct task *me, enum value_kind kind, int from, int to, struct value **out)
 {
     for (int r = from; r < to; r++) {
-        out[r] = value_container(me, kind, 0, NULL, NULL, NULL);
+        out[r] = value_container(me, &(struct value_form){ kind, NULL, NULL }, 0, NULL);
         if (out[r] == NULL)
             return false;
     }
@@ -480,7 +480,7 @@ gather_container(struct task *me, struct gathering *gather, struct value *const 
         if (items[i] == NULL)
             return NULL;
     }
-    return value_container(me, first->kind, elements, items, (const char *const *)first->keys, first->text);
+    return value_like(me, first, elements, items);
 }
 
 /* What replica 0 gave decides what the others must have given. */

@@ -186,6 +186,6 @@ reads(struct task *me, struct tensor *tensor, int count, const double *expected)
 static inline struct value *
 tuple(struct task *me, int count, struct value *const *items)
 {
-    return value_container(me, VALUE_TUPLE, count, items, NULL, NULL);
+    return value_tuple(me, count, items);
 }
 #endif

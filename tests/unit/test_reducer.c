@@ -334,7 +334,7 @@ two_outputs_forward(struct task *me, struct module *self, struct value *args, st
     struct tensor *x = args->items[0]->tensor;
     struct value  *items[2] = { value_tensor(me, module_forward_tensor(me, module_child(self, "a"), x)),
                                 value_tensor(me, module_forward_tensor(me, module_child(self, "b"), x)) };
-    return items[0] != NULL && items[1] != NULL ? value_container(me, VALUE_TUPLE, 2, items, NULL, NULL) : NULL;
+    return items[0] != NULL && items[1] != NULL ? value_tuple(me, 2, items) : NULL;
 }
 
 static const struct module_type two_outputs_type = {
@@ -352,7 +352,7 @@ unused_output(struct task *me, struct process_group *group, struct ranks *ranks)
     bool           done = ddp != NULL;
     for (int i = 0; i < 2 && done; i++) {
         struct value *x    = value_tensor(me, filled(me, 1, 2, me->rank + 1));
-        struct value *args = value_container(me, VALUE_TUPLE, 1, &x, NULL, NULL);
+        struct value *args = value_tuple(me, 1, &x);
         struct value *out  = module_forward(me, ddp, args, NULL);
         done = out != NULL && backward_of_sum(me, out->items[0]->tensor) &&
                grad0(me, parameter(module, "a", "weight")) == 1.5 && parameter(module, "b", "weight")->grad == NULL &&
@@ -482,7 +482,7 @@ two_devices_forward(struct task *me, struct module *self, struct value *args, st
         sums[i % 2]        = sums[i % 2] == NULL ? out : tensor_add(me, sums[i % 2], out);
     }
     struct value *items[2] = { value_tensor(me, sums[0]), value_tensor(me, sums[1]) };
-    return items[0] != NULL && items[1] != NULL ? value_container(me, VALUE_TUPLE, 2, items, NULL, NULL) : NULL;
+    return items[0] != NULL && items[1] != NULL ? value_tuple(me, 2, items) : NULL;
 }
 
 static const struct module_type two_devices_type = {
@@ -511,7 +511,7 @@ both_devices_bring_gradients(struct task *me, struct process_group *group, struc
     bool           done   = ddp != NULL;
     for (int step = 0; step < 3 && done; step++) {
         struct value  *x    = value_tensor(me, filled(me, 1, 1, me->rank + 1));
-        struct value  *out  = module_forward(me, ddp, value_container(me, VALUE_TUPLE, 1, &x, NULL, NULL), NULL);
+        struct value  *out  = module_forward(me, ddp, value_tuple(me, 1, &x), NULL);
         struct tensor *roots[2];
         for (int i = 0; i < 2 && out != NULL; i++)
             roots[i] = tensor_sum(me, out->items[i]->tensor);

@@ -63,7 +63,7 @@ containers(struct task *me, struct seen *seen)
     const struct device_list four = { ids, 4 }, two_devices = { ids, 2 };
     struct call_arguments out[4];
     struct value *pair[] = { rows(me, 10, 1, 0), value_text(me, "tag"), value_integer(me, 7) };
-    struct value *list = value_container(me, VALUE_LIST, 3, pair, NULL, NULL);
+    struct value *list = value_container(me, &(struct value_form){ VALUE_LIST, NULL, NULL }, 3, pair);
     struct value *only = list != NULL ? tuple(me, 1, &list) : NULL;
     if (!holds(me, only != NULL && dp_scatter(me, given(only, NULL), four, 0, out) == 4, "4 replicas") ||
         !holds(me, count_of(seen, KIND_dp_scatter_shared) == 2, "a text and a number are shared") ||
@@ -76,7 +76,8 @@ containers(struct task *me, struct seen *seen)
         !reads(me, out[1].inputs->items[0]->tensor, 2, (const double[]){ 2, 3 }))
         return false;
     struct value *flag = value_bool(me, true), *small = rows(me, 2, 1, 0);
-    struct value *options = value_container(me, VALUE_DICT, 1, &flag, (const char *const[]){ "flag" }, NULL);
+    const struct value_form only_flag = { VALUE_DICT, (const char *const[]){ "flag" }, NULL };
+    struct value *options = value_container(me, &only_flag, 1, &flag);
     if (!holds(me, dp_scatter(me, given(tuple(me, 1, &small), options), four, 0, out) == 4, "a plain keyword: all") ||
         !holds(me, out[1].inputs->count == 1 && out[2].inputs->count == 0, "arguments are padded") ||
         !holds(me, out[3].inputs->count == 0, "to the last") ||
@@ -138,7 +139,7 @@ gathers(struct task *me, struct seen *seen)
     for (int r = 0; r < 2; r++) {
         const char *keys[] = { r == 0 ? "a" : "b", r == 0 ? "b" : "a" };
         struct value *items[] = { r == 0 ? out[0] : none, r == 0 ? none : out[1] };
-        dicts[r] = value_container(me, VALUE_DICT, 2, items, keys, NULL);
+        dicts[r] = value_container(me, &(struct value_form){ VALUE_DICT, keys, NULL }, 2, items);
     }
     struct value *dict = dp_gather(me, dicts, 2, 1, 0);
     if (dict == NULL || !holds(me, dict->count == 2 && strcmp(dict->keys[0], "a") == 0, "keys in replica 0's order") ||
@@ -161,11 +162,13 @@ gathers(struct task *me, struct seen *seen)
     dp_gather(me, (struct value *const[]){ number, number }, 2, 0, 0);
     if (!was(me, E_TYPE, "'int' object is not iterable"))
         return false;
-    struct value *less = value_container(me, VALUE_DICT, 1, out, (const char *const[]){ "a" }, NULL);
+    struct value *less = value_container(me, &(struct value_form){ VALUE_DICT, (const char *const[]){ "a" }, NULL }, 1,
+                                         out);
     dp_gather(me, (struct value *const[]){ less, dicts[1] }, 2, 0, 0);
     if (!was(me, E_VALUE, "All dicts must have the same number of keys"))
         return false;
-    struct value *other = value_container(me, VALUE_DICT, 1, out, (const char *const[]){ "b" }, NULL);
+    struct value *other = value_container(me, &(struct value_form){ VALUE_DICT, (const char *const[]){ "b" }, NULL }, 1,
+                                          out);
     dp_gather(me, (struct value *const[]){ less, other }, 2, 0, 0);
     return was(me, E_KEY, "'a'");
 }
