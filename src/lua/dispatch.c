@@ -391,10 +391,12 @@ read_arguments(lua_State *L, const struct signature *signature, const char *titl
         read_parameter(&r, i, &out->at[i]);
 }
 
-void
+const struct signature *
 take_arguments(lua_State *L, struct arguments *out)
 {
-    read_arguments(L, lua_touserdata(L, lua_upvalueindex(1)), NULL, out);
+    const struct signature *signature = entry_signature(L, lua_touserdata(L, lua_upvalueindex(1)));
+    read_arguments(L, signature, NULL, out);
+    return signature;
 }
 
 /* ---- calling ---- */

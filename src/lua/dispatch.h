@@ -8,8 +8,8 @@
 /* From argument 1 on. `title` is what messages call a constructor ("nn.Linear"); NULL: a function, which messages call
  * by the name that the lesson used. What is read stays on the stack: texts, tensors and lists are Lua's. */
 void read_arguments(lua_State *L, const struct signature *signature, const char *title, struct arguments *out);
-/* For a function whose entry has a signature in the catalogue's language ("... -> any"): its own. */
-void take_arguments(lua_State *L, struct arguments *out);
+/* For a function whose entry has a signature in the catalogue's language ("... -> any"): its own, which is answered. */
+const struct signature *take_arguments(lua_State *L, struct arguments *out);
 /* How a lesson writes it, pushed: "rs.sum(t, {dim, keepdim = false})" for `before` "rs.", "t:sum({dim, ...})" for "t:". */
 const char *push_usage(lua_State *L, const struct signature *signature, const char *before);
 /* The catalogue's function of that name, with one of the forms, for the table at `table`; pushed and noted for help. A

@@ -346,8 +346,7 @@ begin_scheduler(lua_State *L, const char *kind)
 static int
 begin_with(lua_State *L, const char *kind, struct arguments *a)
 {
-    const struct signature *signature = lua_touserdata(L, lua_upvalueindex(1));
-    take_arguments(L, a);
+    const struct signature *signature = take_arguments(L, a);
     int self = begin_scheduler(L, kind);
     for (int i = 1; i < signature->count; i++) {
         const struct parameter *p = &signature->parameters[i];

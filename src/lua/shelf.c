@@ -58,26 +58,41 @@ shelf_add_catalogue(lua_State *L, int table, unsigned forms, const char *before)
 
 /* ---- making one ---- */
 
-/* The signature is either a usage, to be shown as it is, or in the catalogue's language: then it is the function's
- * upvalue 1, for take_arguments. */
+/* Parsed once in each script. The function itself has the entry, which outlives every script: a copy of it in another
+ * rank, or one that a rank answered, finds a signature of its own. */
+const struct signature *
+entry_signature(lua_State *L, const struct lua_entry *entry)
+{
+    struct arena     *arena     = &script_of(L)->signatures;
+    struct signature *signature = NULL;
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, entry) == LUA_TLIGHTUSERDATA)
+        signature = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    if (signature != NULL)
+        return signature;
+    signature = arena_take(arena, sizeof *signature);
+    if (signature == NULL || !signature_parse(arena, entry->signature, signature))
+        raise_error(L, "MemoryError", "out of memory");
+    lua_pushlightuserdata(L, signature);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, entry);
+    return signature;
+}
+
+/* The signature is either a usage, to be shown as it is, or in the catalogue's language: then the entry is the
+ * function's upvalue 1, for take_arguments. */
 static void
 push_entry_function(lua_State *L, const struct lua_entry *entry)
 {
-    struct signature *signature = NULL;
-    const char       *usage     = entry->signature;
-    if (strstr(usage, ") -> ") == NULL) {
+    if (strstr(entry->signature, ") -> ") == NULL) {
         lua_pushcfunction(L, entry->function);
-    } else {
-        signature = arena_take(&script_of(L)->signatures, sizeof *signature);
-        if (signature == NULL || !signature_parse(&script_of(L)->signatures, usage, signature))
-            raise_error(L, "MemoryError", "out of memory");
-        usage = push_usage(L, signature, "");
-        lua_pushlightuserdata(L, signature);
-        lua_pushcclosure(L, entry->function, 1);
+        note_help(L, entry->signature, entry->help);
+        return;
     }
+    const char *usage = push_usage(L, entry_signature(L, entry), "");
+    lua_pushlightuserdata(L, (void *)(uintptr_t)entry);
+    lua_pushcclosure(L, entry->function, 1);
     note_help(L, usage, entry->help);
-    if (signature != NULL)
-        lua_remove(L, -2);
+    lua_remove(L, -2);
 }
 
 /* The function of that name from a list of entries, pushed and noted; false: there is none. */

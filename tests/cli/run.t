@@ -190,6 +190,14 @@ for rank = 0, 1 do
 end
 local several = dist.spawn(function(rank) return rank, "b" end, { world = 2 })
 rs.check("several results are a list", several[1][1] == 1 and several[0][2] == "b")
+local own = dist.spawn(function()
+  local schedules = rs.optim.lr_scheduler
+  local first = schedules.StepLR
+  schedules.StepLR = function() end
+  return first
+end, { world = 1 })
+local opt = rs.optim.SGD({ rs.zeros({ 1 }, { requires_grad = true }) }, { lr = 1 })
+rs.check("a function of the engine outlives the rank that answers it", own[0](opt, 2).step_size == 2)
 dist.spawn(function(rank)
   rs.say "here"
   rs.check("late", true)
