@@ -29,7 +29,7 @@ my $loader = taken(150, 'cnn', 'SGD', 'loader') - taken(90, 'cnn', 'SGD', 'loade
 is($loader, 0, 'cnn from a DataLoader: 60 more passes in stepped take nothing from the system');
 for my $model (qw(embed cnn lstm)) {
     my @free = ('SGD', 'tensors', '--executor', 'free');
-    my $more = taken(7000, $model, @free) - taken(5000, $model, @free);
+    my $more = taken(12000, $model, @free) - taken(10000, $model, @free);
     cmp_ok($more, '<', 20, "$model in free: a step takes nothing from the system ($more calls in 2000 more steps)");
 }
 done_testing();
