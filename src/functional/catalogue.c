@@ -87,7 +87,6 @@ take_type(struct signature_text *r)
     return (enum argument_type)type;
 }
 
-
 static void
 take_default(struct signature_text *r, struct parameter *p)
 {
@@ -152,9 +151,9 @@ result_of(const char *text)
 bool
 signature_parse(struct arena *arena, const char *text, struct signature *out)
 {
-    struct signature_text   r = { .arena = arena, .at = text };
-    struct parameter parameters[PARAMETERS];
-    bool             by_name = false;
+    struct signature_text r = { .arena = arena, .at = text };
+    struct parameter      parameters[PARAMETERS];
+    bool                  by_name = false;
     *out = (struct signature){ .name = take_word(&r, "(") };
     r.at++;
     while (!take_literal(&r, ")")) {

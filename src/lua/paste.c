@@ -1,6 +1,6 @@
 /* Copies Lua values into a state: the other half of copy.c, and the names of what every state has of its own.
  *
- * Interface: parcel_unpack; permanents_push, permanent_resolve. */
+ * Interface: parcel_unpack; permanents_push, permanents_forget, permanent_resolve. */
 #include <string.h>
 #include "base/reader.h"
 #include "lua/copy.h"

@@ -161,10 +161,10 @@ fill_one(lua_State *L, int table, const char *name)
 static void
 fill_catalogue(lua_State *L, int table, unsigned forms)
 {
-    size_t                  count;
-    const struct function  *functions = catalogue_functions(script_of(L)->catalogue, &count);
-    const char             *name, *of;
-    char                    twin[64];
+    size_t                 count;
+    const struct function *functions = catalogue_functions(script_of(L)->catalogue, &count);
+    const char            *name, *of;
+    char                   twin[64];
     for (size_t i = 0; i < count; i++) {
         if ((functions[i].row->forms & forms) == 0)
             continue;
