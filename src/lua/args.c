@@ -384,6 +384,38 @@ option_spread(lua_State *L, int first, const char *names)
         lua_pop(L, 1);
 }
 
+void
+set_integer(lua_State *L, int table, const char *name, int64_t value)
+{
+    table = lua_absindex(L, table);
+    lua_pushinteger(L, value);
+    lua_setfield(L, table, name);
+}
+
+void
+set_number(lua_State *L, int table, const char *name, double value)
+{
+    table = lua_absindex(L, table);
+    lua_pushnumber(L, value);
+    lua_setfield(L, table, name);
+}
+
+void
+set_flag(lua_State *L, int table, const char *name, bool flag)
+{
+    table = lua_absindex(L, table);
+    lua_pushboolean(L, flag);
+    lua_setfield(L, table, name);
+}
+
+void
+set_text(lua_State *L, int table, const char *name, const char *text)
+{
+    table = lua_absindex(L, table);
+    lua_pushstring(L, text);
+    lua_setfield(L, table, name);
+}
+
 struct tensor **
 check_tensors(lua_State *L, int index, int *count)
 {

@@ -501,10 +501,7 @@ static const struct lua_entry autograd_entries[] = {
 void
 lua_open_autograd(lua_State *L)
 {
-    luaL_getmetatable(L, box_metatable(BOX_TENSOR));
-    lua_getfield(L, -1, "methods");
-    add_entries(L, -1, tensor_methods, countof(tensor_methods));
-    lua_pop(L, 2);
+    add_methods(L, BOX_TENSOR, tensor_methods, countof(tensor_methods));
     box_class(L, BOX_HANDLE, handle_methods, countof(handle_methods));
     lua_pop(L, 1);
     box_class(L, BOX_NODE, node_methods, countof(node_methods));
@@ -514,8 +511,6 @@ lua_open_autograd(lua_State *L)
     lua_pushcclosure(L, node_index, 1);
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
-    open_namespace(L, "", entries, countof(entries));
-    lua_pop(L, 1);
-    open_namespace(L, "autograd", autograd_entries, countof(autograd_entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "", entries, countof(entries));
+    fill_namespace(L, "autograd", autograd_entries, countof(autograd_entries));
 }

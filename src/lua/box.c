@@ -37,12 +37,6 @@ box_metatable(enum box_kind kind)
     return box_kinds[kind].metatable;
 }
 
-const char *
-box_word(enum box_kind kind)
-{
-    return box_kinds[kind].word;
-}
-
 struct box *
 box_push(lua_State *L, enum box_kind kind, int values)
 {
@@ -53,18 +47,6 @@ box_push(lua_State *L, enum box_kind kind, int values)
     return box;
 }
 
-/* registry[LIVE]: object -> its box, weak in the box. */
-static void
-push_live(lua_State *L)
-{
-    if (luaL_getsubtable(L, LUA_REGISTRYINDEX, LIVE))
-        return;
-    lua_createtable(L, 0, 1);
-    lua_pushliteral(L, "v");
-    lua_setfield(L, -2, "__mode");
-    lua_setmetatable(L, -2);
-}
-
 void
 box_fill(lua_State *L, void *object, void (*drop)(struct task *me, void *object), bool shared)
 {
@@ -73,7 +55,7 @@ box_fill(lua_State *L, void *object, void (*drop)(struct task *me, void *object)
     box->drop       = drop;
     if (!shared)
         return;
-    push_live(L);
+    push_weak_table(L, LIVE, "v");
     lua_rawgetp(L, -1, object);
     struct box *live = lua_touserdata(L, -1);
     if (live != NULL && live->object == object && live->kind == box->kind) {
@@ -183,7 +165,7 @@ script_drop_dead(struct task *me, struct script *script)
     }
 }
 
-void
+static void
 script_collect(lua_State *L, struct task *me)
 {
     struct script *script = script_of(L);
@@ -456,4 +438,20 @@ open_namespace(lua_State *L, const char *path, const struct lua_entry *entries, 
         enter_namespace(L, path, at);
     }
     add_entries(L, -1, entries, count);
+}
+
+void
+fill_namespace(lua_State *L, const char *path, const struct lua_entry *entries, size_t count)
+{
+    open_namespace(L, path, entries, count);
+    lua_pop(L, 1);
+}
+
+void
+add_methods(lua_State *L, enum box_kind kind, const struct lua_entry *methods, size_t count)
+{
+    luaL_getmetatable(L, box_metatable(kind));
+    lua_getfield(L, -1, "methods");
+    add_entries(L, -1, methods, count);
+    lua_pop(L, 2);
 }

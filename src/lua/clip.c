@@ -47,6 +47,5 @@ static const struct lua_entry entries[] = {
 void
 lua_open_clip(lua_State *L)
 {
-    open_namespace(L, "nn.utils", entries, countof(entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "nn.utils", entries, countof(entries));
 }

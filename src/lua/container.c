@@ -312,10 +312,8 @@ static const struct lua_entry sequences[] = {
 void
 lua_open_container(lua_State *L)
 {
-    open_namespace(L, "nn", containers, countof(containers));
-    lua_pop(L, 1);
-    open_namespace(L, "nn.utils.rnn", sequences, countof(sequences));
-    lua_pop(L, 1);
+    fill_namespace(L, "nn", containers, countof(containers));
+    fill_namespace(L, "nn.utils.rnn", sequences, countof(sequences));
     luaL_getmetatable(L, box_metatable(BOX_MODULE));
     lua_pushcfunction(L, container_length);
     lua_setfield(L, -2, "__len");

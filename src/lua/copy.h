@@ -26,5 +26,4 @@ struct packed_layer  { const struct module_type *type; int64_t integers[MODULE_I
  * 'R' (registry), then "\\1KEY" per step. permanents_push pushes the table object -> path, made on first use. */
 void permanents_push(lua_State *L);
 void permanents_forget(lua_State *L);                    /* a new function is among them */
-void permanent_resolve(lua_State *L, const char *path);  /* pushes the object, nil: not here */
 #endif

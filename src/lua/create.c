@@ -174,6 +174,5 @@ static const struct lua_entry entries[] = {
 void
 lua_open_create(lua_State *L)
 {
-    open_namespace(L, "", entries, countof(entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "", entries, countof(entries));
 }

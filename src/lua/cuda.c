@@ -270,6 +270,5 @@ lua_open_cuda(lua_State *L)
     lua_pop(L, 1);
     box_class(L, BOX_EVENT, event_methods, countof(event_methods));
     lua_pop(L, 1);
-    open_namespace(L, "cuda", entries, countof(entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "cuda", entries, countof(entries));
 }

@@ -17,7 +17,6 @@ void    lua_open_dataset(lua_State *L);
 
 /* ---- sampler.c ---- */
 bool                 is_sampler(lua_State *L, int index);
-struct sampler       read_sampler(lua_State *L, int index);   /* of the object there; raises */
 /* An object of kind `name` over `length` samples, at the top. */
 void                 push_sampler(lua_State *L, const char *name, int64_t length);
 struct index_stream *push_stream(lua_State *L, int sampler);  /* one pass of it, as userdata that keeps it alive */
@@ -31,7 +30,6 @@ int  push_batch(lua_State *L);
 
 /* Each fills its part of rs; lua_open_data calls them all. */
 void lua_open_loader(lua_State *L);
-void lua_open_digits(lua_State *L);
 void lua_open_save(lua_State *L);
 void lua_open_progress(lua_State *L);
 #endif

@@ -15,17 +15,6 @@
 static const char CLASS[] = "ringside.dataset_class", OBJECT[] = "ringside.dataset";
 enum { SPLIT_PARTS = 1000, SUBSET_MOST = 1 << 26 };
 
-static bool
-has_metatable(lua_State *L, int index, const char *name)
-{
-    if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index))
-        return false;
-    luaL_getmetatable(L, name);
-    bool same = lua_rawequal(L, -1, -2);
-    lua_pop(L, 2);
-    return same;
-}
-
 /* ---- what a data set is asked ---- */
 
 int64_t
@@ -54,70 +43,22 @@ dataset_item(lua_State *L, int index, int64_t item)
 /* ---- classes ---- */
 
 static int
-dataset_class_index(lua_State *L)
-{
-    lua_pushliteral(L, "__base");
-    if (lua_rawequal(L, 2, -1) || lua_rawget(L, 1) != LUA_TTABLE)
-        return 0;
-    lua_pushvalue(L, 2);
-    lua_gettable(L, -2);
-    return 1;
-}
-
-static int
 dataset_class_call(lua_State *L)
 {
-    int count = lua_gettop(L) - 1;
     lua_newtable(L);
     luaL_setmetatable(L, OBJECT);
     lua_pushliteral(L, "__class");
     lua_pushvalue(L, 1);
     lua_rawset(L, -3);
     lua_insert(L, 2); /* class, object, arguments */
-    lua_getfield(L, 1, "init");
-    if (lua_isnil(L, -1)) {
-        lua_settop(L, 2);
-        return 1;
-    }
-    lua_insert(L, 3);
-    lua_pushvalue(L, 2);
-    lua_insert(L, 4);
-    lua_call(L, count + 1, 0);
-    lua_settop(L, 2);
-    return 1;
-}
-
-static int
-dataset_class_tostring(lua_State *L)
-{
-    lua_pushliteral(L, "__name");
-    lua_pushfstring(L, "<class %s>", lua_rawget(L, 1) == LUA_TSTRING ? lua_tostring(L, -1) : "Dataset");
-    return 1;
-}
-
-static void
-push_dataset_class(lua_State *L, const char *name)
-{
-    lua_createtable(L, 0, 4);
-    lua_pushstring(L, name);
-    lua_setfield(L, -2, "__name");
-    luaL_setmetatable(L, CLASS);
+    return init_object(L);
 }
 
 /* data.Dataset("Name"), data.Dataset("Name", Base) */
 static int
 dataset(lua_State *L)
 {
-    const char *name = check_text(L, 1);
-    lua_settop(L, 2);
-    push_dataset_class(L, name);
-    if (lua_isnil(L, 2))
-        return 1;
-    if (!has_metatable(L, 2, CLASS))
-        arg_error(L, 2, "a class made by data.Dataset");
-    lua_pushvalue(L, 2);
-    lua_setfield(L, 3, "__base");
-    return 1;
+    return declare_class(L, CLASS, "a class made by data.Dataset");
 }
 
 /* ---- objects ---- */
@@ -341,7 +282,7 @@ random_split(lua_State *L)
 static bool
 gets_by(lua_State *L, int index, lua_CFunction function)
 {
-    if (!has_metatable(L, index, OBJECT))
+    if (!has_class(L, index, OBJECT))
         return false;
     lua_getfield(L, index, "getitem");
     bool same = lua_tocfunction(L, -1) == function;
@@ -366,10 +307,6 @@ dataset_subset(lua_State *L, int index)
     return true;
 }
 
-static const luaL_Reg class_metamethods[] = {
-    { "__call", dataset_class_call }, { "__index", dataset_class_index }, { "__tostring", dataset_class_tostring },
-      { NULL, NULL },
-};
 static const luaL_Reg object_metamethods[] = {
     { "__index", object_index }, { "__len", object_length }, { NULL, NULL },
 };
@@ -389,7 +326,7 @@ static const struct lua_entry entries[] = {
 static void
 add_class(lua_State *L, const char *name, const luaL_Reg *functions, const char *signature, const char *help)
 {
-    push_dataset_class(L, name);
+    push_class(L, CLASS, name);
     luaL_setfuncs(L, functions, 0);
     note_help(L, signature, help);
     lua_pushfstring(L, "ringside.%s", name);
@@ -401,9 +338,7 @@ add_class(lua_State *L, const char *name, const luaL_Reg *functions, const char 
 void
 lua_open_dataset(lua_State *L)
 {
-    luaL_newmetatable(L, CLASS);
-    luaL_setfuncs(L, class_metamethods, 0);
-    lua_pop(L, 1);
+    open_class_family(L, CLASS, dataset_class_call);
     luaL_newmetatable(L, OBJECT);
     luaL_setfuncs(L, object_metamethods, 0);
     lua_pop(L, 1);

@@ -192,20 +192,6 @@ free_buckets(lua_State *L)
     return 0;
 }
 
-/* An empty list whose arrays Lua frees; pushed. */
-static struct bucket_list *
-push_bucket_list(lua_State *L)
-{
-    struct bucket_list *list = lua_newuserdatauv(L, sizeof *list, 0);
-    *list                    = (struct bucket_list){ 0 };
-    if (luaL_newmetatable(L, "ringside.buckets") != 0) {
-        lua_pushcfunction(L, free_buckets);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
-    return list;
-}
-
 int
 l_bucket_assignment(lua_State *L)
 {
@@ -236,7 +222,7 @@ l_bucket_assignment(lua_State *L)
             return raise_error(L, "IndexError", "index %lld of %d tensors", (long long)indices[i], count);
         order[i] = (int)indices[i];
     }
-    struct bucket_list *list = push_bucket_list(L);
+    struct bucket_list *list = push_owned(L, sizeof *list, "ringside.buckets", free_buckets);
     struct call         call = call_open(L, me, CALL_PLAIN);
     const struct bucket_assignment wanted = {
         .inputs = inputs, .count = count, .limits = bytes, .limit_count = limit_count,
@@ -263,11 +249,6 @@ static const struct lua_entry method_entries[] = {
 void
 lua_open_ddp(lua_State *L)
 {
-    open_namespace(L, "nn.parallel", parallel_entries, countof(parallel_entries));
-    lua_pop(L, 1);
-    luaL_getmetatable(L, box_metatable(BOX_MODULE));
-    lua_getfield(L, -1, "methods"); /* of all modules, see module.c */
-    check_table(L, -1);
-    add_entries(L, lua_gettop(L), method_entries, countof(method_entries));
-    lua_pop(L, 2);
+    fill_namespace(L, "nn.parallel", parallel_entries, countof(parallel_entries));
+    add_methods(L, BOX_MODULE, method_entries, countof(method_entries));
 }

@@ -107,19 +107,12 @@ static const struct lua_entry entries[] = {
 };
 
 void
-lua_open_digits(lua_State *L)
-{
-    open_namespace(L, "data", entries, countof(entries));
-    lua_pop(L, 1);
-}
-
-void
 lua_open_data(lua_State *L)
 {
     lua_open_dataset(L);
     lua_open_sampler(L);
     lua_open_loader(L);
-    lua_open_digits(L);
+    fill_namespace(L, "data", entries, countof(entries));
     lua_open_save(L);
     lua_open_progress(L);
 }

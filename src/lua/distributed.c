@@ -457,17 +457,14 @@ lua_open_distributed(lua_State *L)
     static const char *const ops[] = { "SUM", "AVG", "PRODUCT", "MIN", "MAX" };
     box_class(L, BOX_WORK, work_entries, countof(work_entries));
     lua_pop(L, 1);
-    open_namespace(L, "distributed.store", store_entries, countof(store_entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "distributed.store", store_entries, countof(store_entries));
     open_namespace(L, "distributed", distributed_entries, countof(distributed_entries));
     lua_createtable(L, 0, (int)countof(ops));
     for (size_t i = 0; i < countof(ops); i++) {
-        lua_pushstring(L, ops[i]);
-        lua_setfield(L, -2, ops[i]);
+        set_text(L, -1, ops[i], ops[i]);
     }
     lua_setfield(L, -2, "ReduceOp");
-    lua_pushinteger(L, 1048576);
-    lua_setfield(L, -2, "_DEFAULT_FIRST_BUCKET_BYTES");
+    set_integer(L, -1, "_DEFAULT_FIRST_BUCKET_BYTES", 1048576);
     lua_pop(L, 1);
     lua_open_ddp(L);
 }

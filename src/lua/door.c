@@ -93,25 +93,12 @@ take_again(struct task *me, struct visit *visit)
     visit->away           = false;
     if (visit->main && atomic_compare_exchange_strong(&script->mode, &away, MODE_ALONE))
         return;
-    if (visit->main && !script->stay_shared && atomic_load(&script->visitors) == 0)
+    if (visit->main && atomic_load(&script->visitors) == 0)
         atomic_store(&script->mode, MODE_ALONE); /* they have all left: nobody holds the lock */
     else
         take_lock(me, script);
     script->holder = me;
     refs_settle(script->door, script->refs);
-}
-
-bool
-script_share(lua_State *L, struct task *me)
-{
-    struct script *script = script_of(L);
-    if (atomic_load(&script->mode) == MODE_ALONE) {
-        if (!lock_acquire(me, &script->lock))
-            return false;
-        atomic_store(&script->mode, MODE_SHARED);
-    }
-    script->stay_shared = true;
-    return true;
 }
 
 /* ---- from Lua into the engine ---- */
@@ -197,14 +184,6 @@ call_module(struct call *call, struct module *result)
 {
     call_end(call, result != NULL);
     push_module(call->L, result);
-    return call_leave(call, 1);
-}
-
-int
-call_number(struct call *call, bool ok, double number)
-{
-    call_end(call, ok);
-    lua_pushnumber(call->L, number);
     return call_leave(call, 1);
 }
 

@@ -108,20 +108,6 @@ result_type(lua_State *L)
 
 /* ---- limits ---- */
 
-static void
-set_number(lua_State *L, const char *name, double value)
-{
-    lua_pushnumber(L, value);
-    lua_setfield(L, -2, name);
-}
-
-static void
-set_integer(lua_State *L, const char *name, int64_t value)
-{
-    lua_pushinteger(L, value);
-    lua_setfield(L, -2, name);
-}
-
 /* `digits` after the point of a number of [1, 2); `least` exponent of a normal one, the largest is 1 - least. */
 static int
 finfo(lua_State *L)
@@ -133,15 +119,14 @@ finfo(lua_State *L)
     int    least = dtype == DTYPE_F64 ? -1022 : dtype == DTYPE_F16 ? -14 : -126;
     double most = ldexp(2 - ldexp(1, -digits), 1 - least);
     lua_newtable(L);
-    set_integer(L, "bits", (int64_t)dtype_size(dtype) * 8);
-    set_number(L, "eps", ldexp(1, -digits));
-    set_number(L, "max", most);
-    set_number(L, "min", -most);
-    set_number(L, "tiny", ldexp(1, least));
-    set_number(L, "smallest_normal", ldexp(1, least));
-    set_number(L, "resolution", digits == 52 ? 1e-15 : digits == 23 ? 1e-6 : digits == 10 ? 1e-3 : 1e-2);
-    lua_pushstring(L, dtype_name(dtype));
-    lua_setfield(L, -2, "dtype");
+    set_integer(L, -1, "bits", (int64_t)dtype_size(dtype) * 8);
+    set_number(L, -1, "eps", ldexp(1, -digits));
+    set_number(L, -1, "max", most);
+    set_number(L, -1, "min", -most);
+    set_number(L, -1, "tiny", ldexp(1, least));
+    set_number(L, -1, "smallest_normal", ldexp(1, least));
+    set_number(L, -1, "resolution", digits == 52 ? 1e-15 : digits == 23 ? 1e-6 : digits == 10 ? 1e-3 : 1e-2);
+    set_text(L, -1, "dtype", dtype_name(dtype));
     return 1;
 }
 
@@ -152,11 +137,10 @@ iinfo(lua_State *L)
     if (dtype_is_float(dtype) || dtype == DTYPE_BOOL)
         raise_error(L, "TypeError", "iinfo takes a dtype of integers, not %s: use finfo", dtype_name(dtype));
     lua_newtable(L);
-    set_integer(L, "bits", (int64_t)dtype_size(dtype) * 8);
-    set_integer(L, "max", dtype == DTYPE_U8 ? 255 : dtype == DTYPE_I32 ? INT32_MAX : INT64_MAX);
-    set_integer(L, "min", dtype == DTYPE_U8 ? 0 : dtype == DTYPE_I32 ? INT32_MIN : INT64_MIN);
-    lua_pushstring(L, dtype_name(dtype));
-    lua_setfield(L, -2, "dtype");
+    set_integer(L, -1, "bits", (int64_t)dtype_size(dtype) * 8);
+    set_integer(L, -1, "max", dtype == DTYPE_U8 ? 255 : dtype == DTYPE_I32 ? INT32_MAX : INT64_MAX);
+    set_integer(L, -1, "min", dtype == DTYPE_U8 ? 0 : dtype == DTYPE_I32 ? INT32_MIN : INT64_MIN);
+    set_text(L, -1, "dtype", dtype_name(dtype));
     return 1;
 }
 
@@ -190,10 +174,7 @@ add_dtypes(lua_State *L)
 void
 lua_open_dtypes(lua_State *L)
 {
-    luaL_getmetatable(L, box_metatable(BOX_TENSOR));
-    lua_getfield(L, -1, "methods");
-    add_entries(L, -1, methods, countof(methods));
-    lua_pop(L, 2);
+    add_methods(L, BOX_TENSOR, methods, countof(methods));
     open_namespace(L, "", entries, countof(entries));
     add_dtypes(L);
     lua_pop(L, 1);

@@ -41,30 +41,16 @@ wrap_error(lua_State *L, const char *kind, uint32_t line)
     lua_createtable(L, 0, 4);
     lua_insert(L, -2);
     lua_setfield(L, -2, "message");
-    lua_pushstring(L, kind);
-    lua_setfield(L, -2, "kind");
+    set_text(L, -1, "kind", kind);
     if (line > 0) {
-        lua_pushinteger(L, line);
-        lua_setfield(L, -2, "line");
+        set_integer(L, -1, "line", line);
     }
     if (luaL_newmetatable(L, ERROR_CLASS)) {
         lua_pushcfunction(L, error_tostring);
         lua_setfield(L, -2, "__tostring");
-        lua_pushliteral(L, "Error");
-        lua_setfield(L, -2, "__metatable");
+        set_text(L, -1, "__metatable", "Error");
     }
     lua_setmetatable(L, -2);
-}
-
-static bool
-is_error(lua_State *L, int index)
-{
-    if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index))
-        return false;
-    luaL_getmetatable(L, ERROR_CLASS);
-    bool same = lua_rawequal(L, -1, -2);
-    lua_pop(L, 2);
-    return same;
 }
 
 /* "lesson.lua:12: text": answers where the text begins, and the line. Other prefixes belong to the text. */
@@ -95,11 +81,11 @@ error_handler(lua_State *L)
     } else {
         lua_settop(L, 1);
     }
-    if (is_error(L, -1) && lua_getfield(L, -1, "traceback") == LUA_TNIL) {
+    if (has_class(L, -1, ERROR_CLASS) && lua_getfield(L, -1, "traceback") == LUA_TNIL) {
         luaL_traceback(L, L, NULL, 1);
         lua_setfield(L, -3, "traceback");
         lua_pop(L, 1);
-    } else if (is_error(L, 1)) {
+    } else if (has_class(L, 1, ERROR_CLASS)) {
         lua_settop(L, 1);
     }
     return 1;
@@ -109,10 +95,9 @@ error_handler(lua_State *L)
 static void
 note_announced(lua_State *L)
 {
-    if (!is_error(L, -1))
+    if (!has_class(L, -1, ERROR_CLASS))
         return;
-    lua_pushboolean(L, true);
-    lua_setfield(L, -2, "announced");
+    set_flag(L, -1, "announced", true);
 }
 
 static enum error_kind

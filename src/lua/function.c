@@ -248,8 +248,7 @@ function_class(lua_State *L)
 {
     const char *name = check_text(L, 1);
     lua_createtable(L, 0, 4);
-    lua_pushstring(L, name);
-    lua_setfield(L, -2, "__name");
+    set_text(L, -1, "__name", name);
     lua_pushvalue(L, -1);
     lua_pushcclosure(L, function_apply_call, 1);
     lua_setfield(L, -2, "apply");
@@ -273,11 +272,6 @@ lua_open_function(lua_State *L)
     lua_pushcfunction(L, call_class);
     lua_setfield(L, -2, "__call");
     lua_pop(L, 1);
-    luaL_newmetatable(L, CTX);
-    lua_newtable(L);
-    add_entries(L, -1, ctx_methods, countof(ctx_methods));
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 1);
-    open_namespace(L, "autograd", entries, countof(entries));
-    lua_pop(L, 1);
+    open_class(L, CTX, ctx_methods, countof(ctx_methods), (const luaL_Reg[]){ { NULL, NULL } });
+    fill_namespace(L, "autograd", entries, countof(entries));
 }

@@ -287,8 +287,7 @@ static const struct lua_entry entries[] = {
 void
 lua_open_gradcheck(lua_State *L)
 {
-    open_namespace(L, "", entries, countof(entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "", entries, countof(entries));
     open_namespace(L, "autograd", entries, countof(entries));
     note_name(L, "rs.autograd.gradcheck(f, inputs, {eps = 1e-6, atol = 1e-5, rtol = 1e-3, raise_exception = true})",
               entries[0].help);

@@ -46,17 +46,6 @@ index_slice(lua_State *L)
     return 1;
 }
 
-static bool
-is_slice(lua_State *L, int index)
-{
-    if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index))
-        return false;
-    luaL_getmetatable(L, SLICE);
-    bool same = lua_rawequal(L, -1, -2);
-    lua_pop(L, 2);
-    return same;
-}
-
 static int64_t
 slice_field(lua_State *L, int index, int field, int64_t otherwise)
 {
@@ -99,7 +88,7 @@ dims_used(lua_State *L, int table, int count)
     for (int i = 1; i <= count; i++) {
         lua_rawgeti(L, table, i);
         const struct tensor *tensor = test_tensor(L, -1);
-        used += lua_isinteger(L, -1) || is_slice(L, lua_gettop(L));
+        used += lua_isinteger(L, -1) || has_class(L, lua_gettop(L), SLICE);
         used += tensor == NULL ? 0 : is_mask(tensor) ? tensor->dims : 1;
         lua_pop(L, 1);
     }
@@ -130,7 +119,7 @@ check_part(lua_State *L, const struct tensor *tensor, int dim, int rest, struct 
     }
     struct tensor *selector = test_tensor(L, top);
     int            takes = selector != NULL && is_mask(selector) ? selector->dims : 1;
-    if (dim + takes > tensor->dims && (lua_isinteger(L, top) || is_slice(L, top) || selector != NULL))
+    if (dim + takes > tensor->dims && (lua_isinteger(L, top) || has_class(L, top, SLICE) || selector != NULL))
         raise_error(L, "IndexError", "too many indices for a tensor of dimension %d", tensor->dims);
     if (selector != NULL && !is_mask(selector) && selector->dtype != DTYPE_I64)
         raise_error(L, "IndexError", "tensors used as indices must be long, byte or bool tensors, this one is %s",
@@ -142,7 +131,7 @@ check_part(lua_State *L, const struct tensor *tensor, int dim, int rest, struct 
     if (lua_isinteger(L, top)) {
         int64_t at = check_element(L, lua_tointeger(L, top), tensor, dim);
         add_part(L, parts, (struct part){ .kind = PART_SELECT, .start = at });
-    } else if (is_slice(L, top)) {
+    } else if (has_class(L, top, SLICE)) {
         add_part(L, parts, check_slice(L, top, tensor, dim));
     } else {
         raise_error(L, "IndexError",
@@ -475,9 +464,7 @@ void
 lua_open_index(lua_State *L)
 {
     luaL_newmetatable(L, SLICE);
-    lua_pushliteral(L, "slice");
-    lua_setfield(L, -2, "__name");
+    set_text(L, -1, "__name", "slice");
     lua_pop(L, 1);
-    open_namespace(L, "", entries, countof(entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "", entries, countof(entries));
 }

@@ -71,7 +71,6 @@ struct script {
     struct task   *holder;       /* who holds the lock: what script_task answers */
     _Atomic int    mode;         /* enum script_mode */
     _Atomic int    visitors;     /* tasks other than the main one that are in, or wait to come in */
-    bool           stay_shared;  /* see script_share */
     struct visit   visit;        /* the main task's */
     struct script_options options;
     const struct catalogue *catalogue; /* the options' or its own */
@@ -112,9 +111,6 @@ void           script_count_steps(lua_State *L);      /* charges one turn of the
 void           guard_coroutines(lua_State *L);        /* coroutine.create, wrap, resume (coroutine.c) */
 void           script_note_line(struct script *script); /* the holder's line; where memory is short nobody else can */
 struct script *task_script(const struct task *me); /* NULL: this task is in no script */
-/* For functions that stay after the call that registers them and run in other tasks at any time (communication hooks):
- * from now on the main task uses the lock too. Called by the holder in a first or last part. */
-bool           script_share(lua_State *L, struct task *me);
 
 /* ---- the doors (door.c) ---- */
 /* CALL_BACK: other tasks may call Lua meanwhile (backward, forward, wait). CALL_KEEP: the lock stays, for short work on
@@ -136,7 +132,6 @@ int  call_self(struct call *call, bool ok);                      /* pushes argum
 int  call_tensor(struct call *call, struct tensor *result);
 int  call_value(struct call *call, struct value *result);        /* one value; None is nil */
 int  call_module(struct call *call, struct module *result);
-int  call_number(struct call *call, bool ok, double number);
 int  call_integer(struct call *call, bool ok, int64_t integer);
 void call_end(struct call *call, bool ok);                       /* closes, raises if not ok; the scope stays for
                                                                     results that the caller still has to push ... */
@@ -160,7 +155,6 @@ void fail_from_lua(lua_State *L, struct task *me);
 int  error_handler(lua_State *L);   /* the message handler of every protected call: strings become error objects */
 
 /* Collection: at counted points in `stepped`; a step in `free`. */
-void script_collect(lua_State *L, struct task *me);               /* now, whole */
 void script_collect_if_due(lua_State *L, struct task *me);        /* zero_grad: in `free` only when it is worth it */
 void script_allocated(lua_State *L, struct task *me, uint64_t bytes); /* a new tensor was handed to Lua */
 /* Before something large is made: raises BudgetError if it does not fit. */
@@ -175,9 +169,8 @@ struct box {
     uint32_t      serial;       /* in order of making */
     enum box_kind kind;
 };
-/* Registered name of the metatable of a kind: "ringside.tensor" ... and the word for messages: "Tensor" ... */
+/* Registered name of the metatable of a kind: "ringside.tensor" ... */
 const char *box_metatable(enum box_kind kind);
-const char *box_word(enum box_kind kind);
 struct box *box_push(lua_State *L, enum box_kind kind, int values); /* empty, with `values` user values; the metatable
                                                                        must exist (box_class) */
 /* Fills the box at the top of the stack; takes over one reference. If `shared` and the object has a live box, that one
@@ -210,7 +203,21 @@ void note_help(lua_State *L, const char *signature, const char *help); /* of the
 void note_name(lua_State *L, const char *signature, const char *help); /* of another name of a function */
 void open_namespace(lua_State *L, const char *path, const struct lua_entry *entries, size_t count);
                         /* "nn.functional": rs.nn.functional is made if need be, filled and left on the stack */
+void fill_namespace(lua_State *L, const char *path, const struct lua_entry *entries, size_t count); /* ... and popped */
+void add_methods(lua_State *L, enum box_kind kind, const struct lua_entry *methods, size_t count);
 void push_ringside(lua_State *L);      /* the table `rs` */
+
+/* ---- metatables by name (class.c) ---- */
+bool  has_class(lua_State *L, int index, const char *class);
+void  open_class(lua_State *L, const char *class, const struct lua_entry *methods, size_t count,
+                 const luaL_Reg *metamethods);
+void *push_owned(lua_State *L, size_t size, const char *class, lua_CFunction drop); /* zeros; `drop` is its __gc */
+void  push_weak_table(lua_State *L, const char *name, const char *mode); /* of the registry, "k" or "v" weak */
+/* Classes that a lesson writes: a family is known by its metatable's name, `call` makes an object of one. */
+void  open_class_family(lua_State *L, const char *family, lua_CFunction call);
+void  push_class(lua_State *L, const char *family, const char *name);
+int   declare_class(lua_State *L, const char *family, const char *expected); /* by the arguments (name, base); pushed */
+int   init_object(lua_State *L);       /* on the stack: class, object, arguments; calls init, answers the object */
 
 /* ---- arguments and results (values.c) ---- */
 struct tensor *check_tensor(lua_State *L, int index);
@@ -247,6 +254,11 @@ enum dtype     option_dtype(lua_State *L, int table, enum dtype otherwise);     
 int            option_device(lua_State *L, int table, int otherwise);                /* field device */
 bool           option_push(lua_State *L, int table, const char *name); /* false: nil, nothing pushed */
 void           option_known(lua_State *L, int table, const char *names); /* "dtype device": others are errors */
+/* Fields of the table at `table`. */
+void           set_integer(lua_State *L, int table, const char *name, int64_t value);
+void           set_number(lua_State *L, int table, const char *name, double value);
+void           set_flag(lua_State *L, int table, const char *name, bool flag);
+void           set_text(lua_State *L, int table, const char *name, const char *text);
 /* A trailing table of options becomes arguments: f(t, {dim = 1}) is f(t, 1). `names` are those of the arguments from
  * `first` on. Anything else at the end (a list, a tensor, a number) stays. */
 void           option_spread(lua_State *L, int first, const char *names);
@@ -270,7 +282,6 @@ bool           module_is_script(const struct module *module);
 struct script_object *module_attributes(const struct module *module); /* of a script's: its attribute table, whose
                                                         metatable's __index is the class */
 struct module *script_module_new(lua_State *L, struct task *me, int class_index); /* init not run; pushed; raises */
-void           push_class(lua_State *L, const char *name);               /* nn.Module(name): a new class */
 
 void           add_module_hooks(lua_State *L);                           /* module_hooks.c */
 void           module_hook_remove(lua_State *L, struct module *module, int number);
@@ -280,7 +291,6 @@ void push_text(lua_State *L, int index);      /* tostring without addresses: "ta
 int  push_sorted_keys(lua_State *L, int index); /* of a table: numbers ascending, texts by bytes, our boxes by serial;
                                                    pushes a list, answers how many */
 void sandbox_open(lua_State *L, struct script *script);
-int64_t random_integer(struct script *script, int64_t low, int64_t high);
 
 /* ---- one function per namespace file; each leaves the stack as it was ---- */
 void lua_open_ringside(lua_State *L);         /* calls the others */

@@ -71,13 +71,7 @@ l_json_load(lua_State *L)
 {
     const char  *path = check_text(L, 1);
     json_error_t error;
-    json_t     **root = lua_newuserdatauv(L, sizeof *root, 0);
-    *root             = NULL;
-    if (luaL_newmetatable(L, "ringside.json") != 0) {
-        lua_pushcfunction(L, free_json);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
+    json_t     **root = push_owned(L, sizeof *root, "ringside.json", free_json);
     *root = json_load_file(path, 0, &error);
     if (*root == NULL)
         return raise_error(L, "ValueError", "%s:%d: %s", path, error.line, error.text);

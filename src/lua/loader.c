@@ -21,13 +21,7 @@ struct loading {
 static void
 check_loader(lua_State *L)
 {
-    bool ours = lua_istable(L, 1) && lua_getmetatable(L, 1);
-    if (ours) {
-        luaL_getmetatable(L, LOADER);
-        ours = lua_rawequal(L, -1, -2);
-        lua_pop(L, 2);
-    }
-    if (!ours)
+    if (!has_class(L, 1, LOADER))
         arg_error(L, 1, "a DataLoader");
 }
 
@@ -239,12 +233,7 @@ next_batch(lua_State *L, int pass)
 static void
 push_passes(lua_State *L)
 {
-    if (!luaL_getsubtable(L, LUA_REGISTRYINDEX, PASSES)) {
-        lua_createtable(L, 0, 1);
-        lua_pushliteral(L, "k");
-        lua_setfield(L, -2, "__mode");
-        lua_setmetatable(L, -2);
-    }
+    push_weak_table(L, PASSES, "k");
     lua_pushvalue(L, 1);
     if (lua_rawget(L, -2) == LUA_TTABLE)
         return;
@@ -343,8 +332,7 @@ set_sampler(lua_State *L, int self, int table)
         raise_error(L, "ValueError", "num_samples should be a positive integer value, but got num_samples=0");
     } else {
         push_sampler(L, shuffle ? "RandomSampler" : "SequentialSampler", length);
-        lua_pushinteger(L, length);
-        lua_setfield(L, -2, "num_samples");
+        set_integer(L, -1, "num_samples", length);
         if (option_push(L, table, "generator"))
             lua_setfield(L, -2, "generator");
     }
@@ -369,10 +357,8 @@ data_loader(lua_State *L)
     luaL_setmetatable(L, LOADER);
     lua_pushvalue(L, 1);
     lua_setfield(L, 3, "dataset");
-    lua_pushinteger(L, size);
-    lua_setfield(L, 3, "batch_size");
-    lua_pushboolean(L, drop);
-    lua_setfield(L, 3, "drop_last");
+    set_integer(L, 3, "batch_size", size);
+    set_flag(L, 3, "drop_last", drop);
     if (option_push(L, table, "generator")) {
         box_check(L, -1, BOX_GENERATOR);
         lua_setfield(L, 3, "generator");
@@ -409,15 +395,7 @@ static const struct lua_entry entries[] = {
 void
 lua_open_loader(lua_State *L)
 {
-    luaL_newmetatable(L, LOADER);
-    lua_newtable(L);
-    add_entries(L, lua_gettop(L), methods, countof(methods));
-    lua_setfield(L, -2, "__index");
-    lua_pushcfunction(L, loader_call);
-    lua_setfield(L, -2, "__call");
-    lua_pushcfunction(L, loader_length);
-    lua_setfield(L, -2, "__len");
-    lua_pop(L, 1);
-    open_namespace(L, "utils.data", entries, countof(entries));
-    lua_pop(L, 1);
+    static const luaL_Reg metamethods[] = { { "__call", loader_call }, { "__len", loader_length }, { NULL, NULL } };
+    open_class(L, LOADER, methods, countof(methods), metamethods);
+    fill_namespace(L, "utils.data", entries, countof(entries));
 }

@@ -23,13 +23,7 @@ static const struct { const char *name; enum schedule_kind kind; } kinds[] = {
 static void
 check_scheduler(lua_State *L, int index)
 {
-    bool ours = lua_istable(L, index) && lua_getmetatable(L, index);
-    if (ours) {
-        luaL_getmetatable(L, SCHEDULER);
-        ours = lua_rawequal(L, -1, -2);
-        lua_pop(L, 2);
-    }
-    if (!ours)
+    if (!has_class(L, index, SCHEDULER))
         arg_error(L, index, "a scheduler");
 }
 
@@ -167,8 +161,7 @@ set_rates(lua_State *L, int table, int64_t epoch, bool afresh)
             lr = lambda_rate(L, table, i, base_lr, epoch);
         else
             lr = afresh ? schedule_at(&schedule, base_lr, epoch) : schedule_next(&schedule, lr, base_lr, epoch);
-        lua_pushnumber(L, lr);
-        lua_setfield(L, -2, "lr");
+        set_number(L, -1, "lr", lr);
         lua_pop(L, 1);
     }
     lua_settop(L, top);
@@ -177,8 +170,7 @@ set_rates(lua_State *L, int table, int64_t epoch, bool afresh)
 static void
 set_scheduler_epoch(lua_State *L, int table, int64_t epoch)
 {
-    lua_pushinteger(L, epoch);
-    lua_setfield(L, table, "last_epoch");
+    set_integer(L, table, "last_epoch", epoch);
 }
 
 /* ---- stepping ---- */
@@ -319,8 +311,7 @@ begin_scheduler(lua_State *L, const char *kind)
     lua_createtable(L, 0, 10);
     int self = lua_gettop(L);
     luaL_setmetatable(L, SCHEDULER);
-    lua_pushstring(L, kind);
-    lua_setfield(L, self, "kind");
+    set_text(L, self, "kind", kind);
     lua_pushvalue(L, 1);
     lua_setfield(L, self, "optimizer");
     push_param_groups(L, 1);
@@ -331,8 +322,7 @@ begin_scheduler(lua_State *L, const char *kind)
         check_table(L, -1);
         double lr      = option_number(L, lua_gettop(L), "lr", 0);
         double initial = option_number(L, lua_gettop(L), "initial_lr", lr);
-        lua_pushnumber(L, initial);
-        lua_setfield(L, -2, "initial_lr");
+        set_number(L, -1, "initial_lr", initial);
         lua_pop(L, 1);
         lua_pushnumber(L, initial);
         lua_rawseti(L, groups + 1, i);
@@ -518,11 +508,6 @@ static const struct lua_entry entries[] = {
 void
 lua_open_lr_scheduler(lua_State *L)
 {
-    luaL_newmetatable(L, SCHEDULER);
-    lua_newtable(L);
-    add_entries(L, lua_gettop(L), methods, countof(methods));
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 1);
-    open_namespace(L, "optim.lr_scheduler", entries, countof(entries));
-    lua_pop(L, 1);
+    open_class(L, SCHEDULER, methods, countof(methods), (const luaL_Reg[]){ { NULL, NULL } });
+    fill_namespace(L, "optim.lr_scheduler", entries, countof(entries));
 }

@@ -17,23 +17,12 @@ static const char CLASS[] = "ringside.class", KW[] = "ringside.kw", TUPLE[] = "r
 
 struct module_forward_call { struct module *module; struct value *args, *kwargs, *result; bool deep; };
 
-static bool
-is_tuple(lua_State *L, int index)
-{
-    if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index))
-        return false;
-    luaL_getmetatable(L, TUPLE);
-    bool same = lua_rawequal(L, -1, -2);
-    lua_pop(L, 2);
-    return same;
-}
-
 /* Several results, or one rs.tuple, are a tuple. */
 static struct value *
 results_from_lua(lua_State *L, struct task *me, int first, bool deep)
 {
     int count = lua_gettop(L) - first + 1;
-    if (count == 1 && is_tuple(L, first)) {
+    if (count == 1 && has_class(L, first, TUPLE)) {
         count = (int)lua_rawlen(L, first);
         luaL_checkstack(L, count + 10, "too many results");
         for (int i = 1; i <= count; i++)
@@ -497,76 +486,20 @@ module_tostring(lua_State *L)
 static int
 module_class_call(lua_State *L)
 {
-    struct task *me    = script_task(L);
-    int          count = lua_gettop(L) - 1;
+    struct task *me = script_task(L);
     check_table(L, 1);
     script_module_new(L, me, 1);
     lua_insert(L, 2); /* class, object, arguments */
-    lua_getfield(L, 1, "init");
-    if (lua_isnil(L, -1)) {
-        lua_settop(L, 2);
-        return 1;
-    }
-    lua_insert(L, 3);
-    lua_pushvalue(L, 2);
-    lua_insert(L, 4);
-    lua_call(L, count + 1, 0);
-    lua_settop(L, 2);
-    return 1;
-}
-
-static int
-module_class_index(lua_State *L)
-{
-    lua_pushliteral(L, "__base");
-    if (lua_rawequal(L, 2, -1) || lua_rawget(L, 1) != LUA_TTABLE)
-        return 0;
-    lua_pushvalue(L, 2);
-    lua_gettable(L, -2);
-    return 1;
-}
-
-static int
-module_class_tostring(lua_State *L)
-{
-    lua_pushliteral(L, "__name");
-    const char *name = lua_rawget(L, 1) == LUA_TSTRING ? lua_tostring(L, -1) : "Module";
-    lua_pushfstring(L, "<class %s>", name);
-    return 1;
-}
-
-void
-push_class(lua_State *L, const char *name)
-{
-    lua_createtable(L, 0, 4);
-    lua_pushstring(L, name);
-    lua_setfield(L, -2, "__name");
-    luaL_setmetatable(L, CLASS);
+    return init_object(L);
 }
 
 /* nn.Module("Name"), nn.Module("Name", Base) */
 static int
 module_class(lua_State *L)
 {
-    const char *name = check_text(L, 1);
-    lua_settop(L, 2);
-    push_class(L, name);
-    if (lua_isnil(L, 2))
-        return 1;
-    bool is_class = lua_istable(L, 2) && lua_getmetatable(L, 2);
-    luaL_getmetatable(L, CLASS);
-    if (!is_class || !lua_rawequal(L, -1, -2))
-        arg_error(L, 2, "a class made by nn.Module");
-    lua_pushvalue(L, 2);
-    lua_setfield(L, 3, "__base");
-    lua_settop(L, 3);
-    return 1;
+    return declare_class(L, CLASS, "a class made by nn.Module");
 }
 
-static const luaL_Reg class_metamethods[] = {
-    { "__call", module_class_call }, { "__index", module_class_index }, { "__tostring", module_class_tostring },
-      { NULL, NULL },
-};
 static const luaL_Reg metamethods[] = {
     { "__call", module_call }, { "__newindex", module_newindex }, { "__len", module_length },
     { "__eq", module_equal },  { "__tostring", module_tostring }, { NULL, NULL },
@@ -578,9 +511,7 @@ static const struct lua_entry entries[] = {
 void
 lua_open_module(lua_State *L)
 {
-    luaL_newmetatable(L, CLASS);
-    luaL_setfuncs(L, class_metamethods, 0);
-    lua_pop(L, 1);
+    open_class_family(L, CLASS, module_class_call);
     box_class(L, BOX_MODULE, NULL, 0);
     luaL_setfuncs(L, metamethods, 0);
     lua_getfield(L, -1, "__index");
@@ -590,6 +521,5 @@ lua_open_module(lua_State *L)
     lua_pushcclosure(L, module_index, 1);
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
-    open_namespace(L, "nn", entries, countof(entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "nn", entries, countof(entries));
 }

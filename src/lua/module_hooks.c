@@ -344,8 +344,7 @@ register_hook(lua_State *L)
     }
     lua_getfield(L, 3, "next");
     lua_Integer number = lua_tointeger(L, -1) + 1;
-    lua_pushinteger(L, number);
-    lua_setfield(L, 3, "next");
+    set_integer(L, 3, "next", number);
     luaL_getsubtable(L, 3, lua_tostring(L, lua_upvalueindex(1)));
     lua_pushvalue(L, 2);
     lua_rawseti(L, -2, number);

@@ -84,12 +84,6 @@ lesson_of(const struct task *me)
     return sched_part(me->sched, PART_LESSON);
 }
 
-bool
-lesson_begun(const struct lesson *lesson)
-{
-    return lesson->begun;
-}
-
 const struct lesson_head *
 lesson_head(const struct lesson *lesson)
 {

@@ -45,8 +45,7 @@ push_list(lua_State *L, int room)
     if (luaL_newmetatable(L, LIST)) {
         lua_pushcfunction(L, list_next);
         lua_setfield(L, -2, "__call");
-        lua_pushliteral(L, "list");
-        lua_setfield(L, -2, "__name");
+        set_text(L, -1, "__name", "list");
     }
     lua_setmetatable(L, -2);
 }

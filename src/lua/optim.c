@@ -39,7 +39,8 @@ read_betas(lua_State *L, int table, struct optim_options *options)
     lua_pop(L, 3);
 }
 
-struct optim_options
+/* Fields of the table at `table` (0: none) over `otherwise`. Raises TypeError for what is no number or flag. */
+static struct optim_options
 read_optim_options(lua_State *L, enum optim_kind kind, int table, struct optim_options otherwise)
 {
     struct optim_options options = otherwise;
@@ -59,30 +60,16 @@ read_optim_options(lua_State *L, enum optim_kind kind, int table, struct optim_o
 }
 
 static void
-set_group_number(lua_State *L, int table, const char *name, double number)
-{
-    lua_pushnumber(L, number);
-    lua_setfield(L, table, name);
-}
-
-static void
-set_group_flag(lua_State *L, int table, const char *name, bool flag)
-{
-    lua_pushboolean(L, flag);
-    lua_setfield(L, table, name);
-}
-
-void
 write_optim_options(lua_State *L, int table, enum optim_kind kind, const struct optim_options *options)
 {
     table = lua_absindex(L, table);
-    set_group_number(L, table, "lr", options->lr);
-    set_group_number(L, table, "weight_decay", options->weight_decay);
-    set_group_flag(L, table, "maximize", options->maximize);
+    set_number(L, table, "lr", options->lr);
+    set_number(L, table, "weight_decay", options->weight_decay);
+    set_flag(L, table, "maximize", options->maximize);
     if (kind == OPTIM_SGD) {
-        set_group_number(L, table, "momentum", options->momentum);
-        set_group_number(L, table, "dampening", options->dampening);
-        set_group_flag(L, table, "nesterov", options->nesterov);
+        set_number(L, table, "momentum", options->momentum);
+        set_number(L, table, "dampening", options->dampening);
+        set_flag(L, table, "nesterov", options->nesterov);
         return;
     }
     lua_createtable(L, 2, 0);
@@ -91,8 +78,8 @@ write_optim_options(lua_State *L, int table, enum optim_kind kind, const struct 
     lua_pushnumber(L, options->beta2);
     lua_rawseti(L, -2, 2);
     lua_setfield(L, table, "betas");
-    set_group_number(L, table, "eps", options->eps);
-    set_group_flag(L, table, "amsgrad", options->amsgrad);
+    set_number(L, table, "eps", options->eps);
+    set_flag(L, table, "amsgrad", options->amsgrad);
 }
 
 /* ---- groups ---- */
@@ -338,8 +325,7 @@ lua_open_optim(lua_State *L)
     lua_pushcfunction(L, optimizer_tostring);
     lua_setfield(L, -2, "__tostring");
     lua_pop(L, 1);
-    open_namespace(L, "optim", entries, countof(entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "optim", entries, countof(entries));
     lua_open_lr_scheduler(L);
     lua_open_clip(L);
 }

@@ -7,9 +7,6 @@
 struct task;
 
 /* ---- optim.c: opt.param_groups, a list of plain tables that the lesson may change ---- */
-/* Fields of the table at `table` (0: none) over `otherwise`. Raises TypeError for what is no number or flag. */
-struct optim_options read_optim_options(lua_State *L, enum optim_kind kind, int table, struct optim_options otherwise);
-void write_optim_options(lua_State *L, int table, enum optim_kind kind, const struct optim_options *options);
 void push_param_groups(lua_State *L, int optimizer);       /* of the box there */
 void apply_param_groups(lua_State *L, int optimizer);      /* what stands in them, to the engine; raises */
 

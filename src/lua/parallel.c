@@ -239,8 +239,6 @@ static const struct lua_entry entries[] = {
 void
 lua_open_parallel(lua_State *L)
 {
-    open_namespace(L, "nn", nn_entries, countof(nn_entries));
-    lua_pop(L, 1);
-    open_namespace(L, "nn.parallel", entries, countof(entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "nn", nn_entries, countof(nn_entries));
+    fill_namespace(L, "nn.parallel", entries, countof(entries));
 }

@@ -133,7 +133,7 @@ permanents_forget(lua_State *L)
     lua_setfield(L, LUA_REGISTRYINDEX, permanents);
 }
 
-void
+static void
 permanent_resolve(lua_State *L, const char *path)
 {
     if (path[0] == 'S')

@@ -35,8 +35,7 @@ is_due(lua_State *L)
     bool due = ms - lua_tointeger(L, -1) >= EVERY_MS;
     lua_pop(L, 1);
     if (due) {
-        lua_pushinteger(L, ms);
-        lua_setfield(L, LUA_REGISTRYINDEX, LAST);
+        set_integer(L, LUA_REGISTRYINDEX, LAST, ms);
     }
     return due;
 }
@@ -76,6 +75,5 @@ static const struct lua_entry entries[] = {
 void
 lua_open_progress(lua_State *L)
 {
-    open_namespace(L, "", entries, countof(entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "", entries, countof(entries));
 }

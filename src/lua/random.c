@@ -120,6 +120,5 @@ lua_open_random(lua_State *L)
 {
     box_class(L, BOX_GENERATOR, generator_methods, countof(generator_methods));
     lua_pop(L, 1);
-    open_namespace(L, "", entries, countof(entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "", entries, countof(entries));
 }

@@ -104,7 +104,6 @@ lua_open_ringside(lua_State *L)
         open[i](L);
         lua_settop(L, 0);
     }
-    open_namespace(L, "", entries, countof(entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "", entries, countof(entries));
     guard_ringside(L);
 }

@@ -13,12 +13,7 @@ enum { SAMPLES_MOST = 1 << 26 };
 bool
 is_sampler(lua_State *L, int index)
 {
-    if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index))
-        return false;
-    luaL_getmetatable(L, SAMPLER);
-    bool same = lua_rawequal(L, -1, -2);
-    lua_pop(L, 2);
-    return same;
+    return has_class(L, index, SAMPLER);
 }
 
 static int
@@ -34,10 +29,8 @@ push_sampler(lua_State *L, const char *name, int64_t length)
 {
     lua_createtable(L, 0, 8);
     luaL_setmetatable(L, SAMPLER);
-    lua_pushstring(L, name);
-    lua_setfield(L, -2, "kind");
-    lua_pushinteger(L, length);
-    lua_setfield(L, -2, "length");
+    set_text(L, -1, "kind", name);
+    set_integer(L, -1, "length", length);
 }
 
 static int64_t
@@ -49,7 +42,7 @@ sampler_number(lua_State *L, int table, const char *name, int64_t low, int64_t h
     return value;
 }
 
-struct sampler
+static struct sampler
 read_sampler(lua_State *L, int index)
 {
     index                  = lua_absindex(L, index);
@@ -125,12 +118,7 @@ sampler_call(lua_State *L)
 {
     check_sampler(L);
     lua_settop(L, 3);
-    if (!luaL_getsubtable(L, LUA_REGISTRYINDEX, PASSES)) {
-        lua_createtable(L, 0, 1);
-        lua_pushliteral(L, "k");
-        lua_setfield(L, -2, "__mode");
-        lua_setmetatable(L, -2);
-    }
+    push_weak_table(L, PASSES, "k");
     lua_pushvalue(L, 1);
     if (lua_isnil(L, 3)) {
         push_stream(L, 1);
@@ -158,8 +146,7 @@ static int
 set_sampler_epoch(lua_State *L)
 {
     check_sampler(L);
-    lua_pushinteger(L, check_integer(L, 2));
-    lua_setfield(L, 1, "epoch");
+    set_integer(L, 1, "epoch", check_integer(L, 2));
     return 0;
 }
 
@@ -186,10 +173,8 @@ random_sampler(lua_State *L)
     bool replacement = option_bool(L, table, "replacement", false);
     push_sampler(L, "RandomSampler", length);
     int self = lua_gettop(L);
-    lua_pushinteger(L, samples);
-    lua_setfield(L, self, "num_samples");
-    lua_pushboolean(L, replacement);
-    lua_setfield(L, self, "replacement");
+    set_integer(L, self, "num_samples", samples);
+    set_flag(L, self, "replacement", replacement);
     if (option_push(L, table, "generator")) {
         box_check(L, -1, BOX_GENERATOR);
         lua_setfield(L, self, "generator");
@@ -215,10 +200,8 @@ set_place(lua_State *L, int self, int table)
     if (rank < 0 || rank >= replicas)
         raise_error(L, "ValueError", "Invalid rank %lld, rank should be in the interval [0, %lld]", (long long)rank,
                     (long long)replicas - 1);
-    lua_pushinteger(L, replicas);
-    lua_setfield(L, self, "num_replicas");
-    lua_pushinteger(L, rank);
-    lua_setfield(L, self, "rank");
+    set_integer(L, self, "num_replicas", replicas);
+    set_integer(L, self, "rank", rank);
 }
 
 /* DistributedSampler(dataset, {num_replicas, rank, shuffle = true, seed = 0, drop_last = false}) */
@@ -233,14 +216,10 @@ distributed_sampler(lua_State *L)
     int64_t seed = option_integer(L, table, "seed", 0);
     push_sampler(L, "DistributedSampler", length);
     set_place(L, 3, table);
-    lua_pushboolean(L, shuffle);
-    lua_setfield(L, 3, "shuffle");
-    lua_pushboolean(L, drop_last);
-    lua_setfield(L, 3, "drop_last");
-    lua_pushinteger(L, seed);
-    lua_setfield(L, 3, "seed");
-    lua_pushinteger(L, 0);
-    lua_setfield(L, 3, "epoch");
+    set_flag(L, 3, "shuffle", shuffle);
+    set_flag(L, 3, "drop_last", drop_last);
+    set_integer(L, 3, "seed", seed);
+    set_integer(L, 3, "epoch", 0);
     return 1;
 }
 
@@ -261,15 +240,7 @@ static const struct lua_entry entries[] = {
 void
 lua_open_sampler(lua_State *L)
 {
-    luaL_newmetatable(L, SAMPLER);
-    lua_newtable(L);
-    add_entries(L, lua_gettop(L), methods, countof(methods));
-    lua_setfield(L, -2, "__index");
-    lua_pushcfunction(L, sampler_call);
-    lua_setfield(L, -2, "__call");
-    lua_pushcfunction(L, sampler_length);
-    lua_setfield(L, -2, "__len");
-    lua_pop(L, 1);
-    open_namespace(L, "utils.data", entries, countof(entries));
-    lua_pop(L, 1);
+    static const luaL_Reg metamethods[] = { { "__call", sampler_call }, { "__len", sampler_length }, { NULL, NULL } };
+    open_class(L, SAMPLER, methods, countof(methods), metamethods);
+    fill_namespace(L, "utils.data", entries, countof(entries));
 }

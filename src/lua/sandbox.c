@@ -18,12 +18,7 @@ static const char NUMBERS[] = "ringside.numbers";
 static int64_t
 number_of(lua_State *L, int index, const char *type)
 {
-    if (!luaL_getsubtable(L, LUA_REGISTRYINDEX, NUMBERS)) {
-        lua_createtable(L, 0, 1);
-        lua_pushliteral(L, "k");
-        lua_setfield(L, -2, "__mode");
-        lua_setmetatable(L, -2);
-    }
+    push_weak_table(L, NUMBERS, "k");
     lua_pushvalue(L, index);
     if (lua_rawget(L, -2) == LUA_TNIL) {
         lua_getfield(L, -2, type);
@@ -384,7 +379,7 @@ random_next(struct script *script)
     return result;
 }
 
-int64_t
+static int64_t
 random_integer(struct script *script, int64_t low, int64_t high)
 {
     uint64_t span = (uint64_t)high - (uint64_t)low, mask = span, draw;

@@ -91,20 +91,6 @@ close_file(lua_State *L)
     return 0;
 }
 
-/* An empty one that closes its file when it is collected. */
-static struct safetensors **
-push_file(lua_State *L)
-{
-    struct safetensors **file = lua_newuserdatauv(L, sizeof *file, 0);
-    *file                     = NULL;
-    if (luaL_newmetatable(L, "ringside.safetensors") != 0) {
-        lua_pushcfunction(L, close_file);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
-    return file;
-}
-
 /* rs.load(path): the tensors by name, and the metadata. */
 static int
 load_file(lua_State *L)
@@ -112,7 +98,7 @@ load_file(lua_State *L)
     struct task *me   = script_task(L);
     const char  *path = check_text(L, 1), *key = NULL, *text = NULL;
     want_trust(L, "rs.load");
-    struct safetensors **file = push_file(L);
+    struct safetensors **file = push_owned(L, sizeof *file, "ringside.safetensors", close_file);
     struct call          call = call_open(L, me, CALL_PLAIN);
     *file                     = safetensors_open(me, path);
     call_done(&call, *file != NULL);
@@ -124,10 +110,8 @@ load_file(lua_State *L)
         lua_rawset(L, -3);
     }
     lua_newtable(L);
-    for (size_t i = 0; i < safetensors_metadata(*file, i, &key, &text); i++) {
-        lua_pushstring(L, text);
-        lua_setfield(L, -2, key);
-    }
+    for (size_t i = 0; i < safetensors_metadata(*file, i, &key, &text); i++)
+        set_text(L, -1, key, text);
     safetensors_close(*file);
     *file = NULL;
     return 2;
@@ -141,6 +125,5 @@ static const struct lua_entry entries[] = {
 void
 lua_open_save(lua_State *L)
 {
-    open_namespace(L, "", entries, countof(entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "", entries, countof(entries));
 }

@@ -238,16 +238,3 @@ script_run_text(struct task *me, struct script *script, const char *name, const 
     scope_release(me, mark);
     return ok;
 }
-
-bool
-script_run_file(struct task *me, struct script *script, const char *path)
-{
-    const char *why  = NULL;
-    size_t      size = 0;
-    char       *text = file_read(path, LESSON_BYTES, &size, &why);
-    if (text == NULL)
-        return failed(me, E_SCRIPT, "cannot read %s: %s", path, why);
-    bool ok = script_run_text(me, script, path, text, size);
-    free(text);
-    return ok;
-}

@@ -1,5 +1,5 @@
 /* A script is one rank's Lua state with its sandbox, budgets and lock: what runs lessons. Order of use, all in the task
- * that is the rank's main: script_new, script_run_file (or script_run_text), script_free. */
+ * that is the rank's main: script_new, script_run_text, script_free. */
 #ifndef LUA_SCRIPT_H
 #define LUA_SCRIPT_H
 #include <stdbool.h>
@@ -22,7 +22,7 @@ struct script_options {
 };
 
 struct script *script_new(struct task *me, const struct script_options *options); /* NULL: failed */
-bool script_run_file(struct task *me, struct script *script, const char *path); /* false: failed, with the line */
-bool script_run_text(struct task *me, struct script *script, const char *name, const char *text, size_t size);
+bool script_run_text(struct task *me, struct script *script, const char *name, const char *text, size_t size); /* false:
+                                                                                        failed, with the line */
 void script_free(struct task *me, struct script *script);
 #endif

@@ -29,8 +29,6 @@ struct spawn {
     char                  name[128];    /* the lesson's file */
 };
 
-static const char spawn_class[] = "ringside.spawn";
-
 int
 script_rank(const struct script *script)
 {
@@ -148,18 +146,13 @@ static struct spawn *
 spawn_new(lua_State *L, struct task *me, int count, bool by_hand)
 {
     struct script *script = script_of(L);
-    struct spawn  *spawn  = lua_newuserdatauv(L, sizeof *spawn, 0);
+    struct spawn  *spawn  = push_owned(L, sizeof *spawn, "ringside.spawn", spawn_gc);
     *spawn                = (struct spawn){ .count = count, .by_hand = by_hand, .options = script->options,
                                             .lesson = lesson_of(me) };
     spawn->options.catalogue = script->catalogue;
     spawn->options.layers    = script->layers;
     snprintf(spawn->name, sizeof spawn->name, "%s", script->name);
     atomic_init(&spawn->failures, 0);
-    if (luaL_newmetatable(L, spawn_class) != 0) {
-        lua_pushcfunction(L, spawn_gc);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
     spawn->parcel = parcel_new();
     spawn->ranks  = calloc((size_t)count, sizeof *spawn->ranks);
     if (spawn->parcel == NULL || spawn->ranks == NULL)

@@ -21,13 +21,7 @@ static struct named_tensors *
 push_module_state(lua_State *L, struct module *module)
 {
     struct task          *me = script_task(L);
-    struct named_tensors *list = lua_newuserdatauv(L, sizeof *list, 0);
-    *list                      = (struct named_tensors){ 0 };
-    if (luaL_newmetatable(L, "ringside.named_tensors") != 0) {
-        lua_pushcfunction(L, free_names);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
+    struct named_tensors *list = push_owned(L, sizeof *list, "ringside.named_tensors", free_names);
     struct call call = call_open(L, me, CALL_PLAIN);
     call_done(&call, module_named_state(me, module, list));
     return list;
@@ -74,19 +68,6 @@ free_complaints(lua_State *L)
     str_free(&wrong->unexpected);
     str_free(&wrong->sizes);
     return 0;
-}
-
-static struct complaints *
-push_complaints(lua_State *L)
-{
-    struct complaints *wrong = lua_newuserdatauv(L, sizeof *wrong, 0);
-    *wrong                   = (struct complaints){ 0 };
-    if (luaL_newmetatable(L, "ringside.complaints") != 0) {
-        lua_pushcfunction(L, free_complaints);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
-    return wrong;
 }
 
 static void
@@ -185,7 +166,7 @@ module_load_state_dict(lua_State *L)
     lua_settop(L, 3);
     bool                        strict = is_strict(L, 3);
     const struct named_tensors *list = push_module_state(L, module);
-    struct complaints          *wrong = push_complaints(L);
+    struct complaints          *wrong = push_owned(L, sizeof *wrong, "ringside.complaints", free_complaints);
     int                         top = lua_gettop(L);
     for (int i = 0; i < list->count; i++) {
         lua_getfield(L, 2, list->names[i]);
@@ -212,8 +193,5 @@ static const struct lua_entry methods[] = {
 void
 lua_open_state(lua_State *L)
 {
-    luaL_getmetatable(L, box_metatable(BOX_MODULE));
-    lua_getfield(L, -1, "methods");
-    add_entries(L, -1, methods, countof(methods));
-    lua_pop(L, 2);
+    add_methods(L, BOX_MODULE, methods, countof(methods));
 }

@@ -31,8 +31,6 @@ struct filter {
     int              count;
 };
 
-static const char filter_class[] = "ringside.filter";
-
 static int
 filter_gc(lua_State *L)
 {
@@ -72,16 +70,6 @@ live_trace(lua_State *L)
 }
 
 /* ---- filters ---- */
-
-/* The new filter is pushed. */
-static struct filter *
-filter_new(lua_State *L)
-{
-    struct filter *filter = lua_newuserdatauv(L, sizeof *filter, 0);
-    memset(filter, 0, sizeof *filter);
-    luaL_setmetatable(L, filter_class);
-    return filter;
-}
 
 static void
 compile_query(lua_State *L, struct filter *filter, struct trace *trace, const char *expression)
@@ -165,7 +153,7 @@ static struct filter *
 check_filter(lua_State *L, int index, struct trace *trace, const char *also)
 {
     bool           all    = lua_isnoneornil(L, index);
-    struct filter *filter = filter_new(L);
+    struct filter *filter = push_owned(L, sizeof *filter, "ringside.filter", filter_gc);
     if (all) {
         compile_query(L, filter, trace, "not phase = end");
         return filter;
@@ -261,27 +249,6 @@ find_event(struct trace *trace, const struct filter *filter, size_t from)
 /* ---- events as tables ---- */
 
 static void
-set_text(lua_State *L, const char *name, const char *text)
-{
-    lua_pushstring(L, text);
-    lua_setfield(L, -2, name);
-}
-
-static void
-set_event_integer(lua_State *L, const char *name, int64_t value)
-{
-    lua_pushinteger(L, value);
-    lua_setfield(L, -2, name);
-}
-
-static void
-set_event_flag(lua_State *L, const char *name, bool flag)
-{
-    lua_pushboolean(L, flag);
-    lua_setfield(L, -2, name);
-}
-
-static void
 push_arguments(lua_State *L, struct trace *trace, size_t seq)
 {
     const struct trace_kind  *kind  = trace_kind(trace, trace_event(trace, seq)->kind);
@@ -289,11 +256,11 @@ push_arguments(lua_State *L, struct trace *trace, size_t seq)
     lua_createtable(L, 0, kind->arg_count);
     for (int i = 0; i < kind->arg_count; i++) {
         if (strcmp(kind->arg_type[i], "text") == 0)
-            set_text(L, kind->arg_name[i], trace_text_at(trace, final->args[i]));
+            set_text(L, -1, kind->arg_name[i], trace_text_at(trace, final->args[i]));
         else if (strcmp(kind->arg_type[i], "flag") == 0)
-            set_event_flag(L, kind->arg_name[i], final->args[i] != 0);
+            set_flag(L, -1, kind->arg_name[i], final->args[i] != 0);
         else
-            set_event_integer(L, kind->arg_name[i], final->args[i]);
+            set_integer(L, -1, kind->arg_name[i], final->args[i]);
     }
 }
 
@@ -305,28 +272,27 @@ push_event(lua_State *L, struct trace *trace, size_t seq)
     const struct trace_kind   *kind  = trace_kind(trace, event->kind);
     luaL_checkstack(L, 8, "too many events");
     lua_createtable(L, 0, 12);
-    set_event_integer(L, "seq", (int64_t)seq);
-    lua_pushnumber(L, (double)trace_time(trace, seq) / 1000.0);
-    lua_setfield(L, -2, "t");
-    set_text(L, "phase", phases[event->phase & 3]);
-    set_text(L, "kind", kind->name);
+    set_integer(L, -1, "seq", (int64_t)seq);
+    set_number(L, -1, "t", (double)trace_time(trace, seq) / 1000.0);
+    set_text(L, -1, "phase", phases[event->phase & 3]);
+    set_text(L, -1, "kind", kind->name);
     if (event->rank >= 0)
-        set_event_integer(L, "rank", event->rank);
+        set_integer(L, -1, "rank", event->rank);
     if (event->device >= 0)
-        set_event_integer(L, "device", event->device);
-    set_text(L, "lane", trace_lane_at(trace, event->lane)->name);
-    set_event_integer(L, "iter", event->iteration);
+        set_integer(L, -1, "device", event->device);
+    set_text(L, -1, "lane", trace_lane_at(trace, event->lane)->name);
+    set_integer(L, -1, "iter", event->iteration);
     if (event->flow != 0)
-        set_event_integer(L, "flow", event->flow);
+        set_integer(L, -1, "flow", event->flow);
     push_arguments(L, trace, seq);
     lua_setfield(L, -2, "args");
     lua_createtable(L, 0, 5);
-    set_text(L, "function", kind->function);
-    set_text(L, "file", kind->file);
-    set_event_integer(L, "line", kind->line);
-    set_text(L, "pytorch", kind->pytorch);
+    set_text(L, -1, "function", kind->function);
+    set_text(L, -1, "file", kind->file);
+    set_integer(L, -1, "line", kind->line);
+    set_text(L, -1, "pytorch", kind->pytorch);
     if (event->line != 0)
-        set_event_integer(L, "lesson_line", event->line);
+        set_integer(L, -1, "lesson_line", event->line);
     lua_setfield(L, -2, "place");
 }
 
@@ -496,11 +462,5 @@ static const struct lua_entry trace_entries[] = {
 void
 lua_open_trace(lua_State *L)
 {
-    if (luaL_newmetatable(L, filter_class) != 0) {
-        lua_pushcfunction(L, filter_gc);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_pop(L, 1);
-    open_namespace(L, "trace", trace_entries, countof(trace_entries));
-    lua_pop(L, 1);
+    fill_namespace(L, "trace", trace_entries, countof(trace_entries));
 }

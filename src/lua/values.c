@@ -62,17 +62,6 @@ push_node(lua_State *L, struct node *node)
     box_fill(L, node_ref(script_of(L)->holder, node), drop_node, true);
 }
 
-static bool
-has_class(lua_State *L, int index, const char *name)
-{
-    if (!lua_getmetatable(L, index))
-        return false;
-    luaL_getmetatable(L, name);
-    bool same = lua_rawequal(L, -1, -2);
-    lua_pop(L, 2);
-    return same;
-}
-
 /* ---- from Lua ---- */
 
 static struct value *table_from_lua(lua_State *L, struct task *me, int index, int depth);
@@ -461,18 +450,15 @@ lua_open_values(lua_State *L)
     const char *const classes[] = { TUPLE, KW };
     for (int i = 0; i < 2; i++) {
         luaL_newmetatable(L, classes[i]);
-        lua_pushstring(L, i == 0 ? "tuple" : "kw");
-        lua_setfield(L, -2, "__name");
+        set_text(L, -1, "__name", i == 0 ? "tuple" : "kw");
         lua_pop(L, 1);
     }
     lua_newuserdatauv(L, 0, 0);
     luaL_newmetatable(L, NONE);
     lua_pushcfunction(L, none_tostring);
     lua_setfield(L, -2, "__tostring");
-    lua_pushliteral(L, "None");
-    lua_setfield(L, -2, "__name");
-    lua_pushliteral(L, "None");
-    lua_setfield(L, -2, "__metatable");
+    set_text(L, -1, "__name", "None");
+    set_text(L, -1, "__metatable", "None");
     lua_setmetatable(L, -2);
     lua_pushvalue(L, -1);
     lua_setfield(L, LUA_REGISTRYINDEX, "ringside.None");
