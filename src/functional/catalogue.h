@@ -58,7 +58,7 @@ struct argument {
     int             count;           /* how many integers or tensors there are; 1 of a number for int[] */
     double          number;          /* SCALAR, FLOAT, OPERAND without tensor */
     int64_t         integer[TENSOR_DIMS]; /* INT, BOOL, DEVICE, SIZES, pairs: two filled at least; TABLE,
-                                        FUNCTION, ANY: where the script keeps it */
+                                        FUNCTION, ANY, GENERATOR: where the script keeps it */
     const int64_t  *integers;        /* LENGTHS: `count`; DIM_LISTS: that, and from TENSOR_DIMS on as many; else NULL */
     enum dtype      dtype;           /* of what is no DTYPE: the type of the number; FLAG_OR_DIMS: BOOL is a flag */
     const char     *text;

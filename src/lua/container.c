@@ -1,6 +1,6 @@
 /* nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, stacks of layers; nn.utils.rnn. A dict's order is that
  * of its list of pairs, or the alphabet's for a plain table, which has none. */
-#include "lua/internal.h"
+#include "lua/dispatch.h"
 #include <string.h>
 #include "base/vec.h"
 #include "nn/attention.h"
@@ -113,17 +113,14 @@ static int
 make_stack(lua_State *L, struct module *(*make)(struct task *me, struct module *layer, int64_t count,
                                                 struct module *norm))
 {
-    struct task   *me = script_task(L);
-    struct module *layer = check_module(L, 1), *norm = test_module(L, 3);
-    int64_t        count = check_integer(L, 2);
+    struct task     *me = script_task(L);
+    struct arguments a;
+    take_arguments(L, &a);
+    struct module *layer = check_module(L, (int)a.at[0].integer[0]);
+    struct module *norm  = a.at[2].none ? NULL : check_module(L, (int)a.at[2].integer[0]);
+    int64_t        count = a.at[1].integer[0];
     if (count < 0)
         raise_error(L, "ValueError", "num_layers is %lld, there cannot be fewer than 0", (long long)count);
-    if (norm == NULL && !lua_isnoneornil(L, 3)) {
-        int table = option_table(L, 3);
-        option_known(L, table, "norm");
-        if (option_push(L, table, "norm"))
-            norm = check_module(L, lua_gettop(L)); /* the table keeps it */
-    }
     struct call call = call_open(L, me, CALL_PLAIN);
     return call_module(&call, make(me, layer, count, norm));
 }
@@ -226,35 +223,29 @@ check_sequence_lengths(lua_State *L, int index, int64_t *count)
     return out;
 }
 
-/* pack_padded_sequence(input, lengths, {batch_first, enforce_sorted}) */
 static int
 pack_padded_sequence(lua_State *L)
 {
-    struct task   *me = script_task(L);
-    struct tensor *x = check_tensor(L, 1);
-    int            table = lua_istable(L, 3) ? option_table(L, 3) : 0;
-    bool           first = table != 0 ? option_bool(L, table, "batch_first", false) : lua_toboolean(L, 3);
-    bool           sorted = table != 0 ? option_bool(L, table, "enforce_sorted", true)
-                                       : lua_isnoneornil(L, 4) || lua_toboolean(L, 4);
-    int64_t        count = 0, *lengths = check_sequence_lengths(L, 2, &count);
-    option_known(L, table, "batch_first enforce_sorted");
-    struct call call = call_open(L, me, CALL_PLAIN);
-    return call_value(&call, pack_padded(me, x, &(struct integer_list){ lengths, count },
-                                         &(struct padded_form){ first, sorted }));
+    struct task     *me = script_task(L);
+    struct arguments a;
+    take_arguments(L, &a);
+    int64_t            count = 0, *lengths = check_sequence_lengths(L, (int)a.at[1].integer[0], &count);
+    struct padded_form form  = { a.at[2].integer[0] != 0, a.at[3].integer[0] != 0 };
+    struct call        call  = call_open(L, me, CALL_PLAIN);
+    return call_value(&call, pack_padded(me, a.at[0].tensor, &(struct integer_list){ lengths, count }, &form));
 }
 
-/* pad_packed_sequence(sequence, {batch_first, padding_value, total_length}): padded, lengths */
+/* Answers two: what is padded, and the lengths. */
 static int
 pad_packed_sequence(lua_State *L)
 {
-    struct task  *me = script_task(L);
-    int           table = lua_istable(L, 2) ? option_table(L, 2) : 0;
-    bool          first = table != 0 ? option_bool(L, table, "batch_first", false) : lua_toboolean(L, 2);
-    double        padding = option_number(L, table, "padding_value", 0);
-    int64_t       total = option_integer(L, table, "total_length", -1);
-    struct call   call = call_open(L, me, CALL_KEEP);
-    struct value *packed = value_from_lua(L, me, 1, true);
-    struct value *result = packed != NULL ? pad_packed(me, packed, first, padding, total) : NULL;
+    struct task     *me = script_task(L);
+    struct arguments a;
+    take_arguments(L, &a);
+    bool          first  = a.at[1].integer[0] != 0;
+    struct call   call   = call_open(L, me, CALL_KEEP);
+    struct value *packed = value_from_lua(L, me, (int)a.at[0].integer[0], true);
+    struct value *result = packed != NULL ? pad_packed(me, packed, first, a.at[2].number, a.at[3].integer[0]) : NULL;
     call_end(&call, result != NULL);
     return call_leave(&call, push_results(L, result));
 }
@@ -290,9 +281,9 @@ static const struct lua_entry containers[] = {
     { "ModuleList", module_list, "nn.ModuleList{a, b, ...}", "modules by number; list[0] is the first" },
     { "ModuleDict", module_dict, "nn.ModuleDict{{\"name\", a}, ...}", "modules by name" },
     { "ParameterList", parameter_list, "nn.ParameterList{a, b, ...}", "parameters by number" },
-    { "TransformerEncoder", transformer_encoder, "nn.TransformerEncoder(layer, num_layers, {norm})",
+    { "TransformerEncoder", transformer_encoder, "nn.TransformerEncoder(any layer, int num_layers, any? norm=None) -> any",
       "num_layers deep copies of a TransformerEncoderLayer, one after the other" },
-    { "TransformerDecoder", transformer_decoder, "nn.TransformerDecoder(layer, num_layers, {norm})",
+    { "TransformerDecoder", transformer_decoder, "nn.TransformerDecoder(any layer, int num_layers, any? norm=None) -> any",
       "num_layers deep copies of a TransformerDecoderLayer, one after the other" },
 };
 static const struct lua_entry methods[] = {
@@ -302,10 +293,12 @@ static const struct lua_entry methods[] = {
 };
 static const struct lua_entry sequences[] = {
     { "pack_padded_sequence", pack_padded_sequence,
-      "nn.utils.rnn.pack_padded_sequence(input, lengths, {batch_first, enforce_sorted})",
+      "nn.utils.rnn.pack_padded_sequence(Tensor input, any lengths, bool batch_first=False, bool enforce_sorted=True) "
+      "-> any",
       "sequences of different lengths without their padding" },
     { "pad_packed_sequence", pad_packed_sequence,
-      "nn.utils.rnn.pad_packed_sequence(sequence, {batch_first, padding_value, total_length})",
+      "nn.utils.rnn.pad_packed_sequence(any sequence, bool batch_first=False, float padding_value=0, "
+      "int total_length=-1) -> any",
       "padded again, and the lengths" },
 };
 

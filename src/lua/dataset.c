@@ -8,7 +8,7 @@
  * squares[3] and #squares then work as ds[3] and len(ds). TensorDataset and Subset are such classes, too. */
 #include "base/vec.h"
 #include "lua/data.h"
-#include "lua/internal.h"
+#include "lua/dispatch.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
@@ -215,17 +215,16 @@ lengths_of_fractions(int64_t *lengths, const double *fractions, int count, int64
         lengths[i % count]++;
 }
 
-/* The list at 2 as lengths that sum up to `total`. */
+/* The list at `index` as lengths that sum up to `total`. */
 static int
-check_dataset_lengths(lua_State *L, int64_t total, int64_t *lengths)
+check_dataset_lengths(lua_State *L, int index, int64_t total, int64_t *lengths)
 {
     double fractions[SPLIT_PARTS], sum = 0;
-    check_table(L, 2);
-    int count = (int)lua_rawlen(L, 2);
+    int    count = (int)lua_rawlen(L, index);
     if (count < 1 || count > SPLIT_PARTS)
         raise_error(L, "ValueError", "random_split makes 1 to %d parts", (int)SPLIT_PARTS);
     for (int i = 0; i < count; i++) {
-        lua_rawgeti(L, 2, i + 1);
+        lua_rawgeti(L, index, i + 1);
         if (lua_type(L, -1) != LUA_TNUMBER || !(lua_tonumber(L, -1) >= 0) || lua_tonumber(L, -1) > 0x1p40)
             raise_error(L, "TypeError", "lengths: expected numbers of 0 or more");
         fractions[i] = lua_tonumber(L, -1);
@@ -243,19 +242,17 @@ check_dataset_lengths(lua_State *L, int64_t total, int64_t *lengths)
     return count;
 }
 
-/* random_split(dataset, {lengths}, {generator}): a list of Subsets; one permutation is drawn. */
+/* random_split(dataset, lengths, {generator}): a list of Subsets; one permutation is drawn. */
 static int
 random_split(lua_State *L)
 {
-    struct task *me    = script_task(L);
-    int64_t      total = dataset_length(L, 1), lengths[SPLIT_PARTS], at = 0;
-    int          count = check_dataset_lengths(L, total, lengths), table = option_table(L, 3);
-    option_known(L, table, "generator");
-    struct generator *generator = NULL;
-    if (option_push(L, table, "generator"))
-        generator = box_check(L, -1, BOX_GENERATOR);
-    if (generator == NULL)
-        generator = default_generator(me);
+    struct task     *me = script_task(L);
+    struct arguments a;
+    take_arguments(L, &a);
+    int     whole = (int)a.at[0].integer[0];
+    int64_t total = dataset_length(L, whole), lengths[SPLIT_PARTS], at = 0;
+    int     count = check_dataset_lengths(L, (int)a.at[1].integer[0], total, lengths);
+    struct generator *generator = a.at[2].none ? default_generator(me) : a.at[2].generator;
     if (generator == NULL)
         raise(L, me);
     int64_t *order = lua_newuserdatauv(L, (size_t)(total + 1) * sizeof *order, 0);
@@ -264,7 +261,7 @@ random_split(lua_State *L)
     int parts = lua_gettop(L);
     for (int i = 0; i < count; i++) {
         luaL_getmetatable(L, "ringside.Subset");
-        lua_pushvalue(L, 1);
+        lua_pushvalue(L, whole);
         lua_createtable(L, (int)lengths[i], 0);
         for (int64_t j = 0; j < lengths[i]; j++) {
             lua_pushinteger(L, order[at++]);
@@ -318,8 +315,8 @@ static const luaL_Reg subset_methods[] = {
 };
 static const struct lua_entry entries[] = {
     { "Dataset", dataset, "utils.data.Dataset(name, base)", "a class: give it len(self) and getitem(self, i)" },
-    { "random_split", random_split, "utils.data.random_split(dataset, {lengths}, {generator})",
-      "a list of Subsets, drawn at random" },
+    { "random_split", random_split, "utils.data.random_split(any dataset, table lengths, *, Generator? generator=None) "
+      "-> any", "a list of Subsets, drawn at random" },
 };
 
 /* A class of our own in the namespace at the top, known in the registry too. */

@@ -237,7 +237,9 @@ read_typed(const struct call_reading *r, int index, struct argument *out)
             return false;
         out->integer[0] = check_device(L, index);
         return true;
-    case ARG_GENERATOR: return (out->generator = box_check(L, index, BOX_GENERATOR)) != NULL;
+    case ARG_GENERATOR:
+        out->integer[0] = index;
+        return (out->generator = box_check(L, index, BOX_GENERATOR)) != NULL;
     case ARG_TABLE:     return (out->integer[0] = index) != 0 && lua_istable(L, index);
     case ARG_FUNCTION:  return (out->integer[0] = index) != 0 && lua_isfunction(L, index);
     case ARG_ANY:       return (out->integer[0] = index) != 0 && !lua_isnone(L, index);
@@ -397,6 +399,25 @@ take_arguments(lua_State *L, struct arguments *out)
     const struct signature *signature = entry_signature(L, lua_touserdata(L, lua_upvalueindex(1)));
     read_arguments(L, signature, NULL, out);
     return signature;
+}
+
+void
+set_arguments(lua_State *L, int table, const struct arguments *a, int first)
+{
+    const struct signature *signature = entry_signature(L, lua_touserdata(L, lua_upvalueindex(1)));
+    for (int i = first; i < signature->count; i++) {
+        const struct parameter *p = &signature->parameters[i];
+        if (a->at[i].none)
+            continue;
+        switch (p->type) {
+        case ARG_INT: set_integer(L, table, p->name, a->at[i].integer[0]); break;
+        case ARG_FLOAT: set_number(L, table, p->name, a->at[i].number); break;
+        case ARG_BOOL: set_flag(L, table, p->name, a->at[i].integer[0] != 0); break;
+        default:
+            lua_pushvalue(L, (int)a->at[i].integer[0]);
+            lua_setfield(L, table, p->name);
+        }
+    }
 }
 
 /* ---- calling ---- */

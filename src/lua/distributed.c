@@ -7,7 +7,7 @@
 #include <strings.h>
 #include "base/vec.h"
 #include "c10d/group.h"
-#include "lua/internal.h"
+#include "lua/dispatch.h"
 #include "lua/rank.h"
 #include "lua/spawn.h"
 #include "parallel/reducer.h"
@@ -36,14 +36,26 @@ group_here(lua_State *L)
     return group;
 }
 
+/* An argument that is a rank of the group. */
 static int
-check_peer(lua_State *L, int index, struct process_group *group)
+peer_of(lua_State *L, const struct argument *rank, struct process_group *group)
 {
-    int64_t peer = check_integer(L, index);
+    int64_t peer = rank->integer[0];
     if (peer < 0 || peer >= process_group_size(group))
         raise_error(L, "ValueError", "rank %lld is not in the group: it has ranks 0 to %d", (long long)peer,
                     process_group_size(group) - 1);
     return (int)peer;
+}
+
+/* A function of a rank: who asks, which group, and its arguments. */
+struct rank_call { struct task *me; struct process_group *group; struct arguments a; };
+
+static void
+take_rank_call(lua_State *L, struct rank_call *out)
+{
+    out->me    = script_task(L);
+    out->group = group_here(L);
+    take_arguments(L, &out->a);
 }
 
 /* ---- Work ---- */
@@ -61,6 +73,13 @@ push_work_box(lua_State *L, int index)
     box_push(L, BOX_WORK, 1);
     lua_pushvalue(L, index);
     lua_setiuservalue(L, -2, 1);
+}
+
+static void
+push_tensor_work(lua_State *L, struct tensor *tensor)
+{
+    push_tensor(L, tensor);
+    push_work_box(L, lua_gettop(L));
 }
 
 /* The box is at the top of the stack. */
@@ -115,63 +134,42 @@ reduce_op(lua_State *L, const char *name)
     return REDUCE_SUM;
 }
 
-static void
-read_all_reduce(lua_State *L, int table, struct collective_options *out)
-{
-    option_known(L, table, "op async_op algorithm direction");
-    const char *direction = option_text(L, table, "direction", "forward");
-    out->op               = reduce_op(L, option_text(L, table, "op", "sum"));
-    out->algorithm        = option_text(L, table, "algorithm", NULL);
-    out->ring_backwards   = strcmp(direction, "backward") == 0;
-    if (!out->ring_backwards && strcmp(direction, "forward") != 0)
-        raise_error(L, "ValueError", "direction is forward (r sends to r + 1) or backward, not '%s'", direction);
-}
-
-/* dist.all_reduce(t [, op] [, {op =, async_op =, algorithm =, direction =}]) */
+/* dist.all_reduce(t, op, {async_op, algorithm, direction}) */
 static int
 l_all_reduce(lua_State *L)
 {
-    struct task              *me      = script_task(L);
-    struct process_group     *group   = group_here(L);
-    struct tensor            *tensor  = check_tensor(L, 1);
-    bool                      named   = lua_type(L, 2) == LUA_TSTRING;
-    int                       table   = option_table(L, named ? 3 : 2);
-    struct collective_options options = { .op = REDUCE_SUM };
-    read_all_reduce(L, table, &options);
-    if (named)
-        options.op = reduce_op(L, lua_tostring(L, 2));
-    bool later = option_bool(L, table, "async_op", false);
+    struct rank_call r;
+    take_rank_call(L, &r);
+    const struct argument    *at        = r.a.at;
+    const char               *direction = at[4].text;
+    struct collective_options options   = { .op = reduce_op(L, at[1].text), .algorithm = at[3].text,
+                                            .ring_backwards = strcmp(direction, "backward") == 0 };
+    if (!options.ring_backwards && strcmp(direction, "forward") != 0)
+        raise_error(L, "ValueError", "direction is forward (r sends to r + 1) or backward, not '%s'", direction);
+    bool later = at[2].integer[0] != 0;
     if (later)
-        push_work_box(L, 1);
-    struct call call = call_open(L, me, CALL_BACK);
+        push_tensor_work(L, at[0].tensor);
+    struct call call = call_open(L, r.me, CALL_BACK);
     if (later)
-        return call_work(L, &call, group_all_reduce(me, group, tensor, &options));
-    bool ok = group_all_reduce_now(me, group, tensor, &options);
+        return call_work(L, &call, group_all_reduce(r.me, r.group, at[0].tensor, &options));
+    bool ok = group_all_reduce_now(r.me, r.group, at[0].tensor, &options);
     return call_done(&call, ok);
-}
-
-static bool
-wants_work(lua_State *L, int index)
-{
-    int table = option_table(L, index);
-    option_known(L, table, "async_op");
-    return option_bool(L, table, "async_op", false);
 }
 
 static int
 l_broadcast(lua_State *L)
 {
-    struct task          *me     = script_task(L);
-    struct process_group *group  = group_here(L);
-    struct tensor        *tensor = check_tensor(L, 1);
-    int                   root   = check_peer(L, 2, group);
-    bool                  later  = wants_work(L, 3);
+    struct rank_call r;
+    take_rank_call(L, &r);
+    struct tensor *tensor = r.a.at[0].tensor;
+    int            root   = peer_of(L, &r.a.at[1], r.group);
+    bool           later  = r.a.at[2].integer[0] != 0;
     if (later)
-        push_work_box(L, 1);
-    struct call call = call_open(L, me, CALL_BACK);
+        push_tensor_work(L, tensor);
+    struct call call = call_open(L, r.me, CALL_BACK);
     if (later)
-        return call_work(L, &call, group_broadcast(me, group, tensor, root));
-    bool ok = group_broadcast_now(me, group, tensor, root);
+        return call_work(L, &call, group_broadcast(r.me, r.group, tensor, root));
+    bool ok = group_broadcast_now(r.me, r.group, tensor, root);
     return call_done(&call, ok);
 }
 
@@ -191,19 +189,19 @@ fill_outputs(struct task *me, struct tensor *input, struct tensor **outputs, int
 static int
 l_all_gather(lua_State *L)
 {
-    struct task          *me    = script_task(L);
-    struct process_group *group = group_here(L);
-    struct tensor        *input = check_tensor(L, 2);
-    int                   size  = process_group_size(group), given = 0;
-    bool                  later = wants_work(L, 3);
-    check_table(L, 1);
-    bool            empty   = lua_rawlen(L, 1) == 0;
-    struct tensor **outputs = empty ? lua_newuserdatauv(L, (size_t)size * sizeof *outputs, 0)
-                                    : check_tensors(L, 1, &given);
+    struct rank_call r;
+    take_rank_call(L, &r);
+    struct task          *me    = r.me;
+    struct process_group *group = r.group;
+    struct tensor        *input = r.a.at[1].tensor;
+    int                   size  = process_group_size(group), given = 0, list = (int)r.a.at[0].integer[0];
+    bool                  later = r.a.at[2].integer[0] != 0, empty = lua_rawlen(L, list) == 0;
+    struct tensor       **outputs = empty ? lua_newuserdatauv(L, (size_t)size * sizeof *outputs, 0)
+                                          : check_tensors(L, list, &given);
     if (!empty && given != size)
         return raise_error(L, "ValueError", "all_gather needs a list of %d tensors, one per rank, not %d", size, given);
     if (later)
-        push_work_box(L, 1);
+        push_work_box(L, list);
     struct call  call = call_open(L, me, CALL_BACK);
     struct work *work = NULL;
     bool         ok   = !empty || fill_outputs(me, input, outputs, size);
@@ -216,88 +214,72 @@ l_all_gather(lua_State *L)
         box_fill(L, work, drop_work, false);
     for (int i = 0; i < size && empty; i++) {
         push_tensor(L, outputs[i]);
-        lua_rawseti(L, 1, i + 1);
+        lua_rawseti(L, list, i + 1);
     }
     if (!later)
-        lua_pushvalue(L, 1);
+        lua_pushvalue(L, list);
     return call_leave(&call, 1);
 }
 
 static int
 l_barrier(lua_State *L)
 {
-    struct task          *me    = script_task(L);
-    struct process_group *group = group_here(L);
-    bool                  later = wants_work(L, 1);
+    struct rank_call r;
+    take_rank_call(L, &r);
+    bool later = r.a.at[0].integer[0] != 0;
     if (later)
         push_work_box(L, 1);
-    struct call call = call_open(L, me, CALL_BACK);
+    struct call call = call_open(L, r.me, CALL_BACK);
     if (later)
-        return call_work(L, &call, group_barrier(me, group));
-    bool ok = group_barrier_now(me, group);
+        return call_work(L, &call, group_barrier(r.me, r.group));
+    bool ok = group_barrier_now(r.me, r.group);
     return call_done(&call, ok);
 }
 
 /* ---- point to point ---- */
 
-static int64_t
-tag_option(lua_State *L, int index)
-{
-    int table = option_table(L, index);
-    option_known(L, table, "tag");
-    return option_integer(L, table, "tag", 0);
-}
-
 static int
 l_send(lua_State *L)
 {
-    struct task          *me     = script_task(L);
-    struct process_group *group  = group_here(L);
-    struct tensor        *tensor = check_tensor(L, 1);
-    int                   peer   = check_peer(L, 2, group);
-    int64_t               tag    = tag_option(L, 3);
-    struct call           call   = call_open(L, me, CALL_BACK);
-    bool                  ok     = group_send(me, group, tensor, peer, tag);
+    struct rank_call r;
+    take_rank_call(L, &r);
+    int         peer = peer_of(L, &r.a.at[1], r.group);
+    struct call call = call_open(L, r.me, CALL_BACK);
+    bool        ok   = group_send(r.me, r.group, r.a.at[0].tensor, peer, r.a.at[2].integer[0]);
     return call_done(&call, ok);
 }
 
 static int
 l_recv(lua_State *L)
 {
-    struct task          *me     = script_task(L);
-    struct process_group *group  = group_here(L);
-    struct tensor        *tensor = check_tensor(L, 1);
-    int                   peer   = check_peer(L, 2, group);
-    int64_t               tag    = tag_option(L, 3);
-    struct call           call   = call_open(L, me, CALL_BACK);
-    bool                  ok     = group_recv(me, group, tensor, peer, tag);
+    struct rank_call r;
+    take_rank_call(L, &r);
+    int         peer = peer_of(L, &r.a.at[1], r.group);
+    struct call call = call_open(L, r.me, CALL_BACK);
+    bool        ok   = group_recv(r.me, r.group, r.a.at[0].tensor, peer, r.a.at[2].integer[0]);
     return call_integer(&call, ok, peer);
 }
 
 static int
 l_isend(lua_State *L)
 {
-    struct task          *me     = script_task(L);
-    struct process_group *group  = group_here(L);
-    struct tensor        *tensor = check_tensor(L, 1);
-    int                   peer   = check_peer(L, 2, group);
-    int64_t               tag    = tag_option(L, 3);
-    push_work_box(L, 1);
-    struct call call = call_open(L, me, CALL_BACK);
-    return call_work(L, &call, group_isend(me, group, tensor, peer, tag));
+    struct rank_call r;
+    take_rank_call(L, &r);
+    int peer = peer_of(L, &r.a.at[1], r.group);
+    push_tensor_work(L, r.a.at[0].tensor);
+    struct call call = call_open(L, r.me, CALL_BACK);
+    return call_work(L, &call, group_isend(r.me, r.group, r.a.at[0].tensor, peer, r.a.at[2].integer[0]));
 }
 
 static int
 l_irecv(lua_State *L)
 {
-    struct task          *me     = script_task(L);
-    struct process_group *group  = group_here(L);
-    struct tensor        *tensor = check_tensor(L, 1);
-    int                   peer   = check_peer(L, 2, group);
-    int64_t               tag    = tag_option(L, 3);
-    push_work_box(L, 1);
-    struct call call = call_open(L, me, CALL_BACK);
-    return call_work(L, &call, group_irecv(me, group, tensor, peer, tag));
+    struct rank_call r;
+    take_rank_call(L, &r);
+    int peer = peer_of(L, &r.a.at[1], r.group);
+    push_tensor_work(L, r.a.at[0].tensor);
+    struct call call = call_open(L, r.me, CALL_BACK);
+    return call_work(L, &call, group_irecv(r.me, r.group, r.a.at[0].tensor, peer, r.a.at[2].integer[0]));
 }
 
 /* ---- the group ---- */
@@ -358,7 +340,7 @@ l_is_initialized(lua_State *L)
 }
 
 static const struct lua_entry distributed_entries[] = {
-    { "spawn", l_spawn, "dist.spawn(f, {world=, args=, init=true})",
+    { "spawn", l_spawn, "dist.spawn(function f, *, int? world=None, table? args=None, bool init=True) -> any",
       "starts ranks, each with a Lua state of its own into which f is copied; answers what each returned, by rank" },
     { "init_process_group", l_init_process_group, "dist.init_process_group([backend])",
       "meets the other ranks (a spawn has done so already, unless init=false)" },
@@ -367,16 +349,19 @@ static const struct lua_entry distributed_entries[] = {
     { "get_rank", l_get_rank, "dist.get_rank()", "this rank's number" },
     { "get_world_size", l_get_world_size, "dist.get_world_size()", "how many ranks there are" },
     { "all_reduce", l_all_reduce,
-      "dist.all_reduce(t [, op] [, {op=, async_op=, algorithm=\"ring\", direction=\"forward\"}])",
+      "dist.all_reduce(Tensor t, str op=\"sum\", *, bool async_op=False, str? algorithm=None, "
+      "str direction=\"forward\") -> any",
       "t becomes the reduction over all ranks' t" },
-    { "broadcast", l_broadcast, "dist.broadcast(t, src [, {async_op=}])", "t becomes src's t" },
-    { "all_gather", l_all_gather, "dist.all_gather(list, t [, {async_op=}])",
+    { "broadcast", l_broadcast, "dist.broadcast(Tensor t, int src, *, bool async_op=False) -> any",
+      "t becomes src's t" },
+    { "all_gather", l_all_gather, "dist.all_gather(table list, Tensor t, *, bool async_op=False) -> any",
       "list[r + 1] becomes rank r's t; an empty list is filled; answers the list" },
-    { "barrier", l_barrier, "dist.barrier([{async_op=}])", "waits until every rank has come" },
-    { "send", l_send, "dist.send(t, dst [, {tag=}])", "waits until it was received" },
-    { "recv", l_recv, "dist.recv(t, src [, {tag=}])", "fills t; answers the sender's rank" },
-    { "isend", l_isend, "dist.isend(t, dst [, {tag=}])", "the same, later: answers a Work" },
-    { "irecv", l_irecv, "dist.irecv(t, src [, {tag=}])", "the same, later: answers a Work" },
+    { "barrier", l_barrier, "dist.barrier(*, bool async_op=False) -> any",
+      "waits until every rank has come" },
+    { "send", l_send, "dist.send(Tensor t, int dst, *, int tag=0) -> any", "waits until it was received" },
+    { "recv", l_recv, "dist.recv(Tensor t, int src, *, int tag=0) -> any", "fills t; answers the sender's rank" },
+    { "isend", l_isend, "dist.isend(Tensor t, int dst, *, int tag=0) -> any", "the same, later: answers a Work" },
+    { "irecv", l_irecv, "dist.irecv(Tensor t, int src, *, int tag=0) -> any", "the same, later: answers a Work" },
     { "_compute_bucket_assignment_by_size", l_bucket_assignment,
       "dist._compute_bucket_assignment_by_size(tensors, limits [, sparse [, indices]])",
       "DDP's buckets: lists of 0-based indices, and the limit of each" },

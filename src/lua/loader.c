@@ -4,7 +4,7 @@
 #include "base/vec.h"
 #include "data/batch.h"
 #include "lua/data.h"
-#include "lua/internal.h"
+#include "lua/dispatch.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
@@ -63,6 +63,13 @@ push_source(lua_State *L)
     lua_remove(L, sampler);
 }
 
+static void
+check_batch_size(lua_State *L, int64_t size)
+{
+    if (size < 1 || size > BATCH_MOST)
+        raise_error(L, "ValueError", "batch_size should be a positive integer value, but got %lld", (long long)size);
+}
+
 static struct loading *
 push_pass(lua_State *L)
 {
@@ -70,9 +77,7 @@ push_pass(lua_State *L)
     int             self    = lua_gettop(L);
     *loading = (struct loading){ .batch_size = option_integer(L, 1, "batch_size", 1),
                                  .drop_last = option_bool(L, 1, "drop_last", false) };
-    if (loading->batch_size < 1 || loading->batch_size > BATCH_MOST)
-        raise_error(L, "ValueError", "batch_size should be a positive integer value, but got %lld",
-                    (long long)loading->batch_size);
+    check_batch_size(L, loading->batch_size);
     draw_base_seed(L);
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, self, 1);
@@ -308,66 +313,46 @@ loader_length(lua_State *L)
     lua_getfield(L, 1, "sampler");
     int64_t samples = luaL_len(L, -1), size = option_integer(L, 1, "batch_size", 1);
     bool    drop    = option_bool(L, 1, "drop_last", false);
-    if (size < 1)
-        raise_error(L, "ValueError", "batch_size should be a positive integer value, but got %lld", (long long)size);
+    check_batch_size(L, size);
     lua_pushinteger(L, samples / size + (samples % size > 0 && !drop));
     return 1;
 }
 
 /* ---- making ---- */
 
-/* The loader at `self` gets its sampler: the one given, or by `shuffle`. */
+/* The loader at `self` gets a sampler of its own, over `length` samples. */
 static void
-set_sampler(lua_State *L, int self, int table)
+set_sampler(lua_State *L, int self, int64_t length, bool shuffle)
 {
-    bool    shuffle = option_bool(L, table, "shuffle", false);
-    int64_t length  = dataset_length(L, 1);
-    if (option_push(L, table, "sampler")) {
-        if (shuffle)
-            raise_error(L, "ValueError", "sampler option is mutually exclusive with shuffle");
-        if (!lua_istable(L, -1))
-            raise_error(L, "TypeError", "option sampler: expected a sampler, a list of indices or an object with "
-                                        "iter()");
-    } else if (shuffle && length == 0) {
+    if (shuffle && length == 0)
         raise_error(L, "ValueError", "num_samples should be a positive integer value, but got num_samples=0");
-    } else {
-        push_sampler(L, shuffle ? "RandomSampler" : "SequentialSampler", length);
-        set_integer(L, -1, "num_samples", length);
-        if (option_push(L, table, "generator"))
-            lua_setfield(L, -2, "generator");
-    }
+    push_sampler(L, shuffle ? "RandomSampler" : "SequentialSampler", length);
+    set_integer(L, -1, "num_samples", length);
+    lua_getfield(L, self, "generator");
+    lua_setfield(L, -2, "generator");
     lua_setfield(L, self, "sampler");
 }
 
-/* DataLoader(dataset, {batch_size = 1, shuffle = false, sampler, drop_last = false, generator, collate_fn}) */
+/* DataLoader(dataset, batch_size = 1, shuffle = false, {sampler, num_workers, collate_fn, drop_last, generator}) */
 static int
 data_loader(lua_State *L)
 {
-    lua_settop(L, 2);
-    int table = option_table(L, 2);
-    option_known(L, table, "batch_size shuffle sampler drop_last generator collate_fn num_workers");
-    int64_t size = option_integer(L, table, "batch_size", 1);
-    bool    drop = option_bool(L, table, "drop_last", false);
-    if (size < 1 || size > BATCH_MOST)
-        raise_error(L, "ValueError", "batch_size should be a positive integer value, but got %lld", (long long)size);
-    if (option_integer(L, table, "num_workers", 0) != 0)
+    struct arguments       a;
+    const struct argument *batch_size = &a.at[1], *shuffle = &a.at[2], *sampler = &a.at[3], *num_workers = &a.at[4];
+    take_arguments(L, &a);
+    check_batch_size(L, batch_size->integer[0]);
+    if (num_workers->integer[0] != 0)
         raise_error(L, "NotImplementedError", "num_workers must be 0: there are no loading processes here, and batches "
                                               "would come in the same order");
-    lua_createtable(L, 0, 6);
+    int64_t length = dataset_length(L, (int)a.at[0].integer[0]);
+    if (shuffle->integer[0] && !sampler->none)
+        raise_error(L, "ValueError", "sampler option is mutually exclusive with shuffle");
+    lua_createtable(L, 0, 8);
     luaL_setmetatable(L, LOADER);
-    lua_pushvalue(L, 1);
-    lua_setfield(L, 3, "dataset");
-    set_integer(L, 3, "batch_size", size);
-    set_flag(L, 3, "drop_last", drop);
-    if (option_push(L, table, "generator")) {
-        box_check(L, -1, BOX_GENERATOR);
-        lua_setfield(L, 3, "generator");
-    }
-    if (option_push(L, table, "collate_fn")) {
-        check_function(L, -1);
-        lua_setfield(L, 3, "collate_fn");
-    }
-    set_sampler(L, 3, table);
+    int self = lua_gettop(L);
+    set_arguments(L, self, &a, 0);
+    if (sampler->none)
+        set_sampler(L, self, length, shuffle->integer[0] != 0);
     return 1;
 }
 
@@ -387,7 +372,8 @@ static const struct lua_entry methods[] = {
 };
 static const struct lua_entry entries[] = {
     { "DataLoader", data_loader,
-      "utils.data.DataLoader(dataset, {batch_size = 1, shuffle, sampler, drop_last, generator, collate_fn})",
+      "utils.data.DataLoader(any dataset, int batch_size=1, bool shuffle=False, *, table? sampler=None, "
+      "int num_workers=0, function? collate_fn=None, bool drop_last=False, Generator? generator=None) -> any",
       "for x, y in loader do: a data set in batches" },
     { "default_collate", default_collate, "utils.data.default_collate({samples})", "what a batch of them is" },
 };

@@ -343,14 +343,8 @@ begin_with(lua_State *L, const char *kind, struct arguments *a)
         if (p->type == ARG_INT && (a->at[i].integer[0] < 1 || a->at[i].integer[0] > INT_MAX))
             raise_error(L, "ValueError", "%s is %lld: a schedule's length is 1 or more", p->name,
                         (long long)a->at[i].integer[0]);
-        if (p->type == ARG_INT)
-            lua_pushinteger(L, a->at[i].integer[0]);
-        else if (p->type == ARG_FLOAT)
-            lua_pushnumber(L, a->at[i].number);
-        else
-            lua_pushvalue(L, (int)a->at[i].integer[0]);
-        lua_setfield(L, self, p->name);
     }
+    set_arguments(L, self, a, 1);
     return self;
 }
 

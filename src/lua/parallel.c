@@ -1,5 +1,5 @@
 /* nn.DataParallel and nn.parallel.{scatter, replicate, parallel_apply, gather, data_parallel} in Lua. */
-#include "lua/internal.h"
+#include "lua/dispatch.h"
 #include <string.h>
 #include "base/vec.h"
 #include "device/device.h"
@@ -32,28 +32,26 @@ check_devices(lua_State *L, int index)
     return (struct device_list){ devices, (int)length };
 }
 
+/* Of three arguments: device_ids, output_device, dim. */
 static struct data_parallel_options
-check_dp_options(lua_State *L, int table, const char *known)
+check_dp_options(lua_State *L, const struct argument *at)
 {
-    struct data_parallel_options options = { .output_device = OUTPUT_FIRST };
-    option_known(L, table, known);
-    if (option_push(L, table, "device_ids"))
-        options.devices = check_devices(L, -1);
-    if (option_push(L, table, "output_device")) {
-        options.output_device = check_device(L, -1);
-        lua_pop(L, 1);
-    }
-    options.dim = (int)option_integer(L, table, "dim", 0);
+    struct data_parallel_options options = { .output_device = OUTPUT_FIRST, .dim = (int)at[2].integer[0] };
+    if (!at[0].none)
+        options.devices = check_devices(L, (int)at[0].integer[0]);
+    if (!at[1].none)
+        options.output_device = (int)at[1].integer[0];
     return options;
 }
 
-/* nn.DataParallel(module, {device_ids = {0, 1}, output_device = 0, dim = 0}) */
 static int
 parallel_data_parallel(lua_State *L)
 {
-    struct task   *me     = script_task(L);
-    struct module *module = check_module(L, 1);
-    struct data_parallel_options options = check_dp_options(L, option_table(L, 2), "device_ids output_device dim");
+    struct task     *me = script_task(L);
+    struct arguments a;
+    take_arguments(L, &a);
+    struct module               *module  = check_module(L, (int)a.at[0].integer[0]);
+    struct data_parallel_options options = check_dp_options(L, &a.at[1]);
     struct call                  call    = call_open(L, me, CALL_PLAIN);
     return call_module(&call, data_parallel_new(me, module, &options));
 }
@@ -70,19 +68,18 @@ inputs_tuple(lua_State *L, struct task *me, int index)
     return value_tuple(me, 1, &value);
 }
 
-/* nn.parallel.data_parallel(module, inputs, {device_ids, output_device, dim, module_kwargs}) */
 static int
 data_parallel_function(lua_State *L)
 {
-    struct task   *me     = script_task(L);
-    struct module *module = check_module(L, 1);
-    size_t         mark   = scope_mark(me);
-    lua_settop(L, 3);
-    int            table  = option_table(L, 3);
-    struct call_arguments given = { .inputs = inputs_tuple(L, me, 2) };
-    struct data_parallel_options options = check_dp_options(L, table, "device_ids output_device dim module_kwargs");
-    if (option_push(L, table, "module_kwargs"))
-        given.kwargs = value_from_lua(L, me, -1, true);
+    struct task     *me   = script_task(L);
+    size_t           mark = scope_mark(me);
+    struct arguments a;
+    take_arguments(L, &a);
+    struct module               *module  = check_module(L, (int)a.at[0].integer[0]);
+    struct data_parallel_options options = check_dp_options(L, &a.at[2]);
+    struct call_arguments        given   = { .inputs = inputs_tuple(L, me, (int)a.at[1].integer[0]) };
+    if (!a.at[5].none)
+        given.kwargs = value_from_lua(L, me, (int)a.at[5].integer[0], true);
     struct call call     = call_open(L, me, CALL_BACK);
     call.mark            = mark;
     struct value *result = given.inputs != NULL ? data_parallel_forward(me, module, given, &options) : NULL;
@@ -222,12 +219,14 @@ parallel_apply(lua_State *L)
 }
 
 static const struct lua_entry nn_entries[] = {
-    { "DataParallel", parallel_data_parallel, "nn.DataParallel(module, {device_ids, output_device, dim = 0})",
+    { "DataParallel", parallel_data_parallel, "nn.DataParallel(any module, table? device_ids=None, "
+      "device? output_device=None, int dim=0) -> any",
       "the module on several devices: the batch is scattered, the outputs gathered; dp.module is the module" },
 };
 static const struct lua_entry entries[] = {
     { "data_parallel", data_parallel_function,
-      "nn.parallel.data_parallel(module, inputs, {device_ids, output_device, dim, module_kwargs})",
+      "nn.parallel.data_parallel(any module, any inputs, table? device_ids=None, device? output_device=None, "
+      "int dim=0, any? module_kwargs=None) -> any",
       "what a DataParallel does in its forward" },
     { "scatter", parallel_scatter, "nn.parallel.scatter(inputs, devices, dim)", "a list: what each device gets" },
     { "replicate", replicate, "nn.parallel.replicate(module, devices)", "a list of replicas" },

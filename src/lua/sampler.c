@@ -4,7 +4,7 @@
 #include "base/vec.h"
 #include "c10d/group.h"
 #include "lua/data.h"
-#include "lua/internal.h"
+#include "lua/dispatch.h"
 #include "sched/task.h"
 
 static const char SAMPLER[] = "ringside.sampler", PASSES[] = "ringside.sampler.passes";
@@ -159,67 +159,52 @@ sequential_sampler(lua_State *L)
     return 1;
 }
 
-/* RandomSampler(dataset, {replacement = false, num_samples, generator}) */
+/* RandomSampler(dataset, replacement = false, num_samples, generator) */
 static int
 random_sampler(lua_State *L)
 {
-    int64_t length = dataset_length(L, 1);
-    int     table  = option_table(L, 2);
-    option_known(L, table, "replacement num_samples generator");
-    int64_t samples = option_integer(L, table, "num_samples", length);
+    struct arguments a;
+    take_arguments(L, &a);
+    int64_t length = dataset_length(L, (int)a.at[0].integer[0]);
+    int64_t samples = a.at[2].none ? length : a.at[2].integer[0];
     if (samples < 1)
         raise_error(L, "ValueError", "num_samples should be a positive integer value, but got num_samples=%lld",
                     (long long)samples);
-    bool replacement = option_bool(L, table, "replacement", false);
     push_sampler(L, "RandomSampler", length);
-    int self = lua_gettop(L);
-    set_integer(L, self, "num_samples", samples);
-    set_flag(L, self, "replacement", replacement);
-    if (option_push(L, table, "generator")) {
-        box_check(L, -1, BOX_GENERATOR);
-        lua_setfield(L, self, "generator");
-    }
+    set_arguments(L, lua_gettop(L), &a, 1);
+    set_integer(L, -1, "num_samples", samples);
     return 1;
 }
 
-/* num_replicas and rank: as the options say, else of the default group. */
+/* num_replicas and rank of the sampler at the top: as given, else of the default group. */
 static void
-set_place(lua_State *L, int self, int table)
+set_place(lua_State *L, const struct argument *num_replicas, const struct argument *num_rank)
 {
-    struct task                *me      = script_task(L);
-    const struct rank_context  *context = rank_context(me);
+    const struct rank_context  *context = rank_context(script_task(L));
     const struct process_group *group   = context != NULL ? context->group : NULL;
-    int64_t replicas = option_integer(L, table, "num_replicas", group != NULL ? process_group_size(group) : -1);
-    int64_t rank     = option_integer(L, table, "rank", group != NULL ? process_group_rank(group) : -1);
-    bool    known    = table != 0 && option_push(L, table, "num_replicas") && option_push(L, table, "rank");
-    lua_settop(L, self);
-    if (!known && group == NULL)
+    if ((num_replicas->none || num_rank->none) && group == NULL)
         raise_error(L, "RuntimeError", "Default process group has not been initialized: give num_replicas and rank");
+    int64_t replicas = num_replicas->none ? process_group_size(group) : num_replicas->integer[0];
+    int64_t rank     = num_rank->none ? process_group_rank(group) : num_rank->integer[0];
     if (replicas < 1 || replicas > SAMPLES_MOST)
         raise_error(L, "ValueError", "num_replicas is %lld: expected 1 or more", (long long)replicas);
     if (rank < 0 || rank >= replicas)
         raise_error(L, "ValueError", "Invalid rank %lld, rank should be in the interval [0, %lld]", (long long)rank,
                     (long long)replicas - 1);
-    set_integer(L, self, "num_replicas", replicas);
-    set_integer(L, self, "rank", rank);
+    set_integer(L, -1, "num_replicas", replicas);
+    set_integer(L, -1, "rank", rank);
 }
 
-/* DistributedSampler(dataset, {num_replicas, rank, shuffle = true, seed = 0, drop_last = false}) */
+/* DistributedSampler(dataset, num_replicas, rank, shuffle = true, seed = 0, drop_last = false) */
 static int
 distributed_sampler(lua_State *L)
 {
-    int64_t length = dataset_length(L, 1);
-    lua_settop(L, 2);
-    int table = option_table(L, 2);
-    option_known(L, table, "num_replicas rank shuffle seed drop_last");
-    bool    shuffle = option_bool(L, table, "shuffle", true), drop_last = option_bool(L, table, "drop_last", false);
-    int64_t seed = option_integer(L, table, "seed", 0);
-    push_sampler(L, "DistributedSampler", length);
-    set_place(L, 3, table);
-    set_flag(L, 3, "shuffle", shuffle);
-    set_flag(L, 3, "drop_last", drop_last);
-    set_integer(L, 3, "seed", seed);
-    set_integer(L, 3, "epoch", 0);
+    struct arguments a;
+    take_arguments(L, &a);
+    push_sampler(L, "DistributedSampler", dataset_length(L, (int)a.at[0].integer[0]));
+    set_place(L, &a.at[1], &a.at[2]);
+    set_arguments(L, lua_gettop(L), &a, 3);
+    set_integer(L, -1, "epoch", 0);
     return 1;
 }
 
@@ -230,10 +215,11 @@ static const struct lua_entry methods[] = {
 };
 static const struct lua_entry entries[] = {
     { "SequentialSampler", sequential_sampler, "utils.data.SequentialSampler(dataset)", "0, 1, 2, ..." },
-    { "RandomSampler", random_sampler, "utils.data.RandomSampler(dataset, {replacement, num_samples, generator})",
-      "in random order" },
+    { "RandomSampler", random_sampler, "utils.data.RandomSampler(any dataset, bool replacement=False, "
+      "int? num_samples=None, Generator? generator=None) -> any", "in random order" },
     { "DistributedSampler", distributed_sampler,
-      "utils.data.DistributedSampler(dataset, {num_replicas, rank, shuffle = true, seed = 0, drop_last = false})",
+      "utils.data.DistributedSampler(any dataset, int? num_replicas=None, int? rank=None, bool shuffle=True, int seed=0, "
+      "bool drop_last=False) -> any",
       "this rank's part of the data set; set_epoch before each epoch" },
 };
 

@@ -3,7 +3,7 @@
 #include "base/vec.h"
 #include "data/safetensors.h"
 #include "lua/data.h"
-#include "lua/internal.h"
+#include "lua/dispatch.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
@@ -67,19 +67,14 @@ save(lua_State *L)
 {
     struct task               *me = script_task(L);
     struct safetensors_content content = { 0 };
+    struct arguments           a;
     want_trust(L, "rs.save");
-    check_table(L, 1);
-    const char *path = check_text(L, 2);
-    lua_settop(L, 3);
-    int options = option_table(L, 3);
-    option_known(L, options, "metadata");
-    read_tensors(L, 1, &content);
-    if (option_push(L, options, "metadata")) {
-        check_table(L, -1);
-        read_metadata(L, lua_gettop(L), &content);
-    }
+    take_arguments(L, &a);
+    read_tensors(L, (int)a.at[0].integer[0], &content);
+    if (!a.at[2].none)
+        read_metadata(L, (int)a.at[2].integer[0], &content);
     struct call call = call_open(L, me, CALL_PLAIN);
-    return call_done(&call, safetensors_save(me, path, &content));
+    return call_done(&call, safetensors_save(me, a.at[1].text, &content));
 }
 
 static int
@@ -118,7 +113,8 @@ load_file(lua_State *L)
 }
 
 static const struct lua_entry entries[] = {
-    { "save", save, "rs.save(dict, path, {metadata = {}})", "tensors by name into a safetensors file; with --trust" },
+    { "save", save, "rs.save(table dict, str path, *, table? metadata=None) -> any",
+      "tensors by name into a safetensors file; with --trust" },
     { "load", load_file, "rs.load(path)", "the tensors of a safetensors file by name, and its metadata; with --trust" },
 };
 

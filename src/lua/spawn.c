@@ -10,7 +10,7 @@
 #include <string.h>
 #include "base/rng.h"
 #include "device/device.h"
-#include "lua/internal.h"
+#include "lua/dispatch.h"
 #include "lua/lesson.h"
 #include "lua/rank.h"
 #include "sched/sched.h"
@@ -219,11 +219,11 @@ run_ranks(struct task *me, struct spawn *spawn)
 }
 
 static int
-check_world(lua_State *L, struct task *me, int table)
+check_world(lua_State *L, struct task *me, const struct argument *given)
 {
     struct lesson *lesson = lesson_of(me);
     int            usual  = lesson != NULL ? lesson_head(lesson)->world : 0;
-    int64_t        world  = option_integer(L, table, "world", usual);
+    int64_t        world  = given->none ? usual : given->integer[0];
     if (world == 0)
         raise_error(L, "ValueError", "how many ranks? dist.spawn(f, { world = 2 })");
     if (world < 0 || world > 1024)
@@ -231,19 +231,14 @@ check_world(lua_State *L, struct task *me, int table)
     return (int)world;
 }
 
-/* The arguments behind the rank: the list in `args`. Pushes them, answers how many. */
+/* The arguments behind the rank: the list at `list`. Pushes them, answers how many. */
 static int
-push_args(lua_State *L, int table)
+push_args(lua_State *L, int list)
 {
-    if (!option_push(L, table, "args"))
-        return 0;
-    int list = lua_gettop(L);
-    check_table(L, list);
     int count = (int)lua_rawlen(L, list);
     luaL_checkstack(L, count + 10, "too many arguments");
     for (int i = 1; i <= count; i++)
         lua_rawgeti(L, list, i);
-    lua_remove(L, list);
     return count;
 }
 
@@ -251,16 +246,15 @@ push_args(lua_State *L, int table)
 int
 l_spawn(lua_State *L)
 {
-    struct task *me = script_task(L);
-    check_function(L, 1);
-    int table = option_table(L, 2);
-    option_known(L, table, "world args init");
+    struct task     *me = script_task(L);
+    struct arguments a;
+    take_arguments(L, &a);
     if (script_rank(script_of(L)) >= 0)
         return raise_error(L, "RuntimeError", "a rank cannot spawn ranks");
-    struct spawn *spawn = spawn_new(L, me, check_world(L, me, table), !option_bool(L, table, "init", true));
+    struct spawn *spawn = spawn_new(L, me, check_world(L, me, &a.at[1]), a.at[3].integer[0] == 0);
     int           first = lua_gettop(L) + 1;
-    lua_pushvalue(L, 1);
-    int count = 1 + push_args(L, table);
+    lua_pushvalue(L, (int)a.at[0].integer[0]);
+    int count = 1 + (a.at[2].none ? 0 : push_args(L, (int)a.at[2].integer[0]));
     parcel_pack(L, spawn->parcel, first, count, true);
 
     struct call call = call_open(L, me, CALL_BACK);
