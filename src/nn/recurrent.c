@@ -64,14 +64,14 @@ below(struct task *me, struct tensor *upper, struct tensor *lower)
 }
 
 struct sequence_walk {
-    enum recurrent_kind kind;
-    bool                back;
-    struct cell_weights w;
+    enum recurrent_kind          kind;
+    bool                         back;
+    struct cell_weights          w;
     const struct sequence_steps *steps;
-    struct tensor    **outputs, **gates;       /* by step; gates: what the input gives to them */
-    struct cell_state  first, state;           /* at the start, of all rows; now */
-    struct cell_state *ended;                  /* final states of sequences that have ended, shortest last */
-    int64_t            ended_count, rows;
+    struct tensor              **outputs, **gates;  /* by step; gates: what the input gives to them */
+    struct cell_state            first, state;      /* at the start, of all rows; now */
+    struct cell_state           *ended;             /* final states of sequences that have ended, shortest last */
+    int64_t                      ended_count, rows;
 };
 
 static struct cell_state
