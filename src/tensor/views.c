@@ -229,8 +229,9 @@ view_diagonal(struct task *me, enum op op, const struct op_args *args)
     sizes[to]      = rows < columns ? rows : columns;
     sizes[to]      = sizes[to] > 0 ? sizes[to] : 0;
     strides[to]    = tensor->stride[a] + tensor->stride[b];
-    int64_t offset = right >= 0 ? right * tensor->stride[b] : -right * tensor->stride[a];
-    offset = tensor->offset + (sizes[to] > 0 ? offset : 0);
+    int64_t offset = tensor->offset;
+    if (sizes[to] > 0) /* else it lies anywhere, and the product may be too large */
+        offset += right >= 0 ? right * tensor->stride[b] : -right * tensor->stride[a];
     return tensor_view(me, tensor, &(struct view_place){ to + 1, sizes, strides, offset });
 }
 
