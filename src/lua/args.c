@@ -33,12 +33,6 @@ check_number(lua_State *L, int index)
     return lua_tonumber(L, index);
 }
 
-double
-opt_number(lua_State *L, int index, double otherwise)
-{
-    return lua_isnoneornil(L, index) ? otherwise : check_number(L, index);
-}
-
 const char *
 check_text(lua_State *L, int index)
 {
@@ -128,64 +122,6 @@ check_device(lua_State *L, int index)
     return device;
 }
 
-void
-push_device(lua_State *L, int device)
-{
-    if (device == DEVICE_CPU)
-        lua_pushliteral(L, "cpu");
-    else
-        lua_pushfstring(L, "device:%d", device);
-}
-
-int
-check_dim(lua_State *L, int index, int dims)
-{
-    int64_t dim  = check_integer(L, index);
-    int     span = dims > 0 ? dims : 1;
-    if (dim < -span || dim >= span)
-        raise_error(L, "IndexError", "dimension %lld is out of range: expected %d to %d",
-                    (long long)dim, -span, span - 1);
-    return (int)(dim < 0 ? dim + span : dim);
-}
-
-static int
-shape_of_table(lua_State *L, int index, int64_t *sizes)
-{
-    int64_t count = (int64_t)lua_rawlen(L, index);
-    if (count > TENSOR_DIMS)
-        raise_error(L, "ValueError", "a shape of %lld dimensions: at most %d are possible",
-                    (long long)count, TENSOR_DIMS);
-    for (int64_t i = 0; i < count; i++) {
-        lua_rawgeti(L, index, i + 1);
-        int is_integer = 0;
-        sizes[i]       = lua_tointegerx(L, -1, &is_integer);
-        if (!is_integer || lua_type(L, -1) != LUA_TNUMBER) {
-            bool number = lua_type(L, -1) == LUA_TNUMBER;
-            push_text(L, -1);
-            raise_error(L, "TypeError", "size %lld of the shape is %s, not an integer", (long long)i,
-                        number ? lua_tostring(L, -1) : luaL_typename(L, -2));
-        }
-        lua_pop(L, 1);
-    }
-    return (int)count;
-}
-
-int
-check_shape(lua_State *L, int index, int64_t *sizes)
-{
-    if (is_plain_table(L, index))
-        return shape_of_table(L, lua_absindex(L, index), sizes);
-    int count = 0;
-    for (; lua_type(L, index + count) == LUA_TNUMBER; count++) {
-        if (count == TENSOR_DIMS)
-            raise_error(L, "ValueError", "a shape of more than %d dimensions", TENSOR_DIMS);
-        sizes[count] = check_integer(L, index + count);
-    }
-    if (count == 0)
-        arg_error(L, index, "a shape such as {2, 3}");
-    return count;
-}
-
 /* Ours have a metatable; so have a class and its objects. Sizes (t.shape) and lists of parameters are plain all the
  * same. */
 bool
@@ -200,6 +136,16 @@ is_plain_table(lua_State *L, int index)
     bool plain = lua_rawequal(L, -1, -3) || lua_rawequal(L, -2, -3);
     lua_pop(L, 3);
     return plain;
+}
+
+void
+gather_values(lua_State *L, int first)
+{
+    int count = lua_gettop(L) - first + 1;
+    lua_createtable(L, count, 0);
+    lua_insert(L, first);
+    for (int i = count; i >= 1; i--)
+        lua_rawseti(L, first, i);
 }
 
 int
@@ -273,6 +219,15 @@ option_bool(lua_State *L, int table, const char *name, bool otherwise)
     bool value = lua_toboolean(L, -1);
     lua_pop(L, 1);
     return value;
+}
+
+bool
+flag_or_option(lua_State *L, int index, const char *name)
+{
+    if (!lua_istable(L, index))
+        return opt_flag(L, index, false);
+    option_known(L, index, name);
+    return option_bool(L, index, name, false);
 }
 
 const char *
@@ -354,34 +309,6 @@ option_known(lua_State *L, int table, const char *names)
         if (lua_type(L, -1) != LUA_TSTRING && lua_rawlen(L, table) == 0)
             raise_error(L, "TypeError", "the name of an option is a string, not a %s", luaL_typename(L, -1));
     }
-}
-
-void
-option_spread(lua_State *L, int first, const char *names)
-{
-    int table = lua_gettop(L), index = first;
-    if (table < first || !is_plain_table(L, table) || lua_rawlen(L, table) > 0)
-        return;
-    option_known(L, table, names);
-    for (const char *at = names; *at != '\0'; at += strspn(at, " "), index++) {
-        char   name[64];
-        size_t length = strcspn(at, " ");
-        snprintf(name, sizeof name, "%.*s", (int)length, at);
-        at += length;
-        if (!option_push(L, table, name))
-            lua_pushnil(L);
-        if (index >= table)
-            continue;
-        if (!lua_isnil(L, -1) && !lua_isnil(L, index))
-            raise_error(L, "TypeError", "argument '%s' is given twice, by its place and by its name", name);
-        if (lua_isnil(L, -1))
-            lua_pop(L, 1);
-        else
-            lua_replace(L, index);
-    }
-    lua_remove(L, table);
-    while (lua_gettop(L) >= first && lua_isnil(L, -1))
-        lua_pop(L, 1);
 }
 
 void

@@ -36,13 +36,8 @@ static int
 make_container(lua_State *L, struct module *(*make)(struct task *me))
 {
     struct task *me = script_task(L);
-    if (lua_gettop(L) > 0 && !is_plain_table(L, 1)) {
-        int count = lua_gettop(L);
-        lua_createtable(L, count, 0);
-        lua_insert(L, 1);
-        for (int i = count; i >= 1; i--)
-            lua_rawseti(L, 1, i);
-    }
+    if (lua_gettop(L) > 0 && !is_plain_table(L, 1))
+        gather_values(L, 1);
     lua_settop(L, 1);
     struct call call = call_open(L, me, CALL_PLAIN);
     return call_module(&call, make(me));
@@ -153,9 +148,7 @@ append(lua_State *L)
 {
     struct module *list = check_list(L, "append");
     lua_settop(L, 2);
-    lua_createtable(L, 1, 0);
-    lua_insert(L, 2);
-    lua_rawseti(L, 2, 1);
+    gather_values(L, 2);
     append_all(L, list, 2);
     lua_settop(L, 1);
     return 1;
@@ -255,13 +248,8 @@ static int
 sequential(lua_State *L)
 {
     struct task *me = script_task(L);
-    if (!is_plain_table(L, 1)) {
-        int count = lua_gettop(L);
-        lua_createtable(L, count, 0);
-        lua_insert(L, 1);
-        for (int i = count; i >= 1; i--)
-            lua_rawseti(L, 1, i);
-    }
+    if (!is_plain_table(L, 1))
+        gather_values(L, 1);
     int             count    = (int)lua_rawlen(L, 1);
     struct module **children = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *children, 0);
     for (int i = 0; i < count; i++) {
@@ -281,9 +269,11 @@ static const struct lua_entry containers[] = {
     { "ModuleList", module_list, "nn.ModuleList{a, b, ...}", "modules by number; list[0] is the first" },
     { "ModuleDict", module_dict, "nn.ModuleDict{{\"name\", a}, ...}", "modules by name" },
     { "ParameterList", parameter_list, "nn.ParameterList{a, b, ...}", "parameters by number" },
-    { "TransformerEncoder", transformer_encoder, "nn.TransformerEncoder(any layer, int num_layers, any? norm=None) -> any",
+    { "TransformerEncoder", transformer_encoder,
+      "nn.TransformerEncoder(any layer, int num_layers, any? norm=None) -> any",
       "num_layers deep copies of a TransformerEncoderLayer, one after the other" },
-    { "TransformerDecoder", transformer_decoder, "nn.TransformerDecoder(any layer, int num_layers, any? norm=None) -> any",
+    { "TransformerDecoder", transformer_decoder,
+      "nn.TransformerDecoder(any layer, int num_layers, any? norm=None) -> any",
       "num_layers deep copies of a TransformerDecoderLayer, one after the other" },
 };
 static const struct lua_entry methods[] = {
@@ -293,8 +283,8 @@ static const struct lua_entry methods[] = {
 };
 static const struct lua_entry sequences[] = {
     { "pack_padded_sequence", pack_padded_sequence,
-      "nn.utils.rnn.pack_padded_sequence(Tensor input, any lengths, bool batch_first=False, bool enforce_sorted=True) "
-      "-> any",
+      "nn.utils.rnn.pack_padded_sequence(Tensor input, any lengths, bool batch_first=False, "
+      "bool enforce_sorted=True) -> any",
       "sequences of different lengths without their padding" },
     { "pad_packed_sequence", pad_packed_sequence,
       "nn.utils.rnn.pad_packed_sequence(any sequence, bool batch_first=False, float padding_value=0, "

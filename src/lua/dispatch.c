@@ -66,25 +66,14 @@ is_none_given(lua_State *L, int index)
     return luaL_testudata(L, index, "ringside.none") != NULL;
 }
 
-/* A list of integers, or one. */
-static bool
-read_list(const struct call_reading *r, int index, struct argument *out)
+/* The list at `index`; answers how many. */
+static int
+read_integers(const struct call_reading *r, int index, int64_t *out)
 {
-    lua_State *L    = r->L;
-    enum argument_type type = r->parameter->type;
-    bool               pair = type == ARG_PAIR || type == ARG_PAIR_OR_NONE || type == ARG_PADDING;
-    for (int i = 0; i < r->run && r->place == r->signature->positional; i++)
-        out->integer[out->count++] = lua_tointeger(L, index + i);
-    if (out->count > 0)
-        return true;
-    if (lua_isinteger(L, index)) {
-        out->integer[0] = out->integer[1] = lua_tointeger(L, index);
-        out->count      = out->whole = 1;
-        return true;
-    }
-    if (!is_plain_table(L, index))
-        wrong_argument(r, index, lua_type(L, index) == LUA_TNUMBER && !pair ? "an integer" : expected_of(r->parameter));
-    int64_t length = (int64_t)lua_rawlen(L, index);
+    lua_State         *L      = r->L;
+    enum argument_type type   = r->parameter->type;
+    bool               pair   = type == ARG_PAIR || type == ARG_PAIR_OR_NONE || type == ARG_PADDING;
+    int64_t            length = (int64_t)lua_rawlen(L, index);
     if (pair && (length < 1 || length > 2))
         wrong_argument(r, index, expected_of(r->parameter));
     if (length > TENSOR_DIMS)
@@ -92,7 +81,7 @@ read_list(const struct call_reading *r, int index, struct argument *out)
                     TENSOR_DIMS);
     for (int64_t i = 0; i < length; i++) {
         lua_rawgeti(L, index, i + 1);
-        bool none = r->parameter->type == ARG_PAIR_OR_NONE && is_none_given(L, -1);
+        bool none = type == ARG_PAIR_OR_NONE && is_none_given(L, -1);
         if (!lua_isinteger(L, -1) && !none && pair)
             wrong_argument(r, -1, "made of integers");
         if (!lua_isinteger(L, -1) && !none) {
@@ -102,12 +91,33 @@ read_list(const struct call_reading *r, int index, struct argument *out)
                         r->parameter->dimension ? "list" : "shape",
                         lua_type(L, -2) == LUA_TNUMBER ? lua_tostring(L, -1) : luaL_typename(L, -2));
         }
-        out->integer[i] = none ? -1 : lua_tointeger(L, -1);
+        out[i] = none ? -1 : lua_tointeger(L, -1);
         lua_pop(L, 1);
     }
-    if (length == 1)
+    return (int)length;
+}
+
+/* A list of integers, or one. */
+static bool
+read_list(const struct call_reading *r, int index, struct argument *out)
+{
+    lua_State *L = r->L;
+    for (int i = 0; i < r->run && r->place == r->signature->positional; i++)
+        out->integer[out->count++] = lua_tointeger(L, index + i);
+    if (out->count > 0)
+        return true;
+    if (lua_isinteger(L, index)) {
+        out->integer[0] = out->integer[1] = lua_tointeger(L, index);
+        out->count      = out->whole = 1;
+        return true;
+    }
+    if (!is_plain_table(L, index)) {
+        bool number = lua_type(L, index) == LUA_TNUMBER && r->parameter->type == ARG_SIZES;
+        wrong_argument(r, index, number ? "an integer" : expected_of(r->parameter));
+    }
+    out->count = read_integers(r, index, out->integer);
+    if (out->count == 1)
         out->integer[1] = out->integer[0];
-    out->count = (int)length;
     return true;
 }
 
@@ -122,7 +132,7 @@ read_dim_lists(const struct call_reading *r, int index, struct argument *out)
     for (int i = 0; i < 2; i++) {
         if (lua_rawgeti(L, index, i + 1) != LUA_TTABLE)
             wrong_argument(r, index, expected_of(r->parameter));
-        int length = check_shape(L, lua_gettop(L), lists + i * TENSOR_DIMS);
+        int length = read_integers(r, lua_gettop(L), lists + i * TENSOR_DIMS);
         if (i > 0 && length != out->count)
             raise_error(L, "RuntimeError", "both dimension lists should have same length");
         out->count = length;

@@ -10,7 +10,7 @@
 void read_arguments(lua_State *L, const struct signature *signature, const char *title, struct arguments *out);
 /* For a function whose entry has a signature in the catalogue's language ("... -> any"): its own, which is answered. */
 const struct signature *take_arguments(lua_State *L, struct arguments *out);
-/* Those from `first` on become fields of the table at `table`, an absolute index: numbers, flags and Lua's own values. */
+/* Those from `first` on become fields of the table at `table`, an absolute index: numbers, flags, Lua's own values. */
 void set_arguments(lua_State *L, int table, const struct arguments *a, int first);
 /* How a lesson writes it, pushed: "rs.sum(t, {dim, keepdim = false})" for `before` "rs.", "t:sum({dim, ...})" for "t:". */
 const char *push_usage(lua_State *L, const struct signature *signature, const char *before);

@@ -126,12 +126,14 @@ function_new(lua_State *L, struct task *me, int class, int ctx, const char *name
     return failed_null(me, E_MEMORY, "out of memory");
 }
 
+/* Arguments or results of a call; NULL: no tensor. */
+struct passed_tensors { struct tensor **tensors; int count; };
+
 /* Middle part: the node with an edge per argument; an output that is an argument becomes another tensor first. */
 static bool
-record(struct task *me, struct function *function, struct tensor **inputs, int input_count, struct tensor **outputs,
-       int output_count)
+record(struct task *me, struct function *function, struct passed_tensors in, struct passed_tensors out)
 {
-    struct node *node = node_new(me, function->name, function_backward, input_count, output_count);
+    struct node *node = node_new(me, function->name, function_backward, in.count, out.count);
     if (node == NULL) {
         function_drop(me, function);
         return false;
@@ -139,19 +141,19 @@ record(struct task *me, struct function *function, struct tensor **inputs, int i
     node->context      = function;
     node->drop_context = function_drop;
     node->fill_missing = true;
-    for (int i = 0; i < input_count; i++)
-        if (inputs[i] != NULL && (inputs[i]->requires_grad || inputs[i]->grad_fn != NULL))
-            node_connect(me, node, i, inputs[i]);
+    for (int i = 0; i < in.count; i++)
+        if (in.tensors[i] != NULL && (in.tensors[i]->requires_grad || in.tensors[i]->grad_fn != NULL))
+            node_connect(me, node, i, in.tensors[i]);
     bool ok = !task_failed(me);
-    for (int i = 0; i < output_count && ok; i++) {
-        if (outputs[i] == NULL)
+    for (int i = 0; i < out.count && ok; i++) {
+        if (out.tensors[i] == NULL)
             continue;
-        for (int j = 0; j < input_count; j++)
-            if (outputs[i] == inputs[j])
-                outputs[i] = tensor_detach(me, outputs[i]);
-        ok = outputs[i] != NULL;
-        if (ok && dtype_is_float(outputs[i]->dtype))
-            node_output(me, node, outputs[i], i);
+        for (int j = 0; j < in.count; j++)
+            if (out.tensors[i] == in.tensors[j])
+                out.tensors[i] = tensor_detach(me, out.tensors[i]);
+        ok = out.tensors[i] != NULL;
+        if (ok && dtype_is_float(out.tensors[i]->dtype))
+            node_output(me, node, out.tensors[i], i);
     }
     node_unref(me, node);
     return ok && !task_failed(me);
@@ -208,7 +210,8 @@ function_apply_call(lua_State *L)
     struct function *function = function_new(L, me, lua_upvalueindex(1), ctx,
                                              lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "Function");
     struct call call = call_open(L, me, CALL_PLAIN);
-    call_end(&call, function != NULL && record(me, function, inputs, count, outputs, results));
+    call_end(&call, function != NULL && record(me, function, (struct passed_tensors){ inputs, count },
+                                              (struct passed_tensors){ outputs, results }));
     for (int i = 0; i < results; i++) {
         if (outputs[i] != NULL)
             push_tensor(L, outputs[i]);

@@ -14,6 +14,7 @@
 enum { FUNCTION = 1, INPUTS, OPTIONS, OUTPUTS };
 
 struct gradcheck {
+    lua_State   *L;
     struct task *me;
     double       eps, atol, rtol;
     int          inputs, outputs;
@@ -53,7 +54,7 @@ check_float64(lua_State *L, const struct tensor *tensor, const char *what, int i
 static struct gradcheck
 check_gradcheck(lua_State *L)
 {
-    struct gradcheck check = { .me = script_task(L) };
+    struct gradcheck check = { .L = L, .me = script_task(L) };
     lua_settop(L, 3);
     /* A Function is a table that can be called, a module a box. */
     if (!lua_istable(L, FUNCTION) && !lua_isfunction(L, FUNCTION) && test_module(L, FUNCTION) == NULL)
@@ -104,11 +105,7 @@ call_checked(lua_State *L, const struct gradcheck *check)
     grad_set_enabled(check->me, before);
     if (!ok)
         return false;
-    int count = lua_gettop(L) - base;
-    lua_createtable(L, count, 0);
-    lua_insert(L, base + 1);
-    for (int i = count; i > 0; i--)
-        lua_rawseti(L, base + 1, i);
+    gather_values(L, base + 1);
     return true;
 }
 
@@ -149,9 +146,9 @@ call_recorded(lua_State *L, struct gradcheck *check)
 
 /* All elements of f's outputs, one after the other, with element j of x at `value`; x is put back. */
 static void
-outputs_with(lua_State *L, const struct gradcheck *check, const struct moved_input *moved, int64_t j, double value,
-             double *out)
+outputs_with(const struct gradcheck *check, const struct moved_input *moved, int64_t j, double value, double *out)
 {
+    lua_State *L = check->L;
     double before = moved->elements[j];
     moved->elements[j] = value;
     write_elements(L, check->me, moved->x, moved->elements);
@@ -194,8 +191,8 @@ move_input(lua_State *L, const struct gradcheck *check, struct tensor *x)
     for (int64_t j = 0; j < moved.count; j++) {
         double *slope = moved.slopes + j * check->elements;
         double  at    = moved.elements[j];
-        outputs_with(L, check, &moved, j, at + check->eps, slope);
-        outputs_with(L, check, &moved, j, at - check->eps, less);
+        outputs_with(check, &moved, j, at + check->eps, slope);
+        outputs_with(check, &moved, j, at - check->eps, less);
         for (int64_t e = 0; e < check->elements; e++)
             slope[e] = (slope[e] - less[e]) / (2 * check->eps);
     }
@@ -206,8 +203,10 @@ move_input(lua_State *L, const struct gradcheck *check, struct tensor *x)
 
 /* The gradient of element e of `out` by x into grads; zeros where there is none. */
 static void
-grads_of(lua_State *L, struct task *me, struct tensor *out, int64_t e, struct tensor *x, double *grads)
+grads_of(const struct gradcheck *check, struct tensor *out, int64_t e, struct tensor *x, double *grads)
 {
+    lua_State   *L  = check->L;
+    struct task *me = check->me;
     memset(grads, 0, (size_t)tensor_count(x) * sizeof *grads);
     if (!out->requires_grad)
         return;
@@ -237,7 +236,7 @@ compare_gradients(lua_State *L, const struct gradcheck *check, int input, const 
     for (int i = 0; i < check->outputs; i++) {
         struct tensor *out = output_at(L, i);
         for (int64_t e = 0; e < tensor_count(out); e++) {
-            grads_of(L, check->me, out, e, moved->x, grads);
+            grads_of(check, out, e, moved->x, grads);
             for (int64_t j = 0; j < moved->count; j++) {
                 double numerical = moved->slopes[j * check->elements + first + e];
                 if (fabs(grads[j] - numerical) <= check->atol + check->rtol * fabs(numerical))

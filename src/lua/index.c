@@ -257,19 +257,22 @@ spread_masks(struct task *me, const struct tensor *view, const struct selected *
     return true;
 }
 
+/* Places in the dimensions taken together, and room for one index tensor. */
+struct joint { int64_t *list, *scratch, count; };
+
 /* Adds one index tensor's share to the places in the dimensions taken together. */
 static bool
-add_places(struct task *me, struct tensor *index, int64_t size, int64_t *list, int64_t *scratch, int64_t count, int dim)
+add_places(struct task *me, const struct tensor *view, int dim, struct tensor *index, struct joint *joint)
 {
+    int64_t size = view->size[dim], *scratch = joint->scratch;
     if (!tensor_read(me, index, scratch))
         return false;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < joint->count; i++) {
         int64_t at = scratch[i] < 0 ? scratch[i] + size : scratch[i];
         if (at < 0 || at >= size)
             return failed(me, E_INDEX, "index %lld is out of bounds for dimension %d with size %lld",
-                          (long long)scratch[i],
-                          dim, (long long)size);
-        list[i] = list[i] * size + at;
+                          (long long)scratch[i], dim, (long long)size);
+        joint->list[i] = joint->list[i] * size + at;
     }
     return true;
 }
@@ -294,16 +297,16 @@ joint_places(struct task *me, const struct tensor *view, const struct selected *
         }
         count *= sizes[d];
     }
-    int64_t *list = calloc((size_t)count + 1, sizeof *list), *scratch = calloc((size_t)count + 1, sizeof *scratch);
-    bool     ok   = (list != NULL && scratch != NULL) || failed(me, E_MEMORY, "out of memory");
+    struct joint joint = { .list = calloc((size_t)count + 1, sizeof(int64_t)), .count = count,
+                           .scratch = calloc((size_t)count + 1, sizeof(int64_t)) };
+    bool         ok    = (joint.list != NULL && joint.scratch != NULL) || failed(me, E_MEMORY, "out of memory");
     for (int i = 0; ok && i < selected->count; i++) {
         struct tensor *index = tensor_expand(me, selected->list[i].tensor, dims, sizes);
-        int            dim   = selected->list[i].dim;
-        ok = index != NULL && add_places(me, index, view->size[dim], list, scratch, count, dim);
+        ok = index != NULL && add_places(me, view, selected->list[i].dim, index, &joint);
     }
-    struct tensor *places = ok ? tensor_from(me, DTYPE_I64, dims, sizes, list) : NULL;
-    free(list);
-    free(scratch);
+    struct tensor *places = ok ? tensor_from(me, DTYPE_I64, dims, sizes, joint.list) : NULL;
+    free(joint.list);
+    free(joint.scratch);
     return places != NULL ? tensor_to(me, places, tensor_device(view), DTYPE_I64) : NULL;
 }
 

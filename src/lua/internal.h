@@ -230,7 +230,6 @@ void           push_node(lua_State *L, struct node *node);
 int64_t        check_integer(lua_State *L, int index);
 int64_t        opt_integer(lua_State *L, int index, int64_t otherwise);
 double         check_number(lua_State *L, int index);
-double         opt_number(lua_State *L, int index, double otherwise);
 const char    *check_text(lua_State *L, int index);
 void           check_function(lua_State *L, int index);
 void           check_table(lua_State *L, int index);
@@ -238,12 +237,8 @@ bool           check_flag(lua_State *L, int index);                 /* true or f
 bool           opt_flag(lua_State *L, int index, bool otherwise);
 enum dtype     check_dtype(lua_State *L, int index);                /* "float32" */
 int            check_device(lua_State *L, int index);               /* "cpu" (-1), "device:1", "cuda:1", "cuda" or 1 */
-void           push_device(lua_State *L, int device);
-int            check_dim(lua_State *L, int index, int dims);        /* negative counts from the end; IndexError */
 int            index_read(lua_State *L);                            /* t[...] with anything but a name (index.c) */
 int            index_write(lua_State *L);
-/* A shape: {2, 3}, or the integers from index on. Answers how many. */
-int            check_shape(lua_State *L, int index, int64_t *sizes);
 /* Fields of a trailing table of options (index 0 or nil: all absent). They leave the stack as it was. */
 int            option_table(lua_State *L, int index);               /* index if a plain table, 0 if none; else raises */
 int64_t        option_integer(lua_State *L, int table, const char *name, int64_t otherwise);
@@ -252,8 +247,14 @@ bool           option_bool(lua_State *L, int table, const char *name, bool other
 const char    *option_text(lua_State *L, int table, const char *name, const char *otherwise); /* the table's */
 enum dtype     option_dtype(lua_State *L, int table, enum dtype otherwise);          /* field dtype */
 int            option_device(lua_State *L, int table, int otherwise);                /* field device */
+bool           flag_or_option(lua_State *L, int index, const char *name); /* true, {NAME = true}; nothing: false */
 bool           option_push(lua_State *L, int table, const char *name); /* false: nil, nothing pushed */
 void           option_known(lua_State *L, int table, const char *names); /* "dtype device": others are errors */
+/* Fields of the table at `table`. */
+void           set_integer(lua_State *L, int table, const char *name, int64_t value);
+void           set_number(lua_State *L, int table, const char *name, double value);
+void           set_flag(lua_State *L, int table, const char *name, bool flag);
+void           set_text(lua_State *L, int table, const char *name, const char *text);
 /* Fields of the table at `table`. */
 void           set_integer(lua_State *L, int table, const char *name, int64_t value);
 void           set_number(lua_State *L, int table, const char *name, double value);
@@ -275,6 +276,8 @@ struct value  *arguments_from_lua(lua_State *L, struct task *me, int first, stru
                                                                     a trailing rs.kw{} becomes *kwargs */
 void           push_value(lua_State *L, const struct value *value);     /* None is nil at the top, rs.none inside */
 int            push_results(lua_State *L, const struct value *value);   /* a tuple becomes several results */
+void           drop_text(struct task *me, void *text);                 /* a struct str, for `born` */
+void           gather_values(lua_State *L, int first);  /* what lies from `first` on becomes one list in its place */
 bool           is_plain_table(lua_State *L, int index);                 /* a table without a metatable of ours */
 
 /* ---- modules (module.c): user value 1 of a box is its table of plain attributes, 2 the class (nil: built in) ---- */

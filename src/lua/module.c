@@ -459,13 +459,6 @@ module_equal(lua_State *L)
     return 1;
 }
 
-static void
-str_box_free(struct task *me, void *text)
-{
-    (void)me;
-    str_free(text);
-}
-
 static int
 module_tostring(lua_State *L)
 {
@@ -474,7 +467,7 @@ module_tostring(lua_State *L)
     struct str    *text   = lua_newuserdatauv(L, sizeof *text, 0);
     *text                 = (struct str){ 0 };
     struct call call      = call_open(L, me, CALL_PLAIN);
-    born(me, text, str_box_free);
+    born(me, text, drop_text);
     module_print(module, text);
     call_end(&call, str_ok(text) || failed(me, E_MEMORY, "out of memory"));
     lua_pushlstring(L, str_text(text), text->len);

@@ -313,8 +313,7 @@ zero_grad(lua_State *L)
 {
     struct task   *me     = script_task(L);
     struct module *module = check_module(L, 1);
-    option_spread(L, 2, "set_to_none");
-    bool none = opt_flag(L, 2, false);
+    bool           none   = flag_or_option(L, 2, "set_to_none");
     struct call    call   = call_open(L, me, CALL_PLAIN);
     call_done(&call, module_zero_grad(me, module, none));
     script_collect_if_due(L, me);

@@ -259,8 +259,8 @@ optimizer_zero(lua_State *L)
 {
     struct task      *me        = script_task(L);
     struct optimizer *optimizer = box_check(L, 1, BOX_OPTIMIZER);
-    bool              none = lua_istable(L, 2) ? option_bool(L, 2, "set_to_none", false) : lua_toboolean(L, 2);
-    struct call       call = call_open(L, me, CALL_PLAIN);
+    bool              none      = flag_or_option(L, 2, "set_to_none");
+    struct call       call      = call_open(L, me, CALL_PLAIN);
     call_done(&call, optimizer_zero_grad(me, optimizer, none));
     script_collect_if_due(L, me);
     return 0;

@@ -32,13 +32,6 @@ help_list(lua_State *L)
     return 1;
 }
 
-static void
-str_box_free(struct task *me, void *text)
-{
-    (void)me;
-    str_free(text);
-}
-
 /* What `ringside help NAME` prints. */
 static int
 help_of_name(lua_State *L)
@@ -47,7 +40,7 @@ help_of_name(lua_State *L)
     struct str  *out = lua_newuserdatauv(L, sizeof *out, 0);
     *out             = (struct str){ 0 };
     size_t mark      = scope_mark(me);
-    born(me, out, str_box_free);
+    born(me, out, drop_text);
     struct reference_request request = { .form = REFERENCE_NAME, .name = lua_tostring(L, 1), .out = out };
     reference_answer_from(L, &request);
     lua_pushlstring(L, str_text(out), out->len);

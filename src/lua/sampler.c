@@ -218,8 +218,8 @@ static const struct lua_entry entries[] = {
     { "RandomSampler", random_sampler, "utils.data.RandomSampler(any dataset, bool replacement=False, "
       "int? num_samples=None, Generator? generator=None) -> any", "in random order" },
     { "DistributedSampler", distributed_sampler,
-      "utils.data.DistributedSampler(any dataset, int? num_replicas=None, int? rank=None, bool shuffle=True, int seed=0, "
-      "bool drop_last=False) -> any",
+      "utils.data.DistributedSampler(any dataset, int? num_replicas=None, int? rank=None, bool shuffle=True, "
+      "int seed=0, bool drop_last=False) -> any",
       "this rank's part of the data set; set_epoch before each epoch" },
 };
 

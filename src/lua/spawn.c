@@ -64,12 +64,8 @@ run_rank(lua_State *L)
     int results = lua_gettop(L) - 1;
     if (results == 0)
         lua_pushnil(L);
-    if (results > 1) {
-        lua_createtable(L, results, 0);
-        lua_insert(L, 2);
-        for (int i = results; i >= 1; i--)
-            lua_rawseti(L, 2, i);
-    }
+    if (results > 1)
+        gather_values(L, 2);
     rank->result = parcel_new();
     if (rank->result == NULL)
         return raise_error(L, "MemoryError", "out of memory");

@@ -1,5 +1,5 @@
-/* torch.Tensor in Lua: what it is (shape, dtype, device, grad ...) and how it is looked at (item, tolist, tostring). What
- * is done with it are functions of the catalogue (dispatch.c), but t[i] (index.c). */
+/* torch.Tensor in Lua: what it is (shape, dtype, device, grad ...) and how it is looked at (item, tolist, tostring).
+ * What is computed of it is in the catalogue (dispatch.c), t[i] in index.c. */
 #include "lua/shelf.h"
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +34,15 @@ static void
 get_dtype(lua_State *L, struct tensor *t)
 {
     lua_pushstring(L, dtype_name(t->dtype));
+}
+
+static void
+push_device(lua_State *L, int device)
+{
+    if (device == DEVICE_CPU)
+        lua_pushliteral(L, "cpu");
+    else
+        lua_pushfstring(L, "device:%d", device);
 }
 
 static void
@@ -217,6 +226,18 @@ requires_grad_(lua_State *L)
     return 1;
 }
 
+/* A dimension; negative counts from the end. */
+static int
+check_dim(lua_State *L, int index, int dims)
+{
+    int64_t dim  = check_integer(L, index);
+    int     span = dims > 0 ? dims : 1;
+    if (dim < -span || dim >= span)
+        raise_error(L, "IndexError", "dimension %lld is out of range: expected %d to %d",
+                    (long long)dim, -span, span - 1);
+    return (int)(dim < 0 ? dim + span : dim);
+}
+
 /* ---- looking ---- */
 
 static int
@@ -337,13 +358,6 @@ print_synchronised(struct task *me, struct tensor *tensor, struct str *text)
     return str_ok(text) || failed(me, E_MEMORY, "out of memory");
 }
 
-static void
-str_box_free(struct task *me, void *text)
-{
-    (void)me;
-    str_free(text);
-}
-
 static int
 tensor_tostring(lua_State *L)
 {
@@ -352,7 +366,7 @@ tensor_tostring(lua_State *L)
     struct str    *text   = lua_newuserdatauv(L, sizeof *text, 0);
     *text                 = (struct str){ 0 };
     struct call call      = call_open(L, me, CALL_PLAIN);
-    born(me, text, str_box_free);
+    born(me, text, drop_text);
     call_end(&call, print_synchronised(me, tensor, text));
     lua_pushlstring(L, str_text(text), text->len);
     return call_leave(&call, 1);

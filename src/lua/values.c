@@ -3,6 +3,7 @@
  * inside a container, rs.kw marks keyword arguments; everything else travels by reference. */
 #include "lua/internal.h"
 #include <string.h>
+#include "base/str.h"
 #include "autograd/node.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
@@ -60,6 +61,13 @@ push_node(lua_State *L, struct node *node)
     }
     box_push(L, BOX_NODE, 0);
     box_fill(L, node_ref(script_of(L)->holder, node), drop_node, true);
+}
+
+void
+drop_text(struct task *me, void *text)
+{
+    (void)me;
+    str_free(text);
 }
 
 /* ---- from Lua ---- */
