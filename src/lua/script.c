@@ -1,11 +1,10 @@
-/* One rank's Lua state: made, budgeted, run, closed. Interface in order of use: script_new, script_run_file,
+/* One rank's Lua state: made, budgeted, run, closed. Interface in order of use: script_new, script_run_text,
  * script_free.
  * The sandbox is sandbox.c's business, entering and leaving Lua is door.c's. */
 #include "lua/internal.h"
 #include <lualib.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/reader.h"
 #include "base/rng.h"
 #include "base/vec.h"
 #include "functional/catalogue.h"
@@ -13,7 +12,7 @@
 #include "sched/sched.h"
 #include "sched/task.h"
 
-enum { HOOK_STEPS = 10000, LESSON_BYTES = 16 << 20, HEAP_STEP = 64 << 20 };
+enum { HOOK_STEPS = 10000, HEAP_STEP = 64 << 20 };
 static const size_t   MEMORY_LIMIT = (size_t)1 << 30;
 static const uint64_t STEP_LIMIT   = 1000000000u;
 
