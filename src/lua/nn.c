@@ -85,14 +85,17 @@ is_listed(const struct module *module, const struct tensor *tensor)
     return !module->is_replica || tensor->is_parameter;
 }
 
+enum listing { LIST_PARAMETERS = 0, LIST_BUFFERS = 1, LIST_NAMED = 2 };
+
 static int
-list_tensors(lua_State *L, bool buffers, bool named)
+list_tensors(lua_State *L, unsigned listing)
 {
-    struct task          *me     = script_task(L);
-    struct module        *module = check_module(L, 1);
-    struct named_tensors *list   = lua_newuserdatauv(L, sizeof *list, 0);
-    *list                        = (struct named_tensors){ 0 };
-    struct call call             = call_open(L, me, CALL_PLAIN);
+    bool                  buffers = (listing & LIST_BUFFERS) != 0;
+    struct task          *me      = script_task(L);
+    struct module        *module  = check_module(L, 1);
+    struct named_tensors *list    = lua_newuserdatauv(L, sizeof *list, 0);
+    *list                         = (struct named_tensors){ 0 };
+    struct call call              = call_open(L, me, CALL_PLAIN);
     bool        ok = buffers ? module_named_buffers(me, module, list) : module_named_parameters(me, module, list);
     if (ok)
         born(me, list, names_free);
@@ -102,7 +105,7 @@ list_tensors(lua_State *L, bool buffers, bool named)
         if (!buffers && !is_listed(module, list->tensors[i]))
             continue;
         push_tensor(L, list->tensors[i]);
-        list_add(L, named ? list->names[i] : NULL);
+        list_add(L, (listing & LIST_NAMED) != 0 ? list->names[i] : NULL);
     }
     return call_leave(&call, 1);
 }
@@ -110,25 +113,25 @@ list_tensors(lua_State *L, bool buffers, bool named)
 static int
 parameters(lua_State *L)
 {
-    return list_tensors(L, false, false);
+    return list_tensors(L, LIST_PARAMETERS);
 }
 
 static int
 named_parameters(lua_State *L)
 {
-    return list_tensors(L, false, true);
+    return list_tensors(L, LIST_PARAMETERS | LIST_NAMED);
 }
 
 static int
 buffers(lua_State *L)
 {
-    return list_tensors(L, true, false);
+    return list_tensors(L, LIST_BUFFERS);
 }
 
 static int
 named_buffers(lua_State *L)
 {
-    return list_tensors(L, true, true);
+    return list_tensors(L, LIST_BUFFERS | LIST_NAMED);
 }
 
 static int
@@ -325,7 +328,7 @@ requires_grad_(lua_State *L)
 {
     bool on = opt_flag(L, 2, true);
     lua_settop(L, 1);
-    list_tensors(L, false, false);
+    list_tensors(L, LIST_PARAMETERS);
     for (lua_Integer i = 1; lua_rawgeti(L, -1, i) != LUA_TNIL; i++) {
         check_tensor(L, -1)->requires_grad = on;
         lua_pop(L, 1);

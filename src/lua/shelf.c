@@ -10,7 +10,7 @@
 #include "lua/copy.h"
 #include "lua/dispatch.h"
 
-static const char SHELVES[] = "ringside.shelves";
+static const char SHELVES[] = "ringside.shelves", MADE[] = "ringside.made";
 
 /* One list of a table, which is known by its address: it lives as long as the state. */
 struct shelf {
@@ -116,6 +116,21 @@ push_from(lua_State *L, int table, const struct shelf *shelf, const char *name)
     return push_catalogue_function(L, table, name, shelf->forms, shelf->before);
 }
 
+/* Has a shelf's function been made before? Then the lesson has taken it away. Notes that it is now. */
+static bool
+was_made(lua_State *L, size_t shelf, const char *name)
+{
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, MADE);
+    lua_pushfstring(L, "%d %s", (int)shelf, name);
+    lua_pushvalue(L, -1);
+    bool before = lua_rawget(L, -3) != LUA_TNIL;
+    lua_pop(L, 1);
+    lua_pushboolean(L, true);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+    return before;
+}
+
 /* Makes the function `name` of a table and keeps it there and on the stack; of two lists the later one counts. */
 static bool
 make_function(lua_State *L, int table, const char *name)
@@ -125,6 +140,10 @@ make_function(lua_State *L, int table, const char *name)
         const struct shelf shelf = script->shelves[i];
         if (shelf.table != lua_topointer(L, table) || !push_from(L, table, &shelf, name))
             continue;
+        if (was_made(L, i, name)) {
+            lua_pop(L, 1);
+            return false;
+        }
         lua_pushstring(L, name);
         lua_pushvalue(L, -2);
         lua_rawset(L, table);
