@@ -99,7 +99,7 @@ data_rows(struct task *me, struct tensor *source, const int64_t *indices, int64_
     return rows;
 }
 
-/* The first indices as text: "3 1 4 ...". */
+/* The first indices, as one text. */
 void
 data_index(struct task *me, int64_t batch, const int64_t *indices, int64_t count)
 {

@@ -306,7 +306,9 @@ option_known(lua_State *L, int table, const char *names)
         lua_pop(L, 1);
         if (lua_type(L, -1) == LUA_TSTRING && !listed(names, lua_tostring(L, -1)))
             option_unknown(L, lua_tostring(L, -1), names);
-        if (lua_type(L, -1) != LUA_TSTRING && lua_rawlen(L, table) == 0)
+        if (lua_type(L, -1) == LUA_TNUMBER)
+            raise_error(L, "TypeError", "an option has a name, as in {name = value}; there are: %s", names);
+        if (lua_type(L, -1) != LUA_TSTRING)
             raise_error(L, "TypeError", "the name of an option is a string, not a %s", luaL_typename(L, -1));
     }
 }

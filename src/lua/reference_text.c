@@ -332,12 +332,15 @@ tell_command(const struct topic *topic, struct str *out)
 void
 topic_tell(const struct topic *topic, struct str *out)
 {
-    if (topic->kind == TOPIC_OP)
-        str_addf(out, "%s, an op of %d tensors\n", topic->name, op_info((enum op)topic->number)->inputs);
+    if (topic->kind == TOPIC_OP) {
+        int inputs = op_info((enum op)topic->number)->inputs;
+        str_addf(out, "%s, an op of %d tensor%s\n", topic->name, inputs, inputs == 1 ? "" : "s");
+    }
     else if (topic->kind == TOPIC_EVENT)
         str_addf(out, "%s, a kind of event\n", topic->name);
     else if (topic->kind == TOPIC_COMMAND)
-        str_addf(out, "%s %s, a command of the debugger\n", topic->name, command_info(topic->number)->args);
+        str_addf(out, "%s%s%s, a command of the debugger\n", topic->name,
+                 command_info(topic->number)->args[0] != '\0' ? " " : "", command_info(topic->number)->args);
     else
         str_addf(out, "%s\n", topic->signature);
     if (topic->other != NULL)
