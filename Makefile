@@ -122,6 +122,7 @@ $(OUT)/sources: FORCE
 
 tests: all $(TESTS)
 test: tests
+	@for t in tests/*/*.t; do test -x $$t || { echo "$$t cannot be executed: chmod +x $$t"; exit 1; }; done
 	RINGSIDE_OUT=$(OUT) ASAN_OPTIONS=allocator_may_return_null=1 CMOCKA_MESSAGE_OUTPUT=TAP \
 	    prove --exec '' $(PROVE_FLAGS) $(TESTS) $(sort $(wildcard tests/*/*.t))
 
