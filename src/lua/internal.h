@@ -108,6 +108,8 @@ struct script *script_of(lua_State *L);            /* from the state's extra spa
 struct task   *script_task(lua_State *L);          /* the holder; me->line becomes the lesson's line */
 uint32_t       lesson_line(lua_State *L);          /* of the innermost Lua function on the stack; 0: none */
 void           script_count_steps(lua_State *L);      /* charges one turn of the hook; may raise */
+/* Work that a C function is about to do, in Lua instructions' worth (about 10 ns): raises if the lesson has no more. */
+void           script_charge(lua_State *L, uint64_t steps);
 void           guard_coroutines(lua_State *L);        /* coroutine.create, wrap, resume (coroutine.c) */
 void           script_note_line(struct script *script); /* the holder's line; where memory is short nobody else can */
 struct script *task_script(const struct task *me); /* NULL: this task is in no script */

@@ -45,9 +45,20 @@ void
 script_count_steps(lua_State *L)
 {
     struct script *script = script_of(L);
+    script_charge(L, HOOK_STEPS);
+    if (script->stepped && script->bytes > script->bytes_collected + HEAP_STEP) {
+        lua_gc(L, LUA_GCCOLLECT);
+        script->bytes_collected = script->bytes;
+    }
+}
+
+void
+script_charge(lua_State *L, uint64_t steps)
+{
+    struct script *script = script_of(L);
     struct task   *me     = script->holder;
-    script->steps += HOOK_STEPS;
-    if (!sched_steps(me, HOOK_STEPS)) {
+    script->steps = steps > UINT64_MAX - script->steps ? UINT64_MAX : script->steps + steps;
+    if (!sched_steps(me, steps)) {
         script->fatal = true;
         raise_error(L, "StoppedError", "the run was stopped");
     }
@@ -55,10 +66,6 @@ script_count_steps(lua_State *L)
         script->fatal = true;
         raise_error(L, "BudgetError", "the lesson ran %llu instructions, which is its limit; --trust lifts the limit",
                     (unsigned long long)script->options.step_limit);
-    }
-    if (script->stepped && script->bytes > script->bytes_collected + HEAP_STEP) {
-        lua_gc(L, LUA_GCCOLLECT);
-        script->bytes_collected = script->bytes;
     }
 }
 
