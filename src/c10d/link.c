@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "c10d/local.h"
+#include "device/device.h"
 #include "hw/cost.h"
+#include "sched/account.h"
 
 static struct link *
 link_new(struct local *local, int from, int to)
@@ -15,6 +17,7 @@ link_new(struct local *local, int from, int to)
         free(link);
         return NULL;
     }
+    link->sched = local->sched;
     link->from = from;
     link->to   = to;
     link->next = local->first_link;
@@ -45,12 +48,12 @@ link_depart(struct task *me, struct link *link, uint64_t bytes)
 }
 
 static bool
-link_room(struct link *link, size_t bytes)
+link_room(struct task *me, struct link *link, size_t bytes)
 {
     if (bytes <= link->room)
         return true;
-    free(link->data);
-    link->data = malloc(bytes);
+    host_give(link->sched, link->data, link->room);
+    link->data = cell_take(me, bytes);
     link->room = link->data != NULL ? bytes : 0;
     return link->data != NULL;
 }
@@ -58,11 +61,13 @@ link_room(struct link *link, size_t bytes)
 bool
 link_put(struct task *me, const struct collective *call, struct link *link, struct message *message)
 {
+    if (!task_work(me, message->bytes / WORK_BYTES))
+        return false;
     monitor_enter(me, &link->monitor);
     while (link->full)
         if (!work_await(me, call->work, &link->monitor, link->to))
             return false;
-    bool fits = link_room(link, message->bytes);
+    bool fits = link_room(me, link, message->bytes);
     if (fits) {
         memcpy(link->data, message->data, message->bytes);
         link->bytes   = message->bytes;
@@ -72,7 +77,7 @@ link_put(struct task *me, const struct collective *call, struct link *link, stru
         monitor_wake(me, &link->monitor);
     }
     monitor_leave(me, &link->monitor);
-    return fits || failed(me, E_MEMORY, "out of memory for a message of %zu bytes", message->bytes);
+    return fits || memory_failed(me, message->bytes, "the host");
 }
 
 /* Twice in the monitor, because a clock may not move inside: first the arrival is known, then the data is taken. */
@@ -108,7 +113,7 @@ link_free(struct link *link)
 {
     if (link == NULL)
         return;
-    free(link->data);
+    host_give(link->sched, link->data, link->room);
     monitor_destroy(&link->monitor);
     free(link);
 }

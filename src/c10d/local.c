@@ -32,6 +32,7 @@ local_open(struct task *me, const struct world_options *options)
     if (local == NULL)
         return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
     local->size  = options->size;
+    local->sched = me->sched;
     local->links = calloc(size * size, sizeof *local->links);
     if (!monitor_init(&local->monitor) || local->links == NULL) {
         local_close(me, local);

@@ -13,6 +13,7 @@
 
 /* The transport of a world. */
 struct local {
+    struct sched  *sched;
     struct monitor monitor;
     int            size;
     struct link  **links;        /* [from * size + to], made when first used */
@@ -28,6 +29,7 @@ struct local {
 
 struct link {
     struct link   *next;             /* in the transport's list */
+    struct sched  *sched;
     struct monitor monitor;
     int            from, to;
     uint64_t       free_at;          /* ps: one transfer at a time */

@@ -8,12 +8,14 @@
 #include <string.h>
 #include "base/vec.h"
 #include "c10d/internal.h"
+#include "sched/account.h"
 #include "sched/stage.h"
 
 struct store_value { void *bytes; size_t count; };
 
 struct store {
     struct world       *world;
+    struct sched       *sched;
     struct monitor      monitor;
     struct map          keys;          /* to places in values */
     struct store_value *values;
@@ -29,7 +31,34 @@ store_new(struct task *me, struct world *world)
         return failed_null(me, E_MEMORY, "out of memory");
     }
     store->world = world;
+    store->sched = me->sched;
     return store;
+}
+
+/* What a value stands for in the run's account: its key and place too. */
+static size_t
+value_bytes(size_t count)
+{
+    enum { KEY_BYTES = 256 };
+    return count < SIZE_MAX - KEY_BYTES ? count + KEY_BYTES : SIZE_MAX;
+}
+
+static void *
+value_new(struct store *store, size_t count)
+{
+    if (!account_take(store->sched, value_bytes(count)))
+        return NULL;
+    void *bytes = malloc(count + 1);
+    if (bytes == NULL)
+        account_give(store->sched, value_bytes(count));
+    return bytes;
+}
+
+static void
+value_free(struct store *store, struct store_value *value)
+{
+    free(value->bytes);
+    account_give(store->sched, value_bytes(value->count));
 }
 
 void
@@ -38,7 +67,7 @@ store_free(struct store *store)
     if (store == NULL)
         return;
     for (size_t i = 0; i < store->count; i++)
-        free(store->values[i].bytes);
+        value_free(store, &store->values[i]);
     free(store->values);
     map_free(&store->keys);
     monitor_destroy(&store->monitor);
@@ -64,20 +93,20 @@ store_find(struct store *store, const char *key)
 static bool
 store_put(struct store *store, const char *key, const void *bytes, size_t count)
 {
-    void *copy = malloc(count + 1);
+    void *copy = value_new(store, count);
     if (copy == NULL)
         return false;
     memcpy(copy, count > 0 ? bytes : "", count);
     ((char *)copy)[count] = '\0';
     struct store_value *value = store_find(store, key);
     if (value != NULL) {
-        free(value->bytes);
+        value_free(store, value);
         *value = (struct store_value){ copy, count };
         return true;
     }
     if (!vec_room(&store->values, &store->room, store->count + 1, sizeof *store->values) ||
         !map_set_text(&store->keys, key, store->count)) {
-        free(copy);
+        value_free(store, &(struct store_value){ copy, count });
         return false;
     }
     store->values[store->count++] = (struct store_value){ copy, count };

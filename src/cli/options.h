@@ -17,7 +17,7 @@ struct run_options {
     bool               has_seed, check_races, teacher, tap, trust, exact, quiet, no_color, ascii, hash;
     uint64_t           seed;
     uint64_t           world;         /* 0: as the lesson says */
-    double             timeout;       /* seconds; 0: none given */
+    double             timeout, limit_seconds; /* 0: none given */
 };
 
 /* argv[0] is the subcommand. -1: go on with `out`; else the exit status (help was printed, or what is wrong). */

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/watch.h"
 #include "device/device.h"
 #include "hw/cost.h"
 #include "lua/lesson.h"
@@ -28,7 +28,9 @@
 #include "trace/clock.h"
 #include "trace/writer.h"
 
-enum { LESSON_BYTES = 16 << 20 };
+enum { LESSON_BYTES = 16 << 20, LIMIT_SECONDS = 60 };
+static const size_t MEMORY_LIMIT = (size_t)1 << 30;
+static const double WORK_LIMIT   = 1e9;    /* steps, see sched/account.h */
 
 struct lesson_run {
     const struct run_options *options;
@@ -40,6 +42,7 @@ struct lesson_run {
     struct cost_model         cost;
     struct trace_writer      *writer;
     struct sched             *sched;
+    struct watch              watch;
     struct blas               blas;
     struct lesson            *lesson;
     struct error              error;
@@ -113,6 +116,21 @@ make_lesson(struct lesson_run *run)
     return run->lesson != NULL;
 }
 
+static double
+limit_seconds(const struct run_options *options)
+{
+    return options->limit_seconds > 0 ? options->limit_seconds : LIMIT_SECONDS;
+}
+
+/* Who gives a lesson more time gives it more work; less time is told by the clock alone, so that the account's answer
+ * stays the same. */
+static uint64_t
+work_limit(const struct run_options *options)
+{
+    double seconds = limit_seconds(options);
+    return (uint64_t)(WORK_LIMIT * (seconds > LIMIT_SECONDS ? seconds / LIMIT_SECONDS : 1));
+}
+
 static bool
 make_sched(struct lesson_run *run)
 {
@@ -121,6 +139,10 @@ make_sched(struct lesson_run *run)
                                           .policy = o->policy, .seed = o->seed,
                                           .timeout_ps = (uint64_t)(o->timeout * 1e12) };
     char                      why[300];
+    if (!o->trust) {
+        options.memory_limit = MEMORY_LIMIT;
+        options.work_limit   = work_limit(o);
+    }
     if (!cost_preset(&run->cost, o->hardware != NULL ? o->hardware : "classroom")) {
         run->status = message(STATUS_USAGE, "unknown hardware '%s'", o->hardware);
         return false;
@@ -180,6 +202,7 @@ run_script(struct task *me, struct lesson_run *run)
     if (ok && lesson_failed(run->lesson) > 0)
         run->status = STATUS_CHECK; /* checks that ranks had kept */
     run->finished = true;
+    atomic_store(&run->watch.lesson_over, true);
     if (run->debugger != NULL)
         debugger_finished(run->debugger, me, run->status);
     lesson_remove_script(run->lesson, script);
@@ -191,51 +214,6 @@ static bool
 lesson_task(struct task *me, void *argument)
 {
     return run_script(me, argument);
-}
-
-/* ---- stopping by hand ---- */
-
-struct watcher { pthread_t thread; sigset_t signals, before; struct sched *sched; bool started; };
-
-/* The first interrupt asks the run to end and to close its trace; the second does not wait for it. SIGUSR2, sent to
- * this thread alone, says that the run is over. */
-static void *
-watch(void *argument)
-{
-    struct watcher *watcher = argument;
-    int             signal_number;
-    for (int asked = 0;;) {
-        if (sigwait(&watcher->signals, &signal_number) != 0)
-            continue;
-        if (signal_number == SIGUSR2)
-            return NULL;
-        if (asked++ > 0)
-            _exit(128 + signal_number);
-        sched_stop(watcher->sched);
-    }
-}
-
-static void
-watcher_start(struct watcher *watcher, struct sched *sched)
-{
-    watcher->sched = sched;
-    sigemptyset(&watcher->signals);
-    sigaddset(&watcher->signals, SIGINT);
-    sigaddset(&watcher->signals, SIGTERM);
-    sigaddset(&watcher->signals, SIGHUP);
-    sigaddset(&watcher->signals, SIGUSR2);
-    pthread_sigmask(SIG_BLOCK, &watcher->signals, &watcher->before);
-    watcher->started = pthread_create(&watcher->thread, NULL, watch, watcher) == 0;
-}
-
-static void
-watcher_end(struct watcher *watcher)
-{
-    if (watcher->started) {
-        pthread_kill(watcher->thread, SIGUSR2);
-        pthread_join(watcher->thread, NULL);
-    }
-    pthread_sigmask(SIG_SETMASK, &watcher->before, NULL);
 }
 
 /* ---- the end ---- */
@@ -283,15 +261,18 @@ check_output(struct lesson_run *run)
 static void
 execute(struct lesson_run *run)
 {
-    struct error   error = { 0 };
-    struct watcher watcher = { 0 };
+    const struct run_options *options = run->options;
+    struct error        error  = { 0 };
+    struct watch_limits limits = { .signals = run->debugger == NULL };
+    if (!options->trust) {
+        limits.cpu_seconds = limit_seconds(options);
+        limits.memory      = MEMORY_LIMIT / 5 * 6; /* with what no account sees: libraries, stacks, malloc's own */
+    }
     if (run->debugger != NULL)
         debugger_attach(run->debugger, run->sched);
-    else
-        watcher_start(&watcher, run->sched);
+    watch_start(&run->watch, run->sched, &limits);
     bool ok = sched_run(run->sched, lesson_task, run, &error);
-    if (run->debugger == NULL)
-        watcher_end(&watcher);
+    watch_end(&run->watch);
     if (!ok) {
         if (!run->finished || run->status == STATUS_DONE)
             run->status = error_exit_status(error.kind);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "device/internal.h"
+#include "sched/account.h"
 
 _Static_assert((int)CELL_BYTES == 1 << POOL_SMALLEST, "the pool rounds cells up to the same size");
 
@@ -38,6 +39,13 @@ cell_new(struct task *me, size_t bytes)
     size_t          list = cell_list_of(bytes);
     struct devices *devices = devices_of(me);
     return devices != NULL ? pool_take(&devices->host->pool, list < TASK_CELLS ? size_of(list) : bytes) : NULL;
+}
+
+void *
+cell_refused(struct task *me, size_t bytes)
+{
+    memory_failed(me, bytes, "the host");
+    return NULL;
 }
 
 bool
@@ -74,4 +82,34 @@ cell_give(struct task *me, void *block, size_t bytes)
     me->cells[list].first = cell;
     me->cells[list].count++;
     me->drop_cells = drop_cells;
+}
+
+/* ---- scratch memory: born in the scope ---- */
+
+enum { SCRATCH_HEAD = 64 };      /* holds the number of bytes, and keeps what follows aligned */
+
+static void
+scratch_drop(struct task *me, void *memory)
+{
+    char  *block = (char *)memory - SCRATCH_HEAD;
+    size_t bytes;
+    memcpy(&bytes, block, sizeof bytes);
+    host_give(me->sched, block, bytes);
+}
+
+void *
+scratch_new(struct task *me, size_t count, size_t size)
+{
+    struct devices *devices = devices_of(me);
+    size_t          bytes   = SIZE_MAX;
+    if (devices == NULL)
+        return NULL;
+    if (count < (SIZE_MAX - ALIGNED_FROM) / size)
+        bytes = count * size + SCRATCH_HEAD < ALIGNED_FROM ? ALIGNED_FROM : count * size + SCRATCH_HEAD;
+    char *block = pool_ask(me, &devices->host->pool, bytes);
+    if (block == NULL)
+        return NULL;
+    memset(block, 0, bytes);
+    memcpy(block, &bytes, sizeof bytes);
+    return born(me, block + SCRATCH_HEAD, scratch_drop);
 }

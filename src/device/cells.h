@@ -1,5 +1,5 @@
 /* Small blocks of the host's pool, by size in steps of 64 bytes, at hand in each task: without a lock.
- * Order of use: host_take or host_room, host_return. */
+ * Order of use: host_take or host_room, host_return; scratch_new. */
 #ifndef DEVICE_CELLS_H
 #define DEVICE_CELLS_H
 #include <stdbool.h>
@@ -10,6 +10,7 @@
 enum { CELL_BYTES = 64, CELLS_KEPT = 64 };
 struct cell { struct cell *next; };
 void *cell_new(struct task *me, size_t bytes);                 /* from the pool; not cleared */
+void *cell_refused(struct task *me, size_t bytes);             /* NULL: failed */
 void  cell_give(struct task *me, void *block, size_t bytes);   /* to the pool, unless me may keep it */
 
 static inline size_t
@@ -31,12 +32,12 @@ cell_take(struct task *me, size_t bytes)
     return cell;
 }
 
-/* A small struct, zeroed, not counted in anybody's memory. NULL: failed(E_MEMORY). */
+/* A small struct, zeroed, not counted in anybody's memory. NULL: failed(E_MEMORY or E_BUDGET). */
 static inline void *
 host_take(struct task *me, size_t bytes)
 {
     void *block = cell_take(me, bytes);
-    return block != NULL ? memset(block, 0, bytes) : failed_null(me, E_MEMORY, "out of memory");
+    return block != NULL ? memset(block, 0, bytes) : cell_refused(me, bytes);
 }
 
 /* Kept at hand for me's next one. */
@@ -58,4 +59,6 @@ host_return(struct task *me, void *block, size_t bytes)
 
 /* As vec_room, in such blocks: the owner returns room * size bytes. What is new is not cleared. false: no memory. */
 bool host_room(struct task *me, void *items, size_t *room, size_t need, size_t size);
+/* `count` zeroed elements of `size` bytes that live as long as me's scope. NULL: failed. */
+void *scratch_new(struct task *me, size_t count, size_t size);
 #endif

@@ -6,9 +6,10 @@
 #include "device/internal.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include "sched/account.h"
 
 struct device *
-device_new(const struct sched *sched, int index)
+device_new(struct sched *sched, int index)
 {
     struct device *device = calloc(1, sizeof *device);
     if (device == NULL)
@@ -94,6 +95,7 @@ device_memory(struct task *me, int index)
     return memory;
 }
 
+/* Refused, it is had once more after those who may have garbage have let go of it. */
 void *
 device_take(struct task *me, int index, size_t bytes, size_t *block_bytes)
 {
@@ -103,12 +105,14 @@ device_take(struct task *me, int index, size_t bytes, size_t *block_bytes)
     struct device *device = device_of(devices, index);
     size_t         rounded = bytes > SIZE_MAX - 512 ? SIZE_MAX : bytes == 0 ? 512 : (bytes + 511) / 512 * 512;
     void          *block = pool_take_booked(&device->pool, rounded, &device->memory, bytes);
+    if (block == NULL && account_collect(me))
+        block = pool_take_booked(&device->pool, rounded, &device->memory, bytes);
     if (block == NULL) {
         char where[24] = "the host";
         if (index != DEVICE_CPU)
             snprintf(where, sizeof where, "device:%d", index);
-        return failed_null(me, E_MEMORY, "out of memory: %s cannot give %zu bytes (%llu are allocated)", where, bytes,
-                           (unsigned long long)device_memory(me, index).allocated);
+        memory_failed(me, bytes, where);
+        return NULL;
     }
     *block_bytes = rounded;
     return block;

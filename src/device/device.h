@@ -18,6 +18,7 @@ struct devices;
  * May be called again with a larger count, never a smaller one. false: failed. */
 bool devices_ready(struct task *me, int count);
 int  device_count(struct task *me);
+void devices_trim(struct sched *sched);     /* blocks that nobody uses go back to the system */
 void devices_free(struct sched *sched);     /* after sched_run; asserts that no storage is left */
 
 struct device_memory { uint64_t allocated, peak, blocks, allocations; }; /* bytes, bytes, count, count */

@@ -11,17 +11,21 @@
 
 /* Blocks of 64 bytes to 2^47, eight sizes to each doubling. */
 enum { POOL_SMALLEST = 6, POOL_LARGEST = 47, POOL_BINS = (POOL_LARGEST - POOL_SMALLEST) * 8 + 1 };
+enum { ALIGNMENT = 64, ALIGNED_FROM = 512 }; /* of blocks from 512 bytes on; cells below may lie closer together */
 
 struct pool {
-    const struct sched *sched;
+    struct sched       *sched;
     pthread_mutex_t     mutex;            /* not taken while one thread runs all tasks */
     struct pool_block  *bins[POOL_BINS];  /* free blocks of that size */
 };
-bool  pool_init(struct pool *pool, const struct sched *sched);
+bool  pool_init(struct pool *pool, struct sched *sched);
+void  pool_drain(struct pool *pool);                          /* gives what nobody uses back to the system */
 void  pool_destroy(struct pool *pool);
 void  pool_lock(struct pool *pool);
 void  pool_unlock(struct pool *pool);
 void *pool_take(struct pool *pool, size_t bytes);             /* NULL: the system has none either */
+/* The same; refused, once more after those who may have garbage have let go of it. NULL: failed. */
+void *pool_ask(struct task *me, struct pool *pool, size_t bytes);
 void  pool_give(struct pool *pool, void *block, size_t bytes); /* the bytes that were asked for */
 /* The same, with the device's books in step: `counted` bytes more or less. */
 void *pool_take_booked(struct pool *pool, size_t bytes, struct device_memory *memory, size_t counted);
@@ -49,7 +53,7 @@ struct devices {
     struct lane_event *on_stream;   /* `stepped`: where an entry that ends just now is; memory it frees is told there */
 };
 
-struct device  *device_new(const struct sched *sched, int index);  /* NULL: no memory */
+struct device  *device_new(struct sched *sched, int index);  /* NULL: no memory */
 void            device_free(struct device *device);
 struct devices *devices_of(struct task *me);                    /* NULL: failed */
 struct device  *device_of(struct devices *devices, int index);  /* the host for DEVICE_CPU */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "device/internal.h"
+#include "sched/account.h"
 
 /* The address sanitizer sees a use after free only if blocks go back to the system. */
 #if defined(__has_feature)
@@ -46,7 +47,7 @@ bin_of(size_t bytes, size_t *size)
 }
 
 bool
-pool_init(struct pool *pool, const struct sched *sched)
+pool_init(struct pool *pool, struct sched *sched)
 {
     *pool = (struct pool){ .sched = sched };
     return pthread_mutex_init(&pool->mutex, NULL) == 0;
@@ -66,17 +67,40 @@ pool_unlock(struct pool *pool)
         pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Gives what nobody uses back to the system. */
+/* What a block of `size` stands for in the account: malloc puts a head before it, and a gap where it is aligned. */
+static size_t
+system_bytes(size_t size)
+{
+    enum { MALLOC_HEAD = 16 };
+    return size + MALLOC_HEAD + (size < ALIGNED_FROM ? 0 : ALIGNMENT);
+}
+
 static void
+block_free(struct pool *pool, void *block, size_t size)
+{
+    free(block);
+    account_give(pool->sched, system_bytes(size));
+}
+
+static size_t
+size_of_bin(int bin)
+{
+    size_t power = (size_t)1 << (POOL_SMALLEST + (bin + 7) / 8 - 1);
+    return bin == 0 ? (size_t)1 << POOL_SMALLEST : power + power / 8 * (size_t)(bin - (bin - 1) / 8 * 8);
+}
+
+void
 pool_drain(struct pool *pool)
 {
+    pool_lock(pool);
     for (int bin = 0; bin < POOL_BINS; bin++) {
         while (pool->bins[bin] != NULL) {
             struct pool_block *block = pool->bins[bin];
             pool->bins[bin] = block->next;
-            free(block);
+            block_free(pool, block, size_of_bin(bin));
         }
     }
+    pool_unlock(pool);
 }
 
 void
@@ -86,19 +110,27 @@ pool_destroy(struct pool *pool)
     pthread_mutex_destroy(&pool->mutex);
 }
 
-/* Fresh from the system; when it has none, once more after giving back what lies here unused. */
+/* Cells need no alignment beyond malloc's, which packs them closer. */
+static struct pool_block *
+block_from_system(struct pool *pool, size_t size)
+{
+    if (!account_take(pool->sched, system_bytes(size)))
+        return NULL;
+    struct pool_block *block = size < ALIGNED_FROM ? malloc(size) : aligned_alloc(ALIGNMENT, size);
+    if (block == NULL)
+        account_give(pool->sched, system_bytes(size));
+    return block;
+}
+
+/* When the system has none, or the run may have no more, once more after giving back what lies unused. */
 static struct pool_block *
 block_new(struct pool *pool, size_t size)
 {
-    size = (size + 63) / 64 * 64;
-    struct pool_block *block = aligned_alloc(64, size);
-    if (block == NULL) {
-        pool_lock(pool);
-        pool_drain(pool);
-        pool_unlock(pool);
-        block = aligned_alloc(64, size);
-    }
-    return block;
+    struct pool_block *block = block_from_system(pool, size);
+    if (block != NULL)
+        return block;
+    devices_trim(pool->sched);
+    return block_from_system(pool, size);
 }
 
 static void
@@ -152,13 +184,24 @@ pool_give_booked(struct pool *pool, void *block, size_t bytes, struct device_mem
     }
     pool_unlock(pool);
     if (!pool_keeps)
-        free(block);
+        block_free(pool, block, size);
 }
 
 void *
 pool_take(struct pool *pool, size_t bytes)
 {
     return pool_take_booked(pool, bytes, NULL, 0);
+}
+
+void *
+pool_ask(struct task *me, struct pool *pool, size_t bytes)
+{
+    void *block = pool_take(pool, bytes);
+    if (block == NULL && account_collect(me))
+        block = pool_take(pool, bytes);
+    if (block == NULL)
+        memory_failed(me, bytes, "the host");
+    return block;
 }
 
 void

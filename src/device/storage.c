@@ -137,11 +137,12 @@ storage_new_hidden(struct task *me, int device, size_t bytes)
     struct storage *storage = storage_blank(me, device, bytes);
     if (storage == NULL)
         return NULL;
-    storage->block_bytes = bytes;
-    storage->data = pool_take(&device_of(devices, device)->pool, bytes);
+    struct pool *pool = &device_of(devices, device)->pool;
+    storage->block_bytes = bytes < ALIGNED_FROM ? ALIGNED_FROM : bytes;
+    storage->data = pool_ask(me, pool, storage->block_bytes);
     if (storage->data == NULL) {
         host_return(me, storage, sizeof *storage);
-        return failed_null(me, E_MEMORY, "out of memory: %zu bytes of workspace cannot be had", bytes);
+        return NULL;
     }
     count_up(me->sched, &devices->living);
     return storage;

@@ -139,94 +139,10 @@ answer_two(struct arguments *a, struct tensor *first, struct tensor *second)
     return second != NULL ? first : NULL;
 }
 
-static void
-drop_memory(struct task *me, void *memory)
-{
-    (void)me;
-    free(memory);
-}
-
-void *
-body_memory(struct task *me, size_t bytes)
-{
-    void *memory = calloc(1, bytes > 0 ? bytes : 1);
-    if (memory == NULL)
-        return failed_null(me, E_MEMORY, "out of memory for %zu bytes", bytes);
-    return born(me, memory, drop_memory);
-}
-
 struct tensor **
 answer_list(struct task *me, struct arguments *a, int64_t count)
 {
     a->results = (int)count;
-    return a->list = body_memory(me, (size_t)count * sizeof *a->list);
+    return a->list = scratch_new(me, (size_t)count, sizeof *a->list);
 }
 
-/* ---- rooms ---- */
-
-bool
-arguments_reserve(struct task *me, const struct arguments *a, double bytes)
-{
-    return a->reserve == NULL || a->reserve(me, bytes);
-}
-
-double
-room_none(const struct arguments *a)
-{
-    (void)a;
-    return 0;
-}
-
-/* Bytes of float64 elements that all tensor arguments make together, stretched to one shape. */
-double
-room_elements(const struct arguments *a)
-{
-    int64_t size[TENSOR_DIMS];
-    int     dims = 0;
-    for (int i = 0; i < TENSOR_DIMS; i++)
-        size[i] = 1;
-    for (int i = 0; i < a->function->signature.count; i++) {
-        const struct tensor *tensor = a->at[i].tensor;
-        for (int d = 1; tensor != NULL && d <= tensor->dims; d++)
-            if (tensor_size(tensor, -d) > size[d - 1])
-                size[d - 1] = tensor_size(tensor, -d);
-        if (tensor != NULL && tensor->dims > dims)
-            dims = tensor->dims;
-    }
-    double elements = 8;
-    for (int d = 0; d < dims; d++)
-        elements *= (double)size[d];
-    return elements;
-}
-
-double
-room_sorted(const struct arguments *a)
-{
-    return 3 * room_elements(a);
-}
-
-double
-room_copied(const struct arguments *a)
-{
-    return (double)tensor_bytes(first_tensor(a));
-}
-
-double
-room_counted(const struct arguments *a)
-{
-    return 8 * room_elements(a);
-}
-
-double
-room_sizes(const struct arguments *a)
-{
-    double bytes = 8;
-    for (int i = 0; i < a->function->signature.count; i++) {
-        if (a->function->signature.parameters[i].type != ARG_SIZES || a->at[i].none)
-            continue;
-        for (int d = 0; d < a->at[i].count; d++)
-            bytes *= (double)(a->at[i].integer[d] > 0 ? a->at[i].integer[d] : 1);
-        break;
-    }
-    return bytes;
-}

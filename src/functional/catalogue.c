@@ -13,8 +13,8 @@
 /* ---- the rows ---- */
 
 static const struct function_row rows[] = {
-#define FUNCTION(body, forms, room, signature, help) { signature, help, body, room, OP_COUNT, forms },
-#define OF_OP(body, op, forms, room, signature, help) { signature, help, body, room, OP_##op, forms },
+#define FUNCTION(body, forms, signature, help) { signature, help, body, OP_COUNT, forms },
+#define OF_OP(body, op, forms, signature, help) { signature, help, body, OP_##op, forms },
 #define ALIAS(name, of)
 #include "functional/functions.def"
 #undef ALIAS
@@ -23,8 +23,8 @@ static const struct function_row rows[] = {
 };
 
 static const struct { const char *name, *of; } aliases[] = {
-#define FUNCTION(body, forms, room, signature, help)
-#define OF_OP(body, op, forms, room, signature, help)
+#define FUNCTION(body, forms, signature, help)
+#define OF_OP(body, op, forms, signature, help)
 #define ALIAS(name, of) { name, of },
 #include "functional/functions.def"
 #undef ALIAS

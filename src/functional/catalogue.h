@@ -73,7 +73,6 @@ struct arguments {
     const struct function *function;  /* whose signature `at` follows; of a layer NULL */
     bool                   in_place;  /* called as NAME_: the first tensor changes and is the answer */
     enum dtype             dtype;     /* of fractions where none is asked for; of a layer's parameters; RESULT_DTYPE */
-    bool                 (*reserve)(struct task *me, double bytes); /* see arguments_reserve; NULL: nobody asks */
     /* Results beside the first tensor, which the body returns. */
     struct tensor         *more[RESULTS - 1];
     int                    results;   /* how many tensors are answered; 1 unless the body says otherwise */
@@ -83,8 +82,6 @@ struct arguments {
 
 /* The body answers the first result in me's scope, NULL: failed (or a result that is no tensor). */
 typedef struct tensor *function_body(struct task *me, struct arguments *a);
-/* Bytes that the call may take at most, from shapes alone: asked before it begins. */
-typedef double function_room(const struct arguments *a);
 
 /* Where a function is found: rs.NAME, t:NAME(), t:NAME_(), nn.functional.NAME, nn.init.NAME, nn.NAME. What ends in _
  * by its own name is called in place wherever it is found. */
@@ -94,7 +91,6 @@ enum { FORM_RS = 1, FORM_METHOD = 2, FORM_IN_PLACE = 4, FORM_FUNCTIONAL = 8, FOR
 struct function_row {
     const char    *signature, *help;
     function_body *body;
-    function_room *room;
     enum op        op;               /* of bodies that serve several rows; OP_COUNT: none */
     unsigned       forms;
 };
@@ -132,21 +128,8 @@ struct tensor **answer_list(struct task *me, struct arguments *a, int64_t count)
 /* The dimensions of an argument (none: all) for tensor_fold; false: failed (one is listed twice). */
 struct fold_options;
 bool argument_dims(struct task *me, const struct argument *argument, struct fold_options *out);
-/* For results whose size depends on more than shapes: asks for their room once it is known. false: failed. */
-bool arguments_reserve(struct task *me, const struct arguments *a, double bytes);
-/* Lives as long as me's scope. NULL: failed. */
-void *body_memory(struct task *me, size_t bytes);
 /* One of the first two is a tensor, else failed: both may not be numbers. */
 bool arguments_have_tensor(struct task *me, const struct arguments *a);
 /* A copy of another dtype. NULL gives NULL. */
 struct tensor *tensor_cast(struct task *me, struct tensor *a, enum dtype dtype);
-
-/* ---- rooms ---- */
-function_room room_none;      /* views */
-function_room room_elements;  /* 8 bytes for each element that the broadcast operands make */
-function_room room_sorted;    /* 24 bytes for each */
-function_room room_counted;   /* 64 bytes for each */
-function_room room_sizes;     /* 8 bytes for each element of the first int[] argument */
-function_room room_copied;    /* as many as the first tensor has */
-function_room room_made;      /* as many bytes as elements of that shape have of the dtype asked for */
 #endif

@@ -10,27 +10,6 @@
 #include "functional/functions.h"
 #include "sched/task.h"
 
-/* ---- rooms ---- */
-
-/* Each element of the one with each of the other. */
-double
-room_pairs(const struct arguments *a)
-{
-    return 8 * (double)tensor_count(a->at[0].tensor) * (double)tensor_count(a->at[1].tensor);
-}
-
-double
-room_added_product(const struct arguments *a)
-{
-    return 8 * (double)tensor_count(a->at[1].tensor) * (double)tensor_size(a->at[2].tensor, -1);
-}
-
-double
-room_cdist(const struct arguments *a)
-{
-    return 16 * (double)tensor_count(a->at[0].tensor) * (double)tensor_size(a->at[1].tensor, -2);
-}
-
 /* ---- two vectors, two tensors ---- */
 
 static struct tensor *
@@ -358,28 +337,6 @@ read_equation(struct equation *equation, const struct arguments *a)
     return true;
 }
 
-double
-room_einsum(const struct arguments *a)
-{
-    struct equation equation;
-    int64_t         sizes[TENSOR_DIMS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
-    double          bytes              = 8;
-    if (!read_equation(&equation, a))
-        return 0;
-    const char *text = equation.text;
-    for (int i = 0; i < a->at[1].count; i++) {
-        const struct tensor *operand = a->at[1].tensors[i];
-        int                  labels[TENSOR_DIMS];
-        text = read_labels(&equation, text, operand->dims, labels);
-        for (int d = 0; d < operand->dims; d++)
-            if (operand->size[d] != 1)
-                sizes[labels[d]] = operand->size[d];
-    }
-    for (int i = 0; i < equation.out_dims; i++)
-        bytes *= (double)sizes[equation.order[i]];
-    return bytes;
-}
-
 /* ---- einsum: the products ---- */
 
 /* Of a label that the operand has twice, at i and j: the diagonal, which comes last. `of` follows its dimensions. */
@@ -610,8 +567,6 @@ fn_tensordot(struct task *me, struct arguments *a)
     int     at_y    = dims.count;
     int64_t rows    = take_labels(labels_without(x->dims, dims.a, dims.count), x, from_x, &at_x);
     int64_t columns = take_labels(labels_without(y->dims, dims.b, dims.count), y, from_y, &at_y);
-    if (!arguments_reserve(me, a, 8 * (double)rows * (double)columns))
-        return NULL;
     for (int i = 0; i < at_x; i++)
         sizes[out++] = x->size[from_x[i]];
     for (int i = dims.count; i < at_y; i++)

@@ -56,13 +56,6 @@ fn_cast(struct task *me, struct arguments *a)
     return tensor_cast(me, a->at[0].tensor, dtype_named(a));
 }
 
-double
-room_cast(const struct arguments *a)
-{
-    enum dtype dtype = dtype_named(a);
-    return dtype == a->at[0].tensor->dtype ? 0 : (double)tensor_count(a->at[0].tensor) * (double)dtype_size(dtype);
-}
-
 struct tensor *
 fn_type_as(struct task *me, struct arguments *a)
 {

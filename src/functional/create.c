@@ -81,15 +81,6 @@ filled_with(struct task *me, struct making *making, double value)
     return making_done(me, tensor_filled(me, made, value), making);
 }
 
-double
-room_made(const struct arguments *a)
-{
-    int size = 0;
-    while (a->function->signature.parameters[size].type != ARG_SIZES)
-        size++;
-    return making_bytes(&a->at[size], making_of(a, a->dtype, 0).dtype);
-}
-
 struct tensor *
 fn_zeros(struct task *me, struct arguments *a)
 {
@@ -109,12 +100,6 @@ dtype_of_value(const struct arguments *a)
 {
     const struct argument *value = &a->at[1];
     return value->whole ? value->dtype : a->dtype;
-}
-
-double
-room_full(const struct arguments *a)
-{
-    return making_bytes(&a->at[0], making_of(a, dtype_of_value(a), 0).dtype);
 }
 
 struct tensor *
@@ -184,13 +169,6 @@ range_of(const struct arguments *a)
     return range;
 }
 
-double
-room_range(const struct arguments *a)
-{
-    double count = range_of(a).count;
-    return count > 0 && count <= 1e13 ? 8 * count : 0;
-}
-
 struct tensor *
 fn_arange(struct task *me, struct arguments *a)
 {
@@ -213,13 +191,6 @@ plane_of(const struct arguments *a, int64_t sizes[2])
     return sizes[0] >= 0 && sizes[1] >= 0 && (double)sizes[0] * (double)sizes[1] <= 1e9;
 }
 
-double
-room_plane(const struct arguments *a)
-{
-    int64_t sizes[2];
-    return plane_of(a, sizes) ? 12 * (double)sizes[0] * (double)sizes[1] : 0;
-}
-
 struct tensor *
 fn_eye(struct task *me, struct arguments *a)
 {
@@ -227,13 +198,10 @@ fn_eye(struct task *me, struct arguments *a)
     int64_t       sizes[2];
     if (!plane_of(a, sizes))
         return failed_null(me, E_RUNTIME, "eye expects sizes of 0 or more, and not too large ones");
-    float *elements = calloc((size_t)(sizes[0] * sizes[1]) + 1, sizeof *elements);
+    float *elements = scratch_new(me, (size_t)(sizes[0] * sizes[1]) + 1, sizeof *elements);
     if (elements == NULL)
-        return failed_null(me, E_MEMORY, "out of memory for a plane of %lld x %lld", (long long)sizes[0],
-                           (long long)sizes[1]);
+        return NULL;
     for (int64_t i = 0; i < sizes[0] && i < sizes[1]; i++)
         elements[i * sizes[1] + i] = 1;
-    struct tensor *plane = tensor_from(me, DTYPE_F32, 2, sizes, elements);
-    free(elements);
-    return making_moved(me, plane, &making);
+    return making_moved(me, tensor_from(me, DTYPE_F32, 2, sizes, elements), &making);
 }

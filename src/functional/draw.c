@@ -85,13 +85,6 @@ sized_range_of(const struct arguments *a)
     return (struct sized_range){ low->integer[0], high->integer[0], size->none ? NULL : size };
 }
 
-double
-room_randint(const struct arguments *a)
-{
-    const struct argument *size = sized_range_of(a).size;
-    return size != NULL ? making_bytes(size, making_of(a, DTYPE_I64, 0).dtype) : 0;
-}
-
 struct tensor *
 fn_randint(struct task *me, struct arguments *a)
 {
@@ -107,13 +100,6 @@ fn_randint(struct task *me, struct arguments *a)
     struct whole_range whole = { .low = range.low, .high = range.high };
     bool           ok = out != NULL && tensor_random(me, out, whole, making.generator);
     return ok ? making_done(me, out, &making) : NULL;
-}
-
-double
-room_randperm(const struct arguments *a)
-{
-    int64_t count = a->at[0].integer[0];
-    return count > 0 && count <= 1 << 30 ? 8 * (double)count : 0;
 }
 
 struct tensor *
@@ -150,13 +136,6 @@ fn_bernoulli(struct task *me, struct arguments *a)
         return tensor_bernoulli_of(me, x, generator);
     struct tensor *out = tensor_empty(me, x->dtype, tensor_device(x), x->dims, x->size);
     return out != NULL && tensor_bernoulli(me, out, a->at[1].number, generator) ? out : NULL;
-}
-
-double
-room_multinomial(const struct arguments *a)
-{
-    const struct tensor *weights = a->at[0].tensor;
-    return 8 * (double)a->at[1].integer[0] * (double)(tensor_dims(weights) == 2 ? tensor_size(weights, 0) : 1);
 }
 
 struct tensor *

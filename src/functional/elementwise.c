@@ -165,20 +165,13 @@ fn_pow(struct task *me, struct arguments *a)
                                                           .flag = !base->whole });
 }
 
-static void
-drop_elements(struct task *me, void *elements)
-{
-    (void)me;
-    free(elements);
-}
-
 /* Its elements as numbers of a type, in the host's memory and me's scope; NULL: failed. */
 static const char *
 elements_as(struct task *me, struct tensor *x, enum dtype dtype)
 {
-    char *elements = born(me, malloc((size_t)tensor_count(x) * dtype_size(dtype) + 1), drop_elements);
+    char *elements = scratch_new(me, (size_t)tensor_count(x) + 1, dtype_size(dtype));
     if (elements == NULL)
-        return failed_null(me, E_MEMORY, "out of memory for the elements of a tensor");
+        return NULL;
     return tensor_read(me, tensor_to(me, tensor_detach(me, x), tensor_device(x), dtype), elements) ? elements : NULL;
 }
 

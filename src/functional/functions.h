@@ -3,8 +3,8 @@
 #define FUNCTIONAL_FUNCTIONS_H
 #include "functional/catalogue.h"
 
-#define FUNCTION(body, forms, room, signature, help) function_body body; function_room room;
-#define OF_OP(body, op, forms, room, signature, help) function_body body; function_room room;
+#define FUNCTION(body, forms, signature, help) function_body body;
+#define OF_OP(body, op, forms, signature, help) function_body body;
 #define ALIAS(name, of)
 #include "functional/functions.def"
 #undef ALIAS

@@ -66,17 +66,3 @@ fn_matmul(struct task *me, struct arguments *a)
     return tensor_matmul(me, a->at[0].tensor, a->at[1].tensor);
 }
 
-/* 8 bytes for each row of the first times each column of the second, for each matrix of the second if the first has
- * only one. */
-double
-room_product(const struct arguments *a)
-{
-    const struct tensor *left = a->at[0].tensor, *right = a->at[1].tensor;
-    int64_t              last = left->dims > 0 ? tensor_size(left, -1) : 1, columns = 1;
-    double               bytes = 8.0 * (double)tensor_count(left) / (double)(last > 0 ? last : 1);
-    if (right->dims > 1)
-        columns = tensor_size(right, -1);
-    for (int d = 0; left->dims <= 2 && d < right->dims - 2; d++)
-        bytes *= (double)right->size[d];
-    return bytes * (double)columns;
-}

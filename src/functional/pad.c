@@ -78,13 +78,12 @@ pad_along(struct task *me, struct tensor *x, int dim, const struct padding *padd
                            mode == PAD_CIRCULAR ? "or equal to" : "that of", (long long)before, (long long)behind, dim,
                            (long long)rows);
     int64_t  count = before + rows + behind;
-    int64_t *places = malloc((size_t)count * sizeof *places);
+    int64_t *places = scratch_new(me, (size_t)count, sizeof *places);
     if (places == NULL)
-        return failed_null(me, E_MEMORY, "out of memory for padding");
+        return NULL;
     for (int64_t i = 0; i < count; i++)
         places[i] = row_at(i - before, rows, mode);
     struct tensor *host = tensor_from(me, DTYPE_I64, 1, &count, places);
-    free(places);
     struct tensor *index = host != NULL ? tensor_to(me, host, tensor_device(x), DTYPE_I64) : NULL;
     return index != NULL ? tensor_index_select(me, OP_index_select, x, dim, index) : NULL;
 }

@@ -31,17 +31,6 @@ fn_index_select(struct task *me, struct arguments *a)
     return tensor_index_select(me, OP_index_select, a->at[0].tensor, a->at[1].integer[0], index);
 }
 
-/* A row of the input for each index. */
-double
-room_picked(const struct arguments *a)
-{
-    const struct tensor *x    = a->at[0].tensor;
-    int64_t              dim  = a->at[1].integer[0] + (a->at[1].integer[0] < 0 ? x->dims : 0);
-    bool                 rows = dim >= 0 && dim < x->dims && x->size[dim] > 0;
-    return 8 * (double)tensor_count(a->at[2].tensor) *
-           ((double)tensor_count(x) / (rows ? (double)x->size[dim] : 1) + 1);
-}
-
 struct tensor *
 fn_take_along_dim(struct task *me, struct arguments *a)
 {
@@ -121,10 +110,8 @@ places_of(struct task *me, const struct tensor *shape, const unsigned char *byte
     *rows         = 0;
     for (int64_t i = 0; i < count; i++)
         *rows += bytes[i] != 0;
-    int64_t *places = malloc((size_t)(*rows * shape->dims + 1) * sizeof *places);
-    if (places == NULL)
-        return failed_null(me, E_MEMORY, "out of memory");
-    for (int64_t i = 0; i < count; i++) {
+    int64_t *places = scratch_new(me, (size_t)(*rows * shape->dims + 1), sizeof *places);
+    for (int64_t i = 0; i < count && places != NULL; i++) {
         int64_t rest = i;
         for (int d = shape->dims; bytes[i] && d-- > 0;) {
             places[found * shape->dims + d] = rest % shape->size[d];
@@ -141,17 +128,11 @@ tensor_nonzero(struct task *me, struct tensor *tensor)
     struct tensor *zero  = tensor_number(me, DTYPE_BOOL, DEVICE_CPU, 0), *result = NULL;
     struct tensor *truth = tensor_detach(me, op_on(me, OP_ne, tensor_detach(me, tensor), zero, 1));
     int64_t       *places = NULL, rows = 0;
-    if (truth == NULL)
-        return NULL;
-    unsigned char *bytes = malloc((size_t)tensor_count(tensor) + 1);
-    if (bytes == NULL)
-        return failed_null(me, E_MEMORY, "out of memory");
-    if (tensor_read(me, truth, bytes))
+    unsigned char *bytes  = truth != NULL ? scratch_new(me, (size_t)tensor_count(tensor) + 1, 1) : NULL;
+    if (bytes != NULL && tensor_read(me, truth, bytes))
         places = places_of(me, tensor, bytes, &rows);
     if (places != NULL)
         result = tensor_from(me, DTYPE_I64, 2, (const int64_t[]){ rows, tensor->dims }, places);
-    free(bytes);
-    free(places);
     return result != NULL ? tensor_to(me, result, tensor_device(tensor), DTYPE_I64) : NULL;
 }
 
@@ -159,12 +140,6 @@ struct tensor *
 fn_nonzero(struct task *me, struct arguments *a)
 {
     return tensor_nonzero(me, a->at[0].tensor);
-}
-
-double
-room_places(const struct arguments *a)
-{
-    return room_elements(a) * (a->at[0].tensor->dims + 1);
 }
 
 /* ---- by mask ---- */
@@ -253,9 +228,9 @@ read_times(struct task *me, const struct argument *repeats, struct times *times)
         return failed(me, E_RUNTIME,
                       "repeat_interleave: expected a vector of %lld int64 numbers, one for each, got %s with %lld",
                       (long long)times->size, dtype_name(vector->dtype), (long long)count);
-    times->list = vector != NULL ? malloc(((size_t)count + 1) * sizeof *times->list) : NULL;
+    times->list = vector != NULL ? scratch_new(me, (size_t)count + 1, sizeof *times->list) : NULL;
     if (vector != NULL && times->list == NULL)
-        return failed(me, E_MEMORY, "out of memory");
+        return false;
     if (vector != NULL && !tensor_read(me, vector, times->list))
         return false;
     bool one     = vector == NULL || (count == 1 && times->size != 1);
@@ -266,10 +241,8 @@ read_times(struct task *me, const struct argument *repeats, struct times *times)
         least = times->list[i] < least ? times->list[i] : least;
         times->total += (double)times->list[i];
     }
-    if (one) {
-        free(times->list);
+    if (one)
         times->list = NULL;
-    }
     return least >= 0 || failed(me, E_RUNTIME, "repeat_interleave: repeats can not be negative");
 }
 
@@ -277,26 +250,19 @@ read_times(struct task *me, const struct argument *repeats, struct times *times)
 static struct tensor *
 interleaved(struct task *me, const struct times *times)
 {
-    int64_t count = (int64_t)times->total, at = 0, *places = malloc(((size_t)count + 1) * sizeof *places);
-    if (places == NULL)
-        return failed_null(me, E_MEMORY, "out of memory: repeat_interleave of %lld rows", (long long)count);
-    for (int64_t i = 0; i < times->size; i++)
+    int64_t count = (int64_t)times->total, at = 0, *places = scratch_new(me, (size_t)count + 1, sizeof *places);
+    for (int64_t i = 0; i < times->size && places != NULL; i++)
         for (int64_t j = times->list != NULL ? times->list[i] : times->each; j > 0; j--)
             places[at++] = i;
-    struct tensor *result = tensor_from(me, DTYPE_I64, 1, &count, places);
-    free(places);
-    return result;
+    return places != NULL ? tensor_from(me, DTYPE_I64, 1, &count, places) : NULL;
 }
 
 static struct tensor *
 rows_repeated(struct task *me, const struct arguments *a, struct tensor *x, const struct times *times)
 {
-    int    dim  = a->at[2].none ? 0 : (int)a->at[2].integer[0];
-    double rows = times->size > 0 ? (double)times->size : 1;
+    int dim = a->at[2].none ? 0 : (int)a->at[2].integer[0];
     if (times->total > 0x1p48)
         return failed_null(me, E_MEMORY, "out of memory: repeat_interleave of %.3g rows", times->total);
-    if (!arguments_reserve(me, a, 8 * times->total + times->total / rows * (double)tensor_bytes(x)))
-        return NULL;
     struct tensor *from  = a->at[2].none ? in_a_row(me, x) : x, *index = interleaved(me, times);
     if (index != NULL && from != NULL)
         index = tensor_to(me, index, tensor_device(from), DTYPE_I64);
@@ -307,11 +273,8 @@ rows_repeated(struct task *me, const struct arguments *a, struct tensor *x, cons
 struct tensor *
 fn_repeat_interleave(struct task *me, struct arguments *a)
 {
-    struct tensor *x      = a->at[0].tensor, *result = NULL;
-    bool           rows   = !a->at[2].none && x->dims > 0;
-    struct times   times  = { .size = rows ? x->size[a->at[2].integer[0]] : tensor_count(x) };
-    if (read_times(me, &a->at[1], &times))
-        result = rows_repeated(me, a, x, &times);
-    free(times.list);
-    return result;
+    struct tensor *x     = a->at[0].tensor;
+    bool           rows  = !a->at[2].none && x->dims > 0;
+    struct times   times = { .size = rows ? x->size[a->at[2].integer[0]] : tensor_count(x) };
+    return read_times(me, &a->at[1], &times) ? rows_repeated(me, a, x, &times) : NULL;
 }

@@ -108,15 +108,6 @@ fn_column_stack(struct task *me, struct arguments *a)
     return stack_up(me, a, (struct stacking){ .dims = 2, .dim = 1, .columns = true });
 }
 
-double
-room_joined(const struct arguments *a)
-{
-    double bytes = 0;
-    for (int i = 0; i < a->at[0].count; i++)
-        bytes += (double)tensor_bytes(a->at[0].tensors[i]);
-    return bytes;
-}
-
 /* ---- cut ---- */
 
 enum { MOST_PIECES = 1 << 20 };
@@ -137,13 +128,10 @@ fn_chunk(struct task *me, struct arguments *a)
     int     dim    = (int)a->at[2].integer[0], count;
     if (chunks > MOST_PIECES)
         return failed_null(me, E_VALUE, "%lld chunks are too many", (long long)chunks);
-    int64_t *lengths = malloc((size_t)(chunks > 0 ? chunks : 1) * sizeof *lengths);
-    if (lengths == NULL)
-        return failed_null(me, E_MEMORY, "out of memory for %lld chunks", (long long)chunks);
-    count = chunk_lengths(me, a->at[0].tensor, chunks, dim, lengths);
+    int64_t *lengths = scratch_new(me, (size_t)(chunks > 0 ? chunks : 1), sizeof *lengths);
+    count = lengths != NULL ? chunk_lengths(me, a->at[0].tensor, chunks, dim, lengths) : 0;
     if (count > 0)
         answer_pieces(me, a, dim, lengths, count);
-    free(lengths);
     return NULL;
 }
 
@@ -157,13 +145,11 @@ split_evenly(struct task *me, struct arguments *a, int dim)
     int64_t count = size == 0 ? 1 : (size - 1) / piece + 1;
     if (count > MOST_PIECES)
         return failed_null(me, E_VALUE, "%lld pieces are too many", (long long)count);
-    int64_t *lengths = malloc((size_t)count * sizeof *lengths);
-    if (lengths == NULL)
-        return failed_null(me, E_MEMORY, "out of memory for %lld pieces", (long long)count);
-    for (int64_t i = 0; i < count; i++)
+    int64_t *lengths = scratch_new(me, (size_t)count, sizeof *lengths);
+    for (int64_t i = 0; i < count && lengths != NULL; i++)
         lengths[i] = size - i * piece < piece ? size - i * piece : piece;
-    answer_pieces(me, a, dim, lengths, (int)count);
-    free(lengths);
+    if (lengths != NULL)
+        answer_pieces(me, a, dim, lengths, (int)count);
     return NULL;
 }
 

@@ -7,6 +7,7 @@
 #include "functional/create.h"
 #include "functional/functional.h"
 #include "functional/functions.h"
+#include "sched/account.h"
 #include "sched/task.h"
 
 /* ---- even steps ---- */
@@ -37,18 +38,12 @@ even_steps(struct task *me, const struct arguments *a, double base)
     if (steps.count < 0 || steps.count > (int64_t)1 << 40)
         return failed_null(me, E_RUNTIME, "number of steps must be non-negative, and not too large, got %lld",
                            (long long)steps.count);
-    double *elements = body_memory(me, (size_t)steps.count * sizeof *elements);
+    double *elements = scratch_new(me, (size_t)steps.count, sizeof *elements);
     if (elements == NULL)
         return NULL;
     for (int64_t i = 0; i < steps.count; i++)
         elements[i] = base != 0 ? pow(base, step_at(&steps, i)) : step_at(&steps, i);
     return making_moved(me, tensor_from(me, DTYPE_F64, 1, &steps.count, elements), &making);
-}
-
-double
-room_steps(const struct arguments *a)
-{
-    return a->at[2].integer[0] <= (int64_t)1 << 40 ? 16 * (double)a->at[2].integer[0] : 0;
 }
 
 struct tensor *
@@ -79,10 +74,11 @@ fn_triangle_indices(struct task *me, struct arguments *a)
     int64_t rows = a->at[0].integer[0], columns = a->at[1].integer[0], count = 0, at = 0;
     if (rows < 0 || columns < 0 || (double)rows * (double)columns > 1e9)
         return failed_null(me, E_RUNTIME, "expected sizes of 0 or more, and not too large ones");
+    if (!task_work(me, (uint64_t)(rows * columns) * 2)) /* twice a division for each place */
+        return NULL;
     for (int64_t i = 0; i < rows * columns; i++)
         count += in_triangle(a, i);
-    int64_t *places = arguments_reserve(me, a, 32 * (double)count) ? body_memory(me, 2 * (size_t)count * sizeof *places)
-                                                                   : NULL;
+    int64_t *places = scratch_new(me, 2 * (size_t)count, sizeof *places);
     if (places == NULL)
         return NULL;
     for (int64_t i = 0; i < rows * columns; i++) {
@@ -146,8 +142,6 @@ fn_one_hot(struct task *me, struct arguments *a)
     if (sizes[dims] <= 0)
         return failed_null(me, E_RUNTIME, "one_hot: %lld classes are not possible for %lld indices",
                            (long long)sizes[dims], (long long)tensor_count(indices));
-    if (!arguments_reserve(me, a, 16 * (double)tensor_count(indices) * (double)sizes[dims]))
-        return NULL;
     struct op_args args = { .in = { tensor_zeros(me, DTYPE_I64, tensor_device(indices), dims + 1, sizes) },
                             .dim = dims };
     args.in[1]         = tensor_unsqueeze(me, indices, dims);

@@ -348,15 +348,6 @@ fn_tile(struct task *me, struct arguments *a)
     return repeated(me, a->at[0].tensor, &a->at[1]);
 }
 
-double
-room_repeated(const struct arguments *a)
-{
-    double bytes = room_copied(a);
-    for (int i = 0; i < a->at[1].count; i++)
-        bytes *= (double)a->at[1].integer[i];
-    return bytes;
-}
-
 /* ---- diagonals ---- */
 
 struct tensor *
@@ -421,16 +412,3 @@ fn_diag_embed(struct task *me, struct arguments *a)
     return on_diagonal(me, a->at[0].tensor, a->at[1].integer[0]);
 }
 
-double
-room_diagonal(const struct arguments *a)
-{
-    const struct tensor *x    = a->at[0].tensor;
-    double               side = (x->dims > 0 ? (double)tensor_size(x, -1) : 1) + fabs((double)a->at[1].integer[0]);
-    return 8 * side * ((double)tensor_count(x) + side);
-}
-
-double
-room_diag(const struct arguments *a)
-{
-    return a->at[0].tensor->dims == 1 ? room_diagonal(a) : room_copied(a);
-}

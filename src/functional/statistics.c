@@ -8,22 +8,6 @@
 #include "functional/functions.h"
 #include "sched/task.h"
 
-/* ---- rooms ---- */
-
-/* A flag for each pair, and their sums. */
-double
-room_flags(const struct arguments *a)
-{
-    return 2 * (double)tensor_count(a->at[0].tensor) * (double)tensor_count(a->at[1].tensor);
-}
-
-double
-room_covariance(const struct arguments *a)
-{
-    double rows = a->at[0].tensor->dims == 2 ? (double)a->at[0].tensor->size[0] : 1;
-    return 8 * rows * rows;
-}
-
 /* ---- in order ---- */
 
 struct along { int64_t dim; bool keepdim; };
@@ -240,7 +224,7 @@ fn_extremes_so_far(struct task *me, struct arguments *a)
 {
     struct tensor *x     = a->at[0].tensor;
     int64_t        dim   = a->at[1].integer[0], count = x->dims > 0 ? x->size[dim] : 0;
-    struct tensor **rows = body_memory(me, 2 * ((size_t)count + 1) * sizeof *rows), **places;
+    struct tensor **rows = scratch_new(me, 2 * ((size_t)count + 1), sizeof *rows), **places;
     struct best    best  = { NULL, NULL };
     if (rows == NULL)
         return NULL;

@@ -11,6 +11,7 @@
 #include "base/vec.h"
 #include "device/device.h"
 #include "device/storage.h"
+#include "sched/account.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
@@ -174,6 +175,32 @@ script_collect(lua_State *L, struct task *me)
     script->debt            = 0;
     script_drop_dead(me, script);
     refs_settle(L, script->refs);
+    heap_trim(&script->heap);
+}
+
+/* Memory is short. In `stepped` nobody else runs and every C function has its arguments on a stack, so any script's
+ * garbage can go; in `free` only that of a task which holds its Lua. */
+static bool
+collect_garbage(struct task *me, struct collector *self)
+{
+    struct script *script = (struct script *)(void *)((char *)self - offsetof(struct script, collector));
+    if (script->L == NULL || script->fatal || !(script->stepped || task_holds_script(me, script)))
+        return false;
+    struct task *holder = script->holder;
+    script->holder = me; /* whoever had it is away */
+    script_collect(script->door, me);
+    script->holder = holder;
+    return true;
+}
+
+void
+script_may_be_asked(struct script *script, bool may)
+{
+    script->collector.collect = collect_garbage;
+    if (may)
+        account_add_collector(script->sched, &script->collector);
+    else
+        account_remove_collector(script->sched, &script->collector);
 }
 
 /* In `free`, where no run is like another, a full collection has to be worth it: small steps share one. */
@@ -189,51 +216,32 @@ script_collect_if_due(lua_State *L, struct task *me)
     refs_settle(L, script->refs);
 }
 
-static uint64_t
-memory_in_use(struct task *me, const struct script *script)
-{
-    uint64_t total = script->bytes;
-    for (int device = DEVICE_CPU; device < device_count(me); device++)
-        total += device_memory(me, device).allocated;
-    return total;
-}
+/* What a tensor takes beside its elements: structs, a box, perhaps a node. */
+enum { TENSOR_OVERHEAD = 1024 };
 
-static void
-check_budget(lua_State *L, struct task *me, double more)
+/* The more ranks there are, the less garbage each may keep. */
+static uint64_t
+debt_allowed(const struct script *script)
 {
-    struct script *script = script_of(L);
-    double         limit  = (double)script->options.memory_limit;
-    if (script->options.trusted || (double)memory_in_use(me, script) + more <= limit)
-        return;
-    script_collect(L, me);
-    if ((double)memory_in_use(me, script) + more > limit)
-        raise_error(L, "BudgetError", "the lesson's objects and tensors would need more than its limit of %.0f MiB; "
-                    "--trust lifts the limit", limit / (1 << 20));
+    uint64_t share = DEBT_STEPPED / (1 + account_collectors(script->sched) / 4);
+    return !script->stepped || share < DEBT_FREE ? DEBT_FREE : share;
 }
 
 void
 script_allocated(lua_State *L, struct task *me, uint64_t bytes)
 {
     struct script *script = script_of(L);
-    script->debt += bytes;
-    if (script->debt < (script->stepped ? DEBT_STEPPED : DEBT_FREE))
+    script->debt += bytes + TENSOR_OVERHEAD;
+    if (script->debt < debt_allowed(script))
         return;
-    if (script->stepped) {
+    if (script->stepped || account_presses(script->sched)) {
         script_collect(L, me);
-    } else {
-        uint64_t kilobytes = script->debt >> 10;
-        script->debt       = 0;
-        lua_gc(L, LUA_GCSTEP, (int)(kilobytes < 1 << 20 ? kilobytes : 1 << 20));
-        script_drop_dead(me, script);
+        return;
     }
-    check_budget(L, me, 0);
-}
-
-void
-script_reserve(lua_State *L, struct task *me, double bytes)
-{
-    if (bytes > DEBT_FREE)
-        check_budget(L, me, bytes);
+    uint64_t kilobytes = script->debt >> 10;
+    script->debt       = 0;
+    lua_gc(L, LUA_GCSTEP, (int)(kilobytes < 1 << 20 ? kilobytes : 1 << 20));
+    script_drop_dead(me, script);
 }
 
 /* ---- Lua values held by the engine ---- */

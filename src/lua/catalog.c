@@ -14,7 +14,6 @@ make_layer(lua_State *L)
     char                     title[64];
     snprintf(title, sizeof title, "nn.%s", kind->signature.name);
     read_arguments(L, &kind->signature, title, &a);
-    script_reserve(L, me, layer_room(kind, &a));
     struct call call = call_open(L, me, CALL_PLAIN);
     return call_module(&call, layer_new(me, kind, &a));
 }

@@ -16,6 +16,7 @@ enum { COPY_DEPTH = 180 };
 
 struct pack {
     lua_State  *L;
+    struct parcel *parcel;
     struct str *out;
     int         seen, upvalues, permanents; /* stack: object -> number, upvalue id -> number, object -> path */
     uint32_t    next, next_upvalue;
@@ -25,9 +26,12 @@ struct pack {
 };
 
 struct parcel *
-parcel_new(void)
+parcel_new(struct sched *sched)
 {
-    return calloc(1, sizeof(struct parcel));
+    struct parcel *parcel = calloc(1, sizeof *parcel);
+    if (parcel != NULL)
+        parcel->sched = sched;
+    return parcel;
 }
 
 void
@@ -36,30 +40,50 @@ parcel_free(struct parcel *parcel)
     if (parcel == NULL)
         return;
     str_free(&parcel->bytes);
+    account_give(parcel->sched, parcel->charged);
     free(parcel);
 }
 
 /* ---- bytes ---- */
 
+/* The text that grows may be twice as long as what is in it. */
+static void
+pack_bytes(struct pack *p, const void *bytes, size_t count)
+{
+    enum { CHARGE_STEP = 64 << 10 };
+    struct parcel *parcel = p->parcel;
+    size_t         more   = 2 * (p->out->len + count) + CHARGE_STEP - parcel->charged;
+    if (2 * (p->out->len + count) > parcel->charged) {
+        struct task *me = script_of(p->L)->holder;
+        if (!account_take(parcel->sched, more)) {
+            memory_failed(me, more, "the host");
+            raise(p->L, me);
+        }
+        parcel->charged += more;
+    }
+    script_charge(p->L, 1 + count / WORK_BYTES);
+    str_add_bytes(p->out, bytes, count);
+}
+
 static void
 put_byte(struct pack *p, enum packed byte)
 {
     char c = (char)byte;
-    str_add_bytes(p->out, &c, 1);
+    pack_bytes(p, &c, 1);
 }
 
 static void
 pack_u32(struct pack *p, uint32_t number)
 {
-    str_add_bytes(p->out, &number, sizeof number);
+    pack_bytes(p, &number, sizeof number);
 }
 
 static void
 pack_text(struct pack *p, const char *text, size_t length)
 {
     pack_u32(p, (uint32_t)length);
-    str_add_bytes(p->out, text, length);
-    str_add_bytes(p->out, "", 1);
+    pack_bytes(p, text, length);
+    pack_bytes(p, "", 1);
 }
 
 static bool pack_value(struct pack *p, int index);
@@ -266,7 +290,7 @@ pack_builtin(struct pack *p, int index)
         count++;
     }
     put_byte(p, PACKED_BUILTIN);
-    str_add_bytes(p->out, &function, sizeof function);
+    pack_bytes(p, &function, sizeof function);
     pack_u32(p, count);
     for (uint32_t n = 1; n <= count && ok; n++) {
         lua_getupvalue(L, index, (int)n);
@@ -297,8 +321,8 @@ pack_tensor(struct pack *p, int index)
     call_done(&call, read);
     put_byte(p, PACKED_TENSOR);
     remember_packed(p, index);
-    str_add_bytes(p->out, &head, sizeof head);
-    str_add_bytes(p->out, copy, bytes);
+    pack_bytes(p, &head, sizeof head);
+    pack_bytes(p, copy, bytes);
     lua_pop(L, 1);
     return true;
 }
@@ -358,7 +382,7 @@ pack_layer(struct pack *p, int index, const struct module *module)
     }
     put_byte(p, PACKED_LAYER);
     remember_packed(p, index);
-    str_add_bytes(p->out, &head, sizeof head);
+    pack_bytes(p, &head, sizeof head);
     return true;
 }
 
@@ -409,7 +433,7 @@ pack_value(struct pack *p, int index)
     case LUA_TBOOLEAN: put_byte(p, lua_toboolean(L, index) ? PACKED_TRUE : PACKED_FALSE); return true;
     case LUA_TNUMBER:
         put_byte(p, lua_isinteger(L, index) ? PACKED_INTEGER : PACKED_NUMBER);
-        str_add_bytes(p->out, lua_isinteger(L, index) ? (const void *)&integer : (const void *)&number, 8);
+        pack_bytes(p, lua_isinteger(L, index) ? (const void *)&integer : (const void *)&number, 8);
         return true;
     case LUA_TSTRING:
         put_byte(p, PACKED_TEXT);
@@ -418,7 +442,7 @@ pack_value(struct pack *p, int index)
         return true;
     case LUA_TLIGHTUSERDATA:
         put_byte(p, PACKED_POINTER);
-        str_add_bytes(p->out, &pointer, sizeof pointer);
+        pack_bytes(p, &pointer, sizeof pointer);
         return true;
     }
     luaL_checkstack(L, 20, "nested too deeply to be copied");
@@ -488,7 +512,7 @@ void
 parcel_pack(lua_State *L, struct parcel *parcel, int first, int count, bool globals)
 {
     int         top = lua_gettop(L);
-    struct pack p   = { .L = L, .out = &parcel->bytes };
+    struct pack p   = { .L = L, .parcel = parcel, .out = &parcel->bytes };
     bool        ok  = true;
     luaL_checkstack(L, 20, "out of memory for Lua's stack");
     lua_newtable(L);

@@ -7,8 +7,10 @@
 #include "nn/module.h"
 
 struct parcel {
-    struct str bytes;
-    uint32_t   values;     /* at the top */
+    struct str    bytes;
+    uint32_t      values;  /* at the top */
+    struct sched *sched;
+    size_t        charged; /* bytes that stand in the run's account */
 };
 
 /* One byte before each value. Tables, functions, tensors and modules are numbered as they come, REF names them. */

@@ -123,7 +123,6 @@ copy_of_tensor(lua_State *L, struct tensor *from)
     struct task  *me     = script_task(L);
     struct making making = check_making(L, option_table(L, 2), from->dtype);
     lua_settop(L, 2);
-    script_reserve(L, me, (double)tensor_bytes(from));
     struct call    call = call_open(L, me, CALL_PLAIN);
     struct tensor *copy = tensor_clone(me, tensor_detach(me, from));
     if (copy != NULL)
@@ -148,7 +147,6 @@ tensor(lua_State *L)
     double        bytes  = (double)dtype_size(making.dtype);
     for (int i = 0; i < nested.dims; i++)
         bytes *= (double)nested.sizes[i];
-    script_reserve(L, me, 2 * bytes);
     void *elements = lua_newuserdatauv(L, (size_t)bytes + 8, 0);
     lua_insert(L, -2);
     store_nested(L, &nested, 0, making.dtype, elements);

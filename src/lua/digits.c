@@ -81,7 +81,6 @@ digits(lua_State *L)
     check_split(L, &first, &end);
     if (!find_file(lesson_of(me), path, sizeof path))
         raise_error(L, "RuntimeError", "%s was found neither beside the lesson nor with the program", FILE_NAME);
-    script_reserve(L, me, 4 << 20);
     read             = lua_newuserdatauv(L, sizeof *read, 0);
     *read            = (struct digits){ 0 };
     struct call call = call_open(L, me, CALL_PLAIN);

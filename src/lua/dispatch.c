@@ -467,20 +467,6 @@ push_answer(struct call *call, const struct arguments *a, struct tensor *first)
 }
 
 static int
-reserve_bytes(lua_State *L)
-{
-    script_reserve(L, script_of(L)->holder, *(const double *)lua_touserdata(L, 1));
-    return 0;
-}
-
-/* In the middle part of a call; what is small is not worth taking the lock for. */
-static bool
-reserve_inside(struct task *me, double bytes)
-{
-    return bytes < 1 << 20 || script_visit(me, task_script(me), reserve_bytes, &bytes);
-}
-
-static int
 dispatch_call(lua_State *L, bool in_place)
 {
     const struct function *function = lua_touserdata(L, lua_upvalueindex(1));
@@ -491,12 +477,8 @@ dispatch_call(lua_State *L, bool in_place)
     a.in_place = in_place;
     a.results  = 1;
     a.number   = 0;
-    a.reserve  = reserve_inside;
     a.dtype    = default_dtype(me);
     read_arguments(L, &function->signature, NULL, &a);
-    double room = in_place ? 0 : function->row->room(&a);
-    if (room > 0)
-        script_reserve(L, me, room);
     struct call call = call_open(L, me, question ? CALL_KEEP : CALL_PLAIN);
     return push_answer(&call, &a, arguments_settle(me, &a) ? function->row->body(me, &a) : NULL);
 }

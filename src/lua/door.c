@@ -27,6 +27,13 @@ task_script(const struct task *me)
     return visit_of(me) != NULL ? visit_of(me)->script : NULL;
 }
 
+bool
+task_holds_script(const struct task *me, const struct script *script)
+{
+    const struct visit *visit = visit_of(me);
+    return visit != NULL && visit->script == script && !visit->away;
+}
+
 uint32_t
 lesson_line(lua_State *L)
 {

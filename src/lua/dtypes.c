@@ -14,8 +14,6 @@ static int
 copied_to(lua_State *L, struct tensor *tensor, int device, enum dtype dtype)
 {
     struct task *me = script_task(L);
-    if (device != tensor_device(tensor) || dtype != tensor->dtype)
-        script_reserve(L, me, (double)tensor_count(tensor) * (double)dtype_size(dtype));
     struct call call = call_open(L, me, CALL_PLAIN);
     return call_tensor(&call, tensor_copy_to(me, tensor, device, dtype));
 }

@@ -183,7 +183,6 @@ move_input(lua_State *L, const struct gradcheck *check, struct tensor *x)
     if (bytes > 1e9)
         raise_error(L, "ValueError", "gradcheck of %lld by %lld elements is too large", (long long)moved.count,
                     (long long)check->elements);
-    script_reserve(L, check->me, bytes);
     moved.elements = lua_newuserdatauv(L, (size_t)bytes + 1, 0);
     moved.slopes   = moved.elements + moved.count;
     double *less   = moved.slopes + moved.count * check->elements;

@@ -27,6 +27,7 @@
 #include "lua/heap.h"
 #include "lua/script.h"
 #include "nn/module.h"
+#include "sched/account.h"
 #include "sched/lock.h"
 
 struct task; struct tensor; struct catalogue; struct layer_catalogue; struct module; struct value; struct node;
@@ -82,12 +83,12 @@ struct script {
     bool           stepped;      /* the collector is stopped; whole collections at counted points only */
     bool           fatal;        /* a budget is exceeded: pcall does not catch any more */
     struct heap    heap;
+    struct collector collector;  /* the run asks it when memory is short */
     struct shelf  *shelves;      /* what tables are filled from on first use (shelf.c) */
     size_t         shelf_count, shelf_room;
     struct arena   signatures;   /* of entries that have one in the catalogue's language */
     size_t         bytes;        /* of Lua's own objects */
     size_t         bytes_collected; /* `bytes` after the last collection */
-    uint64_t       steps;        /* Lua instructions so far, in units of the hook */
     uint64_t       debt;         /* tensor bytes handed to Lua since the last collection */
     uint32_t       boxes;        /* made so far: their serial numbers */
     uint64_t       random[4];    /* math.random: xoshiro256** */
@@ -159,8 +160,9 @@ int  error_handler(lua_State *L);   /* the message handler of every protected ca
 /* Collection: at counted points in `stepped`; a step in `free`. */
 void script_collect_if_due(lua_State *L, struct task *me);        /* zero_grad: in `free` only when it is worth it */
 void script_allocated(lua_State *L, struct task *me, uint64_t bytes); /* a new tensor was handed to Lua */
-/* Before something large is made: raises BudgetError if it does not fit. */
-void script_reserve(lua_State *L, struct task *me, double bytes);
+/* From now on (or no more) the run asks this script to collect when it runs short of memory. */
+void script_may_be_asked(struct script *script, bool may);
+bool task_holds_script(const struct task *me, const struct script *script); /* me is in it and may touch Lua now */
 
 /* ---- boxes and objects (box.c) ---- */
 enum box_kind { BOX_TENSOR, BOX_MODULE, BOX_NODE, BOX_OPTIMIZER, BOX_STREAM, BOX_EVENT, BOX_GENERATOR, BOX_HANDLE,

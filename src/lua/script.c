@@ -9,34 +9,35 @@
 #include "base/vec.h"
 #include "functional/catalogue.h"
 #include "nn/layer.h"
+#include "sched/account.h"
 #include "sched/sched.h"
 #include "sched/task.h"
 
 enum { HOOK_STEPS = 10000, HEAP_STEP = 64 << 20 };
-static const size_t   MEMORY_LIMIT = (size_t)1 << 30;
-static const uint64_t STEP_LIMIT   = 1000000000u;
 
-/* Lua tells the old size, so the budget costs one addition. */
+/* What is new will be written: long texts are work. */
+static void
+charge_bytes(struct script *script, size_t bytes)
+{
+    script->holder->work += bytes / WORK_BYTES; /* settled by the hook, which may raise */
+}
+
+/* Lua tells the old size, so the count costs one addition. */
 static void *
 script_allocate(void *context, void *block, size_t old_size, size_t new_size)
 {
     struct script *script = context;
     size_t         before = block != NULL ? old_size : 0;
-    if (new_size == 0) {
-        heap_change(&script->heap, block, before, 0);
-        script->bytes -= before;
-        return NULL;
-    }
-    if (!script->options.trusted && new_size > before &&
-        script->bytes - before + new_size > script->options.memory_limit) {
-        script->no_memory = true;
-        script_note_line(script);
-        return NULL;
-    }
-    void *moved = heap_change(&script->heap, block, before, new_size);
-    if (moved != NULL)
+    void          *moved  = heap_change(&script->heap, block, before, new_size);
+    if (moved != NULL || new_size == 0) {
         script->bytes += new_size - before;
-    return moved;
+        if (new_size > HEAP_LARGEST)
+            charge_bytes(script, new_size);
+        return moved;
+    }
+    script->no_memory = account_limit(script->sched) > 0;
+    script_note_line(script);
+    return NULL;
 }
 
 /* Runs every HOOK_STEPS instructions, and for each new coroutine, whose own count begins at 0: counts, stops, and keeps
@@ -49,6 +50,7 @@ script_count_steps(lua_State *L)
     if (script->stepped && script->bytes > script->bytes_collected + HEAP_STEP) {
         lua_gc(L, LUA_GCCOLLECT);
         script->bytes_collected = script->bytes;
+        heap_trim(&script->heap);
     }
 }
 
@@ -57,16 +59,13 @@ script_charge(lua_State *L, uint64_t steps)
 {
     struct script *script = script_of(L);
     struct task   *me     = script->holder;
-    script->steps = steps > UINT64_MAX - script->steps ? UINT64_MAX : script->steps + steps;
-    if (!sched_steps(me, steps)) {
-        script->fatal = true;
-        raise_error(L, "StoppedError", "the run was stopped");
-    }
-    if (!script->options.trusted && script->steps > script->options.step_limit) {
-        script->fatal = true;
-        raise_error(L, "BudgetError", "the lesson ran %llu instructions, which is its limit; --trust lifts the limit",
-                    (unsigned long long)script->options.step_limit);
-    }
+    if (steps >= WORK_BATCH)
+        script_task(L); /* the account may say no: at this line */
+    if (task_work(me, steps) && !sched_is_stopping(me))
+        return;
+    failed(me, E_STOPPED, "the run was stopped"); /* the first error stays */
+    script->fatal = true;
+    raise(L, me);
 }
 
 static void
@@ -150,15 +149,11 @@ script_new(struct task *me, const struct script_options *options)
     if (script == NULL)
         return failed_null(me, E_MEMORY, "out of memory");
     script->options = *options;
-    script->sched   = me->sched;
+    script->sched   = script->heap.sched = me->sched;
     script->rank    = me->rank;
     script->stepped = sched_is_stepped(me->sched);
     script->holder  = me;
     script->visit   = (struct visit){ .script = script, .main = true };
-    if (script->options.memory_limit == 0)
-        script->options.memory_limit = MEMORY_LIMIT;
-    if (script->options.step_limit == 0)
-        script->options.step_limit = STEP_LIMIT;
     if (script->options.out == NULL)
         script->options.out = stdout;
     script_seed(script, options->seed);
@@ -170,6 +165,7 @@ script_new(struct task *me, const struct script_options *options)
         free(script);
         return failed_null(me, E_MEMORY, "out of memory");
     }
+    script_may_be_asked(script, true);
     script->outer         = me->slots[SLOT_LUA];
     me->slots[SLOT_LUA]   = (uint64_t)(uintptr_t)&script->visit;
     if (script_open_state(me, script))
@@ -184,6 +180,7 @@ script_free(struct task *me, struct script *script)
     if (script == NULL)
         return;
     script->holder = me;
+    script_may_be_asked(script, false);
     for (int i = 0; i < SCRIPT_PARTS; i++)
         if (script->parts[i] != NULL && script->drop_part[i] != NULL)
             script->drop_part[i](me, script->parts[i]);

@@ -10,9 +10,7 @@
 struct task; struct script; struct catalogue; struct layer_catalogue;
 
 struct script_options {
-    bool        trusted;       /* --trust: the full Lua libraries, no budgets */
-    size_t      memory_limit;  /* bytes of Lua's objects and of tensors; 0: 1 GiB */
-    uint64_t    step_limit;    /* Lua instructions; 0: 1e9 */
+    bool        trusted;       /* --trust: the full Lua libraries */
     uint64_t    seed;          /* of math.random, until the lesson sets one */
     FILE       *out;           /* print; NULL: stdout */
     int         arg_count;     /* what follows "--" on the command line: the lesson's `arg` and `...` */

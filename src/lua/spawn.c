@@ -66,7 +66,7 @@ run_rank(lua_State *L)
         lua_pushnil(L);
     if (results > 1)
         gather_values(L, 2);
-    rank->result = parcel_new();
+    rank->result = parcel_new(script_of(L)->sched);
     if (rank->result == NULL)
         return raise_error(L, "MemoryError", "out of memory");
     parcel_pack(L, rank->result, 2, 1, false);
@@ -149,7 +149,7 @@ spawn_new(lua_State *L, struct task *me, int count, bool by_hand)
     spawn->options.layers    = script->layers;
     snprintf(spawn->name, sizeof spawn->name, "%s", script->name);
     atomic_init(&spawn->failures, 0);
-    spawn->parcel = parcel_new();
+    spawn->parcel = parcel_new(script->sched);
     spawn->ranks  = calloc((size_t)count, sizeof *spawn->ranks);
     if (spawn->parcel == NULL || spawn->ranks == NULL)
         raise_error(L, "MemoryError", "out of memory");

@@ -4,14 +4,14 @@
 #include <lua.h>
 #include <stdbool.h>
 
-struct task; struct script; struct parcel;
+struct task; struct sched; struct script; struct parcel;
 
 /* The rank that a spawn gave this script; -1: the lesson's own script. */
 int script_rank(const struct script *script);
 
 /* copy.c. A parcel holds Lua values outside any state: what torch.multiprocessing pickles. Packing and unpacking run
  * where Lua may raise; a parcel may be unpacked in several states at once. */
-struct parcel *parcel_new(void);                           /* NULL: no memory */
+struct parcel *parcel_new(struct sched *sched);            /* NULL: no memory */
 void           parcel_free(struct parcel *parcel);
 /* The `count` values from stack index `first` on; `globals`: and what the lesson made global, as far as it can be
  * copied. Raises an error that names what cannot. */

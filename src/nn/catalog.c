@@ -59,19 +59,6 @@ layer_kinds(const struct layer_catalogue *catalogue, size_t *count)
     return catalogue->kinds;
 }
 
-/* The first weight: the two sizes that lead, and a kernel. */
-double
-layer_room(const struct layer_kind *kind, const struct arguments *a)
-{
-    double bytes = 8;
-    for (int i = 0; i < 3 && i < kind->signature.positional; i++) {
-        const struct parameter *p = &kind->signature.parameters[i];
-        if (p->needed && (p->type == ARG_INT || p->type == ARG_PAIR))
-            bytes *= (double)a->at[i].integer[0] * (p->type == ARG_PAIR ? (double)a->at[i].integer[1] : 1);
-    }
-    return bytes;
-}
-
 /* ---- making ---- */
 
 static const struct layer_type *

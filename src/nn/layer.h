@@ -26,8 +26,6 @@ struct layer_catalogue;
 struct layer_catalogue  *layer_catalogue_new(void);   /* never changes; NULL: out of memory */
 void                     layer_catalogue_free(struct layer_catalogue *catalogue);
 const struct layer_kind *layer_kinds(const struct layer_catalogue *catalogue, size_t *count);
-/* Bytes of its weight, roughly: asked for before it is made. */
-double         layer_room(const struct layer_kind *kind, const struct arguments *arguments);
 struct module *layer_new(struct task *me, const struct layer_kind *kind, struct arguments *arguments);
 
 /* Each in the file of its family. */

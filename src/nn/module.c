@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "device/cells.h"
 #include "device/storage.h"
 #include "hw/cost.h"
 #include "sched/stage.h"
@@ -46,9 +47,9 @@ drop_new_module(struct task *me, void *module)
 struct module *
 module_new(struct task *me, const struct module_type *type)
 {
-    struct module *module = calloc(1, sizeof *module);
+    struct module *module = host_take(me, sizeof *module);
     if (module == NULL)
-        return failed_null(me, E_MEMORY, "out of memory");
+        return NULL;
     module->references = 1;
     module->holders    = 1;
     module->type       = type;
@@ -84,7 +85,7 @@ module_let_go(struct task *me, struct module *module)
         return;
     if (module->hooks.context != NULL)
         module->hooks.drop(me, module->hooks.context);
-    free(module);
+    host_return(me, module, sizeof *module);
 }
 
 void
@@ -659,9 +660,9 @@ module_print(const struct module *module, struct str *out)
 struct module *
 module_plain_copy(struct task *me, struct module *self)
 {
-    struct module *copy = calloc(1, sizeof *copy);
+    struct module *copy = host_take(me, sizeof *copy);
     if (copy == NULL)
-        return failed_null(me, E_MEMORY, "out of memory");
+        return NULL;
     copy->references = 1;
     copy->holders    = 1;
     copy->type       = self->type;

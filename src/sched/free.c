@@ -121,7 +121,7 @@ free_wait(struct task *me, struct monitor *monitor, const struct wait_reason *re
     bool ok    = woken || !late || timed_out(me);
     note_waiting(me, NULL);
     if (ok && !woken && !reason->join)
-        return failed(me, E_STOPPED, "the run is over");
+        return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
     return ok;
 }
 

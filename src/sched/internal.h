@@ -7,6 +7,7 @@
 #include <time.h>
 #include "base/map.h"
 #include "base/str.h"
+#include "sched/account.h"
 #include "sched/fiber.h"
 #include "sched/policy.h"
 #include "sched/sched.h"
@@ -77,8 +78,10 @@ struct sched {
     void                  *parts[PART_COUNT];
     bool                   off[KIND_COUNT];
     atomic_bool            stopping;
+    atomic_int             stop_kind; /* E_NONE: nobody asked; written after the message */
+    char                   stop_message[160];
     atomic_uint            next_flow;
-    atomic_ullong          script_steps;
+    struct account         account;
 
     pthread_mutex_t registry;         /* guards what follows, in `free` */
     struct machine *first, *last;

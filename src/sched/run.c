@@ -20,8 +20,11 @@ sched_new(const struct sched_options *options, char *why, size_t why_size)
     sched->random   = options->seed;
     sched->clock    = trace_wall_clock();
     sched->timeout_ps = options->timeout_ps != 0 ? options->timeout_ps : 1800ull * 1000000000000ull;
+    sched->account.memory_limit = options->memory_limit;
+    sched->account.work_limit   = options->work_limit;
     sched->races      = !options->no_race_check && options->executor == EXECUTOR_STEPPED;
     pthread_mutex_init(&sched->registry, NULL);
+    pthread_mutex_init(&sched->account.mutex, NULL);
     clock_gettime(CLOCK_MONOTONIC, &sched->started);
     if (!policy_init(&sched->policy, options->policy, options->seed)) {
         snprintf(why, why_size, "unknown policy '%s': use order, random or round-robin", options->policy);
@@ -88,5 +91,6 @@ sched_free(struct sched *sched)
         sched->source_task.drop_cells(&sched->source_task);
     free(sched->source_task.scope);
     pthread_mutex_destroy(&sched->registry);
+    pthread_mutex_destroy(&sched->account.mutex);
     free(sched);
 }

@@ -1,6 +1,7 @@
 /* What everybody asks of a run: its clock, its monitors, its actors. What differs between the executors goes through
  * their table. */
 #include "sched/sched.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include "base/rng.h"
 #include "base/vec.h"
@@ -84,16 +85,28 @@ sched_advance_to(struct task *me, uint64_t ps)
 }
 
 bool
-sched_steps(struct task *me, uint64_t count)
+sched_is_stopping(const struct task *me)
 {
-    atomic_fetch_add_explicit(&me->sched->script_steps, count, memory_order_relaxed);
-    return !atomic_load_explicit(&me->sched->stopping, memory_order_relaxed);
+    return atomic_load_explicit(&me->sched->stopping, memory_order_relaxed);
 }
 
 void
-sched_stop(struct sched *sched)
+sched_stop(struct sched *sched, enum error_kind kind, const char *message)
 {
+    pthread_mutex_lock(&sched->registry);
+    if (sched->stop_kind == E_NONE) {
+        snprintf(sched->stop_message, sizeof sched->stop_message, "%s", message);
+        atomic_store(&sched->stop_kind, (int)kind);
+    }
+    pthread_mutex_unlock(&sched->registry);
     atomic_store(&sched->stopping, true);
+}
+
+bool
+sched_goes_on(struct task *me)
+{
+    int kind = atomic_load_explicit(&me->sched->stop_kind, memory_order_acquire);
+    return kind == E_NONE || failed(me, (enum error_kind)kind, "%s", me->sched->stop_message);
 }
 
 void

@@ -34,6 +34,8 @@ struct sched_options {
     uint64_t             timeout_ps;    /* of waits that set none, `free` only; 0: 30 minutes */
     bool                 no_race_check; /* stepped checks by default */
     struct observer     *observer;      /* may be NULL */
+    size_t               memory_limit;  /* bytes, of all tasks together; 0: none (account.h) */
+    uint64_t             work_limit;    /* steps of work; 0: none */
 };
 
 struct sched *sched_new(const struct sched_options *options, char *why, size_t why_size); /* NULL: `why` */
@@ -69,8 +71,10 @@ uint64_t             sched_random(struct task *me);       /* from the policy's g
 void sched_point(struct task *me);                    /* another task may get the baton here */
 void sched_advance(struct task *me, uint64_t ps);     /* host work: moves me's clock on; `free`: nothing */
 void sched_advance_to(struct task *me, uint64_t ps);  /* to a moment, if it lies ahead */
-bool sched_steps(struct task *me, uint64_t count);    /* counts work done in scripts; false: stopping */
-void sched_stop(struct sched *sched);                 /* from any thread: waits and scripts end with E_STOPPED */
+bool sched_is_stopping(const struct task *me);        /* the run is over, or was asked to end */
+/* From any thread: waits, scripts and ops end with this error. The first reason stands. */
+void sched_stop(struct sched *sched, enum error_kind kind, const char *message);
+bool sched_goes_on(struct task *me) __attribute__((warn_unused_result)); /* false: failed with the reason of sched_stop */
 
 /* For the debugger: all tasks of `rank` get the first place among equals / are moved on by ps from now on. */
 bool sched_prefer_rank(struct sched *sched, int rank);          /* false: that rank cannot run now */

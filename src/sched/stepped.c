@@ -248,7 +248,7 @@ stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason 
     if (!machine->wait_broken)
         return true;
     if (reason->idle || atomic_load(&me->sched->stopping))
-        return failed(me, E_STOPPED, "the run is over");
+        return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
     return failed(me, E_DEADLOCK, "%s", str_text(&me->sched->report));
 }
 

@@ -84,6 +84,7 @@ struct task {
     struct cell_list     cells[TASK_CELLS];
     void               (*drop_cells)(struct task *me); /* when the task is freed; NULL: it took none */
     struct text_id       texts[TASK_TEXTS]; /* ids of static texts, by their address */
+    uint64_t             work;        /* steps of work not yet told to the account (account.h) */
     const struct wait_reason *waiting;/* NULL: it does not wait */
     void                *machine;     /* the executor's own: fiber or thread */
 };

@@ -3,6 +3,7 @@
  *
  * Interface: op_compute. */
 #include <string.h>
+#include "sched/account.h"
 #include "sched/sched.h"
 #include "sched/stage.h"
 #include "tensor/internal.h"
@@ -171,6 +172,20 @@ run_on_device(struct task *me, struct launch *launch)
     return stream_launch(me, stream, &entry);
 }
 
+/* The largest tensor that the op goes over, its products, its workspace. */
+static bool
+charge_work(struct task *me, const struct plan *plan, const struct op_args *args, const struct tensor *result)
+{
+    int64_t most = tensor_count(result);
+    for (int i = 0; i < op_infos[plan->op].inputs; i++) {
+        int64_t count = tensor_count(args->in[i]);
+        most = count > most ? count : most;
+    }
+    double steps = plan->products * (1.0 / WORK_PRODUCTS) +
+                   (double)((uint64_t)most / WORK_ELEMENTS + plan->workspace / (WORK_ELEMENTS * sizeof(float)));
+    return task_work(me, WORK_OP + (steps < 0x1p62 ? (uint64_t)steps : (uint64_t)1 << 62));
+}
+
 bool
 op_compute(struct task *me, const struct plan *plan, const struct op_args *args, struct tensor *result)
 {
@@ -180,7 +195,7 @@ op_compute(struct task *me, const struct plan *plan, const struct op_args *args,
     launch.result     = result;
     launch.workspace  = NULL;
     launch.job.kernel = plan->kernel;
-    if (!fill_call(me, &launch.job.call, plan, args, result))
+    if (!charge_work(me, plan, args, result) || !fill_call(me, &launch.job.call, plan, args, result))
         return false;
     if (plan->workspace > 0) {
         launch.workspace = storage_new_hidden(me, plan->device, plan->workspace);

@@ -136,7 +136,8 @@ tensor_fetch(struct task *me, const struct tensor *like, struct tensor *from, in
 {
     if (tensor_is_sparse(from))
         return failed_null(me, E_NOT_IMPLEMENTED, "a sparse tensor is not read element by element: use t:to_dense()");
-    struct storage *staging = storage_new_hidden(me, DEVICE_CPU, (size_t)tensor_bytes(like));
+    struct storage *staging = tensor_work(me, like) ? storage_new_hidden(me, DEVICE_CPU, (size_t)tensor_bytes(like))
+                                                    : NULL;
     if (staging == NULL)
         return NULL;
     struct access read = tensor_access(from, false, "read");
@@ -226,7 +227,7 @@ copy_fits(struct task *me, struct tensor *to, struct tensor *from)
 static bool
 copy_priced(struct task *me, struct tensor *to, struct tensor *from, const char *module)
 {
-    if (to == NULL || from == NULL || task_failed(me) || !copy_fits(me, to, from))
+    if (to == NULL || from == NULL || task_failed(me) || !copy_fits(me, to, from) || !tensor_work(me, to))
         return false;
     bool on_host = tensor_device(to) == DEVICE_CPU, from_host = tensor_device(from) == DEVICE_CPU;
     if (on_host && from_host)
@@ -294,7 +295,7 @@ run_clone(struct task *me, enum op op, const struct op_args *args)
 {
     struct tensor *from = args->in[0];
     struct tensor *made = tensor_empty(me, from->dtype, tensor_device(from), from->dims, from->size);
-    if (made == NULL)
+    if (made == NULL || !tensor_work(me, made))
         return NULL;
     if (tensor_device(from) != DEVICE_CPU)
         return copy_kernel(me, made, from, op, op_price(me, op, args->module)) ? made : NULL;

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/rng.h"
+#include "sched/account.h"
 #include "tensor/cpu/convert.h"
 #include "tensor/internal.h"
 
@@ -96,6 +97,8 @@ in_memory_order(const struct tensor *tensor)
     return sorted;
 }
 
+enum { DRAWS_A_STEP = 2 };      /* a random number takes some 5 ns */
+
 static bool
 fill_random(struct task *me, struct tensor *tensor, struct filling *filling, const char *what)
 {
@@ -103,6 +106,8 @@ fill_random(struct task *me, struct tensor *tensor, struct filling *filling, con
         return false;
     if (filling->generator == NULL)
         filling->generator = default_generator(me);
+    if (!task_work(me, (uint64_t)tensor_count(tensor) / DRAWS_A_STEP))
+        return false;
     struct storage *packed = storage_new_hidden(me, DEVICE_CPU, (size_t)tensor_bytes(tensor));
     if (packed == NULL || filling->generator == NULL) {
         storage_unref(me, packed);

@@ -20,6 +20,7 @@ struct plan {
     bool       broadcast;                     /* inputs are stretched to `loop` */
     unsigned   reduced;                       /* bit d: dimension d of input 0 is summed away */
     size_t     workspace;                     /* bytes */
+    double     products;                      /* multiplications (or as much) beyond one for each element; 0: none */
     double     alpha;
     int64_t    dim;
     int64_t    size[TENSOR_DIMS];             /* the result's shape; from here on not cleared */

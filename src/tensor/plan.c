@@ -136,6 +136,7 @@ plan_product(struct task *me, struct plan *plan, const struct tensor *a, const s
     plan->size[0]   = a->size[0];
     plan->size[1]   = b->size[1];
     plan->workspace = cpu_mm_workspace(plan->dtype, a->size[1]);
+    plan->products  = (double)a->size[0] * (double)a->size[1] * (double)b->size[1];
     return true;
 }
 

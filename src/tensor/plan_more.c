@@ -199,6 +199,8 @@ plan_running(struct task *me, struct plan *plan, const struct op_args *args)
     return plan_along(me, plan, args);
 }
 
+enum { SORT_PRODUCTS = 2048 };   /* some 80 ns for each element of a million */
+
 bool
 plan_argsort(struct task *me, struct plan *plan, const struct op_args *args)
 {
@@ -208,6 +210,7 @@ plan_argsort(struct task *me, struct plan *plan, const struct op_args *args)
     if (!plan_along(me, plan, args))
         return false;
     plan->workspace = cpu_sort_workspace(tensor->dims > 0 ? tensor->size[plan->dim] : 1);
+    plan->products  = (double)tensor_count(tensor) * SORT_PRODUCTS;
     return true;
 }
 
@@ -351,6 +354,7 @@ plan_bmm(struct task *me, struct plan *plan, const struct op_args *args)
     plan->size[0] = a->size[0];
     plan->size[1] = a->size[1];
     plan->size[2] = b->size[2];
+    plan->products = (double)tensor_count(a) * (double)b->size[2];
     return product_types(me, plan, a, b, a->size[2]);
 }
 

@@ -82,6 +82,16 @@ places(int64_t length, int64_t size, int64_t stride, int64_t pad, int64_t dilati
     return room < 0 ? 0 : room / stride + 1;
 }
 
+/* For each place of each output channel a kernel over its group's input channels. */
+static double
+conv_products(const int64_t *out, const int64_t *weight)
+{
+    double count = 1;
+    for (int d = 0; d < 4; d++)
+        count *= (double)out[d] * (d > 0 ? (double)weight[d] : 1);
+    return count;
+}
+
 bool
 plan_conv2d(struct task *me, struct plan *plan, const struct op_args *args)
 {
@@ -105,6 +115,7 @@ plan_conv2d(struct task *me, struct plan *plan, const struct op_args *args)
     shape(plan, 4, (const int64_t[]){ x->size[0], w->size[0], oh, ow });
     struct conv conv = conv_shape(s, x->size, w->size, plan->size);
     plan->workspace += conv_workspace(&conv, plan->dtype, false);
+    plan->products = conv_products(plan->size, w->size);
     return true;
 }
 
@@ -124,6 +135,7 @@ plan_conv_transpose2d(struct task *me, struct plan *plan, const struct op_args *
     shape(plan, 4, (const int64_t[]){ g->size[0], w->size[1] * s[6], args->length, args->step });
     struct conv conv = conv_shape(s, plan->size, w->size, g->size);
     plan->workspace += conv_workspace(&conv, plan->dtype, false);
+    plan->products = conv_products(g->size, w->size);
     return true;
 }
 
@@ -143,6 +155,7 @@ plan_conv2d_weight(struct task *me, struct plan *plan, const struct op_args *arg
     shape(plan, 4, (const int64_t[]){ g->size[1], x->size[1] / s[6], args->length, args->step });
     struct conv conv = conv_shape(s, x->size, plan->size, g->size);
     plan->workspace += conv_workspace(&conv, plan->dtype, true);
+    plan->products = conv_products(g->size, plan->size);
     return true;
 }
 
@@ -168,6 +181,15 @@ want_windows(struct task *me, const struct plan *plan, const int64_t *s)
                         "the kernel", op_info(plan->op)->name);
 }
 
+static double
+window_products(const struct plan *plan, const int64_t *s)
+{
+    double count = (double)s[0] * (double)s[1];
+    for (int d = 0; d < plan->dims; d++)
+        count *= (double)plan->size[d];
+    return count;
+}
+
 bool
 plan_max_pool2d_indices(struct task *me, struct plan *plan, const struct op_args *args)
 {
@@ -183,6 +205,7 @@ plan_max_pool2d_indices(struct task *me, struct plan *plan, const struct op_args
     }
     plan->workspace += pool_workspace(plan->size[x->dims - 2] * plan->size[x->dims - 1],
                                       args->sizes[0] * args->sizes[1]);
+    plan->products = window_products(plan, args->sizes);
     plan->dtype = DTYPE_I64;
     return true;
 }
@@ -224,6 +247,7 @@ plan_avg_pool2d(struct task *me, struct plan *plan, const struct op_args *args)
         if (*size < 1)
             return failed(me, E_RUNTIME, "%s: the result would have no elements", op_info(plan->op)->name);
     }
+    plan->products = args->start == 2 ? 0 : window_products(plan, args->sizes);
     return true;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/account.h"
 #include "sched/count.h"
 #include "sched/sched.h"
 #include "sched/stage.h"
@@ -327,6 +328,12 @@ tensor_size(const struct tensor *tensor, int dim)
         return 0;
     int from = dim < 0 ? dim + tensor->dims : dim;
     return from >= 0 && from < tensor->dims ? tensor->size[from] : 0;
+}
+
+bool
+tensor_work(struct task *me, const struct tensor *tensor)
+{
+    return task_work(me, WORK_OP + (uint64_t)tensor_count(tensor) / WORK_ELEMENTS);
 }
 
 int64_t

@@ -78,6 +78,8 @@ static inline bool tensor_is_sparse(const struct tensor *tensor) { return tensor
 
 int     tensor_dims(const struct tensor *tensor);                /* accessors answer 0 for NULL */
 int64_t tensor_size(const struct tensor *tensor, int dim);       /* negative dims count from the end */
+/* Tells the run's account that all elements will be gone over. false: failed, it may do no more. */
+bool tensor_work(struct task *me, const struct tensor *tensor) __attribute__((warn_unused_result));
 int64_t tensor_count(const struct tensor *tensor);               /* elements */
 int64_t tensor_bytes(const struct tensor *tensor);
 static inline int tensor_device(const struct tensor *tensor) { return tensor != NULL ? tensor->storage->device : 0; }

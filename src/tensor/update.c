@@ -98,6 +98,8 @@ run_update(struct task *me, enum op op, const struct op_args *args)
     job.compute = param->dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
     for (int i = 0; i < job.views; i++)
         tensor_look(tensors[i], &job.view[i]);
+    if (!tensor_work(me, param))
+        return NULL;
     bool on_host = tensor_device(param) == DEVICE_CPU;
     bool done    = on_host ? update_on_host(me, args, &job, tensors) : update_on_device(me, args, &job, tensors);
     return done ? param : NULL;

@@ -21,6 +21,8 @@ enum { DEVICES = 4 };
 struct rig {
     const char           *text;
     struct script_options options;
+    size_t   memory_limit;     /* of the run */
+    uint64_t work_limit;
     struct observer       observer;   /* first of what note() is given */
     _Atomic int           holds;      /* lock.hold spans */
     uint64_t              left;       /* bytes on the CPU when the script is gone */
@@ -68,7 +70,8 @@ run_in(enum executor_kind executor, struct rig *rig)
     assert_non_null(writer);
     rig->observer.event = note;
     const struct sched_options options = { .executor = executor, .writer = writer, .cost = &cost,
-                                           .observer = &rig->observer };
+                                           .observer = &rig->observer, .memory_limit = rig->memory_limit,
+                                           .work_limit = rig->work_limit };
     struct sched              *sched   = sched_new(&options, why, sizeof why);
     assert_non_null(sched);
     sched_run(sched, run_rig, rig, &error);
@@ -177,14 +180,15 @@ a_budget_cannot_be_caught(void **state)
 {
     (void)state;
     struct rig   rig   = { .text = "while true do pcall(function() while true do end end) end",
-                           .options = { .step_limit = 1000000 } };
+                           .work_limit = 1000000 };
     struct error error = run_in(EXECUTOR_STEPPED, &rig);
     assert_int_equal(error.kind, E_BUDGET);
-    assert_non_null(strstr(error.message, "the lesson ran 1000000 instructions"));
+    assert_non_null(strstr(error.message, "the 1e+06 steps of work"));
     rig.text = "local t = {} while true do local ok, e = pcall(coroutine.wrap(function() while true do end end)) end";
     assert_int_equal(run_in(EXECUTOR_STEPPED, &rig).kind, E_BUDGET);
     rig.text    = "local kept = {} for i = 1, 1000 do kept[i] = rs.zeros{1024, 256} end";
-    rig.options = (struct script_options){ .memory_limit = 64 << 20 };
+    rig.work_limit   = 0;
+    rig.memory_limit = 64 << 20;
     assert_int_equal(run_in(EXECUTOR_STEPPED, &rig).kind, E_BUDGET);
     rig.text = "for i = 1, 1000 do local gone = rs.zeros{1024, 256} end";
     assert_int_equal(run_in(EXECUTOR_STEPPED, &rig).kind, E_NONE);

@@ -1,0 +1,132 @@
+/* What a run may take, and what it has taken; see account.h. One account per run, so that ranks cannot each take the
+ * whole.
+ *
+ * Interface: account_take, account_give, account_collect, memory_failed; task_work (in the header), work_settle. */
+#include "sched/account.h"
+#include "sched/internal.h"
+
+bool
+account_take(struct sched *sched, size_t bytes)
+{
+    struct account *account = &sched->account;
+    size_t before = atomic_fetch_add_explicit(&account->taken, bytes, memory_order_relaxed);
+    if (account->memory_limit == 0 || (bytes <= account->memory_limit && before <= account->memory_limit - bytes))
+        return true;
+    account_give(sched, bytes);
+    return false;
+}
+
+void
+account_give(struct sched *sched, size_t bytes)
+{
+    atomic_fetch_sub_explicit(&sched->account.taken, bytes, memory_order_relaxed);
+}
+
+size_t
+account_taken(const struct sched *sched)
+{
+    return atomic_load_explicit(&sched->account.taken, memory_order_relaxed);
+}
+
+size_t
+account_limit(const struct sched *sched)
+{
+    return sched->account.memory_limit;
+}
+
+bool
+account_presses(const struct sched *sched)
+{
+    size_t limit = account_limit(sched);
+    return limit > 0 && account_taken(sched) > limit / 4 * 3;
+}
+
+/* ---- collectors ---- */
+
+void
+account_add_collector(struct sched *sched, struct collector *collector)
+{
+    struct account *account = &sched->account;
+    pthread_mutex_lock(&account->mutex);
+    collector->next     = account->collectors;
+    account->collectors = collector;
+    __atomic_add_fetch(&account->collector_count, 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&account->mutex);
+}
+
+void
+account_remove_collector(struct sched *sched, struct collector *collector)
+{
+    struct account *account = &sched->account;
+    pthread_mutex_lock(&account->mutex);
+    struct collector **place = &account->collectors;
+    while (*place != NULL && *place != collector)
+        place = &(*place)->next;
+    if (*place != NULL) {
+        *place = collector->next;
+        __atomic_sub_fetch(&account->collector_count, 1, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&account->mutex);
+}
+
+unsigned
+account_collectors(const struct sched *sched)
+{
+    return __atomic_load_n(&sched->account.collector_count, __ATOMIC_RELAXED);
+}
+
+/* A collection is work of some milliseconds: a lesson that lives at its limit must come to an end too. */
+bool
+account_collect(struct task *me)
+{
+    enum { COLLECTION_STEPS = 1 << 20 };
+    struct account *account = &me->sched->account;
+    bool            any     = false;
+    if (account->memory_limit == 0 || account_exhausted(me->sched))
+        return false;
+    atomic_fetch_add_explicit(&account->done, COLLECTION_STEPS, memory_order_relaxed);
+    pthread_mutex_lock(&account->mutex);
+    for (struct collector *collector = account->collectors; collector != NULL; collector = collector->next)
+        any = collector->collect(me, collector) || any;
+    pthread_mutex_unlock(&account->mutex);
+    return any;
+}
+
+bool
+memory_failed(struct task *me, size_t bytes, const char *where)
+{
+    size_t limit = account_limit(me->sched), taken = account_taken(me->sched), near = limit - limit / 64;
+    if (limit > 0 && (bytes > near || taken > near - bytes)) /* something may have been let go of since */
+        return failed(me, E_BUDGET, "%.1f MiB more would exceed the limit of %.0f MiB for a run, which has taken %.1f; "
+                      "--trust lifts the limit", (double)bytes / (1 << 20), (double)limit / (1 << 20),
+                      (double)taken / (1 << 20));
+    return failed(me, E_MEMORY, "out of memory: %s cannot give %zu bytes", where, bytes);
+}
+
+/* ---- work ---- */
+
+uint64_t
+account_done(const struct sched *sched)
+{
+    return atomic_load_explicit(&sched->account.done, memory_order_relaxed);
+}
+
+bool
+account_exhausted(const struct sched *sched)
+{
+    return sched->account.work_limit > 0 && account_done(sched) > sched->account.work_limit;
+}
+
+bool
+work_settle(struct task *me)
+{
+    struct account *account = &me->sched->account;
+    uint64_t        steps = me->work, ceiling = UINT64_MAX / 2;
+    me->work = 0;
+    if (steps > ceiling || atomic_fetch_add_explicit(&account->done, steps, memory_order_relaxed) > ceiling)
+        atomic_store_explicit(&account->done, ceiling, memory_order_relaxed);
+    if (account_exhausted(me->sched))
+        return failed(me, E_BUDGET, "the run has used up the %.4g steps of work that a lesson may do; "
+                      "--limit-seconds N above 60 raises the limit, --trust lifts it", (double)account->work_limit);
+    return sched_goes_on(me);
+}
