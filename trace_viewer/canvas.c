@@ -95,21 +95,31 @@ canvas_put(struct canvas *canvas, int row, int column, struct style style, uint3
     cell->style = style;
 }
 
-/* Answers the column behind what was drawn. */
+static void
+put_glyph(struct canvas *canvas, struct stretch place, struct style style, const struct glyph *glyph)
+{
+    for (int i = 0; glyph->spelled[i] != '\0'; i++)
+        canvas_put(canvas, place.row, place.column + i, style, (unsigned char)glyph->spelled[i]);
+    if (glyph->spelled[0] != '\0')
+        return;
+    canvas_put(canvas, place.row, place.column, style, glyph->code);
+    if (glyph->width == 2)
+        canvas_put(canvas, place.row, place.column + 1, style, 0);
+}
+
+/* Answers the column behind what was drawn: whole characters only, also where one is spelled out. */
 static int
 text_within(struct canvas *canvas, struct stretch place, struct style style, const char *text)
 {
-    int row = place.row, column = place.column, end = column + place.room;
+    int end = place.column + place.room;
     if (end > canvas->width)
         end = canvas->width;
-    for (struct glyph glyph = glyph_next(&text); glyph.code != 0 && column + glyph.width <= end;
+    for (struct glyph glyph = glyph_next(&text); glyph.code != 0 && place.column + glyph.width <= end;
          glyph = glyph_next(&text)) {
-        canvas_put(canvas, row, column, style, glyph.code);
-        if (glyph.width == 2)
-            canvas_put(canvas, row, column + 1, style, 0);
-        column += glyph.width;
+        put_glyph(canvas, place, style, &glyph);
+        place.column += glyph.width;
     }
-    return column;
+    return place.column;
 }
 
 int

@@ -7,14 +7,15 @@
 
 #include <string.h>
 
-enum { MIDDLE_DOT = 0x00b7, LONGEST = 4096 };
+enum { MIDDLE_DOT = 0x00b7, LONGEST = 4096, LONGEST_CHARACTER = 4 };
 
 struct range { uint32_t first, last; };
 
-/* Never shown as they are: C1, soft hyphen, zero-width and direction marks, surrogates, private use, and the like. */
+/* No cell of their own, or none that all terminals agree on: soft hyphen, zero-width characters, private use, and the
+ * like. What is harmful never comes so far. */
 static const struct range hidden[] = {
-    { 0x00ad, 0x00ad }, { 0x061c, 0x061c }, { 0x115f, 0x1160 }, { 0x17b4, 0x17b5 }, { 0x180b, 0x180f },
-    { 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f }, { 0x3164, 0x3164 }, { 0xd800, 0xf8ff },
+    { 0x00ad, 0x00ad }, { 0x115f, 0x1160 }, { 0x17b4, 0x17b5 }, { 0x180b, 0x180f },
+    { 0x200b, 0x200d }, { 0x2060, 0x206f }, { 0x3164, 0x3164 }, { 0xe000, 0xf8ff },
     { 0xfe00, 0xfe0f }, { 0xfeff, 0xfeff }, { 0xffa0, 0xffa0 }, { 0xfff0, 0xffff }, { 0x1bca0, 0x1bca3 },
     { 0x1d173, 0x1d17a }, { 0x323b0, 0x10ffff },
 };
@@ -52,53 +53,34 @@ in_ranges(const struct range *ranges, size_t count, uint32_t code)
     return low < count && code >= ranges[low].first;
 }
 
-/* One character of well-formed UTF-8, shortest form only; false: one byte was taken that is none. */
-static bool
-decode(const unsigned char **at, uint32_t *code)
-{
-    static const uint32_t smallest[] = { 0, 0x80, 0x800, 0x10000 };
-    const unsigned char *from = *at;
-    unsigned char lead = *from;
-    *at = from + 1;
-    *code = lead;
-    if (lead < 0x80)
-        return true;
-    int more = lead >= 0xc2 && lead < 0xe0 ? 1 : lead >= 0xe0 && lead < 0xf0 ? 2 : lead >= 0xf0 && lead < 0xf5 ? 3 : 0;
-    if (more == 0)
-        return false;
-    uint32_t value = lead & (0x3fu >> more);
-    for (int i = 1; i <= more; i++) {
-        if ((from[i] & 0xc0) != 0x80)
-            return false;
-        value = value << 6 | (from[i] & 0x3f);
-    }
-    if (value < smallest[more] || value > 0x10ffff || (value >= 0xd800 && value < 0xe000))
-        return false;
-    *code = value;
-    *at = from + 1 + more;
-    return true;
-}
-
 struct glyph
 glyph_next(const char **at)
 {
     for (;;) {
-        const unsigned char *from = (const unsigned char *)*at;
-        if (*from == '\0')
-            return (struct glyph){ 0, 0 };
-        uint32_t code;
-        bool good = decode(&from, &code);
-        *at = (const char *)from;
-        if (!good)
-            return (struct glyph){ '?', 1 };
-        if (code >= 0x20 && code < 0x7f)
-            return (struct glyph){ code, 1 };
-        if (code == '\t' || code == 0xa0)
-            return (struct glyph){ ' ', 1 };
-        if (code < 0xa0 || in_ranges(hidden, countof(hidden), code))
-            return (struct glyph){ MIDDLE_DOT, 1 };
+        const char *text = *at;
+        size_t count = strnlen(text, LONGEST_CHARACTER);
+        if (count == 0)
+            return (struct glyph){ 0 };
+        if (*text == '\t') {
+            *at = text + 1;
+            return (struct glyph){ .code = ' ', .width = 1 };
+        }
+        if (visible_length(text, count, VISIBLE_LINE) == 0) {
+            struct glyph glyph = { .code = '\\' };
+            *at = text + visible_spell(text, count, VISIBLE_LINE, glyph.spelled);
+            glyph.width = (int)strlen(glyph.spelled);
+            return glyph;
+        }
+        uint32_t code = 0;
+        *at = text + utf8_take(text, count, &code);
+        if (code < 0x7f)
+            return (struct glyph){ .code = code, .width = 1 };
+        if (code == 0xa0)
+            return (struct glyph){ .code = ' ', .width = 1 };
+        if (in_ranges(hidden, countof(hidden), code))
+            return (struct glyph){ .code = MIDDLE_DOT, .width = 1 };
         if (!in_ranges(combining, countof(combining), code))
-            return (struct glyph){ code, in_ranges(wide, countof(wide), code) ? 2 : 1 };
+            return (struct glyph){ .code = code, .width = in_ranges(wide, countof(wide), code) ? 2 : 1 };
     }
 }
 

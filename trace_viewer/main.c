@@ -4,6 +4,7 @@
  *     trace_viewer TRACE --print --size 100x30   one frame as text, the same on every machine
  *     trace_viewer --attach SOCKET [TRACE]       the screen of a running `ringside step` */
 #include "base/str.h"
+#include "base/visible.h"
 #include "control/commands.h"
 #include "drive.h"
 #include "frame.h"
@@ -42,8 +43,10 @@ static const char usage[] =
 static int
 tell_trouble(const char *format, const char *what)
 {
+    char text[1024];
+    snprintf(text, sizeof text, format, what);
     fputs("trace_viewer: ", stderr);
-    fprintf(stderr, format, what);
+    visible_write(stderr, text, strlen(text), VISIBLE_LINE);
     fputs("\n", stderr);
     return USAGE;
 }

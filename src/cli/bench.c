@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/vec.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/message.h"
 #include "tensor/blas.h"
@@ -72,7 +73,7 @@ cpu_name(char *out, size_t size)
         if (strncmp(line, "model name", 10) != 0 || colon == NULL)
             continue;
         snprintf(out, size, "%s", colon + 2);
-        out[strcspn(out, "\n\"\\")] = '\0';
+        out[strcspn(out, "\n")] = '\0';
         break;
     }
     if (file != NULL)
@@ -93,11 +94,14 @@ print_environment(const struct bench_options *options, const char *bench)
     if (getloadavg(&load, 1) != 1)
         load = -1;
     if (options->json)
-        printf("{\"bench\": \"%s\", \"environment\": {\"cpu\": \"%s\", \"blas\": \"%s\", \"compiler\": \"%s\"}, "
-               "\"load1\": %.2f}\n",
-               bench, cpu, products, __VERSION__, load);
+        printf("{\"bench\": \"%s\", \"environment\": {\"cpu\": \"", bench);
     else
-        printf("# %s; products: %s; compiler %s; load %.2f\n", cpu, products, __VERSION__, load);
+        fputs("# ", stdout);
+    visible_write(stdout, cpu, strlen(cpu), options->json ? VISIBLE_JSON : VISIBLE_LINE);
+    if (options->json)
+        printf("\", \"blas\": \"%s\", \"compiler\": \"%s\"}, \"load1\": %.2f}\n", products, __VERSION__, load);
+    else
+        printf("; products: %s; compiler %s; load %.2f\n", products, __VERSION__, load);
 }
 
 static void

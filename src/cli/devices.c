@@ -37,7 +37,9 @@ print_processor(void)
     if (info != NULL)
         fclose(info);
     double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    printf("host      %s, %ld cores, %.1f GiB\n", model, sysconf(_SC_NPROCESSORS_ONLN), bytes / (1024.0 * 1024 * 1024));
+    snprintf(line, sizeof line, "%s, %ld cores, %.1f GiB", model, sysconf(_SC_NPROCESSORS_ONLN),
+             bytes / (1024.0 * 1024 * 1024));
+    answer_line("host      ", line);
 }
 
 static void
@@ -77,7 +79,7 @@ print_products(void)
     if (!any || blas.onednn[0] == '\0' || blas.openblas[0] == '\0')
         puts("          faster with OpenBLAS (libopenblas0-pthread) and oneDNN (libdnnl3): scripts/setup brings them");
     if (blas.warning[0] != '\0')
-        printf("warning   %s\n", blas.warning);
+        answer_line("warning   ", blas.warning);
 }
 
 int

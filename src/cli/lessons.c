@@ -10,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/reader.h"
+#include "base/str.h"
 #include "base/vec.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/message.h"
 
@@ -65,7 +67,7 @@ text_of(const char *at, char *out, size_t size)
     for (at++; *at != '\0' && *at != quote && *at != '\n' && used + 1 < size; at++) {
         if (*at == '\\' && at[1] != '\0')
             at++;
-        out[used++] = (unsigned char)*at < 32 ? '?' : *at;
+        out[used++] = *at;
     }
     out[used] = '\0';
 }
@@ -91,9 +93,16 @@ print_lesson(const char *folder, const char *name)
     text_of(header != NULL ? field(header, end, "title") : NULL, title, sizeof title);
     text_of(header != NULL ? field(header, end, "needs") : NULL, needs, sizeof needs);
     const char *minutes = header != NULL ? field(header, end, "minutes") : NULL;
-    printf("%-26.*s %4d min  %s%s%s\n", (int)strlen(name) - 4, name, minutes != NULL ? atoi(minutes) : 0, title,
-           needs[0] != '\0' && strcmp(needs, "nothing") != 0 ? "   needs " : "",
-           strcmp(needs, "nothing") != 0 ? needs : "");
+    struct str line = { 0 };
+    visible_add(&line, name, strlen(name) - 4, VISIBLE_LINE);
+    str_addf(&line, "%*s %4d min  ", line.len < 26 ? 26 - (int)line.len : 0, "", minutes != NULL ? atoi(minutes) : 0);
+    visible_add(&line, title, strlen(title), VISIBLE_LINE);
+    if (needs[0] != '\0' && strcmp(needs, "nothing") != 0) {
+        str_add(&line, "   needs ");
+        visible_add(&line, needs, strlen(needs), VISIBLE_LINE);
+    }
+    answer_line("", str_text(&line));
+    str_free(&line);
     free(text);
 }
 

@@ -72,7 +72,7 @@ print_version(void)
     puts("  not built  cuda, nccl, mpi, gloo");
     puts("  compiler   " __VERSION__);
     if (blas.warning[0] != '\0')
-        printf("  warning    %s\n", blas.warning);
+        answer_line("  warning    ", blas.warning);
     return STATUS_DONE;
 }
 

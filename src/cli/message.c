@@ -1,25 +1,12 @@
-/* One line on stderr for people.
+/* One line for people: on stderr what went wrong, on stdout an answer.
  *
- * Interface: message. */
+ * Interface: message, answer_line. */
 #include "cli/message.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-
-/* A lesson's words may hold anything: the message stays one line, and the terminal what it was. */
-static void
-put_plain(const char *text)
-{
-    for (; *text != '\0'; text++) {
-        unsigned char byte = (unsigned char)*text;
-        if (byte == '\n' || byte == '\t')
-            fputc(' ', stderr);
-        else if (byte < 32 || byte == 127)
-            fprintf(stderr, "\\x%02x", byte);
-        else
-            fputc(byte, stderr);
-    }
-}
+#include <string.h>
+#include "base/visible.h"
 
 int
 message(int status, const char *format, ...)
@@ -31,7 +18,15 @@ message(int status, const char *format, ...)
     va_end(args);
     fflush(stdout); /* so that narration and error stand in their order where both go to one place */
     fputs("ringside: ", stderr);
-    put_plain(text);
+    visible_write(stderr, text, strlen(text), VISIBLE_LINE);
     fputc('\n', stderr);
     return status;
+}
+
+void
+answer_line(const char *label, const char *text)
+{
+    fputs(label, stdout);
+    visible_write(stdout, text, strlen(text), VISIBLE_LINE);
+    putchar('\n');
 }

@@ -1,5 +1,6 @@
 /* How every subcommand speaks of what went wrong: one line on stderr that begins with "ringside: ", and a name that
- * was nearly right is answered with the one that was meant. */
+ * was nearly right is answered with the one that was meant. What would make it two lines, or steer the terminal, is
+ * spelled out. */
 #ifndef CLI_MESSAGE_H
 #define CLI_MESSAGE_H
 #include "base/nearest.h"
@@ -8,4 +9,6 @@ enum { STATUS_DONE = 0, STATUS_CHECK = 1, STATUS_USAGE = 2, STATUS_FAILED = 3 };
 
 /* Prints the line; answers `status`, so that `return message(2, ...)` reads well. */
 int message(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A line of an answer on stdout: our label, and text that comes from outside, spelled out in the same way. */
+void answer_line(const char *label, const char *text);
 #endif

@@ -108,7 +108,8 @@ make_lesson(struct lesson_run *run)
 {
     const struct run_options *o = run->options;
     struct lesson_options     options = { .name = run->name, .path = o->lesson, .out = stdout, .tap = o->tap,
-                                          .quiet = o->quiet, .teacher = o->teacher, .hardware = o->hardware,
+                                          .quiet = o->quiet, .teacher = o->teacher, .trusted = o->trust,
+                                          .hardware = o->hardware,
                                           .has_seed = o->has_seed, .seed = o->seed, .world = (int)o->world };
     run->lesson = lesson_new(&options);
     if (run->lesson == NULL)

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "base/vec.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/message.h"
 #include "cli/options.h"
@@ -45,7 +46,7 @@ run_batch(struct session *session, const char *commands)
         str_add_bytes(&line, commands, length);
         ok = session_command(session, str_text(&line), &out);
         if (ok)
-            fputs(str_text(&out), stdout);
+            visible_write(stdout, str_text(&out), out.len, VISIBLE_LINES);
         else
             message(STATUS_USAGE, "step: '%.*s': %.*s", (int)length, commands, (int)out.len - 1, str_text(&out));
         commands += length + (commands[length] != '\0');

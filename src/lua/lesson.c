@@ -38,7 +38,8 @@ lesson_here(lua_State *L, struct task *me)
     struct script *script = script_of(L);
     if (lesson != NULL)
         return lesson;
-    struct lesson_options options = { .name = script->name, .out = script->options.out };
+    struct lesson_options options = { .name = script->name, .out = script->options.out,
+                                      .trusted = script->options.trusted };
     lesson = lesson_new(&options);
     if (lesson == NULL)
         raise_error(L, "MemoryError", "out of memory");

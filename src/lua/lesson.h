@@ -5,6 +5,7 @@
 #ifndef LUA_LESSON_H
 #define LUA_LESSON_H
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -14,6 +15,7 @@ struct lesson_options {
     const char *name;          /* stands before its checks' names: "01-six-rows"; copied */
     FILE       *out;           /* NULL: nowhere */
     bool        tap, quiet, teacher;
+    bool        trusted;       /* --trust: its words go out as they are, else through base/visible.h */
     const char *path;          /* the lesson's file, for what lies beside it; NULL: unknown. Must outlive the run */
     const char *hardware;      /* --hardware, over the lesson's own; NULL. Must outlive the run */
     bool        has_seed;      /* --seed: for what the lesson does not seed */
@@ -40,6 +42,8 @@ const struct lesson_head *lesson_head(const struct lesson *lesson);
 
 /* rank -1: the lesson itself; else the rank of a spawn: a prefix for narration, and checks wait for lesson_join. */
 bool lesson_say(struct task *me, struct lesson *lesson, int rank, const char *text);
+/* What print says: its lines, behind "# " in TAP; NULs may be in it. */
+void lesson_print(struct lesson *lesson, const char *text, size_t length);
 /* Prints only: word is "teacher" or "hint". */
 bool lesson_note(struct lesson *lesson, int rank, const char *word, const char *text);
 struct lesson_question { const char *question, *answer, *why; const char *const *choices; int choice_count; };

@@ -1,8 +1,9 @@
 /* What a lesson says and claims, on its way to the trace and to standard output.
  *
- * Order of use: lesson_new; lesson_begin, lesson_say, lesson_ask, lesson_check by the tasks of the run; lesson_join
- * after each spawn; lesson_end; lesson_failed; lesson_free. Checks are TAP lines; checks of ranks wait for the join,
- * because ranks finish in any order. Printing is guarded by one mutex, which is never held across an event. */
+ * Order of use: lesson_new; lesson_begin, lesson_say, lesson_print, lesson_ask, lesson_check by the tasks of the run;
+ * lesson_join after each spawn; lesson_end; lesson_failed; lesson_free. Checks are TAP lines, and under --tap all else
+ * is a comment; checks of ranks wait for the join, because ranks finish in any order. Printing is guarded by one mutex,
+ * which is never held across an event. */
 #include "lua/lesson.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include "base/str.h"
 #include "base/vec.h"
+#include "base/visible.h"
 #include "sched/stage.h"
 
 struct kept_choice { struct lesson_check check; uint32_t order; }; /* owns its three texts */
@@ -104,6 +106,24 @@ lesson_write_error(const struct lesson *lesson)
 
 /* ---- printing ---- */
 
+/* The one way out of what a lesson says. The caller holds the mutex and has set errno to 0. */
+static void
+put_text(struct lesson *lesson, const char *text, size_t length)
+{
+    FILE *out = lesson->options.out;
+    if (lesson->options.trusted)
+        fwrite(text, 1, length, out);
+    else
+        visible_write(out, text, length, VISIBLE_LINES);
+}
+
+static void
+note_write_error(struct lesson *lesson, bool written)
+{
+    if (!written && lesson->write_error == 0)
+        lesson->write_error = errno != 0 ? errno : EIO;
+}
+
 /* The caller holds the mutex. Flushed at once, so that what was said before a hang can be read. */
 static bool
 put_line(struct lesson *lesson, struct str *text)
@@ -112,8 +132,8 @@ put_line(struct lesson *lesson, struct str *text)
     bool ok = str_ok(text);
     if (ok && out != NULL && text->len > 0) {
         errno = 0;
-        if ((fwrite(text->text, 1, text->len, out) != text->len || fflush(out) != 0) && lesson->write_error == 0)
-            lesson->write_error = errno != 0 ? errno : EIO;
+        put_text(lesson, text->text, text->len);
+        note_write_error(lesson, !ferror(out) && fflush(out) == 0);
     }
     str_free(text);
     return ok;
@@ -164,7 +184,10 @@ add_choice_name(struct str *out, const char *text)
     for (; *text != '\0'; text++) {
         if (*text == '#' || *text == '\\')
             str_add(out, "\\");
-        str_add_bytes(out, *text == '\n' ? " " : text, 1);
+        if (*text == '\n')
+            str_add(out, "\\n");
+        else
+            str_add_bytes(out, text, 1);
     }
 }
 
@@ -232,6 +255,28 @@ lesson_say(struct task *me, struct lesson *lesson, int rank, const char *text)
     struct str out = { 0 };
     add_lines(lesson, &out, rank, "", text);
     return narrate(lesson, &out) || failed(me, E_MEMORY, "out of memory");
+}
+
+void
+lesson_print(struct lesson *lesson, const char *text, size_t length)
+{
+    const char *end = text + length;
+    FILE       *out = lesson->options.out;
+    if (out == NULL)
+        return;
+    pthread_mutex_lock(&lesson->mutex);
+    errno = 0;
+    for (const char *newline = text; newline != NULL; text = newline + 1) {
+        newline = memchr(text, '\n', (size_t)(end - text));
+        if (lesson->options.tap)
+            fputs("# ", out);
+        put_text(lesson, text, (size_t)((newline != NULL ? newline : end) - text));
+        fputc('\n', out);
+        if (newline == NULL)
+            break;
+    }
+    note_write_error(lesson, !ferror(out));
+    pthread_mutex_unlock(&lesson->mutex);
 }
 
 bool

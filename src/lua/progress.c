@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/vec.h"
+#include "base/visible.h"
 #include "lua/data.h"
 #include "lua/internal.h"
 #include "lua/lesson.h"
@@ -13,7 +14,7 @@
 #include "sched/task.h"
 
 static const char LAST[] = "ringside.progress_ms";
-enum { BAR = 24, EVERY_MS = 100 };
+enum { BAR = 24, TEXT = 59 /* bytes */, EVERY_MS = 100 };
 
 static bool
 has_terminal(lua_State *L, struct task *me)
@@ -47,7 +48,7 @@ progress(lua_State *L)
     struct task *me    = script_task(L);
     double       done  = check_number(L, 1), total = check_number(L, 2);
     const char  *given = lua_isnoneornil(L, 3) ? "" : check_text(L, 3);
-    char         bar[BAR + 1], text[60];
+    char         bar[BAR + 1];
     if (!has_terminal(L, me))
         return 0;
     if (!(done < total)) {
@@ -56,14 +57,15 @@ progress(lua_State *L)
     }
     if (!is_due(L))
         return 0;
-    size_t full = done > 0 ? (size_t)(done / total * BAR) : 0, i = 0;
+    size_t full = done > 0 ? (size_t)(done / total * BAR) : 0, length = strnlen(given, TEXT + 1);
+    if (length > TEXT)
+        for (length = TEXT; length > 0 && ((unsigned char)given[length] & 0xc0) == 0x80; length--)
+            continue; /* no half of a character */
     memset(bar, '.', BAR);
     memset(bar, '#', full);
     bar[BAR] = '\0';
-    for (; given[i] != '\0' && i + 1 < sizeof text; i++)
-        text[i] = given[i] < 32 && given[i] >= 0 ? ' ' : given[i];
-    text[i] = '\0';
-    fprintf(stderr, "\r\033[K[%s] %.0f of %.0f  %s", bar, done, total, text);
+    fprintf(stderr, "\r\033[K[%s] %.0f of %.0f  ", bar, done, total);
+    visible_write(stderr, given, length, VISIBLE_LINE);
     return 0;
 }
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include "base/rng.h"
 #include "base/vec.h"
+#include "base/visible.h"
+#include "lua/lesson.h"
 #include "sched/sched.h"
 #include "sched/task.h"
 
@@ -79,18 +81,25 @@ repeatable_tostring(lua_State *L)
 static int
 repeatable_print(lua_State *L)
 {
-    FILE *out   = script_of(L)->options.out;
-    int   count = lua_gettop(L);
+    struct script *script = script_of(L);
+    struct lesson *lesson = lesson_of(script->holder);
+    int            count  = lua_gettop(L);
+    size_t         length = 0;
+    luaL_checkstack(L, 2 * count + 4, "too many things to print");
+    lua_pushliteral(L, "");
     for (int i = 1; i <= count; i++) {
-        size_t length = 0;
-        push_text(L, i);
-        const char *text = lua_tolstring(L, -1, &length);
         if (i > 1)
-            fputc('\t', out);
-        fwrite(text, 1, length, out);
-        lua_pop(L, 1);
+            lua_pushliteral(L, "\t");
+        push_text(L, i);
     }
-    fputc('\n', out);
+    lua_concat(L, lua_gettop(L) - count);
+    const char *text = lua_tolstring(L, -1, &length);
+    if (lesson != NULL) {
+        lesson_print(lesson, text, length);
+    } else {
+        visible_write(script->options.out, text, length, VISIBLE_LINES);
+        fputc('\n', script->options.out);
+    }
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* Events as text, for people and as JSON. What comes out of a file is never sent to a terminal as it is: control
- * bytes and what is not UTF-8 are spelled out.
+/* Events as text, for people and as JSON. What comes out of a file is never sent to a terminal as it is: it goes
+ * through base/visible.h.
  *
  * Interface: trace_print_event, trace_print_json, trace_print_time. */
 #include <inttypes.h>
@@ -9,44 +9,15 @@
 
 #include "base/str.h"
 #include "base/vec.h"
+#include "base/visible.h"
 #include "trace/reader.h"
 
 static const char *const phase_names[] = { "?", "begin", "end", "instant" };
 
-/* Bytes of the UTF-8 character that begins here; 0: it is none, or a control character. */
-static size_t
-character_bytes(const unsigned char *at)
-{
-    if (at[0] < 0x80)
-        return at[0] >= 0x20 && at[0] != 0x7f;
-    size_t bytes = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
-    if (at[0] < 0xc2 || at[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < bytes; i++) {
-        if ((at[i] & 0xc0) != 0x80)
-            return 0; /* the NUL at the end stops here too */
-    }
-    bool surrogate = at[0] == 0xed && at[1] >= 0xa0, overlong = (at[0] == 0xe0 && at[1] < 0xa0) ||
-         (at[0] == 0xf0 && at[1] < 0x90), too_large = at[0] == 0xf4 && at[1] >= 0x90;
-    bool control = at[0] == 0xc2 && at[1] < 0xa0;
-    return surrogate || overlong || too_large || control ? 0 : bytes;
-}
-
 static void
 print_plain(struct str *out, const char *text)
 {
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
-        size_t bytes = character_bytes(at);
-        if (bytes > 0)
-            str_add_bytes(out, at, bytes);
-        else if (*at == '\n')
-            str_add(out, "\\n");
-        else if (*at == '\t')
-            str_add(out, "\\t");
-        else
-            str_addf(out, "\\x%02x", *at);
-        at += bytes > 0 ? bytes : 1;
-    }
+    visible_add(out, text, strlen(text), VISIBLE_LINE);
 }
 
 /* Quoted when it holds what would end the word. */
@@ -65,18 +36,7 @@ static void
 print_json_text(struct str *out, const char *text)
 {
     str_add(out, "\"");
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
-        size_t bytes = character_bytes(at);
-        if (*at == '"' || *at == '\\')
-            str_addf(out, "\\%c", *at);
-        else if (bytes > 0)
-            str_add_bytes(out, at, bytes);
-        else if (*at < 0x80)
-            str_addf(out, "\\u%04x", *at);
-        else
-            str_add(out, "\xef\xbf\xbd"); /* U+FFFD */
-        at += bytes > 0 ? bytes : 1;
-    }
+    visible_add(out, text, strlen(text), VISIBLE_JSON);
     str_add(out, "\"");
 }
 

@@ -26,21 +26,31 @@ no_control_character_passes_the_door(void **state)
         for (struct glyph glyph = glyph_next(&at); glyph.code != 0; glyph = glyph_next(&at)) {
             assert_true(glyph.code >= 0x20 && glyph.code != 0x7f && !(glyph.code >= 0x80 && glyph.code < 0xa0));
             assert_true(glyph.code < 0x202a || glyph.code > 0x202e);
-            assert_true(glyph.width == 1 || glyph.width == 2);
+            assert_true(glyph.width == (int)strlen(glyph.spelled) || glyph.spelled[0] == '\0');
+            assert_true(glyph.width == 1 || glyph.width == 2 || glyph.code == '\\');
         }
         assert_true(at == text + strlen(text));
     }
 }
 
 static void
-broken_utf8_and_long_forms_become_question_marks(void **state)
+what_may_not_go_out_takes_as_many_cells_as_it_is_spelled_with(void **state)
 {
     const char *at = "\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80";
     for (struct glyph glyph = glyph_next(&at); glyph.code != 0; glyph = glyph_next(&at))
-        assert_int_equal(glyph.code, '?');
+        assert_true(glyph.width == 4 && strncmp(glyph.spelled, "\\x", 2) == 0);
+    struct canvas canvas;
+    struct str    text = { 0 };
+    assert_true(canvas_init(&canvas, 20, 1));
+    assert_int_equal(canvas_text(&canvas, 0, 0, (struct style){ 0 }, "\x1b[0m\xe2\x80\xae\n!"), 18);
+    assert_int_equal(canvas_text(&canvas, 0, 18, (struct style){ 0 }, "\x07"), 18); /* whole or not at all */
+    canvas_print(&canvas, &plain, false, &text);
+    assert_string_equal(str_text(&text), "\\x1b[0m\\u{202e}\\n!\n");
+    str_free(&text);
+    canvas_free(&canvas);
     assert_int_equal(glyph_width("a\xcc\x81" "b", 10), 2);
     assert_int_equal(glyph_width("\xe5\xad\x97", 10), 2);
-    assert_int_equal(glyph_width("\x1b[0m", 10), 4);
+    assert_int_equal(glyph_width("\x1b[0m", 10), 7);
 }
 
 static void
@@ -133,7 +143,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_control_character_passes_the_door),
-        cmocka_unit_test(broken_utf8_and_long_forms_become_question_marks),
+        cmocka_unit_test(what_may_not_go_out_takes_as_many_cells_as_it_is_spelled_with),
         cmocka_unit_test(nothing_is_drawn_outside_a_part),
         cmocka_unit_test(a_wide_character_never_shifts_its_row),
         cmocka_unit_test(a_long_text_is_cut_in_its_middle),
