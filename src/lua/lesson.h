@@ -42,8 +42,11 @@ const struct lesson_head *lesson_head(const struct lesson *lesson);
 
 /* rank -1: the lesson itself; else the rank of a spawn: a prefix for narration, and checks wait for lesson_join. */
 bool lesson_say(struct task *me, struct lesson *lesson, int rank, const char *text);
-/* What print says: its lines, behind "# " in TAP; NULs may be in it. */
-void lesson_print(struct lesson *lesson, const char *text, size_t length);
+/* What print says, piece by piece between an open and its close: its lines, behind "# " in TAP; NULs may be in it. Nobody
+ * else prints meanwhile, so nothing between the two may raise or wait. */
+void lesson_print_open(struct lesson *lesson);
+void lesson_print_text(struct lesson *lesson, const char *text, size_t length);
+void lesson_print_close(struct lesson *lesson);
 /* Prints only: word is "teacher" or "hint". */
 bool lesson_note(struct lesson *lesson, int rank, const char *word, const char *text);
 struct lesson_question { const char *question, *answer, *why; const char *const *choices; int choice_count; };

@@ -1,6 +1,6 @@
 /* What a lesson says and claims, on its way to the trace and to standard output.
  *
- * Order of use: lesson_new; lesson_begin, lesson_say, lesson_print, lesson_ask, lesson_check by the tasks of the run;
+ * Order of use: lesson_new; lesson_begin, lesson_say, lesson_print_*, lesson_ask, lesson_check by the tasks of the run;
  * lesson_join after each spawn; lesson_end; lesson_failed; lesson_free. Checks are TAP lines, and under --tap all else
  * is a comment; checks of ranks wait for the join, because ranks finish in any order. Printing is guarded by one mutex,
  * which is never held across an event. */
@@ -111,9 +111,9 @@ static void
 put_text(struct lesson *lesson, const char *text, size_t length)
 {
     FILE *out = lesson->options.out;
-    if (lesson->options.trusted)
+    if (out != NULL && lesson->options.trusted)
         fwrite(text, 1, length, out);
-    else
+    else if (out != NULL)
         visible_write(out, text, length, VISIBLE_LINES);
 }
 
@@ -258,24 +258,30 @@ lesson_say(struct task *me, struct lesson *lesson, int rank, const char *text)
 }
 
 void
-lesson_print(struct lesson *lesson, const char *text, size_t length)
+lesson_print_open(struct lesson *lesson)
 {
-    const char *end = text + length;
-    FILE       *out = lesson->options.out;
-    if (out == NULL)
-        return;
     pthread_mutex_lock(&lesson->mutex);
     errno = 0;
-    for (const char *newline = text; newline != NULL; text = newline + 1) {
-        newline = memchr(text, '\n', (size_t)(end - text));
-        if (lesson->options.tap)
-            fputs("# ", out);
-        put_text(lesson, text, (size_t)((newline != NULL ? newline : end) - text));
-        fputc('\n', out);
-        if (newline == NULL)
-            break;
+    put_text(lesson, "# ", lesson->options.tap ? 2 : 0);
+}
+
+void
+lesson_print_text(struct lesson *lesson, const char *text, size_t length)
+{
+    const char *end = text + length, *newline;
+    while (lesson->options.tap && (newline = memchr(text, '\n', (size_t)(end - text))) != NULL) {
+        put_text(lesson, text, (size_t)(newline + 1 - text));
+        put_text(lesson, "# ", 2);
+        text = newline + 1;
     }
-    note_write_error(lesson, !ferror(out));
+    put_text(lesson, text, (size_t)(end - text));
+}
+
+void
+lesson_print_close(struct lesson *lesson)
+{
+    put_text(lesson, "\n", 1);
+    note_write_error(lesson, lesson->options.out == NULL || !ferror(lesson->options.out));
     pthread_mutex_unlock(&lesson->mutex);
 }
 

@@ -78,28 +78,40 @@ repeatable_tostring(lua_State *L)
     return 1;
 }
 
+/* A script without a run around it has no lesson to speak for it. */
+static void
+print_piece(struct lesson *lesson, FILE *out, const char *text, size_t length)
+{
+    if (lesson != NULL)
+        lesson_print_text(lesson, text, length);
+    else
+        visible_write(out, text, length, VISIBLE_LINES);
+}
+
+/* All of it becomes text first: that may call the lesson's functions, and may raise. */
 static int
 repeatable_print(lua_State *L)
 {
     struct script *script = script_of(L);
     struct lesson *lesson = lesson_of(script->holder);
+    FILE          *out    = script->options.out;
     int            count  = lua_gettop(L);
-    size_t         length = 0;
-    luaL_checkstack(L, 2 * count + 4, "too many things to print");
-    lua_pushliteral(L, "");
     for (int i = 1; i <= count; i++) {
-        if (i > 1)
-            lua_pushliteral(L, "\t");
         push_text(L, i);
+        lua_replace(L, i);
     }
-    lua_concat(L, lua_gettop(L) - count);
-    const char *text = lua_tolstring(L, -1, &length);
-    if (lesson != NULL) {
-        lesson_print(lesson, text, length);
-    } else {
-        visible_write(script->options.out, text, length, VISIBLE_LINES);
-        fputc('\n', script->options.out);
+    if (lesson != NULL)
+        lesson_print_open(lesson);
+    for (int i = 1; i <= count; i++) {
+        size_t      length = 0;
+        const char *text   = lua_tolstring(L, i, &length);
+        print_piece(lesson, out, "\t", i > 1);
+        print_piece(lesson, out, text, length);
     }
+    if (lesson != NULL)
+        lesson_print_close(lesson);
+    else
+        print_piece(lesson, out, "\n", 1);
     return 0;
 }
 

@@ -10,8 +10,7 @@ chdir "$FindBin::Bin/../.." or die "no root: $!";
 # Files that may write, and why. In cli/ and in the viewer's main each program prints its own words with printf too.
 my %may = (
     'src/base/visible.c'         => 'the door itself',
-    'src/lua/narration.c'        => 'put_text, and what is its own: "# " and line ends',
-    'src/lua/sandbox.c'          => 'print of a script without a run around it: the line end',
+    'src/lua/narration.c'        => 'put_text, where a trusted lesson\'s words pass',
     'src/lua/progress.c'         => 'the bar; the text goes through the door',
     'src/data/safetensors_save.c' => 'a file of tensors',
     'src/control/socket.c'       => 'the debugger\'s wire, whose reader is the viewer',
