@@ -303,10 +303,10 @@ object_new(lua_State *L, struct task *me, int index, const char *name)
     index                 = lua_absindex(L, index);
     lua_pushvalue(L, index);
     int                   ref    = luaL_ref(L, LUA_REGISTRYINDEX);
-    struct script_object *object = calloc(1, sizeof *object);
+    struct script_object *object = host_take(me, sizeof *object);
     if (object == NULL) {
         luaL_unref(L, LUA_REGISTRYINDEX, ref);
-        return failed_null(me, E_MEMORY, "out of memory");
+        return NULL;
     }
     *object = (struct script_object){ .refs = script->refs, .script = script, .ref = ref };
     snprintf(object->name, sizeof object->name, "%s", name != NULL ? name : "");
@@ -336,7 +336,6 @@ object_push(lua_State *L, const struct script_object *object)
 void
 object_free(struct task *me, void *pointer)
 {
-    (void)me;
     struct script_object *object = pointer;
     if (object == NULL)
         return;
@@ -346,7 +345,7 @@ object_free(struct task *me, void *pointer)
         refs->refs[refs->count++] = object->ref;
     pthread_mutex_unlock(&refs->mutex);
     refs_drop(refs);
-    free(object);
+    host_return(me, object, sizeof *object);
 }
 
 /* ---- metatables and tables of functions ---- */

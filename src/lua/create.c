@@ -83,6 +83,7 @@ measure_nested(lua_State *L, struct nested *nested, int level, bool first)
                     (long long)nested->sizes[level], level, (long long)count);
     if (first && count == 0)
         nested->dims = level + 1;
+    script_charge(L, (uint64_t)count);
     for (int64_t i = 0; i < count; i++) {
         lua_rawgeti(L, -1, i + 1);
         measure_nested(L, nested, level + 1, first && i == 0);

@@ -195,6 +195,21 @@ l_lesson(lua_State *L)
 
 /* ---- narration ---- */
 
+/* What is told is kept in the trace, shown on a screen and read by people. */
+enum { WORDS_BYTES = 64 << 10 };
+
+/* The text at index, or raises. */
+static const char *
+check_words(lua_State *L, int index)
+{
+    const char *text   = check_text(L, index);
+    size_t      length = lua_rawlen(L, index);
+    if (length > WORDS_BYTES)
+        raise_error(L, "ValueError", "a text of %zu bytes is too long to be told: at most %d", length, WORDS_BYTES);
+    script_charge(L, 8 + length / WORK_BYTES);
+    return text;
+}
+
 static int
 l_say(lua_State *L)
 {
@@ -209,7 +224,7 @@ l_say(lua_State *L)
         push_text(L, i);
     }
     lua_concat(L, lua_gettop(L) - count);
-    const char *text = lua_tostring(L, -1);
+    const char *text = check_words(L, -1);
     struct call call = call_open(L, me, CALL_PLAIN);
     bool        ok   = lesson_say(me, lesson, script_rank(script_of(L)), text);
     return call_done(&call, ok);
@@ -220,7 +235,7 @@ l_teacher(lua_State *L)
 {
     struct lesson *lesson = lesson_here(L, script_task(L));
     if (lesson_options(lesson)->teacher)
-        lesson_note(lesson, script_rank(script_of(L)), "teacher", check_text(L, 1));
+        lesson_note(lesson, script_rank(script_of(L)), "teacher", check_words(L, 1));
     return 0;
 }
 
@@ -229,7 +244,7 @@ l_hint(lua_State *L)
 {
     struct lesson *lesson = lesson_here(L, script_task(L));
     if (lesson_failed(lesson) > 0)
-        lesson_note(lesson, script_rank(script_of(L)), "hint", check_text(L, 1));
+        lesson_note(lesson, script_rank(script_of(L)), "hint", check_words(L, 1));
     return 0;
 }
 
@@ -241,7 +256,7 @@ read_choices(lua_State *L, int table, const char **out)
     for (; count < LESSON_CHOICES && lua_rawgeti(L, table, count + 1) != LUA_TNIL; count++) {
         push_text(L, lua_gettop(L));
         lua_remove(L, -2);
-        out[count] = lua_tostring(L, -1);
+        out[count] = check_words(L, -1);
         luaL_checkstack(L, 4, "too many choices");
     }
     return count;
@@ -259,10 +274,10 @@ l_ask(lua_State *L)
     check_table(L, 1);
     if (lua_rawgeti(L, 1, 1) == LUA_TNIL)
         lua_getfield(L, 1, "question");
-    ask.question = lua_tostring(L, -1);
+    ask.question = lua_isstring(L, -1) ? check_words(L, -1) : NULL;
     if (lua_getfield(L, 1, "answer") != LUA_TNIL)
         push_text(L, lua_gettop(L));
-    ask.answer = lua_tostring(L, -1);
+    ask.answer = lua_isstring(L, -1) ? check_words(L, -1) : NULL;
     if (ask.question == NULL || ask.answer == NULL)
         return raise_error(L, "ValueError", "rs.ask { \"How many?\", answer = \"3\" } needs a question and an answer");
     ask.why = option_text(L, 1, "why", NULL);
@@ -319,7 +334,7 @@ l_check(lua_State *L)
 {
     struct task        *me     = script_task(L);
     struct lesson      *lesson = lesson_here(L, me);
-    struct lesson_check check  = { .name = check_text(L, 1), .ok = lua_toboolean(L, 2) };
+    struct lesson_check check  = { .name = check_words(L, 1), .ok = lua_toboolean(L, 2) };
     int                 options = check_options(L, 3);
     check.skip = why_no_lesson(L, me, lesson, options);
     check.ok   = check.ok || check.skip != NULL;
@@ -334,7 +349,7 @@ l_close(lua_State *L)
 {
     struct task        *me        = script_task(L);
     struct lesson      *lesson    = lesson_here(L, me);
-    struct lesson_check check     = { .name = check_text(L, 1), .ok = true };
+    struct lesson_check check     = { .name = check_words(L, 1), .ok = true };
     struct closeness    closeness = { .absolute = 1e-6, .relative = 1e-6 };
     bool                plain     = lua_type(L, 4) == LUA_TNUMBER;
     int                 options   = check_options(L, plain ? 5 : 4);
@@ -358,7 +373,7 @@ static int
 l_skip(lua_State *L)
 {
     struct task        *me    = script_task(L);
-    struct lesson_check check = { .name = check_text(L, 1), .skip = check_text(L, 2), .ok = true };
+    struct lesson_check check = { .name = check_words(L, 1), .skip = check_words(L, 2), .ok = true };
     return tell_lesson(L, me, lesson_here(L, me), &check);
 }
 
