@@ -28,6 +28,16 @@ lesson_resume(lua_State *L)
     return lua_gettop(L);
 }
 
+/* Upvalue 1: the library's coroutine.close. Nor does it catch what a __close of the coroutine has raised. */
+static int
+lesson_close(lua_State *L)
+{
+    int results = lua_tocfunction(L, lua_upvalueindex(1))(L);
+    if (script_of(L)->fatal && results == 2)
+        return lua_error(L);
+    return results;
+}
+
 /* Upvalues: the library's resume and close, the coroutine. The library's own wrap would close it even when a hook has
  * raised in it, and a __close that loops then runs with hooks off. */
 static int
@@ -86,5 +96,8 @@ guard_coroutines(lua_State *L)
     lua_getfield(L, -1, "resume");
     lua_pushcclosure(L, lesson_resume, 1);
     lua_setfield(L, -2, "resume");
+    lua_getfield(L, -1, "close");
+    lua_pushcclosure(L, lesson_close, 1);
+    lua_setfield(L, -2, "close");
     lua_pop(L, 1);
 }

@@ -89,6 +89,7 @@ struct script {
     struct arena   signatures;   /* of entries that have one in the catalogue's language */
     size_t         bytes;        /* of Lua's own objects */
     size_t         bytes_collected; /* `bytes` after the last collection */
+    uint64_t       unpaid;       /* small amounts of work, not charged yet */
     uint64_t       debt;         /* tensor bytes handed to Lua since the last collection */
     uint32_t       boxes;        /* made so far: their serial numbers */
     uint64_t       random[4];    /* math.random: xoshiro256** */
@@ -111,6 +112,13 @@ uint32_t       lesson_line(lua_State *L);          /* of the innermost Lua funct
 void           script_count_steps(lua_State *L);      /* charges one turn of the hook; may raise */
 /* Work that a C function is about to do, in Lua instructions' worth (about 10 ns): raises if the lesson has no more. */
 void           script_charge(lua_State *L, uint64_t steps);
+/* The same for small amounts, which are gathered: costs next to nothing in functions that are called all the time. */
+void           script_charge_some(lua_State *L, uint64_t steps);
+uint64_t       steps_of_bytes(uint64_t bytes);        /* that are copied or looked through */
+uint64_t       steps_of_source(uint64_t bytes);       /* of a text that is compiled */
+void           charge_libraries(lua_State *L);        /* Lua's own functions charge what they do (charges.c) */
+void           search_open(lua_State *L);             /* string.find, match, gmatch, gsub (search.c) */
+void           tables_open(lua_State *L);             /* the library `table` (tables.c) */
 void           guard_coroutines(lua_State *L);        /* coroutine.create, wrap, resume (coroutine.c) */
 void           script_note_line(struct script *script); /* the holder's line; where memory is short nobody else can */
 struct script *task_script(const struct task *me); /* NULL: this task is in no script */

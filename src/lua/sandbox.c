@@ -1,6 +1,7 @@
 /* What a lesson may not do, and what must come out the same in every run. A lesson is a downloaded thing: no files, no
- * processes, no bytecode, no finalizers; --trust gives those back. pairs, next, tostring, string.format, table.sort,
- * math.random and os.clock are replaced for everybody: Lua's own depend on addresses, hash seeds and the clock. */
+ * processes, no bytecode, no finalizers; --trust gives those back. pairs, next, tostring, string.format, math.random and
+ * os.clock are replaced for everybody: Lua's own depend on addresses, hash seeds and the clock. Libraries whose work
+ * does not count in Lua are search.c's, tables.c's and charges.c's. */
 #include "lua/shelf.h"
 #include <math.h>
 #include <stdlib.h>
@@ -13,6 +14,9 @@
 #include "sched/task.h"
 
 static const char NUMBERS[] = "ringside.numbers";
+
+enum { FORMAT_STEPS = 16, KEY_STEPS = 2, PIECE_STEPS = 8 }; /* of a conversion; of a key when it is compared; of a piece
+                                                                    of a text that is loaded */
 
 /* ---- names without addresses ---- */
 
@@ -115,38 +119,42 @@ repeatable_print(lua_State *L)
     return 0;
 }
 
-/* Upvalue 1 is the library's own: it gets the same format with %p as %s, and texts instead of things. */
+/* Upvalue 1 is the library's own: it gets the same format with %p as %s, and texts instead of things. Charges what it
+ * will do: a conversion costs as much as some of Lua's instructions, and texts are copied. */
 static int
 repeatable_format(lua_State *L)
 {
-    size_t      length = 0;
-    const char *format = luaL_checklstring(L, 1, &length);
-    char       *copy   = lua_newuserdatauv(L, length + 1, 0);
-    int         arg    = 1, last = lua_gettop(L) - 1;
-    memcpy(copy, format, length + 1);
-    for (size_t i = 0; i < length; i++) {
-        if (copy[i] != '%')
-            continue;
-        i += 1 + strspn(copy + i + 1, "-+ #0123456789.");
-        if (i >= length || copy[i] == '%')
+    size_t      length = 0, bytes = 0;
+    const char *format = luaL_checklstring(L, 1, &length), *end = format + length, *at = format;
+    char       *copy   = NULL; /* on the stack behind the arguments, if there is a %p */
+    int         arg    = 1, last = lua_gettop(L);
+    for (; (at = memchr(at, '%', (size_t)(end - at))) != NULL; at++) {
+        at += 1 + strspn(at + 1, "-+ #0123456789.");
+        if (at >= end)
+            break;
+        if (*at == '%')
             continue;
         if (++arg > last)
             break;
-        bool thing = lua_type(L, arg) != LUA_TSTRING && lua_type(L, arg) != LUA_TNUMBER;
-        if (copy[i] == 'p')
-            copy[i] = 's';
-        if (copy[i] == 's' && thing) {
+        int  type  = lua_type(L, arg);
+        bool thing = type != LUA_TSTRING && type != LUA_TNUMBER;
+        if (*at == 'p' && copy == NULL)
+            copy = memcpy(lua_newuserdatauv(L, length + 1, 0), format, length + 1);
+        if (*at == 'p')
+            copy[at - format] = 's';
+        if ((*at == 's' || *at == 'p') && thing) {
             push_text(L, arg);
             lua_replace(L, arg);
         }
+        bytes += type == LUA_TSTRING ? lua_rawlen(L, arg) : 0;
     }
-    lua_pushlstring(L, copy, length);
-    lua_replace(L, 1);
-    lua_pop(L, 1);
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, lua_gettop(L) - 1, 1);
-    return 1;
+    if (copy != NULL) {
+        lua_pushlstring(L, copy, length);
+        lua_replace(L, 1);
+        lua_settop(L, last);
+    }
+    script_charge_some(L, (uint64_t)arg * FORMAT_STEPS + steps_of_bytes(length + bytes));
+    return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
 /* ---- order ---- */
@@ -229,6 +237,7 @@ push_sorted_keys(lua_State *L, int index)
     index             = lua_absindex(L, index);
     shelf_fill(L, index);
     int         count = count_keys(L, index), at = 0;
+    script_charge_some(L, (uint64_t)count * KEY_STEPS * (uint64_t)(64 - __builtin_clzll((uint64_t)count | 1)));
     struct sorted_key *keys  = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *keys, 0);
     lua_createtable(L, count, 0); /* as they come */
     lua_pushnil(L);
@@ -320,65 +329,6 @@ repeatable_next(lua_State *L)
     return 2;
 }
 
-/* Heap sort: always the same comparisons, unlike the library's, which draws its pivots from the clock. */
-static bool
-sort_less(lua_State *L, int a, int b)
-{
-    if (lua_isnil(L, 2))
-        return lua_compare(L, a, b, LUA_OPLT);
-    lua_pushvalue(L, 2);
-    lua_pushvalue(L, a);
-    lua_pushvalue(L, b);
-    lua_call(L, 2, 1);
-    bool less = lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    return less;
-}
-
-static void
-sort_sift_down(lua_State *L, int64_t root, int64_t end)
-{
-    for (int64_t child; (child = 2 * root) <= end; root = child) {
-        lua_settop(L, 2);
-        lua_geti(L, 1, child);
-        if (child < end) {
-            lua_geti(L, 1, child + 1);
-            if (sort_less(L, 3, 4)) {
-                child++;
-                lua_replace(L, 3);
-            }
-            lua_settop(L, 3);
-        }
-        lua_geti(L, 1, root);
-        if (!sort_less(L, 4, 3))
-            return;
-        lua_seti(L, 1, child);
-        lua_seti(L, 1, root);
-    }
-}
-
-static int
-repeatable_sort(lua_State *L)
-{
-    luaL_checktype(L, 1, LUA_TTABLE);
-    if (!lua_isnoneornil(L, 2))
-        luaL_checktype(L, 2, LUA_TFUNCTION);
-    lua_settop(L, 2);
-    int64_t count = luaL_len(L, 1);
-    luaL_argcheck(L, count < INT32_MAX, 1, "array too big");
-    for (int64_t root = count / 2; root >= 1; root--)
-        sort_sift_down(L, root, count);
-    for (int64_t end = count; end > 1; end--) {
-        lua_settop(L, 2);
-        lua_geti(L, 1, 1);
-        lua_geti(L, 1, end);
-        lua_seti(L, 1, 1);
-        lua_seti(L, 1, end);
-        sort_sift_down(L, 1, end - 1);
-    }
-    return 0;
-}
-
 /* ---- chance and time ---- */
 
 static uint64_t
@@ -460,16 +410,38 @@ repeatable_clock(lua_State *L)
 
 /* ---- what is not for lessons ---- */
 
+/* Upvalues: a lesson's function that gives load a text piece by piece, and how many bytes it has given. */
+static int
+load_piece(lua_State *L)
+{
+    lua_Unsigned before = (lua_Unsigned)lua_tointeger(L, lua_upvalueindex(2));
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_call(L, 0, 1);
+    lua_Unsigned bytes = before + (lua_type(L, -1) == LUA_TSTRING ? lua_rawlen(L, -1) : 0);
+    script_charge_some(L, PIECE_STEPS + steps_of_source(bytes) - steps_of_source(before));
+    lua_pushinteger(L, (lua_Integer)bytes);
+    lua_replace(L, lua_upvalueindex(2));
+    return 1;
+}
+
 static int
 text_load(lua_State *L)
 {
     lua_settop(L, lua_isnone(L, 4) ? 3 : 4);
     lua_pushliteral(L, "t"); /* whatever mode was asked for */
     lua_replace(L, 3);
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-    return lua_gettop(L);
+    if (lua_type(L, 1) == LUA_TSTRING) {
+        script_charge_some(L, steps_of_source(lua_rawlen(L, 1)));
+    } else if (lua_type(L, 1) == LUA_TFUNCTION) {
+        lua_pushvalue(L, 1);
+        lua_pushinteger(L, 0);
+        lua_pushcclosure(L, load_piece, 2);
+        lua_replace(L, 1);
+    }
+    int results = lua_tocfunction(L, lua_upvalueindex(1))(L);
+    if (script_of(L)->fatal && lua_isnil(L, -results))
+        return lua_error(L); /* raised by a piece: what pcall does not catch, load does not either */
+    return results;
 }
 
 static int
@@ -648,8 +620,10 @@ sandbox_open(lua_State *L, struct script *script)
     lua_getglobal(L, "string");
     set_wrapped(L, -1, "format", repeatable_format);
     lua_pop(L, 1);
+    search_open(L);
+    tables_open(L);
+    charge_libraries(L);
     guard_coroutines(L);
-    set_field(L, "table", "sort", repeatable_sort);
     set_field(L, "math", "random", repeatable_random);
     set_field(L, "math", "randomseed", repeatable_randomseed);
     set_field(L, "os", "clock", repeatable_clock);
