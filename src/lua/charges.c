@@ -92,7 +92,8 @@ static uint64_t
 slice_length(lua_State *L, int first, lua_Integer last_default)
 {
     lua_Integer length = (lua_Integer)text_length(L, 1);
-    lua_Integer from   = lua_tointeger(L, first), to = lua_isnoneornil(L, first + 1) ? last_default : lua_tointeger(L, first + 1);
+    lua_Integer from   = lua_tointeger(L, first);
+    lua_Integer to     = lua_isnoneornil(L, first + 1) ? last_default : lua_tointeger(L, first + 1);
     if (from < 0)
         from = from < -length ? 1 : length + from + 1;
     if (to < 0)
@@ -104,15 +105,9 @@ slice_length(lua_State *L, int first, lua_Integer last_default)
     return to < from ? 0 : (uint64_t)(to - from) + 1;
 }
 
-static uint64_t
-sub_steps(lua_State *L)
-{
-    return steps_of_bytes(slice_length(L, 2, -1));
-}
-
 /* One number for each character; without an end there is one. */
 static uint64_t
-byte_steps(lua_State *L)
+codepoint_steps(lua_State *L)
 {
     return lua_isnoneornil(L, 3) ? 0 : slice_length(L, 2, 0);
 }
@@ -194,18 +189,16 @@ static const struct charged charged[] = {
     { "_G", "select", argument_steps },
     { "_G", "tonumber", text_steps },
     { "debug", "traceback", traceback_steps },
-    { "string", "byte", byte_steps },
     { "string", "char", argument_steps },
     { "string", "lower", text_steps },
     { "string", "pack", pack_steps },
     { "string", "packsize", layout_steps },
     { "string", "rep", rep_steps },
     { "string", "reverse", text_steps },
-    { "string", "sub", sub_steps },
     { "string", "unpack", unpack_steps },
     { "string", "upper", text_steps },
     { "utf8", "char", argument_steps },
-    { "utf8", "codepoint", byte_steps },
+    { "utf8", "codepoint", codepoint_steps },
     { "utf8", "len", utf8_len_steps },
 };
 

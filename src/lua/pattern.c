@@ -7,6 +7,8 @@
 
 /* LEVELS is how often Lua's matcher enters itself before it says that a pattern is too complex. */
 enum { LEVELS = 200, STEPS_A_CHARGE = 1024, CHARACTERS_A_STEP = 4 };
+/* A text that has not room for more than PATTERN_SETS sets. */
+enum { SHORT = 3 * PATTERN_SETS + 2 };
 
 enum item_kind {
     ITEM_ONE,       /* a single character, once */
@@ -116,17 +118,20 @@ struct reading {
     uint32_t             open;          /* a bit for each capture that has not been closed */
 };
 
-static void
-add_item(struct reading *r, struct pattern_item item)
+static inline void
+add_item(struct reading *r, enum item_kind kind, uint8_t a, uint8_t b)
 {
-    r->items[r->item_count++] = item;
+    struct pattern_item *item = &r->items[r->item_count++];
+    item->kind                = (uint8_t)kind;
+    item->a                   = a;
+    item->b                   = b;
 }
 
 /* Nothing behind it is read. */
 static void
 add_broken(struct reading *r, enum broken what, int number)
 {
-    add_item(r, (struct pattern_item){ .kind = ITEM_BROKEN, .a = what, .b = (uint8_t)number });
+    add_item(r, ITEM_BROKEN, (uint8_t)what, (uint8_t)number);
     r->at = r->end;
 }
 
@@ -174,37 +179,50 @@ read_set(struct reading *r, uint32_t *number)
     return true;
 }
 
+/* Behind a %. false: it was broken. */
+static bool
+read_escaped(struct reading *r, struct pattern_item *item)
+{
+    if (++r->at == r->end) {
+        add_broken(r, ENDS_WITH_ESCAPE, 0);
+        return false;
+    }
+    uint8_t letter = (uint8_t)*r->at++, classes = is_letter((char)letter) ? classes_by_letter((char)letter) : 0;
+    item->a        = classes != 0 ? classes : letter;
+    if (classes != 0)
+        item->single = (classes_of[letter] & LOWER) != 0 ? SINGLE_CLASS : SINGLE_OTHER;
+    return true;
+}
+
 /* A single character and how often it may come. */
 static void
 read_single(struct reading *r)
 {
-    struct pattern_item item = { .kind = ITEM_ONE, .single = SINGLE_CHARACTER, .a = (uint8_t)*r->at };
+    struct pattern_item *item = &r->items[r->item_count];
+    item->single              = SINGLE_CHARACTER;
+    item->a                   = (uint8_t)*r->at;
+    item->b                   = 0;
     if (*r->at == '[') {
-        item.single = SINGLE_SET;
-        if (!read_set(r, &item.set))
+        item->single = SINGLE_SET;
+        if (!read_set(r, &item->set))
             return;
     } else if (*r->at == '%') {
-        if (++r->at == r->end) {
-            add_broken(r, ENDS_WITH_ESCAPE, 0);
+        if (!read_escaped(r, item))
             return;
-        }
-        uint8_t classes = is_letter(*r->at) ? classes_by_letter(*r->at) : 0;
-        item.a          = classes != 0 ? classes : (uint8_t)*r->at;
-        if (classes != 0)
-            item.single = (classes_of[(uint8_t)*r->at] & LOWER) != 0 ? SINGLE_CLASS : SINGLE_OTHER;
-        r->at++;
     } else {
         if (*r->at == '.')
-            item.single = SINGLE_ANY;
+            item->single = SINGLE_ANY;
         r->at++;
     }
+    enum item_kind kind = ITEM_ONE;
     switch (r->at < r->end ? *r->at : 0) {
-    case '*': item.kind = ITEM_MOST; r->at++; break;
-    case '+': item.kind = ITEM_MOST; item.b = 1; r->at++; break;
-    case '-': item.kind = ITEM_FEWEST; r->at++; break;
-    case '?': item.kind = ITEM_MAYBE; r->at++; break;
+    case '+': item->b = 1; kind = ITEM_MOST; r->at++; break;
+    case '*': kind = ITEM_MOST; r->at++; break;
+    case '-': kind = ITEM_FEWEST; r->at++; break;
+    case '?': kind = ITEM_MAYBE; r->at++; break;
     }
-    add_item(r, item);
+    item->kind = (uint8_t)kind;
+    r->item_count++;
 }
 
 static void
@@ -215,7 +233,7 @@ read_open(struct reading *r)
         return;
     }
     bool position = r->at + 1 < r->end && r->at[1] == ')';
-    add_item(r, (struct pattern_item){ .kind = ITEM_OPEN, .a = (uint8_t)r->captures, .b = position });
+    add_item(r, ITEM_OPEN, (uint8_t)r->captures, position);
     if (!position)
         r->open |= (uint32_t)1 << r->captures;
     r->captures++;
@@ -232,7 +250,7 @@ read_close(struct reading *r)
     }
     int innermost = 31 - __builtin_clz(r->open);
     r->open &= ~((uint32_t)1 << innermost);
-    add_item(r, (struct pattern_item){ .kind = ITEM_CLOSE, .a = (uint8_t)innermost });
+    add_item(r, ITEM_CLOSE, (uint8_t)innermost, 0);
     r->at++;
 }
 
@@ -244,7 +262,7 @@ read_again(struct reading *r)
         add_broken(r, NO_SUCH_CAPTURE, number);
         return;
     }
-    add_item(r, (struct pattern_item){ .kind = ITEM_AGAIN, .a = (uint8_t)(number - 1) });
+    add_item(r, ITEM_AGAIN, (uint8_t)(number - 1), 0);
     r->at += 2;
 }
 
@@ -255,41 +273,46 @@ read_balance(struct reading *r)
         add_broken(r, NO_DELIMITERS, 0);
         return;
     }
-    add_item(r, (struct pattern_item){ .kind = ITEM_BALANCE, .a = (uint8_t)r->at[2], .b = (uint8_t)r->at[3] });
+    add_item(r, ITEM_BALANCE, (uint8_t)r->at[2], (uint8_t)r->at[3]);
     r->at += 4;
 }
 
 static void
 read_frontier(struct reading *r)
 {
-    struct pattern_item item = { .kind = ITEM_FRONTIER };
+    uint32_t *set = &r->items[r->item_count].set;
     r->at += 2;
     if (r->at == r->end || *r->at != '[')
         add_broken(r, NO_FRONTIER_SET, 0);
-    else if (read_set(r, &item.set))
-        add_item(r, item);
+    else if (read_set(r, set))
+        add_item(r, ITEM_FRONTIER, 0, 0);
 }
 
 static void
 read_item(struct reading *r)
 {
     char next = r->at + 1 < r->end ? r->at[1] : 0;
-    if (*r->at == '(') {
-        read_open(r);
-    } else if (*r->at == ')') {
-        read_close(r);
-    } else if (*r->at == '$' && r->at + 1 == r->end) {
-        add_item(r, (struct pattern_item){ .kind = ITEM_FINISH });
+    switch (*r->at) {
+    case '(': read_open(r); return;
+    case ')': read_close(r); return;
+    case '$':
+        if (r->at + 1 < r->end)
+            break;
+        add_item(r, ITEM_FINISH, 0, 0);
         r->at++;
-    } else if (*r->at == '%' && next == 'b') {
-        read_balance(r);
-    } else if (*r->at == '%' && next == 'f') {
-        read_frontier(r);
-    } else if (*r->at == '%' && next >= '0' && next <= '9') {
-        read_again(r);
-    } else {
-        read_single(r);
+        return;
+    case '%':
+        if (next == 'b')
+            read_balance(r);
+        else if (next == 'f')
+            read_frontier(r);
+        else if (next >= '0' && next <= '9')
+            read_again(r);
+        else
+            break;
+        return;
     }
+    read_single(r);
 }
 
 static size_t
@@ -306,7 +329,7 @@ void
 pattern_read(lua_State *L, struct pattern *pattern, const char *text, size_t length)
 {
     struct reading r        = { .at = text, .end = text + length };
-    size_t         brackets = count_brackets(text, length);
+    size_t         brackets = length > SHORT ? count_brackets(text, length) : 0;
     if (length < PATTERN_ITEMS - 1 && brackets <= PATTERN_SETS) {
         lua_pushnil(L);
         r.items = pattern->own_items;
@@ -318,7 +341,7 @@ pattern_read(lua_State *L, struct pattern *pattern, const char *text, size_t len
     }
     while (r.at < r.end)
         read_item(&r);
-    add_item(&r, (struct pattern_item){ .kind = ITEM_END });
+    add_item(&r, ITEM_END, 0, 0);
     pattern->items    = r.items;
     pattern->sets     = r.sets;
     pattern->captures = r.captures;
@@ -575,7 +598,8 @@ int
 match_push(const struct match *match, const char *from, const char *to)
 {
     int count = match->pattern->captures == 0 && from != NULL ? 1 : match->pattern->captures;
-    luaL_checkstack(match->L, count, "too many captures");
+    if (count > LUA_MINSTACK / 2) /* what every call has room for */
+        luaL_checkstack(match->L, count, "too many captures");
     for (int i = 0; i < count; i++)
         match_push_capture(match, match_capture(match, i, from, to));
     return count;

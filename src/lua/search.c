@@ -1,9 +1,13 @@
-/* string.find, match, gmatch and gsub over our own patterns (pattern.h), with Lua's results and messages.
+/* string.find, match, gmatch and gsub over our own patterns (pattern.h), and string.sub and byte, which scanners call for
+ * every character, with Lua's results and messages.
  * Interface: search_open. */
 #include "lua/pattern.h"
 
+#include <limits.h>
 #include <string.h>
 #include "lua/internal.h"
+
+enum { FIRST_TRIES = 8, SMALL_TEXT = 16 };
 
 /* Where a search begins that is asked to begin at `init`: 0 for the first character, `length` + 1 for behind the end. */
 static size_t
@@ -20,16 +24,33 @@ static bool
 has_specials(const char *pattern, size_t length)
 {
     for (size_t i = 0; i < length; i++)
-        if (pattern[i] != 0 && strchr("^$*+?.([%-", pattern[i]) != NULL)
-            return true;
+        switch (pattern[i]) {
+        case '^': case '$': case '*': case '+': case '?': case '.': case '(': case '[': case '%': case '-': return true;
+        }
     return false;
+}
+
+/* Most texts are found by their first character. Where that leads astray too often memmem goes on, whose time is in
+ * proportion to the lengths whatever they hold. */
+static const char *
+find_text(const char *text, size_t length, const char *what, size_t what_length)
+{
+    if (what_length == 0)
+        return text;
+    const char *end = text + length;
+    for (int tries = 0; tries < FIRST_TRIES && (size_t)(end - text) >= what_length; tries++, text++) {
+        text = memchr(text, *what, (size_t)(end - text) - what_length + 1);
+        if (text == NULL || memcmp(text, what, what_length) == 0)
+            return text;
+    }
+    return memmem(text, (size_t)(end - text), what, what_length);
 }
 
 static int
 find_plain(lua_State *L, const char *text, size_t from, size_t length, const char *what, size_t what_length)
 {
     script_charge_some(L, steps_of_bytes(length - from + what_length));
-    const char *found = memmem(text + from, length - from, what, what_length);
+    const char *found = find_text(text + from, length - from, what, what_length);
     if (found == NULL) {
         lua_pushnil(L);
         return 1;
@@ -273,12 +294,59 @@ string_gsub(lua_State *L)
     return 2;
 }
 
+/* ---- parts of a text ---- */
+
+/* Of a text of this length, counted from 1; a negative place counts from the end. */
+static lua_Integer
+place_from_end(lua_Integer place, size_t length)
+{
+    return place >= 0 ? place : place < -(lua_Integer)length ? 0 : (lua_Integer)length + place + 1;
+}
+
+static int
+string_sub(lua_State *L)
+{
+    size_t      length;
+    const char *text  = luaL_checklstring(L, 1, &length);
+    lua_Integer first = place_from_end(luaL_checkinteger(L, 2), length);
+    lua_Integer last  = place_from_end(luaL_optinteger(L, 3, -1), length);
+    first             = first < 1 ? 1 : first;
+    last              = last > (lua_Integer)length ? (lua_Integer)length : last;
+    size_t bytes      = first <= last ? (size_t)(last - first) + 1 : 0;
+    if (bytes > SMALL_TEXT)
+        script_charge_some(L, steps_of_bytes(bytes));
+    lua_pushlstring(L, bytes > 0 ? text + first - 1 : "", bytes);
+    return 1;
+}
+
+static int
+string_byte(lua_State *L)
+{
+    size_t      length;
+    const char *text  = luaL_checklstring(L, 1, &length);
+    lua_Integer given = luaL_optinteger(L, 2, 1), first = place_from_end(given, length);
+    lua_Integer last  = place_from_end(luaL_optinteger(L, 3, first), length);
+    first             = first < 1 ? 1 : first;
+    last              = last > (lua_Integer)length ? (lua_Integer)length : last;
+    if (first > last)
+        return 0;
+    if (last - first >= INT_MAX)
+        return luaL_error(L, "string slice too long");
+    int count = (int)(last - first) + 1;
+    if (count > SMALL_TEXT)
+        script_charge_some(L, (uint64_t)count);
+    luaL_checkstack(L, count, "string slice too long");
+    for (int i = 0; i < count; i++)
+        lua_pushinteger(L, (unsigned char)text[first - 1 + i]);
+    return count;
+}
+
 void
 search_open(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         { "find", string_find }, { "match", string_match }, { "gmatch", string_gmatch }, { "gsub", string_gsub },
-        { NULL, NULL },
+        { "sub", string_sub },   { "byte", string_byte },   { NULL, NULL },
     };
     lua_getglobal(L, "string");
     luaL_setfuncs(L, functions, 0);

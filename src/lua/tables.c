@@ -5,8 +5,9 @@
 #include <limits.h>
 #include <string.h>
 
-/* ELEMENT is reading or writing one without a metamethod; metamethods that are functions of Lua count by themselves. */
-enum { ELEMENT_STEPS = 1, NUMBER_STEPS = 10, COMPARISON_STEPS = 4, BATCH = 1024 };
+/* ELEMENT is reading or writing one without a metamethod; metamethods that are functions of Lua count by themselves.
+ * A LEVEL of a heap is two comparisons and an exchange. */
+enum { ELEMENT_STEPS = 1, NUMBER_STEPS = 10, LEVEL_STEPS = 8, BATCH = 1024 };
 enum { READS = 1, WRITES = 2, MEASURES = 4 };
 
 /* How many elements to go through before asking again; they are charged. */
@@ -126,16 +127,22 @@ table_move(lua_State *L)
     return 1;
 }
 
-struct joining { luaL_Buffer buffer; const char *separator; size_t length; };
+struct joining { luaL_Buffer buffer; const char *separator; size_t length; uint64_t steps; };
 
 static void
 join_element(lua_State *L, struct joining *j, lua_Integer at)
 {
-    int    type  = lua_geti(L, 1, at);
-    size_t bytes = type == LUA_TSTRING ? lua_rawlen(L, -1) : 0;
-    if (type != LUA_TSTRING && type != LUA_TNUMBER)
+    int type = lua_geti(L, 1, at);
+    if (type == LUA_TSTRING)
+        j->steps += steps_of_bytes(lua_rawlen(L, -1) + j->length) + ELEMENT_STEPS;
+    else if (type == LUA_TNUMBER)
+        j->steps += steps_of_bytes(j->length) + NUMBER_STEPS;
+    else
         luaL_error(L, "invalid value (%s) at index %I in table for 'concat'", luaL_typename(L, -1), at);
-    script_charge_some(L, ELEMENT_STEPS + (type == LUA_TNUMBER ? NUMBER_STEPS : 0) + steps_of_bytes(bytes + j->length));
+    if (j->steps >= BATCH) {
+        script_charge_some(L, j->steps);
+        j->steps = 0;
+    }
     luaL_addvalue(&j->buffer);
 }
 
@@ -143,6 +150,7 @@ static int
 table_concat(lua_State *L)
 {
     struct joining j;
+    j.steps               = 0;
     lua_Integer    length = check_length(L, 1, READS);
     j.separator           = luaL_optlstring(L, 2, "", &j.length);
     lua_Integer at = luaL_optinteger(L, 3, 1), last = luaL_optinteger(L, 4, length);
@@ -153,6 +161,7 @@ table_concat(lua_State *L)
     }
     if (at == last)
         join_element(L, &j, at);
+    script_charge_some(L, j.steps);
     luaL_pushresult(&j.buffer);
     return 1;
 }
@@ -193,7 +202,6 @@ table_unpack(lua_State *L)
 static bool
 sort_less(lua_State *L, int a, int b)
 {
-    script_charge_some(L, COMPARISON_STEPS);
     if (lua_isnil(L, 2))
         return lua_compare(L, a, b, LUA_OPLT);
     lua_pushvalue(L, 2);
@@ -208,6 +216,7 @@ sort_less(lua_State *L, int a, int b)
 static void
 sort_sift_down(lua_State *L, int64_t root, int64_t end)
 {
+    script_charge_some(L, (uint64_t)(64 - __builtin_clzll((uint64_t)end / (uint64_t)root | 1)) * LEVEL_STEPS);
     for (int64_t child; (child = 2 * root) <= end; root = child) {
         lua_settop(L, 2);
         lua_geti(L, 1, child);
