@@ -1,7 +1,7 @@
 /* Work inside of Lua's own library functions. Lua counts instructions of Lua, and one call of string.rep may do what a
  * million of them do: so functions whose work grows with an argument say it here before they begin, and then Lua's own
- * runs in the same call, with its results and messages. What allocates is the allocator's to charge, patterns and tables
- * charge as they go (search.c, tables.c).
+ * runs in the same call, with its results and messages. What allocates is the allocator's to charge, patterns and
+ * tables charge as they go (search.c, tables.c).
  *
  * The rule: a step is about 10 ns, as long as it takes to go over BYTES_A_STEP bytes.
  *
@@ -195,7 +195,6 @@ static const struct charged charged[] = {
     { "string", "packsize", layout_steps },
     { "string", "rep", rep_steps },
     { "string", "reverse", text_steps },
-    { "string", "unpack", unpack_steps },
     { "string", "upper", text_steps },
     { "utf8", "char", argument_steps },
     { "utf8", "codepoint", codepoint_steps },
@@ -224,6 +223,19 @@ charge_function(lua_State *L, const struct charged *row)
 
 /* ---- what is told only by what came out ---- */
 
+/* Upvalue 1: Lua's own. How long a text is that it answers stands in the text that it reads. */
+static int
+unpack_call(lua_State *L)
+{
+    script_charge_some(L, unpack_steps(L));
+    int      results = lua_tocfunction(L, lua_upvalueindex(1))(L);
+    uint64_t bytes   = 0;
+    for (int i = 1; i <= results; i++)
+        bytes += text_length(L, -i);
+    script_charge_some(L, steps_of_bytes(bytes));
+    return results;
+}
+
 /* Upvalue 1: Lua's own. It went from its place (given, or an end of the text) to the one it answers, else to an end. */
 static int
 offset_call(lua_State *L)
@@ -238,8 +250,8 @@ offset_call(lua_State *L)
     return results;
 }
 
-/* Upvalue 1: Lua's own step, which passes over what continues a character: few bytes in a good text, any number in a bad
- * one. */
+/* Upvalue 1: Lua's own step, which passes over what continues a character: few bytes in a good text, any number in a
+ * bad one. */
 static int
 codes_step(lua_State *L)
 {
@@ -287,6 +299,7 @@ charge_libraries(lua_State *L)
     for (size_t i = 0; i < countof(charged_operators); i++)
         charge_function(L, &charged_operators[i]);
     lua_pop(L, 2);
+    replace_function(L, "string", "unpack", unpack_call);
     replace_function(L, "utf8", "offset", offset_call);
     replace_function(L, "utf8", "codes", codes_call);
 }

@@ -6,7 +6,7 @@
 #include "lua/internal.h"
 
 /* LEVELS is how often Lua's matcher enters itself before it says that a pattern is too complex. */
-enum { LEVELS = 200, STEPS_A_CHARGE = 1024, CHARACTERS_A_STEP = 4 };
+enum { LEVELS = 200, STEPS_A_CHARGE = 1024, CHARACTERS_A_STEP = 4, SET_STEPS = 8 };
 /* A text that has not room for more than PATTERN_SETS sets. */
 enum { SHORT = 3 * PATTERN_SETS + 2 };
 
@@ -335,7 +335,7 @@ pattern_read(lua_State *L, struct pattern *pattern, const char *text, size_t len
         r.items = pattern->own_items;
         r.sets  = pattern->own_sets;
     } else {
-        script_charge_some(L, length / CHARACTERS_A_STEP);
+        script_charge_some(L, length + brackets * SET_STEPS);
         r.sets  = lua_newuserdatauv(L, brackets * sizeof *r.sets + (length + 2) * sizeof *r.items, 0);
         r.items = (struct pattern_item *)(r.sets + brackets);
     }

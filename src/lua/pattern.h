@@ -1,6 +1,6 @@
-/* Lua's patterns (reference manual, 6.4.1), matched with every step counted: a match that takes for ever is a BudgetError
- * like any other loop, and a run that is stopped stops inside of one. What a pattern means and what is wrong with it is
- * as in Lua's own; classes are those of ASCII wherever the program runs.
+/* Lua's patterns (reference manual, 6.4.1), matched with every step counted: a match that takes for ever is a
+ * BudgetError like any other loop, and a run that is stopped stops inside of one. What a pattern means and what is
+ * wrong with it is as in Lua's own; classes are those of ASCII wherever the program runs.
  *
  * Order of use: pattern_read, match_begin, match_at for each place, match_push or match_capture, match_end. */
 #ifndef LUA_PATTERN_H

@@ -1,7 +1,7 @@
 /* What a lesson may not do, and what must come out the same in every run. A lesson is a downloaded thing: no files, no
- * processes, no bytecode, no finalizers; --trust gives those back. pairs, next, tostring, string.format, math.random and
- * os.clock are replaced for everybody: Lua's own depend on addresses, hash seeds and the clock. Libraries whose work
- * does not count in Lua are search.c's, tables.c's and charges.c's. */
+ * processes, no bytecode, no finalizers; --trust gives those back. pairs, next, tostring, string.format, math.random
+ * and os.clock are replaced for everybody: Lua's own depend on addresses, hash seeds and the clock. Libraries whose
+ * work does not count in Lua are search.c's, tables.c's and charges.c's. */
 #include "lua/shelf.h"
 #include <math.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 
 static const char NUMBERS[] = "ringside.numbers";
 
-enum { FORMAT_STEPS = 16, KEY_STEPS = 2, PIECE_STEPS = 8 }; /* of a conversion; of a key when it is compared; of a piece
-                                                                    of a text that is loaded */
+/* Of a conversion of string.format, one with hundreds of digits, a key that is compared, a piece of a text to load. */
+enum { FORMAT_STEPS = 16, DIGITS_STEPS = 1000, KEY_STEPS = 2, PIECE_STEPS = 8 };
 
 /* ---- names without addresses ---- */
 
@@ -48,6 +48,7 @@ push_identity(lua_State *L, int index)
     const char *type = luaL_typename(L, index);
     if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
         type = lua_tostring(L, -1);
+    script_charge_some(L, 4 * steps_of_bytes(strlen(type))); /* a lesson's __name may be of any length, and is copied */
     int64_t number = lua_type(L, index) == LUA_TLIGHTUSERDATA ? 0 : number_of(L, index, type);
     lua_pushfstring(L, "%s: %I", type, (lua_Integer)number);
 }
@@ -119,17 +120,37 @@ repeatable_print(lua_State *L)
     return 0;
 }
 
+/* What the conversion of this letter, its flags `length` characters long, does with the text or number at `index`. A
+ * number that is large or wanted precisely has hundreds of digits; %q writes what cannot be printed as numbers. */
+static uint64_t
+conversion_steps(lua_State *L, char letter, size_t length, int index)
+{
+    if (lua_type(L, index) == LUA_TNUMBER) {
+        bool many = strchr("aAeEfFgG", letter) != NULL && (length > 4 || fabs(lua_tonumber(L, index)) > 1e17);
+        return many ? DIGITS_STEPS : FORMAT_STEPS;
+    }
+    if (lua_type(L, index) != LUA_TSTRING)
+        return FORMAT_STEPS;
+    size_t      bytes    = 0, unprintable = 0;
+    const char *text     = lua_tolstring(L, index, &bytes);
+    for (size_t i = 0; letter == 'q' && i < bytes; i++)
+        unprintable += (unsigned char)text[i] < ' ' || text[i] == 127;
+    return FORMAT_STEPS + steps_of_bytes(letter == 'q' ? 4 * bytes : bytes) + unprintable * FORMAT_STEPS;
+}
+
 /* Upvalue 1 is the library's own: it gets the same format with %p as %s, and texts instead of things. Charges what it
  * will do: a conversion costs as much as some of Lua's instructions, and texts are copied. */
 static int
 repeatable_format(lua_State *L)
 {
-    size_t      length = 0, bytes = 0;
+    size_t      length = 0;
+    uint64_t    steps  = 0;
     const char *format = luaL_checklstring(L, 1, &length), *end = format + length, *at = format;
     char       *copy   = NULL; /* on the stack behind the arguments, if there is a %p */
     int         arg    = 1, last = lua_gettop(L);
     for (; (at = memchr(at, '%', (size_t)(end - at))) != NULL; at++) {
-        at += 1 + strspn(at + 1, "-+ #0123456789.");
+        size_t flags = strspn(at + 1, "-+ #0123456789.");
+        at += 1 + flags;
         if (at >= end)
             break;
         if (*at == '%')
@@ -146,14 +167,14 @@ repeatable_format(lua_State *L)
             push_text(L, arg);
             lua_replace(L, arg);
         }
-        bytes += type == LUA_TSTRING ? lua_rawlen(L, arg) : 0;
+        steps += conversion_steps(L, *at, flags, arg);
     }
     if (copy != NULL) {
         lua_pushlstring(L, copy, length);
         lua_replace(L, 1);
         lua_settop(L, last);
     }
-    script_charge_some(L, (uint64_t)arg * FORMAT_STEPS + steps_of_bytes(length + bytes));
+    script_charge_some(L, steps + steps_of_bytes(4 * length));
     return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 

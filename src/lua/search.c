@@ -1,5 +1,5 @@
-/* string.find, match, gmatch and gsub over our own patterns (pattern.h), and string.sub and byte, which scanners call for
- * every character, with Lua's results and messages.
+/* string.find, match, gmatch and gsub over our own patterns (pattern.h), and string.sub and byte, which scanners call
+ * for every character, with Lua's results and messages.
  * Interface: search_open. */
 #include "lua/pattern.h"
 
@@ -9,7 +9,7 @@
 
 enum { FIRST_TRIES = 8, SMALL_TEXT = 16 };
 
-/* Where a search begins that is asked to begin at `init`: 0 for the first character, `length` + 1 for behind the end. */
+/* Where a search begins that is asked to begin at `init`: 0 for the first character, `length` + 1 for behind all. */
 static size_t
 start_offset(lua_Integer init, size_t length)
 {
@@ -49,7 +49,7 @@ find_text(const char *text, size_t length, const char *what, size_t what_length)
 static int
 find_plain(lua_State *L, const char *text, size_t from, size_t length, const char *what, size_t what_length)
 {
-    script_charge_some(L, steps_of_bytes(length - from + what_length));
+    script_charge_some(L, 2 * steps_of_bytes(length - from + what_length));
     const char *found = find_text(text + from, length - from, what, what_length);
     if (found == NULL) {
         lua_pushnil(L);
@@ -190,6 +190,7 @@ add_text(struct replacing *r, const char *from, const char *to)
     script_charge_some(r->match.L, steps_of_bytes(r->length));
     for (; (escape = memchr(at, '%', (size_t)(end - at))) != NULL; at = escape + 2) {
         luaL_addlstring(&r->buffer, at, (size_t)(escape - at));
+        script_charge_some(r->match.L, 1);
         add_escaped(r, escape + 1 < end ? escape[1] : 0, from, to);
     }
     luaL_addlstring(&r->buffer, at, (size_t)(end - at));

@@ -1,21 +1,30 @@
-/* The library `table` with Lua's results and messages, each element charged as it is touched: what __len and __index say
- * is the lesson's word, and a loop in C has no other end. Interface: tables_open. */
+/* The library `table` with Lua's results and messages, each element charged as it is touched: what __len and __index
+ * say is the lesson's word, and a loop in C has no other end. Interface: tables_open. */
 #include "lua/internal.h"
 
 #include <limits.h>
 #include <string.h>
 
-/* ELEMENT is reading or writing one without a metamethod; metamethods that are functions of Lua count by themselves.
+/* ELEMENT is reading or writing one, and so many times more by a METAMETHOD in C; those in Lua count by themselves.
  * A LEVEL of a heap is two comparisons and an exchange. */
-enum { ELEMENT_STEPS = 1, NUMBER_STEPS = 10, LEVEL_STEPS = 8, BATCH = 1024 };
+enum { ELEMENT_STEPS = 1, METAMETHOD = 8, NUMBER_STEPS = 10, LEVEL_STEPS = 8, BATCH = 1024 };
 enum { READS = 1, WRITES = 2, MEASURES = 4 };
 
-/* How many elements to go through before asking again; they are charged. */
+static uint64_t
+element_steps(lua_State *L, int index)
+{
+    if (!lua_getmetatable(L, index))
+        return ELEMENT_STEPS;
+    lua_pop(L, 1);
+    return ELEMENT_STEPS * METAMETHOD;
+}
+
+/* How many elements to go through before asking again: from the list at 1 into that at `target`. They are charged. */
 static lua_Unsigned
-next_batch(lua_State *L, lua_Unsigned left)
+next_batch(lua_State *L, lua_Unsigned left, int target)
 {
     lua_Unsigned count = left < BATCH ? left : BATCH;
-    script_charge_some(L, 2 * ELEMENT_STEPS * count);
+    script_charge_some(L, (element_steps(L, 1) + element_steps(L, target)) * count);
     return count;
 }
 
@@ -66,7 +75,7 @@ table_insert(lua_State *L)
     }
     lua_Integer to = (lua_Integer)end, stop = (lua_Integer)at;
     while (to > stop)
-        for (lua_Unsigned batch = next_batch(L, (lua_Unsigned)to - at); batch > 0; batch--, to--) {
+        for (lua_Unsigned batch = next_batch(L, (lua_Unsigned)to - at, 1); batch > 0; batch--, to--) {
             lua_geti(L, 1, to - 1);
             lua_seti(L, 1, to);
         }
@@ -82,7 +91,7 @@ table_remove(lua_State *L)
         luaL_argcheck(L, (lua_Unsigned)at - 1u <= (lua_Unsigned)length, 2, "position out of bounds");
     lua_geti(L, 1, at);
     while (at < length)
-        for (lua_Unsigned batch = next_batch(L, (lua_Unsigned)length - (lua_Unsigned)at); batch > 0; batch--, at++) {
+        for (lua_Unsigned batch = next_batch(L, (lua_Unsigned)length - (lua_Unsigned)at, 1); batch > 0; batch--, at++) {
             lua_geti(L, 1, at + 1);
             lua_seti(L, 1, at);
         }
@@ -97,7 +106,7 @@ static void
 move_elements(lua_State *L, struct moving m, lua_Unsigned count)
 {
     while (count > 0) {
-        lua_Unsigned batch = next_batch(L, count);
+        lua_Unsigned batch = next_batch(L, count, m.target);
         for (count -= batch; batch > 0; batch--) {
             lua_geti(L, 1, m.from);
             lua_seti(L, m.target, m.to);
@@ -127,16 +136,16 @@ table_move(lua_State *L)
     return 1;
 }
 
-struct joining { luaL_Buffer buffer; const char *separator; size_t length; uint64_t steps; };
+struct joining { luaL_Buffer buffer; const char *separator; size_t length; uint64_t steps, element_steps; };
 
 static void
 join_element(lua_State *L, struct joining *j, lua_Integer at)
 {
     int type = lua_geti(L, 1, at);
     if (type == LUA_TSTRING)
-        j->steps += steps_of_bytes(lua_rawlen(L, -1) + j->length) + ELEMENT_STEPS;
+        j->steps += steps_of_bytes(lua_rawlen(L, -1) + j->length) + j->element_steps;
     else if (type == LUA_TNUMBER)
-        j->steps += steps_of_bytes(j->length) + NUMBER_STEPS;
+        j->steps += steps_of_bytes(j->length) + j->element_steps + NUMBER_STEPS;
     else
         luaL_error(L, "invalid value (%s) at index %I in table for 'concat'", luaL_typename(L, -1), at);
     if (j->steps >= BATCH) {
@@ -154,6 +163,7 @@ table_concat(lua_State *L)
     lua_Integer    length = check_length(L, 1, READS);
     j.separator           = luaL_optlstring(L, 2, "", &j.length);
     lua_Integer at = luaL_optinteger(L, 3, 1), last = luaL_optinteger(L, 4, length);
+    j.element_steps = element_steps(L, 1);
     luaL_buffinit(L, &j.buffer);
     for (; at < last; at++) {
         join_element(L, &j, at);
@@ -190,14 +200,14 @@ table_unpack(lua_State *L)
         return 0;
     if (count >= INT_MAX || !lua_checkstack(L, (int)(count + 1)))
         return luaL_error(L, "too many results to unpack");
-    script_charge_some(L, (count + 1) * ELEMENT_STEPS);
+    script_charge_some(L, (count + 1) * element_steps(L, 1));
     for (; first < last; first++)
         lua_geti(L, 1, first);
     lua_geti(L, 1, last);
     return (int)count + 1;
 }
 
-/* ---- sort: heap sort, always the same comparisons, unlike the library's, which draws its pivots from the clock ---- */
+/* ---- sort by a heap: always the same comparisons; the library draws its pivots from the clock ---- */
 
 static bool
 sort_less(lua_State *L, int a, int b)
@@ -216,7 +226,8 @@ sort_less(lua_State *L, int a, int b)
 static void
 sort_sift_down(lua_State *L, int64_t root, int64_t end)
 {
-    script_charge_some(L, (uint64_t)(64 - __builtin_clzll((uint64_t)end / (uint64_t)root | 1)) * LEVEL_STEPS);
+    uint64_t below = (uint64_t)(64 - __builtin_clzll((uint64_t)end / (uint64_t)root | 1));
+    script_charge_some(L, below * LEVEL_STEPS);
     for (int64_t child; (child = 2 * root) <= end; root = child) {
         lua_settop(L, 2);
         lua_geti(L, 1, child);
@@ -263,8 +274,8 @@ void
 tables_open(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        { "insert", table_insert }, { "remove", table_remove }, { "move", table_move },     { "concat", table_concat },
-        { "pack", table_pack },     { "unpack", table_unpack }, { "sort", table_sort },     { NULL, NULL },
+        { "insert", table_insert }, { "remove", table_remove }, { "move", table_move }, { "concat", table_concat },
+        { "pack", table_pack }, { "unpack", table_unpack }, { "sort", table_sort }, { NULL, NULL },
     };
     lua_getglobal(L, "table");
     luaL_setfuncs(L, functions, 0);

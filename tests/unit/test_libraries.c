@@ -1,5 +1,5 @@
-/* Lua's libraries as lessons have them against Lua's own, in one state: libraries.lua compares results, messages and the
- * order in which tables are touched. */
+/* Lua's libraries as lessons have them against Lua's own, in one state: libraries.lua compares results, messages and
+ * the order in which tables are touched; hostile.txt has lessons that no budget would end if only Lua were counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,10 +16,13 @@
 #include "sched/sched.h"
 #include "trace/writer.h"
 
+static const size_t MEMORY = (size_t)256 << 20;
+
 struct rig {
-    const char *part;       /* of libraries.lua */
-    char       *text;
+    const char *part;       /* of libraries.lua; NULL: the text is a lesson by itself */
+    const char *text;
     size_t      length;
+    uint64_t    step_limit;
 };
 
 /* The library of this name that Lua opens anew, into the table at the top. */
@@ -64,62 +67,103 @@ add_plain_functions(lua_State *L)
 }
 
 static bool
-run_rig(struct task *me, void *argument)
+open_rig(struct task *me, lua_State *L, const struct rig *rig)
 {
-    struct rig            *rig     = argument;
-    struct script_options  options = { .step_limit = UINT64_MAX };
-    if (!devices_ready(me, 1))
-        return false;
-    struct script *script = script_new(me, &options);
-    if (script == NULL)
-        return false;
-    lua_State *L = script->L;
+    if (rig->part == NULL)
+        return true;
     lua_pushcfunction(L, open_plain);
     bool ok = script_call(L, me, 0, 0);
     lua_pushcfunction(L, add_plain_functions);
     ok = ok && script_call(L, me, 0, 0);
     lua_pushstring(L, rig->part);
     lua_setglobal(L, "wanted");
-    ok = ok && script_run_text(me, script, "libraries.lua", rig->text, rig->length);
+    return ok;
+}
+
+static bool
+run_rig(struct task *me, void *argument)
+{
+    const struct rig           *rig     = argument;
+    const struct script_options options = { .step_limit = rig->step_limit, .memory_limit = MEMORY };
+    if (!devices_ready(me, 1))
+        return false;
+    struct script *script = script_new(me, &options);
+    if (script == NULL)
+        return false;
+    bool ok = open_rig(me, script->L, rig) && script_run_text(me, script, "lesson.lua", rig->text, rig->length);
     script_free(me, script);
     return ok;
 }
 
-static void
-read_text(struct rig *rig)
+static struct error
+run(struct rig *rig)
 {
-    FILE *file = fopen("tests/unit/libraries.lua", "rb");
+    char                       why[256] = "";
+    struct error               error    = { .kind = E_NONE };
+    const struct trace_options traced   = { .clock = CLOCK_VIRTUAL_PS };
+    struct trace_writer       *writer   = trace_create(&traced, why, sizeof why);
+    assert_non_null(writer);
+    const struct sched_options options = { .executor = EXECUTOR_STEPPED, .writer = writer };
+    struct sched              *sched   = sched_new(&options, why, sizeof why);
+    assert_non_null(sched);
+    sched_run(sched, run_rig, rig, &error);
+    devices_free(sched);
+    sched_free(sched);
+    trace_close(writer);
+    return error;
+}
+
+static char *
+read_text(const char *path, size_t *length)
+{
+    FILE *file = fopen(path, "rb");
     assert_non_null(file);
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    rig->length = (size_t)ftell(file);
+    *length = (size_t)ftell(file);
     rewind(file);
-    rig->text = malloc(rig->length + 1);
-    assert_non_null(rig->text);
-    assert_int_equal(fread(rig->text, 1, rig->length, file), rig->length);
+    char *text = malloc(*length + 1);
+    assert_non_null(text);
+    assert_int_equal(fread(text, 1, *length, file), *length);
+    text[*length] = '\0';
     fclose(file);
+    return text;
 }
 
 static void
 holds(const char *part)
 {
-    char                       why[256] = "";
-    struct rig                 rig      = { .part = part };
-    struct error               error    = { .kind = E_NONE };
-    const struct trace_options traced   = { .clock = CLOCK_VIRTUAL_PS };
-    struct trace_writer       *writer   = trace_create(&traced, why, sizeof why);
-    assert_non_null(writer);
-    read_text(&rig);
-    const struct sched_options options = { .executor = EXECUTOR_STEPPED, .writer = writer };
-    struct sched              *sched   = sched_new(&options, why, sizeof why);
-    assert_non_null(sched);
-    sched_run(sched, run_rig, &rig, &error);
-    devices_free(sched);
-    sched_free(sched);
-    trace_close(writer);
-    free(rig.text);
+    struct rig   rig   = { .part = part, .step_limit = UINT64_MAX };
+    char        *text  = read_text("tests/unit/libraries.lua", &rig.length);
+    rig.text           = text;
+    struct error error = run(&rig);
+    free(text);
     if (error.kind != E_NONE)
         print_error("%s:%u: %s\n", error_name(error.kind), (unsigned)error.lesson_line, error.message);
     assert_int_equal(error.kind, E_NONE);
+}
+
+/* Each line is a lesson, a tab, and how it ends. What would run for hours ends as soon as its steps are spent: a loop
+ * that does not count keeps this test from ending. */
+static void
+no_call_of_a_library_outruns_the_budget(void **state)
+{
+    size_t length;
+    char  *text = read_text("tests/unit/hostile.txt", &length);
+    int    bad  = 0;
+    for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        char *tab = strchr(line, '\t');
+        assert_true(tab != NULL && tab < end);
+        *tab = *end             = '\0';
+        struct rig   rig        = { .text = line, .length = strlen(line), .step_limit = 5000000 };
+        struct error error      = run(&rig);
+        if (strcmp(error_name(error.kind), tab + 1) != 0) {
+            print_error("%s\n  ends with %s (%s), must with %s\n", line, error_name(error.kind), error.message,
+                        tab + 1);
+            bad++;
+        }
+    }
+    free(text);
+    assert_int_equal(bad, 0);
 }
 
 static void
@@ -175,6 +219,7 @@ main(void)
         cmocka_unit_test(sort_sorts_as_luas_own),
         cmocka_unit_test(what_is_charged_before_lua_does_it_answers_the_same),
         cmocka_unit_test(format_writes_texts_and_numbers_as_luas_own),
+        cmocka_unit_test(no_call_of_a_library_outruns_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
