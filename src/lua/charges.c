@@ -76,13 +76,14 @@ argument_steps(lua_State *L)
     return (uint64_t)lua_gettop(L) / 4;
 }
 
-/* Each copy is a step of a loop, even of nothing. Lua refuses what no string can hold. */
+/* Each copy is a step of a loop, even of nothing. What no string can hold, or no lesson, is refused without work. */
 static uint64_t
 rep_steps(lua_State *L)
 {
     lua_Integer count = lua_tointeger(L, 2);
     uint64_t    bytes = text_length(L, 1) + text_length(L, 3), all;
-    if (count <= 0 || __builtin_mul_overflow(bytes, (uint64_t)count, &all) || all > LUA_MAXINTEGER)
+    if (count <= 0 || __builtin_mul_overflow(bytes, (uint64_t)count, &all) ||
+        all > script_of(L)->options.memory_limit)
         return 0;
     return (uint64_t)count / 4 + steps_of_bytes(all);
 }
