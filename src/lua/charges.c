@@ -5,13 +5,13 @@
  *
  * The rule: a step is about 10 ns, as long as it takes to go over BYTES_A_STEP bytes.
  *
- * Interface: charge_libraries; script_charge_some and steps_of_bytes for whoever else does such work. */
+ * Interface: charge_libraries; steps_of_bytes and steps_of_source for whoever else does such work. */
 #include "lua/internal.h"
 
 #include <string.h>
 #include "base/vec.h"
 
-enum { BYTES_A_STEP = 16, SMALL_CHARGES = 1024 };
+enum { BYTES_A_STEP = 16 };
 /* BYTES_SEARCHED of them are looked through for a zero in a step. */
 enum { BYTES_SEARCHED = 256, TRACEBACK_STEPS = 1000, LEVEL_STEPS = 4 };
 /* Of a text that is compiled: names and labels are looked for among those before. */
@@ -28,18 +28,6 @@ steps_of_source(uint64_t bytes)
 {
     uint64_t parts = bytes / SOURCE_BYTES;
     return bytes * SOURCE_STEPS + parts * parts;
-}
-
-void
-script_charge_some(lua_State *L, uint64_t steps)
-{
-    struct script *script = script_of(L);
-    script->unpaid        = steps > UINT64_MAX - script->unpaid ? UINT64_MAX : script->unpaid + steps;
-    if (script->unpaid < SMALL_CHARGES)
-        return;
-    steps          = script->unpaid;
-    script->unpaid = 0;
-    script_charge(L, steps);
 }
 
 /* ---- what a call is about to do, by its arguments; wrong ones are left to the function itself ---- */
@@ -82,9 +70,8 @@ static uint64_t
 rep_steps(lua_State *L)
 {
     lua_Integer count = lua_tointeger(L, 2);
-    uint64_t    bytes = text_length(L, 1) + text_length(L, 3), all;
-    if (count <= 0 || __builtin_mul_overflow(bytes, (uint64_t)count, &all) ||
-        all > script_of(L)->options.memory_limit)
+    uint64_t    bytes = text_length(L, 1) + text_length(L, 3), all, limit = account_limit(script_of(L)->sched);
+    if (count <= 0 || __builtin_mul_overflow(bytes, (uint64_t)count, &all) || (limit > 0 && all > limit))
         return 0;
     return (uint64_t)count / 4 + steps_of_bytes(all);
 }
@@ -182,7 +169,7 @@ charged_call(lua_State *L)
     const struct charged *row   = lua_touserdata(L, lua_upvalueindex(2));
     uint64_t              steps = row->steps(L);
     if (steps > 0)
-        script_charge_some(L, steps);
+        script_charge(L, steps);
     return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
@@ -229,12 +216,12 @@ charge_function(lua_State *L, const struct charged *row)
 static int
 unpack_call(lua_State *L)
 {
-    script_charge_some(L, unpack_steps(L));
+    script_charge(L, unpack_steps(L));
     int      results = lua_tocfunction(L, lua_upvalueindex(1))(L);
     uint64_t bytes   = 0;
     for (int i = 1; i <= results; i++)
         bytes += text_length(L, -i);
-    script_charge_some(L, steps_of_bytes(bytes));
+    script_charge(L, steps_of_bytes(bytes));
     return results;
 }
 
@@ -248,7 +235,7 @@ offset_call(lua_State *L)
     if (from < 0)
         from += length + 1;
     lua_Integer to = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : count > 0 ? length : 0;
-    script_charge_some(L, (uint64_t)(to > from ? to - from : from - to) / 4);
+    script_charge(L, (uint64_t)(to > from ? to - from : from - to) / 4);
     return results;
 }
 
@@ -263,7 +250,7 @@ codes_step(lua_State *L)
     while (at < length && (text[at] & 0xC0) == 0x80)
         at++;
     if (at - from >= BYTES_A_STEP)
-        script_charge_some(L, (at - from) / 4);
+        script_charge(L, (at - from) / 4);
     return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 

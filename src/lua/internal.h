@@ -89,7 +89,6 @@ struct script {
     struct arena   signatures;   /* of entries that have one in the catalogue's language */
     size_t         bytes;        /* of Lua's own objects */
     size_t         bytes_collected; /* `bytes` after the last collection */
-    uint64_t       unpaid;       /* small amounts of work, not charged yet */
     uint64_t       debt;         /* tensor bytes handed to Lua since the last collection */
     uint32_t       boxes;        /* made so far: their serial numbers */
     uint64_t       random[4];    /* math.random: xoshiro256** */
@@ -110,10 +109,9 @@ struct script *script_of(lua_State *L);            /* from the state's extra spa
 struct task   *script_task(lua_State *L);          /* the holder; me->line becomes the lesson's line */
 uint32_t       lesson_line(lua_State *L);          /* of the innermost Lua function on the stack; 0: none */
 void           script_count_steps(lua_State *L);      /* charges one turn of the hook; may raise */
-/* Work that a C function is about to do, in Lua instructions' worth (about 10 ns): raises if the lesson has no more. */
+/* Work that a C function is about to do, in Lua instructions' worth (about 10 ns): raises if the lesson has no more.
+ * Small amounts are gathered: it costs next to nothing in functions that are called all the time. */
 void           script_charge(lua_State *L, uint64_t steps);
-/* The same for small amounts, which are gathered: costs next to nothing in functions that are called all the time. */
-void           script_charge_some(lua_State *L, uint64_t steps);
 uint64_t       steps_of_bytes(uint64_t bytes);        /* that are copied or looked through */
 uint64_t       steps_of_source(uint64_t bytes);       /* of a text that is compiled */
 void           charge_libraries(lua_State *L);        /* Lua's own functions charge what they do (charges.c) */

@@ -335,7 +335,7 @@ pattern_read(lua_State *L, struct pattern *pattern, const char *text, size_t len
         r.items = pattern->own_items;
         r.sets  = pattern->own_sets;
     } else {
-        script_charge_some(L, length + brackets * SET_STEPS);
+        script_charge(L, length + brackets * SET_STEPS);
         r.sets  = lua_newuserdatauv(L, brackets * sizeof *r.sets + (length + 2) * sizeof *r.items, 0);
         r.items = (struct pattern_item *)(r.sets + brackets);
     }
@@ -354,7 +354,7 @@ charge_steps(struct match *m)
 {
     uint32_t steps = m->steps;
     m->steps       = 0;
-    script_charge_some(m->L, steps);
+    script_charge(m->L, steps);
 }
 
 static inline void
@@ -372,7 +372,7 @@ count_characters(struct match *m, ptrdiff_t count)
     if (steps < STEPS_A_CHARGE)
         m->steps += (uint32_t)steps;
     else
-        script_charge_some(m->L, steps);
+        script_charge(m->L, steps);
 }
 
 /* One level deeper, where Lua's matcher would enter itself. */

@@ -48,7 +48,7 @@ push_identity(lua_State *L, int index)
     const char *type = luaL_typename(L, index);
     if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
         type = lua_tostring(L, -1);
-    script_charge_some(L, 4 * steps_of_bytes(strlen(type))); /* a lesson's __name may be of any length, and is copied */
+    script_charge(L, 4 * steps_of_bytes(strlen(type))); /* a lesson's __name may be of any length, and is copied */
     int64_t number = lua_type(L, index) == LUA_TLIGHTUSERDATA ? 0 : number_of(L, index, type);
     lua_pushfstring(L, "%s: %I", type, (lua_Integer)number);
 }
@@ -174,7 +174,7 @@ repeatable_format(lua_State *L)
         lua_replace(L, 1);
         lua_settop(L, last);
     }
-    script_charge_some(L, steps + steps_of_bytes(4 * length));
+    script_charge(L, steps + steps_of_bytes(4 * length));
     return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
@@ -258,7 +258,7 @@ push_sorted_keys(lua_State *L, int index)
     index             = lua_absindex(L, index);
     shelf_fill(L, index);
     int         count = count_keys(L, index), at = 0;
-    script_charge_some(L, (uint64_t)count * KEY_STEPS * (uint64_t)(64 - __builtin_clzll((uint64_t)count | 1)));
+    script_charge(L, (uint64_t)count * KEY_STEPS * (uint64_t)(64 - __builtin_clzll((uint64_t)count | 1)));
     struct sorted_key *keys  = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *keys, 0);
     lua_createtable(L, count, 0); /* as they come */
     lua_pushnil(L);
@@ -439,7 +439,7 @@ load_piece(lua_State *L)
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_call(L, 0, 1);
     lua_Unsigned bytes = before + (lua_type(L, -1) == LUA_TSTRING ? lua_rawlen(L, -1) : 0);
-    script_charge_some(L, PIECE_STEPS + steps_of_source(bytes) - steps_of_source(before));
+    script_charge(L, PIECE_STEPS + steps_of_source(bytes) - steps_of_source(before));
     lua_pushinteger(L, (lua_Integer)bytes);
     lua_replace(L, lua_upvalueindex(2));
     return 1;
@@ -452,7 +452,7 @@ text_load(lua_State *L)
     lua_pushliteral(L, "t"); /* whatever mode was asked for */
     lua_replace(L, 3);
     if (lua_type(L, 1) == LUA_TSTRING) {
-        script_charge_some(L, steps_of_source(lua_rawlen(L, 1)));
+        script_charge(L, steps_of_source(lua_rawlen(L, 1)));
     } else if (lua_type(L, 1) == LUA_TFUNCTION) {
         lua_pushvalue(L, 1);
         lua_pushinteger(L, 0);

@@ -49,7 +49,7 @@ find_text(const char *text, size_t length, const char *what, size_t what_length)
 static int
 find_plain(lua_State *L, const char *text, size_t from, size_t length, const char *what, size_t what_length)
 {
-    script_charge_some(L, 2 * steps_of_bytes(length - from + what_length));
+    script_charge(L, 2 * steps_of_bytes(length - from + what_length));
     const char *found = find_text(text + from, length - from, what, what_length);
     if (found == NULL) {
         lua_pushnil(L);
@@ -187,10 +187,10 @@ static void
 add_text(struct replacing *r, const char *from, const char *to)
 {
     const char *at = r->text, *end = at + r->length, *escape;
-    script_charge_some(r->match.L, steps_of_bytes(r->length));
+    script_charge(r->match.L, steps_of_bytes(r->length));
     for (; (escape = memchr(at, '%', (size_t)(end - at))) != NULL; at = escape + 2) {
         luaL_addlstring(&r->buffer, at, (size_t)(escape - at));
-        script_charge_some(r->match.L, 1);
+        script_charge(r->match.L, 1);
         add_escaped(r, escape + 1 < end ? escape[1] : 0, from, to);
     }
     luaL_addlstring(&r->buffer, at, (size_t)(end - at));
@@ -315,7 +315,7 @@ string_sub(lua_State *L)
     last              = last > (lua_Integer)length ? (lua_Integer)length : last;
     size_t bytes      = first <= last ? (size_t)(last - first) + 1 : 0;
     if (bytes > SMALL_TEXT)
-        script_charge_some(L, steps_of_bytes(bytes));
+        script_charge(L, steps_of_bytes(bytes));
     lua_pushlstring(L, bytes > 0 ? text + first - 1 : "", bytes);
     return 1;
 }
@@ -335,7 +335,7 @@ string_byte(lua_State *L)
         return luaL_error(L, "string slice too long");
     int count = (int)(last - first) + 1;
     if (count > SMALL_TEXT)
-        script_charge_some(L, (uint64_t)count);
+        script_charge(L, (uint64_t)count);
     luaL_checkstack(L, count, "string slice too long");
     for (int i = 0; i < count; i++)
         lua_pushinteger(L, (unsigned char)text[first - 1 + i]);

@@ -24,7 +24,7 @@ static lua_Unsigned
 next_batch(lua_State *L, lua_Unsigned left, int target)
 {
     lua_Unsigned count = left < BATCH ? left : BATCH;
-    script_charge_some(L, (element_steps(L, 1) + element_steps(L, target)) * count);
+    script_charge(L, (element_steps(L, 1) + element_steps(L, target)) * count);
     return count;
 }
 
@@ -149,7 +149,7 @@ join_element(lua_State *L, struct joining *j, lua_Integer at)
     else
         luaL_error(L, "invalid value (%s) at index %I in table for 'concat'", luaL_typename(L, -1), at);
     if (j->steps >= BATCH) {
-        script_charge_some(L, j->steps);
+        script_charge(L, j->steps);
         j->steps = 0;
     }
     luaL_addvalue(&j->buffer);
@@ -171,7 +171,7 @@ table_concat(lua_State *L)
     }
     if (at == last)
         join_element(L, &j, at);
-    script_charge_some(L, j.steps);
+    script_charge(L, j.steps);
     luaL_pushresult(&j.buffer);
     return 1;
 }
@@ -180,7 +180,7 @@ static int
 table_pack(lua_State *L)
 {
     int count = lua_gettop(L);
-    script_charge_some(L, (uint64_t)count * ELEMENT_STEPS);
+    script_charge(L, (uint64_t)count * ELEMENT_STEPS);
     lua_createtable(L, count, 1);
     lua_insert(L, 1);
     for (int i = count; i >= 1; i--)
@@ -200,7 +200,7 @@ table_unpack(lua_State *L)
         return 0;
     if (count >= INT_MAX || !lua_checkstack(L, (int)(count + 1)))
         return luaL_error(L, "too many results to unpack");
-    script_charge_some(L, (count + 1) * element_steps(L, 1));
+    script_charge(L, (count + 1) * element_steps(L, 1));
     for (; first < last; first++)
         lua_geti(L, 1, first);
     lua_geti(L, 1, last);
@@ -227,7 +227,7 @@ static void
 sort_sift_down(lua_State *L, int64_t root, int64_t end)
 {
     uint64_t below = (uint64_t)(64 - __builtin_clzll((uint64_t)end / (uint64_t)root | 1));
-    script_charge_some(L, below * LEVEL_STEPS);
+    script_charge(L, below * LEVEL_STEPS);
     for (int64_t child; (child = 2 * root) <= end; root = child) {
         lua_settop(L, 2);
         lua_geti(L, 1, child);

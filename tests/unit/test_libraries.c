@@ -84,7 +84,7 @@ static bool
 run_rig(struct task *me, void *argument)
 {
     const struct rig           *rig     = argument;
-    const struct script_options options = { .step_limit = rig->step_limit, .memory_limit = MEMORY };
+    const struct script_options options = { 0 };
     if (!devices_ready(me, 1))
         return false;
     struct script *script = script_new(me, &options);
@@ -103,7 +103,8 @@ run(struct rig *rig)
     const struct trace_options traced   = { .clock = CLOCK_VIRTUAL_PS };
     struct trace_writer       *writer   = trace_create(&traced, why, sizeof why);
     assert_non_null(writer);
-    const struct sched_options options = { .executor = EXECUTOR_STEPPED, .writer = writer };
+    const struct sched_options options = { .executor = EXECUTOR_STEPPED, .writer = writer,
+                                           .work_limit = rig->step_limit, .memory_limit = MEMORY };
     struct sched              *sched   = sched_new(&options, why, sizeof why);
     assert_non_null(sched);
     sched_run(sched, run_rig, rig, &error);
