@@ -82,7 +82,7 @@ open_trace(struct lesson_run *run)
 {
     const struct run_options *options = run->options;
     bool                      free_running = options->executor == EXECUTOR_FREE;
-    struct trace_options      trace = { .path = options->trace, .prepare = free_running,
+    struct trace_options      trace = { .path = options->trace, .prepare = free_running, .hash = options->hash,
                                         .clock = free_running ? trace_wall_clock() : CLOCK_VIRTUAL_PS };
     char                      why[300];
     run->writer = trace_create(&trace, why, sizeof why);
@@ -220,32 +220,18 @@ lesson_task(struct task *me, void *argument)
 /* ---- the end ---- */
 
 static void
-print_hash(int fd)
-{
-    unsigned char bytes[65536];
-    uint64_t      hash = 0;
-    off_t         at   = 0;
-    ssize_t       got;
-    while ((got = pread(fd, bytes, sizeof bytes, at)) > 0) {
-        hash = hash_bytes(hash, bytes, (size_t)got);
-        at += got;
-    }
-    hash ^= hash >> 32;
-    printf("trace hash %06llx\n", (unsigned long long)((hash ^ hash >> 24) & 0xffffff));
-}
-
-static void
 close_trace(struct lesson_run *run)
 {
     const char *warning = trace_warning(run->writer);
-    int         fd      = run->options->hash ? dup(trace_fd(run->writer)) : -1;
+    uint32_t    hash;
+    bool        whole = trace_hash(run->writer, &hash);
     if (warning != NULL)
         message(0, "%s", warning);
     trace_close(run->writer);
-    if (fd >= 0) {
-        print_hash(fd);
-        close(fd);
-    }
+    if (run->options->hash && whole)
+        printf("trace hash %06x\n", (unsigned)hash);
+    else if (run->options->hash)
+        message(0, "no hash: out of memory for what the trace had no room for");
 }
 
 /* Output that nobody reads any more (EPIPE) is no fault of the run. */

@@ -395,7 +395,7 @@ answer_result(struct name_request *r)
 {
     char                 why[200];
     struct trace_writer *writer = sched_writer(r->me->sched);
-    struct trace        *trace  = writer != NULL ? trace_open_fd(trace_fd(writer), why, sizeof why) : NULL;
+    struct trace        *trace  = writer != NULL ? trace_open_live(writer, why, sizeof why) : NULL;
     if (trace == NULL)
         return no(r, "%s: the trace cannot be read", "result");
     bool ok = print_result(r, trace);

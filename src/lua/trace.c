@@ -58,15 +58,24 @@ live_trace(lua_State *L)
     struct trace_writer *writer = sched_writer(script->sched);
     char                 why[256] = "there is none";
     if (trace == NULL && writer != NULL)
-        trace = trace_open_fd(trace_fd(writer), why, sizeof why);
+        trace = trace_open_live(writer, why, sizeof why);
     if (trace == NULL)
         raise_error(L, "RuntimeError", "the trace of this run cannot be read: %s", why);
     script->parts[SCRIPT_TRACE]     = trace;
     script->drop_part[SCRIPT_TRACE] = drop_trace;
     trace_refresh(trace);
-    if (!trace_whole(trace))
+    if (trace_starved(trace))
         raise_error(L, "MemoryError", "out of memory for the trace");
     return trace;
+}
+
+/* Before anything that depends on which end belongs to which begin: that costs memory for each event, so who only
+ * counts does without. */
+static void
+need_partners(lua_State *L, struct trace *trace)
+{
+    if (!trace_whole(trace))
+        raise_error(L, "MemoryError", "out of memory for the trace");
 }
 
 /* ---- filters ---- */
@@ -113,6 +122,8 @@ add_condition(lua_State *L, struct filter *filter, struct trace *trace)
         raise_error(L, "ValueError", "a filter has at most %d fields", FILTER_FIELDS);
     if (condition.field == FIELD_ARG && !known_argument(trace, name))
         raise_error(L, "ValueError", "no kind of event has an argument '%s'", name);
+    if (condition.field == FIELD_ARG)
+        need_partners(L, trace);
     if (condition.field == FIELD_DEVICE)
         condition.number = check_device(L, -1);
     else if (lua_type(L, -1) == LUA_TNUMBER)
@@ -271,6 +282,7 @@ push_event(lua_State *L, struct trace *trace, size_t seq)
     const struct trace_event  *event = trace_event(trace, seq);
     const struct trace_kind   *kind  = trace_kind(trace, event->kind);
     luaL_checkstack(L, 8, "too many events");
+    need_partners(L, trace);
     lua_createtable(L, 0, 12);
     set_integer(L, -1, "seq", (int64_t)seq);
     set_number(L, -1, "t", (double)trace_time(trace, seq) / 1000.0);
@@ -408,6 +420,7 @@ l_sum(lua_State *L)
     struct filter *filter = check_filter(L, 2, trace, "arg");
     int64_t        sum    = 0, value = 0;
     const char    *text   = NULL;
+    need_partners(L, trace);
     for (size_t seq = find_event(trace, filter, 0); seq != SIZE_MAX; seq = find_event(trace, filter, seq + 1))
         if (event_argument(trace, seq, name, &value, &text) && text == NULL)
             sum = (int64_t)((uint64_t)sum + (uint64_t)value);
@@ -429,6 +442,7 @@ l_duration(lua_State *L)
         seq = find_event(trace, check_filter(L, 2, trace, NULL), 0);
     if (seq >= trace_count(trace))
         return push_event_or_nil(L, trace, SIZE_MAX);
+    need_partners(L, trace);
     size_t end = trace_event(trace, seq)->phase == PHASE_INSTANT ? seq : trace_partner(trace, seq);
     if (end == SIZE_MAX)
         return push_event_or_nil(L, trace, SIZE_MAX);

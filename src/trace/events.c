@@ -56,5 +56,14 @@ trace_is_virtual(const struct trace *trace)
 const char *
 trace_note(const struct trace *trace)
 {
+    for (size_t i = 0; i < trace->window_count; i++)
+        if (mapped_gone(&trace->windows[i]))
+            return "cut short while it was open: what another program took from the file is missing";
     return trace->note;
+}
+
+bool
+trace_starved(const struct trace *trace)
+{
+    return trace->starved;
 }

@@ -10,35 +10,37 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "trace/format.h"
+#include "trace/mapped.h"
 #include "trace/reader.h"
+#include "trace/target.h"
 #include "trace/writer.h"
 
 enum { CHUNK_EVENTS_ROOM = (int)((TRACE_CHUNK - sizeof(struct chunk_head)) / sizeof(struct trace_event)) };
 
 /* ---- writing: space.c ---- */
 
-struct segment {
-    unsigned char *base;
-    size_t         offset, bytes; /* where it lies in the file */
-};
+/* What nobody named lies in memory up to here, behind it in the nameless file on a disk (at the same offsets). It is
+ * between two chunks. */
+#define TRACE_BORDER (TRACE_PAGE + 64u * TRACE_CHUNK)
 
-/* The file as a row of chunks. Who calls holds the writer's mutex, but for space_prepare. */
+/* The file, or both, as a row of chunks. Who calls holds the writer's mutex, but not for space_prepare and
+ * space_release. */
 struct space {
-    int             fd;
-    bool            in_memory;
-    size_t          handed;  /* where the next chunk begins */
-    size_t          taken;   /* where the last segment ends */
-    size_t          growth;  /* bytes of the next segment */
-    struct segment *segments;
-    size_t          count, room;
+    int                 fd, spill; /* spill: the nameless file; -1: none (yet) */
+    bool                named, spilled; /* spilled: a disk was looked for */
+    size_t              handed;    /* where the next chunk begins */
+    size_t              taken;     /* where what was taken from the system ends */
+    size_t              growth;    /* how much is taken next */
+    struct trace_target target;
 };
 
 bool           space_open(struct space *space, const char *path, char *why, size_t why_size);
 struct trace_head *space_head(struct space *space);                          /* page 0, zeroed; NULL: no room */
 void           space_unmap_head(struct trace_head *head);
-unsigned char *space_chunk(struct space *space, size_t *offset);             /* NULL: no room; not ready yet */
-bool           space_prepare(const struct space *space, unsigned char *chunk, size_t offset); /* any thread */
-size_t         space_offset(const struct space *space, const void *at);      /* of a place within a chunk */
+bool           space_publish(struct space *space);                           /* it has its name; false: errno says why */
+bool           space_chunk(struct space *space, struct trace_place *place);  /* false: no room. Not ready yet */
+bool           space_prepare(const struct space *space, const struct trace_place *place); /* any thread */
+void           space_release(const struct trace_place *place);               /* it is written */
 void           space_close(struct space *space, size_t end);                 /* the file ends at `end` */
 
 /* ---- writing: writer.c and record_writer.c ---- */
@@ -49,6 +51,9 @@ struct trace_writer {
     struct trace_head    *head;
     enum trace_clock      clock;
     uint64_t              raw_base;      /* CLOCK_TSC: trace_raw_ns at tick_base */
+    bool                  hashing;
+    _Atomic uint64_t      sum;           /* of the chunks that are full */
+    atomic_bool           unsummed;      /* there was no memory for what found no room: the sum does not hold it */
     atomic_bool           full;
     _Atomic uint64_t      lost, recorded; /* recorded: events in chunks that are full */
     bool                  warned;
@@ -58,7 +63,8 @@ struct trace_writer {
     struct trace_buffer **idle;          /* given back, for the next thread */
     size_t                buffer_count, buffer_room, idle_count, idle_room;
 
-    unsigned char        *records, *records_end; /* free part of the current chunk of records */
+    struct trace_place    record_place;  /* the current chunk of records ... */
+    unsigned char        *records, *records_end; /* ... and its free part */
     uint32_t              record_chunks;
     struct str            scratch;       /* the record in the making */
     struct map            texts;
@@ -70,12 +76,19 @@ struct trace_writer {
     pthread_cond_t        wake, prepared; /* prepared: a spare was published; goes with `mutex` */
 };
 
-/* chunks.c. A chunk that is not ready yet; NULL: no room. Afterwards the head covers it: readers pass over what it does
- * not hold. The caller holds the mutex, here and below. */
-unsigned char *chunk_take(struct trace_writer *writer, size_t *offset);
-/* A chunk with its head written, ready to be filled; NULL: no room. */
-unsigned char *writer_chunk(struct trace_writer *writer, enum chunk_kind kind, uint32_t number, uint32_t sequence);
-void           chunk_begin(unsigned char *chunk, enum chunk_kind kind, uint32_t number, uint32_t sequence);
+/* chunks.c. Takes a chunk that is not ready yet; false: no room. Afterwards the head covers it: readers pass over what
+ * it does not hold. The caller holds the mutex, here and below. */
+bool chunk_take(struct trace_writer *writer, struct trace_place *place);
+/* A chunk with its head written, ready to be filled. Where there is no room but a hash is wanted, it lies in memory and
+ * in no file (offset 0). false: neither. */
+bool writer_chunk(struct trace_writer *writer, struct trace_place *place, const struct chunk_head *head);
+void chunk_begin(unsigned char *chunk, const struct chunk_head *head); /* `head` names kind, writer, sequence */
+void chunk_finish(struct trace_writer *writer, struct trace_place *place); /* full; needs no mutex */
+
+/* hash.c: one chunk's part, 0 where none was begun; and a sum's six hexadecimal digits. */
+uint64_t chunk_sum(const unsigned char *chunk);
+uint32_t sum_digits(uint64_t sum);
+
 bool           writer_kinds(struct trace_writer *writer);
 
 /* ---- reading: reader.c ---- */
@@ -87,6 +100,7 @@ struct chunk {
     uint32_t             kind, writer;
     uint32_t             events; /* known so far */
     uint32_t             used;   /* bytes of records known so far */
+    bool                 touched; /* may have pages in memory */
     enum chunk_state     state;
 };
 
@@ -94,12 +108,14 @@ struct chunk {
 struct run { uint32_t writer, slot, left, chunk; };
 struct run_list { struct run *runs; size_t count, room; };
 
-struct window { void *base; size_t bytes; };
+/* The chunks of which pages may be in memory: so many that a scan of a large trace stays small. */
+enum { TOUCHED_MOST = 128 };
+struct touched { uint32_t count, chunks[TOUCHED_MOST]; };
 
 /* What begins and has not ended yet, by lane and kind; what flows leave and arrive. */
 struct pairs {
-    uint32_t  *partner, *below; /* of each event: seq + 1 of its other end; of an open one: the one below it */
-    size_t     room, below_room, done;
+    uint32_t  *partner;         /* of each event: seq + 1 of its other end; of an open begin: of the open one below */
+    size_t     room, done;
     struct map open;            /* (lane, kind) -> seq + 1 of the innermost open one */
     uint32_t (*flows)[2];       /* [flow]: seq + 1 of where it leaves and where it arrives */
     size_t     flow_room, flow_count;
@@ -107,18 +123,20 @@ struct pairs {
 };
 
 struct trace {
-    int               fd;
+    int               fd, spill;         /* spill: the file of what lies behind TRACE_BORDER; -1: the same */
+    const struct trace_writer *live;     /* whose running trace it is; NULL: a file's */
     struct trace_head head;
     size_t            size, limit;       /* of the file; what counts of it */
     bool              starved;           /* the last refresh had no memory for all that is there */
     bool              lost_ground;       /* the file shrank: nothing of it can be trusted */
-    struct window    *windows;
+    struct mapped    *windows;
     size_t            window_count, window_room, mapped; /* mapped: chunks */
     struct chunk     *chunks;
     size_t            chunk_count, chunk_room;
     uint32_t         *pending;           /* chunks that may still grow */
     size_t            pending_count, pending_room;
     unsigned char    *scratch;           /* TRACE_CHUNK bytes, for reading what still grows */
+    struct touched   *touched;
 
     struct run_list   fresh;             /* met, not yet in the order */
     size_t            count;
@@ -148,6 +166,9 @@ bool merge_runs(struct trace *trace); /* `fresh` into the order; false: no memor
 
 /* record_reader.c: one whole record. false: no memory; damaged ones are passed over. */
 bool records_take(struct trace *trace, unsigned type, const unsigned char *payload, size_t bytes);
+
+/* touched.c: before a chunk's mapping is looked at. */
+void chunk_touch(struct touched *touched, struct chunk *chunks, size_t index);
 void records_free(struct trace *trace);
 void pairs_free(struct pairs *pairs);
 
@@ -166,6 +187,9 @@ static inline const struct trace_event *
 event_in_slot(const struct trace *trace, uint32_t slot)
 {
     size_t at = (size_t)slot * sizeof(struct trace_event) - TRACE_PAGE;
-    return (const struct trace_event *)(const void *)(trace->chunks[at / TRACE_CHUNK].base + at % TRACE_CHUNK);
+    const struct chunk *chunk = &trace->chunks[at / TRACE_CHUNK];
+    if (__builtin_expect(!chunk->touched, 0))
+        chunk_touch(trace->touched, trace->chunks, at / TRACE_CHUNK);
+    return (const struct trace_event *)(const void *)(chunk->base + at % TRACE_CHUNK);
 }
 #endif

@@ -25,7 +25,7 @@ add_begin(struct pairs *pairs, uint64_t key, size_t seq)
 {
     uint64_t below = 0;
     map_get(&pairs->open, key, &below);
-    pairs->below[seq] = (uint32_t)below;
+    pairs->partner[seq] = (uint32_t)below;
     return map_set(&pairs->open, key, seq + 1);
 }
 
@@ -35,9 +35,12 @@ add_end(struct pairs *pairs, uint64_t key, size_t seq)
     uint64_t begin = 0;
     if (!map_get(&pairs->open, key, &begin) || begin == 0)
         return true;
+    uint32_t below = pairs->partner[begin - 1];
+    if (!map_set(&pairs->open, key, below))
+        return false;
     pairs->partner[seq] = (uint32_t)begin;
     pairs->partner[begin - 1] = (uint32_t)(seq + 1);
-    return map_set(&pairs->open, key, pairs->below[begin - 1]);
+    return true;
 }
 
 /* A begin event leaves, an end event arrives; of instants the first leaves, the others arrive. Only the first
@@ -66,7 +69,7 @@ add_event(struct trace *trace, size_t seq, size_t flow_limit)
 {
     struct pairs *pairs = &trace->pairs;
     const struct trace_event *event = trace_event(trace, seq);
-    pairs->partner[seq] = pairs->below[seq] = 0;
+    pairs->partner[seq] = 0;
     if (event->flow != 0 && !add_flow(pairs, event, seq, flow_limit))
         return false;
     if (event->phase == PHASE_BEGIN)
@@ -85,8 +88,7 @@ build_pairs(struct trace *trace)
     }
     if (pairs->done >= trace->count)
         return true;
-    if (!vec_room(&pairs->partner, &pairs->room, trace->count, sizeof *pairs->partner) ||
-        !vec_room(&pairs->below, &pairs->below_room, trace->count, sizeof *pairs->below))
+    if (!vec_room(&pairs->partner, &pairs->room, trace->count, sizeof *pairs->partner))
         return false;
     while (pairs->done < trace->count) {
         if (!add_event(trace, pairs->done, 4 * trace->count + 1024))
@@ -100,7 +102,6 @@ void
 pairs_free(struct pairs *pairs)
 {
     free(pairs->partner);
-    free(pairs->below);
     free(pairs->flows);
     map_free(&pairs->open);
     *pairs = (struct pairs){ 0 };
@@ -117,7 +118,9 @@ trace_partner(struct trace *trace, size_t seq)
 {
     if (seq >= trace->count || !build_pairs(trace) || trace->pairs.partner[seq] == 0)
         return SIZE_MAX;
-    return trace->pairs.partner[seq] - 1;
+    size_t other = trace->pairs.partner[seq] - 1;
+    bool open = other < seq && trace->pairs.partner[other] != seq + 1; /* a begin that names the open one below it */
+    return open ? SIZE_MAX : other;
 }
 
 size_t

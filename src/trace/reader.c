@@ -6,7 +6,8 @@
  * and flows in pairs.c.
  *
  * Of a file that may still change, what is not known to be written is read with pread and never through the
- * mapping: its writer cuts the file when it closes it, and a page that is gone is a SIGBUS. */
+ * mapping: its writer cuts the file when it closes it. Where somebody else cuts it, what is gone reads as zeros
+ * (trace/mapped.h), which are no event; texts were copied when they were met, since they must end somewhere. */
 #include "trace/reader.h"
 
 #include <errno.h>
@@ -25,11 +26,18 @@
 
 /* ---- the file ---- */
 
-/* How many bytes there are at `offset`, at most `bytes`. */
+static int
+file_at(const struct trace *trace, size_t offset)
+{
+    return trace->spill >= 0 && offset >= TRACE_BORDER ? trace->spill : trace->fd;
+}
+
+/* How many bytes there are at `offset`, at most `bytes`. Nobody asks across the border. */
 static size_t
-read_at(int fd, void *into, size_t bytes, size_t offset)
+read_at(const struct trace *trace, void *into, size_t bytes, size_t offset)
 {
     size_t have = 0;
+    int fd = file_at(trace, offset);
     while (have < bytes) {
         ssize_t got = pread(fd, (char *)into + have, bytes - have, (off_t)(offset + have));
         if (got < 0 && errno == EINTR)
@@ -72,18 +80,30 @@ known_end(const struct trace *trace)
     return end;
 }
 
+/* The running trace may have gone on in a file of its own meanwhile. */
+static void
+find_spill(struct trace *trace)
+{
+    if (trace->live == NULL || trace->spill >= 0)
+        return;
+    int spill = __atomic_load_n(&trace->live->space.spill, __ATOMIC_ACQUIRE);
+    if (spill >= 0)
+        trace->spill = fcntl(spill, F_DUPFD_CLOEXEC, 3);
+}
+
 /* The head as of now, and how much of the file counts. */
 static const char *
 read_head(struct trace *trace)
 {
     struct stat about;
     struct trace_head head = { 0 };
-    if (fstat(trace->fd, &about) != 0)
-        return strerror(errno);
-    size_t bytes = read_at(trace->fd, &head, sizeof head, 0);
+    size_t bytes = read_at(trace, &head, sizeof head, 0);
     const char *trouble = head_trouble(&head, bytes);
     if (trouble != NULL)
         return trouble;
+    find_spill(trace);
+    if (fstat(trace->spill >= 0 ? trace->spill : trace->fd, &about) != 0)
+        return strerror(errno);
 
     size_t size = about.st_size > 0 ? (size_t)about.st_size : 0;
     size_t valid = head.valid_bytes != 0 && head.valid_bytes < size ? (size_t)head.valid_bytes : size;
@@ -99,23 +119,30 @@ read_head(struct trace *trace)
 
 /* A file that grows is mapped further than it reaches, so that few mappings do. */
 static bool
-map_chunks(struct trace *trace, size_t need)
+map_window(struct trace *trace, size_t need)
 {
-    if (need <= trace->mapped)
-        return true;
-    size_t count = need - trace->mapped;
+    const size_t border = (TRACE_BORDER - TRACE_PAGE) / TRACE_CHUNK;
+    size_t count = need - trace->mapped, offset = TRACE_PAGE + trace->mapped * TRACE_CHUNK;
     if (trace->head.complete == 0) {
         size_t ahead = trace->mapped > 256 ? trace->mapped : 256;
         count = count > ahead ? count : ahead;
     }
-    if (!vec_room(&trace->windows, &trace->window_room, trace->window_count + 1, sizeof *trace->windows))
+    if (trace->live != NULL && trace->mapped < border && trace->mapped + count > border)
+        count = border - trace->mapped;
+    if (!vec_room(&trace->windows, &trace->window_room, trace->window_count + 1, sizeof *trace->windows) ||
+        !mapped_open(&trace->windows[trace->window_count], file_at(trace, offset), offset, count * TRACE_CHUNK))
         return false;
-    size_t bytes = count * TRACE_CHUNK;
-    void *base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, trace->fd, (off_t)(TRACE_PAGE + trace->mapped * TRACE_CHUNK));
-    if (base == MAP_FAILED)
-        return false;
-    trace->windows[trace->window_count++] = (struct window){ base, bytes };
+    trace->window_count++;
     trace->mapped += count;
+    return true;
+}
+
+static bool
+map_chunks(struct trace *trace, size_t need)
+{
+    while (trace->mapped < need)
+        if (!map_window(trace, need))
+            return false;
     return true;
 }
 
@@ -161,9 +188,12 @@ chunk_bytes(const struct trace *trace, size_t index, size_t from, size_t *bytes)
     size_t room = TRACE_CHUNK - from;
     left = left < room ? left : room;
     *bytes = *bytes < left ? *bytes : left;
-    if (trace->head.complete != 0)
+    if (trace->head.complete != 0) {
+        if (!trace->chunks[index].touched)
+            chunk_touch(trace->touched, trace->chunks, index);
         return trace->chunks[index].base + from;
-    *bytes = read_at(trace->fd, trace->scratch, *bytes, begin);
+    }
+    *bytes = read_at(trace, trace->scratch, *bytes, begin);
     return trace->scratch;
 }
 
@@ -229,6 +259,16 @@ count_written_events(struct trace *trace, size_t index)
         chunk->state = CHUNK_DONE;
 }
 
+/* NULL: no memory. */
+static const unsigned char *
+copy_record(struct trace *trace, const unsigned char *payload, size_t bytes)
+{
+    unsigned char *copy = arena_take(&trace->arena, bytes + 1);
+    if (copy != NULL)
+        memcpy(copy, payload, bytes);
+    return copy;
+}
+
 /* false: no memory. */
 static bool
 read_records(struct trace *trace, size_t index)
@@ -250,7 +290,10 @@ read_records(struct trace *trace, size_t index)
             }
             return true;
         }
-        if (!records_take(trace, type, chunk->base + start + from + 8, length))
+        /* Snapshots are many and say how long they are: they stay in the mapping. Texts end at their NUL. */
+        const unsigned char *payload = type == RECORD_SNAPSHOT ? chunk->base + start + from + 8
+                                                               : copy_record(trace, at + from + 8, length);
+        if (payload == NULL || !records_take(trace, type, payload, length))
             return false;
         from += 8 + (padded < bytes - from - 8 ? padded : bytes - from - 8);
         chunk->used = (uint32_t)(start + from);
@@ -303,7 +346,8 @@ write_note(struct trace *trace)
     else if (trace->head.lost > 0)
         snprintf(note, room, "cut short: the disk was full, %" PRIu64 " events were lost", trace->head.lost);
     else if (trace->head.complete == 0 || trace->head.valid_bytes > trace->size)
-        snprintf(note, room, "cut short: its writer has not closed it; %zu events so far", trace->count);
+        snprintf(note, room, "cut short at event %zu: its run was killed or goes on, or the file was cut",
+                 trace->count);
     else if (trace->damaged_chunks > 0)
         snprintf(note, room, "damaged: %zu of %zu chunks cannot be read", trace->damaged_chunks, trace->chunk_count);
 }
@@ -337,10 +381,23 @@ trace_refresh(struct trace *trace)
 
 /* ---- open and release ---- */
 
-static struct trace *
-open_file(int fd, const char *name, char *why, size_t why_size)
+static const char *
+open_trouble(struct trace *trace)
 {
     struct stat about;
+    if (trace->scratch == NULL || trace->touched == NULL)
+        return "no memory";
+    if (fstat(trace->fd, &about) != 0 || !S_ISREG(about.st_mode))
+        return S_ISDIR(about.st_mode) ? "is a folder" : "not a Ringside trace";
+    const char *trouble = read_head(trace);
+    if (trouble == NULL && !take_what_is_there(trace))
+        trouble = "no memory to open it";
+    return trouble;
+}
+
+static struct trace *
+open_file(int fd, const struct trace_writer *live, const char *name, char *why, size_t why_size)
+{
     struct trace *trace = fd >= 0 ? calloc(1, sizeof *trace) : NULL;
     if (trace == NULL) {
         snprintf(why, why_size, "%s: %s", name, strerror(fd < 0 ? errno : ENOMEM));
@@ -349,14 +406,11 @@ open_file(int fd, const char *name, char *why, size_t why_size)
         return NULL;
     }
     trace->fd = fd;
+    trace->spill = -1;
+    trace->live = live;
     trace->scratch = aligned_alloc(64, TRACE_CHUNK);
-    const char *trouble = trace->scratch == NULL ? "no memory" : NULL;
-    if (trouble == NULL && (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)))
-        trouble = S_ISDIR(about.st_mode) ? "is a folder" : "not a Ringside trace";
-    if (trouble == NULL)
-        trouble = read_head(trace);
-    if (trouble == NULL && !take_what_is_there(trace))
-        trouble = "no memory to open it";
+    trace->touched = calloc(1, sizeof *trace->touched);
+    const char *trouble = open_trouble(trace);
     if (trouble == NULL)
         return trace;
     snprintf(why, why_size, "%s: %s", name, trouble);
@@ -367,13 +421,32 @@ open_file(int fd, const char *name, char *why, size_t why_size)
 struct trace *
 trace_open(const char *path, char *why, size_t why_size)
 {
-    return open_file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), path, why, why_size);
+    return open_file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), NULL, path, why, why_size);
 }
 
 struct trace *
 trace_open_fd(int fd, char *why, size_t why_size)
 {
-    return open_file(fcntl(fd, F_DUPFD_CLOEXEC, 3), "the trace", why, why_size);
+    return open_file(fcntl(fd, F_DUPFD_CLOEXEC, 3), NULL, "the trace", why, why_size);
+}
+
+struct trace *
+trace_open_live(const struct trace_writer *writer, char *why, size_t why_size)
+{
+    const struct trace_writer *live = writer->space.named ? NULL : writer;
+    return open_file(fcntl(writer->space.fd, F_DUPFD_CLOEXEC, 3), live, "the trace", why, why_size);
+}
+
+uint32_t
+trace_file_hash(const struct trace *trace)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < trace->chunk_count; i++) {
+        size_t got = read_at(trace, trace->scratch, TRACE_CHUNK, TRACE_PAGE + i * TRACE_CHUNK);
+        memset(trace->scratch + got, 0, TRACE_CHUNK - got);
+        sum += chunk_sum(trace->scratch);
+    }
+    return sum_digits(sum);
 }
 
 void
@@ -382,14 +455,17 @@ trace_release(struct trace *trace)
     if (trace == NULL)
         return;
     for (size_t i = 0; i < trace->window_count; i++)
-        munmap(trace->windows[i].base, trace->windows[i].bytes);
+        mapped_close(&trace->windows[i]);
     close(trace->fd);
+    if (trace->spill >= 0)
+        close(trace->spill);
     records_free(trace);
     pairs_free(&trace->pairs);
     free(trace->windows);
     free(trace->chunks);
     free(trace->pending);
     free(trace->scratch);
+    free(trace->touched);
     free(trace->fresh.runs);
     free(trace->order);
     free(trace->row);

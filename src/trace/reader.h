@@ -30,6 +30,9 @@ struct trace_lane_info {
 /* NULL: `why` holds one sentence ("FILE: not a Ringside trace"). A cut file opens; see trace_note. */
 struct trace *trace_open(const char *path, char *why, size_t why_size);
 struct trace *trace_open_fd(int fd, char *why, size_t why_size); /* the fd is duplicated */
+struct trace_writer;
+/* The running trace of this process; to be released before the writer is closed. */
+struct trace *trace_open_live(const struct trace_writer *writer, char *why, size_t why_size);
 void          trace_release(struct trace *trace);
 bool          trace_refresh(struct trace *trace); /* true: there are more events than before */
 /* Changes when an event came late and moved others to a later seq (several threads, run not ended): what was kept by
@@ -41,6 +44,8 @@ const struct trace_event     *trace_event(const struct trace *trace, size_t seq)
 uint64_t                      trace_time(const struct trace *trace, size_t seq);       /* ps */
 bool                          trace_is_virtual(const struct trace *trace);
 const char                   *trace_note(const struct trace *trace);   /* "cut short: ...", "" when whole */
+uint32_t                      trace_file_hash(const struct trace *trace); /* six hexadecimal digits, as trace_hash */
+bool                          trace_starved(const struct trace *trace); /* there was no memory for all of its events */
 size_t                        trace_kinds(const struct trace *trace);
 const struct trace_kind      *trace_kind(const struct trace *trace, unsigned kind);    /* never NULL */
 int                           trace_kind_id(const struct trace *trace, const char *name); /* -1: no such kind */

@@ -53,12 +53,15 @@ write_record(struct trace_writer *writer, enum record_type type)
     if (!str_ok(record) || record->len > RECORD_ROOM)
         return false;
     if ((size_t)(writer->records_end - writer->records) < bytes) {
-        unsigned char *chunk = writer_chunk(writer, CHUNK_RECORDS, 0, writer->record_chunks);
-        if (chunk == NULL)
+        struct trace_place place;
+        const struct chunk_head head = { .kind = CHUNK_RECORDS, .sequence = writer->record_chunks };
+        if (!writer_chunk(writer, &place, &head))
             return false;
+        chunk_finish(writer, &writer->record_place);
+        writer->record_place = place;
         writer->record_chunks++;
-        writer->records = chunk + sizeof(struct chunk_head);
-        writer->records_end = chunk + TRACE_CHUNK;
+        writer->records = place.chunk + sizeof(struct chunk_head);
+        writer->records_end = place.chunk + TRACE_CHUNK;
     }
     uint32_t length = (uint32_t)record->len;
     memcpy(writer->records + 4, &length, sizeof length);

@@ -1,8 +1,10 @@
-/* The space a trace is written to: a file, or memory, taken in growing segments that are mapped and handed out in
- * chunks. Blocks are taken from the system before they are mapped, because a page that finds the disk full is a
- * SIGBUS, while posix_fallocate and pwrite say so.
+/* The space a trace is written to: chunks of a file, taken ahead in growing stretches and mapped one by one while they
+ * are filled. A trace that nobody named begins in memory and goes on in a nameless file on a disk. Blocks are taken
+ * from the system before they are mapped, because a page that finds the disk full is a SIGBUS, while posix_fallocate and
+ * pwrite say so.
  *
- * Interface in order of use: space_open, space_head, space_chunk, space_prepare, space_close. */
+ * Interface in order of use: space_open, space_head, space_publish, space_chunk, space_prepare, space_release,
+ * space_close. */
 #include "trace/internal.h"
 
 #include <errno.h>
@@ -11,12 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/vec.h"
+#include "trace/nameless.h"
 
-enum { FIRST_SEGMENT = 1 << 20, LARGEST_SEGMENT = 16 << 20 };
+enum { FIRST_STRETCH = 1 << 20, LARGEST_STRETCH = 16 << 20 };
+
+/* Where no disk takes a trace that nobody named, memory does, up to here. */
+static const size_t memory_limit = (size_t)256 << 20;
+
+static int
+file_at(const struct space *space, size_t offset)
+{
+    return space->spill >= 0 && offset >= TRACE_BORDER ? space->spill : space->fd;
+}
 
 #if defined(__linux__)
 static int
@@ -27,9 +37,9 @@ memory_file(void)
 
 /* Memory that was taken is there: zeros written into it would only be written twice. */
 static bool
-born_written(const struct space *space)
+born_written(const struct space *space, size_t offset)
 {
-    return space->in_memory;
+    return !space->named && file_at(space, offset) == space->fd;
 }
 
 static bool
@@ -56,9 +66,9 @@ memory_file(void)
 }
 
 static bool
-born_written(const struct space *space)
+born_written(const struct space *space, size_t offset)
 {
-    (void)space;
+    (void)space, (void)offset;
     return false;
 }
 
@@ -70,34 +80,21 @@ take_blocks(int fd, size_t offset, size_t bytes)
 }
 #endif
 
-/* A trace that somebody looks at is mapped there: it is replaced, never cut. */
-static int
-trace_file(const char *path)
-{
-    struct stat about;
-    if (lstat(path, &about) == 0 && S_ISREG(about.st_mode) && access(path, W_OK) == 0)
-        unlink(path);
-    return open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
-}
-
 bool
 space_open(struct space *space, const char *path, char *why, size_t why_size)
 {
-    *space = (struct space){ .handed = TRACE_PAGE, .taken = TRACE_PAGE, .growth = FIRST_SEGMENT };
-    space->in_memory = path == NULL;
-    space->fd = path != NULL ? trace_file(path) : memory_file();
-    if (space->fd < 0) {
-        snprintf(why, why_size, "cannot create %s: %s", path != NULL ? path : "a trace in memory", strerror(errno));
-        return false;
-    }
-    struct stat about;
-    if (fstat(space->fd, &about) != 0 || !S_ISREG(about.st_mode)) {
-        snprintf(why, why_size, "cannot create %s: it is not a regular file", path != NULL ? path : "a trace");
-        close(space->fd);
-        space->fd = -1;
-        return false;
-    }
-    return true;
+    *space = (struct space){ .spill = -1, .named = path != NULL, .handed = TRACE_PAGE, .taken = TRACE_PAGE,
+                             .growth = FIRST_STRETCH, .target = { .folder = -1 } };
+    space->fd = path != NULL ? target_begin(&space->target, path, why, why_size) : memory_file();
+    if (space->fd < 0 && path == NULL)
+        snprintf(why, why_size, "cannot create a trace in memory: %s", strerror(errno));
+    return space->fd >= 0;
+}
+
+bool
+space_publish(struct space *space)
+{
+    return !space->named || target_publish(&space->target);
 }
 
 /* Writes them although the blocks are taken: blocks that were never written cost more at their first touch. */
@@ -132,71 +129,89 @@ space_unmap_head(struct trace_head *head)
     munmap(head, TRACE_PAGE);
 }
 
+/* false: whatever lies behind here stays in memory. */
 static bool
-take_segment(struct space *space, size_t bytes)
+spill_over(struct space *space)
 {
-    if (!vec_room(&space->segments, &space->room, space->count + 1, sizeof *space->segments) ||
-        !take_blocks(space->fd, space->taken, bytes))
+    space->spilled = true;
+    int fd = nameless_file();
+    __atomic_store_n(&space->spill, fd, __ATOMIC_RELEASE); /* readers of the running trace look for it */
+    return fd >= 0;
+}
+
+/* Nobody asked for this trace: neither the disk nor memory may suffer by it. */
+static bool
+may_take(const struct space *space, size_t bytes)
+{
+    if (space->named)
+        return true;
+    if (file_at(space, space->taken) == space->fd)
+        return space->taken + bytes <= TRACE_PAGE + memory_limit;
+    return nameless_room(space->spill, bytes);
+}
+
+static bool
+take_stretch(struct space *space, size_t bytes)
+{
+    if (!space->named && space->taken == TRACE_BORDER && !space->spilled)
+        spill_over(space);
+    if (!space->named && space->taken < TRACE_BORDER && space->taken + bytes > TRACE_BORDER)
+        bytes = TRACE_BORDER - space->taken;
+    if (!may_take(space, bytes) || !take_blocks(file_at(space, space->taken), space->taken, bytes))
         return false;
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, space->fd, (off_t)space->taken);
-    if (base == MAP_FAILED)
-        return false;
-    space->segments[space->count++] = (struct segment){ base, space->taken, bytes };
     space->taken += bytes;
     return true;
 }
 
-unsigned char *
-space_chunk(struct space *space, size_t *offset)
+bool
+space_chunk(struct space *space, struct trace_place *place)
 {
     if (space->handed == space->taken) {
-        if (take_segment(space, space->growth)) {
-            if (space->growth < LARGEST_SEGMENT)
+        if (take_stretch(space, space->growth)) {
+            if (space->growth < LARGEST_STRETCH)
                 space->growth *= 2;
-        } else if (!take_segment(space, TRACE_CHUNK)) {
-            return NULL; /* nearly full disks still have room for one */
+        } else if (!take_stretch(space, TRACE_CHUNK)) {
+            return false; /* nearly full disks still have room for one */
         }
     }
-    const struct segment *last = &space->segments[space->count - 1];
-    *offset = space->handed;
-    space->handed += TRACE_CHUNK;
-    return last->base + (*offset - last->offset);
-}
-
-bool
-space_prepare(const struct space *space, unsigned char *chunk, size_t offset)
-{
-    if (!born_written(space) && !write_zeros(space->fd, offset, TRACE_CHUNK))
+    void *base = mmap(NULL, TRACE_CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED, file_at(space, space->handed),
+                      (off_t)space->handed);
+    if (base == MAP_FAILED)
         return false;
-#ifdef MADV_POPULATE_WRITE
-    madvise(chunk, TRACE_CHUNK, MADV_POPULATE_WRITE); /* older kernels refuse: the first touch costs more there */
-#endif
-    (void)chunk;
+    *place = (struct trace_place){ base, space->handed };
+    space->handed += TRACE_CHUNK;
     return true;
 }
 
-size_t
-space_offset(const struct space *space, const void *at)
+bool
+space_prepare(const struct space *space, const struct trace_place *place)
 {
-    const unsigned char *place = at;
-    for (size_t i = space->count; i > 0; i--) {
-        const struct segment *segment = &space->segments[i - 1];
-        if (place > segment->base && place <= segment->base + segment->bytes)
-            return segment->offset + (size_t)(place - segment->base);
-    }
-    return 0;
+    if (!born_written(space, place->offset) &&
+        !write_zeros(file_at(space, place->offset), place->offset, TRACE_CHUNK))
+        return false;
+#ifdef MADV_POPULATE_WRITE
+    madvise(place->chunk, TRACE_CHUNK, MADV_POPULATE_WRITE); /* older kernels refuse: the first touch costs more */
+#endif
+    return true;
 }
 
-/* Whoever reads the running trace maps no more than what was recorded, so the cut takes nothing from under it. */
+void
+space_release(const struct trace_place *place)
+{
+    if (place->chunk != NULL)
+        munmap(place->chunk, TRACE_CHUNK);
+}
+
+/* Whoever reads the running trace touches no more than what was recorded, so the cut takes nothing from under it. */
 void
 space_close(struct space *space, size_t end)
 {
-    for (size_t i = 0; i < space->count; i++)
-        munmap(space->segments[i].base, space->segments[i].bytes);
-    free(space->segments);
+    target_abandon(&space->target);
     if (space->fd >= 0) {
-        int cut = end > 0 ? ftruncate(space->fd, (off_t)end) : 0;
+        int cut = end > 0 && space->spill < 0 ? ftruncate(space->fd, (off_t)end) : 0;
         (void)cut; /* an uncut file reads the same: its head says where it ends */
         close(space->fd);
     }
+    if (space->spill >= 0)
+        close(space->spill);
 }

@@ -42,22 +42,21 @@ spares_ready(const struct trace_buffer *buffer)
 static bool
 prepare_spare(struct trace_writer *writer, struct trace_buffer *buffer)
 {
-    size_t offset;
+    struct trace_place place;
     pthread_mutex_lock(&writer->mutex);
-    bool wanted = spares_ready(buffer) < buffer->lead;
-    unsigned char *chunk = wanted ? chunk_take(writer, &offset) : NULL;
-    buffer->preparing = chunk != NULL;
+    buffer->preparing = spares_ready(buffer) < buffer->lead && chunk_take(writer, &place);
+    bool taken = buffer->preparing;
     pthread_mutex_unlock(&writer->mutex);
-    if (chunk == NULL)
+    if (!taken)
         return false;
 
-    bool ready = space_prepare(&writer->space, chunk, offset);
-    void *events = chunk + sizeof(struct chunk_head);
+    bool ready = space_prepare(&writer->space, &place);
     pthread_mutex_lock(&writer->mutex);
     if (ready) {
-        buffer->spares[buffer->spares_made % TRACE_SPARES] = events;
+        buffer->spares[buffer->spares_made % TRACE_SPARES] = place;
         __atomic_store_n(&buffer->spares_made, buffer->spares_made + 1, __ATOMIC_RELEASE);
     } else {
+        space_release(&place);
         atomic_store(&writer->full, true);
     }
     buffer->preparing = false;
@@ -134,13 +133,25 @@ write_head(struct trace_writer *writer)
 }
 
 static void
+release_spares(struct trace_buffer *buffer)
+{
+    for (; spares_ready(buffer) > 0; buffer->spares_taken++)
+        space_release(&buffer->spares[buffer->spares_taken % TRACE_SPARES]);
+}
+
+static void
 free_writer(struct trace_writer *writer, size_t end)
 {
     if (writer->head != NULL)
         space_unmap_head(writer->head);
     space_close(&writer->space, end);
-    for (size_t i = 0; i < writer->buffer_count; i++)
+    writer->hashing = false;
+    chunk_finish(writer, &writer->record_place);
+    for (size_t i = 0; i < writer->buffer_count; i++) {
+        release_spares(writer->buffers[i]);
+        chunk_finish(writer, &writer->buffers[i]->place);
         free(writer->buffers[i]);
+    }
     free(writer->buffers);
     free(writer->idle);
     map_free(&writer->texts);
@@ -150,6 +161,14 @@ free_writer(struct trace_writer *writer, size_t end)
     pthread_cond_destroy(&writer->wake);
     pthread_cond_destroy(&writer->prepared);
     free(writer);
+}
+
+static struct trace_writer *
+begin_preparing(struct trace_writer *writer, const struct trace_options *options)
+{
+    writer->hashing = options->hash; /* from now on: room must be there for the beginning */
+    writer->prepare = options->prepare && options->clock != CLOCK_VIRTUAL_PS && start_preparer(writer);
+    return writer;
 }
 
 struct trace_writer *
@@ -173,28 +192,62 @@ trace_create(const struct trace_options *options, char *why, size_t why_size)
     writer->head = space_head(&writer->space);
     if (writer->head != NULL)
         write_head(writer);
-    if (writer->head == NULL || !writer_kinds(writer)) {
+    if (writer->head == NULL || !writer_kinds(writer))
         snprintf(why, why_size, "cannot create %s: no room for it", name);
-        free_writer(writer, 0);
-        return NULL;
-    }
-    writer->prepare = options->prepare && options->clock != CLOCK_VIRTUAL_PS && start_preparer(writer);
-    return writer;
+    else if (!space_publish(&writer->space))
+        snprintf(why, why_size, "cannot create %s: %s", name, strerror(errno));
+    else
+        return begin_preparing(writer, options);
+    free_writer(writer, 0);
+    return NULL;
+}
+
+/* Where what was recorded in that chunk ends; 0: in no file. */
+static size_t
+end_in(const struct trace_place *place, const void *next)
+{
+    return place->offset > 0 ? place->offset + (size_t)((const unsigned char *)next - place->chunk) : 0;
 }
 
 /* The end of what was recorded: every buffer fills its chunks in the order of the file, so its current place is
- * its last one. */
+ * its last one, unless it goes on outside of the file: then the file is full. */
 static size_t
 used_end(const struct trace_writer *writer)
 {
-    size_t end = writer->records != NULL ? space_offset(&writer->space, writer->records) : TRACE_PAGE;
+    size_t end = end_in(&writer->record_place, writer->records);
+    bool outside = writer->record_place.offset == 0;
     for (size_t i = 0; i < writer->buffer_count; i++) {
         const struct trace_buffer *buffer = writer->buffers[i];
-        size_t at = buffer->next != NULL ? space_offset(&writer->space, buffer->next) : 0;
+        size_t at = end_in(&buffer->place, buffer->next);
+        outside = outside || (buffer->place.chunk != NULL && buffer->place.offset == 0);
         if (at > end)
             end = at;
     }
-    return end;
+    return outside ? writer->space.handed : end;
+}
+
+/* The events of a chunk outside of the file; its first was counted when it was begun. */
+static void
+count_outside(struct trace_writer *writer, const struct trace_buffer *buffer)
+{
+    if (buffer->place.chunk == NULL || buffer->place.offset > 0)
+        return;
+    uint64_t more = CHUNK_EVENTS_ROOM - (uint64_t)(buffer->end - buffer->next) - 1;
+    uint64_t lost = atomic_fetch_add(&writer->lost, more) + more;
+    __atomic_store_n(&writer->head->lost, lost, __ATOMIC_RELAXED);
+}
+
+bool
+trace_hash(const struct trace_writer *writer, uint32_t *hash)
+{
+    uint64_t sum = atomic_load(&writer->sum);
+    if (writer->record_place.chunk != NULL)
+        sum += chunk_sum(writer->record_place.chunk);
+    for (size_t i = 0; i < writer->buffer_count; i++)
+        if (writer->buffers[i]->place.chunk != NULL)
+            sum += chunk_sum(writer->buffers[i]->place.chunk);
+    *hash = sum_digits(sum);
+    return writer->hashing && !atomic_load(&writer->unsummed);
 }
 
 void
@@ -213,6 +266,8 @@ trace_close(struct trace_writer *writer)
         __atomic_store_n(&head->ticks_per_ms, (uint64_t)(ticks * 1000000u / passed), __ATOMIC_RELAXED);
     }
     size_t end = used_end(writer);
+    for (size_t i = 0; i < writer->buffer_count; i++)
+        count_outside(writer, writer->buffers[i]);
     __atomic_store_n(&head->lost, atomic_load(&writer->lost), __ATOMIC_RELAXED);
     __atomic_store_n(&head->valid_bytes, end, __ATOMIC_RELEASE);
     __atomic_store_n(&head->complete, 1, __ATOMIC_RELEASE);
@@ -245,7 +300,8 @@ trace_warning(struct trace_writer *writer)
     const char *warning = NULL;
     pthread_mutex_lock(&writer->mutex);
     if (!writer->warned && atomic_load(&writer->full)) {
-        const char *what = writer->space.in_memory ? "there is no more memory for the trace" : "the disk is full";
+        bool memory = !writer->space.named && writer->space.spill < 0;
+        const char *what = memory ? "there is no more memory for the trace" : "the disk is full";
         writer->warned = true;
         if (atomic_load(&writer->lost) > 0)
             snprintf(writer->warning, sizeof writer->warning,
@@ -293,64 +349,66 @@ trace_buffer_free(struct trace_buffer *buffer)
     pthread_mutex_unlock(&writer->mutex);
 }
 
-/* The first one lost comes behind a full chunk that no next one will ever count. */
+/* The first one lost comes behind a full chunk that no next one will ever count (but one outside of the file). */
 static void
 count_lost(struct trace_writer *writer, const struct trace_buffer *buffer)
 {
     uint64_t before = atomic_fetch_add(&writer->lost, 1);
-    if (before == 0 && buffer->chunks > 0)
+    if (before == 0 && buffer->chunks > 0 && !writer->hashing)
         atomic_fetch_add(&writer->recorded, CHUNK_EVENTS_ROOM);
     __atomic_store_n(&writer->head->lost, before + 1, __ATOMIC_RELAXED);
 }
 
-static struct trace_event *
-take_spare(struct trace_buffer *buffer)
+static bool
+take_spare(struct trace_buffer *buffer, struct trace_place *place)
 {
     if (spares_ready(buffer) == 0)
-        return NULL;
-    struct trace_event *events = buffer->spares[buffer->spares_taken % TRACE_SPARES];
+        return false;
+    *place = buffer->spares[buffer->spares_taken % TRACE_SPARES];
     __atomic_store_n(&buffer->spares_taken, buffer->spares_taken + 1, __ATOMIC_RELEASE);
-    return events;
+    return true;
 }
 
-/* NULL: no room. */
-static struct trace_event *
-next_events(struct trace_buffer *buffer)
+/* false: no room. */
+static bool
+next_chunk(struct trace_buffer *buffer, struct trace_place *place)
 {
     struct trace_writer *writer = buffer->writer;
-    struct trace_event *events = take_spare(buffer);
-    unsigned char *chunk = NULL;
-    if (events == NULL && !atomic_load_explicit(&writer->full, memory_order_relaxed)) {
+    const struct chunk_head head = { .kind = CHUNK_EVENTS, .writer = buffer->number, .sequence = buffer->chunks };
+    bool spare = take_spare(buffer, place), taken = spare;
+    if (!spare && (writer->hashing || !atomic_load_explicit(&writer->full, memory_order_relaxed))) {
         pthread_mutex_lock(&writer->mutex);
         if (buffer->chunks > 0 && buffer->lead < TRACE_SPARES)
             buffer->lead *= 2;
         while (buffer->preparing)
             pthread_cond_wait(&writer->prepared, &writer->mutex);
-        events = take_spare(buffer);
-        if (events == NULL)
-            chunk = writer_chunk(writer, CHUNK_EVENTS, buffer->number, buffer->chunks);
+        spare = take_spare(buffer, place);
+        taken = spare || writer_chunk(writer, place, &head);
         pthread_mutex_unlock(&writer->mutex);
     }
-    if (events != NULL)
-        chunk_begin((unsigned char *)events - sizeof(struct chunk_head), CHUNK_EVENTS, buffer->number, buffer->chunks);
-    else if (chunk != NULL)
-        events = (struct trace_event *)(void *)(chunk + sizeof(struct chunk_head));
-    return events;
+    if (spare)
+        chunk_begin(place->chunk, &head);
+    return taken;
 }
 
 bool
 trace_buffer_more(struct trace_buffer *buffer)
 {
     struct trace_writer *writer = buffer->writer;
-    struct trace_event *events = next_events(buffer);
-    if (events == NULL) {
+    struct trace_place place, full = buffer->place;
+    if (!next_chunk(buffer, &place)) {
         count_lost(writer, buffer);
         return false;
     }
-    atomic_fetch_add_explicit(&writer->recorded, buffer->chunks > 0 ? CHUNK_EVENTS_ROOM : 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&writer->recorded, full.offset > 0 ? CHUNK_EVENTS_ROOM : 0, memory_order_relaxed);
+    count_outside(writer, buffer);
+    chunk_finish(writer, &full);
+    if (place.offset == 0)
+        count_lost(writer, buffer);
     buffer->chunks++;
-    buffer->next = events;
-    buffer->end = events + CHUNK_EVENTS_ROOM;
+    buffer->place = place;
+    buffer->next = (struct trace_event *)(void *)(place.chunk + sizeof(struct chunk_head));
+    buffer->end = buffer->next + CHUNK_EVENTS_ROOM;
     if (writer->prepare)
         wake_preparer(writer, false);
     return true;

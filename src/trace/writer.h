@@ -13,10 +13,14 @@ struct trace_writer;
 
 enum { TRACE_SPARES = 16 };
 
+/* A chunk in memory and where it lies in the file. */
+struct trace_place { unsigned char *chunk; size_t offset; };
+
 struct trace_buffer {
     struct trace_event  *next, *end; /* the current chunk's free part */
     struct trace_writer *writer;
-    struct trace_event  *spares[TRACE_SPARES]; /* chunks made ready ahead, in the order of the file (`free` only) */
+    struct trace_place   place;      /* the current chunk */
+    struct trace_place   spares[TRACE_SPARES]; /* chunks made ready ahead, in the order of the file (`free` only) */
     uint32_t             spares_made, spares_taken; /* so far, by the preparing thread and by the buffer's own */
     uint32_t             lead;       /* how many are to be ready: more once there was none when one was needed */
     bool                 preparing;  /* the next spare is on its way */
@@ -28,13 +32,17 @@ struct trace_buffer {
 struct trace_options {
     const char      *path;    /* NULL: in memory */
     enum trace_clock clock;
+    bool             hash;    /* trace_hash will be asked for */
     bool             prepare; /* a thread makes pages ready ahead of the writers (never in `stepped`) */
 };
 
-/* NULL: could not be created, `why` says so ("cannot create FILE: Permission denied"). */
+/* NULL: could not be created, `why` says so ("cannot create FILE: Permission denied"); what was there is as it was. */
 struct trace_writer *trace_create(const struct trace_options *options, char *why, size_t why_size);
 void                 trace_close(struct trace_writer *writer); /* writes the head's last words; frees */
-int                  trace_fd(const struct trace_writer *writer);   /* for readers of the running trace */
+/* Of all events and records, also of those that found no room: six hexadecimal digits, the same as trace_file_hash
+ * says of the file. Nobody appends meanwhile. false: there was no memory for it. */
+bool                 trace_hash(const struct trace_writer *writer, uint32_t *hash);
+int                  trace_fd(const struct trace_writer *writer);   /* of what of it is small */
 const char          *trace_warning(struct trace_writer *writer);    /* once, after the disk filled up; else NULL */
 uint64_t             trace_lost(const struct trace_writer *writer);
 uint64_t             trace_elapsed_ps(const struct trace_writer *writer, uint64_t time); /* of a time as events hold it */

@@ -92,12 +92,14 @@ SKIP: {
     @objects = grep { my $source = m{/obj/(.*)\.o$} ? $1 : ''; $source eq '' || -e "$source.c" || -e $source } @objects;
     skip "no objects in $out", 1 if !@objects;
     skip 'nm cannot tell sections here', 1 if `nm --version 2>/dev/null` !~ /GNU/;
+    # The handler of bus errors gets no argument of ours.
+    my %handlers = ("$out/obj/src/trace/mapped.o: all" => 1);
     my @mutable;
     for my $object (sort @objects) {
         for (`nm -f sysv $object 2>/dev/null`) {
             my ($name, undef, $class, undef, undef, undef, $section) = map { s/^\s+|\s+$//gr } split /\|/;
             push @mutable, "$object: $name in $section"
-                if defined $section && $class =~ /^[dDbBCsSgG]$/ && $section !~ /^\.data\.rel\.ro/;
+                if !$handlers{"$object: $name"} && defined $section && $class =~ /^[dDbBCsSgG]$/ && $section !~ /^\.data\.rel\.ro/;
         }
     }
     none('nothing at file scope can change', @mutable);
