@@ -37,7 +37,9 @@ draw_title(const struct model *model, const struct view *view, struct canvas *ca
     if (event != NULL)
         snprintf(where, sizeof where, "it %u  step %zu/%zu", event->iteration, view->cursor, model->seen - 1);
     const char *seed = trace_option_of(model->trace, "seed");
-    snprintf(right, sizeof right, "%s%s%.20s ", run_word(view->run), seed[0] != '\0' ? "  seed " : "", seed);
+    const char *note = view->run == RUN_SAVED ? trace_note(model->trace) : "";
+    const char *word = note[0] == '\0' ? run_word(view->run) : strncmp(note, "cut", 3) == 0 ? "cut short" : "damaged";
+    snprintf(right, sizeof right, "%s%s%.20s ", word, seed[0] != '\0' ? "  seed " : "", seed);
     canvas_right(canvas, 0, style, right);
     int room = canvas->width - (int)strlen(where) - (int)strlen(right) - 4;
     title      = title[0] != '\0' ? title : "trace";

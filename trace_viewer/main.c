@@ -3,6 +3,7 @@
  *     trace_viewer TRACE                         on a terminal
  *     trace_viewer TRACE --print --size 100x30   one frame as text, the same on every machine
  *     trace_viewer --attach SOCKET [TRACE]       the screen of a running `ringside step` */
+#include "base/descriptors.h"
 #include "base/str.h"
 #include "base/visible.h"
 #include "control/commands.h"
@@ -164,6 +165,8 @@ static void
 stand(struct driver *driver, const struct options *options)
 {
     size_t count = driver->model->seen;
+    if (driver->session == NULL && trace_note(driver->model->trace)[0] != '\0')
+        view_say(driver->view, "%s", trace_note(driver->model->trace));
     driver->view->width = options->width;
     driver->view->height = options->height;
     if (!options->print)
@@ -229,6 +232,7 @@ view_trace(void *argument)
 int
 main(int argc, char **argv)
 {
+    descriptors_fill();
     struct options options;
     int status = parse_options(argc, argv, &options);
     if (status != 0)

@@ -13,13 +13,14 @@
 #include "trace/reader.h"
 
 static const char help[] =
-    "usage: ringside events TRACE [FILTER...] [--json]\n"
+    "usage: ringside events TRACE [FILTER...] [--json | --hash]\n"
     "\n"
     "Prints every event of the trace, or those that FILTER asks for, one line each:\n"
     "number, kind, phase, rank, device, time, arguments, and where the engine did it.\n"
     "\n"
     "  --json   one JSON object per line: seq t phase kind rank device lane iter flow args place;\n"
     "           t is in nanoseconds, rank and device are null where there is none\n"
+    "  --hash   no events but the trace's hash, as run --hash prints it\n"
     "  --help   this text\n"
     "\n"
     "FILTER is a kind (dp.scatter; dp or dp.* for all below it), a comparison of a field\n"
@@ -35,7 +36,7 @@ static const char help[] =
 struct events_request {
     const char *path;
     struct str  filter;
-    bool        json, help;
+    bool        json, hash, help;
 };
 
 /* -1: go on. */
@@ -51,6 +52,8 @@ read_request(int argc, char **argv, struct events_request *request)
             request->help = true;
         } else if (options && strcmp(word, "--json") == 0) {
             request->json = true;
+        } else if (options && strcmp(word, "--hash") == 0) {
+            request->hash = true;
         } else if (options && word[0] == '-' && word[1] != '\0') {
             return message(STATUS_USAGE, "events: there is no option %s; see ringside events --help", word);
         } else if (request->path == NULL) {
@@ -66,6 +69,8 @@ read_request(int argc, char **argv, struct events_request *request)
     }
     if (request->path == NULL)
         return message(STATUS_USAGE, "events: which trace? usage: ringside events TRACE [FILTER...] [--json]");
+    if (request->hash && (request->json || request->filter.len > 0))
+        return message(STATUS_USAGE, "events: --hash is of the whole trace; it goes with no filter and no --json");
     if (!str_ok(&request->filter))
         return message(STATUS_USAGE, "events: no memory");
     return -1;
@@ -98,6 +103,16 @@ print_events(const struct trace *trace, const struct match *match, bool json)
     return STATUS_DONE;
 }
 
+/* What is missing from the trace; also when that turns out only while it is read. */
+static void
+tell_note(const struct events_request *request, const struct trace *trace, const char **told)
+{
+    const char *note = trace_note(trace);
+    if (note[0] != '\0' && note != *told)
+        message(STATUS_DONE, "%s: %s", request->path, note);
+    *told = note;
+}
+
 static int
 print_trace(const struct events_request *request)
 {
@@ -114,10 +129,15 @@ print_trace(const struct events_request *request)
         if (match == NULL)
             status = message(STATUS_USAGE, "events: %s", why);
     }
-    if (status == STATUS_DONE && *trace_note(trace) != '\0')
-        message(STATUS_DONE, "%s: %s", request->path, trace_note(trace));
+    const char *told = "";
     if (status == STATUS_DONE)
+        tell_note(request, trace, &told);
+    if (status == STATUS_DONE && request->hash)
+        printf("trace hash %06x\n", (unsigned)trace_file_hash(trace));
+    else if (status == STATUS_DONE)
         status = print_events(trace, match, request->json);
+    if (status == STATUS_DONE)
+        tell_note(request, trace, &told);
     match_free(match);
     trace_release(trace);
     return status;

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/descriptors.h"
 #include "base/vec.h"
 #include "cli/commands.h"
 #include "cli/message.h"
@@ -79,6 +80,7 @@ print_version(void)
 int
 main(int argc, char **argv)
 {
+    descriptors_fill();
     signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a full disk, not the end of the run */
     if (argc < 2) {
         print_subcommands();

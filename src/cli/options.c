@@ -27,7 +27,7 @@ struct option {
 #define BOTH (OPTION_RUN | OPTION_STEP)
 #define FIELD(name) offsetof(struct run_options, name)
 static const struct option option_table[] = {
-    { "trace", "FILE", OPTION_TEXT, BOTH, FIELD(trace), "write the trace there (run writes none without it)" },
+    { "trace", "FILE", OPTION_TEXT, BOTH, FIELD(trace), "keep the trace there (none is kept without it)" },
     { "hash", "", OPTION_FLAG, OPTION_RUN, FIELD(hash), "print the trace's short hash, for a class to compare" },
     { "batch", "'CMD; CMD'", OPTION_TEXT, OPTION_STEP, FIELD(batch), "the debugger without a screen" },
     { "seed", "N", OPTION_COUNT, BOTH, FIELD(seed), "of the policy, and of what nobody seeds" },

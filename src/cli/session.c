@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -27,11 +28,41 @@ forget_trace(struct session *session)
     session->trace = NULL;
 }
 
+/* Waits for the engine to end. Where it said nothing but ended by itself, its status is the session's. */
+static void
+bury_engine(struct session *session)
+{
+    int status = 0;
+    while (waitpid(session->child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    if (session->head == 0 && WIFEXITED(status) && session->status == 0)
+        session->status = WEXITSTATUS(status);
+    session->child = 0;
+}
+
+/* A run that ended has only its record to close, if somebody wants that: then it ends by itself once nobody asks. */
+static bool
+ends_by_itself(struct session *session)
+{
+    const struct timespec pause = { .tv_nsec = 10 * 1000 * 1000 };
+    if (session->engine.record == NULL || !session->ended || session->died)
+        return false;
+    close(session->reader.fd);
+    session->reader.fd = -1;
+    for (int i = 0; i < 500; i++) {
+        pid_t ended = waitpid(session->child, NULL, WNOHANG);
+        if (ended != 0 && (ended > 0 || errno != EINTR))
+            return true;
+        nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
 /* Killed before it can see that nobody listens: it would run on to the end and report there. */
 static void
 stop_engine(struct session *session)
 {
-    if (session->child > 0) {
+    if (session->child > 0 && !ends_by_itself(session)) {
         kill(session->child, SIGKILL);
         while (waitpid(session->child, NULL, 0) < 0 && errno == EINTR)
             continue;
@@ -40,7 +71,7 @@ stop_engine(struct session *session)
     if (session->reader.fd >= 0)
         close(session->reader.fd);
     session->reader = (struct control_reader){ .fd = -1 };
-    if (session->trace_path[0] != '\0')
+    if (session->trace_path[0] != '\0' && session->engine.record == NULL)
         unlink(session->trace_path);
 }
 
@@ -85,6 +116,8 @@ static void
 be_the_engine(struct session *session, int fd)
 {
     signal(SIGINT, SIG_IGN); /* the session decides */
+    if (session->folder.lock >= 0)
+        close(session->folder.lock); /* the folder is the session's, which may die first */
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would ever ask this run again */
 #endif
@@ -104,8 +137,12 @@ start_engine(struct session *session, char *why, size_t why_size)
         snprintf(why, why_size, "cannot start the engine: %s", strerror(errno));
         return false;
     }
-    snprintf(session->trace_path, sizeof session->trace_path, "%s/run-%d.trace", session->folder,
-             ++session->generation);
+    session->generation++;
+    if (session->engine.record != NULL)
+        snprintf(session->trace_path, sizeof session->trace_path, "%s", session->engine.record);
+    else
+        snprintf(session->trace_path, sizeof session->trace_path, "%s/" RUNTIME_RECORD "%d.trace", session->folder.path,
+                 session->generation);
     fflush(NULL);
     session->child = fork();
     if (session->child == 0) {
@@ -117,6 +154,8 @@ start_engine(struct session *session, char *why, size_t why_size)
     session->ended = session->died = false;
     session->head = 0;
     if (session->child < 0 || !hear_position(session)) {
+        if (session->child > 0)
+            bury_engine(session);
         snprintf(why, why_size, "the lesson could not be started");
         return false;
     }
@@ -137,14 +176,13 @@ bool
 session_open(struct session *session, const struct session_engine *engine, char *why, size_t why_size)
 {
     *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .viewer = -1 };
-    const char *base = getenv("TMPDIR");
-    base             = base != NULL && base[0] != '\0' ? base : "/tmp";
-    snprintf(session->folder, sizeof session->folder, "%s/ringside-XXXXXX", base);
-    if (mkdtemp(session->folder) == NULL) {
-        snprintf(why, why_size, "cannot make a folder for the trace in %s: %s", base, strerror(errno));
-        session->folder[0] = '\0';
+    session->folder.lock = -1;
+    if (engine->record != NULL && strlen(engine->record) >= sizeof session->trace_path) {
+        snprintf(why, why_size, "cannot create %.60s...: the path is too long", engine->record);
         return false;
     }
+    if (engine->record == NULL && !runtime_folder_make(&session->folder, RUNTIME_RECORDS, why, why_size))
+        return false;
     if (start_engine(session, why, why_size))
         return true;
     session_close(session);
@@ -156,8 +194,7 @@ session_close(struct session *session)
 {
     stop_engine(session);
     forget_trace(session);
-    if (session->folder[0] != '\0')
-        rmdir(session->folder);
+    runtime_folder_remove(&session->folder);
     breaks_free(&session->rules.breaks);
     free(session->edits);
     session->edits = NULL;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "analysis/moves.h"
+#include "base/runtime_folder.h"
 #include "base/str.h"
 #include "control/commands.h"
 #include "sched/debugger.h"
@@ -18,13 +19,14 @@ struct trace; struct state;
 /* Runs the lesson in the child: writes `trace`, serves the debugger on fd. Its answer is the exit status. */
 struct session_engine {
     int (*run)(void *context, int fd, const char *trace, const struct debugger_edit *edits, size_t edit_count);
-    void *context;
+    void       *context;
+    const char *record; /* NULL: nobody wants the record afterwards */
 };
 
 struct session {
     struct session_engine engine;
-    char                  folder[256];    /* private, temporary: holds the traces */
-    char                  trace_path[300];
+    struct runtime_folder folder;         /* holds the traces, where nobody named a place */
+    char                  trace_path[300]; /* of the present run: a new file, also under an old name */
     int                   generation;     /* runs started */
     pid_t                 child;
     struct control_reader reader;         /* fd -1: no engine */
@@ -40,6 +42,7 @@ struct session {
     bool                  quit;
 };
 
+/* Records to engine->record, if that is not NULL, by the rules of `run --trace`. */
 bool session_open(struct session *session, const struct session_engine *engine, char *why, size_t why_size);
 void session_close(struct session *session);
 /* Carries out one command line; what it shows is appended to `out` (whole lines). false: it failed, `out` says why. */

@@ -60,7 +60,7 @@ static int
 step_batch(struct run_options *options)
 {
     struct session        session;
-    struct session_engine engine = { run_engine, options };
+    struct session_engine engine = { run_engine, options, options->trace };
     char                  why[500];
     signal(SIGPIPE, SIG_IGN);
     if (!session_open(&session, &engine, why, sizeof why)) {
@@ -81,13 +81,13 @@ step_batch(struct run_options *options)
 /* ---- with the viewer ---- */
 
 static bool
-answer_viewer(struct session *session, int fd, const char *text, char *told, size_t told_size)
+answer_viewer(struct session *session, int fd, const char *text, int *told)
 {
     struct str reply = { 0 };
     str_addf(&reply, "at %" PRIu64 " state=%s\n", session->cursor, session_state_name(session));
-    if (strcmp(told, session->trace_path) != 0)
+    if (*told != session->generation)
         str_addf(&reply, "trace %s\n", session->trace_path);
-    snprintf(told, told_size, "%s", session->trace_path);
+    *told = session->generation;
     for (const char *line = text; *line != '\0';) {
         size_t length = strcspn(line, "\n");
         str_add(&reply, line[0] == '.' ? " " : ""); /* a lone "." ends the reply */
@@ -106,7 +106,7 @@ serve_viewer(struct session *session, int listener)
 {
     struct control_reader reader = { .fd = accept(listener, NULL, NULL) };
     struct str            line = { 0 }, out = { 0 };
-    char                  told[sizeof session->trace_path] = "";
+    int                   told = 0; /* the run of which the viewer knows the trace */
     bool                  there = reader.fd >= 0;
     session->viewer             = reader.fd;
     while (there && !session->quit) {
@@ -114,7 +114,7 @@ serve_viewer(struct session *session, int listener)
         str_clear(&out);
         if (there)
             session_command(session, str_text(&line), &out);
-        there = there && answer_viewer(session, reader.fd, str_text(&out), told, sizeof told);
+        there = there && answer_viewer(session, reader.fd, str_text(&out), &told);
     }
     session->viewer = -1;
     if (reader.fd >= 0)
@@ -136,10 +136,10 @@ static const int left_to_the_viewer[] = { SIGPIPE, SIGINT, SIGQUIT, SIGTSTP, SIG
 
 /* The session's process. Tells through `ready` in one byte whether the lesson could be started. */
 static void
-be_the_session(struct run_options *options, int listener, const char *socket_path, int ready)
+be_the_session(struct run_options *options, int listener, struct runtime_folder *folder, int ready)
 {
     struct session        session;
-    struct session_engine engine = { run_engine, options };
+    struct session_engine engine = { run_engine, options, options->trace };
     char                  why[500];
     for (size_t i = 0; i < countof(left_to_the_viewer); i++)
         signal(left_to_the_viewer[i], SIG_IGN);
@@ -154,29 +154,35 @@ be_the_session(struct run_options *options, int listener, const char *socket_pat
         serve_viewer(&session, listener);
         session_close(&session);
     }
-    control_remove(socket_path);
+    runtime_folder_remove(folder);
     _exit(0);
 }
 
 static int
 step_viewer(struct run_options *options)
 {
-    char why[300], path[200];
-    int  ends[2];
-    int  listener = control_listen(path, sizeof path, why, sizeof why);
-    if (listener < 0 || pipe(ends) != 0)
-        return message(STATUS_USAGE, "%s", listener < 0 ? why : strerror(errno));
+    char                  why[300], path[200];
+    int                   ends[2];
+    struct runtime_folder folder;
+    if (!runtime_folder_make(&folder, RUNTIME_SOCKET, why, sizeof why))
+        return message(STATUS_USAGE, "%s", why);
+    int listener = control_listen(folder.path, path, sizeof path, why, sizeof why);
+    if (listener < 0 || pipe2(ends, O_CLOEXEC) != 0) {
+        int status = message(STATUS_USAGE, "%s", listener < 0 ? why : strerror(errno));
+        runtime_folder_remove(&folder);
+        return status;
+    }
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
-        be_the_session(options, listener, path, ends[1]);
+        be_the_session(options, listener, &folder, ends[1]);
     }
     close(ends[1]);
     close(listener);
     char status = 2;
     if (child < 0 || read(ends[0], &status, 1) != 1 || status != 0) {
-        control_remove(path);
+        runtime_folder_remove(&folder);
         return status != 0 ? status : 2;
     }
     char  name[] = "trace_viewer", attach[] = "--attach", ascii[] = "--ascii", plain[] = "--no-color";

@@ -31,9 +31,8 @@ void commands_help(struct str *out, int scope);        /* every command, a line 
 /* ---- the wire: lines of JSON-free text ending in '\n'; a reply is lines and then one line "." ----
  * Requests: a command line as typed. Replies begin with a status line:
  *   "at SEQ state=paused|finished|failed|dead [why=TEXT]" then "trace PATH" when the file changed, then text lines. */
-/* A private socket (0600) in a private folder of the runtime folder; answers its fd, -1 with `why`. */
-int  control_listen(char *path, size_t path_size, char *why, size_t why_size);
-void control_remove(const char *path);   /* the socket and its folder */
+/* A private socket (0600) in `folder` (base/runtime_folder.h), with which it goes; answers its fd, -1 with `why`. */
+int  control_listen(const char *folder, char *path, size_t path_size, char *why, size_t why_size);
 int  control_connect(const char *path, char *why, size_t why_size);
 bool control_send(int fd, const char *text, size_t count);
 /* Reads to the line "." ; false: the other end is gone. */

@@ -1,11 +1,12 @@
 /* The debugger's wire: a private Unix socket, lines in, replies of lines out that end with a line ".".
  *
  * Interface in order of use: control_listen at the engine's end, control_connect at the viewer's; control_send;
- * control_reply (viewer) or control_read_line (engine); control_remove when the engine's end is done.
- * The socket lies in a folder of its own that only its owner may enter; whoever listed the folder's parent
+ * control_reply (viewer) or control_read_line (engine).
+ * The socket lies in a folder that only its owner may enter (base/runtime_folder.h); whoever listed the folder's parent
  * learns nothing but that a session exists. Peers are hostile: lines and replies are bounded. */
 #include "control/commands.h"
 
+#include "base/runtime_folder.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -18,18 +19,6 @@
 #include <unistd.h>
 
 enum { LINE_LIMIT = 64 * 1024, REPLY_LIMIT = 16 * 1024 * 1024 };
-
-/* Where runtime files of this user belong. A folder of somebody else's is not to be trusted. */
-static const char *
-runtime_folder(void)
-{
-    const char *folder = getenv("XDG_RUNTIME_DIR");
-    struct stat about;
-    if (folder != NULL && folder[0] == '/' && strlen(folder) < 60 && stat(folder, &about) == 0 &&
-        S_ISDIR(about.st_mode) && about.st_uid == geteuid() && access(folder, W_OK) == 0)
-        return folder;
-    return "/tmp";
-}
 
 static bool
 socket_address(const char *path, struct sockaddr_un *address, char *why, size_t why_size)
@@ -63,39 +52,13 @@ bind_private(const char *path, char *why, size_t why_size)
 }
 
 int
-control_listen(char *path, size_t path_size, char *why, size_t why_size)
+control_listen(const char *folder, char *path, size_t path_size, char *why, size_t why_size)
 {
-    char folder[96];
-    snprintf(folder, sizeof folder, "%s/ringside-XXXXXX", runtime_folder());
-    if (mkdtemp(folder) == NULL) {
-        snprintf(why, why_size, "cannot make a folder for the control socket: %s", strerror(errno));
-        return -1;
-    }
-    int length = snprintf(path, path_size, "%s/control", folder);
-    int fd = -1;
-    if (length < 0 || (size_t)length >= path_size)
-        snprintf(why, why_size, "no room for the control socket's path");
-    else
-        fd = bind_private(path, why, why_size);
-    if (fd < 0) {
-        if (length > 0 && (size_t)length < path_size)
-            unlink(path);
-        rmdir(folder);
-    }
-    return fd;
-}
-
-void
-control_remove(const char *path)
-{
-    unlink(path);
-    const char *slash = strrchr(path, '/');
-    char folder[sizeof(struct sockaddr_un)];
-    if (slash == NULL || (size_t)(slash - path) >= sizeof folder)
-        return;
-    memcpy(folder, path, (size_t)(slash - path));
-    folder[slash - path] = '\0';
-    rmdir(folder); /* fails, as it should, when it is not ours alone */
+    int length = snprintf(path, path_size, "%s/" RUNTIME_CONTROL, folder);
+    if (length >= 0 && (size_t)length < path_size)
+        return bind_private(path, why, why_size);
+    snprintf(why, why_size, "no room for the control socket's path");
+    return -1;
 }
 
 int

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "base/runtime_folder.h"
 #include "base/str.h"
 #include "control/commands.h"
 
@@ -112,7 +113,9 @@ static void
 the_socket_is_private_and_goes_away(void **state)
 {
     char path[200], why[200];
-    int fd = control_listen(path, sizeof path, why, sizeof why);
+    struct runtime_folder own;
+    assert_true(runtime_folder_make(&own, RUNTIME_SOCKET, why, sizeof why));
+    int fd = control_listen(own.path, path, sizeof path, why, sizeof why);
     assert_true(fd >= 0);
     struct stat about;
     assert_int_equal(stat(path, &about), 0);
@@ -127,7 +130,7 @@ the_socket_is_private_and_goes_away(void **state)
     assert_true(client >= 0);
     close(client);
     close(fd);
-    control_remove(path);
+    runtime_folder_remove(&own);
     assert_int_not_equal(stat(folder, &about), 0);
     assert_int_equal(control_connect(path, why, sizeof why), -1);
     assert_true(why[0] != '\0');
