@@ -125,6 +125,14 @@ take_lock(const char *folder)
     return -1;
 }
 
+static void
+remove_file(const char *folder, const char *name)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    unlink(path);
+}
+
 static bool
 make_in(struct runtime_folder *folder, const char *base)
 {
@@ -139,6 +147,8 @@ make_in(struct runtime_folder *folder, const char *base)
         if (folder->lock >= 0)
             return true;
         int reason = errno;
+        if (reason != ENOENT)
+            remove_file(folder->path, lock_name);
         rmdir(folder->path);
         errno = reason;
         if (reason != ENOENT)
@@ -190,6 +200,9 @@ runtime_folder_remove(struct runtime_folder *folder)
     if (fd >= 0) {
         clear_folder(fd);
         close(fd);
+    } else { /* out of descriptors: what there is as long as no run was killed in its first moments */
+        remove_file(folder->path, RUNTIME_CONTROL);
+        remove_file(folder->path, lock_name);
     }
     rmdir(folder->path);
     close(folder->lock);

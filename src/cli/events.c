@@ -78,6 +78,14 @@ read_request(int argc, char **argv, struct events_request *request)
 
 /* Whoever reads may stop before the end (`| head`): that is no error. */
 static int
+end_output(void)
+{
+    if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
+        return message(STATUS_USAGE, "standard output: %s", strerror(errno));
+    return STATUS_DONE;
+}
+
+static int
 print_events(const struct trace *trace, const struct match *match, bool json)
 {
     struct str line = { 0 };
@@ -98,9 +106,19 @@ print_events(const struct trace *trace, const struct match *match, bool json)
         fwrite(str_text(&line), 1, line.len, stdout);
     }
     str_free(&line);
-    if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
-        return message(STATUS_USAGE, "standard output: %s", strerror(errno));
-    return STATUS_DONE;
+    return end_output();
+}
+
+static int
+print_hash(const struct events_request *request, const struct trace *trace)
+{
+    uint32_t hash;
+    if (!trace_file_hash(trace, &hash))
+        return message(STATUS_USAGE, "%s: cannot be read: %s", request->path,
+                       errno != 0 ? strerror(errno) : "it was cut short meanwhile");
+    errno = 0;
+    printf("trace hash %06x\n", (unsigned)hash);
+    return end_output();
 }
 
 /* What is missing from the trace; also when that turns out only while it is read. */
@@ -133,7 +151,7 @@ print_trace(const struct events_request *request)
     if (status == STATUS_DONE)
         tell_note(request, trace, &told);
     if (status == STATUS_DONE && request->hash)
-        printf("trace hash %06x\n", (unsigned)trace_file_hash(trace));
+        status = print_hash(request, trace);
     else if (status == STATUS_DONE)
         status = print_events(trace, match, request->json);
     if (status == STATUS_DONE)

@@ -38,7 +38,7 @@ run_batch(struct session *session, const char *commands)
 {
     struct str line = { 0 }, out = { 0 };
     bool       ok = true;
-    while (ok && *commands != '\0' && !session->quit) {
+    while (ok && !session->died && *commands != '\0' && !session->quit) {
         commands += strspn(commands, " ");
         size_t length = strcspn(commands, ";\n");
         str_clear(&line);
@@ -53,7 +53,9 @@ run_batch(struct session *session, const char *commands)
     }
     str_free(&line);
     str_free(&out);
-    return ok ? 0 : 2;
+    if (ok && session->died)
+        return message(STATUS_FAILED, "step: the engine is gone, its run was not at its end");
+    return ok ? STATUS_DONE : STATUS_USAGE;
 }
 
 static int
@@ -75,7 +77,10 @@ step_batch(struct run_options *options)
             message(status, "%s:%u: %s", options->lesson, (unsigned)line, why_failed);
     }
     session_close(&session);
-    return fflush(stdout) == 0 ? status : 2;
+    errno = 0;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
+        status = message(STATUS_USAGE, "standard output: %s", errno != 0 ? strerror(errno) : "not all was written");
+    return status;
 }
 
 /* ---- with the viewer ---- */

@@ -437,16 +437,21 @@ trace_open_live(const struct trace_writer *writer, char *why, size_t why_size)
     return open_file(fcntl(writer->space.fd, F_DUPFD_CLOEXEC, 3), live, "the trace", why, why_size);
 }
 
-uint32_t
-trace_file_hash(const struct trace *trace)
+bool
+trace_file_hash(const struct trace *trace, uint32_t *hash)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < trace->chunk_count; i++) {
-        size_t got = read_at(trace, trace->scratch, TRACE_CHUNK, TRACE_PAGE + i * TRACE_CHUNK);
+        size_t from = TRACE_PAGE + i * TRACE_CHUNK, left = trace->limit - from;
+        errno = 0;
+        size_t got = read_at(trace, trace->scratch, TRACE_CHUNK, from);
+        if (got < (left < TRACE_CHUNK ? left : TRACE_CHUNK))
+            return false;
         memset(trace->scratch + got, 0, TRACE_CHUNK - got);
         sum += chunk_sum(trace->scratch);
     }
-    return sum_digits(sum);
+    *hash = sum_digits(sum);
+    return true;
 }
 
 void

@@ -44,7 +44,8 @@ const struct trace_event     *trace_event(const struct trace *trace, size_t seq)
 uint64_t                      trace_time(const struct trace *trace, size_t seq);       /* ps */
 bool                          trace_is_virtual(const struct trace *trace);
 const char                   *trace_note(const struct trace *trace);   /* "cut short: ...", "" when whole */
-uint32_t                      trace_file_hash(const struct trace *trace); /* six hexadecimal digits, as trace_hash */
+/* Six hexadecimal digits, as trace_hash says them; false: not all of the file can be read (errno says why, 0: it is cut). */
+bool                          trace_file_hash(const struct trace *trace, uint32_t *hash);
 bool                          trace_starved(const struct trace *trace); /* there was no memory for all of its events */
 size_t                        trace_kinds(const struct trace *trace);
 const struct trace_kind      *trace_kind(const struct trace *trace, unsigned kind);    /* never NULL */

@@ -1,7 +1,7 @@
 /* The space a trace is written to: chunks of a file, taken ahead in growing stretches and mapped one by one while they
  * are filled. A trace that nobody named begins in memory and goes on in a nameless file on a disk. Blocks are taken
- * from the system before they are mapped, because a page that finds the disk full is a SIGBUS, while posix_fallocate and
- * pwrite say so.
+ * before they are mapped, because a page that finds the disk full is a SIGBUS, while posix_fallocate and pwrite say
+ * so.
  *
  * Interface in order of use: space_open, space_head, space_publish, space_chunk, space_prepare, space_release,
  * space_close. */

@@ -5,7 +5,7 @@
 
 #include "trace/internal.h"
 
-/* Pages that were looked at are let go after a while; what they hold stays in the file and comes back when asked for. */
+/* Pages that were looked at are let go after a while; what they hold stays in the file and comes back when wanted. */
 void
 chunk_touch(struct touched *touched, struct chunk *chunks, size_t index)
 {
