@@ -10,6 +10,9 @@
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 /* Leaves the alternate screen, shows the cursor, ends colours, mouse reports, bracketed paste and keypad mode. */
 static void
@@ -36,6 +39,17 @@ await_child(pid_t child, const sigset_t *signals)
     }
 }
 
+/* Should the guardian be killed first, nobody waits for this screen any more: it ends as if the terminal had gone, and
+ * puts that back although the shell has it by then, for which others would be stopped (SIGTTOU). */
+static void
+outlive_guardian(void)
+{
+#ifdef __linux__
+    signal(SIGTTOU, SIG_IGN);
+    prctl(PR_SET_PDEATHSIG, SIGHUP);
+#endif
+}
+
 int
 guard_run(int (*run)(void *argument), void *argument)
 {
@@ -57,6 +71,7 @@ guard_run(int (*run)(void *argument), void *argument)
     }
     if (child == 0) {
         sigprocmask(SIG_SETMASK, &old, NULL);
+        outlive_guardian();
         _exit(run(argument));
     }
     int status = await_child(child, &signals);

@@ -32,6 +32,7 @@ sub failing {
     my ($n, $how, @words) = @_;
     my %env = (LD_PRELOAD => $plug, FAIL_AT => $n, FAIL_ERRNO => $how->[0], FAIL_ON => $how->[1],
                TMPDIR => "$folder/tmp", XDG_RUNTIME_DIR => "$folder/tmp");
+    $env{FAIL_CHILDREN} = 1 if $words[0] eq 'step';    # the engine too, at its own n-th
     $env{FAIL_COUNT} = "$folder/count" if $n == 0;
     unlink glob "$folder/work/*";
     my $pid = fork() // die $!;
