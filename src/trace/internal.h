@@ -152,7 +152,7 @@ struct trace {
     struct trace_kind      **kinds;
     struct trace_lane_info **lanes;
     const char      **texts;
-    struct snapshot_record { const unsigned char *bytes; size_t size; } *snapshots;
+    uint64_t         *snapshots;         /* [id]: where its record's payload lies in the file; 0: there is none */
     const char     *(*options)[2];
     size_t            kind_count, kind_room, lane_count, lane_room, text_count, text_room;
     size_t            snapshot_count, snapshot_room, option_count, option_room;
@@ -165,7 +165,8 @@ void run_add(struct run_list *list, size_t chunk_index, uint32_t before, const s
 bool merge_runs(struct trace *trace); /* `fresh` into the order; false: no memory, they stay in `fresh` */
 
 /* record_reader.c: one whole record. false: no memory; damaged ones are passed over. */
-bool records_take(struct trace *trace, unsigned type, const unsigned char *payload, size_t bytes);
+struct record_bytes { unsigned type; const unsigned char *payload; size_t bytes, offset; }; /* offset: in the file */
+bool records_take(struct trace *trace, const struct record_bytes *taken);
 
 /* touched.c: before a chunk's mapping is looked at. */
 void chunk_touch(struct touched *touched, struct chunk *chunks, size_t index);

@@ -290,10 +290,11 @@ read_records(struct trace *trace, size_t index)
             }
             return true;
         }
-        /* Snapshots are many and say how long they are: they stay in the mapping. Texts end at their NUL. */
-        const unsigned char *payload = type == RECORD_SNAPSHOT ? chunk->base + start + from + 8
-                                                               : copy_record(trace, at + from + 8, length);
-        if (payload == NULL || !records_take(trace, type, payload, length))
+        /* Snapshots are many and say how long they are: they stay in the file. Texts are kept, and end at their NUL. */
+        struct record_bytes taken = { type, at + from + 8, length, TRACE_PAGE + index * TRACE_CHUNK + start + from + 8 };
+        if (type != RECORD_SNAPSHOT)
+            taken.payload = copy_record(trace, at + from + 8, length);
+        if (taken.payload == NULL || !records_take(trace, &taken))
             return false;
         from += 8 + (padded < bytes - from - 8 ? padded : bytes - from - 8);
         chunk->used = (uint32_t)(start + from);

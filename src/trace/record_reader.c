@@ -138,15 +138,15 @@ take_text(struct trace *trace, struct reader *record)
 }
 
 static bool
-take_snapshot(struct trace *trace, struct reader *record)
+take_snapshot(struct trace *trace, struct reader *record, size_t offset)
 {
     size_t id = read_u32(record);
     if (record->broken || id == 0 || !id_possible(trace, id))
         return true;
     if (!table_reach(&trace->snapshots, &trace->snapshot_count, &trace->snapshot_room, id, sizeof *trace->snapshots))
         return false;
-    if (trace->snapshots[id].bytes == NULL)
-        trace->snapshots[id] = (struct snapshot_record){ record->bytes + record->at, record->size - record->at };
+    if (trace->snapshots[id] == 0)
+        trace->snapshots[id] = offset;
     return true;
 }
 
@@ -174,16 +174,16 @@ take_source(struct trace *trace, struct reader *record)
 }
 
 bool
-records_take(struct trace *trace, unsigned type, const unsigned char *payload, size_t bytes)
+records_take(struct trace *trace, const struct record_bytes *taken)
 {
-    struct reader record = reader_of(payload, bytes);
-    switch (type) {
+    struct reader record = reader_of(taken->payload, taken->bytes);
+    switch (taken->type) {
     case RECORD_KIND: return take_kind(trace, &record);
     case RECORD_LANE: return take_lane(trace, &record);
     case RECORD_TEXT: return take_text(trace, &record);
     case RECORD_OPTION: return take_option(trace, &record);
     case RECORD_SOURCE: take_source(trace, &record); return true;
-    case RECORD_SNAPSHOT: return take_snapshot(trace, &record);
+    case RECORD_SNAPSHOT: return take_snapshot(trace, &record, taken->offset);
     default: return true; /* a newer writer's: it says nothing to us */
     }
 }
@@ -241,12 +241,26 @@ trace_text_at(const struct trace *trace, int64_t id)
     return id > 0 && (uint64_t)id < trace->text_count && trace->texts[id] != NULL ? trace->texts[id] : "?";
 }
 
+/* Its record, in the mapping; what its head says of its length is looked at again, since a file may change. */
+static struct reader
+snapshot_record(const struct trace *trace, size_t id)
+{
+    size_t at = trace->snapshots[id] - TRACE_PAGE, index = at / TRACE_CHUNK, within = at % TRACE_CHUNK;
+    struct chunk *chunk = &trace->chunks[index];
+    uint32_t length;
+    if (!chunk->touched)
+        chunk_touch(trace->touched, trace->chunks, index);
+    memcpy(&length, chunk->base + within - sizeof length, sizeof length);
+    return reader_of(chunk->base + within, length < TRACE_CHUNK - within ? length : TRACE_CHUNK - within);
+}
+
 bool
 trace_snapshot_at(const struct trace *trace, int64_t id, struct trace_snapshot *out)
 {
-    if (id <= 0 || (uint64_t)id >= trace->snapshot_count || trace->snapshots[id].bytes == NULL)
+    if (id <= 0 || (uint64_t)id >= trace->snapshot_count || trace->snapshots[id] == 0)
         return false;
-    struct reader record = reader_of(trace->snapshots[id].bytes, trace->snapshots[id].size);
+    struct reader record = snapshot_record(trace, (size_t)id);
+    read_u32(&record); /* the id */
     struct trace_snapshot snapshot = { .dtype = read_u8(&record) };
     snapshot.dims = read_u8(&record);
     read_u16(&record);

@@ -52,7 +52,7 @@ static void
 look(struct rig *rig)
 {
     char why[200];
-    rig->trace = trace_open_fd(trace_fd(rig->writer), why, sizeof why);
+    rig->trace = trace_open_live(rig->writer, why, sizeof why);
     assert_non_null(rig->trace);
     rig->state = state_new(rig->trace);
     assert_non_null(rig->state);

@@ -319,7 +319,7 @@ a_growing_trace_gives_the_frame_of_the_grown_one(void **state)
     struct canvas grown, fresh;
     draw(&rig, 100, 30, &all_capabilities[0], &grown);
     char why[200];
-    struct trace *trace = trace_open_fd(trace_fd(rig.writer), why, sizeof why);
+    struct trace *trace = trace_open_live(rig.writer, why, sizeof why);
     assert_non_null(trace);
     model_close(&rig.model);
     assert_true(model_open(&rig.model, trace));

@@ -64,7 +64,7 @@ static inline void
 rig_read(struct rig *rig)
 {
     char why[200];
-    struct trace *trace = trace_open_fd(trace_fd(rig->writer), why, sizeof why);
+    struct trace *trace = trace_open_live(rig->writer, why, sizeof why);
     assert_non_null(trace);
     assert_true(model_open(&rig->model, trace));
     view_init(&rig->view);
