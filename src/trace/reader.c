@@ -290,9 +290,12 @@ read_records(struct trace *trace, size_t index)
             }
             return true;
         }
-        /* Snapshots are many and say how long they are: they stay in the file. Texts are kept, and end at their NUL. */
+        /* Snapshots are many and say how long they are: they stay in the file. Texts are kept, and end at their NUL;
+         * of a file that has no name they can stay where they are. */
         struct record_bytes taken = { type, at + from + 8, length, TRACE_PAGE + index * TRACE_CHUNK + start + from + 8 };
-        if (type != RECORD_SNAPSHOT)
+        if (type != RECORD_SNAPSHOT && trace->live != NULL)
+            taken.payload = chunk->base + start + from + 8;
+        else if (type != RECORD_SNAPSHOT)
             taken.payload = copy_record(trace, at + from + 8, length);
         if (taken.payload == NULL || !records_take(trace, &taken))
             return false;
