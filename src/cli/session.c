@@ -234,6 +234,8 @@ session_reach(struct session *session, uint64_t seq)
         size_t count = trace_count(session->trace);
         if (count > 0 && session->head >= count)
             session->head = count - 1;
+        if (count == 0)
+            session->ended = session->died = true; /* its record cannot be read any more */
     }
     return session->head >= seq;
 }

@@ -54,7 +54,7 @@ run_batch(struct session *session, const char *commands)
     str_free(&line);
     str_free(&out);
     if (ok && session->died)
-        return message(STATUS_FAILED, "step: the engine is gone, its run was not at its end");
+        return message(STATUS_FAILED, "step: the engine or its record is gone, the run was not at its end");
     return ok ? STATUS_DONE : STATUS_USAGE;
 }
 

@@ -292,7 +292,8 @@ read_records(struct trace *trace, size_t index)
         }
         /* Snapshots are many and say how long they are: they stay in the file. Texts are kept, and end at their NUL;
          * of a file that has no name they can stay where they are. */
-        struct record_bytes taken = { type, at + from + 8, length, TRACE_PAGE + index * TRACE_CHUNK + start + from + 8 };
+        struct record_bytes taken = { type, at + from + 8, length,
+                                      TRACE_PAGE + index * TRACE_CHUNK + start + from + 8 };
         if (type != RECORD_SNAPSHOT && trace->live != NULL)
             taken.payload = chunk->base + start + from + 8;
         else if (type != RECORD_SNAPSHOT)

@@ -1,7 +1,7 @@
 /* Loaded before the program: the call number $FAIL_AT of those that open, write, take room, map or connect fails, once
- * or ($FAIL_ON) with every later one, by $FAIL_ERRNO; without that number a write is cut short instead. What stdio writes
- * goes by calls of its own, which nobody can stand before. Calls count in the process that was started, or also in its
- * children ($FAIL_CHILDREN). At exit the count goes to $FAIL_COUNT's file. */
+ * or ($FAIL_ON) with every later one, by $FAIL_ERRNO; without that number a write is cut short instead. What stdio
+ * writes goes by calls of its own, which nobody can stand before. Calls count in the process that was started, or also
+ * in its children ($FAIL_CHILDREN). At exit the count goes to $FAIL_COUNT's file. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
