@@ -110,7 +110,7 @@ print_events(const struct trace *trace, const struct match *match, bool json)
 }
 
 static int
-print_hash(const struct events_request *request, const struct trace *trace)
+print_hash(const struct events_request *request, struct trace *trace)
 {
     uint32_t hash;
     if (!trace_file_hash(trace, &hash))

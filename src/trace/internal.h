@@ -128,6 +128,7 @@ struct trace {
     struct trace_head head;
     size_t            size, limit;       /* of the file; what counts of it */
     bool              starved;           /* the last refresh had no memory for all that is there */
+    bool              unreadable;        /* a read failed: how much there is, is not known */
     bool              lost_ground;       /* the file shrank: nothing of it can be trusted */
     struct mapped    *windows;
     size_t            window_count, window_room, mapped; /* mapped: chunks */

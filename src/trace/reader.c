@@ -34,7 +34,7 @@ file_at(const struct trace *trace, size_t offset)
 
 /* How many bytes there are at `offset`, at most `bytes`. Nobody asks across the border. */
 static size_t
-read_at(const struct trace *trace, void *into, size_t bytes, size_t offset)
+read_at(struct trace *trace, void *into, size_t bytes, size_t offset)
 {
     size_t have = 0;
     int fd = file_at(trace, offset);
@@ -42,6 +42,8 @@ read_at(const struct trace *trace, void *into, size_t bytes, size_t offset)
         ssize_t got = pread(fd, (char *)into + have, bytes - have, (off_t)(offset + have));
         if (got < 0 && errno == EINTR)
             continue;
+        if (got < 0)
+            trace->unreadable = true;
         if (got <= 0)
             break;
         have += (size_t)got;
@@ -181,7 +183,7 @@ find_chunks(struct trace *trace)
 
 /* The bytes [from, from + *bytes) of a chunk, fewer where the file ends; from the mapping once nothing can change. */
 static const unsigned char *
-chunk_bytes(const struct trace *trace, size_t index, size_t from, size_t *bytes)
+chunk_bytes(struct trace *trace, size_t index, size_t from, size_t *bytes)
 {
     size_t begin = TRACE_PAGE + index * TRACE_CHUNK + from;
     size_t left = begin < trace->limit ? trace->limit - begin : 0;
@@ -221,7 +223,7 @@ look_at_head(struct trace *trace, size_t index)
 }
 
 static bool
-last_is_there(const struct trace *trace, size_t index)
+last_is_there(struct trace *trace, size_t index)
 {
     size_t bytes = sizeof(struct trace_event);
     const struct trace_event *last = (const void *)chunk_bytes(trace, index, TRACE_CHUNK - bytes, &bytes);
@@ -374,13 +376,14 @@ trace_refresh(struct trace *trace)
     size_t before = trace->count;
     if (read_head(trace) != NULL)
         trace->lost_ground = true;
-    if (trace->lost_ground) {
+    if (!trace->lost_ground)
+        trace->starved = !take_what_is_there(trace); /* the rest comes with the next refresh */
+    if (trace->lost_ground || trace->unreadable) {
+        trace->lost_ground = true;
         trace->count = 0;
         trace->version++;
         write_note(trace);
-        return false;
     }
-    trace->starved = !take_what_is_there(trace); /* the rest comes with the next refresh */
     return trace->count > before;
 }
 
@@ -397,6 +400,8 @@ open_trouble(struct trace *trace)
     const char *trouble = read_head(trace);
     if (trouble == NULL && !take_what_is_there(trace))
         trouble = "no memory to open it";
+    if (trouble == NULL && trace->unreadable)
+        trouble = "cannot be read to its end";
     return trouble;
 }
 
@@ -443,7 +448,7 @@ trace_open_live(const struct trace_writer *writer, char *why, size_t why_size)
 }
 
 bool
-trace_file_hash(const struct trace *trace, uint32_t *hash)
+trace_file_hash(struct trace *trace, uint32_t *hash)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < trace->chunk_count; i++) {

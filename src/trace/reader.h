@@ -45,7 +45,7 @@ uint64_t                      trace_time(const struct trace *trace, size_t seq);
 bool                          trace_is_virtual(const struct trace *trace);
 const char                   *trace_note(const struct trace *trace);   /* "cut short: ...", "" when whole */
 /* Six hexadecimal digits, as trace_hash says them; false: not all of the file can be read (errno says why, 0: it is cut). */
-bool                          trace_file_hash(const struct trace *trace, uint32_t *hash);
+bool                          trace_file_hash(struct trace *trace, uint32_t *hash);
 bool                          trace_starved(const struct trace *trace); /* there was no memory for all of its events */
 size_t                        trace_kinds(const struct trace *trace);
 const struct trace_kind      *trace_kind(const struct trace *trace, unsigned kind);    /* never NULL */
