@@ -73,7 +73,7 @@ for (1 .. $pairs) {
             open STDOUT, '>', '/dev/null';
             open STDERR, '>', '/dev/null';
             sysread $gate, my $byte, 1;    # both start when the gate closes
-            exec program(), 'run', '--trace', $trace, $lesson;
+            { exec program(), 'run', '--trace', $trace, $lesson }
             _exit(99);
         }
         $run;
