@@ -14,6 +14,7 @@
 #include "loop.h"
 #include "trace/reader.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -239,7 +240,7 @@ main(int argc, char **argv)
         return status;
     if (options.help) {
         fputs(usage, stdout);
-        return fflush(stdout) == 0 ? 0 : USAGE;
+        return fflush(stdout) == 0 ? 0 : tell_trouble("cannot write standard output: %s", strerror(errno));
     }
     if (!isatty(STDOUT_FILENO))
         options.print = true;

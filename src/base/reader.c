@@ -1,6 +1,6 @@
 /* Bounded input. Every parser of the project stands on these few functions, so the bounds are checked here once.
  *
- * Interface in order of use: file_read, reader_of; read_u8 to read_u64, read_bytes, read_text; then look at
+ * Interface in order of use: file_open, file_read, reader_of; read_u8 to read_u64, read_bytes, read_text; then look at
  * `broken` once per record. */
 #include "base/reader.h"
 
@@ -87,6 +87,10 @@ why_not_read(int error)
     case ENOENT: return "no such file";
     case EACCES: return "permission denied";
     case EISDIR: return "is a directory";
+    case ENXIO: return "is not a regular file"; /* a socket */
+    case ENOTDIR: return "no such file";
+    case ENAMETOOLONG: return "the name is too long";
+    case ELOOP: return "its symbolic links lead in a circle";
     case ENOMEM: return "out of memory";
     case EMFILE:
     case ENFILE: return "too many open files";
@@ -113,7 +117,7 @@ too_large(size_t limit)
     return "too large";
 }
 
-/* Reads until the end, because pipes and /proc say 0 for their size; `size` is only where the room begins. */
+/* Reads until the end, because files of /proc say 0 for their size; `size` is only where the room begins. */
 static char *
 read_all(int file, size_t room, size_t limit, size_t *size, const char **why)
 {
@@ -150,21 +154,34 @@ read_all(int file, size_t room, size_t limit, size_t *size, const char **why)
     return NULL;
 }
 
+/* Without waiting for a writer, and without becoming a terminal's owner. */
+int
+file_open(const char *path, const char **why)
+{
+    struct stat about;
+    int         file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (file < 0) {
+        *why = why_not_read(errno);
+        return -1;
+    }
+    if (fstat(file, &about) == 0 && S_ISREG(about.st_mode))
+        return file;
+    *why = S_ISDIR(about.st_mode) ? "is a directory" : "is not a regular file";
+    close(file);
+    return -1;
+}
+
 char *
 file_read(const char *path, size_t limit, size_t *size, const char **why)
 {
-    *why = "out of memory";
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        *why = why_not_read(errno);
-        return NULL;
-    }
+    int         file = file_open(path, why);
     struct stat about;
-    char *text = NULL;
+    char       *text = NULL;
+    if (file < 0)
+        return NULL;
+    *why = "out of memory";
     if (fstat(file, &about) != 0)
         *why = why_not_read(errno);
-    else if (S_ISDIR(about.st_mode))
-        *why = "is a directory";
     else if (about.st_size > 0 && (uint64_t)about.st_size > limit)
         *why = too_large(limit);
     else

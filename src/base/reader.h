@@ -24,4 +24,7 @@ const char   *read_text(struct reader *reader);                /* "" when broken
 /* The whole file, at most `limit` bytes, in memory that the caller frees, with a NUL behind it. On failure NULL
  * and in `why` a sentence without the file's name ("no such file", "larger than 64 MiB"). */
 char *file_read(const char *path, size_t limit, size_t *size, const char **why);
+/* A regular file, opened to be read; the caller closes it. -1 and `why` for what is none (a pipe, a device, a folder, a
+ * socket: at once, whoever may write into it) or cannot be opened. */
+int   file_open(const char *path, const char **why);
 #endif

@@ -187,7 +187,7 @@ report_train(struct train *train, const char *impl)
 }
 
 static bool
-run_train_case(const struct bench_options *options, const char *name, const struct blas *blas, bool from_lua)
+run_train_case(const struct bench_options *options, const char *name, struct blas *blas, bool from_lua)
 {
     struct train train = { .options = options, .name = name, .blas = blas, .allocations = -1 };
     if (!train_run(&train, from_lua, from_lua ? train_measure_lesson : train_measure))

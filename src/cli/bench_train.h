@@ -12,7 +12,7 @@ struct task; struct tensor; struct module; struct optimizer;
 struct train {
     const struct bench_options *options;
     const char                 *name;              /* "embed6", "mlp64" ... */
-    const struct blas          *blas;              /* NULL: the exact product */
+    struct blas                *blas;              /* NULL: the exact product */
     struct module              *model;
     struct tensor              *input, *target;    /* target NULL: the loss is the sum; classes: cross entropy; else squares */
     struct optimizer           *optimizer;

@@ -1,7 +1,6 @@
 /* ringside events: every event of a trace that a predicate asks for, one line each.
  *
  * Interface: cli_events. The lines are trace/print.c's, the predicate is trace/match.h's. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,20 +75,11 @@ read_request(int argc, char **argv, struct events_request *request)
     return -1;
 }
 
-/* Whoever reads may stop before the end (`| head`): that is no error. */
-static int
-end_output(void)
-{
-    if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
-        return message(STATUS_USAGE, "standard output: %s", strerror(errno));
-    return STATUS_DONE;
-}
-
+/* Stops when nobody takes the lines any more; whether that is an error is output_finish's to say. */
 static int
 print_events(const struct trace *trace, const struct match *match, bool json)
 {
     struct str line = { 0 };
-    errno = 0;
     for (size_t seq = 0, count = trace_count(trace); seq < count && !ferror(stdout); seq++) {
         if (match != NULL && !match_event(match, trace_event(trace, seq), seq, trace_time(trace, seq)))
             continue;
@@ -106,7 +96,7 @@ print_events(const struct trace *trace, const struct match *match, bool json)
         fwrite(str_text(&line), 1, line.len, stdout);
     }
     str_free(&line);
-    return end_output();
+    return STATUS_DONE;
 }
 
 static int
@@ -118,7 +108,7 @@ print_hash(const struct events_request *request, struct trace *trace)
                        errno != 0 ? strerror(errno) : "it was cut short meanwhile");
     errno = 0;
     printf("trace hash %06x\n", (unsigned)hash);
-    return end_output();
+    return STATUS_DONE;
 }
 
 /* What is missing from the trace; also when that turns out only while it is read. */

@@ -77,11 +77,9 @@ print_version(void)
     return STATUS_DONE;
 }
 
-int
-main(int argc, char **argv)
+static int
+run_subcommand(int argc, char **argv)
 {
-    descriptors_fill();
-    signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a full disk, not the end of the run */
     if (argc < 2) {
         print_subcommands();
         return STATUS_USAGE;
@@ -99,4 +97,12 @@ main(int argc, char **argv)
     if (meant != NULL)
         return message(STATUS_USAGE, "no subcommand '%s'; did you mean '%s'?", argv[1], meant);
     return message(STATUS_USAGE, "no subcommand '%s'; 'ringside --help' lists them", argv[1]);
+}
+
+int
+main(int argc, char **argv)
+{
+    descriptors_fill();
+    signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a full disk, not the end of the run */
+    return output_finish(run_subcommand(argc, argv));
 }

@@ -1,9 +1,11 @@
 /* One line for people: on stderr what went wrong, on stdout an answer.
  *
- * Interface: message, answer_line. */
+ * Interface: message, answer_line, output_finish. */
 #include "cli/message.h"
 
+#include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/visible.h"
@@ -29,4 +31,14 @@ answer_line(const char *label, const char *text)
     fputs(label, stdout);
     visible_write(stdout, text, strlen(text), VISIBLE_LINE);
     putchar('\n');
+}
+
+int
+output_finish(int status)
+{
+    errno = 0;
+    bool lost = fflush(stdout) != 0 || ferror(stdout);
+    if (!lost || errno == EPIPE || status == STATUS_USAGE)
+        return status;
+    return message(STATUS_USAGE, "cannot write standard output: %s", errno != 0 ? strerror(errno) : "it ends too early");
 }

@@ -11,4 +11,7 @@ enum { STATUS_DONE = 0, STATUS_CHECK = 1, STATUS_USAGE = 2, STATUS_FAILED = 3 };
 int message(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A line of an answer on stdout: our label, and text that comes from outside, spelled out in the same way. */
 void answer_line(const char *label, const char *text);
+/* The last thing main does: what was printed is out, or one line says why not. A pipe that nobody reads any more is no
+ * error; a status that a line was said about stays. */
+int output_finish(int status);
 #endif

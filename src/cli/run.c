@@ -44,6 +44,7 @@ struct lesson_run {
     struct sched             *sched;
     struct watch              watch;
     struct blas               blas;
+    bool                      fast;         /* blas is open */
     struct lesson            *lesson;
     struct error              error;
     int                       status;
@@ -73,8 +74,19 @@ read_lesson(struct lesson_run *run)
     run->text       = file_read(run->options->lesson, LESSON_BYTES, &run->size, &why);
     if (run->text != NULL)
         return true;
-    run->status = message(STATUS_USAGE, "%s: %s", run->options->lesson, why);
+    run->status = message(STATUS_USAGE, "%.1000s: %s", run->options->lesson, why);
     return false;
+}
+
+/* Before there is a second thread, as blas_open wants it. */
+static bool
+open_products(struct lesson_run *run)
+{
+    if (run->options->executor == EXECUTOR_FREE && !run->options->exact)
+        run->fast = blas_open(&run->blas);
+    if (run->blas.refused != NULL)
+        message(0, "%s", run->blas.refused);
+    return true;
 }
 
 static bool
@@ -154,7 +166,7 @@ make_sched(struct lesson_run *run)
         return false;
     }
     sched_set_part(run->sched, PART_LESSON, run->lesson);
-    if (o->executor == EXECUTOR_FREE && !o->exact && blas_open(&run->blas))
+    if (run->fast)
         blas_use(run->sched, &run->blas);
     return true;
 }
@@ -273,7 +285,7 @@ run_lesson(const struct run_options *options, struct debugger *debugger)
 {
     struct lesson_run run = { .options = options, .debugger = debugger, .status = STATUS_FAILED };
     name_lesson(&run);
-    if (read_lesson(&run) && open_trace(&run) && make_lesson(&run) && make_sched(&run)) {
+    if (read_lesson(&run) && open_products(&run) && open_trace(&run) && make_lesson(&run) && make_sched(&run)) {
         struct debugger_names names = lesson_names(run.lesson);
         if (debugger != NULL)
             debugger_set_names(debugger, &names);

@@ -3,7 +3,9 @@
  * Interface: digits_read, digits_free. */
 #include "data/digits.h"
 #include <stdlib.h>
+#include <unistd.h>
 #include <zlib.h>
+#include "base/reader.h"
 #include "base/vec.h"
 #include "sched/task.h"
 
@@ -54,16 +56,30 @@ digits_add_row(struct task *me, struct digits *digits, const char *line, const c
     return true;
 }
 
+static gzFile
+open_digits(struct task *me, const char *path)
+{
+    const char *why  = NULL;
+    int         fd   = file_open(path, &why);
+    gzFile      file = fd >= 0 ? gzdopen(fd, "rb") : NULL;
+    if (fd < 0)
+        return failed_null(me, E_RUNTIME, "%s: %s", path, why);
+    if (file != NULL)
+        return file;
+    close(fd);
+    return failed_null(me, E_MEMORY, "out of memory while reading the digits");
+}
+
 bool
 digits_read(struct task *me, const char *path, struct digits *digits)
 {
     char   line[LINE];
     int    code = Z_OK;
     bool   ok   = true;
-    gzFile file = gzopen(path, "rb");
+    gzFile file = open_digits(me, path);
     *digits     = (struct digits){ 0 };
     if (file == NULL)
-        return failed(me, E_RUNTIME, "%s: cannot be read", path);
+        return false;
     while (ok && gzgets(file, line, sizeof line) != NULL)
         ok = digits_add_row(me, digits, line, path);
     gzerror(file, &code);

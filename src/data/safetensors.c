@@ -5,10 +5,10 @@
  * Interface: safetensors_open, safetensors_count, safetensors_name, safetensors_tensor, safetensors_close. In Rust:
  * safetensors/src/tensor.rs (huggingface). */
 #include "data/safetensors.h"
-#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/reader.h"
 #include "data/safetensors_dtype.h"
 #include "sched/task.h"
@@ -201,6 +201,20 @@ take_entries(struct task *me, struct safetensors *file)
     return covers_all(file) || safetensors_refuse(me, file, "the tensors overlap or leave gaps", NULL);
 }
 
+static FILE *
+open_stream(struct task *me, const char *path)
+{
+    const char *why    = NULL;
+    int         fd     = file_open(path, &why);
+    FILE       *stream = fd >= 0 ? fdopen(fd, "rb") : NULL;
+    if (fd < 0)
+        return failed_null(me, E_RUNTIME, "%s: %s", path, why);
+    if (stream != NULL)
+        return stream;
+    close(fd);
+    return failed_null(me, E_MEMORY, "out of memory while reading %s", path);
+}
+
 struct safetensors *
 safetensors_open(struct task *me, const char *path)
 {
@@ -211,10 +225,8 @@ safetensors_open(struct task *me, const char *path)
         safetensors_close(file);
         return failed_null(me, E_MEMORY, "out of memory while reading %s", path);
     }
-    file->file = fopen(path, "rb");
-    if (file->file == NULL)
-        failed(me, E_RUNTIME, "%s: %s", path, strerror(errno));
-    else if (read_header(me, file) && take_entries(me, file))
+    file->file = open_stream(me, path);
+    if (file->file != NULL && read_header(me, file) && take_entries(me, file))
         return file;
     safetensors_close(file);
     return NULL;

@@ -6,5 +6,5 @@
 struct sched;
 
 /* The run's products go through `blas` from here on; borrowed. */
-void blas_use(struct sched *sched, const struct blas *blas);
+void blas_use(struct sched *sched, struct blas *blas);
 #endif

@@ -21,9 +21,9 @@ struct launch {
 };
 
 void
-blas_use(struct sched *sched, const struct blas *blas)
+blas_use(struct sched *sched, struct blas *blas)
 {
-    sched_set_part(sched, PART_PRODUCTS, (void *)(uintptr_t)blas);
+    sched_set_part(sched, PART_PRODUCTS, blas);
 }
 
 /* A 0-dim tensor of the host as a kernel's number: the host reads it now. */

@@ -410,7 +410,7 @@ open_file(int fd, const struct trace_writer *live, const char *name, char *why, 
 {
     struct trace *trace = fd >= 0 ? calloc(1, sizeof *trace) : NULL;
     if (trace == NULL) {
-        snprintf(why, why_size, "%s: %s", name, strerror(fd < 0 ? errno : ENOMEM));
+        snprintf(why, why_size, "%.400s: %s", name, strerror(fd < 0 ? errno : ENOMEM));
         if (fd >= 0)
             close(fd);
         return NULL;
@@ -423,7 +423,7 @@ open_file(int fd, const struct trace_writer *live, const char *name, char *why, 
     const char *trouble = open_trouble(trace);
     if (trouble == NULL)
         return trace;
-    snprintf(why, why_size, "%s: %s", name, trouble);
+    snprintf(why, why_size, "%.400s: %s", name, trouble);
     trace_release(trace);
     return NULL;
 }

@@ -36,8 +36,8 @@ sub lesson {
     return spill("$folder/$name.lua", $text);
 }
 
-# Runs the program; answers { status, signal, out, err }. A first argument { env =>, in_folder =>, umask => } sets the
-# scene.
+# Runs the program; answers { status, signal, out, err }. A first argument { env =>, in_folder =>, umask =>, out =>,
+# ulimit => '-v 400000' } sets the scene; out: where stdout goes instead of into the answer.
 sub ringside {
     my %scene = ref $_[0] eq 'HASH' ? %{ shift() } : ();
     my @words = @_;
@@ -47,13 +47,15 @@ sub ringside {
         chdir $scene{in_folder} or die "chdir: $!" if $scene{in_folder};
         umask $scene{umask} if defined $scene{umask};
         open STDIN,  '<', '/dev/null'     or die "stdin: $!";
-        open STDOUT, '>', "$folder/.out"  or die "stdout: $!";
+        open STDOUT, '>', $scene{out} || "$folder/.out" or die "stdout: $!";
         open STDERR, '>', "$folder/.err"  or die "stderr: $!";
         alarm 300;                # a hang is a failure, not the end of the suite
+        exec 'sh', '-c', "ulimit $scene{ulimit} && exec \"\$0\" \"\$@\"", $program, @words if $scene{ulimit};
         exec $program, @words;
         die "exec $program: $!";
     }
     waitpid $pid, 0;
+    spill("$folder/.out", '') if $scene{out};
     return { status => $? >> 8, signal => $? & 127, out => slurp("$folder/.out"), err => slurp("$folder/.err") };
 }
 

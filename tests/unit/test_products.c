@@ -39,7 +39,7 @@ matrix_new(enum dtype dtype, enum layout layout, int64_t rows, int64_t columns)
 
 /* Small whole numbers: the sums are exact in either type. */
 static void
-compare(const struct blas *blas, enum dtype dtype, enum layout left, enum layout right, const int64_t size[3], bool add)
+compare(struct blas *blas, enum dtype dtype, enum layout left, enum layout right, const int64_t size[3], bool add)
 {
     struct cpu_view a = matrix_new(dtype, left, size[0], size[1]), b = matrix_new(dtype, right, size[1], size[2]);
     struct cpu_view out = matrix_new(dtype, ROWS, size[0], size[2]), old = matrix_new(dtype, ROWS, size[0], size[2]);
@@ -88,7 +88,7 @@ every_layout_and_shape_is_right(void **state)
 }
 
 static void
-refuse(const struct blas *blas, struct cpu_view a, struct cpu_view b, struct cpu_view out)
+refuse(struct blas *blas, struct cpu_view a, struct cpu_view b, struct cpu_view out)
 {
     assert_false(blas_takes(blas, &a, &b, &out));
     assert_false(blas_mm(blas, &a, &b, &out, false));

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 #include "base/vec.h"
+#include "tensor/cpu/blas_trial.h"
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/kernel.h"
 
@@ -99,7 +101,7 @@ find_symbol(void *library, const char *name, void *function)
 static void
 open_openblas(struct blas *blas)
 {
-    void *library = open_first(openblas_files, countof(openblas_files));
+    void *library = blas->library = open_first(openblas_files, countof(openblas_files));
     char *(*config)(void), *(*corename)(void);
     void  (*threads)(int);
     find_symbol(library, "cblas_sgemm", &blas->sgemm);
@@ -150,15 +152,122 @@ open_onednn(struct blas *blas)
     warn_of(blas, "oneDNN", level, "ONEDNN_MAX_CPU_ISA");
 }
 
+/* ---- memory ---- */
+
+/* The libraries take 85 MiB of address space, oneDNN's code 10 when it is first used; a buffer of OpenBLAS 128 MiB, twice
+ * that on some machines, of which only what a product uses is ever touched. */
+enum { LIBRARY_BYTES = 192 << 20, BUFFER_BYTES = 256 << 20, MOST_BUFFERS = 16 };
+
+/* As many products at once as there are CPUs, if there is room for their buffers. All are taken before the first is given
+ * back: else they would be the same one. */
+static void
+take_buffers(struct blas *blas)
+{
+    void *(*take)(int);
+    void  (*give_back)(void *);
+    void *taken[MOST_BUFFERS];
+    long  cpus = sysconf(_SC_NPROCESSORS_ONLN), wanted = cpus < 2 ? 2 : cpus > MOST_BUFFERS ? MOST_BUFFERS : cpus;
+    int   count = 0;
+    find_symbol(blas->library, "blas_memory_alloc", &take);
+    find_symbol(blas->library, "blas_memory_free", &give_back);
+    while (take != NULL && give_back != NULL && count < wanted && address_space_fits(BUFFER_BYTES)) {
+        taken[count] = take(0);
+        if (taken[count] == NULL)
+            break;
+        count++;
+    }
+    for (int i = 0; i < count; i++)
+        give_back(taken[i]);
+    atomic_init(&blas->buffers.free, count);
+    if (count == 0)
+        blas->sgemm = NULL, blas->dgemm = NULL, blas->openblas[0] = '\0';
+}
+
+/* Before a product in OpenBLAS. Nobody holds anything else meanwhile, so all who wait go on. */
+static void
+enter_openblas(struct blas *blas)
+{
+    struct blas_buffers *buffers = &blas->buffers;
+    if (atomic_fetch_sub(&buffers->free, 1) > 0)
+        return;
+    pthread_mutex_lock(&buffers->mutex);
+    while (buffers->handed == 0)
+        pthread_cond_wait(&buffers->freed, &buffers->mutex);
+    buffers->handed--;
+    pthread_mutex_unlock(&buffers->mutex);
+}
+
+static void
+leave_openblas(struct blas *blas)
+{
+    struct blas_buffers *buffers = &blas->buffers;
+    if (atomic_fetch_add(&buffers->free, 1) >= 0)
+        return;
+    pthread_mutex_lock(&buffers->mutex);
+    buffers->handed++;
+    pthread_cond_signal(&buffers->freed);
+    pthread_mutex_unlock(&buffers->mutex);
+}
+
+/* A thread's first product allocates where nobody looks whether it failed. */
+static bool
+memory_is_short(const struct blas *blas)
+{
+    void *trial = blas->guarded ? malloc(64 << 10) : NULL;
+    free(trial);
+    return blas->guarded && trial == NULL;
+}
+
 /* The variables are read while the libraries are loaded: set later they would not keep threads from being started. */
-bool
-blas_open(struct blas *blas)
+static void
+open_libraries(struct blas *blas)
 {
     *blas = (struct blas){ 0 };
+    pthread_mutex_init(&blas->buffers.mutex, NULL);
+    pthread_cond_init(&blas->buffers.freed, NULL);
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     setenv("OMP_NUM_THREADS", "1", 1);
     open_openblas(blas);
     open_onednn(blas);
+    if (blas->sgemm != NULL)
+        take_buffers(blas);
+}
+
+/* What a library allocates at its first product. */
+static void
+warm(const struct blas *blas)
+{
+    enum { SIDE = 64 };
+    static const float ones[SIDE * SIDE];
+    float              out[SIDE * SIDE];
+    if (blas->sgemm != NULL)
+        blas->sgemm(BLAS_ROW_MAJOR, BLAS_TRANSPOSED, BLAS_PLAIN, SIDE, SIDE, SIDE, 1, ones, SIDE, ones, SIDE, 0, out, SIDE);
+    if (blas->dnnl != NULL)
+        blas->dnnl('N', 'N', SIDE, SIDE, SIDE, 1, ones, SIDE, ones, SIDE, 0, out, SIDE);
+}
+
+static bool
+open_and_warm(struct blas *blas)
+{
+    open_libraries(blas);
+    warm(blas);
+    return blas->sgemm != NULL || blas->dnnl != NULL;
+}
+
+bool
+blas_open(struct blas *blas)
+{
+    bool guarded = memory_is_guarded(), fits = address_space_fits(LIBRARY_BYTES + (size_t)BUFFER_BYTES);
+    *blas = (struct blas){ 0 };
+    if (!fits || (guarded && !child_survives(open_and_warm, blas))) {
+        blas->refused = "memory is short for OpenBLAS and oneDNN: products are exact, and slower";
+        return false;
+    }
+    if (guarded)
+        run_silent(open_and_warm, blas);
+    else
+        open_libraries(blas);
+    blas->guarded = guarded;
     return blas->sgemm != NULL || blas->dnnl != NULL;
 }
 
@@ -225,7 +334,7 @@ for_openblas(const struct blas *blas, int64_t m, int64_t n, int64_t k)
 }
 
 static bool
-multiply(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+multiply(struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
          bool add)
 {
     struct layout la, lb, lc;
@@ -233,15 +342,22 @@ multiply(const struct blas *blas, const struct cpu_view *a, const struct cpu_vie
     if (!matrix_layout(a, &la) || !matrix_layout(b, &lb) || !matrix_layout(out, &lc))
         return false;
     int ta = la.transposed ? BLAS_TRANSPOSED : BLAS_PLAIN, tb = lb.transposed ? BLAS_TRANSPOSED : BLAS_PLAIN;
+    if (memory_is_short(blas))
+        return false;
+    bool openblas = a->dtype == DTYPE_F64 || for_openblas(blas, m, n, k);
+    if (openblas)
+        enter_openblas(blas);
     if (a->dtype == DTYPE_F64)
         blas->dgemm(BLAS_ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, 1, a->data, (int)la.step, b->data, (int)lb.step,
                     add, out->data, (int)lc.step);
-    else if (for_openblas(blas, m, n, k))
+    else if (openblas)
         blas->sgemm(BLAS_ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, 1, a->data, (int)la.step, b->data, (int)lb.step,
                     add, out->data, (int)lc.step);
     else
         return blas->dnnl(la.transposed ? 'T' : 'N', lb.transposed ? 'T' : 'N', m, n, k, 1, a->data, la.step, b->data,
                           lb.step, add, out->data, lc.step) == 0;
+    if (openblas)
+        leave_openblas(blas);
     return true;
 }
 
@@ -275,7 +391,7 @@ packed(const struct cpu_view *part, void *buffer)
 
 /* b's columns in pieces, if it has to be packed. */
 static bool
-by_columns(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+by_columns(struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
            bool add)
 {
     double        buffer[PACKED];
@@ -295,7 +411,7 @@ by_columns(const struct blas *blas, const struct cpu_view *a, const struct cpu_v
 
 /* a's rows in pieces, if it has to be packed. */
 static bool
-by_rows(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+by_rows(struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
         bool add)
 {
     double        buffer[PACKED];
@@ -315,7 +431,7 @@ by_rows(const struct blas *blas, const struct cpu_view *a, const struct cpu_view
 
 /* What is small is laid out anew as a whole, on a small piece of the stack. */
 static bool
-at_once(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+at_once(struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
         bool add)
 {
     double          a_buffer[PACKED_AT_ONCE], b_buffer[PACKED_AT_ONCE];
@@ -335,7 +451,7 @@ is_few(const struct cpu_view *matrix)
 }
 
 bool
-blas_mm(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+blas_mm(struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
         bool add)
 {
     struct layout la, lb;

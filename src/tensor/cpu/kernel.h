@@ -31,7 +31,7 @@ struct cpu_call {
     enum dtype           common;                /* a narrower type that an elementwise kernel's operands become first */
     void                *workspace;             /* memory of its own, as much as it asked for before */
     struct kernel_fault *fault;                 /* where a bad index is reported */
-    const struct blas   *blas;                  /* NULL: products are exact */
+    struct blas         *blas;                  /* NULL: products are exact */
     int64_t              sizes[TENSOR_DIMS], length, step; /* as in op_args */
     double               beta;
 };
