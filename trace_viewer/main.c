@@ -4,6 +4,7 @@
  *     trace_viewer TRACE --print --size 100x30   one frame as text, the same on every machine
  *     trace_viewer --attach SOCKET [TRACE]       the screen of a running `ringside step` */
 #include "base/descriptors.h"
+#include "base/stack.h"
 #include "base/str.h"
 #include "base/visible.h"
 #include "control/commands.h"
@@ -230,8 +231,8 @@ view_trace(void *argument)
     return status;
 }
 
-int
-main(int argc, char **argv)
+static int
+run_viewer(int argc, char **argv)
 {
     descriptors_fill();
     struct options options;
@@ -245,4 +246,11 @@ main(int argc, char **argv)
     if (!isatty(STDOUT_FILENO))
         options.print = true;
     return options.print ? view_trace(&options) : guard_run(view_trace, &options);
+}
+
+int
+main(int argc, char **argv)
+{
+    int status = stack_run(run_viewer, argc, argv);
+    return status >= 0 ? status : tell_trouble("%s", "the stack is too small here and there is no memory for another");
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/descriptors.h"
+#include "base/stack.h"
 #include "base/vec.h"
 #include "cli/commands.h"
 #include "cli/message.h"
@@ -104,5 +105,8 @@ main(int argc, char **argv)
 {
     descriptors_fill();
     signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a full disk, not the end of the run */
-    return output_finish(run_subcommand(argc, argv));
+    int status = stack_run(run_subcommand, argc, argv);
+    if (status < 0)
+        return message(STATUS_FAILED, "the stack is too small here and there is no memory for another; see ulimit -s");
+    return output_finish(status);
 }

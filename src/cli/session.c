@@ -154,7 +154,7 @@ start_engine(struct session *session, char *why, size_t why_size)
     session->ended = session->died = false;
     session->head = 0;
     if (session->child < 0 || !hear_position(session)) {
-        if (session->child > 0)
+        if (session->child > 0 && session->viewer < 0)
             bury_engine(session);
         snprintf(why, why_size, "the lesson could not be started");
         return false;

@@ -23,6 +23,10 @@ end
 print "right"
 END
 
+my $folder = folder();
+my $trace  = "$folder/good.trace";
+is(ringside('run', '--trace', $trace, $six_rows)->{status}, 0, 'a trace to compare with');
+
 sub right_or_one_line {
     my ($name, $run, $right) = @_;
     $run->{err} =~ s/\Aringside: memory is short for OpenBLAS[^\n]*\n//;
@@ -44,11 +48,26 @@ SKIP: {
     is($short->{out}, "right\n", 'and the exact product serves');
 }
 
+# ---- small stacks ----
+
+SKIP: {
+    skip 'the sanitizers need their stacks', 1 if $sanitized;
+    my $deep = lesson('deep', 'local function f() return select(2, pcall(f)) end f() local function g() return 1 + g() end g()');
+    for my $kilobytes (16, 32, 64, 128, 1024, 'unlimited') {
+        for my $executor ('stepped', 'free') {
+            my @run = ({ ulimit => "-s $kilobytes" }, 'run', '--executor', $executor);
+            right_or_one_line("$executor with a stack of $kilobytes KB", ringside(@run, $six_rows), qr/^all 16 checks hold$/m);
+            refused("$executor, recursion with $kilobytes KB", ringside(@run, $deep), 2, qr/stack overflow/);
+        }
+        my $step = ringside({ ulimit => "-s $kilobytes" }, 'step', '--batch', 'next; where', $six_rows);
+        is($step->{status}, 0, "step with a stack of $kilobytes KB") or diag($step->{err});
+        my $view = ringside({ ulimit => "-s $kilobytes" }, 'view', '--print', $trace);
+        is($view->{status}, 0, "view with a stack of $kilobytes KB") or diag($view->{err});
+    }
+}
+
 # ---- what is no file ----
 
-my $folder = folder();
-my $trace  = "$folder/good.trace";
-is(ringside('run', '--trace', $trace, $six_rows)->{status}, 0, 'a trace to compare with');
 mkdir "$folder/folder.lua";
 mkfifo("$folder/fifo.lua", 0600) or die "mkfifo: $!";
 symlink 'loop.lua', "$folder/loop.lua";
