@@ -210,6 +210,15 @@ stands_for(const struct actor *actor, const struct access_note *new, const struc
            actor_knows(actor, old->epoch);
 }
 
+/* Of one line, one actor and one moment, and the bytes meet: a tensor that is read or written piece by piece leaves one
+ * note. */
+static bool
+continues(const struct access_note *new, const struct access_note *old)
+{
+    return new->epoch.index == old->epoch.index && new->epoch.tick == old->epoch.tick && new->write == old->write &&
+           new->line == old->line && new->what == old->what && new->begin <= old->end && old->begin <= new->end;
+}
+
 /* From the host's pool: every op of a steady step leaves a note. */
 static bool
 note_room(struct task *me, struct storage *storage, size_t need)
@@ -237,6 +246,12 @@ note_access(struct task *me, const struct actor *actor, struct storage *storage,
             storage->notes[kept++] = storage->notes[i];
     }
     storage->note_count = kept;
+    struct access_note *last = kept > 0 ? &storage->notes[kept - 1] : NULL;
+    if (last != NULL && continues(new, last)) {
+        last->begin = new->begin < last->begin ? new->begin : last->begin;
+        last->end   = new->end > last->end ? new->end : last->end;
+        return true;
+    }
     if (!note_room(me, storage, kept + 1))
         return false;
     storage->notes[storage->note_count++] = *new;
