@@ -127,25 +127,27 @@ lengths_drop(struct task *me, void *context)
     host_return(me, lengths, (size_t)lengths[0] * sizeof *lengths);
 }
 
-/* As long ago, a 1-D tensor without elements may stand among any others. */
-static bool
-skipped_by_cat(const struct op_args *args, int at)
+static int
+most_dims(const struct op_args *args)
 {
     int most = 0;
     for (int i = 0; i < args->list_count; i++)
         most = args->list[i]->dims > most ? args->list[i]->dims : most;
-    return most > 1 && args->list[at]->dims == 1;
+    return most;
 }
 
 static bool
 save_lengths(struct task *me, struct node *node, const struct op_args *args)
 {
     int64_t *lengths = host_take(me, (size_t)(args->list_count + 1) * sizeof *lengths);
+    int      most    = most_dims(args);
     if (lengths == NULL)
         return false;
     lengths[0] = args->list_count + 1;
-    for (int i = 0; i < args->list_count; i++)
-        lengths[i + 1] = skipped_by_cat(args, i) ? -1 : tensor_size(args->list[i], (int)args->dim);
+    for (int i = 0; i < args->list_count; i++) {
+        bool skipped   = most > 1 && args->list[i]->dims == 1; /* as long ago: no elements, among any others */
+        lengths[i + 1] = skipped ? -1 : tensor_size(args->list[i], (int)args->dim);
+    }
     node->numbers[0]   = args->dim;
     node->context      = lengths;
     node->drop_context = lengths_drop;

@@ -40,5 +40,6 @@ output_finish(int status)
     bool lost = fflush(stdout) != 0 || ferror(stdout);
     if (!lost || errno == EPIPE || status == STATUS_USAGE)
         return status;
-    return message(STATUS_USAGE, "cannot write standard output: %s", errno != 0 ? strerror(errno) : "it ends too early");
+    const char *why = errno != 0 ? strerror(errno) : "it ends too early";
+    return message(STATUS_USAGE, "cannot write standard output: %s", why);
 }

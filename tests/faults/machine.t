@@ -30,7 +30,8 @@ is(ringside('run', '--trace', $trace, $six_rows)->{status}, 0, 'a trace to compa
 sub right_or_one_line {
     my ($name, $run, $right) = @_;
     $run->{err} =~ s/\Aringside: memory is short for OpenBLAS[^\n]*\n//;
-    return ok(1, "$name: right") if $run->{status} == 0 && $run->{signal} == 0 && $run->{out} =~ $right && $run->{err} eq '';
+    return ok(1, "$name: right")
+        if $run->{status} == 0 && $run->{signal} == 0 && $run->{out} =~ $right && $run->{err} eq '';
     return refused("$name: one line", $run, $run->{status} == 2 ? 2 : 3, qr/memory|stack|task/);
 }
 
@@ -40,7 +41,8 @@ SKIP: {
         for my $executor ('free', 'stepped') {
             my @run = ({ ulimit => "-v $kilobytes" }, 'run', '--executor', $executor);
             right_or_one_line("$executor in $kilobytes KB", ringside(@run, $products), qr/^right$/m);
-            right_or_one_line("DataParallel, $executor in $kilobytes KB", ringside(@run, $six_rows), qr/^all 16 checks hold$/m);
+            right_or_one_line("DataParallel, $executor in $kilobytes KB",
+                ringside(@run, $six_rows), qr/^all 16 checks hold$/m);
         }
     }
     my $short = ringside({ ulimit => '-v 300000' }, 'run', '--executor', 'free', $products);
@@ -56,7 +58,8 @@ SKIP: {
     for my $kilobytes (16, 32, 64, 128, 1024, 'unlimited') {
         for my $executor ('stepped', 'free') {
             my @run = ({ ulimit => "-s $kilobytes" }, 'run', '--executor', $executor);
-            right_or_one_line("$executor with a stack of $kilobytes KB", ringside(@run, $six_rows), qr/^all 16 checks hold$/m);
+            right_or_one_line("$executor with a stack of $kilobytes KB",
+                ringside(@run, $six_rows), qr/^all 16 checks hold$/m);
             refused("$executor, recursion with $kilobytes KB", ringside(@run, $deep), 2, qr/stack overflow/);
         }
         my $step = ringside({ ulimit => "-s $kilobytes" }, 'step', '--batch', 'next; where', $six_rows);

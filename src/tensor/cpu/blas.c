@@ -154,12 +154,12 @@ open_onednn(struct blas *blas)
 
 /* ---- memory ---- */
 
-/* The libraries take 85 MiB of address space, oneDNN's code 10 when it is first used; a buffer of OpenBLAS 128 MiB, twice
- * that on some machines, of which only what a product uses is ever touched. */
+/* The libraries take 85 MiB of address space, oneDNN's code 10 when it is first used; a buffer of OpenBLAS 128 MiB,
+ * twice that on some machines, of which only what a product uses is ever touched. */
 enum { LIBRARY_BYTES = 192 << 20, BUFFER_BYTES = 256 << 20, MOST_BUFFERS = 16 };
 
-/* As many products at once as there are CPUs, if there is room for their buffers. All are taken before the first is given
- * back: else they would be the same one. */
+/* As many products at once as there are CPUs, if there is room for their buffers. All are taken before the first is
+ * given back: else they would be the same one. */
 static void
 take_buffers(struct blas *blas)
 {
@@ -241,7 +241,8 @@ warm(const struct blas *blas)
     static const float ones[SIDE * SIDE];
     float              out[SIDE * SIDE];
     if (blas->sgemm != NULL)
-        blas->sgemm(BLAS_ROW_MAJOR, BLAS_TRANSPOSED, BLAS_PLAIN, SIDE, SIDE, SIDE, 1, ones, SIDE, ones, SIDE, 0, out, SIDE);
+        blas->sgemm(BLAS_ROW_MAJOR, BLAS_TRANSPOSED, BLAS_PLAIN, SIDE, SIDE, SIDE, 1, ones, SIDE, ones, SIDE, 0, out,
+                    SIDE);
     if (blas->dnnl != NULL)
         blas->dnnl('N', 'N', SIDE, SIDE, SIDE, 1, ones, SIDE, ones, SIDE, 0, out, SIDE);
 }

@@ -48,8 +48,10 @@ bool blas_open(struct blas *blas);
 /* "OpenBLAS 0.3.21 (SkylakeX), oneDNN 2.6 (AVX-512)"; "none" */
 void blas_describe(const struct blas *blas, char *out, size_t size);
 
-/* out = a @ b, or out += a @ b. false: it is not for a library (type, strides, no elements, no memory); nothing was done. */
-bool blas_mm(struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out, bool add);
+/* out = a @ b, or out += a @ b. false: it is not for a library (type, strides, no elements, no memory); nothing was
+ * done. */
+bool blas_mm(struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+             bool add);
 bool blas_takes(const struct blas *blas, const struct cpu_view *a, const struct cpu_view *b,
                 const struct cpu_view *out);
 #endif
