@@ -149,7 +149,7 @@ run_repeat(struct task *me, enum op op, const struct op_args *args)
 static struct tensor *
 rolled(struct task *me, struct tensor *a, int dim, int64_t shift, const char *module)
 {
-    int64_t        size = a->size[dim], cut = size > 0 ? ((-shift % size) + size) % size : 0;
+    int64_t        size = a->size[dim], cut = size > 0 ? (size - shift % size) % size : 0;
     struct op_args tail = { .in = { a }, .dim = dim, .start = cut, .length = size - cut };
     struct op_args head = { .in = { a }, .dim = dim, .start = 0, .length = cut };
     struct tensor *parts[2] = { op_run(me, OP_narrow, &tail), NULL };
