@@ -1,6 +1,7 @@
 /* ringside events: every event of a trace that a predicate asks for, one line each.
  *
  * Interface: cli_events. The lines are trace/print.c's, the predicate is trace/match.h's. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
