@@ -2,7 +2,6 @@
  *
  * Interface in order of use: devices_ready, devices_free. In PyTorch: c10/cuda/CUDAFunctions.cpp. */
 #include <assert.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "device/internal.h"
@@ -31,19 +30,6 @@ devices_ready(struct task *me, int count)
         __atomic_store_n(&devices->count, devices->count + 1, __ATOMIC_RELEASE);
     }
     return true;
-}
-
-/* The heap's own free pages too: what small blocks have left is no use to large ones. */
-void
-devices_trim(struct sched *sched)
-{
-    struct devices *devices = sched_part(sched, PART_DEVICES);
-    if (devices == NULL)
-        return;
-    pool_drain(&devices->host->pool);
-    for (int i = 0; i < __atomic_load_n(&devices->count, __ATOMIC_ACQUIRE); i++)
-        pool_drain(&devices->all[i]->pool);
-    malloc_trim(0);
 }
 
 /* Streams first: an entry that never ran still holds storages. */

@@ -19,7 +19,6 @@ struct pool {
     struct pool_block  *bins[POOL_BINS];  /* free blocks of that size */
 };
 bool  pool_init(struct pool *pool, struct sched *sched);
-void  pool_drain(struct pool *pool);                          /* gives what nobody uses back to the system */
 void  pool_destroy(struct pool *pool);
 void  pool_lock(struct pool *pool);
 void  pool_unlock(struct pool *pool);

@@ -6,6 +6,9 @@
  * In PyTorch: c10/cuda/CUDACachingAllocator.cpp (there with splitting, per stream). */
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include "device/internal.h"
 #include "sched/account.h"
 
@@ -89,7 +92,7 @@ size_of_bin(int bin)
     return bin == 0 ? (size_t)1 << POOL_SMALLEST : power + power / 8 * (size_t)(bin - (bin - 1) / 8 * 8);
 }
 
-void
+static void
 pool_drain(struct pool *pool)
 {
     pool_lock(pool);
@@ -108,6 +111,21 @@ pool_destroy(struct pool *pool)
 {
     pool_drain(pool);
     pthread_mutex_destroy(&pool->mutex);
+}
+
+/* The heap's own free pages too: what small blocks have left is no use to large ones. */
+void
+devices_trim(struct sched *sched)
+{
+    struct devices *devices = sched_part(sched, PART_DEVICES);
+    if (devices == NULL)
+        return;
+    pool_drain(&devices->host->pool);
+    for (int i = 0; i < __atomic_load_n(&devices->count, __ATOMIC_ACQUIRE); i++)
+        pool_drain(&devices->all[i]->pool);
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 /* Cells need no alignment beyond malloc's, which packs them closer. */

@@ -163,8 +163,8 @@ task_spawn(struct task *me, const struct task_options *options, bool (*run)(stru
     child->argument = argument;
     if (!actor_tick(&me->actor) || !me->sched->executor->start(me, child)) {
         machine_free(child);
-        return failed_null(me, E_MEMORY, "cannot start the task %s: no memory for its stack, or no more threads are allowed",
-                           options->name);
+        return failed_null(me, E_MEMORY, "cannot start the task %s: no memory for its stack, or no more threads are "
+                           "allowed", options->name);
     }
     return &child->task;
 }
