@@ -36,9 +36,12 @@ drop_cells(struct task *me)
 void *
 cell_new(struct task *me, size_t bytes)
 {
-    size_t          list = cell_list_of(bytes);
+    size_t          list = cell_list_of(bytes), room = list < TASK_CELLS ? size_of(list) : bytes;
     struct devices *devices = devices_of(me);
-    return devices != NULL ? pool_take(&devices->host->pool, list < TASK_CELLS ? size_of(list) : bytes) : NULL;
+    void           *block   = devices != NULL ? pool_take(&devices->host->pool, room) : NULL;
+    if (block == NULL && devices != NULL && account_collect(me))
+        block = pool_take(&devices->host->pool, room);
+    return block;
 }
 
 void *

@@ -226,9 +226,9 @@ note_room(struct task *me, struct storage *storage, size_t need)
     size_t more = need > 2 * storage->note_room ? need : 2 * storage->note_room, item = sizeof *storage->notes;
     if (need <= storage->note_room)
         return true;
-    struct access_note *grown = pool_take(&devices_of(me)->host->pool, more * item);
+    struct access_note *grown = pool_ask(me, &devices_of(me)->host->pool, more * item);
     if (grown == NULL)
-        return failed(me, E_MEMORY, "out of memory for the race checker");
+        return false;
     if (storage->note_count > 0)
         memcpy(grown, storage->notes, storage->note_count * item);
     host_give(me->sched, storage->notes, storage->note_room * item);

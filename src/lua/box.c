@@ -48,29 +48,38 @@ box_push(lua_State *L, enum box_kind kind, int values)
     return box;
 }
 
+/* The object's live box takes the place of the one at the top, which lets go: it is not the last reference. */
+static bool
+has_live_box(lua_State *L, struct box *box)
+{
+    void *object = box->object;
+    push_weak_table(L, LIVE, "v");
+    lua_rawgetp(L, -1, object);
+    struct box *live = lua_touserdata(L, -1);
+    bool        has  = live != NULL && live->object == object && live->kind == box->kind;
+    if (has) {
+        box->object = NULL;
+        if (box->drop != NULL)
+            box->drop(script_of(L)->holder, object);
+        lua_replace(L, -3);
+        lua_pop(L, 1);
+        return true;
+    }
+    lua_pop(L, 1);
+    lua_pushvalue(L, -2);
+    lua_rawsetp(L, -2, object);
+    lua_pop(L, 1);
+    return false;
+}
+
 void
 box_fill(lua_State *L, void *object, void (*drop)(struct task *me, void *object), bool shared)
 {
     struct box *box = lua_touserdata(L, -1);
     box->object     = object;
     box->drop       = drop;
-    if (!shared)
-        return;
-    push_weak_table(L, LIVE, "v");
-    lua_rawgetp(L, -1, object);
-    struct box *live = lua_touserdata(L, -1);
-    if (live != NULL && live->object == object && live->kind == box->kind) {
-        box->object = NULL; /* not the last reference: the live box has one */
-        if (drop != NULL)
-            drop(script_of(L)->holder, object);
-        lua_replace(L, -3);
-        lua_pop(L, 1);
-        return;
-    }
-    lua_pop(L, 1);
-    lua_pushvalue(L, -2);
-    lua_rawsetp(L, -2, object);
-    lua_pop(L, 1);
+    if ((!shared || !has_live_box(L, box)) && box->kind != BOX_TENSOR)
+        script_allocated(L, script_of(L)->holder, 0); /* a tensor's elements are counted by who hands it over */
 }
 
 void *
@@ -216,8 +225,8 @@ script_collect_if_due(lua_State *L, struct task *me)
     refs_settle(L, script->refs);
 }
 
-/* What a tensor takes beside its elements: structs, a box, perhaps a node. */
-enum { TENSOR_OVERHEAD = 1024 };
+/* What an object takes beside a tensor's elements: structs, a box, perhaps a node. */
+enum { OBJECT_OVERHEAD = 1024 };
 
 /* The more ranks there are, the less garbage each may keep. */
 static uint64_t
@@ -231,7 +240,7 @@ void
 script_allocated(lua_State *L, struct task *me, uint64_t bytes)
 {
     struct script *script = script_of(L);
-    script->debt += bytes + TENSOR_OVERHEAD;
+    script->debt += bytes + OBJECT_OVERHEAD;
     if (script->debt < debt_allowed(script))
         return;
     if (script->stepped || account_presses(script->sched)) {

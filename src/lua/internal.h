@@ -165,7 +165,7 @@ int  error_handler(lua_State *L);   /* the message handler of every protected ca
 
 /* Collection: at counted points in `stepped`; a step in `free`. */
 void script_collect_if_due(lua_State *L, struct task *me);        /* zero_grad: in `free` only when it is worth it */
-void script_allocated(lua_State *L, struct task *me, uint64_t bytes); /* a new tensor was handed to Lua */
+void script_allocated(lua_State *L, struct task *me, uint64_t bytes); /* a new object was handed to Lua */
 /* From now on (or no more) the run asks this script to collect when it runs short of memory. */
 void script_may_be_asked(struct script *script, bool may);
 bool task_holds_script(const struct task *me, const struct script *script); /* me is in it and may touch Lua now */
