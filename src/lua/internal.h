@@ -88,6 +88,7 @@ struct script {
     size_t         shelf_count, shelf_room;
     struct arena   signatures;   /* of entries that have one in the catalogue's language */
     size_t         bytes;        /* of Lua's own objects */
+    size_t         trace_charged; /* bytes in the run's account that the reader of the trace may have */
     size_t         bytes_collected; /* `bytes` after the last collection */
     uint64_t       debt;         /* tensor bytes handed to Lua since the last collection */
     uint32_t       boxes;        /* made so far: their serial numbers */

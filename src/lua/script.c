@@ -184,6 +184,7 @@ script_free(struct task *me, struct script *script)
     for (int i = 0; i < SCRIPT_PARTS; i++)
         if (script->parts[i] != NULL && script->drop_part[i] != NULL)
             script->drop_part[i](me, script->parts[i]);
+    account_give(script->sched, script->trace_charged);
     if (script->L != NULL)
         lua_close(script->L);
     heap_free(&script->heap);

@@ -74,6 +74,16 @@ live_trace(lua_State *L)
 static void
 need_partners(lua_State *L, struct trace *trace)
 {
+    enum { PARTNER_BYTES = 16 };
+    struct script *script = script_of(L);
+    size_t         need   = trace_count(trace) * PARTNER_BYTES, more = need - script->trace_charged;
+    if (need > script->trace_charged) {
+        if (!account_take(script->sched, more)) {
+            memory_failed(script->holder, more, "the host");
+            raise(L, script->holder);
+        }
+        script->trace_charged = need;
+    }
     if (!trace_whole(trace))
         raise_error(L, "MemoryError", "out of memory for the trace");
 }
@@ -163,7 +173,9 @@ compile_kind(lua_State *L, struct filter *filter, struct trace *trace, int table
 static struct filter *
 check_filter(lua_State *L, int index, struct trace *trace, const char *also)
 {
-    bool           all    = lua_isnoneornil(L, index);
+    enum { FILTER_STEPS = 200, EVENTS_A_STEP = 2 };
+    bool all = lua_isnoneornil(L, index);
+    script_charge(L, FILTER_STEPS + trace_count(trace) / EVENTS_A_STEP); /* it will be asked of each event */
     struct filter *filter = push_owned(L, sizeof *filter, "ringside.filter", filter_gc);
     if (all) {
         compile_query(L, filter, trace, "not phase = end");
