@@ -63,7 +63,8 @@ script_charge(lua_State *L, uint64_t steps)
         script_task(L); /* the account may say no: at this line */
     if (task_work(me, steps) && !sched_is_stopping(me))
         return;
-    failed(me, E_STOPPED, "the run was stopped"); /* the first error stays */
+    if (sched_goes_on(me))
+        failed(me, E_STOPPED, "the run is over");
     script->fatal = true;
     raise(L, me);
 }
