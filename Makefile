@@ -2,6 +2,7 @@
 # make test           every test, through prove
 # make BUILD=asan     also: debug, tsan; each has a folder of its own, nothing is ever mixed
 # make CC=clang OUT=build/clang
+# make fuzz           the fuzzers, in build/fuzz: clang, libFuzzer, address and undefined
 # make install        below PREFIX (/usr/local), DESTDIR before it
 # make clean          removes build/
 BUILD ?= release
@@ -31,7 +32,8 @@ OPT.release := -O2 $(HARD)
 OPT.debug   := -O0
 OPT.asan    := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -U_FORTIFY_SOURCE
 OPT.tsan    := -O1 -fsanitize=thread -U_FORTIFY_SOURCE
-OPT := $(or $(OPT.$(BUILD)),$(error BUILD=$(BUILD)? One of: release debug asan tsan))
+OPT.fuzz    := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -U_FORTIFY_SOURCE
+OPT := $(or $(OPT.$(BUILD)),$(error BUILD=$(BUILD)? One of: release debug asan tsan fuzz))
 
 # Lua's package has another name on each system.
 LUA  := $(or $(shell for p in lua5.4 lua-5.4 lua54 lua; do pkg-config --exists $$p && echo $$p && break; done),lua5.4)
@@ -51,13 +53,15 @@ READ_C  := $(filter $(READING:%=src/%/%),$(LIB_C))
 VIEW_C  := $(sort $(wildcard trace_viewer/*.c))
 TEST_C  := $(sort $(wildcard tests/unit/test_*.c))
 TESTS   := $(TEST_C:tests/unit/%.c=$(OUT)/%.t)
+FUZZ_C  := $(sort $(wildcard tests/fuzz/*.c))
+FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/fuzz_%,$(filter tests/fuzz/fuzz_%,$(FUZZ_C)))
 TEXT    := $(if $(wildcard src/stages.def),$(OUT)/gen/stage_text.c)
 obj      = $(patsubst %.S,$(OUT)/obj/%.S.o,$(patsubst %.c,$(OUT)/obj/%.o,$(1)))
 LIB_O   := $(call obj,$(LIB_C) $(LIB_S)) $(TEXT:.c=.o)
 READ_O  := $(call obj,$(READ_C))
-ALL_O   := $(LIB_O) $(call obj,$(CLI_C) $(VIEW_C) $(TEST_C))
+ALL_O   := $(LIB_O) $(call obj,$(CLI_C) $(VIEW_C) $(TEST_C) $(FUZZ_C))
 
-.PHONY: all test tests install clean help FORCE
+.PHONY: all test tests fuzz fuzzers install clean help FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 all: $(OUT)/ringside $(OUT)/trace_viewer
@@ -93,6 +97,17 @@ $(OUT)/test_view%.t: $(OUT)/obj/tests/unit/test_view%.o $(call obj,$(filter-out 
                      $(OUT)/libringside.a
 	$(CC) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $^ -lcmocka $(PKG_LIBS) $(LDLIBS)
 
+# libFuzzer brings main and mutates; in every other build a fuzzer is a plain program that runs over given files.
+# The towers do not go into one program: the reader's fuzzer draws, the others run.
+FUZZ_LINK := $(if $(filter fuzz,$(BUILD)),-fsanitize=fuzzer)
+FUZZ_ALL  := $(filter-out tests/fuzz/fuzz_% tests/fuzz/run.c $(if $(FUZZ_LINK),tests/fuzz/plain.c),$(FUZZ_C))
+FUZZ_RUN  := tests/fuzz/run.c $(filter src/cli/session% src/cli/message% src/cli/options%,$(CLI_C))
+$(OUT)/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(call obj,$(FUZZ_ALL) $(FUZZ_RUN)) $(OUT)/libringside.a
+	$(CC) $(OPT) $(CFLAGS) $(FUZZ_LINK) $(LINK) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) $(LDLIBS)
+$(OUT)/fuzz_trace: $(OUT)/obj/tests/fuzz/fuzz_trace.o $(call obj,$(FUZZ_ALL) $(filter-out %/main.c,$(VIEW_C))) \
+                   $(OUT)/libreading.a
+	$(CC) $(OPT) $(CFLAGS) $(FUZZ_LINK) $(LINK) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) $(LDLIBS)
+
 # Kernels: loops of any length become vectors, which changes no bit.
 $(OUT)/obj/src/tensor/cpu/%.o: private OPT := $(OPT:-O2=-O3)
 
@@ -120,7 +135,13 @@ $(OUT)/sources: FORCE
 
 -include $(wildcard $(ALL_O:.o=.d))
 
-tests: all $(TESTS)
+tests: all $(TESTS) $(FUZZERS)
+fuzzers: $(FUZZERS) $(OUT)/ringside
+fuzz:
+	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+	    clang -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null || \
+	    { echo "make fuzz: needs clang and its libFuzzer (libclang_rt.fuzzer); scripts/setup installs them"; exit 1; }
+	$(MAKE) BUILD=fuzz CC=clang fuzzers
 test: tests
 	@for t in tests/*/*.t; do test -x $$t || { echo "$$t cannot be executed: chmod +x $$t"; exit 1; }; done
 	RINGSIDE_OUT=$(OUT) ASAN_OPTIONS=allocator_may_return_null=1 CMOCKA_MESSAGE_OUTPUT=TAP \

@@ -1,0 +1,210 @@
+/* The reader of traces, on bytes: whatever is in the file, it is opened or refused, put in order, printed, folded and
+ * drawn. An input is a packed trace (packed.h). */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../../trace_viewer/frame.h"
+#include "analysis/state.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "fuzz.h"
+#include "packed.h"
+#include "packed_change.h"
+#include "trace/match.h"
+#include "trace/reader.h"
+
+enum { LOOKED_AT = 120 }; /* events of a trace that are printed: the first ones, and some of the others */
+
+/* ---- asked all that there is to ask ---- */
+
+static void
+ask_event(struct trace *trace, size_t seq, struct str *out)
+{
+    const struct trace_event *event = trace_event(trace, seq);
+    struct trace_snapshot snapshot;
+    fuzz_assert(event != NULL && event->kind < trace_kinds(trace) + 1, "an event's kind is one that there is");
+    str_clear(out);
+    trace_print_event(trace, seq, out);
+    trace_print_json(trace, seq, out);
+    fuzz_assert(strchr(str_text(out), '\n') == NULL, "an event is one line");
+    size_t other = trace_partner(trace, seq);
+    fuzz_assert(other == SIZE_MAX || trace_partner(trace, other) == seq, "partners have each other");
+    other = trace_flow_end(trace, seq);
+    fuzz_assert(other == SIZE_MAX || other < trace_count(trace), "a flow ends at an event");
+    for (int i = 0; i < 4; i++) {
+        fuzz_assert(trace_text_at(trace, event->args[i]) != NULL, "every text is some text");
+        if (trace_snapshot_at(trace, event->args[i], &snapshot)) {
+            str_clear(out);
+            str_add_bytes(out, snapshot.elements, snapshot.bytes); /* all of them can be read */
+        }
+    }
+    fuzz_assert(trace_lane_at(trace, event->lane)->name != NULL, "every lane has a name");
+}
+
+static void
+ask_state(struct trace *trace, struct state *state, size_t seq)
+{
+    size_t open[8], at;
+    struct state_bucket buckets[8];
+    struct state_lock locks[8];
+    if (!state_seek(state, seq))
+        return;
+    for (size_t lane = 0; lane < trace_lanes(trace) && lane < 8; lane++) {
+        size_t count = state_open(state, (uint32_t)lane, open, countof(open));
+        for (size_t i = 0; i < count && i < countof(open); i++)
+            fuzz_assert(open[i] <= seq, "what is open began before");
+    }
+    for (int device = -1; device < 4; device++) {
+        state_memory(state, device);
+        state_buckets(state, device, buckets, countof(buckets));
+    }
+    size_t count = state_locks(state, locks, countof(locks));
+    for (size_t i = 0; i < count && i < countof(locks); i++)
+        fuzz_assert(locks[i].name != NULL, "a lock has a name");
+    for (int i = 0; i < 4; i++)
+        state_snapshot(state, trace_event(trace, seq)->args[i], &at);
+    state_iteration(state);
+}
+
+static void
+ask_names(struct trace *trace)
+{
+    static const char *const keys[] = { "lesson", "title", "seed", "policy", "" };
+    const char *path;
+    char why[200];
+    for (size_t kind = 0; kind < trace_kinds(trace) && kind < 300; kind++) {
+        const struct trace_kind *info = trace_kind(trace, (unsigned)kind);
+        fuzz_assert(info->name != NULL && info->source != NULL && info->arg_count <= 4, "a kind is whole");
+        for (int i = 0; i < info->arg_count; i++)
+            fuzz_assert(info->arg_name[i] != NULL && info->arg_type[i] != NULL, "its arguments have names and types");
+        if (kind % 32 == 1)
+            trace_kind_id(trace, info->name);
+    }
+    for (size_t i = 0; i < countof(keys); i++)
+        fuzz_assert(trace_option_of(trace, keys[i]) != NULL, "an option is some text");
+    fuzz_assert(trace_source_text(trace, &path) != NULL && path != NULL, "the lesson is some text");
+    struct match_names names = match_names_of_trace(trace);
+    struct match *match = match_compile("op or lock or bytes > 10 or lane r0", &names, why, sizeof why);
+    for (size_t seq = 0; match != NULL && seq < trace_count(trace) && seq < LOOKED_AT; seq++)
+        match_event(match, trace_event(trace, seq), seq, trace_time(trace, seq));
+    match_free(match);
+}
+
+static void
+ask_everything(struct trace *trace)
+{
+    struct str out = { 0 };
+    struct state *state = state_new(trace);
+    size_t count = trace_count(trace), step = count / LOOKED_AT + 1;
+    fuzz_assert(trace_event(trace, count) == NULL && trace_note(trace) != NULL, "behind the end there is none");
+    for (size_t seq = 0; seq < count; seq += seq < LOOKED_AT / 2 ? 1 : step)
+        ask_event(trace, seq, &out);
+    for (size_t part = 0; count > 0 && state != NULL && part < 5; part++) /* forwards and back */
+        ask_state(trace, state, (count - 1) * (part * 3 % 5) / 4);
+    ask_names(trace);
+    state_free(state);
+    str_free(&out);
+}
+
+/* ---- drawn ---- */
+
+/* No cell holds a control character: a trace cannot steer the terminal. */
+static void
+check_cells(const struct canvas *canvas)
+{
+    for (int row = 0; row < canvas->height; row++)
+        for (int column = 0; column < canvas->width; column++) {
+            uint32_t code = canvas_at(canvas, row, column)->code;
+            fuzz_assert(code == 0 || (code >= 0x20 && code != 0x7f && !(code >= 0x80 && code < 0xa0)),
+                        "a frame holds no control characters");
+        }
+}
+
+/* Takes the trace. */
+static void
+draw(struct trace *trace)
+{
+    static const struct { int width, height; struct capabilities can; } screens[] = {
+        { 80, 24, { 256, true } }, { 33, 9, { 0, false } }, { 120, 40, { 8, true } },
+    };
+    struct model model;
+    struct view view;
+    if (!model_open(&model, trace))
+        return;
+    view_init(&view);
+    for (size_t i = 0; i < countof(screens); i++) {
+        struct canvas canvas;
+        size_t count = trace_count(trace);
+        view.width = screens[i].width;
+        view.height = screens[i].height;
+        view.page = (enum page)(i * 2 % PAGE_COUNT);
+        view_goto(&view, &model, count > 0 ? (count - 1) * i / 2 : 0);
+        if (view.cursor != NO_EVENT && !model_seek(&model, view.cursor))
+            continue;
+        fuzz_assert(canvas_init(&canvas, view.width, view.height), "there is memory for a canvas");
+        frame_draw(&model, &view, &canvas, &screens[i].can);
+        check_cells(&canvas);
+        canvas_free(&canvas);
+    }
+    view_free(&view);
+    model_close(&model);
+}
+
+/* ---- one input ---- */
+
+/* A trace that shrinks may be read no more through its mapping, only by asking again. */
+static void
+look(const struct packed *packed, int fd, size_t size)
+{
+    char why[200] = "";
+    struct trace *trace = trace_open_fd(fd, why, sizeof why);
+    fuzz_assert(trace != NULL || why[0] != '\0', "who refuses says why");
+    if (trace == NULL)
+        return;
+    if (packed->mode & PACKED_GROWS) {
+        ask_everything(trace);
+        packed_put(packed, fd, size);
+        trace_refresh(trace);
+    }
+    ask_everything(trace);
+    if ((packed->mode & PACKED_SHRINK) && packed->head.complete == 0 &&
+        ftruncate(fd, (off_t)(packed->cut % (size + 1))) == 0)
+        fuzz_assert(!trace_refresh(trace) || trace_count(trace) > 0, "there is more only where there is any");
+    if ((packed->mode & (PACKED_DRAWN | PACKED_SHRINK)) == PACKED_DRAWN)
+        draw(trace);
+    else
+        trace_release(trace);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct packed packed;
+    if (!packed_read(&packed, data, size))
+        return 0;
+    size_t bytes = packed_length(&packed);
+    if (!(packed.mode & PACKED_SHRINK))
+        bytes -= packed.cut % bytes;
+    int fd = fuzz_file("", 0);
+    packed_put(&packed, fd, packed.mode & PACKED_GROWS ? bytes / 2 : bytes);
+    look(&packed, fd, bytes);
+    close(fd);
+    packed_free(&packed);
+    return 0;
+}
+
+size_t
+LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
+{
+    uint64_t random = seed;
+    struct packed packed;
+    if (dice(&random, 20) == 0 || !packed_read(&packed, data, size))
+        return LLVMFuzzerMutate(data, size, max);
+    for (uint64_t times = 1 + dice(&random, 4); times > 0; times--)
+        packed_change(&packed, &random);
+    size_t written = packed_write(&packed, data, max);
+    packed_free(&packed);
+    return written > 0 ? written : LLVMFuzzerMutate(data, size, max);
+}

@@ -1,0 +1,12 @@
+/* Changes of a text word by word: a word, a number, a quoted text or a sign becomes another, is doubled, taken away or
+ * changes places. What it was and what it becomes are of the same sort most of the time, so that much still parses. */
+#ifndef FUZZ_TOKENS_H
+#define FUZZ_TOKENS_H
+#include <stddef.h>
+#include <stdint.h>
+
+struct token_list { const char *const *words; size_t count; };
+
+/* One to four changes in place; answers the new length. Now and then libFuzzer changes bytes instead. */
+size_t tokens_change(const struct token_list *list, uint8_t *text, size_t size, size_t max, uint64_t *random);
+#endif
