@@ -256,7 +256,8 @@ change_records(struct packed_chunk *chunk, uint64_t *random)
         break;
     case 4: /* the id, or the number that stands there */
         if (bytes >= RECORD_FRONT + 4)
-            put(record + RECORD_FRONT, dice(random, 2) == 0 ? 2 : 4, dice_number(random));
+            put(record + RECORD_FRONT, dice(random, 2) == 0 ? 2 : 4,
+                dice(random, 8) != 0 ? dice(random, 200) : dice_number(random));
         break;
     case 5: /* a length within */
         if (bytes >= RECORD_FRONT + 8)
