@@ -25,15 +25,21 @@ restore_terminal(const struct termios *before)
     tcsetattr(STDIN_FILENO, TCSANOW, before);
 }
 
-/* What ends a program goes on to the child, which leaves the terminal clean; what the child does is awaited. */
+/* What ends or stops a program goes on to the child, which leaves the terminal clean; what the child does is awaited.
+ * The guardian stops when the child has, so that a shell does not find the terminal raw; it never runs without it. */
 static int
 await_child(pid_t child, const sigset_t *signals)
 {
     for (;;) {
         int status, signal;
-        pid_t done = waitpid(child, &status, WNOHANG);
+        pid_t done = waitpid(child, &status, WNOHANG | WUNTRACED);
         if (done == child && (WIFEXITED(status) || WIFSIGNALED(status)))
             return status;
+        if (done == child && WIFSTOPPED(status)) {
+            raise(SIGSTOP);
+            kill(child, SIGCONT);
+            continue;
+        }
         if (sigwait(signals, &signal) == 0 && signal != SIGCHLD)
             kill(child, signal == SIGQUIT ? SIGTERM : signal); /* the terminal first */
     }
@@ -62,6 +68,7 @@ guard_run(int (*run)(void *argument), void *argument)
     sigaddset(&signals, SIGHUP);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGQUIT);
+    sigaddset(&signals, SIGTSTP);
     sigprocmask(SIG_BLOCK, &signals, &old);
     fflush(NULL);
     pid_t child = fork();

@@ -38,6 +38,18 @@ colours_of_terminal(const struct term_options *options)
     return COLORS >= 256 ? 256 : COLORS >= 16 ? 16 : COLORS >= 8 ? 8 : 0;
 }
 
+/* Curses brings handlers of its own for what the loop asks for. That of a stop takes the modes it finds afterwards for
+ * those from before curses; that of an interrupt would run when the screen is gone. */
+static void
+drop_handlers(void)
+{
+    static const int handled[] = { SIGTSTP, SIGINT, SIGTERM };
+    struct sigaction action;
+    for (size_t i = 0; i < countof(handled); i++)
+        if (sigaction(handled[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            signal(handled[i], SIG_DFL);
+}
+
 struct term *
 term_open(const struct term_options *options, char *why, size_t why_size)
 {
@@ -54,6 +66,7 @@ term_open(const struct term_options *options, char *why, size_t why_size)
         return NULL;
     }
     set_term(term->screen);
+    drop_handlers();
     raw();
     noecho();
     nonl();

@@ -1,6 +1,6 @@
 /* What lessons say to functions: arguments in their places and by name, tables of options, lists, of every kind and
- * size. Each line of an input is Lua that runs on its own, with tensors, modules and the namespaces at hand; whatever it
- * asks for is done or is an error that `pcall` catches, or the end of a budget. */
+ * size. Each line of an input is Lua that runs on its own, with tensors, modules and the namespaces at hand; whatever
+ * it asks for is done or is an error that `pcall` catches, or the end of a budget. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,10 +49,10 @@ static const char *const words[] = {
     "false", "rs.none", "rs.kw", "rs.slice", "dim", "keepdim", "dtype", "device", "requires_grad", "size", "input",
     "other", "weight", "bias", "p", "eps", "reduction", "out", "generator", "alpha", "value", "stride", "padding",
     "dilation", "groups", "largest", "sorted", "descending", "inplace", "lr", "momentum", "betas", "world", "args",
-    "async_op", "tag", "math.huge", "math.mininteger", "math.maxinteger", "-math.huge", "{}", "{0}", "{-1}", "{ [0] = 1 }",
-    "{1, 2, 3, 4, 5, 6, 7, 8, 9}", "{{}}", "{ dim = 0 }", "'float32'", "'int64'", "'bool'", "'float16'", "'device:1'",
-    "'cpu'", "'cuda:9'", "'mean'", "'none'", "'sum'", "''", "'x'", "\"a,b->c\"", "(", ")", "{", "}", ",", "=", ".", ":",
-    "[", "]", "-", "#", "..", "+", "*", "/", "//", "%", "^", "<", "~=",
+    "async_op", "tag", "math.huge", "math.mininteger", "math.maxinteger", "-math.huge", "{}", "{0}", "{-1}",
+    "{ [0] = 1 }", "{1, 2, 3, 4, 5, 6, 7, 8, 9}", "{{}}", "{ dim = 0 }", "'float32'", "'int64'", "'bool'", "'float16'",
+    "'device:1'", "'cpu'", "'cuda:9'", "'mean'", "'none'", "'sum'", "''", "'x'", "\"a,b->c\"", "(", ")", "{", "}", ",",
+    "=", ".", ":", "[", "]", "-", "#", "..", "+", "*", "/", "//", "%", "^", "<", "~=",
 };
 static const struct token_list list = { words, countof(words) };
 

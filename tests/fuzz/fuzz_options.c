@@ -1,5 +1,5 @@
-/* The command lines of `run` and `step`: any words are options or are refused in one line. An input is the words, a line
- * each; its first byte says which of the two. */
+/* The command lines of `run` and `step`: any words are options or are refused in one line. An input is the words, a
+ * line each; its first byte says which of the two. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Files of named tensors, as rs.load reads them: whatever is in the file, it is read or refused in one line. An input is
- * the file. */
+/* Files of named tensors, as rs.load reads them: whatever is in the file, it is read or refused in one line. An input
+ * is the file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

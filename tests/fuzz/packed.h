@@ -1,5 +1,5 @@
-/* A trace file without its empty space, as fuzz_trace's inputs hold it: a real one has 256 KiB of zeros for each handful
- * of events, which nobody can change to any effect. Little-endian, without padding:
+/* A trace file without its empty space, as fuzz_trace's inputs hold it: a real one has 256 KiB of zeros for each
+ * handful of events, which nobody can change to any effect. Little-endian, without padding:
  *
  *   u32 cut          bytes missing at the file's end, modulo its length
  *   u32 mode         enum packed_mode, or-ed

@@ -1,4 +1,4 @@
-/* Changes a packed trace where it hurts: ids, counts, lengths, kinds, phases, clocks; cuts, doubles and swaps chunks. */
+/* Changes a packed trace where it hurts: ids, counts, lengths, kinds, phases, clocks; cuts, doubles, swaps chunks. */
 #ifndef FUZZ_PACKED_CHANGE_H
 #define FUZZ_PACKED_CHANGE_H
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* A run for one input: the stepped executor, a few devices, a trace in memory; a task of the fuzzer's own, or a lesson. */
+/* A run for one input: stepped, a few devices, a trace in memory; of a task of the fuzzer's own, or of a lesson. */
 #ifndef FUZZ_RUN_H
 #define FUZZ_RUN_H
 #include <stdbool.h>
