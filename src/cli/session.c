@@ -28,6 +28,14 @@ forget_trace(struct session *session)
     session->trace = NULL;
 }
 
+/* The engine has closed its end, and is gone or about to be. */
+static bool
+has_hung_up(const struct session *session)
+{
+    struct pollfd end = { .fd = session->reader.fd };
+    return poll(&end, 1, 0) == 1 && (end.revents & POLLHUP) != 0;
+}
+
 /* Waits for the engine to end. Where it said nothing but ended by itself, its status is the session's. */
 static void
 bury_engine(struct session *session)
@@ -154,7 +162,7 @@ start_engine(struct session *session, char *why, size_t why_size)
     session->ended = session->died = false;
     session->head = 0;
     if (session->child < 0 || !hear_position(session)) {
-        if (session->child > 0 && session->viewer < 0)
+        if (session->child > 0 && has_hung_up(session))
             bury_engine(session);
         snprintf(why, why_size, "the lesson could not be started");
         return false;
@@ -175,7 +183,7 @@ start_engine(struct session *session, char *why, size_t why_size)
 bool
 session_open(struct session *session, const struct session_engine *engine, char *why, size_t why_size)
 {
-    *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .viewer = -1 };
+    *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .viewer = engine->watched };
     session->folder.lock = -1;
     if (engine->record != NULL && strlen(engine->record) >= sizeof session->trace_path) {
         snprintf(why, why_size, "cannot create %.60s...: the path is too long", engine->record);
@@ -183,7 +191,9 @@ session_open(struct session *session, const struct session_engine *engine, char 
     }
     if (engine->record == NULL && !runtime_folder_make(&session->folder, RUNTIME_RECORDS, why, why_size))
         return false;
-    if (start_engine(session, why, why_size))
+    bool started    = start_engine(session, why, why_size);
+    session->viewer = -1;
+    if (started)
         return true;
     session_close(session);
     return false;

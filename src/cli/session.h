@@ -20,7 +20,8 @@ struct trace; struct state;
 struct session_engine {
     int (*run)(void *context, int fd, const char *trace, const struct debugger_edit *edits, size_t edit_count);
     void       *context;
-    const char *record; /* NULL: nobody wants the record afterwards */
+    const char *record;  /* NULL: nobody wants the record afterwards */
+    int         watched; /* closed at its other end: nobody waits for the first event any more; -1: none */
 };
 
 struct session {

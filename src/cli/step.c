@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +63,7 @@ static int
 step_batch(struct run_options *options)
 {
     struct session        session;
-    struct session_engine engine = { run_engine, options, options->trace };
+    struct session_engine engine = { run_engine, options, options->trace, -1 };
     char                  why[500];
     signal(SIGPIPE, SIG_IGN);
     if (!session_open(&session, &engine, why, sizeof why)) {
@@ -103,10 +104,21 @@ answer_viewer(struct session *session, int fd, const char *text, int *told)
     return sent;
 }
 
-static void
-serve_viewer(struct session *session, int listener)
+/* The viewer's connection; -1: it ended before it came. Until then it holds the other end of `ready`. */
+static int
+await_viewer(int listener, int ready)
 {
-    struct control_reader reader = { .fd = accept(listener, NULL, NULL) };
+    struct pollfd ends[2] = { { .fd = listener, .events = POLLIN }, { .fd = ready } };
+    while (poll(ends, 2, -1) < 0)
+        if (errno != EINTR)
+            return -1;
+    return ends[0].revents != 0 ? accept(listener, NULL, NULL) : -1;
+}
+
+static void
+serve_viewer(struct session *session, int viewer)
+{
+    struct control_reader reader = { .fd = viewer };
     struct str            line = { 0 }, out = { 0 };
     int                   told = 0; /* the run of which the viewer knows the trace */
     bool                  there = reader.fd >= 0;
@@ -136,27 +148,31 @@ be_quiet(void)
 /* What a terminal or a shell sends to the whole group: the viewer ends by it, and the session cleans up behind it. */
 static const int left_to_the_viewer[] = { SIGPIPE, SIGINT, SIGQUIT, SIGTSTP, SIGHUP, SIGTERM };
 
-/* The session's process. Tells through `ready` in one byte whether the lesson could be started. */
+struct session_start { int listener, ready; struct runtime_folder *folder; const sigset_t *before; };
+
+/* The session's process. Tells through `ready` in one byte whether the lesson could be started. Signals are blocked
+ * until it ignores them: whatever ends the viewer to be, the session takes the files away. */
 static void
-be_the_session(struct run_options *options, int listener, struct runtime_folder *folder, int ready)
+be_the_session(struct run_options *options, const struct session_start *start)
 {
+    int                   ready = start->ready;
     struct session        session;
-    struct session_engine engine = { run_engine, options, options->trace };
+    struct session_engine engine = { run_engine, options, options->trace, ready };
     char                  why[500];
     for (size_t i = 0; i < countof(left_to_the_viewer); i++)
         signal(left_to_the_viewer[i], SIG_IGN);
+    sigprocmask(SIG_SETMASK, start->before, NULL);
     bool opened = session_open(&session, &engine, why, sizeof why);
     if (!opened && session.status == 0)
         message(STATUS_USAGE, "%s", why);
     char status = opened ? 0 : (char)(session.status != 0 ? session.status : 2);
-    if (write(ready, &status, 1) != 1)
-        opened = false;
+    bool told   = write(ready, &status, 1) == 1;
     be_quiet();
-    if (opened) {
-        serve_viewer(&session, listener);
+    if (opened && told)
+        serve_viewer(&session, await_viewer(start->listener, ready));
+    if (opened)
         session_close(&session);
-    }
-    runtime_folder_remove(folder);
+    runtime_folder_remove(start->folder);
     _exit(0);
 }
 
@@ -166,10 +182,15 @@ step_viewer(struct run_options *options)
     char                  why[300], path[200];
     int                   ends[2];
     struct runtime_folder folder;
+    sigset_t              held, before;
+    sigemptyset(&held);
+    for (size_t i = 0; i < countof(left_to_the_viewer); i++)
+        sigaddset(&held, left_to_the_viewer[i]);
+    sigprocmask(SIG_BLOCK, &held, &before);
     if (!runtime_folder_make(&folder, RUNTIME_SOCKET, why, sizeof why))
         return message(STATUS_USAGE, "%s", why);
     int listener = control_listen(folder.path, path, sizeof path, why, sizeof why);
-    if (listener < 0 || pipe2(ends, O_CLOEXEC) != 0) {
+    if (listener < 0 || pipe(ends) != 0) {
         int status = message(STATUS_USAGE, "%s", listener < 0 ? why : strerror(errno));
         runtime_folder_remove(&folder);
         return status;
@@ -178,8 +199,9 @@ step_viewer(struct run_options *options)
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
-        be_the_session(options, listener, &folder, ends[1]);
+        be_the_session(options, &(struct session_start){ listener, ends[1], &folder, &before });
     }
+    sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
     close(listener);
     char status = 2;

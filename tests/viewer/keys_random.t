@@ -97,11 +97,13 @@ sub start {
     my $term = $terminals[rand @terminals];
     $term = 'xterm' if system("infocmp $term >/dev/null 2>&1") != 0;
     pipe my $told, my $tell or die "pipe: $!";
+    pipe my $gone, my $held or die "pipe: $!";
+    fcntl $held, F_SETFD, 0 or die "keep: $!";    # all processes of the round have it: its end says that none is left
     resize($master, 80, 24);
     my $pid = fork() // die "fork: $!";
     if ($pid == 0) {
         close $master;
-        close $told;
+        close $_ for $told, $gone;
         setsid();
         sysopen my $tty, $name, O_RDWR or die "$name: $!";
         ioctl $tty, TIOCSCTTY, 0;
@@ -110,8 +112,8 @@ sub start {
         @ENV{qw(TERM LC_ALL TMPDIR)} = ($term, rand() < 0.5 ? 'C.UTF-8' : 'C', $folder);
         be_the_shell($tell, @words);
     }
-    close $tell;
-    my $hands = { master => $master, told => $told, shell => $pid, said => '', seen => '' };
+    close $_ for $tell, $held;
+    my $hands = { gone => $gone, master => $master, told => $told, shell => $pid, said => '', seen => '' };
     while ($hands->{said} !~ /^pid (\d+)$/m) {
         sysread $told, $hands->{said}, 200, length $hands->{said} or die 'no shell';
     }
@@ -247,15 +249,37 @@ sub round {
         last if look($hands, rand() < 0.3 ? 0.01 : 0);
     }
     my $left = $round % 5 == 4 ? hang_up($hands) : leave($hands);
-    waitpid $hands->{shell}, 0;
     check($hands, $round, $left);
+    all_gone($hands, $round);
+}
+
+sub all_gone {
+    my ($hands, $round) = @_;
+    my $bits = '';
+    vec($bits, fileno $hands->{gone}, 1) = 1;
+    wrong($round, 'processes are left') unless select($bits, undef, undef, 30);
+    waitpid $hands->{shell}, 0;
+    my @files = grep { !/\.trace$|err$/ } glob "$folder/*";
+    wrong($round, "files are left: @files") if @files;
+}
+
+# Before there is a viewer the interrupt is a signal, for all that have begun by then.
+sub interrupt {
+    my ($moment) = @_;
+    my $hands = start("$out/ringside", 'step', 'lessons/01-six-rows.lua');
+    look($hands, 0.004 * $moment);
+    type($hands, "\cC");
+    my $left = leave($hands);
+    wrong("interrupted $moment", 'it hangs') unless $left;
+    wrong("interrupted $moment", 'the terminal is left raw') if $left && (ended($hands))[1] eq 'raw';
+    all_gone($hands, "interrupted $moment");
 }
 
 my $end = time + $long;
 my $round = 0;
 while ($round < $rounds || time < $end) { round($round++) }
-is_deeply(\%fault, {}, 'it neither crashes nor hangs, ends on q, and leaves the terminal as it was')
+interrupt($_) for 0 .. 19;
+is_deeply(\%fault, {}, 'it neither crashes nor hangs, ends on q, leaves the terminal as it was, and nothing else')
     or diag("KEYS_SEED=$seed, rounds @{[ map { \"$_: @{ $fault{$_} }; \" } sort keys %fault ]}");
 note("$round rounds");
-is_deeply([grep { !/\.trace$|err$/ } glob "$folder/*"], [], 'nothing of the sessions is left');
 done_testing;
