@@ -9,6 +9,9 @@
 /* The fuzzer's: one input; an input changed a little, at most `max` bytes long (answers its length). */
 int    LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
+/* Some fuzzers': two inputs made one. */
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *one, size_t size, const uint8_t *other, size_t other_size,
+                                 uint8_t *out, size_t max, unsigned seed);
 
 /* libFuzzer's: changes bytes without knowing what they mean. plain.c answers `size` and changes nothing. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);

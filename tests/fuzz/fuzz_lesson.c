@@ -62,3 +62,11 @@ LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
     uint64_t random = seed;
     return tokens_change(&list, data, size, max, &random);
 }
+
+size_t
+LLVMFuzzerCustomCrossOver(const uint8_t *one, size_t size, const uint8_t *other, size_t other_size, uint8_t *out,
+                          size_t max, unsigned seed)
+{
+    uint64_t random = seed;
+    return tokens_cross((struct token_text){ one, size }, (struct token_text){ other, other_size }, out, max, &random);
+}

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include "../../trace_viewer/frame.h"
+#include "analysis/moves.h"
 #include "analysis/state.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "control/commands.h"
 #include "fuzz.h"
 #include "packed.h"
 #include "packed_change.h"
@@ -92,6 +94,34 @@ ask_names(struct trace *trace)
     match_free(match);
 }
 
+/* Every kind of move, from the middle; breakpoints of both forms. */
+static void
+ask_moves(struct trace *trace)
+{
+    static const char *const lines[] = { "step 3", "back 2", "next", "rnext", "finish", "rfinish", "continue",
+                                         "rcontinue", "until lock or seq > 9", "runtil bytes > 1" };
+    struct move_rules rules = { 0 };
+    struct str told = { 0 };
+    char why[200];
+    size_t count = trace_count(trace);
+    breaks_add(&rules.breaks, trace, count / 2, "", &told);
+    breaks_add(&rules.breaks, trace, count / 2, "phase = end and rank 1 if depth > 2", &told);
+    breaks_list(&rules.breaks, &told);
+    for (size_t i = 0; i < countof(lines); i++) {
+        struct command_line line;
+        struct move move = { .trace = trace, .rules = &rules, .at = count / 2 };
+        fuzz_assert(command_parse(lines[i], &line, why, sizeof why), "a move is a command");
+        if (!move_begin(&move, &line, &told))
+            continue;
+        while (move_search(&move, count, 1000) == MOVE_GOES_ON)
+            continue;
+        fuzz_assert(move.at < count, "a move ends at an event");
+        move_end(&move);
+    }
+    breaks_free(&rules.breaks);
+    str_free(&told);
+}
+
 static void
 ask_everything(struct trace *trace)
 {
@@ -104,6 +134,8 @@ ask_everything(struct trace *trace)
     for (size_t part = 0; count > 0 && state != NULL && part < 5; part++) /* forwards and back */
         ask_state(trace, state, (count - 1) * (part * 3 % 5) / 4);
     ask_names(trace);
+    if (count > 0)
+        ask_moves(trace);
     state_free(state);
     str_free(&out);
 }

@@ -156,3 +156,26 @@ tokens_change(const struct token_list *list, uint8_t *text, size_t size, size_t 
         size = change_once(list, text, size, max, random);
     return size;
 }
+
+/* Behind one of the joints, the end if a few tries find none. */
+static size_t
+some_joint(struct token_text text, uint64_t *random)
+{
+    for (int tries = 0; tries < 40 && text.size > 0; tries++) {
+        size_t at = (size_t)dice(random, text.size);
+        if (strchr("({,\n", text.bytes[at]) != NULL && text.bytes[at] != '\0')
+            return at + 1;
+    }
+    return text.size;
+}
+
+size_t
+tokens_cross(struct token_text one, struct token_text other, uint8_t *out, size_t max, uint64_t *random)
+{
+    size_t head = some_joint(one, random), from = some_joint(other, random), tail = other.size - from;
+    head = head < max ? head : max;
+    tail = tail < max - head ? tail : max - head;
+    memcpy(out, one.bytes, head);
+    memcpy(out + head, other.bytes + from, tail);
+    return head + tail;
+}
