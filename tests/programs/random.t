@@ -1,13 +1,15 @@
 #!/usr/bin/perl
 # Random programs of tensors: integers agree with Lua's, float32 agrees with float64, gradients with differences, nothing leaks, and every bit is
-# the same in both executors. RINGSIDE_PROGRAMS=20000 RINGSIDE_FIRST=7 for a longer run over other seeds.
+# the same in both executors. RINGSIDE_PROGRAMS=20000 RINGSIDE_FIRST=7 for a longer run over other seeds;
+# with RINGSIDE_LONG set it is such a run.
 use strict;
 use warnings;
 use Test::More;
 
 my $ringside = ($ENV{RINGSIDE_OUT} || 'build/release') . '/ringside';
-my $count    = $ENV{RINGSIDE_PROGRAMS} || 2000;
-my $first    = $ENV{RINGSIDE_FIRST}    || 1;
+my $count    = $ENV{RINGSIDE_PROGRAMS} || ($ENV{RINGSIDE_LONG} ? 200_000 : 2000);
+my $first    = $ENV{RINGSIDE_FIRST}    || ($ENV{RINGSIDE_LONG} ? 1 + int rand 1e9 : 1);
+diag("RINGSIDE_FIRST=$first") if $ENV{RINGSIDE_LONG};
 
 sub programs {
     my ($script, $executor, @words) = @_;
