@@ -1,8 +1,8 @@
 /* The reader of traces, on bytes: whatever is in the file, it is opened or refused, put in order, printed, folded and
  * drawn. An input is a packed trace (packed.h). */
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../../trace_viewer/frame.h"
@@ -29,8 +29,12 @@ ask_event(struct trace *trace, size_t seq, struct str *out)
     fuzz_assert(event != NULL && event->kind < trace_kinds(trace) + 1, "an event's kind is one that there is");
     str_clear(out);
     trace_print_event(trace, seq, out);
-    trace_print_json(trace, seq, out);
     fuzz_assert(strchr(str_text(out), '\n') == NULL, "an event is one line");
+    str_clear(out);
+    trace_print_json(trace, seq, out);
+    json_t *json = json_loads(str_text(out), 0, NULL);
+    fuzz_assert(json_is_object(json) && strchr(str_text(out), '\n') == NULL, "an event is one line of JSON");
+    json_decref(json);
     size_t other = trace_partner(trace, seq);
     fuzz_assert(other == SIZE_MAX || trace_partner(trace, other) == seq, "partners have each other");
     other = trace_flow_end(trace, seq);
