@@ -216,6 +216,7 @@ step_viewer(struct run_options *options)
         arguments[count++] = ascii;
     if (options->no_color)
         arguments[count++] = plain;
+    fcntl(ends[0], F_SETFD, 0); /* the viewer keeps it, until it ends */
     status = (char)viewer_exec(arguments);
     close(control_connect(path, why, sizeof why)); /* a viewer that came and went: the session ends */
     return status;
