@@ -11,6 +11,7 @@ use Test::More;
 my $out     = $ENV{RINGSIDE_OUT} || 'build/release';
 my @fuzzers = map { m{fuzz_(\w+)\.c$} } sort(glob('tests/fuzz/fuzz_*.c'));
 my %most    = (trace => 1500, lesson => 1000, debugger => 800);    # inputs; the others 4000
+my %length  = (trace => 16000, safetensors => 3000, match => 300);    # bytes at most; the others 1000
 my $long    = $ENV{RINGSIDE_LONG} ? $ENV{FUZZ_SECONDS} || 3600 : 0;
 my $seed    = $ENV{FUZZ_SEED} || 1 + int rand 1e9;
 
@@ -45,7 +46,7 @@ SKIP: {
         my $time = $long ? "-max_total_time=$long" : '-max_total_time=5 -runs=' . ($most{$fuzzer} || 4000);
         my @known = -d "tests/fuzz/found/$fuzzer" ? "tests/fuzz/found/$fuzzer" : ();
         make_path("$corpus/new/$fuzzer");
-        my $said = `build/fuzz/fuzz_$fuzzer -seed=$seed $time -timeout=300 -rss_limit_mb=4096 -max_len=16000 \\
+        my $said = `build/fuzz/fuzz_$fuzzer -seed=$seed $time -timeout=300 -rss_limit_mb=4096 -max_len=@{[ $length{$fuzzer} || 1000 ]} \\
             -close_fd_mask=1 -print_final_stats=1 -artifact_prefix=build/fuzz/$fuzzer- \\
             $corpus/new/$fuzzer $corpus/$fuzzer @known 2>&1 </dev/null`;
         my ($units) = $said =~ /number_of_executed_units: (\d+)/;

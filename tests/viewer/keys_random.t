@@ -189,10 +189,10 @@ sub ended {
     return ($status, $as);
 }
 
-# Out of whatever is typed or shown, then q, until it has ended; half a minute of silence is a hang.
+# Out of whatever is typed or shown, then q, until it has ended; a minute of silence is a hang.
 sub leave {
     my ($hands) = @_;
-    my $until = time + 30;
+    my $until = time + 60;
     resize($hands->{master}, 80, 24);
     while (!look($hands, 0.05) && time < $until) {
         type($hands, "\e");
@@ -207,7 +207,7 @@ sub leave {
 # The session's own processes go with it, its folders too.
 sub hang_up {
     my ($hands) = @_;
-    my $until = time + 30;
+    my $until = time + 60;
     close delete $hands->{master};
     look($hands, 0.05) until ended($hands) || time >= $until;
     kill 'KILL', -$hands->{pid} unless ended($hands);
@@ -257,7 +257,7 @@ sub all_gone {
     my ($hands, $round) = @_;
     my $bits = '';
     vec($bits, fileno $hands->{gone}, 1) = 1;
-    wrong($round, 'processes are left') unless select($bits, undef, undef, 30);
+    wrong($round, 'processes are left') unless select($bits, undef, undef, 60);
     waitpid $hands->{shell}, 0;
     my @files = grep { !/\.trace$|err$/ } glob "$folder/*";
     wrong($round, "files are left: @files") if @files;
