@@ -175,10 +175,14 @@ my @does = (
     sub { resize($_[0]{master}, 0, 0) },
     sub { type($_[0], "\cZ") },
     sub { kill 'TSTP', -$_[0]{pid} },
-    sub { kill 'STOP', -$_[0]{pid}; $_[0]{pushed} = 1 },    # nobody can put a terminal back meanwhile
-    sub { kill 'CONT', -$_[0]{pid} for 1 .. 3; $_[0]{pushed} = 1 },
     # Pauses; before the first frame, and while it stops, it is an interrupt.
     sub { $_[0]{seen} =~ /\e\[/ or return; type($_[0], "\cC"); $_[0]{interrupted} = 1 },
+);
+
+# From outside, where nobody can put a terminal back before: not in every round.
+my @pushes = (
+    sub { kill 'STOP', -$_[0]{pid}; $_[0]{pushed} = 1 },
+    sub { kill 'CONT', -$_[0]{pid} for 1 .. 3; $_[0]{pushed} = 1 },
 );
 
 # ---- how a round ends ----
@@ -241,11 +245,12 @@ sub round {
     my $live    = $round % 3 == 2;
     my @program = $live ? ("$out/ringside", 'step', 'lessons/01-six-rows.lua') : ("$out/trace_viewer", $trace);
     my $hands   = start(@program);
+    my @may     = (@does, $round % 2 ? @pushes : ());
     look($hands, 1) if rand() < 0.7;
     for (1 .. 20 + rand 40) {
-        my $what = int rand @does;
+        my $what = int rand @may;
         $hands->{did} .= " $what";
-        $does[$what]->($hands);
+        $may[$what]->($hands);
         last if look($hands, rand() < 0.3 ? 0.01 : 0);
     }
     my $left = $round % 5 == 4 ? hang_up($hands) : leave($hands);
