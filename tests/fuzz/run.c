@@ -50,7 +50,9 @@ run_scene(struct scene *scene)
     fuzz_assert(cost_preset(&cost, "classroom"), "there is a preset called classroom");
     struct trace_writer *writer = trace_create(&traced, why, sizeof why);
     fuzz_assert(writer != NULL, why);
-    const struct sched_options options = { .executor = EXECUTOR_STEPPED, .writer = writer, .cost = &cost };
+    const struct sched_options options = { .executor = EXECUTOR_STEPPED, .writer = writer, .cost = &cost,
+                                           .work_limit = scene->lesson != NULL ? scene->lesson->steps : 0,
+                                           .memory_limit = scene->lesson != NULL ? scene->lesson->memory : 0 };
     struct sched *sched = sched_new(&options, why, sizeof why);
     fuzz_assert(sched != NULL, why);
     if (scene->lesson != NULL)
@@ -59,7 +61,7 @@ run_scene(struct scene *scene)
     devices_free(sched);
     sched_free(sched);
     if (scene->lesson != NULL && scene->lesson->record != NULL)
-        *scene->lesson->record = trace_open_fd(trace_fd(writer), why, sizeof why);
+        *scene->lesson->record = trace_open_live(writer, why, sizeof why);
     trace_close(writer);
     return ok;
 }
@@ -80,8 +82,8 @@ run_text(struct task *me, void *argument)
     const struct fuzz_lesson *lesson = scene->lesson;
     char *words[] = { NULL };
     memcpy(&words[0], &lesson->argument, sizeof words[0]);
-    struct script_options options = { .step_limit = lesson->steps, .memory_limit = lesson->memory, .args = words,
-                                      .arg_count = lesson->argument != NULL, .out = fopen("/dev/null", "w") };
+    struct script_options options = { .args = words, .arg_count = lesson->argument != NULL,
+                                      .out = fopen("/dev/null", "w") };
     struct script *script = script_new(me, &options);
     if (script == NULL) {
         fclose(options.out);
