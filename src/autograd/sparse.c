@@ -1,24 +1,16 @@
 /* Sparse gradients: made by embedding, added up, turned into dense ones. Nothing here is recorded: a sparse
  * gradient has no gradient. In PyTorch: ATen/native/Embedding.cpp, ATen/native/sparse/SparseTensorMath.cpp. */
-#include <stdlib.h>
 #include "autograd/internal.h"
+#include "device/cells.h"
 #include "sched/sched.h"
-
-static void
-index_free(struct task *me, void *array)
-{
-    (void)me;
-    free(array);
-}
 
 /* The elements of a 1-D index in an array of me's scope, which has room for one more. */
 static int64_t *
 index_elements(struct task *me, struct tensor *index)
 {
-    int64_t *out = index != NULL ? born(me, calloc((size_t)tensor_count(index) + 1, sizeof *out), index_free) : NULL;
-    if (out == NULL)
-        return index == NULL || task_failed(me) ? NULL : failed_null(me, E_MEMORY, "out of memory for an index");
-    return tensor_read(me, index, out) ? out : NULL;
+    int64_t *out = index != NULL && tensor_work(me, index)
+                 ? scratch_new(me, (size_t)tensor_count(index) + 1, sizeof *out) : NULL;
+    return out != NULL && tensor_read(me, index, out) ? out : NULL;
 }
 
 static struct tensor *
@@ -75,10 +67,10 @@ merged(struct task *me, struct tensor *a, struct tensor *b, struct tensor *value
 {
     int64_t  first = a->indices->size[0], second = b->indices->size[0], count = 0, i = 0, j = 0;
     int64_t *of_a = index_elements(me, a->indices), *of_b = index_elements(me, b->indices);
-    int64_t *index = born(me, calloc((size_t)(first + second) + 1, sizeof *index), index_free);
-    int64_t *place = born(me, calloc((size_t)(first + second) + 1, sizeof *place), index_free);
+    int64_t *index = scratch_new(me, (size_t)(first + second) + 1, sizeof *index);
+    int64_t *place = scratch_new(me, (size_t)(first + second) + 1, sizeof *place);
     if (of_a == NULL || of_b == NULL || index == NULL || place == NULL)
-        return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "out of memory for an index");
+        return NULL;
     while (i < first || j < second) {
         bool take_a = j == second || (i < first && of_a[i] <= of_b[j]);
         bool take_b = i == first || (j < second && of_b[j] <= of_a[i]);
@@ -135,9 +127,9 @@ sparse_coalesced(struct task *me, struct tensor *tensor)
         return tensor;
     int64_t  count = tensor_size(tensor->indices, 0), rows = 0;
     int64_t *index = index_elements(me, tensor->indices), *place = index_elements(me, tensor->indices);
-    int64_t *seen = born(me, calloc((size_t)tensor->size[0] + 1, sizeof *seen), index_free);
+    int64_t *seen = scratch_new(me, (size_t)tensor->size[0] + 1, sizeof *seen);
     if (index == NULL || place == NULL || seen == NULL)
-        return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "out of memory while coalescing");
+        return NULL;
     for (int64_t i = 0; i < count; i++) {
         if (index[i] < 0 || index[i] >= tensor->size[0])
             return failed_null(me, E_INDEX, "a sparse tensor's index %lld is out of range", (long long)index[i]);

@@ -142,9 +142,15 @@ process_group_destroy(struct task *me, struct process_group *group)
     return group->comm == NULL;
 }
 
+/* A run that is stopped may leave collectives that were issued when the comm task had ended. */
 void
 group_free(struct task *me, struct process_group *group)
 {
+    while (group->first != NULL) {
+        struct work *queued = group->first;
+        group->first = queued->next;
+        work_discard(me, queued);
+    }
     for (struct work *work = group->spare, *next; work != NULL; work = next) {
         next = work->next;
         if (work->event != NULL)

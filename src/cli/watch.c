@@ -56,7 +56,7 @@ static void
 end_process(const char *reason, int status)
 {
     char line[200];
-    int  length = snprintf(line, sizeof line, "ringside: %s, and the run did not end by itself\n", reason);
+    int  length = snprintf(line, sizeof line, "ringside: %s%s\n", status == STATUS_USAGE ? "BudgetError: " : "", reason);
     if (ftrylockfile(stdout) == 0)
         fflush_unlocked(stdout);
     ssize_t wrote = write(STDERR_FILENO, line, (size_t)length);
@@ -93,7 +93,7 @@ hear_signal(struct watch *watch, struct ending *ending, int number)
     if (ending->reason != NULL && ending->status > 128)
         _exit(128 + number);
     sched_stop(watch->sched, E_STOPPED, "the run was stopped");
-    *ending = (struct ending){ .reason = "interrupted", .status = 128 + number };
+    *ending = (struct ending){ .reason = "interrupted, and the run did not end by itself", .status = 128 + number };
 }
 
 static void

@@ -2,11 +2,12 @@
  * writing. Indices count from 0 and, negative, from the end, as in PyTorch. Integers and slices make views; masks
  * and index tensors copy rows: several of them are broadcast and go together. */
 #include "lua/internal.h"
-#include <stdlib.h>
 #include <string.h>
 #include "autograd/call.h"
 #include "base/vec.h"
+#include "device/cells.h"
 #include "device/device.h"
+#include "sched/account.h"
 #include "sched/task.h"
 
 enum { INDEX_PARTS = 2 * TENSOR_DIMS };
@@ -209,24 +210,20 @@ static int64_t *
 places_of_mask(struct task *me, struct tensor *mask, int64_t *count)
 {
     int64_t        all = tensor_count(mask), found = 0;
-    unsigned char *bytes = malloc((size_t)all + 1);
-    int64_t       *places = calloc((size_t)(all * mask->dims) + 1, sizeof *places);
-    bool ok = (bytes != NULL && places != NULL) || failed(me, E_MEMORY, "out of memory");
-    ok      = ok && tensor_read(me, mask, bytes);
-    *count  = 0;
-    for (int64_t i = 0; ok && i < all; i++)
+    unsigned char *bytes = task_work(me, (uint64_t)all) ? scratch_new(me, (size_t)all + 1, 1) : NULL;
+    *count = 0;
+    if (bytes == NULL || !tensor_read(me, mask, bytes))
+        return NULL;
+    for (int64_t i = 0; i < all; i++)
         *count += bytes[i] != 0;
-    for (int64_t i = 0; ok && i < all; i++) {
+    int64_t *places = scratch_new(me, (size_t)*count * (size_t)mask->dims + 1, sizeof *places);
+    for (int64_t i = 0; places != NULL && i < all; i++) {
         int64_t rest = i;
         for (int d = mask->dims; bytes[i] && d-- > 0; rest /= mask->size[d])
             places[d * *count + found] = rest % mask->size[d];
         found += bytes[i] != 0;
     }
-    free(bytes);
-    if (ok)
-        return places;
-    free(places);
-    return NULL;
+    return places;
 }
 
 /* Masks become index tensors, one a dimension. */
@@ -250,7 +247,6 @@ spread_masks(struct task *me, const struct tensor *view, const struct selected *
         for (int d = 0; places != NULL && d < tensor->dims; d++)
             to->list[to->count++] = (struct index_selection){ tensor_from(me, DTYPE_I64, 1, &count, places + d * count),
                                                         dim + d };
-        free(places);
         if (task_failed(me))
             return false;
     }
@@ -297,16 +293,17 @@ joint_places(struct task *me, const struct tensor *view, const struct selected *
         }
         count *= sizes[d];
     }
-    struct joint joint = { .list = calloc((size_t)count + 1, sizeof(int64_t)), .count = count,
-                           .scratch = calloc((size_t)count + 1, sizeof(int64_t)) };
-    bool         ok    = (joint.list != NULL && joint.scratch != NULL) || failed(me, E_MEMORY, "out of memory");
+    struct joint joint = { .count = count };
+    if (!task_work(me, (uint64_t)count * (uint64_t)selected->count))
+        return NULL;
+    joint.list    = scratch_new(me, (size_t)count + 1, sizeof *joint.list);
+    joint.scratch = scratch_new(me, (size_t)count + 1, sizeof *joint.scratch);
+    bool ok       = joint.list != NULL && joint.scratch != NULL;
     for (int i = 0; ok && i < selected->count; i++) {
         struct tensor *index = tensor_expand(me, selected->list[i].tensor, dims, sizes);
         ok = index != NULL && add_places(me, view, selected->list[i].dim, index, &joint);
     }
     struct tensor *places = ok ? tensor_from(me, DTYPE_I64, dims, sizes, joint.list) : NULL;
-    free(joint.list);
-    free(joint.scratch);
     return places != NULL ? tensor_to(me, places, tensor_device(view), DTYPE_I64) : NULL;
 }
 

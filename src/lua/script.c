@@ -63,8 +63,8 @@ script_charge(lua_State *L, uint64_t steps)
         script_task(L); /* the account may say no: at this line */
     if (task_work(me, steps) && !sched_is_stopping(me))
         return;
-    if (sched_goes_on(me))
-        failed(me, E_STOPPED, "the run is over");
+    if (sched_goes_on(me)) /* false: it has said why not */
+        failed(me, E_STOPPED, "the run was stopped"); /* the first error stays */
     script->fatal = true;
     raise(L, me);
 }

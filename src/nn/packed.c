@@ -1,25 +1,16 @@
 /* Sequences of different lengths one step below the other: pack_padded_sequence and back. In PyTorch:
  * torch/nn/utils/rnn.py, ATen/native/PackedSequence.cpp. */
-#include <stdlib.h>
 #include <string.h>
 #include "autograd/call.h"
+#include "device/cells.h"
 #include "nn/container.h"
+#include "sched/account.h"
 #include "sched/task.h"
-
-static void
-free_lengths(struct task *me, void *array)
-{
-    (void)me;
-    free(array);
-}
 
 static void *
 array_of(struct task *me, int64_t count, size_t size)
 {
-    void *array = born(me, calloc((size_t)count + 1, size), free_lengths);
-    if (array == NULL && !task_failed(me))
-        failed(me, E_MEMORY, "out of memory for a packed sequence");
-    return array;
+    return scratch_new(me, (size_t)count + 1, size);
 }
 
 static struct tensor *
@@ -29,9 +20,13 @@ integers(struct task *me, const int64_t *values, int64_t count)
 }
 
 /* Which row comes where: longest first, equal ones in their order. */
-static void
-sort_rows(const int64_t *lengths, int64_t count, int64_t *order, int64_t *back)
+static bool
+sort_rows(struct task *me, const struct integer_list *list, int64_t *order, int64_t *back)
 {
+    enum { MOVES_A_STEP = 8 };
+    const int64_t *lengths = list->at, count = list->count;
+    if (!task_work(me, (uint64_t)count * (uint64_t)count / MOVES_A_STEP))
+        return false;
     for (int64_t i = 0; i < count; i++) {
         int64_t at = i;
         for (; at > 0 && lengths[order[at - 1]] < lengths[i]; at--)
@@ -40,6 +35,7 @@ sort_rows(const int64_t *lengths, int64_t count, int64_t *order, int64_t *back)
     }
     for (int64_t i = 0; i < count; i++)
         back[order[i]] = i;
+    return true;
 }
 
 static bool
@@ -103,9 +99,8 @@ pack_padded(struct task *me, struct tensor *x, const struct integer_list *length
         return packed_value(me, timed, lengths, value_none(me), value_none(me));
     int64_t *order = array_of(me, count, sizeof *order), *back = array_of(me, count, sizeof *back);
     int64_t *falling = array_of(me, count, sizeof *falling);
-    if (order == NULL || back == NULL || falling == NULL)
+    if (order == NULL || back == NULL || falling == NULL || !sort_rows(me, lengths, order, back))
         return NULL;
-    sort_rows(lengths->at, count, order, back);
     for (int64_t i = 0; i < count; i++)
         falling[i] = lengths->at[order[i]];
     struct tensor *index = integers(me, order, count);

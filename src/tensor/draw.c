@@ -1,17 +1,11 @@
 /* Random tensors made from other tensors: coins with a probability each, numbers by their weights. Drawn on the host,
  * row by row. In PyTorch: ATen/native/Distributions.cpp, cpu/MultinomialKernel.cpp. */
 #include <math.h>
-#include <stdlib.h>
 #include "base/rng.h"
+#include "device/cells.h"
+#include "sched/account.h"
 #include "tensor/cpu/math.h"
 #include "tensor/internal.h"
-
-static void
-free_drawn(struct task *me, void *array)
-{
-    (void)me;
-    free(array);
-}
 
 /* The elements as float64, in me's scope; NULL: failed. */
 static double *
@@ -23,9 +17,9 @@ elements_of(struct task *me, struct tensor *tensor, const char *what)
         return failed_null(me, E_DTYPE, "%s: expected probabilities that are fractions, got a tensor of %s", what,
                            dtype_name(tensor->dtype));
     int64_t count = tensor_count(tensor);
-    double *out = born(me, calloc((size_t)count + 1, sizeof *out), free_drawn);
+    double *out = task_work(me, (uint64_t)count) ? scratch_new(me, (size_t)count + 1, sizeof *out) : NULL;
     if (out == NULL || !tensor_read(me, tensor, out))
-        return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "%s: out of memory", what);
+        return NULL;
     for (int64_t i = count; tensor->dtype != DTYPE_F64 && i-- > 0;) /* from the end: each is wider than it was */
         out[i] = dtype_fraction(tensor->dtype, (const char *)out + i * (int64_t)dtype_size(tensor->dtype));
     return out;
@@ -128,6 +122,16 @@ draw_by_weight(const struct weights *weights, const struct drawing *drawing)
     }
 }
 
+/* In steps of work: each draw is a search through a row, by halves or, where nothing comes twice, from end to end. */
+static uint64_t
+draws_cost(int64_t rows, int64_t wide, int64_t count, bool replacement)
+{
+    enum { SEARCH_STEPS = 8, SHARES_A_STEP = 8 };
+    double steps = (double)rows * (double)wide;
+    steps += (double)rows * (double)count * (replacement ? SEARCH_STEPS : (double)wide / SHARES_A_STEP);
+    return steps < 0x1p62 ? (uint64_t)steps : (uint64_t)1 << 62;
+}
+
 struct tensor *
 tensor_multinomial(struct task *me, struct tensor *weights, int64_t count, bool replacement,
                    struct generator *generator)
@@ -142,9 +146,11 @@ tensor_multinomial(struct task *me, struct tensor *weights, int64_t count, bool 
         return failed_null(me, E_RUNTIME, "cannot sample n_sample <= 0 samples");
     if (!replacement && count > wide)
         return failed_null(me, E_RUNTIME, "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
-    int64_t *out = born(me, calloc((size_t)(rows * count) + 1, sizeof *out), free_drawn);
+    if (!task_work(me, draws_cost(rows, wide, count, replacement)))
+        return NULL;
+    int64_t *out = scratch_new(me, (size_t)rows * (size_t)count + 1, sizeof *out);
     if (out == NULL)
-        return task_failed(me) ? NULL : failed_null(me, E_MEMORY, "multinomial: out of memory");
+        return NULL;
     struct weights given = { w, rows, wide, weights->dtype != DTYPE_F64 };
     if (!weights_fit(me, &given))
         return NULL;
