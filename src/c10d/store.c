@@ -125,7 +125,7 @@ store_set(struct task *me, struct store *store, const char *key, const void *byt
     bool done = store_put(store, key, bytes, count);
     monitor_wake(me, &store->monitor);
     monitor_leave(me, &store->monitor);
-    return done || failed(me, E_MEMORY, "out of memory for the store's key '%s'", key);
+    return done || memory_failed(me, value_bytes(count), "the store");
 }
 
 /* A key of the rendezvous never comes when a rank has ended before joining; any key when nobody else is left. */
@@ -211,6 +211,6 @@ store_add(struct task *me, struct store *store, const char *key, int64_t amount)
     if (!is_number)
         failed(me, E_RUNTIME, "the store's key '%s' holds no number to add to", key);
     else if (!stored)
-        failed(me, E_MEMORY, "out of memory for the store's key '%s'", key);
+        (void)memory_failed(me, value_bytes(sizeof text), "the store");
     return number;
 }

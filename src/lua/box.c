@@ -175,7 +175,7 @@ script_drop_dead(struct task *me, struct script *script)
     }
 }
 
-static void
+void
 script_collect(lua_State *L, struct task *me)
 {
     struct script *script = script_of(L);
@@ -185,6 +185,7 @@ script_collect(lua_State *L, struct task *me)
     script_drop_dead(me, script);
     refs_settle(L, script->refs);
     heap_trim(&script->heap);
+    script->taken_collected = account_taken(script->sched);
 }
 
 /* Memory is short. In `stepped` nobody else runs and every C function has its arguments on a stack, so any script's

@@ -90,6 +90,7 @@ struct script {
     size_t         bytes;        /* of Lua's own objects */
     size_t         trace_charged; /* bytes in the run's account that the reader of the trace may have */
     size_t         bytes_collected; /* `bytes` after the last collection */
+    size_t         taken_collected; /* what the run's account said then */
     uint64_t       debt;         /* tensor bytes handed to Lua since the last collection */
     uint32_t       boxes;        /* made so far: their serial numbers */
     uint64_t       random[4];    /* math.random: xoshiro256** */
@@ -165,6 +166,7 @@ void fail_from_lua(lua_State *L, struct task *me);
 int  error_handler(lua_State *L);   /* the message handler of every protected call: strings become error objects */
 
 /* Collection: at counted points in `stepped`; a step in `free`. */
+void script_collect(lua_State *L, struct task *me);               /* and drops what was found */
 void script_collect_if_due(lua_State *L, struct task *me);        /* zero_grad: in `free` only when it is worth it */
 void script_allocated(lua_State *L, struct task *me, uint64_t bytes); /* a new object was handed to Lua */
 /* From now on (or no more) the run asks this script to collect when it runs short of memory. */

@@ -54,7 +54,7 @@ bool lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_ques
 /* skip: why it did not run, NULL: it ran */
 struct lesson_check { int rank; uint32_t line; bool ok; const char *name, *detail, *skip; };
 bool lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *check);
-void lesson_join(struct lesson *lesson);                           /* prints what ranks kept, by (rank, line) */
+void lesson_join(struct task *me, struct lesson *lesson);          /* prints what ranks kept, by (rank, line) */
 /* The end: `completed` prints the plan. */
 void lesson_end(struct task *me, struct lesson *lesson, bool completed);
 int  lesson_failed(const struct lesson *lesson);                   /* checks that do not hold */

@@ -13,9 +13,10 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "base/visible.h"
+#include "sched/account.h"
 #include "sched/stage.h"
 
-struct kept_choice { struct lesson_check check; uint32_t order; }; /* owns its three texts */
+struct kept_choice { struct lesson_check check; uint32_t order; size_t bytes; }; /* owns its three texts */
 struct rank_script { int rank; struct script *script; };
 
 struct lesson {
@@ -322,11 +323,27 @@ lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_question 
 
 /* ---- checks ---- */
 
+static size_t
+text_bytes(const char *text)
+{
+    return text != NULL ? strlen(text) + 1 : 0;
+}
+
+static size_t
+kept_bytes(const struct lesson_check *check)
+{
+    return 2 * sizeof(struct kept_choice) + text_bytes(check->name) + text_bytes(check->detail) +
+           text_bytes(check->skip);
+}
+
 /* Takes copies; false: no memory, nothing kept. The caller holds the mutex. */
 static bool
-keep_choice(struct lesson *lesson, const struct lesson_check *check)
+keep_choice(struct task *me, struct lesson *lesson, const struct lesson_check *check)
 {
     struct kept_choice kept = { .check = *check, .order = (uint32_t)lesson->kept_count };
+    kept.bytes = kept_bytes(check);
+    if (!account_take(me->sched, kept.bytes))
+        return false;
     kept.check.name   = strdup(check->name);
     kept.check.detail = check->detail != NULL ? strdup(check->detail) : NULL;
     kept.check.skip   = check->skip != NULL ? strdup(check->skip) : NULL;
@@ -334,6 +351,7 @@ keep_choice(struct lesson *lesson, const struct lesson_check *check)
         (check->skip != NULL && kept.check.skip == NULL) ||
         !vec_room(&lesson->kept, &lesson->kept_room, lesson->kept_count + 1, sizeof *lesson->kept)) {
         forget_narration(&kept);
+        account_give(me->sched, kept.bytes);
         return false;
     }
     lesson->kept[lesson->kept_count++] = kept;
@@ -351,9 +369,9 @@ lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *
     if (check->rank < 0)
         print_check(lesson, check);
     else
-        ok = keep_choice(lesson, check);
+        ok = keep_choice(me, lesson, check);
     pthread_mutex_unlock(&lesson->mutex);
-    return ok || failed(me, E_MEMORY, "out of memory");
+    return ok || memory_failed(me, kept_bytes(check), "the host");
 }
 
 static int
@@ -368,7 +386,7 @@ by_rank_and_line(const void *a, const void *b)
 }
 
 void
-lesson_join(struct lesson *lesson)
+lesson_join(struct task *me, struct lesson *lesson)
 {
     pthread_mutex_lock(&lesson->mutex);
     if (lesson->kept_count > 0)
@@ -376,6 +394,7 @@ lesson_join(struct lesson *lesson)
     for (size_t i = 0; i < lesson->kept_count; i++) {
         print_check(lesson, &lesson->kept[i].check);
         forget_narration(&lesson->kept[i]);
+        account_give(me->sched, lesson->kept[i].bytes);
     }
     lesson->kept_count = 0;
     pthread_mutex_unlock(&lesson->mutex);
@@ -385,7 +404,7 @@ lesson_join(struct lesson *lesson)
 void
 lesson_end(struct task *me, struct lesson *lesson, bool completed)
 {
-    lesson_join(lesson);
+    lesson_join(me, lesson);
     POINT(me, lesson_end, lesson->checks, lesson->failed);
     struct str out = { 0 };
     if (completed && lesson->options.tap)

@@ -13,7 +13,7 @@
 #include "sched/sched.h"
 #include "sched/task.h"
 
-enum { HOOK_STEPS = 10000, HEAP_STEP = 64 << 20 };
+enum { HOOK_STEPS = 10000, HEAP_STEP = 64 << 20, PRESSED_STEP = 16 << 20 };
 
 /* What is new will be written: long texts are work. */
 static void
@@ -40,18 +40,25 @@ script_allocate(void *context, void *block, size_t old_size, size_t new_size)
     return NULL;
 }
 
+/* Lua's own heap where the collector rests; and when memory is short, all that garbage may hold, as of modules, which
+ * are small to Lua. */
+static bool
+garbage_is_due(const struct script *script)
+{
+    if (script->stepped && script->bytes > script->bytes_collected + HEAP_STEP)
+        return true;
+    return account_presses(script->sched) && account_taken(script->sched) > script->taken_collected + PRESSED_STEP;
+}
+
 /* Runs every HOOK_STEPS instructions, and for each new coroutine, whose own count begins at 0: counts, stops, and keeps
- * Lua's own heap within bounds where the collector rests. */
+ * garbage within bounds. */
 void
 script_count_steps(lua_State *L)
 {
     struct script *script = script_of(L);
     script_charge(L, HOOK_STEPS);
-    if (script->stepped && script->bytes > script->bytes_collected + HEAP_STEP) {
-        lua_gc(L, LUA_GCCOLLECT);
-        script->bytes_collected = script->bytes;
-        heap_trim(&script->heap);
-    }
+    if (garbage_is_due(script))
+        script_collect(L, script->holder);
 }
 
 void

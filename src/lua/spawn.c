@@ -210,7 +210,7 @@ run_ranks(struct task *me, struct spawn *spawn)
     world_free(me, spawn->world);
     spawn->world = NULL;
     if (spawn->lesson != NULL)
-        lesson_join(spawn->lesson);
+        lesson_join(me, spawn->lesson);
     return ok && !task_failed(me);
 }
 
