@@ -25,6 +25,7 @@
 #include "base/vec.h"
 #include "device/internal.h"
 #include "hw/cost.h"
+#include "sched/account.h"
 #include "trace/writer.h"
 
 struct queued {
@@ -269,10 +270,11 @@ entry_snapshot(struct task *me, const struct stream_entry *entry)
 
 /* ---- `stepped`: the queue moves ---- */
 
+/* What was queued when the run was asked to end would only delay it. */
 static void
-entry_run(struct stream_entry *entry, void *context)
+entry_run(const struct devices *devices, struct stream_entry *entry, void *context)
 {
-    if (entry->effect != NULL)
+    if (entry->effect != NULL && !account_closed(devices->sched))
         entry->effect(context);
 }
 
@@ -281,7 +283,7 @@ static void
 work_ends(struct task *me, struct stream *stream, struct queued *queued, uint64_t now)
 {
     struct lane_event here = event_of(stream, queued, PHASE_INSTANT, now);
-    entry_run(&queued->entry, queued->context);
+    entry_run(stream->devices, &queued->entry, queued->context);
     stream->devices->on_stream = &here;
     entry_snapshot(me, &queued->entry);
     entry_event(me, stream, queued, PHASE_END, now);
@@ -406,7 +408,7 @@ launch_now(struct task *me, struct stream *stream, const struct stream_entry *en
         memcpy(queued->context, entry->context, entry->context_bytes);
     pthread_mutex_lock(&stream->mutex);
     entry_event(me, stream, queued, PHASE_BEGIN, sched_now(me));
-    entry_run(&queued->entry, queued->context);
+    entry_run(stream->devices, &queued->entry, queued->context);
     entry_event(me, stream, queued, PHASE_END, sched_now(me));
     stream->launched++;
     stream->done++;

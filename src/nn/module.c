@@ -16,7 +16,7 @@
 #include "sched/stage.h"
 #include "tensor/tensor.h"
 
-enum { DEEPEST = 200, LONGEST_TEXT = 1 << 20 };
+enum { DEEPEST = 200, LONGEST_TEXT = 1 << 20, LONGEST_NAME = 1000 };
 
 static bool
 module_no_memory(struct task *me)
@@ -163,7 +163,7 @@ name_allowed(struct task *me, const char *what, const char *name)
         return failed(me, E_KEY, "%s name can't be empty string \"\"", what);
     if (strchr(name, '.') != NULL)
         return failed(me, E_KEY, "%s name can't contain \".\", got: \"%s\"", what, name);
-    return true;
+    return strlen(name) <= LONGEST_NAME || failed(me, E_KEY, "%s name can't be longer than %d", what, LONGEST_NAME);
 }
 
 static char *

@@ -118,6 +118,12 @@ account_exhausted(const struct sched *sched)
 }
 
 bool
+account_closed(const struct sched *sched)
+{
+    return atomic_load_explicit(&sched->stop_kind, memory_order_acquire) != E_NONE || account_exhausted(sched);
+}
+
+bool
 work_settle(struct task *me)
 {
     struct account *account = &me->sched->account;

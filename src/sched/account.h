@@ -53,4 +53,5 @@ task_work(struct task *me, uint64_t steps)
 }
 uint64_t account_done(const struct sched *sched);        /* steps, of all tasks that have settled */
 bool     account_exhausted(const struct sched *sched);   /* no work is allowed any more */
+bool     account_closed(const struct sched *sched);      /* nor wanted: the run was asked to end, or it is exhausted */
 #endif

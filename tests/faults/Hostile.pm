@@ -14,7 +14,6 @@ my $prelude = 'local rs = require "ringside" local nn, optim, dist = rs.nn, rs.o
     . 'local F, data = nn.functional, rs.utils.data rs.lesson { title = "hostile", devices = 4 };';
 my %statuses = (budget => [2], error => [2, 3], hang => [3], done => [0]);
 my %word     = (budget => qr/BudgetError/, error => qr/\S/, hang => qr/DeadlockError/);
-my $limit    = $ENV{HOSTILE_SECONDS} || 8;
 my $folder   = tempdir(CLEANUP => 1);
 my $measured;
 
@@ -52,9 +51,9 @@ sub hostile_lessons {
     return @lessons;
 }
 
-# How the run is not as it should; '': it is.
+# How the run is not as it should, which was given so many seconds; '': it is.
 sub fault_of {
-    my ($lesson, $run) = @_;
+    my ($lesson, $run, $seconds) = @_;
     my @fault;
     my ($how, $number) = @$run{qw(how number)};
     push @fault, "ended by $how $number" if $how ne 'exit';
@@ -66,18 +65,18 @@ sub fault_of {
         push @fault, "no $lesson->{end} in it" if $run->{err} !~ $word{ $lesson->{end} };
         push @fault, 'control characters' if $run->{err} =~ /[\x00-\x09\x0b-\x1f\x7f]/;
     }
-    push @fault, sprintf '%.1f s of CPU time', $run->{cpu} / 1000 if $run->{cpu} > $limit * 1000 + GRACE_MS;
-    push @fault, sprintf '%.0f MiB', $run->{peak} / 1024 if $run->{peak} > MOST_KIB;
+    push @fault, sprintf '%.1f s of CPU time', $run->{cpu} / 1000 if $run->{cpu} > $seconds * 1000 + GRACE_MS;
+    push @fault, sprintf '%.0f MiB', $run->{own} / 1024 if $run->{own} > MOST_KIB;
     return join ', ', @fault;
 }
 
 sub start {
-    my ($program, $lesson) = @_;
+    my ($how, $lesson) = @_;
     my $base = "$folder/$lesson->{line}";
     open my $file, '>:raw', "$base.lua" or die "$base.lua: $!";
     print $file "$prelude\n$lesson->{source}\n";
     close $file or die "$base.lua: $!";
-    my @command = (measured(), "$base.out", "$base.err", $program, 'run', '--limit-seconds', $limit,
+    my @command = (measured(), "$base.out", "$base.err", $how->{program}, 'run', '--limit-seconds', $how->{seconds},
                    @{ $lesson->{options} }, "$base.lua");
     my $pid = fork() // die "fork: $!";
     if ($pid == 0) {
@@ -89,28 +88,29 @@ sub start {
 }
 
 sub judged {
-    my ($lesson) = @_;
+    my ($lesson, $seconds) = @_;
     my $base = "$folder/$lesson->{line}";
     my %run  = (err => slurp("$base.err"), how => 'nothing', number => '', cpu => 0, wall => 0, peak => 0, own => 0);
     @run{qw(how number cpu wall peak own)} = ($1, $2, $3, $4, $5, $6)
         if slurp("$base.took") =~ /^(\w+) (\w+) cpu (\d+) wall (\d+) peak (\d+) own (\d+)$/;
-    $run{fault} = fault_of($lesson, \%run);
+    $run{fault} = fault_of($lesson, \%run, $seconds);
     unlink map { "$base.$_" } qw(lua out err took);
     return \%run;
 }
 
-# Runs the lessons, so many at a time, and tells `$told->($lesson, $run)` of each when it has ended.
+# Runs the lessons with `program`, `at_a_time` beside each other, each for at most `seconds` of CPU time, and tells
+# `$told->($lesson, $run)` of each when it has ended.
 sub hostile_run {
-    my ($program, $at_a_time, $told, @lessons) = @_;
+    my ($how, $told, @lessons) = @_;
     my %running;
     measured();
     while (@lessons || %running) {
-        while (@lessons && keys %running < $at_a_time) {
+        while (@lessons && keys %running < $how->{at_a_time}) {
             my $lesson = shift @lessons;
-            $running{ start($program, $lesson) } = $lesson;
+            $running{ start($how, $lesson) } = $lesson;
         }
         my $lesson = delete $running{ waitpid -1, 0 } or next;
-        $told->($lesson, judged($lesson));
+        $told->($lesson, judged($lesson, $how->{seconds}));
     }
 }
 
