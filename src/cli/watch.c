@@ -56,7 +56,8 @@ static void
 end_process(const char *reason, int status)
 {
     char line[200];
-    int  length = snprintf(line, sizeof line, "ringside: %s%s\n", status == STATUS_USAGE ? "BudgetError: " : "", reason);
+    int  length = snprintf(line, sizeof line, "ringside: %s%s\n", status == STATUS_USAGE ? "BudgetError: " : "",
+                           reason);
     if (ftrylockfile(stdout) == 0)
         fflush_unlocked(stdout);
     ssize_t wrote = write(STDERR_FILENO, line, (size_t)length);

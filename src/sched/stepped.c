@@ -93,14 +93,26 @@ break_wait(struct machine *machine)
     make_ready(machine);
 }
 
-/* Breaks the waits of the leaves; of joins only when nothing else is left. Answers how many. */
+/* Who joins a task that is stuck itself, or was until now, learns more from that task's end; and what it lent the task
+ * must stay until then. */
+static bool
+may_hope(const struct machine *machine)
+{
+    if (!machine->reason.join || machine->reason.holder == NULL)
+        return false;
+    struct machine *holder = machine_of((struct task *)machine->reason.holder);
+    return holder->state == MACHINE_READY || is_stuck(holder, true);
+}
+
+/* Breaks the waits of the leaves; of joins only when nothing else is left, the innermost first. Answers how many. */
 static int
 break_waits(struct sched *sched)
 {
+    enum { LEAVES, INNERMOST_JOINS, ALL_JOINS };
     int broken = 0;
-    for (int joins = 0; joins <= 1 && broken == 0; joins++) {
+    for (int round = LEAVES; round <= ALL_JOINS && broken == 0; round++) {
         for (struct machine *machine = sched->first; machine != NULL; machine = machine->next) {
-            if (!is_stuck(machine, joins != 0))
+            if (!is_stuck(machine, round != LEAVES) || (round == INNERMOST_JOINS && may_hope(machine)))
                 continue;
             break_wait(machine);
             broken++;
