@@ -48,12 +48,24 @@ safetensors_close(struct safetensors *file)
 
 /* ---- the header ---- */
 
+/* A tensor's name is the file's: it makes no second line of a message. */
+static void
+in_one_line(const char *name, char out[81])
+{
+    snprintf(out, 81, "%s", name);
+    for (char *c = out; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+}
+
 static bool
 safetensors_refuse(struct task *me, const struct safetensors *file, const char *why, const char *name)
 {
+    char shown[81];
     if (name == NULL)
         return failed(me, E_VALUE, "%s: not a safetensors file: %s", file->path, why);
-    return failed(me, E_VALUE, "%s: tensor \"%.80s\": %s", file->path, name, why);
+    in_one_line(name, shown);
+    return failed(me, E_VALUE, "%s: tensor \"%s\": %s", file->path, shown, why);
 }
 
 static bool
@@ -91,9 +103,12 @@ read_header(struct task *me, struct safetensors *file)
     free(text);
     if (!whole)
         return safetensors_refuse(me, file, "it ends within the header", NULL);
-    if (file->header == NULL || !json_is_object(file->header))
-        return safetensors_refuse(me, file, file->header == NULL ? error.text : "the header is no object", NULL);
-    return true;
+    if (file->header != NULL && json_is_object(file->header))
+        return true;
+    char *quoted = file->header == NULL ? strstr(error.text, " near ") : NULL;
+    if (quoted != NULL)
+        *quoted = '\0'; /* bytes of the file */
+    return safetensors_refuse(me, file, file->header == NULL ? error.text : "the header is no object", NULL);
 }
 
 /* The shape's elements; false: no such shape. */
