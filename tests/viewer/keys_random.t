@@ -176,7 +176,7 @@ my @does = (
     sub { kill 'TSTP', -$_[0]{pid} },
 );
 
-# Keys for the viewer; while the terminal is the shell's they are signals, for which it throws away what was not read yet.
+# Keys for the viewer; while the terminal is the shell's they are signals, at which it drops what was not read yet.
 my @signals = (
     sub { type($_[0], "\cZ"); $_[0]{signalled} = 1 },
     sub { $_[0]{seen} =~ /\e\[/ or return; type($_[0], "\cC"); $_[0]{signalled} = 1 },
@@ -266,6 +266,7 @@ sub all_gone {
     my ($hands, $round) = @_;
     my $bits = '';
     vec($bits, fileno $hands->{gone}, 1) = 1;
+    kill 'CONT', -$hands->{pid} if $hands->{pushed};    # perhaps the viewer had ended when its session was stopped
     wrong($round, 'processes are left') unless select($bits, undef, undef, 60);
     waitpid $hands->{shell}, 0;
     my @files = grep { !/\.trace$|err$/ } glob "$folder/*";
