@@ -202,6 +202,7 @@ sub leave {
     my $until = time + 60;
     resize($hands->{master}, 80, 24);
     while (!look($hands, 0.05) && time < $until) {
+        kill 'CONT', -$hands->{pid} if $hands->{pushed};    # the shell's own may have come before the last was stopped
         type($hands, "\cQ\e");    # ^S may have been among the bytes, while the terminal was the shell's
         last if look($hands, 0.06);
         type($hands, 'q');
