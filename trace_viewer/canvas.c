@@ -46,7 +46,23 @@ canvas_part(const struct canvas *canvas, int row, int column, int height, int wi
         .width = bounded(width, 0, canvas->width - left),
         .height = bounded(height, 0, canvas->height - top),
         .stride = canvas->stride,
+        .starved = canvas->starved,
     };
+}
+
+void
+canvas_starve(const struct canvas *canvas)
+{
+    if (canvas->starved != NULL)
+        *canvas->starved = true;
+}
+
+const char *
+canvas_words(const struct canvas *canvas, const struct str *text)
+{
+    if (!str_ok(text))
+        canvas_starve(canvas);
+    return str_text(text);
 }
 
 static struct cell *

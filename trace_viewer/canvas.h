@@ -14,6 +14,7 @@ struct cell { uint32_t code; struct style style; };
 struct canvas {
     struct cell *cells;
     int          width, height, stride;
+    bool        *starved; /* set where there was no memory for a part; NULL: the next frame has it */
 };
 
 bool          canvas_init(struct canvas *canvas, int width, int height); /* blank; false: no memory */
@@ -30,6 +31,10 @@ int  canvas_textf(struct canvas *canvas, int row, int column, struct style style
     __attribute__((format(printf, 5, 6)));
 /* A stretch of a row: `room` cells from `column` on. */
 struct stretch { int row, column, room; };
+/* There is no memory for what belongs here: told to the canvas's owner. */
+void canvas_starve(const struct canvas *canvas);
+/* What was built as `text`, for the functions below. */
+const char *canvas_words(const struct canvas *canvas, const struct str *text);
 /* At most so many cells, cut in the middle with an ellipsis, or at the end where that leaves too little. */
 int  canvas_cut(struct canvas *canvas, struct stretch place, struct style style, const char *text);
 void canvas_right(struct canvas *canvas, int row, struct style style, const char *text); /* ends at the right edge */

@@ -137,7 +137,8 @@ draw_event_line(const struct model *model, const struct view *view, struct canva
         *answer = '\0'; /* until it is asked for */
     enum work work = view->cursor == NO_EVENT ? WORK_NONE : model_work(model, view->cursor);
     canvas_put(line, 0, 0, (struct style){ .ink = work, .attr = ATTR_REVERSE }, (uint32_t)work_letter(work));
-    canvas_cut(line, (struct stretch){ 0, 2, line->width - 2 }, (struct style){ .attr = ATTR_BOLD }, str_text(&text));
+    canvas_cut(line, (struct stretch){ 0, 2, line->width - 2 }, (struct style){ .attr = ATTR_BOLD },
+               canvas_words(line, &text));
     str_free(&text);
 }
 
@@ -150,7 +151,8 @@ draw_measure(const struct model *model, const struct view *view, struct canvas *
     str_addf(&text, "from event %zu to here: %s", view->measure, a > b ? "-" : "");
     trace_print_time(a > b ? a - b : b - a, &text);
     str_addf(&text, ", %zu events; v ends it", events);
-    canvas_cut(line, (struct stretch){ 0, 1, line->width - 2 }, (struct style){ .ink = INK_ACCENT }, str_text(&text));
+    canvas_cut(line, (struct stretch){ 0, 1, line->width - 2 }, (struct style){ .ink = INK_ACCENT },
+               canvas_words(line, &text));
     str_free(&text);
 }
 
@@ -186,7 +188,7 @@ draw_words_alone(const struct model *model, const struct view *view, struct canv
     else
         str_addf(&text, "%zu/%zu %s", view->cursor, model->seen - 1, model_kind(model, view->cursor));
     if (canvas->width < 20 || canvas->height < 3) {
-        canvas_text(canvas, 0, 0, (struct style){ .attr = ATTR_BOLD }, str_text(&text));
+        canvas_text(canvas, 0, 0, (struct style){ .attr = ATTR_BOLD }, canvas_words(canvas, &text));
         str_free(&text);
         return;
     }
@@ -199,7 +201,7 @@ draw_words_alone(const struct model *model, const struct view *view, struct canv
     if (view->message[0] != '\0')
         str_addf(&text, "\n%s", view->message);
     str_add(&text, "\n? help  q quit");
-    canvas_wrap(canvas, &(struct lines){ 0, 0 }, 0, (struct style){ 0 }, str_text(&text));
+    canvas_wrap(canvas, &(struct lines){ 0, 0 }, 0, (struct style){ 0 }, canvas_words(canvas, &text));
     str_free(&text);
 }
 

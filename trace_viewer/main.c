@@ -151,16 +151,19 @@ print_frame(struct driver *driver, const struct options *options)
         capabilities.colours = 256;
     struct canvas canvas;
     struct str text = { 0 };
+    bool starved = false;
     if (!canvas_init(&canvas, options->width, options->height))
         return tell_trouble("%s", "out of memory");
-    if (driver->view->cursor != NO_EVENT)
-        model_seek(driver->model, driver->view->cursor);
+    canvas.starved = &starved;
+    if (driver->view->cursor != NO_EVENT && driver->view->cursor < driver->model->seen)
+        starved = !model_seek(driver->model, driver->view->cursor);
     frame_draw(driver->model, driver->view, &canvas, &capabilities);
     canvas_print(&canvas, &capabilities, options->ansi, &text);
-    bool good = str_ok(&text) && fwrite(str_text(&text), 1, text.len, stdout) == text.len && fflush(stdout) == 0;
+    starved = starved || !str_ok(&text);
+    bool good = !starved && fwrite(str_text(&text), 1, text.len, stdout) == text.len && fflush(stdout) == 0;
     canvas_free(&canvas);
     str_free(&text);
-    return good ? 0 : tell_trouble("%s", "cannot write the frame");
+    return good ? 0 : tell_trouble("%s", starved ? "out of memory" : "cannot write the frame");
 }
 
 static void

@@ -40,7 +40,7 @@ static int
 draw_pair(struct canvas *pane, int row, const char *name, struct str *value)
 {
     canvas_text(pane, row, 1, (struct style){ .ink = INK_DIM }, name);
-    canvas_cut(pane, (struct stretch){ row, 12, pane->width - 13 }, (struct style){ 0 }, str_text(value));
+    canvas_cut(pane, (struct stretch){ row, 12, pane->width - 13 }, (struct style){ 0 }, canvas_words(pane, value));
     str_clear(value);
     return row + 1;
 }
@@ -58,7 +58,7 @@ draw_arguments(const struct model *model, const struct view *view, struct canvas
         print_argument(model, kind->arg_type[i], event->args[i], text);
         canvas_text(pane, row, 1, (struct style){ .ink = INK_DIM }, kind->arg_name[i]);
         struct lines lines = { .row = row > 0 ? row : 0, .skip = row < 0 ? -row : 0 };
-        canvas_wrap(pane, &lines, 12, (struct style){ 0 }, str_text(text));
+        canvas_wrap(pane, &lines, 12, (struct style){ 0 }, canvas_words(pane, text));
         row = lines.row > row ? lines.row : row + 1;
         str_clear(text);
     }
@@ -212,7 +212,7 @@ draw_tasks(const struct model *model, const struct view *view, struct canvas *pa
             str_addf(&text, "r%d ", lane->rank);
         str_add(&text, lane->name);
         canvas_cut(pane, (struct stretch){ row, 1, 18 },
-                   (struct style){ .attr = (int)i == view->lane ? ATTR_BOLD : 0 }, str_text(&text));
+                   (struct style){ .attr = (int)i == view->lane ? ATTR_BOLD : 0 }, canvas_words(pane, &text));
         str_clear(&text);
         size_t open[16], depth = state_open(model->state, (uint32_t)i, open, countof(open));
         enum work work = WORK_NONE;
@@ -222,7 +222,7 @@ draw_tasks(const struct model *model, const struct view *view, struct canvas *pa
         }
         canvas_cut(pane, (struct stretch){ row++, 20, pane->width - 21 },
                    (struct style){ .ink = work == WORK_NONE ? INK_DIM : work },
-                   depth == 0 ? "idle" : depth > countof(open) ? "deep inside" : str_text(&text));
+                   depth == 0 ? "idle" : depth > countof(open) ? "deep inside" : canvas_words(pane, &text));
         str_clear(&text);
     }
     str_free(&text);

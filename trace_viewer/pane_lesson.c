@@ -85,7 +85,7 @@ draw_item(const struct model *model, const struct view *view, size_t seq, struct
         str_addf(&text, "\u00d7 %s: %s", model_kind(model, seq),
                  report[0] != '\0' ? report : model_argument_text(model, seq, "message"));
     }
-    canvas_wrap(pane, lines, 1, style, str_text(&text));
+    canvas_wrap(pane, lines, 1, style, canvas_words(pane, &text));
     str_free(&text);
 }
 
@@ -100,8 +100,10 @@ draw_said(const struct model *model, const struct view *view, struct canvas *pan
     size_t first = count;
     int rows = 0;
     struct canvas probe = { 0 };
-    if (!canvas_init(&probe, pane->width > 0 ? pane->width : 1, 400))
+    if (!canvas_init(&probe, pane->width > 0 ? pane->width : 1, 400)) {
+        canvas_starve(pane);
         return 0;
+    }
     while (first > 0 && rows < pane->height + view->scroll[PANE_LESSON]) {
         struct lines tried = { 0, 0 };
         draw_item(model, view, model->lessons[--first], &probe, &tried);

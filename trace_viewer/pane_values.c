@@ -54,7 +54,7 @@ draw_head(const struct trace_snapshot *snapshot, struct named_storage what, size
     for (int i = 0; i < snapshot->dims; i++)
         str_addf(&text, i > 0 ? ", %lld" : "%lld", (long long)snapshot->sizes[i]);
     str_addf(&text, "]  as of event %zu", seq);
-    canvas_text(pane, row, 1, (struct style){ .attr = ATTR_BOLD }, str_text(&text));
+    canvas_text(pane, row, 1, (struct style){ .attr = ATTR_BOLD }, canvas_words(pane, &text));
     str_free(&text);
 }
 

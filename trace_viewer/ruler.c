@@ -57,7 +57,7 @@ ruler_draw(const struct model *model, const struct view *view, struct canvas *pa
     }
     struct str left = { 0 };
     trace_print_time(scale_time(&scale, 0), &left);
-    canvas_cut(pane, (struct stretch){ 0, 1, gutter - 2 }, (struct style){ 0 }, str_text(&left));
+    canvas_cut(pane, (struct stretch){ 0, 1, gutter - 2 }, (struct style){ 0 }, canvas_words(pane, &left));
     str_free(&left);
 
     uint64_t step = scale.unit;
@@ -123,9 +123,13 @@ minimap_draw(const struct model *model, const struct view *view, struct canvas *
              const struct capabilities *capabilities)
 {
     int gutter = columns_of_names(pane->width), columns = pane->width - gutter;
-    uint64_t *busy = columns > 0 && pane->height > 0 ? calloc((size_t)columns, sizeof *busy) : NULL;
-    if (busy == NULL)
+    if (columns <= 0 || pane->height <= 0)
         return;
+    uint64_t *busy = calloc((size_t)columns, sizeof *busy);
+    if (busy == NULL) {
+        canvas_starve(pane);
+        return;
+    }
     struct canvas body = canvas_part(pane, 0, gutter, 1, columns);
     canvas_text(pane, 0, 1, (struct style){ .ink = INK_DIM }, "all");
     uint64_t unit = scale_unit_for(model->end, columns), most = 1;

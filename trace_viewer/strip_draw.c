@@ -151,7 +151,7 @@ draw_label(const struct strip *strip, struct canvas *canvas, struct stretch run,
     }
     if (exact && (int)label.len + 2 <= to - from)
         from++;
-    int end = canvas_cut(canvas, (struct stretch){ row, from, to - from }, style, str_text(&label));
+    int end = canvas_cut(canvas, (struct stretch){ row, from, to - from }, style, canvas_words(canvas, &label));
     for (int column = from; column < end && style.paper == WORK_NONE; column++)
         if (canvas_at(canvas, row, column)->code == ' ') /* no cell lies: where there is no paper a blank is filled */
             canvas_put(canvas, row, column, style, fill);

@@ -272,6 +272,8 @@ timeline_draw(const struct model *model, const struct view *view, struct canvas 
         draw_flows(model, view, &strip.scale, &rows, &body);
         draw_cursor(&body, rows.count, strip.cursor);
         draw_hidden(model, view, rows.hidden, pane);
+    } else {
+        canvas_starve(pane);
     }
     free(rows.row);
     free(strip.cells);

@@ -13,6 +13,7 @@
 #include "base/vec.h"
 #include "device/device.h"
 #include "device/stream.h"
+#include "sched/account.h"
 #include "hw/cost.h"
 #include "sched/stage.h"
 
@@ -555,5 +556,5 @@ autograd_queue_callback(struct task *me, bool (*run)(struct task *me, void *cont
     if (ok)
         graph->callbacks[graph->callback_count++] = (struct callback){ run, context };
     graph_unlock(me, graph);
-    return ok || failed(me, E_MEMORY, "out of memory in backward");
+    return ok || memory_failed(me, sizeof *graph->callbacks, "the host");
 }

@@ -4,11 +4,12 @@
 #include "autograd/internal.h"
 #include "device/device.h"
 #include "device/stream.h"
+#include "sched/account.h"
 
 static bool
 no_memory_for_backward(struct task *me)
 {
-    return failed(me, E_MEMORY, "out of memory in backward");
+    return memory_failed(me, sizeof(struct pending), "the host"); /* the system's no, or the account's */
 }
 
 /* A hook that starts a backward may meet itself, and nothing else would stop it: PyTorch goes on until memory is

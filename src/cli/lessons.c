@@ -3,6 +3,7 @@
  *
  * Interface: cli_lessons. */
 #include <dirent.h>
+#include <errno.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -72,17 +73,18 @@ text_of(const char *at, char *out, size_t size)
     out[used] = '\0';
 }
 
-static void
+/* Answers the exit status. */
+static int
 print_lesson(const char *folder, const char *name)
 {
     char        path[PATH_MAX + 400], title[128], needs[128];
     size_t      size = 0;
     const char *why  = NULL;
     snprintf(path, sizeof path, "%s/%s", folder, name);
+    errno = 0;
     char *text = file_read(path, LESSON_BYTES, &size, &why);
     if (text == NULL) {
-        message(0, "%s: %s", path, why);
-        return;
+        return message(errno == ENOMEM ? STATUS_FAILED : STATUS_USAGE, "%s: %s", path, why);
     }
     const char *header = strstr(text, "rs.lesson");
     const char *end    = header != NULL ? strchr(header, '\n') : NULL;
@@ -101,9 +103,18 @@ print_lesson(const char *folder, const char *name)
         str_add(&line, "   needs ");
         visible_add(&line, needs, strlen(needs), VISIBLE_LINE);
     }
-    answer_line("", str_text(&line));
+    bool whole = str_ok(&line);
+    if (whole)
+        answer_line("", str_text(&line));
     str_free(&line);
     free(text);
+    return whole ? STATUS_DONE : message(STATUS_FAILED, "%s: out of memory", path);
+}
+
+static int
+worse(int a, int b)
+{
+    return a > b ? a : b;
 }
 
 static int
@@ -130,11 +141,14 @@ cli_lessons(int argc, char **argv)
         return message(STATUS_USAGE, "no lessons found beside the program or in ./lessons; name their folder");
     int count = scandir(folder, &entries, is_lesson, alphasort);
     if (count < 0)
-        return message(STATUS_USAGE, "%s: not a folder that can be read", folder);
+        return message(STATUS_USAGE, "%s: %s", folder,
+                       errno == ENOMEM ? "out of memory" : "not a folder that can be read");
+    int status = STATUS_DONE;
     for (int i = 0; i < count; i++) {
-        print_lesson(folder, entries[i]->d_name);
+        if (status != STATUS_FAILED) /* without memory the rest would fail the same way */
+            status = worse(status, print_lesson(folder, entries[i]->d_name));
         free(entries[i]);
     }
     free(entries);
-    return STATUS_DONE;
+    return status;
 }

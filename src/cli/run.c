@@ -237,8 +237,8 @@ close_trace(struct lesson_run *run)
     const char *warning = trace_warning(run->writer);
     uint32_t    hash;
     bool        whole = trace_hash(run->writer, &hash);
-    if (warning != NULL)
-        message(0, "%s", warning);
+    if (warning != NULL && (run->options->trace != NULL || run->status < STATUS_USAGE))
+        message(0, "%s", warning); /* who was told of an error misses no record that he did not ask for */
     trace_close(run->writer);
     if (run->options->hash && whole)
         printf("trace hash %06x\n", (unsigned)hash);
@@ -251,6 +251,8 @@ static void
 check_output(struct lesson_run *run)
 {
     int error = lesson_write_error(run->lesson);
+    if (error == ENOMEM && run->status >= STATUS_USAGE)
+        error = 0; /* what ended the run was told; this came of it */
     if (fflush(stdout) != 0 && error == 0)
         error = errno;
     if (error != 0 && error != EPIPE)

@@ -16,7 +16,10 @@
 #include <sys/prctl.h>
 #endif
 #include "analysis/state.h"
+#include "cli/message.h"
 #include "trace/reader.h"
+
+enum { FAULT_SEARCH = 4096 }; /* events at the end that may tell of a failure */
 
 static void
 forget_trace(struct session *session)
@@ -36,16 +39,21 @@ has_hung_up(const struct session *session)
     return poll(&end, 1, 0) == 1 && (end.revents & POLLHUP) != 0;
 }
 
-/* Waits for the engine to end. Where it said nothing but ended by itself, its status is the session's. */
-static void
+/* Waits for the engine to end, and answers how it did. */
+static int
 bury_engine(struct session *session)
 {
     int status = 0;
     while (waitpid(session->child, &status, 0) < 0 && errno == EINTR)
         continue;
-    if (session->head == 0 && WIFEXITED(status) && session->status == 0)
-        session->status = WEXITSTATUS(status);
     session->child = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
+int
+session_told_status(struct session *session)
+{
+    return session->died && session->child > 0 && has_hung_up(session) ? bury_engine(session) : 0;
 }
 
 /* A run that ended has only its record to close, if somebody wants that: then it ends by itself once nobody asks. */
@@ -110,10 +118,12 @@ hear_position(struct session *session)
         session->ended  = true;
         session->status = status;
     } else {
+        session->starved = heard; /* it had no memory to say where it is, and waits */
         heard = false;
     }
     while (heard && strcmp(str_text(&line), ".") != 0)
         heard = control_read_line(&session->reader, &line);
+    session->starved = session->starved || !str_ok(&line);
     str_free(&line);
     if (!heard)
         session->ended = session->died = true;
@@ -130,7 +140,7 @@ be_the_engine(struct session *session, int fd)
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would ever ask this run again */
 #endif
     if (freopen("/dev/null", "r", stdin) == NULL || freopen("/dev/null", "w", stdout) == NULL)
-        _exit(2); /* narration is in the trace */
+        _exit(message(STATUS_USAGE, "cannot start the engine: %s", strerror(errno))); /* narration is in the trace */
     int status = session->engine.run(session->engine.context, fd, session->trace_path, session->edits,
                                      session->edit_count);
     fflush(NULL);
@@ -159,12 +169,12 @@ start_engine(struct session *session, char *why, size_t why_size)
     }
     close(ends[1]);
     session->reader = (struct control_reader){ .fd = ends[0] };
-    session->ended = session->died = false;
+    session->ended = session->died = session->starved = false;
     session->head = 0;
     if (session->child < 0 || !hear_position(session)) {
         if (session->child > 0 && has_hung_up(session))
-            bury_engine(session);
-        snprintf(why, why_size, "the lesson could not be started");
+            session->status = bury_engine(session); /* its words, if it said nothing and ended by itself */
+        snprintf(why, why_size, session->starved ? "out of memory" : "the lesson could not be started");
         return false;
     }
     forget_trace(session);
@@ -226,6 +236,7 @@ send_line(struct session *session, const char *text)
     struct str line = { 0 };
     str_addf(&line, "%s\n", text);
     bool sent = str_ok(&line) && control_send(session->reader.fd, line.text, line.len);
+    session->starved = !str_ok(&line);
     str_free(&line);
     if (!sent)
         session->ended = session->died = true;
@@ -241,6 +252,7 @@ session_reach(struct session *session, uint64_t seq)
         if (send_line(session, request))
             hear_position(session);
         trace_refresh(session->trace);
+        session->starved = session->starved || trace_starved(session->trace);
         size_t count = trace_count(session->trace);
         if (count > 0 && session->head >= count)
             session->head = count - 1;
@@ -264,6 +276,25 @@ session_interrupted(const struct session *session)
     return recv(session->viewer, next, sizeof next, MSG_DONTWAIT) == (ssize_t)sizeof next;
 }
 
+/* Why the run failed: what the last fault among its last events says. */
+const char *
+session_failure(const struct session *session, uint32_t *line)
+{
+    size_t count = trace_count(session->trace);
+    *line        = 0;
+    for (size_t seq = count; seq > 0 && count - seq < FAULT_SEARCH; seq--) {
+        const struct trace_event *event = trace_event(session->trace, seq - 1);
+        const struct trace_kind  *kind  = event != NULL ? trace_kind(session->trace, event->kind) : NULL;
+        if (kind == NULL || strncmp(kind->name, "fault.", 6) != 0)
+            continue;
+        *line = event->line;
+        for (int i = 0; i < kind->arg_count; i++)
+            if (strcmp(kind->arg_name[i], "message") == 0 || strcmp(kind->arg_name[i], "report") == 0)
+                return trace_text_at(session->trace, event->args[i]);
+    }
+    return "";
+}
+
 bool
 session_wind(struct session *session, struct str *out)
 {
@@ -279,7 +310,11 @@ session_wind(struct session *session, struct str *out)
     }
     if (session_reach(session, session->cursor) && session->head == session->cursor)
         return true;
-    str_addf(out, "the run cannot be brought back to event %" PRIu64 "\n", session->cursor);
+    uint32_t    line = 0;
+    const char *reason = session->starved ? "out of memory"
+                         : session->died  ? "the engine is gone" : session_failure(session, &line);
+    str_addf(out, "the run cannot be brought back to event %" PRIu64 "%s%s\n", session->cursor,
+             reason[0] != '\0' ? ": " : "", reason);
     return false;
 }
 
@@ -296,10 +331,11 @@ session_ask(struct session *session, const char *request, struct str *reply)
             str_addf(reply, "%s\n", str_text(&line));
         first = false;
     }
-    str_free(&line);
     if (!heard) {
         session->ended = session->died = true;
-        str_add(reply, "the engine is gone\n");
+        session->starved = session->starved || !str_ok(&line);
+        str_add(reply, session->starved ? "out of memory\n" : "the engine is gone\n");
     }
+    str_free(&line);
     return heard && ok;
 }

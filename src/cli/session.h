@@ -33,6 +33,7 @@ struct session {
     struct control_reader reader;         /* fd -1: no engine */
     int                   viewer;         /* its connection: who waits for the engine must see it close; -1: none */
     bool                  ended, died;
+    bool                  starved;        /* there was no memory for what the engine said, or for its record */
     int                   status;         /* the run's exit status once it ended */
     uint64_t              head, cursor;   /* last event the engine recorded; where the user looks */
     struct trace         *trace;
@@ -52,6 +53,8 @@ const char *session_state_name(const struct session *session);   /* paused, fini
 
 /* Why the run failed, and at which line of the lesson (0: none); "" when the trace does not say. */
 const char *session_failure(const struct session *session, uint32_t *line);
+/* The exit status of an engine that died, if it is an error that the engine has told itself; 0: nobody has told. */
+int session_told_status(struct session *session);
 
 /* ---- between the session's own files ---- */
 bool session_reach(struct session *session, uint64_t seq);       /* records up to seq; false: the run ended before */

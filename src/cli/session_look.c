@@ -81,7 +81,7 @@ tell_info(struct session *session, const char *what, struct str *out)
     else if (strcmp(what, "locks") == 0)
         info_locks(session, out);
     else if (strcmp(what, "tasks") == 0)
-        return session_wind(session, out) && (session_ask(session, "tasks", out) || !session->died);
+        return session_wind(session, out) && session_ask(session, "tasks", out);
     else {
         str_add(out, "info takes breaks, tasks, locks, buckets or memory\n");
         return false;

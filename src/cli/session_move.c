@@ -6,27 +6,7 @@
 #include "trace/match.h"
 #include "trace/reader.h"
 
-/* Events searched before one looks whether the viewer has said pause; events at the end that may tell of a failure. */
-enum { SEARCH_SLICE = 65536, FAULT_SEARCH = 4096 };
-
-/* Why the run failed: what the last fault among its last events says. */
-const char *
-session_failure(const struct session *session, uint32_t *line)
-{
-    size_t count = trace_count(session->trace);
-    *line        = 0;
-    for (size_t seq = count; seq > 0 && count - seq < FAULT_SEARCH; seq--) {
-        const struct trace_event *event = trace_event(session->trace, seq - 1);
-        const struct trace_kind  *kind  = event != NULL ? trace_kind(session->trace, event->kind) : NULL;
-        if (kind == NULL || strncmp(kind->name, "fault.", 6) != 0)
-            continue;
-        *line = event->line;
-        for (int i = 0; i < kind->arg_count; i++)
-            if (strcmp(kind->arg_name[i], "message") == 0 || strcmp(kind->arg_name[i], "report") == 0)
-                return trace_text_at(session->trace, event->args[i]);
-    }
-    return "";
-}
+enum { SEARCH_SLICE = 65536 }; /* events searched before one looks whether the viewer has said pause */
 
 static void
 say_end(struct session *session, struct str *out)

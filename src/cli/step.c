@@ -27,7 +27,7 @@ run_engine(void *context, int fd, const char *trace, const struct debugger_edit 
     options.trace              = trace;
     struct debugger *debugger  = debugger_new(fd, edits, edit_count);
     if (debugger == NULL)
-        return 3;
+        return message(STATUS_FAILED, "out of memory");
     int status = run_lesson(&options, debugger);
     debugger_free(debugger);
     return status;
@@ -38,14 +38,17 @@ static int
 run_batch(struct session *session, const char *commands)
 {
     struct str line = { 0 }, out = { 0 };
-    bool       ok = true;
+    bool       ok = true, starved = false;
     while (ok && !session->died && *commands != '\0' && !session->quit) {
         commands += strspn(commands, " ");
         size_t length = strcspn(commands, ";\n");
         str_clear(&line);
         str_clear(&out);
         str_add_bytes(&line, commands, length);
-        ok = session_command(session, str_text(&line), &out);
+        ok = str_ok(&line) && session_command(session, str_text(&line), &out);
+        starved = session->starved || !str_ok(&line) || !str_ok(&out);
+        if (starved)
+            break;
         if (ok)
             visible_write(stdout, str_text(&out), out.len, VISIBLE_LINES);
         else
@@ -54,6 +57,11 @@ run_batch(struct session *session, const char *commands)
     }
     str_free(&line);
     str_free(&out);
+    if (starved)
+        return message(STATUS_FAILED, "step: out of memory");
+    int told = ok ? session_told_status(session) : 0;
+    if (told != 0)
+        return told;
     if (ok && session->died)
         return message(STATUS_FAILED, "step: the engine or its record is gone, the run was not at its end");
     return ok ? STATUS_DONE : STATUS_USAGE;

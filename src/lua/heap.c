@@ -37,12 +37,14 @@ is_small(size_t size)
 
 /* A pool may hold what nobody uses: that goes before anything is refused. */
 static bool
-may_take(struct sched *sched, size_t bytes)
+may_take(struct heap *heap, size_t bytes)
 {
-    if (account_take(sched, bytes))
+    heap->refused = false;
+    if (account_take(heap->sched, bytes))
         return true;
-    devices_trim(sched);
-    return account_take(sched, bytes);
+    devices_trim(heap->sched);
+    heap->refused = !account_take(heap->sched, bytes);
+    return !heap->refused;
 }
 
 /* ---- large blocks: the system's ---- */
@@ -50,7 +52,7 @@ may_take(struct sched *sched, size_t bytes)
 static void *
 large_new(struct heap *heap, size_t size)
 {
-    if (!may_take(heap->sched, size))
+    if (!may_take(heap, size))
         return NULL;
     void *block = malloc(size);
     if (block == NULL)
@@ -70,7 +72,7 @@ static void *
 large_change(struct heap *heap, void *block, size_t old_size, size_t new_size)
 {
     size_t more = new_size > old_size ? new_size - old_size : 0;
-    if (more > 0 && !may_take(heap->sched, more))
+    if (more > 0 && !may_take(heap, more))
         return NULL;
     void *moved = realloc(block, new_size);
     if (moved == NULL)
@@ -97,7 +99,7 @@ static bool
 slab_new(struct heap *heap)
 {
     void *memory = NULL;
-    if (!may_take(heap->sched, SLAB_BYTES))
+    if (!may_take(heap, SLAB_BYTES))
         return false;
     if (posix_memalign(&memory, SLAB_BYTES, SLAB_BYTES - SLAB_GAP) != 0) {
         account_give(heap->sched, SLAB_BYTES);

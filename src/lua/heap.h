@@ -20,6 +20,7 @@ struct heap {
     size_t left;
     size_t slab_count;
     size_t used;            /* bytes of the blocks in use that were cut from slabs */
+    bool refused;           /* the last block that could not be had was refused by the account, not by the system */
 };
 
 /* As realloc with the sizes told: NULL and 0 for a new block, 0 to free one. NULL: no memory, or the run may have no

@@ -35,7 +35,7 @@ script_allocate(void *context, void *block, size_t old_size, size_t new_size)
             charge_bytes(script, new_size);
         return moved;
     }
-    script->no_memory = account_limit(script->sched) > 0;
+    script->no_memory = script->heap.refused;
     script_note_line(script);
     return NULL;
 }

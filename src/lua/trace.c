@@ -66,6 +66,11 @@ live_trace(lua_State *L)
     trace_refresh(trace);
     if (trace_starved(trace))
         raise_error(L, "MemoryError", "out of memory for the trace");
+    if (trace_gone(trace))
+        raise_error(L, "RuntimeError", "the trace of this run cannot be read any more: %s", trace_note(trace));
+    if (trace_lost(writer) > 0) /* what is not recorded cannot be counted */
+        raise_error(L, "RuntimeError", "the trace of this run is not whole: there was no room for it all, on the disk "
+                    "or in memory");
     return trace;
 }
 

@@ -95,8 +95,9 @@ account_collect(struct task *me)
 bool
 memory_failed(struct task *me, size_t bytes, const char *where)
 {
-    size_t limit = account_limit(me->sched), taken = account_taken(me->sched), near = limit - limit / 64;
-    if (limit > 0 && (bytes > near || taken > near - bytes)) /* something may have been let go of since */
+    size_t limit = account_limit(me->sched), taken = account_taken(me->sched);
+    size_t room  = limit - limit / 64, block = bytes + bytes / 8 + 128; /* pools round up */
+    if (limit > 0 && (bytes > room || block > room || taken > room - block)) /* some may have been let go of since */
         return failed(me, E_BUDGET, "%.1f MiB more would exceed the limit of %.0f MiB for a run, which has taken %.1f; "
                       "--trust lifts the limit", (double)bytes / (1 << 20), (double)limit / (1 << 20),
                       (double)taken / (1 << 20));

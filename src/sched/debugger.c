@@ -20,6 +20,7 @@ struct debugger {
     size_t                edit_count, next_edit;
     uint64_t              target, seen;
     bool                  gone;      /* the other end hung up: run on without stopping */
+    bool                  serving;   /* a request: what fails on its way is an event too, and no place to stop */
     struct str            line, reply;
 };
 
@@ -87,14 +88,17 @@ apply_edit(struct debugger *debugger, struct task *me, const char *line, struct 
     return false;
 }
 
+/* A reply that found no memory must not look like a shorter one. */
 static void
 send_reply(struct debugger *debugger)
 {
+    static const char no_memory[] = "no\nout of memory\n.\n";
     struct str *reply = &debugger->reply;
     if (reply->len > 0 && reply->text[reply->len - 1] != '\n')
         str_add(reply, "\n");
     str_add(reply, ".\n");
-    if (!str_ok(reply) || !control_send(debugger->reader.fd, reply->text, reply->len))
+    const char *text = str_ok(reply) ? reply->text : no_memory;
+    if (!control_send(debugger->reader.fd, text, str_ok(reply) ? reply->len : sizeof no_memory - 1))
         debugger->gone = true;
     str_clear(reply);
 }
@@ -102,7 +106,10 @@ send_reply(struct debugger *debugger)
 static void
 answer_verdict(struct debugger *debugger, bool ok, const struct str *text)
 {
-    str_addf(&debugger->reply, "%s\n%s", ok ? "ok" : "no", str_text(text));
+    if (str_ok(text))
+        str_addf(&debugger->reply, "%s\n%s", ok ? "ok" : "no", str_text(text));
+    else
+        str_add(&debugger->reply, "no\nout of memory");
     send_reply(debugger);
 }
 
@@ -123,19 +130,21 @@ answer_print(struct debugger *debugger, struct task *me, const char *expression)
 static void
 serve_requests(struct debugger *debugger, struct task *me)
 {
+    debugger->serving = true;
     while (!debugger->gone) {
         if (!control_read_line(&debugger->reader, &debugger->line)) {
             debugger->gone = true;
-            return;
+            break;
         }
         const char *line = str_text(&debugger->line);
         if (strncmp(line, "go ", 3) == 0) {
             debugger->target = strtoull(line + 3, NULL, 10);
-            return;
+            break;
         }
         if (strncmp(line, "print ", 6) == 0) {
             answer_print(debugger, me, line + 6);
         } else if (strcmp(line, "tasks") == 0) {
+            str_add(&debugger->reply, "ok\n");
             sched_each_task(debugger->sched, explain_task, &debugger->reply);
             send_reply(debugger);
         } else {
@@ -145,6 +154,7 @@ serve_requests(struct debugger *debugger, struct task *me)
             str_free(&text);
         }
     }
+    debugger->serving = false;
 }
 
 static void
@@ -163,6 +173,8 @@ debugger_event(struct observer *self, struct task *me, const struct trace_event 
     struct debugger *debugger = (struct debugger *)self;
     (void)event;
     debugger->seen = seq;
+    if (debugger->serving)
+        return;
     if (debugger->next_edit < debugger->edit_count)
         repeat_edits(debugger, me, seq);
     if (seq < debugger->target || debugger->gone)

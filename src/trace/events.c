@@ -53,13 +53,27 @@ trace_is_virtual(const struct trace *trace)
     return trace->head.clock == CLOCK_VIRTUAL_PS;
 }
 
-const char *
-trace_note(const struct trace *trace)
+static bool
+lacks_a_stretch(const struct trace *trace)
 {
     for (size_t i = 0; i < trace->window_count; i++)
         if (mapped_gone(&trace->windows[i]))
-            return "cut short while it was open: what another program took from the file is missing";
+            return true;
+    return false;
+}
+
+const char *
+trace_note(const struct trace *trace)
+{
+    if (lacks_a_stretch(trace))
+        return "cut short while it was open: what another program took from the file is missing";
     return trace->note;
+}
+
+bool
+trace_gone(const struct trace *trace)
+{
+    return trace->lost_ground || lacks_a_stretch(trace);
 }
 
 bool

@@ -28,6 +28,7 @@ enum { CHUNK_EVENTS_ROOM = (int)((TRACE_CHUNK - sizeof(struct chunk_head)) / siz
 struct space {
     int                 fd, spill; /* spill: the nameless file; -1: none (yet) */
     bool                named, spilled; /* spilled: a disk was looked for */
+    bool                unmapped;  /* a chunk found no memory to be mapped: not the disk's fault */
     size_t              handed;    /* where the next chunk begins */
     size_t              taken;     /* where what was taken from the system ends */
     size_t              growth;    /* how much is taken next */

@@ -47,6 +47,7 @@ const char                   *trace_note(const struct trace *trace);   /* "cut s
 /* Six hexadecimal digits, as trace_hash says them; false: not all of the file can be read (errno says why, 0: it is cut). */
 bool                          trace_file_hash(struct trace *trace, uint32_t *hash);
 bool                          trace_starved(const struct trace *trace); /* there was no memory for all of its events */
+bool                          trace_gone(const struct trace *trace);    /* it cannot be read any more, or not all of it */
 size_t                        trace_kinds(const struct trace *trace);
 const struct trace_kind      *trace_kind(const struct trace *trace, unsigned kind);    /* never NULL */
 int                           trace_kind_id(const struct trace *trace, const char *name); /* -1: no such kind */

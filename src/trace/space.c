@@ -176,7 +176,8 @@ space_chunk(struct space *space, struct trace_place *place)
     }
     void *base = mmap(NULL, TRACE_CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED, file_at(space, space->handed),
                       (off_t)space->handed);
-    if (base == MAP_FAILED)
+    space->unmapped = base == MAP_FAILED;
+    if (space->unmapped)
         return false;
     *place = (struct trace_place){ base, space->handed };
     space->handed += TRACE_CHUNK;

@@ -193,7 +193,7 @@ trace_create(const struct trace_options *options, char *why, size_t why_size)
     if (writer->head != NULL)
         write_head(writer);
     if (writer->head == NULL || !writer_kinds(writer))
-        snprintf(why, why_size, "cannot create %s: no room for it", name);
+        snprintf(why, why_size, "cannot create %s: no room for it, on the disk or in memory", name);
     else if (!space_publish(&writer->space))
         snprintf(why, why_size, "cannot create %s: %s", name, strerror(errno));
     else
@@ -300,7 +300,7 @@ trace_warning(struct trace_writer *writer)
     const char *warning = NULL;
     pthread_mutex_lock(&writer->mutex);
     if (!writer->warned && atomic_load(&writer->full)) {
-        bool memory = !writer->space.named && writer->space.spill < 0;
+        bool memory = writer->space.unmapped || (!writer->space.named && writer->space.spill < 0);
         const char *what = memory ? "there is no more memory for the trace" : "the disk is full";
         writer->warned = true;
         if (atomic_load(&writer->lost) > 0)

@@ -1,13 +1,18 @@
-/* Loaded before the program: the allocation number $FAIL_AT fails, once. At exit the count goes to $FAIL_COUNT's file.
- * Below a sanitizer the blocks are its own, so that it sees what leaks. */
+/* Loaded before the program: the allocation number $FAIL_AT fails, and with $FAIL_ON=1 all that come after it. Memory,
+ * mappings and threads count alike, those of child processes too: the count lies in $FAIL_COUNT's file, which all of
+ * them map. Below a sanitizer the blocks are its own, so that it sees what leaks. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
@@ -18,26 +23,39 @@ void *__interceptor_calloc(size_t count, size_t size) __attribute__((weak));
 void *__interceptor_realloc(void *block, size_t size) __attribute__((weak));
 void *__interceptor_aligned_alloc(size_t align, size_t size) __attribute__((weak));
 
-static atomic_long seen;
-static long        fail_at = -1;
+static atomic_long  own;
+static atomic_long *seen = &own;
+static long         fail_at = -1;
+static int          fail_on;
+static int        (*create)(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *argument);
+
+static void *
+map(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+    return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+}
 
 __attribute__((constructor)) static void
 begin(void)
 {
-    const char *text = getenv("FAIL_AT");
-    fail_at          = text != NULL ? atol(text) : 0;
-    seen             = 0;
+    const char *text = getenv("FAIL_AT"), *path = getenv("FAIL_COUNT");
+    int         fd = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    void       *shared = fd >= 0 ? map(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (fd >= 0)
+        close(fd);
+    if (shared != MAP_FAILED)
+        seen = shared;
+    void *found = dlsym(RTLD_NEXT, "pthread_create");
+    memcpy(&create, &found, sizeof create);
+    fail_on = getenv("FAIL_ON") != NULL;
+    fail_at = text != NULL ? atol(text) : 0;
 }
 
+/* The program's end is not its business any more: the libraries' destructors run without looking. */
 __attribute__((destructor)) static void
 end(void)
 {
-    const char *path = getenv("FAIL_COUNT");
-    FILE       *file = path != NULL ? fopen(path, "w") : NULL;
-    if (file == NULL)
-        return;
-    fprintf(file, "%ld\n", (long)seen);
-    fclose(file);
+    fail_at = -1;
 }
 
 /* Before a library's product blas.c tries whether there is memory, below a foreign allocator only: where none fails the
@@ -51,7 +69,10 @@ is_trial(size_t size)
 static int
 fails(void)
 {
-    if (fail_at < 0 || atomic_fetch_add(&seen, 1) + 1 != fail_at)
+    if (fail_at < 0)
+        return 0;
+    long number = atomic_fetch_add(seen, 1) + 1;
+    if (fail_at == 0 || number < fail_at || (number > fail_at && !fail_on))
         return 0;
     errno = ENOMEM;
     return 1;
@@ -98,4 +119,17 @@ posix_memalign(void **out, size_t align, size_t size)
         return ENOMEM;
     *out = block;
     return 0;
+}
+
+void *
+mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+    return fails() ? MAP_FAILED : map(at, bytes, protection, flags, fd, offset);
+}
+
+/* Its stack. */
+int
+pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *argument)
+{
+    return fails() ? EAGAIN : create(thread, how, run, argument);
 }

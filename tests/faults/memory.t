@@ -1,21 +1,44 @@
 #!/usr/bin/perl
-# Lessons with their n-th allocation failing, for 500 n spread evenly: an error or the right answer, never a crash, a hang
-# or a wrong number. `free` runs --exact: the fast product's libraries end the process where they cannot allocate.
+# Commands with their n-th allocation failing, once and from then on, for some n by chance: an error or the right answer, never
+# a crash, a hang, a wrong number or something left behind. RINGSIDE_LONG=1: every n; RINGSIDE_SEED: the same n again. `free` runs
+# --exact: the fast product's libraries end the process where they cannot allocate.
 use strict;
 use warnings;
-use lib 'tests/faults';
+use lib 'tests/faults', 'tests/cli';
 use Failing;
+use Ringside qw(folder ringside program);
 use Test::More;
 
 plan skip_all => 'the failing allocator is for glibc on Linux' if $^O ne 'linux';
 plan skip_all => 'tests/sanitize fails allocations under the sanitizers' if ($ENV{RINGSIDE_OUT} || '') =~ /asan|tsan/;
-my $ringside = ($ENV{RINGSIDE_OUT} || 'build/release') . '/ringside';
-my @training = ('tests/faults/training.lua', '--');
-my @free     = ('--executor', 'free', '--exact');
+my $seed = $ENV{RINGSIDE_SEED} || time;
+srand $seed;
+note "RINGSIDE_SEED=$seed";
 
-fail_each('lesson 01', $ringside, 500, 0, 'lessons/01-six-rows.lua');
-my ($before) = count_allocations($ringside, @training, 'nothing');
-fail_each('a training step', $ringside, 500, $before, @training);
-($before) = count_allocations($ringside, @free, @training, 'nothing');
-fail_each('a training step in free', $ringside, 500, $before - 50, @free, @training);
+my $trace = folder() . '/steps.trace';
+is(ringside('run', '--quiet', '--trace', $trace, 'tests/faults/training.lua')->{status}, 0, 'a trace to read');
+my $moves = 'next 40; where; print 0.weight; back 3; set 0.weight[0,0,0,0] 5; next; goto 100; info tasks; info memory; '
+    . 'break module; continue; info breaks; until seq > 300; rcontinue; where';
+my @training = ('--tap', 'tests/faults/training.lua', '--');
+my @all      = ('--tap', 'tests/faults/everything.lua');
+my @free     = ('run', '--executor', 'free', '--exact');
+
+sub fails {
+    my ($name, $points, @words) = @_;
+    my $from = $words[-1] eq '--' ? (count_allocations(program(), @words, 'nothing'))[0] - 50 : 0;
+    fail_each($name, { on => 1, from => $from, points => $ENV{RINGSIDE_LONG} ? 0 : $points }, program(), @words);
+    return;
+}
+
+fails('a little of everything', 90, 'run', @all);
+fails('a little of everything in free', 90, @free, @all);
+fails('a training step', 50, 'run', @training);
+fails('a training step in free', 50, @free, @training);
+fails('step --batch', 50, 'step', '--batch', $moves, 'tests/faults/training.lua');
+fails('events', 15, 'events', $trace, 'op ~ mm or dp');
+fails('events --json', 15, 'events', $trace, '--json');
+fails('events --hash', 15, 'events', $trace, '--hash');
+fails('view --print', 40, 'view', '--print', $trace);
+fails('help', 20, 'help', 'nn.Linear');
+fails('lessons', 10, 'lessons');
 done_testing();

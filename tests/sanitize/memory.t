@@ -1,5 +1,6 @@
 #!/usr/bin/perl
-# A training step with its n-th allocation failing, under the address sanitizer: whatever fails, nothing is left behind.
+# Commands with their n-th allocation failing, for some n by chance, under the address sanitizer: whatever fails, nothing is left
+# behind. RINGSIDE_LONG=1: more n; RINGSIDE_SEED: the same n again.
 use strict;
 use warnings;
 use lib 'tests/faults';
@@ -15,11 +16,19 @@ my $log = `make -s -j2 CC=gcc BUILD=asan all 2>&1`;
 is($?, 0, 'BUILD=asan builds') or diag($log);
 close $lock;
 
-my @training = ('tests/faults/training.lua', '--');
-for my $case ([ 'stepped', 100 ], [ 'free', 60, '--exact' ]) {
+my $seed = $ENV{RINGSIDE_SEED} || time;
+srand $seed;
+note "RINGSIDE_SEED=$seed";
+my $more     = $ENV{RINGSIDE_LONG} ? 20 : 1;
+my $program  = 'build/asan/ringside';
+my @training = ('--tap', 'tests/faults/training.lua', '--');
+for my $case ([ 'stepped', 60 ], [ 'free', 40, '--exact' ]) {
     my ($executor, $points, @more) = @$case;
-    my @words    = ('--executor', $executor, @more, @training);
-    my ($before) = count_allocations('build/asan/ringside', @words, 'nothing');
-    fail_each("a training step in $executor", 'build/asan/ringside', $points, $before - 50, @words);
+    my @words    = ($program, 'run', '--executor', $executor, @more, @training);
+    my ($before) = count_allocations(@words, 'nothing');
+    fail_each("a training step in $executor", { points => $points * $more, from => $before - 50 }, @words);
 }
+my @all = ($program, 'run', '--tap', 'tests/faults/everything.lua');
+fail_each('a little of everything', { points => 40 * $more, on => 1 }, @all);
+fail_each('help', { points => 10 * $more, on => 1 }, $program, 'help', 'nn.Linear');
 done_testing();

@@ -5,11 +5,16 @@
 #include <stdint.h>
 #include <string.h>
 #include <cmocka.h>
+#include "autograd/engine.h"
 #include "autograd/operators.h"
 #include "device/device.h"
 #include "device/storage.h"
 #include "hw/cost.h"
+#include "nn/layers.h"
+#include "nn/module.h"
+#include "optim/optimizer.h"
 #include "sched/account.h"
+#include "sched/internal.h"
 #include "tensor/op.h"
 #include "tensor/tensor.h"
 
@@ -146,6 +151,62 @@ small_structs_and_scratch_count_too(void **state)
     assert_int_equal(rig.left, 0);
 }
 
+static bool
+trains(struct task *me, struct module *net, struct optimizer *optimizer)
+{
+    size_t         mark = scope_mark(me);
+    struct tensor *x    = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 2, (const int64_t[]){ 40, 30 }), 1);
+    struct tensor *loss = tensor_sum(me, module_forward_tensor(me, net, x));
+    bool           ok   = loss != NULL && autograd_backward(me, &loss, NULL, 1, NULL) && optimizer_step(me, optimizer) &&
+              optimizer_zero_grad(me, optimizer, true);
+    scope_release(me, mark);
+    return ok;
+}
+
+/* With nothing at hand, and so much more than what there is. */
+static bool
+trains_with(struct task *me, struct module *net, struct optimizer *optimizer, size_t more)
+{
+    struct account *account = &me->sched->account;
+    if (me->drop_cells != NULL)
+        me->drop_cells(me);
+    devices_trim(me->sched);
+    account->memory_limit = account_taken(me->sched) + more;
+    bool ok = trains(me, net, optimizer);
+    account->memory_limit = (size_t)1 << 40;
+    return ok;
+}
+
+static void
+is_refused_step_by_step(struct task *me, struct rig *rig)
+{
+    int                  refused   = 0;
+    struct module       *net       = nn_linear(me, 30, 20, NULL);
+    struct optimizer    *optimizer = optimizer_new(me, OPTIM_ADAM);
+    struct optim_options options   = optim_defaults(OPTIM_ADAM);
+    struct tensor       *params[]  = { module_parameter(net, "weight"), module_parameter(net, "bias") };
+    assert_true(optimizer_add_group(me, optimizer, params, 2, &options));
+    (void)rig;
+    for (size_t more = 1; !trains_with(me, net, optimizer, more); more += 48) {
+        assert_int_equal(me->error.kind, E_BUDGET);
+        task_clear_error(me);
+        assert_true(trains(me, net, optimizer));
+        refused++;
+    }
+    assert_true(refused > 100);
+    optimizer_free(me, optimizer);
+}
+
+/* Whatever was half done: the next step works, and at the end nothing is left. */
+static void
+a_step_may_be_refused_anywhere(void **state)
+{
+    (void)state;
+    struct rig rig = { .body = is_refused_step_by_step, .memory_limit = (size_t)1 << 40 };
+    assert_int_equal(run_in(EXECUTOR_STEPPED, &rig).kind, E_NONE);
+    assert_int_equal(rig.left, 0);
+}
+
 static void
 asks_for_absurd_sizes(struct task *me, struct rig *rig)
 {
@@ -272,6 +333,7 @@ main(void)
         cmocka_unit_test(what_a_pool_keeps_goes_before_anything_is_refused),
         cmocka_unit_test(garbage_is_collected_once_before_memory_is_refused),
         cmocka_unit_test(small_structs_and_scratch_count_too),
+        cmocka_unit_test(a_step_may_be_refused_anywhere),
         cmocka_unit_test(a_size_beyond_all_numbers_is_refused),
         cmocka_unit_test(work_ends_at_the_limit_and_stays_ended),
         cmocka_unit_test(sums_of_work_do_not_wrap),
