@@ -35,7 +35,7 @@ task_holds_script(const struct task *me, const struct script *script)
 }
 
 uint32_t
-lesson_line(lua_State *L)
+script_line(lua_State *L)
 {
     lua_Debug ar;
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
@@ -50,7 +50,7 @@ struct task *
 script_task(lua_State *L)
 {
     struct task *me   = script_of(L)->holder;
-    uint32_t     line = lesson_line(L);
+    uint32_t     line = script_line(L);
     if (line > 0)
         me->line = line;
     return me;

@@ -74,7 +74,7 @@ error_handler(lua_State *L)
 {
     script_task(L); /* notes the line, for what has none of its own */
     if (lua_type(L, 1) == LUA_TSTRING) {
-        uint32_t    line = lesson_line(L);
+        uint32_t    line = script_line(L);
         const char *text = skip_place(script_of(L), lua_tostring(L, 1), &line);
         lua_pushstring(L, text);
         wrap_error(L, "LuaError", line);
@@ -230,7 +230,7 @@ raise_error(lua_State *L, const char *kind, const char *format, ...)
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     lua_pushstring(L, message);
-    wrap_error(L, kind, lesson_line(L));
+    wrap_error(L, kind, script_line(L));
     return lua_error(L);
 }
 

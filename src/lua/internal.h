@@ -109,7 +109,7 @@ struct script {
 
 struct script *script_of(lua_State *L);            /* from the state's extra space */
 struct task   *script_task(lua_State *L);          /* the holder; me->line becomes the lesson's line */
-uint32_t       lesson_line(lua_State *L);          /* of the innermost Lua function on the stack; 0: none */
+uint32_t       script_line(lua_State *L);          /* of the innermost Lua function on the stack; 0: none */
 void           script_count_steps(lua_State *L);      /* charges one turn of the hook; may raise */
 /* Work that a C function is about to do, in Lua instructions' worth (about 10 ns): raises if the lesson has no more.
  * Small amounts are gathered: it costs next to nothing in functions that are called all the time. */
