@@ -3,6 +3,7 @@
  * does not fit, NaN too, the least integer. In PyTorch: c10/util/Half.h, BFloat16.h, TypeCast.h. */
 #ifndef BASE_NUMBER_H
 #define BASE_NUMBER_H
+#include <limits.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -67,5 +68,12 @@ static inline int32_t
 int32_of_double(double value)
 {
     return value > -0x1p31 - 1 && value < 0x1p31 ? (int32_t)value : INT32_MIN;
+}
+
+/* The nearest int: of a dimension that does not fit one that no tensor has. */
+static inline int
+int_of_int64(int64_t value)
+{
+    return value < INT_MIN ? INT_MIN : value > INT_MAX ? INT_MAX : (int)value;
 }
 #endif

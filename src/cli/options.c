@@ -41,7 +41,7 @@ static const struct option option_table[] = {
     { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend), "local: ranks are tasks of this process" },
     { "world", "N", OPTION_COUNT, BOTH, FIELD(world), "ranks of a spawn that does not say how many" },
     { "limit-seconds", "N", OPTION_SECONDS, BOTH, FIELD(limit_seconds),
-      "CPU seconds that the lesson may take: 60 if not given" },
+      "CPU seconds for the lesson, 60 if not given; above, its steps of work grow too" },
     { "tap", "", OPTION_FLAG, BOTH, FIELD(tap), "narration and print as # lines, and a plan at the end" },
     { "trust", "", OPTION_FLAG, BOTH, FIELD(trust), "no sandbox, no limits, raw narration: for lessons of your own" },
     { "exact", "", OPTION_FLAG, BOTH, FIELD(exact), "products in a fixed order, the same bits on every CPU" },

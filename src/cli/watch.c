@@ -13,7 +13,7 @@
 #include "cli/message.h"
 #include "sched/sched.h"
 
-enum { TICK_NS = 20 * 1000 * 1000, GRACE_TICKS = 25 };
+enum { TICK_NS = 20 * 1000 * 1000, GRACE_TICKS = 25, CLEARING = 10 /* a GiB of small objects takes its time */ };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -93,7 +93,8 @@ hear_signal(struct watch *watch, struct ending *ending, int number)
 {
     if (ending->reason != NULL && ending->status > 128)
         _exit(128 + number);
-    sched_stop(watch->sched, E_STOPPED, "the run was stopped");
+    sched_stop(watch->sched, E_STOPPED, number == SIGINT ? "the run was stopped by an interrupt"
+                                                         : "the run was stopped by a signal");
     *ending = (struct ending){ .reason = "interrupted, and the run did not end by itself", .status = 128 + number };
 }
 
@@ -101,7 +102,8 @@ static void
 look_at_limits(struct watch *watch, struct ending *ending)
 {
     if (ending->reason != NULL) {
-        if (++ending->ticks > GRACE_TICKS * PATIENCE && !atomic_load(&watch->lesson_over))
+        int grace = GRACE_TICKS * PATIENCE * (atomic_load(&watch->lesson_over) ? CLEARING : 1);
+        if (++ending->ticks > grace)
             end_process(ending->reason, ending->status);
         return;
     }

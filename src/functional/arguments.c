@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "autograd/call.h"
+#include "base/number.h"
 #include "base/vec.h"
 #include "device/device.h"
 #include "functional/catalogue.h"
@@ -94,7 +95,7 @@ scalar_tensor(struct task *me, double number, bool whole, const struct tensor *b
         return tensor_number(me, dtype, DEVICE_CPU, number);
     double element = 0; /* wraps around, or becomes infinite */
     if (whole)
-        dtype_put_whole(dtype, &element, (int64_t)number);
+        dtype_put_whole(dtype, &element, int64_of_double(number));
     else
         dtype_put_fraction(dtype, &element, number);
     return tensor_from(me, dtype, 0, NULL, &element);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "autograd/call.h"
 #include "autograd/node.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "functional/functional.h"
 #include "sched/sched.h"
@@ -149,6 +150,15 @@ conv2d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *
     return single && result != NULL ? tensor_squeeze(me, result, 0) : result;
 }
 
+/* What a convolution has read that made `places`; what is no such number is none. */
+static int64_t
+places_before(const struct conv_options *o, int side, int64_t places, int64_t kernel)
+{
+    double count = ((double)places - 1) * (double)o->stride[side] - 2 * (double)o->padding[side] +
+                   (double)o->dilation[side] * ((double)kernel - 1) + (double)o->output_padding[side] + 1;
+    return int64_of_double(count);
+}
+
 /* The transposed one gives as many places as the convolution that it turns round could have read. Where more padding of
  * the output is asked for than a step is wide, that one has read zeros behind x. */
 struct tensor *
@@ -167,8 +177,7 @@ conv_transpose2d(struct task *me, struct tensor *x, struct tensor *weight, struc
         args.in[0] = pad_along(me, args.in[0], 2 + side,
                                &(struct padding){ .behind = o->output_padding[side] / o->stride[side] });
     for (int side = 0; side < 2; side++)
-        places[side] = (tensor_size(x, side - 2) - 1) * o->stride[side] - 2 * o->padding[side] +
-                       o->dilation[side] * (weight->size[2 + side] - 1) + o->output_padding[side] + 1;
+        places[side] = places_before(o, side, tensor_size(x, side - 2), weight->size[2 + side]);
     args.length = places[0];
     args.step   = places[1];
     struct tensor *result = args.in[0] != NULL ? op_call(me, OP_conv_transpose2d, &args) : NULL;

@@ -33,11 +33,12 @@ constant_rows(struct task *me, const struct tensor *x, int dim, int64_t rows, do
 static struct tensor *
 constant_padded(struct task *me, struct tensor *x, int dim, const struct padding *padding)
 {
-    int64_t before = padding->before, behind = padding->behind;
-    int64_t cut = before < 0 ? -before : 0, left = x->size[dim] - cut - (behind < 0 ? -behind : 0);
-    if (left < 0)
-        return failed_null(me, E_RUNTIME, "pad: %lld rows cannot lose %lld", (long long)x->size[dim],
-                           (long long)(x->size[dim] - left));
+    int64_t before = padding->before, behind = padding->behind, rows = x->size[dim];
+    int64_t first = before < 0 ? before : 0, last = behind < 0 ? behind : 0;
+    if (first < -rows || last < -rows - first)
+        return failed_null(me, E_RUNTIME, "pad: %lld rows cannot lose %lld and %lld", (long long)rows, (long long)before,
+                           (long long)behind);
+    int64_t        cut = -first, left = rows + first + last;
     struct tensor *parts[3];
     int            count = 0;
     if (before > 0)
@@ -77,7 +78,9 @@ pad_along(struct task *me, struct tensor *x, int dim, const struct padding *padd
                                           "got: padding (%lld, %lld) at dimension %d of size %lld",
                            mode == PAD_CIRCULAR ? "or equal to" : "that of", (long long)before, (long long)behind, dim,
                            (long long)rows);
-    int64_t  count = before + rows + behind;
+    int64_t count = 0;
+    if (__builtin_add_overflow(before, rows, &count) || __builtin_add_overflow(count, behind, &count))
+        count = INT64_MAX;
     int64_t *places = scratch_new(me, (size_t)count, sizeof *places);
     if (places == NULL)
         return NULL;

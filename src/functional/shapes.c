@@ -303,8 +303,11 @@ fn_roll(struct task *me, struct arguments *a)
     if (places != shifts->count)
         return failed_null(me, E_RUNTIME, "shifts and dimensions must align. shifts: %d, dims: %d", shifts->count,
                            places);
-    for (int i = 0; i < places; i++)
-        args.sizes[flat ? 0 : dims->integer[i]] += shifts->integer[i];
+    for (int i = 0; i < places; i++) {
+        int     dim  = flat ? 0 : (int)dims->integer[i];
+        int64_t size = flat ? tensor_count(args.in[0]) : args.in[0]->size[dim];
+        args.sizes[dim] += size > 0 ? shifts->integer[i] % size : 0; /* so that sums and -sizes fit */
+    }
     args.alpha = flat;
     return op_call(me, OP_roll, &args);
 }

@@ -173,7 +173,7 @@ static struct tensor *
 stepped_slice(struct task *me, struct tensor *tensor, int dim, const struct part *part)
 {
     struct op_args args = { .in = { tensor }, .dim = dim, .start = part->start, .step = part->step,
-                            .length = (part->length + part->step - 1) / part->step };
+                            .length = part->length > 0 ? (part->length - 1) / part->step + 1 : 0 };
     return op_call(me, OP_narrow, &args);
 }
 

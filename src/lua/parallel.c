@@ -1,6 +1,7 @@
 /* nn.DataParallel and nn.parallel.{scatter, replicate, parallel_apply, gather, data_parallel} in Lua. */
 #include "lua/dispatch.h"
 #include <string.h>
+#include "base/number.h"
 #include "base/vec.h"
 #include "device/device.h"
 #include "parallel/data_parallel.h"
@@ -36,7 +37,7 @@ check_devices(lua_State *L, int index)
 static struct data_parallel_options
 check_dp_options(lua_State *L, const struct argument *at)
 {
-    struct data_parallel_options options = { .output_device = OUTPUT_FIRST, .dim = (int)at[2].integer[0] };
+    struct data_parallel_options options = { .output_device = OUTPUT_FIRST, .dim = int_of_int64(at[2].integer[0]) };
     if (!at[0].none)
         options.devices = check_devices(L, (int)at[0].integer[0]);
     if (!at[1].none)
@@ -112,7 +113,7 @@ parallel_scatter(lua_State *L)
 {
     struct task *me   = script_task(L);
     size_t       mark = scope_mark(me);
-    int          dim  = (int)opt_integer(L, 3, 0);
+    int          dim  = int_of_int64(opt_integer(L, 3, 0));
     struct device_list devices = check_devices(L, 2);
     struct value      *one     = value_from_lua(L, me, 1, true);
     struct call_arguments   given   = { .kwargs = NULL };
@@ -139,7 +140,7 @@ parallel_gather(lua_State *L)
 {
     struct task  *me     = script_task(L);
     size_t        mark   = scope_mark(me);
-    int           device = check_device(L, 2), dim = (int)opt_integer(L, 3, 0);
+    int           device = check_device(L, 2), dim = int_of_int64(opt_integer(L, 3, 0));
     check_table(L, 1);
     int            count   = (int)lua_rawlen(L, 1);
     struct value **outputs = push_room(L, count);

@@ -66,7 +66,7 @@ script_charge(lua_State *L, uint64_t steps)
 {
     struct script *script = script_of(L);
     struct task   *me     = script->holder;
-    if (steps >= WORK_BATCH)
+    if (steps + me->work >= WORK_BATCH)
         script_task(L); /* the account may say no: at this line */
     if (task_work(me, steps) && !sched_is_stopping(me))
         return;

@@ -2,6 +2,7 @@
  * torch/nn/modules/{activation,dropout,flatten}.py. */
 #include "autograd/call.h"
 #include "functional/functional.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "nn/layer.h"
 #include "sched/task.h"
@@ -52,13 +53,13 @@ apply_silu(struct task *me, struct module *self, struct tensor *const *in)
 static struct tensor *
 apply_softmax(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return softmax(me, in[0], (int)self->integers[0]);
+    return softmax(me, in[0], int_of_int64(self->integers[0]));
 }
 
 static struct tensor *
 apply_log_softmax(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return log_softmax(me, in[0], (int)self->integers[0]);
+    return log_softmax(me, in[0], int_of_int64(self->integers[0]));
 }
 
 static struct tensor *

@@ -2,6 +2,7 @@
  * PyTorch: torch/nn/modules/activation.py. */
 #include <math.h>
 #include "autograd/call.h"
+#include "base/number.h"
 #include "functional/functional.h"
 #include "nn/layer.h"
 #include "sched/task.h"
@@ -135,14 +136,14 @@ apply_mish(struct task *me, struct module *self, struct tensor *const *in)
 static struct tensor *
 apply_softmin(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return softmax(me, tensor_neg(me, in[0]), (int)self->integers[0]);
+    return softmax(me, tensor_neg(me, in[0]), int_of_int64(self->integers[0]));
 }
 
 static struct tensor *
 apply_glu(struct task *me, struct module *self, struct tensor *const *in)
 {
     const struct tensor *x = in[0];
-    int                  dim = (int)self->integers[0] + (self->integers[0] < 0 ? x->dims : 0);
+    int                  dim = int_of_int64(self->integers[0]) + (self->integers[0] < 0 ? x->dims : 0);
     if (dim < 0 || dim >= x->dims || x->size[dim] % 2 != 0)
         return failed_null(me, E_RUNTIME, "Halving dimension must be even, but dimension %d is size %lld", dim,
                            (long long)(dim >= 0 && dim < x->dims ? x->size[dim] : 0));

@@ -132,6 +132,12 @@ sizes_fit(struct task *me, const struct module *module)
             return false;
         if (n[PADDING + side] < 0 || n[EXTRA + side] < 0)
             return failed(me, E_VALUE, "%s: padding must not be negative", name);
+        int64_t most = n[EXTRA + side];
+        for (int at = KERNEL + side; at < GROUPS; at += 2)
+            most = n[at] > most ? n[at] : most;
+        if (most >= INT32_MAX)
+            return failed(me, E_VALUE, "%s: a kernel, stride, padding or dilation of %lld is too large", name,
+                          (long long)most);
     }
     if (n[INS] % n[GROUPS] != 0 || n[OUTS] % n[GROUPS] != 0)
         return failed(me, E_VALUE, "in_channels and out_channels must be divisible by groups");
@@ -142,15 +148,16 @@ sizes_fit(struct task *me, const struct module *module)
 static bool
 draw_conv(struct task *me, struct module *module, enum dtype dtype, int dims, const int64_t *sizes)
 {
-    int64_t fan_in = sizes[1], *outs = &module->integers[OUTS];
+    int64_t *outs = &module->integers[OUTS];
+    double   fan_in = (double)sizes[1];
     for (int d = 2; d < dims; d++)
-        fan_in *= sizes[d];
+        fan_in *= (double)sizes[d];
     const struct layer_shape kernels = { dtype, dims, sizes }, row = { dtype, 1, outs };
     if (layer_parameter(me, module, "weight", &kernels, kaiming_bound(fan_in)) == NULL)
         return false;
     if (!module->integers[BIAS])
         return layer_no_parameter(me, module, "bias");
-    return layer_parameter(me, module, "bias", &row, 1 / sqrt((double)fan_in)) != NULL;
+    return layer_parameter(me, module, "bias", &row, 1 / sqrt(fan_in)) != NULL;
 }
 
 static void

@@ -184,17 +184,19 @@ layer_no_parameter(struct task *me, struct module *module, const char *name)
 
 /* The bound in double, by these operations in this order. */
 double
-kaiming_bound(int64_t fan_in)
+kaiming_bound(double fan_in)
 {
     double a    = sqrt(5.0);
     double gain = sqrt(2.0 / (1 + a * a));
-    double std  = gain / sqrt((double)fan_in);
+    double std  = gain / sqrt(fan_in);
     return sqrt(3.0) * std;
 }
 
 bool
 layer_positive(struct task *me, const char *module, const char *what, int64_t size)
 {
+    if (size > LAYER_SIZE)
+        return failed(me, E_VALUE, "%s: %s of %lld is too large", module, what, (long long)size);
     return size > 0 || failed(me, E_VALUE, "%s: %s must be positive, got %lld", module, what, (long long)size);
 }
 

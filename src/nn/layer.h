@@ -62,7 +62,8 @@ bool layer_constant(struct task *me, struct module *module, const char *name, co
 bool layer_buffer(struct task *me, struct module *module, const char *name, const struct layer_shape *shape,
                   double value);
 bool   layer_no_parameter(struct task *me, struct module *module, const char *name);
-double kaiming_bound(int64_t fan_in);                                      /* a = sqrt(5) */
+double kaiming_bound(double fan_in);                                       /* a = sqrt(5) */
+enum { LAYER_SIZE = 1 << 30 };     /* no size is larger, so that products of two are numbers */
 bool   layer_positive(struct task *me, const char *module, const char *what, int64_t size);
 struct tensor *module_buffer(const struct module *module, const char *name);
 

@@ -52,7 +52,7 @@ nn_linear(struct task *me, int64_t in_features, int64_t out_features, const stru
     module->integers[1] = out_features;
     module->integers[2] = bias;
     const struct layer_shape matrix = { dtype, 2, (const int64_t[]){ out_features, in_features } };
-    if (layer_parameter(me, module, "weight", &matrix, kaiming_bound(in_features)) == NULL)
+    if (layer_parameter(me, module, "weight", &matrix, kaiming_bound((double)in_features)) == NULL)
         return NULL;
     if (!bias)
         return layer_no_parameter(me, module, "bias") ? module : NULL;

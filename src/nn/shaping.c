@@ -122,7 +122,6 @@ static const struct module_attribute size_shown[] = { { "output_size", ATTRIBUTE
 
 /* ---- shuffling of pixels: [.., C r r, H, W] and [.., C, H r, W r] ---- */
 
-enum { LARGEST_FACTOR = 1 << 20 };   /* its square is a number too */
 
 /* The last three dimensions apart as five, these in another `order`, and together as `whole`. */
 static struct tensor *
@@ -143,10 +142,10 @@ apply_pixel_shuffle(struct task *me, struct module *self, struct tensor *const *
 {
     int64_t        r = self->integers[0];
     struct tensor *x = in[0];
-    if (x->dims < 3 || r < 1 || r > LARGEST_FACTOR || x->size[x->dims - 3] % (r * r) != 0)
+    if (x->dims < 3 || r < 1 || x->size[x->dims - 3] % r != 0 || x->size[x->dims - 3] / r % r != 0)
         return failed_null(me, E_RUNTIME, "pixel_shuffle expects its input's 'channel' dimension to be divisible by "
                                           "the square of upscale_factor");
-    int64_t c = x->size[x->dims - 3] / (r * r), h = x->size[x->dims - 2], w = x->size[x->dims - 1];
+    int64_t c = x->size[x->dims - 3] / r / r, h = x->size[x->dims - 2], w = x->size[x->dims - 1];
     return shuffled(me, x, (const int64_t[]){ c, r, r, h, w }, (const int64_t[]){ 0, 1, 4, 2, 5, 3 },
                     (const int64_t[]){ c, h * r, w * r });
 }
@@ -156,7 +155,6 @@ apply_pixel_unshuffle(struct task *me, struct module *self, struct tensor *const
 {
     int64_t        r = self->integers[0];
     struct tensor *x = in[0];
-    if (x->dims < 3 || r < 1 || r > LARGEST_FACTOR || x->size[x->dims - 2] % r != 0 || x->size[x->dims - 1] % r != 0)
         return failed_null(me, E_RUNTIME, "pixel_unshuffle expects height and width to be divisible by "
                                           "downscale_factor");
     int64_t c = x->size[x->dims - 3], h = x->size[x->dims - 2] / r, w = x->size[x->dims - 1] / r;

@@ -70,7 +70,8 @@ want_steps(struct task *me, const struct plan *plan, const int64_t *s)
     bool ok = s[6] > 0;
     for (int i = 0; i < 6; i++)
         ok = ok && s[i] >= (i == 2 || i == 3 ? 0 : 1) && s[i] < INT32_MAX;
-    return ok || failed(me, E_VALUE, "%s: stride, dilation and groups must be positive, padding not negative",
+    return ok || failed(me, E_VALUE, "%s: stride, dilation and groups must be positive, padding not negative, all "
+                        "below 2147483647",
                         op_info(plan->op)->name);
 }
 
@@ -78,8 +79,8 @@ want_steps(struct task *me, const struct plan *plan, const int64_t *s)
 static int64_t
 places(int64_t length, int64_t size, int64_t stride, int64_t pad, int64_t dilation)
 {
-    int64_t room = length + 2 * pad - dilation * (size - 1) - 1;
-    return room < 0 ? 0 : room / stride + 1;
+    int64_t last = length + 2 * pad - 1; /* size and dilation alone may be huge */
+    return last < 0 || (size > 1 && dilation > last / (size - 1)) ? 0 : (last - dilation * (size - 1)) / stride + 1;
 }
 
 /* For each place of each output channel a kernel over its group's input channels. */
@@ -100,7 +101,7 @@ plan_conv2d(struct task *me, struct plan *plan, const struct op_args *args)
     if (!want_dims_within(me, plan, x, 4, 4) || !want_dims_within(me, plan, w, 4, 4) || !want_steps(me, plan, s) ||
         !want_alike(me, plan, args, args->start == 1 ? 2 : 3))
         return false;
-    if (x->size[1] != w->size[1] * s[6] || w->size[0] % s[6] != 0)
+    if (x->size[1] % s[6] != 0 || x->size[1] / s[6] != w->size[1] || w->size[0] % s[6] != 0)
         return failed(me, E_SHAPE, "conv2d: the weight takes %lld channels in %lld groups and gives %lld, the input "
                       "has %lld", (long long)w->size[1], (long long)s[6], (long long)w->size[0],
                       (long long)x->size[1]);
@@ -176,9 +177,10 @@ want_windows(struct task *me, const struct plan *plan, const int64_t *s)
 {
     bool ok = true;
     for (int i = 0; i < 2; i++)
-        ok = ok && s[i] > 0 && s[2 + i] > 0 && s[6 + i] > 0 && s[4 + i] >= 0 && s[4 + i] <= s[i] / 2;
-    return ok || failed(me, E_RUNTIME, "%s: kernel, stride and dilation must be positive, and the padding at most half "
-                        "the kernel", op_info(plan->op)->name);
+        ok = ok && s[i] > 0 && s[2 + i] > 0 && s[6 + i] > 0 && s[4 + i] >= 0 && s[4 + i] <= s[i] / 2 &&
+             s[i] < INT32_MAX && s[2 + i] < INT32_MAX && s[6 + i] < INT32_MAX;
+    return ok || failed(me, E_RUNTIME, "%s: kernel, stride and dilation must be positive and below 2147483647, and the "
+                        "padding at most half the kernel", op_info(plan->op)->name);
 }
 
 static double

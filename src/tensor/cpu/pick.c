@@ -2,6 +2,7 @@
  * row), flip, the triangles. A bad index is reported and left out. What is added at one place is added in the order of
  * the indices. In PyTorch: ATen/native/cpu/ScatterGatherKernel.cpp, IndexKernel.cpp. */
 #include <string.h>
+#include "base/number.h"
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/reduce.h"
@@ -26,12 +27,12 @@ add_element(void *to, const void *from, enum dtype dtype, double factor)
     case DTYPE_F32: *(float *)to += (float)factor * *(const float *)from; break;
     case DTYPE_F64: *(double *)to += factor * *(const double *)from; break;
     case DTYPE_I64:
-        *(int64_t *)to = (int64_t)(*(uint64_t *)to + (uint64_t)(int64_t)factor * *(const uint64_t *)from);
+        *(int64_t *)to = (int64_t)(*(uint64_t *)to + (uint64_t)int64_of_double(factor) * *(const uint64_t *)from);
         break;
     case DTYPE_BOOL: *(unsigned char *)to |= *(const unsigned char *)from; break;
     case DTYPE_I32: case DTYPE_U8: {
         uint64_t sum = (uint64_t)dtype_whole(dtype, to) +
-                       (uint64_t)(int64_t)factor * (uint64_t)dtype_whole(dtype, from);
+                       (uint64_t)int64_of_double(factor) * (uint64_t)dtype_whole(dtype, from);
         dtype_put_whole(dtype, to, (int64_t)sum);
         break;
     }
