@@ -234,12 +234,16 @@ static const struct module_type decoder_type = {
     layer_describe_nothing, NULL,
 };
 
+enum { MOST_LAYERS = 4096 };
+
 static struct module *
 stack_of(struct task *me, const struct module_type *type, struct module *layer, int64_t count, struct module *norm)
 {
     struct module *stack = module_new(me, type), *layers = nn_module_list(me);
     if (stack == NULL || layers == NULL || layer == NULL)
         return NULL;
+    if (count > MOST_LAYERS)
+        return failed_null(me, E_VALUE, "%s: at most %d layers", type->name, MOST_LAYERS);
     for (int64_t i = 0; i < count; i++)
         if (!module_append(me, layers, module_clone(me, layer)))
             return NULL;

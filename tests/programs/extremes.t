@@ -29,7 +29,8 @@ END_ROWS
     my $text = `cc -E -P -Isrc '$folder/rows.c'`;
     my @rows;
     while ($text =~ /@ ([^@]*?) @ ([^@]*?) @@/g) {
-        my ($forms, $signature) = ($1, join '', $2 =~ /"((?:[^"\\]|\\.)*)"/g);
+        my ($forms, $text_of) = ($1, $2);
+        my $signature = join '', $text_of =~ /"((?:[^"\\]|\\.)*)"/g;
         $forms =~ s/FORM_BOTH/FORM_RS/;
         push @rows, map { $forms =~ /\b$_\b/ ? "$word{$_} $signature" : () } sort keys %word;
         push @rows, 'method ' . ($signature =~ s/\(/_(/r) if $forms =~ /FORM_IN_PLACE/;
