@@ -150,11 +150,14 @@ apply_pixel_shuffle(struct task *me, struct module *self, struct tensor *const *
                     (const int64_t[]){ c, h * r, w * r });
 }
 
+enum { LARGEST_FACTOR = 1 << 20 };   /* its square is a number too */
+
 static struct tensor *
 apply_pixel_unshuffle(struct task *me, struct module *self, struct tensor *const *in)
 {
     int64_t        r = self->integers[0];
     struct tensor *x = in[0];
+    if (x->dims < 3 || r < 1 || r > LARGEST_FACTOR || x->size[x->dims - 2] % r != 0 || x->size[x->dims - 1] % r != 0)
         return failed_null(me, E_RUNTIME, "pixel_unshuffle expects height and width to be divisible by "
                                           "downscale_factor");
     int64_t c = x->size[x->dims - 3], h = x->size[x->dims - 2] / r, w = x->size[x->dims - 1] / r;
