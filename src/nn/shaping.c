@@ -122,7 +122,6 @@ static const struct module_attribute size_shown[] = { { "output_size", ATTRIBUTE
 
 /* ---- shuffling of pixels: [.., C r r, H, W] and [.., C, H r, W r] ---- */
 
-
 /* The last three dimensions apart as five, these in another `order`, and together as `whole`. */
 static struct tensor *
 shuffled(struct task *me, struct tensor *x, const int64_t apart[5], const int64_t order[6], const int64_t whole[3])
