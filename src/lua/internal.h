@@ -307,6 +307,8 @@ void push_text(lua_State *L, int index);      /* tostring without addresses: "ta
 int  push_sorted_keys(lua_State *L, int index); /* of a table: numbers ascending, texts by bytes, our boxes by serial;
                                                    pushes a list, answers how many */
 void sandbox_open(lua_State *L, struct script *script);
+/* Before the engine sets one that may be a lesson's: raises if it has a __gc and the script is not trusted. */
+void sandbox_metatable(lua_State *L, int index);
 
 /* ---- one function per namespace file; each leaves the stack as it was ---- */
 void lua_open_ringside(lua_State *L);         /* calls the others */

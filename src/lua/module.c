@@ -92,8 +92,10 @@ copy_body(lua_State *L)
         lua_insert(L, -2);
         lua_rawset(L, 3);
     }
-    if (lua_getmetatable(L, 2))
+    if (lua_getmetatable(L, 2)) {
+        sandbox_metatable(L, -1);
         lua_setmetatable(L, 3);
+    }
     copying->to = object_new(L, script_of(L)->holder, 3, copying->from->name);
     return 0;
 }

@@ -213,10 +213,12 @@ unpack_table(struct paste *p)
     number(p);
     unpack_entries(p, table);
     unpack_value(p);
-    if (lua_isnil(p->L, -1))
+    if (lua_isnil(p->L, -1)) {
         lua_pop(p->L, 1);
-    else
-        lua_setmetatable(p->L, table);
+        return;
+    }
+    sandbox_metatable(p->L, -1);
+    lua_setmetatable(p->L, table);
 }
 
 static void

@@ -13,7 +13,7 @@
 #include "sched/sched.h"
 #include "sched/task.h"
 
-static const char NUMBERS[] = "ringside.numbers";
+static const char NUMBERS[] = "ringside.numbers", METATABLES[] = "ringside.metatables";
 
 /* Of a conversion of string.format, one with hundreds of digits, a key that is compared, a piece of a text to load. */
 enum { FORMAT_STEPS = 16, DIGITS_STEPS = 1000, KEY_STEPS = 2, PIECE_STEPS = 8 };
@@ -465,17 +465,48 @@ text_load(lua_State *L)
     return results;
 }
 
+/* Lua looks for __gc when the metatable is set, never later. */
+void
+sandbox_metatable(lua_State *L, int index)
+{
+    if (script_of(L)->options.trusted || lua_type(L, index) != LUA_TTABLE)
+        return;
+    index = lua_absindex(L, index);
+    lua_pushliteral(L, "__gc");
+    if (lua_rawget(L, index) != LUA_TNIL)
+        raise_error(L, "RuntimeError", "a lesson's tables cannot have __gc: when it runs would differ from run to run");
+    push_weak_table(L, METATABLES, "k");
+    lua_pushvalue(L, index);
+    lua_pushboolean(L, true);
+    lua_rawset(L, -3);
+    lua_pop(L, 2);
+}
+
+/* Only those that the lesson has set, and that of texts, are its own to change: into another one it could put a __gc
+ * that the engine's next setmetatable finds. For the rest stands a word, as __metatable gives it. */
+static int
+lesson_getmetatable(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    lua_settop(L, 1);
+    if (!lua_getmetatable(L, 1))
+        lua_pushnil(L);
+    if (lua_isnil(L, 2) || lua_type(L, 1) == LUA_TSTRING || luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL)
+        return 1;
+    push_weak_table(L, METATABLES, "k");
+    lua_pushvalue(L, 2);
+    bool own = lua_rawget(L, -2) != LUA_TNIL;
+    lua_settop(L, 2);
+    if (!own && luaL_getmetafield(L, 1, "__name") != LUA_TSTRING)
+        lua_pushstring(L, luaL_typename(L, 1));
+    return 1;
+}
+
 static int
 plain_setmetatable(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
-    if (lua_istable(L, 2)) {
-        lua_pushliteral(L, "__gc");
-        if (lua_rawget(L, 2) != LUA_TNIL)
-            raise_error(L, "RuntimeError",
-                        "a lesson's tables cannot have __gc: when it runs would differ from run to run");
-        lua_pop(L, 1);
-    }
+    sandbox_metatable(L, 2);
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     lua_call(L, lua_gettop(L) - 1, 1);
@@ -586,6 +617,7 @@ restrict_lesson(lua_State *L)
     set_wrapped(L, -1, "load", text_load);
     set_wrapped(L, -1, "setmetatable", plain_setmetatable);
     lua_pop(L, 1);
+    lua_register(L, "getmetatable", lesson_getmetatable);
     lua_register(L, "require", require_ringside);
     lua_register(L, "collectgarbage", count_memory);
     set_absent(L, "string", "dump");

@@ -121,6 +121,11 @@ fails('string.dump',        2, qr/dump/,         'string.dump(function() end)');
 fails('debug.getregistry',  2, qr/getregistry/,  'debug.getregistry()');
 fails('load of bytecode',   2, qr/binary/,       'assert(load("\\27Lua", "x", "b"))');
 fails('__gc',               2, qr/__gc/,         'setmetatable({}, { __gc = function() end })');
+fails('__gc in a metatable of the engine', 2, qr/index|string/,
+    'getmetatable(require("ringside").zeros(2):size()).__gc = function() end');
+fails('__gc that comes later, in a rank', 2, qr/__gc/,
+    'local m = {} local t = setmetatable({}, m) m.__gc = print '
+    . 'require("ringside").distributed.spawn(function() return #t end, { world = 2 })');
 fails('collectgarbage',     2, qr/collectgarbage/, 'collectgarbage("stop")');
 fails('getmetatable("").__index gives no dump', 2, qr/./, 'error(tostring(("").dump))');
 refused('a lesson that is bytecode', ringside('run', spill(folder() . '/byte.lua', "\x1bLua\x54\x00")), 2, qr/./);
