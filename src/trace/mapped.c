@@ -107,8 +107,8 @@ mapped_open(struct mapped *mapped, int fd, size_t offset, size_t bytes)
 void
 mapped_close(struct mapped *mapped)
 {
+    atomic_store(&all.stretch[mapped->place].base, 0); /* first: the addresses may be somebody else's at once */
     munmap(mapped->base, mapped->bytes);
-    atomic_store(&all.stretch[mapped->place].base, 0);
 }
 
 bool
