@@ -9,11 +9,13 @@ bool
 account_take(struct sched *sched, size_t bytes)
 {
     struct account *account = &sched->account;
-    size_t before = atomic_fetch_add_explicit(&account->taken, bytes, memory_order_relaxed);
-    if (account->memory_limit == 0 || (bytes <= account->memory_limit && before <= account->memory_limit - bytes))
-        return true;
-    account_give(sched, bytes);
-    return false;
+    size_t          limit = account->memory_limit, before = account_taken(sched);
+    do { /* what is refused is never added: others would be refused for its sake */
+        if (limit > 0 && (bytes > limit || before > limit - bytes))
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&account->taken, &before, before + bytes, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
 }
 
 void
