@@ -194,8 +194,8 @@ static bool
 collect_garbage(struct task *me, struct collector *self)
 {
     struct script *script = (struct script *)(void *)((char *)self - offsetof(struct script, collector));
-    if (script->L == NULL || script->fatal || !(script->stepped || task_holds_script(me, script)))
-        return false;
+    if (!(script->stepped || task_holds_script(me, script)) || script->L == NULL || script->fatal)
+        return false; /* another thread's script is not even looked at */
     struct task *holder = script->holder;
     script->holder = me; /* whoever had it is away */
     script_collect(script->door, me);
