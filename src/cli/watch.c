@@ -133,6 +133,15 @@ watch_run(void *argument)
     }
 }
 
+/* Who started the program with a signal ignored (nohup does) means it: sigwait would take it all the same. */
+static void
+add_unless_ignored(sigset_t *signals, int number)
+{
+    struct sigaction action;
+    if (sigaction(number, NULL, &action) != 0 || action.sa_handler != SIG_IGN)
+        sigaddset(signals, number);
+}
+
 void
 watch_start(struct watch *watch, struct sched *sched, const struct watch_limits *limits)
 {
@@ -142,9 +151,9 @@ watch_start(struct watch *watch, struct sched *sched, const struct watch_limits 
     sigemptyset(&watch->signals);
     sigaddset(&watch->signals, SIGUSR2);
     if (limits->signals) {
-        sigaddset(&watch->signals, SIGINT);
-        sigaddset(&watch->signals, SIGTERM);
-        sigaddset(&watch->signals, SIGHUP);
+        add_unless_ignored(&watch->signals, SIGINT);
+        add_unless_ignored(&watch->signals, SIGTERM);
+        add_unless_ignored(&watch->signals, SIGHUP);
     }
     pthread_sigmask(SIG_BLOCK, &watch->signals, &watch->before);
     watch->running = pthread_create(&watch->thread, NULL, watch_run, watch) == 0;

@@ -114,4 +114,21 @@ SKIP: {
     }
 }
 
+# ---- what was ignored when the program was started ----
+
+{
+    my $file = lesson('nohup', 'print("begun") for i = 1, 1e8 do end');
+    my $pid = open(my $out, '-|') // die "fork: $!";
+    if ($pid == 0) {
+        $SIG{HUP} = 'IGNORE';
+        alarm 300;
+        exec program(), 'run', $file;
+    }
+    my $begun = <$out>;
+    kill 'HUP', $pid;
+    my @rest = <$out>;
+    close $out;
+    is($?, 0, 'a run under nohup outlives its terminal');
+}
+
 done_testing();
