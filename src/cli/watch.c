@@ -60,7 +60,7 @@ end_process(const char *reason, int status)
                            reason);
     if (ftrylockfile(stdout) == 0)
         fflush_unlocked(stdout);
-    ssize_t wrote = write(STDERR_FILENO, line, (size_t)length);
+    ssize_t wrote = write(STDERR_FILENO, line, length < (int)sizeof line ? (size_t)length : sizeof line - 1);
     (void)wrote;
     _exit(status);
 }
@@ -124,9 +124,9 @@ watch_run(void *argument)
     for (;;) {
         bool ticking = timed || ending.reason != NULL;
         int  number  = ticking ? sigtimedwait(&watch->signals, NULL, &tick) : sigwaitinfo(&watch->signals, NULL);
-        if (number == SIGUSR2)
+        if (number == SIGUSR2 && atomic_load(&watch->ended)) /* anybody else's means nothing */
             return NULL;
-        if (number > 0)
+        if (number > 0 && number != SIGUSR2)
             hear_signal(watch, &ending, number);
         else if (errno == EAGAIN)
             look_at_limits(watch, &ending);
@@ -166,6 +166,7 @@ watch_end(struct watch *watch)
 {
     if (!watch->running)
         return;
+    atomic_store(&watch->ended, true);
     pthread_kill(watch->thread, SIGUSR2);
     pthread_join(watch->thread, NULL);
     pthread_sigmask(SIG_SETMASK, &watch->before, NULL);

@@ -26,6 +26,7 @@ struct watch {
     pthread_t           thread;
     sigset_t            signals, before;
     bool                running;
+    atomic_bool         ended;       /* the run is over: SIGUSR2 says so to the thread */
     atomic_bool         lesson_over; /* the result is known: freeing it has no limit */
 };
 

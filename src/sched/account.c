@@ -77,6 +77,15 @@ account_collectors(const struct sched *sched)
     return __atomic_load_n(&sched->account.collector_count, __ATOMIC_RELAXED);
 }
 
+/* What is let go of may want memory itself: it is not asked for garbage again. In `stepped` nobody else could go on. */
+static bool
+is_collecting(const struct task *me)
+{
+    struct account    *account = &me->sched->account;
+    const struct task *who     = atomic_load_explicit(&account->collecting, memory_order_relaxed);
+    return who == me || (who != NULL && sched_is_stepped(me->sched));
+}
+
 /* A collection is work of some milliseconds: a lesson that lives at its limit must come to an end too. */
 bool
 account_collect(struct task *me)
@@ -84,12 +93,14 @@ account_collect(struct task *me)
     enum { COLLECTION_STEPS = 1 << 20 };
     struct account *account = &me->sched->account;
     bool            any     = false;
-    if (account->memory_limit == 0 || account_exhausted(me->sched))
+    if (account->memory_limit == 0 || account_exhausted(me->sched) || is_collecting(me))
         return false;
     atomic_fetch_add_explicit(&account->done, COLLECTION_STEPS, memory_order_relaxed);
     pthread_mutex_lock(&account->mutex);
+    atomic_store_explicit(&account->collecting, me, memory_order_relaxed);
     for (struct collector *collector = account->collectors; collector != NULL; collector = collector->next)
         any = collector->collect(me, collector) || any;
+    atomic_store_explicit(&account->collecting, NULL, memory_order_relaxed);
     pthread_mutex_unlock(&account->mutex);
     return any;
 }

@@ -25,6 +25,7 @@ struct account {
     atomic_ullong     done;
     pthread_mutex_t   mutex;         /* the collectors */
     struct collector *collectors;
+    const struct task *_Atomic collecting; /* asks them now */
     unsigned          collector_count;
 };
 

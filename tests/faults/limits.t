@@ -42,7 +42,7 @@ ends('a parcel to ranks of half the limit', $memory,
      'local s = ("x"):rep(1 << 29) dist.spawn(function() return #s end, { world = 2 })');
 ends('tensors for ever, in free', $memory, 'local t = {} while true do t[#t + 1] = rs.ones(1 << 20) end', '--executor', 'free');
 passes('garbage goes before anything is refused',
-       'for i = 1, 60 do local x = rs.zeros(1 << 26) end for i = 1, 30 do local s = ("x"):rep(100 << 20) end');
+       'for i = 1, 60 do local x = rs.zeros(1 << 26) end for i = 1, 15 do local s = ("x"):rep(100 << 20) end');
 passes('garbage of each of eight ranks goes too',
        'dist.spawn(function() for i = 1, 40 do local x = rs.zeros(1 << 24) end end, { world = 8 })');
 passes('what small objects leave is there for large ones',

@@ -105,6 +105,7 @@ let_go(struct task *me, struct collector *self)
 {
     struct hoarder *hoarder = (struct hoarder *)(void *)self;
     hoarder->asked++;
+    assert_false(account_collect(me)); /* who lets go is not asked again meanwhile */
     storage_unref(me, hoarder->kept);
     hoarder->kept = NULL;
     return true;
