@@ -26,7 +26,7 @@ void *__interceptor_aligned_alloc(size_t align, size_t size) __attribute__((weak
 static atomic_long  own;
 static atomic_long *seen = &own;
 static long         fail_at = -1;
-static int          fail_on;
+static int          fail_on, blocks_only; /* $FAIL_BLOCKS: mappings, as of a file's next chunk, do not count */
 static int        (*create)(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *argument);
 
 static void *
@@ -48,6 +48,7 @@ begin(void)
     void *found = dlsym(RTLD_NEXT, "pthread_create");
     memcpy(&create, &found, sizeof create);
     fail_on = getenv("FAIL_ON") != NULL;
+    blocks_only = getenv("FAIL_BLOCKS") != NULL;
     fail_at = text != NULL ? atol(text) : 0;
 }
 
@@ -124,7 +125,7 @@ posix_memalign(void **out, size_t align, size_t size)
 void *
 mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
-    return fails() ? MAP_FAILED : map(at, bytes, protection, flags, fd, offset);
+    return !blocks_only && fails() ? MAP_FAILED : map(at, bytes, protection, flags, fd, offset);
 }
 
 /* Its stack. */

@@ -102,7 +102,7 @@ for my $path (@strange) {
     refused("digits in $name", $digits, 2, qr/digits\.lua:1: /);
 }
 my $course = ringside('lessons', $folder);
-is($course->{status}, 0, 'a course with strange files is listed');
+is($course->{status}, 2, 'a course with strange files is listed, and ends with status 2 for them');
 unlike($course->{err}, qr/[^\n]*\n.*fifo.*fifo/s, 'and each is said once');
 
 # ---- an output that takes nothing ----
