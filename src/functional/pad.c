@@ -36,8 +36,8 @@ constant_padded(struct task *me, struct tensor *x, int dim, const struct padding
     int64_t before = padding->before, behind = padding->behind, rows = x->size[dim];
     int64_t first = before < 0 ? before : 0, last = behind < 0 ? behind : 0;
     if (first < -rows || last < -rows - first)
-        return failed_null(me, E_RUNTIME, "pad: %lld rows cannot lose %lld and %lld", (long long)rows, (long long)before,
-                           (long long)behind);
+        return failed_null(me, E_RUNTIME, "pad: %lld rows cannot lose %lld and %lld", (long long)rows,
+                           (long long)before, (long long)behind);
     int64_t        cut = -first, left = rows + first + last;
     struct tensor *parts[3];
     int            count = 0;

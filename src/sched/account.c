@@ -112,8 +112,8 @@ memory_failed(struct task *me, size_t bytes, const char *where)
     size_t room  = limit - limit / 64, block = bytes + bytes / 8 + 128; /* pools round up */
     bool   full  = limit > 0 && (bytes > room || block > room || taken > room - block); /* some may have gone since */
     if (full && bytes < 1 << 20)
-        return failed(me, E_BUDGET, "the run has taken the %.0f MiB that a lesson may have; keep less, --trust lifts the "
-                      "limit", (double)limit / (1 << 20));
+        return failed(me, E_BUDGET, "the run has taken the %.0f MiB that a lesson may have; keep less, --trust "
+                      "lifts the limit", (double)limit / (1 << 20));
     if (full)
         return failed(me, E_BUDGET, "%.1f MiB more would exceed the limit of %.0f MiB for a run, which has taken %.1f; "
                       "--trust lifts the limit", (double)bytes / (1 << 20), (double)limit / (1 << 20),
@@ -151,6 +151,7 @@ work_settle(struct task *me)
         atomic_store_explicit(&account->done, ceiling, memory_order_relaxed);
     if (account_exhausted(me->sched))
         return failed(me, E_BUDGET, "the run has used up the %.4g steps of work that a lesson may do (a step is a "
-                      "Lua instruction or as much); --limit-seconds 600 allows ten times 1e9, --trust lifts the limit", (double)account->work_limit);
+                      "Lua instruction or as much); --limit-seconds 600 allows ten times 1e9, --trust lifts the "
+                      "limit", (double)account->work_limit);
     return sched_goes_on(me);
 }
