@@ -29,6 +29,7 @@ for my $case ([ 'stepped', 60 ], [ 'free', 40, '--exact' ]) {
     fail_each("a training step in $executor", { points => $points * $more, from => $before - 50 }, @words);
 }
 my @all = ($program, 'run', '--tap', 'tests/faults/everything.lua');
-fail_each('a little of everything', { points => 40 * $more, on => 1 }, @all);
+# Once: for ever Lua could not even call what lets its objects go, since here each of its blocks is the system's.
+fail_each('a little of everything', { points => 40 * $more }, @all);
 fail_each('help', { points => 10 * $more, on => 1 }, $program, 'help', 'nn.Linear');
 done_testing();
