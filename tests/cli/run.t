@@ -244,6 +244,7 @@ my $pid = fork() // die $!;
 if ($pid == 0) {
     open STDOUT, '>', "$folder/out";
     open STDERR, '>', "$folder/err";
+    $SIG{INT} = 'DEFAULT'; # a shell's background job ignores it, and so would the program
     exec $ringside, 'run', '--trust', '--trace', "$folder/stopped.trace", $endless;
 }
 select undef, undef, undef, 0.5;
