@@ -91,20 +91,30 @@ visible_spell(const char *text, size_t count, enum visible_form form, char out[V
     return bytes > 0 ? bytes : 1;
 }
 
+/* The next piece as it may be shown, of *length bytes: of the text itself, or spelled. Text and count move behind it. */
+static const char *
+next_piece(const char **text, size_t *count, enum visible_form form, char spelled[VISIBLE_ROOM], size_t *length)
+{
+    const char *piece = *text;
+    size_t taken = *length = visible_length(*text, *count, form);
+    if (taken == 0) {
+        taken = visible_spell(*text, *count, form, spelled);
+        *length = strlen(spelled);
+        piece = spelled;
+    }
+    *text += taken;
+    *count -= taken;
+    return piece;
+}
+
 void
 visible_add(struct str *out, const char *text, size_t count, enum visible_form form)
 {
+    char spelled[VISIBLE_ROOM];
     while (count > 0) {
-        size_t taken = visible_length(text, count, form);
-        if (taken > 0) {
-            str_add_bytes(out, text, taken);
-        } else {
-            char spelled[VISIBLE_ROOM];
-            taken = visible_spell(text, count, form, spelled);
-            str_add(out, spelled);
-        }
-        text += taken;
-        count -= taken;
+        size_t length;
+        const char *piece = next_piece(&text, &count, form, spelled, &length);
+        str_add_bytes(out, piece, length);
     }
 }
 
@@ -112,16 +122,10 @@ visible_add(struct str *out, const char *text, size_t count, enum visible_form f
 void
 visible_write(FILE *out, const char *text, size_t count, enum visible_form form)
 {
+    char spelled[VISIBLE_ROOM];
     while (count > 0) {
-        size_t taken = visible_length(text, count, form);
-        if (taken > 0) {
-            fwrite(text, 1, taken, out);
-        } else {
-            char spelled[VISIBLE_ROOM];
-            taken = visible_spell(text, count, form, spelled);
-            fputs(spelled, out);
-        }
-        text += taken;
-        count -= taken;
+        size_t length;
+        const char *piece = next_piece(&text, &count, form, spelled, &length);
+        fwrite(piece, 1, length, out);
     }
 }

@@ -13,7 +13,7 @@
 #include "tensor/blas.h"
 
 /* What other back-ends stand on: a library that is there or not, and the package that brings it. */
-struct missing { const char *name, *library, *found, *absent; };
+struct missing { const char *name, *soname, *found, *absent; };
 static const struct missing missing_table[] = {
     { "cuda", "libcuda.so.1", "NVIDIA driver found", "no NVIDIA driver; the toolkit is nvidia-cuda-toolkit" },
     { "nccl", "libnccl.so.2", "NCCL found", "NCCL is libnccl2, libnccl-dev" },
@@ -58,7 +58,7 @@ print_missing(void)
 {
     puts("\nnot built into this ringside:");
     for (size_t i = 0; i < countof(missing_table); i++) {
-        void *library = dlopen(missing_table[i].library, RTLD_LAZY | RTLD_LOCAL);
+        void *library = dlopen(missing_table[i].soname, RTLD_LAZY | RTLD_LOCAL);
         const char *state = library != NULL ? missing_table[i].found : missing_table[i].absent;
         printf("  %-6s %s\n", missing_table[i].name, state);
         if (library != NULL)

@@ -160,7 +160,7 @@ traceback_steps(lua_State *L)
 
 /* ---- the table ---- */
 
-struct charged { const char *library, *name; uint64_t (*steps)(lua_State *L); };
+struct charged { const char *table, *name; uint64_t (*steps)(lua_State *L); };
 
 /* Upvalues: Lua's own function, the row. */
 static int
@@ -266,9 +266,9 @@ codes_call(lua_State *L)
 }
 
 static void
-replace_function(lua_State *L, const char *library, const char *name, lua_CFunction function)
+replace_function(lua_State *L, const char *table, const char *name, lua_CFunction function)
 {
-    lua_getglobal(L, library);
+    lua_getglobal(L, table);
     lua_getfield(L, -1, name);
     lua_pushcclosure(L, function, 1);
     lua_setfield(L, -2, name);
@@ -279,7 +279,7 @@ void
 charge_libraries(lua_State *L)
 {
     for (size_t i = 0; i < countof(charged); i++) {
-        lua_getglobal(L, charged[i].library);
+        lua_getglobal(L, charged[i].table);
         charge_function(L, &charged[i]);
         lua_pop(L, 1);
     }

@@ -44,7 +44,7 @@ sub hostile_lessons {
         my ($end, $options, $source) = split /\t/, $text, 3;
         die "hostile.lessons:$.: END, OPTIONS and SOURCE are wanted" if !defined $source;
         my $short = $end =~ s/\*$//;
-        die "hostile.lessons:$.: no end is called $end" if !$statuses{$end};
+        die "hostile.lessons:$.: no end is called $end" if !$statuses{$end} && $end ne 'either';
         push @lessons, { line => $., section => $section, short => $short, end => $end,
                          options => [split ' ', $options], source => $source };
     }
@@ -56,13 +56,14 @@ sub fault_of {
     my ($lesson, $run, $seconds) = @_;
     my @fault;
     my ($how, $number) = @$run{qw(how number)};
+    my $end = $lesson->{end} ne 'either' ? $lesson->{end} : $number == 0 ? 'done' : 'budget';
     push @fault, "ended by $how $number" if $how ne 'exit';
-    push @fault, "exit status $number"   if $how eq 'exit' && !grep { $_ == $number } @{ $statuses{ $lesson->{end} } };
-    if ($lesson->{end} eq 'done') {
+    push @fault, "exit status $number"   if $how eq 'exit' && !grep { $_ == $number } @{ $statuses{$end} };
+    if ($end eq 'done') {
         push @fault, 'stderr' if $run->{err} ne '';
     } else {
         push @fault, 'not one line' if $run->{err} !~ /\Aringside: [^\n]+\n\z/;
-        push @fault, "no $lesson->{end} in it" if $run->{err} !~ $word{ $lesson->{end} };
+        push @fault, "no $end in it" if $run->{err} !~ $word{$end};
         push @fault, 'control characters' if $run->{err} =~ /[\x00-\x09\x0b-\x1f\x7f]/;
     }
     push @fault, sprintf '%.1f s of CPU time', $run->{cpu} / 1000 if $run->{cpu} > $seconds * 1000 + GRACE_MS;

@@ -21,7 +21,7 @@ local t = rs.zeros(4)
 for i = 1, 2000 do t:add_(1) end
 print(t:sum():item(), rs.trace:count { kind = "op" } > 1000)
 END
-mkdir "$folder/work";
+mkdir "$folder/made";
 mkdir "$folder/tmp";
 my $trace = "$folder/given.trace";
 is(ringside('run', '--trace', $trace, $lesson)->{status}, 0, 'a trace to read');
@@ -34,7 +34,7 @@ sub failing {
                TMPDIR => "$folder/tmp", XDG_RUNTIME_DIR => "$folder/tmp");
     $env{FAIL_CHILDREN} = 1 if $words[0] eq 'step';    # the engine too, at its own n-th
     $env{FAIL_COUNT} = "$folder/count" if $n == 0;
-    unlink glob "$folder/work/*";
+    unlink glob "$folder/made/*";
     my $pid = fork() // die $!;
     if ($pid == 0) {
         %ENV = (%ENV, %env);
@@ -55,8 +55,8 @@ sub fault_of {
     return "signal $run->{signal}" if $run->{signal};
     my $left = names("$folder/tmp");
     return "left $left" if $left ne '';
-    my $work = names("$folder/work");
-    return "beside: $work" if $work !~ /\A(?:new\.trace)?\z/;
+    my $made = names("$folder/made");
+    return "beside: $made" if $made !~ /\A(?:new\.trace)?\z/;
     return $run->{out} eq $right || $run->{err} ne '' ? '' : "a wrong answer: " . substr $run->{out}, 0, 200 if $run->{status} == 0;
     return "status $run->{status}: $run->{err}" if $run->{status} > 3;
     return $run->{err} =~ /\A(?:(?:ringside|trace_viewer): [^\n]*\n){1,2}\z/ ? '' : "stderr: '$run->{err}'";
@@ -65,9 +65,9 @@ sub fault_of {
 my @hows = ([ENOSPC, 0], [ENOSPC, 1], [EIO, 0], [EIO, 1], [0, 0]);
 my %commands = (
     'run'          => ['run', '--hash', $lesson],
-    'run --trace'  => ['run', '--hash', '--trace', "$folder/work/new.trace", $lesson],
+    'run --trace'  => ['run', '--hash', '--trace', "$folder/made/new.trace", $lesson],
     'step --batch' => ['step', '--batch', 'step; next; info tasks', $lesson],
-    'step --trace' => ['step', '--trace', "$folder/work/new.trace", '--batch', 'step; continue', $lesson],
+    'step --trace' => ['step', '--trace', "$folder/made/new.trace", '--batch', 'step; continue', $lesson],
     'events'       => ['events', $trace, 'op'],
     'events --hash' => ['events', $trace, '--hash'],
     'view --print' => ['view', '--print', $trace],

@@ -191,17 +191,5 @@ static const char *const words[] = {
 };
 static const struct token_list list = { words, countof(words) };
 
-size_t
-LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
-{
-    uint64_t random = seed;
-    return tokens_change(&list, data, size, max, &random);
-}
-
-size_t
-LLVMFuzzerCustomCrossOver(const uint8_t *one, size_t size, const uint8_t *other, size_t other_size, uint8_t *out,
-                          size_t max, unsigned seed)
-{
-    uint64_t random = seed;
-    return tokens_cross((struct token_text){ one, size }, (struct token_text){ other, other_size }, out, max, &random);
-}
+TOKENS_MUTATOR(list)
+TOKENS_CROSSOVER(list)

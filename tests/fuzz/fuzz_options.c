@@ -42,9 +42,4 @@ static const char *const words[] = {
 };
 static const struct token_list list = { words, countof(words) };
 
-size_t
-LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
-{
-    uint64_t random = seed;
-    return tokens_change(&list, data, size, max, &random);
-}
+TOKENS_MUTATOR(list)
