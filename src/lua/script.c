@@ -113,6 +113,8 @@ static bool
 script_open_state(struct task *me, struct script *script)
 {
     lua_State *L = lua_newstate(script_allocate, script);
+    if (L == NULL && script->no_memory)
+        return failed(me, E_BUDGET, "the lesson needs more memory than its limit; --trust lifts the limit");
     if (L == NULL)
         return failed(me, E_MEMORY, "out of memory for Lua");
     script->L = script->visit.L               = L;
