@@ -397,11 +397,10 @@ wait_for_key(lua_State *L, bool answer)
     void         *bytes = NULL;
     size_t        count = 0;
     struct call   call  = call_open(L, me, CALL_BACK);
-    bool          ok    = store_wait(me, store, key, &bytes, &count);
+    bool          ok    = store_wait(me, store, key, answer ? &bytes : NULL, &count);
     call_end(&call, ok);
     if (answer)
         lua_pushlstring(L, bytes, count);
-    free(bytes);
     return call_leave(&call, answer);
 }
 
