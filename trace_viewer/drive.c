@@ -264,6 +264,23 @@ escape(struct driver *driver)
     view->focus = PANE_TIMELINE;
 }
 
+/* No key acts beneath the list of keys: some page it, some close it. */
+static void
+help_key(struct driver *driver, const char *key, int command)
+{
+    static const int pages[] = { CMD_lane_up, CMD_lane_down, CMD_page_up, CMD_page_down, CMD_first, CMD_last };
+    bool closes = command == CMD_help || command == CMD_quit || command == CMD_into || strcmp(key, "Esc") == 0;
+    if (strcmp(key, "Space") == 0)
+        command = CMD_page_down;
+    else if (strcmp(key, "Backspace") == 0)
+        command = CMD_page_up;
+    for (size_t i = 0; i < countof(pages); i++)
+        if (command == pages[i])
+            look(driver->model, driver->view, &(struct command_line){ .command = command, .count = 1 });
+    if (closes)
+        driver->view->help = false;
+}
+
 void
 drive_key(struct driver *driver, const char *key)
 {
@@ -279,6 +296,10 @@ drive_key(struct driver *driver, const char *key)
         return;
     }
     view->message[0] = '\0';
+    if (view->help && !leaves) {
+        help_key(driver, key, keys_command(key));
+        return;
+    }
     bool digit = key[0] >= '0' && key[0] <= '9' && key[1] == '\0';
     if (digit && (key[0] != '0' || driver->count > 0)) {
         if (driver->count < 100000000)
