@@ -116,6 +116,13 @@ for my $second (1, 2) {    # whoever comes while there is a viewer is refused at
 }
 type('s');
 shows(qr/step 13\/\d+/, 'the first viewer goes on');
+type('c');
+shows(qr/ a question: think, then Enter shows the answer|\? How many of the four/, 'a live run stops at a question');
+type('w');
+shows(qr/ 40 lesson\.ask .*\n Enter show the answer/, 'w says where one is');
+unlike(screen(), qr/answer = "3"|answer=3|chunk takes/, 'and nobody tells the answer');
+type('Enter');
+shows(qr/-> 3  chunk takes pieces/, 'Enter shows it, and why');
 type('Q');
 left(0, 'Q of a live run');
 
