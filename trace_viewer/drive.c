@@ -204,6 +204,26 @@ pause_engine(struct driver *driver)
         view_say(driver->view, "nothing is under way; q leaves");
 }
 
+/* Tab: the command's name as far as what was typed decides it. */
+static void
+complete_command(struct view *view)
+{
+    const char *first = NULL;
+    size_t      typed = strlen(view->typed), common = 0;
+    int         found = 0;
+    for (int i = 0; i < CMD_COUNT && strcmp(view->prompt, ":") == 0; i++) {
+        const char *name = command_info(i)->name;
+        if (strncmp(name, view->typed, typed) != 0)
+            continue;
+        common = found++ == 0 ? strlen(name) : common;
+        first  = first == NULL ? name : first;
+        while (strncmp(first, name, common) != 0)
+            common--;
+    }
+    if (found > 0)
+        snprintf(view->typed, sizeof view->typed, "%.*s%s", (int)common, first, found == 1 ? " " : "");
+}
+
 static void
 prompt_key(struct driver *driver, const char *key)
 {
@@ -218,6 +238,8 @@ prompt_key(struct driver *driver, const char *key)
         drive_line(driver, line);
     } else if (strcmp(key, "Esc") == 0 || strcmp(key, "^C") == 0) {
         view->prompt[0] = '\0';
+    } else if (strcmp(key, "Tab") == 0) {
+        complete_command(view);
     } else if (strcmp(key, "Backspace") == 0) {
         while (length > 0 && ((unsigned char)view->typed[--length] & 0xc0) == 0x80)
             continue;

@@ -66,6 +66,9 @@ my %wide = map { focus(frame('120x40', 10, '<Tab>' x $_)) => 1 } 0 .. 3;
 is(join(' ', sort keys %wide), 'Event Lesson module.c:502 timeline', '120x40: all four in turn');
 is(focus(frame('40x10', 10, '<Tab>')), 'timeline', 'without panes the timeline keeps the keys');
 
+like(row(frame('80x24', 10, ":$_->[0]<Tab>"), 22), qr/^ :\Q$_->[1]\E *$/, "Tab makes :$_->[0] to :$_->[1]")
+    for ['wh', 'where'], ['rf', 'rf'], ['zo', 'zoom-'], ['i', 'i'], ['nonsense', 'nonsense'], ['where x', 'where x'];
+
 # ---- small screens ----
 for my $size ('40x8', '40x10', '40x12', '59x12', '60x12', '80x12') {
     my ($told) = grep { /lanes \d/ } split /\n/, frame($size, 10, '');
