@@ -20,7 +20,8 @@ static const char help[] =
     "\n"
     "  --json   one JSON object per line: seq t phase kind rank device lane iter flow args place;\n"
     "           t is in nanoseconds, rank and device are null where there is none\n"
-    "  --hash   no events but the trace's hash, as run --hash prints it\n"
+    "  --hash   no events but the trace's hash, as run --hash prints it: what happened counts,\n"
+    "           no file names, no line numbers, no text of the lesson\n"
     "  --help   this text\n"
     "\n"
     "FILTER is a kind (dp.scatter; dp or dp.* for all below it), a comparison of a field\n"
@@ -108,7 +109,7 @@ print_hash(const struct events_request *request, struct trace *trace)
         return message(STATUS_USAGE, "%s: cannot be read: %s", request->path,
                        errno != 0 ? strerror(errno) : "it was cut short meanwhile");
     errno = 0;
-    printf("trace hash %06x\n", (unsigned)hash);
+    hash_line(hash, trace_is_virtual(trace));
     return STATUS_DONE;
 }
 

@@ -28,7 +28,8 @@ struct option {
 #define FIELD(name) offsetof(struct run_options, name)
 static const struct option option_table[] = {
     { "trace", "FILE", OPTION_TEXT, BOTH, FIELD(trace), "keep the trace there (none is kept without it)" },
-    { "hash", "", OPTION_FLAG, OPTION_RUN, FIELD(hash), "print the trace's short hash, for a class to compare" },
+    { "hash", "", OPTION_FLAG, OPTION_RUN, FIELD(hash),
+      "print a short hash of what happened, for a class to compare (no file names, no lines)" },
     { "batch", "'CMD; CMD'", OPTION_TEXT, OPTION_STEP, FIELD(batch), "the debugger without a screen" },
     { "seed", "N", OPTION_COUNT, BOTH, FIELD(seed), "of the policy, and of what nobody seeds" },
     { "policy", "NAME", OPTION_TEXT, BOTH, FIELD(policy), "order, random or round-robin: who goes first among equals" },

@@ -241,7 +241,7 @@ close_trace(struct lesson_run *run)
         message(0, "%s", warning); /* who was told of an error misses no record that he did not ask for */
     trace_close(run->writer);
     if (run->options->hash && whole)
-        printf("trace hash %06x\n", (unsigned)hash);
+        hash_line(hash, run->options->executor != EXECUTOR_FREE);
     else if (run->options->hash)
         message(0, "no hash: out of memory for what the trace had no room for");
 }

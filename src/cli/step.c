@@ -112,6 +112,18 @@ answer_viewer(struct session *session, int fd, const char *text, int *told)
     return sent;
 }
 
+/* A session has one viewer: who comes later is refused, at once, also while the engine runs. The engine's process has
+ * the listener too, so closing it would not do. */
+static void
+refuse_others(int listener)
+{
+    shutdown(listener, SHUT_RDWR);
+    fcntl(listener, F_SETFL, O_NONBLOCK);
+    for (int late; (late = accept(listener, NULL, NULL)) >= 0;)
+        close(late);
+    close(listener);
+}
+
 /* The viewer's connection; -1: it ended before it came. Until then it holds the other end of `ready`. */
 static int
 await_viewer(int listener, int ready)
@@ -120,7 +132,9 @@ await_viewer(int listener, int ready)
     while (poll(ends, 2, -1) < 0)
         if (errno != EINTR)
             return -1;
-    return ends[0].revents != 0 ? accept(listener, NULL, NULL) : -1;
+    int viewer = ends[0].revents != 0 ? accept(listener, NULL, NULL) : -1;
+    refuse_others(listener);
+    return viewer;
 }
 
 static void

@@ -311,7 +311,8 @@ lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_question 
     }
     int64_t asked  = stage_text_id(me, str_text(&whole));
     int64_t answer = stage_text_id(me, question->answer);
-    POINT(me, lesson_ask, asked, answer, question->choice_count);
+    int64_t why    = stage_text_id(me, question->why != NULL ? question->why : "");
+    POINT(me, lesson_ask, asked, answer, question->choice_count, why);
 
     add_lines(lesson, &out, -1, "? ", str_text(&whole));
     add_lines(lesson, &out, -1, "  -> ", question->answer);

@@ -450,7 +450,9 @@ trace_open_live(const struct trace_writer *writer, char *why, size_t why_size)
 bool
 trace_file_hash(struct trace *trace, uint32_t *hash)
 {
-    uint64_t sum = 0;
+    uint64_t    sum = 0;
+    const char *lesson;
+    trace_source_text(trace, &lesson);
     for (size_t i = 0; i < trace->chunk_count; i++) {
         size_t from = TRACE_PAGE + i * TRACE_CHUNK, left = trace->limit - from;
         errno = 0;
@@ -458,7 +460,7 @@ trace_file_hash(struct trace *trace, uint32_t *hash)
         if (got < (left < TRACE_CHUNK ? left : TRACE_CHUNK))
             return false;
         memset(trace->scratch + got, 0, TRACE_CHUNK - got);
-        sum += chunk_sum(trace->scratch);
+        sum += chunk_sum(trace->scratch, lesson);
     }
     *hash = sum_digits(sum);
     return true;
