@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "base/visible.h"
 #include "lua/lesson.h"
+#include "lua/mistakes.h"
 #include "sched/sched.h"
 #include "sched/task.h"
 
@@ -605,6 +606,38 @@ set_absent(lua_State *L, const char *library, const char *name)
     lua_pop(L, 1);
 }
 
+/* Upvalues: a library's name, and what the library had for the trusted. */
+static int
+absent_function(lua_State *L)
+{
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TNIL)
+        return 0;
+    return raise_error(L, "RuntimeError", "%s.%s is not for lessons: it needs --trust",
+                       lua_tostring(L, lua_upvalueindex(1)), lua_tostring(L, 2));
+}
+
+/* An empty library takes its place, which tells what it had. */
+static void
+empty_library(lua_State *L, const char *name)
+{
+    lua_newtable(L);
+    lua_createtable(L, 0, 1);
+    lua_pushstring(L, name);
+    lua_newtable(L);
+    lua_getglobal(L, name);
+    for (lua_pushnil(L); lua_next(L, -2) != 0; lua_pop(L, 1)) {
+        lua_pushvalue(L, -2);
+        lua_pushboolean(L, true);
+        lua_rawset(L, -6);
+    }
+    lua_pop(L, 1);
+    lua_pushcclosure(L, absent_function, 2);
+    lua_setfield(L, -2, "__index");
+    lua_setmetatable(L, -2);
+    lua_setglobal(L, name);
+}
+
 static void
 restrict_lesson(lua_State *L)
 {
@@ -621,14 +654,14 @@ restrict_lesson(lua_State *L)
     lua_register(L, "require", require_ringside);
     lua_register(L, "collectgarbage", count_memory);
     set_absent(L, "string", "dump");
-    lua_newtable(L);
-    lua_setglobal(L, "os");
-    lua_newtable(L);
+    empty_library(L, "os");
     lua_getglobal(L, "debug");
     lua_getfield(L, -1, "traceback");
-    lua_setfield(L, -3, "traceback");
-    lua_pop(L, 1);
-    lua_setglobal(L, "debug");
+    empty_library(L, "debug");
+    lua_getglobal(L, "debug");
+    lua_insert(L, -2);
+    lua_setfield(L, -2, "traceback");
+    lua_pop(L, 2);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     for (size_t i = 0; i < countof(globals); i++) {
         lua_pushnil(L);
@@ -644,6 +677,16 @@ set_field(lua_State *L, const char *library, const char *name, lua_CFunction fun
     lua_pushcfunction(L, function);
     lua_setfield(L, -2, name);
     lua_pop(L, 1);
+}
+
+/* A tensor's rows and a module's layers count from 0: ipairs would leave the first one out. */
+static int
+lesson_ipairs(lua_State *L)
+{
+    if (lua_type(L, 1) == LUA_TUSERDATA && (test_tensor(L, 1) != NULL || test_module(L, 1) != NULL))
+        raise_error(L, "TypeError", "ipairs counts from 1, a %s from 0; instead of for i, row in ipairs(x) write "
+                    "for i = 0, #x - 1 do local row = x[i]", test_tensor(L, 1) != NULL ? "Tensor" : "Module");
+    return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
 /* A function that is made on first use is there all the same. */
@@ -667,8 +710,10 @@ sandbox_open(lua_State *L, struct script *script)
     };
     if (!script->options.trusted)
         restrict_lesson(L);
+    mistakes_open(L);
     lua_pushglobaltable(L);
     luaL_setfuncs(L, globals, 0);
+    set_wrapped(L, -1, "ipairs", lesson_ipairs);
     lua_pop(L, 1);
     lua_getglobal(L, "string");
     set_wrapped(L, -1, "format", repeatable_format);
