@@ -291,7 +291,8 @@ option_unknown(lua_State *L, const char *name, const char *names)
     if (names[0] == '\0')
         return raise_error(L, "TypeError", "unknown option '%.60s': there are none here", name);
     if (mistake_in_option(L, name))
-        return raise_error(L, "TypeError", "unknown option '%.60s'; %s; there are: %s", name, lua_tostring(L, -1), names);
+        return raise_error(L, "TypeError", "unknown option '%.60s'; %s; there are: %s", name, lua_tostring(L, -1),
+                           names);
     nearest_word(names, name, meant, sizeof meant);
     return raise_error(L, "TypeError", "unknown option '%.60s'%s%s%s; there are: %s", name,
                        meant[0] != '\0' ? ": did you mean '" : "", meant, meant[0] != '\0' ? "'?" : "", names);

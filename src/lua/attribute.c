@@ -68,8 +68,8 @@ namespace_newindex(lua_State *L)
     if (shelf_get(L, 1) == LUA_TFUNCTION)
         return raise_error(L, "AttributeError", "%s.%s is a function; instead of %s.%s = v write %s.%s(v)", path, name,
                            path, name, path, name);
-    return raise_error(L, "AttributeError", "%s has no '%.60s' to be set; what is yours goes into a local: local %.60s = v",
-                       path, name, name);
+    return raise_error(L, "AttributeError", "%s has no '%.60s' to be set; instead of %s.%.60s = v write "
+                       "local %.60s = v", path, name, path, name, name);
 }
 
 /* The table at the top and what plain tables it holds. */

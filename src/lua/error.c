@@ -282,15 +282,16 @@ arg_error(lua_State *L, int argument, const char *expected)
             argument--;
     }
     const char *got = push_got(L, index);
-    char where[100];
+    char        where[100];
+    const char *called = strcmp(name, "for iterator") == 0 ? "iter" : name;
     if (strcmp(name, "newindex") == 0)
         snprintf(where, sizeof where, "what is assigned");
     else if (argument < 0)
-        snprintf(where, sizeof where, "%.60s", strcmp(name, "for iterator") == 0 ? "iter" : name);
+        snprintf(where, sizeof where, "%.60s", called);
     else
-        snprintf(where, sizeof where, "argument %d of %.60s", argument, strcmp(name, "for iterator") == 0 ? "iter" : name);
+        snprintf(where, sizeof where, "argument %d of %.60s", argument, called);
     if (argument == 0)
-        return raise_error(L, "TypeError", "%s is called on %s: expected %s", name, got, expected);
+        return raise_error(L, "TypeError", "%s is called on %s: expected %s", called, got, expected);
     if (argument == 1 && push_colon(L))
         return raise_error(L, "TypeError", "%s: expected %s, got %s: use a colon: %s", where, expected, got,
                            lua_tostring(L, -1));

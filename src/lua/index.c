@@ -136,7 +136,8 @@ check_part(lua_State *L, const struct tensor *tensor, int dim, int rest, struct 
         add_part(L, parts, check_slice(L, top, tensor, dim));
     } else if (lua_type(L, top) == LUA_TNUMBER) {
         push_text(L, top);
-        raise_error(L, "IndexError", "an index is an integer, not %s; instead of x[n / 2] write x[n // 2]",
+        raise_error(L, "IndexError", "an index is made of integers, not the number %s; instead of x[n / 2] write "
+                    "x[n // 2]",
                     lua_tostring(L, -1));
     } else {
         raise_error(L, "IndexError",

@@ -212,8 +212,10 @@ mistake_of_message(const char *message, struct found_names *names)
 static bool
 push_library_name(lua_State *L, const char *message)
 {
-    static const char *const spaces[][2] = { { "", "" }, { "nn.", "" }, { "nn.", "functional." }, { "nn.", "parallel." },
-                                             { "optim.", "" }, { "distributed.", "" }, { "utils.", "data." } };
+    static const char *const spaces[][2] = {
+        { "", "" }, { "nn.", "" }, { "nn.", "functional." }, { "nn.", "parallel." }, { "optim.", "" },
+        { "distributed.", "" }, { "utils.", "data." },
+    };
     struct found_names names;
     int                top = lua_gettop(L);
     if (!glob_fits("attempt to * a nil value (global '*')", message, &names))
@@ -336,7 +338,49 @@ mistakes_open(lua_State *L)
     lua_pop(L, 1);
 }
 
+/* Upvalues: a library's name, and what the library had for the trusted. */
+static int
+absent_function(lua_State *L)
+{
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TNIL)
+        return 0;
+    return raise_error(L, "RuntimeError", "%s.%s is not for lessons: it needs --trust",
+                       lua_tostring(L, lua_upvalueindex(1)), lua_tostring(L, 2));
+}
+
+/* An empty library takes its place, which tells what it had. */
+void
+mistake_in_library(lua_State *L, const char *name)
+{
+    lua_newtable(L);
+    lua_createtable(L, 0, 1);
+    lua_pushstring(L, name);
+    lua_newtable(L);
+    lua_getglobal(L, name);
+    for (lua_pushnil(L); lua_next(L, -2) != 0; lua_pop(L, 1)) {
+        lua_pushvalue(L, -2);
+        lua_pushboolean(L, true);
+        lua_rawset(L, -6);
+    }
+    lua_pop(L, 1);
+    lua_pushcclosure(L, absent_function, 2);
+    lua_setfield(L, -2, "__index");
+    lua_setmetatable(L, -2);
+    lua_setglobal(L, name);
+}
+
 /* ---- the page ---- */
+
+/* The same may be noticed in more than one way. */
+static bool
+is_told(const struct mistake *mistake)
+{
+    const struct mistake *before = mistakes;
+    while (before < mistake && (before->python == NULL || strcmp(before->python, mistake->python) != 0))
+        before++;
+    return before < mistake;
+}
 
 /* A row's text, where a name stands for what a message would fill in. */
 static void
@@ -344,7 +388,10 @@ add_example(struct str *out, const char *text)
 {
     for (; *text != '\0'; text++) {
         bool name = text[0] == '%' && (text[1] == '1' || text[1] == '2');
-        str_addf(out, "%c", name ? text[1] == '1' ? 'x' : 'y' : *text);
+        if (name)
+            str_add(out, text[1] == '1' ? "name" : "other");
+        else
+            str_addf(out, "%c", *text);
         text += name;
     }
 }
@@ -368,20 +415,19 @@ mistakes_page(struct str *out)
     static const char *const titles[] = {
         [IN_LINE] = "Signs and statements", [IN_BLOCK] = "Blocks", [IN_LINE_BEFORE] = "Calls without brackets",
         [IN_GLOBAL] = "Names", [IN_CONSTANT] = "Constants", [IN_FIELD] = "Lists, dicts and strings",
-        [IN_MESSAGE] = "Values", [IN_ARGUMENT] = "Arguments", [IN_OPTION] = "Options", [IN_ATTRIBUTE] = "Tensors and modules", [IN_METHOD] = "Classes",
+        [IN_MESSAGE] = "Values", [IN_ARGUMENT] = "Arguments", [IN_OPTION] = "Options",
+        [IN_ATTRIBUTE] = "Tensors and modules", [IN_METHOD] = "Classes",
         [IN_NOTHING] = "What no message can tell",
     };
     const struct mistake *last = NULL;
-    str_add(out, "What is written in Python, and what in a lesson. Lua ends blocks with end, has one kind of table for\n"
-                 "lists and dicts, and named arguments go in such a table.\n");
+    str_add(out, "What is written in Python, and what in a lesson. Lua ends blocks with end, has one kind of table\n"
+                 "for lists and dicts, and named arguments go in such a table.\n");
     for (size_t i = 0; i < countof(mistakes); i++) {
         const struct mistake *m = &mistakes[i];
-        if (m->python == NULL || m->here == NULL)
+        if (m->python == NULL || m->here == NULL || is_told(m))
             continue;
         if (last == NULL || last->kind != m->kind)
             str_addf(out, "\n%s\n", titles[m->kind]);
-        else if (strcmp(last->python, m->python) == 0)
-            continue;
         last = m;
         add_page_line(out, m);
     }

@@ -18,6 +18,7 @@ bool mistake_in_option(lua_State *L, const char *name);
 bool mistake_in_attribute(lua_State *L, const char *name);
 void mistake_in_method(lua_State *L, const char *name, int function); /* raises if a class is never asked for it */
 void mistakes_open(lua_State *L);                         /* the globals: names whose being nil would go unnoticed */
+void mistake_in_library(lua_State *L, const char *name);    /* an empty one takes its place, which tells what it had */
 void mistakes_page(struct str *out);
 
 /* ---- dot and colon (receiver.c), asked inside of the C function that was called wrongly ---- */

@@ -606,38 +606,6 @@ set_absent(lua_State *L, const char *library, const char *name)
     lua_pop(L, 1);
 }
 
-/* Upvalues: a library's name, and what the library had for the trusted. */
-static int
-absent_function(lua_State *L)
-{
-    lua_pushvalue(L, 2);
-    if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TNIL)
-        return 0;
-    return raise_error(L, "RuntimeError", "%s.%s is not for lessons: it needs --trust",
-                       lua_tostring(L, lua_upvalueindex(1)), lua_tostring(L, 2));
-}
-
-/* An empty library takes its place, which tells what it had. */
-static void
-empty_library(lua_State *L, const char *name)
-{
-    lua_newtable(L);
-    lua_createtable(L, 0, 1);
-    lua_pushstring(L, name);
-    lua_newtable(L);
-    lua_getglobal(L, name);
-    for (lua_pushnil(L); lua_next(L, -2) != 0; lua_pop(L, 1)) {
-        lua_pushvalue(L, -2);
-        lua_pushboolean(L, true);
-        lua_rawset(L, -6);
-    }
-    lua_pop(L, 1);
-    lua_pushcclosure(L, absent_function, 2);
-    lua_setfield(L, -2, "__index");
-    lua_setmetatable(L, -2);
-    lua_setglobal(L, name);
-}
-
 static void
 restrict_lesson(lua_State *L)
 {
@@ -654,10 +622,10 @@ restrict_lesson(lua_State *L)
     lua_register(L, "require", require_ringside);
     lua_register(L, "collectgarbage", count_memory);
     set_absent(L, "string", "dump");
-    empty_library(L, "os");
+    mistake_in_library(L, "os");
     lua_getglobal(L, "debug");
     lua_getfield(L, -1, "traceback");
-    empty_library(L, "debug");
+    mistake_in_library(L, "debug");
     lua_getglobal(L, "debug");
     lua_insert(L, -2);
     lua_setfield(L, -2, "traceback");

@@ -405,8 +405,8 @@ note_equality(lua_State *L, const struct tensor *a, const struct tensor *b)
     if (script->equality_noted || lesson == NULL || !tensor_same_shape(a, b))
         return;
     script->equality_noted = true;
-    snprintf(text, sizeof text, "line %u: == asks whether both are the same tensor; instead of x == y write x:eq(y) for "
-             "each element, x:equal(y) for all", script_line(L));
+    snprintf(text, sizeof text, "line %u: == asks whether both are the same tensor; instead of x == y write x:eq(y) "
+             "for each element, x:equal(y) for all", script_line(L));
     lesson_note(lesson, script->rank, "note", text);
 }
 

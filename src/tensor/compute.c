@@ -131,8 +131,9 @@ fail_by(struct task *me, enum op op, const struct kernel_fault *fault)
     if (op == OP_nll_loss)
         return failed(me, E_INDEX, "%s: target %lld is out of range: there are %lld classes, counted from 0",
                       op_infos[op].name, (long long)fault->index, (long long)fault->limit);
-    return failed(me, along ? E_RUNTIME : E_INDEX, "%s: index %lld is out of range: there are %lld rows, counted from 0",
-                  op_infos[op].name, (long long)fault->index, (long long)fault->limit);
+    return failed(me, along ? E_RUNTIME : E_INDEX,
+                  "%s: index %lld is out of range: there are %lld rows, counted from 0", op_infos[op].name,
+                  (long long)fault->index, (long long)fault->limit);
 }
 
 static bool
