@@ -9,8 +9,8 @@
 #include "lua/forms.h"
 #include "lua/shelf.h"
 
-enum mistake_kind { IN_LINE, IN_BLOCK, IN_LINE_BEFORE, IN_GLOBAL, IN_CONSTANT, IN_FIELD, IN_MESSAGE, IN_ARGUMENT,
-                    IN_OPTION, IN_ATTRIBUTE, IN_METHOD, IN_NOTHING };
+enum mistake_kind { IN_LINE, IN_BLOCK, IN_LINE_BEFORE, IN_GLOBAL, IN_LIBRARY, IN_CONSTANT, IN_FIELD, IN_MESSAGE,
+                    IN_ARGUMENT, IN_OPTION, IN_ATTRIBUTE, IN_METHOD, IN_NOTHING };
 struct mistake { enum mistake_kind kind; const char *form, *python, *here; };
 
 static const struct mistake mistakes[] = {
@@ -18,6 +18,7 @@ static const struct mistake mistakes[] = {
 #define BLOCK(form, python, here)     { IN_BLOCK, form, python, here },
 #define BEFORE(form, python, here)    { IN_LINE_BEFORE, form, python, here },
 #define GLOBAL(form, python, here)    { IN_GLOBAL, form, python, here },
+#define LIBRARY(form, here)           { IN_LIBRARY, form, NULL, here },
 #define CONSTANT(form, python, here)  { IN_CONSTANT, form, python, here },
 #define FIELD(form, python, here)     { IN_FIELD, form, python, here },
 #define MESSAGE(form, python, here)   { IN_MESSAGE, form, python, here },
@@ -35,6 +36,7 @@ static const struct mistake mistakes[] = {
 #undef MESSAGE
 #undef FIELD
 #undef CONSTANT
+#undef LIBRARY
 #undef GLOBAL
 #undef BEFORE
 #undef BLOCK
@@ -244,10 +246,14 @@ void
 mistake_at_run(lua_State *L)
 {
     struct found_names    names;
+    struct source_line    line;
     const char           *message = lua_tostring(L, -1);
     const struct mistake *mistake = message != NULL ? mistake_of_message(message, &names) : NULL;
     if (message == NULL || !lua_checkstack(L, 12))
         return;
+    if (mistake == NULL && glob_fits("attempt to * a nil value (field '*')", message, &names) &&
+        read_running_line(L, 1, &line)) /* level 0 is the handler */
+        mistake = mistake_of_line(IN_LIBRARY, &line, NULL, &names);
     if (mistake != NULL)
         push_hint(L, mistake, &names);
     else if (!push_library_name(L, message))
@@ -336,38 +342,6 @@ mistakes_open(lua_State *L)
     lua_setfield(L, -2, "__index");
     lua_setmetatable(L, -2);
     lua_pop(L, 1);
-}
-
-/* Upvalues: a library's name, and what the library had for the trusted. */
-static int
-absent_function(lua_State *L)
-{
-    lua_pushvalue(L, 2);
-    if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TNIL)
-        return 0;
-    return raise_error(L, "RuntimeError", "%s.%s is not for lessons: it needs --trust",
-                       lua_tostring(L, lua_upvalueindex(1)), lua_tostring(L, 2));
-}
-
-/* An empty library takes its place, which tells what it had. */
-void
-mistake_in_library(lua_State *L, const char *name)
-{
-    lua_newtable(L);
-    lua_createtable(L, 0, 1);
-    lua_pushstring(L, name);
-    lua_newtable(L);
-    lua_getglobal(L, name);
-    for (lua_pushnil(L); lua_next(L, -2) != 0; lua_pop(L, 1)) {
-        lua_pushvalue(L, -2);
-        lua_pushboolean(L, true);
-        lua_rawset(L, -6);
-    }
-    lua_pop(L, 1);
-    lua_pushcclosure(L, absent_function, 2);
-    lua_setfield(L, -2, "__index");
-    lua_setmetatable(L, -2);
-    lua_setglobal(L, name);
 }
 
 /* ---- the page ---- */

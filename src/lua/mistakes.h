@@ -18,10 +18,12 @@ bool mistake_in_option(lua_State *L, const char *name);
 bool mistake_in_attribute(lua_State *L, const char *name);
 void mistake_in_method(lua_State *L, const char *name, int function); /* raises if a class is never asked for it */
 void mistakes_open(lua_State *L);                         /* the globals: names whose being nil would go unnoticed */
-void mistake_in_library(lua_State *L, const char *name);    /* an empty one takes its place, which tells what it had */
 void mistakes_page(struct str *out);
 
-/* ---- dot and colon (receiver.c), asked inside of the C function that was called wrongly ---- */
+/* ---- the line of the lesson that runs (receiver.c) ---- */
+struct source_line;
+bool read_running_line(lua_State *L, int level, struct source_line *line);
+/* Dot and colon, asked inside of the C function that was called wrongly. */
 bool push_colon(lua_State *L);  /* it is a method called as x.f(): pushes "x:f()" */
 bool push_dot(lua_State *L);    /* it is a function of a namespace called as rs:f(): pushes "rs.f()" */
 #endif

@@ -1,7 +1,7 @@
 /* A method called with a dot, a function of rs called with a colon: what was meant, in the lesson's own words. The line
  * of the lesson is read for it, since Lua tells a function's name but not what stands before it.
  *
- * Interface: push_colon, push_dot. */
+ * Interface: push_colon, push_dot, read_running_line. */
 #include <string.h>
 #include "lua/forms.h"
 #include "lua/mistakes.h"
@@ -36,17 +36,22 @@ path_begin(const struct source_line *line, int sign)
     return sign;
 }
 
+bool
+read_running_line(lua_State *L, int level, struct source_line *line)
+{
+    const struct script *script = script_of(L);
+    lua_Debug            at     = { .source = NULL };
+    return script->options.text != NULL && lua_getstack(L, level, &at) && lua_getinfo(L, "Sl", &at) &&
+           at.source[0] == '@' && strcmp(at.source + 1, script->name) == 0 && find_line(script, at.currentline, line);
+}
+
 /* Of the C function that runs, in the line of the lesson that called it. */
 static bool
 find_call(lua_State *L, const char *sign, struct call_site *site)
 {
-    const struct script *script = script_of(L);
-    lua_Debug            self = { .name = NULL }, caller = { .source = NULL };
-    if (script->options.text == NULL || !lua_getstack(L, 0, &self) || !lua_getinfo(L, "n", &self) ||
-        self.name == NULL || !lua_getstack(L, 1, &caller) || !lua_getinfo(L, "Sl", &caller))
-        return false;
-    if (caller.source[0] != '@' || strcmp(caller.source + 1, script->name) != 0 ||
-        !find_line(script, caller.currentline, &site->line))
+    lua_Debug self = { .name = NULL };
+    if (!lua_getstack(L, 0, &self) || !lua_getinfo(L, "n", &self) || self.name == NULL ||
+        !read_running_line(L, 1, &site->line))
         return false;
     for (int i = 1; i + 1 < site->line.count; i++) {
         if (!token_is(&site->line.tokens[i], sign) || !token_is(&site->line.tokens[i + 1], self.name))
