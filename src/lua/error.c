@@ -281,7 +281,8 @@ arg_error(lua_State *L, int argument, const char *expected)
         if (ar.name != NULL && strcmp(ar.namewhat, "method") == 0)
             argument--;
     }
-    const char *got = push_got(L, index);
+    bool        missing = lua_isnone(L, index);
+    const char *got     = push_got(L, index);
     char        where[100];
     const char *called = strcmp(name, "for iterator") == 0 ? "iter" : name;
     if (strcmp(name, "newindex") == 0)
@@ -292,10 +293,10 @@ arg_error(lua_State *L, int argument, const char *expected)
         snprintf(where, sizeof where, "argument %d of %.60s", argument, called);
     if (argument == 0)
         return raise_error(L, "TypeError", "%s is called on %s: expected %s", called, got, expected);
-    if (argument == 1 && push_colon(L))
+    if ((argument == 1 || missing) && push_colon(L))
         return raise_error(L, "TypeError", "%s: expected %s, got %s: use a colon: %s", where, expected, got,
                            lua_tostring(L, -1));
-    if (mistake_in_argument(L, index, expected))
+    if (mistake_in_argument(L, missing ? 0 : index, expected))
         return raise_error(L, "TypeError", "%s: expected %s, got %s; %s", where, expected, got, lua_tostring(L, -1));
     return raise_error(L, "TypeError", "%s: expected %s, got %s", where, expected, got);
 }

@@ -267,12 +267,12 @@ bool
 mistake_in_argument(lua_State *L, int index, const char *expected)
 {
     struct found_names names;
-    const char        *type = luaL_typename(L, index);
+    const char        *type = index == 0 ? "nothing" : luaL_typename(L, index);
     if (lua_istable(L, 1) && shelf_is(L, 1))
         return false; /* called with a colon: push_dot's */
-    if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
+    if (index != 0 && luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
         type = lua_tostring(L, -1);
-    lua_pushfstring(L, "%s for %s", lua_isnone(L, index) ? "nothing" : type, expected);
+    lua_pushfstring(L, "%s for %s", type, expected);
     const char *said = lua_tostring(L, -1);
     for (size_t i = 0; i < countof(mistakes); i++) {
         if (mistakes[i].kind != IN_ARGUMENT || !glob_fits(mistakes[i].form, said, &names))

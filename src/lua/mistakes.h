@@ -13,6 +13,7 @@ struct str;
 void mistake_in_text(lua_State *L, const char *text, size_t size);
 void mistake_at_run(lua_State *L);                        /* Lua's message is at the top, without its place: likewise */
 /* Push what to write instead; false: nothing is known. */
+/* `index` 0: nothing came. */
 bool mistake_in_argument(lua_State *L, int index, const char *expected);
 bool mistake_in_option(lua_State *L, const char *name);
 bool mistake_in_attribute(lua_State *L, const char *name);
