@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "control/commands.h"
+#include "lua/mistakes.h"
 #include "lua/shelf.h"
 #include "sched/task.h"
 #include "tensor/op.h"
@@ -399,7 +400,9 @@ answer_request(const struct reference *reference, struct reference_request *requ
         return;
     }
     key_of(request->name, key, sizeof key);
-    if (tell_found(reference, key, true, request->out))
+    if (strcmp(key, "python") == 0)
+        mistakes_page(request->out);
+    else if (tell_found(reference, key, true, request->out))
         tell_others(reference, key, request->out);
     else if (!tell_space(reference, key, request->out) && !tell_found(reference, key, false, request->out)) {
         request->found = false;

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "base/vec.h"
 #include "functional/catalogue.h"
+#include "lua/mistakes.h"
 #include "nn/layer.h"
 #include "sched/account.h"
 #include "sched/sched.h"
@@ -230,8 +231,10 @@ run_chunk(lua_State *L)
     const struct chunk_run *run  = lua_touserdata(L, 1);
     size_t            size = run->size;
     const char       *text = skip_shebang(run->text, &size);
-    if (luaL_loadbufferx(L, text, size, lua_pushfstring(L, "@%s", run->name), "t") != LUA_OK)
+    if (luaL_loadbufferx(L, text, size, lua_pushfstring(L, "@%s", run->name), "t") != LUA_OK) {
+        mistake_in_text(L, text, size);
         return lua_error(L);
+    }
     const struct script_options *options = &script_of(L)->options;
     luaL_checkstack(L, options->arg_count, "too many arguments");
     for (int i = 0; i < options->arg_count; i++)
@@ -247,8 +250,11 @@ script_run_text(struct task *me, struct script *script, const char *name, const 
     struct chunk_run  run   = { slash != NULL ? slash + 1 : name, text, size };
     snprintf(script->name, sizeof script->name, "%s", run.name);
     run.name    = script->name; /* as long as messages and traces will say it */
+    script->options.text      = text;
+    script->options.text_size = size;
     size_t mark = scope_mark(me);
     bool   ok   = script_visit(me, script, run_chunk, &run);
     scope_release(me, mark);
+    script->options.text = NULL;
     return ok;
 }

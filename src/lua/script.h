@@ -17,6 +17,8 @@ struct script_options {
     char *const *args;
     const struct catalogue *catalogue; /* NULL: the script makes one; ranks share their parent's */
     const struct layer_catalogue *layers; /* likewise */
+    const char *text;          /* of the lesson while it runs, for messages: script_run_text sets it */
+    size_t      text_size;
 };
 
 struct script *script_new(struct task *me, const struct script_options *options); /* NULL: failed */
