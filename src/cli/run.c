@@ -14,6 +14,7 @@
 #include "base/reader.h"
 #include "base/rng.h"
 #include "cli/commands.h"
+#include "cli/course.h"
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/watch.h"
@@ -308,5 +309,7 @@ cli_run(int argc, char **argv)
 {
     struct run_options options;
     int                status = options_parse(argc, argv, OPTION_RUN, &options);
+    if (status < 0)
+        status = lesson_choose(argv[0], &options);
     return status >= 0 ? status : run_lesson(&options, NULL);
 }

@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include "base/visible.h"
 #include "cli/commands.h"
+#include "cli/course.h"
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/run.h"
@@ -239,6 +240,9 @@ cli_step(int argc, char **argv)
         return status;
     if (options.executor == EXECUTOR_FREE)
         return message(STATUS_USAGE, "step needs the stepped executor: what runs free cannot be stepped, only run");
+    status = lesson_choose(argv[0], &options);
+    if (status >= 0)
+        return status;
     if (options.batch != NULL)
         return step_batch(&options);
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
