@@ -35,4 +35,49 @@ is(ringside('version')->{out}, ringside('--version')->{out}, 'ringside version s
 is(ringside('version', '--help')->{status}, 0, 'version has --help');
 refused('version takes nothing', ringside('version', 'x'), 2, qr/version takes no 'x'/);
 
+# ---- help: the right page, the nearest name that is sensible, or nothing found ----
+sub page { return ringside('help', @_)->{out} }
+like(page('DDP'), qr/\Ann\.parallel\.DistributedDataParallel\(/, 'help DDP is the page of DistributedDataParallel');
+like(page('DP'), qr/\Ann\.DataParallel\(/, 'help DP is the page of DataParallel');
+is(page('F'), page('nn.functional'), 'help F lists nn.functional');
+is(page('F.relu'), page('nn.functional.relu'), 'help F.relu is the page of nn.functional.relu');
+like(page('dist'), qr/^rs\.dist\(.*^dist, a namespace:\n.*^dist\.all_reduce\(/ms, 'help dist tells the function and the namespace');
+is(page('distributed') =~ s/.*a namespace:\n\n//rs, page('dist') =~ s/.*a namespace:\n\n//rs, 'help distributed lists it, too');
+like(page('import'), qr/require "ringside"/, 'help import says what stands in its place');
+like(page('ring'), qr/all_reduce.*comm\.hop/s, 'help ring leads to the collective and its hops');
+like(page('FSDP'), qr/is not built here.*nn\.DataParallel/s, 'help FSDP says that it is not built');
+my $sources = join '', map { slurp($_) } 'src/sched/error.c', glob 'src/lua/*.c';
+my %kinds = map { $_ => 1 } $sources =~ /"([A-Z]\w+Error)"/g;
+cmp_ok(scalar keys %kinds, '>', 15, 'there are kinds of errors');
+like(page($_), qr/\A\Q$_\E\n +\S/, "help $_ says what it means") for sort keys %kinds;
+like(page('errors'), qr/^BudgetError\n.*^ValueError\n/ms, 'help errors lists the kinds');
+refused("help $_ suggests nothing", ringside('help', $_), 2, qr/no help for '$_'; 'ringside help' lists what there is/)
+    for qw(pdb for xyzzy kl conda sandbox);
+refused("help $_->[0] suggests $_->[1]", ringside('help', $_->[0]), 2, qr/did you mean (?:\w+\.)*\Q$_->[1]\E\?/)
+    for ['Liner', 'Linear'], ['softmx', 'Softmax'], ['nn.functional.rleu', 'nn.functional.relu'], ['dataloder', 'DataLoader'];
+
+# ---- TORCH_DISTRIBUTED_DEBUG does what messages say ----
+my $unused = lesson('unused', <<'LUA');
+local rs = require "ringside"
+local nn, dist = rs.nn, rs.distributed
+rs.lesson { title = "unused", world = 2 }
+local Net = nn.Module("Net")
+function Net:init() self.used = nn.Linear(2, 2) self.spare = nn.Linear(3, 3) end
+function Net:forward(x) return self.used(x) end
+dist.spawn(function(rank)
+  local ddp = nn.parallel.DistributedDataParallel(Net())
+  for _ = 1, 2 do ddp(rs.ones { 1, 2 }):sum():backward() end
+end)
+LUA
+for my $level ('INFO', 'DETAIL', 'info') {
+    my $run = ringside({ env => { TORCH_DISTRIBUTED_DEBUG => $level } }, 'run', $unused);
+    refused("TORCH_DISTRIBUTED_DEBUG=$level: the parameters are named", $run, 2, qr/rank 0: 2 \(spare\.weight\) 3 \(spare\.bias\)\.$/);
+}
+for my $level ('OFF', '') {
+    my $run = ringside({ env => { TORCH_DISTRIBUTED_DEBUG => $level } }, 'run', $unused);
+    refused("TORCH_DISTRIBUTED_DEBUG=$level: indices, and how to see names", $run, 2,
+        qr/rank 0: 2 3\. Set TORCH_DISTRIBUTED_DEBUG to INFO or DETAIL to see their names\.$/);
+}
+like(page('TORCH_DISTRIBUTED_DEBUG'), qr/INFO or DETAIL/, 'help TORCH_DISTRIBUTED_DEBUG');
+
 done_testing();
