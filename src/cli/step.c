@@ -68,6 +68,23 @@ run_batch(struct session *session, const char *commands)
     return ok ? STATUS_DONE : STATUS_USAGE;
 }
 
+/* As run tells it. What a lesson raised itself is its own text. */
+static void
+tell_failure(const char *lesson, struct session_failure failure)
+{
+    static const char *const about_ranks[] = { "DeadlockError", "RankLostError", "MismatchError" };
+    const char *kind      = strcmp(failure.kind, "LuaError") == 0 ? "" : failure.kind;
+    char        where[24] = "", who[24] = "";
+    if (failure.line > 0)
+        snprintf(where, sizeof where, ":%u", (unsigned)failure.line);
+    if (failure.rank >= 0)
+        snprintf(who, sizeof who, "rank %d: ", failure.rank);
+    bool named = strncmp(failure.message, who, strlen(who)) == 0;
+    for (size_t i = 0; i < countof(about_ranks); i++)
+        named = named || strcmp(kind, about_ranks[i]) == 0;
+    message(0, "%s%s: %s%s%s%s", lesson, where, kind, kind[0] != '\0' ? ": " : "", named ? "" : who, failure.message);
+}
+
 static int
 step_batch(struct run_options *options)
 {
@@ -80,11 +97,9 @@ step_batch(struct run_options *options)
     }
     int status = run_batch(&session, options->batch);
     if (status == 0 && session.ended) {
-        uint32_t    line = 0;
-        const char *why_failed = session_failure(&session, &line);
         status = session.status;
         if (status >= STATUS_USAGE)
-            message(status, "%s:%u: %s", options->lesson, (unsigned)line, why_failed);
+            tell_failure(options->lesson, session_failure(&session));
     }
     session_close(&session);
     return status;

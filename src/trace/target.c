@@ -146,7 +146,7 @@ begin_in_folder(struct trace_target *target, const char *path, char *why, size_t
 {
     target->folder = open_folder(target, path);
     if (target->folder < 0)
-        return refuse(why, why_size, path, strerror(errno));
+        return refuse(why, why_size, path, errno == EISDIR ? "it is a folder" : strerror(errno));
     int         fd      = -1;
     const char *trouble = lock_folder(target->folder) ? what_is_there(target->folder, target->name)
                                                       : "another program holds its folder's lock";

@@ -80,4 +80,138 @@ for my $level ('OFF', '') {
 }
 like(page('TORCH_DISTRIBUTED_DEBUG'), qr/INFO or DETAIL/, 'help TORCH_DISTRIBUTED_DEBUG');
 
+# ---- narration ----
+sub says { my ($name, $body, @options) = @_; return ringside('run', @options, lesson($name, "local rs = require \"ringside\"\n$body")) }
+is(says('one', 'rs.check("a", true)')->{out}, "ok 1 - one/a\n1 check holds\n", 'one check holds');
+like(says('two', 'rs.check("a", true) rs.check("b", true)')->{out}, qr/^all 2 checks hold$/m, 'all 2 checks hold');
+like(says('skip', 'rs.skip("a", "no")')->{out}, qr/^1 check was skipped$/m, 'one check was skipped');
+my $tables = says('tables', <<'LUA')->{out};
+local a = {}
+a.a = a
+rs.close("a table", nil, { 1, { 2.5, true }, x = "y" })
+rs.close("a text", { 1 }, "one")
+rs.close("a tensor", rs.ones { 2 }, "ones")
+rs.close("inside", { { 1, 2 }, z = { {} } }, { { 1, 2 }, z = 3 })
+rs.close("a circle", a, 1)
+rs.close("a long one", ("x"):rep(1000), { 1 })
+LUA
+like($tables, qr/got nil, expected \{1, \{2\.5, true\}, x = "y"\}$/m, 'close shows the values of a table');
+like($tables, qr/got \{1\}, expected "one"$/m, 'and puts texts in quotes');
+like($tables, qr/got \{1\.0, 1\.0\}, expected "ones"$/m, 'and the elements of a tensor');
+like($tables, qr/at \[z\]: got \{\{\}\}, expected 3$/m, 'and the part that differs');
+like($tables, qr/got \{a = \{a = .*, expected 1$/m, 'and ends in a circle');
+like($tables, qr/got "x{190,}\.\.\., expected \{1\}$/m, 'and cuts what is long');
+refused('a rank that names itself is named once', says('twice', <<'LUA'), 2, qr/lua:2: RuntimeError: rank 1: params\[0\] /);
+rs.distributed.spawn(function(rank) rs.nn.parallel.DistributedDataParallel(rs.nn.Linear(2 + rank, 2)) end, { world = 2 })
+LUA
+refused('and another by its number', says('once', <<'LUA'), 2, qr/: rank 1: boom$/);
+rs.distributed.spawn(function(rank) if rank == 1 then error("boom", 0) end end, { world = 2 })
+LUA
+
+# ---- options and answers that there are not ----
+sub raises {
+    my ($name, $code, $pattern, @options) = @_;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    return refused($name, says('raises', $code, @options), 2, $pattern);
+}
+sub in_rank { return "rs.distributed.spawn(function() local store = rs.distributed.store $_[0] end, { world = 1 })" }
+raises('rs.ask: an answer that is no choice', 'rs.ask { "How many?", choices = { 1, 2 }, answer = "3" }',
+    qr/ValueError: rs\.ask: the answer "3" is none of the choices: "1", "2"$/);
+raises('rs.ask: an unknown option', 'rs.ask { "q", choises = { 1 }, answer = 1 }', qr/'choises': did you mean 'choices'\?/);
+raises('rs.load: an unknown option', 'rs.load("x", { paht = 1 })', qr/unknown option 'paht': did you mean 'path'\?/, '--trust');
+raises('store:set: an unknown option', in_rank('store:set("a", "b", { vlue = 1 })'), qr/'vlue': did you mean 'value'\?/);
+raises("store:$_: an unknown option", in_rank("store:$_(\"a\", { kye = 1 })"), qr/'kye': did you mean 'key'\?/) for qw(get wait);
+raises('store:add: an unknown option', in_rank('store:add("a", 1, { amuont = 1 })'), qr/'amuont': did you mean 'amount'\?/);
+raises('store:get: too many', in_rank('store:get("a", 1, 2)'), qr/get takes 1 argument, but 3 were given/);
+raises('store.get: no colon', in_rank('store.get("a")'), qr/write dist\.store:get\(\.\.\.\)/);
+is(says('store', in_rank('store:set("k", "a\0b") store:set { key = "n", value = 7 } print(#store:get("k"), store:get "n", store:add("c", 2))'))->{out},
+    "3\t7\t2\n", 'the store keeps texts with any bytes and counts');
+
+# ---- memory ----
+for my $executor ('stepped', 'free') {
+    is(says('memory', <<'LUA', '--executor', $executor)->{out}, "4000\n4000\n0\t0\n", "$executor: what collectgarbage() finds is free at once");
+rs.lesson { title = "m", devices = 1 }
+local function allocated() return rs.cuda.memory_allocated(0) end
+local x = rs.ones { 1000 }:to("device:0")
+print(allocated())
+x = nil
+print(allocated())
+print(collectgarbage(), allocated())
+LUA
+}
+like(says('copied', <<'LUA')->{out}, qr/^0\n$/, 'a copy to a device is waited for: who is dead then is free');
+rs.lesson { title = "m", devices = 1 }
+local y = rs.zeros({ 1000 }, { device = "device:0" })
+y:copy_(rs.ones { 1000 })
+y = nil
+rs.nn.Linear(1, 1):zero_grad()
+print(rs.cuda.memory_allocated(0))
+LUA
+like(says('count', 'print(collectgarbage("count") > 1)')->{out}, qr/true/, 'collectgarbage("count") counts');
+raises('collectgarbage("stop")', 'collectgarbage("stop")', qr/it takes "collect" or "count"$/);
+my $spent = says('spent', 'local t = {} for i = 1, 1000000 do t[i] = {} end while true do collectgarbage() end');
+refused('collecting is work', $spent, 2, qr/BudgetError/);
+is(says('sum', 'rs.ones { 4 } print(rs.trace:sum { kind = "memory.alloc" }, rs.trace:sum { kind = "memory.alloc", arg = "bytes" })')->{out},
+    "16\t16\n", "trace:sum adds bytes unless told otherwise, as help says");
+like(page('trace.sum'), qr/"bytes" unless given/, 'help trace.sum says so');
+
+# ---- a stop at a question ----
+my $asked = lesson('asked', 'local rs = require "ringside" rs.lesson { title = "t" } rs.ask { "How many?", choices = { 1, 2 }, answer = 2 } rs.say "so"');
+like(ringside('step', '--batch', 'next', $asked)->{out}, qr/\Aa question: How many\?  a\) 1   b\) 2\n\z/, 'step --batch says the question');
+like(ringside('step', '--batch', 'break lesson.ask; continue', $asked)->{out},
+    qr/^stopped by 1: lesson\.ask\na question: How many\?/m, 'also with a breakpoint');
+
+
+# ---- a lesson that is no Lua ----
+my $kept = "$folder/kept.trace";
+is(ringside('run', '--quiet', '--trace', $kept, $asked)->{status}, 0, 'a trace is there');
+my $older  = slurp($kept);
+my $broken = lesson('broken', "local rs = require \"ringside\"\nlocal x = = 3\n");
+refused('run of what is no Lua', ringside('run', '--trace', $kept, $broken), 2, qr/broken\.lua:2: unexpected symbol near '='/);
+is(slurp($kept), $older, 'leaves the older trace');
+refused('step of what is no Lua', ringside('step', '--batch', 'next; where', '--trace', $kept, $broken), 2,
+    qr/broken\.lua:2: unexpected symbol near '='/);
+is(slurp($kept), $older, 'leaves it, too');
+refused('and so does one without a trace', ringside('step', '--batch', 'next', $broken), 2, qr/broken\.lua:2: unexpected/);
+ringside('run', '--trace', "$folder/none.trace", $broken);
+ok(!-e "$folder/none.trace" && !-e "$folder/.none.trace.beginning", 'nothing is begun for it');
+is(ringside('run', lesson('shell', "#!/usr/bin/env ringside run\nprint(1)"))->{out}, "1\n", 'a first line for the shell is none of Lua\'s');
+
+# ---- step --batch tells an error as run does ----
+my %fails = (
+    'an error of the engine' => 'rs.ones(2):view(3)',
+    'one of Lua'             => 'local x = nil + 1',
+    'the lesson\'s own'      => 'rs.error("KeyError", "mine")',
+    'one in a rank'          => 'rs.distributed.spawn(function(r) if r == 1 then rs.ones(2):view(3) end end, { world = 2 })',
+    'a rank that says which' => 'rs.distributed.spawn(function(r) rs.nn.parallel.DistributedDataParallel(rs.nn.Linear(2 + r, 2)) end, { world = 2 })',
+    'a mismatch'             => 'rs.distributed.spawn(function(r) if r == 1 then rs.distributed.barrier() end rs.distributed.all_reduce(rs.ones(2)) end, { world = 2 })',
+    'a deadlock'             => 'rs.distributed.spawn(function(r) if r == 1 then rs.distributed.barrier() end if r == 0 then rs.distributed.recv(rs.ones(2), 1) end end, { world = 2 })',
+);
+for my $what (sort keys %fails) {
+    my $file = lesson('fails', "local rs = require \"ringside\"\nrs.lesson { title = \"t\" }\n$fails{$what}\n");
+    my ($run, $step) = (ringside('run', $file), ringside('step', '--batch', 'continue', $file));
+    is("$step->{status} $step->{err}", "$run->{status} $run->{err}", "$what: step --batch says what run says");
+}
+
+# ---- traces ----
+refused('--trace of a folder', ringside('run', '--trace', "$folder/", $asked), 2, qr/cannot create .*: it is a folder$/);
+mkdir "$folder/sub";
+refused('--trace of a folder without a slash', ringside('run', '--trace', "$folder/sub", $asked), 2, qr/cannot create .*: it is a folder$/);
+refused('--trace of a folder in step', ringside('step', '--batch', 'next', '--trace', "$folder/sub/", $asked), 2, qr/cannot create .*: it is a folder$/);
+my $cut = spill("$folder/cut.trace", substr(slurp($kept), 0, length(slurp($kept)) - 300));
+my $hash = ringside('events', '--hash', $cut);
+refused('--hash of a trace that was cut', $hash, 2, qr/no hash of a part: cut short/);
+is($hash->{out}, '', 'and no number is printed');
+for my $json ('{"traceEvents": []}', "\n [{\"ph\": \"X\"}]", '{}') {
+    my $file = spill("$folder/chrome.json", $json);
+    refused("view of $json", ringside('view', '--print', $file), 2, qr/a Chrome trace; import is not there yet$/);
+    refused("events of $json", ringside('events', $file), 2, qr/a Chrome trace; import is not there yet$/);
+}
+refused('events of another file', ringside('events', $asked), 2, qr/not a Ringside trace$/);
+
+# ---- devices ----
+my $devices = ringside('devices')->{out};
+like($devices, qr/^  $_ +(?:.* is here; missing: |missing: .* and )this ringside's own $_ back-end$/m, "devices says what $_ lacks")
+    for qw(cuda nccl mpi gloo);
+
 done_testing();
