@@ -181,8 +181,8 @@ refuse_combination(const char *command, const struct run_options *o)
     if (o->check_races && o->executor == EXECUTOR_FREE)
         return message(STATUS_USAGE, "%s: --check-races needs the stepped executor", command);
     if (o->device != NULL && strcmp(o->device, "cpu") != 0)
-        return message(STATUS_USAGE, "%s: built without --device %s, there is cpu; 'ringside devices' says what is missing",
-                       command, o->device);
+        return message(STATUS_USAGE, "%s: built without --device %s, there is cpu; 'ringside devices' says what is "
+                       "missing", command, o->device);
     if (o->backend != NULL && strcmp(o->backend, "local") != 0)
         return message(STATUS_USAGE, "%s: built without --backend %s, there is local; 'ringside devices' says what is "
                        "missing", command, o->backend);

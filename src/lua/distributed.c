@@ -387,7 +387,8 @@ take_store_call(lua_State *L, const char *name, int most, struct store_call *out
     if (lua_type(L, 1) != LUA_TTABLE)
         raise_error(L, "TypeError", "dist.store.%s is a method: write dist.store:%s(...)", name, name);
     if (given > most && !lua_istable(L, -1))
-        raise_error(L, "TypeError", "%s takes %d argument%s, but %d were given", name, most, most == 1 ? "" : "s", given);
+        raise_error(L, "TypeError", "%s takes %d argument%s, but %d were given", name, most, most == 1 ? "" : "s",
+                    given);
     lua_remove(L, 1);
     take_arguments(L, &out->a);
     out->key = out->a.at[0].text;
@@ -450,7 +451,8 @@ static const struct lua_entry store_entries[] = {
     { "set", l_store_set, "dist.store:set(str key, any value) -> any", "the text of that key from now on" },
     { "get", l_store_get, "dist.store:get(str key) -> any", "waits until the key is there; its text" },
     { "wait", l_store_wait, "dist.store:wait(str key) -> any", "waits until the key is there" },
-    { "add", l_store_add, "dist.store:add(str key, int amount) -> any", "adds to a counter that begins at 0; its new value" },
+    { "add", l_store_add, "dist.store:add(str key, int amount) -> any",
+      "adds to a counter that begins at 0; its new value" },
 };
 
 void

@@ -407,8 +407,8 @@ tell_whole(const struct reference *reference, struct str *out)
     }
 }
 
-/* How far `name` is from the word that was asked for; SIZE_MAX: it cannot have been meant. One letter in short words, and in
- * longer ones more only if they begin alike: any three letters are two changes away from some name. */
+/* How far `name` is from the word that was asked for; SIZE_MAX: it cannot have been meant. One letter in short words,
+ * and in longer ones more only if they begin alike: any three letters are two changes away from some name. */
 static size_t
 how_far(const char *word, const char *name)
 {
@@ -431,7 +431,8 @@ find_meant(const struct reference *reference, const char *key, char *out, size_t
     out[0] = '\0';
     for (size_t i = 0; i < reference->count; i++) {
         const char *whole = reference->topics[i].key, *last = strrchr(whole, '.');
-        bool        same = last != NULL && last - whole == word - 1 - key && strncmp(whole, key, (size_t)(last - whole)) == 0;
+        size_t      space = last != NULL ? (size_t)(last - whole) : 0;
+        bool        same = dot != NULL && space == (size_t)(dot - key) && strncmp(whole, key, space) == 0;
         size_t      far  = how_far(word, last != NULL ? last + 1 : whole);
         if (far < SIZE_MAX && dot != NULL && !same)
             far += 2;

@@ -117,7 +117,8 @@ load_file(lua_State *L)
 static const struct lua_entry entries[] = {
     { "save", save, "rs.save(table dict, str path, *, table? metadata=None) -> any",
       "tensors by name into a safetensors file; with --trust" },
-    { "load", load_file, "rs.load(str path) -> any", "the tensors of a safetensors file by name, and its metadata; with --trust" },
+    { "load", load_file, "rs.load(str path) -> any",
+      "the tensors of a safetensors file by name, and its metadata; with --trust" },
 };
 
 void

@@ -105,7 +105,7 @@ for _, text in ipairs(texts) do
   rs.skip("skip " .. text, "reason " .. text)
   rs.close("close", { [text] = 1 }, { [text] = 2 })
   rs.close("close", text, "what")
-  rs.ask { "question " .. text, choices = { "choice " .. text, 2 }, answer = "answer " .. text, why = "why " .. text }
+  rs.ask { "question " .. text, choices = { "choice " .. text, 2, "answer " .. text }, answer = "answer " .. text, why = "why " .. text }
 end
 dist.spawn(function(rank)
   for _, text in ipairs(texts) do

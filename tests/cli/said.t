@@ -194,10 +194,10 @@ for my $what (sort keys %fails) {
 }
 
 # ---- traces ----
-refused('--trace of a folder', ringside('run', '--trace', "$folder/", $asked), 2, qr/cannot create .*: it is a folder$/);
+refused('--trace of a folder', ringside('run', '--trace', "$folder/", $asked), 2, qr/cannot create .*: it is a directory: name a file in it$/);
 mkdir "$folder/sub";
-refused('--trace of a folder without a slash', ringside('run', '--trace', "$folder/sub", $asked), 2, qr/cannot create .*: it is a folder$/);
-refused('--trace of a folder in step', ringside('step', '--batch', 'next', '--trace', "$folder/sub/", $asked), 2, qr/cannot create .*: it is a folder$/);
+refused('--trace of a folder without a slash', ringside('run', '--trace', "$folder/sub", $asked), 2, qr/cannot create .*: it is a directory: name a file in it$/);
+refused('--trace of a folder in step', ringside('step', '--batch', 'next', '--trace', "$folder/sub/", $asked), 2, qr/cannot create .*: it is a directory: name a file in it$/);
 my $cut = spill("$folder/cut.trace", substr(slurp($kept), 0, length(slurp($kept)) - 300));
 my $hash = ringside('events', '--hash', $cut);
 refused('--hash of a trace that was cut', $hash, 2, qr/no hash of a part: cut short/);
