@@ -12,20 +12,25 @@ my $tools  = "$folder/tools";
 mkdir $tools;
 sub tool { my ($name, $text) = @_; spill("$tools/$name", "#!/bin/sh\n$text"); chmod 0755, "$tools/$name"; return }
 
-# Runs a script of ours with those tools before all others; answers (status, both outputs together).
+# Runs a script of ours with those tools before all others; answers (status, both outputs together). Its standard input
+# stays open: script(1) ends with it.
 sub script {
     my (@words) = @_;
     local $ENV{PATH} = "$tools:$ENV{PATH}";
+    pipe my $input, my $held or die "pipe: $!";
     my $pid = fork() // die "fork: $!";
     if ($pid == 0) {
         alarm 60;
-        open STDIN,  '<', '/dev/null'  or die "stdin: $!";
+        close $held;
+        open STDIN,  '<&', $input      or die "stdin: $!";
         open STDOUT, '>', "$folder/.s" or die "stdout: $!";
         open STDERR, '>&', \*STDOUT    or die "stderr: $!";
         exec @words or die "exec: $!";
     }
     waitpid $pid, 0;
-    return ($? >> 8, slurp("$folder/.s"));
+    my $ended = $? >> 8;
+    close $held;
+    return ($ended, slurp("$folder/.s"));
 }
 
 # ---- setup waits for locks ----
@@ -77,7 +82,7 @@ SKIP: {
     skip 'no script(1) to make a terminal', 3 if system('script -qec true /dev/null >/dev/null 2>&1') != 0;
     ($status, $said) = script('script', '-qec', 'scripts/build demo tests', '/dev/null');
     is($status, 0, 'on a terminal, too');
-    like($said, qr/\rdemo: building, 1 files: src\/a\.c *\r/, 'a line there counts the files');
+    like($said, qr/\rdemo: building, file 1: src\/a\.c {5,}/, 'a line there counts the files') or diag($said =~ s/\r/\\r/gr);
     local $ENV{MAKE_ENDS} = 2;
     is((script('script', '-qec', 'scripts/build demo', '/dev/null'))[0], 2, 'and a failure is one there');
 }
