@@ -121,16 +121,18 @@ take_reply_text(struct view *view, struct str *text)
     view->scroll[PANE_INSPECTOR] = 0;
 }
 
-/* The engine may have run past a question; the viewer stands at it until it is answered. */
-static void
+/* The engine may have run past a question; the viewer stands at it until it is answered. false: it does, so where the
+ * engine stopped and why is not what is seen. */
+static bool
 stand_at(struct driver *driver, size_t seq)
 {
     struct view *view = driver->view;
     view_zoom_running(view, driver->model);
     if (view->cursor == NO_EVENT || view->cursor >= driver->model->seen)
         view_goto(view, driver->model, seq);
-    else if (!browse_move(driver->model, view, seq))
-        view_say(view, "a question: think, then Enter shows the answer");
+    else
+        return browse_move(driver->model, view, seq);
+    return true;
 }
 
 /* What was typed meanwhile is done now: the line, then the keys, until one has to wait again. */
@@ -164,11 +166,11 @@ take_reply(struct driver *driver)
     if (reply.trace[0] == '\0' || change_trace(driver, reply.trace))
         model_refresh(driver->model);
     size_t last = driver->model->seen > 0 ? driver->model->seen - 1 : 0;
-    if (reply.stands && driver->model->seen > 0)
-        stand_at(driver, reply.seq < last ? reply.seq : last);
+    bool there = !reply.stands || driver->model->seen == 0 || stand_at(driver, reply.seq < last ? reply.seq : last);
     if (reply.why[0] != '\0')
         view_say(view, "%s", reply.why);
-    take_reply_text(view, &reply.text);
+    if (there)
+        take_reply_text(view, &reply.text);
     reply_free(&reply);
 }
 

@@ -104,7 +104,10 @@ print_events(const struct trace *trace, const struct match *match, bool json)
 static int
 print_hash(const struct events_request *request, struct trace *trace)
 {
-    uint32_t hash;
+    uint32_t    hash;
+    const char *note = trace_note(trace);
+    if (note[0] != '\0')
+        return message(STATUS_USAGE, "%s: no hash of a part: %s", request->path, note);
     if (!trace_file_hash(trace, &hash))
         return message(STATUS_USAGE, "%s: cannot be read: %s", request->path,
                        errno != 0 ? strerror(errno) : "it was cut short meanwhile");
@@ -140,7 +143,7 @@ print_trace(const struct events_request *request)
             status = message(STATUS_USAGE, "events: %s", why);
     }
     const char *told = "";
-    if (status == STATUS_DONE)
+    if (status == STATUS_DONE && !request->hash)
         tell_note(request, trace, &told);
     if (status == STATUS_DONE && request->hash)
         status = print_hash(request, trace);

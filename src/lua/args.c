@@ -299,6 +299,17 @@ option_unknown(lua_State *L, const char *name, const char *names)
 }
 
 void
+options_listed(lua_State *L, int table, const char *names)
+{
+    lua_pushnil(L);
+    while (lua_next(L, table) != 0) {
+        lua_pop(L, 1);
+        if (lua_type(L, -1) == LUA_TSTRING && !listed(names, lua_tostring(L, -1)))
+            option_unknown(L, lua_tostring(L, -1), names);
+    }
+}
+
+void
 option_known(lua_State *L, int table, const char *names)
 {
     if (table == 0)

@@ -264,6 +264,7 @@ int            option_device(lua_State *L, int table, int otherwise);           
 bool           flag_or_option(lua_State *L, int index, const char *name); /* true, {NAME = true}; nothing: false */
 bool           option_push(lua_State *L, int table, const char *name); /* false: nil, nothing pushed */
 void           option_known(lua_State *L, int table, const char *names); /* "dtype device": others are errors */
+void           options_listed(lua_State *L, int table, const char *names); /* the same beside elements in order */
 /* Fields of the table at `table`. */
 void           set_integer(lua_State *L, int table, const char *name, int64_t value);
 void           set_number(lua_State *L, int table, const char *name, double value);

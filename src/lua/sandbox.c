@@ -515,17 +515,6 @@ plain_setmetatable(lua_State *L)
 }
 
 static int
-count_memory(lua_State *L)
-{
-    const char *what = luaL_optstring(L, 1, "count");
-    if (strcmp(what, "count") != 0)
-        raise_error(L, "RuntimeError",
-                    "collectgarbage(\"%.20s\") is not for lessons: the engine collects at counted points", what);
-    lua_pushnumber(L, (double)script_of(L)->bytes / 1024);
-    return 1;
-}
-
-static int
 require_ringside(lua_State *L)
 {
     const char *name = luaL_checkstring(L, 1);
@@ -620,7 +609,6 @@ restrict_lesson(lua_State *L)
     lua_pop(L, 1);
     lua_register(L, "getmetatable", lesson_getmetatable);
     lua_register(L, "require", require_ringside);
-    lua_register(L, "collectgarbage", count_memory);
     set_absent(L, "string", "dump");
     lua_newtable(L);
     lua_setglobal(L, "os");

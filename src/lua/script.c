@@ -14,7 +14,8 @@
 #include "sched/sched.h"
 #include "sched/task.h"
 
-enum { HOOK_STEPS = 10000, HEAP_STEP = 64 << 20, PRESSED_STEP = 16 << 20 };
+enum { HOOK_STEPS = 10000, HEAP_STEP = 64 << 20, PRESSED_STEP = 16 << 20,
+       COMPILE_BYTES = 512 << 20 };
 
 /* What is new will be written: long texts are work. */
 static void
@@ -241,6 +242,34 @@ run_chunk(lua_State *L)
         lua_pushstring(L, options->args[i]);
     lua_call(L, options->arg_count, 0);
     return 0;
+}
+
+/* Memory for a text that is compiled to see whether it can be; `context`: how much is left. */
+static void *
+allocate_from(void *context, void *block, size_t old_size, size_t new_size)
+{
+    size_t *left = context, before = block != NULL ? old_size : 0;
+    if (new_size > before && new_size - before > *left)
+        return NULL;
+    void *moved = new_size > 0 ? realloc(block, new_size) : NULL;
+    if (moved != NULL || new_size == 0)
+        *left = *left + before - new_size;
+    if (new_size == 0)
+        free(block);
+    return moved;
+}
+
+bool
+script_compiles(const char *text, size_t size)
+{
+    size_t     left = COMPILE_BYTES;
+    lua_State *L    = lua_newstate(allocate_from, &left);
+    if (L == NULL)
+        return true;
+    const char *lesson = skip_shebang(text, &size);
+    bool        ok     = luaL_loadbufferx(L, lesson, size, "lesson", "t") != LUA_ERRSYNTAX;
+    lua_close(L);
+    return ok;
 }
 
 bool

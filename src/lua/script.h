@@ -25,4 +25,6 @@ struct script *script_new(struct task *me, const struct script_options *options)
 bool script_run_text(struct task *me, struct script *script, const char *name, const char *text, size_t size); /* false:
                                                                                         failed, with the line */
 void script_free(struct task *me, struct script *script);
+/* Whether that is Lua at all, found out before anything is begun for it. Where memory is short: true, the run will say. */
+bool script_compiles(const char *text, size_t size);
 #endif

@@ -146,6 +146,18 @@ type('q');
 shows(qr/plain 0/, 'and quits');
 
 # A session ends with its viewer, also while the engine runs and when the whole terminal goes; its folders go with it.
+# Where a question holds one back, the engine's own whereabouts are not told.
+line("clear; $ringside step $FindBin::Bin/../../lessons/01-six-rows.lua; echo ended \$? round " . ($round + 1));
+shows(qr/step 0\/\d+/, 'a live run of a lesson with questions');
+type(':');
+line('break dp.gather');
+shows(qr/breakpoint 1: dp\.gather/, 'a breakpoint behind a question');
+type('c');
+shows(qr/^ \? How many of the four/m, 'the question stops c, and is what the screen says');
+unlike(screen(), qr/stopped by 1|has ended/, 'not where the engine stopped');
+type('q');
+left(0, 'q at a question');
+
 mkdir "$folder/own";
 open my $lesson, '>', "$folder/long.lua" or die "no lesson: $!";
 print $lesson qq{local rs = require "ringside"\nrs.say "on"\nlocal t = rs.ones { 4 }\nwhile true do t = t + 1 end\n};
