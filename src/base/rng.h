@@ -1,5 +1,5 @@
 /* PyTorch's CPU generator (one Mersenne twister with a cached second normal) and a small generator for policies.
- * Rules: CPUGeneratorImpl, DistributionTemplates.h of PyTorch 1.13; every value here is PyTorch's bit for bit.
+ * Rules: CPUGeneratorImpl, DistributionTemplates.h of PyTorch 2.15; every value here is PyTorch's bit for bit.
  * Fills write `count` elements one after the other in memory order. */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
@@ -36,6 +36,7 @@ int64_t  draw_random_i64(struct generator *g);                                  
 int64_t  draw_random_f32(struct generator *g);                                  /* random_() of a float: 0..2^24 */
 bool     draw_random_bool(struct generator *g);
 bool     draw_bernoulli(struct generator *g, double p);                         /* two words */
+double   draw_exponential(struct generator *g, double rate);                      /* two words */
 void     fill_randperm(struct generator *g, int64_t *out, size_t count);
 
 /* Fills the 5056 bytes of torch.get_rng_state. */
