@@ -384,5 +384,6 @@ dropout(struct task *me, struct tensor *x, double p, enum dropout_kind kind, boo
     if (kind == DROP_ALPHA)
         return alpha_dropped(me, x, p);
     struct tensor *noise = kept(me, x, p, kind);
-    return tensor_mul(me, x, noise != NULL ? tensor_div_(me, noise, 1 - p) : NULL);
+    double         share = x->dtype == DTYPE_F64 ? 1 - p : (double)(float)(1 - p);
+    return tensor_mul(me, x, noise != NULL ? tensor_mul_(me, noise, 1 / share) : NULL);
 }
