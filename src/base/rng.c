@@ -4,10 +4,10 @@
  * polynomials, and the order of draws.
  *
  * Interface in order of use: generator_seed; generator_u32 to generator_f64; the fills and draws, which are built on
- * those alone; generator_state and generator_set_state. splitmix stands alone.
+ * those alone; generator_state and generator_set_state. philox_words and splitmix stand alone.
  *
  * In PyTorch: aten/src/ATen/CPUGeneratorImpl.cpp, core/MT19937RNGEngine.h, core/DistributionsHelper.h,
- * native/cpu/DistributionTemplates.h, native/cpu/avx_mathfun.h. */
+ * native/cpu/DistributionTemplates.h, native/cpu/avx_mathfun.h, core/PhiloxRNGEngine.h. */
 #include "base/rng.h"
 
 #include "base/reader.h"
@@ -336,6 +336,26 @@ generator_set_state(struct generator *generator, const unsigned char in[5056])
     read.has_normal = read_u32(&reader) != 0;
     *generator = read;
     return true;
+}
+
+/* Ten rounds of two products whose halves cross over; the key moves on between rounds. */
+void
+philox_words(const struct philox *at, uint32_t out[4])
+{
+    uint32_t key[2] = { (uint32_t)at->seed, (uint32_t)(at->seed >> 32) };
+    uint32_t word[4] = { (uint32_t)at->block, (uint32_t)(at->block >> 32), (uint32_t)at->subsequence,
+                         (uint32_t)(at->subsequence >> 32) };
+    for (int round = 0; round < 10; round++) {
+        uint64_t even = (uint64_t)word[0] * 0xd2511f53u, odd = (uint64_t)word[2] * 0xcd9e8d57u;
+        uint32_t first = (uint32_t)(odd >> 32) ^ word[1] ^ key[0], third = (uint32_t)(even >> 32) ^ word[3] ^ key[1];
+        word[0] = first;
+        word[1] = (uint32_t)odd;
+        word[2] = third;
+        word[3] = (uint32_t)even;
+        key[0] += 0x9e3779b9u;
+        key[1] += 0xbb67ae85u;
+    }
+    memcpy(out, word, sizeof word);
 }
 
 uint64_t

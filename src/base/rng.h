@@ -43,6 +43,10 @@ void     fill_randperm(struct generator *g, int64_t *out, size_t count);
 void generator_state(const struct generator *generator, unsigned char out[5056]);
 bool generator_set_state(struct generator *generator, const unsigned char in[5056]); /* false: not such a state */
 
+/* Four words of CUDA's generator, Philox 4x32-10: no state, each block is worked out from where it stands. */
+struct philox { uint64_t seed, subsequence, block; };
+void philox_words(const struct philox *at, uint32_t out[4]);
+
 /* For policies and ties: one 64-bit state, no relation to PyTorch's numbers (SplitMix64). */
 uint64_t splitmix(uint64_t *state);
 #endif

@@ -1,8 +1,8 @@
-/* QR by Householder's reflections: column after column, the part below the diagonal is reflected onto it, and the
- * reflections are then applied to the unit matrix, last one first. A reflection's vector v (its first element is 1) lies
- * where its column was; the reflection is 1 - scale * v v'. Sums go down the rows, for all columns at once.
+/* QR by Householder's reflections: column after column, the part below the diagonal is reflected onto it; then the
+ * reflections are applied to the unit matrix, last one first. A reflection's vector v (its first element is 1) lies
+ * where its column was, and the reflection is 1 - scale * v v'. Sums go down the rows, for all columns at once.
  *
- * As LAPACK's dgeqr2 and dorg2r, which PyTorch's linalg.qr calls for all but large matrices. */
+ * In PyTorch: linalg.qr, by LAPACK's geqrf and orgqr. */
 #include "tensor/cpu/qr.h"
 
 #include <math.h>
