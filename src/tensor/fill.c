@@ -22,7 +22,7 @@ struct filling {
     void            (*draw)(const struct filling *filling, void *out, size_t count);
 };
 
-enum { DRAWS_A_STEP = 2 };      /* a random number takes some 5 ns */
+enum { DRAWS_A_STEP = 2, STEPS_A_CHANCE = 4 }; /* a random number takes some 5 ns, a logarithm and what is around it 40 */
 
 /* The numbers for `tensor`, packed in the order of its memory. A new reference; NULL: failed. */
 static struct storage *
@@ -324,7 +324,7 @@ lies_outside(const struct rounds *r, size_t i, double low, double high)
 static bool
 draw_next(struct task *me, const struct rounds *r)
 {
-    if (!task_work(me, r->count / DRAWS_A_STEP))
+    if (!task_work(me, r->count / DRAWS_A_STEP + 1))
         return false;
     r->filling.draw(&r->filling, r->next, r->count);
     return true;
@@ -350,7 +350,8 @@ redraw_outside(struct task *me, const struct rounds *r, const struct truncated *
     }
 }
 
-/* How many are still open after a chance for each candidate: open stays what the chance's log lies above of. */
+/* A candidate is taken if the logarithm of an even draw lies below the normal's there, counted from its peak. How many
+ * are still open. */
 static size_t
 refused(const struct rounds *r, const struct truncated *t, const char *candidates, char *chances, bool *open)
 {
@@ -383,7 +384,7 @@ redraw_refused(struct task *me, const struct rounds *r, const struct truncated *
     memset(open, true, r->count);
     const char *candidates = r->elements;
     while (refused(r, t, candidates, chances, open) > 0) {
-        if (!task_work(me, r->count) || !draw_next(me, r))
+        if (!task_work(me, r->count * STEPS_A_CHANCE) || !draw_next(me, r))
             return false;
         for (size_t i = 0; i < r->count; i++) {
             if (open[i])

@@ -4,10 +4,12 @@
 #include "tensor/cpu/qr.h"
 #include "tensor/internal.h"
 
+enum { REFLECTIONS_A_STEP = 32 }; /* a multiplication takes some 0.3 ns */
+
 static uint64_t
 factoring_cost(const struct qr *qr)
 {
-    double products = 4.0 * (double)qr->rows * (double)qr->cols * (double)qr->cols / WORK_PRODUCTS;
+    double products = 4.0 * (double)qr->rows * (double)qr->cols * (double)qr->cols / REFLECTIONS_A_STEP;
     return products < 0x1p62 ? (uint64_t)products : (uint64_t)1 << 62;
 }
 
