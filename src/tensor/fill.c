@@ -22,7 +22,7 @@ struct filling {
     void            (*draw)(const struct filling *filling, void *out, size_t count);
 };
 
-enum { DRAWS_A_STEP = 2, STEPS_A_CHANCE = 4 }; /* a random number takes some 5 ns, a logarithm and what is around it 40 */
+enum { DRAWS_A_STEP = 2, STEPS_A_CHANCE = 4 }; /* a random number takes some 5 ns, a logarithm with the rest 40 */
 
 /* The numbers for `tensor`, packed in the order of its memory. A new reference; NULL: failed. */
 static struct storage *
