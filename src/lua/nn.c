@@ -309,14 +309,14 @@ eval(lua_State *L)
     return set_training(L, false);
 }
 
-/* m:zero_grad(), m:zero_grad{set_to_none = true}. A counted point of collection: the graph of the step before is
+/* m:zero_grad(), m:zero_grad{set_to_none = false}. A counted point of collection: the graph of the step before is
  * dead. */
 static int
 zero_grad(lua_State *L)
 {
     struct task   *me     = script_task(L);
     struct module *module = check_module(L, 1);
-    bool           none   = flag_or_option(L, 2, "set_to_none");
+    bool           none   = flag_or_option(L, 2, "set_to_none", true);
     struct call    call   = call_open(L, me, CALL_PLAIN);
     call_done(&call, module_zero_grad(me, module, none));
     script_collect_if_due(L, me);
@@ -381,7 +381,8 @@ static const struct lua_entry methods[] = {
     { "cpu", cpu, "m:cpu()", "m:to(\"cpu\")" },
     { "train", train, "m:train(on)", "training mode, here and below" },
     { "eval", eval, "m:eval()", "the other mode" },
-    { "zero_grad", zero_grad, "m:zero_grad{set_to_none = false}", "gradients become zeros, or none" },
+    { "zero_grad", zero_grad, "m:zero_grad{set_to_none = true}",
+      "gradients become none, or zeros where that is false; before PyTorch 2.0 zeros was the default" },
     { "requires_grad_", requires_grad_, "m:requires_grad_(on)", "freezes (false) or thaws all parameters" },
     { "apply", apply, "m:apply(f)", "f(module) for all, children first" },
 };

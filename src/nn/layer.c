@@ -112,15 +112,6 @@ layer_describe_nothing(const struct module *self, struct str *out)
     (void)self, (void)out;
 }
 
-/* Python's repr of a float: what is whole keeps its .0. */
-static void
-add_number(struct str *out, double number)
-{
-    char text[40];
-    snprintf(text, sizeof text, "%.12g", number);
-    str_addf(out, "%s%s", text, strpbrk(text, ".en") == NULL ? ".0" : "");
-}
-
 void
 layer_describe_attributes(const struct module *self, struct str *out)
 {
@@ -128,7 +119,11 @@ layer_describe_attributes(const struct module *self, struct str *out)
     for (const struct module_attribute *a = self->type->attributes; a != NULL && a->name != NULL; a++) {
         str_addf(out, "%s%s=", a == self->type->attributes ? "" : ", ", a->name);
         if (a->kind == ATTRIBUTE_NUMBER)
-            add_number(out, self->numbers[a->at]);
+            {
+            char text[FLOAT_TEXT];
+            float_text(self->numbers[a->at], text);
+            str_add(out, text);
+        }
         else
             str_addf(out, "%lld", (long long)self->integers[a->at]);
     }
