@@ -214,8 +214,11 @@ lists_groups(lua_State *L)
         lua_settop(L, 2);
         return false;
     }
-    lua_getfield(L, -1, "params");
+    int first = lua_gettop(L);
+    lua_getfield(L, first, "params");
     bool groups = !lua_isnil(L, -1);
+    lua_pushnil(L);
+    groups = groups || (lua_next(L, first) != 0 && lua_rawlen(L, first) == 0);
     lua_settop(L, 2);
     return groups;
 }

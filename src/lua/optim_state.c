@@ -103,7 +103,7 @@ static void
 check_field(lua_State *L, int table, const char *name)
 {
     if (lua_getfield(L, table, name) != LUA_TTABLE)
-        raise_error(L, "ValueError", "this is no optimizer's state_dict: %s is missing", name);
+        raise_error(L, "KeyError", "'%s': this is no optimizer's state_dict", name);
 }
 
 static size_t

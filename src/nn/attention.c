@@ -171,7 +171,7 @@ nn_attention(struct task *me, const struct heads *o)
         !layer_positive(me, "MultiheadAttention", "vdim", o->values))
         return NULL;
     if (o->embed % o->heads != 0)
-        return failed_null(me, E_VALUE, "embed_dim must be divisible by num_heads");
+        return failed_null(me, E_ASSERTION, "embed_dim must be divisible by num_heads");
     struct module *module = module_new(me, &attention_type);
     if (module == NULL)
         return NULL;

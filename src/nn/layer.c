@@ -194,12 +194,3 @@ layer_positive(struct task *me, const char *module, const char *what, int64_t si
         return failed(me, E_VALUE, "%s: %s of %lld is too large", module, what, (long long)size);
     return size > 0 || failed(me, E_VALUE, "%s: %s must be positive, got %lld", module, what, (long long)size);
 }
-
-struct tensor *
-module_buffer(const struct module *module, const char *name)
-{
-    for (int i = 0; i < module->buffers.count; i++)
-        if (strcmp(module->buffers.entries[i].name, name) == 0)
-            return module->buffers.entries[i].tensor;
-    return NULL;
-}

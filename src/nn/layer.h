@@ -65,7 +65,6 @@ bool   layer_no_parameter(struct task *me, struct module *module, const char *na
 double kaiming_bound(double fan_in);                                       /* a = sqrt(5) */
 enum { LAYER_SIZE = 1 << 30 };     /* no size is larger, so that products of two are numbers */
 bool   layer_positive(struct task *me, const char *module, const char *what, int64_t size);
-struct tensor *module_buffer(const struct module *module, const char *name);
 
 /* ---- arguments of a forward ---- */
 struct forward_call  { const struct module *self; const struct value *args, *kwargs; };

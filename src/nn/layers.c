@@ -91,7 +91,7 @@ padding_of(struct task *me, int64_t rows, const struct layer_options *options, i
     if (options == NULL || !options->has_padding)
         return true;
     if (options->padding_idx >= rows || options->padding_idx < -rows)
-        return failed(me, E_VALUE, "Embedding: padding_idx must be within num_embeddings (%lld), got %lld",
+        return failed(me, E_ASSERTION, "Embedding: padding_idx must be within num_embeddings (%lld), got %lld",
                       (long long)rows, (long long)options->padding_idx);
     *padding = options->padding_idx < 0 ? options->padding_idx + rows : options->padding_idx;
     return true;

@@ -217,6 +217,13 @@ module_parameter(const struct module *module, const char *name)
     return entry != NULL ? entry->tensor : NULL;
 }
 
+struct tensor *
+module_buffer(const struct module *module, const char *name)
+{
+    struct module_entry *entry = module != NULL ? table_find(&module->buffers, name) : NULL;
+    return entry != NULL ? entry->tensor : NULL;
+}
+
 struct module *
 module_child(const struct module *module, const char *name)
 {

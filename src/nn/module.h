@@ -73,6 +73,7 @@ bool           module_add_parameter(struct task *me, struct module *module, cons
 bool           module_add_buffer(struct task *me, struct module *module, const char *name, struct tensor *tensor);
 bool           module_add_child(struct task *me, struct module *module, const char *name, struct module *child);
 struct tensor *module_parameter(const struct module *module, const char *name);   /* own ones; NULL: none */
+struct tensor *module_buffer(const struct module *module, const char *name);
 struct module *module_child(const struct module *module, const char *name);
 
 /* nn.Module.__call__: opens the module.forward stage, sets the price name, calls the type's forward. */

@@ -127,7 +127,7 @@ static bool
 fills_fractions(struct task *me, const struct tensor *tensor, const char *what)
 {
     return tensor == NULL || dtype_is_float(tensor->dtype) ||
-           failed(me, E_DTYPE, "%s: expected a tensor of fractions, got one of %s", what, dtype_name(tensor->dtype));
+           failed(me, E_NOT_IMPLEMENTED, "%s: expected a tensor of fractions, got one of %s", what, dtype_name(tensor->dtype));
 }
 
 static void
@@ -202,7 +202,7 @@ bool
 half_is_drawn(struct task *me, const struct tensor *tensor, const char *kernel)
 {
     return tensor->dtype != DTYPE_F16 || tensor_device(tensor) != DEVICE_CPU ||
-           failed(me, E_RUNTIME, "\"%s\" not implemented for 'Half'", kernel);
+           failed(me, E_NOT_IMPLEMENTED, "\"%s\" not implemented for 'Half'", kernel);
 }
 
 static void
