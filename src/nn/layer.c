@@ -113,17 +113,21 @@ layer_describe_nothing(const struct module *self, struct str *out)
 }
 
 void
+layer_add_number(struct str *out, const char *name, double number)
+{
+    char text[FLOAT_TEXT];
+    float_text(number, text);
+    str_addf(out, "%s%s", name, text);
+}
+
+void
 layer_describe_attributes(const struct module *self, struct str *out)
 {
     size_t before = out->len;
     for (const struct module_attribute *a = self->type->attributes; a != NULL && a->name != NULL; a++) {
         str_addf(out, "%s%s=", a == self->type->attributes ? "" : ", ", a->name);
         if (a->kind == ATTRIBUTE_NUMBER)
-            {
-            char text[FLOAT_TEXT];
-            float_text(self->numbers[a->at], text);
-            str_add(out, text);
-        }
+            layer_add_number(out, "", self->numbers[a->at]);
         else
             str_addf(out, "%lld", (long long)self->integers[a->at]);
     }

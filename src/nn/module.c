@@ -632,6 +632,47 @@ add_indented(struct str *out, const char *text)
     }
 }
 
+static void print_at(const struct module *module, struct str *out, int depth);
+
+/* Children first to last, which print alike: (0): Linear(...), or (0-1): 2 x Linear(...). */
+static void
+add_children(struct str *out, const struct module_entry *entries, int first, int last, const char *text)
+{
+    if (last > first)
+        str_addf(out, "\n  (%s-%s): %d x ", entries[first].name, entries[last].name, last - first + 1);
+    else
+        str_addf(out, "\n  (%s): ", entries[first].name);
+    add_indented(out, text);
+}
+
+/* In a ModuleList neighbours that print alike share a line, since PyTorch 2.0. */
+static void
+print_children(const struct module *module, struct str *out, int depth)
+{
+    const struct module_entry *entries = module->children.entries;
+    bool                       shared = strcmp(module->type->name, "ModuleList") == 0;
+    struct str                 run = { 0 };
+    size_t                     printed = out->len;
+    int                        first = 0, i = 0;
+    for (; i < module->children.count && printed < LONGEST_TEXT; i++) {
+        struct str child = { 0 };
+        if (entries[i].module != NULL)
+            print_at(entries[i].module, &child, depth);
+        else
+            str_add(&child, "None");
+        printed += child.len;
+        if (i > first && !(shared && strcmp(str_text(&child), str_text(&run)) == 0)) {
+            add_children(out, entries, first, i - 1, str_text(&run));
+            first = i;
+        }
+        str_free(&run);
+        run = child;
+    }
+    if (i > first)
+        add_children(out, entries, first, i - 1, str_text(&run));
+    str_free(&run);
+}
+
 static void
 print_at(const struct module *module, struct str *out, int depth)
 {
@@ -642,15 +683,8 @@ print_at(const struct module *module, struct str *out, int depth)
         str_add(out, str_text(&own));
     else if (own.len > 0)
         str_addf(out, "\n  %s", str_text(&own));
-    for (int i = 0; i < module->children.count && depth < DEEPEST && out->len < LONGEST_TEXT; i++) {
-        const struct module_entry *entry = &module->children.entries[i];
-        struct str                 child = { 0 };
-        if (entry->module != NULL)
-            print_at(entry->module, &child, depth + 1);
-        str_addf(out, "\n  (%s): ", entry->name);
-        add_indented(out, entry->module != NULL ? str_text(&child) : "None");
-        str_free(&child);
-    }
+    if (depth < DEEPEST)
+        print_children(module, out, depth + 1);
     str_add(out, module->children.count > 0 ? "\n)" : ")");
     str_free(&own);
 }

@@ -117,7 +117,7 @@ t:narrow(0, 1, 5)                           => RuntimeError: start 1 and length 
 t:narrow(0, 0, {length = 1, start = 0})     => TypeError: argument 'start' is given twice
 t:flip{0, 0}                                => RuntimeError: dim 0 appears multiple times
 t:as_strided({2, 2}, {BIG, 1})              => RuntimeError: outside its storage
-t:item()                                    => ValueError: 6
+t:item()                                    => RuntimeError: 6
 t:to()                                      => TypeError: a device, a dtype or a Tensor, got nothing
 rs.cat({})                                  => RuntimeError: at least one tensor
 rs.cat(t)                                   => TypeError: a list of tensors, got Tensor
