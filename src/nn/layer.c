@@ -165,13 +165,16 @@ layer_parameter(struct task *me, struct module *module, const char *name, const 
 bool
 layer_constant(struct task *me, struct module *module, const char *name, const struct layer_shape *shape, double value)
 {
-    return added_parameter(me, module, name, tensor_filled(me, shaped(me, shape), value)) != NULL;
+    struct tensor *tensor = tensor_filled(me, shaped(me, shape), value);
+    tensor_bump(tensor); /* PyTorch fills in place: a new parameter or buffer is at version 1 */
+    return added_parameter(me, module, name, tensor) != NULL;
 }
 
 bool
 layer_buffer(struct task *me, struct module *module, const char *name, const struct layer_shape *shape, double value)
 {
     struct tensor *tensor = tensor_filled(me, shaped(me, shape), value);
+    tensor_bump(tensor);
     return tensor != NULL && module_add_buffer(me, module, name, tensor);
 }
 
