@@ -10,8 +10,9 @@
 #include "sched/task.h"
 
 /* foreach, fused and capturable say how PyTorch's loops are written: they are kept, and mean nothing here. */
-#define KNOWN_SGD   "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused initial_lr params"
-#define KNOWN_ADAMW "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused initial_lr params"
+#define KNOWN_ALL   "lr weight_decay maximize foreach differentiable fused initial_lr params "
+#define KNOWN_SGD   KNOWN_ALL "momentum dampening nesterov"
+#define KNOWN_ADAMW KNOWN_ALL "betas eps amsgrad capturable"
 #define KNOWN_ADAM  KNOWN_ADAMW " decoupled_weight_decay"
 
 static const char *const known_options[OPTIM_KINDS] = {

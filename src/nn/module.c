@@ -16,7 +16,7 @@
 #include "sched/stage.h"
 #include "tensor/tensor.h"
 
-enum { DEEPEST = 200, LONGEST_TEXT = 1 << 20, LONGEST_NAME = 1000 };
+enum { DEEPEST = MODULE_DEEPEST, LONGEST_NAME = 1000 };
 
 static bool
 module_no_memory(struct task *me)
@@ -30,8 +30,8 @@ too_deep(struct task *me)
     return failed(me, E_MEMORY, "out of memory, or modules nested deeper than %d", DEEPEST);
 }
 
-static const char *
-class_of(const struct module *module)
+const char *
+module_class_name(const struct module *module)
 {
     return module->class_name != NULL ? module->class_name : module->type->name;
 }
@@ -467,7 +467,7 @@ static void
 cover_of(struct task *me, const struct module *module, struct price_cover *cover)
 {
     const struct cost_model *model = sched_cost(me->sched);
-    *cover = (struct price_cover){ .name = class_of(module) };
+    *cover = (struct price_cover){ .name = module_class_name(module) };
     if (prices_named(me))
         cost_kernel(model, NULL, cover->name, &cover->found);
 }
@@ -527,7 +527,7 @@ module_forward_tensor(struct task *me, struct module *module, struct tensor *inp
     if (result == NULL)
         return NULL;
     if (result->kind != VALUE_TENSOR)
-        return failed_null(me, E_TYPE, "the forward of %s did not give a tensor", class_of(module));
+        return failed_null(me, E_TYPE, "the forward of %s did not give a tensor", module_class_name(module));
     return tensor_born(me, tensor_ref(result->tensor));
 }
 
@@ -617,83 +617,6 @@ module_zero_grad(struct task *me, struct module *module, bool set_to_none)
     grad_set_enabled(me, enabled);
     named_tensors_free(&list);
     return ok;
-}
-
-/* ---- printing ---- */
-
-/* Text in which each line after the first is moved to the right. */
-static void
-add_indented(struct str *out, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        str_add_bytes(out, text, 1);
-        if (*text == '\n')
-            str_add(out, "  ");
-    }
-}
-
-static void print_at(const struct module *module, struct str *out, int depth);
-
-/* Children first to last, which print alike: (0): Linear(...), or (0-1): 2 x Linear(...). */
-static void
-add_children(struct str *out, const struct module_entry *entries, int first, int last, const char *text)
-{
-    if (last > first)
-        str_addf(out, "\n  (%s-%s): %d x ", entries[first].name, entries[last].name, last - first + 1);
-    else
-        str_addf(out, "\n  (%s): ", entries[first].name);
-    add_indented(out, text);
-}
-
-/* In a ModuleList neighbours that print alike share a line, since PyTorch 2.0. */
-static void
-print_children(const struct module *module, struct str *out, int depth)
-{
-    const struct module_entry *entries = module->children.entries;
-    bool                       shared = strcmp(module->type->name, "ModuleList") == 0;
-    struct str                 run = { 0 };
-    size_t                     printed = out->len;
-    int                        first = 0, i = 0;
-    for (; i < module->children.count && printed < LONGEST_TEXT; i++) {
-        struct str child = { 0 };
-        if (entries[i].module != NULL)
-            print_at(entries[i].module, &child, depth);
-        else
-            str_add(&child, "None");
-        printed += child.len;
-        if (i > first && !(shared && strcmp(str_text(&child), str_text(&run)) == 0)) {
-            add_children(out, entries, first, i - 1, str_text(&run));
-            first = i;
-        }
-        str_free(&run);
-        run = child;
-    }
-    if (i > first)
-        add_children(out, entries, first, i - 1, str_text(&run));
-    str_free(&run);
-}
-
-static void
-print_at(const struct module *module, struct str *out, int depth)
-{
-    struct str own = { 0 };
-    str_addf(out, "%s(", class_of(module));
-    module->type->describe(module, &own);
-    if (module->children.count == 0)
-        str_add(out, str_text(&own));
-    else if (own.len > 0)
-        str_addf(out, "\n  %s", str_text(&own));
-    if (depth < DEEPEST)
-        print_children(module, out, depth + 1);
-    str_add(out, module->children.count > 0 ? "\n)" : ")");
-    str_free(&own);
-}
-
-void
-module_print(const struct module *module, struct str *out)
-{
-    if (module != NULL)
-        print_at(module, out, 0);
 }
 
 /* ---- the plain answers of a module type ---- */

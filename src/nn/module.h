@@ -100,6 +100,8 @@ bool module_name_tensors(struct task *me, struct module *module, const char *pre
 bool module_to(struct task *me, struct module *module, int device);  /* parameters stay the same tensor objects */
 bool module_cast(struct task *me, struct module *module, enum dtype dtype); /* those of fractions; a type of fractions */
 bool module_train(struct task *me, struct module *module, bool training); /* false: failed, nothing changed */
+const char *module_class_name(const struct module *module);             /* a script's own, or its type's name */
+enum { MODULE_DEEPEST = 200 };        /* nested deeper than that, modules are refused or cut */
 void module_print(const struct module *module, struct str *out);     /* PyTorch's repr */
 bool module_zero_grad(struct task *me, struct module *module, bool set_to_none);
 /* copy.deepcopy: modules, parameters and buffers of its own, what was shared inside is shared again; plain attributes

@@ -95,9 +95,12 @@ struct affine { bool weight, bias; };
 static bool
 affine_pair(struct task *me, struct module *module, struct affine affine, const struct layer_shape *shape)
 {
-    return (affine.weight ? layer_constant(me, module, "weight", shape, 1) : layer_no_parameter(me, module, "weight")) &&
-           (affine.weight && affine.bias ? layer_constant(me, module, "bias", shape, 0)
-                                         : layer_no_parameter(me, module, "bias"));
+    bool done = affine.weight ? layer_constant(me, module, "weight", shape, 1)
+                              : layer_no_parameter(me, module, "weight");
+    if (!done)
+        return false;
+    return affine.weight && affine.bias ? layer_constant(me, module, "bias", shape, 0)
+                                        : layer_no_parameter(me, module, "bias");
 }
 
 static bool

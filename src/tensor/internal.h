@@ -51,7 +51,8 @@ void plan_promote(struct plan *plan, enum dtype dtype);
 void plan_like(struct plan *plan, const struct tensor *tensor);     /* the result has this one's shape */
 /* Fails. */
 bool plan_wrong_dtype(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted);
-bool plan_no_kernel(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted); /* NotImplementedError */
+/* The same as a NotImplementedError: there is no kernel for that type. */
+bool plan_no_kernel(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted);
 
 /* ---- host.c ---- */
 bool half_is_drawn(struct task *me, const struct tensor *tensor, const char *kernel); /* false: failed */
