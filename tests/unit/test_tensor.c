@@ -155,8 +155,8 @@ promotes(struct task *me)
     assert_int_equal(RUN(add_scalar, .in = { flags }, .alpha = 0.5)->dtype, DTYPE_F32);
     assert_int_equal(RUN(gt, .in = { f32, i64 })->dtype, DTYPE_BOOL);
     assert_fails(me, RUN(add_scalar, .in = { i64 }, .out = i64, .alpha = 0.5), E_DTYPE, "desired output type Long");
-    assert_fails(me, RUN(sub, .in = { flags, flags }, .alpha = 1), E_DTYPE, "bool");
-    assert_fails(me, RUN(mean, .in = { i64 }), E_DTYPE, "int64");
+    assert_fails(me, RUN(sub, .in = { flags, flags }, .alpha = 1), E_NOT_IMPLEMENTED, "bool");
+    assert_fails(me, RUN(mean, .in = { i64 }), E_NOT_IMPLEMENTED, "int64");
     assert_int_equal(RUN(sum, .in = { flags })->dtype, DTYPE_I64);
     return true;
 }
