@@ -608,7 +608,8 @@ prints(struct task *me)
                    "tensor([ True, False])");
     assert_printed(me, tensor_zeros(me, DTYPE_F32, DEVICE_CPU, SIZES(2)), "tensor([0., 0.])");
     assert_printed(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, SIZES(0)), "tensor([])");
-    assert_printed(me, tensor_empty(me, DTYPE_I64, DEVICE_CPU, SIZES(0, 3)), "tensor([], size=(0, 3), dtype=torch.int64)");
+    assert_printed(me, tensor_empty(me, DTYPE_I64, DEVICE_CPU, SIZES(0, 3)),
+                   "tensor([], size=(0, 3), dtype=torch.int64)");
     assert_printed(me, tensor_arange(me, DTYPE_I64, 0, 30, 1),
                    "tensor([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17,\n"
                    "        18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29])");
