@@ -7,8 +7,8 @@ return function(tools)
 
   local OPTIONS = {
     SGD = { "lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize" },
-    Adam = { "lr", "betas", "eps", "weight_decay", "amsgrad", "maximize" },
-    AdamW = { "lr", "betas", "eps", "weight_decay", "amsgrad", "maximize" },
+    Adam = { "lr", "betas", "eps", "weight_decay", "amsgrad", "maximize", "decoupled_weight_decay" },
+    AdamW = { "lr", "betas", "eps", "weight_decay", "amsgrad", "maximize", "decoupled_weight_decay" },
   }
   -- What PyTorch has beside these says how its loops are written: it means nothing here.
   local IDLE = { foreach = true, capturable = true, differentiable = true, fused = true, params = true }
@@ -26,16 +26,23 @@ return function(tools)
     return out
   end
 
+  -- AdamW is Adam with decoupled_weight_decay: its constructor has no such option, its groups do.
+  local function given(kind, attrs)
+    local out = options(kind, attrs)
+    if kind == "AdamW" and out.decoupled_weight_decay then out.decoupled_weight_decay = nil end
+    return out
+  end
+
   local function make(case, params)
     local kind = case.optimizer
-    if not case.groups then return optim[kind](params, options(kind, case.attrs)) end
+    if not case.groups then return optim[kind](params, given(kind, case.attrs)) end
     local groups = {}
     for i, golden in ipairs(case.groups) do
       groups[i] = options(kind, golden)
       groups[i].params = {}
       for at, index in ipairs(golden.params) do groups[i].params[at] = params[index + 1] end
     end
-    return optim[kind](groups, case.attrs and options(kind, case.attrs))
+    return optim[kind](groups, case.attrs and given(kind, case.attrs))
   end
 
   local function set_grad(param, golden)
