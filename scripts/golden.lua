@@ -7,7 +7,8 @@ rs.lesson { title = "Golden numbers", devices = 16, prefix = "" }
 
 -- ---- reading ----
 
-local DTYPES = { f32 = "float32", f64 = "float64", i64 = "int64", bool = "bool" }
+local DTYPES = { f32 = "float32", f64 = "float64", f16 = "float16", bf16 = "bfloat16", i64 = "int64", i32 = "int32",
+  u8 = "uint8", bool = "bool" }
 
 -- A number as JSON can write it: nan, inf and whole numbers from 2^53 on are texts.
 local function number(value)
@@ -49,7 +50,7 @@ local function elements(golden)
     end
     list = all
   end
-  if golden.dtype ~= "f32" then return list end
+  if not ({ f32 = true, f16 = true, bf16 = true })[golden.dtype] then return list end
   for i, value in ipairs(list) do list[i] = string.unpack("<f", string.pack("<f", value)) end
   return list
 end
@@ -109,8 +110,11 @@ for byte = 0, 255 do
   crc_table[byte] = crc
 end
 
+-- 16-bit floats count as the float32 of the same value.
+local CRC_FORMATS = { f32 = "<f", f64 = "<d", f16 = "<f", bf16 = "<f", i64 = "<i8", i32 = "<i4", u8 = "B", bool = "B" }
+
 local function crc32(list, dtype)
-  local format, crc = ({ f32 = "<f", f64 = "<d", i64 = "<i8", bool = "B" })[dtype], 0xFFFFFFFF
+  local format, crc = CRC_FORMATS[dtype], 0xFFFFFFFF
   for i = 1, #list do
     local bytes = string.pack(format, list[i])
     for at = 1, #bytes do crc = crc >> 8 ~ crc_table[(crc ~ bytes:byte(at)) & 255] end
@@ -167,19 +171,30 @@ end
 -- Made empty in the layout that the case names.
 local LAYOUTS = {
   transposed = function(s, o) return rs.empty({ s[2], s[1] }, o):t() end,
+  contiguous = function(s, o) return rs.empty(s, o) end,
   every_second_column = function(s, o) return rs.empty({ s[1], s[2], 2 }, o):select(2, 0) end,
+  every_second_row_transposed = function(s, o) return rs.empty({ s[2], 2, s[1] }, o):select(1, 0):t() end,
+  reversed = function(s, o)
+    local sizes, order = {}, {}
+    for i = 1, #s do sizes[i], order[i] = s[#s + 1 - i], #s - i end
+    return rs.empty(sizes, o):permute(order)
+  end,
   channels_last = function(s, o) return rs.empty({ s[1], s[3], s[4], s[2] }, o):transpose(1, 3):transpose(2, 3) end,
 }
+
+local function laid_out(layout, shape, options)
+  if not LAYOUTS[layout or "contiguous"] then error("the layout '" .. tostring(layout) .. "' is not understood") end
+  return LAYOUTS[layout or "contiguous"](shape, options)
+end
 
 local function draw(step, shape)
   local args, op = step.args or {}, step.op
   local options = { dtype = DTYPES[step.dtype or (step.out and step.out.dtype) or "f32"] }
   if op == "rand" or op == "randn" then return rs[op](shape, options) end
-  if op == "randint" then return rs.randint(args[1], args[2], shape) end
+  if op == "randint" then return rs.randint(args[1], args[2], shape, options) end
   if op == "randperm" then return rs.randperm(shape[1]) end
-  local make = step.layout and LAYOUTS[step.layout] or (not step.layout and rs.empty)
-  if not make then error("the layout '" .. step.layout .. "' is not understood") end
-  local t = make(shape, options)
+  local t = laid_out(step.layout, shape, options)
+  if op == "rand_like" or op == "randn_like" then return rs[op](t) end
   if type(op) ~= "string" or not op:find("_$") or not pcall(function() return t[op] end) then
     error("the op '" .. tostring(op) .. "' is not understood")
   end
@@ -453,7 +468,7 @@ end
 -- the function that runs such a case (it answers nil, or what is wrong), nil if the case is not this part's.
 local tools = { DTYPES = DTYPES, number = number, numbers = numbers, count_of = count_of, flat = flat, elements = elements,
   tensor = tensor, show = show, same = same, shape_of = shape_of, compare = compare, match = match, crc32 = crc32,
-  rand_after = rand_after }
+  rand_after = rand_after, laid_out = laid_out }
 local PARTS = { "modules", "optim", "train", "ops", "autograd" }
 local picks = {}
 for _, part in ipairs(PARTS) do

@@ -319,25 +319,21 @@ return function(tools)
   local function init_case(case)
     if not nn.init[case.fn] then return "nn.init." .. tostring(case.fn) .. " is not understood" end
     rs.manual_seed(case.seed)
-    local t = rs.empty(case.shape)
+    local t = tools.laid_out(case.layout, case.shape, { dtype = DTYPES[case.dtype or "f32"] })
     if next(case.kwargs or {}) then nn.init[case.fn](t, case.kwargs) else nn.init[case.fn](t) end
-    return match("out", t, case.out)
+    return match("out", t, case.out, case.tol) or rand_after(case)
   end
-
-  local LAYOUTS = {
-    contiguous = function(t) return t end,
-    transposed = function(t) return t:t():contiguous():t() end,
-  }
 
   -- x[i] = (i - floor(n/2) + 0.25)/8; a mask says what was kept.
   local function dropout_case(case)
     local n = 1
     for _, size in ipairs(case.shape) do n = n * size end
+    local options, run = { dtype = DTYPES[case.dtype or "f32"] }, nn.functional[case.kind]
+    if not run then return "this kind of dropout is not understood" end
     local x = ((rs.arange(n):to("float32") - n // 2 + 0.25) / 8):reshape(case.shape)
-    local run = nn.functional[case.kind]
-    if not run or not LAYOUTS[case.layout] then return "this kind of dropout is not understood" end
+    x = tools.laid_out(case.layout, case.shape, options):copy_(x)
     rs.manual_seed(case.seed)
-    local out = run(LAYOUTS[case.layout](x), { p = case.p, training = true })
+    local out = run(x, { p = case.p, training = true })
     local wrong, after = match("out", out, case.out), rand_after(case)
     if not present(case.mask) then return wrong or after end
     local kept = {}

@@ -233,6 +233,8 @@ make(lua_State *L, enum optim_kind kind)
     lua_settop(L, 2);
     int table = option_table(L, 2);
     option_known(L, table, known_options[kind]);
+    if (!lua_istable(L, 1) && test_tensor(L, 1) == NULL)
+        arg_error(L, 1, "a list of tensors");
     bool groups = lists_groups(L);
     box_push(L, BOX_OPTIMIZER, 2);
     struct call       call      = call_open(L, me, CALL_PLAIN);
