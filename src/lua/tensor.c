@@ -435,11 +435,11 @@ no_order_or_equal(lua_State *L)
                        "x:ge(y); in an if x:item() <= y");
 }
 
-/* What lies behind the last is nil, which ends a loop. */
+/* What lies behind the last is nil, which ends a loop; so is s[#s] where there is none. */
 static int
 size_index(lua_State *L)
 {
-    if (!lua_isinteger(L, 2) || lua_tointeger(L, 2) > 0)
+    if (!lua_isinteger(L, 2) || lua_tointeger(L, 2) > 0 || lua_rawlen(L, 1) == 0)
         return 0;
     lua_Integer at = lua_tointeger(L, 2);
     return raise_error(L, "IndexError", "a shape is a list of Lua, counted from 1; instead of x.shape[%lld] write "
