@@ -93,7 +93,7 @@ static bool
 order_of_use(struct task *me, struct process_group *group, struct ranks *ranks)
 {
     struct module *module = picker(me, 512, 2, PICK_B_INSIDE_A);
-    struct module *ddp = ddp_new(me, module, group, &(struct ddp_options){ .bucket_cap_mb = 1 });
+    struct module *ddp = ddp_new(me, module, group, &(struct ddp_options){ .has_bucket_cap = true, .bucket_cap_mb = 1 });
     bool           done = ddp != NULL;
     for (int i = 0; i < 2 && done; i++) {
         size_t mark = scope_mark(me);
@@ -598,6 +598,7 @@ log_three_iterations(struct task *me, struct process_group *group, struct ranks 
     const json_t  *one = ((struct logged *)ranks)->one, *widths = json_object_get(one, "widths");
     struct module *module = chain(me, widths);
     struct ddp_options options = {
+        .has_bucket_cap = json_is_number(json_object_get(one, "bucket_cap_mb")),
         .bucket_cap_mb = json_number_value(json_object_get(one, "bucket_cap_mb")),
         .find_unused_parameters = json_is_true(json_object_get(one, "find_unused_parameters")),
     };
