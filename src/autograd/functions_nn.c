@@ -277,9 +277,21 @@ stats_row(struct task *me, struct tensor *rows, int row)
     return tensor_copied(me, tensor_select(me, rows, 0, row));
 }
 
+/* Nothing is calculated with them, but they must be those of the forward. */
+static bool
+running_unchanged(struct task *me, struct node *node)
+{
+    for (int i = 3; i < node->saved_count; i++)
+        if (node_saved(me, node, i) == NULL)
+            return false;
+    return true;
+}
+
 bool
 grad_batch_norm(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
+    if (!running_unchanged(me, node))
+        return false;
     if (grad_enabled(me))
         return batch_norm_recorded(me, node, grad_out[0], grad_in);
     struct tensor *x = node_saved(me, node, 0), *stats = node_saved(me, node, 1);

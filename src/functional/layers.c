@@ -245,17 +245,30 @@ adaptive_avg_pool2d(struct task *me, struct tensor *x, const int64_t *sizes)
 
 enum { HAS_WEIGHT = 1, HAS_BIAS = 2, OF_BATCH = 4 };
 
-/* running = (1 - momentum) running + momentum batch; the variance without bias. Grad mode is off. */
+/* running = (1 - momentum) running + momentum batch; the variance without bias. Grad mode is off. A batch's own update is
+ * no change that a backward would mind: several forwards may come before one backward. */
 static bool
 update_running(struct task *me, const struct batch_norm_options *o, struct tensor *stats, double count)
 {
     if (o->running_mean == NULL || o->running_var == NULL)
         return true;
     struct tensor *mean = tensor_select(me, stats, 0, 0), *variance = tensor_select(me, stats, 0, 2);
-    return tensor_mul_(me, o->running_mean, 1 - o->momentum) != NULL &&
-           tensor_add_(me, o->running_mean, mean, o->momentum) != NULL &&
-           tensor_mul_(me, o->running_var, 1 - o->momentum) != NULL &&
-           tensor_add_(me, o->running_var, variance, o->momentum * (count / (count - 1))) != NULL;
+    uint32_t       version_of_mean = tensor_version(o->running_mean), version_of_var = tensor_version(o->running_var);
+    bool done = tensor_mul_(me, o->running_mean, 1 - o->momentum) != NULL &&
+                tensor_add_(me, o->running_mean, mean, o->momentum) != NULL &&
+                tensor_mul_(me, o->running_var, 1 - o->momentum) != NULL &&
+                tensor_add_(me, o->running_var, variance, o->momentum * (count / (count - 1))) != NULL;
+    tensor_preserve_version(o->running_mean, version_of_mean);
+    tensor_preserve_version(o->running_var, version_of_var);
+    return done;
+}
+
+/* Whoever else changes them before the backward is told so there. */
+static bool
+save_running(struct task *me, struct node *node, const struct batch_norm_options *o)
+{
+    return node == NULL || o->running_mean == NULL || o->running_var == NULL ||
+           (node_save(me, node, o->running_mean, false) && node_save(me, node, o->running_var, false));
 }
 
 static struct tensor *
@@ -311,7 +324,8 @@ batch_norm(struct task *me, struct tensor *x, const struct batch_norm_options *o
                             .start = (o->weight != NULL ? HAS_WEIGHT : 0) | (o->bias != NULL ? HAS_BIAS : 0) |
                                      (o->training ? OF_BATCH : 0),
                             .alpha = o->eps };
-    return stats != NULL ? op_call(me, OP_batch_norm, &args) : NULL;
+    struct tensor *result = stats != NULL ? op_call(me, OP_batch_norm, &args) : NULL;
+    return result != NULL && save_running(me, result->grad_fn, o) ? result : NULL;
 }
 
 struct tensor *

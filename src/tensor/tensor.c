@@ -384,6 +384,13 @@ tensor_bump(struct tensor *tensor)
         count_next(tensor->storage->sched, &tensor->version->counter);
 }
 
+void
+tensor_preserve_version(struct tensor *tensor, uint32_t before)
+{
+    if (tensor != NULL)
+        atomic_store_explicit(&tensor->version->counter, before, memory_order_relaxed);
+}
+
 /* ---- for kernels, checker and trace ---- */
 
 void

@@ -87,6 +87,7 @@ bool    tensor_is_contiguous(const struct tensor *tensor);
 bool    tensor_same_shape(const struct tensor *a, const struct tensor *b);
 uint32_t tensor_version(const struct tensor *tensor);
 void    tensor_bump(struct tensor *tensor);                      /* an in-place op happened */
+void    tensor_preserve_version(struct tensor *tensor, uint32_t before);  /* what happened since counts for nothing */
 void    shape_print(int dims, const int64_t *sizes, struct str *out);        /* "[2, 3]" */
 
 /* Reading by the host: synchronises with the tensor's device as .item() and .tolist() do. false: failed. */
