@@ -51,11 +51,17 @@ local LAYOUTS = {
   channels_last = function(s, o) return rs.empty({ s[1], s[3], s[4], s[2] }, o):transpose(1, 3):transpose(2, 3) end,
 }
 
-local INTEGER_DRAWS = { randint = true, randperm = true, random_ = true }
+local INTEGER_DRAWS = { randint = true, randperm = true }
+
+-- What is filled in place has the dtype that comes out, if the case does not name one; what is made has its op's default.
+local function dtype_of(step)
+  if not step.dtype and step.op:find("_$") and step.out then return DTYPES[step.out.dtype] end
+  return DTYPES[step.dtype or INTEGER_DRAWS[step.op] and "i64" or "f32"]
+end
 
 local function draw(step, shape)
   local args, op = step.args or {}, step.op
-  local options = { dtype = DTYPES[step.dtype or INTEGER_DRAWS[op] and "i64" or "f32"] }
+  local options = { dtype = dtype_of(step) }
   if step.layout and not LAYOUTS[step.layout] then error("the layout '" .. step.layout .. "' is not understood") end
   local takes = ({ rand = 0, randn = 0, randperm = 0, randint = 2 })[op]
   if takes and (#args ~= takes or step.layout) then error("the arguments of " .. op .. " are not understood") end

@@ -144,6 +144,7 @@ return function(tools)
     known("the inputs", inputs, "x mask")
     local out, p = module(inputs.x), case.training ~= false and case.attrs.p or 0
     local kept, scale = out:ne(0), p < 1 and 1 / (1 - p) or 0
+    if not inputs.mask then return out end
     local wrong = tools.compare("its own mask", tools.flat(out), tools.flat(inputs.x * kept * scale), { 1e-6, 1e-6 }) or
       (inputs.mask.dtype ~= "bool" and "the mask is not bool") or
       ((p == 0 or p == 1) and tools.compare("mask", tools.flat(kept), tools.flat(inputs.mask)) or nil)
