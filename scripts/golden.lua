@@ -141,7 +141,8 @@ local function logging_case(case)
   for rank = 0, 1 do
     for _, key in ipairs(LOGGED) do
       if case[key] ~= nil then
-        wrong = wrong or same("rank " .. rank .. " " .. key, data[rank][key] or "", case[key] ~= rs.none and case[key] or "")
+        local expected = case[key] ~= rs.none and case[key] or ""
+        wrong = wrong or same("rank " .. rank .. " " .. key, data[rank][key] or "", expected)
       end
     end
     if case.ready_order ~= nil then
@@ -289,7 +290,8 @@ local function step_case(case, model, inputs)
   loss:backward()
   known("inputs", inputs, "x target")
   known("gradients", case.param_grads, "embedding.weight linear.weight linear.bias")
-  local wrong = same("batch", inputs.x.shape[1], case.batch) or same("replicas", #gathered, case.replicas_used) or same("chunks", gathered, case.chunk_sizes) or
+  local wrong = same("batch", inputs.x.shape[1], case.batch) or same("replicas", #gathered, case.replicas_used) or
+    same("chunks", gathered, case.chunk_sizes) or
     same("calls forward", log, expected_log) or same("forwards", forwards, expected_forwards) or
     match("output", out, case.output, tol) or match("loss", loss, case.loss, tol) or
     check_backward_calls(case, (call_log(middle, gathered)))
@@ -313,7 +315,8 @@ end
 local function trajectory_case(case, model, golden)
   local tol, wrong = case.tol or { 1e-5, 1e-4 }, nil
   local dp = nn.DataParallel(model, { device_ids = device_list(case.devices) })
-  local optimizer = optim[case.optimizer](model:parameters(), tools.optimizer_options(case.optimizer, case.optimizer_attrs))
+  local options = tools.optimizer_options(case.optimizer, case.optimizer_attrs)
+  local optimizer = optim[case.optimizer](model:parameters(), options)
   for i, step in ipairs(case.steps) do
     known("step " .. i, step, "x target loss")
     wrong = wrong or same("batch", step.x.shape[1], case.batch)
@@ -361,7 +364,8 @@ local FORMS = {
   sequences = { sequence_case, "name seed steps rand_after" },
   randperm = { randperm_case, "seed n out rand_after" },
   assignment = { assignment_case, "name numel dtype limits sparse indices buckets bucket_limits" },
-  logging = { logging_case, "name model widths bucket_cap_mb find_unused_parameters ready_order " .. table.concat(LOGGED, " ") },
+  logging = { logging_case,
+    "name model widths bucket_cap_mb find_unused_parameters ready_order " .. table.concat(LOGGED, " ") },
 }
 local CHUNK_FIELDS = "name shape chunks dim pieces raises"
 local MODEL_FIELDS = "name model devices batch loss_kind replicas_used chunk_sizes inputs output loss param_grads tol "

@@ -245,8 +245,8 @@ adaptive_avg_pool2d(struct task *me, struct tensor *x, const int64_t *sizes)
 
 enum { HAS_WEIGHT = 1, HAS_BIAS = 2, OF_BATCH = 4 };
 
-/* running = (1 - momentum) running + momentum batch; the variance without bias. Grad mode is off. A batch's own update is
- * no change that a backward would mind: several forwards may come before one backward. */
+/* running = (1 - momentum) running + momentum batch; the variance without bias. Grad mode is off. This update is no
+ * change that a backward would mind: several forwards may come before one backward. */
 static bool
 update_running(struct task *me, const struct batch_norm_options *o, struct tensor *stats, double count)
 {

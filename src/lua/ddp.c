@@ -82,8 +82,8 @@ sync_buffers_options(lua_State *L, int table, struct ddp_options *options)
     options->no_init_sync_buffers    = !newer && !broadcast;
     lua_pop(L, older + newer);
     if (older && newer)
-        warn_ddp(L, "broadcast_buffers and forward_sync_buffers were both given: broadcast_buffers is deprecated and its "
-                    "value ignored");
+        warn_ddp(L, "broadcast_buffers and forward_sync_buffers were both given: broadcast_buffers is deprecated and "
+                    "its value ignored");
     else if (older)
         warn_ddp(L, "broadcast_buffers is deprecated, use forward_sync_buffers: that one, when false, still syncs the "
                     "buffers when the wrapper is made, where broadcast_buffers=false leaves them as they are");

@@ -112,6 +112,12 @@ job_store(struct task *me, struct replica_job *job, struct value *output)
     return true;
 }
 
+static bool
+job_has_no_device(struct task *me)
+{
+    return failed(me, E_RUNTIME, "no device was provided and no tensor input was found; device cannot be resolved");
+}
+
 /* One replica's forward, on its device, in the caller's grad mode. It records its part of the graph
  * here: the sequence numbers of its nodes begin anew, for they are counted per task. */
 static bool
@@ -120,7 +126,7 @@ parallel_apply_worker(struct task *me, struct replica_job *job)
     STAGE(me, dp_worker, job->replica, job->device);
     grad_set_enabled(me, job->apply->grad);
     if (job->nowhere)
-        return failed(me, E_RUNTIME, "no device was provided and no tensor input was found; device cannot be resolved");
+        return job_has_no_device(me);
     if (job->stream != NULL && !stream_make_current(me, job->stream))
         return false;
     struct value *output = module_forward(me, job->module, job->input, job->kwargs);
