@@ -41,7 +41,7 @@ reducer_should_rebuild_buckets(const struct reducer *reducer)
 }
 
 /* Once, before the second synchronising forward: from here on the buckets follow the order in which gradients really
- * come, the first ones in a small bucket, so that the wire gets work early. Rank 0's order holds for everybody. */
+ * come, by default the first ones in a small bucket, so that the wire gets work early. Rank 0's order holds for all. */
 bool
 reducer_rebuild_buckets(struct task *me, struct reducer *reducer)
 {
