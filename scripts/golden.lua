@@ -46,10 +46,22 @@ end
 
 -- Made empty in the layout that the case names.
 local LAYOUTS = {
+  contiguous = function(s, o) return rs.empty(s, o) end,
   transposed = function(s, o) return rs.empty({ s[2], s[1] }, o):t() end,
   every_second_column = function(s, o) return rs.empty({ s[1], s[2], 2 }, o):select(2, 0) end,
   channels_last = function(s, o) return rs.empty({ s[1], s[3], s[4], s[2] }, o):transpose(1, 3):transpose(2, 3) end,
+  every_second_row_transposed = function(s, o) return rs.empty({ s[2], 2, s[1] }, o):select(1, 0):t() end,
+  reversed = function(s, o)
+    local sizes, order = {}, {}
+    for i = 1, #s do sizes[i], order[i] = s[#s + 1 - i], #s - i end
+    return rs.empty(sizes, o):permute(order)
+  end,
 }
+
+function tools.laid_out(layout, shape, options)
+  if not LAYOUTS[layout or "contiguous"] then error("the layout '" .. tostring(layout) .. "' is not understood") end
+  return LAYOUTS[layout or "contiguous"](shape, options)
+end
 
 local INTEGER_DRAWS = { randint = true, randperm = true }
 
@@ -62,13 +74,13 @@ end
 local function draw(step, shape)
   local args, op = step.args or {}, step.op
   local options = { dtype = dtype_of(step) }
-  if step.layout and not LAYOUTS[step.layout] then error("the layout '" .. step.layout .. "' is not understood") end
   local takes = ({ rand = 0, randn = 0, randperm = 0, randint = 2 })[op]
   if takes and (#args ~= takes or step.layout) then error("the arguments of " .. op .. " are not understood") end
   if op == "rand" or op == "randn" then return rs[op](shape, options) end
   if op == "randint" then return rs.randint(args[1], args[2], shape, options) end
   if op == "randperm" then return rs.randperm(shape[1], options) end
-  local t = (LAYOUTS[step.layout] or rs.empty)(shape, options)
+  local t = tools.laid_out(step.layout, shape, options)
+  if (op == "rand_like" or op == "randn_like") and #args == 0 then return rs[op](t) end
   if type(op) ~= "string" or not op:find("_$") or not pcall(function() return t[op] end) then
     error("the op '" .. tostring(op) .. "' is not understood")
   end

@@ -353,25 +353,21 @@ return function(tools)
   local function init_case(case)
     if not nn.init[case.fn] then return "nn.init." .. tostring(case.fn) .. " is not understood" end
     rs.manual_seed(case.seed)
-    local t = rs.empty(case.shape)
+    local t = tools.laid_out(case.layout, case.shape, { dtype = DTYPES[case.dtype or "f32"] })
     if next(case.kwargs or {}) then nn.init[case.fn](t, case.kwargs) else nn.init[case.fn](t) end
-    return match("out", t, case.out) or rand_after(case)
+    return match("out", t, case.out, case.tol) or rand_after(case)
   end
-
-  local LAYOUTS = {
-    contiguous = function(t) return t end,
-    transposed = function(t) return t:t():contiguous():t() end,
-  }
 
   -- x[i] = (i - floor(n/2) + 0.25)/8; a mask says what was kept, and scale what that was multiplied with.
   local function dropout_case(case)
     local n = 1
     for _, size in ipairs(case.shape) do n = n * size end
     local x = ((rs.arange(n):to("float32") - n // 2 + 0.25) / 8):reshape(case.shape)
-    local run = nn.functional[case.kind]
-    if not run or not LAYOUTS[case.layout] then return "this kind of dropout is not understood" end
+    local options, run = { dtype = DTYPES[case.dtype or "f32"] }, nn.functional[case.kind]
+    if not run then return "this kind of dropout is not understood" end
+    x = tools.laid_out(case.layout, case.shape, options):copy_(x)
     rs.manual_seed(case.seed)
-    local out = run(LAYOUTS[case.layout](x), { p = case.p, training = true })
+    local out = run(x, { p = case.p, training = true })
     local wrong, after = match("out", out, case.out), rand_after(case)
     if present(case.scale) then
       wrong = wrong or tools.compare("out / x", tools.flat(out), tools.flat(x * out:ne(0) * case.scale), { 1e-6, 1e-6 })
@@ -417,8 +413,8 @@ return function(tools)
   end
 
   local SECTIONS = {
-    init = { init_case, "fn shape kwargs seed out rand_after" },
-    dropout = { dropout_case, "kind shape p layout seed out mask scale rand_after" },
+    init = { init_case, "fn shape kwargs seed dtype layout out rand_after tol" },
+    dropout = { dropout_case, "kind shape p layout seed dtype out mask scale rand_after" },
     multinomial = { multinomial_case, "weights num_samples replacement seed out rand_after" },
     state = { state_case, "seed after bytes left next cached cached_f64 crc32" },
   }

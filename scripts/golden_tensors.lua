@@ -173,28 +173,14 @@ for byte = 0, 255 do
   crc_table[byte] = crc
 end
 
--- The bits of a float16 that is given as a number which it can hold.
-local function half(value)
-  local sign = (value < 0 or 1 / value < 0) and 0x8000 or 0
-  value = math.abs(value)
-  if value ~= value then return 0x7e00 end
-  if value == math.huge then return sign | 0x7c00 end
-  if value < 2.0 ^ -14 then return sign | math.tointeger(value * 2.0 ^ 24) end
-  local exponent = 15
-  while value >= 2 do value, exponent = value / 2, exponent + 1 end
-  while value < 1 do value, exponent = value * 2, exponent - 1 end
-  return sign | exponent << 10 | math.tointeger((value - 1) * 1024)
-end
-
-local function packer(format) return function(value) return string.pack(format, value) end end
-local BYTES = strict("dtype", { f32 = packer "<f", f64 = packer "<d", i64 = packer "<i8", i32 = packer "<i4",
-  i8 = packer "b", u8 = packer "B", bool = packer "B", f16 = function(value) return string.pack("<I2", half(value)) end,
-  bf16 = function(value) return string.pack("<f", value):sub(3) end })
+-- 16-bit floats count as the float32 of the same value.
+local BYTES = strict("dtype", { f32 = "<f", f64 = "<d", f16 = "<f", bf16 = "<f", i64 = "<i8", i32 = "<i4", i8 = "b",
+  u8 = "B", bool = "B" })
 
 local function crc32(list, dtype)
-  local pack, crc = BYTES[dtype], 0xFFFFFFFF
+  local format, crc = BYTES[dtype], 0xFFFFFFFF
   for i = 1, #list do
-    local bytes = pack(list[i])
+    local bytes = string.pack(format, list[i])
     for at = 1, #bytes do crc = crc >> 8 ~ crc_table[(crc ~ bytes:byte(at)) & 255] end
   end
   return string.format("%08x", crc ~ 0xFFFFFFFF)

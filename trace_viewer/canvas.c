@@ -212,11 +212,9 @@ line_length(const char *text, int room)
 void
 canvas_wrap(struct canvas *canvas, struct lines *lines, int indent, struct style style, const char *text)
 {
-    int room = canvas->width - indent;
-    if (room <= 0)
-        return;
-    while (*text != '\0' && lines->row < canvas->height) {
-        size_t length = line_length(text, room);
+    int column = indent;
+    while (*text != '\0' && lines->row < canvas->height && canvas->width > column) {
+        size_t length = line_length(text, canvas->width - column);
         char line[1024];
         size_t kept = length < sizeof line - 1 ? length : sizeof line - 1;
         memcpy(line, text, kept);
@@ -224,7 +222,8 @@ canvas_wrap(struct canvas *canvas, struct lines *lines, int indent, struct style
         if (lines->skip > 0)
             lines->skip--;
         else
-            canvas_text(canvas, lines->row++, indent, style, line);
+            canvas_text(canvas, lines->row++, column, style, line);
+        column = canvas->width > indent + lines->hang ? indent + lines->hang : indent;
         text += length;
         if (*text == '\n' || *text == ' ')
             text++;

@@ -39,8 +39,9 @@ const char *canvas_words(const struct canvas *canvas, const struct str *text);
 int  canvas_cut(struct canvas *canvas, struct stretch place, struct style style, const char *text);
 void canvas_right(struct canvas *canvas, int row, struct style style, const char *text); /* ends at the right edge */
 
-/* Where lines go that may be scrolled: the next one's row, and how many are still to be left out before it. */
-struct lines { int row, skip; };
+/* Where lines go that may be scrolled: the next one's row, how many are still to be left out before it, and how much
+ * further in all but a text's first one stand. */
+struct lines { int row, skip, hang; };
 /* Text wrapped at blanks, at most to the last row; `lines` moves behind it. */
 void canvas_wrap(struct canvas *canvas, struct lines *lines, int indent, struct style style, const char *text);
 

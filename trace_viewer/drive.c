@@ -121,16 +121,18 @@ take_reply_text(struct view *view, struct str *text)
     view->scroll[PANE_INSPECTOR] = 0;
 }
 
-/* The engine may have run past a question; the viewer stands at it until it is answered. */
-static void
+/* The engine may have run past a question; the viewer stands at it until it is answered. false: it does, so where the
+ * engine stopped and why is not what is seen. */
+static bool
 stand_at(struct driver *driver, size_t seq)
 {
     struct view *view = driver->view;
     view_zoom_running(view, driver->model);
     if (view->cursor == NO_EVENT || view->cursor >= driver->model->seen)
         view_goto(view, driver->model, seq);
-    else if (!browse_move(driver->model, view, seq))
-        view_say(view, "a question: think, then Enter shows the answer");
+    else
+        return browse_move(driver->model, view, seq);
+    return true;
 }
 
 /* What was typed meanwhile is done now: the line, then the keys, until one has to wait again. */
@@ -164,11 +166,11 @@ take_reply(struct driver *driver)
     if (reply.trace[0] == '\0' || change_trace(driver, reply.trace))
         model_refresh(driver->model);
     size_t last = driver->model->seen > 0 ? driver->model->seen - 1 : 0;
-    if (reply.stands && driver->model->seen > 0)
-        stand_at(driver, reply.seq < last ? reply.seq : last);
+    bool there = !reply.stands || driver->model->seen == 0 || stand_at(driver, reply.seq < last ? reply.seq : last);
     if (reply.why[0] != '\0')
         view_say(view, "%s", reply.why);
-    take_reply_text(view, &reply.text);
+    if (there)
+        take_reply_text(view, &reply.text);
     reply_free(&reply);
 }
 
@@ -204,6 +206,26 @@ pause_engine(struct driver *driver)
         view_say(driver->view, "nothing is under way; q leaves");
 }
 
+/* Tab: the command's name as far as what was typed decides it. */
+static void
+complete_command(struct view *view)
+{
+    const char *first = NULL;
+    size_t      typed = strlen(view->typed), common = 0;
+    int         found = 0;
+    for (int i = 0; i < CMD_COUNT && strcmp(view->prompt, ":") == 0; i++) {
+        const char *name = command_info(i)->name;
+        if (strncmp(name, view->typed, typed) != 0)
+            continue;
+        common = found++ == 0 ? strlen(name) : common;
+        first  = first == NULL ? name : first;
+        while (strncmp(first, name, common) != 0)
+            common--;
+    }
+    if (found > 0)
+        snprintf(view->typed, sizeof view->typed, "%.*s%s", (int)common, first, found == 1 ? " " : "");
+}
+
 static void
 prompt_key(struct driver *driver, const char *key)
 {
@@ -218,6 +240,8 @@ prompt_key(struct driver *driver, const char *key)
         drive_line(driver, line);
     } else if (strcmp(key, "Esc") == 0 || strcmp(key, "^C") == 0) {
         view->prompt[0] = '\0';
+    } else if (strcmp(key, "Tab") == 0) {
+        complete_command(view);
     } else if (strcmp(key, "Backspace") == 0) {
         while (length > 0 && ((unsigned char)view->typed[--length] & 0xc0) == 0x80)
             continue;
@@ -264,6 +288,23 @@ escape(struct driver *driver)
     view->focus = PANE_TIMELINE;
 }
 
+/* No key acts beneath the list of keys: some page it, some close it. */
+static void
+help_key(struct driver *driver, const char *key, int command)
+{
+    static const int pages[] = { CMD_lane_up, CMD_lane_down, CMD_page_up, CMD_page_down, CMD_first, CMD_last };
+    bool closes = command == CMD_help || command == CMD_quit || command == CMD_into || strcmp(key, "Esc") == 0;
+    if (strcmp(key, "Space") == 0)
+        command = CMD_page_down;
+    else if (strcmp(key, "Backspace") == 0)
+        command = CMD_page_up;
+    for (size_t i = 0; i < countof(pages); i++)
+        if (command == pages[i])
+            look(driver->model, driver->view, &(struct command_line){ .command = command, .count = 1 });
+    if (closes)
+        driver->view->help = false;
+}
+
 void
 drive_key(struct driver *driver, const char *key)
 {
@@ -279,6 +320,10 @@ drive_key(struct driver *driver, const char *key)
         return;
     }
     view->message[0] = '\0';
+    if (view->help && !leaves) {
+        help_key(driver, key, keys_command(key));
+        return;
+    }
     bool digit = key[0] >= '0' && key[0] <= '9' && key[1] == '\0';
     if (digit && (key[0] != '0' || driver->count > 0)) {
         if (driver->count < 100000000)

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HORIZONTAL = 0x2500, VERTICAL = 0x2502, TEE_DOWN = 0x252c };
+enum { HORIZONTAL = 0x2500, VERTICAL = 0x2502, TEE_DOWN = 0x252c, FOCUS = 0x25ba };
 
 static const char *
 run_word(enum run_state run)
@@ -40,8 +40,9 @@ draw_title(const struct model *model, const struct view *view, struct canvas *ca
     const char *note = view->run == RUN_SAVED ? trace_note(model->trace) : "";
     const char *word = note[0] == '\0' ? run_word(view->run) : strncmp(note, "cut", 3) == 0 ? "cut short" : "damaged";
     snprintf(right, sizeof right, "%s%s%.20s ", word, seed[0] != '\0' ? "  seed " : "", seed);
-    canvas_right(canvas, 0, style, right);
     int room = canvas->width - (int)strlen(where) - (int)strlen(right) - 4;
+    if (room >= -2) /* where one stands comes first */
+        canvas_right(canvas, 0, style, right);
     title      = title[0] != '\0' ? title : "trace";
     int column = room < 8 && room < (int)strlen(title) ? 1
                      : canvas_cut(canvas, (struct stretch){ 0, 1, room }, style, title);
@@ -55,9 +56,10 @@ draw_border(struct canvas *canvas, struct box box, bool focused, const char *nam
     struct canvas whole = canvas_part(canvas, box.row, box.column, box.height, box.width);
     struct style dim = { .ink = INK_DIM };
     struct style style = { .ink = focused ? INK_ACCENT : INK_PLAIN, .attr = ATTR_BOLD };
+    uint32_t mark = focused ? FOCUS : ' ';
     canvas_fill(&whole, 0, dim, HORIZONTAL);
     if (box.column == 0) {
-        canvas_put(&whole, 0, 1, dim, ' ');
+        canvas_put(&whole, 0, 1, style, mark);
         int column = canvas_cut(&whole, (struct stretch){ 0, 2, box.width - 4 }, style, name);
         canvas_put(&whole, 0, column, dim, ' ');
         return canvas_part(&whole, 1, 0, box.height - 1, box.width);
@@ -65,7 +67,7 @@ draw_border(struct canvas *canvas, struct box box, bool focused, const char *nam
     canvas_put(&whole, 0, 0, dim, TEE_DOWN);
     for (int row = 1; row < whole.height; row++)
         canvas_put(&whole, row, 0, dim, VERTICAL);
-    canvas_put(&whole, 0, 1, dim, ' ');
+    canvas_put(&whole, 0, 1, style, mark);
     int column = canvas_cut(&whole, (struct stretch){ 0, 2, box.width - 4 }, style, name);
     canvas_put(&whole, 0, column, dim, ' ');
     return canvas_part(&whole, 1, 1, box.height - 1, box.width - 1);
@@ -130,11 +132,7 @@ static void
 draw_event_line(const struct model *model, const struct view *view, struct canvas *line)
 {
     struct str text = { 0 };
-    if (view->cursor != NO_EVENT)
-        trace_print_event(model->trace, view->cursor, &text);
-    char *answer = text.text != NULL && view_question(view, model) != NO_EVENT ? strstr(text.text, "answer=") : NULL;
-    if (answer != NULL)
-        *answer = '\0'; /* until it is asked for */
+    view_print_event(view, model, &text);
     enum work work = view->cursor == NO_EVENT ? WORK_NONE : model_work(model, view->cursor);
     canvas_put(line, 0, 0, (struct style){ .ink = work, .attr = ATTR_REVERSE }, (uint32_t)work_letter(work));
     canvas_cut(line, (struct stretch){ 0, 2, line->width - 2 }, (struct style){ .attr = ATTR_BOLD },
@@ -142,40 +140,73 @@ draw_event_line(const struct model *model, const struct view *view, struct canva
     str_free(&text);
 }
 
+/* From where v was pressed to the cursor; `whole`: in a sentence of its own. */
 static void
-draw_measure(const struct model *model, const struct view *view, struct canvas *line)
+print_measure(const struct model *model, const struct view *view, bool whole, struct str *out)
 {
     uint64_t a = trace_time(model->trace, view->measure), b = trace_time(model->trace, view->cursor);
     size_t events = view->measure < view->cursor ? view->cursor - view->measure : view->measure - view->cursor;
-    struct str text = { 0 };
-    str_addf(&text, "from event %zu to here: %s", view->measure, a > b ? "-" : "");
-    trace_print_time(a > b ? a - b : b - a, &text);
-    str_addf(&text, ", %zu events; v ends it", events);
-    canvas_cut(line, (struct stretch){ 0, 1, line->width - 2 }, (struct style){ .ink = INK_ACCENT },
-               canvas_words(line, &text));
-    str_free(&text);
+    if (whole)
+        str_addf(out, "from event %zu to here: ", view->measure);
+    str_add(out, a > b ? "-" : "");
+    trace_print_time(a > b ? a - b : b - a, out);
+    if (whole)
+        str_addf(out, ", %zu events; v ends it", events);
+    else
+        str_addf(out, " from event %zu", view->measure);
+}
+
+/* What there is to say beside a measure; "" nothing. */
+static const char *
+words_to_say(const struct model *model, const struct view *view, struct style *style)
+{
+    size_t question = view_question(view, model);
+    if (view->message[0] != '\0')
+        return view->message;
+    if (question != NO_EVENT) {
+        style->attr = ATTR_BOLD;
+        return model_argument_text(model, question, "question");
+    }
+    style->ink = INK_DIM;
+    return view->run == RUN_SAVED ? trace_note(model->trace) : "";
 }
 
 static void
+draw_prompt(const struct view *view, struct canvas *line)
+{
+    int column = canvas_text(line, 0, 1, (struct style){ .attr = ATTR_BOLD }, view->prompt);
+    column = canvas_text(line, 0, column, (struct style){ 0 }, view->typed);
+    canvas_put(line, 0, column, (struct style){ .attr = ATTR_REVERSE }, ' ');
+}
+
+/* A measure stands at the right of what else is said, where there is room for both. */
+static void
 draw_message(const struct model *model, const struct view *view, struct canvas *line)
 {
-    size_t question = view_question(view, model);
+    enum { WORDS_LEAST = 24 };
+    struct style style = { 0 };
+    struct str   measure = { 0 };
     if (view->prompt[0] != '\0') {
-        int column = canvas_text(line, 0, 1, (struct style){ .attr = ATTR_BOLD }, view->prompt);
-        column = canvas_text(line, 0, column, (struct style){ 0 }, view->typed);
-        canvas_put(line, 0, column, (struct style){ .attr = ATTR_REVERSE }, ' ');
-    } else if (view->message[0] != '\0') {
-        canvas_cut(line, (struct stretch){ 0, 1, line->width - 2 }, (struct style){ 0 }, view->message);
-    } else if (view->measure != NO_EVENT && view->cursor != NO_EVENT) {
-        draw_measure(model, view, line);
-    } else if (question != NO_EVENT) {
-        int column = canvas_text(line, 0, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, "? ");
-        canvas_cut(line, (struct stretch){ 0, column, line->width - column - 1 }, (struct style){ .attr = ATTR_BOLD },
-                   model_argument_text(model, question, "question"));
-    } else if (view->run == RUN_SAVED) {
-        canvas_cut(line, (struct stretch){ 0, 1, line->width - 2 }, (struct style){ .ink = INK_DIM },
-                   trace_note(model->trace));
+        draw_prompt(view, line);
+        return;
     }
+    const char *words = words_to_say(model, view, &style);
+    int room = line->width - 2, column = 1;
+    if (view->measure != NO_EVENT && view->cursor != NO_EVENT)
+        print_measure(model, view, words[0] == '\0', &measure);
+    const struct style accent = { .ink = INK_ACCENT };
+    if (words[0] == '\0') {
+        canvas_cut(line, (struct stretch){ 0, 1, room }, accent, canvas_words(line, &measure));
+    } else if (measure.len > 0 && room - (int)measure.len - 2 >= WORDS_LEAST) {
+        room -= (int)measure.len + 2;
+        canvas_text(line, 0, room + 3, accent, canvas_words(line, &measure));
+    }
+    if (words[0] != '\0' && view->message[0] == '\0' && view_question(view, model) != NO_EVENT) {
+        column = canvas_text(line, 0, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, "? ");
+        room -= 2;
+    }
+    canvas_cut(line, (struct stretch){ 0, column, room }, style, words);
+    str_free(&measure);
 }
 
 /* Too small for a timeline: the event in words, one thing a line. */
@@ -193,22 +224,21 @@ draw_words_alone(const struct model *model, const struct view *view, struct canv
         return;
     }
     str_add(&text, "\n");
-    if (view->cursor != NO_EVENT)
-        trace_print_event(model->trace, view->cursor, &text);
-    char *answer = text.text != NULL && view_question(view, model) != NO_EVENT ? strstr(text.text, "answer=") : NULL;
-    if (answer != NULL)
-        *answer = '\0'; /* until it is asked for */
+    view_print_event(view, model, &text);
     if (view->message[0] != '\0')
         str_addf(&text, "\n%s", view->message);
     str_add(&text, "\n? help  q quit");
-    canvas_wrap(canvas, &(struct lines){ 0, 0 }, 0, (struct style){ 0 }, canvas_words(canvas, &text));
+    canvas_wrap(canvas, &(struct lines){ 0 }, 0, (struct style){ 0 }, canvas_words(canvas, &text));
     str_free(&text);
 }
 
+/* Between the title and the keys; where there is hardly room, alone. */
 static void
 draw_help(const struct view *view, struct canvas *canvas)
 {
     struct canvas body = canvas_part(canvas, 1, 0, canvas->height - 2, canvas->width);
+    if (canvas->height <= 2)
+        body = *canvas;
     canvas_clear(&body);
     keys_help(&body, view->scroll[PANE_TIMELINE]);
 }
@@ -224,6 +254,12 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
         return;
     }
     draw_title(model, view, canvas);
+    if (layout.words_only) {
+        struct canvas keys = canvas_part(canvas, canvas->height - 1, 0, 1, canvas->width);
+        keys_draw(model, view, &keys);
+        draw_help(view, canvas);
+        return;
+    }
     struct box boxes[] = { layout.ruler, layout.minimap, layout.timeline, layout.event, layout.message, layout.keys };
     struct canvas part[6];
     for (int i = 0; i < 6; i++)

@@ -1,11 +1,13 @@
-/* Keys. Interface: keys_take for keys written as text, keys_command for what a key does, keys_draw and keys_help for
- * what the screen says about them, all from the one table. */
+/* Keys. Interface: keys_take for keys written as text, keys_command for what a key does, keys_draw and keys_help
+ * (keys_help_lines) for what the screen says about them, all from the one table. */
 #include "keys.h"
 
 #include "control/commands.h"
 
 #include <stdio.h>
 #include <string.h>
+
+enum { HELP_COLUMNS = 60, HELP_ROWS = 1000 };
 
 int
 keys_command(const char *key)
@@ -45,10 +47,17 @@ keys_take(const char **text, char key[16])
         snprintf(key, 16, "Tab");
 }
 
-/* One command: its keys, its name and what it does. */
+/* One command: its keys, its name and what it does, on a narrow screen below them. */
 static void
 help_row(struct canvas *canvas, const struct command_info *info, struct lines *lines)
 {
+    if (canvas->width < HELP_COLUMNS) {
+        char head[64];
+        snprintf(head, sizeof head, "%s%s%s", info->keys, info->keys[0] != '\0' ? "  " : "", info->name);
+        canvas_wrap(canvas, lines, 1, (struct style){ .attr = ATTR_BOLD }, head);
+        canvas_wrap(canvas, lines, 3, (struct style){ 0 }, info->help);
+        return;
+    }
     if (lines->skip == 0) {
         canvas_cut(canvas, (struct stretch){ lines->row, 2, 12 },
                    (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, info->keys);
@@ -68,8 +77,8 @@ help_group(struct canvas *canvas, int first, struct lines *lines)
             help_row(canvas, command_info(i), lines);
 }
 
-void
-keys_help(struct canvas *canvas, int skip)
+static int
+draw_help(struct canvas *canvas, int skip)
 {
     struct lines lines = { .skip = skip };
     canvas_wrap(canvas, &lines, 1, (struct style){ 0 },
@@ -81,6 +90,24 @@ keys_help(struct canvas *canvas, int skip)
         if (!seen)
             help_group(canvas, i, &lines);
     }
+    return lines.row;
+}
+
+void
+keys_help(struct canvas *canvas, int skip)
+{
+    draw_help(canvas, skip);
+}
+
+int
+keys_help_lines(int width)
+{
+    struct canvas probe;
+    if (!canvas_init(&probe, width > 0 ? width : 1, HELP_ROWS))
+        return HELP_ROWS;
+    int lines = draw_help(&probe, 0);
+    canvas_free(&probe);
+    return lines;
 }
 
 /* The first key of a command, in bold, and what it does in a word. */
@@ -106,6 +133,23 @@ draw_hints(struct canvas *line, const struct hint *hints)
         column = draw_key(line, column, hints->command, hints->word);
 }
 
+/* The keys that the list of keys has, and which of its lines is at the top. */
+static void
+draw_help_hints(const struct view *view, struct canvas *line)
+{
+    static const struct hint help[] = {
+        { CMD_quit, "close" }, { CMD_lane_down, "down" }, { CMD_lane_up, "up" }, { CMD_page_down, "page" },
+        { CMD_last, "end" }, { 0, NULL }
+    };
+    char place[48];
+    snprintf(place, sizeof place, "line %d of %d ", view->scroll[PANE_TIMELINE] + 1, keys_help_lines(view->width));
+    int room = line->width - (int)strlen(place);
+    if (room > 10)
+        canvas_right(line, 0, (struct style){ .ink = INK_DIM }, place);
+    struct canvas left = canvas_part(line, 0, 0, 1, room > 10 ? room : line->width);
+    draw_hints(&left, help);
+}
+
 void
 keys_draw(const struct model *model, const struct view *view, struct canvas *line)
 {
@@ -122,16 +166,13 @@ keys_draw(const struct model *model, const struct view *view, struct canvas *lin
         { CMD_lane_down, "down" }, { CMD_lane_up, "up" }, { CMD_full, "whole screen" }, { CMD_pane, "next pane" },
         { CMD_step, "step" }, { CMD_inspect, "inspect" }, { CMD_help, "help" }, { CMD_quit, "quit" }, { 0, NULL }
     };
-    static const struct hint help[] = {
-        { CMD_lane_down, "down" }, { CMD_lane_up, "up" }, { CMD_quit, "close" }, { 0, NULL }
-    };
     if (line->height <= 0)
         return;
     canvas_fill(line, 0, (struct style){ 0 }, ' ');
     if (view->prompt[0] != '\0')
         canvas_text(line, 0, 1, (struct style){ .ink = INK_DIM }, "Enter does it, Esc leaves it");
     else if (view->help)
-        draw_hints(line, help);
+        draw_help_hints(view, line);
     else if (view_question(view, model) != NO_EVENT)
         draw_hints(line, question);
     else

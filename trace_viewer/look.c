@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "columns.h"
+#include "keys.h"
 #include "layout.h"
 #include "panes.h"
 #include "trace/match.h"
@@ -199,19 +200,62 @@ follow_flow(struct view *view, struct model *model)
         view_goto(view, model, other);
 }
 
-/* In the timeline lanes, in a pane its lines, in the help its lines. */
-static void
-up_or_down(struct view *view, const struct model *model, int direction)
+static int
+bounded(int value, int low, int high)
 {
-    if (view->help || view->focus != PANE_TIMELINE) {
-        int *scroll = &view->scroll[view->help ? PANE_TIMELINE : view->focus];
-        bool from_foot = view->focus == PANE_LESSON && !view->help; /* its newest words are at its foot */
-        int way = from_foot ? -direction : direction;
-        *scroll = *scroll + way < 0 ? 0 : *scroll + way > 100000 ? 100000 : *scroll + way;
-        return;
+    return value > high ? high < low ? low : high : value < low ? low : value;
+}
+
+/* How many rows the list of keys has to itself. */
+static int
+help_rows(const struct view *view)
+{
+    return view->height > 2 ? view->height - 2 : 1;
+}
+
+/* The pane whose lines the keys move: the source may be a page of the inspector. */
+static enum pane
+scrolled_pane(const struct view *view, const struct layout *layout)
+{
+    bool source = view->focus == PANE_INSPECTOR && view->page == PAGE_SOURCE && !layout->source_apart;
+    return source ? PANE_SOURCE : view->focus;
+}
+
+static int
+rows_of_pane(const struct layout *layout, enum pane pane)
+{
+    const struct box *box = pane == PANE_LESSON ? &layout->lesson : pane == PANE_INSPECTOR ? &layout->inspector
+                            : layout->source.height > 0 ? &layout->source : &layout->inspector;
+    return box->height > 2 ? box->height - 1 : 1;
+}
+
+/* In the timeline lanes, in a pane its lines, in the help its lines; by one, or by as many as are on the screen. */
+static void
+up_or_down(struct view *view, const struct model *model, int direction, bool page)
+{
+    struct layout layout = layout_of(model, view, view->width, view->height);
+    if (view->help) {
+        int *line = &view->scroll[PANE_TIMELINE], rows = help_rows(view);
+        *line = bounded(*line + direction * (page ? rows : 1), 0, keys_help_lines(view->width) - rows);
+    } else if (view->focus != PANE_TIMELINE) {
+        enum pane pane = scrolled_pane(view, &layout);
+        int way = pane == PANE_LESSON ? -direction : direction; /* its newest words are at its foot */
+        int by = page ? rows_of_pane(&layout, pane) : 1;
+        view->scroll[pane] = bounded(view->scroll[pane] + way * by, 0, 100000);
+    } else {
+        int by = page && layout.timeline.height > 2 ? layout.timeline.height - 1 : 1;
+        view->lane = bounded(view->lane + direction * by, 0, (int)model->lane_count - 1);
     }
-    int lane = view->lane + direction;
-    view->lane = lane < 0 ? 0 : (size_t)lane >= model->lane_count ? (int)model->lane_count - 1 : lane;
+}
+
+/* The first or last event; in the help its first or last lines. */
+static void
+go_end(struct view *view, const struct model *model, bool last)
+{
+    if (view->help)
+        view->scroll[PANE_TIMELINE] = last ? bounded(keys_help_lines(view->width) - help_rows(view), 0, 100000) : 0;
+    else
+        view_goto(view, model, last && model->seen > 0 ? model->seen - 1 : 0);
 }
 
 static void
@@ -230,16 +274,40 @@ go_rank(struct view *view, struct model *model, const struct command_line *line)
     view_say(view, line->has_count ? "no lane of rank %lld" : "there is no other rank", (long long)line->count);
 }
 
+static bool
+is_on_screen(const struct layout *layout, enum pane pane)
+{
+    switch (pane) {
+    case PANE_LESSON: return layout->lesson.height > 0;
+    case PANE_SOURCE: return layout->source.height > 0;
+    case PANE_INSPECTOR: return layout->inspector.height > 0;
+    default: return true;
+    }
+}
+
+/* The next pane of those on the screen, or the one before. */
 static void
-give_pane(struct view *view, const char *name)
+turn_pane(struct view *view, const struct model *model, int direction)
+{
+    struct view parts = *view;
+    parts.full = false;
+    struct layout layout = layout_of(model, &parts, view->width, view->height);
+    do
+        view->focus = (enum pane)(((int)view->focus + direction + PANE_COUNT) % PANE_COUNT);
+    while (!is_on_screen(&layout, view->focus));
+}
+
+static void
+give_pane(struct view *view, const struct model *model, const char *name)
 {
     static const char *const names[PANE_COUNT] = { "timeline", "lesson", "source", "inspector" };
+    struct layout layout = layout_of(model, view, view->width, view->height);
     if (name[0] == '\0') {
-        view->focus = (enum pane)((view->focus + 1) % PANE_COUNT);
+        turn_pane(view, model, 1);
         return;
     }
     for (int i = 0; i < PANE_COUNT; i++)
-        if (strncmp(names[i], name, strlen(name)) == 0) {
+        if (strncmp(names[i], name, strlen(name)) == 0 && (i != PANE_SOURCE || layout.source_apart)) {
             view->focus = (enum pane)i;
             return;
         }
@@ -279,16 +347,15 @@ enter(struct view *view, struct model *model)
         return;
     }
     view_reveal(view, question);
-    view_say(view, "%.200s  -> %.200s", model_argument_text(model, question, "question"),
-             model_argument_text(model, question, "answer"));
+    view_say(view, "-> %.200s  %.300s", model_argument_text(model, question, "answer"),
+             model_argument_text(model, question, "why"));
 }
 
 static void
 say_where(struct view *view, const struct model *model)
 {
     struct str text = { 0 };
-    if (view->cursor != NO_EVENT)
-        trace_print_event(model->trace, view->cursor, &text);
+    view_print_event(view, model, &text);
     view_say(view, "%s", str_text(&text));
     str_free(&text);
 }
@@ -319,9 +386,12 @@ look(struct model *model, struct view *view, const struct command_line *line)
     switch (line->command) {
     case CMD_help:        view->help = !view->help; view->scroll[PANE_TIMELINE] = 0; break;
     case CMD_quit:        return close_or_leave(view);
-    case CMD_pane:        give_pane(view, line->rest); break;
-    case CMD_lane_up:     up_or_down(view, model, -1); break;
-    case CMD_lane_down:   up_or_down(view, model, 1); break;
+    case CMD_pane:        give_pane(view, model, line->rest); break;
+    case CMD_rpane:       turn_pane(view, model, -1); break;
+    case CMD_lane_up:     up_or_down(view, model, -1, false); break;
+    case CMD_lane_down:   up_or_down(view, model, 1, false); break;
+    case CMD_page_up:     up_or_down(view, model, -1, true); break;
+    case CMD_page_down:   up_or_down(view, model, 1, true); break;
     case CMD_event_left:  along_lane(view, model, -1); break;
     case CMD_event_right: along_lane(view, model, 1); break;
     case CMD_flow:        follow_flow(view, model); break;
@@ -332,8 +402,8 @@ look(struct model *model, struct view *view, const struct command_line *line)
     case CMD_rwait:       hunt(view, model, -1, is_wait, "wait on this lane"); break;
     case CMD_fault:       hunt(view, model, 1, is_fault, "fault or failed check"); break;
     case CMD_rfault:      hunt(view, model, -1, is_fault, "fault or failed check"); break;
-    case CMD_first:       view_goto(view, model, 0); break;
-    case CMD_last:        view_goto(view, model, model->seen > 0 ? model->seen - 1 : 0); break;
+    case CMD_first:       go_end(view, model, false); break;
+    case CMD_last:        go_end(view, model, true); break;
     case CMD_zoom_in:     zoom(view, model, true); break;
     case CMD_zoom_out:    zoom(view, model, false); break;
     case CMD_pan_left:    pan(view, model, -1); break;

@@ -193,7 +193,7 @@ greet(struct session *session, const struct options *options, struct reply *repl
     if (session->fd < 0)
         return tell_trouble("%s", why);
     if (!session_ask(session, "where") || !session_answer(session, reply))
-        return tell_trouble("%s: the session does not answer", options->attach);
+        return tell_trouble("%s: the session does not answer; it has one viewer, and may have that", options->attach);
     return 0;
 }
 

@@ -1,16 +1,18 @@
 /* The lesson's words so far: what was said, asked and checked up to the cursor, and the line of the lesson that
  * runs. The answer of the question one stands at is masked until it was asked for. Interface: lesson_draw; for other
- * panes lesson_line, lesson_text_end. */
+ * panes lesson_line. */
 #include "panes.h"
 
 #include "base/str.h"
+#include "base/visible.h"
+#include "secrets.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_BACK = 100000 };
+enum { LOOK_BACK = 100000, HANG = 2 /* what begins at the edge is an item, whatever its words look like */ };
 
 uint32_t
 lesson_line(const struct model *model, size_t seq)
@@ -23,32 +25,19 @@ lesson_line(const struct model *model, size_t seq)
     return 0;
 }
 
-const char *
-lesson_text_end(const struct model *model, const struct view *view, const char *text)
-{
-    const char *end = text + strlen(text);
-    if (view_question(view, model) == NO_EVENT)
-        return end;
-    for (uint32_t line = lesson_line(model, view->cursor); line > 1 && text < end; line--)
-        text += strcspn(text, "\n") + 1;
-    const char *answer = text < end ? strstr(text, "answer") : NULL;
-    return answer != NULL ? answer : end;
-}
-
-/* The lesson's text around its current line, `rows` of it from `row` on. */
+/* The lesson's text around its current line, in the rows of `pane`. */
 static void
-draw_lines(const struct model *model, const struct view *view, struct canvas *pane, int row, int rows)
+draw_lines(const struct model *model, const struct view *view, struct canvas *pane, const struct secrets *secrets)
 {
-    const char *path, *text = trace_source_text(model->trace, &path);
-    const char *end = lesson_text_end(model, view, text);
+    const char *text = secrets->text;
+    int         row = 0, rows = pane->height;
     uint32_t current = lesson_line(model, view->cursor), number = 1;
     uint32_t first = current > (uint32_t)rows / 2 ? current - (uint32_t)rows / 2 : 1;
-    while (text < end && number < first + (uint32_t)rows) {
+    while (*text != '\0' && number < first + (uint32_t)rows) {
         size_t length = strcspn(text, "\n");
-        length = length < (size_t)(end - text) ? length : (size_t)(end - text);
         if (number >= first) {
             char line[512];
-            snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line - 1), text);
+            secrets_line(secrets, text, length, line, sizeof line);
             bool here = number == current;
             struct style style = { .attr = here ? ATTR_BOLD : 0, .ink = here ? INK_PLAIN : INK_DIM };
             if (here)
@@ -61,6 +50,19 @@ draw_lines(const struct model *model, const struct view *view, struct canvas *pa
     }
 }
 
+/* The question, and what follows it once it was answered. */
+static void
+print_question(const struct model *model, size_t seq, bool masked, struct str *out)
+{
+    str_addf(out, "? %s\n", model_argument_text(model, seq, "question"));
+    if (masked) {
+        str_add(out, "Enter shows the answer");
+        return;
+    }
+    const char *why = model_argument_text(model, seq, "why");
+    str_addf(out, "-> %s%s%s", model_argument_text(model, seq, "answer"), why[0] != '\0' ? "\n" : "", why);
+}
+
 static void
 draw_item(const struct model *model, const struct view *view, size_t seq, struct canvas *pane, struct lines *lines)
 {
@@ -71,14 +73,14 @@ draw_item(const struct model *model, const struct view *view, size_t seq, struct
         str_add(&text, model_argument_text(model, seq, "text"));
     } else if (model_is_lesson(model, seq, "ask")) {
         style.ink = INK_ACCENT;
-        bool masked = here && !view_is_revealed(view, seq);
-        str_addf(&text, "? %s\n%s%s", model_argument_text(model, seq, "question"), masked ? "" : "-> ",
-                 masked ? "Enter shows the answer" : model_argument_text(model, seq, "answer"));
+        print_question(model, seq, here && !view_is_revealed(view, seq), &text);
     } else if (model_is_lesson(model, seq, "check")) {
         int64_t ok = 0;
         model_argument(model, seq, "ok", &ok);
         style.ink = ok ? INK_GOOD : WORK_FAULT;
-        str_addf(&text, "%s %s", ok ? "ok" : "NOT OK", model_argument_text(model, seq, "text"));
+        const char *name = model_argument_text(model, seq, "text");
+        str_add(&text, ok ? "ok " : "NOT OK ");
+        visible_add(&text, name, strlen(name), VISIBLE_LINE); /* a name has one line, whatever it says */
     } else if (model_work(model, seq) == WORK_FAULT) {
         const char *report = model_argument_text(model, seq, "report");
         style.ink = WORK_FAULT;
@@ -105,13 +107,13 @@ draw_said(const struct model *model, const struct view *view, struct canvas *pan
         return 0;
     }
     while (first > 0 && rows < pane->height + view->scroll[PANE_LESSON]) {
-        struct lines tried = { 0, 0 };
+        struct lines tried = { .hang = HANG };
         draw_item(model, view, model->lessons[--first], &probe, &tried);
         rows += tried.row;
     }
     canvas_free(&probe);
     int skip = rows - pane->height - view->scroll[PANE_LESSON];
-    struct lines lines = { .skip = skip > 0 ? skip : 0 };
+    struct lines lines = { .skip = skip > 0 ? skip : 0, .hang = HANG };
     for (size_t i = first; i < count && lines.row < pane->height; i++)
         draw_item(model, view, model->lessons[i], pane, &lines);
     return lines.row;
@@ -129,5 +131,11 @@ lesson_draw(const struct model *model, const struct view *view, struct canvas *p
     struct canvas words = canvas_part(pane, 0, 0, pane->height - lines, pane->width);
     int used = draw_said(model, view, &words);
     int from = lines > 1 ? used + 1 : pane->height - lines; /* what the words leave */
-    draw_lines(model, view, pane, from, pane->height - from);
+    struct canvas rest = canvas_part(pane, from, 0, pane->height - from, pane->width);
+    struct secrets secrets;
+    if (secrets_find(model, view, text, &secrets))
+        draw_lines(model, view, &rest, &secrets);
+    else
+        canvas_starve(pane);
+    secrets_free(&secrets);
 }

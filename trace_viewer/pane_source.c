@@ -4,13 +4,14 @@
 
 #include "analysis/state.h"
 #include "base/vec.h"
+#include "secrets.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* What is shown: a text whose first line has the number `first`, and the line to mark. */
-struct listing { const char *text; uint32_t first, mark; };
+struct listing { const char *text; uint32_t first, mark; bool is_lesson; };
 
 /* The event whose function is shown: for memory, tasks and the like the stage in which they happen. */
 static size_t
@@ -30,12 +31,12 @@ listing_of(const struct model *model, size_t seq)
     seq = shown_event(model, seq);
     const struct trace_event *event = trace_event(model->trace, seq);
     if (event == NULL)
-        return (struct listing){ "", 1, 0 };
+        return (struct listing){ "", 1, 0, false };
     const struct trace_kind *kind = trace_kind(model->trace, event->kind);
     if (kind->source[0] != '\0' && model_work(model, seq) != WORK_LESSON)
-        return (struct listing){ kind->source, kind->first_line, kind->line };
+        return (struct listing){ kind->source, kind->first_line, kind->line, false };
     const char *path;
-    return (struct listing){ trace_source_text(model->trace, &path), 1, lesson_line(model, seq) };
+    return (struct listing){ trace_source_text(model->trace, &path), 1, lesson_line(model, seq), true };
 }
 
 void
@@ -76,16 +77,30 @@ is_comment(const char *line, size_t length, bool *inside)
 struct source_line { uint32_t number; const char *text; size_t length; bool comment, marked; };
 
 static void
-draw_line(struct canvas *pane, int row, const struct source_line *line)
+draw_line(struct canvas *pane, int row, const struct source_line *line, const struct secrets *secrets)
 {
     char text[512];
-    size_t length = line->length < sizeof text ? line->length : sizeof text - 1;
-    snprintf(text, sizeof text, "%.*s", (int)length, line->text);
+    secrets_line(secrets, line->text, line->length, text, sizeof text);
     struct style style = { .ink = line->comment ? INK_DIM : INK_PLAIN, .attr = line->marked ? ATTR_BOLD : 0 };
     int column = canvas_textf(pane, row, 1, (struct style){ .ink = INK_DIM }, "%4u ", line->number);
     if (line->marked)
         canvas_put(pane, row, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, 0x25ba);
     canvas_text(pane, row, column, style, text);
+}
+
+static void
+draw_listing(struct canvas *pane, const struct listing *listing, int64_t from, const struct secrets *secrets)
+{
+    uint32_t    number = listing->first;
+    bool        inside = false;
+    const char *text = listing->text;
+    for (int64_t i = 0; *text != '\0' && i < from + pane->height; i++, number++) {
+        size_t length = strcspn(text, "\n");
+        struct source_line line = { number, text, length, is_comment(text, length, &inside), number == listing->mark };
+        if (i >= from)
+            draw_line(pane, (int)(i - from), &line, secrets);
+        text += length + (text[length] == '\n');
+    }
 }
 
 void
@@ -100,23 +115,18 @@ source_draw(const struct model *model, const struct view *view, struct canvas *p
     }
     /* The whole function if it fits; else so that the marked line has a third of the pane above it. */
     int64_t lines = 0, marked = (int64_t)listing.mark - listing.first;
-    const char *end = lesson_text_end(model, view, listing.text);
     for (const char *at = listing.text; *at != '\0'; at++)
         lines += *at == '\n' || at[1] == '\0';
     int64_t from = lines <= pane->height ? 0 : marked - pane->height / 3;
     if (from > lines - pane->height)
         from = lines - pane->height;
     from = (from < 0 ? 0 : from) + view->scroll[PANE_SOURCE];
+    from = from < lines ? from : lines - 1; /* its last line stays */
 
-    uint32_t number = listing.first;
-    bool inside = false;
-    const char *text = listing.text;
-    for (int64_t i = 0; text < end && i < from + pane->height; i++, number++) {
-        size_t length = strcspn(text, "\n");
-        length = length < (size_t)(end - text) ? length : (size_t)(end - text);
-        struct source_line line = { number, text, length, is_comment(text, length, &inside), number == listing.mark };
-        if (i >= from)
-            draw_line(pane, (int)(i - from), &line);
-        text += length + (text[length] == '\n');
-    }
+    struct secrets secrets = { .text = listing.text };
+    if (listing.is_lesson && !secrets_find(model, view, listing.text, &secrets))
+        canvas_starve(pane);
+    else
+        draw_listing(pane, &listing, from, &secrets);
+    secrets_free(&secrets);
 }

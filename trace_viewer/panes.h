@@ -14,8 +14,6 @@ void inspector_draw(const struct model *model, const struct view *view, enum pag
 void values_draw(const struct model *model, const struct view *view, struct canvas *pane, int skip);
 const char *page_name(enum page page);
 
-/* Where the lesson's `text` ends on the screen: before the answer of the question one stands at. */
-const char *lesson_text_end(const struct model *model, const struct view *view, const char *text);
 /* The line of the lesson that caused the event, or the last one before it; 0 unknown. */
 uint32_t lesson_line(const struct model *model, size_t seq);
 #endif

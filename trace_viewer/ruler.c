@@ -50,10 +50,14 @@ ruler_draw(const struct model *model, const struct view *view, struct canvas *pa
     char clock[64];
     print_clock(model, clock, sizeof clock);
     struct style dim = { .ink = INK_DIM };
-    int room = columns;
-    if (columns > 60) {
+    int cursor = view->cursor == NO_EVENT ? -1 : scale_column(&scale, trace_time(model->trace, view->cursor));
+    int from = 0, room = columns, named = (int)strlen(clock) + 2;
+    if (columns > 60 && cursor >= columns - named && cursor < columns) { /* the cursor's column is the cursor's */
+        canvas_text(&body, 0, 1, dim, clock);
+        from = named;
+    } else if (columns > 60) {
         canvas_right(&body, 0, dim, clock);
-        room = columns - (int)strlen(clock) - 2;
+        room = columns - named;
     }
     struct str left = { 0 };
     trace_print_time(scale_time(&scale, 0), &left);
@@ -67,13 +71,12 @@ ruler_draw(const struct model *model, const struct view *view, struct canvas *pa
         char text[48];
         print_offset(offset, step, text, sizeof text);
         int column = (int)(offset / scale.unit);
+        if (column < from && offset > 0)
+            continue;
         canvas_put(&body, 0, column, dim, TICK);
         if (offset > 0 && column + 1 + (int)strlen(text) <= room)
             canvas_text(&body, 0, column + 1, dim, text);
     }
-    if (view->cursor == NO_EVENT)
-        return;
-    int cursor = scale_column(&scale, trace_time(model->trace, view->cursor));
     const struct cell *cell = canvas_at(&body, 0, cursor);
     if (cell == NULL)
         return;
@@ -104,10 +107,14 @@ draw_window(const struct model *model, const struct view *view, uint64_t unit, s
                    (struct style){ .ink = WORK_FAULT, .attr = ATTR_BOLD }, '!');
     if (view->unit != 0) {
         struct scale shown = view_scale(view, model, body->width);
+        int left = scale_column(&whole, scale_time(&shown, 0));
         int right = scale_column(&whole, scale_time(&shown, body->width));
         struct style edge = { .ink = INK_ACCENT, .attr = ATTR_BOLD };
-        canvas_put(body, 0, scale_column(&whole, scale_time(&shown, 0)), edge, '[');
-        canvas_put(body, 0, right < body->width ? right : body->width - 1, edge, ']');
+        right = right < body->width ? right : body->width - 1;
+        if (left >= right) /* within one column: it is drawn wider than it is, that both are seen */
+            left = right > 0 ? right - 1 : 0, right = left + 1;
+        canvas_put(body, 0, left, edge, '[');
+        canvas_put(body, 0, right, edge, ']');
     }
     if (view->cursor != NO_EVENT) {
         int at = scale_column(&whole, trace_time(model->trace, view->cursor));

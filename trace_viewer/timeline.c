@@ -232,13 +232,17 @@ draw_hidden(const struct model *model, const struct view *view, int hidden, stru
 {
     if (hidden <= 0 || pane->height < 2)
         return;
-    char text[96];
-    snprintf(text, sizeof text, "+%d lanes", hidden);
-    canvas_text(pane, pane->height - 1, 1, (struct style){ .ink = INK_DIM }, text);
-    snprintf(text, sizeof text, "lanes %d-%d of %zu, j k scroll", timeline_top(model, view, pane->height) + 1,
-             timeline_top(model, view, pane->height) + pane->height - 1, model->lane_count);
-    struct canvas rest = canvas_part(pane, pane->height - 1, columns_of_names(pane->width), 1, pane->width);
-    canvas_text(&rest, 0, 0, (struct style){ .ink = INK_DIM }, text);
+    enum { GUTTER = 13 };
+    char more[32], text[96];
+    int  gutter = columns_of_names(pane->width), top = timeline_top(model, view, pane->height);
+    snprintf(more, sizeof more, "+%d lanes", hidden);
+    snprintf(text, sizeof text, "lanes %d-%d of %zu, j k scroll", top + 1, top + pane->height - 1, model->lane_count);
+    struct style dim = { .ink = INK_DIM };
+    int row = pane->height - 1, column = 1;
+    if (gutter >= GUTTER)
+        canvas_cut(pane, (struct stretch){ row, 1, gutter - 2 }, dim, more);
+    column = gutter >= GUTTER ? gutter : column; /* a narrow gutter has no room for both */
+    canvas_cut(pane, (struct stretch){ row, column, pane->width - column }, dim, text);
 }
 
 void

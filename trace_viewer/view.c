@@ -1,7 +1,8 @@
 /* Where one stands in a trace. Interface in order of use: view_init, view_goto, view_scale for each frame,
- * view_question and view_reveal at questions, view_free. */
+ * view_question and view_reveal at questions, view_print_event, view_free. */
 #include "view.h"
 
+#include "base/str.h"
 #include "columns.h"
 #include "trace/match.h"
 #include "trace/reader.h"
@@ -9,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { RUNNING_UNIT = 1000000 }; /* 1 us a column: a kernel of the classroom is ten columns wide */
 
@@ -129,6 +131,21 @@ view_use(struct view *view, const struct trace *trace)
     breaks_use(&view->rules.breaks, trace);
     if (view->search != NULL)
         match_use(view->search, &names);
+}
+
+void
+view_print_event(const struct view *view, const struct model *model, struct str *out)
+{
+    if (view->cursor == NO_EVENT)
+        return;
+    size_t before = out->len;
+    trace_print_event(model->trace, view->cursor, out);
+    bool  masked = view_question(view, model) != NO_EVENT;
+    char *answer = masked && str_ok(out) ? strstr(out->text + before, " answer=") : NULL;
+    if (answer == NULL)
+        return;
+    *answer = '\0';
+    out->len = (size_t)(answer - out->text);
 }
 
 size_t

@@ -11,7 +11,7 @@
 #include "analysis/moves.h"
 #include "control/commands.h"
 
-struct match;
+struct match; struct str;
 
 enum pane { PANE_TIMELINE, PANE_LESSON, PANE_SOURCE, PANE_INSPECTOR, PANE_COUNT };
 enum page { PAGE_SOURCE, PAGE_EVENT, PAGE_VALUES, PAGE_MEMORY, PAGE_BUCKETS, PAGE_TASKS, PAGE_ANSWER, PAGE_COUNT };
@@ -67,4 +67,6 @@ bool view_is_revealed(const struct view *view, size_t seq);
 void view_reveal(struct view *view, size_t seq);
 /* The question that waits for its answer at the cursor; NO_EVENT: none. */
 size_t view_question(const struct view *view, const struct model *model);
+/* The cursor's event in one line, without the answer that is still to be found. */
+void view_print_event(const struct view *view, const struct model *model, struct str *out);
 #endif

@@ -4,10 +4,10 @@
  * polynomials, and the order of draws.
  *
  * Interface in order of use: generator_seed; generator_u32 to generator_f64; the fills and draws, which are built on
- * those alone; generator_state and generator_set_state. splitmix stands alone.
+ * those alone; generator_state and generator_set_state. philox_words and splitmix stand alone.
  *
  * In PyTorch: aten/src/ATen/CPUGeneratorImpl.cpp, core/MT19937RNGEngine.h, core/DistributionsHelper.h,
- * native/cpu/DistributionTemplates.h, native/cpu/avx_mathfun.h. */
+ * native/cpu/DistributionTemplates.h, native/cpu/avx_mathfun.h, core/PhiloxRNGEngine.h. */
 #include "base/rng.h"
 
 #include "base/reader.h"
@@ -75,19 +75,24 @@ generator_f64(struct generator *generator)
     return (double)(generator_u64(generator) & 0x1fffffffffffffu) * 0x1p-53;
 }
 
+/* The upper bound itself, which rounding may reach, becomes the lower one. */
 void
 fill_uniform_f32(struct generator *g, float *out, size_t count, double low, double high)
 {
     float a = (float)low, b = (float)high;
-    for (size_t i = 0; i < count; i++)
-        out[i] = fmaf(generator_f32(g), b - a, a);
+    for (size_t i = 0; i < count; i++) {
+        float drawn = fmaf(generator_f32(g), b - a, a);
+        out[i] = drawn == b ? a : drawn;
+    }
 }
 
 void
 fill_uniform_f64(struct generator *g, double *out, size_t count, double low, double high)
 {
-    for (size_t i = 0; i < count; i++)
-        out[i] = fma(generator_f64(g), high - low, low);
+    for (size_t i = 0; i < count; i++) {
+        double drawn = fma(generator_f64(g), high - low, low);
+        out[i] = drawn == high ? low : drawn;
+    }
 }
 
 /* Path S: one standard normal in double. The second of each pair waits in the generator, whoever takes it. */
@@ -100,7 +105,7 @@ next_normal(struct generator *g)
     }
     double u1 = generator_f64(g);
     double u2 = generator_f64(g);
-    double radius = sqrt(-2.0 * log(1.0 - u2));
+    double radius = sqrt(-2.0 * log1p(-u2)); /* log(1 - u2) in 1.13 */
     double theta = two_pi * u1;
     g->next_normal = radius * sin(theta);
     g->has_normal = true;
@@ -221,11 +226,12 @@ fill_normal_f64(struct generator *g, double *out, size_t count, struct normal no
     }
 }
 
-/* A plain modulo. PyTorch 1.13 takes two words from this range on, newer releases from 2^28 on. */
+/* A plain modulo, of two words where one would favour the small numbers by more than a twentieth. (PyTorch 1.13: from
+ * 2^32 on, and never for narrow types.) */
 int64_t
 draw_randint(struct generator *g, int64_t low, int64_t high)
 {
-    const uint64_t two_words_from = (uint64_t)1 << 32;
+    const uint64_t two_words_from = (uint64_t)1 << 28;
     uint64_t range = (uint64_t)high - (uint64_t)low;
     if (range == 0)
         return low; /* callers refuse it; here it must only not divide */
@@ -255,6 +261,12 @@ bool
 draw_bernoulli(struct generator *g, double p)
 {
     return generator_f64(g) < p;
+}
+
+double
+draw_exponential(struct generator *g, double rate)
+{
+    return -1 / rate * log1p(-generator_f64(g));
 }
 
 void
@@ -324,6 +336,26 @@ generator_set_state(struct generator *generator, const unsigned char in[5056])
     read.has_normal = read_u32(&reader) != 0;
     *generator = read;
     return true;
+}
+
+/* Ten rounds of two products whose halves cross over; the key moves on between rounds. */
+void
+philox_words(const struct philox *at, uint32_t out[4])
+{
+    uint32_t key[2] = { (uint32_t)at->seed, (uint32_t)(at->seed >> 32) };
+    uint32_t word[4] = { (uint32_t)at->block, (uint32_t)(at->block >> 32), (uint32_t)at->subsequence,
+                         (uint32_t)(at->subsequence >> 32) };
+    for (int round = 0; round < 10; round++) {
+        uint64_t even = (uint64_t)word[0] * 0xd2511f53u, odd = (uint64_t)word[2] * 0xcd9e8d57u;
+        uint32_t first = (uint32_t)(odd >> 32) ^ word[1] ^ key[0], third = (uint32_t)(even >> 32) ^ word[3] ^ key[1];
+        word[0] = first;
+        word[1] = (uint32_t)odd;
+        word[2] = third;
+        word[3] = (uint32_t)even;
+        key[0] += 0x9e3779b9u;
+        key[1] += 0xbb67ae85u;
+    }
+    memcpy(out, word, sizeof word);
 }
 
 uint64_t

@@ -1,5 +1,5 @@
 /* PyTorch's CPU generator (one Mersenne twister with a cached second normal) and a small generator for policies.
- * Rules: CPUGeneratorImpl, DistributionTemplates.h of PyTorch 1.13; every value here is PyTorch's bit for bit.
+ * Rules: CPUGeneratorImpl, DistributionTemplates.h of PyTorch 2.15; every value here is PyTorch's bit for bit.
  * Fills write `count` elements one after the other in memory order. */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
@@ -36,11 +36,16 @@ int64_t  draw_random_i64(struct generator *g);                                  
 int64_t  draw_random_f32(struct generator *g);                                  /* random_() of a float: 0..2^24 */
 bool     draw_random_bool(struct generator *g);
 bool     draw_bernoulli(struct generator *g, double p);                         /* two words */
+double   draw_exponential(struct generator *g, double rate);                      /* two words */
 void     fill_randperm(struct generator *g, int64_t *out, size_t count);
 
 /* Fills the 5056 bytes of torch.get_rng_state. */
 void generator_state(const struct generator *generator, unsigned char out[5056]);
 bool generator_set_state(struct generator *generator, const unsigned char in[5056]); /* false: not such a state */
+
+/* Four words of CUDA's generator, Philox 4x32-10: no state, each block is worked out from where it stands. */
+struct philox { uint64_t seed, subsequence, block; };
+void philox_words(const struct philox *at, uint32_t out[4]);
 
 /* For policies and ties: one 64-bit state, no relation to PyTorch's numbers (SplitMix64). */
 uint64_t splitmix(uint64_t *state);

@@ -91,7 +91,7 @@ visible_spell(const char *text, size_t count, enum visible_form form, char out[V
     return bytes > 0 ? bytes : 1;
 }
 
-/* The next piece as it may be shown, of *length bytes: of the text itself, or spelled. Text and count move behind it. */
+/* The next piece as it may be shown, of *length bytes: the text itself, or spelled. Text and count move behind it. */
 static const char *
 next_piece(const char **text, size_t *count, enum visible_form form, char spelled[VISIBLE_ROOM], size_t *length)
 {

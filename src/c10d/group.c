@@ -100,11 +100,7 @@ rendezvous_meet(struct task *me, struct world *world, int rank)
     int64_t ranks = store_add(me, world->store, count, 1);
     if (task_failed(me) || (ranks == world->size && !store_set(me, world->store, ready, "1", 1)))
         return false;
-    void  *bytes = NULL;
-    size_t length;
-    bool   met = store_wait(me, world->store, ready, &bytes, &length);
-    free(bytes);
-    return met;
+    return store_wait(me, world->store, ready, NULL, NULL);
 }
 
 /* dist.init_process_group: returns when all ranks have called it. The rank's collectives get a task of their own. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/vec.h"
 #include "c10d/internal.h"
+#include "device/cells.h"
 #include "sched/account.h"
 #include "sched/stage.h"
 
@@ -155,33 +156,53 @@ store_lost(struct task *me, const char *key, int lost)
                   me->rank, key);
 }
 
-/* Blocks until somebody has set the key. The bytes are the caller's to free; a NUL that is not counted follows. */
+/* Why a key never comes: `rank` has ended without joining; -1: all others have ended. */
+struct hopeless { bool is; int rank; };
+
+/* In the store's monitor: the key's value, as soon as somebody has set it. NULL: it is hopeless, or the wait failed. */
+static struct store_value *
+await_value(struct task *me, struct store *store, const char *key, struct hopeless *hopeless)
+{
+    struct wait_reason reason = { .what = "store.wait", .sequence = -1, .peer = -1,
+                                  .detail = key, .timeout_ps = store->world->timeout_ps };
+    struct store_value *value;
+    while ((value = store_find(store, key)) == NULL) {
+        hopeless->is = store_is_hopeless(store, key, &hopeless->rank);
+        if (hopeless->is || !monitor_wait(me, &store->monitor, &reason))
+            return NULL;
+    }
+    return value;
+}
+
+/* Memory is asked for outside of the monitor: others may have to let go of theirs. */
 bool
 store_wait(struct task *me, struct store *store, const char *key, void **bytes,
            size_t *count)
 {
     STAGE(me, c10d_store_wait, stage_text_id(me, key));
-    struct wait_reason reason = { .what = "store.wait", .sequence = -1, .peer = -1,
-                                  .detail = key, .timeout_ps = store->world->timeout_ps };
-    struct store_value *value;
-    int lost = -1;
+    void  *copy = NULL;
+    size_t room = 0;
+    struct hopeless     hopeless = { false, -1 };
+    struct store_value *value = NULL;
     if (task_failed(me))
         return false;
     monitor_enter(me, &store->monitor);
-    while ((value = store_find(store, key)) == NULL) {
-        bool hopeless = store_is_hopeless(store, key, &lost);
-        if (!hopeless && monitor_wait(me, &store->monitor, &reason))
-            continue;
+    while ((value = await_value(me, store, key, &hopeless)) != NULL && bytes != NULL &&
+           room <= value->count) {
+        room = value->count + 1;
         monitor_leave(me, &store->monitor);
-        return hopeless ? store_lost(me, key, lost) : false;
+        copy = scratch_new(me, room, 1);
+        if (copy == NULL)
+            return false;
+        monitor_enter(me, &store->monitor);
     }
-    void *copy = malloc(value->count + 1);
-    if (copy != NULL)
+    if (value != NULL && bytes != NULL) {
         memcpy(copy, value->bytes, value->count + 1);
-    *bytes = copy;
-    *count = value->count;
+        *bytes = hand_up(me, copy);
+        *count = value->count;
+    }
     monitor_leave(me, &store->monitor);
-    return copy != NULL || failed(me, E_MEMORY, "out of memory for the key '%s'", key);
+    return hopeless.is ? store_lost(me, key, hopeless.rank) : value != NULL;
 }
 
 /* As in c10d the number is kept as decimal text; an absent key counts as 0. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/place.h"
 #include "base/vec.h"
 #include "base/visible.h"
 #include "cli/commands.h"
@@ -16,13 +17,14 @@
 static const struct group {
     const char *name;
     bool      (*run)(const struct bench_options *options);
-    const char *help;
+    const char *help, *cases; /* the names of its cases, a blank between them */
 } groups[] = {
-    { "trace_cost", bench_trace_cost,
-      "an event: stage-event, virtual-time, disabled-branch, page-preparation; steps: embed6, mlp64, tfm8x64" },
-    { "train_step", bench_train_step,
-      "training steps, one thread, from C and Lua: embed6, embed384, mlp64, mlp512, cnn64, tfm8x64, lstm32x32" },
-    { "switch", bench_switch, "handing over between tasks of the stepped executor: tasks-2, -8, -64, -512" },
+    { "trace_cost", bench_trace_cost, "what an event costs, and steps with events and without",
+      "stage-event virtual-time disabled-branch page-preparation embed6 mlp64 tfm8x64" },
+    { "train_step", bench_train_step, "training steps, one thread, from C and Lua",
+      "embed6 embed384 mlp64 mlp512 cnn64 tfm8x64 lstm32x32" },
+    { "switch", bench_switch, "handing over between tasks of the stepped executor",
+      "tasks-2 tasks-8 tasks-64 tasks-512" },
 };
 
 double
@@ -110,7 +112,7 @@ print_bench_help(void)
     printf("usage: ringside bench [GROUP...] [--case CASE] [--threads T] [--quick] [--json]\n\n"
            "Measures; columns are least, median and most of the samples, and whether the result was verified.\n\n");
     for (size_t i = 0; i < countof(groups); i++)
-        printf("  %-12s %s\n", groups[i].name, groups[i].help);
+        printf("  %-12s %s:\n  %12s %s\n", groups[i].name, groups[i].help, "", groups[i].cases);
     printf("\n  --case CASE  this case only      --threads T  cases of T threads only\n"
            "  --quick      fewer repetitions   --json       JSON Lines, as a comparison wants them\n");
 }
@@ -122,6 +124,36 @@ find_group(const char *name)
         if (strcmp(groups[i].name, name) == 0)
             return &groups[i];
     return NULL;
+}
+
+static bool
+has_case(const struct group *group, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = group->cases; length > 0 && *at != '\0';) {
+        size_t word = strcspn(at, " ");
+        if (word == length && strncmp(at, name, word) == 0)
+            return true;
+        at += word + (at[word] == ' ');
+    }
+    return false;
+}
+
+/* A case that none of the wanted groups has; every group is wanted if none is named. -1: go on. */
+static int
+refuse_case(const char *name, const bool wanted[], bool any)
+{
+    char   cases[400];
+    size_t used = 0;
+    for (size_t i = 0; i < countof(groups); i++) {
+        if (any && !wanted[i])
+            continue;
+        if (has_case(&groups[i], name))
+            return -1;
+        used += (size_t)snprintf(cases + used, sizeof cases - used, "%s%s has %s", used > 0 ? "; " : "", groups[i].name,
+                                 groups[i].cases);
+    }
+    return message(STATUS_USAGE, "bench: no case '%.60s': %s", name, cases);
 }
 
 /* 0: go on; else the exit status + 1. */
@@ -141,8 +173,11 @@ parse(int argc, char **argv, struct bench_options *options, bool wanted[])
             options->json = true;
         else if (strcmp(argv[i], "--case") == 0 && value)
             options->only_case = argv[++i];
-        else if (strcmp(argv[i], "--threads") == 0 && value)
+        else if (strcmp(argv[i], "--threads") == 0 && value && atoi(argv[i + 1]) > 0)
             options->threads = atoi(argv[++i]);
+        else if (strcmp(argv[i], "--case") == 0 || strcmp(argv[i], "--threads") == 0)
+            return 1 + message(STATUS_USAGE, "bench: %s takes %s", argv[i],
+                               argv[i][2] == 'c' ? "the name of a case" : "a number of threads from 1");
         else if (group != NULL)
             wanted[group - groups] = true;
         else
@@ -158,15 +193,14 @@ static void
 count_allocations(char **argv)
 {
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    char    self[PATH_MAX], counter[PATH_MAX + 16];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length < 0 || getenv("LD_PRELOAD") != NULL)
+    char folder[PATH_MAX], counter[PATH_MAX + 16], program[PATH_MAX + 16];
+    if (getenv("LD_PRELOAD") != NULL || !program_folder(folder, sizeof folder))
         return;
-    self[length] = '\0';
-    snprintf(counter, sizeof counter, "%.*s/allocations.so", (int)(strrchr(self, '/') - self), self);
+    snprintf(counter, sizeof counter, "%s/allocations.so", folder);
     if (access(counter, R_OK) != 0 || setenv("LD_PRELOAD", counter, 1) != 0)
         return;
-    execv(self, argv - 1); /* the word before the subcommand is the program's name */
+    snprintf(program, sizeof program, "%s/ringside", folder);
+    execv(program, argv - 1); /* the word before the subcommand is the program's name */
     unsetenv("LD_PRELOAD");
 #else
     (void)argv;
@@ -183,6 +217,8 @@ cli_bench(int argc, char **argv)
         return stop - 1;
     for (size_t i = 0; i < countof(groups); i++)
         any = any || wanted[i];
+    if (options.only_case != NULL && refuse_case(options.only_case, wanted, any) >= 0)
+        return STATUS_USAGE;
     count_allocations(argv);
     for (size_t i = 0; i < countof(groups); i++) {
         if (any && !wanted[i])

@@ -12,13 +12,14 @@
 #include "hw/presets.h"
 #include "tensor/blas.h"
 
-/* What other back-ends stand on: a library that is there or not, and the package that brings it. */
-struct missing { const char *name, *soname, *found, *absent; };
+/* What other back-ends stand on: a library that is there or not, and the package that brings it. A library alone is no
+ * back-end: none of these has its plug-in yet. */
+struct missing { const char *name, *soname, *library, *package; };
 static const struct missing missing_table[] = {
-    { "cuda", "libcuda.so.1", "NVIDIA driver found", "no NVIDIA driver; the toolkit is nvidia-cuda-toolkit" },
-    { "nccl", "libnccl.so.2", "NCCL found", "NCCL is libnccl2, libnccl-dev" },
-    { "mpi", "libmpi.so.40", "Open MPI found", "Open MPI is libopenmpi-dev, openmpi-bin" },
-    { "gloo", "libgloo.so.0", "Gloo found", "Gloo is libgloo-dev" },
+    { "cuda", "libcuda.so.1", "the NVIDIA driver", "with the card's driver; the toolkit is nvidia-cuda-toolkit" },
+    { "nccl", "libnccl.so.2", "NCCL's library", "in libnccl2, libnccl-dev" },
+    { "mpi", "libmpi.so.40", "Open MPI's library", "in libopenmpi-dev, openmpi-bin" },
+    { "gloo", "libgloo.so.0", "Gloo's library", "in libgloo-dev" },
 };
 
 static void
@@ -59,8 +60,12 @@ print_missing(void)
     puts("\nnot built into this ringside:");
     for (size_t i = 0; i < countof(missing_table); i++) {
         void *library = dlopen(missing_table[i].soname, RTLD_LAZY | RTLD_LOCAL);
-        const char *state = library != NULL ? missing_table[i].found : missing_table[i].absent;
-        printf("  %-6s %s\n", missing_table[i].name, state);
+        const struct missing *m = &missing_table[i];
+        if (library != NULL)
+            printf("  %-6s %s is here; missing: this ringside's own %s back-end\n", m->name, m->library, m->name);
+        else
+            printf("  %-6s missing: %s (%s) and this ringside's own %s back-end\n", m->name, m->library, m->package,
+                   m->name);
         if (library != NULL)
             dlclose(library);
     }

@@ -20,7 +20,8 @@ static const char help[] =
     "\n"
     "  --json   one JSON object per line: seq t phase kind rank device lane iter flow args place;\n"
     "           t is in nanoseconds, rank and device are null where there is none\n"
-    "  --hash   no events but the trace's hash, as run --hash prints it\n"
+    "  --hash   no events but the trace's hash, as run --hash prints it: what happened counts,\n"
+    "           no file names, no line numbers, no text of the lesson\n"
     "  --help   this text\n"
     "\n"
     "FILTER is a kind (dp.scatter; dp or dp.* for all below it), a comparison of a field\n"
@@ -103,12 +104,15 @@ print_events(const struct trace *trace, const struct match *match, bool json)
 static int
 print_hash(const struct events_request *request, struct trace *trace)
 {
-    uint32_t hash;
+    uint32_t    hash;
+    const char *note = trace_note(trace);
+    if (note[0] != '\0')
+        return message(STATUS_USAGE, "%s: no hash of a part: %s", request->path, note);
     if (!trace_file_hash(trace, &hash))
         return message(STATUS_USAGE, "%s: cannot be read: %s", request->path,
                        errno != 0 ? strerror(errno) : "it was cut short meanwhile");
     errno = 0;
-    printf("trace hash %06x\n", (unsigned)hash);
+    hash_line(hash, trace_is_virtual(trace));
     return STATUS_DONE;
 }
 
@@ -139,7 +143,7 @@ print_trace(const struct events_request *request)
             status = message(STATUS_USAGE, "events: %s", why);
     }
     const char *told = "";
-    if (status == STATUS_DONE)
+    if (status == STATUS_DONE && !request->hash)
         tell_note(request, trace, &told);
     if (status == STATUS_DONE && request->hash)
         status = print_hash(request, trace);

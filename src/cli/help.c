@@ -20,6 +20,7 @@ usage(void)
          "ringside help NAME             what NAME is: a function (add, t:view, nn.Linear, dist.all_reduce), a kind\n"
          "                               of event (dp.scatter), a command of the debugger (break), a subcommand (run)\n"
          "ringside help NAMESPACE        what is in rs, nn, nn.functional, optim, dist, t, events, commands, ops ...\n"
+         "ringside help python          what is written in Python, and what here instead\n"
          "ringside help --all            the whole reference, in Markdown");
     return STATUS_DONE;
 }

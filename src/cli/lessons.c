@@ -4,40 +4,19 @@
  * Interface: cli_lessons. */
 #include <dirent.h>
 #include <errno.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include "base/place.h"
 #include "base/reader.h"
 #include "base/str.h"
-#include "base/vec.h"
 #include "base/visible.h"
 #include "cli/commands.h"
+#include "cli/course.h"
 #include "cli/message.h"
 
-enum { LESSON_BYTES = 1 << 20 };
-
-/* The folder of lessons: beside the program, installed, or here. false: none. */
-static bool
-find_folder(char *out, size_t size)
-{
-    static const char *const places[] = { "../lessons", "../../lessons", "../share/ringside/lessons" };
-    char    program[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length > 0) {
-        program[length] = '\0';
-        char *folder    = dirname(program);
-        for (size_t i = 0; i < countof(places); i++) {
-            int written = snprintf(out, size, "%s/%s", folder, places[i]);
-            if (written > 0 && (size_t)written < size && access(out, R_OK) == 0)
-                return true;
-        }
-    }
-    snprintf(out, size, "lessons");
-    return access(out, R_OK) == 0;
-}
+enum { LESSON_BYTES = 1 << 20, PATH_COLUMN = 84 };
 
 /* Behind "NAME =" within the header; NULL: the header has no such field. */
 static const char *
@@ -77,7 +56,7 @@ text_of(const char *at, char *out, size_t size)
 static int
 print_lesson(const char *folder, const char *name)
 {
-    char        path[PATH_MAX + 400], title[128], needs[128];
+    char        path[2 * PATH_MAX + 400], title[128], needs[128];
     size_t      size = 0;
     const char *why  = NULL;
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -97,12 +76,18 @@ print_lesson(const char *folder, const char *name)
     const char *minutes = header != NULL ? field(header, end, "minutes") : NULL;
     struct str line = { 0 };
     visible_add(&line, name, strlen(name) - 4, VISIBLE_LINE);
-    str_addf(&line, "%*s %4d min  ", line.len < 26 ? 26 - (int)line.len : 0, "", minutes != NULL ? atoi(minutes) : 0);
+    str_addf(&line, "%*s ", line.len < 26 ? 26 - (int)line.len : 0, "");
+    if (minutes != NULL && atoi(minutes) > 0)
+        str_addf(&line, "%4d min  ", atoi(minutes));
+    else
+        str_add(&line, "          "); /* an exercise takes as long as it takes */
     visible_add(&line, title, strlen(title), VISIBLE_LINE);
     if (needs[0] != '\0' && strcmp(needs, "nothing") != 0) {
         str_add(&line, "   needs ");
         visible_add(&line, needs, strlen(needs), VISIBLE_LINE);
     }
+    str_addf(&line, "%*s  ", line.len < PATH_COLUMN ? PATH_COLUMN - (int)line.len : 0, "");
+    visible_add(&line, path, strlen(path), VISIBLE_LINE);
     bool whole = str_ok(&line);
     if (whole)
         answer_line("", str_text(&line));
@@ -127,18 +112,22 @@ is_lesson(const struct dirent *entry)
 int
 cli_lessons(int argc, char **argv)
 {
-    char            folder[PATH_MAX + 64];
+    char            folder[2 * PATH_MAX];
     struct dirent **entries = NULL;
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-        puts("ringside lessons [FOLDER]    the course: number, title, minutes, what it needs");
+        puts("ringside lessons [FOLDER]    the course: name, minutes, title, what it needs, and the file\n\n"
+             "FOLDER is one of yours, or one of the course: exercises, solutions, examples.\n"
+             "From any folder, run and step take a lesson's number or name: ringside run 01,\n"
+             "ringside step ring-by-hand, ringside run exercises/01. A file of yours goes before the course:\n"
+             "ringside run 01-six-rows takes ./01-six-rows.lua if that is there.");
         return STATUS_DONE;
     }
     if (argc > 2)
         return message(STATUS_USAGE, "lessons takes one folder");
     if (argc == 2)
-        snprintf(folder, sizeof folder, "%s", argv[1]);
-    else if (!find_folder(folder, sizeof folder))
-        return message(STATUS_USAGE, "no lessons found beside the program or in ./lessons; name their folder");
+        lessons_folder(argv[1], folder, sizeof folder);
+    else if (!course_folder(folder, sizeof folder))
+        return message(STATUS_USAGE, "no lessons found with the program or in ./lessons; name their folder");
     int count = scandir(folder, &entries, is_lesson, alphasort);
     if (count < 0)
         return message(STATUS_USAGE, "%s: %s", folder,

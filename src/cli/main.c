@@ -20,14 +20,17 @@ struct subcommand {
     const char *help;
 };
 
+static int cli_version(int argc, char **argv);
+
 static const struct subcommand subcommand_table[] = {
     { "run", cli_run, "run a lesson, narration on stdout" },
     { "step", cli_step, "the same on a screen, paused at the first event" },
     { "view", cli_view, "the timeline of a trace" },
     { "events", cli_events, "every event of a trace, one line each" },
     { "devices", cli_devices, "what this machine offers, and what is missing for the rest" },
-    { "lessons", cli_lessons, "the course: number, title, minutes, what it needs" },
+    { "lessons", cli_lessons, "the course: name, minutes, title, what it needs, and the file" },
     { "bench", cli_bench, "how fast it is" },
+    { "version", cli_version, "which one this is, and what was built in; --version says the same" },
     { "help", cli_help, "what a name is: a function, an event, a command; --all: the reference" },
 };
 
@@ -37,7 +40,7 @@ print_subcommands(void)
     puts("ringside: watch data-parallel training\n");
     for (size_t i = 0; i < countof(subcommand_table); i++)
         printf("  ringside %-9s %s\n", subcommand_table[i].name, subcommand_table[i].help);
-    puts("\nEach has --help. To begin: ringside run lessons/01-six-rows.lua");
+    puts("\nEach has --help. To begin: ringside run 01");
     return STATUS_DONE;
 }
 
@@ -76,6 +79,16 @@ print_version(void)
     if (blas.warning[0] != '\0')
         answer_line("  warning    ", blas.warning);
     return STATUS_DONE;
+}
+
+static int
+cli_version(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--help") != 0)
+        return message(STATUS_USAGE, "version takes no '%s'", argv[1]);
+    if (argc > 1)
+        puts("ringside version    which one this is, and what was built in");
+    return argc > 1 ? STATUS_DONE : print_version();
 }
 
 static int

@@ -1,11 +1,10 @@
 /* One line for people: on stderr what went wrong, on stdout an answer.
  *
- * Interface: message, answer_line, output_finish. */
+ * Interface: message, answer_line, hash_line, output_finish. */
 #include "cli/message.h"
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/visible.h"
@@ -31,6 +30,12 @@ answer_line(const char *label, const char *text)
     fputs(label, stdout);
     visible_write(stdout, text, strlen(text), VISIBLE_LINE);
     putchar('\n');
+}
+
+void
+hash_line(uint32_t hash, bool repeats)
+{
+    printf("trace hash %06x%s\n", (unsigned)hash, repeats ? "" : " (of this run alone: a free run does not repeat)");
 }
 
 int

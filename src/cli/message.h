@@ -3,6 +3,8 @@
  * spelled out. */
 #ifndef CLI_MESSAGE_H
 #define CLI_MESSAGE_H
+#include <stdbool.h>
+#include <stdint.h>
 #include "base/nearest.h"
 
 enum { STATUS_DONE = 0, STATUS_CHECK = 1, STATUS_USAGE = 2, STATUS_FAILED = 3 }; /* exit statuses, see design */
@@ -11,6 +13,8 @@ enum { STATUS_DONE = 0, STATUS_CHECK = 1, STATUS_USAGE = 2, STATUS_FAILED = 3 };
 int message(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A line of an answer on stdout: our label, and text that comes from outside, spelled out in the same way. */
 void answer_line(const char *label, const char *text);
+/* A trace's hash, as run and events print it; of a free run it says that no other run has it. */
+void hash_line(uint32_t hash, bool repeats);
 /* The last thing main does: what was printed is out, or one line says why not. A pipe that nobody reads any more is no
  * error; a status that a line was said about stays. */
 int output_finish(int status);

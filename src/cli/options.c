@@ -13,7 +13,7 @@
 #include "cli/message.h"
 #include "hw/presets.h"
 
-enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_SECONDS, OPTION_EXECUTOR, OPTION_HELP };
+enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_SEED, OPTION_RANKS, OPTION_SECONDS, OPTION_EXECUTOR, OPTION_HELP };
 
 struct option {
     const char      *name;   /* first: `nearest` walks over it */
@@ -24,13 +24,16 @@ struct option {
     const char      *help;
 };
 
+enum { RANKS_MOST = 1024 };
+
 #define BOTH (OPTION_RUN | OPTION_STEP)
 #define FIELD(name) offsetof(struct run_options, name)
 static const struct option option_table[] = {
     { "trace", "FILE", OPTION_TEXT, BOTH, FIELD(trace), "keep the trace there (none is kept without it)" },
-    { "hash", "", OPTION_FLAG, OPTION_RUN, FIELD(hash), "print the trace's short hash, for a class to compare" },
+    { "hash", "", OPTION_FLAG, OPTION_RUN, FIELD(hash),
+      "print a short hash of what happened, for a class to compare (no file names, no lines)" },
     { "batch", "'CMD; CMD'", OPTION_TEXT, OPTION_STEP, FIELD(batch), "the debugger without a screen" },
-    { "seed", "N", OPTION_COUNT, BOTH, FIELD(seed), "of the policy, and of what nobody seeds" },
+    { "seed", "N", OPTION_SEED, BOTH, FIELD(seed), "of the policy, and of what nobody seeds" },
     { "policy", "NAME", OPTION_TEXT, BOTH, FIELD(policy), "order, random or round-robin: who goes first among equals" },
     { "executor", "NAME", OPTION_EXECUTOR, BOTH, FIELD(executor), "stepped (virtual time, repeatable) or free" },
     { "timeout", "SECONDS", OPTION_SECONDS, BOTH, FIELD(timeout), "of a wait that sets none of its own" },
@@ -39,7 +42,7 @@ static const struct option option_table[] = {
     { "hardware", "PRESET", OPTION_TEXT, BOTH, FIELD(hardware), "price work as on this, whatever the lesson says" },
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
     { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend), "local: ranks are tasks of this process" },
-    { "world", "N", OPTION_COUNT, BOTH, FIELD(world), "ranks of a spawn that does not say how many" },
+    { "world", "N", OPTION_RANKS, BOTH, FIELD(world), "ranks of a spawn that does not say how many" },
     { "limit-seconds", "N", OPTION_SECONDS, BOTH, FIELD(limit_seconds),
       "CPU seconds for the lesson, 60 if not given; above, its steps of work grow too" },
     { "tap", "", OPTION_FLAG, BOTH, FIELD(tap), "narration and print as # lines, and a plan at the end" },
@@ -57,9 +60,10 @@ static int
 print_options_help(enum option_scope scope)
 {
     if (scope == OPTION_RUN)
-        puts("ringside run [options] LESSON.lua [-- ARGS]     runs a lesson, narration on stdout\n");
+        puts("ringside run [options] LESSON [-- ARGS]     runs a lesson, narration on stdout");
     else
-        puts("ringside step [options] LESSON.lua [-- ARGS]    the same on a screen, paused at the first event\n");
+        puts("ringside step [options] LESSON [-- ARGS]    the same on a screen, paused at the first event");
+    puts("LESSON is a file, or a lesson of the course by number or name: 01, six-rows, exercises/01\n");
     for (size_t i = 0; i < countof(option_table); i++) {
         const struct option *option = &option_table[i];
         char left[40];
@@ -103,6 +107,33 @@ unknown(const char *command, const char *text, bool several)
     return message(STATUS_USAGE, "%s: no option --%s; 'ringside %s --help' lists them", command, word, command);
 }
 
+/* What a value of that type may be. */
+static const char *
+range_of(enum option_type type)
+{
+    switch (type) {
+    case OPTION_SEED:
+        return "a whole number from 0 to 18446744073709551615";
+    case OPTION_RANKS:
+        return "a whole number of ranks, 1 to 1024";
+    case OPTION_SECONDS:
+        return "seconds, more than 0 and at most 1000000";
+    case OPTION_EXECUTOR:
+        return "stepped or free";
+    default:
+        return "some text";
+    }
+}
+
+static bool
+keep_count(const char *value, uint64_t least, uint64_t most, uint64_t *out)
+{
+    char *end;
+    errno = 0;
+    *out  = strtoull(value, &end, 10);
+    return *value >= '0' && *value <= '9' && *end == '\0' && errno == 0 && *out >= least && *out <= most;
+}
+
 /* Keeps one value; false: `value` is not what the option takes. */
 static bool
 keep_option(struct run_options *out, const struct option *option, const char *value)
@@ -116,10 +147,10 @@ keep_option(struct run_options *out, const struct option *option, const char *va
     case OPTION_TEXT:
         *(const char **)field = value;
         return *value != '\0';
-    case OPTION_COUNT:
-        errno = 0;
-        *(uint64_t *)field = strtoull(value, &end, 10);
-        return *value >= '0' && *value <= '9' && *end == '\0' && errno == 0;
+    case OPTION_SEED:
+        return keep_count(value, 0, UINT64_MAX, field);
+    case OPTION_RANKS:
+        return keep_count(value, 1, RANKS_MOST, field);
     case OPTION_SECONDS:
         *(double *)field = strtod(value, &end);
         return end != value && *end == '\0' && *(double *)field > 0 && *(double *)field <= 1e6;
@@ -141,8 +172,8 @@ refuse_combination(const char *command, const struct run_options *o)
     for (size_t i = 0; i < countof(policies); i++)
         known = known || strcmp(o->policy, policies[i]) == 0;
     if (o->lesson == NULL)
-        return message(STATUS_USAGE, "%s: which lesson? For example: ringside %s lessons/01-six-rows.lua", command,
-                       command);
+        return message(STATUS_USAGE, "%s: which lesson? For example: ringside %s 01; 'ringside lessons' lists them",
+                       command, command);
     if (!known)
         return message(STATUS_USAGE, "%s: unknown policy '%s'; there are order, random and round-robin", command,
                        o->policy);
@@ -151,19 +182,17 @@ refuse_combination(const char *command, const struct run_options *o)
     if (o->check_races && o->executor == EXECUTOR_FREE)
         return message(STATUS_USAGE, "%s: --check-races needs the stepped executor", command);
     if (o->device != NULL && strcmp(o->device, "cpu") != 0)
-        return message(STATUS_USAGE, "%s: built without --device %s; 'ringside devices' says what is missing", command,
-                       o->device);
+        return message(STATUS_USAGE, "%s: built without --device %s, there is cpu; 'ringside devices' says what is "
+                       "missing", command, o->device);
     if (o->backend != NULL && strcmp(o->backend, "local") != 0)
-        return message(STATUS_USAGE, "%s: built without --backend %s; 'ringside devices' says what is missing", command,
-                       o->backend);
+        return message(STATUS_USAGE, "%s: built without --backend %s, there is local; 'ringside devices' says what is "
+                       "missing", command, o->backend);
     if (o->hardware != NULL && preset_find(o->hardware) == NULL) {
         const char *meant = nearest(o->hardware, preset_at(0), preset_count(), sizeof(struct preset));
         return message(STATUS_USAGE, "%s: unknown hardware '%s'%s%s%s", command, o->hardware,
                        meant ? "; did you mean " : "; 'ringside devices' lists them", meant ? meant : "",
                        meant ? "?" : "");
     }
-    if (o->world > 1024)
-        return message(STATUS_USAGE, "%s: --world takes at most 1024 ranks", command);
     return -1;
 }
 
@@ -194,8 +223,8 @@ read_option(struct option_words *words, const char *word, const char *value)
         return 0;
     }
     if (!keep_option(words->out, option, value)) {
-        words->status = message(STATUS_USAGE, "%s: '%s' is no %s for --%s", words->command, value, option->value,
-                                option->name);
+        words->status = message(STATUS_USAGE, "%s: '%s' is no %s for --%s: it takes %s", words->command, value,
+                                option->value, option->name, range_of(option->type));
         return 0;
     }
     words->out->has_seed = words->out->has_seed || strcmp(option->name, "seed") == 0;

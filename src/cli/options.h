@@ -2,6 +2,7 @@
  * unambiguous beginning of a name, options behind the lesson too, `--` ends them; what follows goes to the lesson. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "sched/sched.h"
@@ -9,7 +10,8 @@
 enum option_scope { OPTION_RUN = 1, OPTION_STEP = 2 };
 
 struct run_options {
-    const char        *lesson;        /* path of the lesson, as given */
+    const char        *lesson;        /* as given; then its path, see cli/course.h */
+    char               found[PATH_MAX];
     char *const       *args;          /* behind `--` */
     int                arg_count;
     const char        *trace, *policy, *hardware, *device, *backend, *batch;

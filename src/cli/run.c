@@ -14,6 +14,7 @@
 #include "base/reader.h"
 #include "base/rng.h"
 #include "cli/commands.h"
+#include "cli/course.h"
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/watch.h"
@@ -241,9 +242,10 @@ close_trace(struct lesson_run *run)
         message(0, "%s", warning); /* who was told of an error misses no record that he did not ask for */
     trace_close(run->writer);
     if (run->options->hash && whole)
-        printf("trace hash %06x\n", (unsigned)hash);
+        hash_line(hash, run->options->executor != EXECUTOR_FREE);
     else if (run->options->hash)
-        message(0, "no hash: out of memory for what the trace had no room for");
+        run->status = message(run->status < STATUS_USAGE ? STATUS_FAILED : run->status,
+                              "no hash: out of memory for what the trace had no room for");
 }
 
 /* Output that nobody reads any more (EPIPE) is no fault of the run. */
@@ -282,12 +284,29 @@ execute(struct lesson_run *run)
     devices_free(run->sched);
 }
 
+/* What is no Lua takes no older trace's name and gives nothing to step through: it runs as far as its message. */
+static void
+check_syntax(struct lesson_run *run, struct run_options *without_trace)
+{
+    if (script_compiles(run->text, run->size))
+        return;
+    *without_trace       = *run->options;
+    without_trace->trace = NULL;
+    run->options         = without_trace;
+    run->debugger        = NULL;
+}
+
 int
 run_lesson(const struct run_options *options, struct debugger *debugger)
 {
-    struct lesson_run run = { .options = options, .debugger = debugger, .status = STATUS_FAILED };
+    struct run_options without_trace;
+    struct lesson_run  run = { .options = options, .debugger = debugger, .status = STATUS_FAILED };
     name_lesson(&run);
-    if (read_lesson(&run) && open_products(&run) && open_trace(&run) && make_lesson(&run) && make_sched(&run)) {
+    bool read = read_lesson(&run);
+    if (read)
+        check_syntax(&run, &without_trace);
+    debugger = run.debugger;
+    if (read && open_products(&run) && open_trace(&run) && make_lesson(&run) && make_sched(&run)) {
         struct debugger_names names = lesson_names(run.lesson);
         if (debugger != NULL)
             debugger_set_names(debugger, &names);
@@ -308,5 +327,7 @@ cli_run(int argc, char **argv)
 {
     struct run_options options;
     int                status = options_parse(argc, argv, OPTION_RUN, &options);
+    if (status < 0)
+        status = lesson_choose(argv[0], &options);
     return status >= 0 ? status : run_lesson(&options, NULL);
 }

@@ -276,23 +276,28 @@ session_interrupted(const struct session *session)
     return recv(session->viewer, next, sizeof next, MSG_DONTWAIT) == (ssize_t)sizeof next;
 }
 
-/* Why the run failed: what the last fault among its last events says. */
-const char *
-session_failure(const struct session *session, uint32_t *line)
+/* What the last fault among its last events says. */
+struct session_failure
+session_failure(const struct session *session)
 {
-    size_t count = trace_count(session->trace);
-    *line        = 0;
+    struct session_failure failure = { "", "", -1, 0 };
+    size_t                 count   = trace_count(session->trace);
     for (size_t seq = count; seq > 0 && count - seq < FAULT_SEARCH; seq--) {
         const struct trace_event *event = trace_event(session->trace, seq - 1);
         const struct trace_kind  *kind  = event != NULL ? trace_kind(session->trace, event->kind) : NULL;
         if (kind == NULL || strncmp(kind->name, "fault.", 6) != 0)
             continue;
-        *line = event->line;
-        for (int i = 0; i < kind->arg_count; i++)
+        failure.line = event->line;
+        failure.rank = event->rank;
+        for (int i = 0; i < kind->arg_count; i++) {
             if (strcmp(kind->arg_name[i], "message") == 0 || strcmp(kind->arg_name[i], "report") == 0)
-                return trace_text_at(session->trace, event->args[i]);
+                failure.message = trace_text_at(session->trace, event->args[i]);
+            else if (strcmp(kind->arg_name[i], "error") == 0)
+                failure.kind = trace_text_at(session->trace, event->args[i]);
+        }
+        break;
     }
-    return "";
+    return failure;
 }
 
 bool
@@ -310,9 +315,8 @@ session_wind(struct session *session, struct str *out)
     }
     if (session_reach(session, session->cursor) && session->head == session->cursor)
         return true;
-    uint32_t    line = 0;
     const char *reason = session->starved ? "out of memory"
-                         : session->died  ? "the engine is gone" : session_failure(session, &line);
+                         : session->died  ? "the engine is gone" : session_failure(session).message;
     str_addf(out, "the run cannot be brought back to event %" PRIu64 "%s%s\n", session->cursor,
              reason[0] != '\0' ? ": " : "", reason);
     return false;

@@ -51,8 +51,10 @@ void session_close(struct session *session);
 bool session_command(struct session *session, const char *line, struct str *out);
 const char *session_state_name(const struct session *session);   /* paused, finished, failed, dead */
 
-/* Why the run failed, and at which line of the lesson (0: none); "" when the trace does not say. */
-const char *session_failure(const struct session *session, uint32_t *line);
+/* Why the run failed: the kind of error ("" none), in which rank (-1 none), at which line of the lesson (0 none), and the
+ * message, which is "" when the trace does not say. */
+struct session_failure { const char *kind, *message; int rank; uint32_t line; };
+struct session_failure session_failure(const struct session *session);
 /* The exit status of an engine that died, if it is an error that the engine has told itself; 0: nobody has told. */
 int session_told_status(struct session *session);
 

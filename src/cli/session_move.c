@@ -32,6 +32,17 @@ stand_at_run_edge(struct session *session, const struct move *move, struct str *
         say_end(session, out);
 }
 
+/* A batch says what it is asked, unless it goes event by event; a viewer shows it, and waits for the answer. */
+static void
+say_question(const struct session *session, const struct move *move, struct str *out)
+{
+    bool by_events = move->command == CMD_step || move->command == CMD_back;
+    const struct trace_event *event = trace_event(session->trace, session->cursor);
+    const struct trace_kind  *kind  = event != NULL ? trace_kind(session->trace, event->kind) : NULL;
+    if (kind != NULL && session->viewer < 0 && !by_events && strcmp(kind->name, "lesson.ask") == 0)
+        str_addf(out, "a question: %s\n", trace_text_at(session->trace, event->args[0]));
+}
+
 /* Searches what is recorded, then lets the engine go on, until the move stops, pauses or has no way left. */
 static void
 search_record(struct session *session, struct move *move, struct str *out)
@@ -54,6 +65,7 @@ search_record(struct session *session, struct move *move, struct str *out)
     session->cursor = move->at;
     if (move->stopped_by != NULL)
         str_addf(out, "stopped by %d: %s\n", move->stopped_by->number, match_text(move->stopped_by->match));
+    say_question(session, move, out);
 }
 
 static bool

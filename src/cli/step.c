@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include "base/visible.h"
 #include "cli/commands.h"
+#include "cli/course.h"
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/run.h"
@@ -67,6 +68,23 @@ run_batch(struct session *session, const char *commands)
     return ok ? STATUS_DONE : STATUS_USAGE;
 }
 
+/* As run tells it. What a lesson raised itself is its own text. */
+static void
+tell_failure(const char *lesson, struct session_failure failure)
+{
+    static const char *const about_ranks[] = { "DeadlockError", "RankLostError", "MismatchError" };
+    const char *kind      = strcmp(failure.kind, "LuaError") == 0 ? "" : failure.kind;
+    char        where[24] = "", who[24] = "";
+    if (failure.line > 0)
+        snprintf(where, sizeof where, ":%u", (unsigned)failure.line);
+    if (failure.rank >= 0)
+        snprintf(who, sizeof who, "rank %d: ", failure.rank);
+    bool named = strncmp(failure.message, who, strlen(who)) == 0;
+    for (size_t i = 0; i < countof(about_ranks); i++)
+        named = named || strcmp(kind, about_ranks[i]) == 0;
+    message(0, "%s%s: %s%s%s%s", lesson, where, kind, kind[0] != '\0' ? ": " : "", named ? "" : who, failure.message);
+}
+
 static int
 step_batch(struct run_options *options)
 {
@@ -79,11 +97,9 @@ step_batch(struct run_options *options)
     }
     int status = run_batch(&session, options->batch);
     if (status == 0 && session.ended) {
-        uint32_t    line = 0;
-        const char *why_failed = session_failure(&session, &line);
         status = session.status;
         if (status >= STATUS_USAGE)
-            message(status, "%s:%u: %s", options->lesson, (unsigned)line, why_failed);
+            tell_failure(options->lesson, session_failure(&session));
     }
     session_close(&session);
     return status;
@@ -112,6 +128,18 @@ answer_viewer(struct session *session, int fd, const char *text, int *told)
     return sent;
 }
 
+/* A session has one viewer: who comes later is refused, at once, also while the engine runs. The engine's process has
+ * the listener too, so closing it would not do. */
+static void
+refuse_others(int listener)
+{
+    shutdown(listener, SHUT_RDWR);
+    fcntl(listener, F_SETFL, O_NONBLOCK);
+    for (int late; (late = accept(listener, NULL, NULL)) >= 0;)
+        close(late);
+    close(listener);
+}
+
 /* The viewer's connection; -1: it ended before it came. Until then it holds the other end of `ready`. */
 static int
 await_viewer(int listener, int ready)
@@ -120,7 +148,9 @@ await_viewer(int listener, int ready)
     while (poll(ends, 2, -1) < 0)
         if (errno != EINTR)
             return -1;
-    return ends[0].revents != 0 ? accept(listener, NULL, NULL) : -1;
+    int viewer = ends[0].revents != 0 ? accept(listener, NULL, NULL) : -1;
+    refuse_others(listener);
+    return viewer;
 }
 
 static void
@@ -239,6 +269,9 @@ cli_step(int argc, char **argv)
         return status;
     if (options.executor == EXECUTOR_FREE)
         return message(STATUS_USAGE, "step needs the stepped executor: what runs free cannot be stepped, only run");
+    status = lesson_choose(argv[0], &options);
+    if (status >= 0)
+        return status;
     if (options.batch != NULL)
         return step_batch(&options);
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))

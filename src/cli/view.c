@@ -1,6 +1,9 @@
 /* ringside view: hands over to trace_viewer, the program beside this one. The engine is not needed to read a trace,
  * so the viewer does not have it. Interface: cli_view; viewer_exec for whoever else shows a trace. */
+#include "base/place.h"
 #include "cli/commands.h"
+#include "cli/course.h"
+#include "cli/message.h"
 #include "cli/viewer.h"
 
 #include <errno.h>
@@ -12,15 +15,10 @@
 int
 viewer_exec(char **argv)
 {
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length > 0) {
-        path[length] = '\0';
-        char *name = strrchr(path, '/');
-        if (name != NULL && sizeof path - (size_t)(name + 1 - path) > sizeof "trace_viewer") {
-            memcpy(name + 1, "trace_viewer", sizeof "trace_viewer");
-            execv(path, argv);
-        }
+    char folder[PATH_MAX], path[PATH_MAX + 16];
+    if (program_folder(folder, sizeof folder)) {
+        snprintf(path, sizeof path, "%s/trace_viewer", folder);
+        execv(path, argv);
     }
     execvp("trace_viewer", argv);
     fprintf(stderr, "ringside: cannot start trace_viewer: %s; make builds it beside ringside\n", strerror(errno));
@@ -31,7 +29,9 @@ viewer_exec(char **argv)
 int
 cli_view(int argc, char **argv)
 {
-    (void)argc;
+    char lesson[NAME_MAX + 1];
+    if (argc == 2 && access(argv[1], F_OK) != 0 && course_has(argv[1], lesson, sizeof lesson))
+        return message(STATUS_USAGE, "view shows a trace, and %s is a lesson: ringside step %s", argv[1], argv[1]);
     char name[] = "trace_viewer";
     argv[0] = name;
     return viewer_exec(argv);

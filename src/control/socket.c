@@ -70,7 +70,9 @@ control_connect(const char *path, char *why, size_t why_size)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
         return fd;
-    snprintf(why, why_size, "cannot reach the session at %s: %s", path, strerror(errno));
+    const char *refused = "it has a viewer already, or has ended";
+    snprintf(why, why_size, "cannot reach the session at %s: %s", path,
+             errno == ECONNREFUSED ? refused : strerror(errno));
     if (fd >= 0)
         close(fd);
     return -1;

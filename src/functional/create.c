@@ -26,6 +26,7 @@ making_like(const struct arguments *a)
 {
     const struct tensor *like = a->at[0].tensor;
     struct making        making = making_of(a, like->dtype, tensor_device(like));
+    making.like = like;
     making.dims = like->dims;
     memcpy(making.sizes, like->size, (size_t)like->dims * sizeof *making.sizes);
     return making;
@@ -72,12 +73,20 @@ making_moved(struct task *me, struct tensor *made, const struct making *making)
     return made != NULL ? making_done(me, tensor_to(me, made, making->device, making->dtype), making) : NULL;
 }
 
+struct tensor *
+making_empty(struct task *me, const struct making *making)
+{
+    if (making->like != NULL)
+        return tensor_empty_like(me, making->dtype, making->device, making->like);
+    return tensor_empty(me, making->dtype, making->device, making->dims, making->sizes);
+}
+
 /* ---- filled ---- */
 
 static struct tensor *
 filled_with(struct task *me, struct making *making, double value)
 {
-    struct tensor *made = tensor_empty(me, making->dtype, making->device, making->dims, making->sizes);
+    struct tensor *made = making_empty(me, making);
     return making_done(me, tensor_filled(me, made, value), making);
 }
 

@@ -11,6 +11,7 @@ struct making {
     enum dtype        dtype;
     int               device;
     bool              requires_grad;
+    const struct tensor *like;         /* laid out as this one; NULL: row by row */
     struct generator *generator;       /* NULL: the rank's own */
 };
 
@@ -23,6 +24,7 @@ struct making making_like(const struct arguments *a);
 double        making_bytes(const struct argument *size, enum dtype dtype);
 /* With the sizes of an int[]; false: failed (one is negative, they make too large a tensor). */
 bool           making_sized(struct task *me, const struct argument *size, struct making *making);
+struct tensor *making_empty(struct task *me, const struct making *making);
 /* The new tensor, which may begin to require gradients. NULL: failed. NULL gives NULL. */
 struct tensor *making_done(struct task *me, struct tensor *made, const struct making *making);
 /* What was made on the CPU goes where it is wanted, and is done. */

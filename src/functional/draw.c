@@ -13,8 +13,7 @@ undrawn(struct task *me, struct making *making)
 {
     if (making->generator == NULL)
         making->generator = default_generator(me);
-    return making->generator != NULL ? tensor_empty(me, making->dtype, making->device, making->dims, making->sizes)
-                                     : NULL;
+    return making->generator != NULL ? making_empty(me, making) : NULL;
 }
 
 static struct tensor *

@@ -49,52 +49,110 @@ fans_of(struct task *me, const struct tensor *tensor, struct fans *fans)
 
 /* ---- filling ---- */
 
-enum initial { INITIAL_EVEN, INITIAL_NORMAL, INITIAL_CONSTANT };
+/* What a tensor begins as; none of it is recorded. */
+struct initial {
+    enum { INITIAL_EVEN, INITIAL_NORMAL, INITIAL_TRUNCATED, INITIAL_CONSTANT } kind;
+    double            first, second;      /* bounds; mean and deviation; the number */
+    struct truncated  truncated;
+    struct generator *generator;          /* NULL: the rank's own */
+};
+
+static bool
+put_initial(struct task *me, struct tensor *tensor, const struct initial *initial)
+{
+    switch (initial->kind) {
+    case INITIAL_EVEN:      return tensor_uniform(me, tensor, initial->first, initial->second, initial->generator);
+    case INITIAL_NORMAL:    return tensor_normal(me, tensor, initial->first, initial->second, initial->generator);
+    case INITIAL_TRUNCATED: return tensor_trunc_normal(me, tensor, &initial->truncated, initial->generator);
+    default:                return tensor_fill_(me, tensor, initial->first) != NULL;
+    }
+}
 
 static struct tensor *
-initialise(struct task *me, struct tensor *tensor, enum initial initial, double first, double second)
+initialise(struct task *me, struct tensor *tensor, const struct initial *initial)
 {
     bool before = grad_enabled(me);
     grad_set_enabled(me, false);
-    bool ok = inplace_allowed(me, tensor);
-    if (ok && initial == INITIAL_CONSTANT)
-        ok = tensor_fill_(me, tensor, first) != NULL;
-    else if (ok && initial == INITIAL_EVEN)
-        ok = tensor_uniform(me, tensor, first, second, default_generator(me));
-    else if (ok)
-        ok = tensor_normal(me, tensor, first, second, default_generator(me));
+    bool ok = inplace_allowed(me, tensor) && put_initial(me, tensor, initial);
     grad_set_enabled(me, before);
     return ok ? tensor : NULL;
 }
 
+/* uniform_(tensor, a, b, generator) */
 struct tensor *
 fn_init_uniform(struct task *me, struct arguments *a)
 {
-    return initialise(me, a->at[0].tensor, INITIAL_EVEN, a->at[1].number, a->at[2].number);
+    return initialise(me, a->at[0].tensor, &(struct initial){ INITIAL_EVEN, a->at[1].number, a->at[2].number,
+                                                              .generator = a->at[3].generator });
 }
 
+/* normal_(tensor, mean, std, generator) */
 struct tensor *
 fn_init_normal(struct task *me, struct arguments *a)
 {
-    return initialise(me, a->at[0].tensor, INITIAL_NORMAL, a->at[1].number, a->at[2].number);
+    return initialise(me, a->at[0].tensor, &(struct initial){ INITIAL_NORMAL, a->at[1].number, a->at[2].number,
+                                                              .generator = a->at[3].generator });
+}
+
+/* trunc_normal_(tensor, mean, std, a, b, generator) */
+struct tensor *
+fn_init_trunc_normal(struct task *me, struct arguments *a)
+{
+    struct truncated truncated = { a->at[1].number, a->at[2].number, a->at[3].number, a->at[4].number };
+    return initialise(me, a->at[0].tensor, &(struct initial){ INITIAL_TRUNCATED, .truncated = truncated,
+                                                              .generator = a->at[5].generator });
+}
+
+/* `matrix` has the tensor's elements, its first dimension as rows. */
+static bool
+put_matrix(struct task *me, struct tensor *tensor, struct tensor *matrix, double factor)
+{
+    struct tensor *rows = tensor_view_as(me, tensor, 2, matrix->size, VIEW_PLAIN);
+    return rows != NULL && tensor_copy_(me, rows, matrix) != NULL && tensor_mul_(me, tensor, factor) != NULL;
+}
+
+/* orthogonal_(tensor, gain, generator) */
+struct tensor *
+fn_init_orthogonal(struct task *me, struct arguments *a)
+{
+    struct tensor *tensor = a->at[0].tensor;
+    if (tensor->dims < 2)
+        return failed_null(me, E_VALUE, "Only tensors with 2 or more dimensions are supported");
+    if (tensor_count(tensor) == 0)
+        return tensor;
+    int64_t        sizes[2] = { tensor->size[0], tensor_count(tensor) / tensor->size[0] };
+    struct tensor *matrix = tensor_empty(me, tensor->dtype, tensor_device(tensor), 2, sizes);
+    if (!tensor_normal(me, matrix, 0, 1, a->at[2].generator) || !tensor_make_orthogonal(me, matrix))
+        return NULL;
+    bool before = grad_enabled(me);
+    grad_set_enabled(me, false);
+    bool ok = inplace_allowed(me, tensor) && put_matrix(me, tensor, matrix, a->at[1].number);
+    grad_set_enabled(me, before);
+    return ok ? tensor : NULL;
+}
+
+static struct tensor *
+initialise_constant(struct task *me, struct tensor *tensor, double number)
+{
+    return initialise(me, tensor, &(struct initial){ INITIAL_CONSTANT, .first = number });
 }
 
 struct tensor *
 fn_init_constant(struct task *me, struct arguments *a)
 {
-    return initialise(me, a->at[0].tensor, INITIAL_CONSTANT, a->at[1].number, 0);
+    return initialise_constant(me, a->at[0].tensor, a->at[1].number);
 }
 
 struct tensor *
 fn_init_ones(struct task *me, struct arguments *a)
 {
-    return initialise(me, a->at[0].tensor, INITIAL_CONSTANT, 1, 0);
+    return initialise_constant(me, a->at[0].tensor, 1);
 }
 
 struct tensor *
 fn_init_zeros(struct task *me, struct arguments *a)
 {
-    return initialise(me, a->at[0].tensor, INITIAL_CONSTANT, 0, 0);
+    return initialise_constant(me, a->at[0].tensor, 0);
 }
 
 /* 1 where row and column agree. */
@@ -116,18 +174,20 @@ fn_init_eye(struct task *me, struct arguments *a)
 
 /* A deviation as wide as an even draw's bound is far. */
 static struct tensor *
-initialise_by_std(struct task *me, struct tensor *tensor, enum initial initial, double std)
+initialise_by_std(struct task *me, struct tensor *tensor, struct initial initial, double std)
 {
     double bound = sqrt(3.0) * std;
-    return initial == INITIAL_EVEN ? initialise(me, tensor, initial, -bound, bound)
-                                   : initialise(me, tensor, initial, 0, std);
+    initial.first  = initial.kind == INITIAL_EVEN ? -bound : 0;
+    initial.second = initial.kind == INITIAL_EVEN ? bound : std;
+    return initialise(me, tensor, &initial);
 }
 
-/* xavier_*_(tensor, gain) */
+/* xavier_*_(tensor, gain, generator) */
 static struct tensor *
-initialise_xavier(struct task *me, const struct arguments *a, enum initial initial)
+initialise_xavier(struct task *me, const struct arguments *a, struct initial initial)
 {
     struct fans fans;
+    initial.generator = a->at[2].generator;
     return fans_of(me, a->at[0].tensor, &fans)
                ? initialise_by_std(me, a->at[0].tensor, initial, a->at[1].number * sqrt(2.0 / (fans.in + fans.out)))
                : NULL;
@@ -136,25 +196,26 @@ initialise_xavier(struct task *me, const struct arguments *a, enum initial initi
 struct tensor *
 fn_init_xavier_uniform(struct task *me, struct arguments *a)
 {
-    return initialise_xavier(me, a, INITIAL_EVEN);
+    return initialise_xavier(me, a, (struct initial){ .kind = INITIAL_EVEN });
 }
 
 struct tensor *
 fn_init_xavier_normal(struct task *me, struct arguments *a)
 {
-    return initialise_xavier(me, a, INITIAL_NORMAL);
+    return initialise_xavier(me, a, (struct initial){ .kind = INITIAL_NORMAL });
 }
 
-/* kaiming_*_(tensor, a, mode, nonlinearity) */
+/* kaiming_*_(tensor, a, mode, nonlinearity, generator) */
 static struct tensor *
-initialise_kaiming(struct task *me, const struct arguments *a, enum initial initial)
+initialise_kaiming(struct task *me, const struct arguments *a, struct initial initial)
 {
     struct tensor *tensor = a->at[0].tensor;
     const char    *mode = a->at[2].text;
     struct fans    fans;
     double         gain;
+    initial.generator = a->at[4].generator;
     if (tensor_count(tensor) == 0)
-        return initialise(me, tensor, INITIAL_CONSTANT, 0, 0);
+        return initialise_constant(me, tensor, 0);
     if (!fans_of(me, tensor, &fans))
         return NULL;
     if (strcmp(mode, "fan_in") != 0 && strcmp(mode, "fan_out") != 0)
@@ -167,13 +228,13 @@ initialise_kaiming(struct task *me, const struct arguments *a, enum initial init
 struct tensor *
 fn_init_kaiming_uniform(struct task *me, struct arguments *a)
 {
-    return initialise_kaiming(me, a, INITIAL_EVEN);
+    return initialise_kaiming(me, a, (struct initial){ .kind = INITIAL_EVEN });
 }
 
 struct tensor *
 fn_init_kaiming_normal(struct task *me, struct arguments *a)
 {
-    return initialise_kaiming(me, a, INITIAL_NORMAL);
+    return initialise_kaiming(me, a, (struct initial){ .kind = INITIAL_NORMAL });
 }
 
 struct tensor *

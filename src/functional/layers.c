@@ -357,14 +357,15 @@ group_norm(struct task *me, struct tensor *x, int64_t groups, const struct norm_
 
 /* ---- dropout ---- */
 
-/* 1 where kept, drawn in the order of a fresh tensor's elements. */
+/* 1 where kept, drawn in the order of the input's memory (1.13: of its elements), of channels in theirs. */
 static struct tensor *
 kept(struct task *me, const struct tensor *x, double p, enum dropout_kind kind)
 {
     int64_t sizes[TENSOR_DIMS];
     for (int d = 0; d < x->dims; d++)
-        sizes[d] = kind == DROP_CHANNELS && d > 1 ? 1 : x->size[d];
-    struct tensor *noise = tensor_empty(me, x->dtype, tensor_device(x), x->dims, sizes);
+        sizes[d] = d > 1 ? 1 : x->size[d];
+    struct tensor *noise = kind == DROP_CHANNELS ? tensor_empty(me, x->dtype, tensor_device(x), x->dims, sizes)
+                                                 : tensor_empty_like(me, x->dtype, tensor_device(x), x);
     return noise != NULL && tensor_bernoulli(me, noise, 1 - p, default_generator(me)) ? noise : NULL;
 }
 
@@ -397,5 +398,6 @@ dropout(struct task *me, struct tensor *x, double p, enum dropout_kind kind, boo
     if (kind == DROP_ALPHA)
         return alpha_dropped(me, x, p);
     struct tensor *noise = kept(me, x, p, kind);
-    return tensor_mul(me, x, noise != NULL ? tensor_div_(me, noise, 1 - p) : NULL);
+    double         share = x->dtype == DTYPE_F64 ? 1 - p : (double)(float)(1 - p);
+    return tensor_mul(me, x, noise != NULL ? tensor_mul_(me, noise, 1 / share) : NULL);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/nearest.h"
 #include "device/device.h"
+#include "lua/mistakes.h"
 #include "tensor/tensor.h"
 
 int64_t
@@ -289,9 +290,23 @@ option_unknown(lua_State *L, const char *name, const char *names)
     char meant[64];
     if (names[0] == '\0')
         return raise_error(L, "TypeError", "unknown option '%.60s': there are none here", name);
+    if (mistake_in_option(L, name))
+        return raise_error(L, "TypeError", "unknown option '%.60s'; %s; there are: %s", name, lua_tostring(L, -1),
+                           names);
     nearest_word(names, name, meant, sizeof meant);
     return raise_error(L, "TypeError", "unknown option '%.60s'%s%s%s; there are: %s", name,
                        meant[0] != '\0' ? ": did you mean '" : "", meant, meant[0] != '\0' ? "'?" : "", names);
+}
+
+void
+options_listed(lua_State *L, int table, const char *names)
+{
+    lua_pushnil(L);
+    while (lua_next(L, table) != 0) {
+        lua_pop(L, 1);
+        if (lua_type(L, -1) == LUA_TSTRING && !listed(names, lua_tostring(L, -1)))
+            option_unknown(L, lua_tostring(L, -1), names);
+    }
 }
 
 void
@@ -345,6 +360,26 @@ set_text(lua_State *L, int table, const char *name, const char *text)
     lua_setfield(L, table, name);
 }
 
+/* Starts behind the elements: only what is named follows. Of several names the first in the alphabet is told. */
+void
+list_only(lua_State *L, int index)
+{
+    lua_Integer length = (lua_Integer)lua_rawlen(L, index);
+    const char *name   = NULL;
+    if (length == 0)
+        return;
+    index = lua_absindex(L, index);
+    lua_pushinteger(L, length);
+    for (; lua_next(L, index) != 0; lua_pop(L, 1)) {
+        const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "n";
+        if (strcmp(key, "n") != 0 && (name == NULL || strcmp(key, name) < 0)) /* n is table.pack's */
+            name = key;
+    }
+    if (name != NULL)
+        raise_error(L, "TypeError", "'%.60s' stands in a list, where nobody looks for it; instead of "
+                    "f({ a, b, %.60s = v }) write f({ a, b }, { %.60s = v })", name, name, name);
+}
+
 struct tensor **
 check_tensors(lua_State *L, int index, int *count)
 {
@@ -358,6 +393,7 @@ check_tensors(lua_State *L, int index, int *count)
     if (!lua_istable(L, index))
         arg_error(L, index, "a list of tensors");
     size_t length = lua_rawlen(L, index);
+    list_only(L, index);
     if (length > 1 << 20)
         raise_error(L, "ValueError", "a list of %zu tensors is too long", length);
     struct tensor **tensors = lua_newuserdatauv(L, (length + 1) * sizeof *tensors, 1);

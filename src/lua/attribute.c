@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/nearest.h"
+#include "lua/mistakes.h"
 
 struct name_search { const char *name; size_t least; char best[80]; };
 
@@ -36,6 +37,8 @@ int
 no_attribute(lua_State *L, const char *what, const char *name, int index, const char *more)
 {
     struct name_search search = { .name = name, .least = SIZE_MAX };
+    if (mistake_in_attribute(L, name))
+        return raise_error(L, "AttributeError", "%s has no '%.60s'; %s", what, name, lua_tostring(L, -1));
     index                = index != 0 ? lua_absindex(L, index) : 0;
     if (more != NULL)
         consider_words(&search, more);
@@ -48,6 +51,25 @@ no_attribute(lua_State *L, const char *what, const char *name, int index, const 
     bool near = search.best[0] != '\0';
     return raise_error(L, "AttributeError", "%s has no '%.60s'%s%s%s", what, name, near ? ": did you mean '" : "",
                        search.best, near ? "'?" : "");
+}
+
+/* Upvalue 1: the namespace's name. A lesson may put functions of its own in, or take one out. */
+static int
+namespace_newindex(lua_State *L)
+{
+    const char *path = lua_tostring(L, lua_upvalueindex(1));
+    lua_settop(L, 3);
+    if (lua_type(L, 2) != LUA_TSTRING || lua_isnil(L, 3) || lua_isfunction(L, 3)) {
+        lua_rawset(L, 1);
+        return 0;
+    }
+    const char *name = lua_tostring(L, 2);
+    lua_pushvalue(L, 2);
+    if (shelf_get(L, 1) == LUA_TFUNCTION)
+        return raise_error(L, "AttributeError", "%s.%s is a function; instead of %s.%s = v write %s.%s(v)", path, name,
+                           path, name, path, name);
+    return raise_error(L, "AttributeError", "%s has no '%.60s' to be set; instead of %s.%.60s = v write "
+                       "local %.60s = v", path, name, path, name, name);
 }
 
 /* The table at the top and what plain tables it holds. */
@@ -66,6 +88,11 @@ guard_namespace(lua_State *L, const char *path)
         guard_namespace(L, inner);
     }
     shelf_open(L, table, path);
+    lua_getmetatable(L, table);
+    lua_pushstring(L, path);
+    lua_pushcclosure(L, namespace_newindex, 1);
+    lua_setfield(L, -2, "__newindex");
+    lua_pop(L, 1);
 }
 
 void

@@ -2,6 +2,7 @@
  * data.Dataset): tables with __name and __base, of a family that says what a call of one makes. */
 #include "lua/internal.h"
 #include <string.h>
+#include "lua/mistakes.h"
 
 bool
 has_class(lua_State *L, int index, const char *class)
@@ -63,6 +64,15 @@ class_index(lua_State *L)
 }
 
 static int
+class_newindex(lua_State *L)
+{
+    if (lua_type(L, 2) == LUA_TSTRING)
+        mistake_in_method(L, lua_tostring(L, 2), 3);
+    lua_rawset(L, 1);
+    return 0;
+}
+
+static int
 class_tostring(lua_State *L)
 {
     lua_pushliteral(L, "__name");
@@ -73,7 +83,8 @@ class_tostring(lua_State *L)
 void
 open_class_family(lua_State *L, const char *family, lua_CFunction call)
 {
-    const luaL_Reg metamethods[] = { { "__call", call }, { "__index", class_index }, { "__tostring", class_tostring },
+    const luaL_Reg metamethods[] = { { "__call", call }, { "__index", class_index },
+                                     { "__newindex", class_newindex }, { "__tostring", class_tostring },
                                      { NULL, NULL } };
     luaL_newmetatable(L, family);
     luaL_setfuncs(L, metamethods, 0);

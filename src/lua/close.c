@@ -11,21 +11,95 @@
 #include "lua/internal.h"
 #include "tensor/tensor.h"
 
-enum { CLOSE_DEPTH = 100 };
+enum { CLOSE_DEPTH = 100, TOLD_BYTES = 200, TOLD_DEPTH = 4 };
 
 static bool close_values(lua_State *L, int got, int expected, struct closeness *c, int depth);
+
+/* ---- what is told of a difference ---- */
+
+/* A value as a lesson would write it, cut where the text is full. */
+struct told { char text[TOLD_BYTES]; size_t used; };
+
+static void
+tell_text(struct told *told, const char *text)
+{
+    size_t length = strlen(text), room = sizeof told->text - 1 - told->used;
+    length        = length < room ? length : room;
+    memcpy(told->text + told->used, text, length);
+    told->used += length;
+    told->text[told->used] = '\0';
+}
+
+static void tell_value(lua_State *L, int index, struct told *told, int depth);
+
+/* What stands in order without a name, then the rest by name. */
+static void
+tell_table(lua_State *L, int index, struct told *told, int depth)
+{
+    int         count = push_sorted_keys(L, index), keys = lua_gettop(L);
+    lua_Integer next  = 1;
+    tell_text(told, "{");
+    for (int i = 1; i <= count && told->used < sizeof told->text - 1; i++) {
+        tell_text(told, i > 1 ? ", " : "");
+        lua_rawgeti(L, keys, i);
+        if (lua_isinteger(L, -1) && lua_tointeger(L, -1) == next) {
+            next++;
+        } else {
+            push_text(L, lua_gettop(L));
+            bool name = lua_type(L, -2) == LUA_TSTRING;
+            tell_text(told, name ? "" : "[");
+            tell_text(told, lua_tostring(L, -1));
+            tell_text(told, name ? " = " : "] = ");
+            lua_pop(L, 1);
+        }
+        lua_rawget(L, index);
+        tell_value(L, lua_gettop(L), told, depth + 1);
+        lua_pop(L, 1);
+    }
+    tell_text(told, "}");
+    lua_pop(L, 1);
+}
+
+/* `index` is absolute. */
+static void
+tell_value(lua_State *L, int index, struct told *told, int depth)
+{
+    bool quoted = lua_type(L, index) == LUA_TSTRING;
+    luaL_checkstack(L, 8, "nested too deeply");
+    if (lua_type(L, index) == LUA_TTABLE && luaL_getmetafield(L, index, "__tostring") != LUA_TNIL) {
+        lua_pop(L, 1); /* it has words of its own */
+    } else if (lua_type(L, index) == LUA_TTABLE && depth < TOLD_DEPTH) {
+        tell_table(L, index, told, depth);
+        return;
+    }
+    push_text(L, index);
+    tell_text(told, quoted ? "\"" : "");
+    tell_text(told, lua_tostring(L, -1));
+    tell_text(told, quoted ? "\"" : "");
+    lua_pop(L, 1);
+}
+
+static void
+mark_cut(struct told *told)
+{
+    if (told->used == sizeof told->text - 1)
+        memcpy(told->text + told->used - 3, "...", 3);
+}
 
 static bool
 differ(lua_State *L, struct closeness *c, int got, int expected)
 {
-    push_text(L, got);
-    push_text(L, expected);
-    const char *a = lua_tostring(L, -2), *b = lua_tostring(L, -1);
-    snprintf(c->why, sizeof c->why, "%s%s%sgot %.200s, expected %.200s", c->path[0] != '\0' ? "at " : "", c->path,
-             c->path[0] != '\0' ? ": " : "", a != NULL ? a : "?", b != NULL ? b : "?");
-    lua_pop(L, 2);
+    struct told a = { .used = 0 }, b = { .used = 0 };
+    tell_value(L, got, &a, 0);
+    tell_value(L, expected, &b, 0);
+    mark_cut(&a);
+    mark_cut(&b);
+    snprintf(c->why, sizeof c->why, "%s%s%sgot %s, expected %s", c->path[0] != '\0' ? "at " : "", c->path,
+             c->path[0] != '\0' ? ": " : "", a.text, b.text);
     return false;
 }
+
+/* ---- comparing ---- */
 
 static bool
 near(const struct closeness *c, double got, double expected)

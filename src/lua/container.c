@@ -18,6 +18,7 @@ append_all(lua_State *L, struct module *list, int index)
 {
     struct task *me = script_task(L);
     int64_t      count = (int64_t)lua_rawlen(L, index);
+    list_only(L, index);
     for (int64_t i = 1; i <= count; i++) {
         lua_rawgeti(L, index, i);
         bool           parameters = module_is_parameter_list(list);
@@ -250,6 +251,7 @@ sequential(lua_State *L)
     struct task *me = script_task(L);
     if (!is_plain_table(L, 1))
         gather_values(L, 1);
+    list_only(L, 1);
     int             count    = (int)lua_rawlen(L, 1);
     struct module **children = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *children, 0);
     for (int i = 0; i < count; i++) {

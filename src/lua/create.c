@@ -49,7 +49,10 @@ note_element(lua_State *L, struct nested *nested)
             nested->fraction = true;
         return;
     }
-    raise_error(L, "TypeError", "a tensor is made of numbers or booleans, not of %s", luaL_typename(L, -1));
+    const char *hint = lua_type(L, -1) == LUA_TSTRING ? "; instead of [[1, 2], [3, 4]], which is a text, write "
+                                                        "{ { 1, 2 }, { 3, 4 } }"
+                       : test_tensor(L, -1) != NULL ? "; instead of tensor([a, b]) write rs.stack { a, b }" : "";
+    raise_error(L, "TypeError", "a tensor is made of numbers or booleans, not of %s%s", luaL_typename(L, -1), hint);
 }
 
 /* The value at the top: its sizes from `level` on must be those seen first. */
@@ -68,14 +71,15 @@ measure_nested(lua_State *L, struct nested *nested, int level, bool first)
         raise_error(L, "ValueError", "the nested tables are not all of one depth, or deeper than %d", TENSOR_DIMS);
     luaL_checkstack(L, 4, "tables nested too deep");
     int64_t count = (int64_t)lua_rawlen(L, -1);
-    lua_pushnil(L);
-    if (count == 0 && lua_next(L, -2) != 0) {
-        push_text(L, -2);
+    if (count == 0 && push_sorted_keys(L, -1) > 0) {
+        lua_rawgeti(L, -1, 1);
+        push_text(L, -1);
         raise_error(L, "TypeError", "a tensor is made of lists, but this table has the key '%.60s'",
                     lua_tostring(L, -1));
-    } else if (count > 0) {
+    } else if (count == 0) {
         lua_pop(L, 1);
     }
+    list_only(L, -1);
     if (first)
         nested->sizes[level] = count;
     if (nested->sizes[level] != count)
@@ -136,6 +140,8 @@ tensor(lua_State *L)
 {
     struct nested nested = { .dims = 0 };
     lua_settop(L, 2);
+    if (lua_type(L, 2) == LUA_TNUMBER)
+        raise_error(L, "TypeError", "tensor takes one table; instead of tensor(1, 2, 3) write rs.tensor { 1, 2, 3 }");
     int table = option_table(L, 2);
     if (test_tensor(L, 1) != NULL)
         return copy_of_tensor(L, test_tensor(L, 1));

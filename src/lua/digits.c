@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/place.h"
 #include "base/vec.h"
 #include "data/digits.h"
 #include "lua/data.h"
@@ -21,13 +22,11 @@ lies_in(const char *folder, const char *below, char *out, size_t size)
     return written > 0 && (size_t)written < size && access(out, R_OK) == 0;
 }
 
-/* Beside the lesson, or where lessons lie beside the program; here at last. */
+/* Beside the lesson, else with the course. */
 static bool
 find_file(const struct lesson *lesson, char *out, size_t size)
 {
-    static const char *const of_lesson[]  = { "data", "../data", "../lessons/data" };
-    static const char *const of_program[] = { "../lessons/data", "../../lessons/data",
-                                              "../share/ringside/lessons/data" };
+    static const char *const of_lesson[]    = { "data", "../data", "../lessons/data" };
     char                     path[PATH_MAX] = "";
     if (lesson != NULL && lesson_options(lesson)->path != NULL) {
         snprintf(path, sizeof path, "%s", lesson_options(lesson)->path);
@@ -36,15 +35,7 @@ find_file(const struct lesson *lesson, char *out, size_t size)
             if (lies_in(folder, of_lesson[i], out, size))
                 return true;
     }
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length > 0) {
-        path[length]       = '\0';
-        const char *folder = dirname(path);
-        for (size_t i = 0; i < countof(of_program); i++)
-            if (lies_in(folder, of_program[i], out, size))
-                return true;
-    }
-    return lies_in("lessons", "data", out, size);
+    return course_folder(path, sizeof path) && lies_in(path, "data", out, size);
 }
 
 /* 0: all rows. */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/vec.h"
 #include "device/device.h"
+#include "lua/mistakes.h"
 #include "lua/shelf.h"
 #include "sched/task.h"
 
@@ -41,9 +42,11 @@ wrong_argument(const struct call_reading *r, int index, const char *expected)
     lua_State *L = r->L;
     if (r->title != NULL && r->place != 0 && r->place > r->given)
         return raise_error(L, "TypeError", "%s: missing the argument '%s'", r->title, r->parameter->name);
-    if (r->title != NULL)
-        return raise_error(L, "TypeError", "%s: argument '%s' must be %s, got %s", r->title, r->parameter->name,
-                           expected, luaL_typename(L, index));
+    if (r->title != NULL) {
+        bool hint = mistake_in_argument(L, index, expected);
+        return raise_error(L, "TypeError", "%s: argument '%s' must be %s, got %s%s%s", r->title, r->parameter->name,
+                           expected, luaL_typename(L, index), hint ? "; " : "", hint ? lua_tostring(L, -1) : "");
+    }
     if (r->place != 0)
         return arg_error(L, r->place, expected);
     return raise_error(L, "TypeError", "option %s: expected %s, got %s", r->parameter->name, expected,
@@ -76,6 +79,7 @@ read_integers(const struct call_reading *r, int index, int64_t *out)
     int64_t            length = (int64_t)lua_rawlen(L, index);
     if (pair && (length < 1 || length > 2))
         wrong_argument(r, index, expected_of(r->parameter));
+    list_only(L, index);
     if (length > TENSOR_DIMS)
         raise_error(L, "ValueError", "a shape of %lld dimensions: at most %d are possible", (long long)length,
                     TENSOR_DIMS);
@@ -378,6 +382,8 @@ too_many_given(const struct call_reading *r)
     if (r->title != NULL)
         return raise_error(r->L, "TypeError", "%s takes %d arguments, but %d were given", r->title,
                            r->signature->positional, r->given);
+    if (r->signature->parameters[0].type == ARG_TENSORS && test_tensor(r->L, 1) != NULL)
+        return arg_error(r->L, 1, expected_words[ARG_TENSORS]);
     if (r->signature->count > r->signature->positional)
         return arg_error(r->L, r->signature->positional + 1, "a table of options");
     return arg_most(r->L, r->signature->positional);

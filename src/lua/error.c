@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lua/mistakes.h"
 #include "sched/task.h"
 
 static const char ERROR_CLASS[] = "ringside.error", LAST_ERROR[] = "ringside.last error";
@@ -77,6 +78,7 @@ error_handler(lua_State *L)
         uint32_t    line = script_line(L);
         const char *text = skip_place(script_of(L), lua_tostring(L, 1), &line);
         lua_pushstring(L, text);
+        mistake_at_run(L);
         wrap_error(L, "LuaError", line);
     } else {
         lua_settop(L, 1);
@@ -204,6 +206,15 @@ fail_from_lua(lua_State *L, struct task *me)
     me->error.payload = script;
 }
 
+/* self:fc(x), where fc is a module: it gets self, too. */
+static bool
+called_on_self(lua_State *L, const char *message)
+{
+    lua_Debug self = { .name = NULL };
+    return strstr(message, "positional argument") != NULL && test_module(L, 1) != NULL && test_module(L, 2) != NULL &&
+           lua_getstack(L, 0, &self) && lua_getinfo(L, "n", &self) && strcmp(self.namewhat, "method") == 0;
+}
+
 int
 raise(lua_State *L, struct task *me)
 {
@@ -215,7 +226,10 @@ raise(lua_State *L, struct task *me)
     if (error.payload == script && strcmp(error.message, script->last_error) == 0 &&
         lua_getfield(L, LUA_REGISTRYINDEX, LAST_ERROR) != LUA_TNIL)
         return lua_error(L);
-    lua_pushstring(L, error.message);
+    if (called_on_self(L, error.message))
+        lua_pushfstring(L, "%s; instead of self:layer(x) write self.layer(x)", error.message);
+    else
+        lua_pushstring(L, error.message);
     wrap_error(L, error_name(error.kind), error.lesson_line);
     note_announced(L);
     return lua_error(L);
@@ -230,6 +244,10 @@ raise_error(lua_State *L, const char *kind, const char *format, ...)
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     lua_pushstring(L, message);
+    if (push_dot(L)) {
+        lua_pushfstring(L, "%s: use a dot: %s", message, lua_tostring(L, -1));
+        lua_replace(L, -2);
+    }
     wrap_error(L, kind, script_line(L));
     return lua_error(L);
 }
@@ -263,17 +281,24 @@ arg_error(lua_State *L, int argument, const char *expected)
         if (ar.name != NULL && strcmp(ar.namewhat, "method") == 0)
             argument--;
     }
-    const char *got = push_got(L, index);
+    bool        missing = lua_isnone(L, index);
+    const char *got     = push_got(L, index);
+    char        where[100];
+    const char *called = strcmp(name, "for iterator") == 0 ? "iter" : name;
     if (strcmp(name, "newindex") == 0)
-        return raise_error(L, "TypeError", "what is assigned: expected %s, got %s", expected, got);
-    if (strcmp(name, "for iterator") == 0)
-        name = "iter";
-    if (argument < 0)
-        return raise_error(L, "TypeError", "%s: expected %s, got %s", name, expected, got);
+        snprintf(where, sizeof where, "what is assigned");
+    else if (argument < 0)
+        snprintf(where, sizeof where, "%.60s", called);
+    else
+        snprintf(where, sizeof where, "argument %d of %.60s", argument, called);
     if (argument == 0)
-        return raise_error(L, "TypeError", "%s is called on %s: expected %s (is it a colon that is missing?)",
-                           name, got, expected);
-    return raise_error(L, "TypeError", "argument %d of %s: expected %s, got %s", argument, name, expected, got);
+        return raise_error(L, "TypeError", "%s is called on %s: expected %s", called, got, expected);
+    if ((argument == 1 || missing) && push_colon(L))
+        return raise_error(L, "TypeError", "%s: expected %s, got %s: use a colon: %s", where, expected, got,
+                           lua_tostring(L, -1));
+    if (mistake_in_argument(L, missing ? 0 : index, expected))
+        return raise_error(L, "TypeError", "%s: expected %s, got %s; %s", where, expected, got, lua_tostring(L, -1));
+    return raise_error(L, "TypeError", "%s: expected %s, got %s", where, expected, got);
 }
 
 int
@@ -288,7 +313,8 @@ arg_most(lua_State *L, int most)
     if (lua_getstack(L, 0, &ar))
         lua_getinfo(L, "n", &ar);
     self = ar.name != NULL && strcmp(ar.namewhat, "method") == 0;
-    return raise_error(L, "TypeError", "%s takes %d argument%s, but %d were given",
+    bool hint = mistake_in_argument(L, most + 1, "a table of options");
+    return raise_error(L, "TypeError", "%s takes %d argument%s, but %d were given%s%s",
                        ar.name != NULL ? ar.name : "this function", most - self, most - self == 1 ? "" : "s",
-                       got - self);
+                       got - self, hint ? "; " : "", hint ? lua_tostring(L, -1) : "");
 }

@@ -23,8 +23,8 @@ check_element(lua_State *L, int64_t index, const struct tensor *tensor, int dim)
         raise_error(L, "IndexError", "a 0-dim tensor has no elements to index: use t:item()");
     int64_t count = tensor_size(tensor, dim);
     if (index < -count || index >= count)
-        raise_error(L, "IndexError", "index %lld is out of range for dimension %d of size %lld", (long long)index, dim,
-                    (long long)count);
+        raise_error(L, "IndexError", "index %lld is out of range for dimension %d of size %lld: they count from 0",
+                    (long long)index, dim, (long long)count);
     return index < 0 ? index + count : index;
 }
 
@@ -134,6 +134,11 @@ check_part(lua_State *L, const struct tensor *tensor, int dim, int rest, struct 
         add_part(L, parts, (struct part){ .kind = PART_SELECT, .start = at });
     } else if (has_class(L, top, SLICE)) {
         add_part(L, parts, check_slice(L, top, tensor, dim));
+    } else if (lua_type(L, top) == LUA_TNUMBER) {
+        push_text(L, top);
+        raise_error(L, "IndexError", "an index is made of integers, not the number %s; instead of x[n / 2] write "
+                    "x[n // 2]",
+                    lua_tostring(L, -1));
     } else {
         raise_error(L, "IndexError",
                     "an index is made of integers, rs.slice(start, stop), tensors, rs.none and \"...\", not %s",

@@ -99,6 +99,7 @@ struct script {
     size_t         dead_count, dead_room;
     struct visitor_thread *threads; /* anchored in the registry */
     size_t         thread_count, thread_room;
+    bool           equality_noted; /* of tensors (tensor.c) */
     bool           no_memory;    /* the limit has refused something: "not enough memory" means the budget */
     uint64_t       outer;        /* SLOT_LUA of the main task before */
     char           name[128];    /* the lesson's file name, without its folder */
@@ -263,6 +264,7 @@ int            option_device(lua_State *L, int table, int otherwise);           
 bool           flag_or_option(lua_State *L, int index, const char *name); /* true, {NAME = true}; nothing: false */
 bool           option_push(lua_State *L, int table, const char *name); /* false: nil, nothing pushed */
 void           option_known(lua_State *L, int table, const char *names); /* "dtype device": others are errors */
+void           options_listed(lua_State *L, int table, const char *names); /* the same beside elements in order */
 /* Fields of the table at `table`. */
 void           set_integer(lua_State *L, int table, const char *name, int64_t value);
 void           set_number(lua_State *L, int table, const char *name, double value);
@@ -282,6 +284,7 @@ int            no_attribute(lua_State *L, const char *what, const char *name, in
 void           guard_ringside(lua_State *L);   /* rs and its namespaces raise it, once all is in them */
 /* A sequence of tensors at index (or one tensor) into an array on the stack as userdata (pushed); answers the array. */
 struct tensor **check_tensors(lua_State *L, int index, int *count);
+void list_only(lua_State *L, int index);   /* raises if the list at index has named fields: {1, 2, dtype = ...} */
 /* Deep conversion. NULL: failed(me). Tables without string keys are lists, with them dicts; rs.tuple, rs.namedtuple,
  * rs.none as they say; other things travel by reference. `deep` false: tables too. The value is in me's scope. */
 struct value  *value_from_lua(lua_State *L, struct task *me, int index, bool deep);

@@ -262,6 +262,22 @@ read_choices(lua_State *L, int table, const char **out)
     return count;
 }
 
+/* Whoever answers can only pick one of the choices. */
+static void
+check_answer(lua_State *L, const struct lesson_question *ask)
+{
+    char   said[400];
+    size_t used = 0;
+    for (int i = 0; i < ask->choice_count; i++)
+        if (strcmp(ask->choices[i], ask->answer) == 0)
+            return;
+    if (ask->choice_count == 0)
+        return;
+    for (int i = 0; i < ask->choice_count && used < sizeof said; i++)
+        used += (size_t)snprintf(said + used, sizeof said - used, "%s\"%.60s\"", i > 0 ? ", " : "", ask->choices[i]);
+    raise_error(L, "ValueError", "rs.ask: the answer \"%.80s\" is none of the choices: %s", ask->answer, said);
+}
+
 /* rs.ask { "How many?", choices = { "4", "3" }, answer = "3", why = "..." }, headless: answered by its own answer. */
 static int
 l_ask(lua_State *L)
@@ -272,6 +288,7 @@ l_ask(lua_State *L)
     const char            *choices[LESSON_CHOICES];
     refuse_in_rank(L, "rs.ask");
     check_table(L, 1);
+    options_listed(L, 1, "question choices answer why");
     if (lua_rawgeti(L, 1, 1) == LUA_TNIL)
         lua_getfield(L, 1, "question");
     ask.question = lua_isstring(L, -1) ? check_words(L, -1) : NULL;
@@ -286,6 +303,7 @@ l_ask(lua_State *L)
         ask.choices      = choices;
         ask.choice_count = read_choices(L, lua_gettop(L), choices);
     }
+    check_answer(L, &ask);
     struct call call = call_open(L, me, CALL_PLAIN);
     bool        ok   = lesson_ask(me, lesson, &ask);
     call_end(&call, ok);

@@ -44,8 +44,8 @@ module_forward_body(lua_State *L)
     struct task    *me      = script_of(L)->holder;
     object_push(L, forward->module->script);
     if (!lua_istable(L, -1) || lua_getfield(L, -1, "forward") == LUA_TNIL)
-        raise_error(L, "NotImplementedError", "Module [%s] is missing the required \"forward\" function",
-                    forward->module->class_name);
+        raise_error(L, "NotImplementedError", "Module [%s] is missing the required \"forward\" function: write "
+                    "function %s:forward(x)", forward->module->class_name, forward->module->class_name);
     push_module(L, forward->module);
     int count = forward->args->count;
     luaL_checkstack(L, count + 10, "too many arguments");
@@ -492,6 +492,8 @@ module_class_call(lua_State *L)
 static int
 module_class(lua_State *L)
 {
+    if (lua_type(L, 1) != LUA_TSTRING)
+        raise_error(L, "TypeError", "a class has a name: write local Net = nn.Module(\"Net\")");
     return declare_class(L, CLASS, "a class made by nn.Module");
 }
 

@@ -311,7 +311,8 @@ lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_question 
     }
     int64_t asked  = stage_text_id(me, str_text(&whole));
     int64_t answer = stage_text_id(me, question->answer);
-    POINT(me, lesson_ask, asked, answer, question->choice_count);
+    int64_t why    = stage_text_id(me, question->why != NULL ? question->why : "");
+    POINT(me, lesson_ask, asked, answer, question->choice_count, why);
 
     add_lines(lesson, &out, -1, "? ", str_text(&whole));
     add_lines(lesson, &out, -1, "  -> ", question->answer);
@@ -400,6 +401,17 @@ lesson_join(struct task *me, struct lesson *lesson)
     pthread_mutex_unlock(&lesson->mutex);
 }
 
+static void
+add_all_hold(const struct lesson *lesson, struct str *out)
+{
+    if (lesson->checks == 1)
+        str_addf(out, "1 check %s\n", lesson->skipped > 0 ? "was skipped" : "holds");
+    else if (lesson->skipped == lesson->checks)
+        str_addf(out, "all %d checks were skipped\n", lesson->checks);
+    else
+        str_addf(out, "all %d checks hold%s\n", lesson->checks, lesson->skipped > 0 ? " (or were skipped)" : "");
+}
+
 /* An early end prints no plan: whoever reads the TAP sees that checks are missing. */
 void
 lesson_end(struct task *me, struct lesson *lesson, bool completed)
@@ -412,7 +424,7 @@ lesson_end(struct task *me, struct lesson *lesson, bool completed)
     else if (completed && lesson->checks > 0 && lesson->failed > 0)
         str_addf(&out, "%d of %d checks failed\n", lesson->failed, lesson->checks);
     else if (completed && lesson->checks > 0 && !lesson->options.quiet)
-        str_addf(&out, "all %d checks hold%s\n", lesson->checks, lesson->skipped > 0 ? " (or were skipped)" : "");
+        add_all_hold(lesson, &out);
     pthread_mutex_lock(&lesson->mutex);
     if (!put_line(lesson, &out))
         lost(lesson);

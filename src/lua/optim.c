@@ -170,6 +170,8 @@ make(lua_State *L, enum optim_kind kind)
     lua_settop(L, 2);
     int table = option_table(L, 2);
     option_known(L, table, known_options[kind]);
+    if (!lua_istable(L, 1) && test_tensor(L, 1) == NULL)
+        arg_error(L, 1, "a list of tensors");
     bool                 groups   = lists_groups(L);
     struct optim_options defaults = read_optim_options(L, kind, table, optim_defaults(kind));
     if (isnan(defaults.lr) && !groups)

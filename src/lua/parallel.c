@@ -21,6 +21,8 @@ check_devices(lua_State *L, int index)
     size_t length = all ? (size_t)device_count(me) : lua_rawlen(L, index);
     if (length > DEVICE_MAX)
         raise_error(L, "ValueError", "a list of %zu devices is too long", length);
+    if (!all)
+        list_only(L, index);
     int *devices = lua_newuserdatauv(L, (length + 1) * sizeof *devices, 0);
     for (size_t i = 0; i < length; i++) {
         devices[i] = (int)i;

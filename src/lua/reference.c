@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "control/commands.h"
+#include "lua/mistakes.h"
 #include "lua/shelf.h"
 #include "sched/task.h"
 #include "tensor/op.h"
@@ -62,7 +63,7 @@ space_of(const struct topic *topic, const char *key, char *out, size_t size)
 {
     static const char *const of_kind[] = { [TOPIC_OP] = "ops", [TOPIC_EVENT] = "events", [TOPIC_COMMAND] = "commands" };
     const char *dot = strrchr(key, '.');
-    if (topic->kind == TOPIC_FUNCTION || topic->kind == TOPIC_FIELD)
+    if (topic->kind == TOPIC_FUNCTION || topic->kind == TOPIC_FIELD || topic->kind == TOPIC_WORD)
         snprintf(out, size, "%.*s", dot != NULL ? (int)(dot - key) : 2, dot != NULL ? key : "rs");
     else
         snprintf(out, size, "%s", of_kind[topic->kind]);
@@ -201,6 +202,38 @@ add_tables(struct reference *reference)
                                              .signature = command_info(i)->name, .help = command_info(i)->help });
 }
 
+static void
+add_words(struct reference *reference)
+{
+    static const struct { const char *name, *told, *help; } words[] = {
+#define WORD(space, word, help) { space "." word, word, help },
+#define MEANS(word, name)
+#include "lua/words.def"
+#undef MEANS
+#undef WORD
+    };
+    for (size_t i = 0; i < countof(words); i++)
+        add_topic(reference, (struct topic){ .kind = TOPIC_WORD, .name = words[i].name, .signature = words[i].told,
+                                             .help = words[i].help });
+}
+
+/* What is meant by another way to say it; NULL: nothing. */
+static const char *
+meaning_of_word(const char *key)
+{
+    static const struct { const char *word, *name; } meanings[] = {
+#define WORD(space, word, help)
+#define MEANS(word, name) { word, name },
+#include "lua/words.def"
+#undef MEANS
+#undef WORD
+    };
+    for (size_t i = 0; i < countof(meanings); i++)
+        if (strcmp(meanings[i].word, key) == 0)
+            return meanings[i].name;
+    return NULL;
+}
+
 static int
 compare_topics(const void *left, const void *right)
 {
@@ -280,6 +313,7 @@ push_reference(lua_State *L)
     add_aliases(L, reference);
     add_dtypes(L, reference);
     add_tables(reference);
+    add_words(reference);
     if (reference->broken)
         raise_error(L, "MemoryError", "out of memory for the reference");
     merge_topics(reference);
@@ -328,6 +362,15 @@ tell_others(const struct reference *reference, const char *key, struct str *out)
 }
 
 static bool
+has_space(const struct reference *reference, const char *space)
+{
+    for (size_t i = 0; i < reference->count; i++)
+        if (strcmp(reference->topics[i].space, space) == 0)
+            return true;
+    return false;
+}
+
+static bool
 tell_space(const struct reference *reference, const char *space, struct str *out)
 {
     bool found = false;
@@ -365,24 +408,58 @@ tell_whole(const struct reference *reference, struct str *out)
     }
 }
 
-/* The nearest name; of a name with dots the nearest whole one, else the nearest last part. */
+/* How far `name` is from the word that was asked for; SIZE_MAX: it cannot have been meant. One letter in short words,
+ * and in longer ones more only if they begin alike: any three letters are two changes away from some name. */
+static size_t
+how_far(const char *word, const char *name)
+{
+    size_t length = strlen(word), far = word_distance(word, name);
+    size_t reach  = length < 3 ? 0 : length < 6 ? 1 : length < 10 ? 2 : 3;
+    bool   alike  = far <= 1 || tolower((unsigned char)word[0]) == tolower((unsigned char)name[0]);
+    if (far <= reach && alike)
+        return far;
+    if (length > 3 && strstr(name, word) != NULL) /* a part of a name */
+        return name[0] == word[0] ? 1 : 2;
+    return SIZE_MAX;
+}
+
+/* The nearest name; of a name with dots among those of its namespace first, else the nearest last part. */
 static void
 find_meant(const struct reference *reference, const char *key, char *out, size_t size)
 {
-    size_t least = word_reach(key) + 1;
-    bool   dotted = strchr(key, '.') != NULL;
+    size_t      least = SIZE_MAX;
+    const char *dot   = strrchr(key, '.'), *word = dot != NULL ? dot + 1 : key;
     out[0] = '\0';
     for (size_t i = 0; i < reference->count; i++) {
         const char *whole = reference->topics[i].key, *last = strrchr(whole, '.');
-        const char *name = dotted || last == NULL ? whole : last + 1;
-        size_t      far  = word_distance(key, name);
-        if (far > 1 && strlen(key) > 2 && strstr(name, key) != NULL)
-            far = name[0] == key[0] ? 1 : 2; /* a part of a name */
+        size_t      space = last != NULL ? (size_t)(last - whole) : 0;
+        bool        same = dot != NULL && space == (size_t)(dot - key) && strncmp(whole, key, space) == 0;
+        size_t      far  = how_far(word, last != NULL ? last + 1 : whole);
+        if (far < SIZE_MAX && dot != NULL && !same)
+            far += 2;
         if (far >= least)
             continue;
         least = far;
         snprintf(out, size, "%s", reference->topics[i].name);
     }
+}
+
+/* All that is called so: the page for those who come from Python; names, and the namespace; else names that end so. */
+static bool
+tell_key(const struct reference *reference, const char *key, struct str *out)
+{
+    if (strcmp(key, "python") == 0) {
+        mistakes_page(out);
+        return true;
+    }
+    if (!tell_found(reference, key, true, out))
+        return tell_space(reference, key, out) || tell_found(reference, key, false, out);
+    tell_others(reference, key, out);
+    if (has_space(reference, key)) {
+        str_addf(out, "\n%s, a namespace:\n\n", key);
+        tell_space(reference, key, out);
+    }
+    return true;
 }
 
 static void
@@ -399,12 +476,11 @@ answer_request(const struct reference *reference, struct reference_request *requ
         return;
     }
     key_of(request->name, key, sizeof key);
-    if (tell_found(reference, key, true, request->out))
-        tell_others(reference, key, request->out);
-    else if (!tell_space(reference, key, request->out) && !tell_found(reference, key, false, request->out)) {
-        request->found = false;
+    const char *meaning = meaning_of_word(key);
+    request->found      = tell_key(reference, key, request->out) ||
+                     (meaning != NULL && tell_key(reference, meaning, request->out));
+    if (!request->found)
         find_meant(reference, key, request->meant, sizeof request->meant);
-    }
 }
 
 void

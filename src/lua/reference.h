@@ -24,7 +24,7 @@ bool reference_answer(struct task *me, struct reference_request *request) __attr
 void reference_answer_from(lua_State *L, struct reference_request *request);
 
 /* ---- between reference.c, which finds, and reference_text.c, which tells ---- */
-enum topic_kind { TOPIC_FUNCTION, TOPIC_FIELD, TOPIC_OP, TOPIC_EVENT, TOPIC_COMMAND };
+enum topic_kind { TOPIC_FUNCTION, TOPIC_FIELD, TOPIC_OP, TOPIC_EVENT, TOPIC_COMMAND, TOPIC_WORD };
 struct topic {
     enum topic_kind kind;
     int             number;    /* of an op, kind of event or command */

@@ -354,6 +354,8 @@ topic_tell(const struct topic *topic, struct str *out)
         return;
     }
     add_wrapped(out, "", 2, topic->help);
+    if (topic->kind == TOPIC_WORD)
+        return;
     add_arguments(topic, out);
     add_about(topic, out);
     int op = topic->kind == TOPIC_OP ? topic->number : op_find(topic->key);

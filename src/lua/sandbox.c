@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "base/visible.h"
 #include "lua/lesson.h"
+#include "lua/mistakes.h"
 #include "sched/sched.h"
 #include "sched/task.h"
 
@@ -514,17 +515,6 @@ plain_setmetatable(lua_State *L)
 }
 
 static int
-count_memory(lua_State *L)
-{
-    const char *what = luaL_optstring(L, 1, "count");
-    if (strcmp(what, "count") != 0)
-        raise_error(L, "RuntimeError",
-                    "collectgarbage(\"%.20s\") is not for lessons: the engine collects at counted points", what);
-    lua_pushnumber(L, (double)script_of(L)->bytes / 1024);
-    return 1;
-}
-
-static int
 require_ringside(lua_State *L)
 {
     const char *name = luaL_checkstring(L, 1);
@@ -619,7 +609,6 @@ restrict_lesson(lua_State *L)
     lua_pop(L, 1);
     lua_register(L, "getmetatable", lesson_getmetatable);
     lua_register(L, "require", require_ringside);
-    lua_register(L, "collectgarbage", count_memory);
     set_absent(L, "string", "dump");
     lua_newtable(L);
     lua_setglobal(L, "os");
@@ -646,6 +635,16 @@ set_field(lua_State *L, const char *library, const char *name, lua_CFunction fun
     lua_pop(L, 1);
 }
 
+/* A tensor's rows and a module's layers count from 0: ipairs would leave the first one out. */
+static int
+lesson_ipairs(lua_State *L)
+{
+    if (lua_type(L, 1) == LUA_TUSERDATA && (test_tensor(L, 1) != NULL || test_module(L, 1) != NULL))
+        raise_error(L, "TypeError", "ipairs counts from 1, a %s from 0; instead of for i, row in ipairs(x) write "
+                    "for i = 0, #x - 1 do local row = x[i]", test_tensor(L, 1) != NULL ? "Tensor" : "Module");
+    return lua_tocfunction(L, lua_upvalueindex(1))(L);
+}
+
 /* A function that is made on first use is there all the same. */
 static int
 lesson_rawget(lua_State *L)
@@ -667,8 +666,10 @@ sandbox_open(lua_State *L, struct script *script)
     };
     if (!script->options.trusted)
         restrict_lesson(L);
+    mistakes_open(L);
     lua_pushglobaltable(L);
     luaL_setfuncs(L, globals, 0);
+    set_wrapped(L, -1, "ipairs", lesson_ipairs);
     lua_pop(L, 1);
     lua_getglobal(L, "string");
     set_wrapped(L, -1, "format", repeatable_format);

@@ -90,12 +90,14 @@ close_file(lua_State *L)
 static int
 load_file(lua_State *L)
 {
-    struct task *me   = script_task(L);
-    const char  *path = check_text(L, 1), *key = NULL, *text = NULL;
+    struct task     *me  = script_task(L);
+    const char      *key = NULL, *text = NULL;
+    struct arguments a;
     want_trust(L, "rs.load");
+    take_arguments(L, &a);
     struct safetensors **file = push_owned(L, sizeof *file, "ringside.safetensors", close_file);
     struct call          call = call_open(L, me, CALL_PLAIN);
-    *file                     = safetensors_open(me, path);
+    *file                     = safetensors_open(me, a.at[0].text);
     call_done(&call, *file != NULL);
     lua_newtable(L);
     for (size_t i = 0; i < safetensors_count(*file); i++) {
@@ -115,7 +117,8 @@ load_file(lua_State *L)
 static const struct lua_entry entries[] = {
     { "save", save, "rs.save(table dict, str path, *, table? metadata=None) -> any",
       "tensors by name into a safetensors file; with --trust" },
-    { "load", load_file, "rs.load(path)", "the tensors of a safetensors file by name, and its metadata; with --trust" },
+    { "load", load_file, "rs.load(str path) -> any",
+      "the tensors of a safetensors file by name, and its metadata; with --trust" },
 };
 
 void

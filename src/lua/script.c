@@ -8,12 +8,14 @@
 #include "base/rng.h"
 #include "base/vec.h"
 #include "functional/catalogue.h"
+#include "lua/mistakes.h"
 #include "nn/layer.h"
 #include "sched/account.h"
 #include "sched/sched.h"
 #include "sched/task.h"
 
-enum { HOOK_STEPS = 10000, HEAP_STEP = 64 << 20, PRESSED_STEP = 16 << 20 };
+enum { HOOK_STEPS = 10000, HEAP_STEP = 64 << 20, PRESSED_STEP = 16 << 20,
+       COMPILE_BYTES = 512 << 20 };
 
 /* What is new will be written: long texts are work. */
 static void
@@ -113,6 +115,8 @@ static bool
 script_open_state(struct task *me, struct script *script)
 {
     lua_State *L = lua_newstate(script_allocate, script);
+    if (L == NULL && script->no_memory)
+        return failed(me, E_BUDGET, "the lesson needs more memory than its limit; --trust lifts the limit");
     if (L == NULL)
         return failed(me, E_MEMORY, "out of memory for Lua");
     script->L = script->visit.L               = L;
@@ -228,14 +232,44 @@ run_chunk(lua_State *L)
     const struct chunk_run *run  = lua_touserdata(L, 1);
     size_t            size = run->size;
     const char       *text = skip_shebang(run->text, &size);
-    if (luaL_loadbufferx(L, text, size, lua_pushfstring(L, "@%s", run->name), "t") != LUA_OK)
+    if (luaL_loadbufferx(L, text, size, lua_pushfstring(L, "@%s", run->name), "t") != LUA_OK) {
+        mistake_in_text(L, text, size);
         return lua_error(L);
+    }
     const struct script_options *options = &script_of(L)->options;
     luaL_checkstack(L, options->arg_count, "too many arguments");
     for (int i = 0; i < options->arg_count; i++)
         lua_pushstring(L, options->args[i]);
     lua_call(L, options->arg_count, 0);
     return 0;
+}
+
+/* Memory for a text that is compiled to see whether it can be; `context`: how much is left. */
+static void *
+allocate_from(void *context, void *block, size_t old_size, size_t new_size)
+{
+    size_t *left = context, before = block != NULL ? old_size : 0;
+    if (new_size > before && new_size - before > *left)
+        return NULL;
+    void *moved = new_size > 0 ? realloc(block, new_size) : NULL;
+    if (moved != NULL || new_size == 0)
+        *left = *left + before - new_size;
+    if (new_size == 0)
+        free(block);
+    return moved;
+}
+
+bool
+script_compiles(const char *text, size_t size)
+{
+    size_t     left = COMPILE_BYTES;
+    lua_State *L    = lua_newstate(allocate_from, &left);
+    if (L == NULL)
+        return true;
+    const char *lesson = skip_shebang(text, &size);
+    bool        ok     = luaL_loadbufferx(L, lesson, size, "lesson", "t") != LUA_ERRSYNTAX;
+    lua_close(L);
+    return ok;
 }
 
 bool
@@ -245,8 +279,11 @@ script_run_text(struct task *me, struct script *script, const char *name, const 
     struct chunk_run  run   = { slash != NULL ? slash + 1 : name, text, size };
     snprintf(script->name, sizeof script->name, "%s", run.name);
     run.name    = script->name; /* as long as messages and traces will say it */
+    script->options.text      = text;
+    script->options.text_size = size;
     size_t mark = scope_mark(me);
     bool   ok   = script_visit(me, script, run_chunk, &run);
     scope_release(me, mark);
+    script->options.text = NULL;
     return ok;
 }

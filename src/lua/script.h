@@ -17,10 +17,14 @@ struct script_options {
     char *const *args;
     const struct catalogue *catalogue; /* NULL: the script makes one; ranks share their parent's */
     const struct layer_catalogue *layers; /* likewise */
+    const char *text;          /* of the lesson while it runs, for messages: script_run_text sets it */
+    size_t      text_size;
 };
 
 struct script *script_new(struct task *me, const struct script_options *options); /* NULL: failed */
 bool script_run_text(struct task *me, struct script *script, const char *name, const char *text, size_t size); /* false:
                                                                                         failed, with the line */
 void script_free(struct task *me, struct script *script);
+/* Whether that is Lua at all, found out before anything is begun for it. Where memory is short: true, the run will say. */
+bool script_compiles(const char *text, size_t size);
 #endif

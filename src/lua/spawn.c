@@ -182,9 +182,12 @@ raise_first(struct task *me, struct spawn *spawn)
         return;
     struct error error = first->error;
     error.payload      = NULL;
-    bool named = error.kind == E_DEADLOCK || error.kind == E_RANK_LOST || error.kind == E_MISMATCH;
+    char who[24];
+    snprintf(who, sizeof who, "rank %d: ", first->context.rank);
+    bool named = error.kind == E_DEADLOCK || error.kind == E_RANK_LOST || error.kind == E_MISMATCH ||
+                 strncmp(error.message, who, strlen(who)) == 0;
     if (!named) /* those name the ranks that they are about */
-        snprintf(error.message, sizeof error.message, "rank %d: %.2000s", first->context.rank, first->error.message);
+        snprintf(error.message, sizeof error.message, "%s%.2000s", who, first->error.message);
     task_take_error(me, &error);
 }
 

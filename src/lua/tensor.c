@@ -9,6 +9,7 @@
 #include "base/vec.h"
 #include "device/storage.h"
 #include "device/stream.h"
+#include "lua/lesson.h"
 #include "sched/task.h"
 
 /* ---- properties: t.shape ---- */
@@ -394,11 +395,55 @@ static const struct lua_entry methods[] = {
       "a number for its first element: equal ones are one place (no address, so that runs repeat)" },
 };
 
+/* Who compares two tensors of one shape may mean their elements: said once, since finding one in a list is right. */
+static void
+note_equality(lua_State *L, const struct tensor *a, const struct tensor *b)
+{
+    struct script *script = script_of(L);
+    struct lesson *lesson = lesson_of(script->holder);
+    char           text[200];
+    if (script->equality_noted || lesson == NULL || !tensor_same_shape(a, b))
+        return;
+    script->equality_noted = true;
+    snprintf(text, sizeof text, "line %u: == asks whether both are the same tensor; instead of x == y write x:eq(y) "
+             "for each element, x:equal(y) for all", script_line(L));
+    lesson_note(lesson, script->rank, "note", text);
+}
+
 static int
 same_object(lua_State *L)
 {
-    lua_pushboolean(L, test_tensor(L, 1) != NULL && test_tensor(L, 1) == test_tensor(L, 2));
+    const struct tensor *a = test_tensor(L, 1), *b = test_tensor(L, 2);
+    if (a != NULL && b != NULL && a != b)
+        note_equality(L, a, b);
+    lua_pushboolean(L, a != NULL && a == b);
     return 1;
+}
+
+/* Lua's comparisons answer one boolean; those with a number come here, too, and a > b as b < a. */
+static int
+no_order(lua_State *L)
+{
+    return raise_error(L, "TypeError", "Lua compares to one boolean; instead of x < y write x:lt(y), of x > y x:gt(y); "
+                       "in an if x:item() < y");
+}
+
+static int
+no_order_or_equal(lua_State *L)
+{
+    return raise_error(L, "TypeError", "Lua compares to one boolean; instead of x <= y write x:le(y), of x >= y "
+                       "x:ge(y); in an if x:item() <= y");
+}
+
+/* What lies behind the last is nil, which ends a loop. */
+static int
+size_index(lua_State *L)
+{
+    if (!lua_isinteger(L, 2) || lua_tointeger(L, 2) > 0)
+        return 0;
+    lua_Integer at = lua_tointeger(L, 2);
+    return raise_error(L, "IndexError", "a shape is a list of Lua, counted from 1; instead of x.shape[%lld] write "
+                       "x:size(%lld)", (long long)at, (long long)at);
 }
 
 static int
@@ -438,10 +483,10 @@ size_equal(lua_State *L)
 
 static const luaL_Reg metamethods[] = {
     { "__newindex", tensor_newindex }, { "__len", length }, { "__eq", same_object }, { "__tostring", tensor_tostring },
-    { NULL, NULL },
+    { "__lt", no_order }, { "__le", no_order_or_equal }, { NULL, NULL },
 };
 static const luaL_Reg size_metamethods[] = {
-    { "__tostring", size_tostring }, { "__eq", size_equal }, { NULL, NULL },
+    { "__tostring", size_tostring }, { "__eq", size_equal }, { "__index", size_index }, { NULL, NULL },
 };
 
 void

@@ -431,9 +431,9 @@ l_sum(lua_State *L)
     script_task(L);
     struct trace *trace = live_trace(L);
     check_table(L, 2);
-    const char *name = option_text(L, 2, "arg", NULL);
-    if (name == NULL || !known_argument(trace, name))
-        return raise_error(L, "ValueError", "rs.trace:sum { kind = ..., arg = \"bytes\" } needs an argument's name");
+    const char *name = option_text(L, 2, "arg", "bytes");
+    if (!known_argument(trace, name))
+        return raise_error(L, "ValueError", "no kind of event has an argument '%.60s'", name);
     struct filter *filter = check_filter(L, 2, trace, "arg");
     int64_t        sum    = 0, value = 0;
     const char    *text   = NULL;
@@ -484,7 +484,8 @@ static const struct lua_entry trace_entries[] = {
     { "last", l_last, "rs.trace:last(filter)", "The last event, nil if there is none." },
     { "order", l_order, "rs.trace:order{filter, filter, ...}",
       "Whether their first events came in this order; and the order in which they came." },
-    { "sum", l_sum, "rs.trace:sum{kind=, arg=\"bytes\", ...}", "The sum of one argument." },
+    { "sum", l_sum, "rs.trace:sum{kind=, arg=\"bytes\", ...}",
+      "The sum of one argument, of their bytes unless it is said." },
     { "duration", l_duration, "rs.trace:duration(event or filter)",
       "From a stage's begin to its end, in microseconds." },
     { "seq", l_seq, "rs.trace:seq()", "How many events have been recorded so far." },

@@ -2,17 +2,19 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "c10d/group.h"
 #include "parallel/internal.h"
 #include "sched/task.h"
 
 /* ---- what goes wrong ---- */
 
+/* In small letters too, as PyTorch reads it. */
 static bool
 names_wanted(void)
 {
     const char *level = getenv("TORCH_DISTRIBUTED_DEBUG");
-    return level != NULL && (strcmp(level, "INFO") == 0 || strcmp(level, "DETAIL") == 0);
+    return level != NULL && (strcasecmp(level, "INFO") == 0 || strcasecmp(level, "DETAIL") == 0);
 }
 
 bool
@@ -55,10 +57,10 @@ reducer_unfinished(struct task *me, const struct reducer *reducer)
            "Expected to have finished reduction in the prior iteration before starting a new one: some parameters of "
            "the module were not used in producing the loss. %s make sure that all forward function outputs take part "
            "in calculating the loss. If they do, an output was not located in the return value of forward: return "
-           "tensors, lists or dicts of them. Parameter indices which did not receive grad for rank %d:%.1200s. %s",
+           "tensors, lists or dicts of them. Parameter indices which did not receive grad for rank %d:%.1200s.%s",
            reducer->find_unused ? "find_unused_parameters is on, so" : "Pass find_unused_parameters=true to "
            "DistributedDataParallel, and", process_group_rank(reducer->group), str_text(&list),
-           names_wanted() ? "" : "Set TORCH_DISTRIBUTED_DEBUG to INFO or DETAIL to see their names.");
+           names_wanted() ? "" : " Set TORCH_DISTRIBUTED_DEBUG to INFO or DETAIL to see their names.");
     str_free(&list);
     return false;
 }

@@ -37,6 +37,7 @@ struct machine {
     pthread_t      thread;            /* free */
     bool           has_thread;
     size_t         registered;        /* its actor's place */
+    size_t         charged;           /* bytes in the run's account */
 };
 
 static inline struct machine *machine_of(struct task *task) { return (struct machine *)task->machine; }

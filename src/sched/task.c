@@ -6,6 +6,10 @@
 #include "sched/internal.h"
 #include "sched/stage.h"
 
+/* What a living task takes beside what it asks for: its stack, and in `free` two chunks of the trace, one of them ready
+ * for what follows. */
+enum { STEPPED_BYTES = 32 << 10, FREE_BYTES = 576 << 10 };
+
 /* Tasks of one rank and name share a lane, so that the workers of every forward stand in the same row. */
 static uint32_t
 lane_of(struct sched *sched, const struct task *task, const struct task_options *options)
@@ -114,6 +118,7 @@ machine_free(struct machine *machine)
     monitor_destroy(&machine->ended);
     if (machine->task.drop_cells != NULL)
         machine->task.drop_cells(&machine->task);
+    account_give(sched, machine->charged);
     free(machine->task.scope);
     free(machine);
 }
@@ -156,9 +161,17 @@ task_spawn(struct task *me, const struct task_options *options, bool (*run)(stru
 {
     if (task_failed(me))
         return NULL;
+    size_t bytes = sched_is_stepped(me->sched) ? STEPPED_BYTES : FREE_BYTES;
+    if (!account_take(me->sched, bytes) && !(account_collect(me) && account_take(me->sched, bytes))) {
+        (void)memory_failed(me, bytes, "the host");
+        return NULL;
+    }
     struct machine *child = machine_new(me->sched, me, options);
-    if (child == NULL)
+    if (child == NULL) {
+        account_give(me->sched, bytes);
         return failed_null(me, E_MEMORY, "out of memory while starting the task %s", options->name);
+    }
+    child->charged  = bytes;
     child->run      = run;
     child->argument = argument;
     if (!actor_tick(&me->actor) || !me->sched->executor->start(me, child)) {

@@ -128,8 +128,12 @@ fail_by(struct task *me, enum op op, const struct kernel_fault *fault)
     bool along = op == OP_gather || op == OP_scatter || op == OP_scatter_add;
     if (fault->limit < 0)
         return failed(me, E_RUNTIME, "ZeroDivisionError: %s: integers cannot be divided by 0", op_infos[op].name);
-    return failed(me, along ? E_RUNTIME : E_INDEX, "%s: index %lld is out of range: there are %lld rows",
-                  op_infos[op].name, (long long)fault->index, (long long)fault->limit);
+    if (op == OP_nll_loss)
+        return failed(me, E_INDEX, "%s: target %lld is out of range: there are %lld classes, counted from 0",
+                      op_infos[op].name, (long long)fault->index, (long long)fault->limit);
+    return failed(me, along ? E_RUNTIME : E_INDEX,
+                  "%s: index %lld is out of range: there are %lld rows, counted from 0", op_infos[op].name,
+                  (long long)fault->index, (long long)fault->limit);
 }
 
 static bool

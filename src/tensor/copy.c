@@ -281,8 +281,8 @@ struct tensor *
 run_copy(struct task *me, enum op op, const struct op_args *args)
 {
     struct tensor *from = args->in[0];
-    if (args->out != NULL)
-        return copy_priced(me, args->out, from, args->module) ? args->out : NULL;
+    if (args->out != NULL) /* t:to and t:copy_ */
+        return copy_priced(me, args->out, from, args->module) && await_arrival(me, args->out, from) ? args->out : NULL;
     if (args->length < 0 || args->length >= DTYPE_COUNT || args->start < DEVICE_CPU || args->start > DEVICE_MAX)
         return failed_null(me, E_VALUE, "%s: no such dtype or device", op_info(op)->name);
     struct tensor *made = tensor_empty(me, (enum dtype)args->length, (int)args->start, from->dims, from->size);

@@ -4,7 +4,6 @@
 #include "base/rng.h"
 #include "device/cells.h"
 #include "sched/account.h"
-#include "tensor/cpu/math.h"
 #include "tensor/internal.h"
 
 /* The elements as float64, in me's scope; NULL: failed. */
@@ -30,8 +29,6 @@ tensor_bernoulli_of(struct task *me, struct tensor *probabilities, struct genera
 {
     double *p = elements_of(me, probabilities, "bernoulli");
     if (p == NULL || generator == NULL)
-        return NULL;
-    if (!half_is_drawn(me, probabilities, "bernoulli_tensor_cpu_self_"))
         return NULL;
     bool    single = probabilities->dtype != DTYPE_F64;
     int64_t count = tensor_count(probabilities);
@@ -110,12 +107,13 @@ draw_by_weight(const struct weights *weights, const struct drawing *drawing)
 {
     double *w = weights->at;
     int64_t wide = weights->wide, count = drawing->count;
-    for (int64_t i = 0; !drawing->replacement && i < weights->rows * wide; i++) {
-        double q = -1.0 * cpu_log(1 - generator_f64(drawing->generator));
+    bool    again = drawing->replacement && count > 1; /* 1.13 drew a single number as it drew many */
+    for (int64_t i = 0; !again && i < weights->rows * wide; i++) {
+        double q = draw_exponential(drawing->generator, 1);
         w[i] = weights->single ? (double)((float)w[i] / (float)q) : w[i] / q;
     }
     for (int64_t r = 0; r < weights->rows; r++) {
-        if (drawing->replacement)
+        if (again)
             with_replacement(weights, r, drawing);
         else
             largest_shares(w + r * wide, wide, drawing->out + r * count, count);

@@ -34,6 +34,7 @@ void            tensor_look(const struct tensor *tensor, struct cpu_view *view);
 struct cpu_view tensor_raw(const struct tensor *tensor);
 size_t          tensor_pack_bytes(const struct tensor *tensor, enum dtype compute); /* see cpu/pack.h */
 struct access   tensor_access(const struct tensor *tensor, bool write, const char *what);
+void            tensor_memory_order(const struct tensor *tensor, int order[TENSOR_DIMS]); /* largest strides first */
 void            tensor_snapshot(struct task *me, const struct tensor *tensor);
 struct stream_written tensor_written(const struct tensor *tensor);
 bool            tensor_is_writable(struct task *me, const struct tensor *tensor); /* false: elements share memory */
@@ -51,9 +52,6 @@ void plan_promote(struct plan *plan, enum dtype dtype);
 void plan_like(struct plan *plan, const struct tensor *tensor);     /* the result has this one's shape */
 /* Fails. */
 bool plan_wrong_dtype(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted);
-
-/* ---- host.c ---- */
-bool half_is_drawn(struct task *me, const struct tensor *tensor, const char *kernel); /* false: failed */
 
 /* ---- views.c, copy.c, plan.c ---- */
 typedef struct tensor *op_special(struct task *me, enum op op, const struct op_args *args);

@@ -172,6 +172,45 @@ tensor_empty(struct task *me, enum dtype dtype, int device, int dims, const int6
     return tensor_born(me, tensor);
 }
 
+/* As TensorIterator reorders dimensions: one of stride 0 (expanded) says nothing about its place. */
+void
+tensor_memory_order(const struct tensor *tensor, int order[TENSOR_DIMS])
+{
+    for (int d = 0; d < tensor->dims; d++)
+        order[d] = d;
+    for (int d = tensor->dims - 2; d >= 0; d--) {
+        for (int at = d, i = d + 1; i < tensor->dims; i++) {
+            int64_t outer = tensor->stride[order[at]], inner = tensor->stride[order[i]];
+            if (outer == 0 || inner == 0)
+                continue;
+            if (outer > inner)
+                break;
+            if (outer < inner) {
+                int moved = order[at];
+                order[at] = order[i];
+                order[i]  = moved;
+                at        = i;
+            }
+        }
+    }
+}
+
+struct tensor *
+tensor_empty_like(struct task *me, enum dtype dtype, int device, const struct tensor *like)
+{
+    struct tensor *tensor = like != NULL ? tensor_empty(me, dtype, device, like->dims, like->size) : NULL;
+    if (tensor == NULL)
+        return NULL;
+    int     order[TENSOR_DIMS];
+    int64_t step = 1;
+    tensor_memory_order(like, order);
+    for (int d = like->dims - 1; d >= 0; d--) {
+        tensor->stride[order[d]] = step;
+        step *= like->size[order[d]] > 1 ? like->size[order[d]] : 1;
+    }
+    return tensor;
+}
+
 struct tensor *
 tensor_from(struct task *me, enum dtype dtype, int dims, const int64_t *sizes, const void *elements)
 {

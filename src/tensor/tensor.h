@@ -55,6 +55,8 @@ void           tensor_replace(struct task *me, struct tensor **local, struct ten
 /* Making. Elements of tensor_empty are undefined (in `stepped` zeros, so that runs repeat); to fill a
  * device tensor costs a kernel. sizes may be NULL when dims is 0. */
 struct tensor *tensor_empty(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes);
+/* Without gaps, its dimensions in the order of `like`'s memory (PyTorch's empty_like). */
+struct tensor *tensor_empty_like(struct task *me, enum dtype dtype, int device, const struct tensor *like);
 struct tensor *tensor_filled(struct task *me, struct tensor *tensor, double value); /* itself; of NULL: NULL */
 struct tensor *tensor_number(struct task *me, enum dtype dtype, int device, double value); /* 0-dim */
 struct tensor *tensor_zeros(struct task *me, enum dtype dtype, int device, int dims, const int64_t *sizes);
@@ -105,11 +107,18 @@ bool tensor_normal(struct task *me, struct tensor *tensor, double mean, double s
 bool tensor_bernoulli(struct task *me, struct tensor *tensor, double p, struct generator *generator);
 struct whole_range { int64_t low, high; bool all; }; /* from low to below high; all: what random_() draws from */
 bool tensor_random(struct task *me, struct tensor *tensor, struct whole_range range, struct generator *generator);
+/* Drawn again until between low and high. */
+struct truncated { double mean, std, low, high; };
+bool tensor_trunc_normal(struct task *me, struct tensor *tensor, const struct truncated *t,
+                         struct generator *generator);
 bool tensor_exponential(struct task *me, struct tensor *tensor, double rate, struct generator *generator);
 /* draw.c: new tensors. Each element 1 with its own probability; numbers of a row (or of each of several) by weight. */
 struct tensor *tensor_bernoulli_of(struct task *me, struct tensor *probabilities, struct generator *generator);
 struct tensor *tensor_multinomial(struct task *me, struct tensor *weights, int64_t count, bool replacement,
                                   struct generator *generator);
+/* orthogonal.c: a matrix A of float32 or float64 becomes Q of A = Q R (of its transpose, where it has more columns than
+ * rows), where R has nothing negative on its diagonal. */
+bool tensor_make_orthogonal(struct task *me, struct tensor *matrix);
 bool tensor_randperm(struct task *me, struct tensor *tensor, struct generator *generator);
 /* This rank's default generator; seeded with PyTorch's default seed until manual_seed. Never NULL after sched start;
  * NULL: no memory (failed). */

@@ -62,7 +62,7 @@ chunk_finish(struct trace_writer *writer, struct trace_place *place)
     if (place->chunk == NULL)
         return;
     if (writer->hashing)
-        atomic_fetch_add_explicit(&writer->sum, chunk_sum(place->chunk), memory_order_relaxed);
+        atomic_fetch_add_explicit(&writer->sum, chunk_sum(place->chunk, writer->lesson), memory_order_relaxed);
     if (place->offset > 0)
         space_release(place);
     else

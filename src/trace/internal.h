@@ -69,6 +69,7 @@ struct trace_writer {
     uint32_t              record_chunks;
     struct str            scratch;       /* the record in the making */
     struct map            texts;
+    char                  lesson[256];   /* its file's name, once there is a source */
     uint32_t              text_count, lane_count, snapshot_count;
 
     bool                  prepare, stopping, wanted;
@@ -86,8 +87,9 @@ bool writer_chunk(struct trace_writer *writer, struct trace_place *place, const 
 void chunk_begin(unsigned char *chunk, const struct chunk_head *head); /* `head` names kind, writer, sequence */
 void chunk_finish(struct trace_writer *writer, struct trace_place *place); /* full; needs no mutex */
 
-/* hash.c: one chunk's part, 0 where none was begun; and a sum's six hexadecimal digits. */
-uint64_t chunk_sum(const unsigned char *chunk);
+/* hash.c: one chunk's part, 0 where none was begun (`lesson`: the file's name, as texts say it); and a sum's six
+ * hexadecimal digits. */
+uint64_t chunk_sum(const unsigned char *chunk, const char *lesson);
 uint32_t sum_digits(uint64_t sum);
 
 bool           writer_kinds(struct trace_writer *writer);

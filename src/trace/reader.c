@@ -51,12 +51,24 @@ read_at(struct trace *trace, void *into, size_t bytes, size_t offset)
     return have;
 }
 
+/* What the file is instead, by how it begins. */
+static const char *
+stranger(const char *begin, size_t bytes)
+{
+    size_t blanks = 0;
+    while (blanks < bytes && strchr(" \t\r\n", begin[blanks]) != NULL && begin[blanks] != '\0')
+        blanks++;
+    if (blanks < bytes && (begin[blanks] == '{' || begin[blanks] == '['))
+        return "a Chrome trace; import is not there yet";
+    return "not a Ringside trace";
+}
+
 /* NULL: it can be read as a trace; else what it is instead. A head that was cut off says nothing wrong. */
 static const char *
 head_trouble(const struct trace_head *head, size_t bytes)
 {
     if (bytes < sizeof head->magic || memcmp(head->magic, TRACE_MAGIC, sizeof head->magic) != 0)
-        return "not a Ringside trace";
+        return stranger((const char *)head, bytes);
     if (bytes < sizeof *head)
         return NULL;
     if (head->version > TRACE_VERSION)
@@ -450,7 +462,9 @@ trace_open_live(const struct trace_writer *writer, char *why, size_t why_size)
 bool
 trace_file_hash(struct trace *trace, uint32_t *hash)
 {
-    uint64_t sum = 0;
+    uint64_t    sum = 0;
+    const char *lesson;
+    trace_source_text(trace, &lesson);
     for (size_t i = 0; i < trace->chunk_count; i++) {
         size_t from = TRACE_PAGE + i * TRACE_CHUNK, left = trace->limit - from;
         errno = 0;
@@ -458,7 +472,7 @@ trace_file_hash(struct trace *trace, uint32_t *hash)
         if (got < (left < TRACE_CHUNK ? left : TRACE_CHUNK))
             return false;
         memset(trace->scratch + got, 0, TRACE_CHUNK - got);
-        sum += chunk_sum(trace->scratch);
+        sum += chunk_sum(trace->scratch, lesson);
     }
     *hash = sum_digits(sum);
     return true;

@@ -5,6 +5,7 @@
  * something new is met, before the event that refers to it. */
 #include "trace/writer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "trace/internal.h"
@@ -182,5 +183,6 @@ trace_option(struct trace_writer *writer, const char *key, const char *value)
 void
 trace_source(struct trace_writer *writer, const char *path, const char *text)
 {
+    snprintf(writer->lesson, sizeof writer->lesson, "%s", path);
     write_two_texts(writer, RECORD_SOURCE, path, text);
 }

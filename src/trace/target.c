@@ -26,6 +26,8 @@ enum { FOLDER_UNLISTED = O_PATH };
 enum { FOLDER_UNLISTED = O_RDONLY };
 #endif
 
+static const char A_FOLDER[] = "it is a directory: name a file in it";
+
 static int
 refuse(char *why, size_t why_size, const char *path, const char *reason)
 {
@@ -90,7 +92,7 @@ what_is_there(int folder, const char *name)
     if (fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? NULL : strerror(errno);
     if (S_ISDIR(about.st_mode))
-        return "it is a folder";
+        return A_FOLDER;
     if (!S_ISREG(about.st_mode))
         return "it is not a regular file";
     if (faccessat(folder, name, R_OK | W_OK, 0) != 0)
@@ -146,7 +148,7 @@ begin_in_folder(struct trace_target *target, const char *path, char *why, size_t
 {
     target->folder = open_folder(target, path);
     if (target->folder < 0)
-        return refuse(why, why_size, path, strerror(errno));
+        return refuse(why, why_size, path, errno == EISDIR ? A_FOLDER : strerror(errno));
     int         fd      = -1;
     const char *trouble = lock_folder(target->folder) ? what_is_there(target->folder, target->name)
                                                       : "another program holds its folder's lock";

@@ -242,10 +242,10 @@ trace_hash(const struct trace_writer *writer, uint32_t *hash)
 {
     uint64_t sum = atomic_load(&writer->sum);
     if (writer->record_place.chunk != NULL)
-        sum += chunk_sum(writer->record_place.chunk);
+        sum += chunk_sum(writer->record_place.chunk, writer->lesson);
     for (size_t i = 0; i < writer->buffer_count; i++)
         if (writer->buffers[i]->place.chunk != NULL)
-            sum += chunk_sum(writer->buffers[i]->place.chunk);
+            sum += chunk_sum(writer->buffers[i]->place.chunk, writer->lesson);
     *hash = sum_digits(sum);
     return writer->hashing && !atomic_load(&writer->unsummed);
 }

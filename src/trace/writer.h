@@ -39,8 +39,9 @@ struct trace_options {
 /* NULL: could not be created, `why` says so ("cannot create FILE: Permission denied"); what was there is as it was. */
 struct trace_writer *trace_create(const struct trace_options *options, char *why, size_t why_size);
 void                 trace_close(struct trace_writer *writer); /* writes the head's last words; frees */
-/* Of all events and records, also of those that found no room: six hexadecimal digits, the same as trace_file_hash
- * says of the file. Nobody appends meanwhile. false: there was no memory for it. */
+/* Of all events and what they refer to, also of those that found no room, but for names of files, lines and the lesson's
+ * text: six hexadecimal digits, the same as trace_file_hash says of the file. Nobody appends meanwhile. false: there was
+ * no memory for it. */
 bool                 trace_hash(const struct trace_writer *writer, uint32_t *hash);
 int                  trace_fd(const struct trace_writer *writer);   /* of what of it is small */
 const char          *trace_warning(struct trace_writer *writer);    /* once, after the disk filled up; else NULL */

@@ -37,10 +37,11 @@ sub lesson {
 }
 
 # Runs the program; answers { status, signal, out, err }. A first argument { env =>, in_folder =>, umask =>, out =>,
-# ulimit => '-v 400000' } sets the scene; out: where stdout goes instead of into the answer.
+# ulimit => '-v 400000', program => } sets the scene; out: where stdout goes instead of into the answer; program: another.
 sub ringside {
     my %scene = ref $_[0] eq 'HASH' ? %{ shift() } : ();
     my @words = @_;
+    my $start = $scene{program} || $program;
     my $pid   = fork() // die "fork: $!";
     if ($pid == 0) {
         %ENV = (%ENV, %{ $scene{env} || {} });
@@ -50,9 +51,9 @@ sub ringside {
         open STDOUT, '>', $scene{out} || "$folder/.out" or die "stdout: $!";
         open STDERR, '>', "$folder/.err"  or die "stderr: $!";
         alarm 300;                # a hang is a failure, not the end of the suite
-        exec 'sh', '-c', "ulimit $scene{ulimit} && exec \"\$0\" \"\$@\"", $program, @words if $scene{ulimit};
-        exec $program, @words;
-        die "exec $program: $!";
+        exec 'sh', '-c', "ulimit $scene{ulimit} && exec \"\$0\" \"\$@\"", $start, @words if $scene{ulimit};
+        exec $start, @words;
+        die "exec $start: $!";
     }
     waitpid $pid, 0;
     spill("$folder/.out", '') if $scene{out};

@@ -105,7 +105,7 @@ for _, text in ipairs(texts) do
   rs.skip("skip " .. text, "reason " .. text)
   rs.close("close", { [text] = 1 }, { [text] = 2 })
   rs.close("close", text, "what")
-  rs.ask { "question " .. text, choices = { "choice " .. text, 2 }, answer = "answer " .. text, why = "why " .. text }
+  rs.ask { "question " .. text, choices = { "choice " .. text, 2, "answer " .. text }, answer = "answer " .. text, why = "why " .. text }
 end
 dist.spawn(function(rank)
   for _, text in ipairs(texts) do
@@ -298,7 +298,7 @@ print("\rok 2 - fake") print("x\nok 3 - fake\n\n1..9") rs.check("true", true)
 END
 my @printed = ('', '', "a\t1\tnil\ttable: 1", 'b', '', '', 'c', 'd\\x00e\\x7f\\x0d', 'ok 1 - fake',
     '\\x0dok 2 - fake', 'x', 'ok 3 - fake', '', '1..9');
-is(ringside('run', $print)->{out}, join('', map { "$_\n" } @printed, 'ok 1 - print/true', 'all 1 checks hold'),
+is(ringside('run', $print)->{out}, join('', map { "$_\n" } @printed, 'ok 1 - print/true', '1 check holds'),
     'print: its lines as ever, but for what is spelled out');
 @printed = map { "# $_" } @printed;
 is(ringside('run', '--tap', $print)->{out}, join('', map { "$_\n" } @printed, 'ok 1 - print/true', '1..1'),

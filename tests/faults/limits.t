@@ -41,6 +41,16 @@ ends('sixteen ranks with 320 MiB of text each', $memory,
 ends('a parcel to ranks of half the limit', $memory,
      'local s = ("x"):rep(1 << 29) dist.spawn(function() return #s end, { world = 2 })');
 ends('tensors for ever, in free', $memory, 'local t = {} while true do t[#t + 1] = rs.ones(1 << 20) end', '--executor', 'free');
+my %ended;
+for my $last (18 .. 20) { # the limit is reached at another moment of a rank's birth each time
+    for my $more (0 .. 7) {
+        my $file = lesson('birth', $head . "local t = {} for p = 29, $last, -1 do t[#t + 1] = rs.empty({ 1 << p }, { dtype = 'uint8' }) end "
+            . "for p = 1, $more do t[#t + 1] = rs.empty({ 1 << $last - 3 }, { dtype = 'uint8' }) end dist.spawn(function(r) end, { world = 4 })");
+        my $run = ringside('run', $file);
+        push @{ $ended{ "$run->{status} " . ($run->{err} =~ /: (\w+Error):/ ? $1 : $run->{err}) } }, "$last, $more";
+    }
+}
+is_deeply([ sort keys %ended ], ['0 ', '2 BudgetError'], 'ranks that are born at the limit end by it, or live') or diag(explain(\%ended));
 passes('garbage goes before anything is refused',
        'for i = 1, 60 do local x = rs.zeros(1 << 26) end for i = 1, 15 do local s = ("x"):rep(100 << 20) end');
 passes('garbage of each of eight ranks goes too',

@@ -140,6 +140,9 @@ ask_everything(struct trace *trace)
     ask_names(trace);
     if (count > 0)
         ask_moves(trace);
+    uint32_t hash = 0, again = 0;
+    bool hashed = trace_file_hash(trace, &hash);
+    fuzz_assert(!hashed || !trace_file_hash(trace, &again) || hash == again, "a trace has one hash");
     state_free(state);
     str_free(&out);
 }

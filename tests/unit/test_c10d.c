@@ -461,7 +461,6 @@ use_store(struct task *me, struct process_group *group, struct ranks *ranks)
     if (me->rank == 0 && !store_set(me, store, "greeting", "hello", 5))
         return false;
     bool done = store_wait(me, store, "greeting", &bytes, &count) && count == 5 && strcmp(bytes, "hello") == 0;
-    free(bytes);
     store_add(me, store, "sum", me->rank + 1);
     done = done && group_barrier_now(me, group) && store_add(me, store, "sum", 0) == 6;
     if (!expect(me, ranks, done, "keys are shared and added up"))

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/number.h"
 #include "base/rng.h"
 
 enum { DRAWN_ELEMENTS = 200000 };
@@ -126,6 +127,12 @@ draw(struct generator *g, const json_t *step, const char *op, struct drawn *draw
     return true;
 }
 
+static uint64_t
+unsigned_of(const json_t *value)
+{
+    return json_is_string(value) ? strtoull(json_string_value(value), NULL, 10) : (uint64_t)json_integer_value(value);
+}
+
 static void
 the_words_are_the_mersenne_twisters(void **state)
 {
@@ -138,7 +145,7 @@ the_words_are_the_mersenne_twisters(void **state)
         uint32_t word[2000];
         struct generator g;
         assert_true(count <= 2000);
-        generator_seed(&g, (uint64_t)json_integer_value(json_object_get(row, "seed")));
+        generator_seed(&g, unsigned_of(json_object_get(row, "seed")));
         for (size_t j = 0; j < count; j++)
             word[j] = generator_u32(&g);
         for (size_t j = 0; j < json_array_size(first); j++)
@@ -147,6 +154,37 @@ the_words_are_the_mersenne_twisters(void **state)
             assert_int_equal(word[count - n + j], json_integer_value(json_array_get(last, j)));
         assert_int_equal(crc32(0, (const Bytef *)word, (uInt)(count * 4)),
                          strtoul(json_string_value(json_object_get(row, "crc32")), NULL, 16));
+    }
+    json_decref(file);
+}
+
+static void
+a_block_of_philox_is_worked_out_from_where_it_stands(void **state)
+{
+    json_t *file = golden("tests/golden/unit/rng-engine.json"), *blocks = json_object_get(file, "philox");
+    assert_true(json_array_size(blocks) > 0);
+    for (size_t i = 0; i < json_array_size(blocks); i++) {
+        json_t *row = json_array_get(blocks, i), *words = json_object_get(row, "words");
+        struct philox at = { .seed = unsigned_of(json_object_get(row, "seed")),
+                             .subsequence = unsigned_of(json_object_get(row, "subsequence")),
+                             .block = unsigned_of(json_object_get(row, "block")) };
+        uint32_t word[4];
+        assert_int_equal(json_array_size(words), 4);
+        philox_words(&at, word);
+        for (size_t j = 0; j < 4; j++)
+            assert_int_equal(word[j], json_integer_value(json_array_get(words, j)));
+    }
+    json_decref(file);
+}
+
+static void
+the_file_of_words_holds_nothing_that_is_not_read(void **state)
+{
+    json_t *file = golden("tests/golden/unit/rng-engine.json"), *rows;
+    const char *section;
+    json_object_foreach(file, section, rows) {
+        if (!is(section, "header") && !is(section, "words") && !is(section, "philox"))
+            fail_msg("what is \"%s\"?", section);
     }
     json_decref(file);
 }
@@ -318,6 +356,61 @@ narrow_draws_stay_in_their_range(void **state)
 }
 
 static void
+a_range_takes_two_words_from_two_to_the_28_on(void **state)
+{
+    static const struct {
+        uint64_t range;
+        int      words;
+    } ranges[] = { { 1, 1 }, { (1 << 28) - 1, 1 }, { 1 << 28, 2 }, { (1 << 28) + 1, 2 }, { UINT64_MAX, 2 } };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        struct generator g, twin;
+        generator_seed(&g, i);
+        twin = g;
+        uint64_t word = ranges[i].words == 2 ? generator_u64(&twin) : generator_u32(&twin);
+        int64_t  low = INT64_MIN, high = (int64_t)((uint64_t)low + ranges[i].range);
+        assert_int_equal(draw_randint(&g, low, high), (int64_t)((uint64_t)low + word % ranges[i].range));
+        assert_int_equal(g.position, ranges[i].words);
+    }
+}
+
+/* Of 1 to 1 + 2^-23 half of the draws round up. */
+static void
+an_upper_bound_is_never_drawn(void **state)
+{
+    struct generator g;
+    float x[100];
+    double y[100];
+    uint16_t half[4000];
+    generator_seed(&g, 4);
+    fill_uniform_f32(&g, x, 100, 1, 1 + 0x1p-23);
+    fill_uniform_f64(&g, y, 100, 1, 1 + 0x1p-52);
+    for (size_t i = 0; i < 100; i++)
+        assert_true(x[i] == 1 && y[i] == 1);
+    for (int brain = 0; brain < 2; brain++) {
+        fill_uniform_half(&g, half, 4000, (struct uniform){ 0, 1 }, brain);
+        for (size_t i = 0; i < 4000; i++)
+            assert_true(half[i] < (brain ? 0x3f80 : 0x3c00));
+    }
+}
+
+/* 33 elements take 32 words for the blocks and 16 for the rest, which is drawn over. */
+static void
+normals_of_16_bits_are_those_of_floats_rounded(void **state)
+{
+    struct generator g, twin;
+    uint16_t half[33];
+    float x[33];
+    generator_seed(&g, 8);
+    twin = g;
+    fill_normal_half(&g, half, 33, (struct normal){ 0.5, 2, true }, false);
+    fill_normal_f32(&twin, x, 32, (struct normal){ 0.5, 2, true });
+    fill_normal_f32(&twin, x + 17, 16, (struct normal){ 0.5, 2, true });
+    assert_int_equal(g.position, 48);
+    for (size_t i = 0; i < 33; i++)
+        assert_int_equal(half[i], half_of_float(x[i]));
+}
+
+static void
 splitmix_is_the_published_one(void **state)
 {
     uint64_t seed = 1234567;
@@ -330,6 +423,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_words_are_the_mersenne_twisters),
+        cmocka_unit_test(a_block_of_philox_is_worked_out_from_where_it_stands),
+        cmocka_unit_test(the_file_of_words_holds_nothing_that_is_not_read),
         cmocka_unit_test(the_draws_are_pytorchs),
         cmocka_unit_test(sequences_of_draws_share_one_generator),
         cmocka_unit_test(permutations_are_pytorchs_and_use_one_word_less_than_they_are_long),
@@ -338,6 +433,9 @@ main(void)
         cmocka_unit_test(the_upper_half_of_a_seed_is_only_remembered),
         cmocka_unit_test(a_strided_tensor_draws_its_normals_one_by_one),
         cmocka_unit_test(narrow_draws_stay_in_their_range),
+        cmocka_unit_test(a_range_takes_two_words_from_two_to_the_28_on),
+        cmocka_unit_test(an_upper_bound_is_never_drawn),
+        cmocka_unit_test(normals_of_16_bits_are_those_of_floats_rounded),
         cmocka_unit_test(splitmix_is_the_published_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

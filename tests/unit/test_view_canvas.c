@@ -70,7 +70,7 @@ nothing_is_drawn_outside_a_part(void **state)
         canvas_right(&part, row, (struct style){ 0 }, "right, and longer than the part is wide");
         canvas_put(&part, row, 7, (struct style){ 0 }, 'y');
     }
-    canvas_wrap(&part, &(struct lines){ 0, 0 }, 0, (struct style){ 0 },
+    canvas_wrap(&part, &(struct lines){ 0 }, 0, (struct style){ 0 },
                 "words that are wrapped over many more lines than there are");
     for (int row = 0; row < 6; row++)
         for (int column = 0; column < 20; column++)

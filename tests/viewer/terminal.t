@@ -70,8 +70,13 @@ type('S');
 shows(qr/step 0\/\d+/, 'S steps back');
 type('?');
 shows(qr/go on by one event/, '? lists the keys');
+shows(qr/line 1 of \d+/, 'and says where in it one is');
+type('NPage');
+shows(qr/line 2[0-9] of \d+/, 'PageDown pages it');
+type('s', 'PPage');
+shows(qr/line 1 of \d+/, 'PageUp pages it back');
 type('q');
-shows(qr/step 0\/\d+/, 'q closes the list');
+shows(qr/step 0\/\d+/, 'q closes the list, and no key acted beneath it');
 for my $size ([120, 40], [40, 8], [10, 3], [1, 1], [200, 60], [80, 24]) {
     tmux('resize-window', '-t', 'v', '-x', $size->[0], '-y', $size->[1]);
 }
@@ -93,7 +98,8 @@ left(0, 'Q');
 
 # With a live engine: what is typed faster than it answers is done all the same, in its order.
 (my $ringside = $viewer) =~ s/trace_viewer$/ringside/;
-line("clear; $ringside step $FindBin::Bin/../../lessons/01-six-rows.lua; echo ended \$? round " . ($round + 1));
+mkdir "$folder/live";
+line("clear; XDG_RUNTIME_DIR=$folder/live $ringside step $FindBin::Bin/../../lessons/01-six-rows.lua; echo ended \$? round " . ($round + 1));
 shows(qr/step 0\/\d+/, 'a live run waits at its first event');
 type('s', 's', 's', 's', 'S');
 shows(qr/step 10\/\d+/, 'five keys in one burst all count');
@@ -101,6 +107,22 @@ type('n', 'n', 'n');
 shows(qr/step 17\/\d+/, 'n stops where it does in a batch');
 type('N');
 shows(qr/step 12\/\d+/, 'and N goes back there');
+for my $second (1, 2) {    # whoever comes while there is a viewer is refused at once
+    my ($socket) = grep { -S } glob "$folder/live/*/*";
+    my $said = `timeout 10 $viewer --attach $socket 2>&1 >/dev/null`;
+    is($? >> 8, 2, "attach $second to a session that has a viewer: status 2");
+    like($said, qr/^trace_viewer: cannot reach the session .*: it has a viewer already, or has ended\n\z/,
+        'one line says why');
+}
+type('s');
+shows(qr/step 13\/\d+/, 'the first viewer goes on');
+type('c');
+shows(qr/ a question: think, then Enter shows the answer|\? How many of the four/, 'a live run stops at a question');
+type('w');
+shows(qr/ 40 lesson\.ask .*\n Enter show the answer/, 'w says where one is');
+unlike(screen(), qr/answer = "3"|answer=3|chunk takes/, 'and nobody tells the answer');
+type('Enter');
+shows(qr/-> 3  chunk takes pieces/, 'Enter shows it, and why');
 type('Q');
 left(0, 'Q of a live run');
 
@@ -124,6 +146,18 @@ type('q');
 shows(qr/plain 0/, 'and quits');
 
 # A session ends with its viewer, also while the engine runs and when the whole terminal goes; its folders go with it.
+# Where a question holds one back, the engine's own whereabouts are not told.
+line("clear; $ringside step $FindBin::Bin/../../lessons/01-six-rows.lua; echo ended \$? round " . ($round + 1));
+shows(qr/step 0\/\d+/, 'a live run of a lesson with questions');
+type(':');
+line('break dp.gather');
+shows(qr/breakpoint 1: dp\.gather/, 'a breakpoint behind a question');
+type('c');
+shows(qr/^ \? How many of the four/m, 'the question stops c, and is what the screen says');
+unlike(screen(), qr/stopped by 1|has ended/, 'not where the engine stopped');
+type('q');
+left(0, 'q at a question');
+
 mkdir "$folder/own";
 open my $lesson, '>', "$folder/long.lua" or die "no lesson: $!";
 print $lesson qq{local rs = require "ringside"\nrs.say "on"\nlocal t = rs.ones { 4 }\nwhile true do t = t + 1 end\n};
