@@ -1,7 +1,7 @@
 /* A text that grows. Whoever builds a message or a page appends without looking and asks once at the end.
  *
  * Interface in order of use: str_add, str_add_bytes, str_addf, str_addv; str_ok, str_text; str_clear to begin
- * again in the same room; str_free. */
+ * again in the same room; str_free. And float_text, for who writes numbers into one. */
 #include "base/str.h"
 
 #include <stdint.h>
@@ -116,4 +116,20 @@ str_free(struct str *str)
 {
     free(str->text);
     *str = (struct str){ 0 };
+}
+
+/* The fewest digits that read back as the number; an exponent below 1e-4 and from 1e16 on. */
+void
+float_text(double number, char text[FLOAT_TEXT])
+{
+    int digits = 1;
+    do
+        snprintf(text, FLOAT_TEXT, "%.*e", digits - 1, number);
+    while (strtod(text, NULL) != number && ++digits <= 17);
+    const char *exponent = strchr(text, 'e');
+    int         power    = exponent != NULL ? (int)strtol(exponent + 1, NULL, 10) : 0;
+    if (number != number)
+        snprintf(text, FLOAT_TEXT, "nan");
+    else if (number - number == 0 && power >= -4 && power < 16)
+        snprintf(text, FLOAT_TEXT, "%.*f", digits - 1 - power > 1 ? digits - 1 - power : 1, number);
 }

@@ -20,4 +20,8 @@ void        str_clear(struct str *str);      /* keeps the room */
 bool        str_ok(const struct str *str);
 const char *str_text(const struct str *str); /* "" when nothing was ever added */
 void        str_free(struct str *str);
+
+/* As Python writes a float: 0.1, 1.0, 1e-08, inf. */
+enum { FLOAT_TEXT = 40 };
+void float_text(double number, char text[FLOAT_TEXT]);
 #endif

@@ -34,10 +34,18 @@ as_fractions(struct task *me, struct tensor *x)
 
 /* ---- of one number ---- */
 
+static bool
+holds_fractions(struct task *me, const char *what, const struct tensor *x)
+{
+    return dtype_is_float(x->dtype) ||
+           failed(me, E_NOT_IMPLEMENTED, "%s: expected fractions, got a tensor of %s", what, dtype_name(x->dtype));
+}
+
 struct tensor *
 fn_frac(struct task *me, struct arguments *a)
 {
-    return tensor_sub(me, a->at[0].tensor, op_of(me, OP_trunc, a->at[0].tensor));
+    struct tensor *x = a->at[0].tensor;
+    return holds_fractions(me, "frac", x) ? tensor_sub(me, x, op_of(me, OP_trunc, x)) : NULL;
 }
 
 /* sin(pi x) / (pi x), 1 at 0; both branches are finite, so that no gradient is 0 * inf. */
@@ -253,6 +261,8 @@ struct tensor *
 fn_lerp(struct task *me, struct arguments *a)
 {
     struct tensor *x = a->at[0].tensor, *end = a->at[1].tensor, *weight = a->at[2].tensor;
+    if (!holds_fractions(me, "lerp", x))
+        return NULL;
     struct tensor *way = tensor_sub(me, end, x);
     if (weight == NULL && fabs(a->at[2].number) < 0.5)
         return tensor_add_scaled(me, x, way, a->at[2].number);

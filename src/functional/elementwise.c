@@ -76,8 +76,8 @@ may_subtract(struct task *me, const struct arguments *a)
 {
     for (int i = 0; i < 2; i++)
         if (a->at[i].tensor != NULL && a->at[i].tensor->dtype == DTYPE_BOOL)
-            return failed(me, E_RUNTIME, "Subtraction, the `-` operator, with a bool tensor is not supported; turn a "
-                                         "mask round with `~` or logical_not");
+            return failed(me, E_NOT_IMPLEMENTED, "Subtraction, the `-` operator, with a bool tensor is not supported; "
+                          "turn a mask round with `~` or logical_not");
     return true;
 }
 

@@ -51,7 +51,7 @@ has_kernel(struct task *me, const struct tensor *x, const char *kernel)
         return false;
     bool refused = x->dtype == DTYPE_F16 && tensor_device(x) == DEVICE_CPU;
     return (dtype_is_float(x->dtype) && !refused) ||
-           failed(me, E_RUNTIME, "\"%s\" not implemented for '%s'", kernel, dtype_title(x->dtype));
+           failed(me, E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", kernel, dtype_title(x->dtype));
 }
 
 struct tensor *

@@ -123,6 +123,11 @@ mean_square(struct task *me, struct tensor *input, struct tensor *target, enum r
 {
     if (reduction == LOSS_MEAN)
         return mse_loss(me, input, target);
+    if (input == NULL || target == NULL)
+        return NULL;
+    if (!dtype_is_float(input->dtype) && !dtype_is_float(target->dtype))
+        return failed_null(me, E_NOT_IMPLEMENTED, "mse_loss: expected fractions, got a tensor of %s",
+                           dtype_name(input->dtype));
     struct tensor *apart = tensor_sub(me, input, target);
     return reduced(me, apart != NULL ? op_on(me, OP_square, apart, NULL, 0) : NULL, reduction);
 }
@@ -289,7 +294,7 @@ attention_fits(struct task *me, struct tensor *q, struct tensor *k, struct tenso
         return failed(me, E_SHAPE, "MultiheadAttention: query, key and value must have 2 or 3 dimensions");
     if (k->size[0] != v->size[0] || k->size[1] != v->size[1] || q->size[1] != k->size[1])
         return failed(me, E_SHAPE, "MultiheadAttention: key and value must have one length and all one batch size");
-    return q->size[2] % o->heads == 0 || failed(me, E_RUNTIME, "embed_dim must be divisible by num_heads");
+    return q->size[2] % o->heads == 0 || failed(me, E_ASSERTION, "embed_dim must be divisible by num_heads");
 }
 
 static struct tensor *

@@ -85,7 +85,7 @@ fn_embedding(struct task *me, struct arguments *a)
     if (!a->at[2].none && o.padding_idx < 0)
         o.padding_idx += tensor_size(weight, 0);
     if (!a->at[2].none && (o.padding_idx < 0 || o.padding_idx >= tensor_size(weight, 0)))
-        return failed_null(me, E_VALUE, "embedding: padding_idx must be within num_embeddings");
+        return failed_null(me, E_ASSERTION, "embedding: padding_idx must be within num_embeddings");
     return embedding_with(me, weight, a->at[0].tensor, &o);
 }
 

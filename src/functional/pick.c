@@ -149,7 +149,7 @@ struct tensor *
 fn_masked_select(struct task *me, struct arguments *a)
 {
     struct tensor *x = a->at[0].tensor, *mask = a->at[1].tensor, *places = NULL;
-    if (mask->dtype != DTYPE_BOOL && mask->dtype != DTYPE_U8)
+    if (mask->dtype != DTYPE_BOOL)
         return failed_null(me, E_RUNTIME, "masked_select: expected a mask of bool, got %s", dtype_name(mask->dtype));
     if (!tensor_same_shape(x, mask)) {
         struct tensor *wide = op_on(me, OP_logical_or, tensor_detach(me, x), mask, 1); /* for its shape */

@@ -42,10 +42,17 @@ fn_atleast_3d(struct task *me, struct arguments *a)
 
 /* ---- joined ---- */
 
+/* cat and its other names: ValueError; the stacks, which count what they are given first: RuntimeError. */
+static enum error_kind
+empty_list_kind(const struct arguments *a)
+{
+    return strstr(a->function->signature.name, "cat") != NULL ? E_VALUE : E_RUNTIME;
+}
+
 static bool
 has_parts(struct task *me, const struct arguments *a)
 {
-    return a->at[0].count > 0 || failed(me, E_RUNTIME, "%s: expected a list of at least one tensor",
+    return a->at[0].count > 0 || failed(me, empty_list_kind(a), "%s: expected a list of at least one tensor",
                                         a->function->signature.name);
 }
 

@@ -13,12 +13,13 @@ static bool
 may_fold(struct task *me, enum op op, enum dtype dtype)
 {
     if (op == OP_mean_dims && !dtype_is_float(dtype))
-        return failed(me, E_RUNTIME, "mean(): could not infer output dtype. Input dtype must be a floating point "
-                                     "dtype. Got: %s", dtype_title(dtype));
+        return failed(me, E_NOT_IMPLEMENTED, "mean(): could not infer output dtype. Input dtype must be a floating "
+                      "point dtype. Got: %s", dtype_title(dtype));
     if ((op == OP_var || op == OP_std) && !dtype_is_float(dtype))
-        return failed(me, E_RUNTIME, "std and var only support floating point dtypes. Got: %s", dtype_title(dtype));
+        return failed(me, E_NOT_IMPLEMENTED, "std and var only support floating point dtypes. Got: %s",
+                      dtype_title(dtype));
     if ((op == OP_argmax || op == OP_argmin) && dtype == DTYPE_BOOL)
-        return failed(me, E_RUNTIME, "\"%s_cpu\" not implemented for 'Bool'", op_info(op)->name);
+        return failed(me, E_NOT_IMPLEMENTED, "\"%s_cpu\" not implemented for 'Bool'", op_info(op)->name);
     return true;
 }
 
@@ -100,7 +101,8 @@ fn_var_mean(struct task *me, struct arguments *a)
     struct tensor      *x = a->at[0].tensor;
     struct fold_options options;
     if (!dtype_is_float(x->dtype))
-        return failed_null(me, E_RUNTIME, "var_mean: expected a tensor of fractions, got %s", dtype_name(x->dtype));
+        return failed_null(me, E_NOT_IMPLEMENTED, "var_mean: expected a tensor of fractions, got %s",
+                           dtype_name(x->dtype));
     if (!spread_options(me, a, &options))
         return NULL;
     struct tensor *spread = tensor_fold(me, a->function->row->op, x, &options);
@@ -200,7 +202,7 @@ fn_topk(struct task *me, struct arguments *a)
     int64_t        k    = a->at[1].integer[0], dim = a->at[2].integer[0];
     int64_t        size = x->dims > 0 ? x->size[dim] : 1;
     if (x->dtype == DTYPE_BOOL)
-        return failed_null(me, E_RUNTIME, "\"topk_cpu\" not implemented for 'Bool'");
+        return failed_null(me, E_NOT_IMPLEMENTED, "\"topk_cpu\" not implemented for 'Bool'");
     if (k < 0 || k > size)
         return failed_null(me, E_RUNTIME, "selected index k out of range: %lld of %lld", (long long)k, (long long)size);
     struct tensor *places = tensor_argsort(me, x, dim, a->at[3].integer[0]);

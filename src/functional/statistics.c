@@ -168,7 +168,8 @@ fn_nanmean(struct task *me, struct arguments *a)
     struct tensor      *x       = a->at[0].tensor;
     struct fold_options options = { .keepdim = a->at[2].integer[0] };
     if (!dtype_is_float(x->dtype))
-        return failed_null(me, E_RUNTIME, "nanmean: expected a tensor of fractions, got %s", dtype_name(x->dtype));
+        return failed_null(me, E_NOT_IMPLEMENTED, "nanmean: expected a tensor of fractions, got %s",
+                           dtype_name(x->dtype));
     if (!argument_dims(me, &a->at[1], &options))
         return NULL;
     struct tensor *nan   = op_on(me, OP_isnan, tensor_detach(me, x), NULL, 1);
@@ -371,9 +372,11 @@ fn_histc(struct task *me, struct arguments *a)
     struct tensor *x    = a->at[0].tensor;
     int64_t        bins = a->at[1].integer[0];
     double         low = a->at[2].number, high = a->at[3].number;
-    if (bins <= 0 || bins > 1 << 24 || !dtype_is_float(x->dtype) || !(low <= high))
-        return failed_null(me, E_RUNTIME,
-                           "histc: expected a tensor of fractions, 1 bin or more, and max not below min");
+    if (!dtype_is_float(x->dtype))
+        return failed_null(me, E_NOT_IMPLEMENTED, "histc: expected fractions, got a tensor of %s",
+                           dtype_name(x->dtype));
+    if (bins <= 0 || bins > 1 << 24 || !(low <= high))
+        return failed_null(me, E_RUNTIME, "histc: expected 1 bin or more, and max not below min");
     x = tensor_detach(me, x);
     if (x == NULL || (low == high && tensor_count(x) > 0 && !read_ends(me, x, DTYPE_F64, &low, &high)))
         return NULL;

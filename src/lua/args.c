@@ -223,12 +223,12 @@ option_bool(lua_State *L, int table, const char *name, bool otherwise)
 }
 
 bool
-flag_or_option(lua_State *L, int index, const char *name)
+flag_or_option(lua_State *L, int index, const char *name, bool otherwise)
 {
     if (!lua_istable(L, index))
-        return opt_flag(L, index, false);
+        return opt_flag(L, index, otherwise);
     option_known(L, index, name);
-    return option_bool(L, index, name, false);
+    return option_bool(L, index, name, otherwise);
 }
 
 const char *

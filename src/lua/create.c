@@ -63,12 +63,14 @@ measure_nested(lua_State *L, struct nested *nested, int level, bool first)
         if (first)
             nested->dims = level;
         else if (level != nested->dims)
-            raise_error(L, "ValueError", "the nested tables are not all of one depth");
+            raise_error(L, "TypeError", "the nested tables are not all of one depth");
         note_element(L, nested);
         return;
     }
-    if (level == TENSOR_DIMS || (!first && level >= nested->dims))
-        raise_error(L, "ValueError", "the nested tables are not all of one depth, or deeper than %d", TENSOR_DIMS);
+    if (!first && level >= nested->dims)
+        raise_error(L, "TypeError", "the nested tables are not all of one depth");
+    if (level == TENSOR_DIMS)
+        raise_error(L, "ValueError", "the nested tables are deeper than %d", TENSOR_DIMS);
     luaL_checkstack(L, 4, "tables nested too deep");
     int64_t count = (int64_t)lua_rawlen(L, -1);
     if (count == 0 && push_sorted_keys(L, -1) > 0) {

@@ -261,7 +261,7 @@ bool           option_bool(lua_State *L, int table, const char *name, bool other
 const char    *option_text(lua_State *L, int table, const char *name, const char *otherwise); /* the table's */
 enum dtype     option_dtype(lua_State *L, int table, enum dtype otherwise);          /* field dtype */
 int            option_device(lua_State *L, int table, int otherwise);                /* field device */
-bool           flag_or_option(lua_State *L, int index, const char *name); /* true, {NAME = true}; nothing: false */
+bool           flag_or_option(lua_State *L, int index, const char *name, bool otherwise); /* true, {NAME = true} */
 bool           option_push(lua_State *L, int table, const char *name); /* false: nil, nothing pushed */
 void           option_known(lua_State *L, int table, const char *names); /* "dtype device": others are errors */
 void           options_listed(lua_State *L, int table, const char *names); /* the same beside elements in order */

@@ -165,15 +165,6 @@ of_value(lua_State *L)
     return found;
 }
 
-static struct tensor *
-module_buffer(const struct module *module, const char *name)
-{
-    for (int i = 0; i < module->buffers.count; i++)
-        if (strcmp(module->buffers.entries[i].name, name) == 0)
-            return module->buffers.entries[i].tensor;
-    return NULL;
-}
-
 /* One step along the path; false: there is no such part. */
 static bool
 path_step(lua_State *L, struct found *at, const char *part)

@@ -194,6 +194,15 @@ named_children(lua_State *L)
 
 /* ---- registering ---- */
 
+/* As PyTorch's hasattr: what the module has under another heading than `own` may not be put out of sight. */
+static void
+check_name_free(lua_State *L, const struct module *module, const char *name, const void *own)
+{
+    if (own == NULL && (module_parameter(module, name) != NULL || module_buffer(module, name) != NULL ||
+                        module_child(module, name) != NULL))
+        raise_error(L, "KeyError", "attribute '%s' already exists", name);
+}
+
 static int
 register_parameter(lua_State *L)
 {
@@ -203,6 +212,7 @@ register_parameter(lua_State *L)
     struct tensor *tensor = lua_isnoneornil(L, 3) ? NULL : check_tensor(L, 3);
     if (tensor != NULL && !tensor->is_parameter)
         raise_error(L, "TypeError", "register_parameter expects an nn.Parameter, this is a plain tensor");
+    check_name_free(L, module, name, module_parameter(module, name));
     struct call call = call_open(L, me, CALL_PLAIN);
     return call_done(&call, module_add_parameter(me, module, name, tensor));
 }
@@ -214,7 +224,8 @@ register_buffer(lua_State *L)
     struct module *module = check_module(L, 1);
     const char    *name   = check_text(L, 2);
     struct tensor *tensor = lua_isnoneornil(L, 3) ? NULL : check_tensor(L, 3);
-    struct call    call   = call_open(L, me, CALL_PLAIN);
+    check_name_free(L, module, name, module_buffer(module, name));
+    struct call call = call_open(L, me, CALL_PLAIN);
     return call_done(&call, module_add_buffer(me, module, name, tensor));
 }
 
@@ -224,7 +235,8 @@ add_module(lua_State *L)
     struct task   *me     = script_task(L);
     struct module *module = check_module(L, 1), *child = lua_isnoneornil(L, 3) ? NULL : check_module(L, 3);
     const char    *name   = check_text(L, 2);
-    struct call    call   = call_open(L, me, CALL_PLAIN);
+    check_name_free(L, module, name, module_child(module, name));
+    struct call call = call_open(L, me, CALL_PLAIN);
     return call_done(&call, module_add_child(me, module, name, child));
 }
 
@@ -309,14 +321,14 @@ eval(lua_State *L)
     return set_training(L, false);
 }
 
-/* m:zero_grad(), m:zero_grad{set_to_none = true}. A counted point of collection: the graph of the step before is
+/* m:zero_grad(), m:zero_grad{set_to_none = false}. A counted point of collection: the graph of the step before is
  * dead. */
 static int
 zero_grad(lua_State *L)
 {
     struct task   *me     = script_task(L);
     struct module *module = check_module(L, 1);
-    bool           none   = flag_or_option(L, 2, "set_to_none");
+    bool           none   = flag_or_option(L, 2, "set_to_none", true);
     struct call    call   = call_open(L, me, CALL_PLAIN);
     call_done(&call, module_zero_grad(me, module, none));
     script_collect_if_due(L, me);
@@ -381,7 +393,8 @@ static const struct lua_entry methods[] = {
     { "cpu", cpu, "m:cpu()", "m:to(\"cpu\")" },
     { "train", train, "m:train(on)", "training mode, here and below" },
     { "eval", eval, "m:eval()", "the other mode" },
-    { "zero_grad", zero_grad, "m:zero_grad{set_to_none = false}", "gradients become zeros, or none" },
+    { "zero_grad", zero_grad, "m:zero_grad{set_to_none = true}",
+      "gradients become none, or zeros where that is false; before PyTorch 2.0 zeros was the default" },
     { "requires_grad_", requires_grad_, "m:requires_grad_(on)", "freezes (false) or thaws all parameters" },
     { "apply", apply, "m:apply(f)", "f(module) for all, children first" },
 };

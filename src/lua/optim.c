@@ -2,16 +2,24 @@
  * the lesson (and a scheduler) may change; step reads what stands there. User value 1 of a box: the groups, 2: the
  * defaults for groups that come later. */
 #include "lua/optim.h"
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include "base/str.h"
 #include "base/vec.h"
 #include "lua/shelf.h"
 #include "sched/task.h"
 
+/* foreach, fused and capturable say how PyTorch's loops are written: they are kept, and mean nothing here. */
+#define KNOWN_ALL   "lr weight_decay maximize foreach differentiable fused initial_lr params "
+#define KNOWN_SGD   KNOWN_ALL "momentum dampening nesterov"
+#define KNOWN_ADAMW KNOWN_ALL "betas eps amsgrad capturable"
+#define KNOWN_ADAM  KNOWN_ADAMW " decoupled_weight_decay"
+
 static const char *const known_options[OPTIM_KINDS] = {
-    [OPTIM_SGD]   = "lr momentum dampening weight_decay nesterov maximize initial_lr params",
-    [OPTIM_ADAM]  = "lr betas eps weight_decay amsgrad maximize initial_lr params",
-    [OPTIM_ADAMW] = "lr betas eps weight_decay amsgrad maximize initial_lr params",
+    [OPTIM_SGD] = KNOWN_SGD, [OPTIM_ADAM] = KNOWN_ADAM, [OPTIM_ADAMW] = KNOWN_ADAMW,
+};
+static const char *const known_in_group[OPTIM_KINDS] = {
+    [OPTIM_SGD] = KNOWN_SGD, [OPTIM_ADAM] = KNOWN_ADAM, [OPTIM_ADAMW] = KNOWN_ADAM,
 };
 
 static void
@@ -39,11 +47,23 @@ read_betas(lua_State *L, int table, struct optim_options *options)
     lua_pop(L, 3);
 }
 
-/* Fields of the table at `table` (0: none) over `otherwise`. Raises TypeError for what is no number or flag. */
+static void
+check_loop_options(lua_State *L, int table)
+{
+    bool foreach = option_bool(L, table, "foreach", false), fused = option_bool(L, table, "fused", false);
+    option_bool(L, table, "capturable", false);
+    if (option_bool(L, table, "differentiable", false))
+        raise_error(L, "NotImplementedError", "differentiable optimizers are not here: a step records no gradients");
+    if (foreach && fused)
+        raise_error(L, "RuntimeError", "`fused` and `foreach` cannot be `True` together.");
+}
+
+/* Fields of the table at `table` over `otherwise`. Raises TypeError for what is no number or flag. */
 static struct optim_options
 read_optim_options(lua_State *L, enum optim_kind kind, int table, struct optim_options otherwise)
 {
     struct optim_options options = otherwise;
+    check_loop_options(L, table);
     options.lr           = option_number(L, table, "lr", otherwise.lr);
     options.weight_decay = option_number(L, table, "weight_decay", otherwise.weight_decay);
     options.maximize     = option_bool(L, table, "maximize", otherwise.maximize);
@@ -56,30 +76,65 @@ read_optim_options(lua_State *L, enum optim_kind kind, int table, struct optim_o
     read_betas(L, table, &options);
     options.eps     = option_number(L, table, "eps", otherwise.eps);
     options.amsgrad = option_bool(L, table, "amsgrad", otherwise.amsgrad);
+    options.decoupled_weight_decay =
+        option_bool(L, table, "decoupled_weight_decay", otherwise.decoupled_weight_decay);
     return options;
 }
 
+/* A table of what is taken where nothing is said; what is 0 is an integer, as in PyTorch's signatures. */
 static void
-write_optim_options(lua_State *L, int table, enum optim_kind kind, const struct optim_options *options)
+push_optim_defaults(lua_State *L, enum optim_kind kind)
 {
-    table = lua_absindex(L, table);
-    set_number(L, table, "lr", options->lr);
-    set_number(L, table, "weight_decay", options->weight_decay);
-    set_flag(L, table, "maximize", options->maximize);
+    struct optim_options defaults = optim_defaults(kind);
+    lua_createtable(L, 0, 12);
+    set_number(L, -1, "lr", defaults.lr);
+    if (defaults.weight_decay != 0)
+        set_number(L, -1, "weight_decay", defaults.weight_decay);
+    else
+        set_integer(L, -1, "weight_decay", 0);
+    set_flag(L, -1, "maximize", false);
+    set_flag(L, -1, "differentiable", false);
     if (kind == OPTIM_SGD) {
-        set_number(L, table, "momentum", options->momentum);
-        set_number(L, table, "dampening", options->dampening);
-        set_flag(L, table, "nesterov", options->nesterov);
+        set_integer(L, -1, "momentum", 0);
+        set_integer(L, -1, "dampening", 0);
+        set_flag(L, -1, "nesterov", false);
         return;
     }
     lua_createtable(L, 2, 0);
-    lua_pushnumber(L, options->beta1);
+    lua_pushnumber(L, defaults.beta1);
     lua_rawseti(L, -2, 1);
-    lua_pushnumber(L, options->beta2);
+    lua_pushnumber(L, defaults.beta2);
     lua_rawseti(L, -2, 2);
-    lua_setfield(L, table, "betas");
-    set_number(L, table, "eps", options->eps);
-    set_flag(L, table, "amsgrad", options->amsgrad);
+    lua_setfield(L, -2, "betas");
+    set_number(L, -1, "eps", defaults.eps);
+    set_flag(L, -1, "amsgrad", false);
+    set_flag(L, -1, "capturable", false);
+    set_flag(L, -1, "decoupled_weight_decay", defaults.decoupled_weight_decay);
+}
+
+void
+copy_optim_options(lua_State *L, int from)
+{
+    int to = lua_gettop(L);
+    for (lua_pushnil(L); from != 0 && lua_next(L, from) != 0;) {
+        bool text = lua_type(L, -2) == LUA_TSTRING;
+        if (text && strcmp(lua_tostring(L, -2), "params") == 0) {
+            lua_pop(L, 1);
+            continue;
+        }
+        if (text && strcmp(lua_tostring(L, -2), "betas") == 0 && lua_istable(L, -1)) {
+            lua_createtable(L, 2, 0);
+            for (int i = 1; i <= 2; i++) {
+                lua_rawgeti(L, -2, i);
+                lua_rawseti(L, -2, i);
+            }
+            lua_remove(L, -2);
+        }
+        lua_pushvalue(L, -2);
+        lua_insert(L, -2);
+        lua_rawset(L, to);
+    }
+    lua_settop(L, to);
 }
 
 /* ---- groups ---- */
@@ -107,43 +162,48 @@ apply_param_groups(lua_State *L, int index)
     lua_pop(L, 1);
 }
 
-/* The parameters at the top of the stack and `options` become a group of the box at `index`. */
+/* The parameters at the top of the stack become a group of the box at `index`, with what the table at `given` (0: none)
+ * says over the optimizer's defaults. */
 static void
-add_group(lua_State *L, int index, const struct optim_options *options)
+add_group(lua_State *L, int index, int given)
 {
     struct task      *me        = script_task(L);
     struct optimizer *optimizer = box_check(L, index, BOX_OPTIMIZER);
-    int               count     = 0;
-    struct tensor   **params    = check_tensors(L, lua_gettop(L), &count);
-    struct call       call      = call_open(L, me, CALL_PLAIN);
-    call_done(&call, optimizer_add_group(me, optimizer, params, count, options));
-    push_param_groups(L, index);
-    lua_createtable(L, 0, 8);
-    write_optim_options(L, -1, optimizer_kind(optimizer), options);
+    enum optim_kind   kind      = optimizer_kind(optimizer);
+    int               params_at = lua_gettop(L), count = 0;
+    lua_newtable(L);
+    int group = lua_gettop(L);
+    lua_getiuservalue(L, index, 2);
+    lua_insert(L, group);
+    copy_optim_options(L, group++);
+    copy_optim_options(L, given);
+    struct optim_options options = read_optim_options(L, kind, group, optim_defaults(kind));
+    struct tensor      **params  = check_tensors(L, params_at, &count);
+    struct call          call    = call_open(L, me, CALL_PLAIN);
+    call_done(&call, optimizer_add_group(me, optimizer, params, count, &options));
     lua_createtable(L, count, 0);
     for (int i = 0; i < count; i++) {
         push_tensor(L, params[i]);
         lua_rawseti(L, -2, i + 1);
     }
-    lua_setfield(L, -2, "params");
+    lua_setfield(L, group, "params");
+    push_param_groups(L, index);
+    lua_pushvalue(L, group);
     lua_rawseti(L, -2, optimizer_groups(optimizer));
-    lua_pop(L, 3); /* the groups, what check_tensors left, the parameters */
+    lua_settop(L, params_at - 1);
 }
 
 /* A table like {params = {...}, lr = 0.1} at the top of the stack. */
 static void
-add_table_group(lua_State *L, int index, enum optim_kind kind, const struct optim_options *defaults)
+add_table_group(lua_State *L, int index, enum optim_kind kind)
 {
     int table = lua_gettop(L);
     if (!is_plain_table(L, table))
         raise_error(L, "TypeError", "a parameter group is a table: {params = {...}, lr = 0.1}");
-    option_known(L, table, known_options[kind]);
-    struct optim_options options = read_optim_options(L, kind, table, *defaults);
-    if (isnan(options.lr))
-        raise_error(L, "ValueError", "parameter group didn't specify a value of required optimization parameter lr");
+    option_known(L, table, known_in_group[kind]);
     if (!option_push(L, table, "params"))
-        raise_error(L, "TypeError", "a parameter group is a table: {params = {...}, lr = 0.1}");
-    add_group(L, index, &options);
+        raise_error(L, "KeyError", "'params': a parameter group is a table: {params = {...}, lr = 0.1}");
+    add_group(L, index, table);
     lua_settop(L, table);
 }
 
@@ -155,8 +215,11 @@ lists_groups(lua_State *L)
         lua_settop(L, 2);
         return false;
     }
-    lua_getfield(L, -1, "params");
+    int first = lua_gettop(L);
+    lua_getfield(L, first, "params");
     bool groups = !lua_isnil(L, -1);
+    lua_pushnil(L);
+    groups = groups || (lua_next(L, first) != 0 && lua_rawlen(L, first) == 0);
     lua_settop(L, 2);
     return groups;
 }
@@ -172,10 +235,7 @@ make(lua_State *L, enum optim_kind kind)
     option_known(L, table, known_options[kind]);
     if (!lua_istable(L, 1) && test_tensor(L, 1) == NULL)
         arg_error(L, 1, "a list of tensors");
-    bool                 groups   = lists_groups(L);
-    struct optim_options defaults = read_optim_options(L, kind, table, optim_defaults(kind));
-    if (isnan(defaults.lr) && !groups)
-        raise_error(L, "TypeError", "SGD needs a learning rate: optim.SGD(params, {lr = 0.1})");
+    bool groups = lists_groups(L);
     box_push(L, BOX_OPTIMIZER, 2);
     struct call       call      = call_open(L, me, CALL_PLAIN);
     struct optimizer *optimizer = optimizer_new(me, kind);
@@ -183,25 +243,24 @@ make(lua_State *L, enum optim_kind kind)
     box_fill(L, optimizer, drop_optimizer, false);
     lua_newtable(L);
     lua_setiuservalue(L, 3, 1);
-    lua_newtable(L);
-    write_optim_options(L, -1, kind, &defaults);
+    push_optim_defaults(L, kind);
+    copy_optim_options(L, table);
+    read_optim_options(L, kind, lua_gettop(L), optim_defaults(kind));
     lua_setiuservalue(L, 3, 2);
     int count = groups ? (int)lua_rawlen(L, 1) : 1;
     for (int i = 0; i < count; i++) {
-        if (groups)
+        if (groups) {
             lua_rawgeti(L, 1, i + 1);
-        else
+            add_table_group(L, 3, kind);
+        } else {
             lua_pushvalue(L, 1);
-        if (groups)
-            add_table_group(L, 3, kind, &defaults);
-        else
-            add_group(L, 3, &defaults);
+            add_group(L, 3, 0);
+        }
         lua_settop(L, 3);
     }
     return 1;
 }
 
-/* optim.SGD(params, {lr = 0.1, momentum = 0, dampening = 0, weight_decay = 0, nesterov = false, maximize = false}) */
 static int
 sgd(lua_State *L)
 {
@@ -227,10 +286,7 @@ add_param_group(lua_State *L)
     enum optim_kind   kind      = optimizer_kind(optimizer);
     check_table(L, 2);
     lua_settop(L, 2);
-    lua_getiuservalue(L, 1, 2);
-    struct optim_options defaults = read_optim_options(L, kind, 3, optim_defaults(kind));
-    lua_pushvalue(L, 2);
-    add_table_group(L, 1, kind, &defaults);
+    add_table_group(L, 1, kind);
     return 0;
 }
 
@@ -261,7 +317,7 @@ optimizer_zero(lua_State *L)
 {
     struct task      *me        = script_task(L);
     struct optimizer *optimizer = box_check(L, 1, BOX_OPTIMIZER);
-    bool              none      = flag_or_option(L, 2, "set_to_none");
+    bool              none      = flag_or_option(L, 2, "set_to_none", true);
     struct call       call      = call_open(L, me, CALL_PLAIN);
     call_done(&call, optimizer_zero_grad(me, optimizer, none));
     script_collect_if_due(L, me);
@@ -286,35 +342,111 @@ optimizer_index(lua_State *L)
     return 1;
 }
 
+enum { OPTION_TEXT = 2 * FLOAT_TEXT + 8 };
+
+static void
+betas_text(lua_State *L, char text[OPTION_TEXT])
+{
+    char first[FLOAT_TEXT], second[FLOAT_TEXT];
+    lua_rawgeti(L, -1, 1);
+    lua_rawgeti(L, -2, 2);
+    float_text(lua_tonumber(L, -2), first);
+    float_text(lua_tonumber(L, -1), second);
+    snprintf(text, OPTION_TEXT, "(%s, %s)", first, second);
+    lua_pop(L, 2);
+}
+
+/* None, True, 0.1, (0.9, 0.999): the value at the top of the stack, which it takes. */
+static void
+option_value_text(lua_State *L, char text[OPTION_TEXT])
+{
+    strcpy(text, "None");
+    if (lua_istable(L, -1))
+        betas_text(L, text);
+    else if (lua_isboolean(L, -1))
+        strcpy(text, lua_toboolean(L, -1) ? "True" : "False");
+    else if (lua_isinteger(L, -1))
+        snprintf(text, OPTION_TEXT, "%lld", (long long)lua_tointeger(L, -1));
+    else if (lua_type(L, -1) == LUA_TNUMBER)
+        float_text(lua_tonumber(L, -1), text);
+    lua_pop(L, 1);
+}
+
+static void
+add_group_text(lua_State *L, luaL_Buffer *out, int group, enum optim_kind kind)
+{
+    static const struct { const char *name; bool sgd, adam, always; } keys[] = { /* as Python sorts them */
+        { "amsgrad", false, true, true },     { "betas", false, true, true },
+        { "capturable", false, true, true },  { "dampening", true, false, true },
+        { "decoupled_weight_decay", false, true, true },
+        { "differentiable", true, true, true }, { "eps", false, true, true },
+        { "foreach", true, true, true },      { "fused", true, true, true },
+        { "initial_lr", true, true, false },  { "lr", true, true, true },
+        { "maximize", true, true, true },     { "momentum", true, false, true },
+        { "nesterov", true, false, true },    { "weight_decay", true, true, true },
+    };
+    char text[OPTION_TEXT];
+    for (size_t i = 0; i < countof(keys); i++) {
+        bool there = lua_getfield(L, group, keys[i].name) != LUA_TNIL;
+        option_value_text(L, text);
+        if (!(kind == OPTIM_SGD ? keys[i].sgd : keys[i].adam) || (!there && !keys[i].always))
+            continue;
+        luaL_addstring(out, "    ");
+        luaL_addstring(out, keys[i].name);
+        luaL_addstring(out, ": ");
+        luaL_addstring(out, text);
+        luaL_addstring(out, "\n");
+    }
+}
+
+/* PyTorch's: a line for each option of each group, in the order of the alphabet. */
 static int
 optimizer_tostring(lua_State *L)
 {
     struct optimizer *optimizer = box_check(L, 1, BOX_OPTIMIZER);
+    enum optim_kind   kind      = optimizer_kind(optimizer);
+    luaL_Buffer       out;
+    lua_settop(L, 1);
     push_param_groups(L, 1);
-    lua_rawgeti(L, -1, 1);
-    struct optim_options first = { 0 };
-    if (lua_istable(L, -1))
-        first = read_optim_options(L, optimizer_kind(optimizer), lua_gettop(L), first);
-    lua_pushfstring(L, "%s(groups: %d, parameters: %d, lr: %f)", optim_name(optimizer_kind(optimizer)),
-                    optimizer_groups(optimizer), optimizer_count(optimizer), first.lr);
+    lua_createtable(L, 0, 0); /* where the group's table stands, whatever the lesson left in the list */
+    luaL_buffinit(L, &out);
+    luaL_addstring(&out, optim_name(kind));
+    luaL_addstring(&out, " (");
+    for (int i = 0; i < optimizer_groups(optimizer); i++) {
+        char head[48];
+        if (lua_rawgeti(L, 2, i + 1) == LUA_TTABLE)
+            lua_copy(L, -1, 3);
+        lua_pop(L, 1);
+        snprintf(head, sizeof head, "\nParameter Group %d\n", i);
+        luaL_addstring(&out, head);
+        add_group_text(L, &out, 3, kind);
+    }
+    luaL_addstring(&out, ")");
+    luaL_pushresult(&out);
     return 1;
 }
 
 static const struct lua_entry methods[] = {
     { "step", optimizer_step_closure, "opt:step(closure)", "changes every parameter that has a gradient" },
-    { "zero_grad", optimizer_zero, "opt:zero_grad{set_to_none = false}", "gradients become zeros, or none" },
+    { "zero_grad", optimizer_zero, "opt:zero_grad{set_to_none = true}",
+      "gradients become none, or zeros where that is false; before PyTorch 2.0 zeros was the default" },
     { "add_param_group", add_param_group, "opt:add_param_group{params = {...}, lr}",
       "more parameters, with options of their own" },
     { "state_dict", optim_state_dict, "opt:state_dict()", "state by number of the parameter (from 0), and the groups" },
     { "load_state_dict", optim_load_state_dict, "opt:load_state_dict(dict)", "copies such a table in" },
 };
+#define LOOPS "foreach, fused, differentiable"
 static const struct lua_entry entries[] = {
-    { "SGD", sgd, "optim.SGD(params, {lr, momentum, dampening, weight_decay, nesterov, maximize})",
+    { "SGD", sgd, "optim.SGD(params, {lr = 0.001, momentum, dampening, weight_decay, nesterov, maximize, " LOOPS "})",
       "gradient descent; opt.param_groups[1].lr may be changed" },
-    { "Adam", adam, "optim.Adam(params, {lr = 0.001, betas = {0.9, 0.999}, eps, weight_decay, amsgrad, maximize})",
+    { "Adam", adam,
+      "optim.Adam(params, {lr = 0.001, betas = {0.9, 0.999}, eps = 1e-8, weight_decay, amsgrad, maximize, capturable, "
+      LOOPS ", decoupled_weight_decay})",
       "steps by the gradient's running mean over its running size" },
-    { "AdamW", adamw, "optim.AdamW(params, {lr = 0.001, betas, eps, weight_decay = 0.01, amsgrad, maximize})",
-      "Adam whose weights decay by themselves" },
+    { "AdamW", adamw,
+      "optim.AdamW(params, {lr = 0.001, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0.01, amsgrad, maximize, "
+      "capturable, " LOOPS "})",
+      "Adam whose weights decay by themselves: Adam with decoupled_weight_decay" },
 };
 
 void

@@ -9,6 +9,7 @@ struct task;
 /* ---- optim.c: opt.param_groups, a list of plain tables that the lesson may change ---- */
 void push_param_groups(lua_State *L, int optimizer);       /* of the box there */
 void apply_param_groups(lua_State *L, int optimizer);      /* what stands in them, to the engine; raises */
+void copy_optim_options(lua_State *L, int from);           /* all but params, from a table (0: none) to the one on top */
 
 /* ---- optim_state.c ---- */
 int optim_state_dict(lua_State *L);

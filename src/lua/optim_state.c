@@ -27,13 +27,21 @@ push_parameter_state(lua_State *L, const struct optimizer *optimizer, int index)
     lua_setfield(L, -2, "step");
 }
 
+/* SGD without momentum has no state at all, as in PyTorch. */
+static bool
+remembers(const struct optimizer *optimizer, int index)
+{
+    const struct optim_state *state = optimizer_state(optimizer, index);
+    return state->steps > 0 && (optimizer_kind(optimizer) != OPTIM_SGD || state->slot[0] != NULL);
+}
+
 int
 push_optim_state(lua_State *L, int index)
 {
     struct optimizer *optimizer = box_check(L, index, BOX_OPTIMIZER);
     lua_newtable(L);
     for (int i = 0; i < optimizer_count(optimizer); i++) {
-        if (optimizer_state(optimizer, i)->steps == 0)
+        if (!remembers(optimizer, i))
             continue;
         push_tensor(L, optimizer_state(optimizer, i)->param);
         push_parameter_state(L, optimizer, i);
@@ -48,11 +56,7 @@ push_group(lua_State *L, int group, int first)
 {
     lua_newtable(L);
     int copy = lua_gettop(L);
-    for (lua_pushnil(L); lua_next(L, group) != 0;) {
-        lua_pushvalue(L, -2);
-        lua_insert(L, -2);
-        lua_rawset(L, copy);
-    }
+    copy_optim_options(L, group);
     int count = lua_getfield(L, group, "params") == LUA_TTABLE ? (int)lua_rawlen(L, -1) : 0;
     lua_pop(L, 1);
     lua_createtable(L, count, 0);
@@ -73,7 +77,7 @@ optim_state_dict(lua_State *L)
     lua_createtable(L, 0, 2);
     lua_newtable(L);
     for (int i = 0; i < optimizer_count(optimizer); i++) {
-        if (optimizer_state(optimizer, i)->steps == 0)
+        if (!remembers(optimizer, i))
             continue;
         push_parameter_state(L, optimizer, i);
         lua_rawseti(L, -2, i);
@@ -99,7 +103,7 @@ static void
 check_field(lua_State *L, int table, const char *name)
 {
     if (lua_getfield(L, table, name) != LUA_TTABLE)
-        raise_error(L, "ValueError", "this is no optimizer's state_dict: %s is missing", name);
+        raise_error(L, "KeyError", "'%s': this is no optimizer's state_dict", name);
 }
 
 static size_t
@@ -126,22 +130,6 @@ compare_groups(lua_State *L, int loaded, int own)
             raise_error(L, "ValueError", "loaded state dict contains a parameter group that doesn't match the size of "
                                          "optimizer's group");
         lua_settop(L, top - 2);
-    }
-}
-
-/* Everything of the loaded group at the top but one goes into the own one at the top, except the parameters. */
-static void
-copy_group(lua_State *L)
-{
-    int own = lua_gettop(L), loaded = own - 1;
-    for (lua_pushnil(L); lua_next(L, loaded) != 0;) {
-        if (lua_type(L, -2) == LUA_TSTRING && strcmp(lua_tostring(L, -2), "params") == 0) {
-            lua_pop(L, 1);
-            continue;
-        }
-        lua_pushvalue(L, -2);
-        lua_insert(L, -2);
-        lua_rawset(L, own);
     }
 }
 
@@ -214,7 +202,7 @@ optim_load_state_dict(lua_State *L)
     for (int i = 0; i < optimizer_groups(optimizer); i++) {
         lua_rawgeti(L, 4, i + 1);
         lua_rawgeti(L, 5, i + 1);
-        copy_group(L);
+        copy_optim_options(L, 6);
         load_group_state(L, optimizer, 3, 6, first);
         first += (int)length_of_params(L, 7);
         lua_settop(L, 5);

@@ -290,7 +290,7 @@ item(lua_State *L)
     struct task   *me     = script_task(L);
     struct tensor *tensor = check_tensor(L, 1);
     if (tensor_count(tensor) != 1)
-        raise_error(L, "ValueError", "item needs a tensor of one element, this one has %lld",
+        raise_error(L, "RuntimeError", "a Tensor with %lld elements cannot be converted to a number",
                     (long long)tensor_count(tensor));
     char        element[16] = { 0 };
     struct call call        = call_open(L, me, CALL_PLAIN);

@@ -147,6 +147,16 @@ describe_dim(const struct module *self, struct str *out)
 }
 
 static void
+describe_unflatten(const struct module *self, struct str *out)
+{
+    describe_dim(self, out);
+    str_add(out, ", unflattened_size=(");
+    for (int64_t i = 0; i < self->integers[1]; i++)
+        str_addf(out, "%s%lld", i > 0 ? ", " : "", (long long)self->integers[2 + i]);
+    str_add(out, self->integers[1] == 1 ? ",)" : ")");
+}
+
+static void
 describe_slope(const struct module *self, struct str *out)
 {
     str_addf(out, "negative_slope=%g%s", self->numbers[0], self->integers[LAYER_INPLACE] ? ", inplace=True" : "");
@@ -161,7 +171,8 @@ describe_alpha(const struct module *self, struct str *out)
 static void
 describe_softplus(const struct module *self, struct str *out)
 {
-    str_addf(out, "beta=%g, threshold=%g", self->numbers[0], self->numbers[1]);
+    layer_add_number(out, "beta=", self->numbers[0]);
+    layer_add_number(out, ", threshold=", self->numbers[1]);
 }
 
 static void
@@ -201,7 +212,7 @@ const struct layer_type activation_types[] = {
     { { "ELU", layer_forward, &module_plain, describe_alpha, NULL }, 1, apply_elu },
     { { "Softplus", layer_forward, &module_plain, describe_softplus, NULL }, 1, apply_softplus },
     { { "Flatten", layer_forward, &module_plain, describe_flatten, NULL }, 1, apply_flatten },
-    { { "Unflatten", layer_forward, &module_plain, describe_dim, NULL }, 1, apply_unflatten },
+    { { "Unflatten", layer_forward, &module_plain, describe_unflatten, NULL }, 1, apply_unflatten },
     { .type.name = NULL },
 };
 

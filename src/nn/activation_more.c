@@ -164,6 +164,12 @@ apply_softmax2d(struct task *me, struct module *self, struct tensor *const *in)
 
 /* ---- what they show, and their types ---- */
 
+static void
+describe_lambd(const struct module *self, struct str *out)
+{
+    layer_add_number(out, "", self->numbers[0]);
+}
+
 static const struct module_attribute alpha_shown[] = { { "alpha", ATTRIBUTE_NUMBER, 0 }, { .name = NULL } };
 static const struct module_attribute lambd_shown[] = { { "lambd", ATTRIBUTE_NUMBER, 0 }, { .name = NULL } };
 static const struct module_attribute dim_shown[]   = { { "dim", ATTRIBUTE_INTEGER, 0 }, { .name = NULL } };
@@ -182,8 +188,8 @@ const struct layer_type piecewise_types[] = {
     { { "LogSigmoid", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_log_sigmoid },
     { { "Softsign", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_softsign },
     { { "Tanhshrink", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_tanhshrink },
-    { { "Softshrink", layer_forward, &module_plain, layer_describe_attributes, lambd_shown }, 1, apply_softshrink },
-    { { "Hardshrink", layer_forward, &module_plain, layer_describe_attributes, lambd_shown }, 1, apply_hardshrink },
+    { { "Softshrink", layer_forward, &module_plain, describe_lambd, lambd_shown }, 1, apply_softshrink },
+    { { "Hardshrink", layer_forward, &module_plain, describe_lambd, lambd_shown }, 1, apply_hardshrink },
     { { "Threshold", layer_forward, &module_plain, layer_describe_attributes, threshold_shown }, 1, apply_threshold },
     { { "Hardsigmoid", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_hardsigmoid },
     { { "Hardswish", layer_forward, &module_plain, layer_describe_attributes, NULL }, 1, apply_hardswish },

@@ -171,7 +171,7 @@ nn_attention(struct task *me, const struct heads *o)
         !layer_positive(me, "MultiheadAttention", "vdim", o->values))
         return NULL;
     if (o->embed % o->heads != 0)
-        return failed_null(me, E_VALUE, "embed_dim must be divisible by num_heads");
+        return failed_null(me, E_ASSERTION, "embed_dim must be divisible by num_heads");
     struct module *module = module_new(me, &attention_type);
     if (module == NULL)
         return NULL;
@@ -184,7 +184,7 @@ nn_attention(struct task *me, const struct heads *o)
     module->numbers[0]            = o->dropout;
     if (!attention_parameters(me, module, o))
         return NULL;
-    struct layer_options linear = { .no_bias = !o->bias, .dtype = o->dtype };
+    struct layer_options linear = { .no_bias = !o->bias, .dtype = o->dtype, .out_proj = true };
     struct module       *out = nn_linear(me, o->embed, o->embed, &linear);
     return out != NULL && module_add_child(me, module, "out_proj", out) && attention_draw(me, module) ? module : NULL;
 }

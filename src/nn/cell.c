@@ -62,6 +62,8 @@ describe_cell(const struct module *self, struct str *out)
     str_addf(out, "%lld, %lld", (long long)self->integers[R_INPUT], (long long)self->integers[R_HIDDEN]);
     if (!self->integers[R_BIAS])
         str_add(out, ", bias=False");
+    if (self->integers[R_KIND] == KIND_RELU)
+        str_add(out, ", nonlinearity=relu");
 }
 
 static const struct module_type cell_types[] = {

@@ -2,6 +2,7 @@
 #include "nn/container.h"
 #include <stdio.h>
 #include <string.h>
+#include "base/str.h"
 #include "nn/layer.h"
 #include "sched/task.h"
 
@@ -13,9 +14,28 @@ static const struct module_type dict_type = {
     "ModuleDict", layer_no_forward, &module_plain, layer_describe_nothing,
     NULL,
 };
+/* One parameter stands between the brackets, several stand below each other. */
+static void
+describe_parameters(const struct module *self, struct str *out)
+{
+    const struct module_table *table = &self->parameters;
+    bool                       one = table->count == 1;
+    str_add(out, one || table->count == 0 ? "" : "\n");
+    for (int i = 0; i < table->count; i++) {
+        const struct tensor *tensor = table->entries[i].tensor;
+        str_addf(out, "%s(%s): Parameter containing: [", one ? "  " : "    ", table->entries[i].name);
+        str_addf(out, "torch.%s of size ", tensor != NULL ? dtype_name(tensor->dtype) : "none");
+        for (int d = 0; tensor != NULL && d < tensor->dims; d++)
+            str_addf(out, "%s%lld", d > 0 ? "x" : "", (long long)tensor->size[d]);
+        if (tensor != NULL && tensor_device(tensor) != DEVICE_CPU)
+            str_addf(out, " (GPU %d)", tensor_device(tensor));
+        str_add(out, one ? "]" : "]\n");
+    }
+}
+
 static const struct module_type parameters_type = {
     "ParameterList", layer_no_forward, &module_plain,
-    layer_describe_nothing, NULL,
+    describe_parameters, NULL,
 };
 
 struct module *

@@ -112,13 +112,12 @@ layer_describe_nothing(const struct module *self, struct str *out)
     (void)self, (void)out;
 }
 
-/* Python's repr of a float: what is whole keeps its .0. */
-static void
-add_number(struct str *out, double number)
+void
+layer_add_number(struct str *out, const char *name, double number)
 {
-    char text[40];
-    snprintf(text, sizeof text, "%.12g", number);
-    str_addf(out, "%s%s", text, strpbrk(text, ".en") == NULL ? ".0" : "");
+    char text[FLOAT_TEXT];
+    float_text(number, text);
+    str_addf(out, "%s%s", name, text);
 }
 
 void
@@ -128,7 +127,7 @@ layer_describe_attributes(const struct module *self, struct str *out)
     for (const struct module_attribute *a = self->type->attributes; a != NULL && a->name != NULL; a++) {
         str_addf(out, "%s%s=", a == self->type->attributes ? "" : ", ", a->name);
         if (a->kind == ATTRIBUTE_NUMBER)
-            add_number(out, self->numbers[a->at]);
+            layer_add_number(out, "", self->numbers[a->at]);
         else
             str_addf(out, "%lld", (long long)self->integers[a->at]);
     }
@@ -166,13 +165,16 @@ layer_parameter(struct task *me, struct module *module, const char *name, const 
 bool
 layer_constant(struct task *me, struct module *module, const char *name, const struct layer_shape *shape, double value)
 {
-    return added_parameter(me, module, name, tensor_filled(me, shaped(me, shape), value)) != NULL;
+    struct tensor *tensor = tensor_filled(me, shaped(me, shape), value);
+    tensor_bump(tensor); /* PyTorch fills in place: a new parameter or buffer is at version 1 */
+    return added_parameter(me, module, name, tensor) != NULL;
 }
 
 bool
 layer_buffer(struct task *me, struct module *module, const char *name, const struct layer_shape *shape, double value)
 {
     struct tensor *tensor = tensor_filled(me, shaped(me, shape), value);
+    tensor_bump(tensor);
     return tensor != NULL && module_add_buffer(me, module, name, tensor);
 }
 
@@ -198,13 +200,4 @@ layer_positive(struct task *me, const char *module, const char *what, int64_t si
     if (size > LAYER_SIZE)
         return failed(me, E_VALUE, "%s: %s of %lld is too large", module, what, (long long)size);
     return size > 0 || failed(me, E_VALUE, "%s: %s must be positive, got %lld", module, what, (long long)size);
-}
-
-struct tensor *
-module_buffer(const struct module *module, const char *name)
-{
-    for (int i = 0; i < module->buffers.count; i++)
-        if (strcmp(module->buffers.entries[i].name, name) == 0)
-            return module->buffers.entries[i].tensor;
-    return NULL;
 }

@@ -51,6 +51,7 @@ struct value *layer_forward(struct task *me, struct module *self, struct value *
 struct value *layer_no_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs);
 void          layer_describe_nothing(const struct module *self, struct str *out);
 void          layer_describe_attributes(const struct module *self, struct str *out);   /* "dim=1, alpha=1.0" */
+void layer_add_number(struct str *out, const char *name, double number);     /* "eps=", 1e-5: eps=1e-05, as Python */
 
 /* ---- for constructors ---- */
 struct layer_shape { enum dtype dtype; int dims; const int64_t *size; };
@@ -65,7 +66,6 @@ bool   layer_no_parameter(struct task *me, struct module *module, const char *na
 double kaiming_bound(double fan_in);                                       /* a = sqrt(5) */
 enum { LAYER_SIZE = 1 << 30 };     /* no size is larger, so that products of two are numbers */
 bool   layer_positive(struct task *me, const char *module, const char *what, int64_t size);
-struct tensor *module_buffer(const struct module *module, const char *name);
 
 /* ---- arguments of a forward ---- */
 struct forward_call  { const struct module *self; const struct value *args, *kwargs; };

@@ -36,6 +36,11 @@ static const struct module_attribute embedding_attributes[] = {
 static const struct layer_type linear_type = {
     { "Linear", layer_forward, &module_plain, linear_describe, linear_attributes }, 1, apply_linear,
 };
+/* The same under the name that PyTorch prints for an attention's. */
+static const struct layer_type out_proj_type = {
+    { "NonDynamicallyQuantizableLinear", layer_forward, &module_plain, linear_describe, linear_attributes }, 1,
+    apply_linear,
+};
 
 struct module *
 nn_linear(struct task *me, int64_t in_features, int64_t out_features, const struct layer_options *options)
@@ -45,7 +50,8 @@ nn_linear(struct task *me, int64_t in_features, int64_t out_features, const stru
     if (!layer_positive(me, "Linear", "in_features", in_features) ||
         !layer_positive(me, "Linear", "out_features", out_features))
         return NULL;
-    struct module *module = module_new(me, &linear_type.type);
+    bool           out_proj = options != NULL && options->out_proj;
+    struct module *module = module_new(me, out_proj ? &out_proj_type.type : &linear_type.type);
     if (module == NULL)
         return NULL;
     module->integers[0] = in_features;
@@ -77,6 +83,12 @@ embedding_describe(const struct module *self, struct str *out)
     str_addf(out, "%lld, %lld", (long long)self->integers[0], (long long)self->integers[1]);
     if (self->integers[2] >= 0)
         str_addf(out, ", padding_idx=%lld", (long long)self->integers[2]);
+    if (self->numbers[0] != 0)
+        layer_add_number(out, ", max_norm=", self->numbers[0]);
+    if (self->numbers[1] != 2)
+        layer_add_number(out, ", norm_type=", self->numbers[1]);
+    str_add(out, self->integers[3] ? ", scale_grad_by_freq=True" : "");
+    str_add(out, self->integers[4] ? ", sparse=True" : "");
 }
 
 static const struct layer_type embedding_type = {
@@ -91,7 +103,7 @@ padding_of(struct task *me, int64_t rows, const struct layer_options *options, i
     if (options == NULL || !options->has_padding)
         return true;
     if (options->padding_idx >= rows || options->padding_idx < -rows)
-        return failed(me, E_VALUE, "Embedding: padding_idx must be within num_embeddings (%lld), got %lld",
+        return failed(me, E_ASSERTION, "Embedding: padding_idx must be within num_embeddings (%lld), got %lld",
                       (long long)rows, (long long)options->padding_idx);
     *padding = options->padding_idx < 0 ? options->padding_idx + rows : options->padding_idx;
     return true;
@@ -124,11 +136,13 @@ nn_embedding(struct task *me, int64_t rows, int64_t width, const struct layer_op
     module->integers[0] = rows;
     module->integers[1] = width;
     module->integers[2] = padding;
+    module->numbers[1]  = 2;
+    if (options != NULL && options->norm_type != 0)
+        module->numbers[1] = options->norm_type;
     if (options != NULL) {
         module->integers[3] = options->by_frequency;
         module->integers[4] = options->sparse;
         module->numbers[0]  = options->max_norm;
-        module->numbers[1]  = options->norm_type;
     }
     const struct layer_shape table = { dtype, 2, (const int64_t[]){ rows, width } };
     return embedding_draw(me, layer_parameter(me, module, "weight", &table, -1), padding) ? module : NULL;

@@ -6,6 +6,7 @@
 
 struct layer_options {
     bool    no_bias, has_padding, by_frequency, sparse;
+    bool    out_proj;                  /* a Linear: the one in an attention */
     int64_t padding_idx;
     int     dtype;                     /* enum dtype: F32 or F64 */
     double  max_norm, norm_type;       /* max_norm 0: none */

@@ -16,7 +16,7 @@
 #include "sched/stage.h"
 #include "tensor/tensor.h"
 
-enum { DEEPEST = 200, LONGEST_TEXT = 1 << 20, LONGEST_NAME = 1000 };
+enum { DEEPEST = MODULE_DEEPEST, LONGEST_NAME = 1000 };
 
 static bool
 module_no_memory(struct task *me)
@@ -30,8 +30,8 @@ too_deep(struct task *me)
     return failed(me, E_MEMORY, "out of memory, or modules nested deeper than %d", DEEPEST);
 }
 
-static const char *
-class_of(const struct module *module)
+const char *
+module_class_name(const struct module *module)
 {
     return module->class_name != NULL ? module->class_name : module->type->name;
 }
@@ -214,6 +214,13 @@ struct tensor *
 module_parameter(const struct module *module, const char *name)
 {
     struct module_entry *entry = module != NULL ? table_find(&module->parameters, name) : NULL;
+    return entry != NULL ? entry->tensor : NULL;
+}
+
+struct tensor *
+module_buffer(const struct module *module, const char *name)
+{
+    struct module_entry *entry = module != NULL ? table_find(&module->buffers, name) : NULL;
     return entry != NULL ? entry->tensor : NULL;
 }
 
@@ -460,7 +467,7 @@ static void
 cover_of(struct task *me, const struct module *module, struct price_cover *cover)
 {
     const struct cost_model *model = sched_cost(me->sched);
-    *cover = (struct price_cover){ .name = class_of(module) };
+    *cover = (struct price_cover){ .name = module_class_name(module) };
     if (prices_named(me))
         cost_kernel(model, NULL, cover->name, &cover->found);
 }
@@ -520,7 +527,7 @@ module_forward_tensor(struct task *me, struct module *module, struct tensor *inp
     if (result == NULL)
         return NULL;
     if (result->kind != VALUE_TENSOR)
-        return failed_null(me, E_TYPE, "the forward of %s did not give a tensor", class_of(module));
+        return failed_null(me, E_TYPE, "the forward of %s did not give a tensor", module_class_name(module));
     return tensor_born(me, tensor_ref(result->tensor));
 }
 
@@ -610,49 +617,6 @@ module_zero_grad(struct task *me, struct module *module, bool set_to_none)
     grad_set_enabled(me, enabled);
     named_tensors_free(&list);
     return ok;
-}
-
-/* ---- printing ---- */
-
-/* Text in which each line after the first is moved to the right. */
-static void
-add_indented(struct str *out, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        str_add_bytes(out, text, 1);
-        if (*text == '\n')
-            str_add(out, "  ");
-    }
-}
-
-static void
-print_at(const struct module *module, struct str *out, int depth)
-{
-    struct str own = { 0 };
-    str_addf(out, "%s(", class_of(module));
-    module->type->describe(module, &own);
-    if (module->children.count == 0)
-        str_add(out, str_text(&own));
-    else if (own.len > 0)
-        str_addf(out, "\n  %s", str_text(&own));
-    for (int i = 0; i < module->children.count && depth < DEEPEST && out->len < LONGEST_TEXT; i++) {
-        const struct module_entry *entry = &module->children.entries[i];
-        struct str                 child = { 0 };
-        if (entry->module != NULL)
-            print_at(entry->module, &child, depth + 1);
-        str_addf(out, "\n  (%s): ", entry->name);
-        add_indented(out, entry->module != NULL ? str_text(&child) : "None");
-        str_free(&child);
-    }
-    str_add(out, module->children.count > 0 ? "\n)" : ")");
-    str_free(&own);
-}
-
-void
-module_print(const struct module *module, struct str *out)
-{
-    if (module != NULL)
-        print_at(module, out, 0);
 }
 
 /* ---- the plain answers of a module type ---- */

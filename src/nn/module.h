@@ -73,6 +73,7 @@ bool           module_add_parameter(struct task *me, struct module *module, cons
 bool           module_add_buffer(struct task *me, struct module *module, const char *name, struct tensor *tensor);
 bool           module_add_child(struct task *me, struct module *module, const char *name, struct module *child);
 struct tensor *module_parameter(const struct module *module, const char *name);   /* own ones; NULL: none */
+struct tensor *module_buffer(const struct module *module, const char *name);
 struct module *module_child(const struct module *module, const char *name);
 
 /* nn.Module.__call__: opens the module.forward stage, sets the price name, calls the type's forward. */
@@ -99,6 +100,8 @@ bool module_name_tensors(struct task *me, struct module *module, const char *pre
 bool module_to(struct task *me, struct module *module, int device);  /* parameters stay the same tensor objects */
 bool module_cast(struct task *me, struct module *module, enum dtype dtype); /* those of fractions; a type of fractions */
 bool module_train(struct task *me, struct module *module, bool training); /* false: failed, nothing changed */
+const char *module_class_name(const struct module *module);             /* a script's own, or its type's name */
+enum { MODULE_DEEPEST = 200 };        /* nested deeper than that, modules are refused or cut */
 void module_print(const struct module *module, struct str *out);     /* PyTorch's repr */
 bool module_zero_grad(struct task *me, struct module *module, bool set_to_none);
 /* copy.deepcopy: modules, parameters and buffers of its own, what was shared inside is shared again; plain attributes

@@ -55,15 +55,23 @@ apply_batch_norm(struct task *me, struct module *self, struct tensor *const *in)
 }
 
 static void
+describe_flag(struct str *out, const char *name, bool flag)
+{
+    str_addf(out, ", %s=%s", name, flag ? "True" : "False");
+}
+
+static void
 describe_batch_norm(const struct module *self, struct str *out)
 {
-    str_addf(out, "%lld, eps=%g, ", (long long)self->integers[FEATURES], self->numbers[EPS]);
+    str_addf(out, "%lld", (long long)self->integers[FEATURES]);
+    layer_add_number(out, ", eps=", self->numbers[EPS]);
     if (self->integers[CUMULATIVE])
-        str_add(out, "momentum=None");
+        str_add(out, ", momentum=None");
     else
-        str_addf(out, "momentum=%g", self->numbers[MOMENTUM]);
-    str_addf(out, ", affine=%s, track_running_stats=%s", self->integers[AFFINE] ? "True" : "False",
-             self->integers[TRACKED] ? "True" : "False");
+        layer_add_number(out, ", momentum=", self->numbers[MOMENTUM]);
+    describe_flag(out, "affine", self->integers[AFFINE]);
+    describe_flag(out, "bias", module_parameter(self, "bias") != NULL);
+    describe_flag(out, "track_running_stats", self->integers[TRACKED]);
 }
 
 static const struct module_attribute batch_attributes[] = {
@@ -81,26 +89,32 @@ static const struct layer_type batch_norm3d_type = {
     { "BatchNorm3d", layer_forward, &module_plain, describe_batch_norm, batch_attributes }, 1, apply_batch_norm,
 };
 
+/* A weight and, unless the bias is left out, a bias; without the weight neither. */
+struct affine { bool weight, bias; };
+
 static bool
-affine_pair(struct task *me, struct module *module, bool affine, const struct layer_shape *shape)
+affine_pair(struct task *me, struct module *module, struct affine affine, const struct layer_shape *shape)
 {
-    if (affine)
-        return layer_constant(me, module, "weight", shape, 1) && layer_constant(me, module, "bias", shape, 0);
-    return layer_no_parameter(me, module, "weight") && layer_no_parameter(me, module, "bias");
+    bool done = affine.weight ? layer_constant(me, module, "weight", shape, 1)
+                              : layer_no_parameter(me, module, "weight");
+    if (!done)
+        return false;
+    return affine.weight && affine.bias ? layer_constant(me, module, "bias", shape, 0)
+                                        : layer_no_parameter(me, module, "bias");
 }
 
 static bool
-batch_tensors(struct task *me, struct module *module, enum dtype dtype)
+batch_tensors(struct task *me, struct module *module, enum dtype dtype, bool bias)
 {
     const struct layer_shape row = { dtype, 1, &module->integers[FEATURES] }, one = { DTYPE_I64, 0, NULL };
-    if (!affine_pair(me, module, module->integers[AFFINE], &row))
+    if (!affine_pair(me, module, (struct affine){ module->integers[AFFINE], bias }, &row))
         return false;
     return !module->integers[TRACKED] || (layer_buffer(me, module, "running_mean", &row, 0) &&
                                           layer_buffer(me, module, "running_var", &row, 1) &&
                                           layer_buffer(me, module, "num_batches_tracked", &one, 0));
 }
 
-/* num_features, eps, momentum (none: cumulative), affine, track_running_stats */
+/* num_features, eps, momentum (none: cumulative), affine, track_running_stats, bias */
 static struct module *
 batch_module(struct task *me, const struct layer_type *type, const struct arguments *a, int least, int most)
 {
@@ -117,7 +131,7 @@ batch_module(struct task *me, const struct layer_type *type, const struct argume
     module->integers[CUMULATIVE] = a->at[2].none;
     module->numbers[EPS]         = a->at[1].number;
     module->numbers[MOMENTUM]    = a->at[2].none ? 0 : a->at[2].number;
-    return batch_tensors(me, module, a->dtype) ? module : NULL;
+    return batch_tensors(me, module, a->dtype, a->at[5].integer[0]) ? module : NULL;
 }
 
 struct module *
@@ -173,8 +187,10 @@ describe_layer_norm(const struct module *self, struct str *out)
     str_add(out, "(");
     for (int d = 0; d < self->integers[0]; d++)
         str_addf(out, "%s%lld", d > 0 ? ", " : "", (long long)self->integers[1 + d]);
-    str_addf(out, "%s), eps=%g, elementwise_affine=%s", self->integers[0] == 1 ? "," : "", self->numbers[EPS],
-             self->integers[1 + TENSOR_DIMS] ? "True" : "False");
+    str_add(out, self->integers[0] == 1 ? ",)" : ")");
+    layer_add_number(out, ", eps=", self->numbers[EPS]);
+    describe_flag(out, "elementwise_affine", self->integers[1 + TENSOR_DIMS]);
+    describe_flag(out, "bias", module_parameter(self, "bias") != NULL);
 }
 
 static const struct module_attribute norm_attributes[] = { { "eps", ATTRIBUTE_NUMBER, EPS },
@@ -183,7 +199,7 @@ static const struct layer_type layer_norm_type = {
     { "LayerNorm", layer_forward, &module_plain, describe_layer_norm, norm_attributes }, 1, apply_layer_norm,
 };
 
-/* normalized_shape, eps, elementwise_affine */
+/* normalized_shape, eps, elementwise_affine, bias */
 struct module *
 make_layer_norm(struct task *me, const struct arguments *a)
 {
@@ -201,7 +217,8 @@ make_layer_norm(struct task *me, const struct arguments *a)
     module->integers[1 + TENSOR_DIMS] = a->at[2].integer[0];
     module->numbers[EPS] = a->at[1].number;
     const struct layer_shape shape = { a->dtype, dims, a->at[0].integer };
-    return affine_pair(me, module, a->at[2].integer[0], &shape) ? module : NULL;
+    const struct affine affine = { a->at[2].integer[0], a->at[3].integer[0] };
+    return affine_pair(me, module, affine, &shape) ? module : NULL;
 }
 
 /* ---- GroupNorm ---- */
@@ -216,15 +233,17 @@ apply_group_norm(struct task *me, struct module *self, struct tensor *const *in)
 static void
 describe_group_norm(const struct module *self, struct str *out)
 {
-    str_addf(out, "%lld, %lld, eps=%g, affine=%s", (long long)self->integers[0], (long long)self->integers[1],
-             self->numbers[EPS], self->integers[2] ? "True" : "False");
+    str_addf(out, "%lld, %lld", (long long)self->integers[0], (long long)self->integers[1]);
+    layer_add_number(out, ", eps=", self->numbers[EPS]);
+    describe_flag(out, "affine", self->integers[2]);
+    describe_flag(out, "bias", module_parameter(self, "bias") != NULL);
 }
 
 static const struct layer_type group_norm_type = {
     { "GroupNorm", layer_forward, &module_plain, describe_group_norm, norm_attributes }, 1, apply_group_norm,
 };
 
-/* num_groups, num_channels, eps, affine */
+/* num_groups, num_channels, eps, affine, bias */
 struct module *
 make_group_norm(struct task *me, const struct arguments *a)
 {
@@ -242,5 +261,6 @@ make_group_norm(struct task *me, const struct arguments *a)
     module->integers[2]  = a->at[3].integer[0];
     module->numbers[EPS] = a->at[2].number;
     const struct layer_shape row = { a->dtype, 1, &channels };
-    return affine_pair(me, module, a->at[3].integer[0], &row) ? module : NULL;
+    const struct affine affine = { a->at[3].integer[0], a->at[4].integer[0] };
+    return affine_pair(me, module, affine, &row) ? module : NULL;
 }

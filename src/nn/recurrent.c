@@ -295,13 +295,26 @@ equal_rows(struct task *me, int64_t steps, int64_t rows)
     return list;
 }
 
+static bool
+input_fits(struct task *me, const struct module *self, const struct tensor *x)
+{
+    const struct tensor *weight = module_parameter(self, "weight_ih_l0");
+    if (x->dims < 2 || x->dims > 3)
+        return failed(me, E_VALUE, "%s: Expected input to be 2D or 3D, got %dD instead", self->type->name, x->dims);
+    if (weight != NULL && weight->dtype != x->dtype)
+        return failed(me, E_VALUE, "%s: the input is %s and the weights are %s: convert one of them", self->type->name,
+                      dtype_name(x->dtype), dtype_name(weight->dtype));
+    return tensor_size(x, -1) == self->integers[R_INPUT] ||
+           failed(me, E_RUNTIME, "%s: the input's last dimension must be %lld, got %lld", self->type->name,
+                  (long long)self->integers[R_INPUT], (long long)tensor_size(x, -1));
+}
+
 static struct value *
 dense_forward(struct task *me, struct module *self, struct tensor *x, struct value *state)
 {
     bool single = x->dims == 2, swapped = self->integers[R_BATCH_FIRST] && !single;
-    if (x->dims < 2 || x->dims > 3 || tensor_size(x, -1) != self->integers[R_INPUT])
-        return failed_null(me, E_RUNTIME, "%s: the input must have 2 or 3 dimensions, the last of size %lld",
-                           self->type->name, (long long)self->integers[R_INPUT]);
+    if (!input_fits(me, self, x))
+        return NULL;
     struct tensor *timed = single ? tensor_unsqueeze(me, x, 1) : swapped ? tensor_transpose(me, x, 0, 1) : x;
     int64_t        length = tensor_size(timed, 0), rows = tensor_size(timed, 1);
     if (length < 1 || rows < 1)

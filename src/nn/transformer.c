@@ -108,6 +108,7 @@ layer_norm_for(struct task *me, int64_t wide, double eps, enum dtype dtype)
     a.at[0].integer[0] = wide;
     a.at[1].number     = eps;
     a.at[2].integer[0] = 1;
+    a.at[3].integer[0] = 1;
     return make_layer_norm(me, &a);
 }
 
@@ -247,7 +248,9 @@ stack_of(struct task *me, const struct module_type *type, struct module *layer, 
     for (int64_t i = 0; i < count; i++)
         if (!module_append(me, layers, module_clone(me, layer)))
             return NULL;
-    return module_add_child(me, stack, "layers", layers) && module_add_child(me, stack, "norm", norm) ? stack : NULL;
+    if (!module_add_child(me, stack, "layers", layers))
+        return NULL;
+    return norm == NULL || module_add_child(me, stack, "norm", norm) ? stack : NULL;
 }
 
 struct module *

@@ -5,9 +5,9 @@
  *              momentum * buf + (1 - dampening) * d
  *                        d = nesterov ? d + momentum * buf : buf
  *              p -= lr * d
- *     Adam     g += weight_decay * p;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g
+ *     Adam     g += weight_decay * p;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g g
  *              p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps);  amsgrad: v's running maximum
- *     AdamW    p *= 1 - lr * weight_decay first, and no decay in g
+ *     AdamW    p *= 1 - lr * weight_decay first, and no decay in g: Adam with decoupled_weight_decay
  *
  * Each is one op, a single pass (tensor/update.c). A parameter without a gradient is left alone: no decay, no step.
  * Interface: optimizer_new, optimizer_add_group, then per iteration optimizer_zero_grad and optimizer_step;
@@ -23,11 +23,12 @@
 struct optim_options
 optim_defaults(enum optim_kind kind)
 {
-    struct optim_options options = { .lr = kind == OPTIM_SGD ? (double)NAN : 1e-3 };
+    struct optim_options options = { .lr = 1e-3 }; /* SGD, too; up to PyTorch 2.2 it had none */
     options.beta1        = 0.9;
     options.beta2        = 0.999;
     options.eps          = 1e-8;
     options.weight_decay = kind == OPTIM_ADAMW ? 1e-2 : 0;
+    options.decoupled_weight_decay = kind == OPTIM_ADAMW;
     return options;
 }
 
@@ -216,14 +217,14 @@ step_sgd(struct task *me, const struct optim_options *options, struct optim_stat
 }
 
 static bool
-step_adam(struct task *me, const struct optim_options *options, struct optim_state *state, bool decoupled)
+step_adam(struct task *me, const struct optim_options *options, struct optim_state *state)
 {
     struct update_rule rule = rule_of(options);
     struct op_args     args = { .alpha = options->lr, .update = &rule };
     for (int slot = 0; slot < (options->amsgrad ? 3 : 2); slot++)
         if (!buffer_ready(me, state, slot, true))
             return false;
-    rule.decoupled  = decoupled;
+    rule.decoupled  = options->decoupled_weight_decay;
     rule.step_size  = options->lr / (1 - whole_power(options->beta1, state->steps + 1));
     rule.correction = sqrt(1 - whole_power(options->beta2, state->steps + 1));
     args.in[2]      = state->slot[0];
@@ -238,10 +239,8 @@ step_adam(struct task *me, const struct optim_options *options, struct optim_sta
 static bool
 sparse_allowed(struct task *me, const struct optimizer *optimizer, const struct optim_options *options)
 {
-    if (optimizer->kind == OPTIM_ADAM)
+    if (optimizer->kind != OPTIM_SGD)
         return failed(me, E_RUNTIME, "Adam does not support sparse gradients, please consider SparseAdam instead");
-    if (optimizer->kind == OPTIM_ADAMW)
-        return failed(me, E_RUNTIME, "AdamW does not support sparse gradients");
     return options->weight_decay == 0 ||
            failed(me, E_RUNTIME, "weight_decay option is not compatible with sparse gradients");
 }
@@ -256,7 +255,7 @@ step_one(struct task *me, struct optimizer *optimizer, struct optim_state *state
         return false;
     if (optimizer->kind == OPTIM_SGD)
         return step_sgd(me, options, state);
-    return step_adam(me, options, state, optimizer->kind == OPTIM_ADAMW);
+    return step_adam(me, options, state);
 }
 
 /* Each parameter that has a gradient is moved against it; one without stays where it is. */

@@ -13,9 +13,10 @@ struct optim_options {
     double momentum, dampening;      /* SGD */
     double beta1, beta2, eps;        /* Adam, AdamW */
     bool   maximize, nesterov, amsgrad;
+    bool   decoupled_weight_decay;   /* Adam: as AdamW's, beside the gradient */
 };
 const char          *optim_name(enum optim_kind kind);
-struct optim_options optim_defaults(enum optim_kind kind);   /* lr of SGD: NAN, it has none */
+struct optim_options optim_defaults(enum optim_kind kind);
 
 /* Without groups yet. NULL: failed. Freed by optimizer_free. */
 struct optimizer *optimizer_new(struct task *me, enum optim_kind kind);

@@ -15,6 +15,7 @@ error_name(enum error_kind kind)
     case E_KEY: return "KeyError";
     case E_ATTRIBUTE: return "AttributeError";
     case E_NOT_IMPLEMENTED: return "NotImplementedError";
+    case E_ASSERTION: return "AssertionError";
     case E_RUNTIME:
     case E_SHAPE:
     case E_DTYPE:

@@ -12,7 +12,7 @@ struct sched; struct trace_buffer; struct monitor; struct task; struct cost_mode
 /* How much is lost grows downwards; error_name gives Lua's and PyTorch's word for it. */
 enum error_kind {
     E_NONE,
-    E_RUNTIME, E_VALUE, E_TYPE, E_INDEX, E_KEY, E_ATTRIBUTE, E_NOT_IMPLEMENTED, /* RuntimeError, ValueError ... */
+    E_RUNTIME, E_VALUE, E_TYPE, E_INDEX, E_KEY, E_ATTRIBUTE, E_NOT_IMPLEMENTED, E_ASSERTION, /* RuntimeError, ValueError ... */
     E_SHAPE, E_DTYPE, E_DEVICE,                                    /* RuntimeError too */
     E_SCRIPT,                                                      /* an error raised in Lua */
     E_BUDGET,                                                      /* memory or instructions of a lesson: exit status 2 */

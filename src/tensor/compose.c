@@ -42,7 +42,7 @@ run_norm(struct task *me, enum op op, const struct op_args *args)
     double         p = args->alpha;
     (void)op;
     if (!dtype_is_float(x->dtype))
-        return failed_null(me, E_DTYPE, "norm: expected fractions, got a tensor of %s", dtype_name(x->dtype));
+        return failed_null(me, E_NOT_IMPLEMENTED, "norm: expected fractions, got a tensor of %s", dtype_name(x->dtype));
     if (p == 2) {
         x = fold_dims(me, OP_sum_dims, applied(me, OP_square, x, NULL, 1), args, "");
         return op_run(me, OP_sqrt, &(struct op_args){ .in = { x }, .module = args->module });
@@ -75,7 +75,8 @@ run_logsumexp(struct task *me, enum op op, const struct op_args *args)
     struct tensor *x = args->in[0];
     (void)op;
     if (!dtype_is_float(x->dtype))
-        return failed_null(me, E_DTYPE, "logsumexp: expected fractions, got a tensor of %s", dtype_name(x->dtype));
+        return failed_null(me, E_NOT_IMPLEMENTED, "logsumexp: expected fractions, got a tensor of %s",
+                           dtype_name(x->dtype));
     struct tensor *top = tensor_count(x) > 0 ? largest_finite(me, args) : NULL;
     struct tensor *low = top != NULL ? applied(me, OP_sub, x, top, 1) : x;
     struct tensor *sum = fold_dims(me, OP_sum_dims, applied(me, OP_exp, low, NULL, 1), args,

@@ -13,8 +13,8 @@ elements_of(struct task *me, struct tensor *tensor, const char *what)
     if (tensor == NULL || task_failed(me))
         return NULL;
     if (!dtype_is_float(tensor->dtype))
-        return failed_null(me, E_DTYPE, "%s: expected probabilities that are fractions, got a tensor of %s", what,
-                           dtype_name(tensor->dtype));
+        return failed_null(me, E_NOT_IMPLEMENTED, "%s: expected probabilities that are fractions, got a tensor of %s",
+                           what, dtype_name(tensor->dtype));
     int64_t count = tensor_count(tensor);
     double *out = task_work(me, (uint64_t)count) ? scratch_new(me, (size_t)count + 1, sizeof *out) : NULL;
     if (out == NULL || !tensor_read(me, tensor, out))

@@ -75,7 +75,8 @@ static bool
 fills_fractions(struct task *me, const struct tensor *tensor, const char *what)
 {
     return tensor == NULL || dtype_is_float(tensor->dtype) ||
-           failed(me, E_DTYPE, "%s: expected a tensor of fractions, got one of %s", what, dtype_name(tensor->dtype));
+           failed(me, E_NOT_IMPLEMENTED, "%s: expected a tensor of fractions, got one of %s", what,
+                  dtype_name(tensor->dtype));
 }
 
 static void

@@ -65,7 +65,6 @@ tensor_write(struct task *me, struct tensor *tensor, const void *in)
     tensor_bump(tensor);
     return done;
 }
-
 /* ---- the rank's generator ---- */
 
 /* What each rank has: the generator first, slots point to it. */

@@ -52,6 +52,8 @@ void plan_promote(struct plan *plan, enum dtype dtype);
 void plan_like(struct plan *plan, const struct tensor *tensor);     /* the result has this one's shape */
 /* Fails. */
 bool plan_wrong_dtype(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted);
+/* The same as a NotImplementedError: there is no kernel for that type. */
+bool plan_no_kernel(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted);
 
 /* ---- views.c, copy.c, plan.c ---- */
 typedef struct tensor *op_special(struct task *me, enum op op, const struct op_args *args);

@@ -46,7 +46,8 @@ narrow_is_refused(struct task *me, const struct plan *plan)
 {
     enum dtype  dtype  = plan->compute > DTYPE_BOOL ? plan->compute : plan->common;
     const char *kernel = plan->device == DEVICE_CPU ? refused_kernel(plan->op, dtype) : NULL;
-    return kernel != NULL && !failed(me, E_RUNTIME, "\"%s\" not implemented for '%s'", kernel, dtype_title(dtype));
+    return kernel != NULL && !failed(me, E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", kernel,
+                                      dtype_title(dtype));
 }
 
 /* An operand that cannot be copied becomes NULL: the op says nothing more then. */

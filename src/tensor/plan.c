@@ -36,8 +36,8 @@ plan_add(struct task *me, struct plan *plan, const struct op_args *args)
 {
     plan_promote(plan, dtype_promoted(args->in, 2));
     if (plan->op == OP_sub && (args->in[0]->dtype == DTYPE_BOOL || args->in[1]->dtype == DTYPE_BOOL))
-        return failed(me, E_DTYPE, "sub: Subtraction, the `-` operator, with a bool tensor is not supported; turn a "
-                                   "mask round with `~` or logical_not");
+        return failed(me, E_NOT_IMPLEMENTED, "sub: Subtraction, the `-` operator, with a bool tensor is not supported; "
+                      "turn a mask round with `~` or logical_not");
     return stretch(me, plan, args, 0);
 }
 
@@ -71,7 +71,7 @@ bool
 plan_unary(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (args->in[0]->dtype == DTYPE_BOOL)
-        return plan_wrong_dtype(me, plan, args->in[0], "numbers");
+        return plan_no_kernel(me, plan, args->in[0], "numbers");
     plan_promote(plan, args->in[0]->dtype);
     return stretch(me, plan, args, 0);
 }
@@ -130,7 +130,7 @@ plan_product(struct task *me, struct plan *plan, const struct tensor *a, const s
         return failed(me, E_DTYPE, "%s: expected both matrices to have one dtype, got %s and %s",
                       op_info(plan->op)->name, dtype_name(a->dtype), dtype_name(b->dtype));
     if (a->dtype == DTYPE_BOOL)
-        return plan_wrong_dtype(me, plan, a, "numbers");
+        return plan_no_kernel(me, plan, a, "numbers");
     plan->dtype     = plan->compute = a->dtype;
     plan->dims      = 2;
     plan->size[0]   = a->size[0];
@@ -243,7 +243,7 @@ bool
 plan_mean(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (!dtype_is_float(args->in[0]->dtype))
-        return plan_wrong_dtype(me, plan, args->in[0], "fractions");
+        return plan_no_kernel(me, plan, args->in[0], "fractions");
     return plan_sum(me, plan, args);
 }
 
@@ -284,7 +284,7 @@ plan_softmax(struct task *me, struct plan *plan, const struct op_args *args)
 {
     int dim = 0;
     if (!dtype_is_float(args->in[0]->dtype))
-        return plan_wrong_dtype(me, plan, args->in[0], "fractions");
+        return plan_no_kernel(me, plan, args->in[0], "fractions");
     if (!shape_wrap(me, op_info(plan->op)->name, args->in[0]->dims, args->dim, &dim))
         return false;
     plan_like(plan, args->in[0]);
@@ -308,7 +308,7 @@ plan_mse(struct task *me, struct plan *plan, const struct op_args *args)
 {
     plan->dtype = plan->compute = dtype_promoted(args->in, 2);
     if (!dtype_is_float(plan->dtype))
-        return plan_wrong_dtype(me, plan, args->in[0], "fractions");
+        return plan_no_kernel(me, plan, args->in[0], "fractions");
     if (!stretch(me, plan, args, 0))
         return false;
     plan->dims = 0;
@@ -320,7 +320,7 @@ plan_mse_backward(struct task *me, struct plan *plan, const struct op_args *args
 {
     plan->dtype = plan->compute = dtype_promoted(&args->in[1], 2);
     if (!dtype_is_float(plan->dtype))
-        return plan_wrong_dtype(me, plan, args->in[1], "fractions");
+        return plan_no_kernel(me, plan, args->in[1], "fractions");
     if (tensor_count(args->in[0]) != 1)
         return shape_mismatch(me, plan->op, args->in[0], args->in[1], "the loss has one gradient");
     if (!stretch(me, plan, args, 1))

@@ -8,7 +8,7 @@ take_fractions(struct task *me, struct plan *plan, const struct tensor *tensor)
 {
     plan->dtype = plan->compute = tensor->dtype;
     return dtype_is_float(tensor->dtype) ||
-           failed(me, E_DTYPE, "%s: expected fractions, got a tensor of %s", op_info(plan->op)->name,
+           failed(me, E_NOT_IMPLEMENTED, "%s: expected fractions, got a tensor of %s", op_info(plan->op)->name,
                   dtype_name(tensor->dtype));
 }
 

@@ -36,7 +36,7 @@ plan_arithmetic(struct task *me, struct plan *plan, const struct op_args *args)
     if (plan->dtype == DTYPE_BOOL && plan->op == OP_square)
         plan->dtype = DTYPE_I64;
     if (plan->dtype == DTYPE_BOOL && plan->op != OP_maximum && plan->op != OP_minimum && plan->op != OP_sign)
-        return plan_wrong_dtype(me, plan, args->in[0], "numbers");
+        return plan_no_kernel(me, plan, args->in[0], "numbers");
     return stretch_all(me, plan, args);
 }
 
@@ -66,7 +66,7 @@ plan_bits(struct task *me, struct plan *plan, const struct op_args *args)
 {
     plan_promote(plan, dtype_promoted(args->in, op_info(plan->op)->inputs));
     if (dtype_is_float(plan->dtype))
-        return plan_wrong_dtype(me, plan, args->in[0], "integers or bools");
+        return plan_no_kernel(me, plan, args->in[0], "integers or bools");
     return stretch_all(me, plan, args);
 }
 
@@ -82,7 +82,7 @@ plan_where(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_masked_fill(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    if (args->in[1]->dtype != DTYPE_BOOL && args->in[1]->dtype != DTYPE_U8)
+    if (args->in[1]->dtype != DTYPE_BOOL) /* before PyTorch 2.0 a mask of bytes would do */
         return plan_wrong_dtype(me, plan, args->in[1], "a mask of bool");
     if (!number_fits(me, plan, args->in[0]->dtype))
         return false;
@@ -125,7 +125,7 @@ bool
 plan_mean_dims(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (!dtype_is_float(args->in[0]->dtype))
-        return plan_wrong_dtype(me, plan, args->in[0], "fractions");
+        return plan_no_kernel(me, plan, args->in[0], "fractions");
     plan_promote(plan, args->in[0]->dtype);
     if (!reduce_shape(me, plan, args))
         return false;
@@ -140,7 +140,7 @@ bool
 plan_var(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (!dtype_is_float(args->in[0]->dtype))
-        return plan_wrong_dtype(me, plan, args->in[0], "fractions");
+        return plan_no_kernel(me, plan, args->in[0], "fractions");
     plan_promote(plan, args->in[0]->dtype);
     return reduce_shape(me, plan, args);
 }
@@ -337,7 +337,7 @@ product_types(struct task *me, struct plan *plan, const struct tensor *a, const 
         return failed(me, E_DTYPE, "%s: expected both operands to have one dtype, got %s and %s",
                       op_info(plan->op)->name, dtype_name(a->dtype), dtype_name(b->dtype));
     if (a->dtype == DTYPE_BOOL)
-        return plan_wrong_dtype(me, plan, a, "numbers");
+        return plan_no_kernel(me, plan, a, "numbers");
     plan->dtype = plan->compute = a->dtype;
     plan->workspace = cpu_mm_workspace(plan->dtype, inner);
     return true;

@@ -11,16 +11,13 @@ static bool
 want_alike(struct task *me, struct plan *plan, const struct op_args *args, int count)
 {
     plan->dtype = plan->compute = args->in[0]->dtype;
-    if (!dtype_is_float(plan->dtype))
-        return failed(me, E_DTYPE, "%s: expected fractions, got a tensor of %s", op_info(plan->op)->name,
-                      dtype_name(plan->dtype));
     for (int i = 0; i < count; i++) {
         if (args->in[i]->dtype != plan->dtype)
             return failed(me, E_DTYPE, "%s: expected all tensors to have one dtype, got %s and %s",
                           op_info(plan->op)->name, dtype_name(plan->dtype), dtype_name(args->in[i]->dtype));
         plan->workspace += tensor_pack_bytes(args->in[i], plan->compute);
     }
-    return true;
+    return dtype_is_float(plan->dtype) || plan_no_kernel(me, plan, args->in[0], "fractions");
 }
 
 static bool

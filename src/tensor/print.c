@@ -194,6 +194,16 @@ add_suffix(struct str *out, size_t begin, const char *suffix)
         str_addf(out, ", %s", suffix);
 }
 
+/* (2, 3), as Python writes a tuple. */
+static void
+add_size(const struct tensor *tensor, const char *before, struct str *out)
+{
+    str_addf(out, "%s(", before);
+    for (int d = 0; d < tensor->dims; d++)
+        str_addf(out, "%s%lld", d > 0 ? ", " : "", (long long)tensor->size[d]);
+    str_add(out, tensor->dims == 1 ? ",)" : ")");
+}
+
 static void
 add_suffixes(const struct tensor *tensor, enum dtype fractions, struct str *out, size_t begin)
 {
@@ -205,24 +215,50 @@ add_suffixes(const struct tensor *tensor, enum dtype fractions, struct str *out,
         snprintf(text, sizeof text, "device='device:%d'", tensor->storage->device);
         add_suffix(out, begin, text);
     }
-    if (empty && tensor->dims != 1) {
-        struct str size = { 0 };
-        shape_print(tensor->dims, tensor->size, &size);
-        if (!str_ok(&size))
-            out->broken = true;
-        else {
-            size.text[0] = '(';
-            size.text[size.len - 1] = ')';
-            str_addf(out, ", size=%s", size.text);
-        }
-        str_free(&size);
-    }
     if (tensor->dtype != usual) {
-        snprintf(text, sizeof text, "dtype=%s", dtype_name(tensor->dtype));
+        snprintf(text, sizeof text, "dtype=torch.%s", dtype_name(tensor->dtype));
         add_suffix(out, begin, text);
     }
     if (tensor->requires_grad && tensor->grad_fn == NULL)
         add_suffix(out, begin, "requires_grad=True");
+}
+
+/* The numbers, whose rows stand `indent` places to the right; "[], size=..." if there are none. */
+static void
+print_body(const struct tensor *tensor, int indent, struct str *out)
+{
+    struct format format = { .tensor = tensor, .summarize = tensor_count(tensor) > SUMMARY };
+    if (tensor_count(tensor) == 0) {
+        str_add(out, "[]");
+        if (tensor->dims != 1)
+            add_size(tensor, ", size=", out);
+        return;
+    }
+    choose_format(&format);
+    print_dim(&format, 0, tensor->offset, indent, out);
+}
+
+/* PyTorch's indices are a matrix of a row for each sparse dimension: of our one, for there are rows alone. */
+static void
+print_sparse(const struct tensor *tensor, enum dtype fractions, struct str *out)
+{
+    struct tensor indices = *tensor->indices;
+    indices.dims      = 2;
+    indices.size[1]   = indices.size[0];
+    indices.stride[1] = indices.stride[0];
+    indices.size[0]   = 1;
+    str_add(out, "tensor(indices=tensor(");
+    print_body(&indices, 22, out);
+    str_add(out, "),\n       values=tensor(");
+    print_body(tensor->values, 21, out);
+    str_add(out, "),\n       ");
+    if (tensor_device(tensor) != DEVICE_CPU)
+        str_addf(out, "device='device:%d', ", tensor_device(tensor));
+    add_size(tensor, "size=", out);
+    str_addf(out, ", nnz=%lld", (long long)indices.size[1]);
+    if (tensor->dtype != fractions)
+        str_addf(out, ", dtype=torch.%s", dtype_name(tensor->dtype));
+    str_add(out, ", layout=torch.sparse_coo)");
 }
 
 void
@@ -233,24 +269,12 @@ tensor_print(struct task *me, struct tensor *tensor, struct str *out)
         return;
     }
     if (tensor_is_sparse(tensor)) {
-        str_add(out, "tensor(indices=");
-        tensor_print(me, tensor->indices, out);
-        str_add(out, ",\n       values=");
-        tensor_print(me, tensor->values, out);
-        str_add(out, ",\n       size=");
-        shape_print(tensor->dims, tensor->size, out);
-        str_addf(out, ", nnz=%lld, layout=torch.sparse_coo)", (long long)tensor->indices->size[0]);
+        print_sparse(tensor, default_dtype(me), out);
         return;
     }
-    struct format format = { .tensor = tensor, .summarize = tensor_count(tensor) > SUMMARY };
-    size_t        begin = out->len;
+    size_t begin = out->len;
     str_add(out, "tensor(");
-    if (tensor_count(tensor) == 0) {
-        str_add(out, "[]");
-    } else {
-        choose_format(&format);
-        print_dim(&format, 0, tensor->offset, 7, out);
-    }
+    print_body(tensor, 7, out);
     if (!str_ok(out))
         return;
     add_suffixes(tensor, default_dtype(me), out, begin);

@@ -82,6 +82,13 @@ plan_wrong_dtype(struct task *me, const struct plan *plan, const struct tensor *
                   dtype_name(tensor->dtype));
 }
 
+bool
+plan_no_kernel(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted)
+{
+    return failed(me, E_NOT_IMPLEMENTED, "%s: expected %s, got a tensor of %s", op_info(plan->op)->name, wanted,
+                  dtype_name(tensor->dtype));
+}
+
 void
 plan_promote(struct plan *plan, enum dtype dtype)
 {

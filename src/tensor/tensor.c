@@ -233,7 +233,7 @@ tensor_arange(struct task *me, enum dtype dtype, double start, double end, doubl
     if (!(step != 0) || !(length < 0x1p44) || !(length > -1))
         return failed_null(me, E_RUNTIME, "arange: from %g to %g in steps of %g leads nowhere", start, end, step);
     if (dtype == DTYPE_BOOL)
-        return failed_null(me, E_RUNTIME, "\"arange_cpu\" not implemented for 'Bool'");
+        return failed_null(me, E_NOT_IMPLEMENTED, "\"arange_cpu\" not implemented for 'Bool'");
     if (!dtype_is_float(dtype) && trunc(step) == 0)
         return failed_null(me, E_RUNTIME, "arange: step must be nonzero, an integer for %s", dtype_name(dtype));
     if (!dtype_is_float(dtype)) { /* int64 counts with what remains of the numbers, others with the numbers */

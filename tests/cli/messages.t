@@ -54,7 +54,7 @@ rs.zeros(2, {device = "gpu:0"})             => RuntimeError: "gpu:0" is no devic
 rs.zeros(2, {device = 9})                   => RuntimeError: device:9 does not exist | device:1
 rs.zeros(2, {requires_grad = 1})            => TypeError: option requires_grad | true or false | got number
 rs.tensor{{1, 2}, {3}}                      => ValueError: length 2 at depth 1, got 1
-rs.tensor{{1, 2}, 3}                        => ValueError: not all of one depth
+rs.tensor{{1, 2}, 3}                        => TypeError: not all of one depth
 rs.tensor{1, "2"}                           => TypeError: numbers or booleans, not of string
 rs.tensor{a = 1}                            => TypeError: made of lists | key 'a'
 rs.tensor(cyc)                              => ValueError: deeper than 8
@@ -101,7 +101,7 @@ v:dot(rs.zeros(4))                          => RuntimeError: [3] and [4]
 t:sum(5)                                    => IndexError: dimension 5 | -2 to 1
 t:sum("x")                                  => TypeError: sum: expected an integer, got string
 t:sum{dmi = 1}                              => TypeError: unknown option 'dmi': did you mean 'dim'?
-i:mean()                                    => RuntimeError: floating point | Long
+i:mean()                                    => NotImplementedError: floating point | Long
 t:topk(9)                                   => RuntimeError: 9 of 3
 t:gather(0, v)                              => RuntimeError: int64 | float32
 t:gather(1, rs.tensor{{5}})                 => RuntimeError: index 5 is out of range
@@ -117,9 +117,9 @@ t:narrow(0, 1, 5)                           => RuntimeError: start 1 and length 
 t:narrow(0, 0, {length = 1, start = 0})     => TypeError: argument 'start' is given twice
 t:flip{0, 0}                                => RuntimeError: dim 0 appears multiple times
 t:as_strided({2, 2}, {BIG, 1})              => RuntimeError: outside its storage
-t:item()                                    => ValueError: 6
+t:item()                                    => RuntimeError: 6
 t:to()                                      => TypeError: a device, a dtype or a Tensor, got nothing
-rs.cat({})                                  => RuntimeError: at least one tensor
+rs.cat({})                                  => ValueError: at least one tensor
 rs.cat(t)                                   => TypeError: a list of tensors, got Tensor
 rs.cat({t, 3})                              => TypeError: element 2 of the list | Tensor, got number
 rs.cat({t, v})                              => RuntimeError: [2, 3] and [3]

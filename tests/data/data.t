@@ -101,7 +101,11 @@ for name, make in pairs {
   rs.close(name .. " of strided float64 is nearly so", wide, cpu, 1e-4)
 end
 local p = nn.Parameter(rs.ones { 3 })
-local function step(opt) p.grad = rs.ones { 3 } opt:step() end
+local function step(opt)
+  p.grad = rs.ones { 3 }
+  opt:step()
+  return opt
+end
 local first = optim.Adam({ p }, { lr = 0.1 })
 step(first)
 local state, kept = first:state_dict(), p:detach():clone()
@@ -123,9 +127,23 @@ rs.check("the group's rate counts", rs.equal(p:detach(), kept))
 second:add_param_group { params = { nn.Parameter(rs.ones { 1 }) }, lr = 7 }
 rs.check("groups can be added", second.param_groups[2].lr == 7 and second.param_groups[2].eps == 1e-8)
 rs.check("a closure's loss is answered", second:step(function() return 5 end) == 5)
-for _, case in ipairs { { optim.SGD, { p } }, { optim.SGD, { p }, { lr = -1 } }, { optim.SGD, {}, { lr = 1 } },
+rs.check("SGD has a rate of its own", optim.SGD({ p }).param_groups[1].lr == 0.001)
+local wide = optim.Adam({ { params = { p }, decoupled_weight_decay = true } }, { foreach = true, fused = false })
+rs.check("how PyTorch's loops are written is kept", wide.param_groups[1].foreach and wide.defaults.fused == false)
+rs.check("Adam's groups can decay as AdamW's", wide.param_groups[1].decoupled_weight_decay and
+  optim.AdamW({ p }).defaults.decoupled_weight_decay and not wide.defaults.decoupled_weight_decay)
+wide.param_groups[1].betas[1] = 0.5
+rs.check("a group's betas are its own", wide.defaults.betas[1] == 0.9)
+rs.check("SGD without momentum remembers nothing", next(step(optim.SGD({ p })).state) == nil)
+p.grad = rs.ones { 3 }
+wide:zero_grad { set_to_none = false }
+rs.check("zero_grad fills with zeros where asked", p.grad:sum():item() == 0)
+wide:zero_grad()
+rs.check("else gradients are nil after it", p.grad == nil)
+for _, case in ipairs { { optim.SGD, { p }, { differentiable = true } }, { optim.SGD, { p }, { lr = -1 } },
+  { optim.Adam, { p }, { foreach = true, fused = true } }, { optim.AdamW, { p }, { decoupled_weight_decay = true } }, { optim.SGD, {}, { lr = 1 } },
   { optim.SGD, { p, p }, { lr = 1 } }, { optim.SGD, { p }, { lr = 1, nesterov = true } }, { optim.Adam, { p }, { betas = { 1, 0 } } },
-  { optim.Adam, { p }, { momentum = 1 } }, { optim.SGD, { { params = { p } } } }, { optim.AdamW, { p * 2 } },
+  { optim.Adam, { p }, { momentum = 1 } }, { optim.SGD, { { params = { p } }, { lr = 1 } } }, { optim.AdamW, { p * 2 } },
   { second.load_state_dict, second, { state = {}, param_groups = {} } }, { second.load_state_dict, second, {} } } do
   rs.check("wrong arguments are refused", not pcall(table.unpack(case)))
 end

@@ -152,7 +152,7 @@ forwards(struct task *me, struct rig *rig)
            "a shape");
     expect(me, rig, nn_linear(me, 0, 3, NULL) == NULL && me->error.kind == E_VALUE && raised(me, ""), "no features");
     struct layer_options far = { .padding_idx = 5, .has_padding = true };
-    return expect(me, rig, nn_embedding(me, 5, 2, &far) == NULL && me->error.kind == E_VALUE && raised(me, ""),
+    return expect(me, rig, nn_embedding(me, 5, 2, &far) == NULL && me->error.kind == E_ASSERTION && raised(me, ""),
            "padding");
 }
 
