@@ -5,141 +5,15 @@ local nn, optim, dist = rs.nn, rs.optim, rs.distributed
 
 rs.lesson { title = "Golden numbers", devices = 16, prefix = "" }
 
--- ---- reading ----
+-- ---- tools ----
 
-local DTYPES = { f32 = "float32", f64 = "float64", f16 = "float16", bf16 = "bfloat16", i64 = "int64", i32 = "int32",
-  u8 = "uint8", bool = "bool" }
-
--- A number as JSON can write it: nan, inf and whole numbers from 2^53 on are texts.
-local function number(value)
-  if value == "nan" then return 0 / 0 end
-  if value == "inf" then return math.huge end
-  if value == "-inf" then return -math.huge end
-  if type(value) == "boolean" then return value and 1 or 0 end
-  return type(value) == "string" and tonumber(value) or value
-end
-
-local function numbers(list)
-  local out = {}
-  for i = 1, #list do out[i] = number(list[i]) end
-  return out
-end
-
-local function count_of(shape)
-  local count = 1
-  for i = 1, #shape do count = count * shape[i] end
-  return count
-end
-
-local function flat(t)
-  local count = t:numel()
-  if count == 0 then return {} end
-  local list = t:detach():to("cpu"):reshape { count }:tolist()
-  for i = 1, count do list[i] = number(list[i]) end
-  return list
-end
-
--- A golden tensor's elements, row-major, as the dtype holds them. With `rows`, the others are 0.
-local function elements(golden)
-  local list = numbers(golden.data)
-  if golden.rows then
-    local width, all = count_of(golden.shape) // golden.shape[1], {}
-    for i = 1, count_of(golden.shape) do all[i] = 0.0 end
-    for at, row in ipairs(golden.rows) do
-      for i = 1, width do all[row * width + i] = list[(at - 1) * width + i] end
-    end
-    list = all
-  end
-  if not ({ f32 = true, f16 = true, bf16 = true })[golden.dtype] then return list end
-  for i, value in ipairs(list) do list[i] = string.unpack("<f", string.pack("<f", value)) end
-  return list
-end
-
-local function tensor(golden)
-  local list = elements(golden)
-  if #golden.shape == 0 then return rs.tensor(list[1], { dtype = DTYPES[golden.dtype] }) end
-  if #list == 0 then return rs.zeros(golden.shape, { dtype = DTYPES[golden.dtype] }) end
-  return rs.tensor(list, { dtype = DTYPES[golden.dtype] }):reshape(golden.shape)
-end
-
--- ---- comparing: nil, or what is wrong ----
-
-local function show(value)
-  if type(value) ~= "table" then return tostring(value) end
-  local parts = {}
-  for i = 1, math.min(#value, 20) do parts[i] = show(value[i]) end
-  return "[" .. table.concat(parts, ", ") .. (#value > 20 and ", ..." or "") .. "]"
-end
-
-local equal
-function equal(a, b)
-  if type(a) ~= "table" or type(b) ~= "table" then return show(a) == show(b) end
-  for i = 1, math.max(#a, #b) do
-    if not equal(a[i], b[i]) then return false end
-  end
-  return true
-end
-
-local function same(what, got, expected)
-  if equal(got, expected) then return nil end
-  return string.format("%s: got %s, expected %s", what, show(got), show(expected))
-end
-
-local function shape_of(t)
-  local shape = {}
-  for i = 1, t:dim() do shape[i] = t:size(i - 1) end
-  return shape
-end
-
--- `tol` nil: bit for bit.
-local function compare(what, got, list, tol)
-  if #got ~= #list then return string.format("%s: got %d elements, expected %d", what, #got, #list) end
-  for i = 1, #list do
-    local a, b = got[i], list[i]
-    local near = a == b or (a ~= a and b ~= b) or (tol and math.abs(a - b) <= tol[1] + tol[2] * math.abs(b))
-    if not near then
-      return string.format("%s: element %d: got %.9g, expected %.9g", what, i - 1, a, b)
-    end
-  end
-end
-
-local crc_table = {}
-for byte = 0, 255 do
-  local crc = byte
-  for _ = 1, 8 do crc = crc & 1 == 1 and crc >> 1 ~ 0xEDB88320 or crc >> 1 end
-  crc_table[byte] = crc
-end
-
--- 16-bit floats count as the float32 of the same value.
-local CRC_FORMATS = { f32 = "<f", f64 = "<d", f16 = "<f", bf16 = "<f", i64 = "<i8", i32 = "<i4", u8 = "B", bool = "B" }
-
-local function crc32(list, dtype)
-  local format, crc = CRC_FORMATS[dtype], 0xFFFFFFFF
-  for i = 1, #list do
-    local bytes = string.pack(format, list[i])
-    for at = 1, #bytes do crc = crc >> 8 ~ crc_table[(crc ~ bytes:byte(at)) & 255] end
-  end
-  return string.format("%08x", crc ~ 0xFFFFFFFF)
-end
-
--- Against a golden tensor, or against its checksum.
-local function match(what, t, golden, tol)
-  local wrong = same(what .. " dtype", t.dtype, DTYPES[golden.dtype]) or same(what .. " shape", shape_of(t), golden.shape)
-  if wrong then return wrong end
-  local got = flat(t)
-  if golden.crc32 == nil then return compare(what, got, elements(golden), tol) end
-  local first, last = {}, {}
-  for i = 1, #golden.first do first[i] = got[i] end
-  for i = 1, #golden.last do last[i] = got[#got - #golden.last + i] end
-  return compare(what .. " first", first, elements { dtype = golden.dtype, shape = {}, data = golden.first }) or
-    compare(what .. " last", last, elements { dtype = golden.dtype, shape = {}, data = golden.last }) or
-    same(what .. " crc32", crc32(got, golden.dtype), golden.crc32)
-end
-
-local function rand_after(case)
-  if case.rand_after == nil then return nil end
-  return match("rand after", rs.rand { #case.rand_after }, { dtype = "f32", shape = { #case.rand_after }, data = case.rand_after })
-end
+-- Each golden_PART.lua beside this file answers a function that takes these tools. A part's function answers
+-- pick(section, case, file, file name): the function that runs such a case (it answers nil, or what is wrong) and the
+-- fields that a case of that form may have; nil if the case is not this part's.
+local function part(name) return dofile(os.getenv("GOLDEN_PARTS") .. "/golden_" .. name .. ".lua") end
+local tools = part("tensors")
+local DTYPES, tensor, match, same, shape_of = tools.DTYPES, tools.tensor, tools.match, tools.same, tools.shape_of
+local elements, count_of, rand_after, known = tools.elements, tools.count_of, tools.rand_after, tools.known
 
 -- ---- chunk ----
 
@@ -153,12 +27,14 @@ local function chunk_case(case)
   local t = rs.zeros(case.shape)
   if case.raises then
     local ok, err = pcall(t.chunk, t, case.chunks, case.dim)
-    return ok and "nothing was raised" or same("kind", err.kind, case.raises[1])
+    return ok and "nothing was raised" or tools.raised(err, case.raises)
   end
   local pieces = t:chunk(case.chunks, case.dim)
   local wrong = same("pieces", #pieces, #case.pieces)
   for i, golden in ipairs(case.pieces) do
     local piece = pieces[i]
+    known("a piece", golden, "shape stride offset shares_storage")
+    if not piece then break end
     wrong = wrong or same("shape", shape_of(piece), golden.shape) or same("offset", piece:storage_offset(), golden.offset)
     for dim, stride in ipairs(golden.stride) do wrong = wrong or same("stride", piece:stride(dim - 1), stride) end
     wrong = wrong or same("shares storage", piece:storage_id() == t:storage_id(), golden.shares_storage)
@@ -170,31 +46,41 @@ end
 
 -- Made empty in the layout that the case names.
 local LAYOUTS = {
-  transposed = function(s, o) return rs.empty({ s[2], s[1] }, o):t() end,
   contiguous = function(s, o) return rs.empty(s, o) end,
+  transposed = function(s, o) return rs.empty({ s[2], s[1] }, o):t() end,
   every_second_column = function(s, o) return rs.empty({ s[1], s[2], 2 }, o):select(2, 0) end,
+  channels_last = function(s, o) return rs.empty({ s[1], s[3], s[4], s[2] }, o):transpose(1, 3):transpose(2, 3) end,
   every_second_row_transposed = function(s, o) return rs.empty({ s[2], 2, s[1] }, o):select(1, 0):t() end,
   reversed = function(s, o)
     local sizes, order = {}, {}
     for i = 1, #s do sizes[i], order[i] = s[#s + 1 - i], #s - i end
     return rs.empty(sizes, o):permute(order)
   end,
-  channels_last = function(s, o) return rs.empty({ s[1], s[3], s[4], s[2] }, o):transpose(1, 3):transpose(2, 3) end,
 }
 
-local function laid_out(layout, shape, options)
+function tools.laid_out(layout, shape, options)
   if not LAYOUTS[layout or "contiguous"] then error("the layout '" .. tostring(layout) .. "' is not understood") end
   return LAYOUTS[layout or "contiguous"](shape, options)
 end
 
+local INTEGER_DRAWS = { randint = true, randperm = true }
+
+-- What is filled in place has the dtype that comes out, if the case does not name one; what is made has its op's default.
+local function dtype_of(step)
+  if not step.dtype and step.op:find("_$") and step.out then return DTYPES[step.out.dtype] end
+  return DTYPES[step.dtype or INTEGER_DRAWS[step.op] and "i64" or "f32"]
+end
+
 local function draw(step, shape)
   local args, op = step.args or {}, step.op
-  local options = { dtype = DTYPES[step.dtype or (step.out and step.out.dtype) or "f32"] }
+  local options = { dtype = dtype_of(step) }
+  local takes = ({ rand = 0, randn = 0, randperm = 0, randint = 2 })[op]
+  if takes and (#args ~= takes or step.layout) then error("the arguments of " .. op .. " are not understood") end
   if op == "rand" or op == "randn" then return rs[op](shape, options) end
   if op == "randint" then return rs.randint(args[1], args[2], shape, options) end
-  if op == "randperm" then return rs.randperm(shape[1]) end
-  local t = laid_out(step.layout, shape, options)
-  if op == "rand_like" or op == "randn_like" then return rs[op](t) end
+  if op == "randperm" then return rs.randperm(shape[1], options) end
+  local t = tools.laid_out(step.layout, shape, options)
+  if (op == "rand_like" or op == "randn_like") and #args == 0 then return rs[op](t) end
   if type(op) ~= "string" or not op:find("_$") or not pcall(function() return t[op] end) then
     error("the op '" .. tostring(op) .. "' is not understood")
   end
@@ -210,6 +96,7 @@ local function sequence_case(case)
   local wrong
   rs.manual_seed(case.seed)
   for i, step in ipairs(case.steps) do
+    known("step " .. i, step, "op shape out dtype args layout")
     if step.op == "manual_seed" then
       rs.manual_seed(step.args[1])
     else
@@ -225,32 +112,6 @@ local function randperm_case(case)
   return match("out", rs.randperm(case.n), case.out) or rand_after(case)
 end
 
-local MODULES = {}
-function MODULES.Linear(args, kwargs) return nn.Linear(args[1], args[2], { bias = kwargs.bias ~= false }) end
-function MODULES.Embedding(args, kwargs) return nn.Embedding(args[1], args[2], { padding_idx = kwargs.padding_idx }) end
-function MODULES.Mlp(widths)
-  local layers = {}
-  for i = 1, #widths - 1 do
-    layers[#layers + 1] = nn.Linear(widths[i], widths[i + 1])
-    if i < #widths - 1 then layers[#layers + 1] = nn.ReLU() end
-  end
-  return nn.Sequential(table.unpack(layers))
-end
-
-local function module_case(case)
-  local make = MODULES[case.module]
-  if not make then return "the module '" .. tostring(case.module) .. "' is not understood" end
-  rs.manual_seed(case.seed)
-  local module, wrong, count = make(case.args, case.kwargs or {}), nil, 0
-  local after = rand_after(case)
-  for name, parameter in module:named_parameters() do
-    count = count + 1
-    local golden = case.params[count]
-    wrong = wrong or same("name", name, golden and golden.name) or match(name, parameter, golden)
-  end
-  return wrong or same("parameters", count, #case.params) or same("buffers", #module:buffers(), #case.buffers) or after
-end
-
 -- ---- buckets ----
 
 local function assignment_case(case)
@@ -262,19 +123,39 @@ local function assignment_case(case)
   return wrong
 end
 
+local LOGGED = { "bucket_sizes", "bucket_cap_bytes", "has_rebuilt_buckets", "rebuilt_bucket_sizes",
+  "rebuilt_per_bucket_param_indices" }
+
+-- Of zeros: the layers of fifty megabytes would take longer to draw than to train.
+local function mlp(widths)
+  local layers = {}
+  for i = 1, #widths - 1 do
+    local layer = nn.Linear(1, 1)
+    layer.weight = nn.Parameter(rs.zeros { widths[i + 1], widths[i] })
+    layer.bias = nn.Parameter(rs.zeros { widths[i + 1] })
+    layers[#layers + 1] = layer
+    if i < #widths - 1 then layers[#layers + 1] = nn.ReLU() end
+  end
+  return nn.Sequential(layers)
+end
+
+-- What is asked is how parameters travel, not what they are: `model` names the widths, and the inputs are ones.
 local function logging_case(case)
   local widths, cap, find = case.widths, case.bucket_cap_mb, case.find_unused_parameters
   if not widths then return "a model without widths is not understood" end
+  if cap == rs.none then cap = nil end
   local data = dist.spawn(function()
-    local ddp = nn.parallel.DistributedDataParallel(MODULES.Mlp(widths), { bucket_cap_mb = cap, find_unused_parameters = find })
-    for _ = 1, 3 do ddp(rs.randn { 2, widths[1] }):sum():backward() end
+    local ddp = nn.parallel.DistributedDataParallel(mlp(widths), { bucket_cap_mb = cap, find_unused_parameters = find })
+    for _ = 1, 3 do ddp(rs.ones { 1, widths[1] }):sum():backward() end
     return ddp:_get_ddp_logging_data()
   end, { world = 2 })
   local wrong
   for rank = 0, 1 do
-    for _, key in ipairs { "bucket_sizes", "bucket_cap_bytes", "has_rebuilt_buckets", "rebuilt_bucket_sizes",
-      "rebuilt_per_bucket_param_indices" } do
-      if case[key] ~= nil then wrong = wrong or same("rank " .. rank .. " " .. key, data[rank][key], case[key]) end
+    for _, key in ipairs(LOGGED) do
+      if case[key] ~= nil then
+        local expected = case[key] ~= rs.none and case[key] or ""
+        wrong = wrong or same("rank " .. rank .. " " .. key, data[rank][key] or "", expected)
+      end
     end
     if case.ready_order ~= nil then
       wrong = wrong or same("ready order", data[rank].prev_iteration_grad_ready_order_indices, case.ready_order)
@@ -304,14 +185,23 @@ end
 
 -- Built with the arguments printed in `module`, holding the given weights, on device 0.
 local function build(golden)
+  known("the model", golden, "module params buffers")
   local text = golden.module:gsub("%s+", " ")
   local rows, width, rest = text:match("^SeedModel%( %(embedding%): Embedding%((%d+), (%d+)(.-)%)")
   local outs = text:match("%(linear%): Linear%(in_features=%d+, out_features=(%d+), bias=True%)")
   if not rows or not outs then error("the model '" .. text .. "' is not understood") end
-  local model = SeedModel(tonumber(rows), tonumber(width), tonumber(rest:match("padding_idx=(%d+)")), tonumber(outs))
+  local padding = rest:match("^, padding_idx=(%d+)$")
+  if rest ~= "" and not padding then error("the options '" .. rest .. "' of the embedding are not understood") end
+  local model = SeedModel(tonumber(rows), tonumber(width), tonumber(padding), tonumber(outs))
+  local names = {}
   rs.no_grad(function()
-    for name, parameter in model:named_parameters() do parameter:copy_(tensor(golden.params[name])) end
+    for name, parameter in model:named_parameters() do
+      names[#names + 1] = name
+      parameter:copy_(tensor(golden.params[name]))
+    end
   end)
+  known("the model's parameters", golden.params, table.concat(names, " "))
+  known("the model's buffers", golden.buffers, "")
   return model:to("device:0")
 end
 
@@ -357,11 +247,12 @@ local function call_log(from, gathered)
   return log, forwards
 end
 
-local function split_forwards(calls)
+-- On one device the module itself is called: no worker, and the log says nothing of it.
+local function split_forwards(case)
   local log, forwards = {}, {}
-  for _, call in ipairs(calls) do
+  for _, call in ipairs(case.calls_forward) do
     if call:find("^replica") then forwards[#forwards + 1] = call
-    elseif call ~= "module forward" then log[#log + 1] = call end
+    elseif call ~= "module forward" or case.devices > 1 then log[#log + 1] = call end
   end
   table.sort(forwards)
   return log, forwards
@@ -370,6 +261,7 @@ end
 local function check_backward_calls(case, log)
   local expected = case.calls_backward
   if expected.first == nil then return same("calls backward", log, expected) end
+  known("calls_backward", expected, "first then_in_any_order")
   local rest, others = {}, {}
   for i = 2, #log do rest[i - 1] = log[i] end
   for i, call in ipairs(expected.then_in_any_order) do others[i] = call end
@@ -381,6 +273,7 @@ end
 local function check_replica_grads(case, model, devices)
   local wrong
   for name, replicas in pairs(case.param_grads_per_replica or {}) do
+    wrong = wrong or same("replicas with a gradient of " .. name, #replicas, case.replicas_used)
     for i, golden in ipairs(replicas) do
       local seen = model.seen["device:" .. devices[i]]
       wrong = wrong or match(string.format("replica %d %s", i - 1, name), seen.grads[name], golden, case.tol or { 1e-5, 1e-4 })
@@ -404,10 +297,13 @@ local function step_case(case, model, inputs)
     gathered[i] = seen and seen.rows
   end
   local log, forwards = call_log(from, gathered)
-  local expected_log, expected_forwards = split_forwards(case.calls_forward)
+  local expected_log, expected_forwards = split_forwards(case)
   local loss, middle = loss_of(case, out, tensor(inputs.target)), rs.trace:seq()
   loss:backward()
-  local wrong = same("replicas", #gathered, case.replicas_used) or same("chunks", gathered, case.chunk_sizes) or
+  known("inputs", inputs, "x target")
+  known("gradients", case.param_grads, "embedding.weight linear.weight linear.bias")
+  local wrong = same("batch", inputs.x.shape[1], case.batch) or same("replicas", #gathered, case.replicas_used) or
+    same("chunks", gathered, case.chunk_sizes) or
     same("calls forward", log, expected_log) or same("forwards", forwards, expected_forwards) or
     match("output", out, case.output, tol) or match("loss", loss, case.loss, tol) or
     check_backward_calls(case, (call_log(middle, gathered)))
@@ -417,7 +313,7 @@ local function step_case(case, model, inputs)
   return wrong or check_replica_grads(case, model, devices)
 end
 
--- Where a golden tensor names changed_rows, the others keep their initial values.
+-- Where a golden tensor names changed_rows (its note says it again), the others keep their initial values.
 local function after(golden, initial)
   if not golden.changed_rows then return golden end
   local list, width = elements(initial), count_of(golden.shape) // golden.shape[1]
@@ -429,18 +325,21 @@ local function after(golden, initial)
 end
 
 local function trajectory_case(case, model, golden)
-  local attrs, tol, wrong = case.optimizer_attrs, case.tol or { 1e-5, 1e-4 }, nil
-  if case.optimizer ~= "SGD" then return "the optimizer '" .. tostring(case.optimizer) .. "' is not understood" end
+  local tol, wrong = case.tol or { 1e-5, 1e-4 }, nil
   local dp = nn.DataParallel(model, { device_ids = device_list(case.devices) })
-  local optimizer = optim.SGD(model:parameters(), { lr = attrs.lr, momentum = attrs.momentum, dampening = attrs.dampening,
-    weight_decay = attrs.weight_decay, nesterov = attrs.nesterov })
+  local options = tools.optimizer_options(case.optimizer, case.optimizer_attrs)
+  local optimizer = optim[case.optimizer](model:parameters(), options)
   for i, step in ipairs(case.steps) do
+    known("step " .. i, step, "x target loss")
+    wrong = wrong or same("batch", step.x.shape[1], case.batch)
     optimizer:zero_grad()
     local loss = loss_of(case, dp(tensor(step.x)), tensor(step.target))
     loss:backward()
     optimizer:step()
     wrong = wrong or match("loss " .. i, loss, step.loss, tol)
   end
+  known("parameters", case.params_after, "embedding.weight linear.weight linear.bias")
+  known("buffers", case.buffers_after, "")
   for name, parameter in model:named_parameters() do
     wrong = wrong or match(name, parameter, after(case.params_after[name], golden.params[name]), tol)
   end
@@ -458,36 +357,55 @@ local function model_case(case, file)
     for _, other in ipairs(file.cases) do
       if other.name == name then inputs = other.inputs end
     end
+    if type(inputs) ~= "table" then return "the inputs '" .. inputs .. "' are not understood" end
   end
   return step_case(case, model, inputs)
 end
 
 -- ---- parts ----
 
--- Each golden_PART.lua beside this file answers a function that takes these tools and answers pick(section, case, file, file name):
--- the function that runs such a case (it answers nil, or what is wrong), nil if the case is not this part's.
-local tools = { DTYPES = DTYPES, number = number, numbers = numbers, count_of = count_of, flat = flat, elements = elements,
-  tensor = tensor, show = show, same = same, shape_of = shape_of, compare = compare, match = match, crc32 = crc32,
-  rand_after = rand_after, laid_out = laid_out }
 local PARTS = { "modules", "optim", "train", "ops", "autograd" }
 local picks = {}
-for _, part in ipairs(PARTS) do
-  picks[#picks + 1] = dofile(os.getenv("GOLDEN_PARTS") .. "/golden_" .. part .. ".lua")(tools)
-end
+for _, name in ipairs(PARTS) do picks[#picks + 1] = part(name)(tools) end
 
 -- ---- files ----
 
--- What runs a case of this section; nil: not understood.
+-- Cases of this file's own forms, and the fields that each may have.
+local FORMS = {
+  draws = { draw_case, "seed op n shape dtype args layout out rand_after" },
+  sequences = { sequence_case, "name seed steps rand_after" },
+  randperm = { randperm_case, "seed n out rand_after" },
+  assignment = { assignment_case, "name numel dtype limits sparse indices buckets bucket_limits" },
+  logging = { logging_case,
+    "name model widths bucket_cap_mb find_unused_parameters ready_order " .. table.concat(LOGGED, " ") },
+}
+local CHUNK_FIELDS = "name shape chunks dim pieces raises"
+local MODEL_FIELDS = "name model devices batch loss_kind replicas_used chunk_sizes inputs output loss param_grads tol "
+  .. "calls_forward calls_backward param_grads_per_replica"
+local TRAJECTORY_FIELDS = "name model devices batch loss_kind optimizer optimizer_attrs steps params_after buffers_after tol"
+
+-- What runs a case of this section, and its fields; nil: not understood.
 local function runner(section, case, file, name)
   for _, pick in ipairs(picks) do
-    local run = pick(section, case, file, name)
-    if run then return run end
+    local run, fields = pick(section, case, file, name)
+    if run then return run, fields end
   end
   if section == "table" and #case == 3 then return chunk_row end
-  if section == "cases" and case.chunks and case.shape then return chunk_case end
-  if section == "cases" and case.model and case.devices then return model_case end
-  return ({ draws = draw_case, sequences = sequence_case, randperm = randperm_case, modules = module_case,
-    models = module_case, assignment = assignment_case, logging = logging_case })[section]
+  if section == "cases" and case.chunks and case.shape then return chunk_case, CHUNK_FIELDS end
+  if section == "cases" and case.model and case.devices then
+    return model_case, case.steps and TRAJECTORY_FIELDS or MODEL_FIELDS
+  end
+  local form = FORMS[section]
+  if form then return form[1], form[2] end
+end
+
+-- Nothing is passed over in silence: a field that the form does not have is a failure of its case.
+local function run_case(name, file, section, case)
+  if type(case) ~= "table" then return "not understood" end
+  local run, fields = runner(section, case, file, name)
+  if not run then return "not understood" end
+  if fields then known("the case", case, fields) end
+  return run(case, file)
 end
 
 local function run_section(name, file, section)
@@ -496,24 +414,25 @@ local function run_section(name, file, section)
     local label = type(case) == "table" and case.name or string.format("%s[%d]", section, i - 1)
     seen[label] = (seen[label] or 0) + 1
     if seen[label] > 1 then label = label .. "#" .. seen[label] end
-    local run = type(case) == "table" and runner(section, case, file, name)
-    local ok, wrong = false, "not understood"
-    if run then ok, wrong = pcall(run, case, file) end
-    if run and not ok then wrong = tostring(wrong) end
+    local ok, wrong = pcall(run_case, name, file, section, case)
+    if not ok then wrong = tostring(wrong) end
     if wrong then print("# " .. wrong) end
     rs.check(name .. ": " .. label, wrong == nil)
   end
 end
 
+local FORMAT = "ringside-golden-1"
+
 for _, path in ipairs(rs.args) do
   local name = path:match("[^/]*$")
   local ok, file = pcall(rs.json_load, path)
-  if not ok or type(file) ~= "table" or type(file.header) ~= "table" then
-    print("# " .. (ok and "no golden file" or tostring(file)))
+  if not ok or type(file) ~= "table" or type(file.header) ~= "table" or file.header.format ~= FORMAT then
+    print("# " .. (ok and "no golden file of the format " .. FORMAT or tostring(file)))
     rs.check(name .. ": the file can be read", false)
   else
     for section, content in pairs(file) do
-      local context = section == "header" or section:find("_note$") or (section == "models" and #content == 0)
+      local context = section == "header" or (section:find("_note$") and type(content) == "string") or
+        (section == "models" and #content == 0)
       if not context and type(content) == "table" and #content > 0 then
         run_section(name, file, section)
       elseif section == "cuda" and content.status and content.cases then

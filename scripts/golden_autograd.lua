@@ -3,7 +3,7 @@
 local rs = require "ringside"
 
 return function(tools)
-  local match, same, number = tools.match, tools.same, tools.number
+  local match, same, number, known = tools.match, tools.same, tools.number, tools.known
 
   -- Neighbouring AccumulateGrad events have no order: sorted.
   local function ordered(events)
@@ -74,6 +74,7 @@ return function(tools)
   local function graph_case(case)
     local events, log, watch = logger()
     local pool, leaves, named = {}, {}, {}
+    known("the program", case.program, "leaves ops note")
     for i, golden in ipairs(case.program.leaves) do
       pool[i] = tools.tensor(golden):requires_grad_()
       leaves["l" .. i - 1] = pool[i]
@@ -81,6 +82,7 @@ return function(tools)
     end
     for i, op in ipairs(case.program.ops) do
       if not method(op[1]) then return "the op '" .. tostring(op[1]) .. "' is not understood" end
+      if #op > 3 then return "an op of more than two operands is not understood" end
       local result = method(op[1])(pool[op[2] + 1], op[3] and pool[op[3] + 1])
       pool[#pool + 1] = result
       named["n" .. i - 1] = result
@@ -95,7 +97,9 @@ return function(tools)
   -- ---- programs in words ----
 
   local function check_raised(case, ok, err)
-    if case.raises == nil then
+    if (case.raises == nil or case.raises == rs.none) and case.message_start and case.message_start ~= rs.none then
+      return "a message without an error is not understood"
+    elseif case.raises == nil then
       return not ok and tostring(err) or nil
     elseif case.raises == rs.none then
       return not ok and "an error was raised: " .. tostring(err) or nil
@@ -149,10 +153,14 @@ return function(tools)
 
   return function(section, case, _, name)
     if section ~= "cases" or type(case.name) ~= "string" then return nil end
-    if type(case.program) == "table" and case.program.leaves and case.program.ops and case.events then return graph_case end
+    if type(case.program) == "table" and case.program.leaves and case.program.ops and case.events then
+      return graph_case, "name program events grads tol note"
+    end
     if type(case.program) ~= "string" or not name or not name:find("%-programs%.json$") then return nil end
     local book = book_of(name)
     local twin = book and book(case.name, case.program)
-    return twin and function(given) return program_case(given, twin) end
+    if not twin then return nil end
+    return function(given) return program_case(given, twin) end,
+      "name program events grads values raises message_start tol note"
   end
 end

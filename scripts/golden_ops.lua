@@ -4,13 +4,7 @@ local F = rs.nn.functional
 local expression = dofile(os.getenv("GOLDEN_PARTS") .. "/golden_expression.lua")
 
 return function(tools)
-  local match, same = tools.match, tools.same
-
-  local function tensor(golden)
-    if not golden.storage then return tools.tensor(golden) end
-    local storage = tools.tensor { dtype = golden.dtype, shape = { #golden.storage }, data = golden.storage }
-    return storage:as_strided(golden.shape, golden.stride, golden.offset)
-  end
+  local match, same, tensor, known = tools.match, tools.same, tools.tensor, tools.known
 
   -- Options as PyTorch names them, without those that are None.
   local function options(attrs)
@@ -38,6 +32,11 @@ return function(tools)
       return inputs[1][name](inputs[1], attrs), inputs[1][name](inputs[1], biased)
     end
   end
+  -- The attributes that the calls below read; a call that is not there reads them all.
+  local READ = { gelu_tanh = "", softmax = "dim", expand_mul = "sizes", split = "size split_size sizes dim",
+    chunk = "chunks dim", unbind = "dim", cat = "dim", stack = "dim", index_select = "dim", gather = "dim",
+    scatter = "dim", scatter_add = "dim", index_add = "dim", chain = "" }
+
   function OPS.gelu_tanh(inputs) return F.gelu(inputs[1], { approximate = "tanh" }) end
   function OPS.softmax(inputs, attrs) return F.softmax(inputs[1], attrs.dim) end
   function OPS.expand_mul(inputs, attrs) return inputs[1]:expand(attrs.sizes) * inputs[2] end
@@ -69,6 +68,7 @@ return function(tools)
     if case.op == "where" then
       names = { inputs.c and "c" or inputs.m and "m" or "condition", inputs.a and "a" or "x", inputs.b and "b" or "y" }
     elseif inputs.x then
+      known("the inputs", inputs, "x i m y z")
       for name in ("x i m y z"):gmatch("%S") do names[#names + 1] = inputs[name] and name end
     else
       for name in pairs(inputs) do names[#names + 1] = name end
@@ -80,6 +80,7 @@ return function(tools)
   end
 
   local function call(case, inputs)
+    if READ[case.op] then known("the attributes", case.attrs, READ[case.op]) end
     if case.op == "chain" then return expression(case.note, inputs, function_of) end
     local list, attrs = operands(case, inputs), options(case.attrs)
     if OPS[case.op] then return OPS[case.op](list, attrs) end
@@ -97,6 +98,9 @@ return function(tools)
 
   local function run(case)
     local inputs, tol, wrong = {}, case.tol or { 1e-5, 1e-4 }, nil
+    for name in pairs(case.grads or {}) do
+      if not case.inputs[name] then return "the gradient of " .. name .. " is not understood" end
+    end
     for name, golden in pairs(case.inputs) do
       inputs[name] = tensor(golden)
       if case.grads and case.grads[name] then inputs[name]:requires_grad_() end
@@ -106,9 +110,10 @@ return function(tools)
     for i, golden in ipairs(case.outputs) do wrong = wrong or match("output " .. i, outs[i], golden, tol) end
     if wrong or not case.grads or not next(case.grads) then return wrong end
     local roots, grads = {}, {}
+    if #case.grad_out ~= #outs then return "there are not as many grad_out as outputs" end
     for i, golden in ipairs(case.grad_out) do
       if golden ~= rs.none then
-        roots[#roots + 1], grads[#grads + 1] = outs[i], tensor(golden)
+        roots[#roots + 1], grads[#grads + 1] = outs[i], tools.like("grad_out", golden, outs[i])
       end
     end
     rs.autograd.backward(roots, grads)
@@ -121,6 +126,8 @@ return function(tools)
 
   return function(section, case)
     local mine = section == "cases" and case.op and case.inputs and case.outputs and case.attrs
-    if mine and (OPS[case.op] or function_of(case.op) or (case.op == "chain" and case.note)) then return run end
+    if mine and (OPS[case.op] or function_of(case.op) or (case.op == "chain" and case.note)) then
+      return run, "name op attrs inputs grad_out outputs grads note tol"
+    end
   end
 end

@@ -3,7 +3,7 @@ local rs = require "ringside"
 local nn, optim, dist, data = rs.nn, rs.optim, rs.distributed, rs.utils.data
 
 return function(tools)
-  local same, compare, number = tools.same, tools.compare, tools.number
+  local same, compare, number, known = tools.same, tools.compare, tools.number, tools.known
 
   -- ---- samplers ----
 
@@ -24,15 +24,13 @@ return function(tools)
   end
 
   local function ranks_case(case, golden, epoch)
-    local wrong
+    local wrong = same("ranks", #golden, case.replicas)
     for rank = 0, case.replicas - 1 do
       local list, length = indices_of(case, rank, epoch)
       wrong = wrong or same("rank " .. rank, list, golden[rank + 1]) or same("length", length, #golden[rank + 1])
       if case.len ~= nil then wrong = wrong or same("len", length, case.len) end
-      if case.num_samples ~= nil then
-        wrong = wrong or same("num_samples", length, case.num_samples) or
-          same("total_size", length * case.replicas, case.total_size)
-      end
+      if case.num_samples ~= nil then wrong = wrong or same("num_samples", length, case.num_samples) end
+      if case.total_size ~= nil then wrong = wrong or same("total_size", length * case.replicas, case.total_size) end
     end
     return wrong
   end
@@ -50,7 +48,10 @@ return function(tools)
 
   local function epochs_case(case)
     local wrong
-    for _, golden in ipairs(case.epochs) do wrong = wrong or ranks_case(case, golden.indices, golden.epoch) end
+    for _, golden in ipairs(case.epochs) do
+      known("an epoch", golden, "epoch indices")
+      wrong = wrong or ranks_case(case, golden.indices, golden.epoch)
+    end
     return wrong
   end
 
@@ -103,7 +104,7 @@ return function(tools)
     for name, value in pairs(case.optimizer) do
       if name ~= "name" then options[name] = value end
     end
-    return optim[case.optimizer.name](net:parameters(), options)
+    return optim[case.optimizer.name](net:parameters(), tools.optimizer_options(case.optimizer.name, options))
   end
 
   -- Trains as this rank (nil: alone); answers losses, right answers of the test rows and the sum of |parameter|.
@@ -170,6 +171,7 @@ return function(tools)
 
   local function train_case(case)
     local losses, right, sum, wrong
+    if case.world == 1 and case.bucket_cap_mb then return "buckets of one rank are not understood" end
     if case.world == 1 then
       local net
       losses, net = train(case, nil)
@@ -182,6 +184,7 @@ return function(tools)
         return { losses = list, right = right_answers(case, net), sum = abs_sum(net) }
       end, { world = case.world })
       right, sum = ranks[0].right, ranks[0].sum
+      wrong = same("ranks", #case.losses, case.world)
       for rank = 0, case.world - 1 do
         wrong = wrong or match_losses("rank " .. rank, ranks[rank].losses, case.losses[rank + 1])
       end
@@ -190,11 +193,21 @@ return function(tools)
   end
 
   return function(section, case)
-    if section == "distributed_sampler" and case.epochs then return epochs_case end
-    if section == "data_loader" and case.epochs then return loader_case end
-    if section == "not_shuffled" and case.replicas then return not_shuffled_case end
-    if section == "shuffled" and case.replicas then return shuffled_case end
+    local ranks = "n replicas drop_last "
+    if section == "distributed_sampler" and case.epochs then return epochs_case, ranks .. "seed epochs" end
+    if section == "data_loader" and case.epochs then
+      return loader_case, "n batch_size seed default_seed own_generator shuffle drop_last epochs rand_after"
+    end
+    if section == "not_shuffled" and case.replicas then
+      return not_shuffled_case, ranks .. "num_samples total_size indices len"
+    end
+    if section == "shuffled" and case.replicas then
+      return shuffled_case, ranks .. "seed epoch permutation indices num_samples total_size len"
+    end
     if section == "bad_rank" and #case == 3 then return bad_rank_case end
-    if section == "cases" and case.losses and case.epochs and case.optimizer then return train_case end
+    if section == "cases" and case.losses and case.epochs and case.optimizer then
+      local model = case.model == "mlp" and "sizes activation" or "channels"
+      return train_case, "name model seed optimizer batch epochs world losses test_correct abs_sum bucket_cap_mb " .. model
+    end
   end
 end

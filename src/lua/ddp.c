@@ -6,7 +6,9 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "lua/internal.h"
+#include "lua/lesson.h"
 #include "lua/rank.h"
+#include "lua/spawn.h"
 #include "parallel/buckets.h"
 #include "parallel/distributed_data_parallel.h"
 #include "parallel/reducer.h"
@@ -51,7 +53,7 @@ check_device_ids(lua_State *L, struct task *me, int table, struct module *module
 }
 
 static size_t
-first_bucket_bytes(lua_State *L)
+default_first_bucket_bytes(lua_State *L)
 {
     push_ringside(L);
     lua_getfield(L, -1, "distributed");
@@ -61,6 +63,43 @@ first_bucket_bytes(lua_State *L)
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
+static void
+warn_ddp(lua_State *L, const char *text)
+{
+    struct script *script = script_of(L);
+    struct lesson *lesson = lesson_of(script->holder);
+    if (lesson != NULL)
+        lesson_note(lesson, script_rank(script), "warning", text);
+}
+
+/* broadcast_buffers is the older word for both; forward_sync_buffers leaves the construction alone, and wins. */
+static void
+sync_buffers_options(lua_State *L, int table, struct ddp_options *options)
+{
+    bool older = option_push(L, table, "broadcast_buffers"), newer = option_push(L, table, "forward_sync_buffers");
+    bool broadcast = option_bool(L, table, "broadcast_buffers", true);
+    options->no_forward_sync_buffers = !option_bool(L, table, "forward_sync_buffers", broadcast);
+    options->no_init_sync_buffers    = !newer && !broadcast;
+    lua_pop(L, older + newer);
+    if (older && newer)
+        warn_ddp(L, "broadcast_buffers and forward_sync_buffers were both given: broadcast_buffers is deprecated and "
+                    "its value ignored");
+    else if (older)
+        warn_ddp(L, "broadcast_buffers is deprecated, use forward_sync_buffers: that one, when false, still syncs the "
+                    "buffers when the wrapper is made, where broadcast_buffers=false leaves them as they are");
+}
+
+static void
+bucket_cap_options(lua_State *L, int table, struct ddp_options *options)
+{
+    options->has_bucket_cap = option_push(L, table, "bucket_cap_mb");
+    lua_pop(L, options->has_bucket_cap);
+    options->bucket_cap_mb              = option_number(L, table, "bucket_cap_mb", 0);
+    options->default_first_bucket_bytes = default_first_bucket_bytes(L);
+    if (!(options->bucket_cap_mb >= 0 && options->bucket_cap_mb <= 1e6))
+        raise_error(L, "ValueError", "bucket_cap_mb is a number of MiB, up to a million");
+}
+
 static int
 l_ddp(lua_State *L)
 {
@@ -68,15 +107,13 @@ l_ddp(lua_State *L)
     struct module        *module = check_module(L, 1);
     int                   table  = option_table(L, 2);
     struct process_group *group  = group_for_ddp(L);
-    option_known(L, table, "bucket_cap_mb find_unused_parameters broadcast_buffers device_ids output_device");
+    option_known(L, table, "bucket_cap_mb find_unused_parameters broadcast_buffers forward_sync_buffers device_ids"
+                           " output_device");
     struct ddp_options options = {
-        .bucket_cap_mb          = option_number(L, table, "bucket_cap_mb", 0),
-        .first_bucket_bytes     = first_bucket_bytes(L),
         .find_unused_parameters = option_bool(L, table, "find_unused_parameters", false),
-        .no_broadcast_buffers   = !option_bool(L, table, "broadcast_buffers", true),
     };
-    if (!(options.bucket_cap_mb >= 0 && options.bucket_cap_mb <= 1e6))
-        return raise_error(L, "ValueError", "bucket_cap_mb is a number of MiB, up to a million");
+    bucket_cap_options(L, table, &options);
+    sync_buffers_options(L, table, &options);
     check_device_ids(L, me, table, module);
     struct call    call    = call_open(L, me, CALL_BACK);
     struct module *wrapper = ddp_new(me, module, group, &options);
@@ -114,6 +151,14 @@ l_no_sync(lua_State *L)
         lua_rawsetp(L, 2, wrapper);
     }
     return ok ? lua_gettop(L) - 2 : lua_error(L);
+}
+
+static int
+l_set_sink_clone(lua_State *L)
+{
+    struct module *wrapper = check_ddp(L);
+    ddp_set_sink_clone(wrapper, check_flag(L, 2));
+    return 0;
 }
 
 /* Numbers as numbers, lists of numbers as PyTorch's texts. */
@@ -235,13 +280,15 @@ l_bucket_assignment(lua_State *L)
 
 static const struct lua_entry parallel_entries[] = {
     { "DistributedDataParallel", l_ddp,
-      "nn.parallel.DistributedDataParallel(module, {bucket_cap_mb=, find_unused_parameters=, broadcast_buffers=,"
-      " device_ids=})",
+      "nn.parallel.DistributedDataParallel(module, {bucket_cap_mb=, find_unused_parameters=, forward_sync_buffers=,"
+      " broadcast_buffers=, device_ids=})",
       "the module with synchronised gradients: call it as the module; ddp.module is the module" },
 };
 
 static const struct lua_entry method_entries[] = {
     { "no_sync", l_no_sync, "ddp:no_sync(f)", "forwards made in f do not synchronise" },
+    { "_set_ddp_sink_clone", l_set_sink_clone, "ddp:_set_ddp_sink_clone(val)",
+      "false: with find_unused_parameters outputs go on without being copied" },
     { "_get_ddp_logging_data", l_logging_data, "ddp:_get_ddp_logging_data()",
       "buckets and ready order, as PyTorch tells them" },
 };

@@ -15,20 +15,23 @@
 #include "sched/stage.h"
 #include "tensor/op.h"
 
-enum { COALESCED_BYTES = 250 << 20, MIB = 1 << 20 };
+enum { COALESCED_BYTES = 250 << 20, MIB = 1 << 20, DEFAULT_FIRST_BUCKET_BYTES = MIB, DEFAULT_BUCKET_CAP_MB = 25 };
 
 struct ddp {
     struct module        *module;                     /* a reference */
     struct process_group *group;
     struct reducer       *reducer;
-    bool                  find_unused_parameters, broadcast_buffers;
+    bool                  find_unused_parameters, forward_sync_buffers, sink_clone;
     bool                  require_backward_grad_sync; /* false inside no_sync */
     bool                  require_forward_param_sync; /* buffers: false after a forward that did not synchronise */
 };
 
 /* ---- sending tensors from rank 0, many in one message ---- */
 
-enum flat_direction { INTO_FLAT, OUT_OF_FLAT };
+/* What is written out of the flat tensor is a change of the tensor, but for buffers in front of a forward: two forwards
+ * and then one backward shall not find them "modified by an inplace operation", as they were in PyTorch 1.13 (issue
+ * 22095, PR 175851). */
+enum flat_direction { INTO_FLAT, OUT_OF_FLAT, OUT_OF_FLAT_KEEPING_VERSIONS };
 
 static bool
 flat_copy(struct task *me, struct tensor *flat, const struct flat_members *members, enum flat_direction direction)
@@ -39,27 +42,31 @@ flat_copy(struct task *me, struct tensor *flat, const struct flat_members *membe
         bool in = direction == INTO_FLAT;
         if (piece == NULL || !tensor_copy(me, in ? piece : tensor, in ? tensor : piece))
             return false;
-        if (!in)
+        if (direction == OUT_OF_FLAT)
             tensor_bump(tensor);
     }
     return true;
 }
 
 static bool
-broadcast_flat(struct task *me, struct process_group *group, const struct flat_members *members)
+broadcast_flat(struct task *me, struct process_group *group, const struct flat_members *members,
+               enum flat_direction back)
 {
     size_t         mark = scope_mark(me);
     struct tensor *flat = flat_empty(me, members);
     bool done = flat != NULL && flat_copy(me, flat, members, INTO_FLAT) && group_broadcast_now(me, group, flat, 0) &&
-                flat_copy(me, flat, members, OUT_OF_FLAT);
+                flat_copy(me, flat, members, back);
     scope_release(me, mark);
     return done;
 }
 
 /* dist._broadcast_coalesced: grouped by dtype and device, flattened, sent, unflattened. */
 static bool
-broadcast_coalesced(struct task *me, struct process_group *group, struct tensor *const *tensors, int count)
+broadcast_coalesced(struct task *me, struct process_group *group, const struct named_tensors *list,
+                    enum flat_direction back)
 {
+    struct tensor *const *tensors = list->tensors;
+    int                   count   = list->count;
     if (count == 0)
         return true;
     struct bucket_input *inputs = malloc((size_t)count * sizeof *inputs);
@@ -68,13 +75,15 @@ broadcast_coalesced(struct task *me, struct process_group *group, struct tensor 
     for (int i = 0; i < count; i++)
         inputs[i] = bucket_input_of(tensors[i]);
     size_t             limit = COALESCED_BYTES;
-    struct bucket_list list;
+    struct bucket_list buckets;
     const struct bucket_assignment wanted = { .inputs = inputs, .count = count, .limits = &limit, .limit_count = 1 };
-    bool done = buckets_assign(me, &wanted, &list);
+    bool done = buckets_assign(me, &wanted, &buckets);
     free(inputs);
-    for (int i = 0; i < list.count && done; i++)
-        done = broadcast_flat(me, group, &(struct flat_members){ tensors, list.indices[i], list.sizes[i] });
-    buckets_free(&list);
+    for (int i = 0; i < buckets.count && done; i++) {
+        const struct flat_members members = { tensors, buckets.indices[i], buckets.sizes[i] };
+        done = broadcast_flat(me, group, &members, back);
+    }
+    buckets_free(&buckets);
     return done;
 }
 
@@ -173,14 +182,14 @@ ddp_verify_params(struct task *me, struct process_group *group,
     return verify_counts(me, group, params->count) && verify_shapes(me, group, params);
 }
 
-/* Equal from the first step: rank 0's parameters and buffers, also the frozen ones, replace everybody's. Never again
- * after this: from here on equal gradients keep them equal. */
+/* Equal from the first step: rank 0's parameters (also the frozen ones) and buffers replace everybody's. Never again
+ * after this: from here on equal gradients keep the parameters equal. */
 static bool
 ddp_sync_module_states(struct task *me, struct process_group *group,
                        const struct named_tensors *states)
 {
     STAGE(me, ddp_sync_module_states, states->count, bytes_of(states), 0);
-    return broadcast_coalesced(me, group, states->tensors, states->count);
+    return broadcast_coalesced(me, group, states, OUT_OF_FLAT);
 }
 
 static bool
@@ -224,10 +233,11 @@ ddp_params(struct task *me, struct module *module, struct named_tensors *params)
 }
 
 static bool
-ddp_sync_states(struct task *me, struct process_group *group, struct module *module)
+ddp_sync_states(struct task *me, struct process_group *group, struct module *module, const struct ddp_options *options)
 {
     struct named_tensors states = { 0 }, params = { 0 }, buffers = { 0 };
-    bool done = module_named_parameters(me, module, &params) && module_named_buffers(me, module, &buffers) &&
+    bool done = module_named_parameters(me, module, &params) &&
+                (options->no_init_sync_buffers || module_named_buffers(me, module, &buffers)) &&
                 states_add(me, &states, &params) && states_add(me, &states, &buffers) &&
                 ddp_sync_module_states(me, group, &states);
     free(states.tensors);
@@ -239,9 +249,18 @@ ddp_sync_states(struct task *me, struct process_group *group, struct module *mod
 static size_t
 bucket_cap_bytes(const struct ddp_options *options)
 {
-    double mb = options->bucket_cap_mb > 0 ? options->bucket_cap_mb : 25;
-    double bytes = mb * MIB;
-    return bytes < 1 ? 1 : bytes < 0x1p62 ? (size_t)bytes : (size_t)1 << 62;
+    double bytes = (options->has_bucket_cap ? options->bucket_cap_mb : DEFAULT_BUCKET_CAP_MB) * MIB;
+    return bytes < 0x1p62 ? (size_t)bytes : (size_t)1 << 62;
+}
+
+/* Small by default, so that the wire gets work early. Who names a cap means it for all buckets (PR 121640; until then
+ * the first one's was 1 MiB all the same). */
+static size_t
+first_bucket_bytes(const struct ddp_options *options)
+{
+    if (options->has_bucket_cap)
+        return bucket_cap_bytes(options);
+    return options->default_first_bucket_bytes != 0 ? options->default_first_bucket_bytes : DEFAULT_FIRST_BUCKET_BYTES;
 }
 
 static struct reducer *
@@ -249,7 +268,7 @@ ddp_reducer_new(struct task *me, const struct ddp *ddp, const struct named_tenso
                 const struct ddp_options *options)
 {
     struct reducer_options of_reducer = {
-        .first_bucket_bytes     = options->first_bucket_bytes,
+        .first_bucket_bytes     = first_bucket_bytes(options),
         .bucket_bytes           = bucket_cap_bytes(options),
         .find_unused_parameters = options->find_unused_parameters,
         .names                  = (const char *const *)params->names,
@@ -299,7 +318,8 @@ ddp_wrap(struct task *me, struct module *module, struct process_group *group, co
     ddp->module = module_ref(module);
     ddp->group  = group;
     ddp->find_unused_parameters     = options->find_unused_parameters;
-    ddp->broadcast_buffers          = !options->no_broadcast_buffers;
+    ddp->forward_sync_buffers       = !options->no_forward_sync_buffers;
+    ddp->sink_clone                 = true;
     ddp->require_backward_grad_sync = true;
     ddp->require_forward_param_sync = true;
     wrapper->script = ddp;
@@ -313,7 +333,7 @@ ddp_build(struct task *me, struct module *module, struct process_group *group, c
     if (group == NULL)
         return failed_null(me, E_RUNTIME, "the default process group has not been initialized: call "
                                           "init_process_group first");
-    if (!ddp_verify_params(me, group, params) || !ddp_sync_states(me, group, module))
+    if (!ddp_verify_params(me, group, params) || !ddp_sync_states(me, group, module, options))
         return NULL;
     struct module *wrapper = ddp_wrap(me, module, group, options);
     struct ddp    *ddp     = wrapper != NULL ? wrapper->script : NULL;
@@ -351,13 +371,13 @@ ddp_sync_buffers(struct task *me, const struct ddp *ddp,
                  const struct named_tensors *buffers)
 {
     STAGE(me, ddp_sync_buffers, buffers->count, bytes_of(buffers));
-    return broadcast_coalesced(me, ddp->group, buffers->tensors, buffers->count);
+    return broadcast_coalesced(me, ddp->group, buffers, OUT_OF_FLAT_KEEPING_VERSIONS);
 }
 
 static bool
 sync_buffers_if_due(struct task *me, const struct ddp *ddp)
 {
-    if (!ddp->require_forward_param_sync || !ddp->broadcast_buffers)
+    if (!ddp->require_forward_param_sync || !ddp->forward_sync_buffers)
         return true;
     struct named_tensors buffers = { 0 };
     bool done = module_named_buffers(me, ddp->module, &buffers);
@@ -430,7 +450,7 @@ sink_value(struct task *me, struct value *value, struct tensor *const *clones, i
 /* _DDPSink: with find_unused_parameters all outputs go through one node, so that a backward from some of them reaches
  * the parameters of the others too, with no gradient, and their hooks run. */
 static struct value *
-ddp_sink(struct task *me, struct value *output, const struct tensor_list *list)
+ddp_sink(struct task *me, const struct ddp *ddp, struct value *output, const struct tensor_list *list)
 {
     if (list->count == 0)
         return output;
@@ -441,7 +461,7 @@ ddp_sink(struct task *me, struct value *output, const struct tensor_list *list)
     bool done = node != NULL;
     for (int i = 0; i < list->count && done; i++) {
         node_connect(me, node, i, list->tensors[i]);
-        clones[i] = tensor_clone(me, list->tensors[i]);
+        clones[i] = ddp->sink_clone ? tensor_clone(me, list->tensors[i]) : tensor_alias(me, list->tensors[i]);
         done = clones[i] != NULL;
         if (done)
             node_output(me, node, clones[i], i);
@@ -465,7 +485,7 @@ ddp_prepare_backward(struct task *me, struct ddp *ddp, struct value *output)
     if (!value_each_tensor(output, list_tensor, &list))
         failed(me, E_MEMORY, "out of memory for outputs");
     else if (reducer_prepare_for_backward(me, ddp->reducer, list.tensors, list.count))
-        result = ddp_sink(me, output, &list);
+        result = ddp_sink(me, ddp, output, &list);
     free(list.tensors);
     return result;
 }
@@ -540,4 +560,12 @@ ddp_set_sync(struct module *wrapper, bool sync)
     struct ddp *ddp = ddp_of(wrapper);
     if (ddp != NULL)
         ddp->require_backward_grad_sync = sync;
+}
+
+void
+ddp_set_sink_clone(struct module *wrapper, bool clone)
+{
+    struct ddp *ddp = ddp_of(wrapper);
+    if (ddp != NULL)
+        ddp->sink_clone = clone;
 }

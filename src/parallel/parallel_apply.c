@@ -18,6 +18,7 @@ struct replica_jobs;
 struct replica_job {
     struct replica_jobs  *apply;
     int            replica, device;
+    bool           nowhere;        /* no device was given, and no input names one */
     struct module *module;
     struct value  *input, *kwargs; /* a TUPLE; a DICT or NULL */
     struct value  *output;         /* NULL until the worker is done */
@@ -68,15 +69,14 @@ apply_new(struct task *me, int count)
     return apply;
 }
 
-/* The device of a job for which the caller names none: that of the first tensor among its inputs. */
+/* The device of a job for which the caller names none: that of the first tensor among its inputs. A replica with
+ * neither is that replica's failure, not the caller's: the others run. */
 static bool
 job_device(struct task *me, struct replica_job *job, const int *ids)
 {
     const struct tensor *first = ids == NULL ? value_first_tensor(job->input) : NULL;
-    if (ids == NULL && first == NULL)
-        return failed(me, E_RUNTIME, "no device was given for replica %d, and none of its inputs is a tensor",
-                      job->replica);
-    job->device = ids != NULL ? ids[job->replica] : tensor_device(first);
+    job->nowhere = ids == NULL && first == NULL;
+    job->device  = ids != NULL ? ids[job->replica] : first != NULL ? tensor_device(first) : DEVICE_CPU;
     if (job->device == DEVICE_CPU)
         return true;
     job->stream = device_check(me, job->device) ? stream_current(me, job->device) : NULL;
@@ -112,6 +112,12 @@ job_store(struct task *me, struct replica_job *job, struct value *output)
     return true;
 }
 
+static bool
+job_has_no_device(struct task *me)
+{
+    return failed(me, E_RUNTIME, "no device was provided and no tensor input was found; device cannot be resolved");
+}
+
 /* One replica's forward, on its device, in the caller's grad mode. It records its part of the graph
  * here: the sequence numbers of its nodes begin anew, for they are counted per task. */
 static bool
@@ -119,6 +125,8 @@ parallel_apply_worker(struct task *me, struct replica_job *job)
 {
     STAGE(me, dp_worker, job->replica, job->device);
     grad_set_enabled(me, job->apply->grad);
+    if (job->nowhere)
+        return job_has_no_device(me);
     if (job->stream != NULL && !stream_make_current(me, job->stream))
         return false;
     struct value *output = module_forward(me, job->module, job->input, job->kwargs);
@@ -157,8 +165,8 @@ caught(struct task *me, const struct replica_job *job)
     comm_device_name(job->device, device);
     const char *where = strncmp(device, "device:", 7) == 0 ? device + 7 : device;
     snprintf(me->error.message, sizeof me->error.message,
-             "Caught %s in replica %d on device %s.\nOriginal message: %.*s", error_name(me->error.kind), job->replica,
-             where, (int)(sizeof original - 128), original);
+             "Caught %s in replica %d%s%s.\nOriginal message: %.*s", error_name(me->error.kind), job->replica,
+             job->nowhere ? "" : " on device ", job->nowhere ? "" : where, (int)(sizeof original - 128), original);
     me->error.payload = NULL;
 }
 

@@ -41,7 +41,7 @@ reducer_should_rebuild_buckets(const struct reducer *reducer)
 }
 
 /* Once, before the second synchronising forward: from here on the buckets follow the order in which gradients really
- * come, the first ones in a small bucket, so that the wire gets work early. Rank 0's order holds for everybody. */
+ * come, by default the first ones in a small bucket, so that the wire gets work early. Rank 0's order holds for all. */
 bool
 reducer_rebuild_buckets(struct task *me, struct reducer *reducer)
 {
@@ -233,15 +233,16 @@ reducer_note_order(struct reducer *reducer, int index)
 }
 
 /* Parameter `index` has just accumulated its gradient. Without a forward that prepared for this backward (no_sync, or a
- * second backward) nothing is reduced: the gradient stays this rank's own. */
+ * second backward) nothing is reduced: the gradient stays this rank's own, but counts as used when the next reduction
+ * comes (in PyTorch 1.13 it did not, and a branch used only there kept a gradient of each rank's own). */
 static bool
 reducer_autograd_hook(struct task *me, struct reducer *reducer, int index)
 {
     STAGE(me, ddp_autograd_hook, index, name_id(me, reducer, index));
-    if (!reducer->expect_hooks)
-        return true;
     if (reducer->params[index]->grad != NULL)
         reducer->used[index] = true;
+    if (!reducer->expect_hooks)
+        return true;
     reducer_note_order(reducer, index);
     if (!reducer->has_marked_unused && !reducer_mark_unused(me, reducer))
         return false;

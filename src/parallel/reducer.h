@@ -20,8 +20,8 @@
 struct task; struct tensor; struct process_group; struct reducer; struct str;
 
 struct reducer_options {
-    size_t      first_bucket_bytes;   /* 0 means PyTorch's 1 MiB */
-    size_t      bucket_bytes;         /* 0 means PyTorch's 25 MiB */
+    size_t      first_bucket_bytes;   /* a bucket closes when it reaches its cap: 0 has each gradient travel alone */
+    size_t      bucket_bytes;         /* the others' cap */
     bool        find_unused_parameters;
     const char *const *names;         /* qualified parameter names, copied */
 };

@@ -34,13 +34,12 @@ bool
 reducer_ready_twice(struct task *me, const struct reducer *reducer, int index)
 {
     return failed(me, E_RUNTIME,
-                  "Expected to mark a variable ready only once, but parameter %d%s%s was marked ready twice. Causes: a "
-                  "module parameter is used outside of forward, or by several concurrent forward passes; reentrant "
-                  "checkpoints wrap the same part of the model more than once (static_graph may help)%s. %s", index,
-                  names_wanted() ? " with name " : "", names_wanted() ? reducer->names[index] : "",
+                  "Expected to mark a variable ready only once, but parameter %d with name %s was marked ready twice. "
+                  "Causes: a module parameter is used outside of forward, or by several concurrent forward passes; "
+                  "reentrant checkpoints wrap the same part of the model more than once (static_graph may help)%s.",
+                  index, reducer->names[index],
                   reducer->has_marked_unused && reducer->find_unused
-                      ? "; or a parameter that was found unused got a gradient all the same" : "",
-                  names_wanted() ? "" : "Set TORCH_DISTRIBUTED_DEBUG to INFO or DETAIL to see its name.");
+                      ? "; or a parameter that was found unused got a gradient all the same" : "");
 }
 
 bool

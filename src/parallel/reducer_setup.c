@@ -7,8 +7,6 @@
 #include "parallel/internal.h"
 #include "sched/task.h"
 
-enum { FIRST_BUCKET_BYTES = 1 << 20, BUCKET_BYTES = 25 << 20 };
-
 static void
 drop_nothing(struct task *me, void *context)
 {
@@ -107,8 +105,8 @@ reducer_new(struct task *me, struct tensor *const *params, int count, struct pro
     reducer->group              = group;
     reducer->world              = process_group_size(group);
     reducer->find_unused        = options->find_unused_parameters;
-    reducer->first_bucket_bytes = options->first_bucket_bytes != 0 ? options->first_bucket_bytes : FIRST_BUCKET_BYTES;
-    reducer->bucket_bytes       = options->bucket_bytes != 0 ? options->bucket_bytes : BUCKET_BYTES;
+    reducer->first_bucket_bytes = options->first_bucket_bytes;
+    reducer->bucket_bytes       = options->bucket_bytes;
     if (reducer_set_up(me, reducer, params, options->names))
         return reducer;
     reducer_free(me, reducer);

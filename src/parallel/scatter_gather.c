@@ -435,7 +435,8 @@ dict_item(struct task *me, const struct value *dict, const char *key)
     return failed_null(me, E_KEY, "'%s'", key);
 }
 
-/* How many elements the result has: a dict's keys, or the shortest of the sequences. -1: failed. */
+/* How many elements the result has: as many as each of the replicas gave. -1: failed. (Until PyTorch 2 the shortest
+ * sequence decided, and what the others had more was lost without a word.) */
 static int
 gathered_count(struct task *me, struct value *const *outputs, int count)
 {
@@ -449,12 +450,14 @@ gathered_count(struct task *me, struct value *const *outputs, int count)
                    value_kind_name(outputs[0]->kind), r, value_kind_name(kind));
             return -1;
         }
-        if (dict && outputs[r]->count != elements) {
+        if (outputs[r]->count == elements)
+            continue;
+        if (dict)
             failed(me, E_VALUE, "All dicts must have the same number of keys");
-            return -1;
-        }
-        if (outputs[r]->count < elements)
-            elements = outputs[r]->count;
+        else
+            failed(me, E_VALUE, "replica 0 gave a %s of %d, but replica %d one of %d: they cannot be gathered",
+                   value_kind_name(outputs[0]->kind), elements, r, outputs[r]->count);
+        return -1;
     }
     return elements;
 }

@@ -175,8 +175,14 @@ nn.DataParallel(nn.Linear(2, 2))(rs.zeros(4, 2)) => RuntimeError: device:0 | cpu
 nn.DataParallel(nn.Linear(2, 2), {devices = {0}}) => TypeError: did you mean 'device_ids'?
 nn.parallel.scatter(cyc, {0, 1})            => ValueError: does one contain itself
 nn.parallel.gather({t, 3}, 0)               => TypeError: replica 1
+nn.parallel.gather({rs.tuple(t, t), rs.tuple(t)}, 0) => ValueError: a tuple of 2 | replica 1 one of 1
+nn.parallel.gather({{t}, {t, t}}, 0)        => ValueError: a list of 1 | replica 1 one of 2
 nn.parallel.parallel_apply(3, {t})          => TypeError: a table, got 3
+nn.parallel.parallel_apply({nn.ReLU(), nn.ReLU()}, {rs.tuple(t), rs.tuple()}) => RuntimeError: in replica 1. | no device was provided
 nn.parallel.DistributedDataParallel(nn.Linear(2, 2)) => RuntimeError: process group
+dist.spawn(function(r) nn.parallel.DistributedDataParallel(nn.Linear(1, 1), {bucket_cap_bm = 1}) end, {world = 2}) => TypeError: rank 0: | did you mean 'bucket_cap_mb'?
+dist.spawn(function(r) nn.parallel.DistributedDataParallel(nn.Linear(1, 1), {static_graph = true}) end, {world = 2}) => TypeError: unknown option 'static_graph'
+dist.spawn(function(r) nn.parallel.DistributedDataParallel(nn.Linear(1, 1), {bucket_cap_mb = -1}) end, {world = 2}) => ValueError: bucket_cap_mb
 dist.all_reduce(t)                          => RuntimeError: dist.spawn
 dist.spawn(function() end)                  => ValueError: how many ranks
 dist.spawn(function() end, {wrold = 2})     => TypeError: did you mean 'world'?

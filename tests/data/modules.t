@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # What modules are beside their numbers: state by name, copies, layers that work in place, sparse gradients; and the
-# corners of clipping and schedules. The expected values are PyTorch 1.13's.
+# corners of clipping and schedules. The expected values are PyTorch 2.15's.
 use strict;
 use warnings;
 use FindBin;

@@ -1,5 +1,5 @@
 -- Functions made of other ops, against PyTorch's: values, dtypes, shapes and gradients. compositions.json: each case is a
--- line of Lua over tensors named by a letter; its numbers were made by the PyTorch that it names.
+-- line of Lua over tensors named by a letter; its numbers are those of the PyTorch that it names.
 local rs = require "ringside"
 rs.lesson { title = "Compositions", devices = 1, prefix = "" }
 

@@ -93,7 +93,7 @@ static bool
 order_of_use(struct task *me, struct process_group *group, struct ranks *ranks)
 {
     struct module *module = picker(me, 512, 2, PICK_B_INSIDE_A);
-    struct module *ddp = ddp_new(me, module, group, &(struct ddp_options){ .bucket_cap_mb = 1 });
+    struct module *ddp = ddp_new(me, module, group, &(struct ddp_options){ .has_bucket_cap = true, .bucket_cap_mb = 1 });
     bool           done = ddp != NULL;
     for (int i = 0; i < 2 && done; i++) {
         size_t mark = scope_mark(me);
@@ -292,6 +292,59 @@ a_forgotten_branch_is_told_at_the_next_forward(void **state)
             assert_non_null(strstr(ranks.error[rank].message, want));
         }
         assert_int_equal(count_events(&ranks, "c10d.allreduce"), 0);
+        ranks_free(&ranks);
+    }
+}
+
+/* As if one parameter's gradient came twice in a backward: checkpoints inside of each other do that. */
+static bool
+twice(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    (void)ranks;
+    struct module *module = picker(me, 2, 2, PICK_A_THEN_B);
+    struct module *ddp = ddp_new(me, module, group, &(struct ddp_options){ 0 });
+    return ddp != NULL && module_forward_tensor(me, ddp, filled(me, 1, 2, 1)) != NULL &&
+           reducer_mark_variable_ready(me, ddp_reducer(ddp), 2) && reducer_mark_variable_ready(me, ddp_reducer(ddp), 2);
+}
+
+static void
+a_parameter_marked_ready_twice_is_named(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 1, .body = twice };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_int_equal(ranks.error[0].kind, E_RUNTIME);
+    assert_non_null(strstr(ranks.error[0].message, "parameter 2 with name b.weight was marked ready twice"));
+    ranks_free(&ranks);
+}
+
+/* A branch that only a backward without synchronisation used: the next reduction averages it too. */
+static bool
+used_without_sync(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct module *module = picker(me, 2, 2, PICK_B);
+    struct module *ddp = ddp_new(me, module, group, &(struct ddp_options){ .find_unused_parameters = true });
+    if (ddp == NULL)
+        return false;
+    struct tensor *x = filled(me, 1, 2, me->rank + 1);
+    ddp_set_sync(ddp, false);
+    bool done = backward_of_sum(me, module_forward_tensor(me, ddp, x)) &&
+                grad0(me, parameter(module, "b", "weight")) == me->rank + 1;
+    ddp_set_sync(ddp, true);
+    module->integers[0] = PICK_A;
+    done = done && backward_of_sum(me, module_forward_tensor(me, ddp, x)) &&
+           grad0(me, parameter(module, "a", "weight")) == 1.5 && grad0(me, parameter(module, "b", "weight")) == 1.5;
+    return expect(me, ranks, done, "both branches are means");
+}
+
+static void
+what_only_no_sync_used_is_averaged_by_the_next_reduction(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 2, .body = used_without_sync };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_no_errors(&ranks);
         ranks_free(&ranks);
     }
 }
@@ -598,6 +651,7 @@ log_three_iterations(struct task *me, struct process_group *group, struct ranks 
     const json_t  *one = ((struct logged *)ranks)->one, *widths = json_object_get(one, "widths");
     struct module *module = chain(me, widths);
     struct ddp_options options = {
+        .has_bucket_cap = json_is_number(json_object_get(one, "bucket_cap_mb")),
         .bucket_cap_mb = json_number_value(json_object_get(one, "bucket_cap_mb")),
         .find_unused_parameters = json_is_true(json_object_get(one, "find_unused_parameters")),
     };
@@ -655,6 +709,8 @@ main(void)
         cmocka_unit_test(another_number_of_parameters_is_told_to_both),
         cmocka_unit_test(a_module_without_parameters_or_a_group_is_refused),
         cmocka_unit_test(a_forgotten_branch_is_told_at_the_next_forward),
+        cmocka_unit_test(a_parameter_marked_ready_twice_is_named),
+        cmocka_unit_test(what_only_no_sync_used_is_averaged_by_the_next_reduction),
         cmocka_unit_test(unused_parameters_get_what_other_ranks_used),
         cmocka_unit_test(an_output_outside_the_loss_is_found_through_the_sink),
         cmocka_unit_test(the_forward_decides_whether_a_backward_reduces),
