@@ -392,7 +392,10 @@ grad_unsqueeze(struct task *me, struct node *node, struct tensor *const *grad_ou
 bool
 grad_squeeze(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    bool taken = node->numbers[1];
-    grad_in[0] = taken ? tensor_unsqueeze(me, grad_out[0], (int)node->numbers[0]) : grad_out[0];
+    bool taken = node->numbers[1], all = node->numbers[2];
+    if (all)
+        grad_in[0] = tensor_reshape(me, grad_out[0], node->in_dims, node->in_size);
+    else
+        grad_in[0] = taken ? tensor_unsqueeze(me, grad_out[0], (int)node->numbers[0]) : grad_out[0];
     return grad_in[0] != NULL;
 }

@@ -257,8 +257,7 @@ bool
 grad_rpow_scalar(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     double log_of_base = node->scalar > 0 ? log(node->scalar) : node->scalar == 0 ? 0 : NAN;
-    grad_in[1] = tensor_mul(me, grad_out[0], tensor_mul_number(me, node_saved(me, node, 0), log_of_base));
-    return grad_in[1] != NULL;
+    return times(me, grad_out, grad_in, tensor_mul_number(me, node_saved(me, node, 0), log_of_base));
 }
 
 /* atan2(y, x): g x / (x^2 + y^2) and -g y / (x^2 + y^2) */
@@ -330,6 +329,26 @@ grad_fmod(struct task *me, struct node *node, struct tensor *const *grad_out, st
     return rest_of(me, node, grad_out[0], grad_in, op_on(me, OP_trunc, ratio, NULL, 1));
 }
 
+/* Bounds that are tensors take the gradient of what lies beyond them; where they cross the upper one decides. */
+static bool
+clamp_bounds(struct task *me, struct node *node, struct tensor *grad, struct tensor **grad_in)
+{
+    struct tensor *x = node_saved(me, node, 0), *low = node_saved(me, node, 1), *high = node_saved(me, node, 2);
+    if (!node_wants(node, 1) && !node_wants(node, 2))
+        return !task_failed(me);
+    struct tensor *zero = zeros_of(me, grad, 0, NULL);
+    if (node_wants(node, 1)) {
+        struct tensor *apart = op_on(me, OP_lt, low, high, 1);
+        struct tensor *below = op_on(me, OP_logical_and, apart, op_on(me, OP_lt, x, low, 1), 1);
+        grad_in[1] = where_of(me, below, grad, zero);
+    }
+    if (node_wants(node, 2)) {
+        struct tensor *crossed = op_on(me, OP_lt, high, low, 1);
+        grad_in[2] = where_of(me, op_on(me, OP_logical_or, crossed, op_on(me, OP_gt, x, high, 1), 1), grad, zero);
+    }
+    return !task_failed(me);
+}
+
 /* The bounds themselves count as inside, NaN does not. */
 bool
 grad_clamp(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
@@ -337,8 +356,9 @@ grad_clamp(struct task *me, struct node *node, struct tensor *const *grad_out, s
     struct tensor *x = node_saved(me, node, 0), *low = node_saved(me, node, 1), *high = node_saved(me, node, 2);
     struct tensor *above = op_on(me, OP_ge, x, low, 1), *below = op_on(me, OP_le, x, high, 1);
     struct tensor *inside = op_on(me, OP_logical_and, above, below, 1);
-    grad_in[0] = where_of(me, inside, grad_out[0], zeros_of(me, grad_out[0], 0, NULL));
-    return grad_in[0] != NULL;
+    if (node_wants(node, 0))
+        grad_in[0] = where_of(me, inside, grad_out[0], zeros_of(me, grad_out[0], 0, NULL));
+    return clamp_bounds(me, node, grad_out[0], grad_in);
 }
 
 bool

@@ -78,11 +78,6 @@ op_operands(enum op op, const struct op_args *args, struct operands *operands)
         operands->own[1] = args->in[0];
         operands->count  = 2;
         break;
-    case OP_rpow_scalar:
-        operands->own[1] = args->in[0];
-        operands->own[0] = NULL;
-        operands->count  = 2;
-        break;
     case OP_add_scalar: case OP_sub_scalar: case OP_mul_scalar: case OP_div_scalar:
         operands->own[1] = NULL;
         operands->count  = 2;
@@ -248,7 +243,8 @@ save_numbers(struct node *node, enum op op, const struct op_args *args)
     case OP_unsqueeze: numbers[0] = args->dim; break;
     case OP_squeeze:
         numbers[0] = args->dim;
-        numbers[1] = first->dims > 0 && first->size[args->dim] == 1;
+        numbers[1] = !args->flag && first->dims > 0 && first->size[args->dim] == 1;
+        numbers[2] = args->flag;
         break;
     default: (op_is_layer(op) ? layer_numbers : save_arguments)(node, op, args); break;
     }

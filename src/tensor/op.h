@@ -15,6 +15,9 @@ enum op {
 
 enum { OP_INPUTS = CALL_INPUTS, OP_OUTPUTS = 2 };
 enum view_kind { VIEW_PLAIN, VIEW_RESHAPED, VIEW_UNSAFE };   /* PyTorch's view, _reshape_alias, _unsafe_view */
+/* How an op is recorded where PyTorch has several functions for what is one op here: its node's name, and how many of
+ * its operands the node has edges for (0: as many as the op's row says). */
+struct recorded_as { const char *node; int edges; };
 
 /* What each op reads beside `in`:
  *     add, sub                   alpha: factor of the second (give 1)
@@ -39,7 +42,7 @@ enum view_kind { VIEW_PLAIN, VIEW_RESHAPED, VIEW_UNSAFE };   /* PyTorch's view, 
  *     copy                       start: device, length: dtype; with out: into it, they are unused
  *     view, expand               dims, sizes (one -1: inferred; of expand: kept); view: start: enum view_kind
  *     transpose                  dim, start.  narrow  dim, start, length, step (0 is 1).  select  dim, start: index
- *     unsqueeze, squeeze         dim.  permute  dims, sizes.  diagonal  dim, start: dimensions; length: offset
+ *     unsqueeze, squeeze         dim (squeeze: flag: all of size 1).  permute  dims, sizes.  diagonal  dim, start: dimensions; length: offset
  *     sum_dims, mean_dims, prod, amax, amin, argmax, argmin, all, var, std
  *                                dims, sizes: the dimensions folded (none: all); keepdim; all: start 1 means any;
  *                                var, std: alpha, degrees of freedom taken
@@ -67,6 +70,7 @@ struct op_args {
     int            list_count;
     const struct update_rule *update;  /* sgd, adam */
     const char    *module;             /* the module that calls, for prices; NULL none */
+    const struct recorded_as *as;      /* NULL: as its row says */
 };
 
 struct op_info {
