@@ -378,22 +378,3 @@ grad_masked_fill(struct task *me, struct node *node, struct tensor *const *grad_
     grad_in[0] = op_on(me, OP_masked_fill, grad_out[0], node_saved(me, node, 0), 0);
     return grad_in[0] != NULL;
 }
-
-/* g (x - t) / (x (1 - x)), the divisor no smaller than 1e-12; the target's is g (log(1 - x) - log x). */
-bool
-grad_bce(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
-{
-    struct tensor *x = node_saved(me, node, 0), *target = node_saved(me, node, 1);
-    if (x != NULL && node_wants(node, 0)) {
-        struct tensor *least = tensor_number(me, x->dtype, tensor_device(x), 1e-12);
-        struct tensor *width = tensor_sub(me, x, squared(me, x));
-        width      = op_on(me, OP_maximum, width, least, 1);
-        grad_in[0] = tensor_mul(me, grad_out[0], tensor_sub(me, x, target));
-        grad_in[0] = tensor_div(me, grad_in[0], width);
-    }
-    if (node_wants(node, 1)) {
-        struct tensor *no = op_on(me, OP_log1p, tensor_neg(me, x), NULL, 1);
-        grad_in[1] = tensor_mul(me, grad_out[0], tensor_sub(me, no, op_on(me, OP_log, x, NULL, 1)));
-    }
-    return !task_failed(me);
-}

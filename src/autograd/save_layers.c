@@ -15,7 +15,8 @@ static const struct memory memories[OP_COUNT] = {
     [OP_batch_norm] = { "012", 3, false },     [OP_layer_norm] = { "01", 3, false },
     [OP_lstm_cell] = { "01", 2, false },       [OP_gru_cell] = { "012", 3, false },
     [OP_nll_loss] = { "012", 1, false },       [OP_nll_loss_backward] = { "23", 1, false },
-    [OP_bce_with_logits] = { "012", 2, false },
+    [OP_bce_with_logits] = { "0123", 2, false }, [OP_bce] = { "012", 2, false },
+    [OP_group_norm] = { "01", 3, false },
 };
 
 bool
@@ -37,7 +38,7 @@ layer_operands(enum op op, const struct op_args *args, struct tensor **own, int 
         own[1] = args->start & 1 ? args->in[2] : NULL;
         own[2] = args->start & 2 ? args->in[3] : NULL;
         break;
-    case OP_layer_norm:
+    case OP_layer_norm: case OP_group_norm:
         own[1] = args->start & 1 ? args->in[1] : NULL;
         own[2] = args->start & 2 ? args->in[2] : NULL;
         break;

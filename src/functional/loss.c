@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "autograd/call.h"
+#include "autograd/node.h"
 #include "base/str.h"
 #include "functional/functional.h"
 #include "sched/sched.h"
@@ -103,28 +104,94 @@ other_shape(struct task *me, const char *name, const struct tensor *input, const
     return NULL;
 }
 
+/* PyTorch has no gradient for the weights of a loss. */
+static bool
+weight_is_flat(struct task *me, const char *loss, const char *name, const struct tensor *weight)
+{
+    return weight == NULL || !grad_enabled(me) || (!weight->requires_grad && weight->grad_fn == NULL) ||
+           failed(me, E_RUNTIME, "The function '%s' is not differentiable with respect to argument '%s'. This input "
+                  "cannot have requires_grad True.", loss, name);
+}
+
+enum { NO_POSITIVE = 1, NO_WEIGHT = 2 };
+
 struct tensor *
 bce_with_logits(struct task *me, struct tensor *input, struct tensor *target, const struct loss_options *options)
 {
-    if (input == NULL || target == NULL)
+    const char    *name = "binary_cross_entropy_with_logits";
+    struct tensor *positive = options->pos_weight, *weight = options->weight;
+    if (input == NULL || target == NULL || !weight_is_flat(me, name, "weight", weight) ||
+        !weight_is_flat(me, name, "pos_weight", positive))
         return NULL;
     if (!tensor_same_shape(input, target))
-        return other_shape(me, "binary_cross_entropy_with_logits", input, target);
-    struct tensor *positive = options->pos_weight != NULL ? options->pos_weight : target;
-    struct op_args args = { .in = { input, target, positive }, .start = options->pos_weight == NULL };
-    struct tensor *losses = op_call(me, OP_bce_with_logits, &args);
-    if (options->weight != NULL)
-        losses = tensor_mul(me, losses, options->weight);
-    return reduced(me, losses, options->reduction);
+        return other_shape(me, name, input, target);
+    struct op_args args = { .in = { input, target, positive != NULL ? positive : target,
+                                    weight != NULL ? weight : target },
+                            .start = (positive == NULL ? NO_POSITIVE : 0) | (weight == NULL ? NO_WEIGHT : 0),
+                            .dim = options->reduction };
+    return op_call(me, OP_bce_with_logits, &args);
+}
+
+struct tensor *
+binary_cross_entropy(struct task *me, struct tensor *input, struct tensor *target, struct tensor *weight,
+                     enum reduction reduction)
+{
+    if (input == NULL || target == NULL || !weight_is_flat(me, "binary_cross_entropy", "weight", weight))
+        return NULL;
+    if (!tensor_same_shape(input, target))
+        return failed_null(me, E_VALUE, "binary_cross_entropy: the target has %lld elements in %d dimensions, the "
+                                        "input %lld in %d: please ensure they have the same size",
+                           (long long)tensor_count(target), target->dims, (long long)tensor_count(input), input->dims);
+    struct op_args args = { .in = { input, target, weight != NULL ? weight : target }, .start = weight == NULL,
+                            .dim = reduction };
+    return op_call(me, OP_bce, &args);
+}
+
+/* The shape that both stretch to; false: there is none. */
+static bool
+common_size(const struct tensor *a, const struct tensor *b, struct tensor *out)
+{
+    out->dims = a->dims > b->dims ? a->dims : b->dims;
+    for (int i = 1; i <= out->dims; i++) {
+        int64_t x = i <= a->dims ? a->size[a->dims - i] : 1, y = i <= b->dims ? b->size[b->dims - i] : 1;
+        out->size[out->dims - i] = x == 1 ? y : x;
+        if (x != y && x != 1 && y != 1)
+            return false;
+    }
+    return true;
+}
+
+static struct tensor *
+stretched_to(struct task *me, struct tensor *x, const struct tensor *shape)
+{
+    return tensor_same_shape(x, shape) ? x : tensor_expand(me, x, shape->dims, shape->size);
+}
+
+/* A loss of differences: operands of different shapes stretch to one first. */
+static struct tensor *
+loss_apart(struct task *me, enum op op, struct tensor *const both[2], const struct op_args *how)
+{
+    struct tensor *input = both[0], *target = both[1];
+    struct op_args args = *how;
+    struct tensor  shape = { .dims = 0 };
+    if (input == NULL || target == NULL)
+        return NULL;
+    bool stretch = !tensor_same_shape(input, target) && common_size(input, target, &shape);
+    args.in[0] = stretch ? stretched_to(me, input, &shape) : input;
+    args.in[1] = stretch ? stretched_to(me, target, &shape) : target;
+    return op_call_checked(me, op, &args);
 }
 
 struct tensor *
 mean_square(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction)
 {
-    if (reduction == LOSS_MEAN)
-        return mse_loss(me, input, target);
-    struct tensor *apart = tensor_sub(me, input, target);
-    return reduced(me, apart != NULL ? op_on(me, OP_square, apart, NULL, 0) : NULL, reduction);
+    return loss_apart(me, OP_mse_loss, (struct tensor *[]){ input, target }, &(struct op_args){ .dim = reduction });
+}
+
+struct tensor *
+mse_loss(struct task *me, struct tensor *input, struct tensor *target)
+{
+    return mean_square(me, input, target, LOSS_MEAN);
 }
 
 struct tensor *
@@ -133,16 +200,31 @@ l1_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduc
     return reduced(me, tensor_abs(me, tensor_sub(me, input, target)), reduction);
 }
 
-/* Half the square up to delta, from there on straight: with c = min(|d|, delta), c (|d| - c / 2). */
 struct tensor *
 huber_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction, double delta)
 {
-    struct tensor *size = tensor_abs(me, tensor_sub(me, input, target));
-    if (size == NULL)
-        return NULL;
-    struct tensor *limit = tensor_number(me, size->dtype, tensor_device(size), delta);
-    struct tensor *near = limit != NULL ? op_on(me, OP_minimum, size, limit, 0) : NULL;
-    return reduced(me, tensor_mul(me, near, tensor_sub(me, size, tensor_mul_number(me, near, 0.5))), reduction);
+    if (!(delta > 0))
+        return failed_null(me, E_RUNTIME, "huber_loss does not support non-positive values for delta, got %g", delta);
+    return loss_apart(me, OP_huber_loss, (struct tensor *[]){ input, target },
+                      &(struct op_args){ .dim = reduction, .alpha = delta });
+}
+
+struct tensor *
+smooth_l1_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction, double beta)
+{
+    if (beta < 0)
+        return failed_null(me, E_RUNTIME, "smooth_l1_loss does not support negative values for beta, got %g", beta);
+    if (beta == 0)
+        return l1_loss(me, input, target, reduction);
+    return loss_apart(me, OP_smooth_l1_loss, (struct tensor *[]){ input, target },
+                      &(struct op_args){ .dim = reduction, .alpha = beta });
+}
+
+struct tensor *
+soft_margin_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction)
+{
+    return loss_apart(me, OP_soft_margin_loss, (struct tensor *[]){ input, target },
+                      &(struct op_args){ .dim = reduction });
 }
 
 /* ---- embedding ---- */
@@ -327,14 +409,7 @@ attend(struct task *me, struct tensor *const qkv[3], const struct attention *o, 
     return linear(me, joined, o->out_weight, o->out_bias);
 }
 
-/* ---- the two that everybody calls, as they are without options ---- */
-
-struct tensor *
-mse_loss(struct task *me, struct tensor *input, struct tensor *target)
-{
-    struct op_args args = { .in = { input, target } };
-    return input != NULL && target != NULL ? op_call(me, OP_mse_loss, &args) : NULL;
-}
+/* ---- as everybody calls it, without options ---- */
 
 struct tensor *
 cross_entropy(struct task *me, struct tensor *input, struct tensor *target)

@@ -63,8 +63,8 @@ op_special run_norm, run_logsumexp, run_trace, run_stack, run_repeat, run_roll; 
 op_special run_update;                           /* update.c: sgd, adam */
 op_plan plan_add, plan_divide, plan_scalar, plan_divide_scalar, plan_unary, plan_compare, plan_mm, plan_addmm,
         plan_embedding, plan_embedding_backward, plan_threshold, plan_sum, plan_sum_dim, plan_mean, plan_sum_to,
-        plan_extreme, plan_softmax, plan_softmax_backward, plan_nll, plan_nll_backward, plan_mse, plan_mse_backward,
-        plan_fill;
+        plan_extreme, plan_softmax, plan_softmax_backward, plan_nll, plan_nll_backward, plan_loss, plan_loss_backward,
+        plan_mse_backward, plan_activation, plan_fill;
 
 op_plan plan_function, plan_arithmetic, plan_power, plan_where, plan_masked_fill, plan_truth, plan_bits, plan_sum_dims,
         plan_mean_dims, plan_fold, plan_arg_fold, plan_truth_fold, plan_var, plan_running, plan_argsort, plan_gather,
@@ -74,7 +74,7 @@ op_special view_permute, view_diagonal;
 op_plan plan_gelu, plan_conv2d, plan_conv_transpose2d, plan_conv2d_weight, plan_max_pool2d_indices, plan_max_pool2d,
         plan_avg_pool2d, plan_avg_pool2d_backward, plan_batch_norm_stats, plan_batch_norm, plan_batch_norm_sums,
         plan_batch_norm_terms, plan_batch_norm_backward, plan_layer_norm, plan_layer_norm_sums, plan_lstm_cell,
-        plan_gru_cell, plan_bce, plan_embedding_renorm;
+        plan_gru_cell, plan_bce, plan_group_norm, plan_group_norm_sums, plan_embedding_renorm;
 
 /* The elements in one piece, as `like`'s type, in hidden host memory: of a device tensor after waiting for it. A new
  * reference; NULL: failed. */
