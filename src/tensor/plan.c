@@ -318,7 +318,7 @@ plan_loss(struct task *me, struct plan *plan, const struct op_args *args)
     return true;
 }
 
-/* in: gradient, input, target. The loss has one gradient, or as many as elements. */
+/* in: gradient, input, target. The gradient stretches to the elements. */
 bool
 plan_loss_backward(struct task *me, struct plan *plan, const struct op_args *args)
 {
@@ -327,10 +327,10 @@ plan_loss_backward(struct task *me, struct plan *plan, const struct op_args *arg
         return plan_wrong_dtype(me, plan, args->in[1], "fractions");
     if (!stretch(me, plan, args, 1))
         return false;
-    int64_t elements = 1;
-    for (int i = 0; i < plan->dims; i++)
-        elements *= plan->size[i];
-    if (tensor_count(args->in[0]) != 1 && tensor_count(args->in[0]) != elements)
+    int64_t sizes[TENSOR_DIMS];
+    int     dims = plan->dims;
+    memcpy(sizes, plan->size, sizeof sizes);
+    if (!shape_broadcast(&dims, sizes, args->in[0]) || dims != plan->dims || !sizes_equal(dims, sizes, plan->size))
         return shape_mismatch(me, plan->op, args->in[0], args->in[1], "one gradient for each number of the loss");
     return true;
 }
