@@ -22,7 +22,7 @@ struct saved { struct tensor *tensor; struct edge from; uint32_t version; bool i
 /* Gradients of the outputs in (NULL: undefined), gradients of the inputs out (NULL: none), given to me's scope. */
 typedef bool node_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in);
 
-enum { NODE_SAVED = 4 };
+enum { NODE_SAVED = 5 };
 
 /* What a gradient of an output has to look like. */
 struct output_meta { int dtype, device, dims; int64_t size[TENSOR_DIMS]; };

@@ -123,7 +123,17 @@ struct embedding_options {
 struct tensor *embedding_with(struct task *me, struct tensor *weight, struct tensor *indices,
                               const struct embedding_options *options);
 
-/* ---- attention: q, k, v are [L, N, E], [S, N, E] ---- */
+/* ---- attention: attention.c ---- */
+struct scaled_dot_product {
+    struct tensor *mask;                                                  /* optional; true allows */
+    double         dropout, scale;
+    bool           causal, scaled, grouped;                               /* scaled: by `scale`, else by the width */
+};
+/* qkv: queries, keys, values, [..., length, width]. */
+struct tensor *scaled_dot_product(struct task *me, struct tensor *const qkv[3],
+                                  const struct scaled_dot_product *options);
+
+/* ---- attention with heads: q, k, v are [L, N, E], [S, N, E] ---- */
 struct attention {
     int64_t        heads;
     struct tensor *in_weight, *q_weight, *k_weight, *v_weight;            /* in_weight, or the three */

@@ -32,12 +32,20 @@ struct recorded_as { const char *node; int edges; };
  *     nll_loss                   in: input, target, weight of each class (step 0: there is none, give the target);
  *                                _backward: the gradient before them. dim: enum reduction; start: the target that
  *                                does not count; alpha: label smoothing
- *     mse_loss                   in: input, target.  _backward  in: gradient (0-dim), input, target
+ *     mse_loss                   in: input, target; dim: enum reduction.  _backward  in: gradient, input, target
  *     embedding, _backward       step 1: gradients are divided by how often their row was looked up
  *     softmax, _backward  dim.  gelu, _backward  start: 1 by tanh.  layer_norm ... as cpu/norm.c says
  *     conv2d ...                 sizes: stride, padding, dilation (height, width), groups; see cpu/conv.c, cpu/pool.c;
  *                                start 1: no bias (give the weight in its place)
- *     bce_with_logits            in: input, target, weight of the positive (start 1: none, give the target)
+ *     silu ... threshold         alpha, beta: the numbers of cpu/activation.def, of gradients too (in: gradient, input)
+ *     huber_loss ... bce         in: input, target; alpha: the loss's number; dim: enum reduction; bce: in[2]: weight
+ *                                (start 1: none).  _backward  in: gradient, input, target; beta: 1 / elements of a mean
+ *     group_norm ...             dim: groups; start: 1 a weight, 2 a bias; alpha: eps
+ *     bce_with_logits            in: input, target, weight of the positive (start 1: none, give the target),
+ *                                and weight (start 2: none, give the target); dim: enum reduction
+ *     attention_weights          in: q, k, mask (start 0: none, give q); alpha: scale; flag: causal.  attention  in: q, k,
+ *                                v, those weights; alpha, flag as there; list: the mask
+ *     baddbmm                    in: added, a, b; alpha, beta.  safe_softmax  dim
  *     cat                        list, list_count, dim
  *     copy                       start: device, length: dtype; with out: into it, they are unused
  *     view, expand               dims, sizes (one -1: inferred; of expand: kept); view: start: enum view_kind
