@@ -329,36 +329,51 @@ grad_fmod(struct task *me, struct node *node, struct tensor *const *grad_out, st
     return rest_of(me, node, grad_out[0], grad_in, op_on(me, OP_trunc, ratio, NULL, 1));
 }
 
-/* Bounds that are tensors take the gradient of what lies beyond them; where they cross the upper one decides. */
+/* g where the condition holds, half of it where the other one does, else 0. */
+static struct tensor *
+whole_or_half(struct task *me, struct tensor *g, struct tensor *whole, struct tensor *half)
+{
+    struct tensor *some = where_of(me, half, tensor_mul_number(me, g, 0.5), zeros_of(me, g, 0, NULL));
+    return where_of(me, whole, g, some);
+}
+
+/* Bounds that are tensors: a bound that x meets shares its gradient, one that x is beyond takes it; where they
+ * cross the upper one decides. */
 static bool
-clamp_bounds(struct task *me, struct node *node, struct tensor *grad, struct tensor **grad_in)
+clamp_between(struct task *me, struct node *node, struct tensor *g, struct tensor **grad_in)
 {
     struct tensor *x = node_saved(me, node, 0), *low = node_saved(me, node, 1), *high = node_saved(me, node, 2);
-    if (!node_wants(node, 1) && !node_wants(node, 2))
-        return !task_failed(me);
-    struct tensor *zero = zeros_of(me, grad, 0, NULL);
+    struct tensor *apart = op_on(me, OP_lt, low, high, 1);
+    struct tensor *at_low = op_on(me, OP_logical_and, apart, op_on(me, OP_eq, x, low, 1), 1);
+    struct tensor *at_high = op_on(me, OP_logical_and, apart, op_on(me, OP_eq, x, high, 1), 1);
+    if (node_wants(node, 0)) {
+        struct tensor *under = op_on(me, OP_lt, x, low, 1), *over = op_on(me, OP_gt, x, high, 1);
+        struct tensor *met = op_on(me, OP_logical_or, at_low, at_high, 1);
+        struct tensor *out = op_on(me, OP_logical_or, op_on(me, OP_logical_or, under, over, 1), met, 1);
+        grad_in[0] = whole_or_half(me, g, op_on(me, OP_logical_not, out, NULL, 1), met);
+    }
     if (node_wants(node, 1)) {
-        struct tensor *apart = op_on(me, OP_lt, low, high, 1);
-        struct tensor *below = op_on(me, OP_logical_and, apart, op_on(me, OP_lt, x, low, 1), 1);
-        grad_in[1] = where_of(me, below, grad, zero);
+        struct tensor *under = op_on(me, OP_lt, x, low, 1), *uncrossed = op_on(me, OP_le, low, high, 1);
+        grad_in[1] = whole_or_half(me, g, op_on(me, OP_logical_and, uncrossed, under, 1), at_low);
     }
     if (node_wants(node, 2)) {
-        struct tensor *crossed = op_on(me, OP_lt, high, low, 1);
-        grad_in[2] = where_of(me, op_on(me, OP_logical_or, crossed, op_on(me, OP_gt, x, high, 1), 1), grad, zero);
+        struct tensor *over = op_on(me, OP_gt, x, high, 1), *crossed = op_on(me, OP_lt, high, low, 1);
+        grad_in[2] = whole_or_half(me, g, op_on(me, OP_logical_or, over, crossed, 1), at_high);
     }
     return !task_failed(me);
 }
 
-/* The bounds themselves count as inside, NaN does not. */
+/* The bounds themselves count as outside (inside up to 1.13), and so does NaN. */
 bool
 grad_clamp(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
+    if (node->edge_count > 1)
+        return clamp_between(me, node, grad_out[0], grad_in);
     struct tensor *x = node_saved(me, node, 0), *low = node_saved(me, node, 1), *high = node_saved(me, node, 2);
-    struct tensor *above = op_on(me, OP_ge, x, low, 1), *below = op_on(me, OP_le, x, high, 1);
+    struct tensor *above = op_on(me, OP_gt, x, low, 1), *below = op_on(me, OP_lt, x, high, 1);
     struct tensor *inside = op_on(me, OP_logical_and, above, below, 1);
-    if (node_wants(node, 0))
-        grad_in[0] = where_of(me, inside, grad_out[0], zeros_of(me, grad_out[0], 0, NULL));
-    return clamp_bounds(me, node, grad_out[0], grad_in);
+    grad_in[0] = where_of(me, inside, grad_out[0], zeros_of(me, grad_out[0], 0, NULL));
+    return grad_in[0] != NULL;
 }
 
 bool

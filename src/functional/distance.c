@@ -4,7 +4,7 @@
 #include "functional/functional.h"
 #include "sched/task.h"
 
-/* max(x, 0), with the gradient of clamp_min: 1 at 0. */
+/* max(x, 0), with the gradient of clamp_min: 0 at 0. */
 static struct tensor *
 at_least_zero(struct task *me, struct tensor *x)
 {
