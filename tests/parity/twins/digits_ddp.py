@@ -1,18 +1,11 @@
-import csv, gzip, os, sys
+import csv, gzip, os
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
+import twin
 
-def train(rank, meet, answers):
-    torch.set_num_threads(1)
-    try:
-        dist.init_process_group("gloo", init_method="file://" + meet, rank=rank, world_size=2)
-    except Exception as error:
-        answers.put((rank, None, "gloo is not usable here: %s" % error))
-        return
+def train(rank):
     rows = torch.tensor([[float(v) for v in row] for row in csv.reader(gzip.open(os.environ["DIGITS"], "rt"))])
     x, y = rows[:1438, :64] / 16, rows[:1438, 64].long()
     torch.manual_seed(rank)
@@ -28,23 +21,8 @@ def train(rank, meet, answers):
         loss.backward()
         opt.step()
         losses.append(loss.item())
-    answers.put((rank, losses, None))
-    dist.barrier()
+    return losses
 
 if __name__ == "__main__":
-    if not dist.is_available():
-        print("SKIP this PyTorch has no torch.distributed")
-        sys.exit(0)
-    context = mp.get_context("spawn")
-    answers = context.SimpleQueue()
-    ranks = [context.Process(target=train, args=(r, sys.argv[1] + "/meet", answers)) for r in range(2)]
-    for process in ranks:
-        process.start()
-    results = sorted((answers.get() for _ in ranks), key=lambda result: result[0])
-    for process in ranks:
-        process.join()
-    if results[0][2] or results[1][2]:
-        print("SKIP", results[0][2] or results[1][2])
-        sys.exit(0)
-    for rank, losses, _ in results:
+    for rank, losses in enumerate(twin.ranks(2, train)):
         print("rank%d" % rank, *["%.9g" % v for v in losses])
