@@ -36,8 +36,10 @@ nll_loss(struct task *me, struct tensor *input, struct tensor *target, const str
 {
     if (target != NULL && target->dtype == DTYPE_U8) /* classes may be bytes, not int32 */
         target = tensor_copy_to(me, target, tensor_device(target), DTYPE_I64);
+    static const struct recorded_as of_planes = { "NllLoss2DBackward0", 1 };
     struct tensor *weight = options->weight != NULL ? options->weight : target;
-    struct op_args args = { .in = { input, target, weight }, .start = options->ignore_index,
+    struct op_args args = { .in = { input, target, weight }, .as = tensor_dims(target) > 1 ? &of_planes : NULL,
+                            .start = options->ignore_index,
                             .dim = options->reduction, .step = options->weight != NULL,
                             .alpha = options->label_smoothing };
     return input != NULL && target != NULL ? op_call(me, OP_nll_loss, &args) : NULL;
@@ -69,7 +71,10 @@ against_shares(struct task *me, struct tensor *logs, struct tensor *target, cons
     struct tensor *sum = tensor_neg(me, tensor_sum(me, product));
     if (o->reduction == LOSS_SUM)
         return sum;
-    return tensor_div_number(me, sum, count > 0 ? (double)(tensor_count(logs) / count) : 0);
+    static const struct recorded_as by_scalar = { "DivBackward1", 1 };
+    struct op_args mean = { .in = { sum }, .alpha = count > 0 ? (double)(tensor_count(logs) / count) : 0,
+                            .as = &by_scalar };
+    return op_call_checked(me, OP_div_scalar, &mean);
 }
 
 struct tensor *
