@@ -30,7 +30,8 @@ number_like(struct task *me, const struct tensor *x, double number)
 static struct tensor *
 compared(struct task *me, enum op op, struct tensor *x, double number)
 {
-    return op_on(me, op, tensor_detach(me, x), number_like(me, x, number), 1);
+    struct tensor *flat = tensor_detach(me, x);
+    return op_on(me, op, flat, number_like(me, x, number), 1);
 }
 
 static struct tensor *
@@ -110,7 +111,8 @@ softplus_slope(struct task *me, const struct node *node, struct tensor *x)
 {
     struct tensor *sharp = node->scalar != 1 ? tensor_mul_number(me, x, node->scalar) : x;
     struct tensor *far = compared(me, OP_gt, sharp, node->beta);
-    return chosen(me, far, number_like(me, x, 1), share_of(me, sharp));
+    struct tensor *one = number_like(me, x, 1);
+    return chosen(me, far, one, share_of(me, sharp));
 }
 
 static struct tensor *
@@ -145,9 +147,9 @@ static struct tensor *
 hardswish_slope(struct task *me, const struct node *node, struct tensor *x)
 {
     struct tensor *line = tensor_add_number(me, tensor_div_number(me, x, 3), 0.5);
-    struct tensor *low = chosen(me, compared(me, OP_le, x, -3), number_like(me, x, 0), line);
+    struct tensor *flat = compared(me, OP_le, x, -3), *high = compared(me, OP_ge, x, 3);
+    struct tensor *low = chosen(me, flat, number_like(me, x, 0), line);
     (void)node;
-    struct tensor *high = compared(me, OP_ge, x, 3);
     return chosen(me, high, number_like(me, x, 1), low);
 }
 

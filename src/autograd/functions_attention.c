@@ -1,5 +1,6 @@
 /* Gradient functions of attention and of products beside it, in plain ops: each has a gradient of its own. The shares
- * are those of the forward unless a gradient of this gradient is wanted: then they are made again from what made them. */
+ * are those of the forward unless a gradient of this gradient is wanted: then they are made again from what they were
+ * made of. */
 #include <math.h>
 #include "autograd/internal.h"
 #include "sched/sched.h"

@@ -205,7 +205,8 @@ by_kernel(struct task *me, const struct node *node, enum op back, struct tensor 
 bool
 grad_huber_loss(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *in[3] = { grad_out[0], node_saved(me, node, 0), node_saved(me, node, 1) };
+    struct tensor *in[3] = { grad_out[0], node_saved(me, node, 0) };
+    in[2] = node_saved(me, node, 1);
     if (!grad_enabled(me))
         return both_ways(me, node, by_kernel(me, node, OP_huber_loss_backward, in), grad_in);
     struct tensor *slope = kept_within(me, tensor_sub(me, in[1], in[2]), node->scalar);
@@ -215,7 +216,8 @@ grad_huber_loss(struct task *me, struct node *node, struct tensor *const *grad_o
 bool
 grad_smooth_l1_loss(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *in[3] = { grad_out[0], node_saved(me, node, 0), node_saved(me, node, 1) };
+    struct tensor *in[3] = { grad_out[0], node_saved(me, node, 0) };
+    in[2] = node_saved(me, node, 1);
     if (!grad_enabled(me))
         return both_ways(me, node, by_kernel(me, node, OP_smooth_l1_loss_backward, in), grad_in);
     struct tensor *steep = tensor_div_number(me, tensor_sub(me, in[1], in[2]), node->scalar);
@@ -226,7 +228,8 @@ grad_smooth_l1_loss(struct task *me, struct node *node, struct tensor *const *gr
 bool
 grad_soft_margin_loss(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    struct tensor *in[3] = { grad_out[0], node_saved(me, node, 0), node_saved(me, node, 1) };
+    struct tensor *in[3] = { grad_out[0], node_saved(me, node, 0) };
+    in[2] = node_saved(me, node, 1);
     if (grad_enabled(me)) {
         struct tensor *turned = tensor_neg(me, in[2]);
         struct tensor *slope = tensor_mul(me, turned, op_on(me, OP_sigmoid, tensor_mul(me, turned, in[1]), NULL, 1));

@@ -333,7 +333,8 @@ grad_fmod(struct task *me, struct node *node, struct tensor *const *grad_out, st
 static struct tensor *
 whole_or_half(struct task *me, struct tensor *g, struct tensor *whole, struct tensor *half)
 {
-    struct tensor *some = where_of(me, half, tensor_mul_number(me, g, 0.5), zeros_of(me, g, 0, NULL));
+    struct tensor *shared = tensor_mul_number(me, g, 0.5);
+    struct tensor *some = where_of(me, half, shared, zeros_of(me, g, 0, NULL));
     return where_of(me, whole, g, some);
 }
 

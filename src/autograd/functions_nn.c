@@ -346,7 +346,7 @@ grad_layer_norm(struct task *me, struct node *node, struct tensor *const *grad_o
     return !task_failed(me);
 }
 
-/* numbers: groups, what there is. Rows are all elements of a group; in plain ops as layer_norm of [samples, groups, rest]. */
+/* numbers: groups, what there is. In plain ops: rows of [samples, groups, rest] are normalised. */
 static bool
 group_norm_recorded(struct task *me, struct node *node, struct tensor *g, struct tensor **grad_in)
 {

@@ -1,6 +1,6 @@
-/* Attention of queries to keys: shares for each pair, then values mixed by them. One node for autograd, several kernels;
- * the last one has the op's price. q, k, v are [N, heads, length, width]; fewer heads of keys and values serve groups of
- * queries' heads. In PyTorch: ATen/native/cpu/FlashAttentionKernel.cpp. */
+/* Attention of queries to keys: shares for each pair, then values mixed by them. One node for autograd, several
+ * kernels; the last one has the op's price. q, k, v are [N, heads, length, width]; fewer heads of keys and values serve
+ * groups of queries' heads. In PyTorch: ATen/native/cpu/FlashAttentionKernel.cpp. */
 #include <math.h>
 #include <string.h>
 #include "tensor/internal.h"
@@ -87,7 +87,8 @@ run_attention_weights(struct task *me, enum op op, const struct op_args *args)
     if (scores == NULL || mask == NULL)
         return op_run(me, OP_softmax, &(struct op_args){ .in = { scores }, .dim = 2, .module = args->module });
     const int64_t stack[3] = { apart[0] * heads, apart[2], apart[3] };
-    scores = step(me, OP_add, seen_as(me, scores, 4, apart), mask_numbers(me, mask, scores), 1);
+    struct tensor *numbers = mask_numbers(me, mask, scores);
+    scores = step(me, OP_add, seen_as(me, scores, 4, apart), numbers, 1);
     return run_safe_softmax(me, OP_safe_softmax, &(struct op_args){ .in = { seen_as(me, scores, 3, stack) },
                                                                     .dim = 2, .module = args->module });
 }

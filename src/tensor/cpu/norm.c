@@ -1,9 +1,8 @@
-/* batch_norm, layer_norm and group_norm with their gradients. What batch_norm needs of the whole batch is an op of its own
- * (batch_norm_stats), so that running statistics and gradients use the same numbers.
+/* batch_norm, layer_norm and group_norm with their gradients. What batch_norm needs of the whole batch is an op of its
+ * own (batch_norm_stats), so that running statistics and gradients use the same numbers.
  *
  * start: bit 0: there is a weight, bit 1: there is a bias, bit 2: the statistics are the batch's (they depend on the
- * input). alpha: eps. layer_norm: dim: how many trailing dimensions are normalised;
- * group_norm: dim: how many groups.
+ * input). alpha: eps. dim: how many trailing dimensions layer_norm normalises, how many groups group_norm has.
  * In PyTorch: ATen/native/Normalization.cpp, ATen/native/cpu/layer_norm_kernel.cpp. */
 #include <math.h>
 #include <string.h>
