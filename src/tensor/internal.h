@@ -92,10 +92,9 @@ struct price { uint64_t host, kernel, work; bool covered; };
 struct price op_price(struct task *me, enum op op, const char *module);
 void         op_pay_host(struct task *me, enum op op, const char *module); /* what it costs where the host does it */
 
-/* ---- narrow.c: an op that has no kernel for its operands' type, by way of wider copies; what PyTorch has none for ---- */
+/* ---- narrow.c: an op that has no kernel for its operands' type, by way of wider copies ---- */
 struct op_args widened(struct task *me, const struct plan *plan, const struct op_args *args); /* without out */
 struct tensor *narrowed(struct task *me, const struct plan *plan, struct tensor *out, struct tensor *made);
-bool           narrow_is_refused(struct task *me, const struct plan *plan); /* true: failed */
 
 /* ---- compute.c ---- */
 bool op_compute(struct task *me, const struct plan *plan, const struct op_args *args, struct tensor *result);
