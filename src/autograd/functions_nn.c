@@ -326,24 +326,32 @@ layer_norm_recorded(struct task *me, struct node *node, struct tensor *g, struct
     return !task_failed(me);
 }
 
-bool
-grad_layer_norm(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+/* By kernels: the input's gradient, and in rows those of weight and bias. */
+static bool
+norm_by_kernels(struct task *me, struct node *node, struct tensor *grad, struct tensor **grad_in, enum op back,
+                enum op sum)
 {
-    if (grad_enabled(me))
-        return layer_norm_recorded(me, node, grad_out[0], grad_in);
     struct tensor *x = node_saved(me, node, 0), *weight = node_saved(me, node, 1);
-    struct op_args args = { .in = { grad_out[0], x, node->numbers[1] & HAS_WEIGHT ? weight : x },
+    struct op_args args = { .in = { grad, x, node->numbers[1] & HAS_WEIGHT ? weight : x },
                             .dim = node->numbers[0], .start = node->numbers[1], .alpha = node->scalar };
     if (node_wants(node, 0))
-        grad_in[0] = op_call_checked(me, OP_layer_norm_backward, &args);
+        grad_in[0] = op_call_checked(me, back, &args);
     if (!node_wants(node, 1) && !node_wants(node, 2))
         return !task_failed(me);
-    struct tensor *sums = op_call_checked(me, OP_layer_norm_sums, &args);
+    struct tensor *sums = op_call_checked(me, sum, &args);
     if (node_wants(node, 1))
         grad_in[1] = stats_row(me, sums, 0);
     if (node_wants(node, 2))
         grad_in[2] = stats_row(me, sums, 1);
     return !task_failed(me);
+}
+
+bool
+grad_layer_norm(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    if (grad_enabled(me))
+        return layer_norm_recorded(me, node, grad_out[0], grad_in);
+    return norm_by_kernels(me, node, grad_out[0], grad_in, OP_layer_norm_backward, OP_layer_norm_sums);
 }
 
 /* numbers: groups, what there is. In plain ops: rows of [samples, groups, rest] are normalised. */
@@ -377,17 +385,5 @@ grad_group_norm(struct task *me, struct node *node, struct tensor *const *grad_o
 {
     if (grad_enabled(me))
         return group_norm_recorded(me, node, grad_out[0], grad_in);
-    struct tensor *x = node_saved(me, node, 0), *weight = node_saved(me, node, 1);
-    struct op_args args = { .in = { grad_out[0], x, node->numbers[1] & HAS_WEIGHT ? weight : x },
-                            .dim = node->numbers[0], .start = node->numbers[1], .alpha = node->scalar };
-    if (node_wants(node, 0))
-        grad_in[0] = op_call_checked(me, OP_group_norm_backward, &args);
-    if (!node_wants(node, 1) && !node_wants(node, 2))
-        return !task_failed(me);
-    struct tensor *sums = op_call_checked(me, OP_group_norm_sums, &args);
-    if (node_wants(node, 1))
-        grad_in[1] = stats_row(me, sums, 0);
-    if (node_wants(node, 2))
-        grad_in[2] = stats_row(me, sums, 1);
-    return !task_failed(me);
+    return norm_by_kernels(me, node, grad_out[0], grad_in, OP_group_norm_backward, OP_group_norm_sums);
 }
