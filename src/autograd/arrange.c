@@ -138,8 +138,10 @@ record_views(struct task *me, const struct many_views *kind, struct tensor *a, c
 bool
 tensor_split(struct task *me, struct tensor *a, const struct pieces *pieces, struct tensor **out)
 {
-    static const struct many_views split = { "SplitBackward0", split_backward };
-    return a != NULL && make_views(me, a, pieces, out) && record_views(me, &split, a, pieces, out);
+    static const struct many_views even = { "SplitBackward0", split_backward };
+    static const struct many_views listed = { "SplitWithSizesBackward0", split_backward };
+    return a != NULL && make_views(me, a, pieces, out) &&
+           record_views(me, pieces->listed ? &listed : &even, a, pieces, out);
 }
 
 bool

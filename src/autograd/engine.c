@@ -458,8 +458,8 @@ give_results(struct task *me, struct graph *graph)
         struct tensor *grad = graph->captures[i].grad;
         if (grad == NULL && !options->allow_unused)
             return failed(me, E_RUNTIME,
-                          "One of the differentiated Tensors appears to not have been used in the graph. Set "
-                          "allow_unused=True if this is the desired behavior.");
+                          "The differentiated Tensor at index %d appears to not have been used in the graph. Set "
+                          "allow_unused=True if this is the desired behavior.", i);
         options->results[i] = hand_up(me, tensor_born(me, tensor_ref(grad)));
     }
     return !task_failed(me);

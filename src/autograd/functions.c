@@ -257,37 +257,6 @@ grad_log_softmax_backward(struct task *me, struct node *node, struct tensor *con
     return !task_failed(me);
 }
 
-bool
-grad_mse_loss(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
-{
-    struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0) } };
-    args.in[2] = node_saved(me, node, 1);
-    if (args.in[1] == NULL || args.in[2] == NULL)
-        return false;
-    struct tensor *grad = op_call(me, OP_mse_loss_backward, &args);
-    grad_in[0] = grad;
-    if (node_wants(node, 1))
-        grad_in[1] = tensor_neg(me, grad);
-    return grad != NULL && !task_failed(me);
-}
-
-/* r = g * 2 (x - t) / n. */
-bool
-grad_mse_loss_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
-{
-    struct tensor *g = node_saved(me, node, 0), *x = node_saved(me, node, 1), *t = node_saved(me, node, 2);
-    if (g == NULL || x == NULL || t == NULL)
-        return false;
-    struct tensor *scaled = tensor_mul_number(me, grad_out[0], 2.0 / (double)tensor_count(x));
-    if (node_wants(node, 0))
-        grad_in[0] = tensor_sum(me, tensor_mul(me, scaled, tensor_sub(me, x, t)));
-    if (node_wants(node, 1))
-        grad_in[1] = tensor_mul(me, scaled, g);
-    if (node_wants(node, 2))
-        grad_in[2] = tensor_neg(me, tensor_mul(me, scaled, g));
-    return !task_failed(me);
-}
-
 /* Each part takes its slice; how long the parts are stands in the context. */
 bool
 grad_cat(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
@@ -392,7 +361,10 @@ grad_unsqueeze(struct task *me, struct node *node, struct tensor *const *grad_ou
 bool
 grad_squeeze(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    bool taken = node->numbers[1];
-    grad_in[0] = taken ? tensor_unsqueeze(me, grad_out[0], (int)node->numbers[0]) : grad_out[0];
+    bool taken = node->numbers[1], all = node->numbers[2];
+    if (all)
+        grad_in[0] = tensor_reshape(me, grad_out[0], node->in_dims, node->in_size);
+    else
+        grad_in[0] = taken ? tensor_unsqueeze(me, grad_out[0], (int)node->numbers[0]) : grad_out[0];
     return grad_in[0] != NULL;
 }

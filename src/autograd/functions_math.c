@@ -257,8 +257,7 @@ bool
 grad_rpow_scalar(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     double log_of_base = node->scalar > 0 ? log(node->scalar) : node->scalar == 0 ? 0 : NAN;
-    grad_in[1] = tensor_mul(me, grad_out[0], tensor_mul_number(me, node_saved(me, node, 0), log_of_base));
-    return grad_in[1] != NULL;
+    return times(me, grad_out, grad_in, tensor_mul_number(me, node_saved(me, node, 0), log_of_base));
 }
 
 /* atan2(y, x): g x / (x^2 + y^2) and -g y / (x^2 + y^2) */
@@ -330,12 +329,49 @@ grad_fmod(struct task *me, struct node *node, struct tensor *const *grad_out, st
     return rest_of(me, node, grad_out[0], grad_in, op_on(me, OP_trunc, ratio, NULL, 1));
 }
 
-/* The bounds themselves count as inside, NaN does not. */
+/* g where the condition holds, half of it where the other one does, else 0. */
+static struct tensor *
+whole_or_half(struct task *me, struct tensor *g, struct tensor *whole, struct tensor *half)
+{
+    struct tensor *shared = tensor_mul_number(me, g, 0.5);
+    struct tensor *some = where_of(me, half, shared, zeros_of(me, g, 0, NULL));
+    return where_of(me, whole, g, some);
+}
+
+/* Bounds that are tensors: a bound that x meets shares its gradient, one that x is beyond takes it; where they
+ * cross the upper one decides. */
+static bool
+clamp_between(struct task *me, struct node *node, struct tensor *g, struct tensor **grad_in)
+{
+    struct tensor *x = node_saved(me, node, 0), *low = node_saved(me, node, 1), *high = node_saved(me, node, 2);
+    struct tensor *apart = op_on(me, OP_lt, low, high, 1);
+    struct tensor *at_low = op_on(me, OP_logical_and, apart, op_on(me, OP_eq, x, low, 1), 1);
+    struct tensor *at_high = op_on(me, OP_logical_and, apart, op_on(me, OP_eq, x, high, 1), 1);
+    if (node_wants(node, 0)) {
+        struct tensor *under = op_on(me, OP_lt, x, low, 1), *over = op_on(me, OP_gt, x, high, 1);
+        struct tensor *met = op_on(me, OP_logical_or, at_low, at_high, 1);
+        struct tensor *out = op_on(me, OP_logical_or, op_on(me, OP_logical_or, under, over, 1), met, 1);
+        grad_in[0] = whole_or_half(me, g, op_on(me, OP_logical_not, out, NULL, 1), met);
+    }
+    if (node_wants(node, 1)) {
+        struct tensor *under = op_on(me, OP_lt, x, low, 1), *uncrossed = op_on(me, OP_le, low, high, 1);
+        grad_in[1] = whole_or_half(me, g, op_on(me, OP_logical_and, uncrossed, under, 1), at_low);
+    }
+    if (node_wants(node, 2)) {
+        struct tensor *over = op_on(me, OP_gt, x, high, 1), *crossed = op_on(me, OP_lt, high, low, 1);
+        grad_in[2] = whole_or_half(me, g, op_on(me, OP_logical_or, over, crossed, 1), at_high);
+    }
+    return !task_failed(me);
+}
+
+/* The bounds themselves count as outside (inside up to 1.13), and so does NaN. */
 bool
 grad_clamp(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
+    if (node->edge_count > 1)
+        return clamp_between(me, node, grad_out[0], grad_in);
     struct tensor *x = node_saved(me, node, 0), *low = node_saved(me, node, 1), *high = node_saved(me, node, 2);
-    struct tensor *above = op_on(me, OP_ge, x, low, 1), *below = op_on(me, OP_le, x, high, 1);
+    struct tensor *above = op_on(me, OP_gt, x, low, 1), *below = op_on(me, OP_lt, x, high, 1);
     struct tensor *inside = op_on(me, OP_logical_and, above, below, 1);
     grad_in[0] = where_of(me, inside, grad_out[0], zeros_of(me, grad_out[0], 0, NULL));
     return grad_in[0] != NULL;
@@ -357,23 +393,4 @@ grad_masked_fill(struct task *me, struct node *node, struct tensor *const *grad_
 {
     grad_in[0] = op_on(me, OP_masked_fill, grad_out[0], node_saved(me, node, 0), 0);
     return grad_in[0] != NULL;
-}
-
-/* g (x - t) / (x (1 - x)), the divisor no smaller than 1e-12; the target's is g (log(1 - x) - log x). */
-bool
-grad_bce(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
-{
-    struct tensor *x = node_saved(me, node, 0), *target = node_saved(me, node, 1);
-    if (x != NULL && node_wants(node, 0)) {
-        struct tensor *least = tensor_number(me, x->dtype, tensor_device(x), 1e-12);
-        struct tensor *width = tensor_sub(me, x, squared(me, x));
-        width      = op_on(me, OP_maximum, width, least, 1);
-        grad_in[0] = tensor_mul(me, grad_out[0], tensor_sub(me, x, target));
-        grad_in[0] = tensor_div(me, grad_in[0], width);
-    }
-    if (node_wants(node, 1)) {
-        struct tensor *no = op_on(me, OP_log1p, tensor_neg(me, x), NULL, 1);
-        grad_in[1] = tensor_mul(me, grad_out[0], tensor_sub(me, no, op_on(me, OP_log, x, NULL, 1)));
-    }
-    return !task_failed(me);
 }

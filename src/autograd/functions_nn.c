@@ -338,22 +338,64 @@ layer_norm_recorded(struct task *me, struct node *node, struct tensor *g, struct
     return !task_failed(me);
 }
 
-bool
-grad_layer_norm(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+/* By kernels: the input's gradient, and in rows those of weight and bias. */
+static bool
+norm_by_kernels(struct task *me, struct node *node, struct tensor *grad, struct tensor **grad_in, enum op back,
+                enum op sum)
 {
-    if (grad_enabled(me))
-        return layer_norm_recorded(me, node, grad_out[0], grad_in);
     struct tensor *x = node_saved(me, node, 0), *weight = node_saved(me, node, 1);
-    struct op_args args = { .in = { grad_out[0], x, node->numbers[1] & HAS_WEIGHT ? weight : x },
+    struct op_args args = { .in = { grad, x, node->numbers[1] & HAS_WEIGHT ? weight : x },
                             .dim = node->numbers[0], .start = node->numbers[1], .alpha = node->scalar };
     if (node_wants(node, 0))
-        grad_in[0] = op_call_checked(me, OP_layer_norm_backward, &args);
+        grad_in[0] = op_call_checked(me, back, &args);
     if (!node_wants(node, 1) && !node_wants(node, 2))
         return !task_failed(me);
-    struct tensor *sums = op_call_checked(me, OP_layer_norm_sums, &args);
+    struct tensor *sums = op_call_checked(me, sum, &args);
     if (node_wants(node, 1))
         grad_in[1] = stats_row(me, sums, 0);
     if (node_wants(node, 2))
         grad_in[2] = stats_row(me, sums, 1);
     return !task_failed(me);
+}
+
+bool
+grad_layer_norm(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    if (grad_enabled(me))
+        return layer_norm_recorded(me, node, grad_out[0], grad_in);
+    return norm_by_kernels(me, node, grad_out[0], grad_in, OP_layer_norm_backward, OP_layer_norm_sums);
+}
+
+/* numbers: groups, what there is. In plain ops: rows of [samples, groups, rest] are normalised. */
+static bool
+group_norm_recorded(struct task *me, struct node *node, struct tensor *g, struct tensor **grad_in)
+{
+    struct tensor      *x = node_saved(me, node, 0), *scale = NULL;
+    struct fold_options over = { .keepdim = true, .dims = 1, .dim = { 2 } };
+    if (x == NULL)
+        return false;
+    struct fold_options channels = all_but_channels(x, false);
+    int64_t             groups = node->numbers[0], rows = x->size[0] * groups;
+    const int64_t       apart[3] = { x->size[0], groups, rows > 0 ? tensor_count(x) / rows : 0 };
+    struct tensor      *unit = normalised(me, tensor_reshape(me, x, 3, apart), &over, node->scalar, &scale);
+    struct tensor      *inner = g;
+    if (node->numbers[1] & HAS_WEIGHT)
+        inner = tensor_mul(me, g, by_channel(me, node_saved(me, node, 1), x));
+    if (node_wants(node, 0))
+        grad_in[0] = tensor_reshape(me, normalised_back(me, tensor_reshape(me, inner, 3, apart), unit, scale, &over),
+                                    x->dims, x->size);
+    if (node_wants(node, 1))
+        grad_in[1] = tensor_fold(me, OP_sum_dims, tensor_mul(me, g, tensor_reshape(me, unit, x->dims, x->size)),
+                                 &channels);
+    if (node_wants(node, 2))
+        grad_in[2] = tensor_fold(me, OP_sum_dims, g, &channels);
+    return !task_failed(me);
+}
+
+bool
+grad_group_norm(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    if (grad_enabled(me))
+        return group_norm_recorded(me, node, grad_out[0], grad_in);
+    return norm_by_kernels(me, node, grad_out[0], grad_in, OP_group_norm_backward, OP_group_norm_sums);
 }

@@ -164,10 +164,6 @@ grad_var(struct task *me, struct node *node, struct tensor *const *grad_out, str
 {
     double         freedom = folded_count(node) - node->scalar;
     struct tensor *scaled = tensor_mul_number(me, kept_dims(me, node, grad_out[0]), 2 / freedom);
-    if (node->in_dims == 0 && freedom <= 0) { /* PyTorch does not look at the one element */
-        grad_in[0] = tensor_mul_number(me, grad_out[0], INFINITY);
-        return grad_in[0] != NULL;
-    }
     grad_in[0] = tensor_mul(me, scaled, from_mean(me, node, node_saved(me, node, 0)));
     return grad_in[0] != NULL;
 }

@@ -45,7 +45,7 @@ struct node {
     int              saved_count;
     bool             released;             /* its saved tensors are gone: a second backward is an error */
     int64_t          numbers[8];           /* what the backward needs to know: sizes, dims, flags */
-    double           scalar;
+    double           scalar, beta;         /* the op's alpha and beta */
     int64_t          in_size[TENSOR_DIMS]; /* shape of input 0, for gradients that must be expanded or summed */
     int              in_dims;
     void            *context;              /* of user functions, Broadcast, ...; freed by drop_context */

@@ -40,7 +40,7 @@ struct tensor *tensor_index_select(struct task *me, enum op op, struct tensor *a
 struct indexed_rows { int64_t dim; struct tensor *index, *from; };
 struct tensor *tensor_index_put(struct task *me, enum op op, struct tensor *a, const struct indexed_rows *rows);
 /* `count` views that follow each other, one node for all; in me's scope. false: failed. */
-struct pieces { int dim, count; const int64_t *lengths; };
+struct pieces { int dim, count; const int64_t *lengths; bool listed /* by a list of lengths */; };
 bool tensor_split(struct task *me, struct tensor *a, const struct pieces *pieces, struct tensor **out);
 bool tensor_unbind(struct task *me, struct tensor *a, int dim, struct tensor **out); /* one view for each index */
 

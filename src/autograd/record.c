@@ -124,8 +124,11 @@ static const char *
 node_name_of(enum op op, const struct op_args *args)
 {
     static const char *const views[] = { "ViewBackward0", "ReshapeAliasBackward0", "UnsafeViewBackward0" };
+    if (args->as != NULL)
+        return args->as->node;
     switch (op) {
     case OP_view: return views[args->start];
+    case OP_squeeze: return args->flag ? "SqueezeBackward0" : "SqueezeBackward1";
     case OP_prod: return args->dims > 0 ? "ProdBackward1" : "ProdBackward0";
     case OP_copy: return args->flag ? "CopyBackwards" : "ToCopyBackward0";
     default: return op_info(op)->node[0] != '\0' ? op_info(op)->node : "NotImplemented";
@@ -139,6 +142,8 @@ op_record(struct task *me, enum op op, const struct op_args *args, struct tensor
     if (!grad_enabled(me) || !dtype_is_float(result->dtype))
         return true;
     op_operands(op, args, &operands);
+    if (args->as != NULL && args->as->edges > 0)
+        operands.count = args->as->edges;
     if (!any_requires_grad(me, operands.tensors, operands.count))
         return true;
     struct node *node = node_new(me, node_name_of(op, args), gradient_table[op], operands.count, 1);

@@ -18,7 +18,9 @@ saving_of(enum op op)
     case OP_tanh: case OP_sigmoid: case OP_rpow_scalar: case OP_relu: case OP_log_softmax: return SAVE_RESULT;
     case OP_log: case OP_log2: case OP_log10: case OP_log1p: case OP_sin: case OP_cos: case OP_asin: case OP_acos:
     case OP_atan: case OP_sinh: case OP_cosh: case OP_erf: case OP_square: case OP_pow_scalar: case OP_var:
-    case OP_abs:
+    case OP_abs: case OP_silu: case OP_leaky_relu: case OP_elu: case OP_celu: case OP_softplus: case OP_mish:
+    case OP_log_sigmoid: case OP_hardtanh: case OP_hardsigmoid: case OP_hardswish: case OP_softshrink:
+    case OP_hardshrink: case OP_threshold:
         return SAVE_INPUT;
     case OP_prod: case OP_amax: case OP_amin: case OP_max: case OP_min: case OP_std: case OP_cumprod:
     case OP_norm: case OP_logsumexp:
@@ -26,8 +28,9 @@ saving_of(enum op op)
     case OP_gather: case OP_max_dim: case OP_min_dim: case OP_sort: case OP_topk: case OP_scatter: case OP_scatter_add:
     case OP_index_select: case OP_index: case OP_index_put: case OP_index_add: case OP_masked_fill:
     case OP_embedding: case OP_embedding_backward: case OP_threshold_backward: return SAVE_SECOND;
-    case OP_tanh_backward: case OP_sigmoid_backward: case OP_atan2: case OP_bce: case OP_maximum: case OP_minimum:
-    case OP_remainder: case OP_fmod: case OP_mse_loss: case OP_log_softmax_backward: return SAVE_TWO;
+    case OP_tanh_backward: case OP_sigmoid_backward: case OP_atan2: case OP_maximum: case OP_minimum:
+    case OP_remainder: case OP_fmod: case OP_mse_loss: case OP_huber_loss: case OP_smooth_l1_loss:
+    case OP_soft_margin_loss: case OP_log_softmax_backward: return SAVE_TWO;
     case OP_pow: return SAVE_TWO_RESULT;
     case OP_clamp: case OP_mse_loss_backward: return SAVE_THREE;
     case OP_where: return SAVE_FIRST_OF_THREE;
@@ -51,7 +54,7 @@ picked_operands(enum op op, const struct op_args *args, struct tensor **own, int
         *count = 2;
         break;
     case OP_gather: case OP_max_dim: case OP_min_dim: case OP_sort: case OP_topk: case OP_index_select: case OP_index:
-    case OP_masked_fill: case OP_clamp: case OP_embedding: *count = 1; break;
+    case OP_masked_fill: case OP_clamp: case OP_embedding: case OP_soft_margin_loss: *count = 1; break;
     default: break;
     }
 }
@@ -76,11 +79,6 @@ op_operands(enum op op, const struct op_args *args, struct operands *operands)
             break;
         operands->own[0] = args->out;
         operands->own[1] = args->in[0];
-        operands->count  = 2;
-        break;
-    case OP_rpow_scalar:
-        operands->own[1] = args->in[0];
-        operands->own[0] = NULL;
         operands->count  = 2;
         break;
     case OP_add_scalar: case OP_sub_scalar: case OP_mul_scalar: case OP_div_scalar:
@@ -220,6 +218,7 @@ save_numbers(struct node *node, enum op op, const struct op_args *args)
     const struct tensor *first = args->in[0];
     int64_t             *numbers = node->numbers;
     node->scalar = args->alpha;
+    node->beta   = args->beta;
     if (first != NULL) {
         node->in_dims = first->dims;
         memcpy(node->in_size, first->size, sizeof node->in_size);
@@ -248,7 +247,8 @@ save_numbers(struct node *node, enum op op, const struct op_args *args)
     case OP_unsqueeze: numbers[0] = args->dim; break;
     case OP_squeeze:
         numbers[0] = args->dim;
-        numbers[1] = first->dims > 0 && first->size[args->dim] == 1;
+        numbers[1] = !args->flag && first->dims > 0 && first->size[args->dim] == 1;
+        numbers[2] = args->flag;
         break;
     default: (op_is_layer(op) ? layer_numbers : save_arguments)(node, op, args); break;
     }

@@ -15,7 +15,9 @@ static const struct memory memories[OP_COUNT] = {
     [OP_batch_norm] = { "012", 3, false },     [OP_layer_norm] = { "01", 3, false },
     [OP_lstm_cell] = { "01", 2, false },       [OP_gru_cell] = { "012", 3, false },
     [OP_nll_loss] = { "012", 1, false },       [OP_nll_loss_backward] = { "23", 1, false },
-    [OP_bce_with_logits] = { "012", 2, false },
+    [OP_bce_with_logits] = { "0123", 2, false }, [OP_bce] = { "012", 2, false },
+    [OP_group_norm] = { "01", 3, false },           [OP_attention] = { "0123", 3, false },
+    [OP_safe_softmax] = { "r", 1, false },           [OP_baddbmm] = { "12", 3, false },
 };
 
 bool
@@ -37,7 +39,7 @@ layer_operands(enum op op, const struct op_args *args, struct tensor **own, int 
         own[1] = args->start & 1 ? args->in[2] : NULL;
         own[2] = args->start & 2 ? args->in[3] : NULL;
         break;
-    case OP_layer_norm:
+    case OP_layer_norm: case OP_group_norm:
         own[1] = args->start & 1 ? args->in[1] : NULL;
         own[2] = args->start & 2 ? args->in[2] : NULL;
         break;
@@ -53,7 +55,7 @@ layer_save(struct task *me, struct node *node, enum op op, const struct op_args 
         if (!node_save(me, node, tensor, *at == 'r'))
             return false;
     }
-    return true;
+    return op != OP_attention || args->list_count == 0 || node_save(me, node, args->list[0], false);
 }
 
 void
@@ -65,7 +67,7 @@ layer_numbers(struct node *node, enum op op, const struct op_args *args)
             node->numbers[7] = args->start;
         return;
     }
-    node->numbers[0] = args->dim;
+    node->numbers[0] = op == OP_attention ? args->flag : args->dim;
     node->numbers[1] = args->start;
     node->numbers[2] = args->length;
     node->numbers[3] = args->step;

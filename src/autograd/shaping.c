@@ -158,6 +158,7 @@ view_fits(const struct tensor *a, int dims, const int64_t *sizes)
     return next < 0;
 }
 
+/* What lies in one piece is viewed, in 1.13 too under the name _reshape_alias. */
 struct tensor *
 tensor_reshape(struct task *me, struct tensor *a, int dims, const int64_t *sizes)
 {
@@ -171,7 +172,7 @@ tensor_reshape(struct task *me, struct tensor *a, int dims, const int64_t *sizes
         return shape_does_not_fit(me, a, dims, sizes);
     bool fits  = view_fits(a, dims, args.sizes);
     args.in[0] = fits ? a : tensor_copied(me, a);
-    args.start = fits ? VIEW_RESHAPED : VIEW_UNSAFE;
+    args.start = !fits ? VIEW_UNSAFE : tensor_is_contiguous(a) ? VIEW_PLAIN : VIEW_RESHAPED;
     return args.in[0] != NULL ? op_call(me, OP_view, &args) : NULL;
 }
 

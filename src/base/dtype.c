@@ -20,8 +20,8 @@ static const struct dtype_row {
     [DTYPE_BOOL] = { "bool", "Bool", "bool", "bool", 0, DTYPE_I64, 1 },
     [DTYPE_I32]  = { "int32", "Int", "int", "int", 2, DTYPE_I64, 0x1.fffffffcp30 },
     [DTYPE_U8]   = { "uint8", "Byte", "byte", "uint8_t", 1, DTYPE_I64, 255 },
-    [DTYPE_F16]  = { "float16", "Half", "half", "at::Half", 4, DTYPE_F32, 65504 },
-    [DTYPE_BF16] = { "bfloat16", "BFloat16", "bfloat16", "at::BFloat16", 5, DTYPE_F32, 0x1.fep127 },
+    [DTYPE_F16]  = { "float16", "Half", "half", "c10::Half", 4, DTYPE_F32, 65504 },
+    [DTYPE_BF16] = { "bfloat16", "BFloat16", "bfloat16", "c10::BFloat16", 5, DTYPE_F32, 0x1.fep127 },
 };
 
 const char *

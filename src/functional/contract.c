@@ -142,7 +142,11 @@ fn_baddbmm(struct task *me, struct arguments *a)
 {
     if (!may_multiply(me, a, 3, 3))
         return NULL;
-    return added_product(me, a, op_on(me, OP_bmm, a->at[1].tensor, a->at[2].tensor, 1));
+    struct op_args args = { .in = { a->at[0].tensor, a->at[1].tensor, a->at[2].tensor }, .alpha = a->at[4].number,
+                            .beta = a->at[3].number };
+    if (args.beta != 0 && dtype_is_float(args.in[0]->dtype))
+        return op_call(me, OP_baddbmm, &args);
+    return added_product(me, a, op_on(me, OP_bmm, args.in[1], args.in[2], 1));
 }
 
 struct tensor *

@@ -4,7 +4,7 @@
 #include "functional/functional.h"
 #include "sched/task.h"
 
-/* max(x, 0), with the gradient of clamp_min: 1 at 0. */
+/* max(x, 0), with the gradient of clamp_min: 0 at 0. */
 static struct tensor *
 at_least_zero(struct task *me, struct tensor *x)
 {
@@ -33,30 +33,6 @@ entropy_of(struct task *me, struct tensor *t)
 }
 
 struct tensor *
-smooth_l1_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction, double beta)
-{
-    if (beta < 0)
-        return failed_null(me, E_RUNTIME, "smooth_l1_loss does not support negative values for beta, got %g", beta);
-    if (beta == 0)
-        return l1_loss(me, input, target, reduction);
-    return tensor_div_number(me, huber_loss(me, input, target, reduction, beta), beta);
-}
-
-struct tensor *
-binary_cross_entropy(struct task *me, struct tensor *input, struct tensor *target, struct tensor *weight,
-                     enum reduction reduction)
-{
-    if (input == NULL || target == NULL)
-        return NULL;
-    if (!tensor_same_shape(input, target))
-        return failed_null(me, E_VALUE, "binary_cross_entropy: the target has %lld elements in %d dimensions, the "
-                                        "input %lld in %d: please ensure they have the same size",
-                           (long long)tensor_count(target), target->dims, (long long)tensor_count(input), input->dims);
-    struct tensor *losses = op_on(me, OP_bce, input, target, 1);
-    return reduced(me, weight != NULL ? tensor_mul(me, losses, weight) : losses, reduction);
-}
-
-struct tensor *
 kl_div(struct task *me, struct tensor *input, struct tensor *target, bool log_target)
 {
     if (log_target) {
@@ -65,13 +41,6 @@ kl_div(struct task *me, struct tensor *input, struct tensor *target, bool log_ta
     }
     struct tensor *entropy = entropy_of(me, target);
     return tensor_sub(me, entropy, tensor_mul(me, target, input));
-}
-
-struct tensor *
-soft_margin_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction)
-{
-    struct tensor *power = op_on(me, OP_exp, tensor_neg(me, tensor_mul(me, target, input)), NULL, 1);
-    return reduced(me, op_on(me, OP_log, tensor_add_number(me, power, 1), NULL, 1), reduction);
 }
 
 /* The input where the target is 1, what is left of the margin where it is -1. */

@@ -250,7 +250,8 @@ fn_clamp_one(struct task *me, struct arguments *a)
     int64_t        end   = low ? INT64_MAX : INT64_MIN;
     if (!dtype_is_float(x->dtype))
         far = tensor_from(me, DTYPE_I64, 0, NULL, &end);
-    struct op_args args = { .in = { x, low ? bound : far, low ? far : bound } };
+    static const struct recorded_as of_number[] = { { "ClampMaxBackward0", 1 }, { "ClampMinBackward0", 1 } };
+    struct op_args args = { .in = { x, low ? bound : far, low ? far : bound }, .as = &of_number[low] };
     return bound != NULL && far != NULL ? op_call(me, OP_clamp, &args) : NULL;
 }
 

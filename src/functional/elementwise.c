@@ -25,6 +25,20 @@ fn_binary(struct task *me, struct arguments *a)
     return function_apply(me, a, a->function->row->op, &args);
 }
 
+/* A number as the divisor is no operand of the graph. */
+struct tensor *
+fn_rest(struct task *me, struct arguments *a)
+{
+    static const struct recorded_as by_number[] = { { "RemainderBackward0", 1 }, { "FmodBackward0", 1 } };
+    enum op op = a->function->row->op;
+    if (!arguments_have_tensor(me, a))
+        return NULL;
+    struct op_args args = { .alpha = 1, .as = a->at[1].tensor == NULL ? &by_number[op == OP_fmod] : NULL };
+    args.in[0] = argument_tensor(me, &a->at[0], a->at[1].tensor);
+    args.in[1] = argument_tensor(me, &a->at[1], a->at[0].tensor);
+    return function_apply(me, a, op, &args);
+}
+
 /* ---- arithmetic ---- */
 
 /* A number beside a tensor keeps the tensor's dtype, unless it is of a higher kind: bool < integer < fraction. */
@@ -238,8 +252,11 @@ fn_clamp(struct task *me, struct arguments *a)
     struct tensor *x = a->at[0].tensor;
     if (a->at[1].none && a->at[2].none)
         return failed_null(me, E_RUNTIME, "clamp: at least one of min and max must be given");
+    static const struct recorded_as between_tensors = { "ClampBackward0", 3 };
+    bool           tensors = a->at[1].tensor != NULL || a->at[2].tensor != NULL;
     struct op_args args = { .in = { x, bound_tensor(me, &a->at[1], x, -INFINITY) } };
     args.in[2] = bound_tensor(me, &a->at[2], x, INFINITY);
+    args.as    = tensors ? &between_tensors : NULL;
     return function_apply(me, a, OP_clamp, &args);
 }
 

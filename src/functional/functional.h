@@ -34,9 +34,10 @@ struct tensor *tensor_nonzero(struct task *me, struct tensor *tensor);
 struct tensor *softmax(struct task *me, struct tensor *x, int dim);
 struct tensor *log_softmax(struct task *me, struct tensor *x, int dim);
 struct tensor *gelu(struct task *me, struct tensor *x, bool by_tanh);
+/* An op of tensor/cpu/activation.def with its numbers. */
+struct activation { double a, b; bool in_place; };
+struct tensor *activated(struct task *me, enum op op, struct tensor *x, const struct activation *how);
 struct tensor *silu(struct task *me, struct tensor *x);
-/* Where x is above the limit the one, else the other, whose gradient counts at the limit. */
-struct tensor *above(struct task *me, struct tensor *x, double limit, struct tensor *yes, struct tensor *no);
 struct tensor *leaky_relu(struct task *me, struct tensor *x, double slope);
 struct tensor *elu(struct task *me, struct tensor *x, double alpha);
 struct tensor *softplus(struct task *me, struct tensor *x, double beta, double threshold); /* 1, 20 in PyTorch */
@@ -97,13 +98,14 @@ struct tensor *l1_loss(struct task *me, struct tensor *input, struct tensor *tar
 struct tensor *huber_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction,
                           double delta);
 struct tensor *smooth_l1_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction,
-                              double beta);                               /* distance.c, also these */
+                              double beta);
 struct tensor *binary_cross_entropy(struct task *me, struct tensor *input, struct tensor *target,
                                     struct tensor *weight, enum reduction reduction); /* weight optional */
-struct tensor *kl_div(struct task *me, struct tensor *input, struct tensor *target, bool log_target); /* elements */
-struct tensor *kl_reduced(struct task *me, struct tensor *losses, enum reduction reduction, bool batch_mean);
 struct tensor *soft_margin_loss(struct task *me, struct tensor *input, struct tensor *target,
                                 enum reduction reduction);
+/* Those from here on: distance.c. */
+struct tensor *kl_div(struct task *me, struct tensor *input, struct tensor *target, bool log_target); /* elements */
+struct tensor *kl_reduced(struct task *me, struct tensor *losses, enum reduction reduction, bool batch_mean);
 struct tensor *hinge_embedding_loss(struct task *me, struct tensor *input, struct tensor *target,
                                     enum reduction reduction, double margin);
 struct poisson_options { bool log_input, full; double eps; enum reduction reduction; };
@@ -121,7 +123,17 @@ struct embedding_options {
 struct tensor *embedding_with(struct task *me, struct tensor *weight, struct tensor *indices,
                               const struct embedding_options *options);
 
-/* ---- attention: q, k, v are [L, N, E], [S, N, E] ---- */
+/* ---- attention: attention.c ---- */
+struct scaled_dot_product {
+    struct tensor *mask;                                                  /* optional; true allows */
+    double         dropout, scale;
+    bool           causal, scaled, grouped;                               /* scaled: by `scale`, else by the width */
+};
+/* qkv: queries, keys, values, [..., length, width]. */
+struct tensor *scaled_dot_product(struct task *me, struct tensor *const qkv[3],
+                                  const struct scaled_dot_product *options);
+
+/* ---- attention with heads: q, k, v are [L, N, E], [S, N, E] ---- */
 struct attention {
     int64_t        heads;
     struct tensor *in_weight, *q_weight, *k_weight, *v_weight;            /* in_weight, or the three */

@@ -43,66 +43,50 @@ gelu(struct task *me, struct tensor *x, bool by_tanh)
     return x != NULL ? op_call(me, OP_gelu, &args) : NULL;
 }
 
-/* A function that is made of others for fractions only; PyTorch's CPU has none for float16. */
-static bool
-has_kernel(struct task *me, const struct tensor *x, const char *kernel)
+/* Those that lose where they bend what their gradient wants record the result's form of it in place. */
+struct tensor *
+activated(struct task *me, enum op op, struct tensor *x, const struct activation *how)
 {
-    if (x == NULL)
-        return false;
-    bool refused = x->dtype == DTYPE_F16 && tensor_device(x) == DEVICE_CPU;
-    return (dtype_is_float(x->dtype) && !refused) ||
-           failed(me, E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", kernel, dtype_title(x->dtype));
+    static const struct recorded_as in_place[] = { { "LeakyReluBackward1", 1 }, { "EluBackward1", 1 },
+                                                   { "CeluBackward1", 1 }, { "HardtanhBackward1", 1 },
+                                                   { "ThresholdBackward1", 1 } };
+    static const enum op bent[] = { OP_leaky_relu, OP_elu, OP_celu, OP_hardtanh, OP_threshold };
+    struct op_args       args = { .in = { x }, .alpha = how->a, .beta = how->b };
+    if (x != NULL && !dtype_is_float(x->dtype))
+        return failed_null(me, E_NOT_IMPLEMENTED, "\"%s_cpu\" not implemented for '%s'", op_info(op)->name,
+                           dtype_title(x->dtype));
+    if (!how->in_place)
+        return op_call_checked(me, op, &args);
+    for (size_t i = 0; i < sizeof bent / sizeof *bent; i++)
+        args.as = bent[i] == op ? &in_place[i] : args.as;
+    if (op == OP_leaky_relu && how->a < 0)
+        return failed_null(me, E_RUNTIME, "leaky_relu in place with a negative slope has no gradient: call it without "
+                                          "inplace");
+    return tensor_in_place(me, op, &args);
 }
 
 struct tensor *
 silu(struct task *me, struct tensor *x)
 {
-    if (!has_kernel(me, x, "silu_cpu"))
-        return NULL;
-    return tensor_mul(me, x, x != NULL ? op_on(me, OP_sigmoid, x, NULL, 0) : NULL);
-}
-
-struct tensor *
-above(struct task *me, struct tensor *x, double limit, struct tensor *yes, struct tensor *no)
-{
-    if (x == NULL || yes == NULL || no == NULL)
-        return NULL;
-    struct tensor *least = tensor_number(me, x->dtype, tensor_device(x), limit);
-    struct op_args args = { .in = { least != NULL ? op_on(me, OP_gt, x, least, 0) : NULL, yes, no } };
-    return args.in[0] != NULL ? op_call(me, OP_where, &args) : NULL;
+    return activated(me, OP_silu, x, &(struct activation){ .a = 0 });
 }
 
 struct tensor *
 leaky_relu(struct task *me, struct tensor *x, double slope)
 {
-    if (!has_kernel(me, x, "leaky_relu_cpu"))
-        return NULL;
-    return above(me, x, 0, x, tensor_mul_number(me, x, slope));
+    return activated(me, OP_leaky_relu, x, &(struct activation){ .a = slope });
 }
 
-/* exp is asked for numbers up to 0 only: of large ones the gradient would be inf times 0. */
 struct tensor *
 elu(struct task *me, struct tensor *x, double alpha)
 {
-    if (!has_kernel(me, x, "elu_cpu"))
-        return NULL;
-    struct tensor *zero = x != NULL ? tensor_zeros(me, x->dtype, tensor_device(x), 0, NULL) : NULL;
-    struct tensor *low = above(me, x, 0, zero, x);
-    struct tensor *bent = low != NULL ? op_on(me, OP_expm1, low, NULL, 0) : NULL;
-    return above(me, x, 0, x, tensor_mul_number(me, bent, alpha));
+    return activated(me, OP_elu, x, &(struct activation){ .a = alpha, .b = 1 });
 }
 
-/* log(1 + exp(x)): the loss of the logit -x whose label is 1. Sharper by beta; from the threshold on x itself. */
 struct tensor *
 softplus(struct task *me, struct tensor *x, double beta, double threshold)
 {
-    struct tensor *logit = beta == 1 ? tensor_neg(me, x) : tensor_mul_number(me, x, -beta);
-    struct tensor *label = logit != NULL ? tensor_number(me, logit->dtype, tensor_device(logit), 1) : NULL;
-    struct op_args args = { .in = { logit, label, label }, .start = 1 };
-    struct tensor *soft = label != NULL ? op_call(me, OP_bce_with_logits, &args) : NULL;
-    if (beta != 1)
-        soft = tensor_div_number(me, soft, beta);
-    return isinf(threshold) ? soft : above(me, x, threshold / beta, x, soft);
+    return activated(me, OP_softplus, x, &(struct activation){ .a = beta, .b = threshold });
 }
 
 static struct tensor *
@@ -116,6 +100,17 @@ channel_shape(struct task *me, struct tensor *tensor, const struct tensor *x)
     return tensor_reshape(me, tensor, x->dims, sizes);
 }
 
+/* Where x is above 0 the one, else the other, whose gradient counts at 0. */
+static struct tensor *
+above_zero(struct task *me, struct tensor *x, struct tensor *yes, struct tensor *no)
+{
+    if (x == NULL || yes == NULL || no == NULL)
+        return NULL;
+    struct tensor *least = tensor_number(me, x->dtype, tensor_device(x), 0);
+    struct op_args args = { .in = { least != NULL ? op_on(me, OP_gt, x, least, 0) : NULL, yes, no } };
+    return args.in[0] != NULL ? op_call(me, OP_where, &args) : NULL;
+}
+
 struct tensor *
 prelu(struct task *me, struct tensor *x, struct tensor *weight)
 {
@@ -125,7 +120,7 @@ prelu(struct task *me, struct tensor *x, struct tensor *weight)
     if (slopes != 1 && (x->dims < 2 || slopes != x->size[1]))
         return failed_null(me, E_RUNTIME, "prelu: %lld slopes for an input of %lld channels", (long long)slopes,
                            (long long)(x->dims > 1 ? x->size[1] : 1));
-    return above(me, x, 0, x, tensor_mul(me, channel_shape(me, weight, x), x));
+    return above_zero(me, x, x, tensor_mul(me, channel_shape(me, weight, x), x));
 }
 
 /* ---- convolutions ---- */
@@ -232,7 +227,8 @@ avg_pool2d(struct task *me, struct tensor *x, const struct pool_options *options
 struct tensor *
 adaptive_avg_pool2d(struct task *me, struct tensor *x, const int64_t *sizes)
 {
-    struct op_args args = { .in = { x }, .start = 2, .sizes = { sizes[0], sizes[1] } };
+    static const struct recorded_as adaptive = { "AdaptiveAvgPool2DBackward0", 1 };
+    struct op_args args = { .in = { x }, .start = 2, .sizes = { sizes[0], sizes[1] }, .as = &adaptive };
     if (x == NULL)
         return NULL;
     if (sizes[0] == 1 && sizes[1] == 1 && x->dims >= 3 && dtype_is_float(x->dtype))
@@ -337,7 +333,6 @@ layer_norm(struct task *me, struct tensor *x, int dims, const struct norm_option
     return x != NULL ? op_call(me, OP_layer_norm, &args) : NULL;
 }
 
-/* Each group of channels of a sample is one row to normalise. */
 struct tensor *
 group_norm(struct task *me, struct tensor *x, int64_t groups, const struct norm_options *o)
 {
@@ -346,13 +341,10 @@ group_norm(struct task *me, struct tensor *x, int64_t groups, const struct norm_
     if (x->dims < 2 || groups < 1 || x->size[1] % groups != 0)
         return failed_null(me, E_RUNTIME, "group_norm: %lld channels cannot be divided into %lld groups",
                            (long long)(x->dims > 1 ? x->size[1] : 0), (long long)groups);
-    int64_t        rows = x->size[0] * groups, wide = rows > 0 ? tensor_count(x) / rows : 1;
-    struct tensor *flat = tensor_reshape(me, x, 2, (const int64_t[]){ rows, wide });
-    struct tensor *unit = layer_norm(me, flat, 1, &(struct norm_options){ .eps = o->eps });
-    unit = tensor_reshape(me, unit, x->dims, x->size);
-    if (o->weight != NULL)
-        unit = tensor_mul(me, unit, channel_shape(me, o->weight, x));
-    return o->bias != NULL ? tensor_add(me, unit, channel_shape(me, o->bias, x)) : unit;
+    struct op_args args = { .in = { x, o->weight != NULL ? o->weight : x, o->bias != NULL ? o->bias : x },
+                            .start = (o->weight != NULL ? HAS_WEIGHT : 0) | (o->bias != NULL ? HAS_BIAS : 0),
+                            .dim = groups, .alpha = o->eps };
+    return op_call(me, OP_group_norm, &args);
 }
 
 /* ---- dropout ---- */

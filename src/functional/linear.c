@@ -15,7 +15,8 @@ linear_2d(struct task *me, struct tensor *input, struct tensor *weight, struct t
     return transposed != NULL ? op_call(me, OP_addmm, &args) : NULL;
 }
 
-/* The last dimension is mapped; whatever stands before it is flattened to rows and put back. */
+/* The last dimension is mapped; whatever stands before it is flattened to rows and put back. What does not lie in one
+ * piece is multiplied first, then the bias is added. */
 struct tensor *
 linear(struct task *me, struct tensor *input, struct tensor *weight, struct tensor *bias)
 {
@@ -27,14 +28,17 @@ linear(struct task *me, struct tensor *input, struct tensor *weight, struct tens
                            (long long)(weight->dims > 0 ? tensor_size(weight, -1) : 0));
     if (input->dims == 2)
         return linear_2d(me, input, weight, bias);
+    if (bias == NULL || !tensor_is_contiguous(input)) {
+        struct tensor *product = tensor_matmul(me, input, tensor_t(me, weight));
+        return bias != NULL ? tensor_add(me, product, bias) : product;
+    }
     int64_t sizes[TENSOR_DIMS], rows = 1;
     memcpy(sizes, input->size, sizeof sizes);
     for (int i = 0; i < input->dims - 1; i++)
         rows *= sizes[i];
     sizes[input->dims - 1] = weight->size[0];
     struct tensor *flat = tensor_reshape(me, input, 2, (const int64_t[]){ rows, weight->size[1] });
-    return tensor_view_as(me, linear_2d(me, flat, weight, bias), input->dims, sizes,
-                          bias != NULL ? VIEW_PLAIN : VIEW_UNSAFE);
+    return tensor_view_as(me, linear_2d(me, flat, weight, bias), input->dims, sizes, VIEW_UNSAFE);
 }
 
 struct tensor *

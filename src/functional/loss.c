@@ -1,7 +1,8 @@
-/* torch.nn.functional: losses, embedding with its options, attention. */
+/* torch.nn.functional: losses, embedding with its options. */
 #include <math.h>
 #include <string.h>
 #include "autograd/call.h"
+#include "autograd/node.h"
 #include "base/str.h"
 #include "functional/functional.h"
 #include "sched/sched.h"
@@ -35,8 +36,10 @@ nll_loss(struct task *me, struct tensor *input, struct tensor *target, const str
 {
     if (target != NULL && target->dtype == DTYPE_U8) /* classes may be bytes, not int32 */
         target = tensor_copy_to(me, target, tensor_device(target), DTYPE_I64);
+    static const struct recorded_as of_planes = { "NllLoss2DBackward0", 1 };
     struct tensor *weight = options->weight != NULL ? options->weight : target;
-    struct op_args args = { .in = { input, target, weight }, .start = options->ignore_index,
+    struct op_args args = { .in = { input, target, weight }, .as = tensor_dims(target) > 1 ? &of_planes : NULL,
+                            .start = options->ignore_index,
                             .dim = options->reduction, .step = options->weight != NULL,
                             .alpha = options->label_smoothing };
     return input != NULL && target != NULL ? op_call(me, OP_nll_loss, &args) : NULL;
@@ -68,7 +71,10 @@ against_shares(struct task *me, struct tensor *logs, struct tensor *target, cons
     struct tensor *sum = tensor_neg(me, tensor_sum(me, product));
     if (o->reduction == LOSS_SUM)
         return sum;
-    return tensor_div_number(me, sum, count > 0 ? (double)(tensor_count(logs) / count) : 0);
+    static const struct recorded_as by_scalar = { "DivBackward1", 1 };
+    struct op_args mean = { .in = { sum }, .alpha = count > 0 ? (double)(tensor_count(logs) / count) : 0,
+                            .as = &by_scalar };
+    return op_call_checked(me, OP_div_scalar, &mean);
 }
 
 struct tensor *
@@ -103,33 +109,94 @@ other_shape(struct task *me, const char *name, const struct tensor *input, const
     return NULL;
 }
 
+/* PyTorch has no gradient for the weights of a loss. */
+static bool
+weight_is_flat(struct task *me, const char *loss, const char *name, const struct tensor *weight)
+{
+    return weight == NULL || !grad_enabled(me) || (!weight->requires_grad && weight->grad_fn == NULL) ||
+           failed(me, E_RUNTIME, "The function '%s' is not differentiable with respect to argument '%s'. This input "
+                  "cannot have requires_grad True.", loss, name);
+}
+
+enum { NO_POSITIVE = 1, NO_WEIGHT = 2 };
+
 struct tensor *
 bce_with_logits(struct task *me, struct tensor *input, struct tensor *target, const struct loss_options *options)
 {
-    if (input == NULL || target == NULL)
+    const char    *name = "binary_cross_entropy_with_logits";
+    struct tensor *positive = options->pos_weight, *weight = options->weight;
+    if (input == NULL || target == NULL || !weight_is_flat(me, name, "weight", weight) ||
+        !weight_is_flat(me, name, "pos_weight", positive))
         return NULL;
     if (!tensor_same_shape(input, target))
-        return other_shape(me, "binary_cross_entropy_with_logits", input, target);
-    struct tensor *positive = options->pos_weight != NULL ? options->pos_weight : target;
-    struct op_args args = { .in = { input, target, positive }, .start = options->pos_weight == NULL };
-    struct tensor *losses = op_call(me, OP_bce_with_logits, &args);
-    if (options->weight != NULL)
-        losses = tensor_mul(me, losses, options->weight);
-    return reduced(me, losses, options->reduction);
+        return other_shape(me, name, input, target);
+    struct op_args args = { .in = { input, target, positive != NULL ? positive : target,
+                                    weight != NULL ? weight : target },
+                            .start = (positive == NULL ? NO_POSITIVE : 0) | (weight == NULL ? NO_WEIGHT : 0),
+                            .dim = options->reduction };
+    return op_call(me, OP_bce_with_logits, &args);
+}
+
+struct tensor *
+binary_cross_entropy(struct task *me, struct tensor *input, struct tensor *target, struct tensor *weight,
+                     enum reduction reduction)
+{
+    if (input == NULL || target == NULL || !weight_is_flat(me, "binary_cross_entropy", "weight", weight))
+        return NULL;
+    if (!tensor_same_shape(input, target))
+        return failed_null(me, E_VALUE, "binary_cross_entropy: the target has %lld elements in %d dimensions, the "
+                                        "input %lld in %d: please ensure they have the same size",
+                           (long long)tensor_count(target), target->dims, (long long)tensor_count(input), input->dims);
+    struct op_args args = { .in = { input, target, weight != NULL ? weight : target }, .start = weight == NULL,
+                            .dim = reduction };
+    return op_call(me, OP_bce, &args);
+}
+
+/* The shape that both stretch to; false: there is none. */
+static bool
+common_size(const struct tensor *a, const struct tensor *b, struct tensor *out)
+{
+    out->dims = a->dims > b->dims ? a->dims : b->dims;
+    for (int i = 1; i <= out->dims; i++) {
+        int64_t x = i <= a->dims ? a->size[a->dims - i] : 1, y = i <= b->dims ? b->size[b->dims - i] : 1;
+        out->size[out->dims - i] = x == 1 ? y : x;
+        if (x != y && x != 1 && y != 1)
+            return false;
+    }
+    return true;
+}
+
+static struct tensor *
+stretched_to(struct task *me, struct tensor *x, const struct tensor *shape)
+{
+    return tensor_same_shape(x, shape) ? x : tensor_expand(me, x, shape->dims, shape->size);
+}
+
+/* A loss of differences: operands of different shapes stretch to one first. */
+static struct tensor *
+loss_apart(struct task *me, enum op op, struct tensor *const both[2], const struct op_args *how)
+{
+    struct tensor *input = both[0], *target = both[1];
+    struct op_args args = *how;
+    struct tensor  shape = { .dims = 0 };
+    if (input == NULL || target == NULL)
+        return NULL;
+    bool stretch = !tensor_same_shape(input, target) && common_size(input, target, &shape);
+    args.in[0] = stretch ? stretched_to(me, input, &shape) : input;
+    args.in[1] = stretch ? stretched_to(me, target, &shape) : target;
+    return op_call_checked(me, op, &args);
 }
 
 struct tensor *
 mean_square(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction)
 {
-    if (reduction == LOSS_MEAN)
-        return mse_loss(me, input, target);
-    if (input == NULL || target == NULL)
-        return NULL;
-    if (!dtype_is_float(input->dtype) && !dtype_is_float(target->dtype))
-        return failed_null(me, E_NOT_IMPLEMENTED, "mse_loss: expected fractions, got a tensor of %s",
-                           dtype_name(input->dtype));
-    struct tensor *apart = tensor_sub(me, input, target);
-    return reduced(me, apart != NULL ? op_on(me, OP_square, apart, NULL, 0) : NULL, reduction);
+    return loss_apart(me, OP_mse_loss, (struct tensor *[]){ input, target }, &(struct op_args){ .dim = reduction });
+}
+
+struct tensor *
+mse_loss(struct task *me, struct tensor *input, struct tensor *target)
+{
+    return mean_square(me, input, target, LOSS_MEAN);
 }
 
 struct tensor *
@@ -138,16 +205,31 @@ l1_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduc
     return reduced(me, tensor_abs(me, tensor_sub(me, input, target)), reduction);
 }
 
-/* Half the square up to delta, from there on straight: with c = min(|d|, delta), c (|d| - c / 2). */
 struct tensor *
 huber_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction, double delta)
 {
-    struct tensor *size = tensor_abs(me, tensor_sub(me, input, target));
-    if (size == NULL)
-        return NULL;
-    struct tensor *limit = tensor_number(me, size->dtype, tensor_device(size), delta);
-    struct tensor *near = limit != NULL ? op_on(me, OP_minimum, size, limit, 0) : NULL;
-    return reduced(me, tensor_mul(me, near, tensor_sub(me, size, tensor_mul_number(me, near, 0.5))), reduction);
+    if (!(delta > 0))
+        return failed_null(me, E_RUNTIME, "huber_loss does not support non-positive values for delta, got %g", delta);
+    return loss_apart(me, OP_huber_loss, (struct tensor *[]){ input, target },
+                      &(struct op_args){ .dim = reduction, .alpha = delta });
+}
+
+struct tensor *
+smooth_l1_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction, double beta)
+{
+    if (beta < 0)
+        return failed_null(me, E_RUNTIME, "smooth_l1_loss does not support negative values for beta, got %g", beta);
+    if (beta == 0)
+        return l1_loss(me, input, target, reduction);
+    return loss_apart(me, OP_smooth_l1_loss, (struct tensor *[]){ input, target },
+                      &(struct op_args){ .dim = reduction, .alpha = beta });
+}
+
+struct tensor *
+soft_margin_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction)
+{
+    return loss_apart(me, OP_soft_margin_loss, (struct tensor *[]){ input, target },
+                      &(struct op_args){ .dim = reduction });
 }
 
 /* ---- embedding ---- */
@@ -176,170 +258,7 @@ embedding_with(struct task *me, struct tensor *weight, struct tensor *indices, c
     return op_call(me, OP_embedding, &args);
 }
 
-/* ---- attention ---- */
-
-struct projected { struct tensor *q, *k, *v; };
-
-static struct tensor *
-rows_of(struct task *me, struct tensor *tensor, int part, int64_t wide)
-{
-    return tensor != NULL ? tensor_narrow(me, tensor, 0, part * wide, wide) : NULL;
-}
-
-static struct tensor *
-projected_part(struct task *me, struct tensor *x, const struct attention *o, int part)
-{
-    int64_t        wide   = tensor_size(o->in_weight, 0) / 3;
-    struct tensor *weight = rows_of(me, o->in_weight, part, wide), *bias = rows_of(me, o->in_bias, part, wide);
-    return linear(me, x, weight, bias);
-}
-
-/* One product where query, key and value are the same tensor, as in PyTorch's _in_projection_packed. */
-static struct projected
-project(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v, const struct attention *o)
-{
-    int64_t wide = tensor_size(q, -1);
-        struct projected to;
-    if (o->in_weight == NULL) {
-        to.q = linear(me, q, o->q_weight, rows_of(me, o->in_bias, 0, wide));
-        to.k = linear(me, k, o->k_weight, rows_of(me, o->in_bias, 1, wide));
-        to.v = linear(me, v, o->v_weight, rows_of(me, o->in_bias, 2, wide));
-    } else if (q == k && k == v) {
-        struct tensor *all = linear(me, q, o->in_weight, o->in_bias);
-        to.q = tensor_narrow(me, all, -1, 0, wide);
-        to.k = tensor_narrow(me, all, -1, wide, wide);
-        to.v = tensor_narrow(me, all, -1, 2 * wide, wide);
-    } else {
-        to.q = projected_part(me, q, o, 0);
-        to.k = projected_part(me, k, o, 1);
-        to.v = projected_part(me, v, o, 2);
-    }
-    return to;
-}
-
-/* [T, N, E] to [N * heads, T, E / heads]. */
-static struct tensor *
-heads_apart(struct task *me, struct tensor *x, int64_t heads)
-{
-    if (x == NULL)
-        return NULL;
-    int64_t sizes[3] = { x->size[0], x->size[1] * heads, x->size[2] / heads };
-    return tensor_transpose(me, tensor_reshape(me, x, 3, sizes), 0, 1);
-}
-
-/* True in a mask forbids, which is to say that -inf is added; a mask of fractions is added as it is. */
-static struct tensor *
-masked(struct task *me, struct tensor *scores, struct tensor *mask)
-{
-    if (scores == NULL || mask == NULL)
-        return NULL;
-    if (mask->dtype != DTYPE_BOOL)
-        return tensor_add(me, scores, mask);
-    struct tensor *open = tensor_zeros(me, scores->dtype, tensor_device(scores), mask->dims, mask->size);
-    return open != NULL ? tensor_add(me, scores, op_on(me, OP_masked_fill, open, mask, -INFINITY)) : NULL;
-}
-
-/* The padding mask [N, S] for scores [N * heads, L, S]. */
-static struct tensor *
-padding_masked(struct task *me, struct tensor *scores, struct tensor *padding, int64_t heads)
-{
-    if (scores == NULL || padding->dims != 2)
-        return scores == NULL ? NULL : failed_null(me, E_SHAPE, "key_padding_mask: expected a tensor of 2 dimensions");
-    int64_t        batch = padding->size[0], keys = padding->size[1];
-    int64_t        apart[4] = { batch, heads, tensor_size(scores, 1), tensor_size(scores, 2) };
-    struct tensor *mask = tensor_reshape(me, padding, 4, (const int64_t[]){ batch, 1, 1, keys });
-    struct tensor *open = masked(me, tensor_reshape(me, scores, 4, apart), mask);
-    return tensor_reshape(me, open, 3, (const int64_t[]){ batch * heads, apart[2], apart[3] });
-}
-
-/* A column of the learned bias behind the keys. */
-static struct tensor *
-with_bias(struct task *me, struct tensor *x, struct tensor *bias)
-{
-    if (x == NULL || bias == NULL)
-        return x;
-    struct tensor *wide = tensor_expand(me, bias, 3, (const int64_t[]){ 1, x->size[1], x->size[2] });
-    return tensor_cat(me, (struct tensor *[]){ x, wide }, 2, 0);
-}
-
-/* A column of zeros behind the keys of all heads. */
-static struct tensor *
-with_zero(struct task *me, struct tensor *x, bool zero)
-{
-    if (x == NULL || !zero)
-        return x;
-    struct tensor *column = tensor_zeros(me, x->dtype, tensor_device(x), 3, (int64_t[]){ x->size[0], 1, x->size[2] });
-    return column != NULL ? tensor_cat(me, (struct tensor *[]){ x, column }, 2, 1) : NULL;
-}
-
-/* Everybody may see the columns behind the keys. */
-static struct tensor *
-mask_with_more(struct task *me, struct tensor *mask, const struct attention *o)
-{
-    int64_t sizes[TENSOR_DIMS], more = (o->bias_k != NULL) + o->zero;
-    if (mask == NULL || more == 0)
-        return mask;
-    memcpy(sizes, mask->size, sizeof sizes);
-    sizes[mask->dims - 1] = more;
-    struct tensor *open = tensor_zeros(me, mask->dtype, tensor_device(mask), mask->dims, sizes);
-    return tensor_cat(me, (struct tensor *[]){ mask, open }, 2, -1);
-}
-
-static bool
-attention_fits(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v, const struct attention *o)
-{
-    if (q == NULL || k == NULL || v == NULL)
-        return false;
-    if (q->dims != 3 || k->dims != 3 || v->dims != 3)
-        return failed(me, E_SHAPE, "MultiheadAttention: query, key and value must have 2 or 3 dimensions");
-    if (k->size[0] != v->size[0] || k->size[1] != v->size[1] || q->size[1] != k->size[1])
-        return failed(me, E_SHAPE, "MultiheadAttention: key and value must have one length and all one batch size");
-    return q->size[2] % o->heads == 0 || failed(me, E_ASSERTION, "embed_dim must be divisible by num_heads");
-}
-
-static struct tensor *
-averaged_weights(struct task *me, struct tensor *shares, const struct attention *o, int64_t batch)
-{
-    int64_t        sizes[4] = { batch, o->heads, tensor_size(shares, 1), tensor_size(shares, 2) };
-    struct tensor *apart = tensor_reshape(me, shares, 4, sizes);
-    if (o->per_head)
-        return apart;
-    return tensor_fold(me, OP_mean_dims, apart, &(struct fold_options){ .dims = 1, .dim = { 1 } });
-}
-
-struct tensor *
-attend(struct task *me, struct tensor *const qkv[3], const struct attention *o, struct tensor **weights)
-{
-    struct tensor *q = qkv[0], *k = qkv[1], *v = qkv[2];
-    if (!attention_fits(me, q, k, v, o))
-        return NULL;
-    int64_t          length = q->size[0], batch = q->size[1], wide = q->size[2];
-    struct projected p = project(me, q, k, v, o);
-    struct tensor   *heads_q = heads_apart(me, p.q, o->heads);
-    struct tensor   *heads_k = with_zero(me, heads_apart(me, with_bias(me, p.k, o->bias_k), o->heads), o->zero);
-    struct tensor   *heads_v = with_zero(me, heads_apart(me, with_bias(me, p.v, o->bias_v), o->heads), o->zero);
-    struct tensor   *scaled = tensor_div_number(me, heads_q, sqrt((double)wide / (double)o->heads));
-    struct tensor   *scores = tensor_matmul(me, scaled, heads_k != NULL ? tensor_transpose(me, heads_k, 1, 2) : NULL);
-    if (o->mask != NULL)
-        scores = masked(me, scores, mask_with_more(me, o->mask, o));
-    if (o->padding != NULL)
-        scores = padding_masked(me, scores, mask_with_more(me, o->padding, o), o->heads);
-    struct tensor *shares = dropout(me, softmax(me, scores, -1), o->dropout, DROP_ELEMENTS, o->training);
-    struct tensor *mixed = tensor_transpose(me, tensor_matmul(me, shares, heads_v), 0, 1);
-    struct tensor *joined = tensor_reshape(me, mixed, 3, (const int64_t[]){ length, batch, wide });
-    if (o->want_weights)
-        *weights = averaged_weights(me, shares, o, batch);
-    return linear(me, joined, o->out_weight, o->out_bias);
-}
-
-/* ---- the two that everybody calls, as they are without options ---- */
-
-struct tensor *
-mse_loss(struct task *me, struct tensor *input, struct tensor *target)
-{
-    struct op_args args = { .in = { input, target } };
-    return input != NULL && target != NULL ? op_call(me, OP_mse_loss, &args) : NULL;
-}
+/* ---- as everybody calls it, without options ---- */
 
 struct tensor *
 cross_entropy(struct task *me, struct tensor *input, struct tensor *target)

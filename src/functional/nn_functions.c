@@ -28,7 +28,7 @@ fn_gelu(struct task *me, struct arguments *a)
 struct tensor *
 fn_silu(struct task *me, struct arguments *a)
 {
-    return silu(me, a->at[0].tensor);
+    return activated(me, OP_silu, a->at[0].tensor, &(struct activation){ .in_place = a->at[1].integer[0] });
 }
 
 struct tensor *
@@ -40,13 +40,15 @@ fn_softplus(struct task *me, struct arguments *a)
 struct tensor *
 fn_leaky_relu(struct task *me, struct arguments *a)
 {
-    return leaky_relu(me, a->at[0].tensor, a->at[1].number);
+    return activated(me, OP_leaky_relu, a->at[0].tensor,
+                     &(struct activation){ .a = a->at[1].number, .in_place = a->at[2].integer[0] });
 }
 
 struct tensor *
 fn_elu(struct task *me, struct arguments *a)
 {
-    return elu(me, a->at[0].tensor, a->at[1].number);
+    return activated(me, OP_elu, a->at[0].tensor,
+                     &(struct activation){ .a = a->at[1].number, .b = 1, .in_place = a->at[2].integer[0] });
 }
 
 struct tensor *

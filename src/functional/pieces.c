@@ -124,7 +124,8 @@ static void
 answer_pieces(struct task *me, struct arguments *a, int dim, const int64_t *lengths, int count)
 {
     struct tensor **list = answer_list(me, a, count);
-    if (list != NULL && !tensor_split(me, a->at[0].tensor, &(struct pieces){ dim, count, lengths }, list))
+    struct pieces   pieces = { dim, count, lengths, a->at[1].integers != NULL };
+    if (list != NULL && !tensor_split(me, a->at[0].tensor, &pieces, list))
         a->results = 0;
 }
 

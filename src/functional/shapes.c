@@ -31,7 +31,8 @@ fn_reshape_as(struct task *me, struct arguments *a)
 struct tensor *
 fn_ravel(struct task *me, struct arguments *a)
 {
-    return tensor_reshape(me, a->at[0].tensor, 1, (const int64_t[]){ tensor_count(a->at[0].tensor) });
+    struct tensor *x = a->at[0].tensor, *whole = tensor_is_contiguous(x) ? x : tensor_copied(me, x);
+    return tensor_view_as(me, whole, 1, (const int64_t[]){ tensor_count(x) }, VIEW_PLAIN);
 }
 
 struct tensor *
@@ -102,12 +103,10 @@ fn_unsqueeze(struct task *me, struct arguments *a)
 struct tensor *
 fn_squeeze(struct task *me, struct arguments *a)
 {
-    struct tensor *x    = a->at[0].tensor, *result = x;
-    int            only = a->at[1].none ? -1 : (int)a->at[1].integer[0];
-    for (int i = x->dims - 1; i >= 0 && result != NULL; i--)
-        if (x->size[i] == 1 && (only < 0 || only == i))
-            result = tensor_squeeze(me, result, i);
-    return result;
+    struct tensor *x = a->at[0].tensor;
+    if (a->at[1].none)
+        return op_call(me, OP_squeeze, &(struct op_args){ .in = { x }, .flag = true });
+    return tensor_squeeze(me, x, (int)a->at[1].integer[0]);
 }
 
 /* ---- a part of it ---- */

@@ -46,8 +46,7 @@ apply_gelu(struct task *me, struct module *self, struct tensor *const *in)
 static struct tensor *
 apply_silu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    (void)self;
-    return silu(me, in[0]);
+    return activated(me, OP_silu, in[0], &(struct activation){ .in_place = self->integers[LAYER_INPLACE] });
 }
 
 static struct tensor *
@@ -65,13 +64,15 @@ apply_log_softmax(struct task *me, struct module *self, struct tensor *const *in
 static struct tensor *
 apply_leaky_relu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return leaky_relu(me, in[0], self->numbers[0]);
+    return activated(me, OP_leaky_relu, in[0],
+                     &(struct activation){ .a = self->numbers[0], .in_place = self->integers[LAYER_INPLACE] });
 }
 
 static struct tensor *
 apply_elu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return elu(me, in[0], self->numbers[0]);
+    return activated(me, OP_elu, in[0],
+                     &(struct activation){ .a = self->numbers[0], .b = 1, .in_place = self->integers[LAYER_INPLACE] });
 }
 
 static struct tensor *
@@ -243,7 +244,7 @@ static struct module *
 with_inplace(struct module *module, const struct argument *inplace)
 {
     if (module != NULL)
-        module->integers[LAYER_INPLACE] = inplace->integer[0] ? INPLACE_BY_ITSELF : 0;
+        module->integers[LAYER_INPLACE] = inplace->integer[0];
     return module;
 }
 

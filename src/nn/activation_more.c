@@ -1,6 +1,5 @@
 /* More activations, made from other functions: values and gradients are PyTorch's, also where their pieces meet. In
  * PyTorch: torch/nn/modules/activation.py. */
-#include <math.h>
 #include "autograd/call.h"
 #include "base/number.h"
 #include "functional/functional.h"
@@ -8,70 +7,44 @@
 #include "sched/task.h"
 #include "tensor/op.h"
 
-/* ---- pieces ---- */
-
+/* One op with its numbers, in place if the layer is. */
 static struct tensor *
-constant(struct task *me, const struct tensor *like, double value)
+bent(struct task *me, const struct module *self, enum op op, struct tensor *x, struct activation how)
 {
-    return like != NULL ? tensor_number(me, like->dtype, tensor_device(like), value) : NULL;
+    how.in_place = self->integers[LAYER_INPLACE];
+    return activated(me, op, x, &how);
 }
-
-static struct tensor *
-zeros_like(struct task *me, const struct tensor *like)
-{
-    return constant(me, like, 0);
-}
-
-/* Outside the bounds, and on them, nothing has a gradient. */
-static struct tensor *
-hardtanh(struct task *me, struct tensor *x, double least, double most)
-{
-    struct tensor *bottom = constant(me, x, least), *top = constant(me, x, most);
-    struct tensor *low = above(me, x, least, x, bottom);
-    return above(me, tensor_neg(me, x), -most, low, top);
-}
-
-static struct tensor *
-hard_sigmoid(struct task *me, struct tensor *x)
-{
-    return tensor_add_number(me, tensor_div_number(me, hardtanh(me, x, -3, 3), 6), 0.5);
-}
-
-/* ---- what they do ---- */
 
 static struct tensor *
 apply_hardtanh(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return hardtanh(me, in[0], self->numbers[0], self->numbers[1]);
+    return bent(me, self, OP_hardtanh, in[0], (struct activation){ self->numbers[0], self->numbers[1], false });
 }
 
 static struct tensor *
 apply_relu6(struct task *me, struct module *self, struct tensor *const *in)
 {
-    (void)self;
-    return hardtanh(me, in[0], 0, 6);
+    return bent(me, self, OP_hardtanh, in[0], (struct activation){ 0, 6, false });
 }
 
+/* An elu with two numbers of its own. */
 static struct tensor *
 apply_selu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    (void)self;
-    return tensor_mul_number(me, elu(me, in[0], 1.6732632423543772848170429916717), 1.0507009873554804934193349852946);
+    return bent(me, self, OP_elu, in[0], (struct activation){ 1.6732632423543772848170429916717,
+                                                             1.0507009873554804934193349852946, false });
 }
 
 static struct tensor *
 apply_celu(struct task *me, struct module *self, struct tensor *const *in)
 {
-    double         alpha = self->numbers[0];
-    struct tensor *bent = elu(me, tensor_div_number(me, in[0], alpha), 1);
-    return above(me, in[0], 0, in[0], tensor_mul_number(me, bent, alpha));
+    return bent(me, self, OP_celu, in[0], (struct activation){ self->numbers[0], 0, false });
 }
 
 static struct tensor *
 apply_log_sigmoid(struct task *me, struct module *self, struct tensor *const *in)
 {
-    (void)self;
-    return tensor_neg(me, softplus(me, tensor_neg(me, in[0]), 1, INFINITY));
+    return bent(me, self, OP_log_sigmoid, in[0], (struct activation){ 0, 0, false });
 }
 
 static struct tensor *
@@ -91,46 +64,37 @@ apply_tanhshrink(struct task *me, struct module *self, struct tensor *const *in)
 static struct tensor *
 apply_softshrink(struct task *me, struct module *self, struct tensor *const *in)
 {
-    double         limit = self->numbers[0];
-    struct tensor *nothing = zeros_like(me, in[0]), *turned = tensor_neg(me, in[0]);
-    struct tensor *raised = tensor_add_number(me, in[0], limit), *lowered = tensor_add_number(me, in[0], -limit);
-    struct tensor *low = above(me, turned, limit, raised, nothing);
-    return above(me, in[0], limit, lowered, low);
+    return bent(me, self, OP_softshrink, in[0], (struct activation){ self->numbers[0], 0, false });
 }
 
 static struct tensor *
 apply_hardshrink(struct task *me, struct module *self, struct tensor *const *in)
 {
-    struct tensor *size = op_on(me, OP_abs, in[0], NULL, 0), *nothing = zeros_like(me, in[0]);
-    return above(me, size, self->numbers[0], in[0], nothing);
+    return bent(me, self, OP_hardshrink, in[0], (struct activation){ self->numbers[0], 0, false });
 }
 
 static struct tensor *
 apply_threshold(struct task *me, struct module *self, struct tensor *const *in)
 {
-    return above(me, in[0], self->numbers[0], in[0], constant(me, in[0], self->numbers[1]));
+    return bent(me, self, OP_threshold, in[0], (struct activation){ self->numbers[0], self->numbers[1], false });
 }
 
 static struct tensor *
 apply_hardsigmoid(struct task *me, struct module *self, struct tensor *const *in)
 {
-    (void)self;
-    return hard_sigmoid(me, in[0]);
+    return bent(me, self, OP_hardsigmoid, in[0], (struct activation){ 0, 0, false });
 }
 
 static struct tensor *
 apply_hardswish(struct task *me, struct module *self, struct tensor *const *in)
 {
-    (void)self;
-    return tensor_mul(me, in[0], hard_sigmoid(me, in[0]));
+    return bent(me, self, OP_hardswish, in[0], (struct activation){ 0, 0, false });
 }
 
 static struct tensor *
 apply_mish(struct task *me, struct module *self, struct tensor *const *in)
 {
-    (void)self;
-    struct tensor *soft = softplus(me, in[0], 1, INFINITY);
-    return tensor_mul(me, in[0], soft != NULL ? op_on(me, OP_tanh, soft, NULL, 0) : NULL);
+    return bent(me, self, OP_mish, in[0], (struct activation){ 0, 0, false });
 }
 
 static struct tensor *

@@ -81,7 +81,7 @@ make_plain(struct task *me, const struct layer_kind *kind, const struct argument
         const struct argument  *given = &a->at[i];
         int                     kept = p->type == ARG_SIZES ? given->count : 1;
         if (strcmp(p->name, "inplace") == 0) {
-            module->integers[LAYER_INPLACE] = given->integer[0] ? INPLACE_BY_COPY : 0;
+            module->integers[LAYER_INPLACE] = given->integer[0];
             continue;
         }
         if (p->type == ARG_FLOAT)

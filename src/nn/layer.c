@@ -91,11 +91,7 @@ layer_forward(struct task *me, struct module *self, struct value *args, struct v
     struct tensor           *in[LAYER_INPUTS] = { NULL };
     if (!forward_tensors(me, &(struct forward_call){ self, args, kwargs }, &inputs[layer->inputs], in))
         return NULL;
-    if (self->integers[LAYER_INPLACE] != INPLACE_BY_COPY)
-        return value_tensor(me, layer->apply(me, self, in));
-    struct tensor *copy = tensor_copied(me, in[0]);
-    struct tensor *result = copy != NULL ? layer->apply(me, self, &copy) : NULL;
-    return value_tensor(me, result != NULL ? tensor_copy_(me, in[0], result) : NULL);
+    return value_tensor(me, layer->apply(me, self, in));
 }
 
 struct value *

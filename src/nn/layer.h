@@ -36,9 +36,7 @@ struct module *layer_new(struct task *me, const struct layer_kind *kind, struct 
 #undef LAYER
 
 /* ---- module types of tensors ---- */
-enum { LAYER_INPUTS = 2, LAYER_INPLACE = MODULE_INTEGERS - 1 /* where `inplace` is kept */ };
-/* How a layer works in place: its own apply sees to it, or layer_forward by way of a copy. */
-enum { INPLACE_BY_ITSELF = 1, INPLACE_BY_COPY };
+enum { LAYER_INPUTS = 2, LAYER_INPLACE = MODULE_INTEGERS - 1 /* where `inplace` is kept; apply sees to it */ };
 struct layer_type {
     struct module_type type;           /* first: a module's type leads here */
     int                inputs;

@@ -173,7 +173,8 @@ run_direction(struct task *me, struct sequence_walk *walk, struct tensor *data)
         return NULL;
     walk->w.hh_turned = walk->kind != KIND_GRU ? tensor_t(me, walk->w.hh) : NULL;
     struct tensor *gates = recurrent_gates(me, walk->kind, &walk->w, data);
-    if (!tensor_split(me, gates, &(struct pieces){ 0, (int)steps->count, steps->rows }, walk->gates) ||
+    const struct pieces each = { .count = (int)steps->count, .lengths = steps->rows };
+    if (!tensor_split(me, gates, &each, walk->gates) ||
         !walk_steps(me, walk))
         return NULL;
     walk->state = final_state(me, walk);

@@ -60,11 +60,12 @@ typedef struct tensor *op_special(struct task *me, enum op op, const struct op_a
 op_special view_view, view_expanded, view_t, view_transpose, view_narrow, view_select, view_unsqueeze, view_squeeze;
 op_special run_copy, run_clone, run_cat;
 op_special run_norm, run_logsumexp, run_trace, run_stack, run_repeat, run_roll;   /* compose.c */
+op_special run_attention_weights, run_attention, run_safe_softmax, run_baddbmm;   /* attention.c */
 op_special run_update;                           /* update.c: sgd, adam */
 op_plan plan_add, plan_divide, plan_scalar, plan_divide_scalar, plan_unary, plan_compare, plan_mm, plan_addmm,
         plan_embedding, plan_embedding_backward, plan_threshold, plan_sum, plan_sum_dim, plan_mean, plan_sum_to,
-        plan_extreme, plan_softmax, plan_softmax_backward, plan_nll, plan_nll_backward, plan_mse, plan_mse_backward,
-        plan_fill;
+        plan_extreme, plan_softmax, plan_softmax_backward, plan_nll, plan_nll_backward, plan_loss, plan_loss_backward,
+        plan_mse_backward, plan_activation, plan_fill;
 
 op_plan plan_function, plan_arithmetic, plan_power, plan_where, plan_masked_fill, plan_truth, plan_bits, plan_sum_dims,
         plan_mean_dims, plan_fold, plan_arg_fold, plan_truth_fold, plan_var, plan_running, plan_argsort, plan_gather,
@@ -74,7 +75,7 @@ op_special view_permute, view_diagonal;
 op_plan plan_gelu, plan_conv2d, plan_conv_transpose2d, plan_conv2d_weight, plan_max_pool2d_indices, plan_max_pool2d,
         plan_avg_pool2d, plan_avg_pool2d_backward, plan_batch_norm_stats, plan_batch_norm, plan_batch_norm_sums,
         plan_batch_norm_terms, plan_batch_norm_backward, plan_layer_norm, plan_layer_norm_sums, plan_lstm_cell,
-        plan_gru_cell, plan_bce, plan_embedding_renorm;
+        plan_gru_cell, plan_bce, plan_group_norm, plan_group_norm_sums, plan_embedding_renorm;
 
 /* The elements in one piece, as `like`'s type, in hidden host memory: of a device tensor after waiting for it. A new
  * reference; NULL: failed. */
@@ -91,10 +92,9 @@ struct price { uint64_t host, kernel, work; bool covered; };
 struct price op_price(struct task *me, enum op op, const char *module);
 void         op_pay_host(struct task *me, enum op op, const char *module); /* what it costs where the host does it */
 
-/* ---- narrow.c: an op that has no kernel for its operands' type, by way of wider copies; what PyTorch has none for ---- */
+/* ---- narrow.c: an op that has no kernel for its operands' type, by way of wider copies ---- */
 struct op_args widened(struct task *me, const struct plan *plan, const struct op_args *args); /* without out */
 struct tensor *narrowed(struct task *me, const struct plan *plan, struct tensor *out, struct tensor *made);
-bool           narrow_is_refused(struct task *me, const struct plan *plan); /* true: failed */
 
 /* ---- compute.c ---- */
 bool op_compute(struct task *me, const struct plan *plan, const struct op_args *args, struct tensor *result);

@@ -149,8 +149,6 @@ op_run(struct task *me, enum op op, const struct op_args *args)
     plan.kernel = rules[op].kernel;
     if (!find_device(me, op, args->in, op_infos[op].inputs, &plan.device) || !rules[op].plan(me, &plan, args))
         return NULL;
-    if ((plan.compute > DTYPE_BOOL || plan.common > DTYPE_BOOL) && narrow_is_refused(me, &plan))
-        return NULL;
     if (plan.compute > DTYPE_BOOL) {
         struct op_args wide = widened(me, &plan, args);
         return narrowed(me, &plan, args->out, op_run(me, op, &wide));

@@ -15,6 +15,9 @@ enum op {
 
 enum { OP_INPUTS = CALL_INPUTS, OP_OUTPUTS = 2 };
 enum view_kind { VIEW_PLAIN, VIEW_RESHAPED, VIEW_UNSAFE };   /* PyTorch's view, _reshape_alias, _unsafe_view */
+/* How an op is recorded where PyTorch has several functions for what is one op here: its node's name, and how many of
+ * its operands the node has edges for (0: as many as the op's row says). */
+struct recorded_as { const char *node; int edges; };
 
 /* What each op reads beside `in`:
  *     add, sub                   alpha: factor of the second (give 1)
@@ -29,17 +32,25 @@ enum view_kind { VIEW_PLAIN, VIEW_RESHAPED, VIEW_UNSAFE };   /* PyTorch's view, 
  *     nll_loss                   in: input, target, weight of each class (step 0: there is none, give the target);
  *                                _backward: the gradient before them. dim: enum reduction; start: the target that
  *                                does not count; alpha: label smoothing
- *     mse_loss                   in: input, target.  _backward  in: gradient (0-dim), input, target
+ *     mse_loss                   in: input, target; dim: enum reduction.  _backward  in: gradient, input, target
  *     embedding, _backward       step 1: gradients are divided by how often their row was looked up
  *     softmax, _backward  dim.  gelu, _backward  start: 1 by tanh.  layer_norm ... as cpu/norm.c says
  *     conv2d ...                 sizes: stride, padding, dilation (height, width), groups; see cpu/conv.c, cpu/pool.c;
  *                                start 1: no bias (give the weight in its place)
- *     bce_with_logits            in: input, target, weight of the positive (start 1: none, give the target)
+ *     silu ... threshold         alpha, beta: the numbers of cpu/activation.def, of gradients too (in: gradient, input)
+ *     huber_loss ... bce         in: input, target; alpha: the loss's number; dim: enum reduction; bce: in[2]: weight
+ *                                (start 1: none).  _backward  in: gradient, input, target; beta: 1 / elements of a mean
+ *     group_norm ...             dim: groups; start: 1 a weight, 2 a bias; alpha: eps
+ *     bce_with_logits            in: input, target, weight of the positive (start 1: none, give the target),
+ *                                and weight (start 2: none, give the target); dim: enum reduction
+ *     attention_weights          in: q, k, mask (start 0: none, give q); alpha: scale; flag: causal.  attention  in: q, k,
+ *                                v, those weights; alpha, flag as there; list: the mask
+ *     baddbmm                    in: added, a, b; alpha, beta.  safe_softmax  dim
  *     cat                        list, list_count, dim
  *     copy                       start: device, length: dtype; with out: into it, they are unused
  *     view, expand               dims, sizes (one -1: inferred; of expand: kept); view: start: enum view_kind
  *     transpose                  dim, start.  narrow  dim, start, length, step (0 is 1).  select  dim, start: index
- *     unsqueeze, squeeze         dim.  permute  dims, sizes.  diagonal  dim, start: dimensions; length: offset
+ *     unsqueeze, squeeze         dim (squeeze: flag: all of size 1).  permute  dims, sizes.  diagonal  dim, start: dimensions; length: offset
  *     sum_dims, mean_dims, prod, amax, amin, argmax, argmin, all, var, std
  *                                dims, sizes: the dimensions folded (none: all); keepdim; all: start 1 means any;
  *                                var, std: alpha, degrees of freedom taken
@@ -67,6 +78,7 @@ struct op_args {
     int            list_count;
     const struct update_rule *update;  /* sgd, adam */
     const char    *module;             /* the module that calls, for prices; NULL none */
+    const struct recorded_as *as;      /* NULL: as its row says */
 };
 
 struct op_info {

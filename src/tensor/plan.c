@@ -303,31 +303,57 @@ plan_softmax_backward(struct task *me, struct plan *plan, const struct op_args *
     return plan_softmax(me, plan, args);
 }
 
+/* dim: the reduction; bce: start 1: the third is no operand. */
 bool
-plan_mse(struct task *me, struct plan *plan, const struct op_args *args)
+plan_loss(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan->dtype = plan->compute = dtype_promoted(args->in, 2);
+    int count = op_info(plan->op)->inputs - (plan->op == OP_bce && args->start == 1);
+    plan->dim   = args->dim;
+    plan->dtype = plan->compute = dtype_promoted(args->in, count);
     if (!dtype_is_float(plan->dtype))
         return plan_no_kernel(me, plan, args->in[0], "fractions");
     if (!stretch(me, plan, args, 0))
         return false;
-    plan->dims = 0;
+    plan->dims = args->dim == LOSS_NONE ? plan->dims : 0;
     return true;
 }
 
+/* in: gradient, input, target. The gradient stretches to the elements. */
 bool
-plan_mse_backward(struct task *me, struct plan *plan, const struct op_args *args)
+plan_loss_backward(struct task *me, struct plan *plan, const struct op_args *args)
 {
     plan->dtype = plan->compute = dtype_promoted(&args->in[1], 2);
     if (!dtype_is_float(plan->dtype))
         return plan_no_kernel(me, plan, args->in[1], "fractions");
-    if (tensor_count(args->in[0]) != 1)
-        return shape_mismatch(me, plan->op, args->in[0], args->in[1], "the loss has one gradient");
     if (!stretch(me, plan, args, 1))
+        return false;
+    int64_t sizes[TENSOR_DIMS];
+    int     dims = plan->dims;
+    memcpy(sizes, plan->size, sizeof sizes);
+    if (!shape_broadcast(&dims, sizes, args->in[0]) || dims != plan->dims || !sizes_equal(dims, sizes, plan->size))
+        return shape_mismatch(me, plan->op, args->in[0], args->in[1], "one gradient for each number of the loss");
+    return true;
+}
+
+/* alpha: 2, over the elements if the loss is their mean. */
+bool
+plan_mse_backward(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (!plan_loss_backward(me, plan, args))
         return false;
     double count = 1;
     for (int i = 0; i < plan->loop_dims; i++)
         count *= (double)plan->loop[i];
-    plan->alpha = 2.0 / count;
+    plan->alpha = args->dim == LOSS_MEAN ? 2.0 / count : 2;
     return true;
+}
+
+/* Of fractions; the gradient's operands are alike. */
+bool
+plan_activation(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan_promote(plan, dtype_promoted(args->in, op_info(plan->op)->inputs));
+    if (!dtype_is_float(plan->dtype))
+        return plan_wrong_dtype(me, plan, args->in[0], "fractions");
+    return stretch(me, plan, args, 0);
 }

@@ -72,23 +72,29 @@ plan_nll_backward(struct task *me, struct plan *plan, const struct op_args *args
     return true;
 }
 
-/* The shape that all stretch to; room for all of them in it. */
+/* The shape that all stretch to; room for all of them in it. start: bit 0: no weight of the positive, bit 1: no weight
+ * (the gradient never has one). */
 bool
 plan_bce(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    int count = op_info(plan->op)->inputs - (args->start == 1), dims = 0;
+    const bool forward = plan->op == OP_bce_with_logits;
+    int        dims = 0, count = 0;
     if (!take_fractions(me, plan, args->in[0]))
         return false;
-    for (int i = 0; i < count; i++) {
-        if (!shape_broadcast(&dims, plan->loop, args->in[i]))
+    plan->dim = args->dim;
+    for (int i = 0; i < op_info(plan->op)->inputs; i++) {
+        bool absent = i == (forward ? 2 : 3) ? args->start & 1 : forward && i == 3 && args->start & 2;
+        count += !absent;
+        if (!absent && !shape_broadcast(&dims, plan->loop, args->in[i]))
             return shape_mismatch(me, plan->op, args->in[0], args->in[i], "sizes must be equal or 1");
     }
     plan->broadcast = true;
-    plan->loop_dims = plan->dims = dims;
+    plan->loop_dims = dims;
+    plan->dims      = forward && args->dim != LOSS_NONE ? 0 : dims;
     memcpy(plan->size, plan->loop, sizeof plan->size);
     size_t elements = 1;
     for (int d = 0; d < dims; d++)
-        elements *= (size_t)plan->size[d];
+        elements *= (size_t)plan->loop[d];
     plan->workspace = (size_t)count * pack_round(elements * dtype_size(plan->compute));
     return true;
 }

@@ -372,6 +372,37 @@ plan_layer_norm_sums(struct task *me, struct plan *plan, const struct op_args *a
     return true;
 }
 
+/* dim: how many groups. */
+bool
+plan_group_norm(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    bool                 back = plan->op == OP_group_norm_backward;
+    const struct tensor *x = args->in[back ? 1 : 0];
+    plan->dim = args->dim;
+    if (!want_alike(me, plan, args, 3) || (back && !alike(me, plan, args->in[0], x)))
+        return false;
+    if ((args->start & 1) && !want_channels(me, plan, x, args->in[back ? 2 : 1]))
+        return false;
+    if (!back && (args->start & 2) && !want_channels(me, plan, x, args->in[2]))
+        return false;
+    plan_like(plan, x);
+    int64_t wide = x->size[1] / args->dim;
+    for (int d = 2; d < x->dims; d++)
+        wide *= x->size[d];
+    plan->workspace += back ? pack_round((size_t)wide * dtype_size(plan->dtype)) : 0;
+    return true;
+}
+
+bool
+plan_group_norm_sums(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    plan->dim = args->dim;
+    if (!want_alike(me, plan, args, 2) || !alike(me, plan, args->in[0], args->in[1]))
+        return false;
+    shape(plan, 2, (const int64_t[]){ 2, args->in[1]->size[1] });
+    return true;
+}
+
 /* ---- recurrent cells ---- */
 
 static bool

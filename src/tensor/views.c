@@ -264,7 +264,7 @@ view_squeeze(struct task *me, enum op op, const struct op_args *args)
     if (!shape_wrap(me, op_info(op)->name, tensor->dims, args->dim, &dim))
         return NULL;
     for (int i = 0; i < tensor->dims; i++) {
-        if (i == dim && tensor->size[i] == 1)
+        if ((args->flag || i == dim) && tensor->size[i] == 1)
             continue;
         sizes[to]     = tensor->size[i];
         strides[to++] = tensor->stride[i];

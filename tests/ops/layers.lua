@@ -17,6 +17,9 @@ local mirror = nn.Conv1d(2, 2, 3, { dtype = "float64", padding = 2, padding_mode
 local edge = nn.Conv1d(2, 2, 3, { dtype = "float64", padding = 2, padding_mode = "replicate" })
 local wider = nn.ConvTranspose2d(2, 2, 2, { dtype = "float64", dilation = 2, output_padding = 1 })
 local target = rs.tensor { 1, 0, -100 }
+local attention = F.scaled_dot_product_attention
+local allowed = rs.tensor { { true, false, true }, { false, false, false }, { true, true, false } }
+local added = rs.randn({ 3, 3 }, { dtype = "float64" })
 local cases = {
   { "softmax", function(x) return F.softmax(x, 1) end, { r(2, 3) } },
   { "gelu", function(x) return F.gelu(x) end, { r(2, 3) } },
@@ -55,9 +58,46 @@ local cases = {
   { "ce smooth", function(x) return F.cross_entropy(x, target, rs.tensor({ 0.3, 2.0 }, { dtype = "float64" }), { label_smoothing = 0.2 }) end, { r(3, 2) } },
   { "ce none", function(x) return F.cross_entropy(x, target, { reduction = "none" }) end, { r(3, 2) } },
   { "ce shares", function(x, t) return F.cross_entropy(x, t) end, { r(3, 2), r(3, 2) } },
-  { "bce", function(x, t, w) return F.binary_cross_entropy_with_logits(x, t, { pos_weight = rs.tensor({ 0.3, 2.0 }, { dtype = "float64" }), weight = w }) end, { r(3, 2), r(3, 2), r(2) } },
+  { "bce", function(x, t) return F.binary_cross_entropy_with_logits(x, t, { pos_weight = rs.tensor({ 0.3, 2.0 }, { dtype = "float64" }), weight = rs.tensor({ 0.5, 1.5 }, { dtype = "float64" }) }) end, { r(3, 2), r(3, 2) } },
   { "mse sum", function(x, t) return F.mse_loss(x, t, "sum") end, { r(3, 2), r(3, 2) } },
   { "l1", function(x, t) return F.l1_loss(x, t, "none") end, { r(3, 2), r(3, 2) } },
+  { "mse none", function(x, t) return F.mse_loss(x, t, "none") end, { r(3, 2), r(3, 2) } },
+  { "mse", function(x, t) return F.mse_loss(x, t) end, { r(3, 2), r(3, 2) } },
+  { "smooth_l1", function(x, t) return F.smooth_l1_loss(x, t, { beta = 0.7, reduction = "none" }) end, { r(3, 2), r(2) } },
+  { "soft margin", function(x) return F.soft_margin_loss(x, rs.ones { 3, 2 }) end, { r(3, 2) } },
+  { "bce of probabilities", function(x, t) return F.binary_cross_entropy(x:sigmoid(), t:sigmoid()) end, { r(3, 2), r(3, 2) } },
+  { "bce weighted", function(x, t)
+    return F.binary_cross_entropy(x:sigmoid(), t:sigmoid(), rs.tensor({ 0.3, 2.0 }, { dtype = "float64" }), "sum")
+  end, { r(3, 2), r(3, 2) } },
+  { "bce none", function(x, t) return F.binary_cross_entropy_with_logits(x, t, nil, "none") end, { r(3, 2), r(3, 2) } },
+  { "selu", function(x) return nn.SELU()(x) end, { r(2, 3) } },
+  { "celu", function(x) return nn.CELU(1.7)(x) end, { r(2, 3) } },
+  { "mish", function(x) return nn.Mish()(x) end, { r(2, 3) } },
+  { "log_sigmoid", function(x) return nn.LogSigmoid()(x) end, { r(2, 3) } },
+  { "hardtanh", function(x) return nn.Hardtanh(-0.5, 0.7)(x) end, { r(2, 3) } },
+  { "hardsigmoid", function(x) return nn.Hardsigmoid()(x * 3) end, { r(2, 3) } },
+  { "hardswish", function(x) return nn.Hardswish()(x * 3) end, { r(2, 3) } },
+  { "softshrink", function(x) return nn.Softshrink()(x) end, { r(2, 3) } },
+  { "hardshrink", function(x) return nn.Hardshrink()(x) end, { r(2, 3) } },
+  { "threshold", function(x) return nn.Threshold(0.2, 5)(x) end, { r(2, 3) } },
+  { "silu in place", function(x) return F.silu(x * 1, true) end, { r(2, 3) } },
+  { "elu in place", function(x) return F.elu(x * 1, 1.5, true) end, { r(2, 3) } },
+  { "group_norm 4d", function(x, w) return F.group_norm(x, 1, w) end, { r(2, 2, 2, 3), r(2) } },
+  { "baddbmm", function(x, a, b) return rs.baddbmm(x, a, b, { alpha = 2, beta = 0.5 }) end, { r(2, 3), r(2, 2, 4), r(2, 4, 3) } },
+  { "clamp between tensors", function(x, a, b) return x:clamp(a, b) end, { r(3, 4), r(4), r(3, 1) } },
+  { "matmul of a matrix and a stack", function(a, b) return a:matmul(b) end, { r(2, 3), r(2, 3, 4) } },
+  { "matmul of a vector and a stack", function(a, b) return a:matmul(b) end, { r(3), r(2, 3, 4) } },
+  { "scaled_dot_product_attention", function(q, k, v) return attention(q, k, v) end, { r(2, 2, 3, 4), r(2, 2, 5, 4), r(2, 2, 5, 4) } },
+  { "attention, causal", function(q, k, v) return attention(q, k, v, nil, 0, true) end, { r(1, 2, 3, 4), r(1, 2, 3, 4), r(1, 2, 3, 4) } },
+  { "attention, masked", function(q, k, v) return attention(q, k, v, allowed) end, { r(1, 2, 3, 4), r(1, 2, 3, 4), r(1, 2, 3, 4) } },
+  { "attention, numbers as a mask", function(q, k, v) return attention(q, k, v, added) end, { r(2, 3, 4), r(2, 3, 4), r(2, 3, 4) } },
+  { "attention, a mask with a gradient", function(q, k, m) return attention(q, k, k, m) end, { r(2, 3, 4), r(2, 3, 4), r(3, 3) } },
+  { "attention, fewer heads of keys", function(q, k, v) return attention(q, k, v, { enable_gqa = true, scale = 0.7 }) end,
+    { r(1, 4, 3, 2), r(1, 2, 3, 2), r(1, 2, 3, 2) } },
+  { "attention, turned round", function(q, k) return attention(q:transpose(1, 2), k:transpose(1, 2), k:transpose(1, 2)) end,
+    { r(1, 3, 2, 4), r(1, 3, 2, 4) } },
+  { "attention of matrices", function(q, k, v) return attention(q, k, v, nil, 0, true) end, { r(3, 4), r(3, 4), r(3, 2) } },
+  { "attention, values of another width", function(q, k, v) return attention(q, k, v) end, { r(1, 2, 3, 4), r(1, 2, 3, 4), r(1, 2, 3, 5) } },
   { "huber", function(x, t) return F.huber_loss(x, t, { delta = 0.5 }) end, { r(3, 2), r(3, 2) } },
 }
 local gradcheck = rs.autograd.gradcheck

@@ -41,6 +41,12 @@ for _, n in ipairs { 1, 7, 16, 33, 130 } do
   show("cross_entropy " .. n, function(v) return F.cross_entropy(v, rs.tensor { 0, n - 1, n // 2 }) end, x)
   show("bce " .. n, function(v) return F.binary_cross_entropy_with_logits(v, y:gt(0):to("float32")) end, x)
   show("relu " .. n, F.relu, x)
+  for _, f in ipairs { F.silu, F.elu, F.softplus, nn.Mish(), nn.Hardswish(), nn.LogSigmoid() } do
+    show("activation " .. n, function(v) return f(v) end, x)
+  end
+  show("huber " .. n, function(v) return F.huber_loss(v, y) end, x)
+  show("smooth_l1 " .. n, function(v) return F.smooth_l1_loss(v, y, "none", 0.5) end, x)
+  show("group_norm " .. n, function(v) return F.group_norm(v:reshape { 1, 3, n }, 1) end, x)
   show("product " .. n, function(a, b) return (a * b):transpose(0, 1):contiguous() + 0.5 end, x, y)
   show("turned " .. n, function(v) return v:transpose(1, 2):contiguous() * 2 end, rs.randn { 2, n, 19 })
   show("columns " .. n, function(v) return v:sum(0) + v:sum(1):sum() end, rs.randn { n, 35 })

@@ -373,7 +373,7 @@ grad_of_inputs(struct task *me, struct rig *rig)
     wanted[0] = b;
     options.input_count = 1;
     expect(me, rig, !autograd_backward(me, &other, NULL, 1, &options) &&
-           raised(me, "One of the differentiated Tensors appears to not have been used in the graph."), "unused");
+           raised(me, "The differentiated Tensor at index 0 appears to not have been used in the graph."), "unused");
     other = tensor_mul_number(me, a, 2);
     options.allow_unused = true;
     return expect(me, rig, autograd_backward(me, &other, NULL, 1, &options) && results[0] == NULL, "allow_unused");

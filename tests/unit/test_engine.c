@@ -108,7 +108,7 @@ second_of_several_as_root(struct task *me, struct rig *rig)
 {
     static const int64_t lengths[] = { 1, 1 };
     struct tensor *a = vector(me, 2, (const double[]){ 2, 3 }), *halves[2];
-    expect(me, rig, tensor_split(me, tensor_mul_number(me, a, 4), &(struct pieces){ 0, 2, lengths }, halves), "split");
+    expect(me, rig, tensor_split(me, tensor_mul_number(me, a, 4), &(struct pieces){ 0, 2, lengths, false }, halves), "split");
     return expect(me, rig, backward(me, halves[1]) && holds(me, a->grad, 2, (const double[]){ 0, 4 }), "the second");
 }
 

@@ -7,7 +7,7 @@ static bool
 halves_of(struct task *me, struct tensor *whole, struct tensor **out)
 {
     static const int64_t lengths[HALVES] = { 2, 2 };
-    return tensor_split(me, whole, &(struct pieces){ 0, HALVES, lengths }, out);
+    return tensor_split(me, whole, &(struct pieces){ 0, HALVES, lengths, false }, out);
 }
 
 static bool

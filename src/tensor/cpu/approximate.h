@@ -6,8 +6,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-
-enum { BLOCK = 16 };
+#include "tensor/cpu/blocks.h"
 
 /* Below -87.3 it is 0. */
 static inline float

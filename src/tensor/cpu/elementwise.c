@@ -2,62 +2,36 @@
  * so that any compiler makes vectors of them; what lies scattered or has another type passes through a small
  * buffer. In PyTorch: ATen/native/cpu/BinaryOpsKernel.cpp, Loops.h. */
 #include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/blocks.h"
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/kernels.h"
-#include "tensor/cpu/wide.h"
 
-enum { BLOCK = 16 };
-
-/* A block is worked out aside, so that out may be one of the inputs. Inputs that an op has not are out itself. */
-#define RUN(name, suffix, type, expression)                                                                        \
-    WIDE static void                                                                                               \
-    name##_##suffix(void *result, const void *const *in, int64_t count, type a)                                    \
-    {                                                                                                              \
-        const type *px = in[0], *py = in[1], *pz = in[2];                                                          \
-        type       *out = result;                                                                                  \
-        int64_t     i = 0;                                                                                         \
-        for (; i + BLOCK <= count; i += BLOCK) {                                                                   \
-            type block[BLOCK];                                                                                     \
-            for (int j = 0; j < BLOCK; j++) {                                                                      \
-                type x = px[i + j], y = py[i + j], z = pz[i + j];                                                  \
-                (void)x, (void)y, (void)z, (void)a;                                                                \
-                block[j] = (type)(expression);                                                                     \
-            }                                                                                                      \
-            for (int j = 0; j < BLOCK; j++)                                                                        \
-                out[i + j] = block[j];                                                                             \
-        }                                                                                                          \
-        for (; i < count; i++) {                                                                                   \
-            type x = px[i], y = py[i], z = pz[i];                                                                  \
-            (void)x, (void)y, (void)z, (void)a;                                                                    \
-            out[i] = (type)(expression);                                                                           \
-        }                                                                                                          \
-    }
 #define MAP(name, inputs, fractions, integers)                                                                     \
-    RUN(name, f32, float, fractions)                                                                               \
-    RUN(name, f64, double, fractions)                                                                              \
-    RUN(name, i64, int64_t, integers)
+    BLOCKED_RUN(name##_f32, float, fractions)                                                                      \
+    BLOCKED_RUN(name##_f64, double, fractions)                                                                     \
+    BLOCKED_RUN(name##_i64, int64_t, integers)
 #define COMPARE(name, expression)                                                                                  \
-    RUN(name, f32, float, expression)                                                                              \
-    RUN(name, f64, double, expression)                                                                             \
-    RUN(name, i64, int64_t, expression)
+    BLOCKED_RUN(name##_f32, float, expression)                                                                     \
+    BLOCKED_RUN(name##_f64, double, expression)                                                                    \
+    BLOCKED_RUN(name##_i64, int64_t, expression)
 #include "tensor/cpu/elementwise.def"
 #undef MAP
 #undef COMPARE
 
-/* One run: where it is written, what it reads, the op's number. */
-struct run_args { void *out; const void *in[3]; int64_t count; double alpha; };
+/* One run: where it is written, what it reads, the op's numbers. */
+struct run_args { void *out; const void *in[3]; int64_t count; double alpha, beta; };
 
 static void
 run_of(const struct runs *runs, enum dtype compute, const struct run_args *pass)
 {
     if (compute == DTYPE_F32) {
-        runs->f32(pass->out, pass->in, pass->count, (float)pass->alpha);
+        runs->f32(pass->out, pass->in, pass->count, (float)pass->alpha, (float)pass->beta);
     } else if (compute == DTYPE_F64) {
-        runs->f64(pass->out, pass->in, pass->count, pass->alpha);
+        runs->f64(pass->out, pass->in, pass->count, pass->alpha, pass->beta);
     } else {
         int64_t whole = 0;
         cpu_convert_one(&whole, DTYPE_I64, &pass->alpha, DTYPE_F64);
-        runs->i64(pass->out, pass->in, pass->count, whole);
+        runs->i64(pass->out, pass->in, pass->count, whole, 0);
     }
 }
 
@@ -85,14 +59,14 @@ load_common(void *buffer, const struct cpu_call *call, const struct run *run)
     return buffer;
 }
 
-/* alpha as PyTorch has it: a number of the common type. */
+/* A number of the op as PyTorch has it: one of the common type. */
 static double
-common_alpha(const struct cpu_call *call)
+common_number(const struct cpu_call *call, double number)
 {
-    double element, alpha = call->alpha;
+    double element;
     if (call->compute != DTYPE_F32 || call->common == DTYPE_F32 || dtype_wide(call->common) != DTYPE_F32)
-        return alpha;
-    dtype_put_fraction(call->common, &element, alpha);
+        return number;
+    dtype_put_fraction(call->common, &element, number);
     return dtype_fraction(call->common, &element);
 }
 
@@ -100,9 +74,10 @@ static void
 run_in_chunks(const struct loop *loop, const struct runs *runs, const struct cpu_call *call)
 {
     double buffer[LOOP_VIEWS][LOOP_CHUNK]; /* room for the largest type */
+    double alpha = common_number(call, call->alpha), beta = common_number(call, call->beta);
     for (int64_t done = 0; done < loop->run; done += LOOP_CHUNK) {
         int64_t     count = loop->run - done < LOOP_CHUNK ? loop->run - done : LOOP_CHUNK;
-        struct run_args pass = { buffer[0], { buffer[0], buffer[0], buffer[0] }, count, common_alpha(call) };
+        struct run_args pass = { buffer[0], { buffer[0], buffer[0], buffer[0] }, count, alpha, beta };
         for (int v = 1; v < loop->views; v++) {
             struct run run = loop_part(loop, v, done, count);
             pass.in[v - 1] = load_common(buffer[v], call, &run);
@@ -154,7 +129,8 @@ elementwise(const struct cpu_call *call, int inputs, const struct runs *runs)
             run_in_chunks(&loop, runs, call);
             continue;
         }
-        struct run_args pass = { loop.at[0], { loop.at[0], loop.at[0], loop.at[0] }, loop.run, call->alpha };
+        struct run_args pass = { loop.at[0], { loop.at[0], loop.at[0], loop.at[0] }, loop.run, call->alpha,
+                                 call->beta };
         for (int v = 1; v < loop.views; v++)
             pass.in[v - 1] = loop.at[v];
         run_of(runs, call->compute, &pass);

@@ -11,10 +11,10 @@ wrap(int64_t value)
 }
 
 /* One run of at most LOOP_CHUNK elements, or longer if everything lies in one piece; `out` may be one of the inputs.
- * `in`: x, y and z; what an op has not is `out`. */
-typedef void run_f32(void *out, const void *const *in, int64_t count, float a);
-typedef void run_f64(void *out, const void *const *in, int64_t count, double a);
-typedef void run_i64(void *out, const void *const *in, int64_t count, int64_t a);
+ * `in`: x, y and z; what an op has not is `out`. a, b: alpha and beta, which no kernel of integers asks for. */
+typedef void run_f32(void *out, const void *const *in, int64_t count, float a, float b);
+typedef void run_f64(void *out, const void *const *in, int64_t count, double a, double b);
+typedef void run_i64(void *out, const void *const *in, int64_t count, int64_t a, int64_t b);
 
 /* Which runs belong to an op. */
 struct runs { run_f32 *f32; run_f64 *f64; run_i64 *i64; };

@@ -14,14 +14,6 @@ cpu_exp2(double x)
     return floor(x) == x && fabs(x) < 2000 ? ldexp(1, (int)x) : cpu_exp(x * LN2);
 }
 
-/* PyTorch's: logarithms end at -100. */
-static double
-probability_loss(double x, double target)
-{
-    double yes = cpu_log(x), no = cpu_log1p(-x);
-    return -(target * (yes < -100 ? -100 : yes) + (1 - target) * (no < -100 ? -100 : no));
-}
-
 /* The rest takes the divisor's sign. */
 static double
 float_rest(double rest, double y)
@@ -43,13 +35,13 @@ float_quotient(double x, double y, double rest)
 }
 
 #define RUN(name, suffix, type, expression)                                                                        \
-    static void name##_##suffix(void *result, const void *const *in, int64_t count, type a)                        \
+    static void name##_##suffix(void *result, const void *const *in, int64_t count, type a, type b)                \
     {                                                                                                              \
         const type *px = in[0], *py = in[1], *pz = in[2];                                                          \
         type       *out = result;                                                                                  \
         for (int64_t i = 0; i < count; i++) {                                                                      \
             type x = px[i], y = py[i], z = pz[i];                                                                  \
-            (void)x, (void)y, (void)z, (void)a;                                                                    \
+            (void)x, (void)y, (void)z, (void)a, (void)b;                                                           \
             out[i] = (type)(expression);                                                                           \
         }                                                                                                          \
     }

@@ -1,8 +1,8 @@
-/* batch_norm and layer_norm with their gradients. What batch_norm needs of the whole batch is an op of its own
- * (batch_norm_stats), so that running statistics and gradients use the same numbers.
+/* batch_norm, layer_norm and group_norm with their gradients. What batch_norm needs of the whole batch is an op of its
+ * own (batch_norm_stats), so that running statistics and gradients use the same numbers.
  *
  * start: bit 0: there is a weight, bit 1: there is a bias, bit 2: the statistics are the batch's (they depend on the
- * input). alpha: eps. layer_norm: dim: how many trailing dimensions are normalised.
+ * input). alpha: eps. dim: how many trailing dimensions layer_norm normalises, how many groups group_norm has.
  * In PyTorch: ATen/native/Normalization.cpp, ATen/native/cpu/layer_norm_kernel.cpp. */
 #include <math.h>
 #include <string.h>
@@ -14,6 +14,7 @@ enum { HAS_WEIGHT = 1, HAS_BIAS = 2, OF_BATCH = 4, LANES = 8 };
 
 struct batch { int64_t samples, channels, length; };
 struct lines { int64_t rows, wide; double eps; };
+struct groups { int64_t rows, groups, channels, length; double eps; }; /* channels of a group, elements of a channel */
 /* What a kernel reads, as much of it as it has: gradient, input, its statistics, sums and terms of the gradient. */
 struct norm { const void *g, *x, *stats, *sums, *terms, *weight, *bias; };
 struct moments { double mean, scale; };
@@ -172,4 +173,58 @@ cpu_layer_norm_sums(const struct cpu_call *call)
         f32_layer_sums(call->out.data, &in, &lines);
     else
         f64_layer_sums(call->out.data, &in, &lines);
+}
+
+/* The operand's dimension 1 is `call->dim` groups of channels. */
+static struct groups
+groups_of(const struct cpu_call *call, const struct cpu_view *view)
+{
+    struct groups of = { view->size[0] * call->dim, call->dim, view->size[1] / call->dim, 1, call->alpha };
+    for (int d = 2; d < view->dims; d++)
+        of.length *= view->size[d];
+    return of;
+}
+
+/* in: input, weight, bias. */
+void
+cpu_group_norm(const struct cpu_call *call)
+{
+    char         *room = call->workspace;
+    struct groups of = groups_of(call, &call->in[0]);
+    struct norm   in = { .x = pack_input(call, 0, &room) };
+    in.weight = call->start & HAS_WEIGHT ? pack_input(call, 1, &room) : NULL;
+    in.bias   = call->start & HAS_BIAS ? pack_input(call, 2, &room) : NULL;
+    if (call->compute == DTYPE_F32)
+        f32_group(call->out.data, &in, &of);
+    else
+        f64_group(call->out.data, &in, &of);
+}
+
+/* in: gradient, input, weight. */
+void
+cpu_group_norm_backward(const struct cpu_call *call)
+{
+    char         *room = call->workspace;
+    struct groups of = groups_of(call, &call->in[0]);
+    struct norm   in = { .g = pack_input(call, 0, &room) };
+    in.x      = pack_input(call, 1, &room);
+    in.weight = call->start & HAS_WEIGHT ? pack_input(call, 2, &room) : NULL;
+    if (call->compute == DTYPE_F32)
+        f32_group_input(call->out.data, &in, &of, (float *)(void *)room);
+    else
+        f64_group_input(call->out.data, &in, &of, (double *)(void *)room);
+}
+
+/* in: gradient, input. */
+void
+cpu_group_norm_sums(const struct cpu_call *call)
+{
+    char         *room = call->workspace;
+    struct groups of = groups_of(call, &call->in[0]);
+    struct norm   in = { .g = pack_input(call, 0, &room) };
+    in.x = pack_input(call, 1, &room);
+    if (call->compute == DTYPE_F32)
+        f32_group_sums(call->out.data, &in, &of);
+    else
+        f64_group_sums(call->out.data, &in, &of);
 }
