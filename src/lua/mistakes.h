@@ -24,6 +24,8 @@ void mistakes_page(struct str *out);
 /* ---- the line of the lesson that runs (receiver.c) ---- */
 struct source_line;
 bool read_running_line(lua_State *L, int level, struct source_line *line);
+/* Whether it says [index], with the number itself: a[#a - i] may well come to 0. Asked inside of __index. */
+bool writes_index(lua_State *L, long long index);
 /* Dot and colon, asked inside of the C function that was called wrongly. */
 bool push_colon(lua_State *L);  /* it is a method called as x.f(): pushes "x:f()" */
 bool push_dot(lua_State *L);    /* it is a function of a namespace called as rs:f(): pushes "rs.f()" */

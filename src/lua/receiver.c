@@ -1,7 +1,9 @@
 /* A method called with a dot, a function of rs called with a colon: what was meant, in the lesson's own words. The line
  * of the lesson is read for it, since Lua tells a function's name but not what stands before it.
  *
- * Interface: push_colon, push_dot, read_running_line. */
+ * Interface: push_colon, push_dot, writes_index, read_running_line. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "lua/forms.h"
 #include "lua/mistakes.h"
@@ -43,6 +45,25 @@ read_running_line(lua_State *L, int level, struct source_line *line)
     lua_Debug            at     = { .source = NULL };
     return script->options.text != NULL && lua_getstack(L, level, &at) && lua_getinfo(L, "Sl", &at) &&
            at.source[0] == '@' && strcmp(at.source + 1, script->name) == 0 && find_line(script, at.currentline, line);
+}
+
+bool
+writes_index(lua_State *L, long long index)
+{
+    struct source_line line;
+    char               digits[24];
+    int                minus = index < 0;
+    snprintf(digits, sizeof digits, "%lld", llabs(index));
+    script_charge(L, script_of(L)->options.text_size / 8);
+    if (!read_running_line(L, 1, &line))
+        return false;
+    for (int i = 0; i + 2 + minus < line.count; i++) {
+        const struct token *open = &line.tokens[i], *number = open + 1 + minus;
+        if (token_is(open, "[") && (!minus || token_is(open + 1, "-")) && token_is(number, digits) &&
+            token_is(number + 1, "]"))
+            return true;
+    }
+    return false;
 }
 
 /* Of the C function that runs, in the line of the lesson that called it. */

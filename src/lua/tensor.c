@@ -10,6 +10,7 @@
 #include "device/storage.h"
 #include "device/stream.h"
 #include "lua/lesson.h"
+#include "lua/mistakes.h"
 #include "sched/task.h"
 
 /* ---- properties: t.shape ---- */
@@ -435,13 +436,13 @@ no_order_or_equal(lua_State *L)
                        "x:ge(y); in an if x:item() <= y");
 }
 
-/* What lies behind the last is nil, which ends a loop; so is s[#s] where there is none. */
+/* What lies beside the sizes is nil, which ends a loop; but not where Python's 0 or -1 is written. */
 static int
 size_index(lua_State *L)
 {
-    if (!lua_isinteger(L, 2) || lua_tointeger(L, 2) > 0 || lua_rawlen(L, 1) == 0)
+    lua_Integer at = lua_isinteger(L, 2) ? lua_tointeger(L, 2) : 1;
+    if (at > 0 || !writes_index(L, at))
         return 0;
-    lua_Integer at = lua_tointeger(L, 2);
     return raise_error(L, "IndexError", "a shape is a list of Lua, counted from 1; instead of x.shape[%lld] write "
                        "x:size(%lld)", (long long)at, (long long)at);
 }
