@@ -156,8 +156,8 @@ addmm_fast(const struct cpu_call *call)
     struct cpu_view bias = view_expand(&call->in[0], 2, call->out.size);
     size_t          row  = (size_t)bias.size[1] * dtype_size(bias.dtype);
     if (bias.dtype == call->out.dtype && bias.stride[1] == 1 && bias.stride[0] == 0) {
-        for (int64_t i = 0; i < bias.size[0]; i++)
-            copy_row((char *)call->out.data + (size_t)i * row, bias.data, row);
+        memcpy(call->out.data, bias.data, row);
+        repeat_row(call->out.data, row, bias.size[0]);
     } else {
         struct cpu_call copy = { .inputs = 1, .in = { bias }, .out = call->out, .compute = call->compute };
         cpu_copy(&copy);
