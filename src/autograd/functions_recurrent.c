@@ -55,7 +55,8 @@ step_recorded(struct task *me, const struct step *step, struct tensor **grad_c)
 static bool
 lstm_cell_recorded(struct task *me, struct node *node, struct tensor *grad, struct tensor **grad_in)
 {
-    struct step step = { node_saved(me, node, 0), node_saved(me, node, 1), NULL, NULL };
+    struct step step = { .gates = node_saved(me, node, 0) };
+    step.c      = node_saved(me, node, 1);
     step.grad_h = tensor_select(me, grad, 0, 0);
     step.grad_c = tensor_select(me, grad, 0, 1);
     grad_in[0]  = step_recorded(me, &step, &grad_in[1]);

@@ -17,8 +17,8 @@
 static struct node *
 node_make(struct task *me, const char *name, node_backward *backward, const struct node_room *room)
 {
-    size_t outputs = (size_t)room->outputs * sizeof(struct output_meta), edges = (size_t)room->edges * sizeof(struct edge);
-    size_t bytes = sizeof(struct node) + outputs + edges + (size_t)room->saved * sizeof(struct saved);
+    size_t bytes = sizeof(struct node) + (size_t)room->outputs * sizeof(struct output_meta) +
+                   (size_t)room->edges * sizeof(struct edge) + (size_t)room->saved * sizeof(struct saved);
     struct node *node = host_take(me, bytes);
     if (node == NULL)
         return NULL;

@@ -97,6 +97,9 @@ struct op_args widened(struct task *me, const struct plan *plan, const struct op
 struct tensor *narrowed(struct task *me, const struct plan *plan, struct tensor *out, struct tensor *made);
 bool           narrow_is_refused(struct task *me, const struct plan *plan); /* true: failed */
 
+/* ---- op.c: the device of the operands; a 0-dim one on the host may meet any. false: failed ---- */
+bool common_device(struct task *me, enum op op, struct tensor *const *tensors, int count, int *device);
+
 /* ---- compute.c ---- */
 bool op_compute(struct task *me, const struct plan *plan, const struct op_args *args, struct tensor *result);
 #endif

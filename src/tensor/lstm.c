@@ -13,6 +13,8 @@
 _Static_assert(sizeof(struct lstm_forward) <= STREAM_CONTEXT && sizeof(struct lstm_backward) <= STREAM_CONTEXT,
                "a job fits into an entry");
 
+_Static_assert((int)LSTM_BACK_INPUTS <= (int)LSTM_INPUTS, "one list holds either");
+
 /* ---- what it takes ---- */
 
 static bool
@@ -31,17 +33,15 @@ want_sizes(struct task *me, enum op op, const struct tensor *tensor, int dims, c
 static bool
 want_together(struct task *me, enum op op, struct tensor *const *in, int count, unsigned absent)
 {
-    const struct tensor *first = NULL;
+    struct tensor *there[LSTM_INPUTS];
+    int            found = 0, device;
     for (int i = 0; i < count; i++) {
-        if (in[i] == NULL && !(absent >> i & 1))
+        if (in[i] != NULL)
+            there[found++] = in[i];
+        else if (!(absent >> i & 1))
             return false;
-        if (in[i] == NULL)
-            continue;
-        first = first != NULL ? first : in[i];
-        if (tensor_device(in[i]) != tensor_device(first))
-            return failed(me, E_DEVICE, "%s: expected all tensors on one device", op_info(op)->name);
     }
-    return true;
+    return common_device(me, op, there, found, &device);
 }
 
 static bool
@@ -241,7 +241,7 @@ run_lstm_layer(struct task *me, enum op op, const struct op_args *args)
     struct lstm_forward job = { .last_only = !args->flag };
     struct walk walk = { .op = op, .module = args->module, .effect = cpu_lstm_forward, .job = &job,
                          .job_bytes = sizeof job };
-    job.s       = (struct lstm_steps){ .steps = sizes[0], .rows = sizes[1], .wide = sizes[2], .turned = args->start == 1 };
+    job.s = (struct lstm_steps){ .steps = sizes[0], .rows = sizes[1], .wide = sizes[2], .turned = args->start == 1 };
     job.s.weight = walk_takes(&walk, weight);
     job.bias     = walk_takes(&walk, bias);
     job.h        = walk_takes(&walk, h);
