@@ -262,8 +262,10 @@ lstm_recorded(struct task *me, struct node *node, struct tensor *const *grad_out
     }
     struct tensor *all = task_failed(me) ? NULL : tensor_cat(me, gates, (int)lstm.steps, 0);
     lstm_to_shared(me, node, &lstm, all, grad_in);
-    if (node_wants(node, LSTM_HH))
-        grad_in[LSTM_HH] = tensor_mm(me, tensor_t(me, all), tensor_cat(me, states, (int)lstm.steps, 0));
+    if (node_wants(node, LSTM_HH)) {
+        struct tensor *turned = tensor_t(me, all);
+        grad_in[LSTM_HH] = tensor_mm(me, turned, task_failed(me) ? NULL : tensor_cat(me, states, (int)lstm.steps, 0));
+    }
     grad_in[LSTM_H] = node_wants(node, LSTM_H) ? grad_h : NULL;
     grad_in[LSTM_C] = node_wants(node, LSTM_C) ? grad_c : NULL;
     return !task_failed(me);

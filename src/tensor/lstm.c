@@ -164,6 +164,13 @@ charge_walk(struct task *me, const struct lstm_steps *s)
     return task_work(me, WORK_OP + (steps < 0x1p62 ? (uint64_t)steps : (uint64_t)1 << 62));
 }
 
+/* sizes: steps, rows, wide. */
+static struct lstm_steps
+steps_of(const struct op_args *args, const int64_t *sizes)
+{
+    return (struct lstm_steps){ .steps = sizes[0], .rows = sizes[1], .wide = sizes[2], .turned = args->start == 1 };
+}
+
 static bool
 walk_run(struct task *me, struct walk *walk, struct lstm_steps *s)
 {
@@ -238,10 +245,8 @@ run_lstm_layer(struct task *me, enum op op, const struct op_args *args)
     bias = in_one_piece(me, bias);
     if (gates == NULL || out == NULL || task_failed(me))
         return NULL;
-    struct lstm_forward job = { .last_only = !args->flag };
-    struct walk walk = { .op = op, .module = args->module, .effect = cpu_lstm_forward, .job = &job,
-                         .job_bytes = sizeof job };
-    job.s = (struct lstm_steps){ .steps = sizes[0], .rows = sizes[1], .wide = sizes[2], .turned = args->start == 1 };
+    struct lstm_forward job = { .s = steps_of(args, sizes), .last_only = !args->flag };
+    struct walk walk = { op, args->module, .effect = cpu_lstm_forward, .job = &job, .job_bytes = sizeof job };
     job.s.weight = walk_takes(&walk, weight);
     job.bias     = walk_takes(&walk, bias);
     job.h        = walk_takes(&walk, h);
@@ -288,11 +293,9 @@ run_lstm_layer_backward(struct task *me, enum op op, const struct op_args *args)
     struct tensor *out = state != NULL ? tensor_empty(me, DTYPE_F32, tensor_device(like), 3, like->size) : NULL;
     if (out == NULL || task_failed(me))
         return NULL;
-    struct lstm_backward job = { .skip_first = !args->flag };
-    struct walk walk = { .op = op, .module = args->module, .effect = cpu_lstm_backward, .job = &job,
-                         .job_bytes = sizeof job };
-    job.s = (struct lstm_steps){ .steps = like->size[0], .rows = like->size[1], .wide = wide,
-                                 .turned = args->start == 1 };
+    struct lstm_backward job = { .s = steps_of(args, (const int64_t[]){ like->size[0], like->size[1], wide }),
+                                 .skip_first = !args->flag };
+    struct walk walk = { op, args->module, .effect = cpu_lstm_backward, .job = &job, .job_bytes = sizeof job };
     job.s.weight   = walk_takes(&walk, weight);
     job.grad       = walk_takes(&walk, grad);
     job.gates      = walk_takes(&walk, gates);
