@@ -63,6 +63,10 @@ op_call(struct task *me, enum op op, const struct op_args *args)
         view_of(me, result, args->in[0]);
     if (!op_record(me, op, args, kept, result))
         return NULL;
+    for (int i = 0; args->more != NULL && i < OP_MORE; i++) {
+        if (args->more[i] != NULL)
+            hand_up(me, args->more[i]);
+    }
     stage_set(&stage_, 1, result->storage->number);
     stage_set(&stage_, 2, tensor_bytes(result));
     return result == args->out ? result : hand_up(me, result);

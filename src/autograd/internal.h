@@ -4,7 +4,7 @@
  *   hook_list  node  history       the graph: nodes, edges, which node a gradient goes to next
  *   save_layers  save  record      what an op's node remembers
  *   call                           an op: run, then recorded
- *   shaping  arrange  sparse  operators  inplace  matmul      ops as PyTorch names them
+ *   shaping  arrange  sparse  operators  inplace  matmul  lstm      ops as PyTorch names them
  *   functions*                     gradients, made of these operators
  *   hooks  accumulate  graph  engine                          a backward
  */
@@ -45,7 +45,11 @@ bool op_saves_self(enum op op, const struct op_args *args); /* in place it would
 bool op_is_layer(enum op op);
 void layer_operands(enum op op, const struct op_args *args, struct tensor **own, int *count);
 bool layer_save(struct task *me, struct node *node, enum op op, const struct op_args *args, struct tensor *result);
+bool save_lstm_layer(struct task *me, struct node *node, const struct op_args *args, struct tensor *result);
 void layer_numbers(struct node *node, enum op op, const struct op_args *args);
+
+/* The node of an LSTM's layer: its outputs; what it saves: its operands, its result, what the walk left. */
+enum { LSTM_OUTPUTS = 3, LSTM_OUT = LSTM_INPUTS, LSTM_SAVED_CELLS, LSTM_SAVED_GATES, LSTM_SAVED };
 
 /* ---- record.c ---- */
 /* Records `op` if any operand wants a gradient. kept: of op_keep_self; result: new, or args->out. false: failed. */

@@ -13,36 +13,45 @@
 #include "device/stream.h"
 #include "sched/count.h"
 
-/* One block: the node, its edges, what its outputs look like. */
+/* One block: the node, what its outputs look like, its edges, what it saves. */
 static struct node *
-node_make(struct task *me, const char *name, node_backward *backward, int edges, int outputs)
+node_make(struct task *me, const char *name, node_backward *backward, const struct node_room *room)
 {
-    size_t       room = (size_t)edges * sizeof(struct edge) + (size_t)outputs * sizeof(struct output_meta);
-    struct node *node = host_take(me, sizeof *node + room);
+    size_t bytes = sizeof(struct node) + (size_t)room->outputs * sizeof(struct output_meta) +
+                   (size_t)room->edges * sizeof(struct edge) + (size_t)room->saved * sizeof(struct saved);
+    struct node *node = host_take(me, bytes);
     if (node == NULL)
         return NULL;
-    node->bytes        = sizeof *node + room;
+    node->bytes        = bytes;
     node->references   = 1;
     node->name         = name;
     node->backward     = backward;
-    node->edge_count   = edges;
-    node->output_count = outputs;
+    node->edge_count   = room->edges;
+    node->output_count = room->outputs;
+    node->saved_room   = room->saved;
     node->outputs      = (struct output_meta *)(node + 1);
-    node->edges        = (struct edge *)(node->outputs + outputs);
+    node->edges        = (struct edge *)(node->outputs + room->outputs);
+    node->saved        = (struct saved *)(node->edges + room->edges);
     node->device       = DEVICE_CPU;
     node->line         = me->line;
-    for (int i = 0; i < outputs; i++)
+    for (int i = 0; i < room->outputs; i++)
         node->outputs[i].dims = -1;
+    return node;
+}
+
+struct node *
+node_new_with(struct task *me, const char *name, node_backward *backward, const struct node_room *room)
+{
+    struct node *node = node_make(me, name, backward, room);
+    if (node != NULL)
+        node->sequence_nr = me->slots[SLOT_SEQUENCE_NR]++;
     return node;
 }
 
 struct node *
 node_new(struct task *me, const char *name, node_backward *backward, int edges, int outputs)
 {
-    struct node *node = node_make(me, name, backward, edges, outputs);
-    if (node != NULL)
-        node->sequence_nr = me->slots[SLOT_SEQUENCE_NR]++;
-    return node;
+    return node_new_with(me, name, backward, &(struct node_room){ edges, outputs, NODE_SAVED });
 }
 
 struct node *
@@ -174,7 +183,7 @@ node_output(struct task *me, struct node *node, struct tensor *tensor, int nr)
 bool
 node_save(struct task *me, struct node *node, struct tensor *tensor, bool is_output)
 {
-    assert(node->saved_count < NODE_SAVED);
+    assert(node->saved_count < node->saved_room);
     struct saved *saved = &node->saved[node->saved_count++];
     if (tensor == NULL)
         return true;
@@ -287,7 +296,7 @@ node_accumulator(struct task *me, struct tensor *leaf)
     accumulator_lock(leaf);
     struct node *node = accumulator_alive(me, leaf);
     if (node == NULL) {
-        node = node_make(me, "torch::autograd::AccumulateGrad", accumulate_backward, 0, 1);
+        node = node_make(me, "torch::autograd::AccumulateGrad", accumulate_backward, &(struct node_room){ 0, 1, 0 });
         if (node != NULL) {
             node->sequence_nr = UINT64_MAX;
             node->device      = tensor_device(leaf);

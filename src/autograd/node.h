@@ -22,7 +22,7 @@ struct saved { struct tensor *tensor; struct edge from; uint32_t version; bool i
 /* Gradients of the outputs in (NULL: undefined), gradients of the inputs out (NULL: none), given to me's scope. */
 typedef bool node_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in);
 
-enum { NODE_SAVED = 5 };
+enum { NODE_SAVED = 5 };                             /* room for saved tensors unless said otherwise */
 
 /* What a gradient of an output has to look like. */
 struct output_meta { int dtype, device, dims; int64_t size[TENSOR_DIMS]; };
@@ -41,8 +41,8 @@ struct node {
     int              device, edge_count, output_count;
     uint32_t         line;                 /* the lesson's line that recorded it */
     struct edge     *edges;
-    struct saved     saved[NODE_SAVED];
-    int              saved_count;
+    struct saved    *saved;
+    int              saved_count, saved_room;
     bool             released;             /* its saved tensors are gone: a second backward is an error */
     int64_t          numbers[8];           /* what the backward needs to know: sizes, dims, flags */
     double           scalar, beta;         /* the op's alpha and beta */
@@ -57,7 +57,7 @@ struct node {
     int              retained_count;
     struct stream   *stream;               /* the device's current stream when it was recorded; NULL: the CPU */
     struct node     *next_dead;            /* while a graph is torn down */
-    size_t           bytes;                /* of its block, with edges and outputs */
+    size_t           bytes;                /* of its block, with edges, outputs and saved */
 };
 
 /* Does anybody want the gradient of this input? */
@@ -69,6 +69,8 @@ node_wants(const struct node *node, int edge)
 
 /* With room for `edges` next edges, `outputs` outputs; its sequence number is me's next. NULL: failed. */
 struct node *node_new(struct task *me, const char *name, node_backward *backward, int edges, int outputs);
+struct node_room { int edges, outputs, saved; };
+struct node *node_new_with(struct task *me, const char *name, node_backward *backward, const struct node_room *room);
 struct node *node_ref(struct task *me, struct node *node);
 void         node_unref(struct task *me, struct node *node);
 bool         node_save(struct task *me, struct node *node, struct tensor *tensor, bool is_output);

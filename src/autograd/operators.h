@@ -26,6 +26,7 @@ struct tensor *tensor_unsqueeze(struct task *me, struct tensor *a, int dim);
 struct tensor *tensor_squeeze(struct task *me, struct tensor *a, int dim);
 struct tensor *tensor_expand(struct task *me, struct tensor *a, int dims, const int64_t *sizes);
 struct tensor *tensor_cat(struct task *me, struct tensor *const *parts, int count, int dim);
+struct tensor *tensor_stack(struct task *me, struct tensor **parts, int count, int dim);
 /* torch.chunk's rule: pieces of ceil(size / chunks); fewer than asked for when that fills up sooner; `size` 0 gives
  * `chunks` empty ones. Writes at most `chunks` lengths, answers how many; 0: failed (chunks < 1 or 0-dim). */
 int chunk_lengths(struct task *me, const struct tensor *tensor, int64_t chunks, int dim, int64_t *lengths);
@@ -58,6 +59,12 @@ struct tensor *tensor_abs(struct task *me, struct tensor *a);
 struct tensor *tensor_mean(struct task *me, struct tensor *a);
 struct tensor *tensor_mm(struct task *me, struct tensor *a, struct tensor *b);
 struct tensor *tensor_matmul(struct task *me, struct tensor *a, struct tensor *b);  /* of all ranks */
+
+/* ---- recurrent layers (lstm.c) ---- */
+/* All steps of an LSTM's layer in one direction (turned: from the last step), float32: in as enum lstm_input says; out:
+ * the output of all steps, the last state, the last cell. The last two share the memory of what the layer keeps, and so
+ * are for being copied out of at once. false: failed. */
+bool lstm_layer(struct task *me, struct tensor *const *in, bool turned, struct tensor **out);
 
 /* ---- beside sparse gradients (sparse.c) ---- */
 struct tensor *tensor_add(struct task *me, struct tensor *a, struct tensor *b);  /* each dense or sparse */

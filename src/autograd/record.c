@@ -146,7 +146,9 @@ op_record(struct task *me, enum op op, const struct op_args *args, struct tensor
         operands.count = args->as->edges;
     if (!any_requires_grad(me, operands.tensors, operands.count))
         return true;
-    struct node *node = node_new(me, node_name_of(op, args), gradient_table[op], operands.count, 1);
+    bool               lstm = op == OP_lstm_layer;
+    struct node_room   room = { operands.count, lstm ? LSTM_OUTPUTS : 1, lstm ? LSTM_SAVED : NODE_SAVED };
+    struct node       *node = node_new_with(me, node_name_of(op, args), gradient_table[op], &room);
     if (node == NULL)
         return false;
     for (int i = 0; i < operands.count; i++)

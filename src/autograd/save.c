@@ -66,7 +66,7 @@ op_operands(enum op op, const struct op_args *args, struct operands *operands)
     operands->tensors = operands->own;
     operands->count   = op_info(op)->inputs;
     switch (op) {
-    case OP_cat: case OP_stack:
+    case OP_cat: case OP_stack: case OP_lstm_layer:
         operands->tensors = args->list;
         operands->count   = args->list_count;
         break;
@@ -181,6 +181,7 @@ save_tensors(struct task *me, struct node *node, enum op op, const struct op_arg
     case OP_addmm: return save_product(me, node, 1, in[1], in[2]);
     case OP_div: return save_two(me, node, in[1], node_wants(node, 1) ? in[0] : NULL);
     case OP_cat: return save_lengths(me, node, args);
+    case OP_lstm_layer: return save_lstm_layer(me, node, args, result);
     default: return (op_is_layer(op) ? layer_save : save_as_listed)(me, node, op, args, result);
     }
 }

@@ -58,6 +58,17 @@ layer_save(struct task *me, struct node *node, enum op op, const struct op_args 
     return op != OP_attention || args->list_count == 0 || node_save(me, node, args->list[0], false);
 }
 
+/* In the order of enum lstm_input; then the rest. */
+bool
+save_lstm_layer(struct task *me, struct node *node, const struct op_args *args, struct tensor *result)
+{
+    for (int i = 0; i < LSTM_INPUTS; i++)
+        if (!node_save(me, node, args->list[i], false))
+            return false;
+    return node_save(me, node, result, true) && node_save(me, node, args->more[LSTM_MORE_CELLS], false) &&
+           node_save(me, node, args->more[LSTM_MORE_GATES], false);
+}
+
 void
 layer_numbers(struct node *node, enum op op, const struct op_args *args)
 {

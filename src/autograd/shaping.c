@@ -270,6 +270,15 @@ tensor_cat(struct task *me, struct tensor *const *parts, int count, int dim)
     return dim_of(me, parts[0], dim, 0, &args.dim) ? op_call(me, OP_cat, &args) : NULL;
 }
 
+struct tensor *
+tensor_stack(struct task *me, struct tensor **parts, int count, int dim)
+{
+    for (int i = 0; i < count; i++)
+        if (parts[i] == NULL)
+            return NULL;
+    return op_call(me, OP_stack, &(struct op_args){ .list = parts, .list_count = count, .dim = dim });
+}
+
 int
 chunk_lengths(struct task *me, const struct tensor *tensor, int64_t chunks, int dim, int64_t *lengths)
 {

@@ -67,8 +67,9 @@ fn_cat(struct task *me, struct arguments *a)
 struct tensor *
 fn_stack(struct task *me, struct arguments *a)
 {
-    struct op_args args = { .list = a->at[0].tensors, .list_count = a->at[0].count, .dim = a->at[1].integer[0] };
-    return has_parts(me, a) ? op_call(me, OP_stack, &args) : NULL;
+    if (!has_parts(me, a))
+        return NULL;
+    return tensor_stack(me, a->at[0].tensors, a->at[0].count, (int)a->at[1].integer[0]);
 }
 
 /* Each with so many dimensions at least, along `dim`; a column_stack's vectors are columns. */

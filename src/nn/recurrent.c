@@ -230,6 +230,42 @@ run_layers(struct task *me, const struct module *self, struct tensor *data, cons
     return (struct whole){ data, h, kind == KIND_LSTM ? tensor_cat(me, last_c, at, 0) : NULL };
 }
 
+/* ---- LSTM, float32, no projection, sequences of equal length: a layer and direction is one op ---- */
+
+static bool
+is_one_op(const struct module *self, const struct tensor *x)
+{
+    struct cell_weights w = weights_of(self, 0, false);
+    return self->integers[R_KIND] == KIND_LSTM && w.hr == NULL && x->dtype == DTYPE_F32 && w.ih->dtype == DTYPE_F32;
+}
+
+/* timed: [steps, rows, input], in one piece. */
+static struct whole
+run_layers_whole(struct task *me, const struct module *self, struct tensor *timed, struct cell_state first)
+{
+    int            layers = (int)self->integers[R_LAYERS], directions = self->integers[R_BOTH] ? 2 : 1, at = 0;
+    struct tensor *last_h[2 * R_MOST_LAYERS], *last_c[2 * R_MOST_LAYERS];
+    for (int layer = 0; layer < layers; layer++) {
+        struct tensor *sides[2] = { NULL, NULL };
+        for (int side = 0; side < directions; side++, at++) {
+            struct cell_weights w = weights_of(self, layer, side);
+            struct tensor      *in[LSTM_INPUTS] = { timed, w.ih, w.hh, w.ih_bias, w.hh_bias }, *out[3];
+            in[LSTM_H] = tensor_select(me, first.h, 0, at);
+            in[LSTM_C] = tensor_select(me, first.c, 0, at);
+            if (!lstm_layer(me, in, side == 1, out))
+                return (struct whole){ NULL, NULL, NULL };
+            sides[side] = out[0];
+            last_h[at]  = out[1];
+            last_c[at]  = out[2];
+        }
+        timed = directions == 2 ? tensor_cat(me, sides, 2, 2) : sides[0];
+        if (layer < layers - 1)
+            timed = dropout(me, timed, self->numbers[0], DROP_ELEMENTS, self->training);
+    }
+    struct tensor *h = tensor_stack(me, last_h, at, 0);
+    return (struct whole){ timed, h, tensor_stack(me, last_c, at, 0) };
+}
+
 /* ---- the state that is given ---- */
 
 static struct tensor *
@@ -310,6 +346,26 @@ input_fits(struct task *me, const struct module *self, const struct tensor *x)
                   (long long)self->integers[R_INPUT], (long long)tensor_size(x, -1));
 }
 
+static struct tensor *
+in_one_piece(struct task *me, struct tensor *tensor)
+{
+    return tensor == NULL || tensor_is_contiguous(tensor) ? tensor : tensor_copied(me, tensor);
+}
+
+static struct whole
+run_layers_flat(struct task *me, const struct module *self, struct tensor *timed, struct cell_state first)
+{
+    int64_t length = tensor_size(timed, 0), rows = tensor_size(timed, 1);
+    struct sequence_steps steps = { equal_rows(me, length, rows), length };
+    struct tensor *flat = tensor_reshape(me, timed, 2, (const int64_t[]){ length * rows, tensor_size(timed, 2) });
+    if (steps.rows == NULL || flat == NULL)
+        return (struct whole){ NULL, NULL, NULL };
+    struct whole whole = run_layers(me, self, flat, &steps, first);
+    int64_t      sizes[3] = { length, rows, tensor_size(whole.output, 1) };
+    whole.output = tensor_reshape(me, whole.output, 3, sizes);
+    return whole;
+}
+
 static struct value *
 dense_forward(struct task *me, struct module *self, struct tensor *x, struct value *state)
 {
@@ -320,16 +376,12 @@ dense_forward(struct task *me, struct module *self, struct tensor *x, struct val
     int64_t        length = tensor_size(timed, 0), rows = tensor_size(timed, 1);
     if (length < 1 || rows < 1)
         return failed_null(me, E_RUNTIME, "Expected sequence length to be larger than 0 in RNN");
-    struct sequence_steps steps = { equal_rows(me, length, rows), length };
-    struct tensor *flat = tensor_reshape(me, timed, 2, (const int64_t[]){ length * rows, x->size[x->dims - 1] });
-    if (steps.rows == NULL || flat == NULL)
-        return NULL;
     struct cell_state first = take_state(me, self, state, x, rows);
     if (first.h == NULL)
         return NULL;
-    struct whole   whole = run_layers(me, self, flat, &steps, first);
-    int64_t        sizes[3] = { length, rows, tensor_size(whole.output, 1) };
-    struct tensor *output = tensor_reshape(me, whole.output, 3, sizes);
+    struct whole   whole = is_one_op(self, x) ? run_layers_whole(me, self, in_one_piece(me, timed), first)
+                                              : run_layers_flat(me, self, timed, first);
+    struct tensor *output = whole.output;
     if (single) {
         output  = tensor_squeeze(me, output, 1);
         whole.h = tensor_squeeze(me, whole.h, 1);

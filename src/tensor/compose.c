@@ -1,8 +1,8 @@
 /* Ops that are one node for autograd and several kernels here: norms, logsumexp, stack, repeat, roll, trace. The last
  * kernel has the op's price, those before it are free. In PyTorch each is a function of ATen/native. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
+#include "device/cells.h"
 #include "tensor/internal.h"
 
 /* One free step of an op. */
@@ -108,8 +108,9 @@ run_stack(struct task *me, enum op op, const struct op_args *args)
     (void)op;
     if (args->list_count < 1)
         return failed_null(me, E_VALUE, "stack: there is nothing to join");
-    struct tensor **parts = calloc((size_t)args->list_count, sizeof *parts);
-    bool            ok = parts != NULL || failed(me, E_MEMORY, "out of memory");
+    size_t          bytes = (size_t)args->list_count * sizeof(struct tensor *);
+    struct tensor **parts = host_take(me, bytes);
+    bool            ok = parts != NULL;
     for (int i = 0; ok && i < args->list_count; i++) {
         if (args->list[i] != NULL && !tensor_same_shape(args->list[i], args->list[0]))
             ok = failed(me, E_SHAPE, "stack expects tensors of one shape, but number %d differs from number 0", i);
@@ -119,7 +120,7 @@ run_stack(struct task *me, enum op op, const struct op_args *args)
     struct op_args joining = { .list = parts, .list_count = args->list_count, .dim = args->dim, .out = args->out,
                                .module = args->module };
     struct tensor *made = ok ? op_run(me, OP_cat, &joining) : NULL;
-    free(parts);
+    host_return(me, parts, bytes);
     return made;
 }
 

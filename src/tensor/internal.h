@@ -62,6 +62,7 @@ op_special run_copy, run_clone, run_cat;
 op_special run_norm, run_logsumexp, run_trace, run_stack, run_repeat, run_roll;   /* compose.c */
 op_special run_attention_weights, run_attention, run_safe_softmax, run_baddbmm;   /* attention.c */
 op_special run_update;                           /* update.c: sgd, adam */
+op_special run_lstm_layer, run_lstm_layer_backward; /* lstm.c */
 op_plan plan_add, plan_divide, plan_scalar, plan_divide_scalar, plan_unary, plan_compare, plan_mm, plan_addmm,
         plan_embedding, plan_embedding_backward, plan_threshold, plan_sum, plan_sum_dim, plan_mean, plan_sum_to,
         plan_extreme, plan_softmax, plan_softmax_backward, plan_nll, plan_nll_backward, plan_loss, plan_loss_backward,
@@ -95,6 +96,9 @@ void         op_pay_host(struct task *me, enum op op, const char *module); /* wh
 /* ---- narrow.c: an op that has no kernel for its operands' type, by way of wider copies ---- */
 struct op_args widened(struct task *me, const struct plan *plan, const struct op_args *args); /* without out */
 struct tensor *narrowed(struct task *me, const struct plan *plan, struct tensor *out, struct tensor *made);
+
+/* ---- op.c: the device of the operands; a 0-dim one on the host may meet any. false: failed ---- */
+bool common_device(struct task *me, enum op op, struct tensor *const *tensors, int count, int *device);
 
 /* ---- compute.c ---- */
 bool op_compute(struct task *me, const struct plan *plan, const struct op_args *args, struct tensor *result);

@@ -29,9 +29,8 @@ enum {
 #undef OP
 _Static_assert((int)RULE_COUNT == (int)OP_COUNT, "a rule for each op");
 
-/* The device of the operands; a 0-dim one on the host may meet any. */
-static bool
-find_device(struct task *me, enum op op, struct tensor *const *tensors, int count, int *device)
+bool
+common_device(struct task *me, enum op op, struct tensor *const *tensors, int count, int *device)
 {
     *device = DEVICE_CPU;
     bool known = false;
@@ -147,7 +146,7 @@ op_run(struct task *me, enum op op, const struct op_args *args)
     plan.op     = op;
     plan.alpha  = args->alpha;
     plan.kernel = rules[op].kernel;
-    if (!find_device(me, op, args->in, op_infos[op].inputs, &plan.device) || !rules[op].plan(me, &plan, args))
+    if (!common_device(me, op, args->in, op_infos[op].inputs, &plan.device) || !rules[op].plan(me, &plan, args))
         return NULL;
     if (plan.compute > DTYPE_BOOL) {
         struct op_args wide = widened(me, &plan, args);

@@ -13,7 +13,12 @@ enum op {
     OP_COUNT
 };
 
-enum { OP_INPUTS = CALL_INPUTS, OP_OUTPUTS = 2 };
+enum { OP_INPUTS = CALL_INPUTS, OP_MORE = 2 };
+/* Operands of an LSTM's layer in PyTorch's order; what it leaves beside its result. The biases may be absent. */
+enum lstm_input { LSTM_INPUT, LSTM_IH, LSTM_HH, LSTM_IH_BIAS, LSTM_HH_BIAS, LSTM_H, LSTM_C, LSTM_INPUTS };
+enum lstm_more  { LSTM_MORE_CELLS, LSTM_MORE_GATES };
+/* Of its gradient: what came for the three outputs (each may be absent), the weight, what the layer left. */
+enum lstm_back_input { LSTM_GRAD, LSTM_GRAD_H, LSTM_GRAD_C, LSTM_BACK_HH, LSTM_CELLS, LSTM_GATES, LSTM_BACK_INPUTS };
 enum view_kind { VIEW_PLAIN, VIEW_RESHAPED, VIEW_UNSAFE };   /* PyTorch's view, _reshape_alias, _unsafe_view */
 /* How an op is recorded where PyTorch has several functions for what is one op here: its node's name, and how many of
  * its operands the node has edges for (0: as many as the op's row says). */
@@ -62,6 +67,9 @@ struct recorded_as { const char *node; int edges; };
  *     gather, max_dim ... topk   in: input, indices; dim.  scatter, scatter_add  in: input, indices, source; dim
  *     index, index_select        in: input, indices; dim.  index_put, index_add  in: input, indices, rows; dim (alpha)
  *     clamp  in: input, low, high.  where  in: condition, yes, no.  masked_fill  in: input, mask; alpha
+ *     lstm_layer                 list: enum lstm_input; start 1: from the last step; flag: gradients will be wanted;
+ *                                more: cells [steps + 1, rows, wide] and gates (without flag: [1, rows, wide], NULL)
+ *     lstm_layer_backward        list: enum lstm_back_input; start as above; flag: also to the first state; more: that
  *     sgd                        in: param, gradient, momentum buffer or NULL; update, NULL: alpha is the rate
  *     adam                       in: param, gradient, exp_avg, exp_avg_sq; list: with amsgrad the maximum; update
  * With `out` the result goes there (the version is not bumped: the caller of in-place ops does that); sgd
@@ -74,8 +82,9 @@ struct op_args {
     bool           keepdim, flag;
     int            dims;               /* a shape argument */
     int64_t        sizes[TENSOR_DIMS];
-    struct tensor **list;              /* cat, stack: the inputs instead of `in` */
+    struct tensor **list;              /* cat, stack, lstm_layer: the inputs instead of `in` */
     int            list_count;
+    struct tensor **more;              /* lstm_layer, _backward: room for OP_MORE results beside the first */
     const struct update_rule *update;  /* sgd, adam */
     const char    *module;             /* the module that calls, for prices; NULL none */
     const struct recorded_as *as;      /* NULL: as its row says */

@@ -407,6 +407,53 @@ layers_are_declared_as_functions_are(void **state)
     in_both(declared_layers);
 }
 
+/* LSTM(5, 16)'s layer over 32 steps of 8 rows. */
+static bool
+run_lstm(struct task *me, struct module *lstm, bool turned, struct tensor **out)
+{
+    static const char *const names[] = { "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0" };
+    struct tensor *in[LSTM_INPUTS] = { tensor_zeros(me, DTYPE_F32, DEVICE_CPU, 3, (const int64_t[]){ 32, 8, 5 }) };
+    for (int i = 0; i < 4; i++)
+        in[LSTM_IH + i] = module_parameter(lstm, names[i]);
+    in[LSTM_H] = tensor_zeros(me, DTYPE_F32, DEVICE_CPU, 2, (const int64_t[]){ 8, 16 });
+    in[LSTM_C] = in[LSTM_H];
+    return lstm_layer(me, in, turned, out);
+}
+
+static bool
+lstm_as_one_node(struct task *me, struct rig *rig)
+{
+    struct module *lstm = nn_layer(me, "LSTM", (const int64_t[]){ 5, 16 }, 2);
+    struct tensor *out[3], *hh = module_parameter(lstm, "weight_hh_l0");
+    expect(me, rig, run_lstm(me, lstm, true, out), "a layer from its last step");
+    const struct node *node = out[0]->grad_fn;
+    expect(me, rig, strcmp(node->name, "MkldnnRnnLayerBackward0") == 0 && node->edge_count == 7 &&
+           node->output_count == 3, "one node, seven edges, three outputs");
+    expect(me, rig, out[1]->grad_fn == node && out[1]->output_nr == 1 && out[2]->grad_fn == node &&
+           out[2]->output_nr == 2, "the last state and cell are its outputs 1 and 2");
+    expect(me, rig, node_wants(node, 4) && !node_wants(node, 0) && !node_wants(node, 5), "the input asks for nothing");
+    expect(me, rig, at(me, out[1], 17) == at(me, out[0], 17), "it ended at step 0");
+    expect(me, rig, backward(me, tensor_sum(me, out[2])) && hh->grad != NULL && tensor_same_shape(hh, hh->grad),
+           "a gradient that comes for the cell alone");
+    uint64_t before = device_memory(me, DEVICE_CPU).allocated;
+    grad_set_enabled(me, false);
+    bool ran = run_lstm(me, lstm, false, out);
+    grad_set_enabled(me, true);
+    uint64_t kept = device_memory(me, DEVICE_CPU).allocated - before;
+    expect(me, rig, ran && out[0]->grad_fn == NULL && kept < 2 * (uint64_t)tensor_bytes(out[0]),
+           "without gradients neither gates nor cells are kept");
+    struct tensor *narrow[LSTM_INPUTS] = { hh, hh, hh, NULL, NULL, hh, hh };
+    return expect(me, rig, !lstm_layer(me, narrow, false, out) && raised(me, "lstm_layer: expected an input of 3 dimensions"),
+                  "operands that do not fit");
+}
+
+static void
+an_lstms_layer_is_one_node(void **state)
+{
+    (void)state;
+    in_both(lstm_as_one_node);
+}
+
 int
 main(void)
 {
@@ -414,6 +461,7 @@ main(void)
         cmocka_unit_test(modules_are_pytorchs),
         cmocka_unit_test(layers_are_declared_as_functions_are),
         cmocka_unit_test(forwards_take_and_give_values),
+        cmocka_unit_test(an_lstms_layer_is_one_node),
         cmocka_unit_test(a_named_price_is_paid_once),
         cmocka_unit_test(sgd_follows_its_formula),
     };

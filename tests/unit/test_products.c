@@ -12,7 +12,7 @@
 #include "tensor/cpu/convert.h"
 #include "tensor/internal.h"
 
-enum layout { ROWS, COLUMNS, SPACED, EXPANDED, LAYOUTS };
+enum layout { ROWS, COLUMNS, SPACED, EXPANDED, REPEATED, LAYOUTS }; /* one element; one row again and again */
 
 static double
 value_at(const struct cpu_view *view, int64_t i, int64_t j)
@@ -26,7 +26,8 @@ matrix_new(enum dtype dtype, enum layout layout, int64_t rows, int64_t columns)
 {
     struct cpu_view view = { .dtype = dtype, .dims = 2, .size = { rows, columns } };
     size_t          room = (size_t)(rows * columns) * 2 + 2;
-    view.stride[0] = layout == COLUMNS ? 1 : layout == SPACED ? 2 * columns : layout == EXPANDED ? 0 : columns;
+    bool            one_row = layout == EXPANDED || layout == REPEATED;
+    view.stride[0] = layout == COLUMNS ? 1 : layout == SPACED ? 2 * columns : one_row ? 0 : columns;
     view.stride[1] = layout == COLUMNS ? rows : layout == SPACED ? 2 : layout == EXPANDED ? 0 : 1;
     view.data      = calloc(room, dtype_size(dtype));
     assert_non_null(view.data);
@@ -87,6 +88,35 @@ every_layout_and_shape_is_right(void **state)
         }
 }
 
+/* The exact product, with and without what is there; more than one panel wide and deep. */
+static void
+exact_sums_begin_at_nothing_or_at_what_is_there(void **state)
+{
+    static const int64_t sizes[][3] = { { 1, 1, 1 }, { 5, 3, 7 }, { 4, 64, 64 }, { 3, 600, 70 }, { 9, 256, 129 } };
+    (void)state;
+    for (size_t i = 0; i < 4 * sizeof sizes / sizeof sizes[0]; i++) {
+        const int64_t  *n = sizes[i / 4];
+        enum dtype      dtype = i & 1 ? DTYPE_F64 : DTYPE_F32;
+        bool            add = i & 2;
+        struct cpu_call call = { .in = { matrix_new(dtype, ROWS, n[0], n[1]), matrix_new(dtype, COLUMNS, n[1], n[2]) },
+                                 .out = matrix_new(dtype, ROWS, n[0], n[2]), .inputs = 2, .compute = dtype };
+        struct cpu_view old = matrix_new(dtype, ROWS, n[0], n[2]);
+        call.workspace = calloc(1, cpu_mm_workspace(dtype, n[1]));
+        (add ? cpu_mm_add : cpu_mm)(&call);
+        for (int64_t at = 0; at < n[0] * n[2]; at++) {
+            double sum = add ? value_at(&old, at / n[2], at % n[2]) : 0;
+            for (int64_t p = 0; p < n[1]; p++)
+                sum += value_at(&call.in[0], at / n[2], p) * value_at(&call.in[1], p, at % n[2]);
+            assert_true(value_at(&call.out, at / n[2], at % n[2]) == sum);
+        }
+        free(call.in[0].data);
+        free(call.in[1].data);
+        free(call.out.data);
+        free(call.workspace);
+        free(old.data);
+    }
+}
+
 static void
 refuse(struct blas *blas, struct cpu_view a, struct cpu_view b, struct cpu_view out)
 {
@@ -131,6 +161,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout_and_shape_is_right),
+        cmocka_unit_test(exact_sums_begin_at_nothing_or_at_what_is_there),
         cmocka_unit_test(what_no_library_can_do_is_refused),
         cmocka_unit_test(what_is_there_has_a_name),
     };

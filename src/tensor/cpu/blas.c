@@ -15,6 +15,7 @@
 #include "tensor/cpu/blas_trial.h"
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/kernel.h"
+#include "tensor/cpu/loop.h"
 
 /* ---- opening ---- */
 
@@ -451,6 +452,24 @@ is_few(const struct cpu_view *matrix)
     return matrix->size[0] <= PACKED_AT_ONCE && matrix->size[0] * matrix->size[1] <= PACKED_AT_ONCE;
 }
 
+static bool
+in_pieces(struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
+          bool add)
+{
+    return (is_few(a) && is_few(b) ? at_once : by_rows)(blas, a, b, out, add);
+}
+
+/* The rows of an expanded gradient are all one, and so are those of its products. */
+static bool
+row_and_copies(struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out)
+{
+    struct cpu_view row = matrix_part(a, 0, 0, 1), first = matrix_part(out, 0, 0, 1);
+    if (!in_pieces(blas, &row, b, &first, false))
+        return false;
+    repeat_row(out->data, (size_t)out->size[1] * dtype_size(out->dtype), out->size[0]);
+    return true;
+}
+
 bool
 blas_mm(struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, const struct cpu_view *out,
         bool add)
@@ -460,5 +479,7 @@ blas_mm(struct blas *blas, const struct cpu_view *a, const struct cpu_view *b, c
         return false;
     if (matrix_layout(a, &la) && matrix_layout(b, &lb))
         return multiply(blas, a, b, out, add);
-    return (is_few(a) && is_few(b) ? at_once : by_rows)(blas, a, b, out, add);
+    if (a->stride[0] == 0 && a->size[0] > 1 && !add && out->stride[0] == out->size[1])
+        return row_and_copies(blas, a, b, out);
+    return in_pieces(blas, a, b, out, add);
 }

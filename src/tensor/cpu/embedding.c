@@ -4,6 +4,7 @@
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/loop.h"
+#include "tensor/cpu/wide.h"
 
 /* A bad index is reported and its row left out. */
 static bool
@@ -47,24 +48,6 @@ cpu_embedding(const struct cpu_call *call)
     }
 }
 
-static void
-add_f32(float *to, const float *from, int64_t step, int64_t count)
-{
-    if (step == 1)
-        add_run_f32(to, from, count);
-    for (int64_t i = 0; step != 1 && i < count; i++)
-        to[i] += from[i * step];
-}
-
-static void
-add_f64(double *to, const double *from, int64_t step, int64_t count)
-{
-    if (step == 1)
-        add_run_f64(to, from, count);
-    for (int64_t i = 0; step != 1 && i < count; i++)
-        to[i] += from[i * step];
-}
-
 /* Each row of the gradient divided by how often it was looked up. */
 static void
 scale_by_frequency(const struct cpu_call *call)
@@ -88,6 +71,22 @@ scale_by_frequency(const struct cpu_call *call)
     }
 }
 
+/* `count` indices and their rows of gradients, `index_step` and `row_step` bytes apart. */
+struct given { const char *indices, *rows; int64_t index_step, row_step, step, wide, count; };
+
+static inline int64_t
+index_at(const struct given *given, int64_t i)
+{
+    return *(const int64_t *)(const void *)(given->indices + i * given->index_step);
+}
+
+#define T float
+#define ADD_GIVEN add_given_f32
+#include "tensor/cpu/embedding_type.def"
+#define T double
+#define ADD_GIVEN add_given_f64
+#include "tensor/cpu/embedding_type.def"
+
 /* start: the row that gets no gradient. */
 void
 cpu_embedding_backward(const struct cpu_call *call)
@@ -100,17 +99,8 @@ cpu_embedding_backward(const struct cpu_call *call)
     if (out->size[0] * wide > 0)
         memset(out->data, 0, (size_t)(out->size[0] * wide * element));
     for (loop_begin(&loop, views, 2); loop.more; loop_next(&loop)) {
-        for (int64_t i = 0; i < loop.run; i++) {
-            int64_t index = *(int64_t *)(loop.at[0] + i * loop.step[0]);
-            char   *from = loop.at[1] + i * loop.step[1];
-            if (!is_row(call, index, out->size[0]) || index == call->start)
-                continue;
-            char *to = (char *)out->data + index * wide * element;
-            if (call->compute == DTYPE_F32)
-                add_f32((float *)to, (const float *)from, step, wide);
-            else
-                add_f64((double *)to, (const double *)from, step, wide);
-        }
+        struct given given = { loop.at[0], loop.at[1], loop.step[0], loop.step[1], step, wide, loop.run };
+        (call->compute == DTYPE_F32 ? add_given_f32 : add_given_f64)(call, &given);
     }
     if (call->step == 1)
         scale_by_frequency(call);

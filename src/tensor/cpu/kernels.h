@@ -33,10 +33,10 @@ cpu_kernel pick_gather, pick_scatter, pick_scatter_add, pick_index, pick_index_p
 size_t     cpu_sort_workspace(int64_t length);
 
 /* ---- mm.c, products.c ---- */
-cpu_kernel cpu_mm, cpu_addmm, product_bmm, product_vector;
+cpu_kernel cpu_mm, cpu_mm_add, cpu_addmm, product_bmm, product_vector;
 size_t     cpu_mm_workspace(enum dtype dtype, int64_t k);
 
-/* ---- conv.c, pool.c, norm.c, recurrent.c; see conv.h for the workspace of convolutions ---- */
+/* ---- conv.c, pool.c, norm.c, recurrent.c (see lstm.h for lstm.c); see conv.h for the workspace of convolutions ---- */
 cpu_kernel cpu_conv2d, cpu_conv_transpose2d, cpu_conv2d_weight;
 cpu_kernel cpu_max_pool2d_indices, cpu_max_pool2d, cpu_max_pool2d_backward, cpu_avg_pool2d, cpu_avg_pool2d_backward;
 cpu_kernel cpu_batch_norm_stats, cpu_batch_norm, cpu_batch_norm_sums, cpu_batch_norm_terms, cpu_batch_norm_backward;

@@ -128,6 +128,26 @@ run_f64(double *restrict to, const double *restrict from, int64_t count)
         to[i] += from[i];
 }
 
+enum { NARROW = 16 };
+
+/* The sums of a few columns stay where they are worked out. */
+WIDE static void
+narrow_rows_f32(float *restrict to, const float *restrict from, int64_t step, int64_t rows, int64_t count)
+{
+    float sum[NARROW] = { 0 }, row[NARROW] = { 0 };
+    for (int64_t i = 0; i < count; i++) {
+        sum[i] = to[i];
+        row[i] = from[i];
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t i = 0; step != 0 && i < count; i++)
+            row[i] = from[r * step + i];
+        for (int i = 0; i < NARROW; i++)
+            sum[i] += row[i];
+    }
+    memcpy(to, sum, (size_t)count * sizeof *to);
+}
+
 /* Four at a time: the sums are read and written less often. */
 WIDE static void
 rows_f32(float *restrict to, const float *restrict from, int64_t step, int64_t rows, int64_t count)
@@ -158,7 +178,21 @@ add_run_f64(double *restrict to, const double *restrict from, int64_t count)
 void
 add_rows_f32(float *restrict to, const float *restrict from, int64_t step, int64_t rows, int64_t count)
 {
-    rows_f32(to, from, step, rows, count);
+    (count <= NARROW && step == 0 ? narrow_rows_f32 : rows_f32)(to, from, step, rows, count);
+}
+
+/* Small rows by many at a time. */
+void
+repeat_row(void *first, size_t bytes, int64_t rows)
+{
+    enum { AT_ONCE = 1024 };
+    size_t done = bytes, whole = bytes * (size_t)(rows > 0 ? rows : 0);
+    while (done < whole && bytes > 0) {
+        size_t piece = bytes > AT_ONCE ? bytes : done > AT_ONCE ? AT_ONCE / bytes * bytes : done;
+        piece = whole - done < piece ? whole - done : piece;
+        memcpy((char *)first + done, first, piece);
+        done += piece;
+    }
 }
 
 /* Lane j adds x[j], x[j + 16] and so on; then the lanes are added by halves. */

@@ -57,10 +57,12 @@ copy_row(char *to, const char *from, size_t bytes)
         *to++ = *from++;
 }
 
+/* The first of `rows` rows, which follow each other, becomes the others too. */
+void    repeat_row(void *first, size_t bytes, int64_t rows);
 /* to += from, element by element; both in one piece and apart. */
 void    add_run_f32(float *restrict to, const float *restrict from, int64_t count);
 void    add_run_f64(double *restrict to, const double *restrict from, int64_t count);
-/* The same with rows that lie `step` elements apart, one after the other. */
+/* The same with rows that lie `step` elements apart (0: one row again and again), one after the other. */
 void    add_rows_f32(float *restrict to, const float *restrict from, int64_t step, int64_t rows, int64_t count);
 float   lanes_f32(const float *x, int64_t count);
 double  lanes_f64(const double *x, int64_t count);

@@ -5,7 +5,8 @@
  *
  * Where a run uses the libraries of blas.h, they take what they can and the rest is done here.
  *
- * Interface: cpu_mm, cpu_addmm (the bias is added last), cpu_mm_workspace. */
+ * Interface: cpu_mm, cpu_mm_add (fractions, the sums begin at what is there), cpu_addmm (the bias is added last),
+ * cpu_mm_workspace. */
 #include <string.h>
 #include "tensor/cpu/blas.h"
 #include "tensor/cpu/kernels.h"
@@ -113,15 +114,16 @@ i64_mm(const struct cpu_view *a, const struct cpu_view *b, int64_t *out)
     }
 }
 
+/* add: to what is there, of fractions only. */
 static void
-matrix_product(const struct cpu_view *a, const struct cpu_view *b, const struct cpu_call *call)
+matrix_product(const struct cpu_view *a, const struct cpu_view *b, const struct cpu_call *call, bool add)
 {
-    if (call->blas != NULL && blas_mm(call->blas, a, b, &call->out, false))
+    if (call->blas != NULL && blas_mm(call->blas, a, b, &call->out, add))
         return;
     if (call->compute == DTYPE_F32)
-        f32_mm(a, b, call->out.data, call->workspace);
+        f32_mm(a, b, call->out.data, call->workspace, add);
     else if (call->compute == DTYPE_F64)
-        f64_mm(a, b, call->out.data, call->workspace);
+        f64_mm(a, b, call->out.data, call->workspace, add);
     else
         i64_mm(a, b, call->out.data);
 }
@@ -136,7 +138,13 @@ cpu_mm_workspace(enum dtype dtype, int64_t k)
 void
 cpu_mm(const struct cpu_call *call)
 {
-    matrix_product(&call->in[0], &call->in[1], call);
+    matrix_product(&call->in[0], &call->in[1], call, false);
+}
+
+void
+cpu_mm_add(const struct cpu_call *call)
+{
+    matrix_product(&call->in[0], &call->in[1], call, true);
 }
 
 /* A library adds its product to what is there: the bias in every row. */
@@ -148,8 +156,8 @@ addmm_fast(const struct cpu_call *call)
     struct cpu_view bias = view_expand(&call->in[0], 2, call->out.size);
     size_t          row  = (size_t)bias.size[1] * dtype_size(bias.dtype);
     if (bias.dtype == call->out.dtype && bias.stride[1] == 1 && bias.stride[0] == 0) {
-        for (int64_t i = 0; i < bias.size[0]; i++)
-            copy_row((char *)call->out.data + (size_t)i * row, bias.data, row);
+        memcpy(call->out.data, bias.data, row);
+        repeat_row(call->out.data, row, bias.size[0]);
     } else {
         struct cpu_call copy = { .inputs = 1, .in = { bias }, .out = call->out, .compute = call->compute };
         cpu_copy(&copy);
@@ -163,7 +171,7 @@ cpu_addmm(const struct cpu_call *call)
 {
     if (addmm_fast(call))
         return;
-    matrix_product(&call->in[1], &call->in[2], call);
+    matrix_product(&call->in[1], &call->in[2], call, false);
     struct cpu_call add = { .inputs = 2, .out = call->out, .alpha = 1, .compute = call->compute };
     add.in[0] = call->out;
     add.in[1] = view_expand(&call->in[0], 2, call->out.size);

@@ -91,8 +91,12 @@ sum_columns(const struct cpu_call *call, const struct cpu_view *summed, const st
         }
         struct run  columns = { loop.at[0], step, count, summed->dtype };
         const void *row = run_load(buffer, call->compute, &columns);
+        if (loop.step[0] == 0 && call->compute == DTYPE_F32) { /* an expanded gradient is one row again and again */
+            add_rows_f32((float *)total, row, 0, loop.run, count);
+            continue;
+        }
         for (int64_t i = 0; i < loop.run; i++) {
-            if (i > 0 && loop.step[0] != 0) { /* an expanded gradient is the same row again and again */
+            if (i > 0 && loop.step[0] != 0) {
                 columns.at = loop.at[0] + i * loop.step[0];
                 row        = run_load(buffer, call->compute, &columns);
             }
