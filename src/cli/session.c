@@ -183,7 +183,7 @@ start_engine(struct session *session, char *why, size_t why_size)
         return false;
     breaks_use(&session->rules.breaks, session->trace);
     session->state = state_new(session->trace);
-    if (session->state == NULL)
+    if (session->state == NULL || trace_starved(session->trace))
         snprintf(why, why_size, "out of memory");
     else if (trace_count(session->trace) == 0)
         snprintf(why, why_size, "the lesson ended before its first event");

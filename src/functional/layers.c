@@ -270,6 +270,8 @@ save_running(struct task *me, struct node *node, const struct batch_norm_options
 static struct tensor *
 batch_stats(struct task *me, struct tensor *x, const struct batch_norm_options *o)
 {
+    if (x == NULL)
+        return NULL;
     struct op_args args = { .in = { x }, .alpha = o->eps };
     int64_t        channels = x->size[1], count = channels > 0 ? tensor_count(x) / channels : 0;
     struct tensor *stats = op_call(me, OP_batch_norm_stats, &args);
