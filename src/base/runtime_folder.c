@@ -118,10 +118,12 @@ take_lock(const char *folder)
     int lock = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (lock < 0)
         return -1;
-    if (flock(lock, LOCK_EX | LOCK_NB) == 0 && fstat(lock, &about) == 0 && about.st_nlink > 0)
+    bool held = flock(lock, LOCK_EX | LOCK_NB) == 0 && fstat(lock, &about) == 0;
+    if (held && about.st_nlink > 0)
         return lock;
+    int reason = held || errno == EWOULDBLOCK ? ENOENT : errno;
     close(lock);
-    errno = ENOENT;
+    errno = reason;
     return -1;
 }
 

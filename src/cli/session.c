@@ -148,6 +148,22 @@ be_the_engine(struct session *session, int fd)
 }
 
 static bool
+read_record(struct session *session, char *why, size_t why_size)
+{
+    forget_trace(session);
+    session->trace = trace_open(session->trace_path, why, why_size);
+    if (session->trace == NULL)
+        return false;
+    breaks_use(&session->rules.breaks, session->trace);
+    session->state = state_new(session->trace);
+    if (session->state == NULL || trace_starved(session->trace))
+        snprintf(why, why_size, "out of memory");
+    else if (trace_count(session->trace) == 0)
+        snprintf(why, why_size, "the lesson ended before its first event");
+    return session->state != NULL && trace_count(session->trace) > 0;
+}
+
+static bool
 start_engine(struct session *session, char *why, size_t why_size)
 {
     int ends[2];
@@ -177,17 +193,10 @@ start_engine(struct session *session, char *why, size_t why_size)
         snprintf(why, why_size, session->starved ? "out of memory" : "the lesson could not be started");
         return false;
     }
-    forget_trace(session);
-    session->trace = trace_open(session->trace_path, why, why_size);
-    if (session->trace == NULL)
-        return false;
-    breaks_use(&session->rules.breaks, session->trace);
-    session->state = state_new(session->trace);
-    if (session->state == NULL || trace_starved(session->trace))
-        snprintf(why, why_size, "out of memory");
-    else if (trace_count(session->trace) == 0)
-        snprintf(why, why_size, "the lesson ended before its first event");
-    return session->state != NULL && trace_count(session->trace) > 0;
+    if (read_record(session, why, why_size))
+        return true;
+    session->status = 0; /* the engine has not said why */
+    return false;
 }
 
 bool

@@ -169,5 +169,5 @@ push_dot(lua_State *L)
 {
     struct call_site site;
     luaL_checkstack(L, 12, "no room to look");
-    return lua_istable(L, 1) && shelf_is(L, 1) && find_call(L, ":", &site) && push_call(L, &site, ".");
+    return lua_istable(L, 1) && shelf_is(L, 1) && !shelf_has_methods(L, 1) && find_call(L, ":", &site) && push_call(L, &site, ".");
 }

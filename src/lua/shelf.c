@@ -1,8 +1,8 @@
 /* Functions that are made when a lesson first names them. A table (rs, a namespace, the methods of a class) knows from
  * which lists of entries, or from which part of the catalogue, it can be filled; until then a function costs nothing.
  *
- * Interface: shelf_open, shelf_add, shelf_add_catalogue once per list; shelf_get for a lookup; shelf_fill before a
- * table is walked. */
+ * Interface: shelf_open, shelf_is, shelf_has_methods, shelf_add, shelf_add_catalogue once per list; shelf_get for a
+ * lookup; shelf_fill before a table is walked. */
 #include "lua/shelf.h"
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +38,19 @@ shelf_is(lua_State *L, int table)
     for (size_t i = 0; i < script->shelf_count; i++)
         if (script->shelves[i].table == lua_topointer(L, table))
             return true;
+    return false;
+}
+
+bool
+shelf_has_methods(lua_State *L, int table)
+{
+    const struct script *script = script_of(L);
+    for (size_t i = 0; i < script->shelf_count; i++) {
+        const struct shelf *shelf = &script->shelves[i];
+        if (shelf->table == lua_topointer(L, table) && shelf->count > 0 &&
+            strcspn(shelf->entries->signature, ":") < strcspn(shelf->entries->signature, "("))
+            return true;
+    }
     return false;
 }
 

@@ -9,6 +9,7 @@ struct signature;
  * in which a name that is not there is an AttributeError; NULL: methods, where it is nil. */
 void shelf_open(lua_State *L, int table, const char *path);
 bool shelf_is(lua_State *L, int table);
+bool shelf_has_methods(lua_State *L, int table);   /* its functions are called with a colon, as rs.trace's */
 /* Lists to fill it from; of two functions of one name the one added later counts. false: it is no such table. */
 bool shelf_add(lua_State *L, int table, const struct lua_entry *entries, size_t count);
 /* Of an entry that has one in the catalogue's language. */
