@@ -4,6 +4,7 @@
 #include <string.h>
 #include "autograd/call.h"
 #include "autograd/node.h"
+#include "base/str.h"
 #include "functional/functional.h"
 #include "functional/functions.h"
 #include "sched/sched.h"
@@ -327,8 +328,6 @@ mask_with_more(struct task *me, struct tensor *mask, const struct attention *o)
 static struct tensor *
 padding_for_heads(struct task *me, struct tensor *padding, const struct attention *o)
 {
-    if (padding->dims != 2)
-        return failed_null(me, E_SHAPE, "key_padding_mask: expected a tensor of 2 dimensions");
     int64_t        batch = padding->size[0], keys = padding->size[1];
     struct tensor *apart = tensor_reshape(me, padding, 4, (const int64_t[]){ batch, 1, 1, keys });
     apart = tensor_expand(me, apart, 4, (const int64_t[]){ batch, o->heads, 1, keys });
@@ -352,6 +351,42 @@ merged_masks(struct task *me, const struct attention *o, enum dtype dtype, struc
 
 /* ---- the whole ---- */
 
+/* wanted: [batch * heads, queries, keys]; one mask for all has the last two. */
+static bool
+mask_fits(struct task *me, const struct tensor *mask, const int64_t wanted[3])
+{
+    int            dims = mask->dims;
+    const int64_t *should = &wanted[3 - dims];
+    struct str     is = { 0 }, expected = { 0 };
+    if (memcmp(mask->size, should, (size_t)dims * sizeof *should) == 0)
+        return true;
+    shape_print(dims, mask->size, &is);
+    shape_print(dims, should, &expected);
+    failed(me, E_RUNTIME, "The shape of the %dD attn_mask is torch.Size(%s), but should be %s.", dims, str_text(&is),
+           str_text(&expected));
+    str_free(&is);
+    str_free(&expected);
+    return false;
+}
+
+static bool
+masks_fit(struct task *me, const struct tensor *q, const struct tensor *k, const struct attention *o)
+{
+    const struct tensor *padding = o->padding;
+    const int64_t        wanted[3] = { q->size[1] * o->heads, q->size[0], k->size[0] };
+    if (padding != NULL && padding->dims != 2)
+        return failed(me, E_ASSERTION, "For batched (3-D) `query`, expected `key_padding_mask` to be `None` or 2-D but "
+                      "found %d-D tensor instead", padding->dims);
+    if (padding != NULL && (padding->size[0] != q->size[1] || padding->size[1] != k->size[0]))
+        return failed(me, E_ASSERTION, "expecting key_padding_mask shape of (%lld, %lld), but got (%lld, %lld)",
+                      (long long)q->size[1], (long long)k->size[0], (long long)padding->size[0],
+                      (long long)padding->size[1]);
+    if (o->mask != NULL && o->mask->dims != 2 && o->mask->dims != 3)
+        return failed(me, E_ASSERTION, "For batched (3-D) `query`, expected `attn_mask` to be `None`, 2-D or 3-D but "
+                      "found %d-D tensor instead", o->mask->dims);
+    return o->mask == NULL || mask_fits(me, o->mask, wanted);
+}
+
 static bool
 attention_fits(struct task *me, struct tensor *q, struct tensor *k, struct tensor *v, const struct attention *o)
 {
@@ -361,7 +396,9 @@ attention_fits(struct task *me, struct tensor *q, struct tensor *k, struct tenso
         return failed(me, E_SHAPE, "MultiheadAttention: query, key and value must have 2 or 3 dimensions");
     if (k->size[0] != v->size[0] || k->size[1] != v->size[1] || q->size[1] != k->size[1])
         return failed(me, E_SHAPE, "MultiheadAttention: key and value must have one length and all one batch size");
-    return q->size[2] % o->heads == 0 || failed(me, E_ASSERTION, "embed_dim must be divisible by num_heads");
+    if (q->size[2] % o->heads != 0)
+        return failed(me, E_ASSERTION, "embed_dim must be divisible by num_heads");
+    return masks_fit(me, q, k, o);
 }
 
 static struct tensor *

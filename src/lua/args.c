@@ -366,10 +366,11 @@ list_only(lua_State *L, int index)
 {
     lua_Integer length = (lua_Integer)lua_rawlen(L, index);
     const char *name   = NULL;
-    if (length == 0)
-        return;
     index = lua_absindex(L, index);
-    lua_pushinteger(L, length);
+    if (length == 0)
+        lua_pushnil(L);
+    else
+        lua_pushinteger(L, length);
     for (; lua_next(L, index) != 0; lua_pop(L, 1)) {
         const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "n";
         if (strcmp(key, "n") != 0 && (name == NULL || strcmp(key, name) < 0)) /* n is table.pack's */

@@ -315,8 +315,11 @@ find_options(const struct call_reading *r)
     if (r->given == 0 || !is_plain_table(L, r->given) || lua_rawlen(L, r->given) > 0)
         return 0;
     const struct parameter *at = r->given <= r->signature->positional ? &r->signature->parameters[r->given - 1] : NULL;
-    if (at != NULL && at->needed && (at->type == ARG_TABLE || at->type == ARG_ANY))
-        return 0;
+    if (at != NULL && at->needed && (at->type == ARG_TABLE || at->type == ARG_ANY)) {
+        bool by_name = at->type == ARG_TABLE && option_push(L, r->given, at->name);
+        lua_settop(L, r->given);
+        return by_name ? r->given : 0;
+    }
     lua_pushnil(L);
     if (lua_next(L, r->given) == 0)
         return at != NULL && takes_list(at->type) ? 0 : r->given;

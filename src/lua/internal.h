@@ -223,6 +223,7 @@ void push_ringside(lua_State *L);      /* the table `rs` */
 
 /* ---- metatables by name (class.c) ---- */
 bool  has_class(lua_State *L, int index, const char *class);
+#define LOADER_CLASS "ringside.loader"
 void  open_class(lua_State *L, const char *class, const struct lua_entry *methods, size_t count,
                  const luaL_Reg *metamethods);
 void *push_owned(lua_State *L, size_t size, const char *class, lua_CFunction drop); /* zeros; `drop` is its __gc */

@@ -8,7 +8,7 @@
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
-static const char LOADER[] = "ringside.loader", PASSES[] = "ringside.loader.passes";
+static const char LOADER[] = LOADER_CLASS, PASSES[] = "ringside.loader.passes";
 enum { BATCH_MOST = 1 << 20, SUBSETS = 16 };
 
 /* One pass over a loader. User value 1: the loader; 2: where indices come from, a stream, a list or a function. */

@@ -64,6 +64,7 @@ read_milestones(lua_State *L, int table, int *count)
 {
     if (lua_getfield(L, table, "milestones") != LUA_TTABLE || lua_rawlen(L, -1) > MILESTONES)
         raise_error(L, "TypeError", "milestones: expected a list of epochs such as {30, 80}");
+    list_only(L, -1);
     *count              = (int)lua_rawlen(L, -1);
     int64_t *milestones = lua_newuserdatauv(L, (size_t)(*count + 1) * sizeof *milestones, 0);
     for (int i = 0; i < *count; i++) {

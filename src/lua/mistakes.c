@@ -171,7 +171,7 @@ mistake_in_text(lua_State *L, const char *text, size_t size)
     const struct mistake *mistake = find_mistake(text, size, &complaint, &names);
     if (mistake == NULL)
         return;
-    const char *said = strstr(message, ": ");
+    const char *said = strstr(message + strlen(name), ": ");
     push_hint(L, mistake, &names);
     lua_pushfstring(L, "%s:%I%s; %s", name, (lua_Integer)complaint.line, said, lua_tostring(L, -1));
     lua_replace(L, -3);

@@ -43,6 +43,7 @@ read_running_line(lua_State *L, int level, struct source_line *line)
 {
     const struct script *script = script_of(L);
     lua_Debug            at     = { .source = NULL };
+    script_charge(L, script->options.text_size / 8);
     return script->options.text != NULL && lua_getstack(L, level, &at) && lua_getinfo(L, "Sl", &at) &&
            at.source[0] == '@' && strcmp(at.source + 1, script->name) == 0 && find_line(script, at.currentline, line);
 }
@@ -54,7 +55,6 @@ writes_index(lua_State *L, long long index)
     char               digits[24];
     int                minus = index < 0;
     snprintf(digits, sizeof digits, "%lld", llabs(index));
-    script_charge(L, script_of(L)->options.text_size / 8);
     if (!read_running_line(L, 1, &line))
         return false;
     for (int i = 0; i + 2 + minus < line.count; i++) {
@@ -169,5 +169,6 @@ push_dot(lua_State *L)
 {
     struct call_site site;
     luaL_checkstack(L, 12, "no room to look");
-    return lua_istable(L, 1) && shelf_is(L, 1) && !shelf_has_methods(L, 1) && find_call(L, ":", &site) && push_call(L, &site, ".");
+    return lua_istable(L, 1) && shelf_is(L, 1) && !shelf_has_methods(L, 1) &&
+           find_call(L, ":", &site) && push_call(L, &site, ".");
 }

@@ -642,6 +642,9 @@ lesson_ipairs(lua_State *L)
     if (lua_type(L, 1) == LUA_TUSERDATA && (test_tensor(L, 1) != NULL || test_module(L, 1) != NULL))
         raise_error(L, "TypeError", "ipairs counts from 1, a %s from 0; instead of for i, row in ipairs(x) write "
                     "for i = 0, #x - 1 do local row = x[i]", test_tensor(L, 1) != NULL ? "Tensor" : "Module");
+    if (has_class(L, 1, LOADER_CLASS))
+        raise_error(L, "TypeError", "a DataLoader is no list; instead of for i, batch in ipairs(loader) write "
+                    "for x, y in loader do");
     return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 

@@ -86,6 +86,14 @@ packed_value(struct task *me, struct tensor *timed, const struct integer_list *l
     return value_container(me, &(struct value_form){ VALUE_NAMEDTUPLE, keys, "PackedSequence" }, 4, items);
 }
 
+/* On the device of the data that they order. */
+static struct tensor *
+integers_beside(struct task *me, const int64_t *numbers, int64_t count, const struct tensor *data)
+{
+    struct tensor *made = integers(me, numbers, count);
+    return made != NULL ? tensor_to(me, made, tensor_device(data), DTYPE_I64) : NULL;
+}
+
 struct value *
 pack_padded(struct task *me, struct tensor *x, const struct integer_list *lengths, const struct padded_form *form)
 {
@@ -103,11 +111,11 @@ pack_padded(struct task *me, struct tensor *x, const struct integer_list *length
         return NULL;
     for (int64_t i = 0; i < count; i++)
         falling[i] = lengths->at[order[i]];
-    struct tensor *index = integers(me, order, count);
+    struct tensor *index = integers_beside(me, order, count, timed);
     struct tensor *ordered = index != NULL ? tensor_index_select(me, OP_index_select, timed, 1, index) : NULL;
     if (ordered == NULL)
         return NULL;
-    struct tensor *unsorted = integers(me, back, count);
+    struct tensor *unsorted = integers_beside(me, back, count, timed);
     return packed_value(me, ordered, &(struct integer_list){ falling, count }, value_tensor(me, index),
                         value_tensor(me, unsorted));
 }
@@ -194,7 +202,8 @@ pad_packed(struct task *me, struct value *packed, bool batch_first, double paddi
     struct tensor *counts = integers(me, lengths, sizes[0]);
     if (packed->items[3]->kind == VALUE_TENSOR && counts != NULL) {
         output = tensor_index_select(me, OP_index_select, output, 1, packed->items[3]->tensor);
-        counts = tensor_index_select(me, OP_index_select, counts, 0, packed->items[3]->tensor);
+        struct tensor *order = tensor_to(me, packed->items[3]->tensor, DEVICE_CPU, DTYPE_I64);
+        counts = order != NULL ? tensor_index_select(me, OP_index_select, counts, 0, order) : NULL;
     }
     if (output != NULL && batch_first)
         output = tensor_transpose(me, output, 0, 1);

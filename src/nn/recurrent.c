@@ -374,7 +374,7 @@ dense_forward(struct task *me, struct module *self, struct tensor *x, struct val
         return NULL;
     struct tensor *timed = single ? tensor_unsqueeze(me, x, 1) : swapped ? tensor_transpose(me, x, 0, 1) : x;
     int64_t        length = tensor_size(timed, 0), rows = tensor_size(timed, 1);
-    if (length < 1 || rows < 1)
+    if (length < 1)
         return failed_null(me, E_RUNTIME, "Expected sequence length to be larger than 0 in RNN");
     struct cell_state first = take_state(me, self, state, x, rows);
     if (first.h == NULL)

@@ -62,13 +62,15 @@ run_safe_softmax(struct task *me, enum op op, const struct op_args *args)
 {
     struct tensor *x = args->in[0];
     (void)op;
+    if (x == NULL)
+        return NULL;
     struct op_args rows = { .in = { x }, .dims = 1, .sizes = { args->dim }, .keepdim = true, .module = "" };
     struct tensor *most = x->size[x->dims > 0 ? args->dim : 0] > 0 ? op_run(me, OP_amax, &rows) : NULL;
     struct tensor *shares = op_run(me, OP_softmax, &(struct op_args){ .in = { x }, .dim = args->dim,
                                                                       .module = args->module });
     if (most == NULL)
         return shares;
-    struct tensor *far = most != NULL ? tensor_number(me, most->dtype, tensor_device(most), -INFINITY) : NULL;
+    struct tensor *far = tensor_number(me, most->dtype, tensor_device(most), -INFINITY);
     return step(me, OP_masked_fill, shares, step(me, OP_eq, most, far, 1), 0);
 }
 

@@ -200,3 +200,11 @@ rs.trace:count("kind =")                    => ValueError: missing behind 'kind'
 rs.lesson{title = "again"}                  => RuntimeError: once
 rs.help("Liner")                            => KeyError: did you mean nn.Linear?
 rs.cuda.Stream(9)                           => RuntimeError: device:9
+nn.Sequential { fc1 = nn.Linear(3, 4) }     => TypeError: 'fc1' stands in a list
+nn.ModuleList { modules = {} }              => TypeError: 'modules' stands in a list
+optim.lr_scheduler.MultiStepLR(optim.SGD({ leaf() }, { lr = 0.1 }), { mileston = { 1, 3 } }) => TypeError: 'mileston' stands in a list
+ipairs(data.DataLoader(data.TensorDataset(t))) => TypeError: for x, y in loader do
+F.scaled_dot_product_attention(rs.zeros({ 1, 1, 2, 2 }, { device = "device:0" }), rs.zeros({ 1, 1, 2, 2 }, { device = "device:0" }), rs.zeros({ 1, 1, 2, 2 }, { device = "device:0" }), rs.zeros { 2, 2 }) => RuntimeError: one device
+nn.MultiheadAttention(4, 2, { add_zero_attn = true })(rs.zeros(3, 1, 4), rs.zeros(3, 1, 4), rs.zeros(3, 1, 4), nil, false, rs.tensor(0.5)) => AssertionError: found 0-D tensor instead
+nn.MultiheadAttention(4, 2)(rs.zeros(3, 1, 4), rs.zeros(3, 1, 4), rs.zeros(3, 1, 4), nil, true, rs.zeros(1, 3)) => RuntimeError: The shape of the 2D attn_mask is torch.Size([1, 3])
+nn.MultiheadAttention(4, 2)(rs.zeros(3, 1, 4), rs.zeros(3, 1, 4), rs.zeros(3, 1, 4), rs.zeros(3, 1)) => AssertionError: expecting key_padding_mask shape of (1, 3), but got (3, 1)
