@@ -9,8 +9,8 @@
 #include "lua/forms.h"
 #include "lua/shelf.h"
 
-enum mistake_kind { IN_COMPLAINT, IN_UNCLOSED, IN_LINE, IN_BLOCK, IN_LINE_BEFORE, IN_GLOBAL, IN_LIBRARY, IN_CONSTANT, IN_FIELD,
-                    IN_MESSAGE, IN_OPERATION, IN_ARGUMENT, IN_OPTION, IN_ATTRIBUTE, IN_METHOD, IN_NOTHING };
+enum mistake_kind { IN_COMPLAINT, IN_UNCLOSED, IN_LINE, IN_BLOCK, IN_LINE_BEFORE, IN_GLOBAL, IN_LIBRARY, IN_CONSTANT,
+                    IN_FIELD, IN_MESSAGE, IN_OPERATION, IN_ARGUMENT, IN_OPTION, IN_ATTRIBUTE, IN_METHOD, IN_NOTHING };
 struct mistake { enum mistake_kind kind; const char *form, *python, *here; };
 
 static const struct mistake mistakes[] = {
