@@ -169,6 +169,28 @@ is_keyword(const struct token *token)
 
 struct fitting { const struct source_line *line; const char *near; struct found_names *names; };
 
+static void
+keep_name(struct found_names *names, const struct token *first, const struct token *last)
+{
+    if (names->count < FORM_NAMES) {
+        names->name[names->count].text   = first->text;
+        names->name[names->count].length = (size_t)(last->text + last->length - first->text);
+    }
+    names->count++;
+}
+
+/* "nn.utils.data" from the word `at` on: where it ends at the latest; `at`: there is none. */
+static int
+path_end(const struct source_line *line, int at)
+{
+    if (at >= line->count || line->tokens[at].kind != TOKEN_NAME || is_keyword(&line->tokens[at]))
+        return at;
+    int end = at + 1;
+    while (end + 1 < line->count && token_is(&line->tokens[end], ".") && line->tokens[end + 1].kind == TOKEN_NAME)
+        end += 2;
+    return end;
+}
+
 static bool
 word_fits(const struct fitting *f, const char *word, size_t length, const struct token *token)
 {
@@ -180,11 +202,7 @@ word_fits(const struct fitting *f, const char *word, size_t length, const struct
         return token->length == length && memcmp(token->text, word, length) == 0;
     if (token->kind != TOKEN_NAME || is_keyword(token))
         return false;
-    if (f->names->count < FORM_NAMES) {
-        f->names->name[f->names->count].text   = token->text;
-        f->names->name[f->names->count].length = token->length;
-    }
-    f->names->count++;
+    keep_name(f->names, token, token);
     return true;
 }
 
@@ -219,6 +237,15 @@ rest_fits(const struct fitting *f, const char *form, int from, int at)
         return at == count && meets_near(f, from, at);
     if (length == 3 && memcmp(form, "...", 3) == 0) {
         for (int to = next[strspn(next, " ")] == '\0' ? count : at; to <= count; to++) {
+            if (rest_fits(f, next, from, to))
+                return true;
+            f->names->count = names;
+        }
+        return false;
+    }
+    if (length == 4 && memcmp(form, "PATH", 4) == 0) {
+        for (int to = path_end(f->line, at); to > at; to -= 2) {
+            keep_name(f->names, &f->line->tokens[at], &f->line->tokens[to - 1]);
             if (rest_fits(f, next, from, to))
                 return true;
             f->names->count = names;

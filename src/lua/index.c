@@ -141,8 +141,10 @@ check_part(lua_State *L, const struct tensor *tensor, int dim, int rest, struct 
                     lua_tostring(L, -1));
     } else {
         raise_error(L, "IndexError",
-                    "an index is made of integers, rs.slice(start, stop), tensors, rs.none and \"...\", not %s",
-                    luaL_typename(L, top));
+                    "an index is made of integers, rs.slice(start, stop), tensors, rs.none and \"...\", not %s%s",
+                    luaL_typename(L, top),
+                    lua_isboolean(L, top) ? "; instead of x[x == 1] = 0 write x:masked_fill_(x:eq(1), 0), instead of "
+                                            "x[x == 1] write x[x:eq(1)]" : "");
     }
     return 1;
 }

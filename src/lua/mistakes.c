@@ -9,11 +9,13 @@
 #include "lua/forms.h"
 #include "lua/shelf.h"
 
-enum mistake_kind { IN_LINE, IN_BLOCK, IN_LINE_BEFORE, IN_GLOBAL, IN_LIBRARY, IN_CONSTANT, IN_FIELD, IN_MESSAGE,
-                    IN_ARGUMENT, IN_OPTION, IN_ATTRIBUTE, IN_METHOD, IN_NOTHING };
+enum mistake_kind { IN_COMPLAINT, IN_UNCLOSED, IN_LINE, IN_BLOCK, IN_LINE_BEFORE, IN_GLOBAL, IN_LIBRARY, IN_CONSTANT,
+                    IN_FIELD, IN_MESSAGE, IN_OPERATION, IN_ARGUMENT, IN_OPTION, IN_ATTRIBUTE, IN_METHOD, IN_NOTHING };
 struct mistake { enum mistake_kind kind; const char *form, *python, *here; };
 
 static const struct mistake mistakes[] = {
+#define COMPLAINT(form, python, here) { IN_COMPLAINT, form, python, here },
+#define UNCLOSED(form, python, here)  { IN_UNCLOSED, form, python, here },
 #define SYNTAX(form, python, here)    { IN_LINE, form, python, here },
 #define BLOCK(form, python, here)     { IN_BLOCK, form, python, here },
 #define BEFORE(form, python, here)    { IN_LINE_BEFORE, form, python, here },
@@ -22,6 +24,7 @@ static const struct mistake mistakes[] = {
 #define CONSTANT(form, python, here)  { IN_CONSTANT, form, python, here },
 #define FIELD(form, python, here)     { IN_FIELD, form, python, here },
 #define MESSAGE(form, python, here)   { IN_MESSAGE, form, python, here },
+#define OPERATION(form, python, here) { IN_OPERATION, form, python, here },
 #define ARGUMENT(form, python, here)  { IN_ARGUMENT, form, python, here },
 #define OPTION(form, python, here)    { IN_OPTION, form, python, here },
 #define ATTRIBUTE(form, python, here) { IN_ATTRIBUTE, form, python, here },
@@ -33,6 +36,7 @@ static const struct mistake mistakes[] = {
 #undef ATTRIBUTE
 #undef OPTION
 #undef ARGUMENT
+#undef OPERATION
 #undef MESSAGE
 #undef FIELD
 #undef CONSTANT
@@ -41,16 +45,25 @@ static const struct mistake mistakes[] = {
 #undef BEFORE
 #undef BLOCK
 #undef SYNTAX
+#undef UNCLOSED
+#undef COMPLAINT
 };
 
 /* ---- hints ---- */
 
-/* `text` with the names for %1 and %2. */
+/* "%2" is 1: the name's place; -1: it is no such sign. */
+static int
+place_of_name(const char *text)
+{
+    return text[0] == '%' && text[1] >= '1' && text[1] < '1' + FORM_NAMES ? text[1] - '1' : -1;
+}
+
+/* `text` with the names for %1 and so on. */
 static void
 add_filled(luaL_Buffer *out, const char *text, const struct found_names *names)
 {
     for (; *text != '\0'; text++) {
-        int number = text[0] == '%' && (text[1] == '1' || text[1] == '2') ? text[1] - '1' : -1;
+        int number = place_of_name(text);
         if (number < 0) {
             luaL_addchar(out, *text);
             continue;
@@ -89,7 +102,13 @@ mistake_named(enum mistake_kind kind, const char *name)
 
 /* ---- of the compiler ---- */
 
-struct complaint { long line; char near[60]; bool first; /* it begins its line, or is the end of the text */ };
+struct complaint {
+    const char *message;
+    long        line;
+    long        opened; /* the line of the "if" that nothing closes; 0: it is not said */
+    char        near[60];
+    bool        first; /* it begins its line, or is the end of the text */
+};
 
 /* "lesson.lua:4: unexpected symbol near '!'"; false: it has not this form. */
 static bool
@@ -99,7 +118,10 @@ read_complaint(const char *message, const char *name, struct complaint *out)
     const char *near   = strstr(message, " near ");
     if (strncmp(message, name, length) != 0 || message[length] != ':')
         return false;
-    *out = (struct complaint){ .line = strtol(message + length + 1, NULL, 10) };
+    *out = (struct complaint){ .message = message, .line = strtol(message + length + 1, NULL, 10) };
+    const char *opened = strstr(message, "(to close 'if' at line ");
+    if (opened != NULL)
+        out->opened = strtol(opened + strlen("(to close 'if' at line "), NULL, 10);
     for (const char *next = near; next != NULL; next = strstr(next + 1, " near "))
         near = next;
     if (near == NULL || strcmp(near, " near <eof>") == 0) {
@@ -122,6 +144,15 @@ mistake_of_line(enum mistake_kind kind, const struct source_line *line, const ch
     return NULL;
 }
 
+static const struct mistake *
+mistake_of_glob(enum mistake_kind kind, const char *text, struct found_names *names)
+{
+    for (size_t i = 0; i < countof(mistakes); i++)
+        if (mistakes[i].kind == kind && glob_fits(mistakes[i].form, text, names))
+            return &mistakes[i];
+    return NULL;
+}
+
 /* Moves the complaint to the line where the mistake is. What no Lua can be, on a line before, made the compiler stumble
  * later; else the word that it names tells. */
 static const struct mistake *
@@ -134,6 +165,8 @@ find_mistake(const char *text, size_t size, struct complaint *complaint, struct 
     before->count = 0;
     while (source_line(&source, line) && ++number < complaint->line) {
         found = mistake_of_line(IN_BLOCK, line, NULL, names);
+        if (found == NULL && complaint->opened > 0 && number > complaint->opened)
+            found = mistake_of_line(IN_UNCLOSED, line, NULL, names);
         if (found != NULL) {
             complaint->line = number;
             return found;
@@ -148,7 +181,8 @@ find_mistake(const char *text, size_t size, struct complaint *complaint, struct 
     const char *near  = complaint->near;
     bool        first = complaint->first || number < complaint->line ||
                  (line->count > 0 && strncmp(line->tokens[0].text, near, strlen(near)) == 0);
-    if (!complaint->first)
+    found = mistake_of_glob(IN_COMPLAINT, complaint->message, names);
+    if (found == NULL && !complaint->first)
         found = mistake_of_line(IN_LINE, line, near, names);
     if (found == NULL)
         found = mistake_of_line(IN_BLOCK, line, NULL, names);
@@ -204,10 +238,8 @@ mistake_of_message(const char *message, struct found_names *names)
     names->count = 0;
     if (named != NULL)
         return named;
-    for (size_t i = 0; i < countof(mistakes); i++)
-        if (mistakes[i].kind == IN_MESSAGE && glob_fits(mistakes[i].form, message, names))
-            return mistakes[i].here != NULL ? &mistakes[i] : NULL;
-    return NULL;
+    const struct mistake *found = mistake_of_glob(IN_MESSAGE, message, names);
+    return found != NULL && found->here != NULL ? found : NULL;
 }
 
 /* A global that is not there, but is in the library: pushes "instead of relu write rs.relu". */
@@ -263,6 +295,17 @@ mistake_at_run(lua_State *L)
     lua_pop(L, 1);
 }
 
+/* A sign between a text and a tensor: the line tells which one. Lua's own method of texts may stand between. */
+static const struct mistake *
+mistake_of_operation(lua_State *L, struct found_names *names)
+{
+    struct source_line line;
+    script_charge(L, script_of(L)->options.text_size / 8);
+    if (!read_running_line(L, 1, &line) && !read_running_line(L, 2, &line))
+        return NULL;
+    return mistake_of_line(IN_OPERATION, &line, NULL, names);
+}
+
 bool
 mistake_in_argument(lua_State *L, int index, const char *expected)
 {
@@ -273,14 +316,14 @@ mistake_in_argument(lua_State *L, int index, const char *expected)
     if (index != 0 && luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
         type = lua_tostring(L, -1);
     lua_pushfstring(L, "%s for %s", type, expected);
-    const char *said = lua_tostring(L, -1);
-    for (size_t i = 0; i < countof(mistakes); i++) {
-        if (mistakes[i].kind != IN_ARGUMENT || !glob_fits(mistakes[i].form, said, &names))
-            continue;
-        push_hint(L, &mistakes[i], &names);
-        return true;
-    }
-    return false;
+    const struct mistake *mistake = NULL;
+    if (strcmp(lua_tostring(L, -1), "string for Tensor or a number") == 0)
+        mistake = mistake_of_operation(L, &names);
+    if (mistake == NULL)
+        mistake = mistake_of_glob(IN_ARGUMENT, lua_tostring(L, -1), &names);
+    if (mistake != NULL)
+        push_hint(L, mistake, &names);
+    return mistake != NULL;
 }
 
 static bool
@@ -360,13 +403,14 @@ is_told(const struct mistake *mistake)
 static void
 add_example(struct str *out, const char *text)
 {
+    static const char *const names[FORM_NAMES] = { "name", "other", "third" };
     for (; *text != '\0'; text++) {
-        bool name = text[0] == '%' && (text[1] == '1' || text[1] == '2');
-        if (name)
-            str_add(out, text[1] == '1' ? "name" : "other");
+        int place = place_of_name(text);
+        if (place >= 0)
+            str_add(out, names[place]);
         else
             str_addf(out, "%c", *text);
-        text += name;
+        text += place >= 0;
     }
 }
 
@@ -387,9 +431,11 @@ void
 mistakes_page(struct str *out)
 {
     static const char *const titles[] = {
-        [IN_LINE] = "Signs and statements", [IN_BLOCK] = "Blocks", [IN_LINE_BEFORE] = "Calls without brackets",
+        [IN_COMPLAINT] = "Comparisons", [IN_UNCLOSED] = "Conditions",
+        [IN_LINE] = "Signs and statements", [IN_BLOCK] = "Blocks",
+        [IN_LINE_BEFORE] = "Calls without brackets",
         [IN_GLOBAL] = "Names", [IN_CONSTANT] = "Constants", [IN_FIELD] = "Lists, dicts and strings",
-        [IN_MESSAGE] = "Values", [IN_ARGUMENT] = "Arguments", [IN_OPTION] = "Options",
+        [IN_MESSAGE] = "Values", [IN_OPERATION] = "Texts", [IN_ARGUMENT] = "Arguments", [IN_OPTION] = "Options",
         [IN_ATTRIBUTE] = "Tensors and modules", [IN_METHOD] = "Classes",
         [IN_NOTHING] = "What no message can tell",
     };

@@ -216,7 +216,9 @@ tensor_newindex(lua_State *L)
     else if (strcmp(name, "requires_grad") == 0)
         set_requires_grad(L, tensor, check_flag(L, 3));
     else
-        raise_error(L, "AttributeError", "\"%.60s\" of a Tensor cannot be set", name);
+        raise_error(L, "AttributeError", "\"%.60s\" of a Tensor cannot be set%s", name,
+                    strcmp(name, "data") == 0 ? "; instead of x.data = y write rs.no_grad(function() x:copy_(y) end)"
+                                              : "");
     return 0;
 }
 
