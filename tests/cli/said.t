@@ -117,6 +117,7 @@ sub raises {
 sub in_rank { return "rs.distributed.spawn(function() local store = rs.distributed.store $_[0] end, { world = 1 })" }
 raises('rs.ask: an answer that is no choice', 'rs.ask { "How many?", choices = { 1, 2 }, answer = "3" }',
     qr/ValueError: rs\.ask: the answer "3" is none of the choices: "1", "2"$/);
+raises('rs.ask: no choice to choose from', 'rs.ask { "How many?", choices = {}, answer = "3" }', qr/empty list of choices/);
 raises('rs.ask: an unknown option', 'rs.ask { "q", choises = { 1 }, answer = 1 }', qr/'choises': did you mean 'choices'\?/);
 raises('rs.load: an unknown option', 'rs.load("x", { paht = 1 })', qr/unknown option 'paht': did you mean 'path'\?/, '--trust');
 raises('store:set: an unknown option', in_rank('store:set("a", "b", { vlue = 1 })'), qr/'vlue': did you mean 'value'\?/);
