@@ -33,7 +33,7 @@ rs.ask {
 WHY-2]],
 }
 local list = {
-  { "First of a list?", choices = { "this", "that" }, answer = "ANSWER-3", why = 'WHY-3' },
+  { "First of a list?", answer = "ANSWER-3", why = 'WHY-3' },
   { question = "Second?", ["answer"] = "ANSWER-4", ['why'] = "it's \"WHY-4\", {", },
 }
 for i, each in ipairs(list) do rs.ask(each) end
