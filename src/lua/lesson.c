@@ -303,7 +303,8 @@ l_ask(lua_State *L)
         ask.choices      = choices;
         ask.choice_count = read_choices(L, lua_gettop(L), choices);
         if (ask.choice_count == 0)
-            raise_error(L, "ValueError", "rs.ask: an empty list of choices; leave it out where any answer may be given");
+            raise_error(L, "ValueError", "rs.ask: an empty list of choices; leave it out where any answer may be "
+                        "given");
     }
     check_answer(L, &ask);
     struct call call = call_open(L, me, CALL_PLAIN);
