@@ -25,7 +25,7 @@ struct option {
     const char      *help;
 };
 
-enum { RANKS_MOST = 1024, VARIANT_MOST = 999999999 };
+enum { RANKS_MOST = 1024 };
 
 #define BOTH (OPTION_RUN | OPTION_STEP)
 #define FIELD(name) offsetof(struct run_options, name)
