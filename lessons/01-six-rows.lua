@@ -15,6 +15,9 @@ rs.lesson {
   needs = "nothing",
 }
 
+-- What a whole step is made of: lanes that are there would tell how many devices work.
+local step = { "dp", "module", "op", "kernel", "memory", "stream", "task", "lock", "autograd" }
+
 local text = {
   welcome = "Four devices, a table of 1000 embeddings, and a batch of six indices. Follow them.",
   fault = "First the fault that can be repeated: the module is still on the CPU.",
@@ -29,7 +32,7 @@ local text = {
       ["4"] = "The batch need not fill them all: the length of a piece comes first.",
       ["2"] = "Three rows each would be for two devices. The pieces are cut for four: ceil(6 / 4) rows.",
     },
-    hides = { "dp", "module", "op", "kernel", "memory", "stream", "task" },
+    hides = step,
   },
   table = {
     question = "How many rows of the embedding table does device 1 receive?",
@@ -40,7 +43,7 @@ local text = {
       ["2"] = "Which rows are needed is known only when the indices are looked up: on the device.",
       ["250"] = "Splitting the table is another technique. DataParallel splits the batch alone.",
     },
-    hides = { "dp", "module", "op", "kernel", "memory", "stream", "task" },
+    hides = step,
   },
   forward = "Forward is done: scatter, replicate, parallel_apply, gather. Now one number, and back.",
   output = {
