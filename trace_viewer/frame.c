@@ -168,7 +168,7 @@ words_to_say(const struct model *model, const struct view *view, struct style *s
         return model_argument_text(model, question, "question");
     }
     style->ink = INK_DIM;
-    if (view->veil.draws && (view->run != RUN_SAVED || trace_note(model->trace)[0] == '\0'))
+    if (view->veil.draws && view->measure == NO_EVENT && (view->run != RUN_SAVED || trace_note(model->trace)[0] == '\0'))
         return "something is hidden until you answer a question";
     return view->run == RUN_SAVED ? trace_note(model->trace) : "";
 }
