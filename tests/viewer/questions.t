@@ -114,7 +114,12 @@ local text = {
   second = { question = "Workers?", choices = { "2", "3" }, answer = "3",
     wrong = { ["2"] = "WRONG-2" },
     hides = { "dp", "module" } },
+  finish = "LATER-1 of " .. 3,
+  checks = { rows = "LATER-2", [4] = 'x' },
+  teacher = [[LATER-3
+LATER-4]],
 }
+local shown = { text = "PLAIN-1" }
 local dp = rs.nn.DataParallel(rs.nn.Linear(4, 2):to("device:0"))
 rs.nn.parallel.scatter(rs.zeros { 8 }, { 0, 1, 2, 3 })
 rs.ask(text.first)
@@ -143,6 +148,12 @@ like(frame('80x24', ":goto $first<Enter>"), qr/hidden until you answer:\s+(?:│
 $shown = frame('200x60', '');
 like($shown, qr/ why = \?, wrong = \?,/, 'what is said of wrong choices is a secret of the source');
 unlike($shown, qr/WRONG/, 'of each of them');
+like($shown, qr/first = \{ question = "Rows\?", choices = \{ "3", "2" \}, answer = \?/, 'questions and choices are shown');
+unlike($shown, qr/LATER/, 'the other sentences of the lesson tell what comes: they are secrets');
+like($shown, qr/finish = \?,.*checks = \{ rows = \?,.*teacher = \?.*PLAIN-1/s, 'for those of the table text alone');
+my $told = frame('160x60', ":goto $second<Enter><Enter>:pane source<Enter>Z");
+like($told, qr/LATER-1.*LATER-2.*LATER-4/s, 'after the last question all is shown');
+unlike(frame('200x60', ":goto $second<Enter>"), qr/LATER/, 'not before it was answered');
 my @open = map { frame($_, ":goto $second<Enter>") } '80x24', '120x40', '60x20';
 my @shut = map { frame($_, ":goto $second<Enter><Enter>") } '80x24', '120x40', '60x20';
 is(scalar(grep { /[dp]* ?forward|F[▌▏▐ ]/ } @open), 0, 'what is hidden is not on the timeline');
