@@ -365,7 +365,7 @@ bool
 lesson_note(struct lesson *lesson, int rank, const char *word, const char *text)
 {
     struct str out = { 0 }, both = { 0 };
-    if (lesson->options.report != NULL) {
+    if (lesson->options.report != NULL && strcmp(word, "hint") == 0) {
         pthread_mutex_lock(&lesson->mutex);
         add_report_line(lesson->options.report->hints, sizeof lesson->options.report->hints, text);
         pthread_mutex_unlock(&lesson->mutex);
