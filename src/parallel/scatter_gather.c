@@ -75,7 +75,7 @@ partition_sizes(struct task *me, const struct partition *split)
 /* ---- the Function Scatter ---- */
 
 /* A chunk for one replica. The event is the target device's; its bytes are the chunk's, its offset counts elements of
- * the source. Only a memory.copy tells that bytes moved: there is none where the tensor already lies. */
+ * the source. Where the tensor already lies nothing moves: that chunk is an alias, a view of it. */
 static struct tensor *
 scatter_chunk(struct task *me, struct tensor *tensor, const struct partition *split, int index, int64_t start)
 {
@@ -84,7 +84,7 @@ scatter_chunk(struct task *me, struct tensor *tensor, const struct partition *sp
     struct tensor *chunk = comm_scatter_piece(me, tensor, rows, piece->device);
     if (chunk == NULL)
         return NULL;
-    POINT_ON(me, piece->device, dp_scatter_chunk, index, piece->length, tensor_bytes(chunk),
+    POINT_ON(me, piece->device, dp_scatter_chunk, chunk->storage == tensor->storage, piece->length, tensor_bytes(chunk),
              tensor->offset + start * tensor->stride[split->dim]);
     return chunk;
 }

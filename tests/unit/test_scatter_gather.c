@@ -42,6 +42,7 @@ chunks(struct task *me, struct seen *seen)
             if (!holds(me, tensor_size(chunk, 0) == length, "a chunk has as many rows as the rule says") ||
                 !holds(me, tensor_device(chunk) == r, "chunk r lies on device r") ||
                 !holds(me, event.args[1] == length && event.args[2] == length * 24, "the event tells rows and bytes") ||
+                !holds(me, event.args[0] == (r == 0), "only device 0's chunk is an alias: the rows lie there") ||
                 !holds(me, event.device == r && me->device == -1, "the event is the target device's") ||
                 !holds(me, out[r].kwargs->kind == VALUE_DICT && out[r].kwargs->count == 0, "no keyword arguments"))
                 return false;

@@ -1,0 +1,170 @@
+-- Lesson 04: the chunk rule.
+--
+-- scatter is the first thing that DataParallel does with a batch. It cuts every tensor that it finds, wherever it hides,
+-- along one dimension, and sends the pieces to the devices. One rule says how long a piece is; all else follows.
+local rs = require "ringside"
+local scatter = rs.nn.parallel.scatter
+
+rs.lesson {
+  title = "The chunk rule",
+  devices = 8,
+  hardware = "classroom",
+  seed = 4,
+  minutes = 15,
+  needs = "02",
+}
+
+local text = {
+  welcome = "Ten rows of six floats lie on device 0: 240 bytes. Four devices share them.",
+  cut = {
+    question = "How does scatter cut the ten rows for four devices?",
+    choices = { "3, 3, 3 and 1 rows", "3, 3, 2 and 2 rows", "15 numbers each" },
+    answer = "3, 3, 3 and 1 rows",
+    why = "A piece has ceil(10 / 4) = 3 rows. The last one gets what is left.",
+    wrong = {
+      ["3, 3, 2 and 2 rows"] = "Nobody evens the pieces out. All but the last are of one length.",
+      ["15 numbers each"] = "Size in numbers plays no part. The cut runs along dim 0, between rows.",
+    },
+    hides = "dp.scatter.chunk",
+  },
+  bytes = {
+    question = "The ten rows are 240 bytes. How many of them move?",
+    choices = { "240", "168", "0" },
+    answer = "168",
+    why = "Seven rows of 24 bytes go to other devices. Device 0 reads its three where they are.",
+    wrong = {
+      ["240"] = "Device 0's piece need not move: it is a view of your own tensor.",
+      ["0"] = "A storage lives on one device. Only device 0's piece can be a view.",
+    },
+    hides = "dp.scatter.chunk",
+  },
+  moved = "Device 0 got a view. The others got copies: 72, 72 and 24 bytes.",
+  nine = {
+    question = "Now nine rows for four devices. How long are the pieces?",
+    choices = { "3, 2, 2 and 2 rows", "3, 3 and 3 rows", "an error: 9 is not divisible by 4" },
+    answer = "3, 3 and 3 rows",
+    why = "ceil(9 / 4) = 3, and after three pieces nothing is left. Device 3 gets nothing.",
+    wrong = {
+      ["3, 2, 2 and 2 rows"] = "Not every device must work: the piece's length is fixed first, at ceil(9 / 4).",
+      ["an error: 9 is not divisible by 4"] = "No batch size is refused. The last piece may be short, or missing.",
+    },
+    hides = "dp.scatter.chunk",
+  },
+  more = "Try 5 and 9 rows on four devices, 17 and 100 on eight.",
+  idle = "17 rows on eight: pieces of 3. Two devices have nothing to do.",
+  tag = {
+    question = "Input { x, { mask, 'tag', 7 } }: what does each device get for 'tag'?",
+    choices = { "a quarter of it", "its own copy", "the same 'tag' as all others" },
+    answer = "the same 'tag' as all others",
+    why = "Only tensors are cut. Any other object goes to all devices by reference.",
+    wrong = {
+      ["a quarter of it"] = "scatter looks into lists, tuples and dicts for tensors. It never cuts a text or a list.",
+      ["its own copy"] = "Nothing is copied: all replicas hold one object. Who changes it changes it for all.",
+    },
+    hides = "dp.scatter.shared",
+  },
+  nested = "The mask was cut like x, though it lay deeper. 'tag' and 7 were shared.",
+  back = "Backward goes the other way: it gathers the pieces' gradients.",
+  finish = "One rule: ceil(rows / devices). Tensors are cut, all else is shared.",
+  checks = {
+    rows = "10 rows on 4 devices are 3, 3, 3 and 1",
+    bytes = "the chunks have 72, 72, 72 and 24 bytes",
+    offsets = "they begin at elements 0, 18, 36 and 54",
+    devices = "chunk r is for device r",
+    view = "device 0's chunk is a view of x",
+    moved = "what is no alias, 168 bytes, moves",
+    cases = "%d rows on %d devices are %s",
+    depth = "each replica's mask is as long as its rows",
+    shared = "2 objects are shared",
+    same = "'tag' and 7 arrive everywhere as they were",
+    grad = "x.grad has x's shape, [10, 6]",
+    home = "and lies on x's device",
+    came = "each row's gradient came from the device that had the row",
+  },
+  teacher = [[
+Time: 3 minutes for the first two questions, 4 for the rule on paper, 3 in the viewer, 5 for the exercise.
+On the board: ceil(rows / devices) first, then subtract until nothing is left. Let them do 17 on 8 and 100 on 8.
+Expected wrong answers: "15 numbers each" (split by total size), "3, 2, 2 and 2" (split evenly, as a sampler does), "its
+own copy" (of 'tag'). If fewer than 30 % say "3, 3 and 3", do 5 on 4 and 6 on 4 on the board and ask again; between 30
+and 70 % let neighbours talk for a minute and ask again; above 70 % go on.
+In the viewer: n to the first dp.scatter, then s: the Event pane of each dp.scatter.chunk has rows, bytes and offset.
+One new command: f (finish), which runs to the end of the stage you stand in and passes over what is inside.
+Next question for the fast ones: two tensors of 8 and 2 rows on four devices: how many replicas? (Two. Rows 4 to 7 of
+the first are dropped without a word.)
+Two-minute fallback: ringside run, and only the question about nine rows by show of hands.]],
+}
+
+rs.say(text.welcome)
+local FOUR, EIGHT = { 0, 1, 2, 3 }, { 0, 1, 2, 3, 4, 5, 6, 7 }
+local x = rs.arange(60, { dtype = "float32", device = "device:0" }):view { 10, 6 }
+x.requires_grad = true
+
+rs.ask(text.cut)
+rs.ask(text.bytes)
+local start = rs.trace:seq()
+local chunks = scatter(x, FOUR)
+local done = rs.trace:seq()
+rs.say(text.moved)
+
+rs.ask(text.nine)
+rs.say(text.more)
+local cases = { { 5, FOUR }, { 9, FOUR }, { 17, EIGHT }, { 100, EIGHT } }
+local lengths = {}
+for i, case in ipairs(cases) do
+  lengths[i] = {}
+  for r, chunk in ipairs(scatter(rs.zeros { case[1] }, case[2])) do lengths[i][r] = chunk:size(0) end
+end
+rs.say(text.idle)
+
+rs.ask(text.tag)
+local before = rs.trace:count { kind = "dp.scatter.shared" }
+local nested = scatter({ x, { rs.ones { 10 }, "tag", 7 } }, FOUR)
+rs.say(text.nested)
+
+-- Chunk r counts r times, so the gradient of a row says who had it.
+rs.say(text.back)
+local loss = 0
+for r, chunk in ipairs(chunks) do loss = loss + (r * chunk):sum():to("device:0") end
+loss:backward()
+rs.say(text.finish)
+
+-- What the timeline shows, as numbers.
+local function chunks_of(from, to)
+  local list = { rows = {}, bytes = {}, offset = {}, device = {}, moved = 0 }
+  for _, event in ipairs(rs.trace:events { kind = "dp.scatter.chunk" }) do
+    if event.seq >= from and event.seq < to then
+      for _, name in ipairs { "rows", "bytes", "offset" } do table.insert(list[name], event.args[name]) end
+      table.insert(list.device, event.device)
+      if not event.args.alias then list.moved = list.moved + event.args.bytes end
+    end
+  end
+  return list
+end
+
+local checks = text.checks
+local cut = chunks_of(start, done)
+rs.close(checks.rows, cut.rows, { 3, 3, 3, 1 })
+rs.close(checks.bytes, cut.bytes, { 72, 72, 72, 24 })
+rs.close(checks.offsets, cut.offset, { 0, 18, 36, 54 })
+rs.close(checks.devices, cut.device, FOUR)
+rs.check(checks.view, chunks[1]:storage_id() == x:storage_id() and chunks[2]:storage_id() ~= x:storage_id())
+rs.close(checks.moved, cut.moved, 168)
+
+local expected = { { 2, 2, 1 }, { 3, 3, 3 }, { 3, 3, 3, 3, 3, 2 }, { 13, 13, 13, 13, 13, 13, 13, 9 } }
+for i, case in ipairs(cases) do
+  rs.close(checks.cases:format(case[1], #case[2], table.concat(expected[i], ", ")), lengths[i], expected[i])
+end
+
+local masks, same = {}, true
+for r, input in ipairs(nested) do
+  masks[r] = input[2][1]:size(0)
+  same = same and input[2][2] == "tag" and input[2][3] == 7
+end
+rs.close(checks.depth, masks, { 3, 3, 3, 1 })
+rs.check(checks.shared, rs.trace:count { kind = "dp.scatter.shared" } - before == 2)
+rs.check(checks.same, same)
+rs.close(checks.grad, x.grad:size(), { 10, 6 })
+rs.check(checks.home, x.grad.device == "device:0")
+rs.close(checks.came, x.grad:select(1, 0):tolist(), { 1, 1, 1, 2, 2, 2, 3, 3, 3, 4 })
+
+rs.teacher(text.teacher)
