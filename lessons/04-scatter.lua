@@ -1,7 +1,7 @@
 -- Lesson 04: the chunk rule.
 --
--- scatter is the first thing that DataParallel does with a batch. It cuts every tensor that it finds, wherever it hides,
--- along one dimension, and sends the pieces to the devices. One rule says how long a piece is; all else follows.
+-- scatter is the first thing that DataParallel does with a batch. It cuts every tensor that it finds, however deep in
+-- lists, along one dimension, and sends the pieces to the devices. One rule says how long a piece is; all else follows.
 local rs = require "ringside"
 local scatter = rs.nn.parallel.scatter
 

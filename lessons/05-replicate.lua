@@ -43,7 +43,7 @@ local text = {
     answer = "yes",
     why = "Every forward replicates anew: the weights may have changed, as after each optimizer step.",
     wrong = {
-      ["no, replicas are made once"] = "Nothing is kept for the next forward. A cached copy would have the old weights.",
+      ["no, replicas are made once"] = "Nothing is kept for the next forward: a kept copy would have the old weights.",
     },
     hides = "dp.replicate",
   },
@@ -90,10 +90,11 @@ others'. Then cross out the replicas, and read off what is left.
 Expected wrong answers: "3" or "9" for count (forward is thought to run on the model), "9" for steps (somebody adds them
 up), "2" parameters (the replica is taken for a second model). If fewer than 30 % have count right, step the first
 forward together before you ask about steps; between 30 and 70 % let pairs argue and ask again; above 70 % go on.
-In the viewer: n to dp.replicate, then n twice: the two dp.broadcast_coalesced, parameters and buffers. /dp.replicate.copy
-and > walk through the copies: device 0's has the flag alias. f (finish) leaves a forward that you have seen.
+In the viewer: n to dp.replicate, then n twice: the two dp.broadcast_coalesced, parameters and buffers.
+/dp.replicate.copy and > walk through the copies: device 0's has the flag alias. f (finish) leaves a forward that you
+have seen.
 One new command: :break dp.replicate, and c to go from forward to forward.
-Next question for the fast ones: self.steps = self.steps + 1 instead of add_. What is steps then? (0, even on replica 0.)
+Next question for the fast ones: self.steps = self.steps + 1 instead of add_. What is steps then? (0.)
 Two-minute fallback: ringside run, and the questions about count and steps by show of hands.]],
 }
 

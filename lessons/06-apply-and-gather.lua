@@ -1,7 +1,7 @@
 -- Lesson 06: threads, errors, a vector of losses.
 --
--- parallel_apply runs each replica in a thread of its own and waits for all of them, gather puts their outputs together.
--- Two things surprise here: one number a replica becomes a vector, and one replica's error stops nobody else.
+-- parallel_apply runs each replica in a thread of its own and waits for all of them, gather joins their outputs. Two
+-- things surprise here: one number a replica becomes a vector, and one replica's error stops nobody else.
 local rs = require "ringside"
 local nn = rs.nn
 
@@ -79,9 +79,10 @@ local text = {
 Time: 4 minutes for the first two questions, 6 to step, 4 for the errors, 6 for the exercise.
 Let four students be the replicas: each writes its number on a slip and lays it down in order of devices. Then let one
 tear the slip: the others still lay theirs down, and only then you complain.
-Expected wrong answers: "one number" (DataParallel is thought to average losses), "it runs, on the mean" (the same), "no"
-for replica 2 (as if an exception reached other threads), "replica 3's" (first in time). If fewer than 30 % have the
-shape right, show gather of four rows of ten first; between 30 and 70 % let pairs discuss and ask again; above 70 % go on.
+Expected wrong answers: "one number" (DataParallel is thought to average losses), "it runs, on the mean" (the same),
+"no" for replica 2 (as if an exception reached other threads), "replica 3's" (first in time). If fewer than 30 % have the
+shape right, show gather of four rows of ten first; between 30 and 70 % let pairs discuss and ask again; above 70 % go
+on.
 In the viewer: n to dp.parallel_apply: four lanes open, one a thread. /dp.gather.unsqueeze has the warning in its Event
 pane, /fault.error the error where it was raised; from there > to the next one.
 One new command: :info locks, while a worker stands in lock.hold: who holds `results`, who waits.

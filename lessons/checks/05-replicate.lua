@@ -48,11 +48,15 @@ local batch = rs.ones { 2 * devices, 2 }
 
 local student = rs.exercise()
 
--- What `f` answers, nothing if it fails; the lesson says why.
-local function attempt(f, ...)
+-- What `f` answers, nothing if it fails. Why is said once for each function of the student's.
+local function quiet(f, ...)
   local ok, result = pcall(f, ...)
-  if not ok then rs.say(tostring(result)) end
-  return ok and result or nil
+  return ok and result or nil, not ok and tostring(result)
+end
+local function attempt(f, ...)
+  local result, why = quiet(f, ...)
+  if why then rs.say(why) end
+  return result
 end
 
 local function wrap(module, count)
@@ -70,17 +74,17 @@ local function run(times)
   return student.count(model)
 end
 local hints = { hints = text.hints.count }
-rs.close(text.checks.begins, attempt(function() return student.count(model) end) or "nothing", 0, hints)
-rs.close(text.checks.many, attempt(run, forwards) or "nothing", forwards, hints)
-rs.close(text.checks.more, attempt(run, more) or "nothing", forwards + more, hints)
-rs.check(text.checks.output, attempt(function()
+rs.close(text.checks.begins, model and attempt(run, 0), 0, hints)
+rs.close(text.checks.many, dp and attempt(run, forwards), forwards, hints)
+rs.close(text.checks.more, quiet(run, more), forwards + more, hints)
+rs.check(text.checks.output, quiet(function()
   return rs.equal(dp(batch), model.fc(batch:to("device:0")))
 end), hints)
-rs.check(text.checks.parameters, attempt(function()
+rs.check(text.checks.parameters, quiet(function()
   return #model:parameters() == 2 and model:parameters()[1]:numel() == 4 and model:parameters()[2]:numel() == 2
 end), hints)
-attempt(function() model, dp = wrap(student.module, 1) end)
-rs.close(text.checks.single, attempt(run, forwards) or "nothing", forwards, hints)
+quiet(function() model, dp = wrap(student.module, 1) end)
+rs.close(text.checks.single, quiet(run, forwards), forwards, hints)
 
 -- Part 2: what is left, and what the student said.
 local ways = {
@@ -103,6 +107,6 @@ for _, way in ipairs { "replaced", "in_place", "listed" } do
     for _ = 1, forwards do wrapper(batch) end
     local left = way == "listed" and #inner.c or inner.a:item()
     local name = text.checks[count == 1 and way .. "_one" or way]
-    rs.close(name, attempt(student[way], forwards, count) or "nothing", left, { hints = text.hints[way] })
+    rs.close(name, attempt(student[way], forwards, count), left, { hints = text.hints[way] })
   end
 end

@@ -46,11 +46,15 @@ for r = 1, devices do ids[r] = r - 1 end
 
 local student = rs.exercise()
 
--- What `f` answers, nothing if it fails; the lesson says why.
-local function attempt(f, ...)
+-- What `f` answers, nothing if it fails. Why is said once for each function of the student's.
+local function quiet(f, ...)
   local ok, result = pcall(f, ...)
-  if not ok then rs.say(tostring(result)) end
-  return ok and result or nil
+  return ok and result or nil, not ok and tostring(result)
+end
+local function attempt(f, ...)
+  local result, why = quiet(f, ...)
+  if why then rs.say(why) end
+  return result
 end
 
 -- Part 1. x is 1, 2, ... rows: chunk r's sum and the mean of all are known.
@@ -72,17 +76,16 @@ for first = 1, rows, length do
   sums[#sums + 1] = weight * (first + last) * (last - first + 1) / 2
 end
 local mean = attempt(student.mean, out, rows)
-local function of(tensor, what) return attempt(function() return what(tensor) end) end
-rs.close(text.checks.sums, of(out, function(t) return t:tolist() end) or "nothing", sums, { hints = text.hints.sums })
-rs.close(text.checks.mean, of(mean, function(t) return t:item() end) or "nothing", weight * (rows + 1) / 2,
+rs.close(text.checks.sums, quiet(function() return out:tolist() end), sums, { hints = text.hints.sums })
+rs.close(text.checks.mean, quiet(function() return mean:item() end), weight * (rows + 1) / 2,
   { hints = text.hints.mean })
-rs.check(text.checks.number, of(mean, function(t) return t:dim() == 0 and t.device == "device:0" end),
+rs.check(text.checks.number, quiet(function() return mean:dim() == 0 and mean.device == "device:0" end),
   { hints = text.hints.mean })
-local grad = of(mean, function(t)
-  t:backward()
+local grad = quiet(function()
+  mean:backward()
   return model.fc.weight.grad:item()
 end)
-rs.close(text.checks.grad, grad or "nothing", (rows + 1) / 2, { hints = text.hints.mean })
+rs.close(text.checks.grad, grad, (rows + 1) / 2, { hints = text.hints.mean })
 
 -- Part 2: the replica that the caller hears of, and what the student said.
 local after = {}
@@ -112,6 +115,6 @@ local cases = {
   all = everybody,
 }
 for _, name in ipairs { "early", "late", "all" } do
-  rs.close(text.checks[name], attempt(student.whose, cases[name]) or "nothing", heard(cases[name]),
+  rs.close(text.checks[name], attempt(student.whose, cases[name]), heard(cases[name]),
     { hints = text.hints.whose })
 end
