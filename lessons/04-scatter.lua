@@ -15,23 +15,23 @@ rs.lesson {
 }
 
 local text = {
-  welcome = "Ten rows of six floats lie on device 0: 240 bytes. Four devices share them.",
+  welcome = "Ten rows of six floats, 240 bytes, on device 0. Four devices share them.",
   cut = {
-    question = "How does scatter cut the ten rows for four devices?",
-    choices = { "3, 3, 3 and 1 rows", "3, 3, 2 and 2 rows", "15 numbers each" },
-    answer = "3, 3, 3 and 1 rows",
-    why = "A piece has ceil(10 / 4) = 3 rows. The last one gets what is left.",
+    question = "How are ten rows cut for four devices?",
+    choices = { "3 3 3 1", "3 3 2 2", "15 floats each" },
+    answer = "3 3 3 1",
+    why = "A piece has ceil(10 / 4) = 3 rows. The last gets the rest.",
     wrong = {
-      ["3, 3, 2 and 2 rows"] = "Nobody evens the pieces out. All but the last are of one length.",
-      ["15 numbers each"] = "Size in numbers plays no part. The cut runs along dim 0, between rows.",
+      ["3 3 2 2"] = "Nobody evens the pieces out. All but the last are of one length.",
+      ["15 floats each"] = "The size plays no part. The cut runs between rows, along dim 0.",
     },
     hides = "dp.scatter.chunk",
   },
   bytes = {
-    question = "The ten rows are 240 bytes. How many of them move?",
+    question = "How many of the 240 bytes move?",
     choices = { "240", "168", "0" },
     answer = "168",
-    why = "Seven rows of 24 bytes go to other devices. Device 0 reads its three where they are.",
+    why = "Seven rows of 24 bytes move. Device 0 reads its three where they are.",
     wrong = {
       ["240"] = "Device 0's piece need not move: it is a view of your own tensor.",
       ["0"] = "A storage lives on one device. Only device 0's piece can be a view.",
@@ -40,30 +40,30 @@ local text = {
   },
   moved = "Device 0 got a view. The others got copies: 72, 72 and 24 bytes.",
   nine = {
-    question = "Now nine rows for four devices. How long are the pieces?",
-    choices = { "3, 2, 2 and 2 rows", "3, 3 and 3 rows", "an error: 9 is not divisible by 4" },
-    answer = "3, 3 and 3 rows",
-    why = "ceil(9 / 4) = 3, and after three pieces nothing is left. Device 3 gets nothing.",
+    question = "Nine rows on four devices?",
+    choices = { "3 2 2 2", "3 3 3", "an error" },
+    answer = "3 3 3",
+    why = "ceil(9 / 4) = 3. After three pieces nothing is left for device 3.",
     wrong = {
-      ["3, 2, 2 and 2 rows"] = "Not every device must work: the piece's length is fixed first, at ceil(9 / 4).",
-      ["an error: 9 is not divisible by 4"] = "No batch size is refused. The last piece may be short, or missing.",
+      ["3 2 2 2"] = "Not every device must work. The length comes first: ceil(9 / 4).",
+      ["an error"] = "No batch size is refused. The last piece may be short, or missing.",
     },
     hides = "dp.scatter.chunk",
   },
   more = "Try 5 and 9 rows on four devices, 17 and 100 on eight.",
-  idle = "17 rows on eight: pieces of 3. Two devices have nothing to do.",
+  idle = "17 rows on eight: six pieces. Two devices have nothing to do.",
   tag = {
-    question = "Input { x, { mask, 'tag', 7 } }: what does each device get for 'tag'?",
-    choices = { "a quarter of it", "its own copy", "the same 'tag' as all others" },
-    answer = "the same 'tag' as all others",
-    why = "Only tensors are cut. Any other object goes to all devices by reference.",
+    question = "Input { x, { mask, 'tag', 7 } }: 'tag' is",
+    choices = { "cut", "copied", "shared" },
+    answer = "shared",
+    why = "Only tensors are cut. All else is one object for all replicas.",
     wrong = {
-      ["a quarter of it"] = "scatter looks into lists, tuples and dicts for tensors. It never cuts a text or a list.",
-      ["its own copy"] = "Nothing is copied: all replicas hold one object. Who changes it changes it for all.",
+      ["cut"] = "scatter looks into lists for tensors. It never cuts a text or a list.",
+      ["copied"] = "All replicas hold one object. Who changes it changes it for all.",
     },
     hides = "dp.scatter.shared",
   },
-  nested = "The mask was cut like x, though it lay deeper. 'tag' and 7 were shared.",
+  nested = "The mask was cut like x. 'tag' and 7 were shared.",
   back = "Backward goes the other way: it gathers the pieces' gradients.",
   finish = "One rule: ceil(rows / devices). Tensors are cut, all else is shared.",
   checks = {
@@ -84,11 +84,11 @@ local text = {
   teacher = [[
 Time: 3 minutes for the first two questions, 4 for the rule on paper, 3 in the viewer, 5 for the exercise.
 On the board: ceil(rows / devices) first, then subtract until nothing is left. Let them do 17 on 8 and 100 on 8.
-Expected wrong answers: "15 numbers each" (split by total size), "3, 2, 2 and 2" (split evenly, as a sampler does), "its
-own copy" (of 'tag'). If fewer than 30 % say "3, 3 and 3", do 5 on 4 and 6 on 4 on the board and ask again; between 30
-and 70 % let neighbours talk for a minute and ask again; above 70 % go on.
+Expected wrong answers: "15 floats each" (split by total size), "3 2 2 2" (split evenly, as a sampler does), "copied"
+(the object 'tag'). If fewer than 30 % say "3 3 3", do 5 on 4 and 6 on 4 on the board and ask again; between 30 and 70 % let
+neighbours talk for a minute and ask again; above 70 % go on.
 In the viewer: n to the first dp.scatter, then s: the Event pane of each dp.scatter.chunk has rows, bytes and offset.
-One new command: f (finish), which runs to the end of the stage you stand in and passes over what is inside.
+One new command: :until rows = 1. It goes to the next event whose argument rows is 1: the last chunk, on device 3.
 Next question for the fast ones: two tensors of 8 and 2 rows on four devices: how many replicas? (Two. Rows 4 to 7 of
 the first are dropped without a word.)
 Two-minute fallback: ringside run, and only the question about nine rows by show of hands.]],
@@ -96,13 +96,13 @@ Two-minute fallback: ringside run, and only the question about nine rows by show
 
 rs.say(text.welcome)
 local FOUR, EIGHT = { 0, 1, 2, 3 }, { 0, 1, 2, 3, 4, 5, 6, 7 }
-local x = rs.arange(60, { dtype = "float32", device = "device:0" }):view { 10, 6 }
-x.requires_grad = true
+local x = rs.ones({ 10, 6 }, { device = "device:0", requires_grad = true })
 
 rs.ask(text.cut)
 rs.ask(text.bytes)
 local start = rs.trace:seq()
 local chunks = scatter(x, FOUR)
+for _, device in ipairs(FOUR) do rs.cuda.synchronize(device) end -- so that the timeline has the copies now
 local done = rs.trace:seq()
 rs.say(text.moved)
 
@@ -112,20 +112,20 @@ local cases = { { 5, FOUR }, { 9, FOUR }, { 17, EIGHT }, { 100, EIGHT } }
 local lengths = {}
 for i, case in ipairs(cases) do
   lengths[i] = {}
-  for r, chunk in ipairs(scatter(rs.zeros { case[1] }, case[2])) do lengths[i][r] = chunk:size(0) end
+  for r, chunk in ipairs(scatter(rs.ones({ case[1] }, { device = "device:0" }), case[2])) do lengths[i][r] = chunk:size(0) end
 end
 rs.say(text.idle)
 
 rs.ask(text.tag)
 local before = rs.trace:count { kind = "dp.scatter.shared" }
-local nested = scatter({ x, { rs.ones { 10 }, "tag", 7 } }, FOUR)
+local nested = scatter({ x, { rs.ones({ 10 }, { device = "device:0" }), "tag", 7 } }, FOUR)
 rs.say(text.nested)
 
--- Chunk r counts r times, so the gradient of a row says who had it.
+-- The gradient of chunk r is r everywhere, so that of a row says who had it.
 rs.say(text.back)
-local loss = 0
-for r, chunk in ipairs(chunks) do loss = loss + (r * chunk):sum():to("device:0") end
-loss:backward()
+local grads = {}
+for r, chunk in ipairs(chunks) do grads[r] = rs.full_like(chunk, r) end
+rs.autograd.backward(chunks, grads)
 rs.say(text.finish)
 
 -- What the timeline shows, as numbers.

@@ -17,7 +17,7 @@ rs.lesson {
 local text = {
   welcome = "A Linear, a buffer `steps`, a plain field `count`. Forward adds 1 to both.",
   count = {
-    question = "Three forwards on three devices. What is model.count afterwards?",
+    question = "Three forwards on three devices. What is count then?",
     choices = { "0", "3", "9" },
     answer = "0",
     why = "Only replicas count. They are thrown away with what they counted.",
@@ -27,46 +27,48 @@ local text = {
     },
   },
   steps = {
-    question = "And model.steps, the buffer, which forward changes in place?",
+    question = "And the buffer steps, changed in place?",
     choices = { "0", "3", "9" },
     answer = "3",
-    why = "Replica 0's buffer is the model's own tensor. The two others are copies, lost.",
+    why = "Replica 0's buffer is the model's own. The others' are copies, lost.",
     wrong = {
       ["0"] = "In place is the difference: replica 0 holds the model's own buffer, no copy.",
       ["9"] = "Replicas 1 and 2 count in copies. Nobody adds these up.",
     },
   },
+  inside = "A replica on %s: its count is %d now.",
   gone = "One forward is over. The three replicas are gone already.",
   cached = {
-    question = "You change the weight now. Does replica 1 see it in the next forward?",
-    choices = { "yes", "no, replicas are made once" },
+    question = "You change the weight now. Will replica 1 see it?",
+    choices = { "yes", "no" },
     answer = "yes",
-    why = "Every forward replicates anew: the weights may have changed, as after each optimizer step.",
+    why = "Every forward replicates anew, as the optimizer changes weights.",
     wrong = {
-      ["no, replicas are made once"] = "Nothing is kept for the next forward: a kept copy would have the old weights.",
+      ["no"] = "Nothing is kept for the next forward: a kept copy would have the old weights.",
     },
     hides = "dp.replicate",
   },
-  edited = "Two forwards are over. Both sent the parameters: 24 bytes to each other device.",
+  finish_key = "A new key: f. At DataParallel's module.forward it runs to its end.",
+  edited = "Both forwards sent the parameters: 24 bytes to each other device.",
   leaves = {
-    question = "How many does self:parameters() list in replica 1's forward?",
+    question = "In replica 1, how many parameters are listed?",
     choices = { "2", "0" },
     answer = "0",
-    why = "Its weights are results of a Broadcast. A parameter would be a leaf.",
+    why = "Its weights are results of Broadcast. A parameter would be a leaf.",
     wrong = {
-      ["2"] = "weight and bias are there, to compute with. But parameters are leaves, these have a grad_fn.",
+      ["2"] = "weight and bias are there. But a parameter is a leaf, these have a grad_fn.",
     },
   },
   broadcast = "So backward runs through Broadcast, back to your own parameters.",
   alone = {
-    question = "Again three forwards, with one device. What is count now?",
+    question = "Three forwards on one device. What is count then?",
     choices = { "0", "3" },
     answer = "3",
     why = "One device needs no replicas. The model itself is called.",
     wrong = { ["0"] = "With one device_id nothing is replicated, so nothing is lost." },
     hides = "module.forward",
   },
-  finish = "A replica lives for one forward. What must survive goes out through its output.",
+  finish = "A replica lives for one forward. Only replica 0 shares memory with your model.",
   checks = {
     count = "three devices: count is still 0",
     steps = "three devices: steps is 3",
@@ -78,7 +80,7 @@ local text = {
     leaf = "its weight is no leaf",
     made = "its grad_fn is BroadcastBackward",
     shares = "replica 0 reads the model's own storage, replica 1 another",
-    edit = "replica 1 sees the weight that was changed between forwards",
+    edit = "replica 1 computes with the weight that was changed between forwards",
     fresh = "each forward has a weight of its own there",
     single = "one device: count is 3, steps is 3",
     called = "one device: no dp.replicate, and the model lists its 2 parameters",
@@ -91,20 +93,19 @@ Expected wrong answers: "3" or "9" for count (forward is thought to run on the m
 up), "2" parameters (the replica is taken for a second model). If fewer than 30 % have count right, step the first
 forward together before you ask about steps; between 30 and 70 % let pairs argue and ask again; above 70 % go on.
 In the viewer: n to dp.replicate, then n twice: the two dp.broadcast_coalesced, parameters and buffers.
-/dp.replicate.copy and > walk through the copies: device 0's has the flag alias. f (finish) leaves a forward that you
-have seen.
-One new command: :break dp.replicate, and c to go from forward to forward.
+/dp.replicate.copy and > walk through the copies: device 0's has the flag alias.
+One new command: f (finish). It leaves a forward that you have seen; :break dp.replicate and c go to the next one.
 Next question for the fast ones: self.steps = self.steps + 1 instead of add_. What is steps then? (0.)
 Two-minute fallback: ringside run, and the questions about count and steps by show of hands.]],
 }
 
--- What each forward saw of the module that it ran on, by device.
-local seen = { ["device:0"] = {}, ["device:1"] = {}, ["device:2"] = {} }
+-- What each forward saw of the module that it ran on, by device; the first one tells.
+local seen, narrate = { ["device:0"] = {}, ["device:1"] = {}, ["device:2"] = {} }, true
 
 local Counter = nn.Module("Counter")
 function Counter:init()
   self.fc = nn.Linear(2, 2)
-  rs.no_grad(function() self.fc.weight:fill_(1) end)
+  rs.no_grad(function() self.fc.weight:fill_(1) self.fc.bias:zero_() end)
   self:register_buffer("steps", rs.zeros { 1 })
   self.count = 0
 end
@@ -112,29 +113,32 @@ function Counter:forward(x)
   self.count = self.count + 1
   self.steps:add_(1)
   local weight = self.fc.weight
-  table.insert(seen[x.device], { listed = #self:parameters(), leaf = weight.is_leaf,
-    grad_fn = tostring(weight.grad_fn), storage = weight:storage_id(), value = weight[{ 0, 0 }]:item() })
+  table.insert(seen[x.device], { listed = #self:parameters(), leaf = weight.is_leaf, grad_fn = tostring(weight.grad_fn),
+    storage = weight:storage_id() })
+  if narrate then rs.say(text.inside:format(x.device, self.count)) end
   return self.fc(x)
 end
 
 rs.say(text.welcome)
 local model = Counter():to("device:0")
 local dp = nn.DataParallel(model)
-local x = rs.ones { 6, 2 }
+local x = rs.ones({ 6, 2 }, { device = "device:0" })
 local before = rs.trace:seq()
 
 rs.ask(text.count)
 rs.ask(text.steps)
-dp(x)
+local outputs = { dp(x) }
+narrate = false
 rs.say(text.gone)
 
 rs.ask(text.cached)
 rs.no_grad(function() model.fc.weight:fill_(7) end)
-dp(x)
+rs.say(text.finish_key)
+outputs[2] = dp(x)
 rs.say(text.edited)
 
 rs.ask(text.leaves)
-dp(x)
+outputs[3] = dp(x)
 rs.say(text.broadcast)
 
 rs.ask(text.alone)
@@ -170,7 +174,9 @@ rs.check(checks.listed, first[1].listed == 0 and first[2].listed == 0 and first[
 rs.check(checks.leaf, not first[1].leaf)
 rs.check(checks.made, first[1].grad_fn == "<BroadcastBackward>")
 rs.check(checks.shares, zero[1].storage == model.fc.weight:storage_id() and first[1].storage ~= zero[1].storage)
-rs.close(checks.edit, { first[1].value, first[2].value, first[3].value }, { 1, 7, 7 })
+local rows_of_one = {}
+for i, out in ipairs(outputs) do rows_of_one[i] = out[{ 2, 0 }]:item() end
+rs.close(checks.edit, rows_of_one, { 2 * 1, 2 * 7, 2 * 7 })
 rs.check(checks.fresh, first[1].storage ~= first[2].storage and first[2].storage ~= first[3].storage)
 
 rs.close(checks.single, { single.count, single.steps:item() }, { 3, 3 })

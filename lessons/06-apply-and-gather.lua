@@ -17,44 +17,44 @@ rs.lesson {
 local text = {
   welcome = "y = 2x, for x from 1 to 10. Forward returns the mean of its rows.",
   shape = {
-    question = "Four devices, one mean each. What is the shape of the output?",
-    choices = { "[]: one number", "[4]", "[10]" },
+    question = "One mean from each of four. Shape of out?",
+    choices = { "[]", "[4]", "[10]" },
     answer = "[4]",
-    why = "gather joins along dim 0. Single numbers have no dim 0, so each becomes a row of one.",
+    why = "gather joins along dim 0. Each single number becomes a row of one.",
     wrong = {
-      ["[]: one number"] = "gather only joins. It never adds or averages what the replicas return.",
+      ["[]"] = "gather only joins. It never adds or averages what the replicas return.",
       ["[10]"] = "The ten rows are gone: each replica returned one number.",
     },
     hides = "dp.gather",
   },
   vector = "Four threads, four means: %s. gather made them a vector.",
   backward = {
-    question = "You call out:backward() on it. What happens?",
-    choices = { "an error", "it runs, on the mean of the four", "it runs, on device 0's only" },
+    question = "Now out:backward():",
+    choices = { "an error", "runs on their mean", "runs on device 0's" },
     answer = "an error",
-    why = "backward starts from one number. Here are four: say out:mean() or out:sum() first.",
+    why = "backward starts from one number: say out:mean() or out:sum().",
     wrong = {
-      ["it runs, on the mean of the four"] = "Nobody chose the mean for you. Sum or mean is your decision.",
-      ["it runs, on device 0's only"] = "All four lie on device 0 now, and none of them is the loss.",
+      ["runs on their mean"] = "Nobody chose the mean for you. Sum or mean is your decision.",
+      ["runs on device 0's"] = "All four lie on device 0 now, and none of them is the loss.",
     },
   },
   refused = "It says: %s",
   finish_two = {
-    question = "Now replica 1 will raise an error. Does replica 2 finish its forward?",
+    question = "Replica 1 will raise an error. Does replica 2 finish?",
     choices = { "yes", "no" },
     answer = "yes",
-    why = "A thread that failed stores its error and ends. The others know nothing of it.",
+    why = "A failed thread stores its error and ends. The others go on.",
     wrong = { ["no"] = "Nothing is cancelled: all threads are joined before anything is raised." },
     hides = { "dp.worker", "task.end" },
   },
   caught = "After all four joins you get: %s",
   order = {
-    question = "Replica 3 fails at once, replica 1 fails 100 us later. Whose error do you get?",
-    choices = { "replica 3's, it was first", "replica 1's", "both" },
-    answer = "replica 1's",
-    why = "Results are read in the order of the devices. The first error found there is raised.",
+    question = "Replica 3 fails, then replica 1. Whose error do you get?",
+    choices = { "3's", "1's", "both" },
+    answer = "1's",
+    why = "Results are read by device, after all joins. The first error is raised.",
     wrong = {
-      ["replica 3's, it was first"] = "Time plays no part: results are looked at after the last join.",
+      ["3's"] = "Time plays no part: results are looked at after the last join.",
       ["both"] = "One error is raised. The other one is dropped without a word.",
     },
     hides = { "dp.worker", "fault.error" },
@@ -79,8 +79,8 @@ local text = {
 Time: 4 minutes for the first two questions, 6 to step, 4 for the errors, 6 for the exercise.
 Let four students be the replicas: each writes its number on a slip and lays it down in order of devices. Then let one
 tear the slip: the others still lay theirs down, and only then you complain.
-Expected wrong answers: "one number" (DataParallel is thought to average losses), "it runs, on the mean" (the same),
-"no" for replica 2 (as if an exception reached other threads), "replica 3's" (first in time). If fewer than 30 % have the
+Expected wrong answers: "[]" (DataParallel is thought to average losses), "runs on their mean" (the same), "no"
+for replica 2 (as if an exception reached other threads), "3's" (it was first). If fewer than 30 % have the
 shape right, show gather of four rows of ten first; between 30 and 70 % let pairs discuss and ask again; above 70 % go
 on.
 In the viewer: n to dp.parallel_apply: four lanes open, one a thread. /dp.gather.unsqueeze has the warning in its Event
