@@ -85,8 +85,8 @@ local text = {
 Time: 3 minutes for the first two questions, 4 for the rule on paper, 3 in the viewer, 5 for the exercise.
 On the board: ceil(rows / devices) first, then subtract until nothing is left. Let them do 17 on 8 and 100 on 8.
 Expected wrong answers: "15 floats each" (split by total size), "3 2 2 2" (split evenly, as a sampler does), "copied"
-(the object 'tag'). If fewer than 30 % say "3 3 3", do 5 on 4 and 6 on 4 on the board and ask again; between 30 and 70 % let
-neighbours talk for a minute and ask again; above 70 % go on.
+(the object 'tag'). If fewer than 30 % say "3 3 3", do 5 on 4 and 6 on 4 on the board and ask again; between 30 and 70 %
+let neighbours talk for a minute and ask again; above 70 % go on.
 In the viewer: n to the first dp.scatter, then s: the Event pane of each dp.scatter.chunk has rows, bytes and offset.
 One new command: :until rows = 1. It goes to the next event whose argument rows is 1: the last chunk, on device 3.
 Next question for the fast ones: two tensors of 8 and 2 rows on four devices: how many replicas? (Two. Rows 4 to 7 of
@@ -111,8 +111,9 @@ rs.say(text.more)
 local cases = { { 5, FOUR }, { 9, FOUR }, { 17, EIGHT }, { 100, EIGHT } }
 local lengths = {}
 for i, case in ipairs(cases) do
+  local batch = rs.ones({ case[1] }, { device = "device:0" })
   lengths[i] = {}
-  for r, chunk in ipairs(scatter(rs.ones({ case[1] }, { device = "device:0" }), case[2])) do lengths[i][r] = chunk:size(0) end
+  for r, chunk in ipairs(scatter(batch, case[2])) do lengths[i][r] = chunk:size(0) end
 end
 rs.say(text.idle)
 

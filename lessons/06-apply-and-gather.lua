@@ -27,15 +27,15 @@ local text = {
     },
     hides = "dp.gather",
   },
-  vector = "Four threads, four means: %s. gather made them a vector.",
+  vector = "Four means: %g, %g, %g, %g. gather made them a vector.",
   backward = {
     question = "Now out:backward():",
-    choices = { "an error", "runs on their mean", "runs on device 0's" },
+    choices = { "an error", "it uses the mean", "it uses the sum" },
     answer = "an error",
     why = "backward starts from one number: say out:mean() or out:sum().",
     wrong = {
-      ["runs on their mean"] = "Nobody chose the mean for you. Sum or mean is your decision.",
-      ["runs on device 0's"] = "All four lie on device 0 now, and none of them is the loss.",
+      ["it uses the mean"] = "Nobody chose the mean for you. Sum or mean is your decision.",
+      ["it uses the sum"] = "gather only joined them. Sum or mean is your decision.",
     },
   },
   refused = "It says: %s",
@@ -60,7 +60,9 @@ local text = {
     hides = { "dp.worker", "fault.error" },
   },
   finish = "All threads run to their end. Then results are read by device, not by time.",
-  trouble = "replica %d has had enough",
+  returns = "Replica %d returns its mean.",
+  raises = "Replica %d raises an error.",
+  trouble = "enough",
   checks = {
     values = "the output is 4, 10, 16 and 20",
     home = "gather puts it on device 0",
@@ -79,7 +81,7 @@ local text = {
 Time: 4 minutes for the first two questions, 6 to step, 4 for the errors, 6 for the exercise.
 Let four students be the replicas: each writes its number on a slip and lays it down in order of devices. Then let one
 tear the slip: the others still lay theirs down, and only then you complain.
-Expected wrong answers: "[]" (DataParallel is thought to average losses), "runs on their mean" (the same), "no"
+Expected wrong answers: "[]" (DataParallel is thought to average losses), "it uses the mean" (the same), "no"
 for replica 2 (as if an exception reached other threads), "3's" (it was first). If fewer than 30 % have the
 shape right, show gather of four rows of ten first; between 30 and 70 % let pairs discuss and ask again; above 70 % go
 on.
@@ -91,7 +93,7 @@ one: a single replica runs in the caller's thread, but gather still runs. With o
 Two-minute fallback: ringside run, and the question about replica 3 by show of hands.]],
 }
 
--- A device in `trouble` raises an error after so many microseconds.
+-- A replica in `trouble` raises an error after so many microseconds.
 local trouble = {}
 
 local Mean = nn.Module("Mean")
@@ -100,13 +102,14 @@ function Mean:init()
   rs.no_grad(function() self.fc.weight:fill_(2) self.fc.bias:zero_() end)
 end
 function Mean:forward(x)
-  local y = self.fc(x)
-  local after = trouble[x.device]
-  if after then
-    rs.advance(after)
-    rs.error("ValueError", text.trouble:format(tonumber(x.device:match("%d+"))))
+  local replica, mean = tonumber(x.device:match("%d+")), self.fc(x):mean()
+  if trouble[replica] then
+    rs.advance(trouble[replica])
+    rs.say(text.raises:format(replica))
+    rs.error("ValueError", text.trouble)
   end
-  return y:mean()
+  rs.say(text.returns:format(replica))
+  return mean
 end
 
 rs.say(text.welcome)
@@ -116,7 +119,7 @@ local x = rs.arange(1, 11, { dtype = "float32" }):view { 10, 1 }
 rs.ask(text.shape)
 local out = dp(x)
 local gathered = rs.trace:seq()
-rs.say(text.vector:format(table.concat(out:tolist(), ", ")))
+rs.say(text.vector:format(table.unpack(out:tolist())))
 
 rs.ask(text.backward)
 local went, refusal = pcall(out.backward, out)
@@ -124,14 +127,15 @@ rs.say(text.refused:format(refusal.message))
 
 rs.ask(text.finish_two)
 local before = rs.trace:seq()
-trouble = { ["device:1"] = 0 }
+trouble = { [1] = 0 }
 local _, one = pcall(dp, x)
 rs.say(text.caught:format(one.message))
 
 rs.ask(text.order)
 local between = rs.trace:seq()
-trouble = { ["device:1"] = 100, ["device:3"] = 0 }
+trouble = { [1] = 100, [3] = 0 }
 local _, two = pcall(dp, x)
+rs.say(text.caught:format(two.message))
 rs.say(text.finish)
 
 -- What the timeline shows, as numbers.
