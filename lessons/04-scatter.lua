@@ -94,6 +94,19 @@ the first are dropped without a word.)
 Two-minute fallback: ringside run, and only the question about nine rows by show of hands.]],
 }
 
+-- The chunks in a stretch of the timeline: their arguments, and the bytes that moved.
+local function chunks_of(from, to)
+  local list = { rows = {}, bytes = {}, offset = {}, device = {}, moved = 0 }
+  for _, event in ipairs(rs.trace:events { kind = "dp.scatter.chunk" }) do
+    if event.seq >= from and event.seq < to then
+      for _, name in ipairs { "rows", "bytes", "offset" } do table.insert(list[name], event.args[name]) end
+      table.insert(list.device, event.device)
+      if not event.args.alias then list.moved = list.moved + event.args.bytes end
+    end
+  end
+  return list
+end
+
 rs.say(text.welcome)
 local FOUR, EIGHT = { 0, 1, 2, 3 }, { 0, 1, 2, 3, 4, 5, 6, 7 }
 local x = rs.ones({ 10, 6 }, { device = "device:0", requires_grad = true })
@@ -129,19 +142,7 @@ for r, chunk in ipairs(chunks) do grads[r] = rs.full_like(chunk, r) end
 rs.autograd.backward(chunks, grads)
 rs.say(text.finish)
 
--- What the timeline shows, as numbers.
-local function chunks_of(from, to)
-  local list = { rows = {}, bytes = {}, offset = {}, device = {}, moved = 0 }
-  for _, event in ipairs(rs.trace:events { kind = "dp.scatter.chunk" }) do
-    if event.seq >= from and event.seq < to then
-      for _, name in ipairs { "rows", "bytes", "offset" } do table.insert(list[name], event.args[name]) end
-      table.insert(list.device, event.device)
-      if not event.args.alias then list.moved = list.moved + event.args.bytes end
-    end
-  end
-  return list
-end
-
+-- What the timeline showed, as numbers.
 local checks = text.checks
 local cut = chunks_of(start, done)
 rs.close(checks.rows, cut.rows, { 3, 3, 3, 1 })

@@ -143,8 +143,6 @@ rs.say(text.broadcast)
 
 rs.ask(text.alone)
 local between = rs.trace:seq()
-local replicas = seen
-seen = { ["device:0"] = {} }
 local single = Counter():to("device:0")
 local one = nn.DataParallel(single, { device_ids = { 0 } })
 for _ = 1, 3 do one(x) end
@@ -169,7 +167,7 @@ rs.close(checks.bytes, seen_events("dp.replicate.copy", "bytes", before, between
 local alias = seen_events("dp.replicate.copy", "alias", before, between)
 rs.check(checks.home, alias[1] and not alias[2] and not alias[3])
 
-local zero, first = replicas["device:0"], replicas["device:1"]
+local zero, first = seen["device:0"], seen["device:1"]
 rs.check(checks.listed, first[1].listed == 0 and first[2].listed == 0 and first[3].listed == 0)
 rs.check(checks.leaf, not first[1].leaf)
 rs.check(checks.made, first[1].grad_fn == "<BroadcastBackward>")
@@ -181,6 +179,6 @@ rs.check(checks.fresh, first[1].storage ~= first[2].storage and first[2].storage
 
 rs.close(checks.single, { single.count, single.steps:item() }, { 3, 3 })
 rs.check(checks.called, #seen_events("dp.replicate", "devices", between, math.huge) == 0
-  and seen["device:0"][3].listed == 2)
+  and zero[6].listed == 2)
 
 rs.teacher(text.teacher)
