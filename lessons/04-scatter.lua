@@ -87,7 +87,7 @@ On the board: ceil(rows / devices) first, then subtract until nothing is left. L
 Expected wrong answers: "15 floats each" (split by total size), "3 2 2 2" (split evenly, as a sampler does), "copied"
 (the object 'tag'). If fewer than 30 % say "3 3 3", do 5 on 4 and 6 on 4 on the board and ask again; between 30 and 70 %
 let neighbours talk for a minute and ask again; above 70 % go on.
-In the viewer: n to the first dp.scatter, then s: the Event pane of each dp.scatter.chunk has rows, bytes and offset.
+In the viewer: /dp.scatter.chunk finds the first, > the next: the Event pane has alias, rows, bytes and offset.
 One new command: :until rows = 1. It goes to the next event whose argument rows is 1: the last chunk, on device 3.
 Next question for the fast ones: two tensors of 8 and 2 rows on four devices: how many replicas? (Two. Rows 4 to 7 of
 the first are dropped without a word.)

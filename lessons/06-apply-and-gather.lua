@@ -86,8 +86,8 @@ for replica 2 (as if an exception reached other threads), "3's" (it was first). 
 shape right, show gather of four rows of ten first; between 30 and 70 % let pairs discuss and ask again; above 70 % go
 on.
 In the viewer: n to dp.parallel_apply: four lanes open, one a thread. /dp.gather.unsqueeze has the warning in its Event
-pane, /fault.error the error where it was raised; from there > to the next one.
-One new command: :info locks, while a worker stands in lock.hold: who holds `results`, who waits.
+pane. /fault.error finds backward's refusal first, > goes on to the replicas' errors, where they were raised.
+One new command: :info locks, at a lock.hold: who holds `lua state` or `results`, and how many wait.
 Next question for the fast ones: a batch of one row on four devices: is the output a number or a vector? (A vector of
 one: a single replica runs in the caller's thread, but gather still runs. With one device_id it is a number.)
 Two-minute fallback: ringside run, and the question about replica 3 by show of hands.]],
