@@ -114,7 +114,7 @@ end
 
 rs.say(text.welcome)
 local dp = nn.DataParallel(Mean():to("device:0"))
-local x = rs.arange(1, 11, { dtype = "float32" }):view { 10, 1 }
+local x = rs.arange(1, 11, { dtype = "float32", device = "device:0" }):view { 10, 1 }
 
 rs.ask(text.shape)
 local out = dp(x)
