@@ -236,7 +236,16 @@ gather_apply(struct task *me, struct tensor *const *pieces, int count, int devic
 
 /* ---- their backward: each is the other's ---- */
 
-/* Scatter's backward is Gather, to where the input lay. Chunks that nobody used count as zeros. */
+/* The gradient of piece `index`; a chunk that nobody used counts as zeros. */
+static struct tensor *
+piece_grad(struct task *me, const struct partition *split, struct tensor *given, int index)
+{
+    struct comm_shape shape = split->shape;
+    shape.size[split->dim] = split->pieces[index].length;
+    return given != NULL ? given : comm_zeros(me, &shape, split->pieces[index].device);
+}
+
+/* Scatter's backward is Gather, to where the input lay. */
 static bool
 scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_out,
                  struct tensor **grad_in)
@@ -244,18 +253,16 @@ scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_
     const struct partition *split = node->context;
     STAGE(me, dp_scatter_backward, split->count, split->dim, partition_sizes(me, split));
     struct arena        plain PLAIN = { 0 };
-    struct tensor     **grads = plain_take(me, &plain, (size_t)split->count * sizeof *grads);
+    struct tensor **grads = plain_take(me, &plain, (size_t)split->count * sizeof *grads);
     if (grads == NULL)
         return false;
     for (int i = 0; i < split->count; i++) {
-        struct comm_shape shape = split->shape;
-        shape.size[split->dim] = split->pieces[i].length;
-        grads[i] = grad_out[i] != NULL ? grad_out[i] : comm_zeros(me, &shape, split->pieces[i].device);
+        grads[i] = piece_grad(me, split, grad_out[i], i);
         if (grads[i] == NULL)
             return false;
     }
-    grad_in[0] = hand_up(me, gather_apply(me, grads, split->count, split->device, split->dim));
-    return grad_in[0] != NULL;
+    grad_in[0] = gather_apply(me, grads, split->count, split->device, split->dim);
+    return hand_up(me, grad_in[0]) != NULL;
 }
 
 /* Gather's backward is Scatter: each replica gets the rows of the gradient that were its own, on
