@@ -15,25 +15,25 @@ rs.lesson {
 }
 
 local text = {
-  welcome = "A Linear, a buffer `steps`, a plain field `count`. Forward adds 1 to both.",
+  welcome = "A buffer `steps` and a field `count`: forward adds 1 to both.",
   count = {
-    question = "Three forwards on three devices. What is count then?",
+    question = "Three forwards, three devices. What is count?",
     choices = { "0", "3", "9" },
     answer = "0",
-    why = "Only replicas count. They are thrown away with what they counted.",
+    why = "Only replicas count, and they are thrown away.",
     wrong = {
-      ["3"] = "Device 0's replica is a new module, too: its field is its own.",
-      ["9"] = "No replica writes into your model: each has a field of its own.",
+      ["3"] = "Device 0's replica is a new module, too.",
+      ["9"] = "No replica writes into your model's fields.",
     },
   },
   steps = {
     question = "And the buffer steps, changed in place?",
     choices = { "0", "3", "9" },
     answer = "3",
-    why = "Replica 0's buffer is the model's own. The others' are copies, lost.",
+    why = "Replica 0's buffer is the model's own. Others are copies.",
     wrong = {
-      ["0"] = "In place is the difference: replica 0 holds the model's own buffer, no copy.",
-      ["9"] = "Replicas 1 and 2 count in copies. Nobody adds these up.",
+      ["0"] = "In place is the difference: replica 0 has no copy.",
+      ["9"] = "Replicas 1 and 2 count in copies. Nobody adds them up.",
     },
   },
   inside = "A replica on %s: its count is %d now.",
@@ -42,9 +42,9 @@ local text = {
     question = "You change the weight now. Will replica 1 see it?",
     choices = { "yes", "no" },
     answer = "yes",
-    why = "Every forward replicates anew, as the optimizer changes weights.",
+    why = "Every forward replicates anew.",
     wrong = {
-      ["no"] = "Nothing is kept for the next forward: a kept copy would have the old weights.",
+      ["no"] = "Nothing is kept. A kept copy would have old weights.",
     },
     hides = "dp.replicate",
   },
@@ -54,21 +54,21 @@ local text = {
     question = "In replica 1, how many parameters are listed?",
     choices = { "2", "0" },
     answer = "0",
-    why = "Its weights are results of Broadcast. A parameter would be a leaf.",
+    why = "Its weights come out of Broadcast. Parameters are leaves.",
     wrong = {
-      ["2"] = "weight and bias are there. But a parameter is a leaf, these have a grad_fn.",
+      ["2"] = "weight and bias are there, but each has a grad_fn.",
     },
   },
   broadcast = "So backward runs through Broadcast, back to your own parameters.",
   alone = {
-    question = "Three forwards on one device. What is count then?",
+    question = "Three forwards, one device. What is count?",
     choices = { "0", "3" },
     answer = "3",
     why = "One device needs no replicas. The model itself is called.",
-    wrong = { ["0"] = "With one device_id nothing is replicated, so nothing is lost." },
+    wrong = { ["0"] = "With one device nothing is replicated, nothing is lost." },
     hides = "module.forward",
   },
-  finish = "A replica lives for one forward. Only replica 0 shares memory with your model.",
+  finish = "Replicas live for one forward. Only replica 0 shares your model's memory.",
   checks = {
     count = "three devices: count is still 0",
     steps = "three devices: steps is 3",
