@@ -369,11 +369,13 @@ look_answer(struct view *view, const struct model *model, size_t question, int c
 {
     struct question_choice given;
     question_choice(model, question, choice, &given);
-    bool right = question_is_answer(model, question, given.text);
+    const char *answer = model_argument_text(model, question, "answer");
     view_reveal(view, question, choice);
-    view_say(view, "%s%.200s  %.*s%s%.300s", right ? "yes: " : "no, it is ",
-             model_argument_text(model, question, "answer"), (int)given.wrong.length, given.wrong.text,
-             given.wrong.length > 0 ? "  " : "", model_argument_text(model, question, "why"));
+    if (given.wrong.length > 0) /* why comes behind it, in the lesson's pane */
+        view_say(view, "no, it is %.200s  %.*s", answer, (int)given.wrong.length, given.wrong.text);
+    else
+        view_say(view, "%s%.200s  %.300s", question_is_answer(model, question, given.text) ? "yes: " : "no, it is ",
+                 answer, model_argument_text(model, question, "why"));
 }
 
 static void
