@@ -25,7 +25,7 @@ local text = {
       ["3 3 2 2"] = "Pieces are not evened out. All but the last are full.",
       ["15 floats each"] = "Size plays no part. The cut runs between rows, on dim 0.",
     },
-    hides = { "dp.scatter.chunk", "memory" },
+    hides = { "dp", "memory" },
   },
   bytes = {
     question = "How many of the 240 bytes move?",
@@ -36,7 +36,7 @@ local text = {
       ["240"] = "Device 0's piece need not move: it is a view.",
       ["0"] = "A storage lives on one device. The others need copies.",
     },
-    hides = { "dp.scatter.chunk", "memory" },
+    hides = { "dp", "memory" },
   },
   moved = "Device 0 got a view, the others copies: 72, 72, 24 bytes.",
   nine = {
@@ -48,7 +48,7 @@ local text = {
       ["3 2 2 2"] = "Not every device must work. The length comes first.",
       ["an error"] = "No batch size is refused. The last piece may be missing.",
     },
-    hides = { "dp.scatter.chunk", "memory" },
+    hides = { "dp", "memory" },
   },
   more = "Next: 5 and 9 rows on four devices, 17 and 100 on eight.",
   idle = "17 rows on eight: six pieces. Two devices have nothing to do.",

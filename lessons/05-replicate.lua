@@ -46,7 +46,7 @@ local text = {
     wrong = {
       ["no"] = "Nothing is kept. A kept copy would have old weights.",
     },
-    hides = { "dp.replicate", "dp.broadcast_coalesced" },
+    hides = "dp",
   },
   finish_key = "A new key: f. At DataParallel's module.forward it runs to its end.",
   edited = "Both forwards sent the parameters: 24 bytes to each other device.",
@@ -66,7 +66,7 @@ local text = {
     answer = "3",
     why = "One device needs no replicas. The model itself is called.",
     wrong = { ["0"] = "With one device nothing is replicated, nothing is lost." },
-    hides = { "dp.replicate", "module.forward" },
+    hides = { "dp", "module" },
   },
   finish = "Replicas live for one forward. Only replica 0 shares your model's memory.",
   checks = {

@@ -45,7 +45,7 @@ local text = {
     answer = "yes",
     why = "A failed thread stores its error. The others go on.",
     wrong = { ["no"] = "Nothing is cancelled: all threads are joined first." },
-    hides = { "dp.worker", "task.end" },
+    hides = { "dp.worker", "task" },
   },
   caught = "After all four joins you get: %s",
   order = {
