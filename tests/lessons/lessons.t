@@ -38,6 +38,33 @@ my %checks = (
         'the gradients come last layer first, the bias before the weight', 'backward ran the 15 nodes',
         'when 4.bias is ready, twelve nodes are still to come',
     ],
+    '04-scatter' => [
+        '10 rows on 4 devices are 3, 3, 3 and 1', 'the chunks have 72, 72, 72 and 24 bytes',
+        'they begin at elements 0, 18, 36 and 54', 'chunk r is for device r', "device 0's chunk is a view of x",
+        'what is no alias, 168 bytes, moves', '5 rows on 4 devices are 2, 2, 1', '9 rows on 4 devices are 3, 3, 3',
+        '17 rows on 8 devices are 3, 3, 3, 3, 3, 2', '100 rows on 8 devices are 13, 13, 13, 13, 13, 13, 13, 9',
+        "each replica's mask is as long as its rows", '2 objects are shared',
+        "'tag' and 7 arrive everywhere as they were", "x.grad has x's shape, [10, 6]", "and lies on x's device",
+        "each row's gradient came from the device that had the row",
+    ],
+    '05-replicate' => [
+        'three devices: count is still 0', 'three devices: steps is 3', 'three forwards, three dp.replicate',
+        'each has two broadcasts: 2 parameters, then 1 buffer',
+        'each forward copies 2 times 24 bytes of parameters, 2 times 4 of the buffer',
+        "device 0's are aliases, the others are copies", 'replica 1 lists no parameters', 'its weight is no leaf',
+        'its grad_fn is BroadcastBackward', "replica 0 reads the model's own storage, replica 1 another",
+        'replica 1 computes with the weight that was changed between forwards',
+        'each forward has a weight of its own there', 'one device: count is 3, steps is 3',
+        'one device: no dp.replicate, and the model lists its 2 parameters',
+    ],
+    '06-apply-and-gather' => [
+        'the output is 4, 10, 16 and 20', 'gather puts it on device 0',
+        'gather unsqueezed 4 single numbers, and warned', 'four workers start, four are joined',
+        'each stores its result under one lock', 'backward refuses a vector',
+        'replica 1 fails: 4 joins come before the error is raised', 'the three others ended well',
+        "the error's kind stays ValueError", 'its message names replica 1 on device 1',
+        'replica 3 was the first to fail', "and replica 1's error was raised",
+    ],
     '11-ring-by-hand' => [
         (map { ("rank $_ has the sum", "rank $_ sends 48 bytes") } 0 .. 3), '24 hops: 4 ranks, 6 steps',
         '12 of them add', '12 of them copy', 'in step 3 rank 3 sends chunk 1 to rank 0',
@@ -55,7 +82,7 @@ my %checks = (
         } 0, 1,
     ],
 );
-my %virtual = ('the all-reduce lasts 6 hops of 10.0008 us' => 1);
+my %virtual = map { $_ => 1 } 'the all-reduce lasts 6 hops of 10.0008 us', 'replica 3 was the first to fail';
 
 # The lines of a TAP run: names of what holds, what was skipped and why, what failed; whether the plan fits.
 sub read_tap {
