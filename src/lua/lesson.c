@@ -405,7 +405,7 @@ l_advance(lua_State *L)
     double       us = check_number(L, 1);
     if (!(us >= 0 && us <= 1e12))
         return raise_error(L, "ValueError", "rs.advance takes 0 to 1e12 us");
-    struct call call = call_open(L, me, CALL_PLAIN);
+    struct call call = call_open(L, me, CALL_KEEP); /* the interpreter's own work: it keeps its lock, as Python does */
     sched_advance(me, cost_us(us));
     return call_done(&call, true);
 }
@@ -423,7 +423,7 @@ static const struct lua_entry lesson_entries[] = {
       "A check that numbers, tables or tensors are nearly equal (1e-6)." },
     { "skip", l_skip, "rs.skip(name, reason)", "A check that cannot be made here." },
     { "advance", l_advance, "rs.advance(us)", 
-      "Host work of so many microseconds: moves this task's virtual clock on." },
+      "The script's own work of so many microseconds: moves this task's virtual clock on, and holds Lua's lock." },
     { "teacher", l_teacher, "rs.teacher(text)", "A note for teachers, shown with --teacher." },
     { "hint", l_hint, "rs.hint(text)", "Shown if a check before it has failed: an exercise ends with its hints." },
 };
