@@ -19,6 +19,7 @@ struct run_options {
     bool               has_seed, check_races, teacher, tap, trust, exact, quiet, no_color, ascii, hash;
     uint64_t           seed;
     uint64_t           world;         /* 0: as the lesson says */
+    uint64_t           variant;       /* of an exercise; 0: as it is written */
     double             timeout, limit_seconds; /* 0: none given */
 };
 

@@ -94,6 +94,7 @@ struct script {
     uint64_t       debt;         /* tensor bytes handed to Lua since the last collection */
     uint32_t       boxes;        /* made so far: their serial numbers */
     uint64_t       random[4];    /* math.random: xoshiro256** */
+    uint64_t       variation;    /* rs.vary: splitmix's state */
     struct refs   *refs;
     struct dead   *dead;         /* found by the collector, not dropped yet */
     size_t         dead_count, dead_room;
@@ -110,7 +111,7 @@ struct script {
 
 struct script *script_of(lua_State *L);            /* from the state's extra space */
 struct task   *script_task(lua_State *L);          /* the holder; me->line becomes the lesson's line */
-uint32_t       script_line(lua_State *L);          /* of the innermost Lua function on the stack; 0: none */
+uint32_t       script_line(lua_State *L);          /* of the innermost function of the lesson on the stack; 0: none */
 void           script_count_steps(lua_State *L);      /* charges one turn of the hook; may raise */
 /* Work that a C function is about to do, in Lua instructions' worth (about 10 ns): raises if the lesson has no more.
  * Small amounts are gathered: it costs next to nothing in functions that are called all the time. */
@@ -334,6 +335,7 @@ void lua_open_optim(lua_State *L);
 void lua_open_data(lua_State *L);             /* digits.c: utils.data, data, save and load */
 void lua_open_cuda(lua_State *L);
 void lua_open_lesson(lua_State *L);           /* lesson.c */
+void lua_open_exercise(lua_State *L);         /* exercise.c */
 void lua_open_trace(lua_State *L);            /* trace.c */
 void lua_open_distributed(lua_State *L);      /* distributed.c */
 void lua_open_gradcheck(lua_State *L);
