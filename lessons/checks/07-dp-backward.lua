@@ -61,13 +61,13 @@ end
 local function mean(batch) return (batch + 1) / 2 end
 
 local function same_gradient(name, batch, used, hints)
-  rs.close(name, step(batch, used).grad or "nothing", mean(batch), 1e-5, { hints = hints })
+  rs.close(name, step(batch, used).grad, mean(batch), 1e-5, { hints = hints })
 end
 
 local sheet = step(rows, devices)
-rs.close(text.one, sheet.size or "nothing", sheet.expected or {}, { hints = text.shape })
-rs.close(text.grad, sheet.grad or "nothing", mean(rows), 1e-5, { hints = text.weight })
-rs.close(text.loss, sheet.loss or "nothing", value * mean(rows), 1e-4, { hints = text.weight })
+rs.close(text.one, sheet.size, sheet.expected or {}, { hints = text.shape })
+rs.close(text.grad, sheet.grad, mean(rows), 1e-5, { hints = text.weight })
+rs.close(text.loss, sheet.loss, value * mean(rows), 1e-4, { hints = text.weight })
 same_gradient(text.equal, 3 * devices, devices, text.losses)
 same_gradient(text.fewer, devices + 1, devices, text.losses)
 same_gradient(text.alone, rows, 1, text.losses)
