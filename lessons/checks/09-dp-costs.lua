@@ -14,7 +14,7 @@ rs.lesson {
 local text = {
   bytes = "device 0 gathers one number a replica",
   loss = "their mean is the loss of one device",
-  grads = "and so are the gradients",
+  grads = "and so is the gradient of the weight",
   formula = "the kernel time at which both are as fast",
   run = "a run with that kernel time takes as long on one device as on all",
   above = "with longer kernels more devices are faster",
@@ -50,7 +50,7 @@ end
 local model = Model():to("device:0")
 local x, target = rs.randn { rows, width }, rs.randn { rows, width }
 local expected = nn.functional.mse_loss(model.linear(x:to("device:0")), target:to("device:0"))
-local grads = rs.autograd.grad(expected, model:parameters())
+local grad = rs.autograd.grad(expected, model:parameters())
 
 -- Bytes that gather allocated on device 0; nil: nothing was gathered.
 local function gathered()
@@ -67,7 +67,7 @@ local scalars = ok and rs.is_tensor(answer) and answer:dim() == 1
 if scalars then answer:mean():backward() end
 rs.close(text.bytes, ok and gathered() or nil, 4 * devices, { hints = text.forward })
 rs.close(text.loss, scalars and answer:mean():item() or nil, expected:item(), 1e-5, { hints = text.forward })
-rs.close(text.grads, scalars and model.linear.weight.grad or nil, grads[1], 1e-5, { hints = text.forward })
+rs.close(text.grads, scalars and model.linear.weight.grad or nil, grad, 1e-5, { hints = text.forward })
 
 -- ---- part 2 ----
 
