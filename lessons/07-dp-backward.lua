@@ -18,8 +18,9 @@ rs.lesson {
 local text = {
   welcome = "One weight, w = 2. Ten rows: 1 to 10. Four devices.",
   outside = "(a) DataParallel answers ten outputs. The mean of them is your loss.",
+  back = "Forward is done, the loss is on device 0. Now back.",
   sum = {
-    question = "Each replica gets a gradient for its own copy of w. What happens to the four?",
+    question = "Four copies of w get four gradients. What becomes of them?",
     choices = { "they are averaged", "they are added", "device 0's is kept" },
     answer = "they are added",
     why = "Forward copied w four times (Broadcast). The backward of copying is adding: reduce_add.",
@@ -41,12 +42,13 @@ local text = {
   parts = "The four parts: %.1f, %.1f, %.1f and %.1f. Their sum is %.1f.",
   homes = "The replicas are gone; only device 0's w keeps a gradient.",
   updates = {
-    question = "Four replicas took part. How many times does the optimizer step?",
+    question = "Four replicas worked. How often does the optimizer step?",
     choices = { "1", "4" },
     answer = "1",
     why = "There is one w, on device 0. The next forward copies its new value to the others.",
     wrong = { ["4"] = "Replicas have no parameters and no optimizer: they end with the forward." },
   },
+  compare = "For comparison: the same rows, w = 2, on one device.",
   inside = "(b) Again from w = 2, but each replica returns its chunk's mean.",
   four_losses = {
     question = "Four losses come back, and you take their mean. What is w.grad?",
@@ -109,35 +111,40 @@ end
 function Model:forward(x)
   local w = self.linear.weight
   if not w.is_leaf then                       -- a replica's copy: what comes back to it is one of the four parts
-    w:register_hook(function(grad) parts[x.device] = grad:item() end)
+    w:register_hook(function(grad) parts[x.device] = grad end)
     replica_w[x.device] = w
   end
   local out = self.linear(x)
   return self.inside and out:mean() or out
 end
 
-local model = Model():to("device:0")
-model.linear.weight.data:fill_(2)
+local model = Model()
 local w = model.linear.weight
+w.data:fill_(2)
+model:to("device:0")
 local x = rs.arange(1, 11, { dtype = "float32", device = "device:0" }):view { 10, 1 }
 local dp = nn.DataParallel(model)
 local optimizer = rs.optim.SGD(model:parameters(), { lr = 0.1 })
 
-local function by_device(values)
-  return { values["device:0"], values["device:1"], values["device:2"], values["device:3"] }
+local function four_parts()
+  local list = {}
+  for device = 0, 3 do list[device + 1] = parts["device:" .. device]:item() end
+  return list
 end
 
 rs.say(text.welcome)
 rs.say(text.outside)
+local loss = dp(x):mean()
+rs.say(text.back)
 rs.ask(text.sum)
 rs.ask(text.ten_rows)
-dp(x):mean():backward()
+loss:backward()
 local chunks, lanes = {}, {}
 for i, chunk in ipairs(rs.trace:events { kind = "dp.scatter.chunk" }) do chunks[i] = chunk.args.rows end
 for _, node in ipairs(rs.trace:events { kind = "autograd.node" }) do
   if node.args.node == "MmBackward0" then lanes[node.device] = (lanes[node.device] or 0) + 1 end
 end
-local four = by_device(parts)
+local four = four_parts()
 rs.say(text.parts:format(four[1], four[2], four[3], four[4], w.grad:item()))
 rs.close(text.checks.chunks, chunks, { 3, 3, 3, 1 })
 rs.check(text.checks.split, rs.trace:first { kind = "dp.gather.backward" }.args.sizes == "3 3 3 1")
@@ -157,6 +164,7 @@ optimizer:step()
 local steps = rs.trace:events { kind = "optim.step" }
 rs.check(text.checks.steps, #steps == 1 and steps[1].args.params == 1)
 rs.close(text.checks.moved, w:item(), 2 - 0.1 * 5.5)
+rs.say(text.compare)
 w.data:fill_(2)
 optimizer:zero_grad()
 model(x):mean():backward()
@@ -169,7 +177,7 @@ model.inside = true
 local losses = dp(x)
 losses:mean():backward()
 rs.close(text.checks.losses, losses:tolist(), { 4, 10, 16, 20 })
-rs.close(text.checks.inside_parts, by_device(parts), { 2 / 4, 5 / 4, 8 / 4, 10 / 4 })
+rs.close(text.checks.inside_parts, four_parts(), { 2 / 4, 5 / 4, 8 / 4, 10 / 4 })
 rs.close(text.checks.means, w.grad:item(), 6.25)
 rs.ask(text.blame)
 rs.say(text.closing)
