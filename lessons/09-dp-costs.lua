@@ -8,12 +8,8 @@ local nn, dist = rs.nn, rs.distributed
 
 rs.lesson {
   title = "Why four are slower than one",
-  devices = 4,
-  hardware = "classroom",
+  devices = 4, hardware = "classroom", seed = 9, minutes = 25, needs = "06",
   costs = { host = 0, kernel = 20 },    -- a kernel takes 20 us; what the host costs stands in the module: 50 us of Lua
-  seed = 9,
-  minutes = 25,
-  needs = "06",
 }
 
 local text = {
@@ -30,7 +26,8 @@ local text = {
     },
     hides = { "dp.parallel_apply", "dp.worker", "lock" },
   },
-  stripes = "lock.wait: threads that could work. lock.hold: the one that may.",
+  turns = "One thread runs Lua, three wait for it: 50 us each, in turn.",
+  stripes = "Zoom out (-): four lanes wait in stripes, the devices are idle.",
   single = {
     question = "One device, all 1000 rows: an op is 50 us of Lua and 80 us of kernels. How long?",
     choices = { "5 080 us", "8 050 us", "13 000 us" },
@@ -73,11 +70,9 @@ local text = {
     waits = "a thread works 5 000 us and waits three times as long",
     kernels = "each device runs 100 kernels",
     busy = "they take 2 000 us on each: it is idle nine tenths of the time",
-    single_kernels = "one device runs 400 kernels",
-    single = "and is through after 8 050 us",
+    single = "one device is through after 8 050 us",
     ranks = "four ranks take 5 020 us each",
     gather = "gather allocates 4 000 000 bytes on device 0, nothing on the others",
-    loss = "the loss is on device 0, too",
     peak = "device 0 needs more than the output above the others, which are alike",
   },
   teacher = [[
@@ -87,8 +82,9 @@ Expected wrong answers: "5 020" for four threads (most people who know Python's 
 "2 050" (devices only), "13 000" for one device (kernels are waited for), "all the same" for the peak.
 Below 30 % right on the first: play it. Four students write tallies with one pen. Then with a pen each: four processes.
 30 to 70 %: ask the pairs who holds the lock at 75 us, then ask again. Above: go on to one device.
-In the viewer: l on the timeline, or /lock.wait and then >: stripes in all four dp worker lanes while the compute lanes
-are nearly empty. show lock lets s stop at each lock.wait and lock.hold (one new command). Then /dp.gather, m (memory).
+In the viewer: the stop in the middle of parallel_apply (the line about one thread) is the picture: stripes of waiting in
+three worker lanes, Lua in one, compute lanes nearly empty. - widens it, /lock.wait and > travel from wait to wait, and
+:show lock lets s stop at each wait and hold (the one new command). Then /dp.gather and Tab to Memory: 4 MB on device 0.
 Here Lua's part of an op is all of its price. In Python about half of a small op runs outside the lock, in C++, so real
 DataParallel is a little better than this, and PyTorch's advice is the same: processes, not threads.
 Next question for the fast ones: what if kernels took 50 us for 250 rows? (20 050 both: that is the exercise.)
@@ -99,7 +95,8 @@ Two-minute fallback: ringside run, the first question by show of hands, and the 
 local Busy = nn.Module("Busy")
 function Busy:forward(x)
   local pieces = x:split(250)
-  for _ = 1, 100 do
+  for op = 1, 100 do
+    if self.told and op == 4 and x.device == "device:0" then rs.say(text.turns) end
     rs.advance(50)
     for _, piece in ipairs(pieces) do piece:add_(1) end
   end
@@ -111,7 +108,7 @@ end
 local function lasts(query)
   local us, apart, upto = 0, true, 0
   for _, event in ipairs(rs.trace:events(query)) do
-    local length = rs.trace:duration(event)
+    local length = rs.trace:duration(event) or 0
     apart = apart and event.t > upto - 0.5
     us, upto = us + length, event.t + 1000 * length
   end
@@ -128,7 +125,9 @@ local virtual, lock = { virtual = true }, "lua state"
 rs.say(text.welcome)
 rs.say(text.kernels)
 rs.ask(text.apply)
-local many = nn.DataParallel(Busy():to("device:0"))(zeros(1000, "device:0"))
+local module = Busy():to("device:0")
+module.told = true
+local many = nn.DataParallel(module)(zeros(1000, "device:0"))
 local apply = rs.trace:duration { kind = "dp.parallel_apply" }
 local held, apart = lasts { kind = "lock.hold", lock = lock }
 local count, busy, waited = {}, {}, {}
@@ -141,7 +140,7 @@ rs.say(text.stripes)
 rs.close(text.checks.apply, apply, 20020, virtual)
 rs.close(text.checks.lock, held, 20000, virtual)
 rs.check(text.checks.apart, apart)
-rs.close(text.checks.waits, waited, { [0] = 14950, 15000, 15000, 15000 }, virtual)
+rs.close(text.checks.waits, waited, { [0] = 15000, 15000, 15000, 15000 }, { virtual = true, atol = 50 })
 rs.close(text.checks.kernels, count, { [0] = 100, 100, 100, 100 })
 rs.close(text.checks.busy, busy, { [0] = 2000, 2000, 2000, 2000 }, virtual)
 
@@ -150,7 +149,6 @@ local one = Busy()(zeros(1000, "device:0"))
 local single = rs.trace:duration(rs.trace:last { kind = "module.forward" })
 rs.say(text.slower:format(apply, single))
 rs.check(text.checks.results, many:eq(100):all():item() and one:eq(100):all():item())
-rs.check(text.checks.single_kernels, rs.trace:count { kind = "kernel", op = "add" } == 400 + 400)
 rs.close(text.checks.single, single, 8050, virtual)
 
 rs.ask(text.ranks)
@@ -162,7 +160,7 @@ rs.close(text.checks.ranks, ranks, { [0] = 5020, 5020, 5020, 5020 }, virtual)
 rs.say(text.big)
 rs.ask(text.peak)
 local net = nn.DataParallel(nn.Linear(1000, 1000):to("device:0"))
-local loss = net(rs.ones({ 1000, 1000 }, { device = "device:0" })):mean()
+net(rs.ones({ 1000, 1000 }, { device = "device:0" })):mean()
 local from, to = rs.trace:last { kind = "dp.gather" }, rs.trace:last { kind = "dp.gather", phase = "end" }
 local gathered, peak = { [0] = 0, 0, 0, 0 }, {}
 for _, alloc in ipairs(rs.trace:events { kind = "memory.alloc" }) do
@@ -173,7 +171,6 @@ end
 for device = 0, 3 do peak[device] = rs.cuda.max_memory_allocated(device) / 1e6 end
 rs.say(text.peaks:format(peak[0], peak[1]))
 rs.close(text.checks.gather, gathered, { [0] = 4000000, 0, 0, 0 })
-rs.check(text.checks.loss, loss.device == "device:0")
 rs.check(text.checks.peak, peak[0] > peak[1] + 4 and peak[1] == peak[2] and peak[2] == peak[3])
 rs.say(text.closing)
 rs.teacher(text.teacher)
