@@ -25,7 +25,7 @@ struct option {
     const char      *help;
 };
 
-enum { RANKS_MOST = 1024, VARIANT_MOST = 999999999 };
+enum { RANKS_MOST = 1024 };
 
 #define BOTH (OPTION_RUN | OPTION_STEP)
 #define FIELD(name) offsetof(struct run_options, name)
@@ -44,7 +44,7 @@ static const struct option option_table[] = {
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
     { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend), "local: ranks are tasks of this process" },
     { "world", "N", OPTION_RANKS, BOTH, FIELD(world), "ranks of a spawn that does not say how many" },
-    { "variant", "SEED", OPTION_VARIANT, BOTH, FIELD(variant), "an exercise with other sizes and values; 0: as written" },
+    { "variant", "SEED", OPTION_VARIANT, BOTH, FIELD(variant), "an exercise with other sizes; 0: as written" },
     { "limit-seconds", "N", OPTION_SECONDS, BOTH, FIELD(limit_seconds),
       "CPU seconds for the lesson, 60 if not given; above, its steps of work grow too" },
     { "tap", "", OPTION_FLAG, BOTH, FIELD(tap), "narration and print as # lines, and a plan at the end" },

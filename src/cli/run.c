@@ -122,7 +122,7 @@ make_lesson(struct lesson_run *run)
     const struct run_options *o = run->options;
     struct lesson_options     options = { .name = run->name, .path = o->lesson, .out = stdout, .tap = o->tap,
                                           .quiet = o->quiet, .teacher = o->teacher, .trusted = o->trust,
-                                          .hardware = o->hardware,
+                                          .hardware = o->hardware, .report = o->report,
                                           .has_seed = o->has_seed, .seed = o->seed, .world = (int)o->world };
     run->lesson = lesson_new(&options);
     if (run->lesson == NULL)

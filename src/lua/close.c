@@ -216,7 +216,8 @@ same_in_order(const struct closeness *c, double *got, double *expected, size_t c
 
 /* `many` elements differ, `far` is the first of them. */
 static void
-tell_elements(lua_State *L, struct closeness *c, double *got, double *expected, int64_t count, int64_t many, int64_t far)
+tell_elements(lua_State *L, struct closeness *c, double *got, double *expected, int64_t count, int64_t many,
+              int64_t far)
 {
     const char *how = isnan(got[far]) ? "nan" : isnan(expected[far]) ? "a number where there is none"
                       : got[far] < expected[far] ? "too small" : "too large";
@@ -314,7 +315,7 @@ tell_lists(lua_State *L, int got, int expected, struct closeness *c)
     int         top   = lua_gettop(L);
     lua_Integer mine  = (lua_Integer)lua_rawlen(L, got), count = (lua_Integer)lua_rawlen(L, expected);
     double     *a = NULL, *b = NULL;
-    const char *said = mine > count && count > 0 ? "another shape: too many elements" : "another shape: too few elements";
+    const char *said  = mine > count ? "another shape: too many elements" : "another shape: too few elements";
     script_charge(L, (uint64_t)count * SORT_STEPS);
     if (mine == count && count > 0 && (a = push_list_numbers(L, got, count)) != NULL)
         b = push_list_numbers(L, expected, count);

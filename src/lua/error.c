@@ -35,8 +35,8 @@ error_tostring(lua_State *L)
     return 1;
 }
 
-/* In front of the message at the top: file and line, where a function of another file than the lesson's is at work. false:
- * there is no such. */
+/* In front of the message at the top: file and line, where a function of another file than the lesson's is at work.
+ * false: there is no such. */
 static bool
 add_guest_place(lua_State *L)
 {

@@ -264,8 +264,8 @@ find_exercise(lua_State *L, const struct lesson *lesson, char *out, size_t size)
     }
     const char *own = lesson_file_name(checks != NULL ? checks : "");
     if (strncmp(own, "checks/", 7) != 0)
-        raise_error(L, "RuntimeError", "which exercise? Checks lie in a folder checks/ beside exercises/, or are told the "
-                    "file: ringside run CHECKS -- FILE");
+        raise_error(L, "RuntimeError", "which exercise? Checks lie in a folder checks/ beside exercises/, or are "
+                    "told the file: ringside run CHECKS -- FILE");
     snprintf(out, size, "%.*sexercises/%s", (int)(own - checks), checks, own + 7);
 }
 
@@ -319,8 +319,8 @@ l_exercise(lua_State *L)
     load_exercise(L, path, name);
     lua_call(L, 0, 1);
     if (!is_plain_table(L, -1))
-        return raise_error(L, "TypeError", "%s: returns %s instead of a table: it ends with return { name = answer }", name,
-                           what_came(L, -1));
+        return raise_error(L, "TypeError", "%s: returns %s instead of a table: it ends with return { name = answer }",
+                           name, what_came(L, -1));
     return 1;
 }
 
@@ -341,8 +341,8 @@ l_variant_random(lua_State *L)
     int64_t        low = check_integer(L, 1), high = check_integer(L, 2);
     refuse_in_rank(L, "rs.variant_random");
     if (low > high)
-        return raise_error(L, "ValueError", "rs.variant_random(%lld, %lld): from the smaller to the larger", (long long)low,
-                           (long long)high);
+        return raise_error(L, "ValueError", "rs.variant_random(%lld, %lld): from the smaller to the larger",
+                           (long long)low, (long long)high);
     lua_pushinteger(L, script->options.variant == 0 ? low : draw(script, low, high));
     return 1;
 }
@@ -366,11 +366,11 @@ l_vary(lua_State *L)
 
 static const struct lua_entry exercise_entries[] = {
     { "exercise", l_exercise, "rs.exercise()",
-      "In the checks of an exercise, once: runs the student's file, which is the one behind -- or exercises/NAME beside "
-      "checks/NAME, and answers the table that it returns. From there on an error is a check that fails, and no check "
+      "In the checks of an exercise, once: runs the student's file, which is the one behind -- or exercises/NAME "
+      "beside checks/NAME; answers the table that it returns. From there on an error is a check that fails, and no check "
       "tells an expected value." },
-    { "vary", l_vary, "rs.vary(value, {other, ...})",
-      "The value; with --variant one of the list, drawn from the variant's number alone." },
+    { "vary", l_vary, "rs.vary(value, others)",
+      "The value; with --variant one of the others, drawn from the variant's number alone." },
     { "variant_random", l_variant_random, "rs.variant_random(low, high)",
       "A whole number from low to high, drawn from --variant alone; without it low." },
 };

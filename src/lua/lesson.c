@@ -522,14 +522,14 @@ static const struct lua_entry lesson_entries[] = {
       "Narration: what it is given, with blanks between; in a rank with its number in front." },
     { "ask", l_ask, "rs.ask{question, choices=, answer=, why=, wrong=, hides=}",
       "A question to the learner; without a screen its own answer is taken. Answers the answer. wrong: what is said of "
-      "a choice when it is given, as {[\"4\"] = \"...\"}; hides: the kind of event, what kinds begin with, or a list of "
-      "them, that the screen keeps back until it is answered." },
+      "a choice when it is given, as {[\"4\"] = \"...\"}; hides: the kind of event, what kinds begin with, or a list "
+      "of them, that the screen keeps back until it is answered." },
     { "check", l_check, "rs.check(name, ok [, {virtual=true, hints=}])",
       "One check of the lesson. virtual: about virtual time, skipped in free. hints: a list of texts, which help one "
       "after the other whoever fails it." },
     { "close", l_close, "rs.close(name, got, expected [, tolerance] [, {virtual=, atol=, rtol=, hints=}])",
-      "A check that numbers, tables or tensors are nearly equal (1e-6). Among the checks of an exercise it says how they "
-      "differ, but no expected number." },
+      "A check that numbers, tables or tensors are nearly equal (1e-6). Among the checks of an exercise it says how "
+      "they differ, but no expected number." },
     { "skip", l_skip, "rs.skip(name, reason)", "A check that cannot be made here." },
     { "advance", l_advance, "rs.advance(us)", 
       "The script's own work of so many microseconds: moves this task's virtual clock on, and holds Lua's lock." },
