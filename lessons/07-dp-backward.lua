@@ -28,6 +28,7 @@ local text = {
       ["they are averaged"] = "DataParallel divides nothing. If you see an average, your loss made it.",
       ["device 0's is kept"] = "Then seven of the ten rows would teach nothing.",
     },
+    hides = "dp.reduce_add_coalesced",
   },
   ten_rows = {
     question = "The loss is the mean of ten outputs w x. What is w.grad?",
@@ -47,6 +48,7 @@ local text = {
     answer = "1",
     why = "There is one w, on device 0. The next forward copies its new value to the others.",
     wrong = { ["4"] = "Replicas have no parameters and no optimizer: they end with the forward." },
+    hides = "optim.step",
   },
   compare = "For comparison: the same rows, w = 2, on one device.",
   inside = "(b) Again from w = 2, but each replica returns its chunk's mean.",
