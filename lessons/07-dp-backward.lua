@@ -96,9 +96,9 @@ Expected wrong answers: "averaged" (from DDP, which does divide), "1.375" (the s
 (mean of means), "4" steps (four processes are meant).
 Below 30 % right on "averaged": play it. Four students each hold one number of (a), device 0 adds; nobody has a rule
 for dividing. 30 to 70 %: let pairs agree on what each row counts, ask again. Above: go on to (b).
-In the viewer: /dp.gather.backward shows the sizes 3 3 3 1 in which the gradient goes back; n then walks the four device
-lanes, MmBackward0 in each, until /dp.reduce_add_coalesced on device 0. There f (finish), and :print linear.weight.grad
-after autograd.accumulate. One new command: switch between two backwards with /autograd.backward and >.
+In the viewer: after the two questions of (a) press n: GatherBackward, dp.gather.backward with sizes 3 3 3 1, then one
+MmBackward0 in each of four autograd lanes. One new command, u (until): u dp.reduce_add_coalesced Enter lands where the
+four meet, on device 0. At the line with the four parts :print w.grad shows 5.5 (earlier the device is not through yet).
 Next question for the fast ones: (b) with 12 rows? (6.5 both ways: the chunks are equal.)
 And: the mean of the vector or its sum? (Its sum is 25: DataParallel adds, you forgot to divide.)
 Two-minute fallback: ringside run, and only the question of (b) by show of hands.]],

@@ -82,9 +82,10 @@ Expected wrong answers: "5 020" for four threads (most people who know Python's 
 "2 050" (devices only), "13 000" for one device (kernels are waited for), "all the same" for the peak.
 Below 30 % right on the first: play it. Four students write tallies with one pen. Then with a pen each: four processes.
 30 to 70 %: ask the pairs who holds the lock at 75 us, then ask again. Above: go on to one device.
-In the viewer: the stop in the middle of parallel_apply (the line about one thread) is the picture: stripes of waiting in
-three worker lanes, Lua in one, compute lanes nearly empty. - widens it, /lock.wait and > travel from wait to wait, and
-:show lock lets s stop at each wait and hold (the one new command). Then /dp.gather and Tab to Memory: 4 MB on device 0.
+In the viewer: the stop in the middle of parallel_apply (the line about one thread) is the picture: three worker lanes
+wait in stripes, Lua runs in one, the compute lanes are nearly empty. - widens it, /lock.wait and > travel from wait to
+wait; the one new command, :show locks, lets s stop at each wait and hold. Then /dp.gather and Tab to the pane Memory:
+4 MB on device 0.
 Here Lua's part of an op is all of its price. In Python about half of a small op runs outside the lock, in C++, so real
 DataParallel is a little better than this, and PyTorch's advice is the same: processes, not threads.
 Next question for the fast ones: what if kernels took 50 us for 250 rows? (20 050 both: that is the exercise.)

@@ -2,9 +2,9 @@
 local rs = require "ringside"
 
 return {
-  -- Part 1. What one replica answers: `linear` is its layer, `x` and `target` are its rows. Here it answers its outputs;
-  -- device 0 then gathers a row for each row of the batch, and the loss is taken there: the mean squared difference
-  -- from the target. Move that loss into the forward, so that device 0 gathers one number a replica.
+  -- Part 1. What one replica answers: `linear` is its layer, `x` and `target` are its rows. Here it answers its
+  -- outputs; device 0 then gathers a row for each row of the batch, and the loss is taken there: the mean squared
+  -- difference from the target. Move that loss into the forward, so that device 0 gathers one number a replica.
   -- rs.nn.functional.mse_loss(outputs, target) is the mean squared difference.
   forward = function(linear, x, target)
     return linear(x)
