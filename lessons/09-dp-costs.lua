@@ -26,8 +26,8 @@ local text = {
     },
     hides = { "dp.parallel_apply", "dp.worker", "lock" },
   },
-  turns = "One thread runs Lua, three wait for it: 50 us each, in turn.",
-  stripes = "Zoom out (-): four lanes wait in stripes, the devices are idle.",
+  turns = "One thread runs Lua, three wait for the lock. Zoom out: -",
+  over = "Four hundred turns, one after another: %.0f us.",
   single = {
     question = "One device, all 1000 rows: an op is 50 us of Lua and 80 us of kernels. How long?",
     choices = { "5 080 us", "8 050 us", "13 000 us" },
@@ -137,7 +137,7 @@ for device = 0, 3 do
   busy[device] = lasts { kind = "kernel", op = "add", device = device }
   waited[device] = lasts { kind = "lock.wait", lock = lock, device = device }
 end
-rs.say(text.stripes)
+rs.say(text.over:format(apply))
 rs.close(text.checks.apply, apply, 20020, virtual)
 rs.close(text.checks.lock, held, 20000, virtual)
 rs.check(text.checks.apart, apart)
