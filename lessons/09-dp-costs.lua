@@ -118,18 +118,17 @@ local function lasts(query)
 end
 
 local function zeros(rows, device)
-  local x = rs.zeros({ rows, 1 }, { device = device })
   rs.cuda.synchronize()               -- what was queued before is no part of the time that is measured
-  return x
+  return rs.zeros({ rows, 1 }, { device = device })
 end
 local virtual, lock = { virtual = true }, "lua state"
 
 rs.say(text.welcome)
 rs.say(text.kernels)
 rs.ask(text.apply)
-local module = Busy():to("device:0")
-module.told = true
-local many = nn.DataParallel(module)(zeros(1000, "device:0"))
+local dp = nn.DataParallel(Busy():to("device:0"))
+dp.module.told = true
+local many = dp(zeros(1000, "device:0"))
 local apply = rs.trace:duration { kind = "dp.parallel_apply" }
 local held, apart = lasts { kind = "lock.hold", lock = lock }
 local count, busy, waited, ranks = {}, {}, {}, {}
