@@ -168,6 +168,8 @@ words_to_say(const struct model *model, const struct view *view, struct style *s
         return model_argument_text(model, question, "question");
     }
     style->ink = INK_DIM;
+    if (view->veil.draws && (view->run != RUN_SAVED || trace_note(model->trace)[0] == '\0'))
+        return "something is hidden until you answer a question";
     return view->run == RUN_SAVED ? trace_note(model->trace) : "";
 }
 

@@ -163,7 +163,7 @@ close_bracket(struct scan *scan)
 static const char *
 take_field(struct scan *scan)
 {
-    static const char *const hidden[] = { "answer", "why" };
+    static const char *const hidden[] = { "answer", "why", "wrong" };
     struct bracket *table = &scan->open[scan->depth - 1];
     const char     *at = scan->at, *value = field_value(at, "question");
     for (size_t i = 0; i < countof(hidden); i++) {

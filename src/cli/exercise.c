@@ -1,5 +1,5 @@
-/* ringside exercise NN: the student's own copy of an exercise, checked again each time it is saved. Each run is a process
- * of its own, which leaves its report in memory that both share: a run that is killed takes nothing with it.
+/* ringside exercise NN: the student's own copy of an exercise, checked again each time it is saved. Each run is a
+ * process of its own, which leaves its report in memory that both share: a run that is killed takes nothing with it.
  *
  * Interface: cli_exercise. */
 #include <dirent.h>
@@ -44,8 +44,8 @@ static int
 print_exercise_help(void)
 {
     puts("ringside exercise NN [FILE]     your copy of an exercise, checked each time you save it\n\n"
-         "NN is its number or name: 01, six-rows. Without a FILE yours is NN-slug.lua in this folder, and is made from\n"
-         "the course's if it is not there. The file returns a table of answers; the checks lie in the course.\n\n"
+         "NN is its number or name: 01, six-rows. Without a FILE yours is NN-slug.lua in this folder, and is made\n"
+         "from the course's if it is not there. The file returns a table of answers; the checks lie in the course.\n\n"
          "--once            one run: the first check that fails, with its first hint; exit status 0 or 1\n"
          "--variant SEED    with other sizes and values; 0, as written, without it\n"
          "--reset           begin anew: your file is renamed to NN-slug.lua.1 first\n"
@@ -142,7 +142,8 @@ read_words(struct exercise *exercise, int argc, char **argv)
         }
     }
     if (exercise->reset && exercise->given != NULL)
-        return message(STATUS_USAGE, "exercise: --reset is for your copy in this folder, not for '%s'", exercise->given);
+        return message(STATUS_USAGE, "exercise: --reset is for your copy in this folder, not for '%s'",
+                       exercise->given);
     return -1;
 }
 
@@ -386,7 +387,8 @@ check_exercise(struct exercise *exercise)
         set_options(exercise, argument);
         return run_lesson(&exercise->options, NULL);
     }
-    struct exercise_report *report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const int               access = PROT_READ | PROT_WRITE, shared = MAP_SHARED | MAP_ANONYMOUS;
+    struct exercise_report *report = mmap(NULL, sizeof *report, access, shared, -1, 0);
     if (report == MAP_FAILED)
         return message(STATUS_FAILED, "out of memory");
     int status;

@@ -89,7 +89,7 @@ folder_is_there(const char *path)
     return stat(folder, &about) == 0;
 }
 
-/* An editor may take the file away and put another there at once, or write it in pieces: the state that stays counts. */
+/* An editor may take the file away and put another there at once, or write in pieces: the state that stays counts. */
 static struct saved_state
 settle(struct saved *saved, struct saved_state state)
 {

@@ -367,8 +367,8 @@ l_vary(lua_State *L)
 static const struct lua_entry exercise_entries[] = {
     { "exercise", l_exercise, "rs.exercise()",
       "In the checks of an exercise, once: runs the student's file, which is the one behind -- or exercises/NAME "
-      "beside checks/NAME; answers the table that it returns. From there on an error is a check that fails, and no check "
-      "tells an expected value." },
+      "beside checks/NAME; answers the table that it returns. From there on an error is a check that fails, and no "
+      "check tells an expected value." },
     { "vary", l_vary, "rs.vary(value, others)",
       "The value; with --variant one of the others, drawn from the variant's number alone." },
     { "variant_random", l_variant_random, "rs.variant_random(low, high)",

@@ -163,7 +163,7 @@ a_step_forwards_and_back_gives_the_same_frame(void **state)
     for (size_t seq = 0; seq + 1 < rig.model.seen; seq += 3) {
         struct canvas before, after;
         view_goto(&rig.view, &rig.model, seq);
-        view_reveal(&rig.view, seq);
+        view_reveal(&rig.view, seq, -1);
         rig.view.message[0] = '\0';
         draw(&rig, 90, 30, &all_capabilities[0], &before);
         press(&rig, (const char *const[]){ "s", "S", NULL });
