@@ -130,9 +130,9 @@ cli_lessons(int argc, char **argv)
     struct dirent **entries = NULL;
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
         puts("ringside lessons [FOLDER]    the course: name, minutes, title, what it needs, and the file\n\n"
-             "FOLDER is one of yours, or one of the course: exercises, solutions, examples.\n"
+             "FOLDER is one of yours, or one of the course: exercises, checks, solutions, examples.\n"
              "From any folder, run and step take a lesson's number or name: ringside run 01,\n"
-             "ringside step ring-by-hand, ringside run exercises/01. A file of yours goes before the course:\n"
+             "ringside step ring-by-hand, ringside exercise 01. A file of yours goes before the course:\n"
              "ringside run 01-six-rows takes ./01-six-rows.lua if that is there.");
         return STATUS_DONE;
     }

@@ -65,7 +65,7 @@ print_options_help(enum option_scope scope)
         puts("ringside run [options] LESSON [-- ARGS]     runs a lesson, narration on stdout");
     else
         puts("ringside step [options] LESSON [-- ARGS]    the same on a screen, paused at the first event");
-    puts("LESSON is a file, or a lesson of the course by number or name: 01, six-rows, exercises/01\n");
+    puts("LESSON is a file, or a lesson of the course by number or name: 01, six-rows, checks/01\n");
     for (size_t i = 0; i < countof(option_table); i++) {
         const struct option *option = &option_table[i];
         char left[40];
