@@ -93,13 +93,13 @@ Next question for the fast ones: what if kernels took 50 us for 250 rows? (20050
 Two-minute fallback: ringside run, the first question by show of hands, and the line with both times.]],
 }
 
--- One op is Lua's own work, then a kernel for every 250 rows: launched, not waited for.
+-- One op is Lua's own work, with the lock, then a kernel for every 250 rows: launched, not waited for.
 local Busy = nn.Module("Busy")
 function Busy:forward(x)
   local pieces = x:split(250)
   for op = 1, 100 do
     if self.told and op == 4 and x.device == "device:0" then rs.say(text.turns) end
-    rs.advance(50)
+    rs.advance(50, { lock = true })
     for _, piece in ipairs(pieces) do piece:add_(1) end
   end
   rs.cuda.synchronize(x.device)       -- the clock shall count the last kernel, too

@@ -76,7 +76,7 @@ local function lasts(used, kernels)
   local Busy = nn.Module("Busy")
   function Busy:forward(batch)
     for _ = 1, ops do
-      rs.advance(lua_us)
+      rs.advance(lua_us, { lock = true })
       for _ = 1, kernels do batch:add_(1) end
     end
     rs.cuda.synchronize(batch.device)

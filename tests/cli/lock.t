@@ -87,7 +87,7 @@ local Busy = nn.Module("Busy")
 function Busy:forward(x)
   local sum = 0
   for i = 1, 2000 do sum = sum + i % 7 end
-  rs.advance(500)
+  rs.advance(500, { lock = true })
   return x
 end
 local one = pass(Busy():to("device:0"), x)
@@ -117,9 +117,9 @@ function Model:init()
 end
 function Model:forward(x)
   for _ = 1, 3 do
-    rs.advance(25)
+    rs.advance(25, { lock = true })
     x = self.net(self.linear(x))
-    rs.advance(25)
+    rs.advance(25, { lock = true })
     x = F.gelu(x) * 2
   end
   return x
@@ -131,6 +131,18 @@ rs.check("ops of different threads overlap", meet(one.ops, one.ops), virtual)
 rs.check("an op of one runs while another runs Lua", meet(one.ops, one.holds), virtual)
 rs.close("Lua's part is 150 us a thread", sum(one.holds), 150 * devices, virtual)
 rs.check("somebody had to wait", #one.waits > 0, virtual)
+END_LESSON
+
+    'time that is not Lua\'s own' => <<'END_LESSON',
+local Idle = nn.Module("Idle")
+function Idle:forward(x)
+  rs.advance(500)
+  return x
+end
+local one = pass(Idle():to("device:0"), x)
+rs.check("no two threads held the lock at the same time", not meet(one.holds, one.holds))
+rs.close("nobody held it for any time", sum(one.holds), 0, virtual)
+rs.close("all of them together took as long as one", rs.trace:duration { kind = "dp.parallel_apply" }, 500, virtual)
 END_LESSON
 
     'every way from Lua into the engine' => <<'END_LESSON',
