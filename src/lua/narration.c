@@ -461,9 +461,11 @@ keep_choice(struct task *me, struct lesson *lesson, const struct lesson_check *c
     kept.bytes = kept_bytes(check);
     if (!account_take(me->sched, kept.bytes))
         return false;
-    bool copied = copy_text(&kept.check.name) & copy_text(&kept.check.detail) & copy_text(&kept.check.skip) &
-                  copy_text(&kept.check.hints);
-    if (!copied || !vec_room(&lesson->kept, &lesson->kept_room, lesson->kept_count + 1, sizeof *lesson->kept)) {
+    /* Each of them, whatever becomes of the others: all four are freed. */
+    bool name = copy_text(&kept.check.name), detail = copy_text(&kept.check.detail);
+    bool skip = copy_text(&kept.check.skip), hints = copy_text(&kept.check.hints);
+    if (!name || !detail || !skip || !hints ||
+        !vec_room(&lesson->kept, &lesson->kept_room, lesson->kept_count + 1, sizeof *lesson->kept)) {
         forget_narration(&kept);
         account_give(me->sched, kept.bytes);
         return false;

@@ -186,6 +186,9 @@ for my $case ([ [], qr/which one\? There are 01-six-rows, / ], [ ['99'], qr/no e
     is($run->{status}, 2, "exercise @$words: status 2");
     like($run->{err}, qr/^ringside: .*$told.*\n\z/, "exercise @$words: one line says why");
 }
+$run = exercise('11', '--once', spill("$own/steers.lua", 'error("\27[31m red\nok 1 - mine")'));
+unlike($run->{out} . $run->{err}, qr/\e|^ok/m, 'what steers a terminal is spelled out');
+like($run->{out}, qr/\\x1b\[31m red$/m, 'in the student\'s own message');
 mkdir "$own/15-hooks-and-order.lua" or die $!;
 $run = exercise('15');
 is_deeply([ $run->{status}, $run->{err} =~ /15-hooks-and-order\.lua is a folder/ ? 1 : 0 ], [ 2, 1 ], 'a folder in its place');

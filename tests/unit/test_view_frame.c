@@ -123,7 +123,7 @@ a_cell_is_blank_exactly_if_nothing_touches_it(void **state)
         rig_random(&rig, seed, 300);
         for (int round = 0; round < 40; round++) {
             struct strip strip = { .model = &rig.model, .lane = &rig.model.lanes[round % RIG_LANES], .cells = cells,
-                                   .last = LEVELS, .selected = NO_EVENT, .cursor = -1 };
+                                   .veil = &rig.view.veil, .last = LEVELS, .selected = NO_EVENT, .cursor = -1 };
             strip.scale = (struct scale){ scale_unit_for(rig.model.end, 150), 0, 150 };
             for (int zoom = round / 4; zoom > 0; zoom--)
                 strip.scale.unit = scale_finer(strip.scale.unit);
