@@ -127,7 +127,7 @@ struct script *task_script(const struct task *me); /* NULL: this task is in no s
 
 /* ---- the doors (door.c) ---- */
 /* CALL_BACK: other tasks may call Lua meanwhile (backward, forward, wait). CALL_KEEP: the lock stays, for short work on
- * what replicas share (hook lists of one node). */
+ * what replicas share (hook lists of one node) and for what stands for Lua's own work (rs.advance with lock). */
 enum call_kind { CALL_PLAIN, CALL_BACK, CALL_KEEP };
 struct call {
     lua_State   *L, *outer;

@@ -524,14 +524,16 @@ l_skip(lua_State *L)
     return tell_lesson(L, me, lesson_here(L, me), &check);
 }
 
+/* With `lock` it is Lua's own work, during which nobody else runs Lua; without, it lets the lock go, as a sleep does. */
 static int
 l_advance(lua_State *L)
 {
-    struct task *me = script_task(L);
-    double       us = check_number(L, 1);
+    struct task *me   = script_task(L);
+    double       us   = check_number(L, 1);
+    bool         lock = flag_or_option(L, 2, "lock", false);
     if (!(us >= 0 && us <= 1e12))
         return raise_error(L, "ValueError", "rs.advance takes 0 to 1e12 us");
-    struct call call = call_open(L, me, CALL_PLAIN);
+    struct call call = call_open(L, me, lock ? CALL_KEEP : CALL_PLAIN);
     sched_advance(me, cost_us(us));
     return call_done(&call, true);
 }
@@ -552,8 +554,8 @@ static const struct lua_entry lesson_entries[] = {
       "A check that numbers, tables or tensors are nearly equal (1e-6). Among the checks of an exercise it says how "
       "they differ, but no expected number." },
     { "skip", l_skip, "rs.skip(name, reason)", "A check that cannot be made here." },
-    { "advance", l_advance, "rs.advance(us)", 
-      "Host work of so many microseconds: moves this task's virtual clock on." },
+    { "advance", l_advance, "rs.advance(us [, {lock=}])",
+      "Host work of so many microseconds: moves this task's virtual clock on. Replicas do it side by side." },
     { "teacher", l_teacher, "rs.teacher(text)", "A note for teachers, shown with --teacher." },
     { "hint", l_hint, "rs.hint(text)", "Shown if a check before it has failed: an exercise ends with its hints." },
 };
