@@ -252,6 +252,7 @@ bool           check_flag(lua_State *L, int index);                 /* true or f
 bool           opt_flag(lua_State *L, int index, bool otherwise);
 enum dtype     check_dtype(lua_State *L, int index);                /* "float32" */
 int            check_device(lua_State *L, int index);               /* "cpu" (-1), "device:1", "cuda:1", "cuda" or 1 */
+int            opt_device(lua_State *L, int index);                 /* nothing, or the host: the current one */
 int            index_read(lua_State *L);                            /* t[...] with anything but a name (index.c) */
 int            index_write(lua_State *L);
 /* Fields of a trailing table of options (index 0 or nil: all absent). They leave the stack as it was. */
@@ -338,6 +339,7 @@ void lua_open_parallel(lua_State *L);
 void lua_open_optim(lua_State *L);
 void lua_open_data(lua_State *L);             /* digits.c: utils.data, data, save and load */
 void lua_open_cuda(lua_State *L);
+void lua_open_memory(lua_State *L);
 void lua_open_lesson(lua_State *L);           /* lesson.c */
 void lua_open_trace(lua_State *L);            /* trace.c */
 void lua_open_distributed(lua_State *L);      /* distributed.c */
