@@ -105,8 +105,8 @@ warn_of_imbalance(lua_State *L, struct device_list devices)
     char text[300];
     if (!data_parallel_imbalance(script_of(L)->holder, devices, &smallest, &largest))
         return;
-    snprintf(text, sizeof text, "There is an imbalance between your devices: device:%d has less than 75%% of the memory "
-             "of device:%d and may be left out, by the argument device_ids of DataParallel", smallest, largest);
+    snprintf(text, sizeof text, "There is an imbalance between your devices: device:%d has less than 75%% of the "
+             "memory of device:%d and may be left out, by the argument device_ids of DataParallel", smallest, largest);
     lesson_warn(L, text);
 }
 

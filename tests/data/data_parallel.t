@@ -304,6 +304,9 @@ local named = Named("mine", net)
 named(x)
 rs.check("init and forward of the base are called by super", named(x):size(0) == 5 and named.calls == 2 and
   named.name == "mine" and named.device_ids[2] == 3)
+local Lua = nn.Module("Lua", nn.DataParallel)
+function Lua:__index(name) return self.module[name] end
+rs.check("Lua's own word for __getattr__ does the same", Lua(net, { 0, 1 }).width == 3)
 local Careless = nn.Module("Careless", nn.DataParallel)
 function Careless:init() end
 rs.check("an init that forgets it is told", fails("AttributeError", { "Careless.super.init" }, Careless(), x))
