@@ -89,7 +89,7 @@ push_parallel_attribute(lua_State *L, const struct module *module, const char *n
         push_former_parameters(L, module);
     else if (options != NULL && strcmp(name, "device_ids") == 0)
         push_device_ids(L, options->devices);
-    else if (options != NULL && strcmp(name, "output_device") == 0)
+    else if (options != NULL && strcmp(name, "output_device") == 0 && options->output_device != OUTPUT_FIRST)
         lua_pushinteger(L, options->output_device);
     else if (options != NULL && strcmp(name, "dim") == 0)
         lua_pushinteger(L, options->dim);
