@@ -31,6 +31,7 @@ struct recorded_as { const char *node; int edges; };
  *     addmm                      in: bias, input, weight as a transposed view
  *     embedding                  in: weight, indices.  embedding_backward  in: gradient, indices; length: rows of the
  *                                weight; start: padding_idx, -1 none
+ *     add_rows                   in: table, indices [pairs], rows [pairs, ...] in one piece; alpha
  *     threshold_backward         in: gradient, result
  *     sum_dim                    dim, keepdim.  sum_to  dims, sizes
  *     log_softmax, _backward     dim; in of the latter: gradient, result
