@@ -154,7 +154,6 @@ QUESTION( is_contiguous, tensor_is_contiguous(x) )
 QUESTION( element_size, dtype_size(x->dtype) )
 QUESTION( is_same_size, tensor_same_shape(x, a->at[1].tensor) )
 QUESTION( is_floating_point, dtype_is_float(x->dtype) )
-QUESTION( is_sparse, tensor_is_sparse(x) )
 #undef QUESTION
 
 /* What lies in memory: of a sparse tensor there is only its parts'. */

@@ -125,6 +125,12 @@ get_is_cuda(lua_State *L, struct tensor *t)
 }
 
 static void
+get_is_sparse(lua_State *L, struct tensor *t)
+{
+    lua_pushboolean(L, tensor_is_sparse(t));
+}
+
+static void
 get_base(lua_State *L, struct tensor *t)
 {
     push_tensor(L, t->base);
@@ -163,6 +169,7 @@ static const struct { const char *name; void (*get)(lua_State *L, struct tensor 
     { "name", get_name },           { "data", get_data },         { "is_parameter", get_is_parameter },
     { "is_cuda", get_is_cuda },     { "_base", get_base },        { "output_nr", get_output_nr },
     { "T", get_transposed },        { "layout", get_layout },
+    { "is_sparse", get_is_sparse },
 };
 
 /* Upvalue 1: the methods. Anything but a name is an index of elements. */
