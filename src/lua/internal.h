@@ -308,6 +308,7 @@ void           module_hook_remove(lua_State *L, struct module *module, int numbe
 
 /* ---- repeatable names of things (sandbox.c) ---- */
 void push_text(lua_State *L, int index);      /* tostring without addresses: "table: 1" */
+void push_shown(lua_State *L, int index);     /* show.c: as print shows it, a plain table by its contents */
 int  push_sorted_keys(lua_State *L, int index); /* of a table: numbers ascending, texts by bytes, our boxes by serial;
                                                    pushes a list, answers how many */
 void sandbox_open(lua_State *L, struct script *script);

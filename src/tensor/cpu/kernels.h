@@ -6,9 +6,11 @@
 
 /* ---- elementwise.c, functions.c, activation.c ---- */
 #define MAP(name, ...) cpu_kernel cpu_##name;
+#define SCALE(name, ...) cpu_kernel cpu_##name;
 #define COMPARE(name, ...) cpu_kernel cpu_##name;
 #include "tensor/cpu/elementwise.def"
 #undef MAP
+#undef SCALE
 #undef COMPARE
 #define FUN(name, ...) cpu_kernel map_##name;
 #define QUOTIENT(name, ...) cpu_kernel map_##name;
