@@ -45,7 +45,8 @@ accumulate_first(struct task *me, struct tensor *leaf, struct tensor *grad)
 }
 
 /* A later one is added in place, so that whoever holds .grad sees it, but for a dense one beside a sparse .grad, whose
- * sum is dense; under create_graph, where grad mode is on, the old .grad may be part of a graph and must stay as it is. */
+ * sum is dense; under create_graph, where grad mode is on, the old .grad may be part of a graph and must stay as it
+ * is. */
 static const char *
 accumulate_more(struct task *me, struct tensor *leaf, struct tensor *grad)
 {

@@ -50,6 +50,7 @@ for count = 1, 4 do
       grad.is_sparse and grad.layout == "sparse_coo" and grad.device == "device:0" and not grad:is_coalesced())
     rs.check(name .. "it has an entry for each lookup, replica after replica, step after step",
       rows(grad) == ("1 2 1 9 3 1 0 0 2 2 "):rep(step):sub(1, -2) and grad:_nnz() == 10 * step)
+    rs.check(name .. "its sum is the plain one's", rs.allclose(grad:to_dense():cpu(), plain.weight.grad:to_dense()))
   
   end
   rs.optim.SGD(table_of:parameters(), { lr = 0.5 }):step()
