@@ -8,7 +8,7 @@ return function(tools)
 
   -- ---- structures: {tensor, first} {value} {tuple} {list} {dict = [[key, value]]} {namedtuple = fields in order} ----
 
-  local TUPLE = getmetatable(rs.tuple())
+  local TUPLE = getmetatable(rs.tuple {})
 
   local function form_of(golden)
     if type(golden) ~= "table" then error("'" .. tostring(golden) .. "' is no structure", 0) end
@@ -31,7 +31,7 @@ return function(tools)
     return (rs.arange(count):to("float32") + first):reshape(shape)
   end
 
-  local function point_type(count)
+  local function fields_type(count)
     local fields = {}
     for i = 1, count do fields[i] = "field" .. i end
     return rs.namedtuple("Fields", fields)
@@ -47,9 +47,11 @@ return function(tools)
     return out
   end
   function MAKE.list(golden, place) return items(golden.list, place) end
-  function MAKE.tuple(golden, place) return rs.tuple(table.unpack(items(golden.tuple, place))) end
+  function MAKE.tuple(golden, place) return rs.tuple(items(golden.tuple, place)) end
   function MAKE.namedtuple(golden, place)
-    return point_type(#golden.namedtuple)(table.unpack(items(golden.namedtuple, place)))
+    local fields = {}
+    for i, value in ipairs(items(golden.namedtuple, place)) do fields["field" .. i] = value end
+    return fields_type(#golden.namedtuple)(fields)
   end
   function MAKE.dict(golden, place)
     local out = {}
