@@ -255,9 +255,9 @@ local function bare(text)
   return (numbers:gsub("%((%-?[%w.]+),%1%)", "%1"):gsub("%((%-?[%w.]+),%)", "%1"))
 end
 
--- In a constructor's call arguments are given by place that are printed by name.
+-- In a constructor's call arguments are given by place that are printed by name, or in the place of what is printed below.
 local function is_call(node)
-  return #node.children == 0 and #arguments(node) > 0
+  return #node.children == 0 and (#arguments(node) > 0 or MAKERS[node.class] ~= nil)
 end
 
 return function(text, attrs)

@@ -42,11 +42,11 @@ end
 
 -- Six parameters: one unused, one frozen, one tied; three buffers; a number and a list as attributes.
 local Rich = nn.Module("Rich")
-function Rich:init()
+function Rich:init(unused)
   self.first, self.second = nn.Linear(2, 2), nn.Linear(2, 2, { bias = false })
   self.second.weight = self.first.weight
   self.norm = nn.BatchNorm1d(2)
-  self.unused = nn.Parameter(rs.ones { 3 })
+  self.unused = nn.Parameter(rs.ones { unused or 3 })
   self.frozen = nn.Parameter(rs.ones { 2 }, { requires_grad = false })
   self.count, self.rows = 0, {}
 end
@@ -83,10 +83,23 @@ local function describe_replicas(say, model, replicas)
   say("replica 1 running_mean shares storage with the module", shares(one, mean))
 end
 
+-- The numbers of a list that an event tells: how many replicas there were, and of how many rows.
+local function numbers_told(o, what)
+  local list = {}
+  for _, event in ipairs(o.case.events) do
+    local told = event:match("^" .. what .. ": %[(.*)%]$")
+    for number in (told or ""):gmatch("[%d.]+") do list[#list + 1] = math.tointeger(tonumber(number)) end
+  end
+  if #list == 0 then error("an aliasing that does not tell the " .. what .. " is not understood", 0) end
+  return list
+end
+
 twin("replicate: aliasing", "", function(o)
-  local say, model, devices = logger(o), Rich():to("device:0"), devices_to(3)
+  local devices, rows = devices_to(#numbers_told(o, "replica counts")), 0
+  for _, count in ipairs(numbers_told(o, "a list attribute is shared by all")) do rows = rows + count end
+  local say, model = logger(o), Rich(#numbers_told(o, "unused parameter grad")):to("device:0")
   describe_replicas(say, model, nn.parallel.replicate(model, devices))
-  local out, counts = nn.DataParallel(model, { device_ids = devices })(rs.randn { 8, 2 })
+  local out, counts = nn.DataParallel(model, { device_ids = devices })(rs.randn { rows, 2 })
   say("module count after forward", model.count)
   say("replica counts", counts:to("int64"))
   -- The workers append side by side; chunks do not grow.
@@ -205,16 +218,18 @@ function Answer:forward(x)
   return x * 0 + self.number
 end
 
--- Four of them; fails: the kind of error by number; first: the number that fails before the others.
-local function apply(fails, first)
-  local ran, modules, inputs, outputs, that_ran = {}, {}, {}, nil, {}
-  for i = 1, 4 do
-    modules[i], inputs[i] = Answer(i - 1, ran), rs.ones({ 1 }, { device = "device:" .. i - 1 })
-    modules[i].fails = fails[i - 1]
-    modules[i].after = fails[i - 1] and first ~= i - 1 and first or nil
+-- As many as the case says that ran; fails: the kind of error by number; first: the number that fails before the others.
+local function apply(o, fails, first)
+  local ran, modules, inputs, outputs, that_ran, last = {}, {}, {}, nil, {}, 0
+  for _, number in ipairs(o.case.replicas_that_ran) do last = math.max(last, number) end
+  for number in pairs(fails) do last = math.max(last, number) end
+  for i = 0, last do
+    local module = Answer(i, ran)
+    module.fails, module.after = fails[i], fails[i] and first ~= i and first or nil
+    modules[i + 1], inputs[i + 1] = module, rs.ones({ 1 }, { device = "device:" .. i })
   end
-  local ok, result = pcall(nn.parallel.parallel_apply, modules, inputs, { devices = devices_to(4) })
-  for i = 0, 3 do that_ran[#that_ran + 1] = ran[i] and i or nil end
+  local ok, result = pcall(nn.parallel.parallel_apply, modules, inputs, { devices = devices_to(#modules) })
+  for i = 0, last do that_ran[#that_ran + 1] = ran[i] and i or nil end
   if ok then
     outputs = {}
     for i, out in ipairs(result) do outputs[i] = out:tolist() end
@@ -222,19 +237,18 @@ local function apply(fails, first)
   return { raised = not ok and result or nil, outputs = outputs, replicas_that_ran = that_ran }
 end
 
-local function number_below_4(text)
-  local number = math.tointeger(tonumber(text))
-  if not number or number > 3 then error("replica " .. text .. " is not understood", 0) end
-  return number
+local function value_errors(...)
+  local fails = {}
+  for _, which in ipairs { ... } do fails[math.tointeger(tonumber(which))] = "ValueError" end
+  return fails
 end
 
-twin("parallel_apply: none fails", "", function() return apply({}) end)
-twin("parallel_apply: (%u%w*Error)", "", function(_, kind) return apply { [0] = kind } end)
-twin("parallel_apply: replica (%d+) fails", "", function(_, which) return apply { [number_below_4(which)] = "ValueError" } end)
-twin("parallel_apply: replicas (%d+) and (%d+) fail, (%d+) first in time", "", function(_, one, other, first)
-  one, other, first = number_below_4(one), number_below_4(other), number_below_4(first)
+twin("parallel_apply: none fails", "", function(o) return apply(o, {}) end)
+twin("parallel_apply: (%u%w*Error)", "", function(o, kind) return apply(o, { [0] = kind }) end)
+twin("parallel_apply: replica (%d+) fails", "", function(o, which) return apply(o, value_errors(which)) end)
+twin("parallel_apply: replicas (%d+) and (%d+) fail, (%d+) first in time", "", function(o, one, other, first)
   if first ~= one and first ~= other then error("the first to fail must be one of both", 0) end
-  return apply({ [one] = "ValueError", [other] = "ValueError" }, first)
+  return apply(o, value_errors(one, other), math.tointeger(tonumber(first)))
 end)
 
 local Mode = nn.Module("Mode")
@@ -301,13 +315,17 @@ local function graph_of(root)
   return graph
 end
 
-twin("recorded graph of Linear%((%d+),(%d+)%) on (%d+) devices, batch (%d+), input requires grad", "",
-  function(_, ins, outs, devices, batch)
-    local model = nn.Linear(tonumber(ins), tonumber(outs)):to("device:0")
-    local x = rs.randn({ tonumber(batch), tonumber(ins) }, { requires_grad = true })
-    local out = nn.DataParallel(model, { device_ids = devices_to(tonumber(devices)) })(x)
-    return { graph = graph_of(out:sum().grad_fn) }
-  end)
+local function linear_graph(ins, outs, devices, batch, requires_grad)
+  local model = nn.Linear(tonumber(ins), tonumber(outs)):to("device:0")
+  local x = rs.randn({ tonumber(batch), tonumber(ins) }, { requires_grad = requires_grad })
+  local out = nn.DataParallel(model, { device_ids = devices_to(tonumber(devices)) })(x)
+  return { graph = graph_of(out:sum().grad_fn) }
+end
+local LINEAR = "recorded graph of Linear%((%d+), ?(%d+)%) on (%d+) devices, batch (%d+)"
+twin(LINEAR, "", function(_, ins, outs, devices, batch) return linear_graph(ins, outs, devices, batch, false) end)
+twin(LINEAR .. ", input requires grad", "", function(_, ins, outs, devices, batch)
+  return linear_graph(ins, outs, devices, batch, true)
+end)
 
 return function(name, text)
   if text ~= nil then return nil end
