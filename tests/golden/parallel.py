@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """parallel.py: makes dp_behaviour-more, dp_behaviour-programs-more, dp_models-more and printed (.json) beside this file with
 the PyTorch that runs it. scatter, gather, replicate, parallel_apply and the four Functions are PyTorch's own, on CPU tensors:
-their refusal of CPU tensors is taken out, and the four copies of comm are the ones below. Seeds are fixed."""
+their refusal of CPU tensors is taken out, and the four copies of comm are the ones below.
+
+    parallel.py                what stands beside this file, again
+    parallel.py FOLDER SEED    the same files there with other numbers, devices, batches and structures"""
 import collections, contextlib, inspect, json, os, random, types, warnings
 import torch
 from torch import nn
@@ -40,6 +43,14 @@ def goldens(named):
 # ---- DataParallel on the CPU ----
 
 
+def joined(a, b):
+    """The sum of two sparse tensors as a GPU makes it: one's entries behind the other's, merged once they are more than the
+    elements. Merged or not, it does not say that it is coalesced."""
+    entries = torch.cat([a._indices(), b._indices()], 1), torch.cat([a._values(), b._values()])
+    total = torch.sparse_coo_tensor(*entries, a.shape)
+    return total.coalesce()._coalesced_(False) if total._nnz() > total.numel() else total
+
+
 class comm:
     @staticmethod
     def scatter(t, devices, sizes, dim, streams=None):
@@ -64,7 +75,7 @@ class comm:
         for tensors in zip(*groups):
             total = tensors[0]
             for t in tensors[1:]:
-                total = total + t
+                total = joined(total, t) if t.is_sparse else total + t
             out.append(total)
         return tuple(out)
 
@@ -320,8 +331,10 @@ def dim_case(text, devices, dim, shape):
             "param_grads": goldens((n, p.grad) for n, p in module.named_parameters()), "input_grad": golden(x.grad)}
 
 
-def models_file():
-    torch.manual_seed(4242)
+def models_file(seed):
+    torch.manual_seed(4242 + seed)
+    pick = random.Random(seed)
+    spread = lambda devices, batch: (devices, batch) if seed == 0 else (pick.randint(2, 8), pick.randint(2, 4) * 6)
     models, cases = {}, []
     made = {}
     for name, (make, attrs, *rest) in MODELS.items():
@@ -329,15 +342,15 @@ def models_file():
         models[name] = {"module": " ".join(str(model).split()), "params": goldens(model.named_parameters()),
                         "buffers": goldens(model.named_buffers()), **({"attrs": attrs} if attrs else {})}
     for name, devices, batch in STEPS:
-        cases.append(step_case(name, made[name], *MODELS[name][2:], devices, batch))
+        cases.append(step_case(name, made[name], *MODELS[name][2:], *spread(devices, batch)))
     for name, devices, batch in [("normed", 3, 7), ("tagger", 5, 6), ("attention", 2, 1)]:
-        cases.append(inside_case(name, made[name], *MODELS[name][2:], devices, batch))
-    for name, *rest in PATHS:
+        cases.append(inside_case(name, made[name], *MODELS[name][2:], *spread(devices, batch)))
+    for name, devices, batch, *rest in PATHS:
         def again():
             model = MODELS[name][0]()
             model.load_state_dict(made[name].state_dict())
             return model
-        cases.append(path_case(name, again, *MODELS[name][2:], *rest))
+        cases.append(path_case(name, again, *MODELS[name][2:], *spread(devices, batch), *rest))
     cases += [dim_case("GRU(4,3)", 2, 1, (5, 5, 4)), dim_case("LSTM(3, 2, num_layers=2, bias=False)", 5, 1, (3, 9, 3)),
               dim_case("RNN(2,3,bidirectional=True)", 4, -2, (2, 6, 2)), dim_case("Linear(3,2)", 7, 1, (2, 8, 3))]
     return {"models": models, "cases": cases}
@@ -463,8 +476,8 @@ def reduce_groups(tensors, limit):
     return [[numbers[id(t)] for t in group] for group in _take_tensors(tensors, limit)]
 
 
-def behaviour_file():
-    made, pick, cases = Structures(77), random.Random(78), []
+def behaviour_file(seed):
+    made, pick, cases = Structures(77 + 10 * seed), random.Random(78 + 10 * seed), []
     for i in range(30):
         devices, dim = pick.randint(2, 8), pick.choice([0, 0, 0, 1])
         rows = pick.randint(1, 12) if i % 3 else lambda: pick.randint(1, 12)
@@ -477,7 +490,7 @@ def behaviour_file():
               scatter_case("no rows by keyword", 5, 0, (), {"x": torch.zeros(0, 2), "y": [1]})]
     for i in range(20):
         devices, dim = pick.randint(2, 8), pick.choice([0, 0, 1])
-        tensors = Structures(1000 + i)
+        tensors = Structures(1000 * (seed + 1) + i)
         tensors.leaf = lambda rows, dim: None if tensors.pick.random() < 0.1 else tensors.tensor(rows, dim)
         tensors.tensor = lambda rows, dim: counted([rows if d == dim else d + 1 for d in range(dim + 1 + tensors.pick.randint(0, 1))],
                                                    tensors.pick.randint(0, 9))
@@ -598,8 +611,8 @@ def sparse_case(rows, width, devices, shape):
             "inputs": golden(x), "grad": golden(model.weight.grad), "grad_dense": golden(model.weight.grad.to_dense())}
 
 
-def programs_file():
-    torch.manual_seed(99)
+def programs_file(seed):
+    torch.manual_seed(99 + seed)
     return {"cases": [
         apply_case("replica 0 fails", {0: ValueError}), apply_case("replica 3 fails", {3: ValueError}),
         apply_case("replicas 0 and 2 fail, 2 first in time", {0: ValueError, 2: ValueError}),
@@ -655,7 +668,7 @@ def printed():
         yield make(), attrs
 
 
-def printed_file():
+def printed_file(_):
     shapes = lambda named: {name: list(t.shape) for name, t in named}
     return {"printed": [
         {"name": f"{type(model).__name__} {i}", "module": str(model), **({"attrs": attrs} if attrs else {}),
@@ -678,10 +691,11 @@ ABOUT = {
 
 
 def main():
-    folder = os.path.dirname(os.path.abspath(__file__))
+    folder = sys.argv[1] if len(sys.argv) > 2 else os.path.dirname(os.path.abspath(__file__))
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     warnings.simplefilter("ignore")
     for name, (make, about) in ABOUT.items():
-        whole = {"header": {**HEADER, "about": about}, **make()}
+        whole = {"header": {**HEADER, "about": about}, **make(seed)}
         with open(os.path.join(folder, name + ".json"), "w") as file:
             json.dump(whole, file, separators=(",", ":"))
             file.write("\n")
