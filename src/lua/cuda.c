@@ -15,13 +15,6 @@ push_cuda_stream(lua_State *L, struct stream *stream)
 }
 
 static int
-opt_device(lua_State *L, int index)
-{
-    int device = lua_isnoneornil(L, index) ? script_of(L)->holder->device : check_device(L, index);
-    return device < 0 ? 0 : device;
-}
-
-static int
 stream_made(lua_State *L)
 {
     struct task *me     = script_task(L);
@@ -93,28 +86,6 @@ count_devices(lua_State *L)
     return 1;
 }
 
-static int
-memory_allocated(lua_State *L)
-{
-    struct task *me     = script_task(L);
-    int          device = lua_isnoneornil(L, 1) ? opt_device(L, 1) : check_device(L, 1);
-    if (device < DEVICE_CPU || device >= device_count(me))
-        raise_error(L, "RuntimeError", "there is no device %d", device);
-    lua_pushinteger(L, (lua_Integer)device_memory(me, device).allocated);
-    return 1;
-}
-
-static int
-max_memory_allocated(lua_State *L)
-{
-    struct task *me     = script_task(L);
-    int          device = lua_isnoneornil(L, 1) ? opt_device(L, 1) : check_device(L, 1);
-    if (device < DEVICE_CPU || device >= device_count(me))
-        raise_error(L, "RuntimeError", "there is no device %d", device);
-    lua_pushinteger(L, (lua_Integer)device_memory(me, device).peak);
-    return 1;
-}
-
 static void
 drop_event(struct task *me, void *event)
 {
@@ -152,11 +123,7 @@ stream_waits_stream(lua_State *L)
     struct task   *me     = script_task(L);
     struct stream *stream = box_check(L, 1, BOX_STREAM), *other = box_check(L, 2, BOX_STREAM);
     struct call    call   = call_open(L, me, CALL_PLAIN);
-    struct event  *event  = event_new(me);
-    bool ok = event != NULL && stream_record(me, other, event) && stream_wait_event(me, stream, event);
-    if (event != NULL)
-        event_free(me, event);
-    return call_done(&call, ok);
+    return call_done(&call, stream_wait_stream(me, stream, other));
 }
 
 static int
@@ -256,9 +223,6 @@ static const struct lua_entry entries[] = {
     { "stream", with_stream, "rs.cuda.stream(s, f, ...)", "calls f with s as the current stream of its device" },
     { "synchronize", synchronize, "rs.cuda.synchronize(device)", "the host waits for all streams" },
     { "device_count", count_devices, "rs.cuda.device_count()", "devices of this lesson" },
-    { "memory_allocated", memory_allocated, "rs.cuda.memory_allocated(device)", "bytes of living tensors there" },
-    { "max_memory_allocated", max_memory_allocated, "rs.cuda.max_memory_allocated(device)",
-      "the most there ever were" },
 };
 
 void

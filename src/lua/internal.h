@@ -252,6 +252,7 @@ bool           check_flag(lua_State *L, int index);                 /* true or f
 bool           opt_flag(lua_State *L, int index, bool otherwise);
 enum dtype     check_dtype(lua_State *L, int index);                /* "float32" */
 int            check_device(lua_State *L, int index);               /* "cpu" (-1), "device:1", "cuda:1", "cuda" or 1 */
+int            opt_device(lua_State *L, int index);                 /* nothing, or the host: the current one */
 int            index_read(lua_State *L);                            /* t[...] with anything but a name (index.c) */
 int            index_write(lua_State *L);
 /* Fields of a trailing table of options (index 0 or nil: all absent). They leave the stack as it was. */
@@ -292,7 +293,7 @@ struct value  *value_from_lua(lua_State *L, struct task *me, int index, bool dee
 struct value  *arguments_from_lua(lua_State *L, struct task *me, int first, struct value **kwargs, bool deep); /* TUPLE;
                                                                     a trailing rs.kw{} becomes *kwargs */
 void           push_value(lua_State *L, const struct value *value);     /* None is nil at the top, rs.none inside */
-int            push_results(lua_State *L, const struct value *value);   /* a tuple becomes several results */
+int            push_results(lua_State *L, const struct value *value);   /* a tuple that is not whole: several results */
 void           drop_text(struct task *me, void *text);                 /* a struct str, for `born` */
 void           gather_values(lua_State *L, int first);  /* what lies from `first` on becomes one list in its place */
 bool           is_plain_table(lua_State *L, int index);                 /* a table without a metatable of ours */
@@ -303,11 +304,17 @@ struct script_object *module_attributes(const struct module *module); /* of a sc
                                                         metatable's __index is the class */
 struct module *script_module_new(lua_State *L, struct task *me, int class_index); /* init not run; pushed; raises */
 
+/* A DataParallel's device_ids, output_device and dim; a replica's _former_parameters (parallel.c). false: none. */
+bool           push_parallel_attribute(lua_State *L, const struct module *module, const char *name);
 void           add_module_hooks(lua_State *L);                           /* module_hooks.c */
 void           module_hook_remove(lua_State *L, struct module *module, int number);
 
+/* What PyTorch's warnings.warn says: told once for each text, an event and a line of the narration. */
+void lesson_warn(lua_State *L, const char *text);
+
 /* ---- repeatable names of things (sandbox.c) ---- */
 void push_text(lua_State *L, int index);      /* tostring without addresses: "table: 1" */
+void push_shown(lua_State *L, int index);     /* show.c: as print shows it, a plain table by its contents */
 int  push_sorted_keys(lua_State *L, int index); /* of a table: numbers ascending, texts by bytes, our boxes by serial;
                                                    pushes a list, answers how many */
 void sandbox_open(lua_State *L, struct script *script);
@@ -333,6 +340,7 @@ void lua_open_parallel(lua_State *L);
 void lua_open_optim(lua_State *L);
 void lua_open_data(lua_State *L);             /* digits.c: utils.data, data, save and load */
 void lua_open_cuda(lua_State *L);
+void lua_open_memory(lua_State *L);
 void lua_open_lesson(lua_State *L);           /* lesson.c */
 void lua_open_trace(lua_State *L);            /* trace.c */
 void lua_open_distributed(lua_State *L);      /* distributed.c */
