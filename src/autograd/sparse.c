@@ -151,8 +151,8 @@ merged(struct task *me, struct tensor *a, struct tensor *b, double alpha)
     return result;
 }
 
-/* Those of `a` first. There is no end to it but this: more pairs than the table has elements are merged, though nobody is
- * told that they are (PyTorch, too, calls the result uncoalesced). */
+/* Those of `a` first. There is no end to it but this: more pairs than the table has elements are merged, though nobody
+ * is told that they are (PyTorch, too, calls the result uncoalesced). */
 static struct tensor *
 side_by_side(struct task *me, struct tensor *a, struct tensor *b, double alpha)
 {
