@@ -304,6 +304,9 @@ struct script_object *module_attributes(const struct module *module); /* of a sc
                                                         metatable's __index is the class */
 struct module *script_module_new(lua_State *L, struct task *me, int class_index); /* init not run; pushed; raises */
 
+#define MODULE_CLASS "ringside.class"                                    /* the family of classes of modules */
+/* nn.DataParallel at index, as the base of a class: its class is pushed. false: it is something else. */
+bool           push_base_class(lua_State *L, int index);
 /* A DataParallel's device_ids, output_device and dim; a replica's _former_parameters (parallel.c). false: none. */
 bool           push_parallel_attribute(lua_State *L, const struct module *module, const char *name);
 void           add_module_hooks(lua_State *L);                           /* module_hooks.c */

@@ -26,15 +26,17 @@ local function module(forward, init)
 end
 END
 
-# Runs a lesson that must hold in both executors.
-sub holds {
-    my ($name, $text, @options) = @_;
-    my $file = lesson($name, $head . qq{rs.lesson { title = "$name", devices = 4, seed = 0 }\n$text});
+# Runs a lesson that must hold in both executors. `more`: what else it declares.
+sub holds_with {
+    my ($more, $name, $text, @options) = @_;
+    my $file = lesson($name, $head . qq{rs.lesson { title = "$name", devices = 4, seed = 0$more }\n$text});
     for my $executor ('stepped', 'free') {
         my $run = ringside('run', '--tap', '--executor', $executor, @options, $file);
         ok($run->{status} == 0 && $run->{out} =~ /^ok 1 /m, "$name, $executor") or diag($run->{out}, $run->{err});
     }
 }
+
+sub holds { return holds_with('', @_) }
 
 holds('comm.broadcast', <<'END');
 local t = grid(3, 2):to("device:1")
@@ -251,6 +253,223 @@ rs.check("with devices a module that spans some is refused at forward", fails("R
   { "device_ids[0]", "device:1" }, nn.DataParallel(span, { 0, 1 }), x))
 nn.DataParallel(span, { 0 })
 rs.check("with one it is moved there", span.b.weight.device == "device:0")
+END
+
+my $sizes = sub { return sprintf ', device_memory = { %s }', join(', ', map { $_ << 20 } @_) };
+my $balance = <<'END';
+local before = rs.trace:count { kind = "lesson.warning" }
+nn.DataParallel(nn.Linear(1, 1), { 0, 1, 2 })
+nn.DataParallel(nn.Linear(1, 1), { 0, 1, 2 })
+local told = rs.trace:first { kind = "lesson.warning" }
+END
+holds_with($sizes->(100, 75, 80, 1), 'three quarters are balanced', $balance . 'rs.check("none is told", before == 0 and told == nil)');
+holds_with($sizes->(90, 74, 100, 1), 'less is not', $balance . <<'END');
+rs.check("once, with both devices", rs.trace:count { kind = "lesson.warning" } == 1 and
+  told.args.text:find("device:1 has less than 75% of the memory of device:2", 1, true) ~= nil)
+END
+
+# ---- classes of one's own ----
+
+holds('a class that inherits from DataParallel', <<'END');
+local Net = nn.Module("Net")
+function Net:init(width) self.fc, self.width = nn.Linear(width, 1), width end
+function Net:forward(x, words) self.seen = x.shape if words and words.double then x = x * 2 end return self.fc(x), x end
+function Net:describe() return "width " .. self.width .. " of " .. self.fc.out_features end
+
+local Through = nn.Module("Through", nn.DataParallel)
+function Through:__getattr__(name) return self.module[name] end
+local net = Net(3):to(0)
+local dp, plain = Through(net, { device_ids = { 0, 1, 2 }, output_device = 1 }), nn.DataParallel(net, { 0, 1, 2 }, 1)
+local x = grid(5, 3)
+local y, chunks = dp(x, rs.kw { double = true })
+local z = plain(x, rs.kw { double = true })
+rs.check("it does what DataParallel does", rs.equal(y, z) and y.device == "device:1" and rs.equal(chunks:to("cpu"), x * 2))
+rs.check("attributes are the module's", dp.width == 3 and dp.fc == net.fc and dp:describe() == "width 3 of 1" and
+  dp.nowhere == nil)
+rs.check("its own come first", #dp.device_ids == 3 and dp.output_device == 1 and dp.module == net and dp.training == true)
+y:sum():backward()
+rs.check("gradients arrive", net.fc.weight.grad ~= nil and dp:state_dict()["module.fc.weight"] ~= nil)
+rs.check("it prints as a module", tostring(dp):find("Through(\n  (module): Net(", 1, true) == 1)
+
+local Named = nn.Module("Named", nn.DataParallel)
+function Named:init(name, module)
+  Named.super.init(self, module, { 0, 3 })
+  self.name = name
+end
+function Named:forward(x)
+  self.calls = (self.calls or 0) + 1
+  return (Named.super.forward(self, x))
+end
+local named = Named("mine", net)
+named(x)
+rs.check("init and forward of the base are called by super", named(x):size(0) == 5 and named.calls == 2 and
+  named.name == "mine" and named.device_ids[2] == 3)
+local Careless = nn.Module("Careless", nn.DataParallel)
+function Careless:init() end
+rs.check("an init that forgets it is told", fails("AttributeError", { "Careless.super.init" }, Careless(), x))
+local A = nn.Module("A")
+function A:init(n) self.n = n end
+local B = nn.Module("B", A)
+function B:init(n) B.super.init(self, n + 1) end
+rs.check("any class has its super", B(2).n == 3 and A.super == nil)
+END
+
+holds('one block of a larger model', <<'END');
+local Net = module(function(self, x) return self.last(self.block(self.first(x))) end, function(self)
+  self.first = nn.Linear(3, 4)
+  self.block = nn.Sequential { nn.Linear(4, 4), nn.Tanh() }
+  self.last = nn.Linear(4, 1)
+end)
+local x = grid(6, 3) / 10
+local function grads(wrap)
+  rs.manual_seed(3)
+  local net = Net():to(0)
+  if wrap then net.block = nn.DataParallel(net.block, { 0, 1, 2 }) end
+  net(x:to(0)):sum():backward()
+  local all = {}
+  for i, p in ipairs(net:parameters()) do all[i] = p.grad:to("cpu") end
+  return all
+end
+local one, three = grads(false), grads(true)
+local same = #one == #three
+for i = 1, #one do same = same and rs.allclose(one[i], three[i]) end
+rs.check("its gradients are those of one device", same)
+rs.check("the rows that go out come back: Scatter's backward is a gather", rs.trace:count { kind = "dp.scatter.backward" } == 1 and
+  rs.trace:first { kind = "dp.scatter.backward" }.args.sizes == "2 2 2")
+END
+
+holds('twice through Scatter and Gather', <<'END');
+local net = nn.Sequential { nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1) }:to(0)
+local function penalty(f)
+  local x = (grid(5, 2) / 10):to(0)
+  x.requires_grad = true
+  local h = x * x                                   -- what is scattered is no leaf
+  local g = rs.autograd.grad(f(h):sum(), { x }, { create_graph = true })[1]
+  net:zero_grad()
+  x.grad = nil
+  ;(g * g):sum():backward()
+  local all = { x.grad:to("cpu") }
+  for _, p in ipairs(net:parameters()) do if p.grad then all[#all + 1] = p.grad:to("cpu") end end
+  return all
+end
+local one, four = penalty(net), penalty(nn.DataParallel(net, { 0, 1, 2, 3 }))
+local same = #one >= 4
+for i = 1, #one do same = same and rs.allclose(one[i], four[i], { rtol = 1e-4, atol = 1e-6 }) end
+rs.check("a gradient of a gradient is that of one device", same)
+END
+
+# ---- errors, modes, memory ----
+
+holds('what goes wrong in a replica', <<'END');
+local ran = {}
+local function failing(kind, message)
+  return nn.DataParallel(module(function(self, x)
+    ran[x.device] = true
+    if x.device == "device:1" then for _ = 1, 50 do x = x + 1 end end
+    if x.device ~= "device:0" then rs.error(kind, message .. " " .. x.device) end
+    return x
+  end)(), { 0, 1, 2, 3 })
+end
+for _, kind in ipairs { "ValueError", "KeyError", "IndexError", "RuntimeError", "TypeError", "LuaError" } do
+  ran = {}
+  rs.check(kind .. " of the lowest replica keeps its kind", fails(kind, { "Caught " .. kind .. " in replica 1 on device 1.",
+    "boom device:1" }, failing(kind, "boom"), grid(4, 1)))
+  rs.check("the others finished, " .. kind, ran["device:2"] and ran["device:3"])
+end
+rs.check("Lua's own error has its words", fails("LuaError", { "in replica 1 on device 1.", "attempt to" },
+  nn.DataParallel(module(function(self, x) return x.device == "device:1" and x.nothing() or x end)(), { 0, 1 }), grid(2, 1))
+  or fails("AttributeError", { "in replica 1 on device 1." },
+  nn.DataParallel(module(function(self, x) return x.device == "device:1" and x.nothing() or x end)(), { 0, 1 }), grid(2, 1)))
+rs.check("with one module there is no thread, but the same words", fails("ValueError", { "in replica 0 on device 2." },
+  nn.parallel.parallel_apply, { module(function() rs.error("ValueError", "no") end)() }, { rs.ones { 1 }:to(2) }))
+rs.check("with one device the module itself raises", fails("ValueError", { "no" },
+  nn.DataParallel(module(function() rs.error("ValueError", "no") end)(), { 2 }), rs.ones { 1 }))
+END
+
+holds('modes of the workers', <<'END');
+local seen = {}
+local dp = nn.DataParallel(module(function(self, x)
+  seen[x.device] = (seen[x.device] or "") .. tostring(rs.is_grad_enabled()) .. " " .. rs.ones { 1 }.dtype .. ","
+  return x
+end)(), { 0, 1 })
+dp(grid(2, 1))
+rs.set_default_dtype("float64")
+rs.no_grad(function() dp(grid(2, 1)) end)
+rs.set_default_dtype("float32")
+rs.check("grad mode is the caller's, the default dtype everybody's", seen["device:0"] ==
+  "true float32,false float64," and seen["device:1"] == seen["device:0"])
+END
+
+holds('a small batch, no batch', <<'END');
+local dp = nn.DataParallel(module(function(self, x) return x and x:sum() or rs.tensor(3.):to(0) end)(), { 0, 1, 2 })
+local one = dp(grid(1, 2))
+rs.check("one replica: a scalar becomes a vector of one", one:dim() == 1 and #one == 1 and one:item() == 1)
+rs.check("no arguments at all: one call on the first device", dp():size(0) == 1 and dp():item() == 3)
+local all = nn.parallel.data_parallel(module(function(self, x, words) return x * words.by + words.add end)(), grid(4, 1),
+  { 0, 1 }, "cpu", 0, { by = 2, add = grid(4, 1) })
+rs.check("module_kwargs are scattered", all.device == "cpu" and rs.equal(all, grid(4, 1) * 3))
+rs.check("the functional form needs a device", fails("IndexError", { "device_ids" }, nn.parallel.data_parallel,
+  nn.ReLU(), grid(2, 1), { device_ids = {} }))
+END
+
+holds('replicas live for one forward', <<'END');
+local net = nn.Sequential { nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64) }:to(0)
+local dp, x = nn.DataParallel(net, { 0, 1, 2 }), rs.ones { 6, 64 }
+local function held() collectgarbage() return rs.cuda.memory_allocated(1) + rs.cuda.memory_allocated(2) end
+rs.no_grad(function() dp(x) end)
+rs.cuda.synchronize()
+rs.check("without gradients nothing of them is left", held() == 0)
+local y = dp(x)
+rs.check("with gradients the graph has their weights", held() > 0)
+y:sum():backward()
+y = nil
+rs.cuda.synchronize()
+rs.check("until the backward is done", held() == 0)
+END
+
+holds('sparse gradients', <<'END');
+local function grads(wrap, ids)
+  rs.manual_seed(1)
+  local net = nn.Embedding(10, 2, { sparse = true }):to(0)
+  local model = wrap and nn.DataParallel(net, wrap) or net
+  model(wrap and ids or ids:to(0)):sum():backward()
+  return net.weight.grad
+end
+local ids = rs.tensor { { 1, 2 }, { 1, 9 }, { 3, 1 }, { 0, 0 }, { 2, 2 } }
+local one, two = grads(nil, ids), grads({ 0, 1 }, ids)
+rs.check("they stay sparse, and equal", two.layout == "sparse_coo" and rs.equal(one:to_dense():to("cpu"),
+  two:to_dense():to("cpu")))
+END
+
+holds('gather on the host has a backward', <<'END');
+local a, b = rs.ones({ 2, 4 }):to(0), rs.ones({ 2, 4 }):to(1)
+a.requires_grad, b.requires_grad = true, true
+local all = nn.parallel.gather({ a, b }, "cpu")
+;(all * grid(4, 4)):sum():backward()
+rs.check("each gets its rows back", all.device == "cpu" and rs.equal(b.grad:to("cpu"), grid(4, 4)[{ rs.slice(2, 4) }]) and
+  a.grad.device == "device:0")
+local s, t = rs.tensor(2.):to(0), rs.tensor(3.):to(1)
+s.requires_grad, t.requires_grad = true, true
+local two = nn.parallel.gather({ s, t }, -1)
+;(two * rs.tensor { 5., 7. }):sum():backward()
+rs.check("scalars too", two:size(0) == 2 and t.grad:dim() == 0 and t.grad:item() == 7)
+END
+
+# ---- streams ----
+
+holds('copies from the host', <<'END');
+local net = nn.Linear(2, 1):to(0)
+local dp = nn.DataParallel(net, { 0, 1, 2 })
+dp(grid(6, 2))
+local waits, notes = rs.trace:count { kind = "stream.wait" }, rs.trace:count { kind = "memory.record_stream" }
+rs.check("each chunk is waited for and recorded", waits >= 3 and notes == 3)
+local lanes = {}
+for _, event in ipairs(rs.trace:events { kind = "memory.copy" }) do lanes[event.lane] = true end
+rs.check("copied by a stream of its own", lanes["device:1 copy"] and lanes["device:2 copy"])
+dp(grid(6, 2))
+rs.check("the streams are kept", rs.cuda.Stream(0) ~= nil and rs.trace:count { kind = "memory.record_stream" } == 6)
+dp(grid(6, 2):to(0))
+rs.check("between devices the current streams copy", rs.trace:count { kind = "memory.record_stream" } == 6)
 END
 
 done_testing();
