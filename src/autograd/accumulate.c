@@ -17,33 +17,36 @@ same_layout(const struct tensor *leaf, const struct tensor *grad)
 
 /* Nobody else holds it: its one reference is that of the buffer (or scope) that it came in. */
 static bool
-may_steal(const struct tensor *leaf, const struct tensor *grad)
+may_steal(const struct tensor *leaf, struct tensor *grad)
 {
-    if (atomic_load(&grad->references) != 1 || grad->grad_fn != NULL)
+    if (atomic_load(&grad->references) != 1 || tensor_history(grad)->grad_fn != NULL)
         return false;
     if (tensor_is_sparse(grad))
         return tensor_is_contiguous(grad->indices) && tensor_is_contiguous(grad->values);
     return same_layout(leaf, grad);
 }
 
-/* The first gradient is taken over as it is, or copied when somebody else might see it change. */
+/* The first gradient is taken over as it is, or copied when somebody else might see it change. Of a sparse one PyTorch
+ * takes over the parts and forgets whether each row comes once; so it is here for a copy, too, since whether a hook's
+ * result is still held depends on Lua's collector. */
 static const char *
 accumulate_first(struct task *me, struct tensor *leaf, struct tensor *grad)
 {
-    if (!grad_enabled(me) && may_steal(leaf, grad)) {
-        tensor_drop(me, &grad->base);
-        tensor_keep(me, &leaf->grad, grad);
-        return "steal";
-    }
-    struct tensor *copy = tensor_copied(me, grad);
-    if (copy == NULL)
+    bool           steals = !grad_enabled(me) && may_steal(leaf, grad);
+    struct tensor *kept = steals ? grad : tensor_copied(me, grad);
+    if (kept == NULL)
         return NULL;
-    tensor_keep(me, &leaf->grad, copy);
-    return "clone";
+    if (steals)
+        tensor_drop(me, &grad->base);
+    if (tensor_is_sparse(kept) && !grad_enabled(me))
+        kept->coalesced = tensor_size(kept->indices, 0) < 2;
+    tensor_keep(me, &leaf->grad, kept);
+    return steals ? "steal" : "clone";
 }
 
 /* A later one is added in place, so that whoever holds .grad sees it, but for a dense one beside a sparse .grad, whose
- * sum is dense; under create_graph, where grad mode is on, the old .grad may be part of a graph and must stay as it is. */
+ * sum is dense; under create_graph, where grad mode is on, the old .grad may be part of a graph and must stay as it
+ * is. */
 static const char *
 accumulate_more(struct task *me, struct tensor *leaf, struct tensor *grad)
 {

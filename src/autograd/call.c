@@ -77,7 +77,8 @@ op_call(struct task *me, enum op op, const struct op_args *args)
     STAGE(me, op, stage_name_id(me, op_info(op)->name));
     if (meets_sparse(op, args) && sparse_rules[op] != NULL) {
         struct tensor *made = sparse_rules[op](me, op, args);
-        return made == NULL || made == args->out ? made : hand_up(me, told(&stage_, made));
+        bool           fresh = made != NULL && made != args->out;
+        return fresh ? hand_up(me, told(&stage_, made)) : made;
     }
     struct tensor *kept   = op_keep_self(me, op, args);
     struct tensor *result = sched_is_stepped(me->sched) ? run_priced(me, op, args)

@@ -68,7 +68,8 @@ sparse_embedding_grad(struct task *me, struct tensor *grad, struct tensor *indic
 
 /* alpha times the rows `from` added to those of `table` at `places`, in their order; in place if that is asked for. */
 static struct tensor *
-add_rows(struct task *me, struct tensor *table, struct tensor *places, struct tensor *from, const struct rows_added *how)
+add_rows(struct task *me, struct tensor *table, struct tensor *places, struct tensor *from,
+         const struct rows_added *how)
 {
     struct op_args args = { .in = { table, places, in_one_piece(me, from) }, .out = how->in_place ? table : NULL,
                             .alpha = how->alpha, .as = how->as };
@@ -111,7 +112,8 @@ sparse_added_to(struct task *me, struct tensor *dense, struct tensor *sparse, co
 /* Where each pair of the first, then of the second goes, and which row is at a place. */
 struct merge { int64_t first, second, count, *rows, *places; };
 
-/* Always the one with the smaller row next, and one place where the two rows are equal: in rising order if both were. */
+/* Always the one with the smaller row next, and one place where the two rows are equal: in rising order if both
+ * were. */
 static bool
 merge_plan(struct task *me, struct tensor *a, struct tensor *b, struct merge *merge)
 {
@@ -166,8 +168,8 @@ side_by_side(struct task *me, struct tensor *a, struct tensor *b, double alpha)
     return once != NULL ? tensor_sparse(me, a->size[0], once->indices, once->values) : NULL;
 }
 
-/* On the CPU merged where the values of both lie in one piece, else one after the other: as in PyTorch, whose CUDA kernel
- * never merges here. */
+/* On the CPU merged where the values of both lie in one piece, else one after the other: as in PyTorch, whose CUDA
+ * kernel never merges here. */
 struct tensor *
 sparse_sum(struct task *me, struct tensor *a, struct tensor *b, double alpha)
 {
@@ -185,7 +187,8 @@ sparse_sum(struct task *me, struct tensor *a, struct tensor *b, double alpha)
 
 /* ---- each row once ---- */
 
-/* `index` becomes the rows that are there, in rising order, `place` where each pair goes. Answers how many; -1: failed. */
+/* `index` becomes the rows that are there, in rising order, `place` where each pair goes. Answers how many; -1:
+ * failed. */
 static int64_t
 coalesce_plan(struct task *me, const struct tensor *tensor, int64_t *index, int64_t *place)
 {

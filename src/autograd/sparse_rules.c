@@ -51,6 +51,8 @@ sparse_each(struct task *me, enum op op, const struct op_args *args)
     inner.in[0] = sparse->values;
     if (tensor_in_place(me, op, &inner) == NULL)
         return NULL;
+    if (op == OP_mul_scalar) /* PyTorch's mul_ forgets it, its div_ and neg_ do not */
+        sparse->coalesced = tensor_size(sparse->indices, 0) < 2;
     tensor_bump(sparse);
     return sparse;
 }

@@ -35,7 +35,8 @@ parts_fit(struct task *me, const struct sparse_parts *parts)
 {
     const struct tensor *indices = parts->indices, *values = parts->values;
     if (indices->dims != 2)
-        return failed(me, E_RUNTIME, "indices must be sparse_dim x nnz, but got a tensor of %d dimensions", indices->dims);
+        return failed(me, E_RUNTIME, "indices must be sparse_dim x nnz, but got a tensor of %d dimensions",
+                      indices->dims);
     if (indices->size[0] != 1)
         return failed(me, E_NOT_IMPLEMENTED, "sparse tensors here have one sparse dimension, the rows, as gradients of "
                                              "embeddings have; these indices have %lld", (long long)indices->size[0]);
@@ -79,8 +80,8 @@ fn_to_sparse(struct task *me, struct arguments *a)
     struct tensor *x = a->at[0].tensor;
     int64_t        sparse_dim = a->at[1].none ? tensor_dims(x) : a->at[1].integer[0];
     if (!tensor_is_sparse(x) && (sparse_dim != 1 || tensor_dims(x) < 1))
-        return failed_null(me, E_NOT_IMPLEMENTED, "sparse tensors here have one sparse dimension, the rows, as gradients "
-                                                  "of embeddings have: use t:to_sparse(1)");
+        return failed_null(me, E_NOT_IMPLEMENTED, "sparse tensors here have one sparse dimension, the rows, as "
+                                                  "gradients of embeddings have: use t:to_sparse(1)");
     return tensor_to_sparse(me, x);
 }
 

@@ -1,6 +1,6 @@
-/* optim.SGD, Adam, AdamW, Adagrad and SparseAdam in Lua: opt:step(), opt:zero_grad(), opt.param_groups[1].lr. A group is a plain table that
- * the lesson (and a scheduler) may change; step reads what stands there. User value 1 of a box: the groups, 2: the
- * defaults for groups that come later. */
+/* optim.SGD, Adam, AdamW, Adagrad and SparseAdam in Lua: opt:step(), opt:zero_grad(), opt.param_groups[1].lr. A group
+ * is a plain table that the lesson (and a scheduler) may change; step reads what stands there. User value 1 of a box:
+ * the groups, 2: the defaults for groups that come later. */
 #include "lua/optim.h"
 #include <stdio.h>
 #include <string.h>

@@ -53,17 +53,10 @@ get_device(lua_State *L, struct tensor *t)
     push_device(L, tensor_device(t));
 }
 
-/* A sparse tensor's history is that of its values. */
-static struct tensor *
-history_of(struct tensor *t)
-{
-    return tensor_is_sparse(t) ? t->values : t;
-}
-
 static void
 get_requires_grad(lua_State *L, struct tensor *t)
 {
-    t = history_of(t);
+    t = tensor_history(t);
     lua_pushboolean(L, t->requires_grad || t->grad_fn != NULL);
 }
 
@@ -76,13 +69,13 @@ get_grad(lua_State *L, struct tensor *t)
 static void
 get_grad_fn(lua_State *L, struct tensor *t)
 {
-    push_node(L, history_of(t)->grad_fn);
+    push_node(L, tensor_history(t)->grad_fn);
 }
 
 static void
 get_is_leaf(lua_State *L, struct tensor *t)
 {
-    lua_pushboolean(L, history_of(t)->grad_fn == NULL);
+    lua_pushboolean(L, tensor_history(t)->grad_fn == NULL);
 }
 
 static void

@@ -10,9 +10,12 @@
  *     AdamW    p *= 1 - lr * weight_decay first, and no decay in g: Adam with decoupled_weight_decay
  *     Adagrad  g += weight_decay * p;  sum += g g;  p -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(sum) + eps)
  *
- * Each is one op, a single pass (tensor/update.c); SparseAdam and steps by sparse gradients are in sparse.c. A parameter without a gradient is left alone: no decay, no step.
+ * Each is one op, a single pass (tensor/update.c); SparseAdam and steps by sparse gradients are in sparse.c. A
+ * parameter without a gradient is left alone: no decay, no step.
+ *
  * Interface: optimizer_new, optimizer_add_group, then per iteration optimizer_zero_grad and optimizer_step;
- * optimizer_free. What is remembered goes out and in by state.c. In PyTorch: torch/optim/sgd.py, adam.py, adamw.py. */
+ * optimizer_free. What is remembered goes out and in by state.c. In PyTorch: torch/optim/sgd.py, adam.py, adamw.py,
+ * adagrad.py. */
 #include "optim/internal.h"
 #include <math.h>
 #include <stdlib.h>
@@ -288,10 +291,13 @@ step_adagrad(struct task *me, const struct optim_options *options, struct optim_
     return update(me, OP_adagrad, state, &args);
 }
 
-/* Gradients that the optimizer cannot take are told before a parameter of their group has moved. */
+/* Gradients that the optimizer cannot take are told before a parameter of their group has moved: at the group's first
+ * parameter. */
 static bool
 gradients_allowed(struct task *me, const struct optimizer *optimizer, size_t first)
 {
+    if (first > 0 && optimizer->states[first].group == optimizer->states[first - 1].group)
+        return true;
     const bool sparse_only = optimizer->kind == OPTIM_SPARSE_ADAM;
     const bool dense_only = optimizer->kind == OPTIM_ADAM || optimizer->kind == OPTIM_ADAMW;
     for (size_t i = first; i < optimizer->count && optimizer->states[i].group == optimizer->states[first].group; i++) {
@@ -343,8 +349,8 @@ optimizer_step(struct task *me, struct optimizer *optimizer)
     grad_set_enabled(me, false);
     for (size_t i = 0; ok && i < optimizer->count; i++) {
         size_t mark = scope_mark(me);
-        bool   heads = i == 0 || optimizer->states[i].group != optimizer->states[i - 1].group;
-        ok = (!heads || gradients_allowed(me, optimizer, i)) && step_one(me, optimizer, &optimizer->states[i]);
+        ok = gradients_allowed(me, optimizer, i) &&
+             step_one(me, optimizer, &optimizer->states[i]);
         scope_release(me, mark);
     }
     grad_set_enabled(me, enabled);

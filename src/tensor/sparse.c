@@ -37,10 +37,3 @@ tensor_sparse_assign(struct task *me, struct tensor *tensor, const struct tensor
     tensor->coalesced = from->coalesced;
     tensor_bump(tensor);
 }
-
-bool
-sparse_refused(struct task *me, const char *what, const struct tensor *tensor)
-{
-    return failed(me, E_NOT_IMPLEMENTED, "%s has no kernel for sparse tensors (Sparse%s): use t:to_dense()", what,
-                  tensor_device(tensor) == DEVICE_CPU ? "CPU" : "CUDA");
-}

@@ -508,6 +508,13 @@ tensor_snapshot(struct task *me, const struct tensor *tensor)
 }
 
 bool
+sparse_refused(struct task *me, const char *what, const struct tensor *tensor)
+{
+    return failed(me, E_NOT_IMPLEMENTED, "%s has no kernel for sparse tensors (Sparse%s): use t:to_dense()", what,
+                  tensor_device(tensor) == DEVICE_CPU ? "CPU" : "CUDA");
+}
+
+bool
 tensor_is_writable(struct task *me, const struct tensor *tensor)
 {
     bool is_empty = tensor_count(tensor) == 0;

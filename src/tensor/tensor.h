@@ -81,6 +81,11 @@ struct tensor *tensor_sparse(struct task *me, int64_t rows, struct tensor *indic
 void           tensor_sparse_assign(struct task *me, struct tensor *tensor, const struct tensor *from); /* in its place */
 bool           sparse_refused(struct task *me, const char *what, const struct tensor *tensor); /* fails */
 static inline bool tensor_is_sparse(const struct tensor *tensor) { return tensor != NULL && tensor->indices != NULL; }
+/* The tensor that carries its history: of a sparse one its values. */
+static inline struct tensor *tensor_history(struct tensor *tensor)
+{
+    return tensor_is_sparse(tensor) ? tensor->values : tensor;
+}
 
 int     tensor_dims(const struct tensor *tensor);                /* accessors answer 0 for NULL */
 int64_t tensor_size(const struct tensor *tensor, int dim);       /* negative dims count from the end */

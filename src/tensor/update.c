@@ -1,5 +1,5 @@
-/* Running sgd, adam and adagrad: unlike other ops they write more than one tensor, so they arrange themselves. The caller bumps
- * the buffers' versions.
+/* Running sgd, adam and adagrad: unlike other ops they write more than one tensor, so they arrange themselves. The
+ * caller bumps the buffers' versions.
  *
  * Interface: run_update (rules.def). In PyTorch: torch/optim/sgd.py, adam.py, adamw.py, adagrad.py. */
 #include "tensor/cpu/update.h"

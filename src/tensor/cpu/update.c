@@ -1,5 +1,6 @@
 /* What optimizers do to a parameter, in one pass over the parameter, its gradient and the buffers. In PyTorch:
- * _single_tensor_sgd, _single_tensor_adam, _single_tensor_adamw and _single_tensor_adagrad (torch/optim), there one pass for each operation.
+ * _single_tensor_sgd, _single_tensor_adam, _single_tensor_adamw and _single_tensor_adagrad (torch/optim), there one
+ * pass for each operation.
  *
  * Interface: cpu_update. */
 #include "tensor/cpu/update.h"
