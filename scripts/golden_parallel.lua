@@ -58,6 +58,7 @@ return function(tools)
     for i = 1, count do devices[i] = i - 1 end
     return devices
   end
+  tools.device_list = device_list
 
   -- ---- what each replica did ----
 

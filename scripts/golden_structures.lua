@@ -122,12 +122,6 @@ return function(tools)
 
   -- ---- scatter_kwargs ----
 
-  local function device_list(count)
-    local devices = {}
-    for i = 1, count do devices[i] = i - 1 end
-    return devices
-  end
-
   -- An error against {kind, message}: kind, numbers, and names in quotes that are not those of Python's types.
   local function raised(err, golden)
     local wrong = tools.raised(err, golden)
@@ -144,7 +138,7 @@ return function(tools)
   local function scatter_case(case)
     if not case.args.tuple or not case.kwargs.dict then return "arguments that are no tuple and no dict are not understood" end
     local args, kwargs = make(case.args, itself), make(case.kwargs, itself)
-    local ok, inputs, words = pcall(parallel.scatter_kwargs, args, kwargs, device_list(case.devices), case.dim)
+    local ok, inputs, words = pcall(parallel.scatter_kwargs, args, kwargs, tools.device_list(case.devices), case.dim)
     if case.raises then return ok and "nothing was raised" or raised(inputs, case.raises) end
     if not ok then return tostring(inputs) end
     local wrong = same("replicas", #inputs, case.replicas) or same("replicas by keyword", #words, case.replicas) or
