@@ -153,7 +153,8 @@ merged(struct task *me, struct tensor *a, struct tensor *b, double alpha)
     return result;
 }
 
-/* Those of `a` first. On devices there is no end to it but this: more pairs than the table has elements are merged. */
+/* Those of `a` first. There is no end to it but this: more pairs than the table has elements are merged, though nobody
+ * is told that they are (PyTorch, too, calls the result uncoalesced). */
 static struct tensor *
 side_by_side(struct task *me, struct tensor *a, struct tensor *b, double alpha)
 {
@@ -161,8 +162,10 @@ side_by_side(struct task *me, struct tensor *a, struct tensor *b, double alpha)
     struct tensor *values = from != NULL ? tensor_cat(me, (struct tensor *[]){ a->values, from }, 2, 0) : NULL;
     struct tensor *indices = tensor_cat(me, (struct tensor *[]){ a->indices, b->indices }, 2, 0);
     struct tensor *result = tensor_sparse(me, a->size[0], indices, values);
-    bool           grown = tensor_device(a) != DEVICE_CPU && tensor_size(indices, 0) > tensor_count(a);
-    return grown ? sparse_coalesced(me, result) : result;
+    if (result == NULL || tensor_size(indices, 0) <= tensor_count(a))
+        return result;
+    struct tensor *once = sparse_coalesced(me, result);
+    return once != NULL ? tensor_sparse(me, a->size[0], once->indices, once->values) : NULL;
 }
 
 /* On the CPU merged where the values of both lie in one piece, else one after the other: as in PyTorch, whose CUDA
