@@ -99,3 +99,56 @@ local function costs()
   all_hold("after its backward", weight + bias + batch + flat, 42 * MIB, 0, 22 * MIB)
 end
 costs()
+
+-- ---- what each byte is for ----
+local function roles()
+  local net = nn.Sequential { nn.Linear(64, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, 128) }:to "device:0"
+  local dp = nn.DataParallel(net, { device_ids = { 0, 1 } })
+  local opt = rs.optim.Adam(net:parameters())
+  local x, y = rs.randn({ 512, 64 }, { device = "device:0" }), rs.randint(0, 128, { 512 }):to "device:0"
+  local parameters = floats(64 * 256) + 3 * floats(256) + floats(256 * 128) + floats(128)
+  local buffers = 2 * floats(256) + block(8)
+  local inputs = floats(512 * 64) + block(8 * 512)
+  local function tells(name, device, wanted, seq)
+    local memory = rs.trace:memory(device, seq)
+    local sum = 0
+    for role, bytes in pairs(wanted) do
+      rs.check(("%s: device %d has %d B of %s (%s)"):format(name, device, bytes, role, memory[role]), memory[role] == bytes)
+      sum = sum + bytes
+    end
+    rs.check(("%s: device %d has nothing else (%d of %d)"):format(name, device, sum, memory.allocated), memory.allocated == sum)
+    return memory
+  end
+  collectgarbage()
+  local rest = cuda.memory_allocated(0) - parameters - buffers - inputs
+  rs.check("nothing is left of what was before", rest == 0)
+  tells("before", 0, { parameters = parameters, buffers = buffers, inputs = inputs })
+  local before = rs.trace:seq() - 1
+
+  local out = dp(x)
+  local flat = floats(64 * 256 + 3 * 256 + 256 * 128 + 128)
+  local memory = rs.trace:memory(1)
+  rs.check("the replica's parameters are those of a replica", memory.replicas >= flat and memory.parameters == 0)
+  rs.check("chunks are inputs", memory.inputs == floats(256 * 64))
+  rs.check("what its modules keep are activations", memory.activations >= 2 * floats(256 * 256))
+  rs.check("the pieces come to all that is allocated", memory.allocated == cuda.memory_allocated(1))
+  rs.check("gathered are outputs", rs.trace:memory(0).outputs == floats(512 * 128))
+  local loss = nn.functional.cross_entropy(out, y)
+  loss:backward()
+  out, loss = nil, nil
+  collectgarbage()
+  tells("after backward", 0,
+    { parameters = parameters, buffers = buffers, inputs = inputs, gradients = flat })
+  opt:step()
+  tells("after the step", 0, { parameters = parameters, buffers = buffers, inputs = inputs, gradients = flat,
+    optimizer_state = 2 * parameters })
+  rs.check("reserved bytes are told, too", rs.trace:memory(0).reserved == cuda.memory_reserved(0))
+  tells("before, asked afterwards", 0, { parameters = parameters, buffers = buffers, inputs = inputs }, before)
+  opt:zero_grad()
+  tells("without gradients", 0, { parameters = parameters, buffers = buffers, inputs = inputs,
+    optimizer_state = 2 * parameters })
+  rs.check("the host's too", rs.trace:memory("cpu").reserved == 0)
+end
+collectgarbage()
+cuda.empty_cache()
+roles()
