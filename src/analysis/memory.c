@@ -1,7 +1,7 @@
 /* Roles of memory: two tables. The innermost stage that says something decides.
  *
- * Interface: memory_role_in_stage, memory_role_of_word, memory_role_name. In PyTorch: torch/profiler/_memory_profiler.py,
- * which has categories. */
+ * Interface: memory_role_in_stage, memory_role_of_word, memory_role_name. In PyTorch: the categories of
+ * torch/profiler/_memory_profiler.py. */
 #include "analysis/memory.h"
 #include <string.h>
 #include "base/vec.h"

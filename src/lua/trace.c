@@ -562,7 +562,7 @@ static const struct lua_entry trace_entries[] = {
     { "duration", l_duration, "rs.trace:duration(event or filter)",
       "From a stage's begin to its end, in microseconds." },
     { "memory", l_memory, "rs.trace:memory(device, seq)",
-      "Bytes of a device after an event (now unless given): allocated, peak, reserved, blocks, and by what they are for: "
+      "Bytes of a device after an event (now unless given): allocated, peak, reserved, blocks; and what they are for: "
       "parameters, buffers, gradients, optimizer_state, replicas, activations, inputs, outputs, other." },
     { "seq", l_seq, "rs.trace:seq()", "How many events have been recorded so far." },
 };
