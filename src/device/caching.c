@@ -38,6 +38,8 @@ struct cache {
     struct cache_block *waiting;            /* given, not yet free; by `right` */
     struct cache_block *spare;              /* structs without memory; by `right` */
     struct slab        *slabs;
+    struct recorded    *unused;
+    size_t              recorded_count;     /* that the account was charged for */
     struct segment     *first, *last;       /* by number */
     uint32_t            segments;           /* numbers given out */
     uint64_t            next_address;
@@ -379,15 +381,31 @@ block_release(struct cache *cache, struct cache_block *block)
 
 /* ---- streams that were recorded ---- */
 
+/* Kept for the next one: a steady step records as many as it lets go of. */
 static void
 recorded_free(struct cache *cache, struct cache_block *block)
 {
     while (block->recorded != NULL) {
         struct recorded *recorded = block->recorded;
         block->recorded = recorded->next;
-        account_give(cache->sched, sizeof *recorded);
-        free(recorded);
+        recorded->next  = cache->unused;
+        cache->unused   = recorded;
     }
+}
+
+/* NULL: no memory. */
+static struct recorded *
+recorded_new(struct cache *cache)
+{
+    struct recorded *recorded = cache->unused;
+    if (recorded != NULL) {
+        cache->unused = recorded->next;
+        return recorded;
+    }
+    if (!account_take(cache->sched, sizeof *recorded))
+        return NULL;
+    cache->recorded_count++; /* given back at the end, whether the system has it or not */
+    return malloc(sizeof *recorded);
 }
 
 static bool
@@ -422,12 +440,7 @@ cache_record(struct cache *cache, struct cache_block *block, int number, const s
     bool known = block == NULL || block->segment->stream == number;
     for (struct recorded *recorded = known ? NULL : block->recorded; recorded != NULL; recorded = recorded->next)
         known = known || recorded->number == number;
-    struct recorded *recorded = NULL;
-    if (!known && account_take(cache->sched, sizeof *recorded)) {
-        recorded = malloc(sizeof *recorded);
-        if (recorded == NULL)
-            account_give(cache->sched, sizeof *recorded);
-    }
+    struct recorded *recorded = known ? NULL : recorded_new(cache);
     if (recorded != NULL) {
         *recorded = (struct recorded){ block->recorded, stream, number, 0 };
         block->recorded = recorded;
@@ -534,6 +547,12 @@ cache_free(struct cache *cache)
             recorded_free(cache, block);
         segment_free(cache, segment);
     }
+    while (cache->unused != NULL) {
+        struct recorded *recorded = cache->unused;
+        cache->unused = recorded->next;
+        free(recorded);
+    }
+    account_give(cache->sched, cache->recorded_count * sizeof(struct recorded));
     while (cache->slabs != NULL) {
         struct slab *slab = cache->slabs;
         cache->slabs = slab->next;
