@@ -282,6 +282,18 @@ block_bytes(const struct cache_block *block)
     return block->bytes;
 }
 
+uint64_t
+block_place(const struct cache_block *block)
+{
+    return block->segment->address + block->offset;
+}
+
+bool
+block_is_recorded(const struct cache_block *block)
+{
+    return block->recorded != NULL;
+}
+
 static bool
 is_split(const struct cache_block *block)
 {

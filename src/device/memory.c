@@ -105,6 +105,8 @@ device_block(struct task *me, struct storage *storage)
     if (answer == CACHE_TAKEN) {
         storage->data        = storage->block != NULL ? block_data(storage->block) : device->nothing;
         storage->block_bytes = storage->block != NULL ? block_bytes(storage->block) : 0;
+        storage->order       = stream_actor(stream);
+        storage_inherit(me, storage);
         return true;
     }
     if (task_failed(me))
@@ -222,7 +224,9 @@ device_empty_cache(struct task *me)
     if (devices_of(me) == NULL || !devices_drain(me))
         return false;
     for (int index = 0; index < device_count(me); index++) {
-        cache_release(device_of(devices_of(me), index)->cache);
+        struct device *device = device_of(devices_of(me), index);
+        cache_release(device->cache);
+        memset(device->left, 0, sizeof device->left); /* all that was queued is done */
         segment_announce(me, index);
     }
     return true;
