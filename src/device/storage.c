@@ -270,7 +270,7 @@ void
 storage_inherit(struct task *me, struct storage *storage)
 {
     struct device *device = device_of(devices_of(me), storage->device);
-    uint64_t       place  = storage->block != NULL ? block_place(storage->block) : 0;
+    uint64_t       place  = storage->block != NULL && device->left_next > 0 ? block_place(storage->block) : 0;
     for (int i = 0; place != 0 && i < LEFT_NOTES; i++) {
         struct left_note *left = &device->left[i];
         uint64_t begin = left->place + left->note.begin, end = left->place + left->note.end;
