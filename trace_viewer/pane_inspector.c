@@ -120,46 +120,6 @@ draw_event_page(const struct model *model, const struct view *view, struct canva
     str_free(&text);
 }
 
-/* The devices that have a lane, the host first. */
-static int
-last_device(const struct model *model)
-{
-    int last = -1;
-    for (size_t i = 0; i < model->lane_count; i++) {
-        int device = trace_lane_at(model->trace, i)->device;
-        last = device > last && device < 1024 ? device : last;
-    }
-    return last;
-}
-
-static void
-draw_memory(const struct model *model, struct canvas *pane, int row, const struct capabilities *capabilities)
-{
-    int last = last_device(model);
-    uint64_t most = 1;
-    for (int device = -1; device <= last; device++) {
-        uint64_t peak = state_memory(model->state, device).peak;
-        most = peak > most ? peak : most;
-    }
-    canvas_text(pane, row++, 1, (struct style){ .ink = INK_DIM }, "device     bytes now      peak  blocks");
-    for (int device = -1; device <= last; device++, row++) {
-        struct state_memory memory = state_memory(model->state, device);
-        char name[16] = "cpu";
-        if (device >= 0)
-            snprintf(name, sizeof name, "device %d", device);
-        int column = canvas_textf(pane, row, 1, (struct style){ 0 }, "%-9s %10llu%10llu%8llu ", name,
-                                  (unsigned long long)memory.allocated, (unsigned long long)memory.peak,
-                                  (unsigned long long)memory.blocks);
-        int room = pane->width - column - 1;
-        for (int i = 0; i < room && room > 0; i++) {
-            uint64_t here = (uint64_t)((__uint128_t)most * (unsigned)i / (unsigned)room);
-            uint32_t code = here < memory.allocated ? 0x2593 : here < memory.peak ? 0x2591 : ' ';
-            canvas_put(pane, row, column + i, (struct style){ .ink = WORK_KERNEL },
-                       capabilities->utf8 || code == ' ' ? code : code == 0x2593 ? '#' : '.');
-        }
-    }
-}
-
 static void
 draw_bucket(const struct state_bucket *bucket, struct canvas *pane, int row, const struct capabilities *capabilities)
 {
@@ -252,7 +212,7 @@ inspector_draw(const struct model *model, const struct view *view, enum page pag
     else if (page == PAGE_VALUES)
         values_draw(model, view, pane, -row);
     else if (page == PAGE_MEMORY)
-        draw_memory(model, pane, row, capabilities);
+        memory_draw(model, view, pane, row, capabilities);
     else if (page == PAGE_BUCKETS)
         draw_buckets(model, view, pane, row, capabilities);
     else if (page == PAGE_TASKS)

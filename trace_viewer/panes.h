@@ -11,6 +11,8 @@ void source_draw(const struct model *model, const struct view *view, struct canv
 void source_title(const struct model *model, const struct view *view, char *out, size_t size);
 void inspector_draw(const struct model *model, const struct view *view, enum page page, struct canvas *pane,
                     const struct capabilities *capabilities);
+void memory_draw(const struct model *model, const struct view *view, struct canvas *pane, int row,
+                 const struct capabilities *capabilities);
 void values_draw(const struct model *model, const struct view *view, struct canvas *pane, int skip);
 const char *page_name(enum page page);
 

@@ -10,8 +10,11 @@
 #include "trace/reader.h"
 
 static const struct { const char *name; enum fact fact; const char *args[4]; } facts[] = {
-    { "memory.alloc",             FACT_ALLOC,     { "storage", "bytes" } },
+    { "memory.alloc",             FACT_ALLOC,     { "storage", "bytes", "block" } },
     { "memory.free",              FACT_FREE,      { "storage", "bytes" } },
+    { "memory.segment",           FACT_SEGMENT,   { "reserved" } },
+    { "memory.role",              FACT_ROLE,      { "storage", "role" } },
+    { "autograd.accumulate",      FACT_GRADIENT,  { "storage" } },
     { "memory.snapshot",          FACT_SNAPSHOT,  { "storage", "snapshot" } },
     { "ddp.bucket",               FACT_BUCKET,    { "bucket", "bytes", "params", "indices" } },
     { "ddp.mark_variable_ready",  FACT_READY,     { "bucket" } },
@@ -27,7 +30,7 @@ static const struct { const char *name; enum fact fact; const char *args[4]; } f
 static struct meaning
 meaning_of_kind(const struct trace_kind *kind)
 {
-    struct meaning meaning = { .fact = FACT_NONE };
+    struct meaning meaning = { .fact = FACT_NONE, .says = memory_role_in_stage(kind->name) };
     for (size_t i = 0; i < countof(facts); i++) {
         if (strcmp(facts[i].name, kind->name) != 0)
             continue;
@@ -131,34 +134,124 @@ fact_argument(const struct meaning *meaning, const struct trace_event *event, in
     return meaning->arg[which] >= 0 ? event->args[meaning->arg[which]] : 0;
 }
 
-/* A free names its storage; which device that was on, and how large it was, its alloc said. */
-static bool
-fold_memory(struct state *state, const struct meaning *meaning, const struct trace_event *event)
+/* The stages around an event, from the inside: the first that says something. Memory that is taken outside of any
+ * stage is what a lesson makes to begin with; by an op there, what it works out. */
+static enum memory_role
+role_at_birth(const struct state *state, const struct trace_event *event)
 {
-    const uint64_t most = ((uint64_t)1 << 48) - 1;
-    int64_t storage = fact_argument(meaning, event, 0), said = fact_argument(meaning, event, 1);
-    uint64_t bytes = said < 0 ? 0 : (uint64_t)said > most ? most : (uint64_t)said, known;
-    int device = event->device;
-    if (meaning->fact == FACT_ALLOC) {
-        if (!map_set(&state->storages, (uint64_t)storage, (uint64_t)(device + 1) << 48 | bytes))
-            return false;
-    } else if (map_get(&state->storages, (uint64_t)storage, &known)) {
-        device = (int)(known >> 48) - 1;
-        bytes = known & most;
+    enum memory_role otherwise = ROLE_INPUTS;
+    for (size_t i = state->now.open_count; i-- > 0;) {
+        const struct open_span *span = &state->now.open[i];
+        if (span->lane != event->lane)
+            continue;
+        unsigned kind = trace_event(state->trace, span->seq)->kind;
+        uint8_t  says = kind < state->kind_count ? state->meanings[kind].says : STAGE_SAYS_NOTHING;
+        if (says < MEMORY_ROLES)
+            return says;
+        if (says == STAGE_IS_OP)
+            otherwise = ROLE_ACTIVATIONS;
     }
-    struct memory_row *row = rows_take(&state->now.memory, device, 0, sizeof *row);
+    return otherwise;
+}
+
+static struct storage_note *
+storage_noted(const struct state *state, int64_t storage)
+{
+    uint64_t index;
+    return map_get(&state->storages, (uint64_t)storage, &index) ? &state->notes[index] : NULL;
+}
+
+/* Noted once, whatever way the state is moved later. NULL: no memory. */
+static struct storage_note *
+note_storage(struct state *state, const struct meaning *meaning, const struct trace_event *event)
+{
+    int64_t storage = fact_argument(meaning, event, 0), bytes = fact_argument(meaning, event, 1);
+    int64_t block = fact_argument(meaning, event, 2);
+    struct storage_note *known = storage_noted(state, storage);
+    if (known != NULL)
+        return known;
+    if (!vec_room(&state->notes, &state->note_room, state->note_count + 1, sizeof *state->notes) ||
+        !map_set(&state->storages, (uint64_t)storage, state->note_count))
+        return NULL;
+    if (event->device >= 0 && block > 0)
+        bytes = block;
+    state->notes[state->note_count] = (struct storage_note){
+        .bytes = bytes > 0 ? (uint64_t)bytes : 0, .device = event->device,
+        .born = (uint8_t)role_at_birth(state, event),
+    };
+    return &state->notes[state->note_count++];
+}
+
+/* As of just before event `seq`. */
+static enum memory_role
+role_of(const struct storage_note *note, size_t seq)
+{
+    enum memory_role role = note->born;
+    for (int i = 0; i < note->changes && note->changed[i] < seq; i++)
+        role = note->became[i];
+    return role;
+}
+
+static void
+take_away(uint64_t *from, uint64_t bytes)
+{
+    *from -= bytes < *from ? bytes : *from;
+}
+
+/* A free names its storage; which device that was on, how large it was and what for, is noted. */
+static bool
+fold_memory(struct state *state, const struct meaning *meaning, const struct trace_event *event, size_t seq)
+{
+    bool                 taken = meaning->fact == FACT_ALLOC;
+    struct storage_note *note = taken ? note_storage(state, meaning, event)
+                                      : storage_noted(state, fact_argument(meaning, event, 0));
+    if (note == NULL)
+        return !taken; /* it came before the trace did */
+    struct memory_row *row = rows_take(&state->now.memory, note->device, 0, sizeof *row);
     if (row == NULL)
         return false;
     struct state_memory *memory = &row->memory;
-    if (meaning->fact == FACT_ALLOC) {
-        memory->allocated += bytes;
+    uint64_t            *role = &memory->role[role_of(note, seq)];
+    if (taken) {
+        memory->allocated += note->bytes;
+        *role += note->bytes;
         memory->blocks++;
         if (memory->allocated > memory->peak)
             memory->peak = memory->allocated;
     } else {
-        memory->allocated -= bytes < memory->allocated ? bytes : memory->allocated;
+        take_away(&memory->allocated, note->bytes);
+        take_away(role, note->bytes);
         memory->blocks -= memory->blocks > 0;
     }
+    return true;
+}
+
+static bool
+fold_segment(struct state *state, const struct meaning *meaning, const struct trace_event *event)
+{
+    struct memory_row *row = rows_take(&state->now.memory, event->device, 0, sizeof *row);
+    int64_t            reserved = fact_argument(meaning, event, 0);
+    if (row != NULL)
+        row->memory.reserved = reserved > 0 ? (uint64_t)reserved : 0;
+    return row != NULL;
+}
+
+/* A storage turns out to be something: its bytes change sides. */
+static bool
+fold_role(struct state *state, int64_t storage, enum memory_role role, size_t seq)
+{
+    struct storage_note *note = storage_noted(state, storage);
+    if (note == NULL || role_of(note, seq) == role)
+        return true;
+    if (seq >= state->noted && note->changes < ROLE_CHANGES) {
+        note->changed[note->changes]  = (uint32_t)seq;
+        note->became[note->changes++] = (uint8_t)role;
+    }
+    struct memory_row *row = rows_take(&state->now.memory, note->device, 0, sizeof *row);
+    if (row == NULL)
+        return false;
+    take_away(&row->memory.role[role_of(note, seq)], note->bytes);
+    row->memory.role[role_of(note, seq + 1)] += note->bytes;
     return true;
 }
 
@@ -253,7 +346,15 @@ fold_fact(struct state *state, const struct meaning *meaning, const struct trace
         return true;
     case FACT_ALLOC:
     case FACT_FREE:
-        return fold_memory(state, meaning, event);
+        return fold_memory(state, meaning, event, seq);
+    case FACT_SEGMENT:
+        return fold_segment(state, meaning, event);
+    case FACT_ROLE: {
+        const char *word = trace_text_at(state->trace, fact_argument(meaning, event, 1));
+        return fold_role(state, fact_argument(meaning, event, 0), memory_role_of_word(word), seq);
+    }
+    case FACT_GRADIENT:
+        return event->phase != PHASE_END || fold_role(state, fact_argument(meaning, event, 0), ROLE_GRADIENTS, seq);
     case FACT_SNAPSHOT:
         return seq < state->noted || note_snapshot(state, meaning, event, seq);
     case FACT_BUCKET:

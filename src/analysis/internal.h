@@ -34,9 +34,18 @@ struct moment {
 /* Which kinds mean something, found by name once. */
 enum fact {
     FACT_NONE, FACT_ALLOC, FACT_FREE, FACT_SNAPSHOT, FACT_BUCKET, FACT_READY, FACT_PREPARE, FACT_LAUNCH, FACT_ISSUE,
-    FACT_REDUCED, FACT_LOCK_WAIT, FACT_LOCK_HOLD
+    FACT_REDUCED, FACT_LOCK_WAIT, FACT_LOCK_HOLD, FACT_SEGMENT, FACT_ROLE, FACT_GRADIENT
 };
-struct meaning { enum fact fact; int8_t arg[4]; }; /* where the arguments stand that the fact needs; -1 nowhere */
+struct meaning { enum fact fact; uint8_t says; int8_t arg[4]; }; /* says: of memory taken in it; where the arguments stand that the fact needs; -1 nowhere */
+
+/* A storage: what it was born as and what it became later, so that any moment can be asked. */
+enum { ROLE_CHANGES = 2 };
+struct storage_note {
+    uint64_t bytes;
+    uint32_t changed[ROLE_CHANGES];  /* seq */
+    int16_t  device;
+    uint8_t  born, changes, became[ROLE_CHANGES];
+};
 
 struct snapshot_note { uint32_t seq; int64_t id; };
 struct snapshot_list { struct snapshot_note *notes; size_t count, room; };
@@ -51,7 +60,9 @@ struct state {
     size_t                checkpoint_count, checkpoint_room;
 
     size_t                noted;       /* events that are in the histories */
-    struct map            storages;    /* storage -> device + 1 in the upper, requested bytes in the lower 48 bits */
+    struct map            storages;    /* storage -> index into notes */
+    struct storage_note  *notes;
+    size_t                note_count, note_room;
     struct map            snapshot_of; /* storage -> index into snapshots */
     struct snapshot_list *snapshots;
     size_t                snapshot_count, snapshot_room;

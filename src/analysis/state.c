@@ -121,6 +121,7 @@ forget_all(struct state *state)
         free(state->snapshots[i].notes);
     free(state->checkpoints);
     free(state->snapshots);
+    free(state->notes);
     map_free(&state->storages);
     map_free(&state->snapshot_of);
     *state = (struct state){ .trace = state->trace, .meanings = state->meanings, .kind_count = state->kind_count,

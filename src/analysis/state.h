@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "analysis/memory.h"
 
 struct trace; struct state;
 
@@ -16,8 +17,8 @@ size_t        state_seq(const struct state *state);
 
 /* Open spans of a lane, outermost first: seq of their begin events. Answers how many there are (may exceed room). */
 size_t state_open(const struct state *state, uint32_t lane, size_t *seqs, size_t room);
-/* Memory of a device (-1: the host) in requested bytes. */
-struct state_memory { uint64_t allocated, peak, blocks; };
+/* Memory of a device in bytes of its blocks, of the host (-1) in bytes as asked for; by what they are for. */
+struct state_memory { uint64_t allocated, peak, blocks, reserved, role[MEMORY_ROLES]; };
 struct state_memory state_memory(const struct state *state, int device);
 /* The last snapshot of a storage (its id for trace_snapshot_at) at or before the event; 0: not recorded. `seq` (may
  * be NULL) gets the event that holds it. */

@@ -18,6 +18,21 @@ delete_break(struct session *session, const struct command_line *line, struct st
     return false;
 }
 
+/* "  parameters 4096 B, gradients 4096 B": what it is for */
+static void
+add_roles(struct str *out, const struct state_memory *memory)
+{
+    const char *between = "  ";
+    for (int role = 0; role < MEMORY_ROLES; role++) {
+        if (memory->role[role] == 0)
+            continue;
+        str_addf(out, "%s%s %" PRIu64 " B", between, memory_role_name((enum memory_role)role), memory->role[role]);
+        between = ", ";
+    }
+    if (memory->allocated > 0)
+        str_add(out, "\n");
+}
+
 static void
 info_memory(struct session *session, struct str *out)
 {
@@ -31,8 +46,12 @@ info_memory(struct session *session, struct str *out)
             str_add(out, "cpu");
         else
             str_addf(out, "device:%d", device);
-        str_addf(out, ": %" PRIu64 " B in %" PRIu64 " blocks, peak %" PRIu64 " B\n", memory.allocated, memory.blocks,
+        str_addf(out, ": %" PRIu64 " B in %" PRIu64 " blocks, peak %" PRIu64 " B", memory.allocated, memory.blocks,
                  memory.peak);
+        if (memory.reserved > 0)
+            str_addf(out, ", reserved %" PRIu64 " B", memory.reserved);
+        str_add(out, "\n");
+        add_roles(out, &memory);
     }
 }
 

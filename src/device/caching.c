@@ -38,44 +38,42 @@ struct cache {
     struct cache_block *waiting;            /* given, not yet free; by `right` */
     struct cache_block *spare;              /* structs without memory; by `right` */
     struct slab        *slabs;
+    struct recorded    *unused;
+    size_t              recorded_count;     /* that the account was charged for */
     struct segment     *first, *last;       /* by number */
     uint32_t            segments;           /* numbers given out */
     uint64_t            next_address;
     struct cache_stats  stats;
     struct cache_change told;
+    bool                untold;             /* segments have changed since; read without the lock */
 };
 
-/* ---- counts ---- */
+/* ---- counts: what follows from others (all that was taken, what was given back) is worked out when asked for ---- */
 
-static void
+static inline void
 count_in(struct cache_count *count, uint64_t more)
 {
     uint64_t now = count->current + more;
     __atomic_store_n(&count->current, now, __ATOMIC_RELAXED); /* read without the lock */
-    count->allocated += more;
     if (now > count->peak)
         count->peak = now;
 }
 
-static void
-count_out(struct cache_count *count, uint64_t less)
-{
-    __atomic_store_n(&count->current, count->current - less, __ATOMIC_RELAXED);
-    count->freed += less;
-}
-
-static void
+static inline void
 grows(struct cache *cache, enum cache_stat stat, enum cache_pool pool, uint64_t more)
 {
-    count_in(&cache->stats.of[stat][pool], more);
-    count_in(&cache->stats.of[stat][ALL], more);
+    struct cache_count *of = cache->stats.of[stat];
+    count_in(&of[pool], more);
+    count_in(&of[ALL], more);
+    of[pool].allocated += more;
 }
 
-static void
+static inline void
 shrinks(struct cache *cache, enum cache_stat stat, enum cache_pool pool, uint64_t less)
 {
-    count_out(&cache->stats.of[stat][pool], less);
-    count_out(&cache->stats.of[stat][ALL], less);
+    struct cache_count *of = cache->stats.of[stat];
+    of[pool].current -= less;
+    __atomic_store_n(&of[ALL].current, of[ALL].current - less, __ATOMIC_RELAXED);
 }
 
 static void
@@ -160,7 +158,6 @@ block_struct(struct cache *cache)
 {
     struct cache_block *block = cache->spare;
     cache->spare = block->right;
-    *block = (struct cache_block){ 0 };
     return block;
 }
 
@@ -242,9 +239,9 @@ segment_new(struct cache *cache, const struct cache_request *request, size_t rou
     *(cache->last != NULL ? &cache->last->after : &cache->first) = segment;
     cache->last = segment;
     struct cache_block *block = block_struct(cache);
-    block->segment = segment;
-    block->bytes   = segment->bytes;
+    *block = (struct cache_block){ .segment = segment, .bytes = segment->bytes };
     segment->first = block;
+    __atomic_store_n(&cache->untold, true, __ATOMIC_RELAXED);
     poison_memory(segment->base, segment->bytes);
     grows(cache, STAT_SEGMENT, segment->pool, 1);
     grows(cache, STAT_RESERVED_BYTES, segment->pool, segment->bytes);
@@ -260,6 +257,7 @@ segment_free(struct cache *cache, struct segment *segment)
     block_struct_back(cache, segment->first);
     unpoison_memory(segment->base, segment->bytes);
     munmap(segment->base, segment->bytes);
+    __atomic_store_n(&cache->untold, true, __ATOMIC_RELAXED);
     shrinks(cache, STAT_SEGMENT, segment->pool, 1);
     shrinks(cache, STAT_RESERVED_BYTES, segment->pool, segment->bytes);
     account_give(cache->sched, segment->reach + sizeof *segment);
@@ -278,6 +276,18 @@ size_t
 block_bytes(const struct cache_block *block)
 {
     return block->bytes;
+}
+
+uint64_t
+block_place(const struct cache_block *block)
+{
+    return block->segment->address + block->offset;
+}
+
+bool
+block_is_recorded(const struct cache_block *block)
+{
+    return block->recorded != NULL;
 }
 
 static bool
@@ -379,15 +389,31 @@ block_release(struct cache *cache, struct cache_block *block)
 
 /* ---- streams that were recorded ---- */
 
+/* Kept for the next one: a steady step records as many as it lets go of. */
 static void
 recorded_free(struct cache *cache, struct cache_block *block)
 {
     while (block->recorded != NULL) {
         struct recorded *recorded = block->recorded;
         block->recorded = recorded->next;
-        account_give(cache->sched, sizeof *recorded);
-        free(recorded);
+        recorded->next  = cache->unused;
+        cache->unused   = recorded;
     }
+}
+
+/* NULL: no memory. */
+static struct recorded *
+recorded_new(struct cache *cache)
+{
+    struct recorded *recorded = cache->unused;
+    if (recorded != NULL) {
+        cache->unused = recorded->next;
+        return recorded;
+    }
+    if (!account_take(cache->sched, sizeof *recorded))
+        return NULL;
+    cache->recorded_count++; /* given back at the end, whether the system has it or not */
+    return malloc(sizeof *recorded);
 }
 
 static bool
@@ -422,12 +448,7 @@ cache_record(struct cache *cache, struct cache_block *block, int number, const s
     bool known = block == NULL || block->segment->stream == number;
     for (struct recorded *recorded = known ? NULL : block->recorded; recorded != NULL; recorded = recorded->next)
         known = known || recorded->number == number;
-    struct recorded *recorded = NULL;
-    if (!known && account_take(cache->sched, sizeof *recorded)) {
-        recorded = malloc(sizeof *recorded);
-        if (recorded == NULL)
-            account_give(cache->sched, sizeof *recorded);
-    }
+    struct recorded *recorded = known ? NULL : recorded_new(cache);
     if (recorded != NULL) {
         *recorded = (struct recorded){ block->recorded, stream, number, 0 };
         block->recorded = recorded;
@@ -534,6 +555,12 @@ cache_free(struct cache *cache)
             recorded_free(cache, block);
         segment_free(cache, segment);
     }
+    while (cache->unused != NULL) {
+        struct recorded *recorded = cache->unused;
+        cache->unused = recorded->next;
+        free(recorded);
+    }
+    account_give(cache->sched, cache->recorded_count * sizeof(struct recorded));
     while (cache->slabs != NULL) {
         struct slab *slab = cache->slabs;
         cache->slabs = slab->next;
@@ -560,6 +587,13 @@ cache_stats(struct cache *cache)
     cache_lock(cache);
     struct cache_stats stats = cache->stats;
     cache_unlock(cache);
+    for (int stat = 0; stat < CACHE_STATS; stat++) {
+        struct cache_count *of = stats.of[stat];
+        for (int pool = 0; pool < CACHE_POOLS; pool++)
+            of[ALL].allocated += of[pool].allocated;
+        for (int pool = 0; pool <= CACHE_POOLS; pool++)
+            of[pool].freed = of[pool].allocated - of[pool].current;
+    }
     return stats;
 }
 
@@ -589,12 +623,16 @@ cache_reset_peak(struct cache *cache)
 bool
 cache_changed(struct cache *cache, struct cache_change *change)
 {
+    if (!__atomic_load_n(&cache->untold, __ATOMIC_RELAXED))
+        return false;
+    struct cache_stats       stats = cache_stats(cache);
+    const struct cache_count count = stats.of[STAT_SEGMENT][ALL];
     cache_lock(cache);
-    const struct cache_count *count = &cache->stats.of[STAT_SEGMENT][ALL];
     uint64_t reserved = cache_reserved(cache);
-    *change = (struct cache_change){ count->allocated - cache->told.taken, count->freed - cache->told.given, reserved,
+    *change = (struct cache_change){ count.allocated - cache->told.taken, count.freed - cache->told.given, reserved,
                                      (int64_t)(reserved - cache->told.reserved) };
-    cache->told = (struct cache_change){ count->allocated, count->freed, reserved, 0 };
+    cache->told = (struct cache_change){ count.allocated, count.freed, reserved, 0 };
+    __atomic_store_n(&cache->untold, false, __ATOMIC_RELAXED);
     cache_unlock(cache);
     return change->taken > 0 || change->given > 0;
 }

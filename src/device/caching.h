@@ -50,6 +50,8 @@ void   cache_note_full(struct cache *cache);                  /* nothing helped:
 
 void  *block_data(const struct cache_block *block);
 size_t block_bytes(const struct cache_block *block);
+uint64_t block_place(const struct cache_block *block);    /* a number of our own: its segment's address and offset */
+bool   block_is_recorded(const struct cache_block *block);
 
 /* ---- what there is ---- */
 

@@ -31,6 +31,10 @@ void  pool_give(struct pool *pool, void *block, size_t bytes); /* the bytes that
 void *pool_take_booked(struct pool *pool, size_t bytes, struct device_memory *memory, size_t counted);
 void  pool_give_booked(struct pool *pool, void *block, size_t bytes, struct device_memory *memory, size_t counted);
 
+/* An access that outlived its storage: the stream of the block knows nothing of it. */
+struct left_note { uint64_t place; struct access_note note; }; /* place 0: none */
+enum { LEFT_NOTES = 16 };
+
 struct device {
     int                  index;
     struct pool          pool;      /* the host's; its mutex guards `memory` too */
@@ -40,6 +44,8 @@ struct device {
     struct stream       *background; /* NULL until somebody copies there; the devices' mutex guards it */
     uint64_t             total;     /* bytes that a device of its kind has */
     uint64_t             nothing[8]; /* where tensors without elements lie */
+    struct left_note     left[LEFT_NOTES]; /* `stepped`: for the race checker; the oldest gives way */
+    unsigned             left_next;
 };
 
 struct rank_memory { struct rank_memory *next; int rank; size_t bytes; void *memory; };
@@ -77,4 +83,6 @@ struct stream  *stream_open(struct task *me, struct devices *devices, int device
 void            stream_close(struct devices *devices, struct stream *stream);
 bool            devices_drain(struct task *me);   /* the host waits for all that is queued anywhere */
 const struct stream_progress *stream_progress(const struct stream *stream);
+const struct actor *stream_actor(const struct stream *stream);
+void            storage_inherit(struct task *me, struct storage *storage); /* notes of those that had its block before */
 #endif

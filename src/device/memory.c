@@ -19,8 +19,8 @@ void
 segment_announce(struct task *me, int device)
 {
     struct cache_change change;
-    if (!stage_enabled(me, KIND_memory_segment) || device == DEVICE_CPU ||
-        !cache_changed(device_of(devices_of(me), device)->cache, &change))
+    if (device == DEVICE_CPU || !stage_enabled(me, KIND_memory_segment) ||
+        !cache_changed(device_of(sched_part(me->sched, PART_DEVICES), device)->cache, &change))
         return;
     storage_emit(me, KIND_memory_segment, device,
                  (const int64_t[4]){ (int64_t)change.taken, (int64_t)change.given, change.bytes,
@@ -44,9 +44,8 @@ storage_announce(struct task *me, const struct storage *storage)
 /* Refused, it is had once more after those who may have garbage have let go of it. In `stepped` a fresh block is
  * cleared: what nobody wrote must be equal in each run, and snapshots may show it. */
 static bool
-host_block(struct task *me, struct storage *storage)
+host_block(struct task *me, struct device *host, struct storage *storage)
 {
-    struct device *host = devices_of(me)->host;
     size_t bytes = storage->bytes;
     size_t rounded = bytes > SIZE_MAX - 512 ? SIZE_MAX : bytes == 0 ? 512 : (bytes + 511) / 512 * 512;
     storage->block_bytes = rounded;
@@ -68,8 +67,9 @@ request_of(const struct task *me, const struct storage *storage, int stream)
         .holder = { .storage = storage->number, .line = me->line, .stage = me->stage },
     };
     const char *module = (const char *)(uintptr_t)me->slots[SLOT_MODULE];
-    if (module != NULL)
-        snprintf(request.holder.module, sizeof request.holder.module, "%s", module);
+    size_t      length = module != NULL ? strnlen(module, sizeof request.holder.module - 1) : 0;
+    if (length > 0)
+        memcpy(request.holder.module, module, length);
     return request;
 }
 
@@ -94,10 +94,9 @@ take_again(struct task *me, struct device *device, struct cache_request *request
 /* It is not cleared, as on a GPU: work that was queued before may still use the block. What the system gives is zeros,
  * and what comes later repeats with the run. */
 static bool
-device_block(struct task *me, struct storage *storage)
+device_block(struct task *me, struct device *device, struct storage *storage)
 {
-    struct device       *device  = device_of(devices_of(me), storage->device);
-    struct stream       *stream  = stream_current(me, storage->device);
+    struct stream       *stream  = me->slots[SLOT_STREAM] == 0 ? device->compute : stream_current(me, device->index);
     struct cache_request request = request_of(me, storage, stream_number(stream));
     enum cache_answer    answer  = cache_take(device->cache, &request, &storage->block);
     if (answer != CACHE_TAKEN)
@@ -105,6 +104,8 @@ device_block(struct task *me, struct storage *storage)
     if (answer == CACHE_TAKEN) {
         storage->data        = storage->block != NULL ? block_data(storage->block) : device->nothing;
         storage->block_bytes = storage->block != NULL ? block_bytes(storage->block) : 0;
+        storage->order       = stream_actor(stream);
+        storage_inherit(me, storage);
         return true;
     }
     if (task_failed(me))
@@ -126,7 +127,8 @@ storage_new(struct task *me, int device, size_t bytes)
     if (storage == NULL)
         return NULL;
     storage->number = count_next(me->sched, &devices->storages);
-    if (device == DEVICE_CPU ? !host_block(me, storage) : !device_block(me, storage)) {
+    struct device *where = device_of(devices, device);
+    if (device == DEVICE_CPU ? !host_block(me, where, storage) : !device_block(me, where, storage)) {
         host_return(me, storage, sizeof *storage);
         return NULL;
     }
@@ -224,7 +226,9 @@ device_empty_cache(struct task *me)
     if (devices_of(me) == NULL || !devices_drain(me))
         return false;
     for (int index = 0; index < device_count(me); index++) {
-        cache_release(device_of(devices_of(me), index)->cache);
+        struct device *device = device_of(devices_of(me), index);
+        cache_release(device->cache);
+        memset(device->left, 0, sizeof device->left); /* all that was queued is done */
         segment_announce(me, index);
     }
     return true;

@@ -70,6 +70,21 @@ storage_empty(struct storage *storage)
     count_down(sched, &devices->living);
 }
 
+/* An access that the block's own stream does not know of, and that it was not told to wait for, may still happen when
+ * others have the bytes. */
+static void
+leave_notes(const struct storage *storage)
+{
+    struct device *device = device_of(sched_part(storage->sched, PART_DEVICES), storage->device);
+    if (storage->block == NULL || block_is_recorded(storage->block))
+        return;
+    for (size_t i = 0; i < storage->note_count; i++) {
+        if (!actor_knows(storage->order, storage->notes[i].epoch))
+            device->left[device->left_next++ % LEFT_NOTES] =
+                (struct left_note){ block_place(storage->block), storage->notes[i] };
+    }
+}
+
 /* Gives the block back; the number of bytes allocated is the one without it. Entries that still use the bytes keep the
  * struct. */
 static void
@@ -78,6 +93,7 @@ storage_retire(struct task *me, struct storage *storage)
     int      device = storage->device;
     uint32_t number = storage->number;
     int64_t  bytes = (int64_t)storage->bytes, block = (int64_t)storage->block_bytes;
+    leave_notes(storage);
     storage_empty(storage);
     if (storage->entries == 0)
         host_return(me, storage, sizeof *storage);
@@ -201,6 +217,8 @@ race_found(struct task *me, const struct storage *storage, const struct access_n
     str_add(&report, " while nothing orders it after ");
     describe(&report, old);
     str_add(&report, "; let the later one wait: record an event after the first and wait for it, or synchronize");
+    if (old->left)
+        str_add(&report, "; the first used the memory for a tensor that is gone: t:record_stream(s) keeps it so long");
     if (!str_ok(&report)) {
         str_free(&report);
         return failed(me, E_MEMORY, "out of memory");
@@ -245,6 +263,27 @@ note_room(struct task *me, struct storage *storage, size_t need)
     storage->notes     = grown;
     storage->note_room = more;
     return true;
+}
+
+/* Where memory is short the checker goes without. */
+void
+storage_inherit(struct task *me, struct storage *storage)
+{
+    struct device *device = device_of(devices_of(me), storage->device);
+    uint64_t       place  = storage->block != NULL && device->left_next > 0 ? block_place(storage->block) : 0;
+    for (int i = 0; place != 0 && i < LEFT_NOTES; i++) {
+        struct left_note *left = &device->left[i];
+        uint64_t begin = left->place + left->note.begin, end = left->place + left->note.end;
+        if (left->place == 0 || end <= place || begin >= place + storage->bytes ||
+            !note_room(me, storage, storage->note_count + 1))
+            continue;
+        struct access_note *note = &storage->notes[storage->note_count++];
+        *note       = left->note;
+        note->begin = begin > place ? begin - place : 0;
+        note->end   = end - place;
+        note->left  = true;
+        left->place = 0;
+    }
 }
 
 static bool

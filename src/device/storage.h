@@ -14,7 +14,7 @@ struct access_note {            /* one access the checker remembers */
     struct epoch epoch;
     uint64_t     begin, end;    /* bytes within the storage */
     uint32_t     line;          /* lesson line */
-    bool         write;
+    bool         write, left;   /* left: by who had the memory before */
     int16_t      rank;
     const char  *what;          /* "add", "a read": static or interned text */
     char         who[24];       /* "r0 main", "device:1 compute" */
@@ -28,6 +28,7 @@ struct storage {
     void               *data;
     struct cache_block *block;          /* of a device's cache; NULL: the host's, hidden, or of no bytes */
     int                 entries;        /* in streams, that use the bytes of a block (`stepped`) */
+    const struct actor *order;          /* the stream whose order protects the block; NULL: no block */
     struct sched       *sched;
     struct access_note *notes;          /* accesses that a later one must be ordered after */
     size_t              note_count, note_room;

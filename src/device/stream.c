@@ -165,6 +165,12 @@ stream_progress(const struct stream *stream)
     return &stream->progress;
 }
 
+const struct actor *
+stream_actor(const struct stream *stream)
+{
+    return &stream->actor;
+}
+
 int
 stream_number(const struct stream *stream)
 {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "analysis/state.h"
 #include "base/vec.h"
 #include "lua/internal.h"
 #include "sched/sched.h"
@@ -74,21 +75,28 @@ live_trace(lua_State *L)
     return trace;
 }
 
+/* What the reader, and the state that is folded from it, may need. */
+static void
+need_room(lua_State *L, struct trace *trace, size_t bytes_per_event)
+{
+    struct script *script = script_of(L);
+    size_t         need   = trace_count(trace) * bytes_per_event, more = need - script->trace_charged;
+    if (need <= script->trace_charged)
+        return;
+    if (!account_take(script->sched, more)) {
+        memory_failed(script->holder, more, "the host");
+        raise(L, script->holder);
+    }
+    script->trace_charged = need;
+}
+
 /* Before anything that depends on which end belongs to which begin: that costs memory for each event, so who only
  * counts does without. */
 static void
 need_partners(lua_State *L, struct trace *trace)
 {
     enum { PARTNER_BYTES = 16 };
-    struct script *script = script_of(L);
-    size_t         need   = trace_count(trace) * PARTNER_BYTES, more = need - script->trace_charged;
-    if (need > script->trace_charged) {
-        if (!account_take(script->sched, more)) {
-            memory_failed(script->holder, more, "the host");
-            raise(L, script->holder);
-        }
-        script->trace_charged = need;
-    }
+    need_room(L, trace, PARTNER_BYTES);
     if (!trace_whole(trace))
         raise_error(L, "MemoryError", "out of memory for the trace");
 }
@@ -476,6 +484,71 @@ l_seq(lua_State *L)
     return 1;
 }
 
+/* ---- memory ---- */
+
+static void
+drop_state(struct task *me, void *state)
+{
+    (void)me;
+    state_free(state);
+}
+
+/* The state just after event `seq`; kept, so that the next question goes on from there. */
+static struct state *
+state_at(lua_State *L, struct trace *trace, size_t seq)
+{
+    enum { STATE_BYTES = 48 };
+    struct script *script = script_of(L);
+    struct state  *state  = script->parts[SCRIPT_STATE];
+    need_partners(L, trace);
+    need_room(L, trace, STATE_BYTES);
+    if (state == NULL)
+        state = state_new(trace);
+    script->parts[SCRIPT_STATE]     = state;
+    script->drop_part[SCRIPT_STATE] = drop_state;
+    if (state == NULL || !state_seek(state, seq))
+        raise_error(L, "MemoryError", "out of memory for the state of the run");
+    return state;
+}
+
+static void
+push_memory(lua_State *L, const struct state_memory *memory)
+{
+    lua_createtable(L, 0, MEMORY_ROLES + 4);
+    set_integer(L, -1, "allocated", (int64_t)memory->allocated);
+    set_integer(L, -1, "peak", (int64_t)memory->peak);
+    set_integer(L, -1, "reserved", (int64_t)memory->reserved);
+    set_integer(L, -1, "blocks", (int64_t)memory->blocks);
+    for (int role = 0; role < MEMORY_ROLES; role++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s", memory_role_name((enum memory_role)role));
+        for (char *at = key; *at != '\0'; at++)
+            *at = *at == ' ' ? '_' : *at;
+        set_integer(L, -1, key, (int64_t)memory->role[role]);
+    }
+}
+
+/* rs.trace:memory(device, seq): what each byte of a device was for just after that event, unless given: now. */
+static int
+l_memory(lua_State *L)
+{
+    enum { EVENTS_A_STEP = 2 };
+    script_task(L);
+    struct trace *trace  = live_trace(L);
+    int           device = lua_isnoneornil(L, 2) ? opt_device(L, 2) : check_device(L, 2);
+    size_t        count  = trace_count(trace);
+    int64_t       seq    = opt_integer(L, 3, (int64_t)count - 1);
+    struct state_memory memory = { 0 };
+    if (seq < -1 || seq >= (int64_t)count)
+        return raise_error(L, "IndexError", "there are events 0 to %lld, not %lld", (long long)count - 1,
+                           (long long)seq);
+    script_charge(L, count / EVENTS_A_STEP);
+    if (seq >= 0)
+        memory = state_memory(state_at(L, trace, (size_t)seq), device);
+    push_memory(L, &memory);
+    return 1;
+}
+
 static const struct lua_entry trace_entries[] = {
     { "count", l_count, "rs.trace:count(filter)", "How many events: stages once, by their begin." },
     { "events", l_events, "rs.trace:events(filter)",
@@ -488,6 +561,9 @@ static const struct lua_entry trace_entries[] = {
       "The sum of one argument, of their bytes unless it is said." },
     { "duration", l_duration, "rs.trace:duration(event or filter)",
       "From a stage's begin to its end, in microseconds." },
+    { "memory", l_memory, "rs.trace:memory(device, seq)",
+      "Bytes of a device after an event (now unless given): allocated, peak, reserved, blocks; and what they are for: "
+      "parameters, buffers, gradients, optimizer_state, replicas, activations, inputs, outputs, other." },
     { "seq", l_seq, "rs.trace:seq()", "How many events have been recorded so far." },
 };
 

@@ -191,6 +191,26 @@ tensor_rename(struct task *me, struct tensor *tensor, const char *prefix, const 
     return true;
 }
 
+/* What its bytes are for, which their birth does not show. */
+static void
+tensor_announce_role(struct task *me, const struct tensor *tensor, const char *role)
+{
+    if (stage_enabled(me, KIND_memory_role) && !tensor_is_sparse(tensor))
+        POINT_ON(me, tensor_device(tensor), memory_role, tensor->storage->number, stage_name_id(me, role));
+}
+
+/* A replica's belong to its original. */
+static bool
+module_add_tensor(struct task *me, struct module *module, bool buffer, const char *name, struct tensor *tensor)
+{
+    if (!table_set(me, buffer ? &module->buffers : &module->parameters, name, tensor, NULL) ||
+        !tensor_rename(me, tensor, module->name, name))
+        return false;
+    if (tensor != NULL && !module->is_replica)
+        tensor_announce_role(me, tensor, buffer ? "buffer" : "parameter");
+    return true;
+}
+
 bool
 module_add_parameter(struct task *me, struct module *module, const char *name, struct tensor *tensor)
 {
@@ -199,7 +219,7 @@ module_add_parameter(struct task *me, struct module *module, const char *name, s
     if (tensor != NULL && tensor->grad_fn != NULL && !module->is_replica)
         return failed(me, E_VALUE, "Cannot assign non-leaf Tensor to parameter '%s'. Model parameters must be created "
                       "explicitly.", name);
-    return table_set(me, &module->parameters, name, tensor, NULL) && tensor_rename(me, tensor, module->name, name);
+    return module_add_tensor(me, module, false, name, tensor);
 }
 
 bool
@@ -207,7 +227,7 @@ module_add_buffer(struct task *me, struct module *module, const char *name, stru
 {
     if (module == NULL || !name_allowed(me, "buffer", name))
         return false;
-    return table_set(me, &module->buffers, name, tensor, NULL) && tensor_rename(me, tensor, module->name, name);
+    return module_add_tensor(me, module, true, name, tensor);
 }
 
 struct tensor *
@@ -535,7 +555,7 @@ module_forward_tensor(struct task *me, struct module *module, struct tensor *inp
 
 /* The tensor object stays what it is; its elements move: whoever holds it (an optimizer, a graph) sees the new ones. */
 static bool
-tensor_move(struct task *me, struct tensor *tensor, int device, enum dtype dtype)
+tensor_move(struct task *me, struct tensor *tensor, int device, enum dtype dtype, const char *role)
 {
     if (tensor == NULL || (tensor_device(tensor) == device && tensor->dtype == dtype))
         return true;
@@ -549,7 +569,8 @@ tensor_move(struct task *me, struct tensor *tensor, int device, enum dtype dtype
     memcpy(tensor->stride, moved->stride, sizeof tensor->stride);
     storage_unref(me, old);
     node_accumulator_reset(tensor);
-    return tensor_move(me, tensor->grad, device, dtype);
+    tensor_announce_role(me, tensor, role);
+    return tensor_move(me, tensor->grad, device, dtype, "gradient");
 }
 
 /* `device` DEVICE_MAX + 1: where each is; `dtype` DTYPE_COUNT: as each is. */
@@ -564,7 +585,7 @@ module_convert(struct task *me, struct module *module, int device, enum dtype dt
             struct tensor *tensor = list.tensors[i];
             bool           cast = dtype != DTYPE_COUNT && dtype_is_float(tensor->dtype);
             ok = tensor_move(me, tensor, device > DEVICE_MAX ? tensor_device(tensor) : device,
-                             cast ? dtype : tensor->dtype);
+                             cast ? dtype : tensor->dtype, buffers ? "buffer" : "parameter");
             scope_release(me, mark);
         }
         named_tensors_free(&list);

@@ -32,6 +32,8 @@ sub fails {
 
 fails('a little of everything', 90, 'run', @all);
 fails('a little of everything in free', 90, @free, @all);
+fails('the memory of two devices', 60, 'run', '--tap', 'tests/faults/devices.lua');
+fails('the memory of two devices in free', 60, @free, '--tap', 'tests/faults/devices.lua');
 fails('a training step', 50, 'run', @training);
 fails('a training step in free', 50, @free, @training);
 my @sparse = ('--tap', 'tests/faults/sparse.lua', '--');

@@ -26,6 +26,12 @@ for my $model (qw(embed mlp cnn lstm transformer)) {
         is($more, 0, "$model with $optimizer: 30 more steps in stepped take nothing from the system");
     }
 }
+sub taken_by_devices {
+    my ($count) = count_allocations($ringside, 'run', 'tests/faults/devices.lua', '--', @_);
+    return $count;
+}
+is(taken_by_devices(60) - taken_by_devices(30), 0,
+    'on a device with two streams: 30 more forwards in stepped take nothing from the system');
 my $loader = taken(150, 'cnn', 'SGD', 'loader') - taken(90, 'cnn', 'SGD', 'loader');
 is($loader, 0, 'cnn from a DataLoader: 60 more passes in stepped take nothing from the system');
 for my $model (qw(embed cnn lstm)) {

@@ -376,6 +376,38 @@ a_recorded_stream_has_run_before_the_block_is_used_again(void **state)
     assert_true(rig->succeeded);
 }
 
+/* The same without telling: the new tensor's kernel may write before the copy has read, so that is a race. */
+static bool
+forgets_to_record(struct task *me, struct rig *rig)
+{
+    struct stream  *stream = stream_current(me, 0), *other = stream_new(me, 0, NULL);
+    struct event   *event = event_new(me);
+    struct storage *a = storage_new(me, 0, 8), *b = storage_new(me, 0, 8);
+    assert_true(launch(me, stream, "seven", a, NULL, 7));
+    assert_true(stream_record(me, stream, event) && stream_wait_event(me, other, event));
+    assert_true(launch(me, other, "copy", b, a, 0));
+    storage_unref(me, a);
+    struct storage *c = storage_new(me, 0, 8);
+    assert_false(launch(me, stream, "eight", c, NULL, 8));
+    assert_int_equal(me->error.kind, E_RACE);
+    assert_non_null(strstr(me->error.message, "record_stream"));
+    task_clear_error(me);
+    assert_true(stream_record(me, other, event) && stream_wait_event(me, stream, event));
+    assert_true(launch(me, stream, "eight", c, NULL, 8));
+    storage_unref(me, b);
+    storage_unref(me, c);
+    event_free(me, event);
+    return true;
+}
+
+static void
+a_stream_that_was_not_recorded_races_with_the_next_tensor(void **state)
+{
+    struct rig *rig = *state;
+    rig_run(rig, EXECUTOR_STEPPED, 1, forgets_to_record);
+    assert_true(rig->succeeded);
+}
+
 /* A full device waits for what is queued and gives segments back before it refuses, and then says who holds what. */
 static bool
 fills_a_device(struct task *me, struct rig *rig)
@@ -597,6 +629,7 @@ main(void)
         cmocka_unit_test(a_block_is_free_with_its_last_reference_and_used_in_the_order_of_its_stream),
         cmocka_unit_test(a_segment_stays_while_queued_work_uses_it),
         cmocka_unit_test(a_recorded_stream_has_run_before_the_block_is_used_again),
+        cmocka_unit_test(a_stream_that_was_not_recorded_races_with_the_next_tensor),
         cmocka_unit_test(a_full_device_says_who_holds_what),
         cmocka_unit_test(blocks_are_handed_round),
         cmocka_unit_test(each_device_has_a_current_stream),

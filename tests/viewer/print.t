@@ -40,8 +40,8 @@ unlike(`$viewer $trace --print --ascii`, qr/[^\n\x20-\x7e]/, '--ascii is ASCII')
 like(`$viewer $trace --print=ansi`, qr/\x1b\[0;[0-9;]*m/, '--print=ansi has colours');
 unlike(`$viewer $trace --print=ansi`, qr/\x1b(?!\[[0-9;]*m)/, 'and no other sequences');
 like(frame("$viewer $trace --print --at 3"), qr/step 3\//, '--at stands there');
-like(frame("$viewer $trace --print --at 0 --keys '5s'"), qr/step 12\//, '--keys presses keys');
-is(frame("$viewer $trace --print --at 10 --keys 'sS+-'"), frame("$viewer $trace --print --at 10 --keys '+-'"),
+like(frame("$viewer $trace --print --at 0 --keys '5s'"), qr/step 15\//, '--keys presses keys');
+is(frame("$viewer $trace --print --at 13 --keys 'sS+-'"), frame("$viewer $trace --print --at 13 --keys '+-'"),
     's and S, + and - come back');
 
 sub complains {
