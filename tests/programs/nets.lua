@@ -124,7 +124,7 @@ function G:module(text)
   return "self." .. name, "self." .. name .. " = " .. text
 end
 
--- Types: mat [N, F], seq [N, T, F], img [N, C, 3, 3], turned [T, N, F]; ids are leaves only.
+-- Types: mat [N, F], seq [N, T, F], img [N, C, 3, 3], turned [T, N, F], state [1, N, F]; ids are leaves only.
 local ROWS_FIRST = { mat = { "N", "F" }, seq = { "N", 2, "F" }, img = { "N", "F", 3, 3 } }
 local IDS = { mat = { "N" }, seq = { "N", 2 }, turned = { 2, "N" } }
 
@@ -168,7 +168,7 @@ may(WHOLE, WIDE, 2, function(g, x)
   local b, other = g:module(("nn.Linear(%d, %d)"):format(x.size, x.size))
   return g:step(x.type, x.size, ("%s(%s(%s))"):format(a, b, x.name), { init, other, b .. ".weight = " .. a .. ".weight" })
 end)
-may(WHOLE, WIDE .. " img", 2, function(g, x) return g:step(x.type, x.size, x.name .. ":relu()") end)
+may(WHOLE, WIDE .. " img state", 2, function(g, x) return g:step(x.type, x.size, x.name .. ":relu()") end)
 may(WHOLE, WIDE .. " img", 1, function(g, x) return g:step(x.type, x.size, ("%s * %d - %s"):format(x.name, g.s.pick { 2, -2, 3 }, x.name)) end)
 may(WHOLE, WIDE, 2, function(g, x)
   local name = g:name "p"
@@ -212,7 +212,7 @@ may(ANY, "seq turned", 2, function(g, x)
 end)
 may(ANY, "turned", 1, function(g, x) -- its last state has the rows along dim 1 as well
   local name, init = g:module(("nn.GRU(%d, 2)"):format(x.size))
-  return g:step("turned", 2, ("select(2, %s(%s))"):format(name, x.name), { init })
+  return g:step("state", 2, ("select(2, %s(%s))"):format(name, x.name), { init })
 end)
 may(ANY, "seq turned", 2, function(g, x)
   local name, init = g:module(("nn.MultiheadAttention(%d, 1, { batch_first = %s })"):format(x.size, x.type == "seq"))
