@@ -35,6 +35,7 @@ struct device {
     struct pool          pool;      /* its mutex guards `memory` too */
     struct device_memory memory;
     struct stream       *compute;   /* NULL for the host */
+    struct stream       *background; /* NULL until somebody copies there; the devices' mutex guards it */
 };
 
 struct rank_memory { struct rank_memory *next; int rank; size_t bytes; void *memory; };

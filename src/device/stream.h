@@ -36,6 +36,11 @@ struct stream_entry {
 /* The stream me's work on `device` goes to: its compute stream unless changed (rs.cuda.stream). */
 struct stream *stream_current(struct task *me, int device);          /* NULL: failed */
 bool           stream_make_current(struct task *me, struct stream *stream);
+/* The one stream of a device that copies from the host run on beside its compute stream: made once, kept. */
+struct stream *stream_background(struct task *me, int device);       /* NULL: failed */
+/* Until stream_return, which takes the answer, me's work on the stream's device goes to it. */
+uint64_t       stream_borrow(struct task *me, struct stream *stream);
+void           stream_return(struct task *me, uint64_t borrowed);
 struct stream *stream_new(struct task *me, int device, const char *name); /* lives as long as the devices */
 int            stream_device(const struct stream *stream);
 int            stream_number(const struct stream *stream);
@@ -45,10 +50,17 @@ bool stream_launch(struct task *me, struct stream *stream, const struct stream_e
 bool stream_synchronize(struct task *me, struct stream *stream) __attribute__((warn_unused_result));
 bool device_synchronize(struct task *me, int device) __attribute__((warn_unused_result)); /* all its streams */
 
+/* Tensor.record_stream: the block belongs to the stream that was current when it was taken; now `stream` uses it too.
+ * It is not handed out again before what that stream has been given is done: each entry keeps its storages. */
+bool storage_record_stream(struct task *me, struct storage *storage, struct stream *stream)
+    __attribute__((warn_unused_result));
+
 struct event *event_new(struct task *me);                             /* NULL: failed */
 void          event_free(struct task *me, struct event *event);
 bool stream_record(struct task *me, struct stream *stream, struct event *event) __attribute__((warn_unused_result));
 bool stream_wait_event(struct task *me, struct stream *stream, struct event *event) __attribute__((warn_unused_result));
+bool stream_wait_stream(struct task *me, struct stream *stream, struct stream *other)
+    __attribute__((warn_unused_result));                             /* for all that is in the other one now */
 bool event_synchronize(struct task *me, struct event *event) __attribute__((warn_unused_result)); /* the host waits */
 bool event_query(struct task *me, const struct event *event);        /* has everything before it run? */
 #endif
