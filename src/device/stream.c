@@ -563,6 +563,7 @@ device_synchronize(struct task *me, int device)
     return true;
 }
 
+/* Told, because who reads the trace asks why memory that one stream took is safe in another one's hands. */
 bool
 storage_record_stream(struct task *me, struct storage *storage, struct stream *stream)
 {

@@ -292,7 +292,7 @@ struct value  *value_from_lua(lua_State *L, struct task *me, int index, bool dee
 struct value  *arguments_from_lua(lua_State *L, struct task *me, int first, struct value **kwargs, bool deep); /* TUPLE;
                                                                     a trailing rs.kw{} becomes *kwargs */
 void           push_value(lua_State *L, const struct value *value);     /* None is nil at the top, rs.none inside */
-int            push_results(lua_State *L, const struct value *value);   /* a tuple becomes several results */
+int            push_results(lua_State *L, const struct value *value);   /* a tuple that is not whole: several results */
 void           drop_text(struct task *me, void *text);                 /* a struct str, for `born` */
 void           gather_values(lua_State *L, int first);  /* what lies from `first` on becomes one list in its place */
 bool           is_plain_table(lua_State *L, int index);                 /* a table without a metatable of ours */
@@ -303,8 +303,13 @@ struct script_object *module_attributes(const struct module *module); /* of a sc
                                                         metatable's __index is the class */
 struct module *script_module_new(lua_State *L, struct task *me, int class_index); /* init not run; pushed; raises */
 
+/* A DataParallel's device_ids, output_device and dim; a replica's _former_parameters (parallel.c). false: none. */
+bool           push_parallel_attribute(lua_State *L, const struct module *module, const char *name);
 void           add_module_hooks(lua_State *L);                           /* module_hooks.c */
 void           module_hook_remove(lua_State *L, struct module *module, int number);
+
+/* What PyTorch's warnings.warn says: told once for each text, an event and a line of the narration. */
+void lesson_warn(lua_State *L, const char *text);
 
 /* ---- repeatable names of things (sandbox.c) ---- */
 void push_text(lua_State *L, int index);      /* tostring without addresses: "table: 1" */

@@ -18,6 +18,7 @@
 #include "lua/json.h"
 #include "lua/spawn.h"
 #include "sched/sched.h"
+#include "sched/stage.h"
 #include "tensor/tensor.h"
 #include "trace/writer.h"
 
@@ -246,6 +247,26 @@ l_hint(lua_State *L)
     if (lesson_failed(lesson) > 0)
         lesson_note(lesson, script_rank(script_of(L)), "hint", check_words(L, 1));
     return 0;
+}
+
+/* The first time only: what is said again for each batch is no longer read. */
+void
+lesson_warn(lua_State *L, const char *text)
+{
+    struct script *script = script_of(L);
+    struct task   *me     = script->holder;
+    struct lesson *lesson = lesson_of(me);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.warned");
+    bool before = lua_getfield(L, -1, text) != LUA_TNIL;
+    lua_pushboolean(L, true);
+    lua_setfield(L, -3, text);
+    lua_pop(L, 2);
+    if (before)
+        return;
+    int64_t id = stage_text_id(me, text);
+    POINT(me, lesson_warning, id);
+    if (lesson != NULL)
+        lesson_note(lesson, script_rank(script), "warning", text);
 }
 
 /* Texts of the sequence at `table`; the strings stay on the stack as long as the call. */

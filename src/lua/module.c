@@ -11,25 +11,22 @@
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
-static const char CLASS[] = "ringside.class", KW[] = "ringside.kw", TUPLE[] = "ringside.tuple";
+static const char CLASS[] = "ringside.class", KW[] = "ringside.kw";
 
 /* ---- the type: what the engine calls ---- */
 
 struct module_forward_call { struct module *module; struct value *args, *kwargs, *result; bool deep; };
 
-/* Several results, or one rs.tuple, are a tuple. */
+/* Several results are a tuple, one rs.tuple a whole one. */
 static struct value *
 results_from_lua(lua_State *L, struct task *me, int first, bool deep)
 {
     int count = lua_gettop(L) - first + 1;
-    if (count == 1 && has_class(L, first, TUPLE)) {
-        count = (int)lua_rawlen(L, first);
-        luaL_checkstack(L, count + 10, "too many results");
-        for (int i = 1; i <= count; i++)
-            lua_rawgeti(L, first, i);
-        lua_remove(L, first);
-    } else if (count == 1) {
-        return value_from_lua(L, me, first, deep);
+    if (count == 1) {
+        struct value *value = value_from_lua(L, me, first, deep);
+        if (value != NULL && value->kind == VALUE_TUPLE)
+            value->whole = true;
+        return value;
     }
     if (count == 0)
         return value_none(me);
@@ -327,7 +324,7 @@ module_index(lua_State *L)
             lua_pushboolean(L, module->training);
             return 1;
         }
-        if (push_option(L, module, name))
+        if (push_option(L, module, name) || push_parallel_attribute(L, module, name))
             return 1;
     }
     if (module_is_script(module)) {

@@ -230,6 +230,13 @@ data_parallel_module(const struct module *wrapper)
     return wrapper != NULL && wrapper->type == &wrapper_type ? module_child(wrapper, "module") : NULL;
 }
 
+const struct data_parallel_options *
+data_parallel_options(const struct module *wrapper)
+{
+    const struct wrapper_options *own = wrapper->type == &wrapper_type ? wrapper->script : NULL;
+    return own != NULL ? &own->options : NULL;
+}
+
 bool
 data_parallel_imbalanced(double one, double other)
 {

@@ -22,6 +22,7 @@ struct data_parallel_options {
 /* The wrapper is itself a module with one child "module"; in me's scope; NULL: failed. */
 struct module *data_parallel_new(struct task *me, struct module *module, const struct data_parallel_options *options);
 struct module *data_parallel_module(const struct module *wrapper);        /* NULL: not a DataParallel */
+const struct data_parallel_options *data_parallel_options(const struct module *wrapper); /* NULL: not one */
 /* Do two devices differ so much (in memory, in multiprocessors) that DataParallel warns? Below 3 to 4, not at it. All
  * virtual devices are equal. */
 bool data_parallel_imbalanced(double one, double other);

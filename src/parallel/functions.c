@@ -238,7 +238,16 @@ gather_apply(struct task *me, struct tensor *const *pieces, int count, int devic
 
 /* ---- their backward: each is the other's ---- */
 
-/* Scatter's backward is Gather, to where the input lay. Chunks that nobody used count as zeros. */
+/* The gradient of piece `index`; a chunk that nobody used counts as zeros. */
+static struct tensor *
+piece_grad(struct task *me, const struct partition *split, struct tensor *given, int index)
+{
+    struct comm_shape shape = split->shape;
+    shape.size[split->dim] = split->pieces[index].length;
+    return given != NULL ? given : comm_zeros(me, &shape, split->pieces[index].device);
+}
+
+/* Scatter's backward is Gather, to where the input lay. */
 static bool
 scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_out,
                  struct tensor **grad_in)
@@ -250,9 +259,7 @@ scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_
     if (grads == NULL)
         return false;
     for (int i = 0; i < split->count; i++) {
-        struct comm_shape shape = split->shape;
-        shape.size[split->dim] = split->pieces[i].length;
-        grads[i] = grad_out[i] != NULL ? grad_out[i] : comm_zeros(me, &shape, split->pieces[i].device);
+        grads[i] = piece_grad(me, split, grad_out[i], i);
         if (grads[i] == NULL)
             return false;
     }

@@ -1,0 +1,256 @@
+#!/usr/bin/perl
+# DataParallel as a lesson uses it, in both executors: the copies of nn.parallel.comm and what they refuse, arguments
+# of all kinds, outputs of all kinds, what is warned of, streams that copy, classes of one's own.
+use strict;
+use warnings;
+use lib 'tests/cli';
+use Ringside;
+use Test::More;
+
+my $head = <<'END';
+local rs = require "ringside"
+local nn, comm = rs.nn, rs.nn.parallel.comm
+local function grid(rows, columns) return rs.arange(rows * columns):view({ rows, columns }):to("float32") end
+local function fails(kind, words, f, ...)
+  local ok, e = pcall(f, ...)
+  local told = not ok and e.kind == kind
+  for _, word in ipairs(words) do told = told and tostring(e.message):find(word, 1, true) ~= nil end
+  if not told then print(ok, e) end
+  return told
+end
+local function module(forward, init)
+  local Class = nn.Module("Probe")
+  Class.init = init
+  Class.forward = forward
+  return Class
+end
+END
+
+# Runs a lesson that must hold in both executors.
+sub holds {
+    my ($name, $text, @options) = @_;
+    my $file = lesson($name, $head . qq{rs.lesson { title = "$name", devices = 4, seed = 0 }\n$text});
+    for my $executor ('stepped', 'free') {
+        my $run = ringside('run', '--tap', '--executor', $executor, @options, $file);
+        ok($run->{status} == 0 && $run->{out} =~ /^ok 1 /m, "$name, $executor") or diag($run->{out}, $run->{err});
+    }
+}
+
+holds('comm.broadcast', <<'END');
+local t = grid(3, 2):to("device:1")
+local all = comm.broadcast(t, { 0, 1, 2 })
+rs.check("where it lies it is itself", #all == 3 and all[2] == t and all[1].device == "device:0")
+rs.check("elsewhere a copy", rs.equal(all[3]:to("cpu"), t:to("cpu")) and all[3]:data_ptr() ~= t:data_ptr())
+local out = { rs.zeros { 3, 2 }:to(0), rs.zeros { 3, 2 }:to(3) }
+local answered = comm.broadcast(t, { out = out })
+rs.check("out is filled and answered", answered[1] == out[1] and rs.equal(out[2]:to("cpu"), t:to("cpu")))
+rs.check("neither", fails("RuntimeError", { "Exactly one", "neither" }, comm.broadcast, t))
+rs.check("both", fails("RuntimeError", { "Exactly one", "both" }, comm.broadcast, t, { 0, 1 }, { out = out }))
+rs.check("an out on the cpu is told by its index", fails("RuntimeError", { "index 1", "cpu" }, comm.broadcast, t,
+  { out = { rs.zeros { 3, 2 }:to(0), rs.zeros { 3, 2 } } }))
+rs.check("an out of another shape too", fails("RuntimeError", { "index 1", "[2, 3]", "[3, 2]" }, comm.broadcast, t,
+  { out = { rs.zeros { 3, 2 }:to(0), rs.zeros { 2, 3 }:to(1) } }))
+END
+
+holds('comm.scatter', <<'END');
+local x = grid(5, 2)
+local two = comm.scatter(x, { 0, 1 }, { 1, 4 })
+rs.check("sizes as given", two[1]:size(0) == 1 and two[2]:size(0) == 4 and two[2].device == "device:1")
+local three = comm.scatter(x, { 2, 0, 1 })
+rs.check("the chunk rule otherwise", three[1]:size(0) == 2 and three[3]:size(0) == 1)
+rs.check("in the order of the rows", rs.equal(three[2]:to("cpu"), x[{ rs.slice(2, 4) }]))
+local y = grid(4, 4):to(0)
+local views = comm.scatter(y, { 0, 1 }, { dim = 1 })
+views[1]:fill_(7)
+rs.check("where it lies already a chunk is a view", y[{ 3, 1 }]:item() == 7 and y[{ 3, 2 }]:item() == 14)
+rs.check("dim may count from the end", comm.scatter(y, { 0, 1 }, { dim = -1 })[2]:size(1) == 2)
+local out = { rs.zeros { 3, 2 }:to(1), rs.zeros { 2, 2 }:to(2) }
+comm.scatter(x, { out = out })
+rs.check("out takes its rows", rs.equal(out[2]:to("cpu"), x[{ rs.slice(3, 5) }]))
+rs.check("as many sizes as devices", fails("RuntimeError", { "len(devices) = 2", "len(chunk_sizes) = 3" },
+  comm.scatter, x, { 0, 1 }, { 1, 2, 2 }))
+rs.check("they add up", fails("RuntimeError", { "5", "4" }, comm.scatter, x, { 0, 1 }, { 2, 2 }))
+rs.check("no device", fails("RuntimeError", { "at least one device" }, comm.scatter, x, {}))
+rs.check("no out", fails("RuntimeError", { "at least one output" }, comm.scatter, x, { out = {} }))
+rs.check("devices beside out", fails("RuntimeError", { "'devices'" }, comm.scatter, x, { 0, 1 }, { out = out }))
+rs.check("chunk_sizes beside out", fails("RuntimeError", { "'chunk_sizes'" }, comm.scatter, x,
+  { chunk_sizes = { 3, 2 }, out = out }))
+rs.check("rows of out add up", fails("RuntimeError", { "5", "6" }, comm.scatter, x,
+  { out = { rs.zeros { 3, 2 }:to(1), rs.zeros { 3, 2 }:to(2) } }))
+rs.check("other sizes are told by their index", fails("RuntimeError", { "index 1", "[2, 3]" }, comm.scatter, x,
+  { out = { rs.zeros { 3, 2 }:to(1), rs.zeros { 2, 3 }:to(2) } }))
+rs.check("a stream belongs to its device", fails("RuntimeError", { "stream at index 1" }, comm.scatter, x, { 0, 1 },
+  { streams = { rs.none, rs.cuda.Stream(0) } }))
+local s = rs.cuda.Stream(1)
+local got = comm.scatter(x, { 0, 1 }, { streams = { rs.none, s } })
+s:synchronize()
+rs.cuda.current_stream(1):wait_stream(s)
+rs.check("a stream of one's own copies", rs.equal(got[2]:to("cpu"), x[{ rs.slice(3, 5) }]))
+END
+
+holds('comm.gather', <<'END');
+local a, b = grid(2, 3):to(0), grid(1, 3):to(1)
+rs.check("rows in order", rs.equal(comm.gather({ a, b }, 0, "cpu"), rs.cat({ grid(2, 3), grid(1, 3) }, 0)))
+rs.check("the first device unless told", comm.gather({ b, a }).device == "device:0")
+rs.check("along the columns", comm.gather({ a, a }, { dim = 1, destination = "device:3" }):size(1) == 6)
+local out = rs.zeros { 3, 3 }:to(2)
+rs.check("out is answered", comm.gather({ a, b }, { out = out }) == out and out[{ 2, 2 }]:item() == 2)
+rs.check("nothing to gather", fails("RuntimeError", { "at least one tensor" }, comm.gather, {}))
+rs.check("unequal rank", fails("RuntimeError", { "index 1" }, comm.gather, { a, rs.ones { 3 }:to(1) }))
+rs.check("other sizes", fails("RuntimeError", { "index 1", "[2, 4]" }, comm.gather, { a, grid(2, 4):to(1) }))
+rs.check("out of another shape", fails("RuntimeError", { "[3, 3]", "[2, 3]" }, comm.gather, { a, b },
+  { out = rs.zeros { 2, 3 } }))
+rs.check("out and destination", fails("RuntimeError", { "'destination'" }, comm.gather, { a, b }, 0, 1, { out = out }))
+rs.check("a tensor of the host", fails("RuntimeError", { "index 1", "cpu" }, comm.gather, { a, rs.ones { 2, 3 } }))
+END
+
+# ---- dense and sparse ones ----
+
+my $sparse = <<'END';
+local function sparse(device, ids, width)
+  local rows = nn.Embedding(10, width or 3, { sparse = true }):to(device)
+  rs.mul(rows(rs.tensor(ids):to(device)), 2):sum():backward()
+  return rows.weight.grad
+end
+END
+
+holds('coalesced copies of dense and sparse tensors', $sparse . <<'END');
+local function tensors(device)
+  return { grid(2, 3):to(device), sparse(device, { 1, 4, 1 }), rs.tensor({ 1, 2, 3 }):to(device), grid(30, 1):to(device),
+           sparse(device, { 0 }, 2), grid(1, 1):to(device) }
+end
+local given = tensors(0)
+for _, bytes in ipairs { 1, 100, 10485760 } do
+  local got = comm.broadcast_coalesced(given, { 0, 1, 3 }, bytes)
+  local same = #got == 3
+  for d = 1, 3 do
+    for i = 1, #given do
+      local t = got[d][i]
+      same = same and t.device == ({ "device:0", "device:1", "device:3" })[d] and t.layout == given[i].layout and
+        t.dtype == given[i].dtype and rs.equal(t:to_dense():to("cpu"), given[i]:to_dense():to("cpu"))
+    end
+  end
+  rs.check("broadcast_coalesced in groups of " .. bytes .. " bytes", same and got[1][1] == given[1])
+  local sums = comm.reduce_add_coalesced({ tensors(0), tensors(1) }, 0, bytes)
+  local twice = #sums == #given
+  for i = 1, #given do
+    twice = twice and sums[i].layout == given[i].layout and sums[i].device == "device:0" and
+      rs.equal(sums[i]:to_dense():to("cpu"), (given[i]:to_dense() * 2):to("cpu"))
+  end
+  rs.check("reduce_add_coalesced in groups of " .. bytes .. " bytes", twice)
+end
+local mixed = comm.reduce_add_coalesced({ { sparse(0, { 1 }) }, { rs.ones({ 10, 3 }):to(1) } }, 1)[1]
+rs.check("sparse on one device only: dense", mixed.layout == "strided" and mixed.device == "device:1" and
+  mixed[{ 1, 0 }]:item() == 3 and mixed[{ 2, 0 }]:item() == 1)
+rs.check("broadcast_coalesced: all on the first device", fails("RuntimeError", { "device:1", "tensor 1", "device:2" },
+  comm.broadcast_coalesced, { grid(1, 1):to(1), grid(1, 1):to(2) }, { 1, 2 }))
+local a, b = rs.ones { 2 }:to(0), rs.ones { 2 }:to(1)
+rs.check("reduce_add", comm.reduce_add({ a, b, b }, 1)[1]:item() == 3 and comm.reduce_add({ a, b }).device == "device:0")
+rs.check("one alone is itself", comm.reduce_add({ b }, 1) == b)
+rs.check("other sizes", fails("ValueError", { "input 1", "2x3", "2" }, comm.reduce_add, { a, grid(2, 3):to(1) }, 0))
+rs.check("none on the destination", fails("RuntimeError", { "device:2" }, comm.reduce_add, { a, b }, 2))
+END
+
+# ---- scatter_kwargs, by name ----
+
+holds('arguments and keyword arguments', <<'END');
+local P = nn.parallel
+local inputs, words = P.scatter_kwargs(rs.tuple(grid(2, 1), 7), { flag = true, m = grid(2, 1) }, { 0, 1, 2, 3 })
+rs.check("the shortest decides", #inputs == 2 and #words == 2 and inputs[2][2] == 7 and words[2].flag == true)
+inputs, words = P.scatter_kwargs(rs.tuple(grid(2, 1)), { flag = true }, { 0, 1, 2, 3 })
+rs.check("fewer inputs: padded with empty tuples", #inputs == 4 and #inputs[3] == 0 and words[4].flag == true)
+inputs, words = P.scatter_kwargs(rs.tuple(7), { m = grid(2, 1) }, { 0, 1, 2, 3 })
+rs.check("fewer words: padded with empty tables", #inputs == 4 and words[2].m ~= nil and next(words[4]) == nil)
+inputs, words = P.scatter_kwargs(nil, nil, { 0, 1 })
+rs.check("nothing at all", #inputs == 0 and #words == 0)
+rs.check("dim by its name", P.scatter(grid(2, 4), { 0, 1 }, { dim = 1 })[2]:size(1) == 2 and
+  P.gather(P.scatter(grid(2, 4), { 0, 1 }, { dim = 1 }), "cpu", { dim = 1 }):size(1) == 4)
+END
+
+# ---- outputs ----
+
+holds('what forward returns comes back', <<'END');
+local x = grid(4, 2)
+local function run(forward, devices, ...)
+  return nn.DataParallel(module(forward)(), devices or { 0, 1 })(x, ...)
+end
+local t = run(function(self, a) return rs.tuple(a, a * 2) end)
+rs.check("a tuple comes back as a tuple", type(t) == "table" and #t == 2 and rs.equal(t[2]:to("cpu"), x * 2))
+local a, b = run(function(self, a) return a, a * 2 end)
+rs.check("two results come back as two", rs.equal(a:to("cpu"), x) and rs.equal(b:to("cpu"), x * 2))
+local list, more = run(function(self, a) return { a, { deep = a + 1 } } end)
+rs.check("a list with a table", more == nil and rs.equal(list[2].deep:to("cpu"), x + 1))
+local Pair = rs.namedtuple("Pair", { "x", "y" })
+local pair = run(function(self, a) return Pair { x = a, y = rs.tuple(a) } end)
+rs.check("a namedtuple with a tuple", rs.equal(pair.x:to("cpu"), x) and #pair.y == 1 and getmetatable(pair) == "Pair")
+for _, devices in ipairs { { 1 }, { 0, 1, 2 } } do
+  local one = run(function(self, a) return rs.tuple(a) end, devices)
+  rs.check("a tuple of one, " .. #devices .. " devices", type(one) == "table" and #one == 1 and one[1]:size(0) == 4)
+  rs.check("nothing, " .. #devices .. " devices", select("#", run(function() end, devices)) <= 1 and
+    run(function() end, devices) == nil)
+end
+local plain = module(function(self, a) return rs.tuple(a, 3) end)()
+local answer = plain(x)
+rs.check("without DataParallel too", type(answer) == "table" and answer[1] == x and answer[2] == 3)
+local function refused(kind, words, forward) return fails(kind, words, run, forward) end
+rs.check("a number cannot be gathered", refused("TypeError", { "'int' object is not iterable" }, function() return 3 end))
+rs.check("nor lists of unequal length", refused("ValueError", { "2", "1" },
+  function(self, a) return a.device == "device:0" and { a, a } or { a } end))
+rs.check("nor dicts of unequal size", refused("ValueError", { "number of keys" },
+  function(self, a) return a.device == "device:0" and { u = a, v = a } or { u = a } end))
+rs.check("nor with other keys", refused("KeyError", { "'u'" },
+  function(self, a) return a.device == "device:0" and { u = a } or { v = a } end))
+rs.check("None of replica 0 is None", run(function(self, a) if a.device ~= "device:0" then return a end end) == nil)
+END
+
+holds('what a replica is', <<'END');
+local said = {}
+local Net = module(function(self, x)
+  local names = {}
+  for name in pairs(self._former_parameters) do names[#names + 1] = name end
+  table.sort(names)
+  said[x.device] = table.concat(names, " ") .. " " .. #self:parameters() .. " " .. tostring(self.gain.is_leaf)
+  self:zero_grad()
+  self:zero_grad()
+  return x * self.gain
+end, function(self)
+  self.gain = nn.Parameter(rs.ones { 1 })
+  self.other = nn.Parameter(rs.ones { 2 })
+end)
+local net = Net():to(0)
+local dp = nn.DataParallel(net, { 0, 1, 2 })
+local out = dp(grid(6, 1))
+out:sum():backward()
+rs.check("parameters are former ones, no leaves", said["device:0"] == "gain other 0 false" and
+  said["device:2"] == "gain other 0 false")
+rs.check("zero_grad warns once and changes nothing", rs.trace:count { kind = "lesson.warning" } == 1 and
+  net.gain.grad:item() == 15)
+rs.check("what is not used gets zeros", net.other.grad ~= nil and net.other.grad:sum():item() == 0)
+rs.check("the module itself has none", not pcall(function() return nn.Linear(1, 1)._former_parameters end))
+rs.check("a wrapper tells its options", #dp.device_ids == 3 and dp.device_ids[3] == 2 and dp.output_device == 0 and
+  dp.dim == 0 and dp.module == net)
+END
+
+holds('where the output lies', <<'END');
+local x, net = grid(4, 2), nn.Linear(2, 1):to(1)
+local function lies(options) return nn.DataParallel(net, options)(x).device end
+rs.check("on the first device", lies { device_ids = { 1, 0 } } == "device:1")
+rs.check("on another one", lies { device_ids = { 1, 0 }, output_device = 3 } == "device:3" and
+  lies { device_ids = { 1, 0 }, output_device = "device:2" } == "device:2")
+rs.check("on the host, without a word", lies { device_ids = { 1, 0 }, output_device = "cpu" } == "cpu" and
+  rs.trace:count { kind = "lesson.warning" } == 0)
+rs.check("-1 is an older word for it", lies { device_ids = { 1, 0 }, output_device = -1 } == "cpu" and
+  lies { device_ids = { 1, 0 }, output_device = -1 } == "cpu" and rs.trace:count { kind = "lesson.warning" } == 1)
+local Span = module(function(self, a) return self.b(self.a(a:to(0)):to(1)) end, function(self)
+  self.a, self.b = nn.Linear(2, 2):to(0), nn.Linear(2, 1):to(1)
+end)
+local span = Span()
+rs.check("an empty list of devices: the module itself is called, whatever devices it spans",
+  nn.DataParallel(span, { device_ids = {} })(x).device == "device:1")
+rs.check("with devices a module that spans some is refused at forward", fails("RuntimeError",
+  { "device_ids[0]", "device:1" }, nn.DataParallel(span, { 0, 1 }), x))
+nn.DataParallel(span, { 0 })
+rs.check("with one it is moved there", span.b.weight.device == "device:0")
+END
+
+done_testing();
