@@ -377,7 +377,8 @@ row("D18", function() -- small tests of the same file
   rs.check("D18 a batch on the first device gives the module's output", near(dp.data_parallel(linear, x, { device_ids = { 0, 1 } }), linear(x)))
   local seen = {}
   local Ask = class(function(_, input)
-    seen[#seen + 1] = rs.is_grad_enabled()
+    local enabled = rs.is_grad_enabled()
+    seen[#seen + 1] = enabled
     return input
   end)
   rs.no_grad(function() dp.data_parallel(Ask(), x, { device_ids = { 0, 1 } }) end)

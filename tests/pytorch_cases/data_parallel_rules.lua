@@ -144,7 +144,7 @@ end)
 local function given_to(n, args, kwargs)
   local seen = {}
   local Net = class(function(self, ...)
-    local t
+    local t -- what is put in a shared list is worked out before its place: other replicas run meanwhile
     for _, value in ipairs { ... } do t = rs.is_tensor(value) and value or t end
     seen[#seen + 1] = { ... }
     return t or rs.zeros({ 1 }, { device = 0 })
@@ -235,7 +235,8 @@ end)
 row("S12 forward writes", function()
   local Net = class(function(self, x)
     self.number = self.number + 1
-    self.list[#self.list + 1] = x:size(0)
+    local rows, list = x:size(0), self.list
+    list[#list + 1] = rows
     self.kept:add_(1)
     self.lost = self.lost + 1
     return x * self.w
@@ -296,7 +297,8 @@ row("S12 exceptions", function()
   rs.check("S12 exceptions: the others ran to their end", ended == 2)
   local types = {}
   local Kind = class(function(_, x)
-    types[#types + 1] = rs.zeros(1).dtype
+    local dtype = rs.zeros(1).dtype
+    types[#types + 1] = dtype
     return x
   end)
   rs.set_default_dtype "float64"
