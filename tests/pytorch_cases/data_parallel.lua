@@ -622,21 +622,20 @@ row("T043", function()
     and no({}, { x:to("cpu"), y }))
 end)
 
-row("D38", function() -- tables with a metatable and names stand for named tuples
-  local Point = {}
-  Point.__index = Point
+row("D38", function()
+  local Point = rs.namedtuple("Point", { "a", "b" })
   local a, b = rs.rand({ 8 }, { device = 0 }), rs.rand({ 8 }, { device = 0 })
-  local ok, out = true, dp.scatter(setmetatable({ a = a, b = b }, Point), { 0, 1, 2, 3 })
+  local ok, out = true, dp.scatter(Point(a, b), { 0, 1, 2, 3 })
   for i, piece in ipairs(out) do
     local rows = rs.slice(2 * i - 2, 2 * i)
-    ok = ok and getmetatable(piece) == Point and same(piece.a, a[rows]) and same(piece.b, b[rows]) and on(piece.b, i - 1)
+    ok = ok and getmetatable(piece) == getmetatable(Point(a, b)) and same(piece.a, a[rows]) and same(piece.b, b[rows])
+      and on(piece.a, i - 1) and on(piece.b, i - 1)
   end
-  rs.check("D38 a table with a metatable scatters into tables with it", ok and #out == 4)
+  rs.check("D38 a named tuple scatters into named tuples", ok and #out == 4)
   for _, place in ipairs { "cpu", 0 } do
-    local one, two = setmetatable({ a = a:to(0), b = a:to(1) }, Point), setmetatable({ a = b:to(1), b = b:to(0) }, Point)
-    local got = dp.gather({ one, two }, place)
-    rs.check(("D39 and gathers into one on %s"):format(place), getmetatable(got) == Point and on(got.a, place) and on(got.b, place)
-      and same(got.a, rs.cat { a, b }) and same(got.b, rs.cat { a, b }))
+    local got = dp.gather({ Point(a:to(0), a:to(1)), Point(b:to(1), b:to(0)) }, place)
+    rs.check(("D39 and gathers into one on %s"):format(place), getmetatable(got) == getmetatable(Point(a, b)) and on(got.a, place)
+      and on(got.b, place) and same(got.a, rs.cat { a, b }) and same(got.b, rs.cat { a, b }))
   end
 end)
 

@@ -144,9 +144,9 @@ end)
 local function given_to(n, args, kwargs)
   local seen = {}
   local Net = class(function(self, ...)
-    local t -- what is put in a shared list is worked out before its place: other replicas run meanwhile
+    local t -- where it lies tells which replica this is: they run in any order
     for _, value in ipairs { ... } do t = rs.is_tensor(value) and value or t end
-    seen[#seen + 1] = { ... }
+    seen[t and tonumber(t.device:match "%d+") + 1 or 1] = { ... }
     return t or rs.zeros({ 1 }, { device = 0 })
   end)
   local out = nn.parallel.data_parallel(Net(), rs.tuple(args), { device_ids = first(n), module_kwargs = kwargs })
@@ -166,13 +166,14 @@ row("S12 structures", function()
     end))
   seen = given_to(4, {})
   rs.check("S12 no argument at all: one call", #seen == 1 and #seen[1] == 0)
-  local lengths, object = { 5, 6, 7 }, setmetatable({}, { __index = {} })
+  local lengths, object = { 5, 6, 7 }, setmetatable({ t = rs.arange(4) }, { __index = {} })
   seen = given_to(2, { rs.arange(4), lengths, 7, rs.none, "text", true, {}, object })
   local ok = #seen == 2
   for _, got in ipairs(seen) do
     ok = ok and #got[2] == 3 and got[2][3] == 7 and got[3] == 7 and got[5] == "text" and got[6] == true and next(got[7]) == nil
+    ok = ok and got[8] == object
   end
-  rs.check("S12 what is no tensor goes to each replica whole: lists of numbers, texts, empty tables", ok)
+  rs.check("S12 what is no tensor goes to each replica whole: lists of numbers, texts, empty tables, objects", ok)
   seen = given_to(2, { rs.tensor { true, false, true, false }, { a = rs.arange(4), b = { rs.arange(4), 9 } } })
   rs.check("S12 tensors of bool and integers are cut; dicts and lists keep their form", same(seen[2][1], rs.tensor { true, false })
     and same(seen[2][2].a, rs.tensor { 2, 3 }) and same(seen[2][2].b[1], rs.tensor { 2, 3 }) and seen[2][2].b[2] == 9)
