@@ -307,3 +307,56 @@ row("S12 exceptions", function()
   rs.set_default_dtype "float32"
   rs.check("S12 worker threads have the caller's default dtype", types[1] == "float64" and types[2] == "float64")
 end)
+
+-- ---- copies ----
+
+row("S12 scatter from the host", function()
+  local function wait()
+    for device = 0, 1 do rs.cuda.synchronize(device) end
+  end
+  local function copies(x)
+    wait()
+    local from = rs.trace:seq()
+    dp.scatter(x, { 0, 1 })
+    wait()
+    local count = {}
+    for _, kind in ipairs { "stream.record", "stream.wait", "memory.record_stream", "memory.copy" } do
+      count[#count + 1] = #since(from, { kind = kind, phase = kind == "memory.copy" and "begin" or nil })
+    end
+    return count, begins(from, "memory.copy")
+  end
+  local count, list = copies(rs.zeros(5, 2))
+  local ok = #list == 2
+  for _, event in ipairs(list) do
+    local to = event.args.to
+    ok = ok and event.args.from == -1 and event.lane == ("device:%d copy"):format(to) and event.args.bytes == 24 - 8 * to
+  end
+  rs.check("S12 scatter from the host: each chunk on its device's background stream", ok)
+  rs.check("S12 scatter from the host: the current stream waits for each, and it is recorded there", count[1] == 2 and count[2] == 2 and count[3] == 2)
+  count, list = copies(rs.zeros({ 5, 2 }, { device = 0 }))
+  rs.check("S12 scatter from a device: only the current streams, one copy, one view", count[3] == 0 and #list == 1 and list[1].args.from == 0)
+end)
+
+row("S12 groupings", function()
+  local counts, here, there = { 1, 40, 80, 120, 10, 100, 5 }, {}, {}
+  for i, n in ipairs(counts) do
+    here[i], there[i] = rs.full({ n }, i + 0.0, { device = 0 }), rs.full({ n }, 10.0 * i, { device = 1 })
+  end
+  rs.cuda.synchronize(0)
+  rs.cuda.synchronize(1)
+  local from = rs.trace:seq()
+  local out = dp.comm.broadcast_coalesced(here, { 0, 1 }, { buffer_size = 400 })
+  rs.cuda.synchronize(1)
+  local ok, moved = true, {}
+  for _, event in ipairs(begins(from, "memory.copy")) do moved[#moved + 1] = event.args.bytes // 4 end
+  for i = 1, #counts do ok = ok and same(out[2][i], here[i]) end
+  rs.check("S12 groupings: broadcast closes a group after the tensor that reaches the limit: 121, 120, 110, 5",
+    ok and table.concat(moved, " ") == "121 120 110 5" and begins(from, "dp.broadcast_coalesced")[1].args.groups == 4)
+  from, moved = rs.trace:seq(), {}
+  out = dp.comm.reduce_add_coalesced({ here, there }, 0, { buffer_size = 400 })
+  rs.cuda.synchronize(0)
+  for _, event in ipairs(begins(from, "memory.copy")) do moved[#moved + 1] = event.args.bytes // 4 end
+  for i = 1, #counts do ok = ok and same(out[i], here[i]:to("cpu") * 11) end
+  rs.check("S12 groupings: reduce closes it before the one that would exceed it: 41, 80, 120, 10, 100, 5",
+    ok and table.concat(moved, " ") == "41 80 120 10 100 5")
+end)
