@@ -255,7 +255,7 @@ scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_
     const struct partition *split = node->context;
     STAGE(me, dp_scatter_backward, split->count, split->dim, partition_sizes(me, split));
     struct arena        plain PLAIN = { 0 };
-    struct tensor     **grads = plain_take(me, &plain, (size_t)split->count * sizeof *grads);
+    struct tensor **grads = plain_take(me, &plain, (size_t)split->count * sizeof *grads);
     if (grads == NULL)
         return false;
     for (int i = 0; i < split->count; i++) {
@@ -263,8 +263,8 @@ scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_
         if (grads[i] == NULL)
             return false;
     }
-    grad_in[0] = hand_up(me, gather_apply(me, grads, split->count, split->device, split->dim));
-    return grad_in[0] != NULL;
+    grad_in[0] = gather_apply(me, grads, split->count, split->device, split->dim);
+    return hand_up(me, grad_in[0]) != NULL;
 }
 
 /* Gather's backward is Scatter: each replica gets the rows of the gradient that were its own, on
