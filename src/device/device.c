@@ -1,12 +1,24 @@
 /* A device: virtual, on host memory, with its accounting and a pool; and the set that a run has of them.
  *
- * Interface in order of use: devices_of; device_check, device_take, device_give, device_memory.
+ * Interface in order of use: devices_of; device_check. What happens in a device's memory is memory.c's.
  *
  * In PyTorch: c10/cuda/CUDAFunctions.cpp, CUDACachingAllocator.cpp. */
 #include "device/internal.h"
-#include <stdio.h>
 #include <stdlib.h>
-#include "sched/account.h"
+#include "hw/cost.h"
+#include "hw/presets.h"
+
+enum { DEVICE_MEMORY_GIB = 16 };    /* of a device whose hardware nobody named */
+
+/* What a device of the preset has. */
+static uint64_t
+total_of(struct sched *sched)
+{
+    const struct cost_model *model  = sched_cost(sched);
+    const struct preset     *preset = model != NULL && model->preset != NULL ? preset_find(model->preset) : NULL;
+    double                   gib    = preset != NULL ? preset->memory_gib : DEVICE_MEMORY_GIB;
+    return (uint64_t)(gib * 1024) << 20;
+}
 
 struct device *
 device_new(struct sched *sched, int index)
@@ -15,11 +27,13 @@ device_new(struct sched *sched, int index)
     if (device == NULL)
         return NULL;
     device->index = index;
-    if (!pool_init(&device->pool, sched)) {
-        free(device);
-        return NULL;
-    }
-    return device;
+    device->total = total_of(sched);
+    device->cache = index == DEVICE_CPU ? NULL : cache_new(sched, device->total);
+    if ((index == DEVICE_CPU || device->cache != NULL) && pool_init(&device->pool, sched))
+        return device;
+    cache_free(device->cache);
+    free(device);
+    return NULL;
 }
 
 void
@@ -27,6 +41,7 @@ device_free(struct device *device)
 {
     if (device == NULL)
         return;
+    cache_free(device->cache);
     pool_destroy(&device->pool);
     free(device);
 }
@@ -80,49 +95,6 @@ device_check(struct task *me, int device)
                       "device:%d does not exist: this run has no devices; a lesson asks for them with "
                       "rs.lesson { devices = 4 }", device);
     return failed(me, E_DEVICE, "device:%d does not exist: this run has device:0 to device:%d", device, count - 1);
-}
-
-struct device_memory
-device_memory(struct task *me, int index)
-{
-    struct devices *devices = sched_part(me->sched, PART_DEVICES);
-    if (devices == NULL || index < DEVICE_CPU || index >= devices->count)
-        return (struct device_memory){ 0 };
-    struct device *device = device_of(devices, index);
-    pool_lock(&device->pool);
-    struct device_memory memory = device->memory;
-    pool_unlock(&device->pool);
-    return memory;
-}
-
-/* Refused, it is had once more after those who may have garbage have let go of it. */
-void *
-device_take(struct task *me, int index, size_t bytes, size_t *block_bytes)
-{
-    struct devices *devices = devices_of(me);
-    if (devices == NULL || !device_check(me, index))
-        return NULL;
-    struct device *device = device_of(devices, index);
-    size_t         rounded = bytes > SIZE_MAX - 512 ? SIZE_MAX : bytes == 0 ? 512 : (bytes + 511) / 512 * 512;
-    void          *block = pool_take_booked(&device->pool, rounded, &device->memory, bytes);
-    if (block == NULL && account_collect(me))
-        block = pool_take_booked(&device->pool, rounded, &device->memory, bytes);
-    if (block == NULL) {
-        char where[24] = "the host";
-        if (index != DEVICE_CPU)
-            snprintf(where, sizeof where, "device:%d", index);
-        memory_failed(me, bytes, where);
-        return NULL;
-    }
-    *block_bytes = rounded;
-    return block;
-}
-
-void
-device_give(struct sched *sched, int index, void *block, size_t bytes, size_t block_bytes)
-{
-    struct device *device = device_of(sched_part(sched, PART_DEVICES), index);
-    pool_give_booked(&device->pool, block, block_bytes, &device->memory, bytes);
 }
 
 void

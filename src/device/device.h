@@ -9,7 +9,7 @@
 #include "device/cells.h"
 #include "sched/task.h"
 
-struct devices;
+struct devices; struct cache;
 
 #define DEVICE_CPU (-1)
 #define DEVICE_MAX 1024
@@ -21,7 +21,9 @@ int  device_count(struct task *me);
 void devices_trim(struct sched *sched);     /* blocks that nobody uses go back to the system */
 void devices_free(struct sched *sched);     /* after sched_run; asserts that no storage is left */
 
-struct device_memory { uint64_t allocated, peak, blocks, allocations; }; /* bytes, bytes, count, count */
+/* Bytes, bytes, count, count. On a device bytes are those of blocks, as the allocator cut them; on the host those that
+ * were asked for. */
+struct device_memory { uint64_t allocated, peak, blocks, allocations; };
 struct device_memory device_memory(struct task *me, int device);
 bool device_check(struct task *me, int device); /* exists; else failed(E_DEVICE) and false */
 
@@ -30,8 +32,10 @@ bool pool_keeps_blocks(void); /* false: what is given back goes to the system at
 /* Memory of a rank for this run, made at its first use: `fresh` is run on it once. NULL: failed(E_MEMORY). */
 void *device_rank_memory(struct task *me, int rank, size_t bytes, void (*fresh)(void *memory));
 
-/* Blocks come from a pool per device: sizes round up to 512 bytes, freed blocks are handed round, so that a steady
- * iteration takes nothing from the system. 64-aligned, not cleared. NULL: failed(E_MEMORY). */
-void *device_take(struct task *me, int device, size_t bytes, size_t *block_bytes);
-void  device_give(struct sched *sched, int device, void *block, size_t bytes, size_t block_bytes);
+/* A device's memory. All fail for the host and for devices that are not there. */
+uint64_t device_total_memory(struct task *me, int device);    /* bytes; 0: failed */
+bool device_set_total(struct task *me, int device, uint64_t bytes);    /* what it has, and may be used */
+bool device_set_fraction(struct task *me, int device, double fraction); /* that part of it may be used */
+bool device_empty_cache(struct task *me);                     /* of all devices: waits for what is queued */
+struct cache *device_cache(struct task *me, int device);      /* for questions: caching.h; NULL: failed */
 #endif

@@ -3,6 +3,7 @@
 #define DEVICE_INTERNAL_H
 #include <pthread.h>
 #include <stdatomic.h>
+#include "device/caching.h"
 #include "device/device.h"
 #include "device/storage.h"
 #include "device/stream.h"
@@ -26,16 +27,19 @@ void *pool_take(struct pool *pool, size_t bytes);             /* NULL: the syste
 /* The same; refused, once more after those who may have garbage have let go of it. NULL: failed. */
 void *pool_ask(struct task *me, struct pool *pool, size_t bytes);
 void  pool_give(struct pool *pool, void *block, size_t bytes); /* the bytes that were asked for */
-/* The same, with the device's books in step: `counted` bytes more or less. */
+/* The same, with the host's books in step: `counted` bytes more or less. */
 void *pool_take_booked(struct pool *pool, size_t bytes, struct device_memory *memory, size_t counted);
 void  pool_give_booked(struct pool *pool, void *block, size_t bytes, struct device_memory *memory, size_t counted);
 
 struct device {
     int                  index;
-    struct pool          pool;      /* its mutex guards `memory` too */
-    struct device_memory memory;
+    struct pool          pool;      /* the host's; its mutex guards `memory` too */
+    struct device_memory memory;    /* the host's */
+    struct cache        *cache;     /* NULL for the host */
     struct stream       *compute;   /* NULL for the host */
     struct stream       *background; /* NULL until somebody copies there; the devices' mutex guards it */
+    uint64_t             total;     /* bytes that a device of its kind has */
+    uint64_t             nothing[8]; /* where tensors without elements lie */
 };
 
 struct rank_memory { struct rank_memory *next; int rank; size_t bytes; void *memory; };
@@ -50,6 +54,7 @@ struct devices {
     struct rank_memory *ranks;
     atomic_uint        storages, events;   /* numbers given out */
     atomic_int         living;             /* storages */
+    uint64_t           queued;      /* entries in streams: bytes that they use may not go back to the system */
     struct lane_event *on_stream;   /* `stepped`: where an entry that ends just now is; memory it frees is told there */
 };
 
@@ -57,8 +62,19 @@ struct device  *device_new(struct sched *sched, int index);  /* NULL: no memory 
 void            device_free(struct device *device);
 struct devices *devices_of(struct task *me);                    /* NULL: failed */
 struct device  *device_of(struct devices *devices, int index);  /* the host for DEVICE_CPU */
-void            storage_destroy(struct storage *storage);       /* without a word to the trace */
+struct storage *storage_blank(struct task *me, int device, size_t bytes); /* the struct without its block */
+void            storage_emit(struct task *me, enum kind kind, int device, const int64_t args[4]);
+int64_t         allocated_on(struct task *me, int device);
+void            segment_announce(struct task *me, int device);  /* the device's segments, if they have changed */
+/* A queued entry uses its bytes: it holds the struct, and the block only where no stream's order protects it. */
+void            storage_hold(struct storage *storage);
+void            storage_let_go(struct task *me, struct storage *storage);
+void            storage_abandon(struct storage *storage);       /* the same, without a word to the trace */
+/* Out of memory: fails with who holds the device's memory. */
+void            holders_report(struct task *me, struct device *device, size_t bytes);
 
 struct stream  *stream_open(struct task *me, struct devices *devices, int device, const char *name);
 void            stream_close(struct devices *devices, struct stream *stream);
+bool            devices_drain(struct task *me);   /* the host waits for all that is queued anywhere */
+const struct stream_progress *stream_progress(const struct stream *stream);
 #endif

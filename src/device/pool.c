@@ -1,9 +1,11 @@
 /* A caching pool of blocks: what was given back is handed out again before the system is asked, so that a steady
  * iteration asks it for nothing. Blocks are never split: eight sizes to each doubling waste at most an eighth.
  *
+ * It serves the host: its tensors, and the engine's own structs. Devices have caching.c.
+ *
  * Interface in order of use: pool_init, pool_take, pool_give, pool_destroy. Thread-safe.
  *
- * In PyTorch: c10/cuda/CUDACachingAllocator.cpp (there with splitting, per stream). */
+ * In PyTorch: c10/core/CPUAllocator.cpp, which keeps nothing. */
 #include <stdlib.h>
 #include <string.h>
 #ifdef __GLIBC__
@@ -113,7 +115,8 @@ pool_destroy(struct pool *pool)
     pthread_mutex_destroy(&pool->mutex);
 }
 
-/* The heap's own free pages too: what small blocks have left is no use to large ones. */
+/* Segments of devices too, unless queued work may still use them; and the heap's own free pages: what small blocks have
+ * left is no use to large ones. */
 void
 devices_trim(struct sched *sched)
 {
@@ -121,8 +124,8 @@ devices_trim(struct sched *sched)
     if (devices == NULL)
         return;
     pool_drain(&devices->host->pool);
-    for (int i = 0; i < __atomic_load_n(&devices->count, __ATOMIC_ACQUIRE); i++)
-        pool_drain(&devices->all[i]->pool);
+    for (int i = 0; devices->queued == 0 && i < __atomic_load_n(&devices->count, __ATOMIC_ACQUIRE); i++)
+        cache_release(devices->all[i]->cache);
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif

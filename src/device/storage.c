@@ -4,7 +4,9 @@
  * those that overlap it: if one of the two writes and the new actor does not know the old epoch, nobody has waited.
  * Time plays no part, so a race is found in every run or in none.
  *
- * Interface in order of use: storage_new, storage_ref, storage_access_by_host or _by, storage_snapshot,
+ * Storages of devices are made in memory.c.
+ *
+ * Interface in order of use: storage_new_hidden, storage_ref, storage_access_by_host or _by, storage_snapshot,
  * storage_unref. In PyTorch: c10/core/StorageImpl.h, torch/cuda/_sanitizer.py. */
 #include "device/storage.h"
 #include <stdio.h>
@@ -21,8 +23,8 @@
 enum { SNAPSHOT_BYTES = 4096 };
 
 /* A point of me's, or of the stream whose entry ends at this moment; its device is where the storage lies. */
-static void
-announce(struct task *me, enum kind kind, int device, const int64_t args[4])
+void
+storage_emit(struct task *me, enum kind kind, int device, const int64_t args[4])
 {
     struct devices *devices = sched_part(me->sched, PART_DEVICES);
     if (!stage_enabled(me, kind))
@@ -39,22 +41,13 @@ announce(struct task *me, enum kind kind, int device, const int64_t args[4])
     lane_emit(me, &event);
 }
 
-static int64_t
+int64_t
 allocated_on(struct task *me, int device)
 {
     const struct device *where = device_of(sched_part(me->sched, PART_DEVICES), device);
+    if (where->cache != NULL)
+        return (int64_t)cache_allocated(where->cache);
     return (int64_t)__atomic_load_n(&where->memory.allocated, __ATOMIC_RELAXED);
-}
-
-/* Memory is taken: bytes asked for, bytes of the block, and the total on that device afterwards. */
-static void
-storage_announce(struct task *me, const struct storage *storage)
-{
-    if (!stage_enabled(me, KIND_memory_alloc))
-        return;
-    announce(me, KIND_memory_alloc, storage->device,
-             (const int64_t[4]){ storage->number, (int64_t)storage->bytes, (int64_t)storage->block_bytes,
-                                 allocated_on(me, storage->device) });
 }
 
 /* Lets go of what it holds; the struct is left. */
@@ -63,23 +56,22 @@ storage_empty(struct storage *storage)
 {
     struct sched   *sched = storage->sched;
     struct devices *devices = sched_part(sched, PART_DEVICES);
-    if (storage->number != 0)
-        device_give(sched, storage->device, storage->data, storage->bytes, storage->block_bytes);
+    struct device  *device = device_of(devices, storage->device);
+    if (storage->number == 0)
+        pool_give(&devices->host->pool, storage->data, storage->block_bytes);
+    else if (storage->device == DEVICE_CPU)
+        pool_give_booked(&device->pool, storage->data, storage->block_bytes, &device->memory, storage->bytes);
     else
-        pool_give(&device_of(devices, storage->device)->pool, storage->data, storage->block_bytes);
+        cache_give(device->cache, storage->block, devices->queued > 0);
+    storage->block = NULL;
     host_give(storage->sched, storage->notes, storage->note_room * sizeof *storage->notes);
+    storage->notes      = NULL;
+    storage->note_count = storage->note_room = 0;
     count_down(sched, &devices->living);
 }
 
-void
-storage_destroy(struct storage *storage)
-{
-    struct sched *sched = storage->sched;
-    storage_empty(storage);
-    host_give(sched, storage, sizeof *storage);
-}
-
-/* Gives the block back; the number of bytes allocated is the one without it. */
+/* Gives the block back; the number of bytes allocated is the one without it. Entries that still use the bytes keep the
+ * struct. */
 static void
 storage_retire(struct task *me, struct storage *storage)
 {
@@ -87,14 +79,14 @@ storage_retire(struct task *me, struct storage *storage)
     uint32_t number = storage->number;
     int64_t  bytes = (int64_t)storage->bytes, block = (int64_t)storage->block_bytes;
     storage_empty(storage);
-    host_return(me, storage, sizeof *storage);
+    if (storage->entries == 0)
+        host_return(me, storage, sizeof *storage);
     if (number != 0 && stage_enabled(me, KIND_memory_free))
-        announce(me, KIND_memory_free, device,
-                 (const int64_t[4]){ number, bytes, block, allocated_on(me, device) });
+        storage_emit(me, KIND_memory_free, device,
+                     (const int64_t[4]){ number, bytes, block, allocated_on(me, device) });
 }
 
-/* The struct without its block. */
-static struct storage *
+struct storage *
 storage_blank(struct task *me, int device, size_t bytes)
 {
     struct storage *storage = host_take(me, sizeof *storage);
@@ -107,27 +99,6 @@ storage_blank(struct task *me, int device, size_t bytes)
     return storage;
 }
 
-/* In `stepped` a fresh block is cleared: what nobody wrote must be equal in each run, and snapshots may show it. */
-struct storage *
-storage_new(struct task *me, int device, size_t bytes)
-{
-    struct storage *storage = storage_blank(me, device, bytes);
-    if (storage == NULL)
-        return NULL;
-    storage->data = device_take(me, device, bytes, &storage->block_bytes);
-    if (storage->data == NULL) {
-        host_return(me, storage, sizeof *storage);
-        return NULL;
-    }
-    if (sched_is_stepped(me->sched))
-        memset(storage->data, 0, bytes);
-    struct devices *devices = sched_part(me->sched, PART_DEVICES);
-    storage->number = count_next(me->sched, &devices->storages);
-    count_up(me->sched, &devices->living);
-    storage_announce(me, storage);
-    return storage;
-}
-
 struct storage *
 storage_new_hidden(struct task *me, int device, size_t bytes)
 {
@@ -137,9 +108,8 @@ storage_new_hidden(struct task *me, int device, size_t bytes)
     struct storage *storage = storage_blank(me, device, bytes);
     if (storage == NULL)
         return NULL;
-    struct pool *pool = &device_of(devices, device)->pool;
     storage->block_bytes = bytes < ALIGNED_FROM ? ALIGNED_FROM : bytes;
-    storage->data = pool_ask(me, pool, storage->block_bytes);
+    storage->data = pool_ask(me, &devices->host->pool, storage->block_bytes);
     if (storage->data == NULL) {
         host_return(me, storage, sizeof *storage);
         return NULL;
@@ -161,6 +131,46 @@ storage_unref(struct task *me, struct storage *storage)
 {
     if (storage != NULL && count_down(me->sched, &storage->references))
         storage_retire(me, storage);
+}
+
+/* The block of a device's storage is protected by its stream: whoever gets it next comes later in the same order. */
+static bool
+is_in_cache(const struct storage *storage)
+{
+    return storage->device != DEVICE_CPU && storage->number != 0;
+}
+
+void
+storage_hold(struct storage *storage)
+{
+    if (is_in_cache(storage))
+        storage->entries++;
+    else
+        storage_ref(storage);
+}
+
+void
+storage_let_go(struct task *me, struct storage *storage)
+{
+    if (!is_in_cache(storage))
+        storage_unref(me, storage);
+    else if (--storage->entries == 0 && atomic_load(&storage->references) == 0)
+        host_return(me, storage, sizeof *storage);
+}
+
+void
+storage_abandon(struct storage *storage)
+{
+    struct sched *sched = storage->sched;
+    bool          last;
+    if (is_in_cache(storage))
+        last = --storage->entries == 0 && atomic_load(&storage->references) == 0;
+    else
+        last = count_down(sched, &storage->references);
+    if (last && !is_in_cache(storage))
+        storage_empty(storage);
+    if (last)
+        host_give(sched, storage, sizeof *storage);
 }
 
 /* Two accesses to a storage, one of them a write, that nothing orders. */
@@ -322,5 +332,6 @@ storage_snapshot(struct task *me, struct storage *storage, const struct storage_
     snapshot.elements = from;
     uint32_t id = trace_snapshot(writer, &snapshot);
     if (id != 0)
-        announce(me, KIND_memory_snapshot, storage->device, (const int64_t[4]){ storage->number, id, (int64_t)bytes });
+        storage_emit(me, KIND_memory_snapshot, storage->device,
+                     (const int64_t[4]){ storage->number, id, (int64_t)bytes });
 }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include "sched/happens.h"
 
-struct task; struct sched; struct stream;
+struct task; struct sched; struct stream; struct cache_block;
 
 struct access_note {            /* one access the checker remembers */
     struct epoch epoch;
@@ -26,6 +26,8 @@ struct storage {
     uint32_t            number;         /* from 1, per run; 0: hidden */
     size_t              bytes, block_bytes;
     void               *data;
+    struct cache_block *block;          /* of a device's cache; NULL: the host's, hidden, or of no bytes */
+    int                 entries;        /* in streams, that use the bytes of a block (`stepped`) */
     struct sched       *sched;
     struct access_note *notes;          /* accesses that a later one must be ordered after */
     size_t              note_count, note_room;
@@ -37,7 +39,12 @@ struct storage *storage_new(struct task *me, int device, size_t bytes);   /* one
 /* Staging and workspace: no events, not counted in the device's memory, not watched for races. */
 struct storage *storage_new_hidden(struct task *me, int device, size_t bytes);
 struct storage *storage_ref(struct storage *storage);
-void            storage_unref(struct task *me, struct storage *storage);  /* the last one frees and tells the trace */
+/* The last one frees and tells the trace. What streams still have to do with the bytes of a device is protected by
+ * the order of the block's own stream; other streams must have been recorded. */
+void            storage_unref(struct task *me, struct storage *storage);
+/* What `stream` was given so far must be done before the block is used again. */
+bool storage_record_stream(struct task *me, struct storage *storage, struct stream *stream)
+    __attribute__((warn_unused_result));
 
 /* Checks an access of the host (actor of `me`) or of a stream against those remembered, and remembers it.
  * false: a race; failed(E_RACE) names both places. In `free` it does nothing. */

@@ -51,7 +51,7 @@ struct stream {
     struct queued      *head, *tail;
     bool                running;    /* the head has begun */
     uint64_t            ready;      /* when the last entry ended */
-    uint64_t            launched, done;  /* entries, waits included */
+    struct stream_progress progress; /* entries, waits included */
     struct stream      *blocked;    /* streams whose heads wait for this one */
     struct stream      *next_blocked;
     bool                is_blocked;
@@ -120,11 +120,9 @@ stream_close(struct devices *devices, struct stream *stream)
     while (stream->head != NULL) {
         struct queued *entry = stream->head;
         stream->head = entry->next;
-        for (int i = 0; i < entry->entry.access_count; i++) {
-            struct storage *storage = entry->entry.accesses[i].storage;
-            if (atomic_fetch_sub(&storage->references, 1) == 1)
-                storage_destroy(storage);
-        }
+        devices->queued--;
+        for (int i = 0; i < entry->entry.access_count; i++)
+            storage_abandon(entry->entry.accesses[i].storage);
         host_give(devices->sched, entry, sizeof *entry);
     }
     if (stream->source.place != 0)
@@ -159,6 +157,12 @@ int
 stream_device(const struct stream *stream)
 {
     return stream->device;
+}
+
+const struct stream_progress *
+stream_progress(const struct stream *stream)
+{
+    return &stream->progress;
 }
 
 int
@@ -330,7 +334,7 @@ work_ends(struct task *me, struct stream *stream, struct queued *queued, uint64_
     entry_snapshot(me, &queued->entry);
     entry_event(me, stream, queued, PHASE_END, now);
     for (int i = 0; i < queued->entry.access_count; i++)
-        storage_unref(me, queued->entry.accesses[i].storage);
+        storage_let_go(me, queued->entry.accesses[i].storage);
     stream->devices->on_stream = NULL;
 }
 
@@ -340,14 +344,15 @@ head_is_done(struct stream *stream, uint64_t now)
 {
     struct queued *queued = stream->head;
     stream->head = queued->next;
-    stream->done++;
+    stream->progress.done++;
+    stream->devices->queued--;
     stream->running = false;
     stream->ready   = now;
     host_give(stream->devices->sched, queued, sizeof *queued);
 
     for (struct stream **link = &stream->blocked; *link != NULL;) {
         struct stream *waiter = *link;
-        if (waiter->head->sequence > stream->done) {
+        if (waiter->head->sequence > stream->progress.done) {
             link = &waiter->next_blocked;
             continue;
         }
@@ -367,7 +372,7 @@ stream_get_on(struct task *me, struct stream *stream, uint64_t now)
             sched_arm(stream->devices->sched, &stream->source, head->launched);
             return;
         }
-        if (head->after != NULL && head->after->done < head->sequence) {
+        if (head->after != NULL && head->after->progress.done < head->sequence) {
             stream->is_blocked   = true;
             stream->next_blocked = head->after->blocked;
             head->after->blocked = stream;
@@ -414,7 +419,8 @@ stream_push(struct task *me, struct stream *stream, struct queued *queued)
     else
         stream->tail->next = queued;
     stream->tail = queued;
-    stream->launched++;
+    stream->progress.launched++;
+    stream->devices->queued++;
     stream->source.fire = stream_fire;
     if (idle)
         sched_arm(me->sched, &stream->source, queued->launched > stream->ready ? queued->launched : stream->ready);
@@ -430,7 +436,7 @@ launch_later(struct task *me, struct stream *stream, const struct stream_entry *
     if (entry->context_bytes > 0)
         memcpy(queued->context, entry->context, entry->context_bytes);
     for (int i = 0; i < entry->access_count; i++)
-        storage_ref(entry->accesses[i].storage);
+        storage_hold(entry->accesses[i].storage);
     stream_push(me, stream, queued);
     return true;
 }
@@ -452,8 +458,8 @@ launch_now(struct task *me, struct stream *stream, const struct stream_entry *en
     entry_event(me, stream, queued, PHASE_BEGIN, sched_now(me));
     entry_run(stream->devices, &queued->entry, queued->context);
     entry_event(me, stream, queued, PHASE_END, sched_now(me));
-    stream->launched++;
-    stream->done++;
+    __atomic_store_n(&stream->progress.launched, stream->progress.launched + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&stream->progress.done, stream->progress.done + 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&stream->mutex);
     host_give(me->sched, queued, sizeof *queued);
     return true;
@@ -494,14 +500,14 @@ stream_launch(struct task *me, struct stream *stream, const struct stream_entry 
 static bool
 host_waits(struct task *me, struct stream *stream, uint64_t sequence)
 {
-    while (sched_is_stepped(me->sched) && stream->done < sequence) {
+    while (sched_is_stepped(me->sched) && stream->progress.done < sequence) {
         struct stream *next = stream;
         while (next->is_blocked)
             next = next->head->after;
         uint64_t due = next->source.clock;
         assert(next->source.place != 0);
         sched_advance_to(me, due);
-        if (stream->done >= sequence || next->source.place == 0 || next->source.clock != due)
+        if (stream->progress.done >= sequence || next->source.place == 0 || next->source.clock != due)
             continue;
         sched_disarm(me->sched, &next->source);
         stream_fire(me, &next->source);
@@ -532,7 +538,7 @@ static uint64_t
 launched_so_far(struct stream *stream)
 {
     pthread_mutex_lock(&stream->mutex);
-    uint64_t launched = stream->launched;
+    uint64_t launched = stream->progress.launched;
     pthread_mutex_unlock(&stream->mutex);
     return launched;
 }
@@ -563,13 +569,15 @@ device_synchronize(struct task *me, int device)
     return true;
 }
 
-/* Told, because who reads the trace asks why memory that one stream took is safe in another one's hands. */
 bool
-storage_record_stream(struct task *me, struct storage *storage, struct stream *stream)
+devices_drain(struct task *me)
 {
-    if (task_failed(me))
-        return false;
-    POINT_ON(me, storage->device, memory_record_stream, storage->number, stream->number);
+    struct devices *devices = devices_of(me);
+    struct stream  *stream  = NULL;
+    for (size_t i = 0; devices->queued > 0 && (stream = stream_numbered(devices, i)) != NULL; i++) {
+        if (stream->progress.done < stream->progress.launched && !stream_synchronize(me, stream))
+            return false;
+    }
     return true;
 }
 
@@ -604,7 +612,7 @@ stream_record(struct task *me, struct stream *stream, struct event *event)
         return failed(me, E_MEMORY, "out of memory for the race checker");
     pthread_mutex_lock(&stream->mutex);
     event->stream   = stream;
-    event->sequence = stream->launched;
+    event->sequence = stream->progress.launched;
     pthread_mutex_unlock(&stream->mutex);
     return true;
 }
@@ -621,7 +629,7 @@ stream_wait_event(struct task *me, struct stream *stream, struct event *event)
         return true;
     if (stream->actor.on && !vclock_join(&stream->actor.knows, &event->knows))
         return failed(me, E_MEMORY, "out of memory for the race checker");
-    if (event->stream == stream || !sched_is_stepped(me->sched) || event->stream->done >= event->sequence)
+    if (event->stream == stream || !sched_is_stepped(me->sched) || event->stream->progress.done >= event->sequence)
         return true;
     struct queued *queued = host_take(me, sizeof *queued);
     if (queued == NULL)
@@ -657,5 +665,5 @@ event_query(struct task *me, const struct event *event)
 {
     sched_point(me);
     return event == NULL || event->stream == NULL || !sched_is_stepped(me->sched) ||
-           event->stream->done >= event->sequence;
+           event->stream->progress.done >= event->sequence;
 }

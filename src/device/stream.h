@@ -50,11 +50,6 @@ bool stream_launch(struct task *me, struct stream *stream, const struct stream_e
 bool stream_synchronize(struct task *me, struct stream *stream) __attribute__((warn_unused_result));
 bool device_synchronize(struct task *me, int device) __attribute__((warn_unused_result)); /* all its streams */
 
-/* Tensor.record_stream: the block belongs to the stream that was current when it was taken; now `stream` uses it too.
- * It is not handed out again before what that stream has been given is done: each entry keeps its storages. */
-bool storage_record_stream(struct task *me, struct storage *storage, struct stream *stream)
-    __attribute__((warn_unused_result));
-
 struct event *event_new(struct task *me);                             /* NULL: failed */
 void          event_free(struct task *me, struct event *event);
 bool stream_record(struct task *me, struct stream *stream, struct event *event) __attribute__((warn_unused_result));

@@ -136,7 +136,7 @@ const char *const *
 cost_presets(void)
 {
     static const char *const names[] = {
-#define PRESET(name, host, kernel, latency, bandwidth, about) name,
+#define PRESET(name, host, kernel, latency, bandwidth, memory, about) name,
 #include "hw/presets.def"
 #undef PRESET
         NULL,

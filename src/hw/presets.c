@@ -6,7 +6,8 @@
 #include <string.h>
 
 static const struct preset preset_table[] = {
-#define PRESET(name, host, kernel, latency, bandwidth, about) { name, host, kernel, latency, bandwidth, about },
+#define PRESET(name, host, kernel, latency, bandwidth, memory, about) \
+    { name, host, kernel, latency, bandwidth, memory, about },
 #include "hw/presets.def"
 #undef PRESET
 };

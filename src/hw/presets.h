@@ -5,7 +5,7 @@
 
 struct preset {
     const char *name;
-    double      host_us, kernel_us, latency_us, bytes_per_us;
+    double      host_us, kernel_us, latency_us, bytes_per_us, memory_gib;
     const char *about;
 };
 

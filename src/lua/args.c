@@ -123,6 +123,14 @@ check_device(lua_State *L, int index)
     return device;
 }
 
+/* Nothing: the current device; the host of a lesson without a current one means device:0. */
+int
+opt_device(lua_State *L, int index)
+{
+    int device = lua_isnoneornil(L, index) ? script_of(L)->holder->device : check_device(L, index);
+    return device < 0 ? 0 : device;
+}
+
 /* Ours have a metatable; so have a class and its objects. Sizes (t.shape) and lists of parameters are plain all the
  * same. */
 bool

@@ -15,13 +15,6 @@ push_cuda_stream(lua_State *L, struct stream *stream)
 }
 
 static int
-opt_device(lua_State *L, int index)
-{
-    int device = lua_isnoneornil(L, index) ? script_of(L)->holder->device : check_device(L, index);
-    return device < 0 ? 0 : device;
-}
-
-static int
 stream_made(lua_State *L)
 {
     struct task *me     = script_task(L);
@@ -90,28 +83,6 @@ static int
 count_devices(lua_State *L)
 {
     lua_pushinteger(L, device_count(script_task(L)));
-    return 1;
-}
-
-static int
-memory_allocated(lua_State *L)
-{
-    struct task *me     = script_task(L);
-    int          device = lua_isnoneornil(L, 1) ? opt_device(L, 1) : check_device(L, 1);
-    if (device < DEVICE_CPU || device >= device_count(me))
-        raise_error(L, "RuntimeError", "there is no device %d", device);
-    lua_pushinteger(L, (lua_Integer)device_memory(me, device).allocated);
-    return 1;
-}
-
-static int
-max_memory_allocated(lua_State *L)
-{
-    struct task *me     = script_task(L);
-    int          device = lua_isnoneornil(L, 1) ? opt_device(L, 1) : check_device(L, 1);
-    if (device < DEVICE_CPU || device >= device_count(me))
-        raise_error(L, "RuntimeError", "there is no device %d", device);
-    lua_pushinteger(L, (lua_Integer)device_memory(me, device).peak);
     return 1;
 }
 
@@ -252,9 +223,6 @@ static const struct lua_entry entries[] = {
     { "stream", with_stream, "rs.cuda.stream(s, f, ...)", "calls f with s as the current stream of its device" },
     { "synchronize", synchronize, "rs.cuda.synchronize(device)", "the host waits for all streams" },
     { "device_count", count_devices, "rs.cuda.device_count()", "devices of this lesson" },
-    { "memory_allocated", memory_allocated, "rs.cuda.memory_allocated(device)", "bytes of living tensors there" },
-    { "max_memory_allocated", max_memory_allocated, "rs.cuda.max_memory_allocated(device)",
-      "the most there ever were" },
 };
 
 void

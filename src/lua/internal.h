@@ -252,6 +252,7 @@ bool           check_flag(lua_State *L, int index);                 /* true or f
 bool           opt_flag(lua_State *L, int index, bool otherwise);
 enum dtype     check_dtype(lua_State *L, int index);                /* "float32" */
 int            check_device(lua_State *L, int index);               /* "cpu" (-1), "device:1", "cuda:1", "cuda" or 1 */
+int            opt_device(lua_State *L, int index);                 /* nothing, or the host: the current one */
 int            index_read(lua_State *L);                            /* t[...] with anything but a name (index.c) */
 int            index_write(lua_State *L);
 /* Fields of a trailing table of options (index 0 or nil: all absent). They leave the stack as it was. */
@@ -303,6 +304,9 @@ struct script_object *module_attributes(const struct module *module); /* of a sc
                                                         metatable's __index is the class */
 struct module *script_module_new(lua_State *L, struct task *me, int class_index); /* init not run; pushed; raises */
 
+#define MODULE_CLASS "ringside.class"                                    /* the family of classes of modules */
+/* nn.DataParallel at index, as the base of a class: its class is pushed. false: it is something else. */
+bool           push_base_class(lua_State *L, int index);
 /* A DataParallel's device_ids, output_device and dim; a replica's _former_parameters (parallel.c). false: none. */
 bool           push_parallel_attribute(lua_State *L, const struct module *module, const char *name);
 void           add_module_hooks(lua_State *L);                           /* module_hooks.c */
@@ -338,6 +342,7 @@ void lua_open_parallel(lua_State *L);
 void lua_open_optim(lua_State *L);
 void lua_open_data(lua_State *L);             /* digits.c: utils.data, data, save and load */
 void lua_open_cuda(lua_State *L);
+void lua_open_memory(lua_State *L);
 void lua_open_lesson(lua_State *L);           /* lesson.c */
 void lua_open_trace(lua_State *L);            /* trace.c */
 void lua_open_distributed(lua_State *L);      /* distributed.c */

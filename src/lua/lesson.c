@@ -63,6 +63,7 @@ refuse_in_rank(lua_State *L, const char *name)
 struct declared {
     struct lesson_head head;
     struct cost_model  costs;
+    uint64_t           device_memory[LESSON_DEVICES]; /* bytes; 0: what the hardware has */
 };
 
 static int
@@ -104,11 +105,40 @@ small_option(lua_State *L, int table, const char *name, int64_t most)
     return (int)value;
 }
 
+static uint64_t
+check_memory(lua_State *L, int index)
+{
+    int64_t bytes = check_integer(L, index);
+    if (bytes <= 0)
+        raise_error(L, "ValueError", "device_memory is a number of bytes above 0, not %lld", (long long)bytes);
+    return (uint64_t)bytes;
+}
+
+/* One number for all devices, or a list with one for each. */
+static void
+read_device_memory(lua_State *L, int table, struct declared *out)
+{
+    if (!option_push(L, table, "device_memory"))
+        return;
+    int  given = lua_gettop(L);
+    bool list  = lua_type(L, given) == LUA_TTABLE;
+    if (list && lua_rawlen(L, given) != (size_t)out->head.devices)
+        raise_error(L, "ValueError", "device_memory has %lld entries for %d devices",
+                    (long long)lua_rawlen(L, given), out->head.devices);
+    for (int i = 0; i < out->head.devices; i++) {
+        if (list)
+            lua_rawgeti(L, given, i + 1);
+        out->device_memory[i] = check_memory(L, -1);
+        lua_settop(L, given);
+    }
+    lua_pop(L, 1);
+}
+
 /* May raise; nothing has happened yet. */
 static void
 read_declaration(lua_State *L, int table, const struct lesson_options *options, struct declared *out)
 {
-    option_known(L, table, "title devices hardware seed costs world minutes needs prefix");
+    option_known(L, table, "title devices hardware seed costs world minutes needs prefix device_memory");
     const char *title    = option_text(L, table, "title", NULL);
     const char *hardware = option_text(L, table, "hardware", "classroom");
     if (title == NULL)
@@ -120,6 +150,7 @@ read_declaration(lua_State *L, int table, const struct lesson_options *options, 
     out->head.devices = small_option(L, table, "devices", LESSON_DEVICES);
     out->head.world   = options->world > 0 ? options->world : small_option(L, table, "world", 1024);
     option_number(L, table, "minutes", 0);
+    read_device_memory(L, table, out);
     if (option_push(L, table, "seed")) {
         out->head.has_seed = true;
         out->head.seed     = (uint64_t)check_integer(L, -1);
@@ -172,7 +203,10 @@ declare(struct task *me, struct lesson *lesson, const struct declared *declared)
             return false;
         generator_seed(generator, declared->head.seed);
     }
-    return devices_ready(me, declared->head.devices);
+    bool ok = devices_ready(me, declared->head.devices);
+    for (int i = 0; ok && i < declared->head.devices; i++)
+        ok = declared->device_memory[i] == 0 || device_set_total(me, i, declared->device_memory[i]);
+    return ok;
 }
 
 static int
@@ -432,7 +466,8 @@ l_advance(lua_State *L)
 }
 
 static const struct lua_entry lesson_entries[] = {
-    { "lesson", l_lesson, "rs.lesson{title=, devices=, hardware=, seed=, costs=, world=, minutes=, needs=, prefix=}",
+    { "lesson", l_lesson,
+      "rs.lesson{title=, devices=, hardware=, seed=, costs=, world=, minutes=, needs=, prefix=, device_memory=}",
       "Declares the lesson, at its top. Costs are in microseconds, by op or module." },
     { "say", l_say, "rs.say(text, ...)",
       "Narration: what it is given, with blanks between; in a rank with its number in front." },

@@ -11,7 +11,7 @@
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
-static const char CLASS[] = "ringside.class", KW[] = "ringside.kw";
+static const char CLASS[] = MODULE_CLASS, KW[] = "ringside.kw";
 
 /* ---- the type: what the engine calls ---- */
 
@@ -309,6 +309,21 @@ no_module_attribute(lua_State *L, struct module *module)
     return no_attribute(L, what, lua_tostring(L, 2), lua_upvalueindex(1), words);
 }
 
+/* What the object itself does not have: its class's __getattr__(self, name) is asked, as in Python. nil: no such. */
+static int
+asked_attribute(lua_State *L, struct module *module)
+{
+    object_push(L, module->script);
+    if (!lua_istable(L, -1) || lua_getfield(L, -1, "__getattr__") == LUA_TNIL) {
+        lua_pushnil(L);
+        return 1;
+    }
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_call(L, 2, 1);
+    return 1;
+}
+
 /* Upvalue 1: the methods of all modules. */
 static int
 module_index(lua_State *L)
@@ -334,8 +349,11 @@ module_index(lua_State *L)
             return 1;
     }
     lua_pushvalue(L, 2);
-    if (shelf_get(L, lua_upvalueindex(1)) != LUA_TNIL || module_is_script(module) || lua_type(L, 2) != LUA_TSTRING ||
-        is_registered(module, lua_tostring(L, 2)))
+    if (shelf_get(L, lua_upvalueindex(1)) != LUA_TNIL || lua_type(L, 2) != LUA_TSTRING)
+        return 1;
+    if (module_is_script(module))
+        return asked_attribute(L, module);
+    if (is_registered(module, lua_tostring(L, 2)))
         return 1;
     return no_module_attribute(L, module);
 }
@@ -491,7 +509,10 @@ module_class(lua_State *L)
 {
     if (lua_type(L, 1) != LUA_TSTRING)
         raise_error(L, "TypeError", "a class has a name: write local Net = nn.Module(\"Net\")");
-    return declare_class(L, CLASS, "a class made by nn.Module");
+    lua_settop(L, 2);
+    if (push_base_class(L, 2))
+        lua_replace(L, 2);
+    return declare_class(L, CLASS, "a class made by nn.Module, or nn.DataParallel");
 }
 
 static const luaL_Reg metamethods[] = {

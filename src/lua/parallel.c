@@ -1,5 +1,6 @@
 /* nn.DataParallel and nn.parallel.{scatter, replicate, parallel_apply, gather, data_parallel} in Lua. */
 #include "lua/parallel.h"
+#include <stdio.h>
 #include <string.h>
 #include "autograd/node.h"
 #include "base/number.h"
@@ -97,6 +98,18 @@ push_parallel_attribute(lua_State *L, const struct module *module, const char *n
     return true;
 }
 
+static void
+warn_of_imbalance(lua_State *L, struct device_list devices)
+{
+    int  smallest = 0, largest = 0;
+    char text[300];
+    if (!data_parallel_imbalance(script_of(L)->holder, devices, &smallest, &largest))
+        return;
+    snprintf(text, sizeof text, "There is an imbalance between your devices: device:%d has less than 75%% of the memory "
+             "of device:%d and may be left out, by the argument device_ids of DataParallel", smallest, largest);
+    lesson_warn(L, text);
+}
+
 static int
 parallel_data_parallel(lua_State *L)
 {
@@ -106,7 +119,11 @@ parallel_data_parallel(lua_State *L)
     struct module               *module  = check_module(L, (int)a.at[0].integer[0]);
     struct data_parallel_options options = check_dp_options(L, &a.at[1]);
     struct call                  call    = call_open(L, me, CALL_PLAIN);
-    return call_module(&call, data_parallel_new(me, module, &options));
+    struct module               *wrapper = data_parallel_new(me, module, &options);
+    call_end(&call, wrapper != NULL);
+    warn_of_imbalance(L, data_parallel_options(wrapper)->devices);
+    push_module(L, wrapper);
+    return call_leave(&call, 1);
 }
 
 /* The inputs at index as a tuple: a tuple or list of them, or one. */
@@ -334,6 +351,72 @@ static const struct lua_entry nn_entries[] = {
       "any? output_device=None, int dim=0) -> any",
       "the module on several devices: the batch is scattered, the outputs gathered; dp.module is the module" },
 };
+
+/* ---- DataParallel as the base of a lesson's class ---- */
+
+/* MyDP.super.init(self, module, {device_ids, output_device, dim}): what nn.DataParallel(...) reads is kept in the
+ * object. */
+static int
+data_parallel_init(lua_State *L)
+{
+    static const char *const fields[] = { "module", "device_ids", "output_device", "dim" };
+    check_module(L, 1);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)&nn_entries[0]);
+    lua_pushcclosure(L, parallel_data_parallel, 1);
+    lua_insert(L, 2);
+    lua_call(L, lua_gettop(L) - 2, 1);
+    for (size_t i = 0; i < countof(fields); i++) {
+        lua_getfield(L, -1, fields[i]);
+        lua_setfield(L, 1, fields[i]);
+    }
+    return 0;
+}
+
+/* MyDP.super.forward(self, ...) */
+static int
+data_parallel_object_forward(lua_State *L)
+{
+    struct task   *me   = script_task(L);
+    struct module *self = check_module(L, 1), *module = module_child(self, "module");
+    size_t         mark = scope_mark(me);
+    if (module == NULL)
+        raise_error(L, "AttributeError", "%s has no module: its init calls %s.super.init(self, module)",
+                    module_class_name(self), module_class_name(self));
+    struct call_arguments given = { .kwargs = NULL };
+    given.inputs = arguments_from_lua(L, me, 2, &given.kwargs, true);
+    lua_getfield(L, 1, "output_device");
+    lua_getfield(L, 1, "dim");
+    struct data_parallel_options options = { .output_device = (int)lua_tointeger(L, -2),
+                                             .dim = int_of_int64(lua_tointeger(L, -1)) };
+    lua_getfield(L, 1, "device_ids");
+    options.devices = check_devices(L, -1);
+    struct call call = call_open(L, me, CALL_BACK);
+    call.mark        = mark;
+    me->iteration    = (uint32_t)self->integers[0]++;
+    struct value *result = given.inputs != NULL ? data_parallel_forward(me, module, given, &options) : NULL;
+    call_end(&call, result != NULL);
+    return call_leave(&call, push_results(L, result));
+}
+
+bool
+push_base_class(lua_State *L, int index)
+{
+    static const char name[] = "ringside.DataParallel";
+    if (lua_tocfunction(L, index) != parallel_data_parallel)
+        return false;
+    if (lua_getfield(L, LUA_REGISTRYINDEX, name) == LUA_TTABLE)
+        return true;
+    lua_pop(L, 1);
+    push_class(L, MODULE_CLASS, "DataParallel");
+    lua_pushcfunction(L, data_parallel_init);
+    lua_setfield(L, -2, "init");
+    lua_pushcfunction(L, data_parallel_object_forward);
+    lua_setfield(L, -2, "forward");
+    lua_pushvalue(L, -1);
+    lua_setfield(L, LUA_REGISTRYINDEX, name);
+    return true;
+}
+
 static const struct lua_entry entries[] = {
     { "data_parallel", data_parallel_function,
       "nn.parallel.data_parallel(any module, any inputs, table? device_ids=None, any? output_device=None, "

@@ -26,8 +26,8 @@ struct wrapper_options {
 
 /* ---- forward ---- */
 
-/* A search of the tree for a tensor that lies elsewhere than on `device`: among the parameters, or the buffers. It makes
- * no lists, which would cost more than a small model's forward. `turns`: how many modules it may still enter, for where
+/* A search of the tree for a tensor that lies elsewhere than on `device`: among the parameters, or the buffers. It
+ * makes no lists, which would cost more than a small model's forward. `turns`: how many modules it may still enter, for where
  * many share their children there are more ways than modules. */
 struct search { int device, turns; bool buffers; };
 
@@ -274,8 +274,19 @@ data_parallel_options(const struct module *wrapper)
 }
 
 bool
-data_parallel_imbalanced(double one, double other)
+data_parallel_imbalance(struct task *me, struct device_list devices, int *smallest, int *largest)
 {
-    double least = one < other ? one : other, most = one < other ? other : one;
-    return most > 0 && least / most < 0.75;
+    uint64_t least = 0, most = 0;
+    for (int i = 0; i < devices.count; i++) {
+        uint64_t bytes = device_total_memory(me, devices.ids[i]);
+        if (i == 0 || bytes < least) {
+            least     = bytes;
+            *smallest = devices.ids[i];
+        }
+        if (i == 0 || bytes > most) {
+            most     = bytes;
+            *largest = devices.ids[i];
+        }
+    }
+    return most > 0 && (double)least / (double)most < 0.75;
 }

@@ -13,6 +13,7 @@
 #include "autograd/call.h"
 #include "autograd/node.h"
 #include "base/str.h"
+#include "device/storage.h"
 #include "device/stream.h"
 #include "parallel/comm.h"
 #include "sched/stage.h"

@@ -1,7 +1,8 @@
 /* What a run may take, and what it has taken; see account.h. One account per run, so that ranks cannot each take the
  * whole.
  *
- * Interface: account_take, account_give, account_collect, memory_failed; task_work (in the header), work_settle. */
+ * Interface: account_take, account_give, account_collect, account_garbage, memory_failed; task_work (in the header),
+ * work_settle. */
 #include "sched/account.h"
 #include "sched/internal.h"
 
@@ -88,12 +89,12 @@ is_collecting(const struct task *me)
 
 /* A collection is work of some milliseconds: a lesson that lives at its limit must come to an end too. */
 bool
-account_collect(struct task *me)
+account_garbage(struct task *me)
 {
     enum { COLLECTION_STEPS = 1 << 20 };
     struct account *account = &me->sched->account;
     bool            any     = false;
-    if (account->memory_limit == 0 || account_exhausted(me->sched) || is_collecting(me))
+    if (account_exhausted(me->sched) || is_collecting(me))
         return false;
     atomic_fetch_add_explicit(&account->done, COLLECTION_STEPS, memory_order_relaxed);
     pthread_mutex_lock(&account->mutex);
@@ -103,6 +104,12 @@ account_collect(struct task *me)
     atomic_store_explicit(&account->collecting, NULL, memory_order_relaxed);
     pthread_mutex_unlock(&account->mutex);
     return any;
+}
+
+bool
+account_collect(struct task *me)
+{
+    return account_limit(me->sched) > 0 && account_garbage(me);
 }
 
 bool

@@ -39,6 +39,7 @@ void   account_add_collector(struct sched *sched, struct collector *collector);
 void   account_remove_collector(struct sched *sched, struct collector *collector);
 unsigned account_collectors(const struct sched *sched);  /* how many there are */
 bool   account_collect(struct task *me);                 /* asks them all; true: memory may be had again */
+bool   account_garbage(struct task *me);                 /* the same, also where the account has no limit */
 
 /* Fails for want of `bytes`: E_BUDGET if the limit stands in the way, else E_MEMORY ("out of memory: WHERE ..."). */
 bool   memory_failed(struct task *me, size_t bytes, const char *where);

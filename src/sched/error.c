@@ -23,6 +23,7 @@ error_name(enum error_kind kind)
     case E_SCRIPT: return "LuaError";
     case E_BUDGET: return "BudgetError";
     case E_MEMORY: return "MemoryError";
+    case E_OUT_OF_MEMORY: return "OutOfMemoryError";
     case E_DEADLOCK: return "DeadlockError";
     case E_TIMEOUT: return "TimeoutError";
     case E_MISMATCH: return "MismatchError";

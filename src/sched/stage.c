@@ -126,6 +126,9 @@ stage_enter(struct stage *stage)
     stage->device = me->device;
     stage->depth  = me->depth;
     stage->mark   = me->scope_count;
+    stage->outer  = me->stage;
+    if (stage->kind != KIND_op)
+        me->stage = stage->kind;
     if (stage_enabled(me, (enum kind)stage->kind))
         emit(me, (enum kind)stage->kind, PHASE_BEGIN, stage->args[0], stage->args[1], stage->args[2], stage->args[3]);
     else
@@ -142,6 +145,7 @@ stage_leave(struct stage *stage)
         scope_release(me, stage->mark);
     pass_point(me);
     me->depth = stage->depth;
+    me->stage = stage->outer;
     if (stage->kind != 0)
         emit_end(me, stage);
 }

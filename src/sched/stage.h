@@ -19,6 +19,7 @@ struct stage {
     struct task *me;
     int64_t      args[4];
     uint16_t     kind;      /* 0: it is not recorded */
+    uint16_t     outer;     /* the task's stage around it */
     int16_t      device;
     uint8_t      depth;     /* stages around it: put back when it leaves, for the task's own count saturates */
     uint32_t     flow_in;   /* set by stage_arrive: the end event carries it */

@@ -16,7 +16,7 @@ enum error_kind {
     E_SHAPE, E_DTYPE, E_DEVICE,                                    /* RuntimeError too */
     E_SCRIPT,                                                      /* an error raised in Lua */
     E_BUDGET,                                                      /* memory or instructions of a lesson: exit status 2 */
-    E_MEMORY, E_DEADLOCK, E_TIMEOUT, E_MISMATCH, E_RANK_LOST, E_RACE, E_STOPPED /* exit status 3 */
+    E_MEMORY, E_OUT_OF_MEMORY /* of a device */, E_DEADLOCK, E_TIMEOUT, E_MISMATCH, E_RANK_LOST, E_RACE, E_STOPPED /* exit status 3 */
 };
 const char *error_name(enum error_kind kind);        /* "RuntimeError", "DeadlockError" ... */
 int         error_exit_status(enum error_kind kind); /* 2 or 3 */
@@ -72,6 +72,7 @@ struct task {
     uint32_t             lane, line, iteration;
     int16_t              rank, device;/* -1: none, host */
     uint8_t              depth;       /* open stages */
+    uint16_t             stage;       /* kind of the innermost one that is no op; 0: none */
     uint32_t             departing;   /* flow of its next begin or instant event, 0 none */
     bool                 dead;        /* set for a task whose run is over */
     int                  number;      /* in order of creation, from 0 */

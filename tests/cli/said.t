@@ -130,7 +130,7 @@ is(says('store', in_rank('store:set("k", "a\0b") store:set { key = "n", value = 
 
 # ---- memory ----
 for my $executor ('stepped', 'free') {
-    is(says('memory', <<'LUA', '--executor', $executor)->{out}, "4000\n4000\n0\t0\n", "$executor: what collectgarbage() finds is free at once");
+    is(says('memory', <<'LUA', '--executor', $executor)->{out}, "4096\n4096\n0\t0\n", "$executor: what collectgarbage() finds is free at once");
 rs.lesson { title = "m", devices = 1 }
 local function allocated() return rs.cuda.memory_allocated(0) end
 local x = rs.ones { 1000 }:to("device:0")

@@ -26,15 +26,17 @@ local function module(forward, init)
 end
 END
 
-# Runs a lesson that must hold in both executors.
-sub holds {
-    my ($name, $text, @options) = @_;
-    my $file = lesson($name, $head . qq{rs.lesson { title = "$name", devices = 4, seed = 0 }\n$text});
+# Runs a lesson that must hold in both executors. `more`: what else it declares.
+sub holds_with {
+    my ($more, $name, $text, @options) = @_;
+    my $file = lesson($name, $head . qq{rs.lesson { title = "$name", devices = 4, seed = 0$more }\n$text});
     for my $executor ('stepped', 'free') {
         my $run = ringside('run', '--tap', '--executor', $executor, @options, $file);
         ok($run->{status} == 0 && $run->{out} =~ /^ok 1 /m, "$name, $executor") or diag($run->{out}, $run->{err});
     }
 }
+
+sub holds { return holds_with('', @_) }
 
 holds('comm.broadcast', <<'END');
 local t = grid(3, 2):to("device:1")
@@ -251,6 +253,126 @@ rs.check("with devices a module that spans some is refused at forward", fails("R
   { "device_ids[0]", "device:1" }, nn.DataParallel(span, { 0, 1 }), x))
 nn.DataParallel(span, { 0 })
 rs.check("with one it is moved there", span.b.weight.device == "device:0")
+END
+
+my $sizes = sub { return sprintf ', device_memory = { %s }', join(', ', map { $_ << 20 } @_) };
+my $balance = <<'END';
+local before = rs.trace:count { kind = "lesson.warning" }
+nn.DataParallel(nn.Linear(1, 1), { 0, 1, 2 })
+nn.DataParallel(nn.Linear(1, 1), { 0, 1, 2 })
+local told = rs.trace:first { kind = "lesson.warning" }
+END
+holds_with($sizes->(100, 75, 80, 1), 'three quarters are balanced', $balance . 'rs.check("none is told", before == 0 and told == nil)');
+holds_with($sizes->(90, 74, 100, 1), 'less is not', $balance . <<'END');
+rs.check("once, with both devices", rs.trace:count { kind = "lesson.warning" } == 1 and
+  told.args.text:find("device:1 has less than 75% of the memory of device:2", 1, true) ~= nil)
+END
+
+# ---- classes of one's own ----
+
+holds('a class that inherits from DataParallel', <<'END');
+local Net = nn.Module("Net")
+function Net:init(width) self.fc, self.width = nn.Linear(width, 1), width end
+function Net:forward(x, words) self.seen = x.shape if words and words.double then x = x * 2 end return self.fc(x), x end
+function Net:describe() return "width " .. self.width .. " of " .. self.fc.out_features end
+
+local Through = nn.Module("Through", nn.DataParallel)
+function Through:__getattr__(name) return self.module[name] end
+local net = Net(3):to(0)
+local dp, plain = Through(net, { device_ids = { 0, 1, 2 }, output_device = 1 }), nn.DataParallel(net, { 0, 1, 2 }, 1)
+local x = grid(5, 3)
+local y, chunks = dp(x, rs.kw { double = true })
+local z = plain(x, rs.kw { double = true })
+rs.check("it does what DataParallel does", rs.equal(y, z) and y.device == "device:1" and rs.equal(chunks:to("cpu"), x * 2))
+rs.check("attributes are the module's", dp.width == 3 and dp.fc == net.fc and dp:describe() == "width 3 of 1" and
+  dp.nowhere == nil)
+rs.check("its own come first", #dp.device_ids == 3 and dp.output_device == 1 and dp.module == net and dp.training == true)
+y:sum():backward()
+rs.check("gradients arrive", net.fc.weight.grad ~= nil and dp:state_dict()["module.fc.weight"] ~= nil)
+rs.check("it prints as a module", tostring(dp):find("Through(\n  (module): Net(", 1, true) == 1)
+
+local Named = nn.Module("Named", nn.DataParallel)
+function Named:init(name, module)
+  Named.super.init(self, module, { 0, 3 })
+  self.name = name
+end
+function Named:forward(x)
+  self.calls = (self.calls or 0) + 1
+  return (Named.super.forward(self, x))
+end
+local named = Named("mine", net)
+named(x)
+rs.check("init and forward of the base are called by super", named(x):size(0) == 5 and named.calls == 2 and
+  named.name == "mine" and named.device_ids[2] == 3)
+local Careless = nn.Module("Careless", nn.DataParallel)
+function Careless:init() end
+rs.check("an init that forgets it is told", fails("AttributeError", { "Careless.super.init" }, Careless(), x))
+local A = nn.Module("A")
+function A:init(n) self.n = n end
+local B = nn.Module("B", A)
+function B:init(n) B.super.init(self, n + 1) end
+rs.check("any class has its super", B(2).n == 3 and A.super == nil)
+END
+
+holds('one block of a larger model', <<'END');
+local Net = module(function(self, x) return self.last(self.block(self.first(x))) end, function(self)
+  self.first = nn.Linear(3, 4)
+  self.block = nn.Sequential { nn.Linear(4, 4), nn.Tanh() }
+  self.last = nn.Linear(4, 1)
+end)
+local x = grid(6, 3) / 10
+local function grads(wrap)
+  rs.manual_seed(3)
+  local net = Net():to(0)
+  if wrap then net.block = nn.DataParallel(net.block, { 0, 1, 2 }) end
+  net(x:to(0)):sum():backward()
+  local all = {}
+  for i, p in ipairs(net:parameters()) do all[i] = p.grad:to("cpu") end
+  return all
+end
+local one, three = grads(false), grads(true)
+local same = #one == #three
+for i = 1, #one do same = same and rs.allclose(one[i], three[i]) end
+rs.check("its gradients are those of one device", same)
+rs.check("the rows that go out come back: Scatter's backward is a gather", rs.trace:count { kind = "dp.scatter.backward" } == 1 and
+  rs.trace:first { kind = "dp.scatter.backward" }.args.sizes == "2 2 2")
+END
+
+holds('twice through Scatter and Gather', <<'END');
+local net = nn.Sequential { nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1) }:to(0)
+local function penalty(f)
+  local x = (grid(5, 2) / 10):to(0)
+  x.requires_grad = true
+  local h = x * x                                   -- what is scattered is no leaf
+  local g = rs.autograd.grad(f(h):sum(), { x }, { create_graph = true })[1]
+  net:zero_grad()
+  x.grad = nil
+  ;(g * g):sum():backward()
+  local all = { x.grad:to("cpu") }
+  for _, p in ipairs(net:parameters()) do if p.grad then all[#all + 1] = p.grad:to("cpu") end end
+  return all
+end
+local one, four = penalty(net), penalty(nn.DataParallel(net, { 0, 1, 2, 3 }))
+local same = #one >= 4
+for i = 1, #one do same = same and rs.allclose(one[i], four[i], { rtol = 1e-4, atol = 1e-6 }) end
+rs.check("a gradient of a gradient is that of one device", same)
+END
+
+# ---- streams ----
+
+holds('copies from the host', <<'END');
+local net = nn.Linear(2, 1):to(0)
+local dp = nn.DataParallel(net, { 0, 1, 2 })
+dp(grid(6, 2))
+local waits, notes = rs.trace:count { kind = "stream.wait" }, rs.trace:count { kind = "memory.record_stream" }
+rs.check("each chunk is waited for and recorded", waits >= 3 and notes == 3)
+local lanes = {}
+for _, event in ipairs(rs.trace:events { kind = "memory.copy" }) do lanes[event.lane] = true end
+rs.check("copied by a stream of its own", lanes["device:1 copy"] and lanes["device:2 copy"])
+dp(grid(6, 2))
+rs.check("the streams are kept", rs.cuda.Stream(0) ~= nil and rs.trace:count { kind = "memory.record_stream" } == 6)
+dp(grid(6, 2):to(0))
+rs.check("between devices the current streams copy", rs.trace:count { kind = "memory.record_stream" } == 6)
 END
 
 done_testing();
