@@ -9,22 +9,25 @@ local nets = {}
 
 local function joined(list, between) return table.concat(list, between or ", ") end
 
--- A nest of inputs or outputs: { kind = "leaf", name }, { kind = "plain", text } or { kind = tuple/list/dict, ... }.
+-- A nest of inputs or outputs: { kind = "leaf", name }, { kind = "plain", text } or { kind = tuple/list/dict/named, ... }.
+local FIELDS, OPEN = { dict = "k%d", named = "f%d" }, { tuple = "rs.tuple { ", list = "{ ", dict = "{ ", named = "Pair { " }
 local function nest_text(nest, known)
   if nest.kind == "leaf" then return known[nest.name] and nest.name or "0" end
   if nest.kind == "plain" then return nest.text end
   local parts = {}
   for i, part in ipairs(nest) do
-    parts[i] = (nest.kind == "dict" and "k" .. i .. " = " or "") .. nest_text(part, known)
+    local field = FIELDS[nest.kind]
+    parts[i] = (field and field:format(i) .. " = " or "") .. nest_text(part, known)
   end
-  return (nest.kind == "tuple" and "rs.tuple " or "") .. "{ " .. joined(parts) .. " }"
+  return OPEN[nest.kind] .. joined(parts) .. " }"
 end
 
 -- Where each leaf of a nest is found: name -> "a1[2].k1".
 local function nest_paths(nest, path, out)
   if nest.kind == "leaf" then out[nest.name] = path end
   for i, part in ipairs(nest) do
-    nest_paths(part, path .. (nest.kind == "dict" and ".k" .. i or "[" .. i .. "]"), out)
+    local field = FIELDS[nest.kind]
+    nest_paths(part, path .. (field and "." .. field:format(i) or "[" .. i .. "]"), out)
   end
   return out
 end
@@ -70,7 +73,7 @@ end
 
 -- The module's class, and how its arguments are made.
 function nets.source(program)
-  local out = { 'local Net = nn.Module("Net")', "function Net:init()" }
+  local out = { 'local Pair = rs.namedtuple("Pair", { "f1", "f2" })', 'local Net = nn.Module("Net")', "function Net:init()" }
   for _, step in ipairs(program.steps) do
     for _, line in ipairs(step.init or {}) do out[#out + 1] = "  " .. line end
   end
@@ -91,7 +94,7 @@ function nets.describe(program)
   end
   return joined(lines, "\n") .. ("\n-- N = %d on devices { %s } along dim %d; output_device %s; inputs on %s; %d steps; %s%s\n"):format(
     program.rows, joined(program.devices), program.dim, program.output, program.where, program.iterations,
-    program.functional and "data_parallel()" or "DataParallel", program.train and ", training" or ", eval") .. nets.source(program)
+    (program.functional and "data_parallel()" or "DataParallel") .. (program.blind and ", no_grad" or ""), program.train and ", training" or ", eval") .. nets.source(program)
 end
 
 -- ---- drawing ----
@@ -197,7 +200,8 @@ may(WHOLE, "mat seq img", 1, function(g, x) -- never used
   return g:step(x.type, x.size, x.name .. ":clone()", { init })
 end)
 may(ANY, WIDE, 2, function(g, x) return g:step(x.type, x.size, x.name .. g.s.pick { ":tanh()", ":sigmoid()", ":softmax(-1)", ":exp():log1p()" }) end)
-may(ANY, WIDE, 2, function(g, x)
+may(ANY, WIDE, 2, function(g, x) -- of one element it would be 0 / 0.003, and its gradient noise
+  if x.size == 1 then return end
   local name, init = g:module(("nn.Sequential { nn.LayerNorm(%d), nn.GELU() }"):format(x.size))
   return g:step(x.type, x.size, ("%s(%s)"):format(name, x.name), { init })
 end)
@@ -236,7 +240,7 @@ end
 function G:nested(things)
   while #things > 1 and self.s.chance(2) do
     local from = self.s.int(1, #things - 1)
-    local kind = self.s.pick { "tuple", "list", "dict" }
+    local kind = self.s.pick { "tuple", "list", "dict", "named" }
     local pair = { kind = kind, things[from], things[from + 1] }
     table.remove(things, from + 1)
     things[from] = pair
@@ -293,7 +297,8 @@ end
 function nets.new(seed)
   local s = P.stream(seed)
   local program = { devices = some_devices(s), rows = s.int(1, 10), exact = s.chance(2), leaves = {}, steps = {}, args = {},
-    kwargs = {}, outputs = {}, dim = s.chance(4) and 1 or 0, iterations = s.int(1, 2), functional = s.chance(3) }
+    kwargs = {}, outputs = {}, dim = s.chance(4) and 1 or 0, iterations = s.int(1, 2), functional = s.chance(3),
+    blind = s.chance(8) }
   program.dtype = (program.exact or s.chance(2)) and "float64" or "float32"
   program.where = s.pick { "cpu", program.devices[1], program.devices[#program.devices] }
   program.output = s.pick { "default", "default", "cpu", program.devices[#program.devices] }

@@ -71,7 +71,7 @@ local function flatten(nest, out, places)
     local keys = {}
     for key in pairs(nest) do keys[#keys + 1] = key end
     table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
-    places[#places + 1] = getmetatable(nest) == "tuple" and "(" or "{"
+    places[#places + 1] = type(getmetatable(nest)) == "string" and getmetatable(nest) .. " (" or "{"
     for _, key in ipairs(keys) do
       places[#places + 1] = tostring(key)
       flatten(nest[key], out, places)
@@ -110,7 +110,9 @@ local function buffers_of(module)
   return out
 end
 
-local function wanting(program, tensors)
+-- What scatter makes without recording is no leaf that wants a gradient, though what it was made of may be one.
+local function wanting(program, tensors, scattered)
+  if program.blind and not scattered then return tensors end
   for i, leaf in ipairs(program.leaves) do
     if leaf.grad then tensors[i]:requires_grad_() end
   end
@@ -122,10 +124,15 @@ local function input_gradients(program, tensors)
   return out
 end
 
-local function call(module, given, tensors)
+-- A call, without recording if the program is blind.
+local function sighted(program, f, ...)
+  if program.blind then return rs.no_grad(function(...) return f(...) end, ...) end
+  return f(...)
+end
+local function call(program, module, given, tensors)
   local args, kwargs = given(table.unpack(tensors))
   if kwargs then args[#args + 1] = rs.kw(kwargs) end
-  return { module(table.unpack(args)) }
+  return { sighted(program, module, table.unpack(args)) }
 end
 local function answers(results)
   local tensors, places = flatten(results)
@@ -147,13 +154,13 @@ local function through_devices(program, seed)
     net:zero_grad()
     local tensors, results = leaves_of(program, seed)
     for i, t in ipairs(tensors) do tensors[i] = t:to(program.where) end
-    wanting(program, tensors)
+    wanting(program, tensors, true)
     if program.functional then
       local args, kwargs = given(table.unpack(tensors))
       dp_options.module_kwargs = kwargs
-      results = { nn.parallel.data_parallel(net, rs.tuple(args), dp_options) }
+      results = { sighted(program, nn.parallel.data_parallel, net, rs.tuple(args), dp_options) }
     else
-      results = call(dp, given, tensors)
+      results = call(program, dp, given, tensors)
     end
     local flat, places = answers(results)
     local loss = loss_of(flat)
@@ -173,7 +180,7 @@ local function whole_batch(program, seed)
   for round = 1, program.iterations do
     net:zero_grad()
     local tensors = wanting(program, leaves_of(program, seed))
-    local flat, places = answers(call(net, given, tensors))
+    local flat, places = answers(call(program, net, given, tensors))
     local loss = loss_of(flat)
     if loss.requires_grad then loss:backward() end
     out = { outputs = {}, places = places, gradients = gradients_of(net), inputs = input_gradients(program, tensors),
@@ -234,7 +241,7 @@ local function by_hand(program, seed)
       copies[r] = fresh(Net, program, seed)
       copies[r]:load_state_dict(net:state_dict())
       pieces[r] = chunk_of(program, tensors, start, length)
-      parts[r], places = answers(call(copies[r], given, pieces[r]))
+      parts[r], places = answers(call(program, copies[r], given, pieces[r]))
       start = start + length
     end
     local flat = {}
@@ -330,7 +337,8 @@ local function separable(program)
 end
 
 -- nil, or what is wrong with the program. Where several outputs lead back to one tensor, its gradient's parts are added in
--- the order in which they get there, which DataParallel's Gather nodes decide: three of them may round otherwise.
+-- the order in which they get there, which DataParallel's Gather nodes decide: three of them may round otherwise. So may
+-- sparse gradients, whose entries are joined before they are added.
 local function check(program, seed)
   local bits, tolerance = options.bits == 1, program.dtype == "float32" and 5e-4 or 1e-9
   local got = through_devices(program, seed)
@@ -340,7 +348,7 @@ local function check(program, seed)
   if got.device ~= (where == "cpu" and "cpu" or "device:" .. where) then return "the output is on " .. got.device end
   if not one then
     local whole = program.exact and program.iterations == 1
-    local order = whole or #got.outputs == 1
+    local order = whole or #got.outputs == 1 and not (program.sparse and program.iterations > 1)
     local words = compare(program, got, by_hand(program, seed), { bits = bits and order, exact = whole,
       input_bits = bits and order, output_bits = bits and (order or program.iterations == 1), tolerance = tolerance })
     if words then return "by hand: " .. words end

@@ -7,7 +7,7 @@ use warnings;
 use Test::More;
 
 my $ringside = ($ENV{RINGSIDE_OUT} || 'build/release') . '/ringside';
-my $count    = $ENV{RINGSIDE_PROGRAMS} || ($ENV{RINGSIDE_LONG} ? 10_000 : 1000);
+my $count    = $ENV{RINGSIDE_PROGRAMS} || ($ENV{RINGSIDE_LONG} ? 10_000 : 500);
 my $first    = $ENV{RINGSIDE_FIRST}    || ($ENV{RINGSIDE_LONG} ? 1 + int rand 1e9 : 1);
 my $share    = 500;    # programs of one process
 diag("RINGSIDE_FIRST=$first") if $ENV{RINGSIDE_LONG};
