@@ -147,6 +147,10 @@ data_parallel_function(lua_State *L)
     take_arguments(L, &a);
     struct module               *module  = check_module(L, (int)a.at[0].integer[0]);
     struct data_parallel_options options = check_dp_options(L, &a.at[2]);
+    if (device_count(me) == 0)
+        raise_error(L, "RuntimeError", "device type could not be determined: there are no devices");
+    if (options.devices.ids != NULL && options.devices.count == 0)
+        raise_error(L, "IndexError", "device_ids is empty: it has no first device");
     struct call_arguments        given   = { .inputs = inputs_tuple(L, me, (int)a.at[1].integer[0]) };
     if (!a.at[5].none)
         given.kwargs = value_from_lua(L, me, (int)a.at[5].integer[0], true);

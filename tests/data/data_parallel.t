@@ -358,6 +358,103 @@ for i = 1, #one do same = same and rs.allclose(one[i], four[i], { rtol = 1e-4, a
 rs.check("a gradient of a gradient is that of one device", same)
 END
 
+# ---- errors, modes, memory ----
+
+holds('what goes wrong in a replica', <<'END');
+local ran = {}
+local function failing(kind, message)
+  return nn.DataParallel(module(function(self, x)
+    ran[x.device] = true
+    if x.device == "device:1" then for _ = 1, 50 do x = x + 1 end end
+    if x.device ~= "device:0" then rs.error(kind, message .. " " .. x.device) end
+    return x
+  end)(), { 0, 1, 2, 3 })
+end
+for _, kind in ipairs { "ValueError", "KeyError", "IndexError", "RuntimeError", "TypeError", "LuaError" } do
+  ran = {}
+  rs.check(kind .. " of the lowest replica keeps its kind", fails(kind, { "Caught " .. kind .. " in replica 1 on device 1.",
+    "boom device:1" }, failing(kind, "boom"), grid(4, 1)))
+  rs.check("the others finished, " .. kind, ran["device:2"] and ran["device:3"])
+end
+rs.check("Lua's own error has its words", fails("LuaError", { "in replica 1 on device 1.", "attempt to" },
+  nn.DataParallel(module(function(self, x) return x.device == "device:1" and x.nothing() or x end)(), { 0, 1 }), grid(2, 1))
+  or fails("AttributeError", { "in replica 1 on device 1." },
+  nn.DataParallel(module(function(self, x) return x.device == "device:1" and x.nothing() or x end)(), { 0, 1 }), grid(2, 1)))
+rs.check("with one module there is no thread, but the same words", fails("ValueError", { "in replica 0 on device 2." },
+  nn.parallel.parallel_apply, { module(function() rs.error("ValueError", "no") end)() }, { rs.ones { 1 }:to(2) }))
+rs.check("with one device the module itself raises", fails("ValueError", { "no" },
+  nn.DataParallel(module(function() rs.error("ValueError", "no") end)(), { 2 }), rs.ones { 1 }))
+END
+
+holds('modes of the workers', <<'END');
+local seen = {}
+local dp = nn.DataParallel(module(function(self, x)
+  seen[x.device] = (seen[x.device] or "") .. tostring(rs.is_grad_enabled()) .. " " .. rs.ones { 1 }.dtype .. ","
+  return x
+end)(), { 0, 1 })
+dp(grid(2, 1))
+rs.set_default_dtype("float64")
+rs.no_grad(function() dp(grid(2, 1)) end)
+rs.set_default_dtype("float32")
+rs.check("grad mode is the caller's, the default dtype everybody's", seen["device:0"] ==
+  "true float32,false float64," and seen["device:1"] == seen["device:0"])
+END
+
+holds('a small batch, no batch', <<'END');
+local dp = nn.DataParallel(module(function(self, x) return x and x:sum() or rs.tensor(3.):to(0) end)(), { 0, 1, 2 })
+local one = dp(grid(1, 2))
+rs.check("one replica: a scalar becomes a vector of one", one:dim() == 1 and #one == 1 and one:item() == 1)
+rs.check("no arguments at all: one call on the first device", dp():size(0) == 1 and dp():item() == 3)
+local all = nn.parallel.data_parallel(module(function(self, x, words) return x * words.by + words.add end)(), grid(4, 1),
+  { 0, 1 }, "cpu", 0, { by = 2, add = grid(4, 1) })
+rs.check("module_kwargs are scattered", all.device == "cpu" and rs.equal(all, grid(4, 1) * 3))
+rs.check("the functional form needs a device", fails("IndexError", { "device_ids" }, nn.parallel.data_parallel,
+  nn.ReLU(), grid(2, 1), { device_ids = {} }))
+END
+
+holds('replicas live for one forward', <<'END');
+local net = nn.Sequential { nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64) }:to(0)
+local dp, x = nn.DataParallel(net, { 0, 1, 2 }), rs.ones { 6, 64 }
+local function held() collectgarbage() return rs.cuda.memory_allocated(1) + rs.cuda.memory_allocated(2) end
+rs.no_grad(function() dp(x) end)
+rs.cuda.synchronize()
+rs.check("without gradients nothing of them is left", held() == 0)
+local y = dp(x)
+rs.check("with gradients the graph has their weights", held() > 0)
+y:sum():backward()
+y = nil
+rs.cuda.synchronize()
+rs.check("until the backward is done", held() == 0)
+END
+
+holds('sparse gradients', <<'END');
+local function grads(wrap, ids)
+  rs.manual_seed(1)
+  local net = nn.Embedding(10, 2, { sparse = true }):to(0)
+  local model = wrap and nn.DataParallel(net, wrap) or net
+  model(wrap and ids or ids:to(0)):sum():backward()
+  return net.weight.grad
+end
+local ids = rs.tensor { { 1, 2 }, { 1, 9 }, { 3, 1 }, { 0, 0 }, { 2, 2 } }
+local one, two = grads(nil, ids), grads({ 0, 1 }, ids)
+rs.check("they stay sparse, and equal", two.layout == "sparse_coo" and rs.equal(one:to_dense():to("cpu"),
+  two:to_dense():to("cpu")))
+END
+
+holds('gather on the host has a backward', <<'END');
+local a, b = rs.ones({ 2, 4 }):to(0), rs.ones({ 2, 4 }):to(1)
+a.requires_grad, b.requires_grad = true, true
+local all = nn.parallel.gather({ a, b }, "cpu")
+;(all * grid(4, 4)):sum():backward()
+rs.check("each gets its rows back", all.device == "cpu" and rs.equal(b.grad:to("cpu"), grid(4, 4)[{ rs.slice(2, 4) }]) and
+  a.grad.device == "device:0")
+local s, t = rs.tensor(2.):to(0), rs.tensor(3.):to(1)
+s.requires_grad, t.requires_grad = true, true
+local two = nn.parallel.gather({ s, t }, -1)
+;(two * rs.tensor { 5., 7. }):sum():backward()
+rs.check("scalars too", two:size(0) == 2 and t.grad:dim() == 0 and t.grad:item() == 7)
+END
+
 # ---- streams ----
 
 holds('copies from the host', <<'END');
