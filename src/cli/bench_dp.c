@@ -1,5 +1,6 @@
-/* bench dp_step: what nn.DataParallel adds to a training step. A model of bench train_step lies on device 0 and is trained
- * bare and through DataParallel over 1, 2 and 4 virtual devices, by turns in one run: the machine's moods meet both.
+/* bench dp_step: what nn.DataParallel adds to a training step. A model of bench train_step lies on device 0 and is
+ * trained bare and through DataParallel over 1, 2 and 4 virtual devices, by turns in one run: the machine's moods meet
+ * both.
  *
  * Interface: bench_dp_step. The gap is the median of the pairs' differences, the ratio that of their ratios. */
 #include <math.h>
@@ -117,9 +118,9 @@ report_pair(struct pair *pair)
     snprintf(extra, sizeof extra, ", \"devices\": %d, \"gap_us\": %.4g, \"ratio\": %.6g, \"allocs\": %.6g",
              pair->devices, pair->gap_us, pair->ratio, pair->wrapped.allocations);
     snprintf(bare_extra, sizeof bare_extra, ", \"allocs\": %.6g", pair->bare.allocations);
-    struct bench_line line = { .bench = "dp_step", .impl = "bare", .name = pair->bare.name, .metric = metric, .unit = "us",
-                               .threads = 1, .count = BENCH_SAMPLES, .samples = pair->bare.samples, .ok = ok,
-                               .extra = bare_extra };
+    struct bench_line line = { .bench = "dp_step", .impl = "bare", .name = pair->bare.name, .metric = metric,
+                               .unit = "us", .threads = 1, .count = BENCH_SAMPLES, .samples = pair->bare.samples,
+                               .ok = ok, .extra = bare_extra };
     bench_report(options, &line);
     line.impl    = "DataParallel";
     line.threads = pair->devices;

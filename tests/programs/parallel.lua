@@ -134,9 +134,15 @@ local function call(program, module, given, tensors)
   if kwargs then args[#args + 1] = rs.kw(kwargs) end
   return { sighted(program, module, table.unpack(args)) }
 end
-local function answers(results)
-  local tensors, places = flatten(results)
-  return tensors, places
+-- The backward, and all that came of one round.
+local function outcome(program, net, tensors, results)
+  local flat, places = flatten(results)
+  local loss = loss_of(flat)
+  if loss.requires_grad then loss:backward() end
+  local out = { outputs = {}, places = places, device = flat[1].device, gradients = gradients_of(net), graph = loss.requires_grad,
+    inputs = input_gradients(program, tensors), buffers = buffers_of(net) }
+  for i, t in ipairs(flat) do out.outputs[i] = host(t) end
+  return out
 end
 
 local function learn(module)
@@ -162,13 +168,7 @@ local function through_devices(program, seed)
     else
       results = call(program, dp, given, tensors)
     end
-    local flat, places = answers(results)
-    local loss = loss_of(flat)
-    local device = flat[1].device
-    if loss.requires_grad then loss:backward() end
-    out = { outputs = {}, places = places, device = device, gradients = gradients_of(net), graph = loss.requires_grad,
-      inputs = input_gradients(program, tensors), buffers = buffers_of(net) }
-    for i, t in ipairs(flat) do out.outputs[i] = host(t) end
+    out = outcome(program, net, tensors, results)
     if round < program.iterations then learn(net) end
   end
   return out
@@ -180,12 +180,7 @@ local function whole_batch(program, seed)
   for round = 1, program.iterations do
     net:zero_grad()
     local tensors = wanting(program, leaves_of(program, seed))
-    local flat, places = answers(call(program, net, given, tensors))
-    local loss = loss_of(flat)
-    if loss.requires_grad then loss:backward() end
-    out = { outputs = {}, places = places, gradients = gradients_of(net), inputs = input_gradients(program, tensors),
-      buffers = buffers_of(net), graph = loss.requires_grad }
-    for i, t in ipairs(flat) do out.outputs[i] = host(t) end
+    out = outcome(program, net, tensors, call(program, net, given, tensors))
     if round < program.iterations then learn(net) end
   end
   return out
@@ -241,7 +236,7 @@ local function by_hand(program, seed)
       copies[r] = fresh(Net, program, seed)
       copies[r]:load_state_dict(net:state_dict())
       pieces[r] = chunk_of(program, tensors, start, length)
-      parts[r], places = answers(call(program, copies[r], given, pieces[r]))
+      parts[r], places = flatten(call(program, copies[r], given, pieces[r]))
       start = start + length
     end
     local flat = {}
