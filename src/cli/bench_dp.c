@@ -1,12 +1,13 @@
 /* bench dp_step: what nn.DataParallel adds to a training step. A model of bench train_step lies on device 0 and is
- * trained bare and through DataParallel over 1, 2 and 4 virtual devices, by turns in one run: the machine's moods meet
- * both.
+ * trained bare and through DataParallel over 1, 2 and 4 virtual devices, by turns every few milliseconds of one run:
+ * the machine's moods meet both.
  *
  * Interface: bench_dp_step. The gap is the median of the pairs' differences, the ratio that of their ratios. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "base/vec.h"
 #include "cli/bench_train.h"
 #include "device/device.h"
@@ -14,13 +15,18 @@
 #include "parallel/data_parallel.h"
 #include "tensor/op.h"
 
-enum { DP_DEVICES = 4 };
+enum { DP_DEVICES = 4, SLICES = 32 };
+
+/* What DataParallel adds to a step, and how many times as long the step is. */
+struct gap { double us, ratio; };
+/* A sample is made of so many slices of so many steps. */
+struct slices { int count, steps; };
 
 /* The two share the model, its optimizer and the batch: `wrapped` calls it through DataParallel. */
 struct pair {
     struct train bare, wrapped;
     int          devices;
-    double       gap_us, ratio;
+    struct gap   wall, cpu;      /* cpu: of all threads, which other programs on the machine do not lengthen */
     bool         same_loss;      /* before the first step both found the same */
 };
 
@@ -68,33 +74,54 @@ median(double values[BENCH_SAMPLES])
     return values[BENCH_SAMPLES / 2];
 }
 
-/* A sample, and what its steps took from the system on average over all samples. */
-static bool
-time_counted(struct task *me, struct train *train, int steps, double *sample)
+static double
+process_seconds(void)
 {
-    long before = bench_allocations();
-    bool ok     = train_time_steps(me, train, steps, sample);
-    long taken  = bench_allocations() - before;
-    train->allocations = before < 0 ? -1 : train->allocations + (double)taken / ((double)BENCH_SAMPLES * steps);
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Sample number `at` of one of the two, of which this is one slice. What its steps took from the system is their
+ * average over all samples. */
+static bool
+time_slice(struct task *me, struct train *train, const struct slices *slices, int at, double *cpu_us)
+{
+    double us     = 0, cpu = process_seconds();
+    long   before = bench_allocations();
+    bool   ok     = train_time_steps(me, train, slices->steps, &us);
+    double steps  = (double)slices->steps * slices->count;
+    train->samples[at] += us / slices->count;
+    *cpu_us += (process_seconds() - cpu) * 1e6 / steps;
+    train->allocations = before < 0 ? -1 : train->allocations + (double)(bench_allocations() - before) /
+                                                                    (steps * BENCH_SAMPLES);
     return ok;
 }
 
+/* In each sample the two take turns every few milliseconds. */
 static bool
 time_pair(struct task *me, struct pair *pair)
 {
-    double gaps[BENCH_SAMPLES], ratios[BENCH_SAMPLES], *bare = pair->bare.samples, *wrapped = pair->wrapped.samples;
-    int    steps = 1, steps_wrapped = 1;
-    bool   ok = train_steps_per_window(me, &pair->bare, &steps) &&
-              train_steps_per_window(me, &pair->wrapped, &steps_wrapped);
+    double        gaps[BENCH_SAMPLES], ratios[BENCH_SAMPLES], cpu_gaps[BENCH_SAMPLES], cpu_ratios[BENCH_SAMPLES];
+    struct slices slices = { .count = SLICES };
+    bool          ok     = train_steps_per_window(me, &pair->bare, &slices.steps) &&
+              train_time_steps(me, &pair->wrapped, slices.steps / SLICES + 1, &gaps[0]);
+    slices.steps = slices.steps / SLICES + 1;
     for (int i = 0; i < BENCH_SAMPLES && ok; i++) {
-        ok = time_counted(me, &pair->bare, steps, &bare[i]) &&
-             time_counted(me, &pair->wrapped, steps_wrapped, &wrapped[i]);
-        gaps[i]   = wrapped[i] - bare[i];
-        ratios[i] = wrapped[i] / bare[i];
+        double cpu[2] = { 0, 0 };
+        for (int turn = 0; turn < slices.count && ok; turn++)
+            ok = time_slice(me, &pair->bare, &slices, i, &cpu[0]) &&
+                 time_slice(me, &pair->wrapped, &slices, i, &cpu[1]);
+        gaps[i]       = pair->wrapped.samples[i] - pair->bare.samples[i];
+        ratios[i]     = pair->wrapped.samples[i] / pair->bare.samples[i];
+        cpu_gaps[i]   = cpu[1] - cpu[0];
+        cpu_ratios[i] = cpu[1] / cpu[0];
     }
-    pair->gap_us = ok ? median(gaps) : NAN;
-    pair->ratio  = ok ? median(ratios) : NAN;
-    return ok;
+    if (!ok)
+        return false;
+    pair->wall = (struct gap){ median(gaps), median(ratios) };
+    pair->cpu  = (struct gap){ median(cpu_gaps), median(cpu_ratios) };
+    return true;
 }
 
 static bool
@@ -111,12 +138,14 @@ measure_pair(struct task *me, void *argument)
 static void
 report_pair(struct pair *pair)
 {
-    char                        metric[32], extra[160], bare_extra[40];
+    char                        metric[32], extra[240], bare_extra[40];
     const struct bench_options *options = pair->bare.options;
     bool                        ok      = pair->same_loss && train_learnt(&pair->bare);
     snprintf(metric, sizeof metric, "step on %d", pair->devices);
-    snprintf(extra, sizeof extra, ", \"devices\": %d, \"gap_us\": %.4g, \"ratio\": %.6g, \"allocs\": %.6g",
-             pair->devices, pair->gap_us, pair->ratio, pair->wrapped.allocations);
+    snprintf(extra, sizeof extra,
+             ", \"devices\": %d, \"gap_us\": %.4g, \"ratio\": %.6g, \"cpu_gap_us\": %.4g, \"cpu_ratio\": %.6g, "
+             "\"allocs\": %.6g",
+             pair->devices, pair->wall.us, pair->wall.ratio, pair->cpu.us, pair->cpu.ratio, pair->wrapped.allocations);
     snprintf(bare_extra, sizeof bare_extra, ", \"allocs\": %.6g", pair->bare.allocations);
     struct bench_line line = { .bench = "dp_step", .impl = "bare", .name = pair->bare.name, .metric = metric,
                                .unit = "us", .threads = 1, .count = BENCH_SAMPLES, .samples = pair->bare.samples,
@@ -129,7 +158,8 @@ report_pair(struct pair *pair)
     bench_report(options, &line);
     if (options->json)
         return;
-    printf("            gap %.4g us, ratio %.4g", pair->gap_us, pair->ratio);
+    printf("            gap %.4g us, ratio %.4g; of CPU time %.4g us, %.4g", pair->wall.us, pair->wall.ratio,
+           pair->cpu.us, pair->cpu.ratio);
     if (pair->wrapped.allocations >= 0)
         printf("; allocations a step: %.4g, bare %.4g", pair->wrapped.allocations, pair->bare.allocations);
     putchar('\n');
