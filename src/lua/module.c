@@ -309,12 +309,14 @@ no_module_attribute(lua_State *L, struct module *module)
     return no_attribute(L, what, lua_tostring(L, 2), lua_upvalueindex(1), words);
 }
 
-/* What the object itself does not have: its class's __getattr__(self, name) is asked, as in Python. nil: no such. */
+/* What the object itself does not have: its class's __getattr__(self, name) is asked, as in Python, or what Lua calls
+ * __index. nil: no such. */
 static int
 asked_attribute(lua_State *L, struct module *module)
 {
     object_push(L, module->script);
-    if (!lua_istable(L, -1) || lua_getfield(L, -1, "__getattr__") == LUA_TNIL) {
+    if (!lua_istable(L, -1) || (lua_getfield(L, -1, "__getattr__") == LUA_TNIL &&
+                                lua_getfield(L, -2, "__index") == LUA_TNIL)) {
         lua_pushnil(L);
         return 1;
     }
@@ -520,7 +522,8 @@ static const luaL_Reg metamethods[] = {
     { "__eq", module_equal },  { "__tostring", module_tostring }, { NULL, NULL },
 };
 static const struct lua_entry entries[] = {
-    { "Module", module_class, "nn.Module(name, base)", "a class: give it init(self, ...) and forward(self, ...)" },
+    { "Module", module_class, "nn.Module(name, base)",
+      "a class: give it init(self, ...) and forward(self, ...); its super is the base, which may be nn.DataParallel" },
 };
 
 void

@@ -89,7 +89,7 @@ push_parallel_attribute(lua_State *L, const struct module *module, const char *n
         push_former_parameters(L, module);
     else if (options != NULL && strcmp(name, "device_ids") == 0)
         push_device_ids(L, options->devices);
-    else if (options != NULL && strcmp(name, "output_device") == 0)
+    else if (options != NULL && strcmp(name, "output_device") == 0 && options->output_device != OUTPUT_FIRST)
         lua_pushinteger(L, options->output_device);
     else if (options != NULL && strcmp(name, "dim") == 0)
         lua_pushinteger(L, options->dim);
@@ -105,8 +105,8 @@ warn_of_imbalance(lua_State *L, struct device_list devices)
     char text[300];
     if (!data_parallel_imbalance(script_of(L)->holder, devices, &smallest, &largest))
         return;
-    snprintf(text, sizeof text, "There is an imbalance between your devices: device:%d has less than 75%% of the memory "
-             "of device:%d and may be left out, by the argument device_ids of DataParallel", smallest, largest);
+    snprintf(text, sizeof text, "There is an imbalance between your devices: device:%d has less than 75%% of the "
+             "memory of device:%d and may be left out, by the argument device_ids of DataParallel", smallest, largest);
     lesson_warn(L, text);
 }
 

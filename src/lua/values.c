@@ -372,7 +372,7 @@ push_results(lua_State *L, const struct value *value)
 static int
 make_tuple(lua_State *L)
 {
-    if (!is_plain_table(L, 1)) { /* rs.tuple(a, b) */
+    if (!is_plain_table(L, 1) || lua_gettop(L) > 1) { /* rs.tuple(a, b) */
         int count = lua_gettop(L);
         lua_createtable(L, count, 0);
         lua_insert(L, 1);

@@ -27,8 +27,8 @@ struct wrapper_options {
 /* ---- forward ---- */
 
 /* A search of the tree for a tensor that lies elsewhere than on `device`: among the parameters, or the buffers. It
- * makes no lists, which would cost more than a small model's forward. `turns`: how many modules it may still enter, for where
- * many share their children there are more ways than modules. */
+ * makes no lists, which would cost more than a small model's forward. `turns`: how many modules it may still enter, for
+ * where many share their children there are more ways than modules. */
 struct search { int device, turns; bool buffers; };
 
 static struct tensor *

@@ -304,6 +304,9 @@ local named = Named("mine", net)
 named(x)
 rs.check("init and forward of the base are called by super", named(x):size(0) == 5 and named.calls == 2 and
   named.name == "mine" and named.device_ids[2] == 3)
+local Lua = nn.Module("Lua", nn.DataParallel)
+function Lua:__index(name) return self.module[name] end
+rs.check("Lua's own word for __getattr__ does the same", Lua(net, { 0, 1 }).width == 3)
 local Careless = nn.Module("Careless", nn.DataParallel)
 function Careless:init() end
 rs.check("an init that forgets it is told", fails("AttributeError", { "Careless.super.init" }, Careless(), x))
@@ -453,6 +456,66 @@ s.requires_grad, t.requires_grad = true, true
 local two = nn.parallel.gather({ s, t }, -1)
 ;(two * rs.tensor { 5., 7. }):sum():backward()
 rs.check("scalars too", two:size(0) == 2 and t.grad:dim() == 0 and t.grad:item() == 7)
+END
+
+holds('nothing to copy, one device twice', <<'END');
+local empty = comm.broadcast_coalesced({ rs.zeros({ 0 }, { dtype = "uint8" }):to(0), rs.ones { 5 }:to(0) }, { 0, 1 })
+rs.check("empty tensors travel too", #empty[2][1] == 0 and empty[2][1].device == "device:1" and empty[2][1].dtype == "uint8")
+local none = comm.broadcast_coalesced({}, { 0, 1 })
+rs.check("so does an empty list", #none == 2 and #none[2] == 0)
+local sums = comm.reduce_add_coalesced({ { rs.zeros { 0 }:to(0), rs.ones { 2 }:to(0) },
+  { rs.zeros { 0 }:to(1), rs.ones { 2 }:to(1) } }, 1)
+rs.check("and is summed", #sums[1] == 0 and sums[2][1]:item() == 2)
+local net = nn.Linear(2, 1, { bias = false }):to(0)
+nn.DataParallel(net, { 0, 0, 1 })(rs.ones { 6, 2 }):sum():backward()
+rs.check("a device may be listed twice", net.weight.grad[{ 0, 0 }]:item() == 6)
+local copies = comm.broadcast_coalesced({ rs.ones { 2 }:to(0) }, { 0, 0 })
+copies[2][1]:fill_(5)
+rs.check("its second copy is one of its own", copies[1][1][0]:item() == 1)
+local once = nn.DataParallel(net, { device_ids = {} })
+rs.check("a wrapper without devices", #once.device_ids == 0 and not pcall(function() return once.output_device end))
+END
+
+holds('deep and odd arguments', <<'END');
+local Point = setmetatable({}, { __index = { where = "here" } })
+local seen = {}
+local Net = module(function(self, a, words)
+  seen[a.rows.device] = a.rows:size(0) .. " " .. #a.more[1] .. " " .. a.more[2][1]:size(0) .. " " .. tostring(a.text) ..
+    " " .. #a.none .. " " .. tostring(words.point == Point) .. " " .. words.point.where .. " " .. words.list[2] ..
+    " " .. tostring(a.more[3] == rs.none)
+  return { sum = rs.tuple(a.rows:sum(1)), [ "k" ] = { words.list[1] } }
+end)
+local out = nn.DataParallel(Net(), { 0, 1, 2 })({ rows = grid(5, 2), more = rs.tuple({ }, { grid(5, 1) }, rs.none), text = "t",
+  none = {} }, rs.kw { point = Point, list = { grid(5, 3), 7 } })
+rs.check("containers are cut, all else is shared by reference", seen["device:0"] == "2 0 2 t 0 true here 7 true" and
+  seen["device:2"] == "1 0 1 t 0 true here 7 true")
+rs.check("and put together again", #out.sum == 1 and rs.equal(out.sum[1]:to("cpu"), grid(5, 2):sum(1)) and
+  rs.equal(out.k[1]:to("cpu"), grid(5, 3)))
+local inner = nn.DataParallel(nn.Linear(2, 2):to(0), { 0 })
+rs.check("one in another", nn.DataParallel(nn.Sequential { inner }, { 0 })(grid(4, 2)):size(0) == 4)
+local lists = nn.ParameterList { nn.Parameter(rs.ones { 1 }), nn.Parameter(rs.ones { 1 } * 2) }
+local Both = module(function(self, x)
+  local y = x
+  for i = 0, #self.list - 1 do y = y * self.list[i] end
+  return y
+end, function(self) self.list = lists end)
+local both = Both():to(0)
+nn.DataParallel(both, { 0, 1 })(grid(4, 1)):sum():backward()
+rs.check("lists of parameters", both.list[1].grad:item() == 6 and both.list[0].grad:item() == 12)
+local tied = nn.Sequential { nn.Linear(2, 2), nn.Linear(2, 2) }:to(0)
+tied[1].weight = tied[0].weight
+nn.DataParallel(tied, { 0, 1, 2 })(grid(3, 2)):sum():backward()
+local alone = nn.Sequential { tied[0], tied[1] }
+local got = tied[0].weight.grad:clone()
+alone:zero_grad()
+alone(grid(3, 2):to(0)):sum():backward()
+rs.check("tied parameters have one gradient, of both uses", rs.allclose(got, tied[0].weight.grad))
+local norm = nn.BatchNorm1d(2):to(0)
+nn.DataParallel(norm, { 0, 1 })(grid(4, 2))
+rs.check("BatchNorm keeps what replica 0 saw", norm.num_batches_tracked:item() == 1 and
+  rs.allclose(norm.running_mean:to("cpu"), rs.tensor { 0.1, 0.2 }))
+rs.check("a last chunk of one row is refused", fails("ValueError", { "in replica 1", "more than 1 value per channel" },
+  nn.DataParallel(norm, { 0, 1 }), grid(3, 2)))
 END
 
 # ---- streams ----
