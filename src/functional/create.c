@@ -125,6 +125,10 @@ static struct tensor *
 filled_like(struct task *me, const struct arguments *a, double value)
 {
     struct making making = making_like(a);
+    if (tensor_is_sparse(making.like) && value == 0)
+        return sparse_empty_like(me, a->at[0].tensor, making.dtype, making.device);
+    if (tensor_is_sparse(making.like))
+        return sparse_refused(me, "filling", making.like), NULL;
     return filled_with(me, &making, value);
 }
 

@@ -317,6 +317,7 @@ void lesson_warn(lua_State *L, const char *text);
 
 /* ---- repeatable names of things (sandbox.c) ---- */
 void push_text(lua_State *L, int index);      /* tostring without addresses: "table: 1" */
+void push_shown(lua_State *L, int index);     /* show.c: as print shows it, a plain table by its contents */
 int  push_sorted_keys(lua_State *L, int index); /* of a table: numbers ascending, texts by bytes, our boxes by serial;
                                                    pushes a list, answers how many */
 void sandbox_open(lua_State *L, struct script *script);

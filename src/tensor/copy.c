@@ -135,7 +135,7 @@ struct storage *
 tensor_fetch(struct task *me, const struct tensor *like, struct tensor *from, int64_t told)
 {
     if (tensor_is_sparse(from))
-        return failed_null(me, E_NOT_IMPLEMENTED, "a sparse tensor is not read element by element: use t:to_dense()");
+        return failed_null(me, E_RUNTIME, "a sparse tensor is not read element by element: use t:to_dense()");
     struct storage *staging = tensor_work(me, like) ? storage_new_hidden(me, DEVICE_CPU, (size_t)tensor_bytes(like))
                                                     : NULL;
     if (staging == NULL)
@@ -219,6 +219,8 @@ copy_priced(struct task *me, struct tensor *to, struct tensor *from, const char 
 {
     if (to == NULL || from == NULL || task_failed(me) || !copy_fits(me, to, from) || !tensor_work(me, to))
         return false;
+    if (tensor_is_sparse(from))
+        return sparse_refused(me, "copying", from);
     bool on_host = tensor_device(to) == DEVICE_CPU, from_host = tensor_device(from) == DEVICE_CPU;
     if (on_host && from_host)
         op_pay_host(me, OP_copy, module);
