@@ -217,6 +217,8 @@ sparse_coalesced(struct task *me, struct tensor *tensor)
     static const struct recorded_as as = { "CoalesceBackward0", 0 };
     if (!tensor_is_sparse(tensor) || tensor->coalesced)
         return tensor;
+    if (!tensor_work(me, tensor))
+        return NULL;
     int64_t *index = index_elements(me, tensor->indices), *place = index_elements(me, tensor->indices);
     int64_t  rows = index != NULL && place != NULL ? coalesce_plan(me, tensor, index, place) : -1;
     if (rows < 0)

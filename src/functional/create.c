@@ -157,6 +157,8 @@ struct tensor *
 fn_parameter(struct task *me, struct arguments *a)
 {
     struct making  making = { .requires_grad = a->at[1].integer[0] };
+    if (tensor_is_sparse(a->at[0].tensor))
+        return sparse_refused(me, "Parameter", a->at[0].tensor), NULL;
     struct tensor *parameter = making_done(me, tensor_detach(me, a->at[0].tensor), &making);
     if (parameter != NULL)
         parameter->is_parameter = true;

@@ -34,6 +34,8 @@ static bool
 parts_fit(struct task *me, const struct sparse_parts *parts)
 {
     const struct tensor *indices = parts->indices, *values = parts->values;
+    if (tensor_is_sparse(indices) || tensor_is_sparse(values))
+        return failed(me, E_RUNTIME, "the parts of a sparse tensor are dense");
     if (indices->dims != 2)
         return failed(me, E_RUNTIME, "indices must be sparse_dim x nnz, but got a tensor of %d dimensions",
                       indices->dims);

@@ -190,6 +190,8 @@ tensor_index(lua_State *L)
 static void
 set_requires_grad(lua_State *L, struct tensor *tensor, bool on)
 {
+    if (on && tensor_is_sparse(tensor))
+        raise_error(L, "NotImplementedError", "a sparse tensor is no leaf here: let its values require gradients");
     if (tensor->grad_fn != NULL && !on)
         raise_error(L, "RuntimeError", "you can only change requires_grad of leaf tensors: use t:detach()");
     if (tensor->grad_fn == NULL && on && !dtype_is_float(tensor->dtype))

@@ -221,7 +221,7 @@ plan_add_rows(struct task *me, struct plan *plan, const struct op_args *args)
         !tensor_same_shape(table, &wanted) || !tensor_is_contiguous(rows))
         return shape_mismatch(me, plan->op, table, rows, "the second holds rows of the first");
     plan_like(plan, table);
-    plan_promote(plan, table->dtype);
+    plan->dtype = plan->common = plan->compute = table->dtype;
     plan->onto = true;
     return true;
 }

@@ -13,7 +13,12 @@ tensor_sparse(struct task *me, int64_t rows, struct tensor *indices, struct tens
     if (indices->dims != 1 || indices->dtype != DTYPE_I64 || values->dims < 1 || values->size[0] != indices->size[0] ||
         tensor_device(indices) != tensor_device(values))
         return failed_null(me, E_SHAPE, "a sparse tensor has one row of values for each index, on one device");
-    struct tensor *tensor = tensor_own_version(me, values);
+    if (tensor_is_sparse(indices) || tensor_is_sparse(values))
+        return failed_null(me, E_RUNTIME, "the parts of a sparse tensor are dense");
+    int64_t sizes[TENSOR_DIMS], count = 0;
+    memcpy(sizes, values->size, sizeof sizes);
+    sizes[0] = rows;
+    struct tensor *tensor = shape_count(me, values->dims, sizes, &count) ? tensor_own_version(me, values) : NULL;
     if (tensor == NULL)
         return NULL;
     memset(tensor->stride, 0, sizeof tensor->stride);

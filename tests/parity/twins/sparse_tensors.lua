@@ -57,6 +57,9 @@ for _, case in ipairs { { "u", make() }, { "c", make():coalesce() }, { "none", m
     { "dense_sub", function() return dense - x end }, { "promoted", function() return x + other:double() end },
     { "dense_promoted", function() return dense:double() + x end },
     { "zeros_like", function() return rs.zeros_like(x) end }, { "row", function() return x[2] end },
+    { "half_dense", function() return x:half():to_dense() end },
+    { "half_added", function() return dense:half() + x:half() end },
+    { "whole", function() return x:int():coalesce() end }, { "truth", function() return x:bool():to_dense() end },
     { "to_sparse", function() return x:to_dense():to_sparse(1) end } } do
     if not (name == "none" and op[1] == "norm_inf") then tell(name .. "." .. op[1], op[2]()) end
   end

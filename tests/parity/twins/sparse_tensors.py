@@ -46,7 +46,8 @@ for name, x in (("u", make()), ("c", make().coalesce()), ("none", make(()))):
             scaled=lambda: x.add(other, alpha=2), sub=lambda: x - other, dense_add=lambda: dense + x,
             dense_scaled=lambda: dense.add(x, alpha=3), dense_sub=lambda: dense - x, promoted=lambda: x + other.double(),
             dense_promoted=lambda: dense.double() + x, zeros_like=lambda: torch.zeros_like(x), row=lambda: x[2],
-            to_sparse=lambda: x.to_dense().to_sparse(1)).items():
+            half_dense=lambda: x.half().to_dense(), half_added=lambda: dense.half() + x.half(), whole=lambda: x.int().coalesce(),
+            truth=lambda: x.bool().to_dense(), to_sparse=lambda: x.to_dense().to_sparse(1)).items():
         if (name, op) == ("none", "norm_inf"):
             continue
         tell(name + "." + op, f())
