@@ -154,7 +154,7 @@ lesson_draw(const struct model *model, const struct view *view, struct canvas *p
     if (view->cursor == NO_EVENT || pane->height <= 0)
         return;
     const char *path, *text = trace_source_text(model->trace, &path);
-    bool asked = model_is_lesson(model, view->cursor, "ask"); /* a question needs the rows more than the text around it */
+    bool asked = model_is_lesson(model, view->cursor, "ask"); /* a question needs the rows more than the text */
     int  lines = text[0] == '\0' || pane->height < 4 ? 0 : pane->height < 8 || asked ? 1 : pane->height * 2 / 5;
     struct canvas words = canvas_part(pane, 0, 0, pane->height - lines, pane->width);
     int used = draw_said(model, view, &words);

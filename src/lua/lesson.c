@@ -558,7 +558,7 @@ l_skip(lua_State *L)
     return tell_lesson(L, me, lesson_here(L, me), &check);
 }
 
-/* With `lock` it is Lua's own work, during which nobody else runs Lua; without, it lets the lock go, as a sleep does. */
+/* With `lock` it is Lua's own work, during which nobody else runs Lua; without, the lock is let go, as in a sleep. */
 static int
 l_advance(lua_State *L)
 {
