@@ -386,13 +386,16 @@ return function(tools)
     .. "param_grads_per_replica input_grad buffers_after replica_buffers_after"
   local STEPS = SHARED .. "loss_kind optimizer optimizer_attrs steps params_after buffers_after"
   local INSIDE = SHARED .. "loss_kind inputs output mean_of_output full_batch_loss warnings param_grads"
-  local DIM = "name module attrs devices dim params buffers inputs outputs grad_out param_grads buffers_after input_grad note tol"
+  local DIM = "name module attrs devices dim params buffers inputs outputs grad_out param_grads buffers_after input_grad "
+    .. "note tol"
 
   return function(section, case, file)
     if section == "printed" then return printed_case, "name module attrs parameters buffers" end
     if section ~= "cases" or not case.devices then return nil end
     if case.model then
-      if not (file.models or {})[case.model] then error("the model '" .. tostring(case.model) .. "' is not understood", 0) end
+      if not (file.models or {})[case.model] then
+        error("the model '" .. tostring(case.model) .. "' is not understood", 0)
+      end
       if case.steps then return trajectory_case, STEPS end
       if case.full_batch_loss then return inside_case, INSIDE end
       return step_case, STEP

@@ -102,7 +102,8 @@ local function value_of(text)
     for item in (inside .. ","):gmatch("%s*([^,]+),") do list[#list + 1] = value_of(item) end
     return #list == 1 and list[1] or list
   end
-  local word = text:match("^'([^']*)'$") or text:match('^"([^"]*)"$') or text:match("^torch%.(%w+)$") or text:match("^[%a_]+$")
+  local word = text:match("^'([^']*)'$") or text:match('^"([^"]*)"$') or text:match("^torch%.(%w+)$") or
+    text:match("^[%a_]+$")
   if not word then error("the argument '" .. text .. "' is not understood", 0) end
   return word
 end

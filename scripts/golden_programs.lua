@@ -1,7 +1,7 @@
--- Programs in words: FILE-programs.json. Their Lua twins stand in tests/golden/programs/FILE.lua, a function that is given a
--- case's name and text and answers its twin, or nil, and which fields the twin is given besides what it must answer. A twin is given log, watch, case and tools; it answers
--- what its case expects, by the case's names: tensors, lists, gradients' owners. An error that it does not catch is the
--- case's; one that it catches is its answer `raised`.
+-- Programs in words: FILE-programs.json. Their Lua twins stand in tests/golden/programs/FILE.lua, a function that is given
+-- a case's name and text and answers its twin, or nil, and which fields the twin is given besides what it must answer.
+-- A twin is given log, watch, case and tools; it answers what its case expects, by the case's names: tensors, lists,
+-- gradients' owners. An error that it does not catch is the case's; one that it catches is its answer `raised`.
 local rs = require "ringside"
 
 return function(tools)
@@ -109,7 +109,8 @@ return function(tools)
   local books = {}
   local function book_of(name)
     if books[name] == nil then
-      local path = os.getenv("GOLDEN_PARTS") .. "/../tests/golden/programs/" .. name:gsub("%-programs.*%.json$", "") .. ".lua"
+      local file = name:gsub("%-programs.*%.json$", "") .. ".lua"
+      local path = os.getenv("GOLDEN_PARTS") .. "/../tests/golden/programs/" .. file
       local found = io.open(path)
       if found then found:close() end
       books[name] = found and dofile(path) or false

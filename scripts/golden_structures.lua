@@ -136,7 +136,9 @@ return function(tools)
   local function itself(t) return t end
 
   local function scatter_case(case)
-    if not case.args.tuple or not case.kwargs.dict then return "arguments that are no tuple and no dict are not understood" end
+    if not case.args.tuple or not case.kwargs.dict then
+      return "arguments that are no tuple and no dict are not understood"
+    end
     local args, kwargs = make(case.args, itself), make(case.kwargs, itself)
     local ok, inputs, words = pcall(parallel.scatter_kwargs, args, kwargs, tools.device_list(case.devices), case.dim)
     if case.raises then return ok and "nothing was raised" or raised(inputs, case.raises) end
