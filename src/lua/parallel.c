@@ -258,7 +258,7 @@ parallel_gather(lua_State *L)
     int            list    = (int)a.at[0].integer[0], device = check_output_device(L, (int)a.at[1].integer[0]);
     int            count   = (int)lua_rawlen(L, list);
     struct value **outputs = push_room(L, count);
-    bool           ok      = count > 0 || failed(me, E_VALUE, "gather expects at least one output");
+    bool           ok      = count > 0 || failed(me, E_INDEX, "gather expects at least one output");
     for (int i = 0; i < count && ok; i++) {
         lua_rawgeti(L, list, i + 1);
         outputs[i] = value_from_lua(L, me, -1, true);
@@ -283,7 +283,7 @@ replicate(lua_State *L)
     struct call        call     = call_open(L, me, CALL_BACK);
     bool               recorded = grad_enabled(me);
     grad_set_enabled(me, recorded && a.at[2].integer[0] == 0);
-    bool done = dp_replicate(me, module, devices, replicas);
+    bool done = devices.count == 0 || dp_replicate(me, module, devices, replicas);
     grad_set_enabled(me, recorded);
     call_end(&call, done);
     lua_createtable(L, devices.count, 0);

@@ -120,7 +120,7 @@ dp_scatter(struct task *me, struct call_arguments given, struct device_list devi
     struct scattering scatter = { &plain, devices, dim };
     int args = 0, words = 0;
     if (devices.count < 1)
-        return failed(me, E_VALUE, "scatter needs at least one device"), 0;
+        return failed(me, E_RUNTIME, "Expected at least one device to scatter to"), 0;
     size_t         bytes = (size_t)devices.count * sizeof(struct value *);
     struct value **inputs = plain_take(me, &plain, bytes);
     struct value **kwargs = plain_take(me, &plain, bytes);

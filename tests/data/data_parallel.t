@@ -472,6 +472,12 @@ rs.check("a device may be listed twice", net.weight.grad[{ 0, 0 }]:item() == 6)
 local copies = comm.broadcast_coalesced({ rs.ones { 2 }:to(0) }, { 0, 0 })
 copies[2][1]:fill_(5)
 rs.check("its second copy is one of its own", copies[1][1][0]:item() == 1)
+rs.check("no devices: no replicas", #nn.parallel.replicate(net, {}) == 0)
+rs.check("nothing to scatter to", fails("RuntimeError", { "at least one device" }, nn.parallel.scatter, grid(2, 1), {}))
+rs.check("nothing to gather", fails("IndexError", { "at least one output" }, nn.parallel.gather, {}, 0))
+rs.check("Gather wants tensors of devices", fails("AssertionError", { "Gather", "replica 1" }, nn.parallel.gather,
+  { rs.ones { 1 }:to(0), rs.ones { 1 } }, 0))
+rs.check("Broadcast too", fails("AssertionError", { "Broadcast", "tensor 0" }, nn.parallel.replicate, nn.Linear(1, 1), { 0, 1 }))
 local once = nn.DataParallel(net, { device_ids = {} })
 rs.check("a wrapper without devices", #once.device_ids == 0 and not pcall(function() return once.output_device end))
 END
