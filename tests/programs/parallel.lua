@@ -100,7 +100,7 @@ local function gradients_of(module)
   local out = {}
   for name, parameter in module:named_parameters() do
     local grad = parameter.grad
-    out[name] = grad and { sparse = grad:is_sparse(), host((grad:is_sparse() and grad:to_dense() or grad)) } or false
+    out[name] = grad and { sparse = grad.is_sparse, host((grad.is_sparse and grad:to_dense() or grad)) } or false
   end
   return out
 end
@@ -216,8 +216,8 @@ local function add_up(module, copies)
     local sum
     sparse[name] = parameter.requires_grad
     for _, grad in ipairs(parameter.requires_grad and parts[name] or {}) do
-      sparse[name] = sparse[name] and grad and grad:is_sparse()
-      local part = not grad and rs.zeros_like(parameter:detach()) or grad:is_sparse() and grad:to_dense() or grad
+      sparse[name] = sparse[name] and grad and grad.is_sparse
+      local part = not grad and rs.zeros_like(parameter:detach()) or grad.is_sparse and grad:to_dense() or grad
       sum = not sum and part or sum + part
     end
     parameter.grad = sum

@@ -77,7 +77,7 @@ local function sparse(rows, ids, device, dtype)
   out:sum():backward()
   return table_.weight.grad
 end
-local function dense(t) return t:is_sparse() and t:to_dense() or t end
+local function dense(t) return t.is_sparse and t:to_dense() or t end
 
 -- What stands under one row's id; an error in it fails that row and leaves the others.
 local function row(id, f)
@@ -247,12 +247,14 @@ row("T016", function()
     local out = dp.data_parallel(embedding, ids, { device_ids = order })
     out:sum():backward()
     ok = ok and same(out, expected) and on(out, order[1])
-    kept = kept and embedding.weight.grad:is_sparse() and near(embedding.weight.grad:to_dense(), wanted)
+    kept = kept and embedding.weight.grad.is_sparse and near(embedding.weight.grad:to_dense(), wanted)
   end
   rs.check("T016 an embedding's output is the plain one", ok)
   rs.check("T016 its gradient is sparse and adds up to the plain one", kept)
   embedding:to(0)
   rs.check("D08 on all devices as well", same(dp.data_parallel(embedding, ids), expected))
+  rs.check("D40 a module moves with its sparse gradient", on(embedding.weight.grad, 0) and embedding:to(2).weight.grad.is_sparse
+    and on(embedding.weight.grad, 2) and near(embedding.weight.grad:to_dense(), wanted))
 end)
 
 row("T018", function()
@@ -507,13 +509,13 @@ local function holds_broadcast(tensors, limit)
   local out, ok, own = comm.broadcast_coalesced(tensors, { 0, 1 }, { buffer_size = limit }), true, true
   for k, t in ipairs(tensors) do
     local first, second = out[1][k], out[2][k]
-    ok = ok and first == t and on(second, 1) and second.dtype == t.dtype and second:is_sparse() == t:is_sparse()
+    ok = ok and first == t and on(second, 1) and second.dtype == t.dtype and second.is_sparse == t.is_sparse
       and same(dense(second), dense(t))
-    if not t:is_sparse() then
+    if not t.is_sparse then
       local version = second._version
       second:zero_()
       own = own and second._version == version + 1
-      for j = k + 1, #tensors do own = own and (tensors[j]:is_sparse() or same(out[2][j], tensors[j])) end
+      for j = k + 1, #tensors do own = own and (tensors[j].is_sparse or same(out[2][j], tensors[j])) end
     end
   end
   return ok and #out == 2 and #out[1] == #tensors and #out[2] == #tensors, own
@@ -536,9 +538,9 @@ row("T036", function()
     local here, there, ok, own = mixed(0, dense_only), mixed(1, dense_only), true, true
     local out = comm.reduce_add_coalesced({ here, there }, 0, { buffer_size = 100 })
     for k, t in ipairs(here) do
-      ok = ok and on(out[k], 0) and out[k].dtype == t.dtype and out[k]:is_sparse() == t:is_sparse()
+      ok = ok and on(out[k], 0) and out[k].dtype == t.dtype and out[k].is_sparse == t.is_sparse
         and same(dense(out[k]), dense(t) * 2) and same(dense(there[k]), dense(t))
-      if not t:is_sparse() then
+      if not t.is_sparse then
         local version = out[k]._version
         out[k]:zero_()
         own = own and out[k]._version == version + 1
