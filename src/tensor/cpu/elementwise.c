@@ -74,12 +74,14 @@ common_number(const struct cpu_call *call, double number)
 
 /* Whether y, which scales, has no dimensions: the same element is read for all. */
 static bool
-is_one_scale(const struct cpu_call *call, const struct runs *runs)
+is_one_scale(const struct cpu_call *call, int views, const struct runs *runs)
 {
+    if (views != 3 || !runs->scales)
+        return false;
     for (int d = 0; d < call->out.dims; d++)
         if (call->in[1].stride[d] != 0)
             return false;
-    return runs->scales;
+    return true;
 }
 
 static void
@@ -88,7 +90,7 @@ run_in_chunks(const struct loop *loop, const struct runs *runs, const struct cpu
     double buffer[LOOP_VIEWS][LOOP_CHUNK]; /* room for the largest type */
     double alpha = runs->scales ? call->alpha : common_number(call, call->alpha);
     double beta  = common_number(call, call->beta);
-    bool   scale = is_one_scale(call, runs);
+    bool   scale = is_one_scale(call, loop->views, runs);
     for (int64_t done = 0; done < loop->run; done += LOOP_CHUNK) {
         int64_t     count = loop->run - done < LOOP_CHUNK ? loop->run - done : LOOP_CHUNK;
         struct run_args pass = { buffer[0], { buffer[0], buffer[0], buffer[0] }, count, alpha, beta };
