@@ -179,20 +179,43 @@ push_arguments(lua_State *L, int count)
     return room;
 }
 
-/* The first of each replica's inputs, or all of them, as a list. */
-static void
-push_scattered(lua_State *L, const struct call_arguments *got, int count, bool first)
+/* A scatter as Lua asks for it. `ok` false: the arguments could not be read, and me has failed. */
+struct scatter_request {
+    struct call_arguments given;
+    struct device_list    devices;
+    int                   dim;
+    size_t                mark;
+    bool                  ok;
+};
+
+/* Pushes what the replicas get: a list of their first inputs, or, with `words`, one of all inputs and one of kwargs. */
+static int
+scatter_to_lists(lua_State *L, struct task *me, const struct scatter_request *asked, bool words)
 {
+    struct call_arguments *out  = push_arguments(L, asked->devices.count);
+    struct call            call = call_open(L, me, CALL_PLAIN);
+    call.mark = asked->mark;
+    int count = asked->ok ? dp_scatter(me, asked->given, asked->devices, asked->dim, out) : 0;
+    call_end(&call, asked->ok && !task_failed(me));
     lua_createtable(L, count, 0);
+    lua_createtable(L, words ? count : 0, 0);
     for (int i = 0; i < count; i++) {
-        if (!first)
-            push_value(L, got[i].inputs);
-        else if (got[i].inputs->count > 0 && got[i].inputs->items[0]->kind != VALUE_NONE)
-            push_value(L, got[i].inputs->items[0]);
+        const struct value *inputs = out[i].inputs, *first = inputs->count > 0 ? inputs->items[0] : NULL;
+        if (words)
+            push_value(L, inputs);
+        else if (first != NULL && first->kind != VALUE_NONE)
+            push_value(L, first);
         else
             lua_getfield(L, LUA_REGISTRYINDEX, "ringside.None");
+        lua_rawseti(L, -3, i + 1);
+        if (!words)
+            continue;
+        push_value(L, out[i].kwargs);
         lua_rawseti(L, -2, i + 1);
     }
+    if (!words)
+        lua_pop(L, 1);
+    return call_leave(&call, words ? 2 : 1);
 }
 
 /* nn.parallel.scatter(inputs, devices, dim): a list with one entry per device that gets something. What is no tuple is
@@ -200,51 +223,35 @@ push_scattered(lua_State *L, const struct call_arguments *got, int count, bool f
 static int
 parallel_scatter(lua_State *L)
 {
-    struct task     *me   = script_task(L);
-    size_t           mark = scope_mark(me);
-    struct arguments a;
+    struct task           *me    = script_task(L);
+    struct scatter_request asked = { .mark = scope_mark(me) };
+    struct arguments       a;
     take_arguments(L, &a);
-    struct device_list    devices = check_devices(L, (int)a.at[1].integer[0]);
-    struct value         *one     = value_from_lua(L, me, (int)a.at[0].integer[0], true);
-    struct call_arguments given   = { .inputs = one != NULL ? value_tuple(me, 1, &one) : NULL };
-    struct call_arguments *out    = push_arguments(L, devices.count);
-    struct call call = call_open(L, me, CALL_PLAIN);
-    call.mark        = mark;
-    int chunks = given.inputs != NULL ? dp_scatter(me, given, devices, int_of_int64(a.at[2].integer[0]), out) : 0;
-    call_end(&call, chunks > 0);
-    push_scattered(L, out, chunks, true);
-    return call_leave(&call, 1);
+    asked.devices = check_devices(L, (int)a.at[1].integer[0]);
+    asked.dim     = int_of_int64(a.at[2].integer[0]);
+    struct value *one = value_from_lua(L, me, (int)a.at[0].integer[0], true);
+    asked.given.inputs = one != NULL ? value_tuple(me, 1, &one) : NULL;
+    asked.ok           = asked.given.inputs != NULL;
+    return scatter_to_lists(L, me, &asked, false);
 }
 
 /* nn.parallel.scatter_kwargs(inputs, kwargs, devices, dim): two lists, of tuples and of tables with names. */
 static int
 parallel_scatter_kwargs(lua_State *L)
 {
-    struct task     *me   = script_task(L);
-    size_t           mark = scope_mark(me);
-    struct arguments a;
+    struct task           *me    = script_task(L);
+    struct scatter_request asked = { .mark = scope_mark(me), .ok = true };
+    struct arguments       a;
     take_arguments(L, &a);
     if (a.at[2].none)
         lua_pushnil(L);
-    struct device_list    devices = check_devices(L, a.at[2].none ? -1 : (int)a.at[2].integer[0]);
-    struct call_arguments given   = { .inputs = NULL };
-    bool ok = true;
+    asked.devices = check_devices(L, a.at[2].none ? -1 : (int)a.at[2].integer[0]);
+    asked.dim     = int_of_int64(a.at[3].integer[0]);
     if (!a.at[0].none)
-        ok = (given.inputs = inputs_tuple(L, me, (int)a.at[0].integer[0])) != NULL;
-    if (ok && !a.at[1].none)
-        ok = (given.kwargs = value_from_lua(L, me, (int)a.at[1].integer[0], true)) != NULL;
-    struct call_arguments *out = push_arguments(L, devices.count);
-    struct call call = call_open(L, me, CALL_PLAIN);
-    call.mark        = mark;
-    int chunks = ok ? dp_scatter(me, given, devices, int_of_int64(a.at[3].integer[0]), out) : 0;
-    call_end(&call, ok && !task_failed(me));
-    push_scattered(L, out, chunks, false);
-    lua_createtable(L, chunks, 0);
-    for (int i = 0; i < chunks; i++) {
-        push_value(L, out[i].kwargs);
-        lua_rawseti(L, -2, i + 1);
-    }
-    return call_leave(&call, 2);
+        asked.ok = (asked.given.inputs = inputs_tuple(L, me, (int)a.at[0].integer[0])) != NULL;
+    if (asked.ok && !a.at[1].none)
+        asked.ok = (asked.given.kwargs = value_from_lua(L, me, (int)a.at[1].integer[0], true)) != NULL;
+    return scatter_to_lists(L, me, &asked, true);
 }
 
 /* nn.parallel.gather(outputs, device, dim) */

@@ -214,8 +214,8 @@ gather_apply(struct task *me, struct tensor *const *pieces, int count, int devic
     bool scalars = dim == 0;
     for (int i = 0; i < count; i++) {
         if (tensor_device(pieces[i]) == DEVICE_CPU)
-            return failed_null(me, E_ASSERTION, "Gather function not implemented for CPU tensors: replica %d's is on the "
-                               "cpu", i);
+            return failed_null(me, E_ASSERTION, "Gather function not implemented for CPU tensors: replica %d's is on "
+                               "the cpu", i);
         scalars = scalars && tensor_dims(pieces[i]) == 0;
         rows[i] = pieces[i];
     }
@@ -377,8 +377,8 @@ broadcast_apply(struct task *me, const struct coalesced *given, struct tensor **
 {
     for (int i = 0; i < given->count; i++)
         if (tensor_device(given->tensors[i]) == DEVICE_CPU)
-            return failed(me, E_ASSERTION, "Broadcast function not implemented for CPU tensors: tensor %d is on the cpu",
-                          i);
+            return failed(me, E_ASSERTION, "Broadcast function not implemented for CPU tensors: tensor %d is on the "
+                          "cpu", i);
     if (!comm_broadcast_coalesced(me, given, out))
         return false;
     return !any_requires_grad(me, given->tensors, given->count) || broadcast_record(me, given, out);
