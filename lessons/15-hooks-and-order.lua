@@ -15,6 +15,61 @@ rs.lesson {
   needs = "03, 14",
 }
 
+local text = {
+  welcome = "Two ranks, two layers: a is defined first, but the forward is a(b(x)). "
+    .. "Parameters: 0 a.weight, 1 a.bias, 2 b.weight, 3 b.bias.",
+  first = {
+    question = "Whose gradient is ready first?",
+    choices = { "a.weight", "a.bias", "b.bias" },
+    answer = "a.bias",
+    why = "Backward starts where forward ended, at a; and the bias needs no transpose behind the product, the weight does.",
+    wrong = {
+      ["a.weight"] = "The layer is right. But the weight lies one node further on: the transpose of lesson 03.",
+      ["b.bias"] = "b is defined last, but used first. Backward comes to it last.",
+    },
+    hides = { "ddp", "autograd", "c10d" },
+  },
+  rebuilt = {
+    question = "In which order do the buckets stand after the rebuild?",
+    choices = { "a, then b", "b, then a" },
+    answer = "a, then b",
+    why = "They are cut again in the order in which the gradients came: 1 0, then 3 2.",
+    wrong = { ["b, then a"] = "That is the definition reversed: how the first buckets were cut, before anything had run." },
+    hides = { "ddp", "autograd", "c10d" },
+  },
+  start = {
+    question = "If bucket 1 were full first, could it start before bucket 0?",
+    choices = { "yes", "no" },
+    answer = "no",
+    why = "Ranks pair their collectives by the order of the calls and by nothing else: buckets start in index order.",
+    wrong = { yes = "Then the other rank, where bucket 0 is full first, would add its bucket 0 to this bucket 1." },
+    hides = { "ddp", "autograd", "c10d" },
+  },
+  finish = "Hook, ready, launch, finalize: four words, and the whole of DDP's backward. The rebuild costs one iteration.",
+  checks = {
+    same = "both ranks end with the same gradient",
+    ready = "rank %d: four parameters are ready in each of two iterations",
+    first = "rank %d: a.bias is ready first",
+    order = "rank %d: the order is a.bias, a.weight, b.bias, b.weight",
+    buckets = "rank %d: one bucket at first, two after the rebuild",
+    bytes = "rank %d: in iteration 0 it has 2101248 bytes",
+    two = "rank %d: then two of 1050624",
+    indices = "rank %d: the first holds 1 0, the second 3 2",
+    starts = "rank %d: three all-reduces carry gradients",
+    overlap = "rank %d: each iteration's first starts before its backward ends",
+    waits = "rank %d: every wait for a gradient lies inside finalize_backward",
+    launched = "rank %d: buckets start in index order",
+  },
+  teacher = [[
+Time: 10 minutes to run and predict, 15 in the viewer, 5 for the exercise.
+In the viewer: break ddp.mark_bucket_ready, then c. Three times: iteration 0 stops once per rank, iteration 1 twice.
+Expected wrong answer: "b, then a" after the rebuild (they think of definition order reversed, which is the initial list).
+Let them say why iteration 0 has no overlap at all: one bucket is full only when the last gradient came.
+One new debugger command: delay. Stand before rank 1's first ddp.autograd_hook of iteration 1, delay 1 100, c.
+Two-minute fallback: read the twelve lines of reducer_mark_bucket_ready in the source pane together.]],
+}
+local checks = text.checks
+
 -- `a` is defined first and used last.
 local Model = nn.Module("Model")
 function Model:init()
@@ -37,48 +92,33 @@ local function train(rank)
   return net.a.bias.grad[0]:item()
 end
 
-rs.say "Two ranks, two layers: a is defined first, but the forward is a(b(x)). Parameters: 0 a.weight, 1 a.bias, 2 b.weight, 3 b.bias."
-rs.ask {
-  "Whose gradient is ready first?",
-  choices = { "a.weight", "a.bias", "b.bias" },
-  answer = "a.bias",
-  why = "Backward starts where forward ended, at a; and the bias needs no transpose behind the product, the weight does.",
-}
-rs.ask {
-  "In which order do the buckets stand after the rebuild?",
-  choices = { "a, then b", "b, then a" },
-  answer = "a, then b",
-  why = "They are cut again in the order in which the gradients came: 1 0, then 3 2.",
-}
-rs.ask {
-  "If bucket 1 were full first, could it start before bucket 0?",
-  choices = { "yes", "no" },
-  answer = "no",
-  why = "Ranks pair their collectives by the order of the calls and by nothing else: buckets start in index order.",
-}
+rs.say(text.welcome)
+rs.ask(text.first)
+rs.ask(text.rebuilt)
+rs.ask(text.start)
 
 local grads = dist.spawn(train, { world = 2 })
-rs.check("both ranks end with the same gradient", grads[0] == grads[1])
+rs.check(checks.same, grads[0] == grads[1])
 
 for rank = 0, 1 do
   local ready = rs.trace:events { kind = "ddp.mark_variable_ready", rank = rank }
-  rs.check("rank " .. rank .. ": four parameters are ready in each of two iterations", #ready == 8)
-  rs.check("rank " .. rank .. ": a.bias is ready first", ready[1].args.name == "a.bias" and ready[5].args.name == "a.bias")
+  rs.check(checks.ready:format(rank), #ready == 8)
+  rs.check(checks.first:format(rank), ready[1].args.name == "a.bias" and ready[5].args.name == "a.bias")
   local order = {}
   for i = 1, 4 do order[i] = ready[i].args.param end
-  rs.close("rank " .. rank .. ": the order is a.bias, a.weight, b.bias, b.weight", order, { 1, 0, 3, 2 })
+  rs.close(checks.order:format(rank), order, { 1, 0, 3, 2 })
 
   local buckets = rs.trace:events { kind = "ddp.bucket", rank = rank }
-  rs.check("rank " .. rank .. ": one bucket at first, two after the rebuild", #buckets == 3)
-  rs.close("rank " .. rank .. ": in iteration 0 it has 2101248 bytes", buckets[1].args.bytes, 2101248)
-  rs.close("rank " .. rank .. ": then two of 1050624", { buckets[2].args.bytes, buckets[3].args.bytes }, { 1050624, 1050624 })
-  rs.check("rank " .. rank .. ": the first holds 1 0, the second 3 2",
+  rs.check(checks.buckets:format(rank), #buckets == 3)
+  rs.close(checks.bytes:format(rank), buckets[1].args.bytes, 2101248)
+  rs.close(checks.two:format(rank), { buckets[2].args.bytes, buckets[3].args.bytes }, { 1050624, 1050624 })
+  rs.check(checks.indices:format(rank),
     buckets[2].args.indices == "1 0" and buckets[3].args.indices == "3 2")
 
   local starts = rs.trace:events { kind = "c10d.allreduce", rank = rank }
   local ends = rs.trace:events { kind = "autograd.backward", rank = rank, phase = "end" }
-  rs.check("rank " .. rank .. ": three all-reduces carry gradients", #starts == 3)
-  rs.check("rank " .. rank .. ": each iteration's first starts before its backward ends",
+  rs.check(checks.starts:format(rank), #starts == 3)
+  rs.check(checks.overlap:format(rank),
     starts[1].t < ends[1].t and starts[2].t < ends[2].t)
 
   -- Nobody waits for a gradient before the backward's last callback.
@@ -90,19 +130,13 @@ for rank = 0, 1 do
     for i = 1, #begins do within = within or (begins[i].seq < wait.seq and wait.seq < finals[i].seq) end
     inside = inside and within
   end
-  rs.check("rank " .. rank .. ": every wait for a gradient lies inside finalize_backward", inside)
+  rs.check(checks.waits:format(rank), inside)
 
   local launched = rs.trace:events { kind = "ddp.all_reduce_bucket", rank = rank }
-  rs.close("rank " .. rank .. ": buckets start in index order", { launched[1].args.bucket, launched[2].args.bucket,
+  rs.close(checks.launched:format(rank), { launched[1].args.bucket, launched[2].args.bucket,
     launched[3].args.bucket }, { 0, 0, 1 })
 end
 
-rs.say "Hook, ready, launch, finalize: four words, and the whole of DDP's backward. The rebuild costs one iteration."
+rs.say(text.finish)
 
-rs.teacher [[
-Time: 10 minutes to run and predict, 15 in the viewer, 5 for the exercise.
-In the viewer: break ddp.mark_bucket_ready, then c. Three times: iteration 0 stops once per rank, iteration 1 twice.
-Expected wrong answer: "b, then a" after the rebuild (they think of definition order reversed, which is the initial list).
-Let them say why iteration 0 has no overlap at all: one bucket is full only when the last gradient came.
-One new debugger command: delay. Stand before rank 1's first ddp.autograd_hook of iteration 1, delay 1 100, c.
-Two-minute fallback: read the twelve lines of reducer_mark_bucket_ready in the source pane together.]]
+rs.teacher(text.teacher)

@@ -1,7 +1,7 @@
 -- Numbers that PyTorch made, against ours: every case of the files named on the command line, one check each.
 -- A file is {header, sections ...}; its header says how it is read. What is not understood here is a failure.
 local rs = require "ringside"
-local nn, optim, dist = rs.nn, rs.optim, rs.distributed
+local nn, dist = rs.nn, rs.distributed
 
 rs.lesson { title = "Golden numbers", devices = 16, prefix = "" }
 
@@ -12,8 +12,8 @@ rs.lesson { title = "Golden numbers", devices = 16, prefix = "" }
 -- fields that a case of that form may have; nil if the case is not this part's.
 local function part(name) return dofile(os.getenv("GOLDEN_PARTS") .. "/golden_" .. name .. ".lua") end
 local tools = part("tensors")
-local DTYPES, tensor, match, same, shape_of = tools.DTYPES, tools.tensor, tools.match, tools.same, tools.shape_of
-local elements, count_of, rand_after, known = tools.elements, tools.count_of, tools.rand_after, tools.known
+local DTYPES, match, same, shape_of = tools.DTYPES, tools.match, tools.same, tools.shape_of
+local rand_after, known = tools.rand_after, tools.known
 
 -- ---- chunk ----
 
@@ -164,207 +164,10 @@ local function logging_case(case)
   return wrong
 end
 
--- ---- DataParallel ----
-
-local SeedModel = nn.Module("SeedModel")
-function SeedModel:init(rows, width, padding_idx, out_features)
-  self.embedding = nn.Embedding(rows, width, { padding_idx = padding_idx })
-  self.linear = nn.Linear(width, out_features)
-  self.seen = {}
-end
-function SeedModel:forward(x)
-  local out = self.linear(self.embedding(x))
-  local seen = { rows = out:size(0), grads = {} }
-  self.seen[x.device] = seen
-  for _, parameter in ipairs { { "embedding.weight", self.embedding.weight }, { "linear.weight", self.linear.weight },
-    { "linear.bias", self.linear.bias } } do
-    parameter[2]:register_hook(function(grad) seen.grads[parameter[1]] = grad:clone() end)
-  end
-  return out
-end
-
--- Built with the arguments printed in `module`, holding the given weights, on device 0.
-local function build(golden)
-  known("the model", golden, "module params buffers")
-  local text = golden.module:gsub("%s+", " ")
-  local rows, width, rest = text:match("^SeedModel%( %(embedding%): Embedding%((%d+), (%d+)(.-)%)")
-  local outs = text:match("%(linear%): Linear%(in_features=%d+, out_features=(%d+), bias=True%)")
-  if not rows or not outs then error("the model '" .. text .. "' is not understood") end
-  local padding = rest:match("^, padding_idx=(%d+)$")
-  if rest ~= "" and not padding then error("the options '" .. rest .. "' of the embedding are not understood") end
-  local model = SeedModel(tonumber(rows), tonumber(width), tonumber(padding), tonumber(outs))
-  local names = {}
-  rs.no_grad(function()
-    for name, parameter in model:named_parameters() do
-      names[#names + 1] = name
-      parameter:copy_(tensor(golden.params[name]))
-    end
-  end)
-  known("the model's parameters", golden.params, table.concat(names, " "))
-  known("the model's buffers", golden.buffers, "")
-  return model:to("device:0")
-end
-
-local function device_list(count)
-  local devices = {}
-  for i = 1, count do devices[i] = i - 1 end
-  return devices
-end
-
-local function sizes_text(sizes)
-  return "[" .. table.concat(sizes, ", ") .. "]"
-end
-
--- The copies since `from`, in the words of the golden logs. Replicas' forwards are set apart: they have no order.
-local function call_log(from, gathered)
-  local log, forwards, sizes = {}, {}, nil
-  local kinds = { ["dp.scatter"] = true, ["dp.gather.backward"] = true, ["dp.scatter.chunk"] = true, ["dp.gather"] = true,
-    ["dp.broadcast_coalesced"] = true, ["dp.reduce_add_coalesced"] = true, ["dp.worker"] = true }
-  for _, event in ipairs(rs.trace:events("seq >= " .. from .. " and dp")) do
-    local args = event.args
-    if not kinds[event.kind] or event.phase == "end" then
-      goto next
-    elseif event.kind == "dp.scatter" or event.kind == "dp.gather.backward" then
-      sizes = {}
-      for size in (args.sizes or ""):gmatch("%d+") do sizes[#sizes + 1] = tonumber(size) end
-      log[#log + 1] = { "scatter", sizes, args.dim }
-      if event.kind == "dp.gather.backward" then sizes = nil end
-    elseif event.kind == "dp.scatter.chunk" and sizes then
-      sizes[#sizes + 1] = args.rows
-    elseif event.kind == "dp.worker" then
-      forwards[#forwards + 1] = "replica " .. args.replica .. " forward"
-    elseif event.kind == "dp.gather" then
-      log[#log + 1] = { "gather", gathered, args.dim }
-    elseif event.kind == "dp.broadcast_coalesced" or event.kind == "dp.reduce_add_coalesced" then
-      log[#log + 1] = string.format("%s tensors %d devices %d", event.kind:sub(4), args.tensors, args.devices)
-    end
-    ::next::
-  end
-  for i, entry in ipairs(log) do
-    if type(entry) == "table" then log[i] = string.format("%s sizes %s dim %d", entry[1], sizes_text(entry[2]), entry[3]) end
-  end
-  table.sort(forwards)
-  return log, forwards
-end
-
--- On one device the module itself is called: no worker, and the log says nothing of it.
-local function split_forwards(case)
-  local log, forwards = {}, {}
-  for _, call in ipairs(case.calls_forward) do
-    if call:find("^replica") then forwards[#forwards + 1] = call
-    elseif call ~= "module forward" or case.devices > 1 then log[#log + 1] = call end
-  end
-  table.sort(forwards)
-  return log, forwards
-end
-
-local function check_backward_calls(case, log)
-  local expected = case.calls_backward
-  if expected.first == nil then return same("calls backward", log, expected) end
-  known("calls_backward", expected, "first then_in_any_order")
-  local rest, others = {}, {}
-  for i = 2, #log do rest[i - 1] = log[i] end
-  for i, call in ipairs(expected.then_in_any_order) do others[i] = call end
-  table.sort(rest)
-  table.sort(others)
-  return same("first call of the backward", log[1], expected.first) or same("calls backward", rest, others)
-end
-
-local function check_replica_grads(case, model, devices)
-  local wrong
-  for name, replicas in pairs(case.param_grads_per_replica or {}) do
-    wrong = wrong or same("replicas with a gradient of " .. name, #replicas, case.replicas_used)
-    for i, golden in ipairs(replicas) do
-      local seen = model.seen["device:" .. devices[i]]
-      wrong = wrong or match(string.format("replica %d %s", i - 1, name), seen.grads[name], golden, case.tol or { 1e-5, 1e-4 })
-    end
-  end
-  return wrong
-end
-
-local function loss_of(case, out, target)
-  if case.loss_kind ~= "mse" then error("the loss '" .. tostring(case.loss_kind) .. "' is not understood") end
-  return nn.functional.mse_loss(out, target:to("device:0"))
-end
-
-local function step_case(case, model, inputs)
-  local devices, tol = device_list(case.devices), case.tol or { 1e-5, 1e-4 }
-  local dp, from = nn.DataParallel(model, { device_ids = devices }), rs.trace:seq()
-  local out = dp(tensor(inputs.x))
-  local gathered = {}
-  for i, device in ipairs(devices) do
-    local seen = model.seen["device:" .. device]
-    gathered[i] = seen and seen.rows
-  end
-  local log, forwards = call_log(from, gathered)
-  local expected_log, expected_forwards = split_forwards(case)
-  local loss, middle = loss_of(case, out, tensor(inputs.target)), rs.trace:seq()
-  loss:backward()
-  known("inputs", inputs, "x target")
-  known("gradients", case.param_grads, "embedding.weight linear.weight linear.bias")
-  local wrong = same("batch", inputs.x.shape[1], case.batch) or same("replicas", #gathered, case.replicas_used) or
-    same("chunks", gathered, case.chunk_sizes) or
-    same("calls forward", log, expected_log) or same("forwards", forwards, expected_forwards) or
-    match("output", out, case.output, tol) or match("loss", loss, case.loss, tol) or
-    check_backward_calls(case, (call_log(middle, gathered)))
-  for name, parameter in model:named_parameters() do
-    wrong = wrong or match(name .. ".grad", parameter.grad, case.param_grads[name], tol)
-  end
-  return wrong or check_replica_grads(case, model, devices)
-end
-
--- Where a golden tensor names changed_rows (its note says it again), the others keep their initial values.
-local function after(golden, initial)
-  if not golden.changed_rows then return golden end
-  local list, width = elements(initial), count_of(golden.shape) // golden.shape[1]
-  local changed = elements { dtype = golden.dtype, data = golden.data, shape = golden.shape }
-  for at, row in ipairs(golden.changed_rows) do
-    for i = 1, width do list[row * width + i] = changed[(at - 1) * width + i] end
-  end
-  return { dtype = golden.dtype, shape = golden.shape, data = list }
-end
-
-local function trajectory_case(case, model, golden)
-  local tol, wrong = case.tol or { 1e-5, 1e-4 }, nil
-  local dp = nn.DataParallel(model, { device_ids = device_list(case.devices) })
-  local options = tools.optimizer_options(case.optimizer, case.optimizer_attrs)
-  local optimizer = optim[case.optimizer](model:parameters(), options)
-  for i, step in ipairs(case.steps) do
-    known("step " .. i, step, "x target loss")
-    wrong = wrong or same("batch", step.x.shape[1], case.batch)
-    optimizer:zero_grad()
-    local loss = loss_of(case, dp(tensor(step.x)), tensor(step.target))
-    loss:backward()
-    optimizer:step()
-    wrong = wrong or match("loss " .. i, loss, step.loss, tol)
-  end
-  known("parameters", case.params_after, "embedding.weight linear.weight linear.bias")
-  known("buffers", case.buffers_after, "")
-  for name, parameter in model:named_parameters() do
-    wrong = wrong or match(name, parameter, after(case.params_after[name], golden.params[name]), tol)
-  end
-  return wrong
-end
-
-local function model_case(case, file)
-  local golden = file.models[case.model]
-  if not golden then return "the model '" .. tostring(case.model) .. "' is not understood" end
-  local model = build(golden)
-  if case.steps then return trajectory_case(case, model, golden) end
-  local inputs = case.inputs
-  if type(inputs) == "string" then
-    local name = inputs:match('^as in "(.*)"$')
-    for _, other in ipairs(file.cases) do
-      if other.name == name then inputs = other.inputs end
-    end
-    if type(inputs) ~= "table" then return "the inputs '" .. inputs .. "' are not understood" end
-  end
-  return step_case(case, model, inputs)
-end
-
 -- ---- parts ----
 
-local PARTS = { "modules", "optim", "train", "ops", "autograd" }
+local PARTS = { "modules", "optim", "train", "ops", "parallel", "structures", "autograd", "programs" }
+tools.printed = part("printed")
 local picks = {}
 for _, name in ipairs(PARTS) do picks[#picks + 1] = part(name)(tools) end
 
@@ -380,9 +183,6 @@ local FORMS = {
     "name model widths bucket_cap_mb find_unused_parameters ready_order " .. table.concat(LOGGED, " ") },
 }
 local CHUNK_FIELDS = "name shape chunks dim pieces raises"
-local MODEL_FIELDS = "name model devices batch loss_kind replicas_used chunk_sizes inputs output loss param_grads tol "
-  .. "calls_forward calls_backward param_grads_per_replica"
-local TRAJECTORY_FIELDS = "name model devices batch loss_kind optimizer optimizer_attrs steps params_after buffers_after tol"
 
 -- What runs a case of this section, and its fields; nil: not understood.
 local function runner(section, case, file, name)
@@ -392,9 +192,6 @@ local function runner(section, case, file, name)
   end
   if section == "table" and #case == 3 then return chunk_row end
   if section == "cases" and case.chunks and case.shape then return chunk_case, CHUNK_FIELDS end
-  if section == "cases" and case.model and case.devices then
-    return model_case, case.steps and TRAJECTORY_FIELDS or MODEL_FIELDS
-  end
   local form = FORMS[section]
   if form then return form[1], form[2] end
 end

@@ -1,9 +1,8 @@
--- Cases of the backward engine: random graphs given as data, and programs in words, whose Lua twins stand in
--- tests/golden/programs/FILE.lua (FILE.json without "-programs") and are found by name and text together.
+-- Cases of the backward engine: random graphs given as data. What logs which node has run serves programs in words, too.
 local rs = require "ringside"
 
 return function(tools)
-  local match, same, number, known = tools.match, tools.same, tools.number, tools.known
+  local match, same, known = tools.match, tools.same, tools.known
 
   -- Neighbouring AccumulateGrad events have no order: sorted.
   local function ordered(events)
@@ -47,6 +46,7 @@ return function(tools)
     end
     return events, log, watch
   end
+  tools.logger, tools.ordered = logger, ordered
 
   local function check_grads(case, grads, tol)
     for name, golden in pairs(case.grads or {}) do
@@ -61,6 +61,8 @@ return function(tools)
       end
     end
   end
+
+  tools.check_grads = check_grads
 
   -- ---- graphs as data ----
 
@@ -94,73 +96,10 @@ return function(tools)
     return same("events", ordered(events), ordered(case.events)) or check_grads(case, leaves, case.tol or { 1e-5, 1e-4 })
   end
 
-  -- ---- programs in words ----
-
-  local function check_raised(case, ok, err)
-    if (case.raises == nil or case.raises == rs.none) and case.message_start and case.message_start ~= rs.none then
-      return "a message without an error is not understood"
-    elseif case.raises == nil then
-      return not ok and tostring(err) or nil
-    elseif case.raises == rs.none then
-      return not ok and "an error was raised: " .. tostring(err) or nil
-    elseif ok then
-      return "nothing was raised"
-    end
-    local kind = type(err) == "table" and err.kind or "LuaError"
-    local message = type(err) == "table" and tostring(err.message) or tostring(err)
-    if kind ~= case.raises then return "kind: got " .. kind .. ", expected " .. case.raises .. " (" .. message .. ")" end
-    if case.message_start ~= rs.none and message:sub(1, #case.message_start) ~= case.message_start then
-      return "message: got " .. message
-    end
-  end
-
-  local function check_values(case, values)
-    for name, golden in pairs(case.values or {}) do
-      local got = values[name]
-      if golden == rs.none then
-        if got ~= nil then return name .. ": got something" end
-      elseif got == nil then
-        return name .. ": there is none"
-      else
-        local list = {}
-        for i, value in ipairs(golden) do list[i] = number(value) end
-        local wrong = tools.compare(name, tools.flat(got), list, case.tol or { 1e-5, 1e-4 })
-        if wrong then return wrong end
-      end
-    end
-  end
-
-  local function program_case(case, twin)
-    local events, log, watch = logger()
-    local ok, result = pcall(twin, { log = log, watch = watch, case = case })
-    local wrong = check_raised(case, ok, result)
-    if wrong then return wrong end
-    result = ok and type(result) == "table" and result or {}
-    if case.events then wrong = same("events", ordered(events), ordered(case.events)) end
-    return wrong or check_values(case, result) or check_grads(case, result, case.tol or { 1e-5, 1e-4 })
-  end
-
-  local books = {}
-  local function book_of(name)
-    if books[name] == nil then
-      local path = os.getenv("GOLDEN_PARTS") .. "/../tests/golden/programs/" .. name:gsub("%-programs%.json$", "") .. ".lua"
-      local found = io.open(path)
-      if found then found:close() end
-      books[name] = found and dofile(path) or false
-    end
-    return books[name]
-  end
-
-  return function(section, case, _, name)
+  return function(section, case)
     if section ~= "cases" or type(case.name) ~= "string" then return nil end
     if type(case.program) == "table" and case.program.leaves and case.program.ops and case.events then
       return graph_case, "name program events grads tol note"
     end
-    if type(case.program) ~= "string" or not name or not name:find("%-programs%.json$") then return nil end
-    local book = book_of(name)
-    local twin = book and book(case.name, case.program)
-    if not twin then return nil end
-    return function(given) return program_case(given, twin) end,
-      "name program events grads values raises message_start tol note"
   end
 end

@@ -7,6 +7,7 @@
 #include "control/commands.h"
 #include "keys.h"
 #include "look.h"
+#include "question.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
@@ -21,7 +22,9 @@ held_by_question(struct driver *driver, int command)
                     command == CMD_until;
     if (!forwards || view_question(driver->view, driver->model) == NO_EVENT)
         return false;
-    view_say(driver->view, "first your answer: think, then Enter shows it");
+    view_say(driver->view, question_choices(driver->model, driver->view->cursor) > 0
+                               ? "first your answer: think, then its letter; Enter shows it"
+                               : "first your answer: think, then Enter shows it");
     return true;
 }
 
@@ -72,6 +75,7 @@ drive_line(struct driver *driver, const char *text)
     snprintf(driver->last, sizeof driver->last, "%s", repeat);
     if (held_by_question(driver, line.command))
         return;
+    view_veil(view, driver->model);
     if (is_looking(&line)) {
         if (!look(driver->model, view, &line))
             driver->leave = true;
@@ -305,6 +309,18 @@ help_key(struct driver *driver, const char *key, int command)
         driver->view->help = false;
 }
 
+/* At an open question the letters of its choices are answers. */
+static bool
+answer_key(struct driver *driver, const char *key)
+{
+    size_t question = view_question(driver->view, driver->model);
+    if (question == NO_EVENT || driver->view->searching || key[0] < 'a' || key[1] != '\0' ||
+        key[0] >= 'a' + question_choices(driver->model, question))
+        return false;
+    look_answer(driver->view, driver->model, question, key[0] - 'a');
+    return true;
+}
+
 void
 drive_key(struct driver *driver, const char *key)
 {
@@ -331,6 +347,8 @@ drive_key(struct driver *driver, const char *key)
         view_say(view, "%lld", (long long)driver->count);
         return;
     }
+    if (answer_key(driver, key))
+        return;
     int command = keys_command(key);
     if (view->searching && (command == CMD_next || command == CMD_rnext) && key[1] == '\0')
         command = command == CMD_next ? CMD_match : CMD_rmatch;

@@ -168,7 +168,10 @@ words_to_say(const struct model *model, const struct view *view, struct style *s
         return model_argument_text(model, question, "question");
     }
     style->ink = INK_DIM;
-    return view->run == RUN_SAVED ? trace_note(model->trace) : "";
+    const char *note = view->run == RUN_SAVED ? trace_note(model->trace) : "";
+    if (note[0] == '\0' && view->veil.draws && view->measure == NO_EVENT)
+        return "something is hidden until you answer a question";
+    return note;
 }
 
 static void

@@ -2,6 +2,8 @@
  * (keys_help_lines) for what the screen says about them, all from the one table. */
 #include "keys.h"
 
+#include "question.h"
+
 #include "control/commands.h"
 
 #include <stdio.h>
@@ -150,10 +152,25 @@ draw_help_hints(const struct view *view, struct canvas *line)
     draw_hints(&left, help);
 }
 
+static void
+draw_question_hints(const struct model *model, const struct view *view, struct canvas *line, const struct hint *hints)
+{
+    int  count = question_choices(model, view_question(view, model)), column = 1;
+    char letters[8] = "";
+    if (count > 1)
+        snprintf(letters, sizeof letters, "a-%c", 'a' + (count - 1) % 26);
+    if (count > 1 && line->width > 40) {
+        column = canvas_text(line, 0, column, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, letters);
+        column = canvas_text(line, 0, column + 1, (struct style){ 0 }, "answer") + 2;
+    }
+    struct canvas rest = canvas_part(line, 0, column - 1, 1, line->width - column + 1);
+    draw_hints(&rest, hints);
+}
+
 void
 keys_draw(const struct model *model, const struct view *view, struct canvas *line)
 {
-    static const struct hint question[] = {
+    static const struct hint question[] = { /* behind the letters of its choices */
         { CMD_into, "show the answer" }, { CMD_back, "back" }, { CMD_help, "help" }, { CMD_quit, "quit" }, { 0, NULL }
     };
     static const struct hint stepping[] = {
@@ -174,7 +191,7 @@ keys_draw(const struct model *model, const struct view *view, struct canvas *lin
     else if (view->help)
         draw_help_hints(view, line);
     else if (view_question(view, model) != NO_EVENT)
-        draw_hints(line, question);
+        draw_question_hints(model, view, line, question);
     else
         draw_hints(line, view->focus == PANE_TIMELINE ? stepping : pane);
 }

@@ -6,12 +6,30 @@
 #include "columns.h"
 #include "timeline.h"
 
-enum { BAND_FROM = 100, PANES_FROM = 16, PANE_LEAST = 6, PAGE_ROWS = 9 };
+enum { BAND_FROM = 100, PANES_FROM = 16, PANE_LEAST = 6, PAGE_ROWS = 9, BAND_ROWS = 8, QUESTION_ROWS = 14,
+       LANES_LEAST = 4 };
 
 static int
 least(int a, int b)
 {
     return a < b ? a : b;
+}
+
+static int
+most(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* Lanes take what they want as long as the panes keep more than a third of the rows, or eight at least. Who is asked
+ * reads the question, its choices and what is said to the answer: then lanes give way. */
+static int
+pane_rows(const struct model *model, const struct view *view, int height, bool wide)
+{
+    int  rows  = most(height / 3 + 1, PANE_LEAST);
+    bool asked = view->cursor != NO_EVENT && model_is_lesson(model, view->cursor, "ask");
+    rows = wide ? rows : least(rows, BAND_ROWS);
+    return asked ? most(rows, least(QUESTION_ROWS, height - LANES_LEAST)) : rows;
 }
 
 /* The panes below the timeline, in one band: lesson and tabs; from 100 columns and 14 rows on, the source below. */
@@ -86,10 +104,8 @@ place_parts(struct layout *layout, const struct model *model, const struct view 
     }
     int lanes = height;
     if (height >= PANES_FROM - 4) {
-        /* Lanes take what they want as long as the panes keep more than a third of the rows, or eight at least. */
-        int panes = height / 3 + 1;
-        panes = panes < PANE_LEAST ? PANE_LEAST : panes;
-        lanes = least(wanted, height - (layout->source_apart || width >= BAND_FROM ? panes : least(panes, 8)));
+        bool wide = layout->source_apart || width >= BAND_FROM;
+        lanes = least(wanted, height - pane_rows(model, view, height, wide));
         struct box band = { row + lanes, 0, height - lanes, width };
         if (layout->source_apart)
             place_pages(layout, band);

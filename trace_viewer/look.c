@@ -7,6 +7,7 @@
 #include "keys.h"
 #include "layout.h"
 #include "panes.h"
+#include "question.h"
 #include "trace/match.h"
 #include "trace/reader.h"
 
@@ -69,6 +70,13 @@ zoom_into(struct view *view, struct model *model)
         view->left = 0;
 }
 
+/* What is not found may be there, and wait for an answer. */
+static const char *
+or_hidden(const struct view *view)
+{
+    return view->veil.draws ? "; some are hidden until you answer" : "";
+}
+
 static void
 along_lane(struct view *view, struct model *model, int direction)
 {
@@ -76,10 +84,12 @@ along_lane(struct view *view, struct model *model, int direction)
         return;
     const struct lane *lane = &model->lanes[view->lane];
     size_t at = lane_find(lane, direction > 0 ? view->cursor + 1 : view->cursor);
+    while (direction > 0 && at < lane->event_count && veil_hides(&view->veil, model, lane->events[at]))
+        at++;
     if (direction < 0 && at-- == 0)
         view_say(view, "the first event of this lane");
     else if (at >= lane->event_count)
-        view_say(view, "the last event of this lane");
+        view_say(view, "the last event of this lane%s", or_hidden(view));
     else
         view_goto(view, model, lane->events[at]);
 }
@@ -93,12 +103,12 @@ hunt(struct view *view, struct model *model, int direction,
         return;
     for (size_t seq = view->cursor; direction > 0 ? seq + 1 < model->seen : seq > 0;) {
         seq = direction > 0 ? seq + 1 : seq - 1;
-        if (is(view, model, seq)) {
+        if (is(view, model, seq) && !veil_hides(&view->veil, model, seq)) {
             view_goto(view, model, seq);
             return;
         }
     }
-    view_say(view, "no %s %s", direction > 0 ? "further" : "earlier", what);
+    view_say(view, "no %s %s%s", direction > 0 ? "further" : "earlier", what, direction > 0 ? or_hidden(view) : "");
 }
 
 static bool
@@ -159,9 +169,13 @@ go_match(struct view *view, struct model *model, int direction)
     }
     hunt(view, model, direction, is_match, "match");
     size_t place = 0;
-    for (size_t seq = 0; seq < model->seen && seq <= view->cursor; seq++)
-        place += is_match(view, model, seq);
-    view_say(view, "/%.200s  %zu/%zu", match_text(view->search), place, view->search_count);
+    view->search_count = 0;
+    for (size_t seq = 0; seq < model->seen; seq++) {
+        bool match = is_match(view, model, seq) && !veil_hides(&view->veil, model, seq);
+        view->search_count += match;
+        place += match && seq <= view->cursor;
+    }
+    view_say(view, "/%.200s  %zu/%zu%s", match_text(view->search), place, view->search_count, or_hidden(view));
 }
 
 static void
@@ -177,10 +191,7 @@ search_for(struct view *view, struct model *model, const char *expression)
     if (view->search != NULL)
         match_free(view->search);
     view->search = match;
-    view->search_count = 0;
     view->searching = true;
-    for (size_t seq = 0; seq < model->seen; seq++)
-        view->search_count += is_match(view, model, seq);
     go_match(view, model, 1);
 }
 
@@ -193,7 +204,9 @@ follow_flow(struct view *view, struct model *model)
     size_t partner = other == SIZE_MAX ? trace_partner(model->trace, view->cursor) : SIZE_MAX;
     if (partner != SIZE_MAX)
         other = trace_flow_end(model->trace, partner);
-    if (other == SIZE_MAX)
+    if (other != SIZE_MAX && veil_hides(&view->veil, model, other))
+        view_say(view, "its other end is hidden until you answer");
+    else if (other == SIZE_MAX)
         view_say(view, "no flow leaves or reaches this event%s",
                  view->run == RUN_PAUSED ? ", or its other end is still to come" : "");
     else
@@ -346,9 +359,23 @@ enter(struct view *view, struct model *model)
         zoom_into(view, model);
         return;
     }
-    view_reveal(view, question);
+    view_reveal(view, question, -1);
     view_say(view, "-> %.200s  %.300s", model_argument_text(model, question, "answer"),
              model_argument_text(model, question, "why"));
+}
+
+void
+look_answer(struct view *view, const struct model *model, size_t question, int choice)
+{
+    struct question_choice given;
+    question_choice(model, question, choice, &given);
+    const char *answer = model_argument_text(model, question, "answer");
+    view_reveal(view, question, choice);
+    if (given.wrong.length > 0) /* why comes behind it, in the lesson's pane */
+        view_say(view, "no, it is %.200s  %.*s", answer, (int)given.wrong.length, given.wrong.text);
+    else
+        view_say(view, "%s%.200s  %.300s", question_is_answer(model, question, given.text) ? "yes: " : "no, it is ",
+                 answer, model_argument_text(model, question, "why"));
 }
 
 static void

@@ -45,7 +45,7 @@ draw_pair(struct canvas *pane, int row, const char *name, struct str *value)
     return row + 1;
 }
 
-/* The answer of a question one stands at is left out, and why it is that. */
+/* The answer of a question one stands at is left out, and why it is that; its words tell the choices. */
 static int
 draw_arguments(const struct model *model, const struct view *view, struct canvas *pane, int row, struct str *text)
 {
@@ -53,8 +53,9 @@ draw_arguments(const struct model *model, const struct view *view, struct canvas
     const struct trace_kind *kind = trace_kind(model->trace, event->kind);
     bool masked = view_question(view, model) != NO_EVENT;
     for (int i = 0; i < kind->arg_count && i < 4; i++) {
-        bool secret = strcmp(kind->arg_name[i], "answer") == 0 || strcmp(kind->arg_name[i], "why") == 0;
-        if (masked && secret)
+        const char *name = kind->arg_name[i];
+        bool secret = strcmp(name, "answer") == 0 || strcmp(name, "why") == 0;
+        if ((masked && secret) || strcmp(name, "choices") == 0)
             continue;
         print_argument(model, kind->arg_type[i], event->args[i], text);
         canvas_text(pane, row, 1, (struct style){ .ink = INK_DIM }, kind->arg_name[i]);

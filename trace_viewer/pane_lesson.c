@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "base/visible.h"
+#include "question.h"
 #include "secrets.h"
 #include "trace/reader.h"
 
@@ -50,15 +51,41 @@ draw_lines(const struct model *model, const struct view *view, struct canvas *pa
     }
 }
 
+/* How it is answered, and what is hidden until then. */
+static void
+print_open_question(const struct model *model, size_t seq, struct str *out)
+{
+    int         count = question_choices(model, seq);
+    struct part hides = question_hides(model, seq);
+    if (count > 1)
+        str_addf(out, "a to %c is your answer; ", 'a' + count - 1);
+    str_add(out, "Enter shows the answer");
+    if (hides.length > 0)
+        str_addf(out, "\nhidden until you answer: %.*s", (int)hides.length, hides.text);
+}
+
+/* What was answered, and what is said of it where it is wrong. */
+static void
+print_given(const struct model *model, size_t seq, int number, struct str *out)
+{
+    struct question_choice given;
+    if (number < 0 || !question_choice(model, seq, number, &given))
+        return;
+    str_addf(out, "you: %.*s\n", (int)given.text.length, given.text.text);
+    if (given.wrong.length > 0)
+        str_addf(out, "%.*s\n", (int)given.wrong.length, given.wrong.text);
+}
+
 /* The question, and what follows it once it was answered. */
 static void
-print_question(const struct model *model, size_t seq, bool masked, struct str *out)
+print_question(const struct model *model, const struct view *view, size_t seq, struct str *out)
 {
     str_addf(out, "? %s\n", model_argument_text(model, seq, "question"));
-    if (masked) {
-        str_add(out, "Enter shows the answer");
+    if (seq == view->cursor && !view_is_revealed(view, seq)) {
+        print_open_question(model, seq, out);
         return;
     }
+    print_given(model, seq, view_given(view, seq), out);
     const char *why = model_argument_text(model, seq, "why");
     str_addf(out, "-> %s%s%s", model_argument_text(model, seq, "answer"), why[0] != '\0' ? "\n" : "", why);
 }
@@ -73,7 +100,7 @@ draw_item(const struct model *model, const struct view *view, size_t seq, struct
         str_add(&text, model_argument_text(model, seq, "text"));
     } else if (model_is_lesson(model, seq, "ask")) {
         style.ink = INK_ACCENT;
-        print_question(model, seq, here && !view_is_revealed(view, seq), &text);
+        print_question(model, view, seq, &text);
     } else if (model_is_lesson(model, seq, "check")) {
         int64_t ok = 0;
         model_argument(model, seq, "ok", &ok);
@@ -127,7 +154,8 @@ lesson_draw(const struct model *model, const struct view *view, struct canvas *p
     if (view->cursor == NO_EVENT || pane->height <= 0)
         return;
     const char *path, *text = trace_source_text(model->trace, &path);
-    int lines = text[0] == '\0' || pane->height < 4 ? 0 : pane->height < 8 ? 1 : pane->height * 2 / 5;
+    bool asked = model_is_lesson(model, view->cursor, "ask"); /* a question needs the rows more than the text */
+    int  lines = text[0] == '\0' || pane->height < 4 ? 0 : pane->height < 8 || asked ? 1 : pane->height * 2 / 5;
     struct canvas words = canvas_part(pane, 0, 0, pane->height - lines, pane->width);
     int used = draw_said(model, view, &words);
     int from = lines > 1 ? used + 1 : pane->height - lines; /* what the words leave */

@@ -103,8 +103,9 @@ draw_window(const struct model *model, const struct view *view, uint64_t unit, s
 {
     struct scale whole = { unit, 0, body->width };
     for (size_t i = 0; i < model->fault_count; i++)
-        canvas_put(body, 0, scale_column(&whole, trace_time(model->trace, model->faults[i])),
-                   (struct style){ .ink = WORK_FAULT, .attr = ATTR_BOLD }, '!');
+        if (!veil_hides(&view->veil, model, model->faults[i]))
+            canvas_put(body, 0, scale_column(&whole, trace_time(model->trace, model->faults[i])),
+                       (struct style){ .ink = WORK_FAULT, .attr = ATTR_BOLD }, '!');
     if (view->unit != 0) {
         struct scale shown = view_scale(view, model, body->width);
         int left = scale_column(&whole, scale_time(&shown, 0));
@@ -143,6 +144,8 @@ minimap_draw(const struct model *model, const struct view *view, struct canvas *
     for (size_t i = 0; i < model->lane_count; i++)
         for (size_t k = 0; k < model->lanes[i].levels[0].count; k++) {
             const struct span *span = &model->lanes[i].levels[0].spans[k];
+            if (veil_hides(&view->veil, model, span->seq))
+                continue;
             add_busy(span, span->end != STILL_OPEN ? span->end : model->end, unit, columns, busy);
         }
     for (int column = 0; column < columns; column++)

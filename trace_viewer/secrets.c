@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whose secret it is, other than a question's: nobody's (it is none), or that of all questions. */
+enum { OF_NONE = -1, OF_ALL = -2 };
+
 /* A table that asks. `words`: its question where it is one plain text; 0 bytes: it is put together by the lesson. */
 struct question { uint32_t first, last; const char *words; size_t length; bool open; };
 
@@ -19,6 +22,9 @@ struct bracket {
     uint32_t    line;
     size_t      secrets;         /* found before it */
     const char *value;           /* of a field that is hidden, under way; NULL none */
+    bool        sentences;       /* the table `text`, or one in it: all it says is still to come */
+    bool        sentence;        /* `value` is one of them */
+    bool        told;            /* the field under way is told with its question: choices, hides */
     const char *words;
     size_t      length;
 };
@@ -114,27 +120,62 @@ add_secret(struct scan *scan, const char *begin, const char *end)
         scan->starved = true;
     else
         secrets->found[secrets->count++] = (struct secret){ (size_t)(begin - secrets->text),
-                                                            (size_t)(end - secrets->text), -1 };
+                                                            (size_t)(end - secrets->text), OF_NONE };
 }
 
 static void
 end_value(struct scan *scan)
 {
     struct bracket *table = &scan->open[scan->depth - 1];
+    size_t before = scan->secrets->count;
     if (table->value != NULL)
         add_secret(scan, table->value, scan->at);
-    table->value = NULL;
+    if (table->sentence && scan->secrets->count > before)
+        scan->secrets->found[before].question = OF_ALL;
+    table->value    = NULL;
+    table->sentence = false;
+}
+
+/* Whether `text =` stands before what begins here. */
+static bool
+follows_text(const struct scan *scan)
+{
+    static const char name[] = "text";
+    const char *begin = scan->secrets->text, *at = scan->at;
+    size_t      length = sizeof name - 1;
+    while (at > begin && strchr(" \t\r\n", at[-1]) != NULL)
+        at--;
+    if (at == begin || *--at != '=')
+        return false;
+    while (at > begin && strchr(" \t\r\n", at[-1]) != NULL)
+        at--;
+    if ((size_t)(at - begin) <= length || strncmp(at - length, name, length) != 0)
+        return false;
+    char before = (at - length)[-1];
+    return !is_name(before) && before != '.';
+}
+
+/* A table of sentences: `text` itself, and what is nested in it but for what is told or hidden with a question. */
+static bool
+holds_sentences(const struct scan *scan)
+{
+    const struct bracket *outer = scan->depth > 0 ? &scan->open[scan->depth - 1] : NULL;
+    if (*scan->at != '{')
+        return false;
+    return outer == NULL ? follows_text(scan) : outer->sentences && !outer->told && outer->value == NULL;
 }
 
 static void
 open_bracket(struct scan *scan)
 {
+    bool sentences = holds_sentences(scan);
     if (!vec_room(&scan->open, &scan->depth_room, scan->depth + 1, sizeof *scan->open)) {
         scan->starved = true;
         return;
     }
     bool called = is_name(scan->before) || scan->before == '('; /* the line of the call is that of what is called */
     scan->open[scan->depth++] = (struct bracket){ .kind = *scan->at, .secrets = scan->secrets->count,
+                                                  .sentences = sentences,
                                                   .line = called ? scan->line_before : scan->line };
 }
 
@@ -153,19 +194,40 @@ close_bracket(struct scan *scan)
         return;
     }
     for (size_t i = table->secrets; i < scan->secrets->count; i++)
-        if (scan->secrets->found[i].question < 0)
+        if (scan->secrets->found[i].question == OF_NONE)
             scan->secrets->found[i].question = (int)scan->question_count;
     scan->questions[scan->question_count++] = (struct question){ table->line, scan->line, table->words, table->length,
                                                                  true };
+}
+
+/* A field of a table of sentences. Answers where to go on: behind the name of one that is hidden. */
+static const char *
+take_sentence(struct scan *scan, struct bracket *table)
+{
+    const char *at = scan->at;
+    size_t      length = 0;
+    table->told = field_value(at, "choices") != NULL || field_value(at, "hides") != NULL;
+    while (is_name(at[length]))
+        length++;
+    const char *value = skip_blanks(at + length);
+    if (table->told || length == 0 || value[0] != '=' || value[1] == '=')
+        return at;
+    value = skip_blanks(value + 1);
+    if (*value == '{')
+        return at;
+    table->value    = value;
+    table->sentence = true;
+    return value;
 }
 
 /* At the beginning of a table's field. Answers where to go on. */
 static const char *
 take_field(struct scan *scan)
 {
-    static const char *const hidden[] = { "answer", "why" };
+    static const char *const hidden[] = { "answer", "why", "wrong" };
     struct bracket *table = &scan->open[scan->depth - 1];
     const char     *at = scan->at, *value = field_value(at, "question");
+    table->told = false;
     for (size_t i = 0; i < countof(hidden); i++) {
         const char *secret = field_value(at, hidden[i]);
         if (secret == NULL)
@@ -174,6 +236,8 @@ take_field(struct scan *scan)
         table->asks |= i == 0;
         return secret;
     }
+    if (table->sentences && value == NULL)
+        return take_sentence(scan, table);
     const char *words = value != NULL ? value : at;
     if ((*words == '"' || *words == '\'') && table->length == 0) {
         size_t      length = short_text(words);
@@ -316,9 +380,12 @@ keep_open_ones(struct scan *scan)
 {
     struct secrets *secrets = scan->secrets;
     size_t          kept = 0;
+    bool            any = false;
+    for (size_t i = 0; i < scan->question_count; i++)
+        any |= scan->questions[i].open;
     for (size_t i = 0; i < secrets->count; i++) {
         int question = secrets->found[i].question;
-        if (question >= 0 && scan->questions[question].open)
+        if (question == OF_ALL ? any : question >= 0 && scan->questions[question].open)
             secrets->found[kept++] = secrets->found[i];
     }
     secrets->count = kept;

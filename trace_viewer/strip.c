@@ -114,7 +114,7 @@ paint_marks(struct strip *strip)
         int column = scale_column(&strip->scale, lane->marks[i].time);
         if (column >= strip->scale.columns)
             break;
-        if (column < 0)
+        if (column < 0 || veil_hides(strip->veil, strip->model, lane->marks[i].seq))
             continue;
         struct strip_cell *cell = &strip->cells[column];
         if (cell->mark_work == WORK_NONE || lane->marks[i].work != WORK_OTHER)
@@ -134,7 +134,8 @@ strip_paint(struct strip *strip)
     for (int level = strip->first; level <= strip->last && level < strip->lane->depth; level++) {
         const struct level *spans = &strip->lane->levels[level];
         for (size_t i = level_find(spans, from); i < spans->count && spans->spans[i].begin < to; i++)
-            paint_span(strip, &spans->spans[i], level);
+            if (!veil_hides(strip->veil, strip->model, spans->spans[i].seq))
+                paint_span(strip, &spans->spans[i], level);
     }
     if (strip->first == 0)
         paint_marks(strip);

@@ -5,6 +5,7 @@
 #include "canvas.h"
 #include "model.h"
 #include "scale.h"
+#include "veil.h"
 
 /* What a cell of the row contains. A cell is blank only if nothing touches it. */
 struct strip_cell {
@@ -18,6 +19,7 @@ struct strip_cell {
 struct strip {
     const struct model *model;
     const struct lane  *lane;
+    const struct veil  *veil;         /* what is not shown */
     struct scale        scale;
     int                 first, last;  /* levels shown; those behind the first as far as they are legible */
     size_t              selected;     /* seq of the begin event of the selected span, or of the selected mark */

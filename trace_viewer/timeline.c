@@ -84,9 +84,18 @@ draw_name(const struct model *model, const struct view *view, const struct row *
     struct style style = { .attr = selected ? ATTR_BOLD : 0 };
     if (selected)
         canvas_put(gutter, at, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, ARROW_RIGHT);
-    if (model->lanes[row->lane].event_count == 0)
+    const struct lane *lane = &model->lanes[row->lane];
+    if (lane->event_count == 0 || veil_hides_lane(&view->veil, model, lane))
         style.ink = INK_DIM;
     canvas_cut(gutter, (struct stretch){ at, 1, gutter->width - 2 }, style, whole);
+}
+
+/* A task of which nothing may be seen has no row: how many there are would tell something. Streams are the devices'. */
+static bool
+is_row_hidden(const struct model *model, const struct view *view, int lane)
+{
+    return trace_lane_at(model->trace, (size_t)lane)->kind != LANE_STREAM &&
+           veil_hides_lane(&view->veil, model, &model->lanes[lane]);
 }
 
 /* Rows dealt out: every lane from the top one, the selected one unfolded as far as rows are left. */
@@ -100,7 +109,7 @@ deal_rows(const struct model *model, const struct view *view, int room, struct d
     if (extra > levels - 1)
         extra = levels - 1;
     for (int lane = top; lane < top + shown && rows->count < room; lane++) {
-        int depth = lane == view->lane ? 1 + extra : 1;
+        int depth = is_row_hidden(model, view, lane) ? 0 : lane == view->lane ? 1 + extra : 1;
         for (int level = 0; level < depth && rows->count < room; level++)
             rows->row[rows->count++] = (struct row){ lane, level, level == depth - 1 ? LEVELS : level };
     }
@@ -204,7 +213,7 @@ draw_flows(const struct model *model, const struct view *view, const struct scal
             continue;
         size_t from = ends[i] < other ? ends[i] : other, to = ends[i] < other ? other : ends[i];
         int from_row = row_of_lane(model, rows, from), to_row = row_of_lane(model, rows, to);
-        if (from_row < 0 || to_row < 0 || from_row == to_row)
+        if (from_row < 0 || to_row < 0 || from_row == to_row || veil_hides(&view->veil, model, other))
             continue;
         int from_column = scale_column(scale, trace_time(model->trace, from));
         int to_column = scale_column(scale, trace_time(model->trace, to));
@@ -253,7 +262,8 @@ timeline_draw(const struct model *model, const struct view *view, struct canvas 
     if (pane->height <= 0 || columns <= 0)
         return;
     struct dealt_rows rows = { .row = calloc((size_t)pane->height, sizeof *rows.row) };
-    struct strip strip = { .model = model, .scale = view_scale(view, model, columns), .cursor = -1 };
+    struct strip strip = { .model = model, .veil = &view->veil, .cursor = -1,
+                           .scale = view_scale(view, model, columns) };
     strip.cells = calloc((size_t)columns, sizeof *strip.cells);
     struct canvas gutter = canvas_part(pane, 0, 0, pane->height, gutter_width);
     struct canvas body = canvas_part(pane, 0, gutter_width, pane->height, columns);

@@ -27,6 +27,7 @@ view_free(struct view *view)
     move_end(&view->move);
     if (view->search != NULL)
         match_free(view->search);
+    veil_free(&view->veil);
     free(view->answer);
     view_init(view);
 }
@@ -105,23 +106,43 @@ view_zoom_running(struct view *view, const struct model *model)
         view->unit = RUNNING_UNIT;
 }
 
-bool
-view_is_revealed(const struct view *view, size_t seq)
+static int
+find_revealed(const struct view *view, size_t seq)
 {
     for (int i = 0; i < view->revealed_count; i++)
         if (view->revealed[i] == seq)
-            return true;
-    return false;
+            return i;
+    return -1;
+}
+
+bool
+view_is_revealed(const struct view *view, size_t seq)
+{
+    return find_revealed(view, seq) >= 0;
+}
+
+int
+view_given(const struct view *view, size_t seq)
+{
+    int found = find_revealed(view, seq);
+    return found >= 0 ? view->given[found] : -1;
 }
 
 void
-view_reveal(struct view *view, size_t seq)
+view_reveal(struct view *view, size_t seq, int given)
 {
     if (view_is_revealed(view, seq))
         return;
     if (view->revealed_count == REVEALED) /* the oldest is masked again */
         view->revealed_count = 0;
+    view->given[view->revealed_count]      = (int8_t)given;
     view->revealed[view->revealed_count++] = (uint32_t)seq;
+}
+
+void
+view_veil(struct view *view, const struct model *model)
+{
+    veil_update(&view->veil, model, &(struct veil_place){ view->cursor, view->revealed, view->revealed_count });
 }
 
 void

@@ -8,6 +8,7 @@
 #include "model.h"
 #include "scale.h"
 #include "theme.h"
+#include "veil.h"
 #include "analysis/moves.h"
 #include "control/commands.h"
 
@@ -42,6 +43,8 @@ struct view {
     struct move    move;               /* the search under way in a recorded trace */
     bool           moving;
     uint32_t       revealed[REVEALED]; /* questions whose answers were asked for */
+    int8_t         given[REVEALED];    /* the choice that was given as the answer; -1: none was */
+    struct veil    veil;               /* as of the last view_veil */
     int            revealed_count;
     enum run_state run;
     char           prompt[64];         /* "until ": what is being typed, "" nothing */
@@ -64,7 +67,10 @@ void view_zoom_to_step(struct view *view, const struct model *model);
 /* The same while the lesson runs and nobody knows yet how long it will be. */
 void view_zoom_running(struct view *view, const struct model *model);
 bool view_is_revealed(const struct view *view, size_t seq);
-void view_reveal(struct view *view, size_t seq);
+void view_reveal(struct view *view, size_t seq, int given); /* -1: no answer was given */
+int  view_given(const struct view *view, size_t seq);          /* -1: none */
+/* What open questions hide is worked out anew: before a frame, and before a command looks for events. */
+void view_veil(struct view *view, const struct model *model);
 /* The question that waits for its answer at the cursor; NO_EVENT: none. */
 size_t view_question(const struct view *view, const struct model *model);
 /* The cursor's event in one line, without the answer that is still to be found. */

@@ -17,51 +17,43 @@ same_layout(const struct tensor *leaf, const struct tensor *grad)
 
 /* Nobody else holds it: its one reference is that of the buffer (or scope) that it came in. */
 static bool
-may_steal(const struct tensor *leaf, const struct tensor *grad)
+may_steal(const struct tensor *leaf, struct tensor *grad)
 {
-    return atomic_load(&grad->references) == 1 && grad->grad_fn == NULL && same_layout(leaf, grad);
+    if (atomic_load(&grad->references) != 1 || tensor_history(grad)->grad_fn != NULL)
+        return false;
+    if (tensor_is_sparse(grad))
+        return tensor_is_contiguous(grad->indices) && tensor_is_contiguous(grad->values);
+    return same_layout(leaf, grad);
 }
 
-/* The first gradient is taken over as it is, or copied when somebody else might see it change. */
+/* The first gradient is taken over as it is, or copied when somebody else might see it change. Of a sparse one PyTorch
+ * takes over the parts and forgets whether each row comes once; so it is here for a copy, too, since whether a hook's
+ * result is still held depends on Lua's collector. */
 static const char *
 accumulate_first(struct task *me, struct tensor *leaf, struct tensor *grad)
 {
-    if (tensor_is_sparse(grad)) {
-        struct tensor *shared = tensor_sparse(me, grad->size[0], grad->indices, grad->values);
-        tensor_keep(me, &leaf->grad, shared);
-        return shared != NULL ? "steal" : NULL;
-    }
-    if (!grad_enabled(me) && may_steal(leaf, grad)) {
-        tensor_drop(me, &grad->base);
-        tensor_keep(me, &leaf->grad, grad);
-        return "steal";
-    }
-    struct tensor *copy = tensor_copied(me, grad);
-    if (copy == NULL)
+    bool           steals = !grad_enabled(me) && may_steal(leaf, grad);
+    struct tensor *kept = steals ? grad : tensor_copied(me, grad);
+    if (kept == NULL)
         return NULL;
-    tensor_keep(me, &leaf->grad, copy);
-    return "clone";
+    if (steals)
+        tensor_drop(me, &grad->base);
+    if (tensor_is_sparse(kept) && !grad_enabled(me))
+        kept->coalesced = tensor_size(kept->indices, 0) < 2;
+    tensor_keep(me, &leaf->grad, kept);
+    return steals ? "steal" : "clone";
 }
 
-/* A later one is added in place, so that whoever holds .grad sees it; under create_graph, where grad mode is on, the
- * old .grad may be part of a graph and must stay as it is. */
+/* A later one is added in place, so that whoever holds .grad sees it, but for a dense one beside a sparse .grad, whose
+ * sum is dense; under create_graph, where grad mode is on, the old .grad may be part of a graph and must stay as it
+ * is. */
 static const char *
 accumulate_more(struct task *me, struct tensor *leaf, struct tensor *grad)
 {
-    if (tensor_is_sparse(leaf->grad)) {
-        struct tensor *both = tensor_add(me, leaf->grad, grad);
-        if (tensor_is_sparse(both) && !grad_enabled(me))
-            sparse_assign(me, leaf->grad, both);
-        else if (both != NULL)
-            tensor_keep(me, &leaf->grad, both);
-        return both != NULL ? "add" : NULL;
-    }
-    grad = tensor_to_dense(me, grad);
-    if (grad == NULL)
-        return NULL;
-    if (!grad_enabled(me))
+    bool turns_dense = tensor_is_sparse(leaf->grad) && !tensor_is_sparse(grad);
+    if (!grad_enabled(me) && !turns_dense)
         return tensor_add_(me, leaf->grad, grad, 1) != NULL ? "add" : NULL;
-    struct tensor *sum = tensor_add(me, leaf->grad, grad);
+    struct tensor *sum = turns_dense ? tensor_add(me, grad, leaf->grad) : tensor_add(me, leaf->grad, grad);
     if (sum == NULL)
         return NULL;
     tensor_keep(me, &leaf->grad, sum);

@@ -47,11 +47,39 @@ run_priced(struct task *me, enum op op, const struct op_args *args)
     return op_run(me, op, &priced);
 }
 
+static sparse_rule *const sparse_rules[OP_COUNT] = {
+#define SPARSE(op, rule) [OP_##op] = rule,
+#include "autograd/sparse_rules.def"
+#undef SPARSE
+};
+
+static bool
+meets_sparse(enum op op, const struct op_args *args)
+{
+    bool sparse = tensor_is_sparse(args->out);
+    for (int i = 0; i < op_info(op)->inputs; i++)
+        sparse = sparse || tensor_is_sparse(args->in[i]);
+    return sparse;
+}
+
+static struct tensor *
+told(struct stage *stage, struct tensor *result)
+{
+    stage_set(stage, 1, result->storage->number);
+    stage_set(stage, 2, tensor_bytes(result));
+    return result;
+}
+
 /* The dispatcher: run, then record. A result that is not the target is the caller's from here on. */
 struct tensor *
 op_call(struct task *me, enum op op, const struct op_args *args)
 {
     STAGE(me, op, stage_name_id(me, op_info(op)->name));
+    if (meets_sparse(op, args) && sparse_rules[op] != NULL) {
+        struct tensor *made = sparse_rules[op](me, op, args);
+        bool           fresh = made != NULL && made != args->out;
+        return fresh ? hand_up(me, told(&stage_, made)) : made;
+    }
     struct tensor *kept   = op_keep_self(me, op, args);
     struct tensor *result = sched_is_stepped(me->sched) ? run_priced(me, op, args)
                                                         : op_run(me, op, args);
@@ -67,8 +95,7 @@ op_call(struct task *me, enum op op, const struct op_args *args)
         if (args->more[i] != NULL)
             hand_up(me, args->more[i]);
     }
-    stage_set(&stage_, 1, result->storage->number);
-    stage_set(&stage_, 2, tensor_bytes(result));
+    told(&stage_, result);
     return result == args->out ? result : hand_up(me, result);
 }
 

@@ -512,7 +512,7 @@ tell_reached(struct task *me, const struct graph *graph)
     const struct backward_options *options = graph->options;
     for (size_t i = 0; options->reached != NULL && options->create_graph && i < graph->count; i++) {
         struct tensor *leaf = graph->pending[i].node->variable;
-        if (leaf != NULL && leaf->grad != NULL && leaf->grad->grad_fn != NULL &&
+        if (leaf != NULL && leaf->grad != NULL && tensor_history(leaf->grad)->grad_fn != NULL &&
             !options->reached(me, options->context, leaf))
             return false;
     }

@@ -135,6 +135,8 @@ grad_embedding(struct task *me, struct node *node, struct tensor *const *grad_ou
 {
     struct op_args args = { .in = { grad_out[0], node_saved(me, node, 0) },
                             .length = node->numbers[0], .start = node->numbers[1], .step = node->numbers[2] };
+    if (node->numbers[3] != 0 && args.step != 0)
+        return failed(me, E_RUNTIME, "embedding_backward: scale_grad_by_freq not supported with sparse gradients");
     if (node->numbers[3] != 0) {
         grad_in[0] = sparse_embedding_grad(me, grad_out[0], args.in[1], args.length, args.start);
         return grad_in[0] != NULL;

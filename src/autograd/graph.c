@@ -378,9 +378,12 @@ is_only_here(struct task *me, struct tensor *grad)
 static struct tensor *
 added(struct task *me, struct tensor *old, struct tensor *new)
 {
-    if (tensor_is_sparse(old) && tensor_is_sparse(new))
-        return tensor_add(me, new, old); /* the later one's pairs lead */
-    if (is_only_here(me, old) && old->dtype == new->dtype && !tensor_is_sparse(new) && tensor_same_shape(old, new))
+    if (tensor_is_sparse(old)) { /* dense + sparse; of two sparse ones the later one's pairs lead */
+        struct tensor *swap = old;
+        old = new;
+        new = swap;
+    }
+    if (is_only_here(me, old) && old->dtype == new->dtype && tensor_same_shape(old, new))
         return tensor_add_(me, old, new, 1);
     return tensor_add(me, old, new);
 }

@@ -40,8 +40,12 @@ struct tensor *
 tensor_fill_(struct task *me, struct tensor *a, double number)
 {
     struct op_args args = { .out = a, .alpha = number };
-    if (tensor_is_sparse(a) && number == 0)
-        return sparse_cleared(me, a);
+    if (tensor_is_sparse(a) && number == 0) {
+        struct tensor *none = sparse_empty_like(me, a, a->dtype, tensor_device(a));
+        if (none != NULL)
+            tensor_sparse_assign(me, a, none);
+        return none != NULL ? a : NULL;
+    }
     return inplace_allowed(me, a) ? op_call(me, OP_fill, &args) : NULL;
 }
 

@@ -4,7 +4,7 @@
  *   hook_list  node  history       the graph: nodes, edges, which node a gradient goes to next
  *   save_layers  save  record      what an op's node remembers
  *   call                           an op: run, then recorded
- *   shaping  arrange  sparse  operators  inplace  matmul  lstm      ops as PyTorch names them
+ *   shaping  arrange  sparse  sparse_rules  operators  inplace  matmul  lstm      ops as PyTorch names them
  *   functions*                     gradients, made of these operators
  *   hooks  accumulate  graph  engine                          a backward
  */
@@ -64,8 +64,16 @@ struct tensor *tensor_sum_to(struct task *me, struct tensor *a, int dims, const 
 /* ---- sparse.c ---- */
 struct tensor *sparse_embedding_grad(struct task *me, struct tensor *grad, struct tensor *indices, int64_t rows,
                                      int64_t padding);
-void           sparse_assign(struct task *me, struct tensor *tensor, const struct tensor *from);
-struct tensor *sparse_cleared(struct task *me, struct tensor *tensor);
+struct tensor *sparse_sum(struct task *me, struct tensor *a, struct tensor *b, double alpha);  /* a + alpha * b */
+struct rows_added { double alpha; bool in_place; const struct recorded_as *as; };
+struct tensor *sparse_added_to(struct task *me, struct tensor *dense, struct tensor *sparse,
+                               const struct rows_added *how);
+
+/* ---- sparse_rules.c: what an op does with sparse operands, by sparse_rules.def; others refuse them (op_run) ---- */
+typedef struct tensor *sparse_rule(struct task *me, enum op op, const struct op_args *args);
+#define SPARSE(op, rule) sparse_rule rule;
+#include "autograd/sparse_rules.def"
+#undef SPARSE
 
 /* ---- functions*.c: one gradient function a row of ops.def, and those of views ---- */
 #define OP(name, inputs, node, module, gradient, help) node_backward gradient;

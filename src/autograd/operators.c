@@ -1,5 +1,11 @@
-/* Arithmetic and products as PyTorch spells them; tensor_add, which takes sparse operands, is in sparse.c. */
+/* Arithmetic and products as PyTorch spells them. */
 #include "autograd/call.h"
+
+struct tensor *
+tensor_add(struct task *me, struct tensor *a, struct tensor *b)
+{
+    return op_on(me, OP_add, a, b, 1);
+}
 
 struct tensor *
 tensor_add_scaled(struct task *me, struct tensor *a, struct tensor *b, double alpha)

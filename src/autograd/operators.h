@@ -46,6 +46,7 @@ bool tensor_split(struct task *me, struct tensor *a, const struct pieces *pieces
 bool tensor_unbind(struct task *me, struct tensor *a, int dim, struct tensor **out); /* one view for each index */
 
 /* ---- arithmetic and products (operators.c, matmul.c) ---- */
+struct tensor *tensor_add(struct task *me, struct tensor *a, struct tensor *b);  /* sparse: both, or b alone */
 struct tensor *tensor_add_scaled(struct task *me, struct tensor *a, struct tensor *b, double alpha);
 struct tensor *tensor_sub(struct task *me, struct tensor *a, struct tensor *b);
 struct tensor *tensor_mul(struct task *me, struct tensor *a, struct tensor *b);
@@ -66,8 +67,9 @@ struct tensor *tensor_matmul(struct task *me, struct tensor *a, struct tensor *b
  * are for being copied out of at once. false: failed. */
 bool lstm_layer(struct task *me, struct tensor *const *in, bool turned, struct tensor **out);
 
-/* ---- beside sparse gradients (sparse.c) ---- */
-struct tensor *tensor_add(struct task *me, struct tensor *a, struct tensor *b);  /* each dense or sparse */
+/* ---- sparse gradients (sparse.c) ---- */
 struct tensor *tensor_to_dense(struct task *me, struct tensor *a);               /* itself unless it is sparse */
-struct tensor *sparse_coalesced(struct task *me, struct tensor *a);              /* each row once */
+struct tensor *tensor_to_sparse(struct task *me, struct tensor *a);              /* rows that are not all 0 */
+struct tensor *sparse_coalesced(struct task *me, struct tensor *a);              /* each row once, in rising order */
+struct tensor *sparse_empty_like(struct task *me, struct tensor *a, enum dtype dtype, int device); /* no rows */
 #endif

@@ -26,7 +26,7 @@ saving_of(enum op op)
     case OP_norm: case OP_logsumexp:
         return SAVE_INPUT_RESULT;
     case OP_gather: case OP_max_dim: case OP_min_dim: case OP_sort: case OP_topk: case OP_scatter: case OP_scatter_add:
-    case OP_index_select: case OP_index: case OP_index_put: case OP_index_add: case OP_masked_fill:
+    case OP_index_select: case OP_index: case OP_index_put: case OP_index_add: case OP_add_rows: case OP_masked_fill:
     case OP_embedding: case OP_embedding_backward: case OP_threshold_backward: return SAVE_SECOND;
     case OP_tanh_backward: case OP_sigmoid_backward: case OP_atan2: case OP_maximum: case OP_minimum:
     case OP_remainder: case OP_fmod: case OP_mse_loss: case OP_huber_loss: case OP_smooth_l1_loss:
@@ -49,7 +49,7 @@ picked_operands(enum op op, const struct op_args *args, struct tensor **own, int
         own[1] = args->in[2];
         *count = 2;
         break;
-    case OP_scatter: case OP_scatter_add: case OP_index_put: case OP_index_add:
+    case OP_scatter: case OP_scatter_add: case OP_index_put: case OP_index_add: case OP_add_rows:
         own[1] = args->in[2];
         *count = 2;
         break;

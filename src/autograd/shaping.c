@@ -18,6 +18,8 @@ tensor_copy_to(struct task *me, struct tensor *a, int device, enum dtype dtype)
         return NULL;
     if (tensor_device(a) == device && a->dtype == dtype)
         return tensor_born(me, tensor_ref(a));
+    if (tensor_is_sparse(a))
+        return op_call(me, OP_copy, &(struct op_args){ .in = { a }, .start = device, .length = dtype });
     struct op_args args = { .in = { a }, .out = tensor_empty(me, dtype, device, a->dims, a->size) };
     return args.out != NULL ? op_call(me, OP_copy, &args) : NULL;
 }

@@ -1,8 +1,22 @@
-/* Sparse gradients: made by embedding, added up, turned into dense ones. Nothing here is recorded: a sparse
- * gradient has no gradient. In PyTorch: ATen/native/Embedding.cpp, ATen/native/sparse/SparseTensorMath.cpp. */
+/* Sparse gradients: made by embedding, added up, merged, turned into dense ones. A sparse tensor has no history of its
+ * own: its values have, and all that happens here happens to them by ops. In PyTorch: ATen/native/Embedding.cpp,
+ * ATen/native/sparse/SparseTensor.cpp, SparseTensorMath.cpp. */
+#include <string.h>
 #include "autograd/internal.h"
 #include "device/cells.h"
 #include "sched/sched.h"
+
+static struct tensor *
+as_type(struct task *me, struct tensor *tensor, enum dtype dtype)
+{
+    return tensor != NULL ? tensor_copy_to(me, tensor, tensor_device(tensor), dtype) : NULL;
+}
+
+static struct tensor *
+in_one_piece(struct task *me, struct tensor *values)
+{
+    return values == NULL || tensor_is_contiguous(values) ? values : tensor_copied(me, values);
+}
 
 /* The elements of a 1-D index in an array of me's scope, which has room for one more. */
 static int64_t *
@@ -20,19 +34,13 @@ index_of(struct task *me, const struct tensor *like, const int64_t *values, int6
     return index != NULL ? tensor_to(me, index, tensor_device(like), DTYPE_I64) : NULL;
 }
 
-/* One pair for each position, in order, without those that look up the padding row. */
-struct tensor *
-sparse_embedding_grad(struct task *me, struct tensor *grad, struct tensor *indices, int64_t rows, int64_t padding)
+/* Without those that look up the padding row. */
+static struct tensor *
+without_padding(struct task *me, struct tensor *sparse, int64_t padding)
 {
-    if (grad == NULL || indices == NULL)
-        return NULL;
-    int64_t        count = tensor_count(indices), wide = tensor_size(grad, -1), kept = 0;
-    struct tensor *flat = tensor_reshape(me, indices, 1, &count);
-    struct tensor *values = tensor_reshape(me, grad, 2, (const int64_t[]){ count, wide });
-    if (padding < 0)
-        return tensor_sparse(me, rows, flat, values);
-    int64_t *index = index_elements(me, flat), *place = index_elements(me, flat);
-    if (index == NULL || place == NULL || values == NULL)
+    int64_t  count = tensor_size(sparse->indices, 0), kept = 0;
+    int64_t *index = index_elements(me, sparse->indices), *place = index_elements(me, sparse->indices);
+    if (index == NULL || place == NULL)
         return NULL;
     for (int64_t i = 0; i < count; i++) {
         if (index[i] == padding)
@@ -40,99 +48,159 @@ sparse_embedding_grad(struct task *me, struct tensor *grad, struct tensor *indic
         index[kept]   = index[i];
         place[kept++] = i;
     }
-    struct tensor *places = index_of(me, values, place, kept);
-    if (places == NULL)
+    struct tensor *places = index_of(me, sparse, place, kept);
+    struct tensor *values = tensor_index_select(me, OP_index_select, sparse->values, 0, places);
+    return tensor_sparse(me, sparse->size[0], index_of(me, sparse, index, kept), values);
+}
+
+/* One pair for each position, in order. */
+struct tensor *
+sparse_embedding_grad(struct task *me, struct tensor *grad, struct tensor *indices, int64_t rows, int64_t padding)
+{
+    if (grad == NULL || indices == NULL)
         return NULL;
-    struct tensor *looked_up = index_of(me, values, index, kept);
-    return tensor_sparse(me, rows, looked_up, tensor_index_select(me, OP_index_select, values, 0, places));
+    int64_t        count = tensor_count(indices), wide = tensor_size(grad, -1);
+    struct tensor *flat = tensor_reshape(me, indices, 1, &count);
+    struct tensor *values = tensor_reshape(me, grad, 2, (const int64_t[]){ count, wide });
+    struct tensor *sparse = tensor_sparse(me, rows, flat, values);
+    return sparse == NULL || padding < 0 ? sparse : without_padding(me, sparse, padding);
+}
+
+/* alpha times the rows `from` added to those of `table` at `places`, in their order; in place if that is asked for. */
+static struct tensor *
+add_rows(struct task *me, struct tensor *table, struct tensor *places, struct tensor *from,
+         const struct rows_added *how)
+{
+    struct op_args args = { .in = { table, places, in_one_piece(me, from) }, .out = how->in_place ? table : NULL,
+                            .alpha = how->alpha, .as = how->as };
+    return op_call_checked(me, OP_add_rows, &args);
+}
+
+/* A table of zeros but for these rows. */
+static struct tensor *
+table_of(struct task *me, int64_t rows, struct tensor *places, struct tensor *from, const struct rows_added *how)
+{
+    int64_t size[TENSOR_DIMS];
+    if (places == NULL || from == NULL)
+        return NULL;
+    memcpy(size, from->size, sizeof size);
+    size[0] = rows;
+    return add_rows(me, tensor_zeros(me, from->dtype, tensor_device(from), from->dims, size), places, from, how);
 }
 
 struct tensor *
 tensor_to_dense(struct task *me, struct tensor *tensor)
 {
+    static const struct recorded_as as = { "ToDenseBackward0", 0 };
     if (!tensor_is_sparse(tensor))
         return tensor;
-    int64_t        rows = tensor->indices->size[0], wide = rows > 0 ? tensor_count(tensor->values) / rows : 0;
-    struct tensor *flat = tensor->values;
-    if (tensor->dims != 2)
-        flat = tensor_reshape(me, flat, 2, (const int64_t[]){ rows, wide });
-    struct op_args args = { .in = { flat, tensor->indices }, .length = tensor->size[0], .start = -1 };
-    return flat != NULL ? op_call(me, OP_embedding_backward, &args) : NULL;
+    bool           counts = dtype_is_float(tensor->dtype) || tensor->dtype == DTYPE_I64;
+    enum dtype     dtype = counts ? tensor->dtype : DTYPE_I64;
+    struct tensor *values = as_type(me, tensor->values, dtype);
+    struct tensor *dense = table_of(me, tensor->size[0], tensor->indices, values, &(struct rows_added){ 1, true, &as });
+    return as_type(me, dense, tensor->dtype);
 }
 
-/* The pairs of both side by side, always the one with the smaller row next, and one pair where the two rows are equal:
- * in rising order if both were. */
-static struct tensor *
-merged(struct task *me, struct tensor *a, struct tensor *b, struct tensor *values)
+struct tensor *
+sparse_added_to(struct task *me, struct tensor *dense, struct tensor *sparse, const struct rows_added *how)
 {
-    int64_t  first = a->indices->size[0], second = b->indices->size[0], count = 0, i = 0, j = 0;
+    return add_rows(me, dense, sparse->indices, sparse->values, how);
+}
+
+/* ---- sparse and sparse ---- */
+
+/* Where each pair of the first, then of the second goes, and which row is at a place. */
+struct merge { int64_t first, second, count, *rows, *places; };
+
+/* Always the one with the smaller row next, and one place where the two rows are equal: in rising order if both
+ * were. */
+static bool
+merge_plan(struct task *me, struct tensor *a, struct tensor *b, struct merge *merge)
+{
+    int64_t  i = 0, j = 0;
     int64_t *of_a = index_elements(me, a->indices), *of_b = index_elements(me, b->indices);
-    int64_t *index = scratch_new(me, (size_t)(first + second) + 1, sizeof *index);
-    int64_t *place = scratch_new(me, (size_t)(first + second) + 1, sizeof *place);
-    if (of_a == NULL || of_b == NULL || index == NULL || place == NULL)
-        return NULL;
-    while (i < first || j < second) {
-        bool take_a = j == second || (i < first && of_a[i] <= of_b[j]);
-        bool take_b = i == first || (j < second && of_b[j] <= of_a[i]);
-        index[count] = take_a ? of_a[i] : of_b[j];
+    merge->first  = a->indices->size[0];
+    merge->second = b->indices->size[0];
+    merge->rows   = scratch_new(me, (size_t)(merge->first + merge->second) + 1, sizeof(int64_t));
+    merge->places = scratch_new(me, (size_t)(merge->first + merge->second) + 1, sizeof(int64_t));
+    if (of_a == NULL || of_b == NULL || merge->rows == NULL || merge->places == NULL)
+        return false;
+    for (merge->count = 0; i < merge->first || j < merge->second; merge->count++) {
+        bool take_a = j == merge->second || (i < merge->first && of_a[i] <= of_b[j]);
+        bool take_b = i == merge->first || (j < merge->second && of_b[j] <= of_a[i]);
+        merge->rows[merge->count] = take_a ? of_a[i] : of_b[j];
         if (take_a)
-            place[i++] = count;
+            merge->places[i++] = merge->count;
         if (take_b)
-            place[first + j++] = count;
-        count++;
+            merge->places[merge->first + j++] = merge->count;
     }
-    struct op_args args = { .in = { values, index_of(me, values, place, first + second) }, .length = count,
-                            .start = -1 };
-    struct tensor *rows = args.in[1] != NULL ? op_call(me, OP_embedding_backward, &args) : NULL;
-    struct tensor *result = tensor_sparse(me, a->size[0], index_of(me, values, index, count), rows);
+    return true;
+}
+
+static struct tensor *
+merged(struct task *me, struct tensor *a, struct tensor *b, double alpha)
+{
+    struct merge merge;
+    if (!merge_plan(me, a, b, &merge))
+        return NULL;
+    struct tensor *first  = index_of(me, a, merge.places, merge.first);
+    struct tensor *second = index_of(me, a, merge.places + merge.first, merge.second);
+    struct tensor *values = table_of(me, merge.count, first, a->values, &(struct rows_added){ 1, true, NULL });
+    values = add_rows(me, values, second, b->values, &(struct rows_added){ alpha, true, NULL });
+    struct tensor *result = tensor_sparse(me, a->size[0], index_of(me, a, merge.rows, merge.count), values);
     if (result != NULL)
         result->coalesced = a->coalesced && b->coalesced;
     return result;
 }
 
-/* Merged, or where values are not contiguous one after the other, those of `a` first, as PyTorch has it; beside a dense
- * one it becomes dense. */
+/* Those of `a` first. There is no end to it but this: more pairs than the table has elements are merged, though nobody
+ * is told that they are (PyTorch, too, calls the result uncoalesced). */
 static struct tensor *
-sparse_sum(struct task *me, struct tensor *a, struct tensor *b)
+side_by_side(struct task *me, struct tensor *a, struct tensor *b, double alpha)
 {
-    if (!tensor_is_sparse(a) || !tensor_is_sparse(b)) {
-        struct tensor *left = tensor_to_dense(me, a), *right = tensor_to_dense(me, b);
-        return op_on(me, OP_add, left, right, 1);
-    }
-    if (!tensor_same_shape(a, b))
-        return failed_null(me, E_SHAPE, "add: sparse tensors of different shapes");
-    bool           side_by_side = tensor_is_contiguous(a->values) && tensor_is_contiguous(b->values);
-    struct tensor *values = tensor_cat(me, (struct tensor *[]){ a->values, b->values }, 2, 0);
-    if (values == NULL)
-        return NULL;
-    if (side_by_side && values->dims == 2)
-        return merged(me, a, b, values);
+    struct tensor *from = alpha == 1 ? b->values : tensor_mul_number(me, b->values, alpha);
+    struct tensor *values = from != NULL ? tensor_cat(me, (struct tensor *[]){ a->values, from }, 2, 0) : NULL;
     struct tensor *indices = tensor_cat(me, (struct tensor *[]){ a->indices, b->indices }, 2, 0);
-    return tensor_sparse(me, a->size[0], indices, values);
+    struct tensor *result = tensor_sparse(me, a->size[0], indices, values);
+    if (result == NULL || tensor_size(indices, 0) <= tensor_count(a))
+        return result;
+    struct tensor *once = sparse_coalesced(me, result);
+    return once != NULL ? tensor_sparse(me, a->size[0], once->indices, once->values) : NULL;
 }
 
+/* On the CPU merged where the values of both lie in one piece, else one after the other: as in PyTorch, whose CUDA
+ * kernel never merges here. */
 struct tensor *
-tensor_add(struct task *me, struct tensor *a, struct tensor *b)
+sparse_sum(struct task *me, struct tensor *a, struct tensor *b, double alpha)
 {
-    if (tensor_is_sparse(a) || tensor_is_sparse(b))
-        return a != NULL && b != NULL ? sparse_sum(me, a, b) : NULL;
-    return op_on(me, OP_add, a, b, 1);
-}
-
-/* Each row once, in rising order. */
-struct tensor *
-sparse_coalesced(struct task *me, struct tensor *tensor)
-{
-    if (!tensor_is_sparse(tensor) || tensor->coalesced)
-        return tensor;
-    int64_t  count = tensor_size(tensor->indices, 0), rows = 0;
-    int64_t *index = index_elements(me, tensor->indices), *place = index_elements(me, tensor->indices);
-    int64_t *seen = scratch_new(me, (size_t)tensor->size[0] + 1, sizeof *seen);
-    if (index == NULL || place == NULL || seen == NULL)
+    if (!tensor_same_shape(a, b))
+        return failed_null(me, E_SHAPE, "add: expected sizes of 'self' and 'other' to match");
+    enum dtype dtype = dtype_promote(a->dtype, b->dtype);
+    a = as_type(me, a, dtype);
+    b = as_type(me, b, dtype);
+    if (a == NULL || b == NULL)
         return NULL;
+    bool plain = tensor_device(a) == DEVICE_CPU && tensor_is_contiguous(a->values) && tensor_is_contiguous(b->values) &&
+                 (dtype_is_float(dtype) || dtype == DTYPE_I64);
+    return plain ? merged(me, a, b, alpha) : side_by_side(me, a, b, alpha);
+}
+
+/* ---- each row once ---- */
+
+/* `index` becomes the rows that are there, in rising order, `place` where each pair goes. Answers how many; -1:
+ * failed. */
+static int64_t
+coalesce_plan(struct task *me, const struct tensor *tensor, int64_t *index, int64_t *place)
+{
+    int64_t  count = tensor_size(tensor->indices, 0), rows = 0;
+    int64_t *seen = scratch_new(me, (size_t)tensor->size[0] + 1, sizeof *seen);
+    if (seen == NULL)
+        return -1;
     for (int64_t i = 0; i < count; i++) {
-        if (index[i] < 0 || index[i] >= tensor->size[0])
-            return failed_null(me, E_INDEX, "a sparse tensor's index %lld is out of range", (long long)index[i]);
+        if (index[i] < 0 || index[i] >= tensor->size[0]) {
+            failed(me, E_INDEX, "a sparse tensor's index %lld is out of range", (long long)index[i]);
+            return -1;
+        }
         seen[index[i]] = 1;
     }
     for (int64_t row = 0; row < tensor->size[0]; row++)
@@ -142,35 +210,67 @@ sparse_coalesced(struct task *me, struct tensor *tensor)
     for (int64_t row = 0; row < tensor->size[0]; row++)
         if (seen[row] != 0)
             index[seen[row] - 1] = row;
-    struct op_args args = { .in = { tensor->values, index_of(me, tensor->values, place, count) }, .length = rows,
-                            .start = -1 };
-    struct tensor *values = args.in[1] != NULL ? op_call(me, OP_embedding_backward, &args) : NULL;
-    struct tensor *result = tensor_sparse(me, tensor->size[0], index_of(me, tensor->values, index, rows), values);
+    return rows;
+}
+
+/* Pairs of one row are added in their order. (PyTorch's sort does not keep that beyond sixteen pairs.) */
+struct tensor *
+sparse_coalesced(struct task *me, struct tensor *tensor)
+{
+    static const struct recorded_as as = { "CoalesceBackward0", 0 };
+    if (!tensor_is_sparse(tensor) || tensor->coalesced)
+        return tensor;
+    if (!tensor_work(me, tensor))
+        return NULL;
+    int64_t *index = index_elements(me, tensor->indices), *place = index_elements(me, tensor->indices);
+    int64_t  rows = index != NULL && place != NULL ? coalesce_plan(me, tensor, index, place) : -1;
+    if (rows < 0)
+        return NULL;
+    bool           counts = dtype_is_float(tensor->dtype) || tensor->dtype == DTYPE_I64;
+    struct tensor *from = as_type(me, tensor->values, counts ? tensor->dtype : DTYPE_I64);
+    struct tensor *places = index_of(me, tensor, place, tensor_size(tensor->indices, 0));
+    struct tensor *values = table_of(me, rows, places, from, &(struct rows_added){ 1, true, &as });
+    values = as_type(me, values, tensor->dtype);
+    struct tensor *result = tensor_sparse(me, tensor->size[0], index_of(me, tensor, index, rows), values);
     if (result != NULL)
         result->coalesced = true;
     return result;
 }
 
-/* `tensor` takes `from`'s place, the object stays. */
-void
-sparse_assign(struct task *me, struct tensor *tensor, const struct tensor *from)
-{
-    tensor_keep(me, &tensor->indices, from->indices);
-    tensor_keep(me, &tensor->values, from->values);
-    tensor->coalesced = from->coalesced;
-    tensor_bump(tensor);
-}
-
-/* zero_: no pairs are left. */
+/* As many rows, none of them there. */
 struct tensor *
-sparse_cleared(struct task *me, struct tensor *tensor)
+sparse_empty_like(struct task *me, struct tensor *tensor, enum dtype dtype, int device)
 {
     int64_t        none = 0;
-    struct tensor *indices = tensor_from(me, DTYPE_I64, 1, &none, NULL);
-    struct tensor *values = tensor_narrow(me, tensor->values, 0, 0, 0);
-    struct tensor *empty = tensor_sparse(me, tensor->size[0], indices, values);
-    if (empty == NULL)
+    struct tensor *indices = tensor_empty(me, DTYPE_I64, device, 1, &none);
+    int64_t        size[TENSOR_DIMS];
+    memcpy(size, tensor->size, sizeof size);
+    size[0] = 0;
+    return tensor_sparse(me, tensor->size[0], indices, tensor_empty(me, dtype, device, tensor->dims, size));
+}
+
+/* ---- from dense ones ---- */
+
+/* The rows in which something is not 0. */
+struct tensor *
+tensor_to_sparse(struct task *me, struct tensor *dense)
+{
+    struct fold_options all = { .any = true };
+    if (dense == NULL || tensor_is_sparse(dense))
+        return dense;
+    for (int d = 1; d < dense->dims; d++)
+        all.dim[all.dims++] = d;
+    struct tensor *there = all.dims > 0 ? tensor_fold(me, OP_all, dense, &all) : as_type(me, dense, DTYPE_BOOL);
+    int64_t       *row = index_elements(me, as_type(me, there, DTYPE_I64)), kept = 0;
+    if (row == NULL)
         return NULL;
-    sparse_assign(me, tensor, empty);
-    return tensor;
+    for (int64_t i = 0; i < dense->size[0]; i++)
+        if (row[i] != 0)
+            row[kept++] = i;
+    struct tensor *indices = index_of(me, dense, row, kept);
+    struct tensor *result = tensor_sparse(me, dense->size[0], indices,
+                                          tensor_index_select(me, OP_index_select, dense, 0, indices));
+    if (result != NULL)
+        result->coalesced = true;
+    return result;
 }

@@ -23,6 +23,8 @@ static const struct group {
       "stage-event virtual-time disabled-branch page-preparation embed6 mlp64 tfm8x64" },
     { "train_step", bench_train_step, "training steps, one thread, from C and Lua",
       "embed6 embed384 mlp64 mlp512 cnn64 tfm8x64 lstm32x32" },
+    { "dp_step", bench_dp_step, "training steps bare and through DataParallel on 1, 2 and 4 devices, by turns",
+      "embed6 mlp64 mlp512" },
     { "switch", bench_switch, "handing over between tasks of the stepped executor",
       "tasks-2 tasks-8 tasks-64 tasks-512" },
 };

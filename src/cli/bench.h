@@ -29,4 +29,5 @@ bool bench_trace_cost(const struct bench_options *options);
 bool bench_trace_steps(const struct bench_options *options); /* cases of trace_cost */
 bool bench_switch(const struct bench_options *options);
 bool bench_train_step(const struct bench_options *options);
+bool bench_dp_step(const struct bench_options *options);
 #endif

@@ -108,7 +108,7 @@ bench_trace_steps(const struct bench_options *options)
         if (!bench_wants(options, cases[i].name))
             continue;
         traced.train = (struct train){ .options = options, .name = cases[i].name, .blas = fast ? &blas : NULL };
-        ok = train_run(&traced.train, true, measure_steps);
+        ok = train_run(&traced.train, true, measure_steps, &traced.train);
         if (ok)
             report_steps(&traced);
     }

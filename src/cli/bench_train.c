@@ -40,8 +40,8 @@ bench_allocations(void)
 
 /* ---- steps ---- */
 
-static struct tensor *
-forward(struct task *me, struct train *train)
+struct tensor *
+train_forward(struct task *me, struct train *train)
 {
     struct tensor *output = module_forward_tensor(me, train->model, train->input);
     if (train->target == NULL)
@@ -54,7 +54,7 @@ train_step(struct task *me, struct train *train, double *loss_out)
 {
     size_t         mark = scope_mark(me);
     bool           ok   = optimizer_zero_grad(me, train->optimizer, true);
-    struct tensor *loss = forward(me, train);
+    struct tensor *loss = train_forward(me, train);
     ok = ok && loss != NULL && autograd_backward(me, &loss, NULL, 1, NULL);
     ok = ok && optimizer_step(me, train->optimizer);
     if (ok && loss_out != NULL)
@@ -69,7 +69,7 @@ train_step_in_phases(struct task *me, struct train *train)
     size_t         mark = scope_mark(me);
     double         begin = bench_now();
     bool           ok   = optimizer_zero_grad(me, train->optimizer, true);
-    struct tensor *loss = forward(me, train);
+    struct tensor *loss = train_forward(me, train);
     double         middle = bench_now();
     ok = ok && loss != NULL && autograd_backward(me, &loss, NULL, 1, NULL);
     double late = bench_now();
@@ -93,9 +93,8 @@ train_time_steps(struct task *me, struct train *train, int steps, double *us)
     return ok;
 }
 
-/* How many steps make a window, after the caches are warm. */
-static bool
-steps_per_window(struct task *me, struct train *train, int *steps)
+bool
+train_steps_per_window(struct task *me, struct train *train, int *steps)
 {
     double begin = bench_now(), us = 0;
     bool   ok = true;
@@ -112,7 +111,7 @@ train_measure(struct task *me, void *argument)
     struct train *train = argument;
     int           steps = 1;
     bool          ok    = train_build(me, train) && train_step(me, train, &train->first_loss) &&
-              steps_per_window(me, train, &steps);
+              train_steps_per_window(me, train, &steps);
     long before = bench_allocations();
     for (int i = 0; i < BENCH_SAMPLES && ok; i++)
         ok = train_time_steps(me, train, steps, &train->samples[i]);
@@ -140,7 +139,7 @@ train_learnt(const struct train *train)
 }
 
 bool
-train_run(struct train *train, bool traced, bool (*measure)(struct task *me, void *train))
+train_run(struct train *train, bool traced, bool (*measure)(struct task *me, void *argument), void *argument)
 {
     char                 why[300];
     struct cost_model    cost;
@@ -152,7 +151,7 @@ train_run(struct train *train, bool traced, bool (*measure)(struct task *me, voi
     struct sched        *sched   = writer != NULL || !traced ? sched_new(&choices, why, sizeof why) : NULL;
     if (sched != NULL)
         blas_use(sched, train->blas);
-    bool ok = sched != NULL && sched_run(sched, measure, train, &error);
+    bool ok = sched != NULL && sched_run(sched, measure, argument, &error);
     if (!ok)
         message(0, "bench: %s", sched == NULL ? why : error.message);
     if (sched != NULL) {
@@ -190,7 +189,7 @@ static bool
 run_train_case(const struct bench_options *options, const char *name, struct blas *blas, bool from_lua)
 {
     struct train train = { .options = options, .name = name, .blas = blas, .allocations = -1 };
-    if (!train_run(&train, from_lua, from_lua ? train_measure_lesson : train_measure))
+    if (!train_run(&train, from_lua, from_lua ? train_measure_lesson : train_measure, &train))
         return false;
     report_train(&train, from_lua ? "ringside-lua" : "ringside");
     return true;

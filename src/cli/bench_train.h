@@ -1,4 +1,4 @@
-/* What the files of bench train_step and trace_cost share: a case's models and a measurement of it. */
+/* What the files of bench train_step, dp_step and trace_cost share: a case's models and a measurement of it. */
 #ifndef CLI_BENCH_TRAIN_H
 #define CLI_BENCH_TRAIN_H
 #include "cli/bench.h"
@@ -23,11 +23,13 @@ struct train {
 };
 
 /* A run in `free` on this thread: `measure` as its task 0. Events are recorded if `traced`. */
-bool train_run(struct train *train, bool traced, bool (*measure)(struct task *me, void *train));
+bool train_run(struct train *train, bool traced, bool (*measure)(struct task *me, void *argument), void *argument);
 bool train_build(struct task *me, struct train *train);  /* the case's model, input, target and optimizer */
 void train_free(struct task *me, struct train *train);   /* what outlives a task's scope */
+struct tensor *train_forward(struct task *me, struct train *train);    /* the loss */
 bool train_step(struct task *me, struct train *train, double *loss);   /* loss NULL: not asked for */
 bool train_time_steps(struct task *me, struct train *train, int steps, double *us);
+bool train_steps_per_window(struct task *me, struct train *train, int *steps); /* after the caches are warm */
 bool train_learnt(const struct train *train);           /* the loss fell */
 bool train_measure(struct task *me, void *train);       /* from C */
 bool train_measure_lesson(struct task *me, void *train); /* the same from a Lua lesson */

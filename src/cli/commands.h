@@ -8,6 +8,7 @@ int cli_view(int argc, char **argv);
 int cli_events(int argc, char **argv);
 int cli_devices(int argc, char **argv);
 int cli_lessons(int argc, char **argv);
+int cli_exercise(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_help(int argc, char **argv);
 

@@ -52,6 +52,18 @@ text_of(const char *at, char *out, size_t size)
     out[used] = '\0';
 }
 
+/* An exercise has no header: its first line is a comment, "-- Exercise 01: repair the model.". */
+static void
+title_of_comment(const char *text, char *out, size_t size)
+{
+    size_t      length = strcspn(text, "\n");
+    const char *colon  = strncmp(text, "-- ", 3) == 0 ? memchr(text, ':', length) : NULL;
+    if (colon == NULL || colon[1] != ' ')
+        return;
+    int rest = (int)(text + length - colon - 2);
+    snprintf(out, size, "%.*s", rest > 0 && colon[1 + rest] == '.' ? rest - 1 : rest, colon + 2);
+}
+
 /* Answers the exit status. */
 static int
 print_lesson(const char *folder, const char *name)
@@ -73,6 +85,8 @@ print_lesson(const char *folder, const char *name)
         end = text + size;
     text_of(header != NULL ? field(header, end, "title") : NULL, title, sizeof title);
     text_of(header != NULL ? field(header, end, "needs") : NULL, needs, sizeof needs);
+    if (header == NULL)
+        title_of_comment(text, title, sizeof title);
     const char *minutes = header != NULL ? field(header, end, "minutes") : NULL;
     struct str line = { 0 };
     visible_add(&line, name, strlen(name) - 4, VISIBLE_LINE);
@@ -116,9 +130,9 @@ cli_lessons(int argc, char **argv)
     struct dirent **entries = NULL;
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
         puts("ringside lessons [FOLDER]    the course: name, minutes, title, what it needs, and the file\n\n"
-             "FOLDER is one of yours, or one of the course: exercises, solutions, examples.\n"
+             "FOLDER is one of yours, or one of the course: exercises, checks, solutions, examples.\n"
              "From any folder, run and step take a lesson's number or name: ringside run 01,\n"
-             "ringside step ring-by-hand, ringside run exercises/01. A file of yours goes before the course:\n"
+             "ringside step ring-by-hand, ringside exercise 01. A file of yours goes before the course:\n"
              "ringside run 01-six-rows takes ./01-six-rows.lua if that is there.");
         return STATUS_DONE;
     }

@@ -13,7 +13,8 @@
 #include "cli/message.h"
 #include "hw/presets.h"
 
-enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_SEED, OPTION_RANKS, OPTION_SECONDS, OPTION_EXECUTOR, OPTION_HELP };
+enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_SEED, OPTION_VARIANT, OPTION_RANKS, OPTION_SECONDS, OPTION_EXECUTOR,
+                   OPTION_HELP };
 
 struct option {
     const char      *name;   /* first: `nearest` walks over it */
@@ -43,6 +44,7 @@ static const struct option option_table[] = {
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
     { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend), "local: ranks are tasks of this process" },
     { "world", "N", OPTION_RANKS, BOTH, FIELD(world), "ranks of a spawn that does not say how many" },
+    { "variant", "SEED", OPTION_VARIANT, BOTH, FIELD(variant), "an exercise with other sizes; 0: as written" },
     { "limit-seconds", "N", OPTION_SECONDS, BOTH, FIELD(limit_seconds),
       "CPU seconds for the lesson, 60 if not given; above, its steps of work grow too" },
     { "tap", "", OPTION_FLAG, BOTH, FIELD(tap), "narration and print as # lines, and a plan at the end" },
@@ -63,7 +65,7 @@ print_options_help(enum option_scope scope)
         puts("ringside run [options] LESSON [-- ARGS]     runs a lesson, narration on stdout");
     else
         puts("ringside step [options] LESSON [-- ARGS]    the same on a screen, paused at the first event");
-    puts("LESSON is a file, or a lesson of the course by number or name: 01, six-rows, exercises/01\n");
+    puts("LESSON is a file, or a lesson of the course by number or name: 01, six-rows, checks/01\n");
     for (size_t i = 0; i < countof(option_table); i++) {
         const struct option *option = &option_table[i];
         char left[40];
@@ -114,6 +116,8 @@ range_of(enum option_type type)
     switch (type) {
     case OPTION_SEED:
         return "a whole number from 0 to 18446744073709551615";
+    case OPTION_VARIANT:
+        return "a whole number from 0 to 999999999";
     case OPTION_RANKS:
         return "a whole number of ranks, 1 to 1024";
     case OPTION_SECONDS:
@@ -149,6 +153,8 @@ keep_option(struct run_options *out, const struct option *option, const char *va
         return *value != '\0';
     case OPTION_SEED:
         return keep_count(value, 0, UINT64_MAX, field);
+    case OPTION_VARIANT:
+        return keep_count(value, 0, VARIANT_MOST, field);
     case OPTION_RANKS:
         return keep_count(value, 1, RANKS_MOST, field);
     case OPTION_SECONDS:

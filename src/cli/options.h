@@ -7,7 +7,10 @@
 #include <stdint.h>
 #include "sched/sched.h"
 
+enum { VARIANT_MOST = 999999999 };
 enum option_scope { OPTION_RUN = 1, OPTION_STEP = 2 };
+
+struct exercise_report;
 
 struct run_options {
     const char        *lesson;        /* as given; then its path, see cli/course.h */
@@ -19,6 +22,8 @@ struct run_options {
     bool               has_seed, check_races, teacher, tap, trust, exact, quiet, no_color, ascii, hash;
     uint64_t           seed;
     uint64_t           world;         /* 0: as the lesson says */
+    uint64_t           variant;       /* of an exercise; 0: as it is written */
+    struct exercise_report *report;   /* cli/exercise.c's; NULL: checks are printed */
     double             timeout, limit_seconds; /* 0: none given */
 };
 

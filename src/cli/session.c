@@ -158,6 +158,8 @@ read_record(struct session *session, char *why, size_t why_size)
     session->state = state_new(session->trace);
     if (session->state == NULL || trace_starved(session->trace))
         snprintf(why, why_size, "out of memory");
+    else if (trace_count(session->trace) == 0 && trace_events_lost(session->trace) > 0)
+        snprintf(why, why_size, "its record had no room for the first event: out of memory, or the disk is full");
     else if (trace_count(session->trace) == 0)
         snprintf(why, why_size, "the lesson ended before its first event");
     return session->state != NULL && trace_count(session->trace) > 0;

@@ -41,6 +41,7 @@ struct device {
     struct device_memory memory;    /* the host's */
     struct cache        *cache;     /* NULL for the host */
     struct stream       *compute;   /* NULL for the host */
+    struct stream       *background; /* NULL until somebody copies there; the devices' mutex guards it */
     uint64_t             total;     /* bytes that a device of its kind has */
     uint64_t             nothing[8]; /* where tensors without elements lie */
     struct left_note     left[LEFT_NOTES]; /* `stepped`: for the race checker; the oldest gives way */

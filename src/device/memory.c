@@ -137,11 +137,13 @@ storage_new(struct task *me, int device, size_t bytes)
     return storage;
 }
 
+/* Told, because who reads the trace asks why memory that one stream took is safe in another one's hands. */
 bool
 storage_record_stream(struct task *me, struct storage *storage, struct stream *stream)
 {
     if (storage == NULL || stream == NULL || task_failed(me))
         return false;
+    POINT_ON(me, storage->device, memory_record_stream, storage->number, stream_number(stream));
     if (storage->device == DEVICE_CPU || storage->block == NULL)
         return true;
     struct device *device = device_of(devices_of(me), storage->device);

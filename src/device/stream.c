@@ -132,6 +132,27 @@ stream_close(struct devices *devices, struct stream *stream)
     free(stream);
 }
 
+struct stream *
+stream_background(struct task *me, int device)
+{
+    struct devices *devices = devices_of(me);
+    if (devices == NULL || !device_check(me, device))
+        return NULL;
+    if (device == DEVICE_CPU)
+        return failed_null(me, E_DEVICE, "the host has no streams");
+    struct device *at = devices->all[device];
+    struct stream *stream = __atomic_load_n(&at->background, __ATOMIC_ACQUIRE);
+    if (stream != NULL)
+        return stream;
+    char name[48];
+    snprintf(name, sizeof name, "device:%d copy", device);
+    pthread_mutex_lock(&devices->mutex);
+    stream = at->background != NULL ? at->background : stream_open(me, devices, device, name);
+    __atomic_store_n(&at->background, stream, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&devices->mutex);
+    return stream;
+}
+
 int
 stream_device(const struct stream *stream)
 {
@@ -218,6 +239,27 @@ stream_make_current(struct task *me, struct stream *stream)
         return failed(me, E_RUNTIME, "at most four devices can have another current stream at a time");
     me->slots[SLOT_STREAM] |= number << 16 * room;
     return true;
+}
+
+uint64_t
+stream_borrow(struct task *me, struct stream *stream)
+{
+    uint64_t before = me->slots[SLOT_STREAM];
+    bool     full = true;
+    for (int place = 0; place < 4; place++) {
+        struct stream *other = stream_in_slot(me, stream->devices, place);
+        full = full && other != NULL && other->device != stream->device;
+    }
+    if (full)
+        me->slots[SLOT_STREAM] = 0;
+    (void)stream_make_current(me, stream);
+    return before;
+}
+
+void
+stream_return(struct task *me, uint64_t borrowed)
+{
+    me->slots[SLOT_STREAM] = borrowed;
 }
 
 /* ---- what the trace is told ---- */
@@ -602,6 +644,15 @@ stream_wait_event(struct task *me, struct stream *stream, struct event *event)
     queued->sequence = event->sequence;
     stream_push(me, stream, queued);
     return true;
+}
+
+bool
+stream_wait_stream(struct task *me, struct stream *stream, struct stream *other)
+{
+    struct event *event = event_new(me);
+    bool          done = event != NULL && stream_record(me, other, event) && stream_wait_event(me, stream, event);
+    event_free(me, event);
+    return done;
 }
 
 bool

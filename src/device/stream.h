@@ -36,6 +36,11 @@ struct stream_entry {
 /* The stream me's work on `device` goes to: its compute stream unless changed (rs.cuda.stream). */
 struct stream *stream_current(struct task *me, int device);          /* NULL: failed */
 bool           stream_make_current(struct task *me, struct stream *stream);
+/* The one stream of a device that copies from the host run on beside its compute stream: made once, kept. */
+struct stream *stream_background(struct task *me, int device);       /* NULL: failed */
+/* Until stream_return, which takes the answer, me's work on the stream's device goes to it. */
+uint64_t       stream_borrow(struct task *me, struct stream *stream);
+void           stream_return(struct task *me, uint64_t borrowed);
 struct stream *stream_new(struct task *me, int device, const char *name); /* lives as long as the devices */
 int            stream_device(const struct stream *stream);
 int            stream_number(const struct stream *stream);
@@ -49,6 +54,8 @@ struct event *event_new(struct task *me);                             /* NULL: f
 void          event_free(struct task *me, struct event *event);
 bool stream_record(struct task *me, struct stream *stream, struct event *event) __attribute__((warn_unused_result));
 bool stream_wait_event(struct task *me, struct stream *stream, struct event *event) __attribute__((warn_unused_result));
+bool stream_wait_stream(struct task *me, struct stream *stream, struct stream *other)
+    __attribute__((warn_unused_result));                             /* for all that is in the other one now */
 bool event_synchronize(struct task *me, struct event *event) __attribute__((warn_unused_result)); /* the host waits */
 bool event_query(struct task *me, const struct event *event);        /* has everything before it run? */
 #endif

@@ -18,6 +18,8 @@ struct tensor *
 fn_contiguous(struct task *me, struct arguments *a)
 {
     struct tensor *x = a->at[0].tensor;
+    if (tensor_is_sparse(x))
+        return failed_null(me, E_RUNTIME, "contiguous: a sparse tensor has no memory format");
     return tensor_is_contiguous(x) ? x : tensor_copied(me, x);
 }
 
@@ -67,6 +69,8 @@ fn_type_as(struct task *me, struct arguments *a)
 struct tensor *
 fn_fill_(struct task *me, struct arguments *a)
 {
+    if (tensor_is_sparse(a->at[0].tensor))
+        return sparse_refused(me, "fill_", a->at[0].tensor), NULL;
     return tensor_fill_(me, a->at[0].tensor, a->at[1].number);
 }
 
@@ -146,14 +150,33 @@ fn_random_(struct task *me, struct arguments *a)
 QUESTION( dim, x->dims )
 QUESTION( numel, tensor_count(x) )
 QUESTION( storage_offset, x->offset )
-QUESTION( storage_id, x->storage->number )
 QUESTION( is_contiguous, tensor_is_contiguous(x) )
 QUESTION( element_size, dtype_size(x->dtype) )
-QUESTION( nbytes, tensor_bytes(x) )
 QUESTION( is_same_size, tensor_same_shape(x, a->at[1].tensor) )
 QUESTION( is_floating_point, dtype_is_float(x->dtype) )
-QUESTION( is_sparse, tensor_is_sparse(x) )
 #undef QUESTION
+
+/* What lies in memory: of a sparse tensor there is only its parts'. */
+struct tensor *
+fn_storage_id(struct task *me, struct arguments *a)
+{
+    const struct tensor *x = a->at[0].tensor;
+    if (tensor_is_sparse(x))
+        return failed_null(me, E_NOT_IMPLEMENTED, "a sparse tensor has no storage: ask its _indices() and _values()");
+    a->number = (double)x->storage->number;
+    return NULL;
+}
+
+struct tensor *
+fn_nbytes(struct task *me, struct arguments *a)
+{
+    const struct tensor *x = a->at[0].tensor;
+    if (tensor_is_sparse(x))
+        return failed_null(me, E_RUNTIME, "nbytes is not defined for sparse tensors: add those of _indices() and "
+                                          "_values()");
+    a->number = (double)tensor_bytes(x);
+    return NULL;
+}
 
 /* ---- types ---- */
 
@@ -185,51 +208,4 @@ fn_get_default_dtype(struct task *me, struct arguments *a)
 {
     a->dtype = default_dtype(me);
     return NULL;
-}
-
-/* ---- sparse gradients ---- */
-
-static bool
-holds_rows(struct task *me, const struct arguments *a)
-{
-    return tensor_is_sparse(a->at[0].tensor) || failed(me, E_RUNTIME, "this is no sparse tensor");
-}
-
-struct tensor *
-fn_is_coalesced(struct task *me, struct arguments *a)
-{
-    a->number = holds_rows(me, a) && a->at[0].tensor->coalesced;
-    return NULL;
-}
-
-struct tensor *
-fn_nnz(struct task *me, struct arguments *a)
-{
-    a->number = holds_rows(me, a) ? (double)tensor_size(a->at[0].tensor->indices, 0) : 0;
-    return NULL;
-}
-
-/* [1, pairs] */
-struct tensor *
-fn_indices(struct task *me, struct arguments *a)
-{
-    return holds_rows(me, a) ? tensor_unsqueeze(me, a->at[0].tensor->indices, 0) : NULL;
-}
-
-struct tensor *
-fn_values(struct task *me, struct arguments *a)
-{
-    return holds_rows(me, a) ? tensor_detach(me, a->at[0].tensor->values) : NULL;
-}
-
-struct tensor *
-fn_to_dense(struct task *me, struct arguments *a)
-{
-    return tensor_to_dense(me, a->at[0].tensor);
-}
-
-struct tensor *
-fn_coalesce(struct task *me, struct arguments *a)
-{
-    return holds_rows(me, a) ? sparse_coalesced(me, a->at[0].tensor) : NULL;
 }

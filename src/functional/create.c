@@ -125,6 +125,10 @@ static struct tensor *
 filled_like(struct task *me, const struct arguments *a, double value)
 {
     struct making making = making_like(a);
+    if (tensor_is_sparse(making.like) && value == 0)
+        return sparse_empty_like(me, a->at[0].tensor, making.dtype, making.device);
+    if (tensor_is_sparse(making.like))
+        return sparse_refused(me, "filling", making.like), NULL;
     return filled_with(me, &making, value);
 }
 
@@ -153,6 +157,8 @@ struct tensor *
 fn_parameter(struct task *me, struct arguments *a)
 {
     struct making  making = { .requires_grad = a->at[1].integer[0] };
+    if (tensor_is_sparse(a->at[0].tensor))
+        return sparse_refused(me, "Parameter", a->at[0].tensor), NULL;
     struct tensor *parameter = making_done(me, tensor_detach(me, a->at[0].tensor), &making);
     if (parameter != NULL)
         parameter->is_parameter = true;

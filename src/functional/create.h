@@ -29,4 +29,14 @@ struct tensor *making_empty(struct task *me, const struct making *making);
 struct tensor *making_done(struct task *me, struct tensor *made, const struct making *making);
 /* What was made on the CPU goes where it is wanted, and is done. */
 struct tensor *making_moved(struct task *me, struct tensor *made, const struct making *making);
+
+/* ---- sparse.c: rs.sparse_coo_tensor ---- */
+struct sparse_parts {
+    struct tensor *indices, *values;   /* [1, pairs] and [pairs, ...] */
+    const int64_t *size;               /* `dims` of them; NULL: as the indices ask for */
+    int            dims, device;
+    enum dtype     dtype;
+    int            coalesced;          /* 1 promised, 0 denied, -1 nothing said */
+};
+struct tensor *sparse_coo_tensor(struct task *me, const struct sparse_parts *parts);
 #endif

@@ -194,6 +194,8 @@ struct tensor *
 fn_equal(struct task *me, struct arguments *a)
 {
     struct tensor *x = a->at[0].tensor, *y = a->at[1].tensor;
+    if (tensor_is_sparse(x) || tensor_is_sparse(y))
+        return sparse_refused(me, "equal", tensor_is_sparse(x) ? x : y), NULL;
     enum dtype     common = dtype_promote(x->dtype, y->dtype);
     size_t         element = dtype_size(common), bytes = (size_t)tensor_count(x) * element;
     bool           same = tensor_same_shape(x, y);

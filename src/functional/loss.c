@@ -253,8 +253,6 @@ embedding_with(struct task *me, struct tensor *weight, struct tensor *indices, c
                             .step = options->scale_grad_by_freq, .flag = options->sparse };
     if (weight == NULL || indices == NULL || (options->max_norm > 0 && !renorm(me, weight, indices, options)))
         return NULL;
-    if (options->sparse && options->scale_grad_by_freq)
-        return failed_null(me, E_RUNTIME, "embedding_backward: scale_grad_by_freq not supported with sparse gradients");
     return op_call(me, OP_embedding, &args);
 }
 

@@ -58,6 +58,8 @@ class_index(lua_State *L)
     lua_pushliteral(L, "__base");
     if (lua_rawequal(L, 2, -1) || lua_rawget(L, 1) != LUA_TTABLE)
         return 0;
+    if (lua_type(L, 2) == LUA_TSTRING && strcmp(lua_tostring(L, 2), "super") == 0)
+        return 1;       /* the class that it inherits from: Net.super.init(self, ...) */
     lua_pushvalue(L, 2);
     lua_gettable(L, -2);
     return 1;

@@ -6,12 +6,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/str.h"
 #include "lua/internal.h"
 #include "tensor/tensor.h"
 
-enum { CLOSE_DEPTH = 100, TOLD_BYTES = 200, TOLD_DEPTH = 4 };
+enum { CLOSE_DEPTH = 100, TOLD_BYTES = 200, TOLD_DEPTH = 4, SORT_STEPS = 20 };
 
 static bool close_values(lua_State *L, int got, int expected, struct closeness *c, int depth);
 
@@ -86,9 +87,53 @@ mark_cut(struct told *told)
         memcpy(told->text + told->used - 3, "...", 3);
 }
 
+static const char *
+type_told(lua_State *L, int index)
+{
+    if (test_tensor(L, index) != NULL)
+        return "a tensor";
+    switch (lua_type(L, index)) {
+    case LUA_TNIL: return "nothing";
+    case LUA_TBOOLEAN: return "true or false";
+    case LUA_TNUMBER: return "a number";
+    case LUA_TSTRING: return "a text";
+    case LUA_TTABLE: return "a table";
+    case LUA_TFUNCTION: return "a function";
+    }
+    return "something else";
+}
+
+/* In which direction a number is wrong. */
+static const char *
+number_told(lua_State *L, int got, int expected)
+{
+    if (isnan(lua_tonumber(L, got)))
+        return "nan";
+    if (isnan(lua_tonumber(L, expected)))
+        return "a number where there is none";
+    return lua_compare(L, got, expected, LUA_OPLT) ? "too small" : "too large";
+}
+
+/* How the two differ, and nothing of what is expected but its type. */
+static bool
+differ_veiled(lua_State *L, struct closeness *c, int got, int expected)
+{
+    const char *colon = c->path[0] != '\0' ? ": " : "", *at = c->path[0] != '\0' ? "at " : "";
+    if (lua_type(L, got) == LUA_TNUMBER && lua_type(L, expected) == LUA_TNUMBER)
+        snprintf(c->why, sizeof c->why, "%s%s%s%s", at, c->path, colon, number_told(L, got, expected));
+    else if (lua_type(L, got) != lua_type(L, expected))
+        snprintf(c->why, sizeof c->why, "%s%s%sanother type: %s instead of %s", at, c->path, colon, type_told(L, got),
+                 type_told(L, expected));
+    else
+        snprintf(c->why, sizeof c->why, "%s%s%sanother value", at, c->path, colon);
+    return false;
+}
+
 static bool
 differ(lua_State *L, struct closeness *c, int got, int expected)
 {
+    if (c->veiled)
+        return differ_veiled(L, c, got, expected);
     struct told a = { .used = 0 }, b = { .used = 0 };
     tell_value(L, got, &a, 0);
     tell_value(L, expected, &b, 0);
@@ -136,17 +181,68 @@ read_close_elements(lua_State *L, struct tensor *tensor)
 }
 
 static bool
+differ_in_shape(const struct tensor *got, const struct tensor *expected, struct closeness *c)
+{
+    struct str a = { 0 }, b = { 0 };
+    shape_print(got->dims, got->size, &a);
+    shape_print(expected->dims, expected->size, &b);
+    if (c->veiled)
+        snprintf(c->why, sizeof c->why, "another shape: yours is %s", str_text(&a));
+    else
+        snprintf(c->why, sizeof c->why, "got a tensor of shape %s, expected %s", str_text(&a), str_text(&b));
+    str_free(&a);
+    str_free(&b);
+    return false;
+}
+
+static int
+by_number(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
+}
+
+/* Whether the two, in order, are the same numbers. Sorts both. */
+static bool
+same_in_order(const struct closeness *c, double *got, double *expected, size_t count)
+{
+    qsort(got, count, sizeof *got, by_number);
+    qsort(expected, count, sizeof *expected, by_number);
+    for (size_t i = 0; i < count; i++)
+        if (!near(c, got[i], expected[i]))
+            return false;
+    return true;
+}
+
+/* `many` elements differ, `far` is the first of them. */
+static void
+tell_elements(lua_State *L, struct closeness *c, double *got, double *expected, int64_t count, int64_t many,
+              int64_t far)
+{
+    const char *how = isnan(got[far]) ? "nan" : isnan(expected[far]) ? "a number where there is none"
+                      : got[far] < expected[far] ? "too small" : "too large";
+    script_charge(L, (uint64_t)count * SORT_STEPS);
+    if (many > 1 && same_in_order(c, got, expected, (size_t)count))
+        snprintf(c->why, sizeof c->why, "another order: the elements are right");
+    else
+        snprintf(c->why, sizeof c->why, "%lld of %lld elements differ; element %lld is %s", (long long)many,
+                 (long long)count, (long long)far, how);
+}
+
+static double *
+push_doubles(lua_State *L, const struct tensor *tensor, const void *elements, int64_t count)
+{
+    double *out = lua_newuserdatauv(L, (size_t)count * sizeof *out + 1, 0);
+    for (int64_t i = 0; i < count; i++)
+        out[i] = close_element(tensor, elements, i);
+    return out;
+}
+
+static bool
 compare_tensors(lua_State *L, struct tensor *got, struct tensor *expected, struct closeness *c)
 {
-    if (!tensor_same_shape(got, expected)) {
-        struct str a = { 0 }, b = { 0 };
-        shape_print(got->dims, got->size, &a);
-        shape_print(expected->dims, expected->size, &b);
-        snprintf(c->why, sizeof c->why, "got a tensor of shape %s, expected %s", str_text(&a), str_text(&b));
-        str_free(&a);
-        str_free(&b);
-        return false;
-    }
+    if (!tensor_same_shape(got, expected))
+        return differ_in_shape(got, expected, c);
     const void *a = read_close_elements(L, got), *b = read_close_elements(L, expected);
     int64_t     count = tensor_count(got), far = -1, many = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -154,7 +250,11 @@ compare_tensors(lua_State *L, struct tensor *got, struct tensor *expected, struc
             continue;
         far = many++ == 0 ? i : far;
     }
-    if (many > 0)
+    if (many > 0 && c->veiled) {
+        double *x = push_doubles(L, got, a, count), *y = push_doubles(L, expected, b, count);
+        tell_elements(L, c, x, y, count, many, far);
+        lua_pop(L, 2);
+    } else if (many > 0)
         snprintf(c->why, sizeof c->why, "%lld of %lld elements differ; element %lld: got %.9g, expected %.9g",
                  (long long)many, (long long)count, (long long)far, close_element(got, a, far),
                      close_element(expected, b, far));
@@ -191,9 +291,47 @@ compare_entry(lua_State *L, int got, int expected, struct closeness *c, int dept
     return ok;
 }
 
+/* The numbers of a list of numbers alone, pushed; NULL: it is another kind of table (nothing is pushed). */
+static double *
+push_list_numbers(lua_State *L, int table, lua_Integer count)
+{
+    double *out = lua_newuserdatauv(L, (size_t)count * sizeof *out + 1, 0);
+    for (lua_Integer i = 0; i < count; i++) {
+        bool number = lua_rawgeti(L, table, i + 1) == LUA_TNUMBER;
+        out[i]      = lua_tonumber(L, -1);
+        lua_pop(L, 1);
+        if (!number) {
+            lua_pop(L, 1);
+            return NULL;
+        }
+    }
+    return out;
+}
+
+/* Of two tables that differ: is it their length, or the order of what is in them? Then `why` says that. */
+static void
+tell_lists(lua_State *L, int got, int expected, struct closeness *c)
+{
+    int         top   = lua_gettop(L);
+    lua_Integer mine  = (lua_Integer)lua_rawlen(L, got), count = (lua_Integer)lua_rawlen(L, expected);
+    double     *a = NULL, *b = NULL;
+    const char *said  = mine > count ? "another shape: too many elements" : "another shape: too few elements";
+    script_charge(L, (uint64_t)count * SORT_STEPS);
+    if (mine == count && count > 0 && (a = push_list_numbers(L, got, count)) != NULL)
+        b = push_list_numbers(L, expected, count);
+    if (b != NULL && same_in_order(c, a, b, (size_t)count))
+        said = "another order: the elements are right";
+    else if (mine == count || mine == 0 || count == 0)
+        said = NULL;
+    if (said != NULL)
+        snprintf(c->why, sizeof c->why, "%s%s%s%s", c->path[0] != '\0' ? "at " : "", c->path,
+                 c->path[0] != '\0' ? ": " : "", said);
+    lua_settop(L, top);
+}
+
 /* Numbers first, in order, so that the first difference is the one that is told. */
 static bool
-compare_tables(lua_State *L, int got, int expected, struct closeness *c, int depth)
+compare_entries(lua_State *L, int got, int expected, struct closeness *c, int depth)
 {
     lua_Integer length = (lua_Integer)lua_rawlen(L, expected);
     if ((lua_Integer)lua_rawlen(L, got) > length)
@@ -216,6 +354,16 @@ compare_tables(lua_State *L, int got, int expected, struct closeness *c, int dep
         }
     }
     return true;
+}
+
+static bool
+compare_tables(lua_State *L, int got, int expected, struct closeness *c, int depth)
+{
+    if (compare_entries(L, got, expected, c, depth))
+        return true;
+    if (c->veiled)
+        tell_lists(L, got, expected, c);
+    return false;
 }
 
 static bool

@@ -6,6 +6,7 @@
 
 struct closeness {
     double absolute, relative;   /* |got - expected| <= absolute + relative * |expected| */
+    bool   veiled;               /* tell how it differs, but nothing of what is expected */
     char   path[128];            /* where it differs: "[1][2]" */
     char   why[640];             /* "got 3, expected 4"; "" while everything is close */
 };

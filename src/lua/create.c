@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "device/device.h"
 #include "functional/create.h"
+#include "lua/dispatch.h"
 #include "sched/task.h"
 
 static const char MAKE_OPTIONS[] = "dtype device requires_grad generator";
@@ -137,6 +138,33 @@ copy_of_tensor(lua_State *L, struct tensor *from)
     return call_made(&call, copy, &making);
 }
 
+/* What the nested table at `index` makes of itself. */
+static enum dtype
+measure_table(lua_State *L, int index, struct nested *nested)
+{
+    lua_pushvalue(L, index);
+    measure_nested(L, nested, 0, true);
+    lua_pop(L, 1);
+    bool whole = nested->integer || nested->truth;
+    if (nested->fraction || !whole)
+        return default_dtype(script_task(L));
+    return nested->integer ? DTYPE_I64 : DTYPE_BOOL;
+}
+
+/* Its elements, in a userdata on top of the stack. */
+static void *
+push_elements(lua_State *L, int index, const struct nested *nested, enum dtype dtype)
+{
+    double bytes = (double)dtype_size(dtype);
+    for (int i = 0; i < nested->dims; i++)
+        bytes *= (double)nested->sizes[i];
+    void *elements = lua_newuserdatauv(L, (size_t)bytes + 8, 0);
+    lua_pushvalue(L, index);
+    store_nested(L, nested, 0, dtype, elements);
+    lua_pop(L, 1);
+    return elements;
+}
+
 static int
 tensor(lua_State *L)
 {
@@ -147,23 +175,63 @@ tensor(lua_State *L)
     int table = option_table(L, 2);
     if (test_tensor(L, 1) != NULL)
         return copy_of_tensor(L, test_tensor(L, 1));
-    struct task *me = script_task(L);
-    lua_pushvalue(L, 1);
-    measure_nested(L, &nested, 0, true);
-    bool          whole  = nested.integer || nested.truth;
-    enum dtype    dtype  = nested.fraction || !whole ? default_dtype(me) : nested.integer ? DTYPE_I64 : DTYPE_BOOL;
-    struct making making = check_making(L, table, dtype);
-    double        bytes  = (double)dtype_size(making.dtype);
-    for (int i = 0; i < nested.dims; i++)
-        bytes *= (double)nested.sizes[i];
-    void *elements = lua_newuserdatauv(L, (size_t)bytes + 8, 0);
-    lua_insert(L, -2);
-    store_nested(L, &nested, 0, making.dtype, elements);
+    struct task   *me       = script_task(L);
+    struct making  making   = check_making(L, table, measure_table(L, 1, &nested));
+    void          *elements = push_elements(L, 1, &nested, making.dtype);
     struct call    call   = call_open(L, me, CALL_PLAIN);
     struct tensor *result = tensor_from(me, making.dtype, nested.dims, nested.sizes, elements);
     if (result != NULL)
         result = tensor_to(me, result, making.device, making.dtype);
     return call_made(&call, result, &making);
+}
+
+/* ---- sparse ---- */
+
+/* A tensor as it is; of a nested table its sizes, type and elements, which stay on the stack. */
+struct part { struct tensor *tensor; struct nested nested; enum dtype dtype; void *elements; };
+
+static struct part
+check_part(lua_State *L, int index)
+{
+    struct part part = { .tensor = test_tensor(L, index) };
+    if (part.tensor != NULL) {
+        part.dtype = part.tensor->dtype;
+        return part;
+    }
+    check_table(L, index);
+    part.dtype    = measure_table(L, index, &part.nested);
+    part.elements = push_elements(L, index, &part.nested, part.dtype);
+    return part;
+}
+
+static struct tensor *
+part_tensor(struct task *me, const struct part *part)
+{
+    return part->tensor != NULL ? part->tensor
+         : tensor_from(me, part->dtype, part->nested.dims, part->nested.sizes, part->elements);
+}
+
+static int
+sparse_coo(lua_State *L)
+{
+    struct task     *me = script_task(L);
+    struct arguments a;
+    take_arguments(L, &a);
+    struct part indices = check_part(L, (int)a.at[0].integer[0]), values = check_part(L, (int)a.at[1].integer[0]);
+    struct sparse_parts parts = {
+        .size = a.at[2].none ? NULL : a.at[2].integer, .dims = a.at[2].count,
+        .dtype = a.at[3].none ? values.dtype : a.at[3].dtype,
+        .device = !a.at[4].none ? (int)a.at[4].integer[0] : tensor_device(values.tensor),
+        .coalesced = a.at[6].none ? -1 : a.at[6].integer[0] != 0,
+    };
+    if (values.tensor == NULL && a.at[4].none)
+        parts.device = DEVICE_CPU;
+    if (a.at[5].integer[0] != 0)
+        raise_error(L, "NotImplementedError", "a sparse tensor is no leaf here: let its values require gradients");
+    struct call call = call_open(L, me, CALL_PLAIN);
+    parts.indices = part_tensor(me, &indices);
+    parts.values  = part_tensor(me, &values);
+    return call_tensor(&call, sparse_coo_tensor(me, &parts));
 }
 
 static int
@@ -175,6 +243,10 @@ is_tensor(lua_State *L)
 
 static const struct lua_entry entries[] = {
     { "tensor", tensor, "rs.tensor(nested_table, options)", "integers make int64, fractions float32, booleans bool" },
+    { "sparse_coo_tensor", sparse_coo,
+      "rs.sparse_coo_tensor(any indices, any values, int[]? size=None, *, dtype? dtype=None, device? device=None, "
+      "bool requires_grad=False, bool? is_coalesced=None) -> Tensor",
+      "rows of a table by number, as gradients of embeddings with sparse = true are" },
     { "is_tensor", is_tensor, "rs.is_tensor(x)", "is it a tensor?" },
 };
 

@@ -123,11 +123,7 @@ stream_waits_stream(lua_State *L)
     struct task   *me     = script_task(L);
     struct stream *stream = box_check(L, 1, BOX_STREAM), *other = box_check(L, 2, BOX_STREAM);
     struct call    call   = call_open(L, me, CALL_PLAIN);
-    struct event  *event  = event_new(me);
-    bool ok = event != NULL && stream_record(me, other, event) && stream_wait_event(me, stream, event);
-    if (event != NULL)
-        event_free(me, event);
-    return call_done(&call, ok);
+    return call_done(&call, stream_wait_stream(me, stream, other));
 }
 
 static int

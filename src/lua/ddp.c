@@ -63,15 +63,6 @@ default_first_bucket_bytes(lua_State *L)
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-static void
-warn_ddp(lua_State *L, const char *text)
-{
-    struct script *script = script_of(L);
-    struct lesson *lesson = lesson_of(script->holder);
-    if (lesson != NULL)
-        lesson_note(lesson, script_rank(script), "warning", text);
-}
-
 /* broadcast_buffers is the older word for both; forward_sync_buffers leaves the construction alone, and wins. */
 static void
 sync_buffers_options(lua_State *L, int table, struct ddp_options *options)
@@ -82,11 +73,11 @@ sync_buffers_options(lua_State *L, int table, struct ddp_options *options)
     options->no_init_sync_buffers    = !newer && !broadcast;
     lua_pop(L, older + newer);
     if (older && newer)
-        warn_ddp(L, "broadcast_buffers and forward_sync_buffers were both given: broadcast_buffers is deprecated and "
-                    "its value ignored");
+        lesson_warn(L, "broadcast_buffers and forward_sync_buffers were both given: broadcast_buffers is deprecated "
+                       "and its value ignored");
     else if (older)
-        warn_ddp(L, "broadcast_buffers is deprecated, use forward_sync_buffers: that one, when false, still syncs the "
-                    "buffers when the wrapper is made, where broadcast_buffers=false leaves them as they are");
+        lesson_warn(L, "broadcast_buffers is deprecated, use forward_sync_buffers: that one, when false, still syncs "
+                       "the buffers when the wrapper is made, where broadcast_buffers=false leaves them as they are");
 }
 
 static void

@@ -306,8 +306,25 @@ takes_list(enum argument_type type)
     return type == ARG_SIZES || type == ARG_TENSORS || type == ARG_LENGTHS;
 }
 
+/* Has the table at `index` a name that is none of the parameters'? */
+static bool
+has_other_names(const struct call_reading *r, int index)
+{
+    lua_State *L     = r->L;
+    bool       other = false;
+    lua_pushnil(L);
+    while (!other && lua_next(L, index) != 0) {
+        lua_pop(L, 1);
+        other = true;
+        for (int i = 0; other && i < r->signature->count && lua_type(L, -1) == LUA_TSTRING; i++)
+            other = strcmp(r->signature->parameters[i].name, lua_tostring(L, -1)) != 0;
+    }
+    lua_settop(L, r->given);
+    return other;
+}
+
 /* The last argument, if it is a table of options: plain, and no list. An empty one is a list where one is expected, and
- * where any table is, it is that. */
+ * where any table is, it is that; so is one in the last place of all, if it has names of its own. */
 static int
 find_options(const struct call_reading *r)
 {
@@ -320,6 +337,9 @@ find_options(const struct call_reading *r)
         lua_settop(L, r->given);
         return by_name ? r->given : 0;
     }
+    if (at != NULL && r->given == r->signature->positional && (at->type == ARG_TABLE || at->type == ARG_ANY) &&
+        has_other_names(r, r->given))
+        return 0;
     lua_pushnil(L);
     if (lua_next(L, r->given) == 0)
         return at != NULL && takes_list(at->type) ? 0 : r->given;

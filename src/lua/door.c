@@ -34,13 +34,24 @@ task_holds_script(const struct task *me, const struct script *script)
     return visit != NULL && visit->script == script && !visit->away;
 }
 
+/* A line of an exercise is none of the lesson that has loaded it. */
+static bool
+is_own_function(lua_State *L, lua_Debug *ar)
+{
+    const struct script *script = script_of(L);
+    if (!script->options.guests)
+        return true;
+    lua_getinfo(L, "S", ar);
+    return ar->source[0] == '@' && strcmp(ar->source + 1, script->name) == 0;
+}
+
 uint32_t
 script_line(lua_State *L)
 {
     lua_Debug ar;
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
         lua_getinfo(L, "l", &ar);
-        if (ar.currentline > 0)
+        if (ar.currentline > 0 && is_own_function(L, &ar))
             return (uint32_t)ar.currentline;
     }
     return 0;

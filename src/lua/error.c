@@ -35,10 +35,34 @@ error_tostring(lua_State *L)
     return 1;
 }
 
+/* In front of the message at the top: file and line, where a function of another file than the lesson's is at work.
+ * false: there is no such. */
+static bool
+add_guest_place(lua_State *L)
+{
+    lua_Debug            at;
+    int                  level  = 0;
+    const struct script *script = script_of(L);
+    bool                 found  = false;
+    while (script->options.guests && !found && lua_getstack(L, level++, &at))
+        found = lua_getinfo(L, "Sl", &at) && at.currentline > 0;
+    if (!found || (at.source[0] == '@' && strcmp(at.source + 1, script->name) == 0))
+        return false;
+    const char *message = lua_tostring(L, -1);
+    size_t      name    = strlen(at.short_src);
+    if (message != NULL && strncmp(message, at.short_src, name) == 0 && message[name] == ':')
+        return true;
+    lua_pushfstring(L, "%s:%d: ", at.short_src, at.currentline);
+    lua_insert(L, -2);
+    lua_concat(L, 2);
+    return true;
+}
+
 /* Leaves a new error object on the stack; takes the message from the top. */
 static void
 wrap_error(lua_State *L, const char *kind, uint32_t line)
 {
+    line = add_guest_place(L) ? 0 : line;
     lua_createtable(L, 0, 4);
     lua_insert(L, -2);
     lua_setfield(L, -2, "message");

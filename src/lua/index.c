@@ -457,6 +457,8 @@ index_write(lua_State *L)
     struct task   *me     = script_task(L);
     struct tensor *tensor = check_tensor(L, 1), *value = test_tensor(L, 3);
     double         number = value != NULL ? 0 : lua_isboolean(L, 3) ? lua_toboolean(L, 3) : check_number(L, 3);
+    if (tensor_is_sparse(tensor))
+        raise_error(L, "NotImplementedError", "rows of a sparse tensor are not written one by one: use t:to_dense()");
     struct parts   parts  = check_parts(L, 2, tensor);
     struct call    call   = call_open(L, me, CALL_PLAIN);
     return call_done(&call, write_parts(me, tensor, &parts, value, number));

@@ -94,6 +94,7 @@ struct script {
     uint64_t       debt;         /* tensor bytes handed to Lua since the last collection */
     uint32_t       boxes;        /* made so far: their serial numbers */
     uint64_t       random[4];    /* math.random: xoshiro256** */
+    uint64_t       variation;    /* rs.vary: splitmix's state */
     struct refs   *refs;
     struct dead   *dead;         /* found by the collector, not dropped yet */
     size_t         dead_count, dead_room;
@@ -110,7 +111,7 @@ struct script {
 
 struct script *script_of(lua_State *L);            /* from the state's extra space */
 struct task   *script_task(lua_State *L);          /* the holder; me->line becomes the lesson's line */
-uint32_t       script_line(lua_State *L);          /* of the innermost Lua function on the stack; 0: none */
+uint32_t       script_line(lua_State *L);          /* of the innermost function of the lesson on the stack; 0: none */
 void           script_count_steps(lua_State *L);      /* charges one turn of the hook; may raise */
 /* Work that a C function is about to do, in Lua instructions' worth (about 10 ns): raises if the lesson has no more.
  * Small amounts are gathered: it costs next to nothing in functions that are called all the time. */
@@ -126,7 +127,7 @@ struct script *task_script(const struct task *me); /* NULL: this task is in no s
 
 /* ---- the doors (door.c) ---- */
 /* CALL_BACK: other tasks may call Lua meanwhile (backward, forward, wait). CALL_KEEP: the lock stays, for short work on
- * what replicas share (hook lists of one node). */
+ * what replicas share (hook lists of one node) and for what stands for Lua's own work (rs.advance with lock). */
 enum call_kind { CALL_PLAIN, CALL_BACK, CALL_KEEP };
 struct call {
     lua_State   *L, *outer;
@@ -293,7 +294,7 @@ struct value  *value_from_lua(lua_State *L, struct task *me, int index, bool dee
 struct value  *arguments_from_lua(lua_State *L, struct task *me, int first, struct value **kwargs, bool deep); /* TUPLE;
                                                                     a trailing rs.kw{} becomes *kwargs */
 void           push_value(lua_State *L, const struct value *value);     /* None is nil at the top, rs.none inside */
-int            push_results(lua_State *L, const struct value *value);   /* a tuple becomes several results */
+int            push_results(lua_State *L, const struct value *value);   /* a tuple that is not whole: several results */
 void           drop_text(struct task *me, void *text);                 /* a struct str, for `born` */
 void           gather_values(lua_State *L, int first);  /* what lies from `first` on becomes one list in its place */
 bool           is_plain_table(lua_State *L, int index);                 /* a table without a metatable of ours */
@@ -304,11 +305,20 @@ struct script_object *module_attributes(const struct module *module); /* of a sc
                                                         metatable's __index is the class */
 struct module *script_module_new(lua_State *L, struct task *me, int class_index); /* init not run; pushed; raises */
 
+#define MODULE_CLASS "ringside.class"                                    /* the family of classes of modules */
+/* nn.DataParallel at index, as the base of a class: its class is pushed. false: it is something else. */
+bool           push_base_class(lua_State *L, int index);
+/* A DataParallel's device_ids, output_device and dim; a replica's _former_parameters (parallel.c). false: none. */
+bool           push_parallel_attribute(lua_State *L, const struct module *module, const char *name);
 void           add_module_hooks(lua_State *L);                           /* module_hooks.c */
 void           module_hook_remove(lua_State *L, struct module *module, int number);
 
+/* What PyTorch's warnings.warn says: told once for each text, an event and a line of the narration. */
+void lesson_warn(lua_State *L, const char *text);
+
 /* ---- repeatable names of things (sandbox.c) ---- */
 void push_text(lua_State *L, int index);      /* tostring without addresses: "table: 1" */
+void push_shown(lua_State *L, int index);     /* show.c: as print shows it, a plain table by its contents */
 int  push_sorted_keys(lua_State *L, int index); /* of a table: numbers ascending, texts by bytes, our boxes by serial;
                                                    pushes a list, answers how many */
 void sandbox_open(lua_State *L, struct script *script);
@@ -336,6 +346,7 @@ void lua_open_data(lua_State *L);             /* digits.c: utils.data, data, sav
 void lua_open_cuda(lua_State *L);
 void lua_open_memory(lua_State *L);
 void lua_open_lesson(lua_State *L);           /* lesson.c */
+void lua_open_exercise(lua_State *L);         /* exercise.c */
 void lua_open_trace(lua_State *L);            /* trace.c */
 void lua_open_distributed(lua_State *L);      /* distributed.c */
 void lua_open_gradcheck(lua_State *L);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/nearest.h"
 #include "base/rng.h"
 #include "base/vec.h"
 #include "device/device.h"
@@ -18,7 +19,9 @@
 #include "lua/json.h"
 #include "lua/spawn.h"
 #include "sched/sched.h"
+#include "sched/stage.h"
 #include "tensor/tensor.h"
+#include "trace/schema.h"
 #include "trace/writer.h"
 
 enum { LESSON_CHOICES = 26, LESSON_DEVICES = DEVICE_MAX, LESSON_COSTS = 64 };
@@ -47,14 +50,6 @@ lesson_here(lua_State *L, struct task *me)
     script->drop_part[SCRIPT_LESSON] = drop_own_lesson;
     sched_set_part(me->sched, PART_LESSON, lesson);
     return lesson;
-}
-
-static void
-refuse_in_rank(lua_State *L, const char *name)
-{
-    int rank = script_rank(script_of(L));
-    if (rank >= 0)
-        raise_error(L, "RuntimeError", "%s belongs to the lesson itself, but rank %d called it", name, rank);
 }
 
 /* ---- rs.lesson ---- */
@@ -282,69 +277,176 @@ l_hint(lua_State *L)
     return 0;
 }
 
-/* Texts of the sequence at `table`; the strings stay on the stack as long as the call. */
-static int
-read_choices(lua_State *L, int table, const char **out)
+/* The first time only: what is said again for each batch is no longer read. */
+void
+lesson_warn(lua_State *L, const char *text)
 {
-    int count = 0;
+    struct script *script = script_of(L);
+    struct task   *me     = script->holder;
+    struct lesson *lesson = lesson_of(me);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.warned");
+    bool before = lua_getfield(L, -1, text) != LUA_TNIL;
+    lua_pushboolean(L, true);
+    lua_setfield(L, -3, text);
+    lua_pop(L, 2);
+    if (before)
+        return;
+    int64_t id = stage_text_id(me, text);
+    POINT(me, lesson_warning, id);
+    if (lesson != NULL)
+        lesson_note(lesson, script_rank(script), "warning", text);
+}
+
+/* ---- questions ---- */
+
+/* What a question has at most on the stack: the words it was given, as long as the call. */
+struct asked { struct lesson_question ask; struct lesson_choice choices[LESSON_CHOICES]; };
+
+static int
+choice_at(const struct lesson_question *ask, const char *text)
+{
+    for (int i = 0; i < ask->choice_count; i++)
+        if (strcmp(ask->choices[i].text, text) == 0)
+            return i;
+    return -1;
+}
+
+/* Texts of the list at the top. */
+static void
+read_choices(lua_State *L, struct asked *asked)
+{
+    int table = lua_gettop(L), count = 0;
+    check_table(L, table);
     for (; count < LESSON_CHOICES && lua_rawgeti(L, table, count + 1) != LUA_TNIL; count++) {
         push_text(L, lua_gettop(L));
         lua_remove(L, -2);
-        out[count] = check_words(L, -1);
-        luaL_checkstack(L, 4, "too many choices");
+        asked->choices[count].text = check_words(L, -1);
+        luaL_checkstack(L, 8, "too many choices");
     }
-    return count;
+    if (count == 0)
+        raise_error(L, "ValueError", "rs.ask: an empty list of choices; leave it out where any answer may be given");
+    asked->ask.choices      = asked->choices;
+    asked->ask.choice_count = count;
 }
 
-/* Whoever answers can only pick one of the choices. */
+/* Raises: `what` is none of the choices. */
 static void
-check_answer(lua_State *L, const struct lesson_question *ask)
+refuse_choice(lua_State *L, const struct lesson_question *ask, const char *what, const char *text)
 {
     char   said[400];
     size_t used = 0;
-    for (int i = 0; i < ask->choice_count; i++)
-        if (strcmp(ask->choices[i], ask->answer) == 0)
-            return;
-    if (ask->choice_count == 0)
-        return;
+    said[0]     = '\0';
     for (int i = 0; i < ask->choice_count && used < sizeof said; i++)
-        used += (size_t)snprintf(said + used, sizeof said - used, "%s\"%.60s\"", i > 0 ? ", " : "", ask->choices[i]);
-    raise_error(L, "ValueError", "rs.ask: the answer \"%.80s\" is none of the choices: %s", ask->answer, said);
+        used += (size_t)snprintf(said + used, sizeof said - used, "%s\"%.60s\"", i > 0 ? ", " : "",
+                                 ask->choices[i].text);
+    raise_error(L, "ValueError", "rs.ask: %s \"%.80s\" is none of the choices: %s", what, text,
+                ask->choice_count > 0 ? said : "there are none");
+}
+
+/* The table at the top: for each choice that is wrong what is said of it. */
+static void
+read_wrong(lua_State *L, struct asked *asked)
+{
+    int table = lua_gettop(L), count, keys;
+    check_table(L, table);
+    count = push_sorted_keys(L, table);
+    keys  = lua_gettop(L);
+    luaL_checkstack(L, count + 12, "too many choices");
+    for (int i = 1; i <= count; i++) {
+        lua_rawgeti(L, keys, i);
+        push_text(L, lua_gettop(L));
+        int choice = choice_at(&asked->ask, check_words(L, -1));
+        if (choice < 0)
+            refuse_choice(L, &asked->ask, "wrong's", lua_tostring(L, -1));
+        if (strcmp(asked->choices[choice].text, asked->ask.answer) == 0)
+            raise_error(L, "ValueError", "rs.ask: wrong's \"%.80s\" is the answer", asked->ask.answer);
+        lua_pop(L, 1);
+        lua_rawget(L, table);
+        asked->choices[choice].wrong = check_words(L, -1); /* the table keeps it */
+        lua_pop(L, 1);
+    }
+}
+
+/* "dp.scatter.chunk" or what kinds begin with: "dp.scatter", "dp". */
+static void
+check_kind(lua_State *L, const char *kind)
+{
+    size_t      length = strlen(kind), least = word_reach(kind) + 1;
+    const char *meant  = NULL;
+    for (int i = KIND_NONE + 1; i < KIND_COUNT; i++) {
+        const char *name = kind_table[i].name;
+        if (length > 0 && strncmp(name, kind, length) == 0 && (name[length] == '\0' || name[length] == '.'))
+            return;
+        if (word_distance(kind, name) < least) {
+            least = word_distance(kind, name);
+            meant = name;
+        }
+    }
+    raise_error(L, "ValueError", "rs.ask: hides names no kind of event: \"%.60s\"%s%s%s", kind,
+                meant != NULL ? "; did you mean " : "", meant != NULL ? meant : "", meant != NULL ? "?" : "");
+}
+
+/* A kind or a list of them, at the top, becomes a text with blanks between, pushed. */
+static const char *
+read_hides(lua_State *L)
+{
+    int value = lua_gettop(L), count = 0;
+    if (!lua_istable(L, value)) {
+        check_kind(L, check_words(L, value));
+        return lua_tostring(L, value);
+    }
+    lua_pushliteral(L, "");
+    while (lua_rawgeti(L, value, count + 1) != LUA_TNIL) {
+        check_kind(L, check_words(L, -1));
+        if (count++ > 0) {
+            lua_pushliteral(L, " ");
+            lua_insert(L, -2);
+        }
+        lua_concat(L, count > 1 ? 3 : 2);
+    }
+    lua_pop(L, 1);
+    return check_words(L, -1);
+}
+
+/* Argument 1 is the question. What is read stays on the stack. */
+static void
+read_question(lua_State *L, struct asked *asked)
+{
+    struct lesson_question *ask = &asked->ask;
+    check_table(L, 1);
+    options_listed(L, 1, "question choices answer why wrong hides");
+    if (lua_rawgeti(L, 1, 1) == LUA_TNIL)
+        lua_getfield(L, 1, "question");
+    ask->question = lua_isstring(L, -1) ? check_words(L, -1) : NULL;
+    if (lua_getfield(L, 1, "answer") != LUA_TNIL)
+        push_text(L, lua_gettop(L));
+    ask->answer = lua_isstring(L, -1) ? check_words(L, -1) : NULL;
+    if (ask->question == NULL || ask->answer == NULL)
+        raise_error(L, "ValueError", "rs.ask { \"How many?\", answer = \"3\" } needs a question and an answer");
+    ask->why = option_text(L, 1, "why", NULL);
+    if (option_push(L, 1, "choices"))
+        read_choices(L, asked);
+    if (ask->choice_count > 0 && choice_at(ask, ask->answer) < 0)
+        refuse_choice(L, ask, "the answer", ask->answer);
+    if (option_push(L, 1, "wrong"))
+        read_wrong(L, asked);
+    if (option_push(L, 1, "hides"))
+        ask->hides = read_hides(L);
 }
 
 /* rs.ask { "How many?", choices = { "4", "3" }, answer = "3", why = "..." }, headless: answered by its own answer. */
 static int
 l_ask(lua_State *L)
 {
-    struct task           *me     = script_task(L);
-    struct lesson         *lesson = lesson_here(L, me);
-    struct lesson_question ask    = { 0 };
-    const char            *choices[LESSON_CHOICES];
+    struct task   *me     = script_task(L);
+    struct lesson *lesson = lesson_here(L, me);
+    struct asked   asked  = { 0 };
     refuse_in_rank(L, "rs.ask");
-    check_table(L, 1);
-    options_listed(L, 1, "question choices answer why");
-    if (lua_rawgeti(L, 1, 1) == LUA_TNIL)
-        lua_getfield(L, 1, "question");
-    ask.question = lua_isstring(L, -1) ? check_words(L, -1) : NULL;
-    if (lua_getfield(L, 1, "answer") != LUA_TNIL)
-        push_text(L, lua_gettop(L));
-    ask.answer = lua_isstring(L, -1) ? check_words(L, -1) : NULL;
-    if (ask.question == NULL || ask.answer == NULL)
-        return raise_error(L, "ValueError", "rs.ask { \"How many?\", answer = \"3\" } needs a question and an answer");
-    ask.why = option_text(L, 1, "why", NULL);
-    if (option_push(L, 1, "choices")) {
-        check_table(L, -1);
-        ask.choices      = choices;
-        ask.choice_count = read_choices(L, lua_gettop(L), choices);
-        if (ask.choice_count == 0)
-            raise_error(L, "ValueError", "rs.ask: an empty list of choices; leave it out where any answer may be "
-                        "given");
-    }
-    check_answer(L, &ask);
+    read_question(L, &asked);
     struct call call = call_open(L, me, CALL_PLAIN);
-    bool        ok   = lesson_ask(me, lesson, &ask);
+    bool        ok   = lesson_ask(me, lesson, &asked.ask);
     call_end(&call, ok);
-    lua_pushstring(L, ask.answer);
+    lua_pushstring(L, asked.ask.answer);
     return call_leave(&call, 1);
 }
 
@@ -368,8 +470,30 @@ static int
 check_options(lua_State *L, int index)
 {
     int table = option_table(L, index);
-    option_known(L, table, "virtual atol rtol");
+    option_known(L, table, "virtual atol rtol hints");
     return table;
+}
+
+/* A list of texts becomes one, pushed: a line for each. NULL: there are none. */
+static const char *
+read_hints(lua_State *L, int options)
+{
+    if (options == 0 || !option_push(L, options, "hints"))
+        return NULL;
+    int list = lua_gettop(L), count = 0;
+    check_table(L, list);
+    lua_pushliteral(L, "");
+    while (lua_rawgeti(L, list, count + 1) != LUA_TNIL) {
+        luaL_gsub(L, check_words(L, -1), "\n", " ");
+        lua_remove(L, -2);
+        if (count++ > 0) {
+            lua_pushliteral(L, "\n");
+            lua_insert(L, -2);
+        }
+        lua_concat(L, count > 1 ? 3 : 2);
+    }
+    lua_pop(L, 1);
+    return count > 0 ? check_words(L, -1) : NULL;
 }
 
 static int
@@ -395,6 +519,7 @@ l_check(lua_State *L)
     check.ok   = check.ok || check.skip != NULL;
     if (!check.ok && lua_isnoneornil(L, 2))
         check.detail = "got nil";
+    check.hints = read_hints(L, options);
     return tell_lesson(L, me, lesson, &check);
 }
 
@@ -405,13 +530,13 @@ l_close(lua_State *L)
     struct task        *me        = script_task(L);
     struct lesson      *lesson    = lesson_here(L, me);
     struct lesson_check check     = { .name = check_words(L, 1), .ok = true };
-    struct closeness    closeness = { .absolute = 1e-6, .relative = 1e-6 };
+    struct closeness    closeness = { .absolute = 1e-6, .relative = 1e-6, .veiled = lesson_examines(lesson) };
     bool                plain     = lua_type(L, 4) == LUA_TNUMBER;
     int                 options   = check_options(L, plain ? 5 : 4);
     if (lua_isnone(L, 3))
         arg_error(L, 3, "what is expected");
     if (plain)
-        closeness = (struct closeness){ .absolute = lua_tonumber(L, 4) };
+        closeness = (struct closeness){ .absolute = lua_tonumber(L, 4), .veiled = closeness.veiled };
     if (options != 0) {
         closeness.absolute = option_number(L, options, "atol", closeness.absolute);
         closeness.relative = option_number(L, options, "rtol", closeness.relative);
@@ -421,6 +546,7 @@ l_close(lua_State *L)
         check.ok     = values_close(L, 2, 3, &closeness);
         check.detail = closeness.why;
     }
+    check.hints = read_hints(L, options);
     return tell_lesson(L, me, lesson, &check);
 }
 
@@ -432,14 +558,16 @@ l_skip(lua_State *L)
     return tell_lesson(L, me, lesson_here(L, me), &check);
 }
 
+/* With `lock` it is Lua's own work, during which nobody else runs Lua; without, the lock is let go, as in a sleep. */
 static int
 l_advance(lua_State *L)
 {
-    struct task *me = script_task(L);
-    double       us = check_number(L, 1);
+    struct task *me   = script_task(L);
+    double       us   = check_number(L, 1);
+    bool         lock = flag_or_option(L, 2, "lock", false);
     if (!(us >= 0 && us <= 1e12))
         return raise_error(L, "ValueError", "rs.advance takes 0 to 1e12 us");
-    struct call call = call_open(L, me, CALL_PLAIN);
+    struct call call = call_open(L, me, lock ? CALL_KEEP : CALL_PLAIN);
     sched_advance(me, cost_us(us));
     return call_done(&call, true);
 }
@@ -450,15 +578,19 @@ static const struct lua_entry lesson_entries[] = {
       "Declares the lesson, at its top. Costs are in microseconds, by op or module." },
     { "say", l_say, "rs.say(text, ...)",
       "Narration: what it is given, with blanks between; in a rank with its number in front." },
-    { "ask", l_ask, "rs.ask{question, choices=, answer=, why=}",
-      "A question to the learner; without a screen its own answer is taken. Answers the answer." },
-    { "check", l_check, "rs.check(name, ok [, {virtual=true}])",
-      "One check of the lesson. virtual: about virtual time, skipped in free." },
-    { "close", l_close, "rs.close(name, got, expected [, tolerance] [, {virtual=, atol=, rtol=}])",
-      "A check that numbers, tables or tensors are nearly equal (1e-6)." },
+    { "ask", l_ask, "rs.ask{question, choices=, answer=, why=, wrong=, hides=}",
+      "A question to the learner; without a screen its own answer is taken. Answers the answer. wrong: what is said of "
+      "a choice when it is given, as {[\"4\"] = \"...\"}; hides: the kind of event, what kinds begin with, or a list "
+      "of them, that the screen keeps back until it is answered." },
+    { "check", l_check, "rs.check(name, ok [, {virtual=true, hints=}])",
+      "One check of the lesson. virtual: about virtual time, skipped in free. hints: a list of texts, which help one "
+      "after the other whoever fails it." },
+    { "close", l_close, "rs.close(name, got, expected [, tolerance] [, {virtual=, atol=, rtol=, hints=}])",
+      "A check that numbers, tables or tensors are nearly equal (1e-6). Among the checks of an exercise it says how "
+      "they differ, but no expected number." },
     { "skip", l_skip, "rs.skip(name, reason)", "A check that cannot be made here." },
-    { "advance", l_advance, "rs.advance(us)", 
-      "Host work of so many microseconds: moves this task's virtual clock on." },
+    { "advance", l_advance, "rs.advance(us [, {lock=}])",
+      "Host work of so many microseconds: moves this task's virtual clock on. Replicas do it side by side." },
     { "teacher", l_teacher, "rs.teacher(text)", "A note for teachers, shown with --teacher." },
     { "hint", l_hint, "rs.hint(text)", "Shown if a check before it has failed: an exercise ends with its hints." },
 };

@@ -21,12 +21,29 @@ struct lesson_options {
     bool        has_seed;      /* --seed: for what the lesson does not seed */
     uint64_t    seed;
     int         world;         /* --world: 0 none */
+    struct exercise_report *report; /* checks and hints go there and are not printed; NULL: printed. Must outlive the run */
+};
+
+/* How the checks of an exercise went. Plain bytes of a fixed size: it may lie in memory that two processes share. */
+struct exercise_report {
+    int  checks, failed;
+    bool completed;
+    char name[400], detail[1000];  /* of the first check that fails */
+    char hints[4000];              /* its hints, a line for each, then those of rs.hint */
 };
 
 struct lesson *lesson_new(const struct lesson_options *options);   /* NULL: no memory */
 void           lesson_free(struct lesson *lesson);
 const struct lesson_options *lesson_options(const struct lesson *lesson);
 struct lesson *lesson_of(const struct task *me);                   /* of this run; NULL: none */
+
+/* The checks of an exercise, whose file is called `name` in messages: from here on a failed check tells no line and no
+ * expected value, and an error of the run is a check that fails. */
+void lesson_examine(struct lesson *lesson, const char *name);
+bool lesson_examines(const struct lesson *lesson);
+/* At the end of a run that has failed: an error that the exercise can have caused becomes a failed check, and the task
+ * is as if nothing had been. false: it stays an error. */
+bool lesson_forgive(struct task *me, struct lesson *lesson);
 
 /* What rs.lesson declared. */
 struct lesson_head {
@@ -49,10 +66,13 @@ void lesson_print_text(struct lesson *lesson, const char *text, size_t length);
 void lesson_print_close(struct lesson *lesson);
 /* Prints only: word is "teacher" or "hint". */
 bool lesson_note(struct lesson *lesson, int rank, const char *word, const char *text);
-struct lesson_question { const char *question, *answer, *why; const char *const *choices; int choice_count; };
+/* Of a question. wrong: what is said of each choice when it is given, NULL: nothing of its own; hides: kinds that the
+ * screen keeps back until it is answered, with blanks between; NULL: none. */
+struct lesson_choice { const char *text, *wrong; };
+struct lesson_question { const char *question, *answer, *why, *hides; const struct lesson_choice *choices; int choice_count; };
 bool lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_question *question);
-/* skip: why it did not run, NULL: it ran */
-struct lesson_check { int rank; uint32_t line; bool ok; const char *name, *detail, *skip; };
+/* skip: why it did not run, NULL: it ran. hints: of a check that fails, a line for each; NULL: none. */
+struct lesson_check { int rank; uint32_t line; bool ok; const char *name, *detail, *skip, *hints; };
 bool lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *check);
 void lesson_join(struct task *me, struct lesson *lesson);          /* prints what ranks kept, by (rank, line) */
 /* The end: `completed` prints the plan. */

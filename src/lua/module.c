@@ -11,25 +11,22 @@
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
-static const char CLASS[] = "ringside.class", KW[] = "ringside.kw", TUPLE[] = "ringside.tuple";
+static const char CLASS[] = MODULE_CLASS, KW[] = "ringside.kw";
 
 /* ---- the type: what the engine calls ---- */
 
 struct module_forward_call { struct module *module; struct value *args, *kwargs, *result; bool deep; };
 
-/* Several results, or one rs.tuple, are a tuple. */
+/* Several results are a tuple, one rs.tuple a whole one. */
 static struct value *
 results_from_lua(lua_State *L, struct task *me, int first, bool deep)
 {
     int count = lua_gettop(L) - first + 1;
-    if (count == 1 && has_class(L, first, TUPLE)) {
-        count = (int)lua_rawlen(L, first);
-        luaL_checkstack(L, count + 10, "too many results");
-        for (int i = 1; i <= count; i++)
-            lua_rawgeti(L, first, i);
-        lua_remove(L, first);
-    } else if (count == 1) {
-        return value_from_lua(L, me, first, deep);
+    if (count == 1) {
+        struct value *value = value_from_lua(L, me, first, deep);
+        if (value != NULL && value->kind == VALUE_TUPLE)
+            value->whole = true;
+        return value;
     }
     if (count == 0)
         return value_none(me);
@@ -312,6 +309,23 @@ no_module_attribute(lua_State *L, struct module *module)
     return no_attribute(L, what, lua_tostring(L, 2), lua_upvalueindex(1), words);
 }
 
+/* What the object itself does not have: its class's __getattr__(self, name) is asked, as in Python, or what Lua calls
+ * __index. nil: no such. */
+static int
+asked_attribute(lua_State *L, struct module *module)
+{
+    object_push(L, module->script);
+    if (!lua_istable(L, -1) || (lua_getfield(L, -1, "__getattr__") == LUA_TNIL &&
+                                lua_getfield(L, -2, "__index") == LUA_TNIL)) {
+        lua_pushnil(L);
+        return 1;
+    }
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_call(L, 2, 1);
+    return 1;
+}
+
 /* Upvalue 1: the methods of all modules. */
 static int
 module_index(lua_State *L)
@@ -327,7 +341,7 @@ module_index(lua_State *L)
             lua_pushboolean(L, module->training);
             return 1;
         }
-        if (push_option(L, module, name))
+        if (push_option(L, module, name) || push_parallel_attribute(L, module, name))
             return 1;
     }
     if (module_is_script(module)) {
@@ -337,8 +351,11 @@ module_index(lua_State *L)
             return 1;
     }
     lua_pushvalue(L, 2);
-    if (shelf_get(L, lua_upvalueindex(1)) != LUA_TNIL || module_is_script(module) || lua_type(L, 2) != LUA_TSTRING ||
-        is_registered(module, lua_tostring(L, 2)))
+    if (shelf_get(L, lua_upvalueindex(1)) != LUA_TNIL || lua_type(L, 2) != LUA_TSTRING)
+        return 1;
+    if (module_is_script(module))
+        return asked_attribute(L, module);
+    if (is_registered(module, lua_tostring(L, 2)))
         return 1;
     return no_module_attribute(L, module);
 }
@@ -494,7 +511,10 @@ module_class(lua_State *L)
 {
     if (lua_type(L, 1) != LUA_TSTRING)
         raise_error(L, "TypeError", "a class has a name: write local Net = nn.Module(\"Net\")");
-    return declare_class(L, CLASS, "a class made by nn.Module");
+    lua_settop(L, 2);
+    if (push_base_class(L, 2))
+        lua_replace(L, 2);
+    return declare_class(L, CLASS, "a class made by nn.Module, or nn.DataParallel");
 }
 
 static const luaL_Reg metamethods[] = {
@@ -502,7 +522,8 @@ static const luaL_Reg metamethods[] = {
     { "__eq", module_equal },  { "__tostring", module_tostring }, { NULL, NULL },
 };
 static const struct lua_entry entries[] = {
-    { "Module", module_class, "nn.Module(name, base)", "a class: give it init(self, ...) and forward(self, ...)" },
+    { "Module", module_class, "nn.Module(name, base)",
+      "a class: give it init(self, ...) and forward(self, ...); its super is the base, which may be nn.DataParallel" },
 };
 
 void

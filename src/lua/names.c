@@ -45,6 +45,8 @@ static bool
 find_element(struct name_request *r, const struct tensor *tensor, void **element)
 {
     int64_t offset = tensor->offset;
+    if (tensor_is_sparse(tensor))
+        return no(r, "%s is sparse: it has no elements", r->path);
     if (r->indices != tensor->dims && !(r->indices == 0 && tensor_count(tensor) == 1))
         return no(r, "%s needs one index per dimension", r->path);
     for (int i = 0; i < r->indices; i++) {

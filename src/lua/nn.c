@@ -329,6 +329,10 @@ zero_grad(lua_State *L)
     struct task   *me     = script_task(L);
     struct module *module = check_module(L, 1);
     bool           none   = flag_or_option(L, 2, "set_to_none", true);
+    if (module->is_replica)
+        lesson_warn(L, "Calling .zero_grad() from a module created with nn.DataParallel() has no effect: "
+                       "its parameters are copies, no leaves, and keep no gradients; a forward that needs some uses "
+                       "autograd.grad");
     struct call    call   = call_open(L, me, CALL_PLAIN);
     call_done(&call, module_zero_grad(me, module, none));
     script_collect_if_due(L, me);

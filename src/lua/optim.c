@@ -1,6 +1,6 @@
-/* optim.SGD, Adam and AdamW in Lua: opt:step(), opt:zero_grad(), opt.param_groups[1].lr. A group is a plain table that
- * the lesson (and a scheduler) may change; step reads what stands there. User value 1 of a box: the groups, 2: the
- * defaults for groups that come later. */
+/* optim.SGD, Adam, AdamW, Adagrad and SparseAdam in Lua: opt:step(), opt:zero_grad(), opt.param_groups[1].lr. A group
+ * is a plain table that the lesson (and a scheduler) may change; step reads what stands there. User value 1 of a box:
+ * the groups, 2: the defaults for groups that come later. */
 #include "lua/optim.h"
 #include <stdio.h>
 #include <string.h>
@@ -14,12 +14,16 @@
 #define KNOWN_SGD   KNOWN_ALL "momentum dampening nesterov"
 #define KNOWN_ADAMW KNOWN_ALL "betas eps amsgrad capturable"
 #define KNOWN_ADAM  KNOWN_ADAMW " decoupled_weight_decay"
+#define KNOWN_ADAGRAD KNOWN_ALL "lr_decay initial_accumulator_value eps"
+#define KNOWN_SPARSE  "lr betas eps maximize initial_lr params"
 
 static const char *const known_options[OPTIM_KINDS] = {
     [OPTIM_SGD] = KNOWN_SGD, [OPTIM_ADAM] = KNOWN_ADAM, [OPTIM_ADAMW] = KNOWN_ADAMW,
+    [OPTIM_ADAGRAD] = KNOWN_ADAGRAD, [OPTIM_SPARSE_ADAM] = KNOWN_SPARSE,
 };
 static const char *const known_in_group[OPTIM_KINDS] = {
     [OPTIM_SGD] = KNOWN_SGD, [OPTIM_ADAM] = KNOWN_ADAM, [OPTIM_ADAMW] = KNOWN_ADAM,
+    [OPTIM_ADAGRAD] = KNOWN_ADAGRAD, [OPTIM_SPARSE_ADAM] = KNOWN_SPARSE,
 };
 
 static void
@@ -73,12 +77,29 @@ read_optim_options(lua_State *L, enum optim_kind kind, int table, struct optim_o
         options.nesterov  = option_bool(L, table, "nesterov", otherwise.nesterov);
         return options;
     }
+    options.eps = option_number(L, table, "eps", otherwise.eps);
+    if (kind == OPTIM_ADAGRAD) {
+        options.lr_decay = option_number(L, table, "lr_decay", otherwise.lr_decay);
+        options.initial_accumulator_value =
+            option_number(L, table, "initial_accumulator_value", otherwise.initial_accumulator_value);
+        return options;
+    }
     read_betas(L, table, &options);
-    options.eps     = option_number(L, table, "eps", otherwise.eps);
     options.amsgrad = option_bool(L, table, "amsgrad", otherwise.amsgrad);
     options.decoupled_weight_decay =
         option_bool(L, table, "decoupled_weight_decay", otherwise.decoupled_weight_decay);
     return options;
+}
+
+static void
+set_betas(lua_State *L, const struct optim_options *defaults)
+{
+    lua_createtable(L, 2, 0);
+    lua_pushnumber(L, defaults->beta1);
+    lua_rawseti(L, -2, 1);
+    lua_pushnumber(L, defaults->beta2);
+    lua_rawseti(L, -2, 2);
+    lua_setfield(L, -2, "betas");
 }
 
 /* A table of what is taken where nothing is said; what is 0 is an integer, as in PyTorch's signatures. */
@@ -88,28 +109,30 @@ push_optim_defaults(lua_State *L, enum optim_kind kind)
     struct optim_options defaults = optim_defaults(kind);
     lua_createtable(L, 0, 12);
     set_number(L, -1, "lr", defaults.lr);
+    set_flag(L, -1, "maximize", false);
+    if (kind != OPTIM_SGD)
+        set_number(L, -1, "eps", defaults.eps);
+    if (kind != OPTIM_SGD && kind != OPTIM_ADAGRAD)
+        set_betas(L, &defaults);
+    if (kind == OPTIM_SPARSE_ADAM)
+        return;
     if (defaults.weight_decay != 0)
         set_number(L, -1, "weight_decay", defaults.weight_decay);
     else
         set_integer(L, -1, "weight_decay", 0);
-    set_flag(L, -1, "maximize", false);
     set_flag(L, -1, "differentiable", false);
     if (kind == OPTIM_SGD) {
         set_integer(L, -1, "momentum", 0);
         set_integer(L, -1, "dampening", 0);
         set_flag(L, -1, "nesterov", false);
-        return;
+    } else if (kind == OPTIM_ADAGRAD) {
+        set_integer(L, -1, "lr_decay", 0);
+        set_integer(L, -1, "initial_accumulator_value", 0);
+    } else {
+        set_flag(L, -1, "amsgrad", false);
+        set_flag(L, -1, "capturable", false);
+        set_flag(L, -1, "decoupled_weight_decay", defaults.decoupled_weight_decay);
     }
-    lua_createtable(L, 2, 0);
-    lua_pushnumber(L, defaults.beta1);
-    lua_rawseti(L, -2, 1);
-    lua_pushnumber(L, defaults.beta2);
-    lua_rawseti(L, -2, 2);
-    lua_setfield(L, -2, "betas");
-    set_number(L, -1, "eps", defaults.eps);
-    set_flag(L, -1, "amsgrad", false);
-    set_flag(L, -1, "capturable", false);
-    set_flag(L, -1, "decoupled_weight_decay", defaults.decoupled_weight_decay);
 }
 
 void
@@ -280,6 +303,18 @@ adamw(lua_State *L)
 }
 
 static int
+adagrad(lua_State *L)
+{
+    return make(L, OPTIM_ADAGRAD);
+}
+
+static int
+sparse_adam(lua_State *L)
+{
+    return make(L, OPTIM_SPARSE_ADAM);
+}
+
+static int
 add_param_group(lua_State *L)
 {
     struct optimizer *optimizer = box_check(L, 1, BOX_OPTIMIZER);
@@ -375,21 +410,25 @@ option_value_text(lua_State *L, char text[OPTION_TEXT])
 static void
 add_group_text(lua_State *L, luaL_Buffer *out, int group, enum optim_kind kind)
 {
-    static const struct { const char *name; bool sgd, adam, always; } keys[] = { /* as Python sorts them */
-        { "amsgrad", false, true, true },     { "betas", false, true, true },
-        { "capturable", false, true, true },  { "dampening", true, false, true },
-        { "decoupled_weight_decay", false, true, true },
-        { "differentiable", true, true, true }, { "eps", false, true, true },
-        { "foreach", true, true, true },      { "fused", true, true, true },
-        { "initial_lr", true, true, false },  { "lr", true, true, true },
-        { "maximize", true, true, true },     { "momentum", true, false, true },
-        { "nesterov", true, false, true },    { "weight_decay", true, true, true },
+    enum { SGD = 1 << OPTIM_SGD, ADAMS = 1 << OPTIM_ADAM | 1 << OPTIM_ADAMW, ADAGRAD = 1 << OPTIM_ADAGRAD,
+           SPARSE = 1 << OPTIM_SPARSE_ADAM, DENSE = SGD | ADAMS | ADAGRAD };
+    static const struct { const char *name; unsigned kinds; bool if_there; } keys[] = { /* as Python sorts them */
+        { "amsgrad", ADAMS, false },          { "betas", ADAMS | SPARSE, false },
+        { "capturable", ADAMS, false },       { "dampening", SGD, false },
+        { "decoupled_weight_decay", ADAMS, false },
+        { "differentiable", DENSE, false },   { "eps", ADAMS | ADAGRAD | SPARSE, false },
+        { "foreach", DENSE, false },          { "fused", DENSE, false },
+        { "initial_accumulator_value", ADAGRAD, false },
+        { "initial_lr", DENSE | SPARSE, true }, { "lr", DENSE | SPARSE, false },
+        { "lr_decay", ADAGRAD, false },       { "maximize", DENSE | SPARSE, false },
+        { "momentum", SGD, false },           { "nesterov", SGD, false },
+        { "weight_decay", DENSE, false },
     };
     char text[OPTION_TEXT];
     for (size_t i = 0; i < countof(keys); i++) {
         bool there = lua_getfield(L, group, keys[i].name) != LUA_TNIL;
         option_value_text(L, text);
-        if (!(kind == OPTIM_SGD ? keys[i].sgd : keys[i].adam) || (!there && !keys[i].always))
+        if (!(keys[i].kinds >> kind & 1) || (!there && keys[i].if_there))
             continue;
         luaL_addstring(out, "    ");
         luaL_addstring(out, keys[i].name);
@@ -447,6 +486,13 @@ static const struct lua_entry entries[] = {
       "optim.AdamW(params, {lr = 0.001, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0.01, amsgrad, maximize, "
       "capturable, " LOOPS "})",
       "Adam whose weights decay by themselves: Adam with decoupled_weight_decay" },
+    { "Adagrad", adagrad,
+      "optim.Adagrad(params, {lr = 0.01, lr_decay, weight_decay, initial_accumulator_value, eps = 1e-10, maximize, "
+      LOOPS "})",
+      "steps by the gradient over the root of all its squares so far; of a sparse one only its rows" },
+    { "SparseAdam", sparse_adam,
+      "optim.SparseAdam(params, {lr = 0.001, betas = {0.9, 0.999}, eps = 1e-8, maximize})",
+      "Adam for sparse gradients: means and parameters move where a row was looked up, and wait elsewhere" },
 };
 
 void

@@ -20,18 +20,22 @@ push_parameter_state(lua_State *L, const struct optimizer *optimizer, int index)
         push_tensor(L, state->slot[slot]);
         lua_setfield(L, -2, optim_slot(kind, slot));
     }
-    if (kind == OPTIM_SGD)
+    if (kind == OPTIM_SPARSE_ADAM)
+        set_integer(L, -1, "step", state->steps); /* PyTorch's has a plain number here */
+    if (kind == OPTIM_SGD || kind == OPTIM_SPARSE_ADAM)
         return;
     struct call call = call_open(L, me, CALL_PLAIN);
     call_tensor(&call, tensor_number(me, DTYPE_F32, DEVICE_CPU, (double)state->steps));
     lua_setfield(L, -2, "step");
 }
 
-/* SGD without momentum has no state at all, as in PyTorch. */
+/* SGD without momentum has no state at all, Adagrad has one from the beginning, as in PyTorch. */
 static bool
 remembers(const struct optimizer *optimizer, int index)
 {
     const struct optim_state *state = optimizer_state(optimizer, index);
+    if (optimizer_kind(optimizer) == OPTIM_ADAGRAD)
+        return state->slot[0] != NULL;
     return state->steps > 0 && (optimizer_kind(optimizer) != OPTIM_SGD || state->slot[0] != NULL);
 }
 

@@ -1,16 +1,18 @@
 /* nn.DataParallel and nn.parallel.{scatter, replicate, parallel_apply, gather, data_parallel} in Lua. */
-#include "lua/dispatch.h"
+#include "lua/parallel.h"
+#include <stdio.h>
 #include <string.h>
+#include "autograd/node.h"
 #include "base/number.h"
 #include "base/vec.h"
 #include "device/device.h"
-#include "parallel/data_parallel.h"
+#include "lua/dispatch.h"
+#include "lua/lesson.h"
 #include "sched/task.h"
 
 enum { OUTPUT_FIRST = -2 };
 
-/* A list of devices ({0, 1} or {"device:0", ...}) at index, with its array on the stack; nil: all there are. */
-static struct device_list
+struct device_list
 check_devices(lua_State *L, int index)
 {
     struct task *me = script_of(L)->holder;
@@ -35,6 +37,14 @@ check_devices(lua_State *L, int index)
     return (struct device_list){ devices, (int)length };
 }
 
+int
+check_output_device(lua_State *L, int index)
+{
+    if (lua_isinteger(L, index) && lua_tointeger(L, index) == DEVICE_CPU)
+        lesson_warn(L, "Using -1 to represent the CPU is deprecated, use \"cpu\"");
+    return check_device(L, index);
+}
+
 /* Of three arguments: device_ids, output_device, dim. */
 static struct data_parallel_options
 check_dp_options(lua_State *L, const struct argument *at)
@@ -43,8 +53,61 @@ check_dp_options(lua_State *L, const struct argument *at)
     if (!at[0].none)
         options.devices = check_devices(L, (int)at[0].integer[0]);
     if (!at[1].none)
-        options.output_device = (int)at[1].integer[0];
+        options.output_device = check_output_device(L, (int)at[1].integer[0]);
     return options;
+}
+
+static void
+push_device_ids(lua_State *L, struct device_list devices)
+{
+    lua_createtable(L, devices.count, 0);
+    for (int i = 0; i < devices.count; i++) {
+        lua_pushinteger(L, devices.ids[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+}
+
+/* By name, the copies that stand for parameters: a replica has no parameters of its own. */
+static void
+push_former_parameters(lua_State *L, const struct module *replica)
+{
+    lua_createtable(L, 0, replica->parameters.count);
+    for (int i = 0; i < replica->parameters.count; i++) {
+        const struct module_entry *entry = &replica->parameters.entries[i];
+        if (entry->tensor == NULL)
+            continue;
+        push_tensor(L, entry->tensor);
+        lua_setfield(L, -2, entry->name);
+    }
+}
+
+bool
+push_parallel_attribute(lua_State *L, const struct module *module, const char *name)
+{
+    const struct data_parallel_options *options = data_parallel_options(module);
+    if (module->is_replica && strcmp(name, "_former_parameters") == 0)
+        push_former_parameters(L, module);
+    else if (options != NULL && strcmp(name, "device_ids") == 0)
+        push_device_ids(L, options->devices);
+    else if (options != NULL && strcmp(name, "output_device") == 0 && options->output_device != OUTPUT_FIRST)
+        lua_pushinteger(L, options->output_device);
+    else if (options != NULL && strcmp(name, "dim") == 0)
+        lua_pushinteger(L, options->dim);
+    else
+        return false;
+    return true;
+}
+
+static void
+warn_of_imbalance(lua_State *L, struct device_list devices)
+{
+    int  smallest = 0, largest = 0;
+    char text[300];
+    if (!data_parallel_imbalance(script_of(L)->holder, devices, &smallest, &largest))
+        return;
+    snprintf(text, sizeof text, "There is an imbalance between your devices: device:%d has less than 75%% of the "
+             "memory of device:%d and may be left out, by the argument device_ids of DataParallel", smallest, largest);
+    lesson_warn(L, text);
 }
 
 static int
@@ -56,7 +119,11 @@ parallel_data_parallel(lua_State *L)
     struct module               *module  = check_module(L, (int)a.at[0].integer[0]);
     struct data_parallel_options options = check_dp_options(L, &a.at[1]);
     struct call                  call    = call_open(L, me, CALL_PLAIN);
-    return call_module(&call, data_parallel_new(me, module, &options));
+    struct module               *wrapper = data_parallel_new(me, module, &options);
+    call_end(&call, wrapper != NULL);
+    warn_of_imbalance(L, data_parallel_options(wrapper)->devices);
+    push_module(L, wrapper);
+    return call_leave(&call, 1);
 }
 
 /* The inputs at index as a tuple: a tuple or list of them, or one. */
@@ -80,6 +147,10 @@ data_parallel_function(lua_State *L)
     take_arguments(L, &a);
     struct module               *module  = check_module(L, (int)a.at[0].integer[0]);
     struct data_parallel_options options = check_dp_options(L, &a.at[2]);
+    if (device_count(me) == 0)
+        raise_error(L, "RuntimeError", "device type could not be determined: there are no devices");
+    if (options.devices.ids != NULL && options.devices.count == 0)
+        raise_error(L, "IndexError", "device_ids is empty: it has no first device");
     struct call_arguments        given   = { .inputs = inputs_tuple(L, me, (int)a.at[1].integer[0]) };
     if (!a.at[5].none)
         given.kwargs = value_from_lua(L, me, (int)a.at[5].integer[0], true);
@@ -108,67 +179,120 @@ push_arguments(lua_State *L, int count)
     return room;
 }
 
+/* A scatter as Lua asks for it. `ok` false: the arguments could not be read, and me has failed. */
+struct scatter_request {
+    struct call_arguments given;
+    struct device_list    devices;
+    int                   dim;
+    size_t                mark;
+    bool                  ok;
+};
+
+/* Pushes what the replicas get: a list of their first inputs, or, with `words`, one of all inputs and one of kwargs. */
+static int
+scatter_to_lists(lua_State *L, struct task *me, const struct scatter_request *asked, bool words)
+{
+    struct call_arguments *out  = push_arguments(L, asked->devices.count);
+    struct call            call = call_open(L, me, CALL_PLAIN);
+    call.mark = asked->mark;
+    int count = asked->ok ? dp_scatter(me, asked->given, asked->devices, asked->dim, out) : 0;
+    call_end(&call, asked->ok && !task_failed(me));
+    lua_createtable(L, count, 0);
+    lua_createtable(L, words ? count : 0, 0);
+    for (int i = 0; i < count; i++) {
+        const struct value *inputs = out[i].inputs, *first = inputs->count > 0 ? inputs->items[0] : NULL;
+        if (words)
+            push_value(L, inputs);
+        else if (first != NULL && first->kind != VALUE_NONE)
+            push_value(L, first);
+        else
+            lua_getfield(L, LUA_REGISTRYINDEX, "ringside.None");
+        lua_rawseti(L, -3, i + 1);
+        if (!words)
+            continue;
+        push_value(L, out[i].kwargs);
+        lua_rawseti(L, -2, i + 1);
+    }
+    if (!words)
+        lua_pop(L, 1);
+    return call_leave(&call, words ? 2 : 1);
+}
+
 /* nn.parallel.scatter(inputs, devices, dim): a list with one entry per device that gets something. What is no tuple is
  * scattered as it is: scatter(t, {0, 1}) gives {t0, t1}. */
 static int
 parallel_scatter(lua_State *L)
 {
-    struct task *me   = script_task(L);
-    size_t       mark = scope_mark(me);
-    int          dim  = int_of_int64(opt_integer(L, 3, 0));
-    struct device_list devices = check_devices(L, 2);
-    struct value      *one     = value_from_lua(L, me, 1, true);
-    struct call_arguments   given   = { .kwargs = NULL };
-    given.inputs = one != NULL ? value_tuple(me, 1, &one) : NULL;
-    struct call_arguments *out  = push_arguments(L, devices.count);
-    struct call       call = call_open(L, me, CALL_PLAIN);
-    call.mark              = mark;
-    int chunks             = given.inputs != NULL ? dp_scatter(me, given, devices, dim, out) : 0;
-    call_end(&call, chunks > 0);
-    lua_createtable(L, chunks, 0);
-    for (int i = 0; i < chunks; i++) {
-        if (out[i].inputs->count > 0)
-            push_value(L, out[i].inputs->items[0]);
-        else
-            lua_getfield(L, LUA_REGISTRYINDEX, "ringside.None");
-        lua_rawseti(L, -2, i + 1);
-    }
-    return call_leave(&call, 1);
+    struct task           *me    = script_task(L);
+    struct scatter_request asked = { .mark = scope_mark(me) };
+    struct arguments       a;
+    take_arguments(L, &a);
+    asked.devices = check_devices(L, (int)a.at[1].integer[0]);
+    asked.dim     = int_of_int64(a.at[2].integer[0]);
+    struct value *one = value_from_lua(L, me, (int)a.at[0].integer[0], true);
+    asked.given.inputs = one != NULL ? value_tuple(me, 1, &one) : NULL;
+    asked.ok           = asked.given.inputs != NULL;
+    return scatter_to_lists(L, me, &asked, false);
+}
+
+/* nn.parallel.scatter_kwargs(inputs, kwargs, devices, dim): two lists, of tuples and of tables with names. */
+static int
+parallel_scatter_kwargs(lua_State *L)
+{
+    struct task           *me    = script_task(L);
+    struct scatter_request asked = { .mark = scope_mark(me), .ok = true };
+    struct arguments       a;
+    take_arguments(L, &a);
+    if (a.at[2].none)
+        lua_pushnil(L);
+    asked.devices = check_devices(L, a.at[2].none ? -1 : (int)a.at[2].integer[0]);
+    asked.dim     = int_of_int64(a.at[3].integer[0]);
+    if (!a.at[0].none)
+        asked.ok = (asked.given.inputs = inputs_tuple(L, me, (int)a.at[0].integer[0])) != NULL;
+    if (asked.ok && !a.at[1].none)
+        asked.ok = (asked.given.kwargs = value_from_lua(L, me, (int)a.at[1].integer[0], true)) != NULL;
+    return scatter_to_lists(L, me, &asked, true);
 }
 
 /* nn.parallel.gather(outputs, device, dim) */
 static int
 parallel_gather(lua_State *L)
 {
-    struct task  *me     = script_task(L);
-    size_t        mark   = scope_mark(me);
-    int           device = check_device(L, 2), dim = int_of_int64(opt_integer(L, 3, 0));
-    check_table(L, 1);
-    int            count   = (int)lua_rawlen(L, 1);
+    struct task     *me   = script_task(L);
+    size_t           mark = scope_mark(me);
+    struct arguments a;
+    take_arguments(L, &a);
+    int            list    = (int)a.at[0].integer[0], device = check_output_device(L, (int)a.at[1].integer[0]);
+    int            count   = (int)lua_rawlen(L, list);
     struct value **outputs = push_room(L, count);
-    bool           ok      = count > 0 || failed(me, E_VALUE, "gather expects at least one output");
+    bool           ok      = count > 0 || failed(me, E_INDEX, "gather expects at least one output");
     for (int i = 0; i < count && ok; i++) {
-        lua_rawgeti(L, 1, i + 1);
+        lua_rawgeti(L, list, i + 1);
         outputs[i] = value_from_lua(L, me, -1, true);
         ok         = outputs[i] != NULL;
         lua_pop(L, 1);
     }
-    struct call call     = call_open(L, me, CALL_PLAIN);
-    call.mark            = mark;
-    struct value *result = ok ? dp_gather(me, outputs, count, device, dim) : NULL;
-    return call_value(&call, result);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    call.mark        = mark;
+    return call_value(&call, ok ? dp_gather(me, outputs, count, device, int_of_int64(a.at[2].integer[0])) : NULL);
 }
 
-/* nn.parallel.replicate(module, devices): a list of replicas. */
+/* nn.parallel.replicate(module, devices, detach): a list of replicas. */
 static int
 replicate(lua_State *L)
 {
-    struct task    *me     = script_task(L);
-    struct module  *module = check_module(L, 1);
-    struct device_list devices = check_devices(L, 2);
-    struct module **replicas = lua_newuserdatauv(L, (size_t)(devices.count + 1) * sizeof *replicas, 0);
-    struct call     call     = call_open(L, me, CALL_BACK);
-    call_end(&call, dp_replicate(me, module, devices, replicas));
+    struct task     *me = script_task(L);
+    struct arguments a;
+    take_arguments(L, &a);
+    struct module     *module   = check_module(L, (int)a.at[0].integer[0]);
+    struct device_list devices  = check_devices(L, (int)a.at[1].integer[0]);
+    struct module    **replicas = lua_newuserdatauv(L, (size_t)(devices.count + 1) * sizeof *replicas, 0);
+    struct call        call     = call_open(L, me, CALL_BACK);
+    bool               recorded = grad_enabled(me);
+    grad_set_enabled(me, recorded && a.at[2].integer[0] == 0);
+    bool done = devices.count == 0 || dp_replicate(me, module, devices, replicas);
+    grad_set_enabled(me, recorded);
+    call_end(&call, done);
     lua_createtable(L, devices.count, 0);
     for (int i = 0; i < devices.count; i++) {
         push_module(L, replicas[i]);
@@ -177,39 +301,51 @@ replicate(lua_State *L)
     return call_leave(&call, 1);
 }
 
-/* nn.parallel.parallel_apply(modules, inputs, {kwargs = {...}, devices = {...}}): a list of outputs. */
+/* The lists at `modules`, `inputs` and `kwargs` (0: none), element by element. false: failed. */
+static bool
+read_calls(lua_State *L, struct task *me, const int lists[3], int count, struct module **modules,
+           struct call_arguments *given)
+{
+    int top = lua_gettop(L);
+    for (int i = 0; i < count; i++) {
+        lua_rawgeti(L, lists[0], i + 1);
+        modules[i] = check_module(L, lua_gettop(L));
+        lua_rawgeti(L, lists[1], i + 1);
+        given[i].inputs = inputs_tuple(L, me, lua_gettop(L));
+        bool ok         = given[i].inputs != NULL;
+        if (lists[2] != 0 && lua_rawgeti(L, lists[2], i + 1) == LUA_TTABLE)
+            ok = ok && (given[i].kwargs = value_from_lua(L, me, -1, true)) != NULL;
+        lua_settop(L, top);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+/* nn.parallel.parallel_apply(modules, inputs, kwargs_tup, devices): a list of outputs. */
 static int
 parallel_apply(lua_State *L)
 {
-    struct task *me   = script_task(L);
-    size_t       mark = scope_mark(me);
-    check_table(L, 1);
-    check_table(L, 2);
-    lua_settop(L, 3);
-    int table = option_table(L, 3), count = (int)lua_rawlen(L, 1);
-    option_known(L, table, "kwargs devices");
-    if ((int)lua_rawlen(L, 2) != count)
-        raise_error(L, "ValueError", "%d modules but %d inputs", count, (int)lua_rawlen(L, 2));
+    struct task     *me   = script_task(L);
+    size_t           mark = scope_mark(me);
+    struct arguments a;
+    take_arguments(L, &a);
+    const struct argument *words = a.at[2].none ? &a.at[4] : &a.at[2];
+    const int lists[3] = { (int)a.at[0].integer[0], (int)a.at[1].integer[0], words->none ? 0 : (int)words->integer[0] };
+    int       count    = (int)lua_rawlen(L, lists[0]);
+    if ((int)lua_rawlen(L, lists[1]) != count)
+        raise_error(L, "AssertionError", "The number of modules %d is not equal to the number of inputs %d", count,
+                    (int)lua_rawlen(L, lists[1]));
+    struct device_list devices = { NULL, count };
+    if (!a.at[3].none)
+        devices = check_devices(L, (int)a.at[3].integer[0]);
+    if (devices.count != count)
+        raise_error(L, "AssertionError", "The number of modules %d is not equal to the number of devices %d", count,
+                    devices.count);
     struct module **modules = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *modules, 0);
     struct call_arguments *given = push_arguments(L, count);
     struct value   **outputs = push_room(L, count);
-    bool            named = option_push(L, table, "kwargs"), ok = true;
-    int             names = lua_gettop(L);
-    for (int i = 0; i < count && ok; i++) {
-        lua_rawgeti(L, 1, i + 1);
-        modules[i] = check_module(L, lua_gettop(L));
-        lua_rawgeti(L, 2, i + 1);
-        given[i].inputs = inputs_tuple(L, me, lua_gettop(L));
-        ok              = given[i].inputs != NULL;
-        if (named && lua_rawgeti(L, names, i + 1) == LUA_TTABLE)
-            ok = ok && (given[i].kwargs = value_from_lua(L, me, -1, true)) != NULL;
-        lua_settop(L, names);
-    }
-    struct device_list devices = { NULL, count };
-    if (option_push(L, table, "devices"))
-        devices = check_devices(L, -1);
-    if (devices.count != count)
-        raise_error(L, "ValueError", "%d modules but %d devices", count, devices.count);
+    bool             ok      = read_calls(L, me, lists, count, modules, given);
     struct call call = call_open(L, me, CALL_BACK);
     call.mark        = mark;
     call_end(&call, ok && dp_parallel_apply(me, modules, given, devices, outputs));
@@ -223,19 +359,93 @@ parallel_apply(lua_State *L)
 
 static const struct lua_entry nn_entries[] = {
     { "DataParallel", parallel_data_parallel, "nn.DataParallel(any module, table? device_ids=None, "
-      "device? output_device=None, int dim=0) -> any",
+      "any? output_device=None, int dim=0) -> any",
       "the module on several devices: the batch is scattered, the outputs gathered; dp.module is the module" },
 };
+
+/* ---- DataParallel as the base of a lesson's class ---- */
+
+/* MyDP.super.init(self, module, {device_ids, output_device, dim}): what nn.DataParallel(...) reads is kept in the
+ * object. */
+static int
+data_parallel_init(lua_State *L)
+{
+    static const char *const fields[] = { "module", "device_ids", "output_device", "dim" };
+    check_module(L, 1);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)&nn_entries[0]);
+    lua_pushcclosure(L, parallel_data_parallel, 1);
+    lua_insert(L, 2);
+    lua_call(L, lua_gettop(L) - 2, 1);
+    for (size_t i = 0; i < countof(fields); i++) {
+        lua_getfield(L, -1, fields[i]);
+        lua_setfield(L, 1, fields[i]);
+    }
+    return 0;
+}
+
+/* MyDP.super.forward(self, ...) */
+static int
+data_parallel_object_forward(lua_State *L)
+{
+    struct task   *me   = script_task(L);
+    struct module *self = check_module(L, 1), *module = module_child(self, "module");
+    size_t         mark = scope_mark(me);
+    if (module == NULL)
+        raise_error(L, "AttributeError", "%s has no module: its init calls %s.super.init(self, module)",
+                    module_class_name(self), module_class_name(self));
+    struct call_arguments given = { .kwargs = NULL };
+    given.inputs = arguments_from_lua(L, me, 2, &given.kwargs, true);
+    lua_getfield(L, 1, "output_device");
+    lua_getfield(L, 1, "dim");
+    struct data_parallel_options options = { .output_device = (int)lua_tointeger(L, -2),
+                                             .dim = int_of_int64(lua_tointeger(L, -1)) };
+    lua_getfield(L, 1, "device_ids");
+    options.devices = check_devices(L, -1);
+    struct call call = call_open(L, me, CALL_BACK);
+    call.mark        = mark;
+    me->iteration    = (uint32_t)self->integers[0]++;
+    struct value *result = given.inputs != NULL ? data_parallel_forward(me, module, given, &options) : NULL;
+    call_end(&call, result != NULL);
+    return call_leave(&call, push_results(L, result));
+}
+
+bool
+push_base_class(lua_State *L, int index)
+{
+    static const char name[] = "ringside.DataParallel";
+    if (lua_tocfunction(L, index) != parallel_data_parallel)
+        return false;
+    if (lua_getfield(L, LUA_REGISTRYINDEX, name) == LUA_TTABLE)
+        return true;
+    lua_pop(L, 1);
+    push_class(L, MODULE_CLASS, "DataParallel");
+    lua_pushcfunction(L, data_parallel_init);
+    lua_setfield(L, -2, "init");
+    lua_pushcfunction(L, data_parallel_object_forward);
+    lua_setfield(L, -2, "forward");
+    lua_pushvalue(L, -1);
+    lua_setfield(L, LUA_REGISTRYINDEX, name);
+    return true;
+}
+
 static const struct lua_entry entries[] = {
     { "data_parallel", data_parallel_function,
-      "nn.parallel.data_parallel(any module, any inputs, table? device_ids=None, device? output_device=None, "
+      "nn.parallel.data_parallel(any module, any inputs, table? device_ids=None, any? output_device=None, "
       "int dim=0, any? module_kwargs=None) -> any",
       "what a DataParallel does in its forward" },
-    { "scatter", parallel_scatter, "nn.parallel.scatter(inputs, devices, dim)", "a list: what each device gets" },
-    { "replicate", replicate, "nn.parallel.replicate(module, devices)", "a list of replicas" },
-    { "parallel_apply", parallel_apply, "nn.parallel.parallel_apply(modules, inputs, {kwargs, devices})",
+    { "scatter", parallel_scatter, "nn.parallel.scatter(any inputs, table devices, int dim=0) -> any",
+      "a list: what each device gets" },
+    { "scatter_kwargs", parallel_scatter_kwargs,
+      "nn.parallel.scatter_kwargs(any? inputs=None, any? kwargs=None, table? devices=None, int dim=0) -> any",
+      "two lists as long: positional and named arguments of each replica" },
+    { "replicate", replicate, "nn.parallel.replicate(any module, table devices, bool detach=False) -> any",
+      "a list of replicas" },
+    { "parallel_apply", parallel_apply,
+      "nn.parallel.parallel_apply(table modules, table inputs, table? kwargs_tup=None, table? devices=None, *, "
+      "table? kwargs=None) -> any",
       "one thread per module; a list of outputs" },
-    { "gather", parallel_gather, "nn.parallel.gather(outputs, device, dim)", "the outputs joined on one device" },
+    { "gather", parallel_gather, "nn.parallel.gather(table outputs, any device, int dim=0) -> any",
+      "the outputs joined on one device" },
 };
 
 void
@@ -243,4 +453,5 @@ lua_open_parallel(lua_State *L)
 {
     fill_namespace(L, "nn", nn_entries, countof(nn_entries));
     fill_namespace(L, "nn.parallel", entries, countof(entries));
+    lua_open_comm(L);
 }

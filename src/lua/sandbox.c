@@ -103,7 +103,7 @@ repeatable_print(lua_State *L)
     FILE          *out    = script->options.out;
     int            count  = lua_gettop(L);
     for (int i = 1; i <= count; i++) {
-        push_text(L, i);
+        push_shown(L, i);
         lua_replace(L, i);
     }
     if (lesson != NULL)

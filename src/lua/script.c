@@ -169,6 +169,7 @@ script_new(struct task *me, const struct script_options *options)
     if (script->options.out == NULL)
         script->options.out = stdout;
     script_seed(script, options->seed);
+    script->variation = options->variant;
     script->refs = refs_new();
     if (script->refs == NULL || !script_catalogues(script) || !lock_init(me, &script->lock, "lua state")) {
         refs_close(script->refs);
@@ -272,11 +273,21 @@ script_compiles(const char *text, size_t size)
     return ok;
 }
 
+const char *
+lesson_file_name(const char *path)
+{
+    static const char checks[] = "checks/";
+    const size_t      length   = sizeof checks - 1;
+    const char       *slash    = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    bool              beside   = (size_t)(name - path) >= length && strncmp(name - length, checks, length) == 0 &&
+                                 ((size_t)(name - path) == length || name[-(ptrdiff_t)length - 1] == '/');
+    return beside ? name - length : name;
+}
+
 bool
 script_run_text(struct task *me, struct script *script, const char *name, const char *text, size_t size)
 {
-    const char *slash = strrchr(name, '/');
-    struct chunk_run  run   = { slash != NULL ? slash + 1 : name, text, size };
+    struct chunk_run run = { lesson_file_name(name), text, size };
     snprintf(script->name, sizeof script->name, "%s", run.name);
     run.name    = script->name; /* as long as messages and traces will say it */
     script->options.text      = text;

@@ -17,6 +17,8 @@ struct script_options {
     char *const *args;
     const struct catalogue *catalogue; /* NULL: the script makes one; ranks share their parent's */
     const struct layer_catalogue *layers; /* likewise */
+    uint64_t    variant;       /* --variant: what rs.vary draws from; 0: the values as they are written */
+    bool        guests;        /* functions of another file run here, too (rs.exercise): lines are told with their file */
     const char *text;          /* of the lesson while it runs, for messages: script_run_text sets it */
     size_t      text_size;
 };
@@ -25,6 +27,9 @@ struct script *script_new(struct task *me, const struct script_options *options)
 bool script_run_text(struct task *me, struct script *script, const char *name, const char *text, size_t size); /* false:
                                                                                         failed, with the line */
 void script_free(struct task *me, struct script *script);
+/* As messages and traces name a lesson: its file without the folder, but for "checks/NN-slug.lua", beside which an exercise of
+ * the same name lies. */
+const char *lesson_file_name(const char *path);
 /* Whether that is Lua at all, found out before anything is begun for it. Where memory is short: true, the run will say. */
 bool script_compiles(const char *text, size_t size);
 #endif

@@ -36,6 +36,14 @@ script_rank(const struct script *script)
     return rank != NULL ? rank->context.rank : -1;
 }
 
+void
+refuse_in_rank(lua_State *L, const char *name)
+{
+    int rank = script_rank(script_of(L));
+    if (rank >= 0)
+        raise_error(L, "RuntimeError", "%s belongs to the lesson itself, but rank %d called it", name, rank);
+}
+
 static int
 spawn_gc(lua_State *L)
 {

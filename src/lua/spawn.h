@@ -8,6 +8,8 @@ struct task; struct sched; struct script; struct parcel;
 
 /* The rank that a spawn gave this script; -1: the lesson's own script. */
 int script_rank(const struct script *script);
+/* Raises in a rank: `name` is for the lesson's own script. */
+void refuse_in_rank(lua_State *L, const char *name);
 
 /* copy.c. A parcel holds Lua values outside any state: what torch.multiprocessing pickles. Packing and unpacking run
  * where Lua may raise; a parcel may be unpacked in several states at once. */

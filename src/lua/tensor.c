@@ -56,6 +56,7 @@ get_device(lua_State *L, struct tensor *t)
 static void
 get_requires_grad(lua_State *L, struct tensor *t)
 {
+    t = tensor_history(t);
     lua_pushboolean(L, t->requires_grad || t->grad_fn != NULL);
 }
 
@@ -68,13 +69,13 @@ get_grad(lua_State *L, struct tensor *t)
 static void
 get_grad_fn(lua_State *L, struct tensor *t)
 {
-    push_node(L, t->grad_fn);
+    push_node(L, tensor_history(t)->grad_fn);
 }
 
 static void
 get_is_leaf(lua_State *L, struct tensor *t)
 {
-    lua_pushboolean(L, t->grad_fn == NULL);
+    lua_pushboolean(L, tensor_history(t)->grad_fn == NULL);
 }
 
 static void
@@ -117,6 +118,12 @@ get_is_cuda(lua_State *L, struct tensor *t)
 }
 
 static void
+get_is_sparse(lua_State *L, struct tensor *t)
+{
+    lua_pushboolean(L, tensor_is_sparse(t));
+}
+
+static void
 get_base(lua_State *L, struct tensor *t)
 {
     push_tensor(L, t->base);
@@ -155,6 +162,7 @@ static const struct { const char *name; void (*get)(lua_State *L, struct tensor 
     { "name", get_name },           { "data", get_data },         { "is_parameter", get_is_parameter },
     { "is_cuda", get_is_cuda },     { "_base", get_base },        { "output_nr", get_output_nr },
     { "T", get_transposed },        { "layout", get_layout },
+    { "is_sparse", get_is_sparse },
 };
 
 /* Upvalue 1: the methods. Anything but a name is an index of elements. */
@@ -182,6 +190,8 @@ tensor_index(lua_State *L)
 static void
 set_requires_grad(lua_State *L, struct tensor *tensor, bool on)
 {
+    if (on && tensor_is_sparse(tensor))
+        raise_error(L, "NotImplementedError", "a sparse tensor is no leaf here: let its values require gradients");
     if (tensor->grad_fn != NULL && !on)
         raise_error(L, "RuntimeError", "you can only change requires_grad of leaf tensors: use t:detach()");
     if (tensor->grad_fn == NULL && on && !dtype_is_float(tensor->dtype))

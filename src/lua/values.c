@@ -357,7 +357,7 @@ push_inner(lua_State *L, const struct value *value)
 int
 push_results(lua_State *L, const struct value *value)
 {
-    if (value->kind != VALUE_TUPLE) {
+    if (value->kind != VALUE_TUPLE || value->whole) {
         push_value(L, value);
         return 1;
     }
@@ -372,7 +372,7 @@ push_results(lua_State *L, const struct value *value)
 static int
 make_tuple(lua_State *L)
 {
-    if (!is_plain_table(L, 1)) { /* rs.tuple(a, b) */
+    if (!is_plain_table(L, 1) || lua_gettop(L) > 1) { /* rs.tuple(a, b) */
         int count = lua_gettop(L);
         lua_createtable(L, count, 0);
         lua_insert(L, 1);
@@ -446,7 +446,7 @@ none_tostring(lua_State *L)
 
 static const struct lua_entry entries[] = {
     { "tuple", make_tuple, "rs.tuple{a, b, ...}",
-      "a tuple: scatter and gather keep it one; as a forward's result, several results" },
+      "a tuple: scatter and gather keep it one, and a forward that returns one gives one" },
     { "namedtuple", make_namedtuple, "rs.namedtuple(name, {fields...})",
       "makes a type: P(a, b) or P{x = a, y = b}; read p.x or p[1]" },
     { "kw", make_kw, "rs.kw{name = value, ...}", "keyword arguments for a forward: model(x, rs.kw{mask = m})" },

@@ -7,7 +7,9 @@
 #include "sched/task.h"
 
 /* Places in module->integers. */
-enum { INS, OUTS, KERNEL, STRIDE = 4, PADDING = 6, DILATION = 8, GROUPS = 10, BIAS, EXTRA, MODE = 14, SAME };
+enum { INS, OUTS, KERNEL, STRIDE = 4, PADDING = 6, DILATION = 8, GROUPS = 10, BIAS, EXTRA, MODE = 14, PADDED };
+/* integers[PADDED]: by numbers, or by one of two words. */
+enum { PADDED_BY_NUMBERS, PADDED_SAME, PADDED_VALID };
 
 static struct conv_options
 conv_options_of(const struct module *self)
@@ -29,7 +31,7 @@ conv_padded(struct task *me, const struct module *self, struct tensor *x, int si
     if (x == NULL || x->dims < sides + 1)
         return x;
     for (int side = 1; side > 1 - sides; side--) {
-        int64_t wanted = n[SAME] ? n[DILATION + side] * (n[KERNEL + side] - 1) : 2 * n[PADDING + side];
+        int64_t wanted = n[PADDED] == PADDED_SAME ? n[DILATION + side] * (n[KERNEL + side] - 1) : 2 * n[PADDING + side];
         int64_t before = wanted / 2, behind = wanted - before;
         if (n[MODE] == PAD_CONSTANT && before == behind) {
             options->padding[side] = before;
@@ -83,8 +85,8 @@ describe_conv(const struct module *self, struct str *out)
     str_addf(out, "%lld, %lld", (long long)n[INS], (long long)n[OUTS]);
     describe_pair(out, "kernel_size", n + KERNEL, one);
     describe_pair(out, "stride", n + STRIDE, one);
-    if (n[SAME])
-        str_add(out, ", padding=same");
+    if (n[PADDED] != PADDED_BY_NUMBERS)
+        str_addf(out, ", padding=%s", n[PADDED] == PADDED_SAME ? "same" : "valid");
     else if (n[PADDING] != 0 || n[PADDING + 1] != 0)
         describe_pair(out, "padding", n + PADDING, one);
     if (n[DILATION + 1] != 1 || (!one && n[DILATION] != 1))
@@ -178,8 +180,8 @@ put_padding(struct task *me, struct module *module, const struct argument *paddi
     }
     if (strcmp(padding->text, "same") != 0 && strcmp(padding->text, "valid") != 0)
         return failed(me, E_VALUE, "Invalid padding string '%s', should be one of {'valid', 'same'}", padding->text);
-    module->integers[SAME] = padding->text[0] == 's';
-    if (n[SAME] && (n[STRIDE] != 1 || n[STRIDE + 1] != 1))
+    module->integers[PADDED] = padding->text[0] == 's' ? PADDED_SAME : PADDED_VALID;
+    if (n[PADDED] == PADDED_SAME && (n[STRIDE] != 1 || n[STRIDE + 1] != 1))
         return failed(me, E_VALUE, "padding='same' is not supported for strided convolutions");
     return true;
 }
@@ -319,7 +321,15 @@ describe_pool(const struct module *self, struct str *out)
 static void
 describe_adaptive(const struct module *self, struct str *out)
 {
-    add_pair(out, "output_size", self->integers);
+    const int64_t *size = self->integers;
+    if (size[0] >= 0 && size[1] >= 0)
+        add_pair(out, "output_size", size);
+    else if (size[0] == size[1])
+        str_add(out, "output_size=None");
+    else if (size[0] < 0)
+        str_addf(out, "output_size=(None, %lld)", (long long)size[1]);
+    else
+        str_addf(out, "output_size=(%lld, None)", (long long)size[0]);
 }
 
 static const struct module_attribute pool_attributes[] = {

@@ -553,12 +553,30 @@ module_forward_tensor(struct task *me, struct module *module, struct tensor *inp
 
 /* ---- for all parameters ---- */
 
+/* A gradient of an embedding: its parts move. */
+static bool
+sparse_move(struct task *me, struct tensor *tensor, int device, enum dtype dtype)
+{
+    bool           coalesced = tensor->coalesced;
+    struct tensor *indices   = tensor_to(me, tensor->indices, device, DTYPE_I64);
+    struct tensor *values    = tensor_to(me, tensor->values, device, dtype);
+    struct tensor *moved     = tensor_sparse(me, tensor->size[0], indices, values);
+    if (moved == NULL)
+        return false;
+    tensor_sparse_assign(me, tensor, moved);
+    tensor->dtype     = dtype;
+    tensor->coalesced = coalesced;
+    return true;
+}
+
 /* The tensor object stays what it is; its elements move: whoever holds it (an optimizer, a graph) sees the new ones. */
 static bool
 tensor_move(struct task *me, struct tensor *tensor, int device, enum dtype dtype, const char *role)
 {
     if (tensor == NULL || (tensor_device(tensor) == device && tensor->dtype == dtype))
         return true;
+    if (tensor_is_sparse(tensor))
+        return sparse_move(me, tensor, device, dtype);
     struct tensor *moved = tensor_to(me, tensor, device, dtype);
     if (moved == NULL)
         return false;

@@ -146,7 +146,10 @@ struct value *
 value_like(struct task *me, const struct value *like, int count, struct value *const *items)
 {
     const struct value_form form = { like->kind, (const char *const *)like->keys, like->text };
-    return value_container(me, &form, count, items);
+    struct value *value = value_container(me, &form, count, items);
+    if (value != NULL)
+        value->whole = like->whole;
+    return value;
 }
 
 struct value *

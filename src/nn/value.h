@@ -23,6 +23,7 @@ struct value {
     struct value  **items;           /* TUPLE, LIST, NAMEDTUPLE, and DICT's values */
     char          **keys;            /* DICT's and NAMEDTUPLE's, in order; owned */
     int             count;
+    bool            whole;           /* TUPLE: a forward's one result; else a forward's tuple is several results */
     void           *object;          /* OBJECT: kept by the two functions below */
     void          (*drop_object)(struct task *me, void *object);
 };

@@ -89,7 +89,11 @@ total_norm(struct task *me, struct tensor *const *params, int count, double orde
         if (grad == NULL)
             continue;
         seen++;
-        struct storage *read = read_grad(me, grad);
+        if (tensor_is_sparse(grad)) {
+            grad = sparse_coalesced(me, grad);
+            grad = grad != NULL ? grad->values : NULL;
+        }
+        struct storage *read = grad != NULL ? read_grad(me, grad) : NULL;
         if (read == NULL)
             return false;
         double norm = norm_of_order(read->data, (size_t)tensor_count(grad), order);
@@ -146,6 +150,8 @@ clip_grad_norm(struct task *me, struct tensor *const *params, int count, const s
 static bool
 clamp_grad(struct task *me, struct tensor *grad, double limit)
 {
+    if (tensor_is_sparse(grad))
+        return sparse_refused(me, "clamp_", grad);
     struct storage *read = read_grad(me, grad);
     if (read == NULL)
         return false;

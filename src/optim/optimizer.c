@@ -1,4 +1,4 @@
-/* torch.optim.SGD, Adam and AdamW, one parameter after the other, under no_grad:
+/* torch.optim.SGD, Adam, AdamW and Adagrad, one parameter after the other, under no_grad:
  *
  *     SGD      d = maximize ? -g : g;  d += weight_decay * p
  *              momentum: buf = d in the parameter's first step (no dampening), else
@@ -8,10 +8,14 @@
  *     Adam     g += weight_decay * p;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g g
  *              p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps);  amsgrad: v's running maximum
  *     AdamW    p *= 1 - lr * weight_decay first, and no decay in g: Adam with decoupled_weight_decay
+ *     Adagrad  g += weight_decay * p;  sum += g g;  p -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(sum) + eps)
  *
- * Each is one op, a single pass (tensor/update.c). A parameter without a gradient is left alone: no decay, no step.
+ * Each is one op, a single pass (tensor/update.c); SparseAdam and steps by sparse gradients are in sparse.c. A
+ * parameter without a gradient is left alone: no decay, no step.
+ *
  * Interface: optimizer_new, optimizer_add_group, then per iteration optimizer_zero_grad and optimizer_step;
- * optimizer_free. What is remembered goes out and in by state.c. In PyTorch: torch/optim/sgd.py, adam.py, adamw.py. */
+ * optimizer_free. What is remembered goes out and in by state.c. In PyTorch: torch/optim/sgd.py, adam.py, adamw.py,
+ * adagrad.py. */
 #include "optim/internal.h"
 #include <math.h>
 #include <stdlib.h>
@@ -24,19 +28,19 @@ struct optim_options
 optim_defaults(enum optim_kind kind)
 {
     struct optim_options options = { .lr = 1e-3 }; /* SGD, too; up to PyTorch 2.2 it had none */
+    if (kind == OPTIM_ADAGRAD)
+        options.lr = 1e-2;
     options.beta1        = 0.9;
     options.beta2        = 0.999;
-    options.eps          = 1e-8;
+    options.eps          = kind == OPTIM_ADAGRAD ? 1e-10 : 1e-8;
     options.weight_decay = kind == OPTIM_ADAMW ? 1e-2 : 0;
     options.decoupled_weight_decay = kind == OPTIM_ADAMW;
     return options;
 }
 
 static bool
-adam_allowed(struct task *me, const struct optim_options *options)
+betas_allowed(struct task *me, const struct optim_options *options)
 {
-    if (!(options->eps >= 0))
-        return failed(me, E_VALUE, "Invalid epsilon value: %g", options->eps);
     if (!(options->beta1 >= 0 && options->beta1 < 1))
         return failed(me, E_VALUE, "Invalid beta parameter at index 0: %g", options->beta1);
     if (!(options->beta2 >= 0 && options->beta2 < 1))
@@ -45,17 +49,37 @@ adam_allowed(struct task *me, const struct optim_options *options)
 }
 
 static bool
+adagrad_allowed(struct task *me, const struct optim_options *options)
+{
+    if (!(options->lr_decay >= 0))
+        return failed(me, E_VALUE, "Invalid lr_decay value: %g", options->lr_decay);
+    if (!(options->weight_decay >= 0))
+        return failed(me, E_VALUE, "Invalid weight_decay value: %g", options->weight_decay);
+    if (!(options->initial_accumulator_value >= 0))
+        return failed(me, E_VALUE, "Invalid initial_accumulator_value value: %g", options->initial_accumulator_value);
+    return options->eps >= 0 || failed(me, E_VALUE, "Invalid epsilon value: %g", options->eps);
+}
+
+/* SparseAdam wants more than 0 where others do with 0. */
+static bool
 options_allowed(struct task *me, enum optim_kind kind, const struct optim_options *options)
 {
-    if (!(options->lr >= 0))
+    const bool positive = kind == OPTIM_SPARSE_ADAM;
+    if (!(options->lr >= 0) || (positive && options->lr == 0))
         return failed(me, E_VALUE, "Invalid learning rate: %g", options->lr);
+    if (kind == OPTIM_ADAGRAD)
+        return adagrad_allowed(me, options);
     if (kind == OPTIM_SGD && !(options->momentum >= 0))
         return failed(me, E_VALUE, "Invalid momentum value: %g", options->momentum);
     if (!(options->weight_decay >= 0))
         return failed(me, E_VALUE, "Invalid weight_decay value: %g", options->weight_decay);
     if (kind == OPTIM_SGD && options->nesterov && (options->momentum <= 0 || options->dampening != 0))
         return failed(me, E_VALUE, "Nesterov momentum requires a momentum and zero dampening");
-    return kind == OPTIM_SGD || adam_allowed(me, options);
+    if (kind == OPTIM_SGD)
+        return true;
+    if (!(options->eps >= 0) || (positive && options->eps == 0))
+        return failed(me, E_VALUE, "Invalid epsilon value: %g", options->eps);
+    return betas_allowed(me, options);
 }
 
 /* ---- making ---- */
@@ -101,8 +125,37 @@ param_allowed(struct task *me, const struct optimizer *optimizer, size_t count, 
         return failed(me, E_TYPE, "optimizer can only optimize Tensors, but one of the params is none");
     if (param->grad_fn != NULL)
         return failed(me, E_VALUE, "can't optimize a non-leaf Tensor");
+    if (tensor_is_sparse(param))
+        return failed(me, E_VALUE, "%s requires dense parameter tensors", optim_name(optimizer->kind));
     if (has_param(optimizer, count, param))
         return failed(me, E_VALUE, "some parameters appear in more than one parameter group");
+    return true;
+}
+
+/* Elements of a new one are `value`. */
+static bool
+buffer_ready(struct task *me, struct optim_state *state, int slot, double value)
+{
+    struct tensor *param = state->param;
+    if (state->slot[slot] != NULL)
+        return true;
+    struct tensor *fresh = tensor_empty(me, param->dtype, tensor_device(param), param->dims, param->size);
+    fresh = tensor_filled(me, fresh, value);
+    tensor_keep(me, &state->slot[slot], fresh);
+    return fresh != NULL;
+}
+
+/* Adagrad's state is there from the beginning: of all parameters, or of none. */
+static bool
+sums_ready(struct task *me, struct optim_state *states, int count, double value)
+{
+    for (int i = 0; i < count; i++) {
+        if (buffer_ready(me, &states[i], 0, value))
+            continue;
+        while (i-- > 0)
+            tensor_drop(me, &states[i].slot[0]);
+        return false;
+    }
     return true;
 }
 
@@ -124,6 +177,9 @@ optimizer_add_group(struct task *me, struct optimizer *optimizer, struct tensor 
             return false;
         optimizer->states[i] = (struct optim_state){ .param = param, .group = (int)optimizer->group_count };
     }
+    if (optimizer->kind == OPTIM_ADAGRAD &&
+        !sums_ready(me, optimizer->states + optimizer->count, count, options->initial_accumulator_value))
+        return false;
     for (size_t i = optimizer->count; i < all; i++)
         tensor_ref(optimizer->states[i].param);
     optimizer->count                            = all;
@@ -162,18 +218,6 @@ optimizer_lr(const struct optimizer *optimizer)
 
 /* ---- a step ---- */
 
-static bool
-buffer_ready(struct task *me, struct optim_state *state, int slot, bool zeroed)
-{
-    struct tensor *param = state->param;
-    if (state->slot[slot] != NULL)
-        return true;
-    struct tensor *fresh = zeroed ? tensor_zeros(me, param->dtype, tensor_device(param), param->dims, param->size)
-                                  : tensor_empty(me, param->dtype, tensor_device(param), param->dims, param->size);
-    tensor_keep(me, &state->slot[slot], fresh);
-    return fresh != NULL;
-}
-
 static struct update_rule
 rule_of(const struct optim_options *options)
 {
@@ -187,9 +231,7 @@ static bool
 update(struct task *me, enum op op, struct optim_state *state, struct op_args *args)
 {
     args->in[0] = args->out = state->param;
-    args->in[1] = tensor_to_dense(me, state->param->grad);
-    if (args->in[1] == NULL)
-        return false;
+    args->in[1] = state->param->grad;
     if (op_call(me, op, args) == NULL)
         return false;
     for (int slot = 0; slot < OPTIM_SLOTS; slot++)
@@ -206,7 +248,10 @@ step_sgd(struct task *me, const struct optim_options *options, struct optim_stat
     struct op_args     args = { .alpha = options->lr, .update = &rule };
     if (options->momentum != 0) {
         rule.first = state->slot[0] == NULL;
-        if (!buffer_ready(me, state, 0, false))
+        if (rule.first)
+            tensor_keep(me, &state->slot[0], tensor_empty(me, state->param->dtype, tensor_device(state->param),
+                                                          state->param->dims, state->param->size));
+        if (state->slot[0] == NULL)
             return false;
         args.in[2] = state->slot[0];
     }
@@ -222,7 +267,7 @@ step_adam(struct task *me, const struct optim_options *options, struct optim_sta
     struct update_rule rule = rule_of(options);
     struct op_args     args = { .alpha = options->lr, .update = &rule };
     for (int slot = 0; slot < (options->amsgrad ? 3 : 2); slot++)
-        if (!buffer_ready(me, state, slot, true))
+        if (!buffer_ready(me, state, slot, 0))
             return false;
     rule.decoupled  = options->decoupled_weight_decay;
     rule.step_size  = options->lr / (1 - whole_power(options->beta1, state->steps + 1));
@@ -237,12 +282,44 @@ step_adam(struct task *me, const struct optim_options *options, struct optim_sta
 }
 
 static bool
-sparse_allowed(struct task *me, const struct optimizer *optimizer, const struct optim_options *options)
+step_adagrad(struct task *me, const struct optim_options *options, struct optim_state *state)
 {
-    if (optimizer->kind != OPTIM_SGD)
-        return failed(me, E_RUNTIME, "Adam does not support sparse gradients, please consider SparseAdam instead");
-    return options->weight_decay == 0 ||
-           failed(me, E_RUNTIME, "weight_decay option is not compatible with sparse gradients");
+    struct update_rule rule = rule_of(options);
+    struct op_args     args = { .alpha = options->lr, .update = &rule };
+    rule.lr    = adagrad_rate(options, state);
+    args.in[2] = state->slot[0];
+    return update(me, OP_adagrad, state, &args);
+}
+
+/* Gradients that the optimizer cannot take are told before a parameter of their group has moved: at the group's first
+ * parameter. */
+static bool
+gradients_allowed(struct task *me, const struct optimizer *optimizer, size_t first)
+{
+    if (first > 0 && optimizer->states[first].group == optimizer->states[first - 1].group)
+        return true;
+    const bool sparse_only = optimizer->kind == OPTIM_SPARSE_ADAM;
+    const bool dense_only = optimizer->kind == OPTIM_ADAM || optimizer->kind == OPTIM_ADAMW;
+    for (size_t i = first; i < optimizer->count && optimizer->states[i].group == optimizer->states[first].group; i++) {
+        const struct tensor *grad = optimizer->states[i].param->grad;
+        if (dense_only && tensor_is_sparse(grad))
+            return failed(me, E_RUNTIME, "Adam does not support sparse gradients, please consider SparseAdam instead");
+        if (sparse_only && grad != NULL && !tensor_is_sparse(grad))
+            return failed(me, E_RUNTIME, "SparseAdam does not support dense gradients, please consider Adam instead");
+    }
+    return true;
+}
+
+/* With what PyTorch's own step is made of, not in one pass. */
+static bool
+step_sparse(struct task *me, const struct optimizer *optimizer, struct optim_state *state)
+{
+    const struct optim_options *options = &optimizer->groups[state->group];
+    bool done = optimizer->kind == OPTIM_SGD ? sparse_sgd(me, options, state)
+              : optimizer->kind == OPTIM_ADAGRAD ? sparse_adagrad(me, options, state)
+              : buffer_ready(me, state, 0, 0) && buffer_ready(me, state, 1, 0) && sparse_adam(me, options, state);
+    state->steps += done;
+    return done;
 }
 
 static bool
@@ -251,11 +328,13 @@ step_one(struct task *me, struct optimizer *optimizer, struct optim_state *state
     const struct optim_options *options = &optimizer->groups[state->group];
     if (state->param->grad == NULL)
         return true;
-    if (tensor_is_sparse(state->param->grad) && !sparse_allowed(me, optimizer, options))
+    if (optimizer->kind == OPTIM_ADAGRAD && !buffer_ready(me, state, 0, options->initial_accumulator_value))
         return false;
+    if (tensor_is_sparse(state->param->grad) || (optimizer->kind == OPTIM_SGD && tensor_is_sparse(state->slot[0])))
+        return step_sparse(me, optimizer, state);
     if (optimizer->kind == OPTIM_SGD)
         return step_sgd(me, options, state);
-    return step_adam(me, options, state);
+    return optimizer->kind == OPTIM_ADAGRAD ? step_adagrad(me, options, state) : step_adam(me, options, state);
 }
 
 /* Each parameter that has a gradient is moved against it; one without stays where it is. */
@@ -270,7 +349,8 @@ optimizer_step(struct task *me, struct optimizer *optimizer)
     grad_set_enabled(me, false);
     for (size_t i = 0; ok && i < optimizer->count; i++) {
         size_t mark = scope_mark(me);
-        ok = step_one(me, optimizer, &optimizer->states[i]);
+        ok = gradients_allowed(me, optimizer, i) &&
+             step_one(me, optimizer, &optimizer->states[i]);
         scope_release(me, mark);
     }
     grad_set_enabled(me, enabled);

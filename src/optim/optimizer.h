@@ -1,4 +1,4 @@
-/* torch.optim.SGD, Adam and AdamW. An optimizer keeps references to its parameters, in groups, each with options of its
+/* torch.optim.SGD, Adam, AdamW, Adagrad and SparseAdam. An optimizer keeps references to its parameters, in groups, each with options of its
  * own; and what it remembers of each parameter, from that one's first step on. */
 #ifndef OPTIM_OPTIMIZER_H
 #define OPTIM_OPTIMIZER_H
@@ -7,11 +7,13 @@
 
 struct task; struct tensor; struct optimizer;
 
-enum optim_kind { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAMW, OPTIM_KINDS };
+enum optim_kind { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAMW, OPTIM_ADAGRAD, OPTIM_SPARSE_ADAM, OPTIM_KINDS };
 struct optim_options {
     double lr, weight_decay;
     double momentum, dampening;      /* SGD */
-    double beta1, beta2, eps;        /* Adam, AdamW */
+    double beta1, beta2;             /* Adam, AdamW, SparseAdam */
+    double eps;                      /* all but SGD */
+    double lr_decay, initial_accumulator_value; /* Adagrad */
     bool   maximize, nesterov, amsgrad;
     bool   decoupled_weight_decay;   /* Adam: as AdamW's, beside the gradient */
 };

@@ -8,16 +8,19 @@
 const char *
 optim_name(enum optim_kind kind)
 {
-    static const char *const names[OPTIM_KINDS] = { "SGD", "Adam", "AdamW" };
+    static const char *const names[OPTIM_KINDS] = { "SGD", "Adam", "AdamW", "Adagrad", "SparseAdam" };
     return names[kind];
 }
 
 const char *
 optim_slot(enum optim_kind kind, int slot)
 {
-    static const char *const of_sgd[OPTIM_SLOTS]  = { "momentum_buffer", NULL, NULL };
-    static const char *const of_adam[OPTIM_SLOTS] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" };
-    return kind == OPTIM_SGD ? of_sgd[slot] : of_adam[slot];
+    static const char *const names[OPTIM_KINDS][OPTIM_SLOTS] = {
+        [OPTIM_SGD] = { "momentum_buffer" }, [OPTIM_ADAM] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" },
+        [OPTIM_ADAMW] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" }, [OPTIM_ADAGRAD] = { "sum" },
+        [OPTIM_SPARSE_ADAM] = { "exp_avg", "exp_avg_sq" },
+    };
+    return names[kind][slot];
 }
 
 enum optim_kind

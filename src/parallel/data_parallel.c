@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TREE_TURNS = 1000 };
+
 /* What a wrapper and its replicas share: the options, whose list of devices lies behind them. */
 struct wrapper_options {
     atomic_int                   references, forwards;
@@ -24,30 +26,64 @@ struct wrapper_options {
 
 /* ---- forward ---- */
 
+/* A search of the tree for a tensor that lies elsewhere than on `device`: among the parameters, or the buffers. It
+ * makes no lists, which would cost more than a small model's forward. `turns`: how many modules it may still enter, for
+ * where many share their children there are more ways than modules. */
+struct search { int device, turns; bool buffers; };
+
+static struct tensor *
+found_elsewhere(struct search *search, const struct module *module)
+{
+    const struct module_table *table = search->buffers ? &module->buffers : &module->parameters;
+    struct tensor             *found = NULL;
+    if (search->turns-- <= 0)
+        return NULL;
+    for (int i = 0; i < table->count; i++) {
+        struct tensor *tensor = table->entries[i].tensor;
+        bool former = module->is_replica && !search->buffers && tensor != NULL && !tensor->is_parameter;
+        if (tensor != NULL && !former && tensor_device(tensor) != search->device)
+            return tensor;
+    }
+    for (int i = 0; i < module->children.count && found == NULL; i++)
+        if (module->children.entries[i].module != NULL)
+            found = found_elsewhere(search, module->children.entries[i].module);
+    return found;
+}
+
+/* The same by lists. false: failed. */
+static bool
+listed_elsewhere(struct task *me, struct module *module, const struct search *search, struct tensor **found)
+{
+    struct named_tensors list = { 0 };
+    bool done = search->buffers ? module_named_buffers(me, module, &list) : module_named_parameters(me, module, &list);
+    for (int i = 0; done && i < list.count && *found == NULL; i++)
+        if (tensor_device(list.tensors[i]) != search->device)
+            *found = list.tensors[i];
+    named_tensors_free(&list);
+    return done;
+}
+
 /* The module lives on the first device: from there it is copied. Checked at each forward, for it may
  * have been moved since the wrapper was made. */
 static bool
 data_parallel_check(struct task *me, struct module *module, int device)
 {
     STAGE(me, dp_check, device);
-    struct named_tensors lists[2] = { { 0 } };
-    char                 wanted[24], found[24];
-    bool done = module_named_parameters(me, module, &lists[0]) &&
-                module_named_buffers(me, module, &lists[1]);
-    for (int which = 0; which < 2; which++) {
-        for (int i = 0; i < lists[which].count && done; i++) {
-            if (tensor_device(lists[which].tensors[i]) == device)
-                continue;
-            comm_device_name(device, wanted);
-            comm_device_name(tensor_device(lists[which].tensors[i]), found);
-            done = failed(me, E_RUNTIME,
-                          "module must have its parameters and buffers on device %s "
-                          "(device_ids[0]) but found one of them on device: %s",
-                          wanted, found);
-        }
-        named_tensors_free(&lists[which]);
+    struct tensor *found = NULL;
+    for (int buffers = 0; buffers < 2 && found == NULL; buffers++) {
+        struct search search = { device, TREE_TURNS, buffers == 1 };
+        found = found_elsewhere(&search, module);
+        if (search.turns < 0 && !listed_elsewhere(me, module, &search, &found))
+            return false;
     }
-    return done;
+    if (found == NULL)
+        return true;
+    char wanted[24], other[24];
+    comm_device_name(device, wanted);
+    comm_device_name(tensor_device(found), other);
+    return failed(me, E_RUNTIME,
+                  "module must have its parameters and buffers on device %s "
+                  "(device_ids[0]) but found one of them on device: %s", wanted, other);
 }
 
 /* What scatter, replicate, apply and gather hand to one another: one entry per replica. */
@@ -230,9 +266,27 @@ data_parallel_module(const struct module *wrapper)
     return wrapper != NULL && wrapper->type == &wrapper_type ? module_child(wrapper, "module") : NULL;
 }
 
-bool
-data_parallel_imbalanced(double one, double other)
+const struct data_parallel_options *
+data_parallel_options(const struct module *wrapper)
 {
-    double least = one < other ? one : other, most = one < other ? other : one;
-    return most > 0 && least / most < 0.75;
+    const struct wrapper_options *own = wrapper->type == &wrapper_type ? wrapper->script : NULL;
+    return own != NULL ? &own->options : NULL;
+}
+
+bool
+data_parallel_imbalance(struct task *me, struct device_list devices, int *smallest, int *largest)
+{
+    uint64_t least = 0, most = 0;
+    for (int i = 0; i < devices.count; i++) {
+        uint64_t bytes = device_total_memory(me, devices.ids[i]);
+        if (i == 0 || bytes < least) {
+            least     = bytes;
+            *smallest = devices.ids[i];
+        }
+        if (i == 0 || bytes > most) {
+            most     = bytes;
+            *largest = devices.ids[i];
+        }
+    }
+    return most > 0 && (double)least / (double)most < 0.75;
 }

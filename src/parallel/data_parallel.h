@@ -22,9 +22,10 @@ struct data_parallel_options {
 /* The wrapper is itself a module with one child "module"; in me's scope; NULL: failed. */
 struct module *data_parallel_new(struct task *me, struct module *module, const struct data_parallel_options *options);
 struct module *data_parallel_module(const struct module *wrapper);        /* NULL: not a DataParallel */
-/* Do two devices differ so much (in memory, in multiprocessors) that DataParallel warns? Below 3 to 4, not at it. All
- * virtual devices are equal. */
-bool data_parallel_imbalanced(double one, double other);
+const struct data_parallel_options *data_parallel_options(const struct module *wrapper); /* NULL: not one */
+/* Do devices differ so much in memory that DataParallel warns? Below 3 to 4, not at it; which two: the first of equal
+ * ones. PyTorch compares their multiprocessors, too, of which all virtual devices have as many. */
+bool data_parallel_imbalance(struct task *me, struct device_list devices, int *smallest, int *largest);
 /* nn.parallel.data_parallel: the functional form (and the wrapper's forward). Inputs that are no TUPLE count as a tuple
  * of one, NULL and None as an empty one. */
 struct value *data_parallel_forward(struct task *me, struct module *module, struct call_arguments given,

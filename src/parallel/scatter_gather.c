@@ -1,248 +1,20 @@
-/* Scatter and gather: the batch goes out along dim, the outputs come back: torch.nn.parallel.scatter_gather and the
- * Functions Scatter and Gather of torch.nn.parallel._functions.
+/* Scatter and gather: the batch goes out along dim, the outputs come back: torch.nn.parallel.scatter_gather.
  *
  *     dp_scatter   arguments and keyword arguments, one set per replica (scatter_kwargs)
  *     dp_gather    the replicas' outputs, put together again
  *
- * Tensors are cut wherever they hide in tuples, lists, dicts and namedtuples; everything else is the same object for
- * all replicas. Scatter and Gather are each other's backward, through the recorded functions, so that a gradient of a
- * gradient works too: both nodes keep a `partition`, which says how a whole tensor falls into pieces on devices. */
-#include "autograd/call.h"
-#include "autograd/node.h"
-#include "base/str.h"
+ * Tensors are cut wherever they hide in tuples, lists, dicts and namedtuples (functions.h); everything else is the same
+ * object for all replicas. */
 #include "parallel/comm.h"
 #include "parallel/data_parallel.h"
+#include "parallel/functions.h"
 #include "sched/stage.h"
-#include "tensor/op.h"
+#include "tensor/tensor.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* How deep containers may lie in each other. */
 enum { NESTING = 100 };
-
-struct piece { int64_t length; int device; };
-struct partition {
-    struct comm_shape shape;      /* of the whole */
-    int               device;     /* of the whole */
-    int               dim, count;
-    bool              unsqueezed; /* the pieces were 0-dim: one element of the whole each */
-    struct piece      pieces[];
-};
-
-static bool scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_out,
-                             struct tensor **grad_in);
-static bool gather_backward(struct task *me, struct node *node, struct tensor *const *grad_out,
-                            struct tensor **grad_in);
-
-/* ---- partitions ---- */
-
-static size_t
-partition_bytes(int count)
-{
-    return sizeof(struct partition) + (size_t)count * sizeof(struct piece);
-}
-
-static void
-partition_drop(struct task *me, void *split)
-{
-    (void)me;
-    free(split);
-}
-
-/* A node with a copy of the partition; NULL: failed. One reference, the caller's. */
-static struct node *
-partition_node(struct task *me, const struct comm_function *function, const struct partition *split)
-{
-    struct partition *copy = malloc(partition_bytes(split->count));
-    if (copy != NULL)
-        memcpy(copy, split, partition_bytes(split->count));
-    return comm_node(me, function, copy, partition_drop);
-}
-
-/* "3 3 3 1", as a text of the trace. */
-static int64_t
-partition_sizes(struct task *me, const struct partition *split)
-{
-    struct str sizes = { 0 };
-    for (int i = 0; i < split->count; i++)
-        str_addf(&sizes, "%s%lld", i > 0 ? " " : "", (long long)split->pieces[i].length);
-    int64_t text = stage_text_id(me, str_text(&sizes));
-    str_free(&sizes);
-    return text;
-}
-
-/* ---- the Function Scatter ---- */
-
-/* A chunk for one replica. The event is the target device's; its bytes are the chunk's, its offset counts elements of
- * the source. Only a memory.copy tells that bytes moved: there is none where the tensor already lies. */
-static struct tensor *
-scatter_chunk(struct task *me, struct tensor *tensor, const struct partition *split, int index, int64_t start)
-{
-    const struct piece *piece = &split->pieces[index];
-    const struct comm_rows rows = { split->dim, start, piece->length };
-    struct tensor *chunk = comm_scatter_piece(me, tensor, rows, piece->device);
-    if (chunk == NULL)
-        return NULL;
-    POINT_ON(me, piece->device, dp_scatter_chunk, index, piece->length, tensor_bytes(chunk),
-             tensor->offset + start * tensor->stride[split->dim]);
-    return chunk;
-}
-
-/* The chunks become outputs of one node. A chunk that is a view may not be modified in place: its node has several. */
-static bool
-scatter_record(struct task *me, struct tensor *tensor, const struct partition *split, struct tensor **out)
-{
-    struct node *node = partition_node(
-        me, &(struct comm_function){ "ScatterBackward", scatter_backward, 1, split->count }, split);
-    if (node == NULL)
-        return false;
-    node_connect(me, node, 0, tensor);
-    comm_place_node(me, node, split->pieces[0].device);
-    for (int i = 0; i < split->count; i++) {
-        node_output(me, node, out[i], i);
-        if (out[i]->storage != tensor->storage)
-            continue;
-        out[i]->multi_view = true;
-        tensor_keep(me, &out[i]->base, tensor->base != NULL ? tensor->base : tensor);
-    }
-    node_unref(me, node);
-    return !task_failed(me);
-}
-
-/* Scatter.apply. `seen`: the forward's, where each chunk is an event; a gradient's chunks are not. */
-static bool
-scatter_apply(struct task *me, struct tensor *tensor, const struct partition *split, bool seen, struct tensor **out)
-{
-    int64_t start = 0;
-    for (int i = 0; i < split->count; i++) {
-        const struct piece *piece = &split->pieces[i];
-        const struct comm_rows rows = { split->dim, start, piece->length };
-        out[i] = seen ? scatter_chunk(me, tensor, split, i, start)
-                      : comm_scatter_piece(me, tensor, rows, piece->device);
-        if (out[i] == NULL)
-            return false;
-        start += piece->length;
-    }
-    return !any_requires_grad(me, &tensor, 1) || scatter_record(me, tensor, split, out);
-}
-
-/* ---- the Function Gather ---- */
-
-/* A scalar per replica cannot be joined along a dimension that it does not have: each counts as a row of one. */
-static bool
-gather_unsqueeze(struct task *me, struct tensor *const *pieces, int count, struct tensor **rows)
-{
-    const int64_t size = 1;
-    int64_t warning = stage_text_id(me, "Was asked to gather along dimension 0, but all input tensors were scalars; "
-                                        "will instead unsqueeze and return a vector.");
-    POINT(me, dp_gather_unsqueeze, count, warning);
-    for (int i = 0; i < count; i++) {
-        rows[i] = tensor_piece(me, pieces[i], 1, &size, pieces[i]->offset);
-        if (rows[i] == NULL)
-            return false;
-    }
-    return true;
-}
-
-static struct tensor *
-gather_record(struct task *me, struct tensor *const *pieces, const struct partition *split, struct tensor *whole)
-{
-    struct node *node = partition_node(
-        me, &(struct comm_function){ "GatherBackward", gather_backward, split->count, 1 }, split);
-    if (node == NULL)
-        return NULL;
-    for (int i = 0; i < split->count; i++)
-        node_connect(me, node, i, pieces[i]);
-    comm_place_node(me, node, split->device);
-    node_output(me, node, whole, 0);
-    node_unref(me, node);
-    return task_failed(me) ? NULL : whole;
-}
-
-/* Gather.apply. */
-static struct tensor *
-gather_apply(struct task *me, struct tensor *const *pieces, int count, int device, int dim)
-{
-    struct arena    plain PLAIN = { 0 };
-    struct partition   *split = plain_take(me, &plain, partition_bytes(count));
-    struct tensor **rows = plain_take(me, &plain, (size_t)count * sizeof(struct tensor *));
-    if (split == NULL || rows == NULL)
-        return NULL;
-    bool scalars = dim == 0;
-    for (int i = 0; i < count; i++) {
-        if (tensor_device(pieces[i]) == DEVICE_CPU)
-            return failed_null(me, E_RUNTIME, "Gather takes tensors of devices, but replica %d's is on the cpu", i);
-        scalars = scalars && tensor_dims(pieces[i]) == 0;
-        rows[i] = pieces[i];
-    }
-    if (scalars && !gather_unsqueeze(me, pieces, count, rows))
-        return NULL;
-    struct tensor *whole = comm_gather(me, rows, count, device, dim);
-    if (whole == NULL || !any_requires_grad(me, pieces, count))
-        return whole;
-
-    split->shape = comm_shape_of(whole);
-    split->device = device;
-    split->dim = dim < 0 ? dim + whole->dims : dim;
-    split->count = count;
-    split->unsqueezed = scalars;
-    for (int i = 0; i < count; i++)
-        split->pieces[i] = (struct piece){ rows[i]->size[split->dim], tensor_device(rows[i]) };
-    return gather_record(me, pieces, split, whole);
-}
-
-/* ---- backward: each is the other's ---- */
-
-/* Scatter's backward is Gather, to where the input lay. Chunks that nobody used count as zeros. */
-static bool
-scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
-{
-    const struct partition *split = node->context;
-    struct arena        plain PLAIN = { 0 };
-    struct tensor     **grads = plain_take(me, &plain, (size_t)split->count * sizeof *grads);
-    if (grads == NULL)
-        return false;
-    for (int i = 0; i < split->count; i++) {
-        struct comm_shape shape = split->shape;
-        shape.size[split->dim] = split->pieces[i].length;
-        grads[i] = grad_out[i] != NULL ? grad_out[i] : comm_zeros(me, &shape, split->pieces[i].device);
-        if (grads[i] == NULL)
-            return false;
-    }
-    grad_in[0] = gather_apply(me, grads, split->count, split->device, split->dim);
-    return grad_in[0] != NULL;
-}
-
-/* Gather's backward is Scatter: each replica gets the rows of the gradient that were its own, on
- * the device where it computed them. From here on the replicas' backwards run side by side. */
-static bool
-gather_backward(struct task *me, struct node *node, struct tensor *const *grad_out,
-                struct tensor **grad_in)
-{
-    const struct partition *split = node->context;
-    STAGE(me, dp_gather_backward, split->count, split->dim, partition_sizes(me, split));
-    struct arena    plain PLAIN = { 0 };
-    struct tensor **rows = plain_take(me, &plain, (size_t)split->count * sizeof *rows);
-    struct tensor  *grad = grad_out[0];
-    if (grad == NULL)
-        grad = comm_zeros(me, &split->shape, split->device);
-    if (rows == NULL || grad == NULL || !scatter_apply(me, grad, split, false, rows))
-        return false;
-
-    for (int i = 0; i < split->count; i++) {
-        grad_in[i] = NULL;
-        if (node->edges[i].node == NULL)
-            continue;
-        struct tensor *mine = rows[i];
-        if (split->unsqueezed)
-            mine = tensor_select(me, rows[i], 0, 0);
-        grad_in[i] = hand_up(me, mine);
-        if (grad_in[i] == NULL)
-            return false;
-    }
-    return true;
-}
 
 /* ---- scatter: through the containers ---- */
 
@@ -268,29 +40,14 @@ scatter_shared(struct task *me, struct scattering *scatter, struct value *value,
 static int
 scatter_tensor(struct task *me, struct scattering *scatter, struct tensor *tensor, struct value **out)
 {
-    if (tensor_dims(tensor) == 0)
-        return failed(me, E_RUNTIME, "chunk expects at least a 1-dimensional tensor"), 0;
-    int dim = comm_dim(me, tensor, scatter->dim);
-    if (dim < 0)
-        return 0;
-    int64_t        *lengths = plain_take(me, scatter->plain, (size_t)scatter->devices.count * sizeof *lengths);
     struct tensor **chunks = plain_take(me, scatter->plain, (size_t)scatter->devices.count * sizeof(struct tensor *));
-    struct partition   *split = plain_take(me, scatter->plain, partition_bytes(scatter->devices.count));
-    if (lengths == NULL || chunks == NULL || split == NULL)
-        return 0;
-    *split = (struct partition){ .shape = comm_shape_of(tensor), .device = tensor_device(tensor), .dim = dim };
-    split->count = chunk_lengths(me, tensor, scatter->devices.count, dim, lengths);
-    for (int i = 0; i < split->count; i++)
-        split->pieces[i] = (struct piece){ lengths[i], scatter->devices.ids[i] };
-    if (split->count == 0 || !scatter_apply(me, tensor, split, true, chunks))
-        return 0;
-
-    for (int i = 0; i < split->count; i++) {
+    int count = chunks != NULL ? scatter_apply(me, tensor, scatter->devices, scatter->dim, chunks) : 0;
+    for (int i = 0; i < count; i++) {
         out[i] = value_tensor(me, chunks[i]);
         if (out[i] == NULL)
             return 0;
     }
-    return split->count;
+    return count;
 }
 
 /* Elements are scattered one by one and zipped: the shortest decides, what the others have more is dropped. */
@@ -363,7 +120,7 @@ dp_scatter(struct task *me, struct call_arguments given, struct device_list devi
     struct scattering scatter = { &plain, devices, dim };
     int args = 0, words = 0;
     if (devices.count < 1)
-        return failed(me, E_VALUE, "scatter needs at least one device"), 0;
+        return failed(me, E_RUNTIME, "Expected at least one device to scatter to"), 0;
     size_t         bytes = (size_t)devices.count * sizeof(struct value *);
     struct value **inputs = plain_take(me, &plain, bytes);
     struct value **kwargs = plain_take(me, &plain, bytes);

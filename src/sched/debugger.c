@@ -126,16 +126,29 @@ answer_print(struct debugger *debugger, struct task *me, const char *expression)
     str_free(&text);
 }
 
+/* false: the other end is gone, or there was no memory for what it asked, which it is told. */
+static bool
+read_request(struct debugger *debugger)
+{
+    if (control_read_line(&debugger->reader, &debugger->line))
+        return true;
+    debugger->gone = str_ok(&debugger->line);
+    if (!debugger->gone) {
+        str_free(&debugger->line);
+        str_add(&debugger->reply, "no\nout of memory");
+        send_reply(debugger);
+    }
+    return false;
+}
+
 /* Serves requests until one lets the run go on, or the other end is gone. */
 static void
 serve_requests(struct debugger *debugger, struct task *me)
 {
     debugger->serving = true;
     while (!debugger->gone) {
-        if (!control_read_line(&debugger->reader, &debugger->line)) {
-            debugger->gone = true;
-            break;
-        }
+        if (!read_request(debugger))
+            continue;
         const char *line = str_text(&debugger->line);
         if (strncmp(line, "go ", 3) == 0) {
             debugger->target = strtoull(line + 3, NULL, 10);

@@ -3,7 +3,7 @@
  *
  *     STAGE(me, ddp_mark_bucket_ready, index, reducer->next);    first line of the function, on one line
  *     POINT(me, memory_alloc, storage, bytes);                   something without a length
- *     POINT_ON(me, device, dp_scatter_chunk, index, rows);       the same, of another device than me's
+ *     POINT_ON(me, device, dp_scatter_chunk, alias, rows);       the same, of another device than me's
  *
  * Each kind is a row of stages.def and is used in exactly one function, which that row names. At most four
  * integer arguments (at most one call that makes events among them); texts are ids from stage_text_id. */

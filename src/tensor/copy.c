@@ -135,7 +135,7 @@ struct storage *
 tensor_fetch(struct task *me, const struct tensor *like, struct tensor *from, int64_t told)
 {
     if (tensor_is_sparse(from))
-        return failed_null(me, E_NOT_IMPLEMENTED, "a sparse tensor is not read element by element: use t:to_dense()");
+        return failed_null(me, E_RUNTIME, "a sparse tensor is not read element by element: use t:to_dense()");
     struct storage *staging = tensor_work(me, like) ? storage_new_hidden(me, DEVICE_CPU, (size_t)tensor_bytes(like))
                                                     : NULL;
     if (staging == NULL)
@@ -168,21 +168,11 @@ copy_to_host(struct task *me, struct tensor *to, struct tensor *from)
     return done;
 }
 
-/* `later` does nothing more before what `earlier` has been given so far is done. */
-static bool
-order(struct task *me, struct stream *earlier, struct stream *later)
-{
-    struct event *event = event_new(me);
-    bool          done = event != NULL && stream_record(me, earlier, event) && stream_wait_event(me, later, event);
-    event_free(me, event);
-    return done;
-}
-
 static bool
 copy_between(struct task *me, struct tensor *to, struct tensor *from)
 {
     struct stream *target = stream_current(me, tensor_device(to)), *source = stream_current(me, tensor_device(from));
-    if (target == NULL || source == NULL || !order(me, source, target))
+    if (target == NULL || source == NULL || !stream_wait_stream(me, target, source))
         return false;
     struct transfer move = {
         .to = tensor_raw(to), .from = tensor_raw(from),
@@ -190,7 +180,7 @@ copy_between(struct task *me, struct tensor *to, struct tensor *from)
         .from_device = tensor_device(from), .to_device = tensor_device(to), .bytes = tensor_bytes(to),
         .told = to->storage->number, .written = tensor_written(to),
     };
-    return launch_transfer(me, target, &move) && order(me, target, source);
+    return launch_transfer(me, target, &move) && stream_wait_stream(me, source, target);
 }
 
 /* On one device: a kernel, told as that of `op`. */
@@ -229,6 +219,8 @@ copy_priced(struct task *me, struct tensor *to, struct tensor *from, const char 
 {
     if (to == NULL || from == NULL || task_failed(me) || !copy_fits(me, to, from) || !tensor_work(me, to))
         return false;
+    if (tensor_is_sparse(from))
+        return sparse_refused(me, "copying", from);
     bool on_host = tensor_device(to) == DEVICE_CPU, from_host = tensor_device(from) == DEVICE_CPU;
     if (on_host && from_host)
         op_pay_host(me, OP_copy, module);

@@ -18,6 +18,7 @@ struct plan {
     enum dtype dtype, compute, common;        /* of the result; of the calculation; what operands become before it */
     int        dims, loop_dims;               /* of the result, of the loop */
     bool       broadcast;                     /* inputs are stretched to `loop` */
+    bool       onto;                          /* in place the kernel touches only what changes */
     unsigned   reduced;                       /* bit d: dimension d of input 0 is summed away */
     size_t     workspace;                     /* bytes */
     double     products;                      /* multiplications (or as much) beyond one for each element; 0: none */
@@ -61,10 +62,10 @@ op_special view_view, view_expanded, view_t, view_transpose, view_narrow, view_s
 op_special run_copy, run_clone, run_cat;
 op_special run_norm, run_logsumexp, run_trace, run_stack, run_repeat, run_roll;   /* compose.c */
 op_special run_attention_weights, run_attention, run_safe_softmax, run_baddbmm;   /* attention.c */
-op_special run_update;                           /* update.c: sgd, adam */
+op_special run_update;                           /* update.c: sgd, adam, adagrad */
 op_special run_lstm_layer, run_lstm_layer_backward; /* lstm.c */
 op_plan plan_add, plan_divide, plan_scalar, plan_divide_scalar, plan_unary, plan_compare, plan_mm, plan_addmm,
-        plan_embedding, plan_embedding_backward, plan_threshold, plan_sum, plan_sum_dim, plan_mean, plan_sum_to,
+        plan_embedding, plan_embedding_backward, plan_add_rows, plan_threshold, plan_sum, plan_sum_dim, plan_mean, plan_sum_to,
         plan_extreme, plan_softmax, plan_softmax_backward, plan_nll, plan_nll_backward, plan_loss, plan_loss_backward,
         plan_mse_backward, plan_activation, plan_fill;
 

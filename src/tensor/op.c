@@ -76,7 +76,8 @@ overlaps_badly(const struct tensor *input, const struct tensor *out)
 static bool
 reads_elsewhere(enum op op, int operand)
 {
-    return operand > 0 && (op == OP_scatter || op == OP_scatter_add || op == OP_index_put || op == OP_index_add);
+    return operand > 0 && (op == OP_scatter || op == OP_scatter_add || op == OP_index_put || op == OP_index_add ||
+                           op == OP_add_rows);
 }
 
 static bool
@@ -108,6 +109,8 @@ run_into(struct task *me, const struct plan *plan, const struct op_args *args)
 {
     if (!out_fits(me, plan, args))
         return NULL;
+    if (plan->onto && args->out == args->in[0] && tensor_is_contiguous(args->out))
+        return op_compute(me, plan, args, args->out) ? args->out : NULL;
     if (plan->broadcast && memcmp(plan->loop, plan->size, (size_t)plan->dims * sizeof *plan->loop) == 0 &&
         plan->dims == plan->loop_dims)
         return op_compute(me, plan, args, args->out) ? args->out : NULL;
@@ -121,16 +124,17 @@ run_into(struct task *me, const struct plan *plan, const struct op_args *args)
 static bool
 operands_allowed(struct task *me, enum op op, const struct op_args *args)
 {
-    bool sparse = tensor_is_sparse(args->out);
+    const struct tensor *sparse = tensor_is_sparse(args->out) ? args->out : NULL;
     for (int i = 0; i < op_infos[op].inputs; i++) {
         if (args->in[i] == NULL)
             return false;
-        sparse = sparse || tensor_is_sparse(args->in[i]);
+        if (tensor_is_sparse(args->in[i]))
+            sparse = args->in[i];
     }
     for (int i = 0; i < args->list_count; i++)
-        sparse = sparse || tensor_is_sparse(args->list[i]);
-    return !sparse || failed(me, E_NOT_IMPLEMENTED, "%s is not implemented for sparse tensors: use t:to_dense()",
-                             op_infos[op].name);
+        if (tensor_is_sparse(args->list[i]))
+            sparse = args->list[i];
+    return sparse == NULL || sparse_refused(me, op_infos[op].name, sparse);
 }
 
 struct tensor *

@@ -31,6 +31,7 @@ struct recorded_as { const char *node; int edges; };
  *     addmm                      in: bias, input, weight as a transposed view
  *     embedding                  in: weight, indices.  embedding_backward  in: gradient, indices; length: rows of the
  *                                weight; start: padding_idx, -1 none
+ *     add_rows                   in: table, indices [pairs], rows [pairs, ...] in one piece; alpha
  *     threshold_backward         in: gradient, result
  *     sum_dim                    dim, keepdim.  sum_to  dims, sizes
  *     log_softmax, _backward     dim; in of the latter: gradient, result
@@ -72,6 +73,7 @@ struct recorded_as { const char *node; int edges; };
  *     lstm_layer_backward        list: enum lstm_back_input; start as above; flag: also to the first state; more: that
  *     sgd                        in: param, gradient, momentum buffer or NULL; update, NULL: alpha is the rate
  *     adam                       in: param, gradient, exp_avg, exp_avg_sq; list: with amsgrad the maximum; update
+ *     adagrad                    in: param, gradient, sum of squares; update
  * With `out` the result goes there (the version is not bumped: the caller of in-place ops does that); sgd
  * writes into in[0]. */
 struct op_args {
@@ -85,7 +87,7 @@ struct op_args {
     struct tensor **list;              /* cat, stack, lstm_layer: the inputs instead of `in` */
     int            list_count;
     struct tensor **more;              /* lstm_layer, _backward: room for OP_MORE results beside the first */
-    const struct update_rule *update;  /* sgd, adam */
+    const struct update_rule *update;  /* sgd, adam, adagrad */
     const char    *module;             /* the module that calls, for prices; NULL none */
     const struct recorded_as *as;      /* NULL: as its row says */
 };

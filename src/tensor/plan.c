@@ -203,6 +203,29 @@ plan_embedding_backward(struct task *me, struct plan *plan, const struct op_args
     return true;
 }
 
+/* The table's shape but for its first dimension is the rows'. */
+bool
+plan_add_rows(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *table = args->in[0], *indices = args->in[1], *rows = args->in[2];
+    if (indices->dtype != DTYPE_I64)
+        return plan_wrong_dtype(me, plan, indices, "indices of int64");
+    if (!dtype_is_float(table->dtype) && table->dtype != DTYPE_I64)
+        return plan_no_kernel(me, plan, table, "a table of fractions or of int64");
+    if (rows->dtype != table->dtype)
+        return plan_wrong_dtype(me, plan, rows, "rows of the table's type");
+    struct tensor wanted = { .dims = rows->dims };
+    memcpy(wanted.size, rows->size, sizeof wanted.size);
+    wanted.size[0] = tensor_size(table, 0);
+    if (indices->dims != 1 || rows->dims < 1 || rows->size[0] != indices->size[0] ||
+        !tensor_same_shape(table, &wanted) || !tensor_is_contiguous(rows))
+        return shape_mismatch(me, plan->op, table, rows, "the second holds rows of the first");
+    plan_like(plan, table);
+    plan->dtype = plan->common = plan->compute = table->dtype;
+    plan->onto = true;
+    return true;
+}
+
 /* ---- sums ---- */
 
 static void

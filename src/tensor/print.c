@@ -256,7 +256,7 @@ print_sparse(const struct tensor *tensor, enum dtype fractions, struct str *out)
         str_addf(out, "device='device:%d', ", tensor_device(tensor));
     add_size(tensor, "size=", out);
     str_addf(out, ", nnz=%lld", (long long)indices.size[1]);
-    if (tensor->dtype != fractions)
+    if (tensor->dtype != fractions && tensor->dtype != DTYPE_I64 && tensor->dtype != DTYPE_BOOL)
         str_addf(out, ", dtype=torch.%s", dtype_name(tensor->dtype));
     str_add(out, ", layout=torch.sparse_coo)");
 }

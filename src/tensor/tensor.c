@@ -349,6 +349,9 @@ tensor_own_version(struct task *me, struct tensor *view)
     own->offset = view->offset;
     memcpy(own->size, view->size, sizeof own->size);
     memcpy(own->stride, view->stride, sizeof own->stride);
+    own->indices   = tensor_ref(view->indices);
+    own->values    = tensor_ref(view->values);
+    own->coalesced = view->coalesced;
     return tensor_born(me, own);
 }
 
@@ -395,7 +398,7 @@ tensor_bytes(const struct tensor *tensor)
 bool
 tensor_is_contiguous(const struct tensor *tensor)
 {
-    return tensor != NULL && is_row_major(tensor->dims, tensor->size, tensor->stride);
+    return tensor != NULL && !tensor_is_sparse(tensor) && is_row_major(tensor->dims, tensor->size, tensor->stride);
 }
 
 bool
@@ -505,9 +508,18 @@ tensor_snapshot(struct task *me, const struct tensor *tensor)
 }
 
 bool
+sparse_refused(struct task *me, const char *what, const struct tensor *tensor)
+{
+    return failed(me, E_NOT_IMPLEMENTED, "%s has no kernel for sparse tensors (Sparse%s): use t:to_dense()", what,
+                  tensor_device(tensor) == DEVICE_CPU ? "CPU" : "CUDA");
+}
+
+bool
 tensor_is_writable(struct task *me, const struct tensor *tensor)
 {
     bool is_empty = tensor_count(tensor) == 0;
+    if (tensor_is_sparse(tensor))
+        return sparse_refused(me, "writing", tensor);
     for (int i = 0; i < tensor->dims; i++) {
         if (!is_empty && tensor->size[i] > 1 && tensor->stride[i] == 0)
             return failed(me, E_RUNTIME, "more than one element of the tensor that is written to lies at one place in "

@@ -74,9 +74,18 @@ struct tensor *tensor_alias(struct task *me, struct tensor *tensor);
 /* A view with a version counter of its own (Broadcast's pieces, detach is not one of these). */
 struct tensor *tensor_own_version(struct task *me, struct tensor *view);
 
-/* A table of `rows` rows of which only some are there. Not writable; ops refuse it (autograd/call.h: to_dense). */
+/* A table of `rows` rows of which only some are there: `values` those of `indices`, both shared, not copied. Its elements
+ * cannot be read; what can be done with it is in autograd/sparse.c and sparse_rules.def. Who knows that each row comes
+ * once, in rising order, sets `coalesced`. */
 struct tensor *tensor_sparse(struct task *me, int64_t rows, struct tensor *indices, struct tensor *values);
+void           tensor_sparse_assign(struct task *me, struct tensor *tensor, const struct tensor *from); /* in its place */
+bool           sparse_refused(struct task *me, const char *what, const struct tensor *tensor); /* fails */
 static inline bool tensor_is_sparse(const struct tensor *tensor) { return tensor != NULL && tensor->indices != NULL; }
+/* The tensor that carries its history: of a sparse one its values. */
+static inline struct tensor *tensor_history(struct tensor *tensor)
+{
+    return tensor_is_sparse(tensor) ? tensor->values : tensor;
+}
 
 int     tensor_dims(const struct tensor *tensor);                /* accessors answer 0 for NULL */
 int64_t tensor_size(const struct tensor *tensor, int dim);       /* negative dims count from the end */

@@ -1,7 +1,7 @@
-/* Running sgd and adam: unlike other ops they write more than one tensor, so they arrange themselves. The caller bumps
- * the buffers' versions.
+/* Running sgd, adam and adagrad: unlike other ops they write more than one tensor, so they arrange themselves. The
+ * caller bumps the buffers' versions.
  *
- * Interface: run_update (rules.def). In PyTorch: torch/optim/sgd.py, adam.py, adamw.py. */
+ * Interface: run_update (rules.def). In PyTorch: torch/optim/sgd.py, adam.py, adamw.py, adagrad.py. */
 #include "tensor/cpu/update.h"
 #include <string.h>
 #include "sched/sched.h"
@@ -14,7 +14,8 @@ _Static_assert(sizeof(struct update_job) <= STREAM_CONTEXT, "a job fits into an 
 static enum op
 update_op(const struct update_job *job)
 {
-    return job->adam ? OP_adam : OP_sgd;
+    static const enum op ops[] = { [UPDATE_SGD] = OP_sgd, [UPDATE_ADAM] = OP_adam, [UPDATE_ADAGRAD] = OP_adagrad };
+    return ops[job->kind];
 }
 
 /* The tensors in the order of the views; answers how many. */
@@ -90,7 +91,7 @@ run_update(struct task *me, enum op op, const struct op_args *args)
 {
     struct tensor *tensors[UPDATE_VIEWS], *param = args->in[UPDATE_PARAM];
     struct update_job job; /* of the views only as many as there are */
-    job.adam  = op == OP_adam;
+    job.kind  = op == OP_adam ? UPDATE_ADAM : op == OP_adagrad ? UPDATE_ADAGRAD : UPDATE_SGD;
     job.views = take_tensors(op, args, tensors);
     job.rule  = args->update != NULL ? *args->update : (struct update_rule){ .lr = args->alpha };
     if (!tensors_fit(me, op, tensors, job.views))

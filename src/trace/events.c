@@ -70,6 +70,12 @@ trace_note(const struct trace *trace)
     return trace->note;
 }
 
+uint64_t
+trace_events_lost(const struct trace *trace)
+{
+    return trace->head.lost;
+}
+
 bool
 trace_gone(const struct trace *trace)
 {

@@ -28,6 +28,7 @@ struct trace_lane_info {
 };
 
 /* NULL: `why` holds one sentence ("FILE: not a Ringside trace"). A cut file opens; see trace_note. */
+uint64_t    trace_events_lost(const struct trace *trace); /* for which there was no room when it was written */
 struct trace *trace_open(const char *path, char *why, size_t why_size);
 struct trace *trace_open_fd(int fd, char *why, size_t why_size); /* the fd is duplicated */
 struct trace_writer;

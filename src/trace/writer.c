@@ -65,6 +65,30 @@ prepare_spare(struct trace_writer *writer, struct trace_buffer *buffer)
     return ready;
 }
 
+/* Unmapping a full chunk takes as long as recording a thousand events: not a matter for the thread that records. */
+static void
+release_full(struct trace_writer *writer, struct trace_buffer *buffer)
+{
+    uint32_t made = __atomic_load_n(&buffer->full_made, __ATOMIC_ACQUIRE);
+    for (uint32_t at = buffer->full_taken; at != made; at++) {
+        chunk_finish(writer, &buffer->full[at % TRACE_SPARES]);
+        __atomic_store_n(&buffer->full_taken, at + 1, __ATOMIC_RELEASE);
+    }
+}
+
+/* The buffer's own thread is done with that chunk. */
+static void
+leave_full(struct trace_writer *writer, struct trace_buffer *buffer, struct trace_place *full)
+{
+    uint32_t waiting = buffer->full_made - __atomic_load_n(&buffer->full_taken, __ATOMIC_ACQUIRE);
+    if (!writer->prepare || writer->hashing || waiting == TRACE_SPARES) {
+        chunk_finish(writer, full);
+        return;
+    }
+    buffer->full[buffer->full_made % TRACE_SPARES] = *full;
+    __atomic_store_n(&buffer->full_made, buffer->full_made + 1, __ATOMIC_RELEASE);
+}
+
 static bool
 wait_for_work(struct trace_writer *writer)
 {
@@ -83,9 +107,11 @@ preparing_thread(void *argument)
     struct trace_writer *writer = argument;
     while (wait_for_work(writer)) {
         struct trace_buffer *buffer;
-        for (size_t i = 0; (buffer = buffer_at(writer, i)) != NULL; i++)
+        for (size_t i = 0; (buffer = buffer_at(writer, i)) != NULL; i++) {
             while (prepare_spare(writer, buffer))
                 continue;
+            release_full(writer, buffer);
+        }
     }
     return NULL;
 }
@@ -149,6 +175,7 @@ free_writer(struct trace_writer *writer, size_t end)
     chunk_finish(writer, &writer->record_place);
     for (size_t i = 0; i < writer->buffer_count; i++) {
         release_spares(writer->buffers[i]);
+        release_full(writer, writer->buffers[i]);
         chunk_finish(writer, &writer->buffers[i]->place);
         free(writer->buffers[i]);
     }
@@ -402,7 +429,7 @@ trace_buffer_more(struct trace_buffer *buffer)
     }
     atomic_fetch_add_explicit(&writer->recorded, full.offset > 0 ? CHUNK_EVENTS_ROOM : 0, memory_order_relaxed);
     count_outside(writer, buffer);
-    chunk_finish(writer, &full);
+    leave_full(writer, buffer, &full);
     if (place.offset == 0)
         count_lost(writer, buffer);
     buffer->chunks++;

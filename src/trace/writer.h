@@ -22,6 +22,8 @@ struct trace_buffer {
     struct trace_place   place;      /* the current chunk */
     struct trace_place   spares[TRACE_SPARES]; /* chunks made ready ahead, in the order of the file (`free` only) */
     uint32_t             spares_made, spares_taken; /* so far, by the preparing thread and by the buffer's own */
+    struct trace_place   full[TRACE_SPARES]; /* full chunks that the preparing thread is to let go */
+    uint32_t             full_made, full_taken; /* so far, by the buffer's own thread and by the preparing one */
     uint32_t             lead;       /* how many are to be ready: more once there was none when one was needed */
     bool                 preparing;  /* the next spare is on its way */
     uint32_t             number, chunks;

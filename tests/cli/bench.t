@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # bench train_step measures every case from C and from Lua, says of each whether the loss fell, and how many calls to the
-# system's allocator a step made.
+# system's allocator a step made. bench dp_step measures a step bare and through DataParallel.
 use strict;
 use warnings;
 use lib 'tests/cli';
@@ -24,5 +24,18 @@ for my $case (qw(embed6 embed384 mlp64 cnn64 tfm8x64 lstm32x32)) {
     like($run->{out}, qr/^\{"bench": "train_step", "environment": \{.*\}, "load1": [\d.]+\}\n\z/m,
         "$case: the last line tells the environment");
 }
+
+my $run = ringside(qw(bench dp_step --quick --json --case embed6));
+is("$run->{status} $run->{signal}", '0 0', 'bench dp_step ends with status 0');
+for my $devices (1, 2, 4) {
+    my ($bare) = $run->{out} =~ /^\{.*"impl": "bare", "case": "embed6", .*"metric": "step on $devices", (.*)\}$/m;
+    my ($wrapped) = $run->{out} =~ /^\{.*"impl": "DataParallel", .*"metric": "step on $devices", (.*)\}$/m;
+    like($bare // '', qr/"n": 9, .*"check": "ok"/, "$devices devices: nine samples of the bare step, and it learns");
+    like($wrapped // '', qr/"n": 9, .*"check": "ok", "devices": $devices, "gap_us": -?[\d.e+]+, "ratio": [\d.]+, /,
+        "$devices devices: as many through DataParallel, whose loss was the bare one's, with gap and ratio");
+}
+my $one = ringside(qw(bench dp_step --quick --json --case embed6 --threads 2));
+unlike($one->{out}, qr/step on [14]/, '--threads 2: on two devices alone');
+like($one->{out}, qr/step on 2/, 'which is measured');
 
 done_testing();

@@ -8,7 +8,8 @@ use Ringside;
 use Test::More;
 
 my $root    = getcwd();
-my @lessons = ('01-six-rows', '02-views-and-storage', '03-autograd-graph', '11-ring-by-hand', '15-hooks-and-order');
+my @lessons = ('01-six-rows', '02-views-and-storage', '03-autograd-graph', '04-scatter', '05-replicate',
+    '06-apply-and-gather', '07-dp-backward', '09-dp-costs', '11-ring-by-hand', '15-hooks-and-order');
 my %long    = map { ("RINGSIDE_FILLER_$_" => 'x' x 500) } 1 .. 200;
 my %scenes  = (
     'a second run'                    => {},

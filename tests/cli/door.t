@@ -296,7 +296,7 @@ my $print = lesson('print', $lua . <<'END');
 print() print("") print("a", 1, nil, { }) print("b\n") print("\nc") print("d\0e\127\r") print("ok 1 - fake")
 print("\rok 2 - fake") print("x\nok 3 - fake\n\n1..9") rs.check("true", true)
 END
-my @printed = ('', '', "a\t1\tnil\ttable: 1", 'b', '', '', 'c', 'd\\x00e\\x7f\\x0d', 'ok 1 - fake',
+my @printed = ('', '', "a\t1\tnil\t{}", 'b', '', '', 'c', 'd\\x00e\\x7f\\x0d', 'ok 1 - fake',
     '\\x0dok 2 - fake', 'x', 'ok 3 - fake', '', '1..9');
 is(ringside('run', $print)->{out}, join('', map { "$_\n" } @printed, 'ok 1 - print/true', '1 check holds'),
     'print: its lines as ever, but for what is spelled out');
@@ -306,6 +306,21 @@ is(ringside('run', '--tap', $print)->{out}, join('', map { "$_\n" } @printed, 'o
 my $long = 'x' x 100000 . "\n";
 is(ringside('run', '--tap', lesson('long', qq{print(("x"):rep(100000) .. "\\n" .. ("ok 1\\n"):rep(1000))\n}))->{out},
     "# $long" . "# ok 1\n" x 1000 . "# \n1..0\n", 'print under --tap: long texts too');
+
+my $tables = lesson('tables', <<'END');
+local rs = require "ringside"
+local t = { 1 }
+t[2] = t
+local long = {}
+for i = 1, 300 do long[i] = 7 end
+print(rs.arange(4):view(2, 2):tolist(), {}, { 1.5, nil, 3, [-1] = true, x = "a\27", y = { rs.ones { 1 } } })
+print(t) print(setmetatable({}, { __tostring = function() return "mine" end }), { [{}] = 1 })
+print(long)
+END
+is(ringside('run', $tables)->{out},
+    qq({{0, 1}, {2, 3}}\t{}\t{[-1] = true, 1.5, [3] = 3, x = "a\\x1b", y = {tensor([1.])}}\n)
+    . "{1, {1, {1, {1, {1, {1, {...}}}}}}}\nmine\ttable: 1\n" . '{' . '7, ' x 200 . "...}\n",
+    'print: tables as what is in them, deep and long ones cut');
 
 # ---- a line that comes and goes on a terminal ----
 SKIP: {

@@ -40,7 +40,11 @@ sub everything_is_found {
         found('01-six-rows', $where, $empty, $word, $program);
     }
     found('15-hooks-and-order', $where, $empty, '15', $program);
-    found('01-six-rows', $where, $empty, $_, $program) for 'exercises/01', 'solutions/1', 'exercises/six-rows';
+    for ('copied', 'found') {
+        my $exercise = run_with($program, { in_folder => $empty }, 'exercise', '01', '--once');
+        like("$exercise->{status} $exercise->{err}$exercise->{out}", qr/\A1 .*hint 1 of/s, "$where: exercise 01 is $_");
+    }
+    unlink "$empty/01-six-rows.lua";
     found('train_digits', "$where, with the data", $empty, 'examples/train_digits', $program);
     my $step = run_with($program, { in_folder => $empty }, 'step', '--batch', 'next; where', '15');
     like("$step->{status} $step->{err}$step->{out}", qr/\A0 .*lesson/s, "$where: step 15");
@@ -51,7 +55,9 @@ sub everything_is_found {
     $near = run_with($program, { in_folder => $empty }, 'run', 'sixrows');
     refused("$where: a name misspelt", $near, 2, qr/no lesson 'sixrows'; did you mean 01-six-rows\?/);
     my $exercises = run_with($program, { in_folder => $empty }, 'lessons', 'exercises');
-    like($exercises->{out}, qr/^01-six-rows +Exercise/m, "$where: exercises are listed, and cost no minutes");
+    like($exercises->{out}, qr/^01-six-rows +repair the model/m, "$where: exercises are listed by their first line");
+    my $checks = run_with($program, { in_folder => $empty }, 'run', '--tap', 'checks/six-rows');
+    like("$checks->{status} $checks->{err}$checks->{out}", qr/\A1 (?:.*^)?not ok 1 - 01-six-rows/ms, "$where: so are their checks");
     my $own = spill("$empty/own.lua", 'local rs = require "ringside" print(#rs.data.digits { split = "test" })');
     my $digits = run_with($program, { in_folder => $empty }, 'run', 'own');
     is("$digits->{status} $digits->{err}$digits->{out}", "0 359\n", "$where: a lesson of one's own finds the digits");

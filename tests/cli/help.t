@@ -7,7 +7,7 @@ use Ringside;
 use Test::More;
 
 my @common = qw(trace seed policy executor timeout check-races teacher hardware device backend world tap trust exact
-    quiet no-color ascii help);
+    variant quiet no-color ascii help);
 my %options = (
     run     => [ @common, 'hash' ],
     step    => [ @common, 'batch' ],
@@ -15,6 +15,7 @@ my %options = (
     events  => ['json'],
     devices => [],
     lessons => [],
+    exercise => [ 'once', 'variant', 'reset', 'tap' ],
     bench   => ['json'],
     help    => ['all'],
 );

@@ -20,6 +20,8 @@ is(ringside('run', '--quiet', '--trace', $trace, 'tests/faults/training.lua')->{
 my $moves = 'next 40; where; print 0.weight; back 3; set 0.weight[0,0,0,0] 5; next; goto 100; info tasks; info memory; '
     . 'break module; continue; info breaks; until seq > 300; rcontinue; where';
 my @training = ('--tap', 'tests/faults/training.lua', '--');
+my @replicas = ('--tap', 'tests/faults/replicas.lua', '--');
+my @sparse   = ('--tap', 'tests/faults/sparse.lua', '--');
 my @all      = ('--tap', 'tests/faults/everything.lua');
 my @free     = ('run', '--executor', 'free', '--exact');
 
@@ -36,6 +38,10 @@ fails('the memory of two devices', 60, 'run', '--tap', 'tests/faults/devices.lua
 fails('the memory of two devices in free', 60, @free, '--tap', 'tests/faults/devices.lua');
 fails('a training step', 50, 'run', @training);
 fails('a training step in free', 50, @free, @training);
+fails('a DataParallel step', 60, 'run', @replicas);
+fails('a DataParallel step in free', 60, @free, @replicas);
+fails('sparse steps', 40, 'run', @sparse);
+fails('sparse steps in free', 40, @free, @sparse);
 fails('step --batch', 50, 'step', '--batch', $moves, 'tests/faults/training.lua');
 fails('events', 15, 'events', $trace, 'op ~ mm or dp');
 fails('events --json', 15, 'events', $trace, '--json');

@@ -22,7 +22,22 @@ my $adam     = "\"name\":\"n\",\"optimizer\":\"AdamW\",\"params\":[$x],\"steps\"
 my $drawn    = '"seed":0,"n":1,"out":{"dtype":"f32","shape":[1],"data":[0.4962566]}';
 my $sampler  = '"n":2,"replicas":1,"drop_last":false,"indices":[[0,1]]';
 
-# Section, case, what the failure says ('' none: the case is right).
+# One step of a model on one device: 3 against 1.
+my $net    = '"models":{"net":{"module":"Linear(in_features=2, out_features=1, bias=False)","params":{"weight":' . $weight
+    . '},"buffers":{}}}';
+my $one    = '{"dtype":"f32","shape":[1,1],"data":[1]}';
+my $in     = '{"x":{"dtype":"f32","shape":[1,2],"data":[1,2]},"target":' . $one . '}';
+my $came   = '"output":{"dtype":"f32","shape":[1,1],"data":[3]},"loss":{"dtype":"f32","shape":[],"data":[4]},'
+    . '"param_grads":{"weight":{"dtype":"f32","shape":[1,2],"data":[4,8]}}';
+my $step   = "\"name\":\"n\",\"model\":\"net\",\"devices\":1,\"batch\":1,\"loss_kind\":\"mse\",\"replicas_used\":1,\"chunk_sizes\":[1],"
+    . "\"inputs\":$in,$came,\"calls_forward\":[\"scatter sizes [1] dim 0\",\"module forward\"],\"calls_backward\":[]";
+my $cut    = '"name":"n","devices":2,"dim":0,"kwargs":{"dict":[]},"replicas":2,"out_kwargs":[{"dict":[]},{"dict":[]}]';
+my $halves = '"out_args":[{"tuple":[{"tensor":[1],"first":5}]},{"tuple":[{"tensor":[1],"first":6}]}]';
+my $joined = '"name":"n","dim":0,"outputs":[{"list":[{"tensor":[1],"first":2}]},{"list":[{"tensor":[2],"first":3}]}],"warnings":0';
+my $text   = '"name":"n","module":"MultiheadAttention((out_proj): NonDynamicallyQuantizableLinear(in_features=4, out_features=4, '
+    . 'bias=False))","buffers":{},"parameters":{"in_proj_weight":[12,4],"out_proj.weight":[4,4]}';
+
+# Section, case, what the failure says ('' none: the case is right), other sections.
 my @cases = (
     [ 'cases',        "{$op}",                                         '' ],
     [ 'cases',        "{$op,\"axis\":0}",                              "the field 'axis' of the case" ],
@@ -54,14 +69,50 @@ my @cases = (
     [ 'table',        '[5,2,[3,1]]',                                   'sizes: got' ],
     [ 'table',        '[5,2,[3,2],1]',                                 'not understood' ],
     [ 'cases',        '{"name":"n","story":"x"}',                      'not understood' ],
+    [ 'cases',        "{$step}",                                       '', $net ],
+    [ 'cases',        "{$step,\"hooks\":[]}",                          "the field 'hooks'", $net ],
+    [ 'cases',        $step =~ s/"mse"/"hinge"/r =~ s/(.*)/{$1}/r,     "the loss 'hinge'", $net ],
+    [ 'cases',        $step =~ s/"net"/"nut"/r =~ s/(.*)/{$1}/r,       "the model 'nut'", $net ],
+    [ 'cases',        $step =~ s/"x":/"y":1,"x":/r =~ s/(.*)/{$1}/r,   "the field 'y' of inputs", $net ],
+    [ 'cases',        $step =~ s/module forward/a forward/r =~ s/(.*)/{$1}/r, 'forwards: got', $net ],
+    [ 'cases',        $step =~ s/_backward":\[\]/_backward":{"first":"x","last":1}/r =~ s/(.*)/{$1}/r,
+      "the field 'last' of calls_backward", $net ],
+    [ 'cases',        "{$step,\"replica_buffers_after\":[{\"mean\":$x}]}", 'mean', $net ],
+    [ 'cases',        "{$step}", "the field 'seed' of the model",      $net =~ s/"module"/"seed":1,"module"/r ],
+    [ 'cases',        "{$step}", "the class 'Linearly'",               $net =~ s/Linear/Linearly/r ],
+    [ 'cases',        "{$step}", "rank",                               $net =~ s/bias=/rank=1, bias=/r ],
+    [ 'cases',        "{$step}", "was read as",                        $net =~ s/bias=False/bias=False, bias=False/r ],
+    [ 'cases',        "{$step}", "no numbers for the parameter bias",  $net =~ s/bias=False/bias=True/r ],
+    [ 'cases',        "{$step}", "the attribute 'num_heads'",          $net =~ s/"params"/"attrs":{"num_heads":2},"params"/r ],
+    [ 'cases',        "{$cut,\"args\":{\"tuple\":[{\"tensor\":[2],\"first\":5}]},$halves}", '' ],
+    [ 'cases',        "{$cut,\"args\":{\"tuple\":[{\"tensor\":[2],\"first\":4}]},$halves}", 'first: got 4' ],
+    [ 'cases',        "{$cut,\"args\":{\"tuple\":[{\"tensor\":[2],\"first\":5}]},$halves,\"streams\":1}", "the field 'streams'" ],
+    [ 'cases',        "{$cut,\"args\":{\"tuple\":[{\"set\":[]}]},$halves}", "the structure 'set'" ],
+    [ 'cases',        "{$cut,\"args\":{\"tuple\":[{\"tensor\":[2],\"dtype\":\"f64\"}]},$halves}", 'is not understood' ],
+    [ 'cases',        "{$cut,\"args\":{\"tuple\":[{\"dict\":[[1,{\"value\":1}]]}]},$halves}", "the key '1'" ],
+    [ 'cases',        "{$joined,\"result\":{\"list\":[{\"tensor\":[3],\"first\":2}]}}", '' ],
+    [ 'cases',        "{$joined,\"result\":{\"tuple\":[{\"tensor\":[3],\"first\":2}]}}", 'of another type' ],
+    [ 'cases',        "{$joined,\"result\":{\"list\":[{\"tensor\":[3],\"first\":2},{\"value\":null}]}}", 'items: got 1' ],
+    [ 'cases',        "{$joined,\"raises\":[\"ValueError\",\"x\"]}",   'nothing was raised' ],
+    [ 'cases',        '{"name":"limit 8","sizes_in_f32_elements":[1,1,1],"groups":[[0,1],[2]]}', '' ],
+    [ 'cases',        '{"name":"limit 8","sizes_in_f32_elements":[1,1,1],"groups":[[0],[1,2]]}', 'groups of the sum: got' ],
+    [ 'cases',        '{"name":"no bound","sizes_in_f32_elements":[1],"groups":[[0]]}', 'without a limit' ],
+    [ 'cases',        '{"name":"limit 8","sizes_in_f32_elements":[1],"chunks":[[0]],"groups":[[0]]}', "the field 'chunks'" ],
+    [ 'printed',      "{$text,\"attrs\":{\"num_heads\":2}}",             '' ],
+    [ 'printed',      "{$text}",                                       'does not print its num_heads' ],
+    [ 'printed',      "{$text,\"attrs\":{\"num_heads\":2,\"heads\":2}}", "the attribute 'heads'" ],
+    [ 'printed',      "{$text,\"attrs\":{\"num_heads\":2,\"out_proj\":{\"bias\":true}}}", "the attribute" ],
 );
 
 sub golden {
-    my ($text) = @_;
-    open my $file, '>', "$folder/rng-strange.json" or die $!;
+    my ($text, $name) = @_;
+    my $path = "$folder/" . ($name || 'rng-strange.json');
+    open my $file, '>', $path or die $!;
     print $file $text;
     close $file or die $!;
-    return scalar `RINGSIDE='$out/ringside' '$here/../../scripts/golden' --executor stepped '$folder' 2>&1`;
+    my $output = `RINGSIDE='$out/ringside' '$here/../../scripts/golden' --executor stepped '$folder' 2>&1`;
+    unlink $path;
+    return $output;
 }
 
 sub fails_with {
@@ -72,12 +123,35 @@ sub fails_with {
 
 my $header = '"header":{"format":"ringside-golden-1"}';
 for (@cases) {
-    my ($section, $case, $word) = @$_;
-    my $output = golden("{$header,\"$section\":[$case]}");
+    my ($section, $case, $word, $others) = @$_;
+    my $output = golden("{$header,\"$section\":[$case]" . ($others ? ",$others}" : '}'));
     my $short  = length $case > 90 ? substr($case, 0, 40) . ' ... ' . substr($case, -45) : $case;
     ok(fails_with($output, $word), "$section $short: " . ($word || 'passes')) or diag($output);
 }
 ok(fails_with(golden('{"header":{"format":"ringside-golden-2"},"table":[[5,2,[3,2]]]}'), 'no golden file of the format'),
     'a file of another format is refused');
 ok(fails_with(golden("{$header,\"heaps\":[[5,2,[3,2]]]}"), 'not understood'), 'so is a section that nobody knows');
+
+# A program in words is found by its name; what its twin does not answer, or is not given, fails.
+my $program = '"name":"parallel_apply grad mode, caller grad True, 1 module(s)","events":["grad enabled: True, main thread: True"]';
+my $apply = '"name":"parallel_apply: replica 2 fails","replicas_that_ran":[0,1,2],"raises":"ValueError","message_start":'
+    . '"Caught ValueError in replica';
+my @programs = (
+    [ "{$program}",                                                     '' ],
+    [ $program =~ s/caller/the caller/r =~ s/(.*)/{$1}/r,               'not understood' ],
+    [ $program =~ s/: True"/: False"/r =~ s/(.*)/{$1}/r,                'events: got' ],
+    [ "{$program,\"program\":\"x\"}",                                   'not understood' ],
+    [ "{$program,\"devices\":2}",                                       "the field 'devices'" ],
+    [ "{$program,\"outputs\":[[1]]}",                                   'outputs: there is none' ],
+    [ "{$program,\"raises\":\"ValueError\",\"message_start\":\"x\"}",   'nothing was raised' ],
+    [ "{$apply" . ' 2 on device 2."}',                                  '' ],
+    [ "{$apply" . ' 1 on device 1."}',                                  'without 1' ],
+    [ '{' . $apply =~ s/:"ValueError/:"TypeError/r . ' 2 on device 2."}', 'kind: got' ],
+    [ '{' . $apply =~ s/0,1,2/0,2/r . ' 2 on device 2."}',              'replicas_that_ran: got' ],
+);
+for (@programs) {
+    my ($case, $word) = @$_;
+    my $output = golden("{$header,\"cases\":[$case]}", 'dp_behaviour-programs.json');
+    ok(fails_with($output, $word), 'a program ' . substr($case, 0, 90) . ': ' . ($word || 'passes')) or diag($output);
+}
 done_testing();

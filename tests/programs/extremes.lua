@@ -261,7 +261,7 @@ local function walk(row)
       row.small = found == 1 or names.input.dtype == "int64"
       walk_places(row, f, places, changes)
       if not rs.is_tensor(places[1]) then break end
-      if found == 1 and places[1]:is_floating_point() and not (changes or places[1]:is_sparse()) then
+      if found == 1 and places[1]:is_floating_point() and not (changes or places[1].is_sparse) then
         local tracked = table.move(places, 1, #row.parameters, 1, {})
         tracked[1] = places[1]:detach():clone():requires_grad_(true)
         row.small = false

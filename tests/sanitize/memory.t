@@ -21,12 +21,11 @@ srand $seed;
 note "RINGSIDE_SEED=$seed";
 my $more     = $ENV{RINGSIDE_LONG} ? 20 : 1;
 my $program  = 'build/asan/ringside';
-my @training = ('--tap', 'tests/faults/training.lua', '--');
-for my $case ([ 'stepped', 60 ], [ 'free', 40, '--exact' ]) {
-    my ($executor, $points, @more) = @$case;
-    my @words    = ($program, 'run', '--executor', $executor, @more, @training);
+for my $case ([ 'training', 'stepped', 60 ], [ 'training', 'free', 40, '--exact' ], [ 'replicas', 'free', 40, '--exact' ]) {
+    my ($lesson, $executor, $points, @more) = @$case;
+    my @words    = ($program, 'run', '--executor', $executor, @more, '--tap', "tests/faults/$lesson.lua", '--');
     my ($before) = count_allocations(@words, 'nothing');
-    fail_each("a training step in $executor", { points => $points * $more, from => $before - 50 }, @words);
+    fail_each("$lesson in $executor", { points => $points * $more, from => $before - 50 }, @words);
 }
 my @all = ($program, 'run', '--tap', 'tests/faults/everything.lua');
 # Once: for ever Lua could not even call what lets its objects go, since here each of its blocks is the system's.

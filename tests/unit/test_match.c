@@ -74,7 +74,7 @@ the_grammar_means_what_it_says(void **state)
         { "line = 17", "b" }, { "flow != 0", "d" }, { "depth 2", NULL }, { "depth > 1", "d" },
         { "not rank 0", "def" }, { "not not rank 0", "abc" }, { "rank 0 and device 2 or op", "bd" },
         { "rank 0 and (device 2 or op)", "b" }, { "op or dp or lesson", "abdf" }, { "(((op)))", "d" },
-        { "not (op or rank 0)", "ef" }, { "chunk < 2", "b" }, { "no.such", NULL }, { "", NULL }, { "(", NULL },
+        { "not (op or rank 0)", "ef" }, { "alias = 1", "b" }, { "no.such", NULL }, { "", NULL }, { "(", NULL },
         { "op)", NULL }, { "op and", NULL }, { "and op", NULL }, { "rank", NULL }, { "rank x", NULL }, { "t", NULL },
         { "bytes > ten", NULL }, { "bytes ~ 1", NULL }, { "phase = later", NULL }, { "op op", NULL },
         { "'op'", NULL }, { "lane 'open", NULL }, { "!", NULL }, { "rank = nan", NULL }, { "rank = inf", NULL },

@@ -203,9 +203,9 @@ breakpoints_and_expressions_stop_on_the_way(void **state)
     assert_int_equal(stands(&rig, 10, "continue", 7), 30);
     assert_int_equal(stands(&rig, 50, "continue", 7), -1);
     assert_int_equal(stands(&rig, 50, "rcontinue", 7), 30);
-    assert_int_equal(stands(&rig, 0, "until rank = 1 and chunk > 25", 7), -1);
-    assert_int_equal(stands(&rig, 0, "until chunk > 25", 7), 30);
-    assert_int_equal(stands(&rig, 59, "runtil seq < 31 and chunk > 1", 7), 30);
+    assert_int_equal(stands(&rig, 0, "until rank = 1 and alias > 25", 7), -1);
+    assert_int_equal(stands(&rig, 0, "until alias > 25", 7), 30);
+    assert_int_equal(stands(&rig, 59, "runtil seq < 31 and alias > 1", 7), 30);
     assert_int_equal(stands(&rig, 0, "until (", 7), -2);
     assert_true(breaks_delete(&rig.rules.breaks, 1));
     assert_false(breaks_delete(&rig.rules.breaks, 1));

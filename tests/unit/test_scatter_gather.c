@@ -42,6 +42,7 @@ chunks(struct task *me, struct seen *seen)
             if (!holds(me, tensor_size(chunk, 0) == length, "a chunk has as many rows as the rule says") ||
                 !holds(me, tensor_device(chunk) == r, "chunk r lies on device r") ||
                 !holds(me, event.args[1] == length && event.args[2] == length * 24, "the event tells rows and bytes") ||
+                !holds(me, event.args[0] == 0, "from the host no chunk is an alias") ||
                 !holds(me, event.device == r && me->device == -1, "the event is the target device's") ||
                 !holds(me, out[r].kwargs->kind == VALUE_DICT && out[r].kwargs->count == 0, "no keyword arguments"))
                 return false;
@@ -104,12 +105,13 @@ aliases(struct task *me, struct seen *seen)
     struct call_arguments out[2];
     struct tensor *input = counting(me, 0, 2, (const int64_t[]){ 4, 2 }, 0);
     struct value *item = value_tensor(me, input);
-    (void)seen;
     if (!holds(me, item != NULL && dp_scatter(me, given(tuple(me, 1, &item), NULL), both, 1, out) == 2, "2 replicas"))
         return false;
     struct tensor *first = out[0].inputs->items[0]->tensor, *second = out[1].inputs->items[0]->tensor;
     return holds(me, first->storage == input->storage, "where the input lies it is not copied") &&
            holds(me, second->storage != input->storage, "elsewhere it is") &&
+           holds(me, nth(seen, KIND_dp_scatter_chunk, 0).args[0] == 1, "the event says that it is an alias") &&
+           holds(me, nth(seen, KIND_dp_scatter_chunk, 1).args[0] == 0, "and that the other is none") &&
            reads(me, second, 4, (const double[]){ 1, 3, 5, 7 });
 }
 

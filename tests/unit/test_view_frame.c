@@ -123,7 +123,7 @@ a_cell_is_blank_exactly_if_nothing_touches_it(void **state)
         rig_random(&rig, seed, 300);
         for (int round = 0; round < 40; round++) {
             struct strip strip = { .model = &rig.model, .lane = &rig.model.lanes[round % RIG_LANES], .cells = cells,
-                                   .last = LEVELS, .selected = NO_EVENT, .cursor = -1 };
+                                   .veil = &rig.view.veil, .last = LEVELS, .selected = NO_EVENT, .cursor = -1 };
             strip.scale = (struct scale){ scale_unit_for(rig.model.end, 150), 0, 150 };
             for (int zoom = round / 4; zoom > 0; zoom--)
                 strip.scale.unit = scale_finer(strip.scale.unit);
@@ -163,7 +163,7 @@ a_step_forwards_and_back_gives_the_same_frame(void **state)
     for (size_t seq = 0; seq + 1 < rig.model.seen; seq += 3) {
         struct canvas before, after;
         view_goto(&rig.view, &rig.model, seq);
-        view_reveal(&rig.view, seq);
+        view_reveal(&rig.view, seq, -1);
         rig.view.message[0] = '\0';
         draw(&rig, 90, 30, &all_capabilities[0], &before);
         press(&rig, (const char *const[]){ "s", "S", NULL });

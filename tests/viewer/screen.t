@@ -72,10 +72,10 @@ like(row(frame('80x24', 10, ":$_->[0]<Tab>"), 22), qr/^ :\Q$_->[1]\E *$/, "Tab m
 # ---- small screens ----
 for my $size ('40x8', '40x10', '40x12', '59x12', '60x12', '80x12') {
     my ($told) = grep { /lanes \d/ } split /\n/, frame($size, 10, '');
-    like($told, qr/^ (?:\+\d+ lanes?\s+)?lanes 1-\d+ of 11, j k scroll$/, "$size: how many lanes there are is to be read");
+    like($told, qr/^ (?:\+\d+ lanes?\s+)?lanes 1-\d+ of 14, j k scroll$/, "$size: how many lanes there are is to be read");
 }
 like(frame('20x5', 10, '?'), qr/^ it 0  step 10\/\d+\s*\n/, '20x5: where one stands is whole');
-like(frame('40x10', 10, 'jjjjjjjjj'), qr/lanes 7-10 of 11/, '40x10: j scrolls');
+like(frame('40x10', 10, 'jjjjjjjjj'), qr/lanes 7-10 of 14/, '40x10: j scrolls');
 
 # ---- zoom ----
 for my $keys ('+++', '+++++++++++++', '<Enter>', '+++++++++++++ddddd', '+++++++++++++d]') {

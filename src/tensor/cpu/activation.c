@@ -140,7 +140,7 @@ six_within_f64(double x)
 #define ACTIVATION(name, inputs, floats, doubles)                                                                  \
     void activate_##name(const struct cpu_call *call)                                                              \
     {                                                                                                              \
-        elementwise(call, inputs, &(const struct runs){ run_##name##_f32, run_##name##_f64, NULL });               \
+        elementwise(call, inputs, &(const struct runs){ run_##name##_f32, run_##name##_f64, NULL, false });        \
     }
 #include "tensor/cpu/activation.def"
 #undef ACTIVATION

@@ -14,8 +14,10 @@
     BLOCKED_RUN(name##_f32, float, expression)                                                                     \
     BLOCKED_RUN(name##_f64, double, expression)                                                                    \
     BLOCKED_RUN(name##_i64, int64_t, expression)
+#define SCALE MAP
 #include "tensor/cpu/elementwise.def"
 #undef MAP
+#undef SCALE
 #undef COMPARE
 
 /* One run: where it is written, what it reads, the op's numbers. */
@@ -59,7 +61,7 @@ load_common(void *buffer, const struct cpu_call *call, const struct run *run)
     return buffer;
 }
 
-/* A number of the op as PyTorch has it: one of the common type. */
+/* A number of the op as PyTorch has it: one of the common type, unless it scales. */
 static double
 common_number(const struct cpu_call *call, double number)
 {
@@ -70,17 +72,32 @@ common_number(const struct cpu_call *call, double number)
     return dtype_fraction(call->common, &element);
 }
 
+/* Whether y, which scales, has no dimensions: the same element is read for all. */
+static bool
+is_one_scale(const struct cpu_call *call, int views, const struct runs *runs)
+{
+    if (views != 3 || !runs->scales)
+        return false;
+    for (int d = 0; d < call->out.dims; d++)
+        if (call->in[1].stride[d] != 0)
+            return false;
+    return true;
+}
+
 static void
 run_in_chunks(const struct loop *loop, const struct runs *runs, const struct cpu_call *call)
 {
     double buffer[LOOP_VIEWS][LOOP_CHUNK]; /* room for the largest type */
-    double alpha = common_number(call, call->alpha), beta = common_number(call, call->beta);
+    double alpha = runs->scales ? call->alpha : common_number(call, call->alpha);
+    double beta  = common_number(call, call->beta);
+    bool   scale = is_one_scale(call, loop->views, runs);
     for (int64_t done = 0; done < loop->run; done += LOOP_CHUNK) {
         int64_t     count = loop->run - done < LOOP_CHUNK ? loop->run - done : LOOP_CHUNK;
         struct run_args pass = { buffer[0], { buffer[0], buffer[0], buffer[0] }, count, alpha, beta };
         for (int v = 1; v < loop->views; v++) {
             struct run run = loop_part(loop, v, done, count);
-            pass.in[v - 1] = load_common(buffer[v], call, &run);
+            pass.in[v - 1] = v == 2 && scale ? run_load(buffer[v], call->compute, &run)
+                                             : load_common(buffer[v], call, &run);
         }
         run_of(runs, call->compute, &pass);
         struct run out = loop_part(loop, 0, done, count);
@@ -137,12 +154,16 @@ elementwise(const struct cpu_call *call, int inputs, const struct runs *runs)
     }
 }
 
-#define MAP(name, inputs, fractions, integers)                                                                     \
+#define KERNEL(name, inputs, scales)                                                                               \
     void cpu_##name(const struct cpu_call *call)                                                                   \
     {                                                                                                              \
-        elementwise(call, inputs, &(const struct runs){ name##_f32, name##_f64, name##_i64 });                     \
+        elementwise(call, inputs, &(const struct runs){ name##_f32, name##_f64, name##_i64, scales });             \
     }
-#define COMPARE(name, expression) MAP(name, 2, , )
+#define MAP(name, inputs, fractions, integers) KERNEL(name, inputs, false)
+#define SCALE(name, inputs, fractions, integers) KERNEL(name, inputs, true)
+#define COMPARE(name, expression) KERNEL(name, 2, false)
 #include "tensor/cpu/elementwise.def"
+#undef KERNEL
 #undef MAP
+#undef SCALE
 #undef COMPARE

@@ -16,8 +16,8 @@ typedef void run_f32(void *out, const void *const *in, int64_t count, float a, f
 typedef void run_f64(void *out, const void *const *in, int64_t count, double a, double b);
 typedef void run_i64(void *out, const void *const *in, int64_t count, int64_t a, int64_t b);
 
-/* Which runs belong to an op. */
-struct runs { run_f32 *f32; run_f64 *f64; run_i64 *i64; };
+/* Which runs belong to an op; scales: its number, or y of 0 dimensions, is not rounded to float16 or bfloat16 first. */
+struct runs { run_f32 *f32; run_f64 *f64; run_i64 *i64; bool scales; };
 
 void elementwise(const struct cpu_call *call, int inputs, const struct runs *runs);
 #endif

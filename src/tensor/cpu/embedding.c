@@ -1,5 +1,6 @@
 /* Rows of a table by index, and the table's gradient: rows are added in the order of their positions.
  * In PyTorch: ATen/native/Embedding.cpp. */
+#include <math.h>
 #include <string.h>
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/kernels.h"
@@ -86,6 +87,38 @@ index_at(const struct given *given, int64_t i)
 #define T double
 #define ADD_GIVEN add_given_f64
 #include "tensor/cpu/embedding_type.def"
+
+#define T float
+#define FUSED fmaf
+#define ADD_ROWS add_to_rows_f32
+#include "tensor/cpu/add_rows_type.def"
+#define T double
+#define FUSED fma
+#define ADD_ROWS add_to_rows_f64
+#include "tensor/cpu/add_rows_type.def"
+#define T int64_t
+#define FUSED(a, x, y) ((int64_t)((uint64_t)(a) * (uint64_t)(x) + (uint64_t)(y)))
+#define ADD_ROWS add_to_rows_i64
+#include "tensor/cpu/add_rows_type.def"
+
+/* Where the result is the table itself, rows that nobody names are not touched. */
+void
+cpu_add_rows(const struct cpu_call *call)
+{
+    const struct cpu_view *rows = &call->in[2];
+    if (call->out.data != call->in[0].data)
+        cpu_copy(call);
+    struct given given = { .indices = call->in[1].data, .rows = rows->data, .count = rows->size[0], .wide = 1,
+                           .index_step = call->in[1].stride[0] * (int64_t)sizeof(int64_t) };
+    for (int d = 1; d < rows->dims; d++)
+        given.wide *= rows->size[d];
+    if (call->compute == DTYPE_F32)
+        add_to_rows_f32(call, &given);
+    else if (call->compute == DTYPE_F64)
+        add_to_rows_f64(call, &given);
+    else
+        add_to_rows_i64(call, &given);
+}
 
 /* start: the row that gets no gradient. */
 void

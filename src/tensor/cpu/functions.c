@@ -75,13 +75,13 @@ look_for_zeros(const struct cpu_call *call)
 #define FUN(name, inputs, floats, doubles, integers)                                                               \
     void map_##name(const struct cpu_call *call)                                                                   \
     {                                                                                                              \
-        elementwise(call, inputs, &(const struct runs){ name##_f32, name##_f64, name##_i64 });                     \
+        elementwise(call, inputs, &(const struct runs){ name##_f32, name##_f64, name##_i64, false });              \
     }
 #define QUOTIENT(name, inputs, floats, doubles, integers)                                                          \
     void map_##name(const struct cpu_call *call)                                                                   \
     {                                                                                                              \
         look_for_zeros(call);                                                                                      \
-        elementwise(call, inputs, &(const struct runs){ name##_f32, name##_f64, name##_i64 });                     \
+        elementwise(call, inputs, &(const struct runs){ name##_f32, name##_f64, name##_i64, false });              \
     }
 #include "tensor/cpu/functions.def"
 #undef QUOTIENT

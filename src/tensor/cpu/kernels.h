@@ -6,9 +6,11 @@
 
 /* ---- elementwise.c, functions.c, activation.c ---- */
 #define MAP(name, ...) cpu_kernel cpu_##name;
+#define SCALE(name, ...) cpu_kernel cpu_##name;
 #define COMPARE(name, ...) cpu_kernel cpu_##name;
 #include "tensor/cpu/elementwise.def"
 #undef MAP
+#undef SCALE
 #undef COMPARE
 #define FUN(name, ...) cpu_kernel map_##name;
 #define QUOTIENT(name, ...) cpu_kernel map_##name;
@@ -46,7 +48,7 @@ cpu_kernel cpu_lstm_cell, cpu_lstm_cell_backward, cpu_gru_cell, cpu_gru_cell_bac
 size_t     pool_workspace(int64_t windows, int64_t taps);
 
 /* ---- embedding.c, renorm.c, softmax.c, loss.c, nll.c, bce.c ---- */
-cpu_kernel cpu_embedding, cpu_embedding_backward, cpu_embedding_renorm;
+cpu_kernel cpu_embedding, cpu_embedding_backward, cpu_embedding_renorm, cpu_add_rows;
 cpu_kernel cpu_softmax, cpu_softmax_backward, cpu_log_softmax, cpu_log_softmax_backward;
 #define LOSS(name, ...) cpu_kernel loss_##name;
 #define LOSS_BACKWARD LOSS

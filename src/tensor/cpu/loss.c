@@ -75,13 +75,13 @@ reduced_loss(const struct cpu_call *call, int inputs, const struct runs *runs)
 #define LOSS(name, inputs, fractions)                                                                              \
     void loss_##name(const struct cpu_call *call)                                                                  \
     {                                                                                                              \
-        const struct runs runs = { name##_f32, name##_f64, NULL };                                                 \
+        const struct runs runs = { name##_f32, name##_f64, NULL, false };                                          \
         (call->dim == LOSS_NONE ? elementwise : reduced_loss)(call, inputs, &runs);                                \
     }
 #define LOSS_BACKWARD(name, inputs, fractions)                                                                     \
     void loss_##name(const struct cpu_call *call)                                                                  \
     {                                                                                                              \
-        elementwise(call, inputs, &(const struct runs){ name##_f32, name##_f64, NULL });                           \
+        elementwise(call, inputs, &(const struct runs){ name##_f32, name##_f64, NULL, false });                    \
     }
 #include "tensor/cpu/loss.def"
 #undef LOSS_BACKWARD

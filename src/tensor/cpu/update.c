@@ -1,5 +1,6 @@
 /* What optimizers do to a parameter, in one pass over the parameter, its gradient and the buffers. In PyTorch:
- * _single_tensor_sgd, _single_tensor_adam and _single_tensor_adamw (torch/optim), there one pass for each operation.
+ * _single_tensor_sgd, _single_tensor_adam, _single_tensor_adamw and _single_tensor_adagrad (torch/optim), there one
+ * pass for each operation.
  *
  * Interface: cpu_update. */
 #include "tensor/cpu/update.h"
@@ -13,13 +14,16 @@ _Static_assert((int)UPDATE_VIEWS <= (int)LOOP_VIEWS, "the loop walks all of them
 #define NAME(name) name##_f32
 #define REAL       float
 #define SQRT       sqrtf
+#define FUSED      fmaf
 #include "tensor/cpu/update_type.def"
 #undef NAME
 #undef REAL
 #undef SQRT
+#undef FUSED
 #define NAME(name) name##_f64
 #define REAL       double
 #define SQRT       sqrt
+#define FUSED      fma
 #include "tensor/cpu/update_type.def"
 
 /* Elements in one piece, at[] in the order of the views. */
@@ -29,14 +33,12 @@ update_run(const struct update_job *job, char *const *at, int64_t count)
     void *t[UPDATE_VIEWS] = { NULL };
     for (int v = 0; v < job->views; v++)
         t[v] = at[v];
-    if (!job->adam && job->compute == DTYPE_F64)
-        sgd_f64(t, count, &job->rule);
-    else if (!job->adam)
-        sgd_f32(t, count, &job->rule);
-    else if (job->compute == DTYPE_F64)
-        adam_f64(t, count, &job->rule);
-    else
-        adam_f32(t, count, &job->rule);
+    const bool wide = job->compute == DTYPE_F64;
+    switch (job->kind) {
+    case UPDATE_SGD: (wide ? sgd_f64 : sgd_f32)(t, count, &job->rule); break;
+    case UPDATE_ADAM: (wide ? adam_f64 : adam_f32)(t, count, &job->rule); break;
+    case UPDATE_ADAGRAD: (wide ? adagrad_f64 : adagrad_f32)(t, count, &job->rule); break;
+    }
 }
 
 static bool
