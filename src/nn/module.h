@@ -97,6 +97,10 @@ void named_modules_free(struct named_modules *list);
 /* Parameters and buffers learn their qualified names (tensor->name), for traces and `print`. */
 bool module_name_tensors(struct task *me, struct module *module, const char *prefix);
 
+/* module.c. What its bytes are for, which their birth does not show: an event. */
+void tensor_announce_role(struct task *me, const struct tensor *tensor, const char *role);
+
+/* module_convert.c */
 bool module_to(struct task *me, struct module *module, int device);  /* parameters stay the same tensor objects */
 bool module_cast(struct task *me, struct module *module, enum dtype dtype); /* those of fractions; a type of fractions */
 bool module_train(struct task *me, struct module *module, bool training); /* false: failed, nothing changed */
