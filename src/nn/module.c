@@ -192,6 +192,7 @@ tensor_rename(struct task *me, struct tensor *tensor, const char *prefix, const 
 }
 
 /* What its bytes are for, which their birth does not show. */
+/* What a tensor's bytes are for, which their birth does not show. */
 void
 tensor_announce_role(struct task *me, const struct tensor *tensor, const char *role)
 {
