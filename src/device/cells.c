@@ -97,22 +97,18 @@ scratch_drop(struct task *me, void *memory)
     char  *block = (char *)memory - SCRATCH_HEAD;
     size_t bytes;
     memcpy(&bytes, block, sizeof bytes);
-    host_give(me->sched, block, bytes);
+    host_return(me, block, bytes);
 }
 
 void *
 scratch_new(struct task *me, size_t count, size_t size)
 {
-    struct devices *devices = devices_of(me);
-    size_t          bytes   = SIZE_MAX;
-    if (devices == NULL)
-        return NULL;
+    size_t bytes = SIZE_MAX;
     if (count < (SIZE_MAX - ALIGNED_FROM) / size)
         bytes = count * size + SCRATCH_HEAD < ALIGNED_FROM ? ALIGNED_FROM : count * size + SCRATCH_HEAD;
-    char *block = pool_ask(me, &devices->host->pool, bytes);
+    char *block = host_take(me, bytes);
     if (block == NULL)
         return NULL;
-    memset(block, 0, bytes);
     memcpy(block, &bytes, sizeof bytes);
     return born(me, block + SCRATCH_HEAD, scratch_drop);
 }

@@ -153,12 +153,11 @@ scatter_split(struct task *me, struct tensor *tensor, struct partition *split, b
 int
 scatter_apply(struct task *me, struct tensor *tensor, struct device_list devices, int dim, struct tensor **out)
 {
-    struct arena plain PLAIN = { 0 };
     if (tensor_dims(tensor) == 0)
         return failed(me, E_RUNTIME, "chunk expects at least a 1-dimensional tensor"), 0;
     dim = comm_dim(me, tensor, dim);
-    int64_t          *lengths = plain_take(me, &plain, (size_t)devices.count * sizeof *lengths);
-    struct partition *split = plain_take(me, &plain, partition_bytes(devices.count));
+    int64_t          *lengths = scratch_new(me, (size_t)devices.count, sizeof *lengths);
+    struct partition *split = scratch_new(me, 1, partition_bytes(devices.count));
     if (dim < 0 || lengths == NULL || split == NULL)
         return 0;
     *split = (struct partition){ .shape = comm_shape_of(tensor), .device = tensor_device(tensor), .dim = dim };
@@ -204,9 +203,8 @@ gather_record(struct task *me, struct tensor *const *pieces, const struct partit
 struct tensor *
 gather_apply(struct task *me, struct tensor *const *pieces, int count, int device, int dim)
 {
-    struct arena    plain PLAIN = { 0 };
-    struct partition   *split = plain_take(me, &plain, partition_bytes(count));
-    struct tensor **rows = plain_take(me, &plain, (size_t)count * sizeof(struct tensor *));
+    struct partition *split = scratch_new(me, 1, partition_bytes(count));
+    struct tensor   **rows = scratch_new(me, (size_t)count, sizeof *rows);
     if (split == NULL || rows == NULL)
         return NULL;
     bool scalars = dim == 0;
@@ -254,8 +252,7 @@ scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_
 {
     const struct partition *split = node->context;
     STAGE(me, dp_scatter_backward, split->count, split->dim, partition_sizes(me, split));
-    struct arena        plain PLAIN = { 0 };
-    struct tensor **grads = plain_take(me, &plain, (size_t)split->count * sizeof *grads);
+    struct tensor **grads = scratch_new(me, (size_t)split->count, sizeof *grads);
     if (grads == NULL)
         return false;
     for (int i = 0; i < split->count; i++) {
@@ -275,8 +272,7 @@ gather_backward(struct task *me, struct node *node, struct tensor *const *grad_o
 {
     struct partition *split = node->context;
     STAGE(me, dp_gather_backward, split->count, split->dim, partition_sizes(me, split));
-    struct arena    plain PLAIN = { 0 };
-    struct tensor **rows = plain_take(me, &plain, (size_t)split->count * sizeof *rows);
+    struct tensor **rows = scratch_new(me, (size_t)split->count, sizeof *rows);
     struct tensor  *grad = grad_out[0];
     if (grad == NULL)
         grad = comm_zeros(me, &split->shape, split->device);
@@ -421,9 +417,8 @@ static bool
 broadcast_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     const struct replica_shapes *shapes = node->context;
-    struct arena    plain PLAIN = { 0 };
     const int       count = shapes->count, total = count * shapes->device_count;
-    struct tensor **grads = plain_take(me, &plain, (size_t)total * sizeof *grads);
+    struct tensor **grads = scratch_new(me, (size_t)total, sizeof *grads);
     if (grads == NULL)
         return false;
     for (int at = 0; at < total; at++) {
@@ -445,9 +440,8 @@ reduce_add_coalesced_backward(struct task *me, struct node *node, struct tensor 
                               struct tensor **grad_in)
 {
     const struct replica_shapes *shapes = node->context;
-    struct arena    plain PLAIN = { 0 };
     const int       count = shapes->count;
-    struct tensor **grads = plain_take(me, &plain, (size_t)count * sizeof *grads);
+    struct tensor **grads = scratch_new(me, (size_t)count, sizeof *grads);
     if (grads == NULL)
         return false;
     for (int i = 0; i < count; i++) {
