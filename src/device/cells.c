@@ -1,7 +1,7 @@
 /* Small structs (tensors, nodes, storages) without a lock: each task keeps a few blocks of each size at hand. What it
  * has too many of, and all at its end, goes to the host's pool.
  *
- * Interface: host_take or host_room, host_return. In PyTorch the C++ allocator does this. */
+ * Interface: host_take, host_room or host_source, host_return; scratch_new. In PyTorch the C++ allocator does this. */
 #include <stdlib.h>
 #include <string.h>
 #include "device/internal.h"
@@ -69,6 +69,24 @@ host_room(struct task *me, void *items, size_t *room, size_t need, size_t size)
     memcpy(items, &grown, sizeof grown);
     *room = more;
     return true;
+}
+
+static void *
+source_take(void *me, size_t bytes)
+{
+    return cell_take(me, bytes);
+}
+
+static void
+source_give(void *me, void *block, size_t bytes)
+{
+    host_return(me, block, bytes);
+}
+
+struct map_source
+host_source(struct task *me)
+{
+    return (struct map_source){ source_take, source_give, me };
 }
 
 /* After the first one the task keeps cells without asking here, and gives them back at its end. */

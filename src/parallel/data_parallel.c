@@ -59,7 +59,7 @@ listed_elsewhere(struct task *me, struct module *module, const struct search *se
     for (int i = 0; done && i < list.count && *found == NULL; i++)
         if (tensor_device(list.tensors[i]) != search->device)
             *found = list.tensors[i];
-    named_tensors_free(&list);
+    named_tensors_free(me, &list);
     return done;
 }
 

@@ -16,6 +16,7 @@
 /* ---- what is to be copied ---- */
 
 struct replication {
+    struct task         *me;
     struct named_tensors params, buffers;
     struct named_modules modules;
     struct map           places;  /* address of a parameter, buffer or module: its place */
@@ -28,9 +29,10 @@ struct replication {
 static void
 replication_free(struct replication *plan)
 {
-    named_tensors_free(&plan->params);
-    named_tensors_free(&plan->buffers);
-    named_modules_free(&plan->modules);
+    struct task *me = plan->me;
+    named_tensors_free(me, &plan->params);
+    named_tensors_free(me, &plan->buffers);
+    named_modules_free(me, &plan->modules);
     map_free(&plan->places);
 }
 
@@ -175,7 +177,7 @@ dp_replicate(struct task *me, struct module *module, struct device_list devices,
              struct module **replicas)
 {
     struct replication plan __attribute__((cleanup(replication_free))) = {
-        .devices = devices
+        .me = me, .devices = devices, .places = { .source = host_source(me) }
     };
     bool planned = replication_plan(me, module, &plan);
     STAGE(me, dp_replicate, devices.count, plan.params.count, plan.buffers.count);
