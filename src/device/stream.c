@@ -127,7 +127,7 @@ stream_close(struct devices *devices, struct stream *stream)
     }
     if (stream->source.place != 0)
         sched_disarm(devices->sched, &stream->source);
-    sched_actor_free(devices->sched, &stream->actor);
+    sched_actor_free(devices->sched, &stream->actor, false);
     pthread_mutex_destroy(&stream->mutex);
     free(stream);
 }
