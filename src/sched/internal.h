@@ -88,7 +88,7 @@ struct sched {
     struct machine *first, *last;
     struct machine *spare;            /* of tasks that ended, for the next ones: by next */
     int             spare_count;
-    int             next_number;
+    int             next_number, living;
     struct map      lanes;            /* "rank/name" -> lane */
     struct str      report;           /* the last deadlock's or timeout's */
 

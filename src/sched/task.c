@@ -141,6 +141,7 @@ machine_new(struct sched *sched, struct task *parent, const struct task_options 
     else
         sched->first = machine;
     sched->last = machine;
+    sched->living++;
     pthread_mutex_unlock(&sched->registry);
     return machine;
 }
@@ -157,6 +158,7 @@ machine_unlink(struct sched *sched, struct machine *machine)
         machine->next->previous = machine->previous;
     else
         sched->last = machine->previous;
+    sched->living--;
     pthread_mutex_unlock(&sched->registry);
 }
 
