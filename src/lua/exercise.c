@@ -294,7 +294,9 @@ load_exercise(lua_State *L, const char *path, const char *name)
 static const char *
 what_came(lua_State *L, int index)
 {
-    return lua_isnoneornil(L, index) ? "nothing" : luaL_typename(L, index);
+    return lua_isnoneornil(L, index) ? "nothing"
+           : lua_istable(L, index)   ? "a table with a metatable"
+                                     : luaL_typename(L, index);
 }
 
 /* rs.exercise(): the table of answers that the student's file returns. */
@@ -319,7 +321,7 @@ l_exercise(lua_State *L)
     load_exercise(L, path, name);
     lua_call(L, 0, 1);
     if (!is_plain_table(L, -1))
-        return raise_error(L, "TypeError", "%s: returns %s instead of a table: it ends with return { name = answer }",
+        return raise_error(L, "TypeError", "%s: returns %s instead of a plain table: it ends with return { name = answer }",
                            name, what_came(L, -1));
     return 1;
 }

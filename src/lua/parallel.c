@@ -151,12 +151,14 @@ data_parallel_function(lua_State *L)
         raise_error(L, "RuntimeError", "device type could not be determined: there are no devices");
     if (options.devices.ids != NULL && options.devices.count == 0)
         raise_error(L, "IndexError", "device_ids is empty: it has no first device");
-    struct call_arguments        given   = { .inputs = inputs_tuple(L, me, (int)a.at[1].integer[0]) };
-    if (!a.at[5].none)
-        given.kwargs = value_from_lua(L, me, (int)a.at[5].integer[0], true);
+    struct call_arguments given = { .inputs = a.at[1].none ? value_tuple(me, 0, NULL)
+                                                           : inputs_tuple(L, me, (int)a.at[1].integer[0]) };
+    bool ok = given.inputs != NULL;
+    if (ok && !a.at[5].none)
+        ok = (given.kwargs = value_from_lua(L, me, (int)a.at[5].integer[0], true)) != NULL;
     struct call call     = call_open(L, me, CALL_BACK);
     call.mark            = mark;
-    struct value *result = given.inputs != NULL ? data_parallel_forward(me, module, given, &options) : NULL;
+    struct value *result = ok ? data_parallel_forward(me, module, given, &options) : NULL;
     call_end(&call, result != NULL);
     return call_leave(&call, push_results(L, result));
 }
@@ -336,6 +338,9 @@ parallel_apply(lua_State *L)
     if ((int)lua_rawlen(L, lists[1]) != count)
         raise_error(L, "AssertionError", "The number of modules %d is not equal to the number of inputs %d", count,
                     (int)lua_rawlen(L, lists[1]));
+    if (!words->none && (int)lua_rawlen(L, lists[2]) != count)
+        raise_error(L, "AssertionError", "The number of modules %d is not equal to the number of kwargs_tup %d", count,
+                    (int)lua_rawlen(L, lists[2]));
     struct device_list devices = { NULL, count };
     if (!a.at[3].none)
         devices = check_devices(L, (int)a.at[3].integer[0]);
@@ -430,7 +435,7 @@ push_base_class(lua_State *L, int index)
 
 static const struct lua_entry entries[] = {
     { "data_parallel", data_parallel_function,
-      "nn.parallel.data_parallel(any module, any inputs, table? device_ids=None, any? output_device=None, "
+      "nn.parallel.data_parallel(any module, any? inputs=None, table? device_ids=None, any? output_device=None, "
       "int dim=0, any? module_kwargs=None) -> any",
       "what a DataParallel does in its forward" },
     { "scatter", parallel_scatter, "nn.parallel.scatter(any inputs, table devices, int dim=0) -> any",

@@ -73,8 +73,10 @@ for my $name (@names) {
 
 # Each with what has to be told of it. FILE stands for its name.
 my @wrong = (
-    [ 'empty', '', qr/TypeError: FILE: returns nothing instead of a table/ ],
-    [ 'a number', 'return 7', qr/TypeError: FILE: returns number instead of a table/ ],
+    [ 'empty', '', qr/TypeError: FILE: returns nothing instead of a plain table/ ],
+    [ 'a number', 'return 7', qr/TypeError: FILE: returns number instead of a plain table/ ],
+    [ 'a table of another kind', 'return setmetatable({}, { __index = print })',
+        qr/TypeError: FILE: returns a table with a metatable instead of a plain table/ ],
     [ 'no Lua', "return {\n  x =\n", qr/FILE:3: unexpected symbol near <eof>/ ],
     [ 'an empty table', 'return {}', qr/got nil|another type|nil value/ ],
     [ 'an error', "local x = nil\nreturn { x = x.y }", qr/FILE:2: attempt to index a nil value \(local 'x'\)/ ],
@@ -123,6 +125,26 @@ for my $value ('"text"', 'true', '{}', '{ {} }', '0/0', 'math.huge', 'function()
         push @bad, map { "$name: $_" } grep { /expected \S+$/ } @{ $tap->{told} };
     }
     is("@bad", '', "every answer is $value: checks fail, and none crashes");
+}
+
+# What a function is given belongs to it alone: what it makes of it is not what the checks expect.
+for my $case ([ '04-scatter', 5, <<'END' ], [ '06-apply-and-gather', 2, <<'END2' ]) {
+return {
+  columns = function(x, devices) for i = #devices, 2, -1 do devices[i] = nil end return { x } end,
+  wrong = function(n) return require "ringside".ones { n, n } end,
+  repair = function(x, mask) x:fill_(0) return x, x:gt(0) end,
+}
+END
+return {
+  forward = function(fc, x) return fc(x):sum() end,
+  mean = function(out, rows) return out:sum() / rows end,
+  whose = function(failing) for i = #failing, 2, -1 do failing[i] = nil end return failing[1].replica end,
+}
+END2
+    my ($name, $fail, $text) = @$case;
+    my ($run, $tap) = check($name, spill(folder() . '/alters.lua', $text));
+    is("$run->{status} " . @{ $tap->{failed} }, "1 $fail", "$name: a file that alters what it is given does not pass")
+        or diag($run->{out});
 }
 
 my ($run, $tap) = check('11-ring-by-hand', spill(folder() . '/ever.lua', "local n = 0\nwhile true do n = n + 1 end\n"),
