@@ -11,6 +11,7 @@
 #include "autograd/internal.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "device/cells.h"
 #include "device/device.h"
 #include "device/stream.h"
 #include "sched/account.h"
@@ -201,7 +202,7 @@ static bool
 device_worker_start(struct task *me, struct graph *graph, size_t queue)
 {
     char        name[48];
-    struct worker_job *job = graph_share(me, graph) ? malloc(sizeof *job) : NULL;
+    struct worker_job *job = graph_share(me, graph) ? host_take(me, sizeof *job) : NULL;
     if (job == NULL)
         return failed(me, E_MEMORY, "out of memory in backward");
     graph_lock(me, graph);
@@ -211,7 +212,7 @@ device_worker_start(struct task *me, struct graph *graph, size_t queue)
     struct task_options options = { .name = name, .rank = TASK_INHERIT, .device = job->device, .lua = true };
     struct task        *worker  = task_spawn(me, &options, autograd_worker, job);
     if (worker == NULL) {
-        free(job);
+        host_return(me, job, sizeof *job);
         return false;
     }
     graph_lock(me, graph);
@@ -333,7 +334,7 @@ autograd_worker(struct task *me, void *argument)
 {
     STAGE(me, autograd_worker, ((struct worker_job *)argument)->device);
     struct worker_job job = *(struct worker_job *)argument;
-    free(argument);
+    host_return(me, argument, sizeof job);
     me->slots[SLOT_GRAPH] = (uintptr_t)job.graph;
     me->slots[SLOT_RANK]  = job.rank;
     grad_set_enabled(me, job.graph->options->create_graph);

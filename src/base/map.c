@@ -84,20 +84,54 @@ fill_slots(struct map *map)
     }
 }
 
+static void *
+map_take(const struct map *map, size_t bytes)
+{
+    return map->source.take != NULL ? map->source.take(map->source.owner, bytes) : malloc(bytes);
+}
+
+static void
+map_give(const struct map *map, void *block, size_t bytes)
+{
+    if (map->source.give == NULL)
+        free(block);
+    else if (block != NULL)
+        map->source.give(map->source.owner, block, bytes);
+}
+
+static bool
+entries_room(struct map *map)
+{
+    if (map->source.take == NULL)
+        return vec_room(&map->entries, &map->room, map->count + 1, sizeof *map->entries);
+    if (map->count < map->room)
+        return true;
+    size_t            more  = map->room == 0 ? 8 : map->room * 2;
+    struct map_entry *grown = map_take(map, more * sizeof *grown);
+    if (grown == NULL)
+        return false;
+    if (map->count > 0)
+        memcpy(grown, map->entries, map->count * sizeof *grown);
+    map_give(map, map->entries, map->room * sizeof *grown);
+    map->entries = grown;
+    map->room    = more;
+    return true;
+}
+
 /* Room for one more entry; the slots stay at most three quarters full. */
 static bool
 map_room(struct map *map)
 {
-    if (map->count >= UINT32_MAX / 2 || !vec_room(&map->entries, &map->room, map->count + 1, sizeof *map->entries))
+    if (map->count >= UINT32_MAX / 2 || !entries_room(map))
         return false;
     if ((map->count + 1) * 4 <= map->slot_count * 3)
         return true;
 
     size_t slot_count = map->slot_count == 0 ? 16 : map->slot_count * 2;
-    uint32_t *slots = malloc(slot_count * sizeof *slots);
+    uint32_t *slots = map_take(map, slot_count * sizeof *slots);
     if (slots == NULL)
         return false;
-    free(map->slots);
+    map_give(map, map->slots, map->slot_count * sizeof *slots);
     map->slots = slots;
     map->slot_count = slot_count;
     fill_slots(map);
@@ -199,7 +233,7 @@ map_free(struct map *map)
 {
     for (size_t i = 0; i < map->count; i++)
         free(map->entries[i].text);
-    free(map->entries);
-    free(map->slots);
-    *map = (struct map){ 0 };
+    map_give(map, map->entries, map->room * sizeof *map->entries);
+    map_give(map, map->slots, map->slot_count * sizeof *map->slots);
+    *map = (struct map){ .source = map->source };
 }

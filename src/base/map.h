@@ -12,10 +12,18 @@ struct map_entry {
     uint64_t value;
 };
 
+/* Where a map's arrays come from. Zero: the system. */
+struct map_source {
+    void *(*take)(void *owner, size_t bytes); /* not cleared; NULL: no memory */
+    void  (*give)(void *owner, void *block, size_t bytes);
+    void   *owner;
+};
+
 struct map {
     struct map_entry *entries; /* in order of insertion; removed ones are closed up */
     uint32_t         *slots;   /* index + 1 into entries, 0 empty */
     size_t            count, room, slot_count;
+    struct map_source source;
 };
 
 bool map_set_text(struct map *map, const char *key, uint64_t value);  /* false: no memory */

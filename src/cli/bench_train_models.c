@@ -210,6 +210,6 @@ train_build(struct task *me, struct train *train)
     ok = ok && module_named_parameters(me, train->model, &params);
     if (ok)
         train->optimizer = optim_sgd(me, params.tensors, params.count, &sgd);
-    named_tensors_free(&params);
+    named_tensors_free(me, &params);
     return ok && train->optimizer != NULL;
 }

@@ -1,7 +1,7 @@
 /* Small structs (tensors, nodes, storages) without a lock: each task keeps a few blocks of each size at hand. What it
  * has too many of, and all at its end, goes to the host's pool.
  *
- * Interface: host_take or host_room, host_return. In PyTorch the C++ allocator does this. */
+ * Interface: host_take, host_room or host_source, host_return; scratch_new. In PyTorch the C++ allocator does this. */
 #include <stdlib.h>
 #include <string.h>
 #include "device/internal.h"
@@ -71,6 +71,24 @@ host_room(struct task *me, void *items, size_t *room, size_t need, size_t size)
     return true;
 }
 
+static void *
+source_take(void *me, size_t bytes)
+{
+    return cell_take(me, bytes);
+}
+
+static void
+source_give(void *me, void *block, size_t bytes)
+{
+    host_return(me, block, bytes);
+}
+
+struct map_source
+host_source(struct task *me)
+{
+    return (struct map_source){ source_take, source_give, me };
+}
+
 /* After the first one the task keeps cells without asking here, and gives them back at its end. */
 void
 cell_give(struct task *me, void *block, size_t bytes)
@@ -97,22 +115,18 @@ scratch_drop(struct task *me, void *memory)
     char  *block = (char *)memory - SCRATCH_HEAD;
     size_t bytes;
     memcpy(&bytes, block, sizeof bytes);
-    host_give(me->sched, block, bytes);
+    host_return(me, block, bytes);
 }
 
 void *
 scratch_new(struct task *me, size_t count, size_t size)
 {
-    struct devices *devices = devices_of(me);
-    size_t          bytes   = SIZE_MAX;
-    if (devices == NULL)
-        return NULL;
+    size_t bytes = SIZE_MAX;
     if (count < (SIZE_MAX - ALIGNED_FROM) / size)
         bytes = count * size + SCRATCH_HEAD < ALIGNED_FROM ? ALIGNED_FROM : count * size + SCRATCH_HEAD;
-    char *block = pool_ask(me, &devices->host->pool, bytes);
+    char *block = host_take(me, bytes);
     if (block == NULL)
         return NULL;
-    memset(block, 0, bytes);
     memcpy(block, &bytes, sizeof bytes);
     return born(me, block + SCRATCH_HEAD, scratch_drop);
 }

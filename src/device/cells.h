@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include "base/map.h"
 #include "sched/task.h"
 
 enum { CELL_BYTES = 64, CELLS_KEPT = 64 };
@@ -59,6 +60,8 @@ host_return(struct task *me, void *block, size_t bytes)
 
 /* As vec_room, in such blocks: the owner returns room * size bytes. What is new is not cleared. false: no memory. */
 bool host_room(struct task *me, void *items, size_t *room, size_t need, size_t size);
+/* A map's arrays in such blocks: struct map seen = { .source = host_source(me) }. Only me changes that map. */
+struct map_source host_source(struct task *me);
 /* `count` zeroed elements of `size` bytes that live as long as me's scope. NULL: failed. */
 void *scratch_new(struct task *me, size_t count, size_t size);
 #endif

@@ -127,7 +127,7 @@ stream_close(struct devices *devices, struct stream *stream)
     }
     if (stream->source.place != 0)
         sched_disarm(devices->sched, &stream->source);
-    sched_actor_free(devices->sched, &stream->actor);
+    sched_actor_free(devices->sched, &stream->actor, false);
     pthread_mutex_destroy(&stream->mutex);
     free(stream);
 }
@@ -602,7 +602,7 @@ event_free(struct task *me, struct event *event)
     if (event == NULL)
         return;
     vclock_free(&event->knows);
-    host_give(me->sched, event, sizeof *event);
+    host_return(me, event, sizeof *event);
 }
 
 /* The event marks this place of the stream: who waits for it waits for all that was queued before. */

@@ -43,7 +43,7 @@ check_device_ids(lua_State *L, struct task *me, int table, struct module *module
     bool        ok   = module_named_parameters(me, module, &list);
     if (ok && list.count > 0)
         where = tensor_device(list.tensors[0]);
-    named_tensors_free(&list);
+    named_tensors_free(me, &list);
     call_done(&call, ok);
     if (where != device)
         raise_error(L, "ValueError",

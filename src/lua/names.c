@@ -120,11 +120,11 @@ qualified(struct task *me, struct module *module, const char *name)
     struct tensor       *tensor = NULL;
     if (module_named_parameters(me, module, &list))
         tensor = in_list(&list, name);
-    named_tensors_free(&list);
+    named_tensors_free(me, &list);
     list = (struct named_tensors){ 0 };
     if (tensor == NULL && module_named_buffers(me, module, &list))
         tensor = in_list(&list, name);
-    named_tensors_free(&list);
+    named_tensors_free(me, &list);
     me->error = before;
     return tensor;
 }

@@ -67,15 +67,13 @@ list_add(lua_State *L, const char *name)
 static void
 names_free(struct task *me, void *list)
 {
-    (void)me;
-    named_tensors_free(list);
+    named_tensors_free(me, list);
 }
 
 static void
 modules_free(struct task *me, void *list)
 {
-    (void)me;
-    named_modules_free(list);
+    named_modules_free(me, list);
 }
 
 /* A replica's parameters are plain attributes: the list leaves them out, as nn.Module.parameters has since 1.5. */

@@ -12,7 +12,7 @@
 static int
 free_names(lua_State *L)
 {
-    named_tensors_free(lua_touserdata(L, 1));
+    named_tensors_free(script_of(L)->holder, lua_touserdata(L, 1));
     return 0;
 }
 

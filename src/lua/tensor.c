@@ -165,6 +165,13 @@ static const struct { const char *name; void (*get)(lua_State *L, struct tensor 
     { "is_sparse", get_is_sparse },
 };
 
+/* t.values, of a tensor that is not sparse: x.max(0).values of Python is meant, or t:values(), which refuses it. */
+static bool
+lacks_pairs(const struct tensor *tensor, const char *name)
+{
+    return !tensor_is_sparse(tensor) && (strcmp(name, "values") == 0 || strcmp(name, "indices") == 0);
+}
+
 /* Upvalue 1: the methods. Anything but a name is an index of elements. */
 static int
 tensor_index(lua_State *L)
@@ -172,10 +179,13 @@ tensor_index(lua_State *L)
     struct tensor *tensor = check_tensor(L, 1);
     if (lua_type(L, 2) != LUA_TSTRING)
         return index_read(L);
+    const char *name = lua_tostring(L, 2);
+    if (lacks_pairs(tensor, name) && mistake_in_attribute(L, name))
+        return raise_error(L, "RuntimeError", "%s expected sparse tensor layout but got Strided; %s", name,
+                           lua_tostring(L, -1));
     lua_pushvalue(L, 2);
     if (shelf_get(L, lua_upvalueindex(1)) != LUA_TNIL)
         return 1;
-    const char *name = lua_tostring(L, 2);
     for (size_t i = 0; i < countof(properties); i++)
         if (strcmp(properties[i].name, name) == 0) {
             properties[i].get(L, tensor);

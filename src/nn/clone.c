@@ -1,6 +1,7 @@
 /* A deep copy of a module. In PyTorch: copy.deepcopy, as torch/nn/modules/transformer.py uses it. */
 #include <stdlib.h>
 #include "nn/module.h"
+#include "nn/name.h"
 #include "sched/task.h"
 #include "tensor/op.h"
 #include "tensor/tensor.h"
@@ -12,10 +13,9 @@ static void
 free_cloning(struct task *me, void *place)
 {
     struct cloning *c = place;
-    (void)me;
-    named_modules_free(&c->modules);
-    named_tensors_free(&c->parameters);
-    named_tensors_free(&c->buffers);
+    named_modules_free(me, &c->modules);
+    named_tensors_free(me, &c->parameters);
+    named_tensors_free(me, &c->buffers);
     free(c->copies);
     free(c);
 }
@@ -65,7 +65,7 @@ clone_modules(struct task *me, struct cloning *c)
         if (copy == NULL)
             return false;
         module_set_original(me, copy, NULL);
-        free(copy->name);
+        name_unref(me, copy->name);
         copy->name   = NULL;
         c->copies[i] = copy;
     }

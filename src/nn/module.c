@@ -8,11 +8,10 @@
 #include "autograd/call.h"
 #include "autograd/node.h"
 #include "base/map.h"
-#include "base/str.h"
-#include "base/vec.h"
 #include "device/cells.h"
 #include "device/storage.h"
 #include "hw/cost.h"
+#include "nn/name.h"
 #include "sched/stage.h"
 #include "tensor/tensor.h"
 
@@ -71,9 +70,9 @@ table_free(struct task *me, struct module_table *table)
     for (int i = 0; i < table->count; i++) {
         tensor_unref(me, table->entries[i].tensor);
         module_unref(me, table->entries[i].module);
-        free(table->entries[i].name);
+        name_unref(me, table->entries[i].name);
     }
-    free(table->entries);
+    host_return(me, table->entries, table->room * sizeof *table->entries);
     *table = (struct module_table){ 0 };
 }
 
@@ -108,7 +107,7 @@ module_unref(struct task *me, struct module *module)
     table_free(me, &module->buffers);
     table_free(me, &module->children);
     module_set_original(me, module, NULL);
-    free(module->name);
+    name_unref(me, module->name);
     module->name = NULL;
     module_let_go(me, module);
 }
@@ -130,13 +129,11 @@ table_set(struct task *me, struct module_table *table, const char *name, struct 
 {
     struct module_entry *entry = table_find(table, name);
     if (entry == NULL) {
-        size_t room = (size_t)table->room;
-        char  *copy = strdup(name);
-        if (copy == NULL || !vec_room(&table->entries, &room, (size_t)table->count + 1, sizeof *table->entries)) {
-            free(copy);
+        char *copy = name_new(me, name);
+        if (copy == NULL || !host_room(me, &table->entries, &table->room, (size_t)table->count + 1, sizeof *entry)) {
+            name_unref(me, copy);
             return module_no_memory(me);
         }
-        table->room = (int)room;
         entry = &table->entries[table->count++];
         *entry = (struct module_entry){ .name = copy };
     }
@@ -147,12 +144,17 @@ table_set(struct task *me, struct module_table *table, const char *name, struct 
     return true;
 }
 
+/* Names stay the original's. */
 static bool
 table_copy(struct task *me, struct module_table *to, const struct module_table *from)
 {
-    for (int i = 0; i < from->count; i++)
-        if (!table_set(me, to, from->entries[i].name, from->entries[i].tensor, from->entries[i].module))
-            return false;
+    if (!host_room(me, &to->entries, &to->room, (size_t)from->count, sizeof *to->entries))
+        return module_no_memory(me);
+    for (; to->count < from->count; to->count++) {
+        const struct module_entry *entry = &from->entries[to->count];
+        to->entries[to->count] = (struct module_entry){ name_ref(entry->name), tensor_ref(entry->tensor),
+                                                        module_ref(entry->module) };
+    }
     return true;
 }
 
@@ -166,31 +168,24 @@ name_allowed(struct task *me, const char *what, const char *name)
     return strlen(name) <= LONGEST_NAME || failed(me, E_KEY, "%s name can't be longer than %d", what, LONGEST_NAME);
 }
 
-static char *
-join_names(const char *prefix, const char *name)
-{
-    struct str text = { 0 };
-    str_addf(&text, "%s%s%s", prefix != NULL ? prefix : "", prefix != NULL && prefix[0] != '\0' ? "." : "", name);
-    if (str_ok(&text))
-        return text.text;
-    str_free(&text);
-    return NULL;
-}
-
 static bool
 tensor_rename(struct task *me, struct tensor *tensor, const char *prefix, const char *name)
 {
-    char *joined = tensor != NULL ? join_names(prefix, name) : NULL;
+    char *joined = tensor != NULL ? name_join(me, prefix, name) : NULL;
+    char *copy   = joined != NULL ? strdup(joined) : NULL;
+    name_unref(me, joined);
     if (tensor == NULL)
         return true;
-    if (joined == NULL)
+    if (copy == NULL)
         return module_no_memory(me);
     free(tensor->name);
-    tensor->name = joined;
+    tensor->name = copy;
     atomic_store(&tensor->name_id, 0);
     return true;
 }
 
+/* What its bytes are for, which their birth does not show. */
+/* What a tensor's bytes are for, which their birth does not show. */
 void
 tensor_announce_role(struct task *me, const struct tensor *tensor, const char *role)
 {
@@ -254,26 +249,24 @@ module_child(const struct module *module, const char *name)
 
 /* Depth first, itself before its children, each module once. `seen` remembers which. */
 static bool
-collect(struct named_modules *list, struct map *seen, struct module *module, const char *prefix, int depth)
+collect(struct task *me, struct named_modules *list, struct map *seen, struct module *module, char *name, int depth)
 {
     if (map_get(seen, (uintptr_t)module, NULL))
         return true;
-    size_t room = (size_t)list->room, names = (size_t)list->room;
+    const size_t need = (size_t)list->count + 1;
     if (depth > DEEPEST || !map_set(seen, (uintptr_t)module, 1) ||
-        !vec_room(&list->modules, &room, (size_t)list->count + 1, sizeof *list->modules) ||
-        !vec_room(&list->names, &names, (size_t)list->count + 1, sizeof *list->names))
+        !host_room(me, &list->modules, &list->room, need, sizeof *list->modules) ||
+        !host_room(me, &list->names, &list->names_room, need, sizeof *list->names))
         return false;
-    list->room = (int)(room < names ? room : names);
     list->modules[list->count] = module;
-    list->names[list->count]   = strdup(prefix);
-    if (list->names[list->count] == NULL)
-        return false;
-    list->count++;
+    list->names[list->count++] = name_ref(name);
     for (int i = 0; i < module->children.count; i++) {
-        struct module_entry *entry = &module->children.entries[i];
-        char *name = entry->module != NULL ? join_names(prefix, entry->name) : NULL;
-        bool  ok   = entry->module == NULL || (name != NULL && collect(list, seen, entry->module, name, depth + 1));
-        free(name);
+        const struct module_entry *entry = &module->children.entries[i];
+        if (entry->module == NULL)
+            continue;
+        char *its = name_join(me, name, entry->name);
+        bool  ok  = its != NULL && collect(me, list, seen, entry->module, its, depth + 1);
+        name_unref(me, its);
         if (!ok)
             return false;
     }
@@ -281,14 +274,16 @@ collect(struct named_modules *list, struct map *seen, struct module *module, con
 }
 
 static bool
-named_modules_from(struct module *module, const char *prefix, struct named_modules *out)
+named_modules_from(struct task *me, struct module *module, const char *prefix, struct named_modules *out)
 {
-    struct map seen = { 0 };
+    struct map seen = { .source = host_source(me) };
+    char      *name = name_new(me, prefix);
     *out = (struct named_modules){ 0 };
-    bool ok = collect(out, &seen, module, prefix, 0);
+    bool ok = name != NULL && collect(me, out, &seen, module, name, 0);
+    name_unref(me, name);
     map_free(&seen);
     if (!ok)
-        named_modules_free(out);
+        named_modules_free(me, out);
     return ok;
 }
 
@@ -298,29 +293,35 @@ module_named_modules(struct task *me, struct module *module, struct named_module
     *out = (struct named_modules){ 0 };
     if (module == NULL)
         return false;
-    return named_modules_from(module, "", out) || too_deep(me);
+    return named_modules_from(me, module, "", out) || too_deep(me);
+}
+
+static void
+names_free(struct task *me, char **names, int count, size_t room)
+{
+    for (int i = 0; i < count; i++)
+        name_unref(me, names[i]);
+    host_return(me, names, room * sizeof *names);
 }
 
 void
-named_modules_free(struct named_modules *list)
+named_modules_free(struct task *me, struct named_modules *list)
 {
-    for (int i = 0; i < list->count; i++)
-        free(list->names[i]);
-    free(list->names);
-    free(list->modules);
+    names_free(me, list->names, list->count, list->names_room);
+    host_return(me, list->modules, list->room * sizeof *list->modules);
     *list = (struct named_modules){ 0 };
 }
 
+/* Takes the name over, also when it fails. */
 static bool
-named_push(struct named_tensors *list, struct tensor *tensor, char *name)
+named_push(struct task *me, struct named_tensors *list, struct tensor *tensor, char *name)
 {
-    size_t room = (size_t)list->room, names = (size_t)list->room;
-    if (name == NULL || !vec_room(&list->tensors, &room, (size_t)list->count + 1, sizeof *list->tensors) ||
-        !vec_room(&list->names, &names, (size_t)list->count + 1, sizeof *list->names)) {
-        free(name);
+    const size_t need = (size_t)list->count + 1;
+    if (name == NULL || !host_room(me, &list->tensors, &list->room, need, sizeof *list->tensors) ||
+        !host_room(me, &list->names, &list->names_room, need, sizeof *list->names)) {
+        name_unref(me, name);
         return false;
     }
-    list->room = (int)(room < names ? room : names);
     list->tensors[list->count] = tensor;
     list->names[list->count++] = name;
     return true;
@@ -329,8 +330,8 @@ named_push(struct named_tensors *list, struct tensor *tensor, char *name)
 /* `former`: of a replica's table, whose tensors are Broadcast's copies and no parameters any more, unless grad mode was
  * off: then replica 0 has the very parameters. */
 static bool
-push_table(struct named_tensors *out, struct map *seen, const struct module_table *table, const char *prefix,
-           bool former)
+push_table(struct task *me, struct named_tensors *out, struct map *seen, const struct module_table *table,
+           const char *prefix, bool former)
 {
     for (int i = 0; i < table->count; i++) {
         struct tensor *tensor = table->entries[i].tensor;
@@ -338,7 +339,7 @@ push_table(struct named_tensors *out, struct map *seen, const struct module_tabl
             (seen != NULL && map_get(seen, (uintptr_t)tensor, NULL)))
             continue;
         if ((seen != NULL && !map_set(seen, (uintptr_t)tensor, 1)) ||
-            !named_push(out, tensor, join_names(prefix, table->entries[i].name)))
+            !named_push(me, out, tensor, name_join(me, prefix, table->entries[i].name)))
             return false;
     }
     return true;
@@ -348,19 +349,19 @@ static bool
 collect_tensors(struct task *me, struct module *module, const char *prefix, bool buffers, struct named_tensors *out)
 {
     struct named_modules modules;
-    struct map           seen = { 0 };
+    struct map           seen = { .source = host_source(me) };
     *out = (struct named_tensors){ 0 };
     if (module == NULL)
         return false;
-    bool ok = named_modules_from(module, prefix, &modules);
+    bool ok = named_modules_from(me, module, prefix, &modules);
     for (int i = 0; ok && i < modules.count; i++) {
         const struct module *at = modules.modules[i];
-        ok = push_table(out, &seen, buffers ? &at->buffers : &at->parameters, modules.names[i],
+        ok = push_table(me, out, &seen, buffers ? &at->buffers : &at->parameters, modules.names[i],
                         at->is_replica && !buffers);
     }
-    named_modules_free(&modules);
+    named_modules_free(me, &modules);
     if (!ok)
-        named_tensors_free(out);
+        named_tensors_free(me, out);
     map_free(&seen);
     return ok || too_deep(me);
 }
@@ -378,16 +379,16 @@ module_named_buffers(struct task *me, struct module *module, struct named_tensor
 }
 
 static bool
-state_from(struct named_tensors *out, struct module *module, const char *prefix, int depth)
+state_from(struct task *me, struct named_tensors *out, struct module *module, const char *prefix, int depth)
 {
-    if (depth > DEEPEST || !push_table(out, NULL, &module->parameters, prefix, module->is_replica) ||
-        !push_table(out, NULL, &module->buffers, prefix, false))
+    if (depth > DEEPEST || !push_table(me, out, NULL, &module->parameters, prefix, module->is_replica) ||
+        !push_table(me, out, NULL, &module->buffers, prefix, false))
         return false;
     for (int i = 0; i < module->children.count; i++) {
         struct module *child = module->children.entries[i].module;
-        char          *name = child != NULL ? join_names(prefix, module->children.entries[i].name) : NULL;
-        bool           ok = child == NULL || (name != NULL && state_from(out, child, name, depth + 1));
-        free(name);
+        char          *name = child != NULL ? name_join(me, prefix, module->children.entries[i].name) : NULL;
+        bool           ok = child == NULL || (name != NULL && state_from(me, out, child, name, depth + 1));
+        name_unref(me, name);
         if (!ok)
             return false;
     }
@@ -400,19 +401,17 @@ module_named_state(struct task *me, struct module *module, struct named_tensors 
     *out = (struct named_tensors){ 0 };
     if (module == NULL)
         return false;
-    if (state_from(out, module, "", 0))
+    if (state_from(me, out, module, "", 0))
         return true;
-    named_tensors_free(out);
+    named_tensors_free(me, out);
     return too_deep(me);
 }
 
 void
-named_tensors_free(struct named_tensors *list)
+named_tensors_free(struct task *me, struct named_tensors *list)
 {
-    for (int i = 0; i < list->count; i++)
-        free(list->names[i]);
-    free(list->names);
-    free(list->tensors);
+    names_free(me, list->names, list->count, list->names_room);
+    host_return(me, list->tensors, list->room * sizeof *list->tensors);
     *list = (struct named_tensors){ 0 };
 }
 
@@ -425,7 +424,7 @@ rename_tensors(struct task *me, struct module *module, const char *prefix, bool 
     bool                 ok = collect_tensors(me, module, prefix, buffers, &list);
     for (int i = 0; ok && i < list.count; i++)
         ok = tensor_rename(me, list.tensors[i], NULL, list.names[i]);
-    named_tensors_free(&list);
+    named_tensors_free(me, &list);
     return ok;
 }
 
@@ -433,15 +432,14 @@ bool
 module_name_tensors(struct task *me, struct module *module, const char *prefix)
 {
     struct named_modules list;
-    if (module == NULL || !named_modules_from(module, prefix != NULL ? prefix : "", &list))
+    if (module == NULL || !named_modules_from(me, module, prefix != NULL ? prefix : "", &list))
         return module == NULL ? false : too_deep(me);
     for (int i = 0; i < list.count; i++) {
-        free(list.modules[i]->name);
-        list.modules[i]->name = list.names[i];
+        name_unref(me, list.modules[i]->name);
+        list.modules[i]->name = name_ref(list.names[i]);
         atomic_store(&list.modules[i]->name_id, 0);
-        list.names[i] = NULL;
     }
-    named_modules_free(&list);
+    named_modules_free(me, &list);
     return rename_tensors(me, module, prefix != NULL ? prefix : "", false) &&
            rename_tensors(me, module, prefix != NULL ? prefix : "", true);
 }
@@ -455,7 +453,7 @@ contains(struct task *me, struct module *tree, const struct module *wanted, bool
         return false;
     for (int i = 0; i < list.count; i++)
         *found |= list.modules[i] == wanted;
-    named_modules_free(&list);
+    named_modules_free(me, &list);
     return true;
 }
 
@@ -474,9 +472,9 @@ module_add_child(struct task *me, struct module *module, const char *name, struc
         return false;
     if (child == NULL || module->is_replica)
         return true;
-    char *joined = join_names(module->name, name);
+    char *joined = name_join(me, module->name, name);
     bool  ok     = joined != NULL ? module_name_tensors(me, child, joined) : module_no_memory(me);
-    free(joined);
+    name_unref(me, joined);
     return ok;
 }
 
@@ -567,9 +565,8 @@ module_plain_copy(struct task *me, struct module *self)
     copy->class_name = self->class_name;
     memcpy(copy->integers, self->integers, sizeof copy->integers);
     memcpy(copy->numbers, self->numbers, sizeof copy->numbers);
-    copy->name = self->name != NULL ? strdup(self->name) : NULL;
-    if ((self->name == NULL || copy->name != NULL || module_no_memory(me)) &&
-        table_copy(me, &copy->parameters, &self->parameters) && table_copy(me, &copy->buffers, &self->buffers) &&
+    copy->name = name_ref(self->name);
+    if (table_copy(me, &copy->parameters, &self->parameters) && table_copy(me, &copy->buffers, &self->buffers) &&
         table_copy(me, &copy->children, &self->children))
         return copy;
     copy->script = NULL; /* it is the original's */

@@ -35,8 +35,9 @@ struct module_type {
     const struct module_attribute *attributes;                  /* NULL: none */
 };
 
+/* The name is of name.h. */
 struct module_entry { char *name; struct tensor *tensor; struct module *module; }; /* tensor or module may be NULL */
-struct module_table { struct module_entry *entries; int count, room; };
+struct module_table { struct module_entry *entries; int count; size_t room; };
 
 /* Called around each forward. `before` answers the arguments, `after` the result; NULL: failed. `token` is before's own. */
 struct module_hooks {
@@ -58,7 +59,7 @@ struct module {
     double                    numbers[MODULE_NUMBERS];
     void                     *script;                           /* a script's object, or DataParallel's and DDP's own */
     const char               *class_name;                       /* what type->name shows when the class is a script's */
-    char                     *name;                             /* qualified, NULL: the outermost module */
+    char                     *name;                             /* of name.h, qualified; NULL: the outermost module */
     atomic_uint               name_id;                          /* its id in the trace, once asked for */
     struct module_hooks       hooks;                            /* context NULL: none. A replica has its original's */
 };
@@ -81,19 +82,19 @@ struct value  *module_forward(struct task *me, struct module *module, struct val
 /* One tensor in, one out. */
 struct tensor *module_forward_tensor(struct task *me, struct module *module, struct tensor *input);
 
-/* Depth-first in order of registration, shared tensors once. The arrays are the caller's to free() (names too:
- * one free per name); items are borrowed. false: failed. */
-struct named_tensors { struct tensor **tensors; char **names; int count, room; };
+/* Depth-first in order of registration, shared tensors once. Names are of name.h, tensors
+ * and modules are borrowed; named_tensors_free gives the list back. false: failed. */
+struct named_tensors { struct tensor **tensors; char **names; int count; size_t room, names_room; };
 bool module_named_parameters(struct task *me, struct module *module, struct named_tensors *out);
 bool module_named_buffers(struct task *me, struct module *module, struct named_tensors *out);
 /* state_dict's order: each module's parameters and buffers, then its children's; what is shared comes under all its
  * names. */
 bool module_named_state(struct task *me, struct module *module, struct named_tensors *out);
-void named_tensors_free(struct named_tensors *list);
+void named_tensors_free(struct task *me, struct named_tensors *list);
 /* named_modules in PyTorch's order (itself first, name ""), shared ones once. */
-struct named_modules { struct module **modules; char **names; int count, room; };
+struct named_modules { struct module **modules; char **names; int count; size_t room, names_room; };
 bool module_named_modules(struct task *me, struct module *module, struct named_modules *out);
-void named_modules_free(struct named_modules *list);
+void named_modules_free(struct task *me, struct named_modules *list);
 /* Parameters and buffers learn their qualified names (tensor->name), for traces and `print`. */
 bool module_name_tensors(struct task *me, struct module *module, const char *prefix);
 

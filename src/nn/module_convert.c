@@ -61,7 +61,7 @@ module_convert(struct task *me, struct module *module, int device, enum dtype dt
                              cast ? dtype : tensor->dtype, buffers ? "buffer" : "parameter");
             scope_release(me, mark);
         }
-        named_tensors_free(&list);
+        named_tensors_free(me, &list);
         if (!ok)
             return false;
     }
@@ -91,7 +91,7 @@ module_train(struct task *me, struct module *module, bool training)
         return false;
     for (int i = 0; i < list.count; i++)
         list.modules[i]->training = training;
-    named_modules_free(&list);
+    named_modules_free(me, &list);
     return true;
 }
 
@@ -109,6 +109,6 @@ module_zero_grad(struct task *me, struct module *module, bool set_to_none)
             ok = tensor_fill_(me, tensor->grad, 0) != NULL;
     }
     grad_set_enabled(me, enabled);
-    named_tensors_free(&list);
+    named_tensors_free(me, &list);
     return ok;
 }

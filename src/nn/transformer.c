@@ -305,7 +305,7 @@ draw_again(struct task *me, struct module *module)
     bool                 ok = module_named_parameters(me, module, &list);
     for (int i = 0; ok && i < list.count; i++)
         ok = list.tensors[i]->dims < 2 || draw_xavier(me, list.tensors[i], false);
-    named_tensors_free(&list);
+    named_tensors_free(me, &list);
     return ok;
 }
 

@@ -1,9 +1,9 @@
 /* Values: what a forward takes and gives. A value is never changed after it was made, so replicas may share one.
  * In Python these are just objects; torch.nn.parallel.scatter_gather tells them apart by type as we do by kind. */
 #include "nn/value.h"
-#include <stdlib.h>
-#include <string.h>
+#include "device/cells.h"
 #include "device/device.h"
+#include "nn/name.h"
 #include "sched/count.h"
 #include "tensor/tensor.h"
 
@@ -14,14 +14,14 @@ value_free(struct task *me, struct value *value)
         if (value->items != NULL)
             value_unref(me, value->items[i]);
         if (value->keys != NULL)
-            free(value->keys[i]);
+            name_unref(me, value->keys[i]);
     }
     if (value->drop_object != NULL)
         value->drop_object(me, value->object);
     tensor_unref(me, value->tensor);
     host_return(me, value->items, ((size_t)value->count + 1) * sizeof *value->items);
-    free(value->keys);
-    free(value->text);
+    host_return(me, value->keys, ((size_t)value->count + 1) * sizeof *value->keys);
+    name_unref(me, value->text);
     host_return(me, value, sizeof *value);
 }
 
@@ -85,19 +85,11 @@ value_bool(struct task *me, bool flag)
     return born(me, value, drop_value);
 }
 
-/* A copy of `text` in the field. */
-static bool
-keep_text(struct task *me, char **field, const char *text)
-{
-    *field = text != NULL ? strdup(text) : NULL;
-    return *field != NULL || failed(me, E_MEMORY, "out of memory");
-}
-
 struct value *
 value_text(struct task *me, const char *text)
 {
     struct value *value = value_new(me, VALUE_TEXT);
-    if (value != NULL && !keep_text(me, &value->text, text)) {
+    if (value != NULL && (value->text = name_new(me, text)) == NULL) {
         value_free(me, value);
         return NULL;
     }
@@ -109,14 +101,14 @@ fill_container(struct task *me, struct value *value, int count, struct value *co
 {
     value->count = count;
     value->items = host_take(me, ((size_t)count + 1) * sizeof *value->items);
-    value->keys  = keys != NULL ? calloc((size_t)count + 1, sizeof *value->keys) : NULL;
+    value->keys  = keys != NULL ? host_take(me, ((size_t)count + 1) * sizeof *value->keys) : NULL;
     if (value->items == NULL || (keys != NULL && value->keys == NULL))
         return failed(me, E_MEMORY, "out of memory");
     for (int i = 0; i < count; i++) {
         if (items[i] == NULL)
             return false;
         value->items[i] = value_ref(me, items[i]);
-        if (keys != NULL && !keep_text(me, &value->keys[i], keys[i]))
+        if (keys != NULL && (value->keys[i] = name_new(me, keys[i])) == NULL)
             return false;
     }
     return true;
@@ -128,7 +120,7 @@ value_container(struct task *me, const struct value_form *form, int count, struc
     struct value *value = value_new(me, form->kind);
     if (value == NULL)
         return NULL;
-    if ((form->name != NULL && !keep_text(me, &value->text, form->name)) ||
+    if ((form->name != NULL && (value->text = name_new(me, form->name)) == NULL) ||
         !fill_container(me, value, count, items, form->keys)) {
         value_free(me, value);
         return NULL;

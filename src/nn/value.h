@@ -19,9 +19,9 @@ struct value {
     struct tensor  *tensor;
     int64_t         integer;
     double          number;
-    char           *text;            /* TEXT, or the type's name of a NAMEDTUPLE; owned */
+    char           *text;            /* TEXT, or the type's name of a NAMEDTUPLE: of name.h */
     struct value  **items;           /* TUPLE, LIST, NAMEDTUPLE, and DICT's values */
-    char          **keys;            /* DICT's and NAMEDTUPLE's, in order; owned */
+    char          **keys;            /* DICT's and NAMEDTUPLE's, in order: of name.h */
     int             count;
     bool            whole;           /* TUPLE: a forward's one result; else a forward's tuple is several results */
     void           *object;          /* OBJECT: kept by the two functions below */

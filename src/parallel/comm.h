@@ -11,9 +11,9 @@
 #ifndef PARALLEL_COMM_H
 #define PARALLEL_COMM_H
 #include "autograd/node.h"
+#include "device/cells.h"
 #include "parallel/data_parallel.h"
 #include "parallel/flat.h"
-#include "parallel/plain.h"
 #include "tensor/tensor.h"
 
 struct task; struct stream;
@@ -70,8 +70,7 @@ struct tensor *comm_reduce_add(struct task *me, struct tensor *const *tensors, i
  * closes a group after the tensor that reaches buffer_bytes, reduce before the one that would exceed them. */
 enum comm_rule { COMM_BROADCAST, COMM_REDUCE };
 struct comm_groups { int *members, *starts, count; };  /* group g: members[starts[g]] .. members[starts[g + 1] - 1] */
-bool comm_group(struct task *me, struct arena *plain, const struct coalesced *given, enum comm_rule rule,
-                struct comm_groups *out);
+bool comm_group(struct task *me, const struct coalesced *given, enum comm_rule rule, struct comm_groups *out);
 struct flat_members comm_members(const struct coalesced *given, const struct comm_groups *groups, int g,
                                  int d);               /* group g's tensors of device d */
 /* Cuts the buffer into tensors of the members' shapes. Each gets a version counter of its own: they only happen to lie

@@ -91,12 +91,11 @@ static bool
 broadcast_sparse(struct task *me, const struct coalesced *given, const struct flat_members *members,
                  struct tensor **out)
 {
-    struct arena     plain PLAIN = { 0 };
     const size_t     total = (size_t)given->count * (size_t)given->devices.count;
     struct tensor  **parts[2], **copies[2];
     for (int part = 0; part < 2; part++) {
-        parts[part] = plain_take(me, &plain, (size_t)given->count * sizeof(struct tensor *));
-        copies[part] = plain_take(me, &plain, total * sizeof(struct tensor *));
+        parts[part] = scratch_new(me, (size_t)given->count, sizeof(struct tensor *));
+        copies[part] = scratch_new(me, total, sizeof(struct tensor *));
         if (parts[part] == NULL || copies[part] == NULL)
             return false;
         for (int i = 0; i < members->count; i++) {
@@ -156,10 +155,9 @@ comm_broadcast_coalesced(struct task *me, const struct coalesced *given,
     const int     copies = devices.count - 1;
     const int64_t bytes = comm_bytes_elsewhere(given->tensors, given->count, DEVICE_MAX);
     STAGE(me, dp_broadcast_coalesced, given->count, devices.count, bytes * copies);
-    struct arena       plain PLAIN = { 0 };
     struct comm_groups groups;
     if (!all_lie_on(me, given->tensors, given->count, devices.ids[0]) ||
-        !comm_group(me, &plain, given, COMM_BROADCAST, &groups))
+        !comm_group(me, given, COMM_BROADCAST, &groups))
         return false;
     stage_set(&stage_, 3, groups.count);
 

@@ -52,13 +52,12 @@ assign_groups(const struct coalesced *given, enum comm_rule rule, int *group, in
 }
 
 bool
-comm_group(struct task *me, struct arena *plain, const struct coalesced *given, enum comm_rule rule,
-           struct comm_groups *out)
+comm_group(struct task *me, const struct coalesced *given, enum comm_rule rule, struct comm_groups *out)
 {
-    size_t bytes = (size_t)given->count * sizeof(int);
-    int *group = plain_take(me, plain, bytes), *closed = plain_take(me, plain, bytes);
-    out->members = plain_take(me, plain, bytes);
-    out->starts = plain_take(me, plain, bytes + sizeof(int));
+    const size_t count = (size_t)given->count;
+    int *group = scratch_new(me, count, sizeof *group), *closed = scratch_new(me, count, sizeof *closed);
+    out->members = scratch_new(me, count, sizeof *out->members);
+    out->starts = scratch_new(me, count + 1, sizeof *out->starts);
     if (group == NULL || closed == NULL || out->members == NULL || out->starts == NULL)
         return false;
 

@@ -132,13 +132,13 @@ sum_sparse(struct task *me, const struct coalesced *given, int destination, stru
 
 /* Sums what is sparse and gathers what is dense: device by device, without gaps. */
 static bool
-split_by_layout(struct task *me, struct arena *plain, const struct coalesced *given, int destination,
+split_by_layout(struct task *me, const struct coalesced *given, int destination,
                 struct dense_part *dense, struct tensor **out)
 {
     const size_t    total = (size_t)given->count * (size_t)given->devices.count;
-    struct tensor **column = plain_take(me, plain, (size_t)given->devices.count * sizeof *column);
-    dense->tensors = plain_take(me, plain, total * sizeof *dense->tensors);
-    dense->places = plain_take(me, plain, (size_t)given->count * sizeof *dense->places);
+    struct tensor **column = scratch_new(me, (size_t)given->devices.count, sizeof *column);
+    dense->tensors = scratch_new(me, total, sizeof *dense->tensors);
+    dense->places = scratch_new(me, (size_t)given->count, sizeof *dense->places);
     if (column == NULL || dense->tensors == NULL || dense->places == NULL)
         return false;
     bool recorded = grad_enabled(me);
@@ -158,11 +158,10 @@ static bool
 reduce_group(struct task *me, const struct coalesced *given, const struct comm_groups *groups, int g, int destination,
              struct tensor **out)
 {
-    struct arena        plain PLAIN = { 0 };
     struct flat_members members;
-    const size_t        mark = scope_mark(me);
     const int           devices = given->devices.count;
-    struct tensor     **flat = plain_take(me, &plain, (size_t)devices * sizeof *flat);
+    const size_t        mark = scope_mark(me);
+    struct tensor     **flat = scratch_new(me, (size_t)devices, sizeof *flat);
     if (flat == NULL)
         return false;
     for (int d = 0; d < devices; d++) {
@@ -191,12 +190,11 @@ comm_reduce_add_coalesced(struct task *me, const struct coalesced *given, int de
     const int64_t bytes =
         comm_bytes_elsewhere(given->tensors, given->count * devices.count, destination);
     STAGE(me, dp_reduce_add_coalesced, given->count, devices.count, bytes, destination);
-    struct arena       plain PLAIN = { 0 };
     struct dense_part  dense = { .count = 0 };
     struct comm_groups groups;
-    struct tensor    **sums = plain_take(me, &plain, (size_t)given->count * sizeof *sums);
-    if (sums == NULL || !split_by_layout(me, &plain, given, destination, &dense, out) ||
-        !comm_group(me, &plain, &dense.given, COMM_REDUCE, &groups))
+    struct tensor    **sums = scratch_new(me, (size_t)given->count, sizeof *sums);
+    if (sums == NULL || !split_by_layout(me, given, destination, &dense, out) ||
+        !comm_group(me, &dense.given, COMM_REDUCE, &groups))
         return false;
 
     for (int g = 0; g < groups.count; g++)

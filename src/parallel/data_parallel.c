@@ -59,7 +59,7 @@ listed_elsewhere(struct task *me, struct module *module, const struct search *se
     for (int i = 0; done && i < list.count && *found == NULL; i++)
         if (tensor_device(list.tensors[i]) != search->device)
             *found = list.tensors[i];
-    named_tensors_free(&list);
+    named_tensors_free(me, &list);
     return done;
 }
 
@@ -95,22 +95,21 @@ struct replicas {
 };
 
 static bool
-replicas_room(struct task *me, struct arena *plain, int count, struct replicas *out)
+replicas_room(struct task *me, int count, struct replicas *out)
 {
-    out->arguments = plain_take(me, plain, (size_t)count * sizeof *out->arguments);
-    out->outputs = plain_take(me, plain, (size_t)count * sizeof(struct value *));
-    out->modules = plain_take(me, plain, (size_t)count * sizeof(struct module *));
+    out->arguments = scratch_new(me, (size_t)count, sizeof *out->arguments);
+    out->outputs = scratch_new(me, (size_t)count, sizeof *out->outputs);
+    out->modules = scratch_new(me, (size_t)count, sizeof *out->modules);
     return out->arguments != NULL && out->outputs != NULL && out->modules != NULL;
 }
 
-/* The options with nothing left to choose: device_ids or all devices, in `plain`; the first of them for the output. */
+/* The options with nothing left to choose: device_ids or all devices, in me's scope; the first of them for the output. */
 static bool
-options_resolve(struct task *me, struct arena *plain, const struct data_parallel_options *given,
-                struct data_parallel_options *out)
+options_resolve(struct task *me, const struct data_parallel_options *given, struct data_parallel_options *out)
 {
     struct device_list asked = given->devices;
     int  count = asked.ids != NULL ? asked.count : device_count(me);
-    int *ids = plain_take(me, plain, (size_t)(count > 0 ? count : 1) * sizeof *ids);
+    int *ids = scratch_new(me, (size_t)(count > 0 ? count : 1), sizeof *ids);
     if (ids == NULL)
         return false;
     for (int i = 0; i < count; i++) {
@@ -155,13 +154,12 @@ struct value *
 data_parallel_forward(struct task *me, struct module *module, struct call_arguments given,
                       const struct data_parallel_options *options)
 {
-    struct arena                 plain PLAIN = { 0 };
     struct data_parallel_options all = { .dim = 0 };
     struct replicas              replicas;
-    bool                         resolved = options_resolve(me, &plain, options, &all);
+    bool                         resolved = options_resolve(me, options, &all);
     struct device_list           devices = all.devices;
     STAGE(me, dp_forward, devices.count);
-    if (!resolved || !replicas_room(me, &plain, devices.count, &replicas))
+    if (!resolved || !replicas_room(me, devices.count, &replicas))
         return NULL;
     given.inputs = inputs_as_tuple(me, given.inputs);
     if (given.inputs == NULL)
@@ -238,9 +236,8 @@ static const struct module_type wrapper_type = {
 struct module *
 data_parallel_new(struct task *me, struct module *module, const struct data_parallel_options *options)
 {
-    struct arena                 plain PLAIN = { 0 };
     struct data_parallel_options all = { .dim = 0 };
-    if (!options_resolve(me, &plain, options, &all))
+    if (!options_resolve(me, options, &all))
         return NULL;
     if (all.devices.count == 1 && !module_to(me, module, all.devices.ids[0]))
         return NULL;

@@ -8,6 +8,7 @@
 #include "autograd/node.h"
 #include "base/str.h"
 #include "c10d/group.h"
+#include "nn/name.h"
 #include "parallel/buckets.h"
 #include "parallel/distributed_data_parallel.h"
 #include "parallel/flat.h"
@@ -214,7 +215,7 @@ ddp_params(struct task *me, struct module *module, struct named_tensors *params)
     int kept = 0;
     for (int i = 0; i < params->count; i++) {
         if (!params->tensors[i]->requires_grad) {
-            free(params->names[i]);
+            name_unref(me, params->names[i]);
             continue;
         }
         params->tensors[kept] = params->tensors[i];
@@ -241,8 +242,8 @@ ddp_sync_states(struct task *me, struct process_group *group, struct module *mod
                 states_add(me, &states, &params) && states_add(me, &states, &buffers) &&
                 ddp_sync_module_states(me, group, &states);
     free(states.tensors);
-    named_tensors_free(&params);
-    named_tensors_free(&buffers);
+    named_tensors_free(me, &params);
+    named_tensors_free(me, &buffers);
     return done;
 }
 
@@ -359,7 +360,7 @@ ddp_new(struct task *me, struct module *module, struct process_group *group,
         stage_set(&stage_, 0, params.count);
         wrapper = ddp_build(me, module, group, options, &params);
     }
-    named_tensors_free(&params);
+    named_tensors_free(me, &params);
     return hand_up(me, wrapper);
 }
 
@@ -383,7 +384,7 @@ sync_buffers_if_due(struct task *me, const struct ddp *ddp)
     bool done = module_named_buffers(me, ddp->module, &buffers);
     if (done && buffers.count > 0)
         done = ddp_sync_buffers(me, ddp, &buffers);
-    named_tensors_free(&buffers);
+    named_tensors_free(me, &buffers);
     return done;
 }
 

@@ -1,7 +1,7 @@
 /* Flat buffers: torch::utils::flatten_dense_tensors and its counterpart. */
 #include "parallel/flat.h"
 
-#include "parallel/plain.h"
+#include "device/cells.h"
 #include "tensor/op.h"
 
 struct tensor *
@@ -17,8 +17,7 @@ flat_empty(struct task *me, const struct flat_members *members)
 struct tensor *
 flat_joined(struct task *me, const struct flat_members *members)
 {
-    struct arena plain PLAIN = { 0 };
-    struct tensor **rows = plain_take(me, &plain, (size_t)members->count * sizeof *rows);
+    struct tensor **rows = scratch_new(me, (size_t)members->count, sizeof *rows);
     if (rows == NULL)
         return NULL;
     for (int i = 0; i < members->count; i++) {

@@ -12,14 +12,13 @@
 
 #include "autograd/call.h"
 #include "autograd/node.h"
-#include "base/str.h"
 #include "device/storage.h"
 #include "device/stream.h"
 #include "parallel/comm.h"
 #include "sched/stage.h"
 #include "tensor/op.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 struct partition {
@@ -46,15 +45,14 @@ partition_bytes(int count)
 static void
 partition_drop(struct task *me, void *split)
 {
-    (void)me;
-    free(split);
+    host_return(me, split, partition_bytes(((const struct partition *)split)->count));
 }
 
 /* A node with a copy of the partition; NULL: failed. One reference, the caller's. */
 static struct node *
 partition_node(struct task *me, const struct comm_function *function, const struct partition *split)
 {
-    struct partition *copy = malloc(partition_bytes(split->count));
+    struct partition *copy = host_take(me, partition_bytes(split->count));
     if (copy != NULL)
         memcpy(copy, split, partition_bytes(split->count));
     return comm_node(me, function, copy, partition_drop);
@@ -64,11 +62,13 @@ partition_node(struct task *me, const struct comm_function *function, const stru
 static int64_t
 partition_sizes(struct task *me, const struct partition *split)
 {
-    struct str sizes = { 0 };
-    for (int i = 0; i < split->count; i++)
-        str_addf(&sizes, "%s%lld", i > 0 ? " " : "", (long long)split->pieces[i].length);
-    int64_t text = stage_text_id(me, str_text(&sizes));
-    str_free(&sizes);
+    const size_t room = (size_t)split->count * 21 + 1;     /* -9223372036854775808 and what parts it from the next */
+    char        *sizes = host_take(me, room), *end = sizes;
+    for (int i = 0; i < split->count && sizes != NULL; i++)
+        end += snprintf(end, room - (size_t)(end - sizes), "%s%lld", i > 0 ? " " : "",
+                        (long long)split->pieces[i].length);
+    int64_t text = sizes != NULL ? stage_text_id(me, sizes) : 0;
+    host_return(me, sizes, room);
     return text;
 }
 
@@ -153,12 +153,11 @@ scatter_split(struct task *me, struct tensor *tensor, struct partition *split, b
 int
 scatter_apply(struct task *me, struct tensor *tensor, struct device_list devices, int dim, struct tensor **out)
 {
-    struct arena plain PLAIN = { 0 };
     if (tensor_dims(tensor) == 0)
         return failed(me, E_RUNTIME, "chunk expects at least a 1-dimensional tensor"), 0;
     dim = comm_dim(me, tensor, dim);
-    int64_t          *lengths = plain_take(me, &plain, (size_t)devices.count * sizeof *lengths);
-    struct partition *split = plain_take(me, &plain, partition_bytes(devices.count));
+    int64_t          *lengths = scratch_new(me, (size_t)devices.count, sizeof *lengths);
+    struct partition *split = scratch_new(me, 1, partition_bytes(devices.count));
     if (dim < 0 || lengths == NULL || split == NULL)
         return 0;
     *split = (struct partition){ .shape = comm_shape_of(tensor), .device = tensor_device(tensor), .dim = dim };
@@ -204,9 +203,8 @@ gather_record(struct task *me, struct tensor *const *pieces, const struct partit
 struct tensor *
 gather_apply(struct task *me, struct tensor *const *pieces, int count, int device, int dim)
 {
-    struct arena    plain PLAIN = { 0 };
-    struct partition   *split = plain_take(me, &plain, partition_bytes(count));
-    struct tensor **rows = plain_take(me, &plain, (size_t)count * sizeof(struct tensor *));
+    struct partition *split = scratch_new(me, 1, partition_bytes(count));
+    struct tensor   **rows = scratch_new(me, (size_t)count, sizeof *rows);
     if (split == NULL || rows == NULL)
         return NULL;
     bool scalars = dim == 0;
@@ -254,8 +252,7 @@ scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_
 {
     const struct partition *split = node->context;
     STAGE(me, dp_scatter_backward, split->count, split->dim, partition_sizes(me, split));
-    struct arena        plain PLAIN = { 0 };
-    struct tensor **grads = plain_take(me, &plain, (size_t)split->count * sizeof *grads);
+    struct tensor **grads = scratch_new(me, (size_t)split->count, sizeof *grads);
     if (grads == NULL)
         return false;
     for (int i = 0; i < split->count; i++) {
@@ -275,8 +272,7 @@ gather_backward(struct task *me, struct node *node, struct tensor *const *grad_o
 {
     struct partition *split = node->context;
     STAGE(me, dp_gather_backward, split->count, split->dim, partition_sizes(me, split));
-    struct arena    plain PLAIN = { 0 };
-    struct tensor **rows = plain_take(me, &plain, (size_t)split->count * sizeof *rows);
+    struct tensor **rows = scratch_new(me, (size_t)split->count, sizeof *rows);
     struct tensor  *grad = grad_out[0];
     if (grad == NULL)
         grad = comm_zeros(me, &split->shape, split->device);
@@ -311,27 +307,32 @@ static bool reduce_add_coalesced_backward(struct task *me, struct node *node, st
 
 /* ---- the Function Broadcast ---- */
 
+static size_t
+shapes_bytes(int device_count)
+{
+    return sizeof(struct replica_shapes) + (size_t)device_count * sizeof(int);
+}
+
 static void
 shapes_drop(struct task *me, void *context)
 {
     struct replica_shapes *shapes = context;
-    (void)me;
-    free(shapes->shapes);
-    free(shapes);
+    host_return(me, shapes->shapes, (size_t)shapes->count * sizeof *shapes->shapes);
+    host_return(me, shapes, shapes_bytes(shapes->device_count));
 }
 
-/* NULL: no memory. */
+/* NULL: failed. */
 static struct replica_shapes *
-shapes_of(const struct coalesced *given, int destination)
+shapes_of(struct task *me, const struct coalesced *given, int destination)
 {
     struct device_list     devices = given->devices;
-    struct replica_shapes *shapes = malloc(sizeof *shapes + (size_t)devices.count * sizeof(int));
+    struct replica_shapes *shapes = host_take(me, shapes_bytes(devices.count));
     if (shapes == NULL)
         return NULL;
     *shapes = (struct replica_shapes){ devices.count, given->count, destination, NULL };
-    shapes->shapes = malloc((size_t)given->count * sizeof *shapes->shapes + 1);
+    shapes->shapes = host_take(me, (size_t)given->count * sizeof *shapes->shapes);
     if (shapes->shapes == NULL) {
-        free(shapes);
+        host_return(me, shapes, shapes_bytes(devices.count));
         return NULL;
     }
     for (int d = 0; d < devices.count; d++)
@@ -349,7 +350,7 @@ broadcast_record(struct task *me, const struct coalesced *given, struct tensor *
     const int              count = given->count, total = count * given->devices.count, first = given->devices.ids[0];
     struct tensor *const  *tensors = given->tensors;
     struct comm_function   function = { "BroadcastBackward", broadcast_backward, count, total };
-    struct node           *node = comm_node(me, &function, shapes_of(given, first), shapes_drop);
+    struct node           *node = comm_node(me, &function, shapes_of(me, given, first), shapes_drop);
     if (node == NULL)
         return false;
     comm_place_node(me, node, first);
@@ -395,7 +396,7 @@ reduce_add_coalesced_apply(struct task *me, const struct coalesced *given, int d
     struct comm_function function = {
         "ReduceAddCoalescedBackward", reduce_add_coalesced_backward, total, given->count
     };
-    struct node         *node = comm_node(me, &function, shapes_of(given, destination), shapes_drop);
+    struct node         *node = comm_node(me, &function, shapes_of(me, given, destination), shapes_drop);
     if (node == NULL)
         return false;
     for (int at = 0; at < total; at++)
@@ -421,9 +422,8 @@ static bool
 broadcast_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     const struct replica_shapes *shapes = node->context;
-    struct arena    plain PLAIN = { 0 };
     const int       count = shapes->count, total = count * shapes->device_count;
-    struct tensor **grads = plain_take(me, &plain, (size_t)total * sizeof *grads);
+    struct tensor **grads = scratch_new(me, (size_t)total, sizeof *grads);
     if (grads == NULL)
         return false;
     for (int at = 0; at < total; at++) {
@@ -445,9 +445,8 @@ reduce_add_coalesced_backward(struct task *me, struct node *node, struct tensor 
                               struct tensor **grad_in)
 {
     const struct replica_shapes *shapes = node->context;
-    struct arena    plain PLAIN = { 0 };
     const int       count = shapes->count;
-    struct tensor **grads = plain_take(me, &plain, (size_t)count * sizeof *grads);
+    struct tensor **grads = scratch_new(me, (size_t)count, sizeof *grads);
     if (grads == NULL)
         return false;
     for (int i = 0; i < count; i++) {

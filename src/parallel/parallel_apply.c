@@ -4,6 +4,7 @@
  * Grad mode and each device's current stream are the caller's. Every worker runs to its end, whatever happens to the
  * others; then the lowest-numbered failure is raised in the caller, even if another one came first. */
 #include "autograd/node.h"
+#include "device/cells.h"
 #include "device/stream.h"
 #include "parallel/comm.h"
 #include "parallel/data_parallel.h"
@@ -11,7 +12,6 @@
 #include "sched/stage.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct replica_jobs;
@@ -36,6 +36,12 @@ struct replica_jobs {
     struct replica_job  jobs[];
 };
 
+static size_t
+jobs_bytes(int count)
+{
+    return sizeof(struct replica_jobs) + (size_t)count * sizeof(struct replica_job);
+}
+
 static void
 apply_unref(struct task *me, struct replica_jobs *apply)
 {
@@ -50,17 +56,17 @@ apply_unref(struct task *me, struct replica_jobs *apply)
         value_keep(me, &job->output, NULL);
     }
     lock_destroy(&apply->results);
-    free(apply);
+    host_return(me, apply, jobs_bytes(apply->count));
 }
 
 static struct replica_jobs *
 apply_new(struct task *me, int count)
 {
-    struct replica_jobs *apply = calloc(1, sizeof *apply + (size_t)count * sizeof(struct replica_job));
+    struct replica_jobs *apply = host_take(me, jobs_bytes(count));
     if (apply == NULL)
-        return failed_null(me, E_MEMORY, "out of memory");
+        return NULL;
     if (!lock_init(me, &apply->results, "results")) {
-        free(apply);
+        host_return(me, apply, jobs_bytes(count));
         return NULL;
     }
     atomic_init(&apply->references, 1);

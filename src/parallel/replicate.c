@@ -16,7 +16,7 @@
 /* ---- what is to be copied ---- */
 
 struct replication {
-    struct arena         plain;
+    struct task         *me;
     struct named_tensors params, buffers;
     struct named_modules modules;
     struct map           places;  /* address of a parameter, buffer or module: its place */
@@ -29,10 +29,10 @@ struct replication {
 static void
 replication_free(struct replication *plan)
 {
-    arena_free(&plan->plain);
-    named_tensors_free(&plan->params);
-    named_tensors_free(&plan->buffers);
-    named_modules_free(&plan->modules);
+    struct task *me = plan->me;
+    named_tensors_free(me, &plan->params);
+    named_tensors_free(me, &plan->buffers);
+    named_modules_free(me, &plan->modules);
     map_free(&plan->places);
 }
 
@@ -60,8 +60,8 @@ replication_plan(struct task *me, struct module *module, struct replication *pla
         if (!replication_remember(me, plan, plan->modules.modules[i], i))
             return false;
     size_t tensors = (size_t)plan->total * (size_t)plan->devices.count;
-    plan->copies = plain_take(me, &plan->plain, tensors * sizeof(struct tensor *));
-    plan->modules_of_one = plain_take(me, &plan->plain, (size_t)plan->modules.count * sizeof(struct module *));
+    plan->copies = scratch_new(me, tensors, sizeof *plan->copies);
+    plan->modules_of_one = scratch_new(me, (size_t)plan->modules.count, sizeof *plan->modules_of_one);
     return plan->copies != NULL && plan->modules_of_one != NULL;
 }
 
@@ -74,7 +74,7 @@ replicate_tensors(struct task *me, struct replication *plan, struct tensor *cons
     if (count == 0 && !detach)
         return true;
     size_t          total = (size_t)count * (size_t)plan->devices.count;
-    struct tensor **out = plain_take(me, &plan->plain, total * sizeof *out);
+    struct tensor **out = scratch_new(me, total, sizeof *out);
     if (out == NULL)
         return false;
     const struct coalesced given = { tensors, count, plan->devices, 0 };
@@ -99,8 +99,8 @@ static bool
 replicate_buffers(struct task *me, struct replication *plan, bool detach)
 {
     const int       count = plan->buffers.count;
-    struct tensor **wanting = plain_take(me, &plan->plain, (size_t)count * sizeof *wanting);
-    struct tensor **others = plain_take(me, &plan->plain, (size_t)count * sizeof *others);
+    struct tensor **wanting = scratch_new(me, (size_t)count, sizeof *wanting);
+    struct tensor **others = scratch_new(me, (size_t)count, sizeof *others);
     int             wanting_count = 0, other_count = 0;
     if (wanting == NULL || others == NULL)
         return false;
@@ -177,7 +177,7 @@ dp_replicate(struct task *me, struct module *module, struct device_list devices,
              struct module **replicas)
 {
     struct replication plan __attribute__((cleanup(replication_free))) = {
-        .devices = devices
+        .me = me, .devices = devices, .places = { .source = host_source(me) }
     };
     bool planned = replication_plan(me, module, &plan);
     STAGE(me, dp_replicate, devices.count, plan.params.count, plan.buffers.count);

@@ -19,7 +19,6 @@ enum { NESTING = 100 };
 /* ---- scatter: through the containers ---- */
 
 struct scattering {
-    struct arena      *plain;
     struct device_list devices;
     int                dim;
 };
@@ -40,7 +39,7 @@ scatter_shared(struct task *me, struct scattering *scatter, struct value *value,
 static int
 scatter_tensor(struct task *me, struct scattering *scatter, struct tensor *tensor, struct value **out)
 {
-    struct tensor **chunks = plain_take(me, scatter->plain, (size_t)scatter->devices.count * sizeof(struct tensor *));
+    struct tensor **chunks = scratch_new(me, (size_t)scatter->devices.count, sizeof *chunks);
     int count = chunks != NULL ? scatter_apply(me, tensor, scatter->devices, scatter->dim, chunks) : 0;
     for (int i = 0; i < count; i++) {
         out[i] = value_tensor(me, chunks[i]);
@@ -55,8 +54,8 @@ static int
 scatter_container(struct task *me, struct scattering *scatter, struct value *value, int depth, struct value **out)
 {
     const size_t    room = (size_t)scatter->devices.count;
-    struct value  **parts = plain_take(me, scatter->plain, (size_t)value->count * room * sizeof *parts);
-    struct value  **items = plain_take(me, scatter->plain, (size_t)value->count * sizeof *items);
+    struct value  **parts = scratch_new(me, (size_t)value->count * room, sizeof *parts);
+    struct value  **items = scratch_new(me, (size_t)value->count, sizeof *items);
     int             shortest = scatter->devices.count;
     if (parts == NULL || items == NULL)
         return 0;
@@ -116,14 +115,12 @@ dp_scatter(struct task *me, struct call_arguments given, struct device_list devi
            int dim, struct call_arguments *out)
 {
     STAGE(me, dp_scatter, devices.count, dim);
-    struct arena      plain PLAIN = { 0 };
-    struct scattering scatter = { &plain, devices, dim };
+    struct scattering scatter = { devices, dim };
     int args = 0, words = 0;
     if (devices.count < 1)
         return failed(me, E_RUNTIME, "Expected at least one device to scatter to"), 0;
-    size_t         bytes = (size_t)devices.count * sizeof(struct value *);
-    struct value **inputs = plain_take(me, &plain, bytes);
-    struct value **kwargs = plain_take(me, &plain, bytes);
+    struct value **inputs = scratch_new(me, (size_t)devices.count, sizeof(struct value *));
+    struct value **kwargs = scratch_new(me, (size_t)devices.count, sizeof(struct value *));
     if (inputs == NULL || kwargs == NULL)
         return 0;
     if (given.inputs != NULL && given.inputs->count > 0)
@@ -146,7 +143,6 @@ dp_scatter(struct task *me, struct call_arguments given, struct device_list devi
 /* ---- gather: through the containers ---- */
 
 struct gathering {
-    struct arena *plain;
     int           device, dim;
     int64_t       moved;  /* bytes that came from other devices */
 };
@@ -169,7 +165,7 @@ value_kind_name(enum value_kind kind)
 static struct value *
 gather_tensors(struct task *me, struct gathering *gather, struct value *const *outputs, int count)
 {
-    struct tensor **pieces = plain_take(me, gather->plain, (size_t)count * sizeof *pieces);
+    struct tensor **pieces = scratch_new(me, (size_t)count, sizeof *pieces);
     if (pieces == NULL)
         return NULL;
     for (int r = 0; r < count; r++) {
@@ -226,8 +222,8 @@ gather_container(struct task *me, struct gathering *gather, struct value *const 
     int elements = gathered_count(me, outputs, count);
     if (elements < 0)
         return NULL;
-    struct value **items = plain_take(me, gather->plain, (size_t)elements * sizeof *items);
-    struct value **column = plain_take(me, gather->plain, (size_t)count * sizeof *column);
+    struct value **items = scratch_new(me, (size_t)elements, sizeof *items);
+    struct value **column = scratch_new(me, (size_t)count, sizeof *column);
     if (items == NULL || column == NULL)
         return NULL;
     for (int i = 0; i < elements; i++) {
@@ -272,8 +268,7 @@ struct value *
 dp_gather(struct task *me, struct value *const *outputs, int count, int device, int dim)
 {
     STAGE(me, dp_gather, count, dim, device);
-    struct arena  plain PLAIN = { 0 };
-    struct gathering gather = { .plain = &plain, .device = device, .dim = dim };
+    struct gathering gather = { .device = device, .dim = dim };
     if (count < 1)
         return failed_null(me, E_RUNTIME, "gather needs at least one replica's output");
     if (device != DEVICE_CPU && !device_check(me, device))

@@ -86,7 +86,9 @@ struct sched {
 
     pthread_mutex_t registry;         /* guards what follows, in `free` */
     struct machine *first, *last;
-    int             next_number;
+    struct machine *spare;            /* of tasks that ended, for the next ones: by next */
+    int             spare_count;
+    int             next_number, living;
     struct map      lanes;            /* "rank/name" -> lane */
     struct str      report;           /* the last deadlock's or timeout's */
 
@@ -114,7 +116,8 @@ void heap_rebuild(struct sched *sched);
 /* task.c */
 struct machine *machine_new(struct sched *sched, struct task *parent, const struct task_options *options);
 void machine_unlink(struct sched *sched, struct machine *machine);
-void machine_free(struct machine *machine);
+void machine_free(struct machine *machine);     /* kept for the next task, where few are */
+void machine_free_spares(struct sched *sched);
 void machine_body(struct machine *machine);                     /* what every task runs, in either executor */
 bool machine_await(struct task *me, struct machine *child, const struct wait_reason *reason);
 #endif

@@ -81,6 +81,7 @@ sched_free(struct sched *sched)
         return;
     while (sched->first != NULL)
         machine_free(sched->first);
+    machine_free_spares(sched);
     trace_buffer_free(sched->buffer);
     map_free(&sched->lanes);
     str_free(&sched->report);

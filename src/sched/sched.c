@@ -214,7 +214,7 @@ sched_actor_new(struct sched *sched, struct actor *actor, const struct actor *pa
 }
 
 void
-sched_actor_free(struct sched *sched, struct actor *actor)
+sched_actor_free(struct sched *sched, struct actor *actor, bool told)
 {
     for (size_t i = 0; i < sched->actor_count; i++) {
         if (sched->actors[i] != actor)
@@ -223,6 +223,7 @@ sched_actor_free(struct sched *sched, struct actor *actor)
         break;
     }
     struct epoch last = actor_epoch(actor);
+    last.tick -= told; /* nobody can ever know of the tick that follows the telling */
     if (actor->on && vec_room(&sched->free_seats, &sched->free_room, sched->free_count + 1, sizeof *sched->free_seats))
         sched->free_seats[sched->free_count++] = (struct actor_seat){ last.index, last.tick };
     vclock_free(&actor->knows);

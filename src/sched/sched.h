@@ -114,5 +114,6 @@ void sched_each_task(struct sched *sched, void (*visit)(void *context, const str
 
 /* A new actor for the race checker (streams); task actors are made by task_spawn. false: no memory. */
 bool sched_actor_new(struct sched *sched, struct actor *actor, const struct actor *parent);
-void sched_actor_free(struct sched *sched, struct actor *actor);
+/* `told`: it has done nothing since it last told somebody what it knows. */
+void sched_actor_free(struct sched *sched, struct actor *actor, bool told);
 #endif

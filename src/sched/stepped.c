@@ -176,10 +176,7 @@ static bool
 stepped_start(struct task *me, struct machine *child)
 {
     struct sched *sched = me->sched;
-    size_t        tasks = 0;
-    for (struct machine *machine = sched->first; machine != NULL; machine = machine->next)
-        tasks++;
-    if (!heap_reserve(sched, sched->heap_count + tasks + 1) ||
+    if (!heap_reserve(sched, sched->heap_count + (size_t)sched->living + 1) ||
         !fiber_start(&child->fiber, child->lua ? STACK_BYTES_LUA : STACK_BYTES, fiber_entry, child))
         return false;
     make_ready(child);
@@ -331,7 +328,7 @@ sched_arm(struct sched *sched, struct sched_source *source, uint64_t clock)
 {
     sched_disarm(sched, source);
     source->clock = clock;
-    if (!heap_reserve(sched, sched->heap_count + (size_t)sched->next_number + 2)) {
+    if (!heap_reserve(sched, sched->heap_count + (size_t)sched->living + 2)) {
         fire(sched, source);
         return;
     }

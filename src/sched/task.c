@@ -10,6 +10,9 @@
  * for what follows. */
 enum { STEPPED_BYTES = 32 << 10, FREE_BYTES = 576 << 10 };
 
+/* How many ended tasks are kept for the next ones, and with how many places in their scopes. */
+enum { SPARES = 64, SPARE_SCOPE = 4096 };
+
 /* Tasks of one rank and name share a lane, so that the workers of every forward stand in the same row. */
 static uint32_t
 lane_of(struct sched *sched, const struct task *task, const struct task_options *options)
@@ -51,10 +54,60 @@ machine_equip(struct sched *sched, struct machine *machine, struct task *parent,
     return false;
 }
 
+/* Zero but for its scope's room: one that served before, or a new one. NULL: no memory. */
+static struct machine *
+machine_blank(struct sched *sched)
+{
+    pthread_mutex_lock(&sched->registry);
+    struct machine *machine = sched->spare;
+    if (machine != NULL) {
+        sched->spare = machine->next;
+        sched->spare_count--;
+    }
+    pthread_mutex_unlock(&sched->registry);
+    if (machine == NULL)
+        return calloc(1, sizeof *machine);
+    struct scope_item *scope = machine->task.scope;
+    size_t             room  = machine->task.scope_room;
+    memset(machine, 0, sizeof *machine);
+    machine->task.scope      = scope;
+    machine->task.scope_room = room;
+    return machine;
+}
+
+/* Its task is over, or never began. */
+static void
+machine_spare(struct sched *sched, struct machine *machine)
+{
+    pthread_mutex_lock(&sched->registry);
+    bool kept = sched->spare_count < SPARES && machine->task.scope_room <= SPARE_SCOPE;
+    if (kept) {
+        machine->next = sched->spare;
+        sched->spare  = machine;
+        sched->spare_count++;
+    }
+    pthread_mutex_unlock(&sched->registry);
+    if (kept)
+        return;
+    free(machine->task.scope);
+    free(machine);
+}
+
+void
+machine_free_spares(struct sched *sched)
+{
+    for (struct machine *machine = sched->spare, *next; machine != NULL; machine = next) {
+        next = machine->next;
+        free(machine->task.scope);
+        free(machine);
+    }
+    sched->spare = NULL;
+}
+
 struct machine *
 machine_new(struct sched *sched, struct task *parent, const struct task_options *options)
 {
-    struct machine *machine = calloc(1, sizeof *machine);
+    struct machine *machine = machine_blank(sched);
     if (machine == NULL)
         return NULL;
     struct task *task = &machine->task;
@@ -77,7 +130,7 @@ machine_new(struct sched *sched, struct task *parent, const struct task_options 
     snprintf(task->name, sizeof task->name, "%s", options->name);
     machine->lua = options->lua;
     if (!machine_equip(sched, machine, parent, options)) {
-        free(machine);
+        machine_spare(sched, machine);
         return NULL;
     }
     pthread_mutex_lock(&sched->registry);
@@ -88,6 +141,7 @@ machine_new(struct sched *sched, struct task *parent, const struct task_options 
     else
         sched->first = machine;
     sched->last = machine;
+    sched->living++;
     pthread_mutex_unlock(&sched->registry);
     return machine;
 }
@@ -104,6 +158,7 @@ machine_unlink(struct sched *sched, struct machine *machine)
         machine->next->previous = machine->previous;
     else
         sched->last = machine->previous;
+    sched->living--;
     pthread_mutex_unlock(&sched->registry);
 }
 
@@ -112,15 +167,14 @@ machine_free(struct machine *machine)
 {
     struct sched *sched = machine->task.sched;
     machine_unlink(sched, machine);
-    sched_actor_free(sched, &machine->task.actor);
+    sched_actor_free(sched, &machine->task.actor, machine->done);
     if (!sched_is_stepped(sched))
         trace_buffer_free(machine->task.buffer);
     monitor_destroy(&machine->ended);
     if (machine->task.drop_cells != NULL)
         machine->task.drop_cells(&machine->task);
     account_give(sched, machine->charged);
-    free(machine->task.scope);
-    free(machine);
+    machine_spare(sched, machine);
 }
 
 /* A task begins: the lesson, a rank, a replica's worker, a device's backward. */

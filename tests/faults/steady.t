@@ -32,6 +32,22 @@ sub taken_by_devices {
 }
 is(taken_by_devices(60) - taken_by_devices(30), 0,
     'on a device with two streams: 30 more forwards in stepped take nothing from the system');
+sub taken_in_parallel {
+    my ($devices, $steps, @options) = @_;
+    my ($count) = count_allocations($ringside, 'run', @options, 'tests/faults/steady_dp.lua', '--', $devices, $steps);
+    return $count;
+}
+for my $devices (1, 3) {
+    my $more = taken_in_parallel($devices, 150) - taken_in_parallel($devices, 90);
+    is($more, 0, "DataParallel on $devices devices: 60 more steps in stepped take nothing from the system");
+}
+for my $devices (1, 3) {
+    my @free    = ('--executor', 'free');
+    my $threads = $devices == 1 ? 1 : 2 * $devices; # a thread for each replica and for each device's backward
+    my $more    = taken_in_parallel($devices, 2500, @free) - taken_in_parallel($devices, 2000, @free);
+    cmp_ok($more, '<', 500 * $threads + 250,
+        "DataParallel on $devices devices in free: a step takes its $threads threads, nothing else ($more calls in 500)");
+}
 my $loader = taken(150, 'cnn', 'SGD', 'loader') - taken(90, 'cnn', 'SGD', 'loader');
 is($loader, 0, 'cnn from a DataLoader: 60 more passes in stepped take nothing from the system');
 for my $model (qw(embed cnn lstm)) {

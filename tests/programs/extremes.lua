@@ -139,7 +139,7 @@ local scenes = {
   scene(float(1, 2, 4, 4), { weight = float(2, 2, 2, 2) }), scene(float(1, 2, 6), { weight = float(2, 2, 3) }),
   scene(whole(2, 3), { weight = float(5, 4) }), scene(float(3, 4), { weight = float(2, 4), bias = float(2) }),
   scene(float(3, 4), { target = whole(3) }), scene(float(3, 4) / 2, { target = float(3, 4) / 2 }),
-  scene(float(2, 4, 3)), { input = sparse.grad, mask = whole(3), index = whole(3) }, scene(rs.full({ 2, 2 }, true)), scene(rs.tensor(3)),
+  scene(float(2, 4, 3)), { input = sparse.grad, mask = whole(3), index = whole(3) }, { input = sparse.grad:coalesce() }, scene(rs.full({ 2, 2 }, true)), scene(rs.tensor(3)),
   scene(float(3, 4), { source = float(3, 4), src = float(3, 4), index = whole(3, 4) }),
 }
 for _, extreme in ipairs { "float32", "float64", "int64", "int32", "uint8", "float16", "bfloat16", "bool" } do

@@ -114,7 +114,7 @@ replicas(struct task *me, struct seen *seen)
         !module_named_parameters(me, made[1], &params))
         return false;
     int listed = params.count;
-    named_tensors_free(&params);
+    named_tensors_free(me, &params);
     struct tensor *mine = module_parameter(module, "scale"), *frozen = module_parameter(module, "frozen");
     struct tensor *buffer = module->buffers.entries[0].tensor;
     struct tensor *first = module_parameter(made[0], "scale"), *second = module_parameter(made[1], "scale");
@@ -155,8 +155,8 @@ replicas_without_gradients(struct task *me, struct seen *seen)
     for (int r = 0; r < 2 && done; r++)
         done = module_named_parameters(me, made[r], &params[r]);
     int listed[] = { params[0].count, params[1].count };
-    named_tensors_free(&params[0]);
-    named_tensors_free(&params[1]);
+    named_tensors_free(me, &params[0]);
+    named_tensors_free(me, &params[1]);
     return done && holds(me, listed[0] == 3 && listed[1] == 0, "parameters(): all on replica 0, none on 1") &&
            holds(me, module_parameter(made[0], "scale") == module_parameter(module, "scale"), "0 has the very one") &&
            holds(me, !module_parameter(made[1], "scale")->requires_grad, "1 has a plain copy");
@@ -454,7 +454,7 @@ seed_model(struct task *me, const json_t *params)
         struct tensor *values = golden_tensor(me, field(params, names[i]));
         done = values != NULL && tensor_copy(me, list.tensors[i], values);
     }
-    named_tensors_free(&list);
+    named_tensors_free(me, &list);
     return done && module_to(me, model, 0) ? model : NULL;
 }
 
@@ -498,7 +498,7 @@ golden_case(struct task *me, struct seen *seen, const json_t *params, const json
     bool same = module_named_parameters(me, model, &list);
     for (int i = 0; i < 3 && same; i++)
         same = golden_equals(me, list.tensors[i]->grad, field(field(json, "param_grads"), names[i]));
-    named_tensors_free(&list);
+    named_tensors_free(me, &list);
     return same &&
            golden_calls(me, seen, json, (int)json_integer_value(field(json, "replicas_used")), devices);
 }

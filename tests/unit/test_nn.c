@@ -74,17 +74,17 @@ names_and_text(struct task *me, struct rig *rig)
     for (int i = 0; i < params.count; i++)
         expect(me, rig, strcmp(params.names[i], wanted[i]) == 0 && strcmp(params.tensors[i]->name, wanted[i]) == 0,
                wanted[i]);
-    named_tensors_free(&params);
+    named_tensors_free(me, &params);
     struct named_modules modules;
     expect(me, rig, module_named_modules(me, net, &modules) && modules.count == 5, "five modules");
     expect(me, rig, modules.count == 5 && modules.names[0][0] == '\0' && strcmp(modules.names[4], "1.1") == 0,
            "itself first");
-    named_modules_free(&modules);
+    named_modules_free(me, &modules);
     struct module *first = module_child(net, "0");
     expect(me, rig, module_add_parameter(me, module_child(module_child(net, "1"), "1"), "tied",
                                          module_parameter(first, "weight")), "a tied parameter");
     expect(me, rig, module_named_parameters(me, net, &params) && params.count == 4, "is listed once");
-    named_tensors_free(&params);
+    named_tensors_free(me, &params);
     expect(me, rig, !module_add_child(me, module_child(net, "1"), "self", net) && raised(me, "the module 'self'"),
            "no cycles");
     return expect(me, rig, !module_add_child(me, net, "a.b", first) && raised(me,

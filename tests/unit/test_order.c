@@ -90,6 +90,24 @@ a_seat_in_the_vector_clocks_is_not_taken_by_who_does_not_know_its_last_holder(vo
     run_alone(write_in_anothers_seat);
 }
 
+static bool
+write_after_many_joined(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    (void)group;
+    struct tensor *tensor = numbers(me, 4, 0, 0);
+    bool           joined = true;
+    for (int i = 0; i < 400 && joined; i++)
+        joined = joined_with(me, start(me, "worker", touches, tensor)) == E_NONE;
+    return expect(me, ranks, joined, "each knows of the one before") && write_behind_a_spawn(me, group, ranks);
+}
+
+static void
+the_race_checker_goes_on_after_hundreds_of_tasks_that_were_joined(void **state)
+{
+    (void)state;
+    run_alone(write_after_many_joined);
+}
+
 struct guarded { struct monitor monitor; struct tensor *tensor; bool open; };
 
 static bool
@@ -295,6 +313,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_does_not_know_what_its_parent_does_after_the_spawn),
         cmocka_unit_test(a_seat_in_the_vector_clocks_is_not_taken_by_who_does_not_know_its_last_holder),
+        cmocka_unit_test(the_race_checker_goes_on_after_hundreds_of_tasks_that_were_joined),
         cmocka_unit_test(monitors_pass_on_what_was_written),
         cmocka_unit_test(streams_that_are_ready_at_one_moment_go_by_their_number),
         cmocka_unit_test(a_scope_drops_the_newest_first),

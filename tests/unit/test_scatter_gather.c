@@ -202,7 +202,6 @@ outputs_of_other_widths_are_refused(void **state)
 static bool
 groups_are(struct task *me, const int *elements, int count, size_t limit, enum comm_rule rule, const char *expected)
 {
-    struct arena       plain PLAIN = { 0 };
     struct comm_groups groups;
     struct tensor     *tensors[8];
     char               text[128] = "";
@@ -212,7 +211,7 @@ groups_are(struct task *me, const int *elements, int count, size_t limit, enum c
             return false;
     }
     const struct coalesced all = { .tensors = tensors, .count = count, .buffer_bytes = limit };
-    if (!comm_group(me, &plain, &all, rule, &groups))
+    if (!comm_group(me, &all, rule, &groups))
         return false;
     for (int g = 0; g < groups.count; g++)
         for (int i = groups.starts[g]; i < groups.starts[g + 1]; i++)
