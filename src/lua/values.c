@@ -177,9 +177,19 @@ namedtuple_from_lua(lua_State *L, struct task *me, int index, int depth)
     return value_container(me, &(struct value_form){ VALUE_NAMEDTUPLE, names, name }, count, items);
 }
 
+/* The key at the top is no place of a list of so many. */
 static bool
-has_text_key(lua_State *L, int index)
+is_odd_key(lua_State *L, lua_Unsigned count)
 {
+    return !lua_isinteger(L, -1) || lua_tointeger(L, -1) < 1 || (lua_Unsigned)lua_tointeger(L, -1) > count;
+}
+
+/* false: a list. What is neither raises: its odd elements would be lost without a word. */
+static bool
+has_names(lua_State *L, int index)
+{
+    const lua_Unsigned count = lua_rawlen(L, index);
+    bool               odd   = false;
     lua_pushnil(L);
     while (lua_next(L, index) != 0) {
         lua_pop(L, 1);
@@ -187,7 +197,10 @@ has_text_key(lua_State *L, int index)
             lua_pop(L, 1);
             return true;
         }
+        odd = odd || is_odd_key(L, count);
     }
+    if (odd)
+        raise_error(L, "TypeError", "a table is a list from 1 on or has names; this one has other keys (0, say)");
     return false;
 }
 
@@ -205,7 +218,7 @@ table_from_lua(lua_State *L, struct task *me, int index, int depth)
         value = dict_from_lua(L, me, index, depth);
     else if (!is_plain_table(L, index))
         value = object_from_lua(L, me, index);
-    else if (has_text_key(L, index))
+    else if (has_names(L, index))
         value = dict_from_lua(L, me, index, depth);
     else
         value = sequence_from_lua(L, me, index, VALUE_LIST, depth);
@@ -401,7 +414,7 @@ named_new(lua_State *L)
     lua_getfield(L, lua_upvalueindex(1), "namedtuple");
     lua_insert(L, 1);
     int  count = (int)lua_rawlen(L, 1), given = lua_gettop(L) - 1;
-    bool table = given == 1 && is_plain_table(L, 2) && has_text_key(L, 2);
+    bool table = given == 1 && is_plain_table(L, 2) && has_names(L, 2);
     if (!table && given != count)
         raise_error(L, "TypeError", "expected %d fields, got %d", count, given);
     lua_createtable(L, count, 0);

@@ -418,6 +418,10 @@ rs.check("a list of inputs is one input, a tuple of them several", nn.parallel.d
   rs.tuple { grid(2, 1), grid(2, 1) }, { 0, 1 }):tolist()[1] == 2)
 rs.check("a table with names that stands last is the input, too", nn.parallel.data_parallel(
   module(function(self, given) return given.rows * 2 end)(), { rows = grid(8, 1) }):size(0) == 8)
+for _, odd in ipairs { { [0] = grid(2, 1), [1] = grid(2, 1) }, { [5] = grid(2, 1) }, { [true] = grid(2, 1) } } do
+  rs.check("a table that is neither a list nor has names is refused, not cut short", fails("TypeError",
+    { "a list from 1 on or has names" }, nn.parallel.scatter, odd, { 0, 1 }))
+end
 rs.check("as many tables of names as modules", fails("AssertionError", { "modules 1", "kwargs_tup 2" },
   nn.parallel.parallel_apply, { nn.ReLU() }, { grid(2, 1) }, { {}, {} }))
 rs.check("the functional form needs a device", fails("IndexError", { "device_ids" }, nn.parallel.data_parallel,
