@@ -65,7 +65,7 @@ listed_elsewhere(struct task *me, struct module *module, const struct search *se
 
 /* The module lives on the first device: from there it is copied. Checked at each forward, for it may
  * have been moved since the wrapper was made. */
-static bool
+bool
 data_parallel_check(struct task *me, struct module *module, int device)
 {
     STAGE(me, dp_check, device);
