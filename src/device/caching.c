@@ -581,12 +581,11 @@ cache_note_full(struct cache *cache)
     cache_unlock(cache);
 }
 
-struct cache_stats
-cache_stats(struct cache *cache)
+/* The lock is held. */
+static struct cache_stats
+whole_stats(const struct cache *cache)
 {
-    cache_lock(cache);
     struct cache_stats stats = cache->stats;
-    cache_unlock(cache);
     for (int stat = 0; stat < CACHE_STATS; stat++) {
         struct cache_count *of = stats.of[stat];
         for (int pool = 0; pool < CACHE_POOLS; pool++)
@@ -594,6 +593,15 @@ cache_stats(struct cache *cache)
         for (int pool = 0; pool <= CACHE_POOLS; pool++)
             of[pool].freed = of[pool].allocated - of[pool].current;
     }
+    return stats;
+}
+
+struct cache_stats
+cache_stats(struct cache *cache)
+{
+    cache_lock(cache);
+    struct cache_stats stats = whole_stats(cache);
+    cache_unlock(cache);
     return stats;
 }
 
@@ -625,9 +633,9 @@ cache_changed(struct cache *cache, struct cache_change *change)
 {
     if (!__atomic_load_n(&cache->untold, __ATOMIC_RELAXED))
         return false;
-    struct cache_stats       stats = cache_stats(cache);
-    const struct cache_count count = stats.of[STAT_SEGMENT][ALL];
     cache_lock(cache);
+    struct cache_stats       stats = whole_stats(cache);
+    const struct cache_count count = stats.of[STAT_SEGMENT][ALL];
     uint64_t reserved = cache_reserved(cache);
     *change = (struct cache_change){ count.allocated - cache->told.taken, count.freed - cache->told.given, reserved,
                                      (int64_t)(reserved - cache->told.reserved) };

@@ -153,9 +153,10 @@ data_parallel_function(lua_State *L)
         raise_error(L, "RuntimeError", "device type could not be determined: there are no devices");
     if (options.devices.ids != NULL && options.devices.count == 0)
         raise_error(L, "IndexError", "device_ids is empty: it has no first device");
-    struct call_arguments given = { .inputs = a.at[1].none ? value_tuple(me, 0, NULL)
-                                                           : inputs_tuple(L, me, (int)a.at[1].integer[0]) };
-    bool ok = given.inputs != NULL;
+    struct call_arguments given = { .inputs = NULL };
+    bool                  ok    = true;
+    if (!a.at[1].none)
+        ok = (given.inputs = value_from_lua(L, me, (int)a.at[1].integer[0], true)) != NULL;
     if (ok && !a.at[5].none)
         ok = (given.kwargs = value_from_lua(L, me, (int)a.at[5].integer[0], true)) != NULL;
     struct call call     = call_open(L, me, CALL_BACK);
@@ -372,7 +373,7 @@ static const struct lua_entry nn_entries[] = {
 
 static const struct lua_entry entries[] = {
     { "data_parallel", data_parallel_function,
-      "nn.parallel.data_parallel(any module, any? inputs=None, table? device_ids=None, any? output_device=None, "
+      "nn.parallel.data_parallel(any module, any? inputs, table? device_ids=None, any? output_device=None, "
       "int dim=0, any? module_kwargs=None) -> any",
       "what a DataParallel does in its forward" },
     { "scatter", parallel_scatter, "nn.parallel.scatter(any inputs, table devices, int dim=0) -> any",

@@ -478,8 +478,12 @@ local all = nn.parallel.data_parallel(module(function(self, x, words) return x *
   { 0, 1 }, "cpu", 0, { by = 2, add = grid(4, 1) })
 rs.check("module_kwargs are scattered", all.device == "cpu" and rs.equal(all, grid(4, 1) * 3))
 local alone = module(function(self, ...) return rs.full({ 1 }, select("#", ...), { device = 0 }) end)()
-rs.check("inputs that are None are no inputs", nn.parallel.data_parallel(alone, rs.none, { 0, 1 }):item() == 0
-  and nn.parallel.data_parallel(alone, nil, { device_ids = { 0, 1 } }):item() == 0)
+rs.check("inputs that are None are no inputs", nn.parallel.data_parallel(alone, rs.none, { 0, 1 }):item() == 0)
+rs.check("a list of inputs is one input, a tuple of them several", nn.parallel.data_parallel(alone,
+  { grid(2, 1), grid(2, 1) }, { 0, 1 }):tolist()[1] == 1 and nn.parallel.data_parallel(alone,
+  rs.tuple { grid(2, 1), grid(2, 1) }, { 0, 1 }):tolist()[1] == 2)
+rs.check("a table with names that stands last is the input, too", nn.parallel.data_parallel(
+  module(function(self, given) return given.rows * 2 end)(), { rows = grid(8, 1) }):size(0) == 8)
 rs.check("as many tables of names as modules", fails("AssertionError", { "modules 1", "kwargs_tup 2" },
   nn.parallel.parallel_apply, { nn.ReLU() }, { grid(2, 1) }, { {}, {} }))
 rs.check("the functional form needs a device", fails("IndexError", { "device_ids" }, nn.parallel.data_parallel,
