@@ -3,6 +3,7 @@
 #include "autograd/graph.h"
 #include "autograd/internal.h"
 #include "device/device.h"
+#include "device/storage.h"
 #include "device/stream.h"
 #include "sched/account.h"
 
@@ -340,7 +341,8 @@ graph_arrived(struct task *me, struct graph *graph, size_t index, size_t *unmann
     return ok || no_memory_for_backward(me);
 }
 
-/* Producer and consumer work on different streams of a device: the consumer's waits for what the producer's has. */
+/* Producer and consumer work on different streams of a device: the consumer's waits for what the producer's has. The
+ * gradient's memory is the producer's, and is not used again before the consumer is through. */
 static bool
 streams_hand_over(struct task *me, const struct node *to, const struct tensor *grad)
 {
@@ -351,7 +353,8 @@ streams_hand_over(struct task *me, const struct node *to, const struct tensor *g
     if (from == NULL || from == to->stream)
         return from != NULL;
     struct event *event = event_new(me);
-    bool ok = event != NULL && stream_record(me, from, event) && stream_wait_event(me, to->stream, event);
+    bool ok = event != NULL && stream_record(me, from, event) && stream_wait_event(me, to->stream, event) &&
+              storage_record_stream(me, grad->storage, to->stream);
     if (event != NULL)
         event_free(me, event);
     return ok;

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -297,6 +298,17 @@ check_syntax(struct lesson_run *run, struct run_options *without_trace)
     run->debugger        = NULL;
 }
 
+/* An exercise's file declares no lesson and returns a table of answers: run by itself it says nothing. */
+static void
+tell_exercise(const char *name)
+{
+    char checks[160], found[NAME_MAX + 1];
+    snprintf(checks, sizeof checks, "checks/%s", name);
+    if (course_has(checks, found, sizeof found))
+        message(0, "%s is an exercise's file, which only returns answers: 'ringside exercise %.*s' checks them", name,
+                (int)strcspn(name, "-"), name);
+}
+
 int
 run_lesson(const struct run_options *options, struct debugger *debugger)
 {
@@ -314,6 +326,8 @@ run_lesson(const struct run_options *options, struct debugger *debugger)
         signal(SIGPIPE, SIG_IGN);
         execute(&run);
         check_output(&run);
+        if (run.status == STATUS_DONE && lesson_head(run.lesson)->title[0] == '\0')
+            tell_exercise(run.name);
     }
     sched_free(run.sched);
     lesson_free(run.lesson);

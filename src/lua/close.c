@@ -377,7 +377,11 @@ close_values(lua_State *L, int got, int expected, struct closeness *c, int depth
     struct tensor *a = test_tensor(L, got), *b = test_tensor(L, expected);
     if (a != NULL && b != NULL)
         return compare_tensors(L, a, b, c);
-    if (a != NULL || b != NULL) {
+    const struct tensor *one  = a != NULL ? a : b;
+    const int            type = lua_type(L, a != NULL ? expected : got);
+    if (one != NULL && type != LUA_TTABLE && one->dims > 0)
+        return differ(L, c, got, expected); /* a list would be told as a table */
+    if (one != NULL) {
         int  list = push_close_list(L, a != NULL ? got : expected);
         bool ok   = a != NULL ? close_values(L, list, expected, c, depth + 1) : close_values(L, got, list, c,
                                                                                              depth + 1);

@@ -321,8 +321,9 @@ l_exercise(lua_State *L)
     load_exercise(L, path, name);
     lua_call(L, 0, 1);
     if (!is_plain_table(L, -1))
-        return raise_error(L, "TypeError", "%s: returns %s instead of a plain table: it ends with "
-                           "return { name = answer }", name, what_came(L, -1));
+        return raise_error(L, "TypeError",
+                           "%s: returns %s instead of a plain table: it ends with return { name = answer }", name,
+                           what_came(L, -1));
     return 1;
 }
 

@@ -315,6 +315,7 @@ void           module_hook_remove(lua_State *L, struct module *module, int numbe
 
 /* What PyTorch's warnings.warn says: told once for each text, an event and a line of the narration. */
 void lesson_warn(lua_State *L, const char *text);
+void lesson_warn_of_engine(struct task *me, const char *text);  /* the same, of who holds no Lua: task_warn leads here */
 
 /* ---- repeatable names of things (sandbox.c) ---- */
 void push_text(lua_State *L, int index);      /* tostring without addresses: "table: 1" */

@@ -297,6 +297,22 @@ lesson_warn(lua_State *L, const char *text)
         lesson_note(lesson, script_rank(script), "warning", text);
 }
 
+static int
+warn_body(lua_State *L)
+{
+    lesson_warn(L, *(const char *const *)lua_touserdata(L, 1));
+    return 0;
+}
+
+/* A worker that has not called into a script yet belongs to none: its warning is in the trace alone. */
+void
+lesson_warn_of_engine(struct task *me, const char *text)
+{
+    struct script *script = task_script(me);
+    if (script != NULL)
+        (void)!script_visit(me, script, warn_body, &text);
+}
+
 /* ---- questions ---- */
 
 /* What a question has at most on the stack: the words it was given, as long as the call. */

@@ -81,6 +81,8 @@ push_former_parameters(lua_State *L, const struct module *replica)
     }
 }
 
+static bool push_parallel_step(lua_State *L, const char *name);
+
 bool
 push_parallel_attribute(lua_State *L, const struct module *module, const char *name)
 {
@@ -94,7 +96,7 @@ push_parallel_attribute(lua_State *L, const struct module *module, const char *n
     else if (options != NULL && strcmp(name, "dim") == 0)
         lua_pushinteger(L, options->dim);
     else
-        return false;
+        return options != NULL && push_parallel_step(L, name);
     return true;
 }
 
@@ -275,7 +277,7 @@ parallel_gather(lua_State *L)
         ok         = outputs[i] != NULL;
         lua_pop(L, 1);
     }
-    struct call call = call_open(L, me, CALL_PLAIN);
+    struct call call = call_open(L, me, CALL_BACK);
     call.mark        = mark;
     return call_value(&call, ok ? dp_gather(me, outputs, count, device, int_of_int64(a.at[2].integer[0])) : NULL);
 }
@@ -369,6 +371,26 @@ static const struct lua_entry nn_entries[] = {
       "the module on several devices: the batch is scattered, the outputs gathered; dp.module is the module" },
 };
 
+static const struct lua_entry entries[] = {
+    { "data_parallel", data_parallel_function,
+      "nn.parallel.data_parallel(any module, any? inputs, table? device_ids=None, any? output_device=None, "
+      "int dim=0, any? module_kwargs=None) -> any",
+      "what a DataParallel does in its forward" },
+    { "scatter", parallel_scatter, "nn.parallel.scatter(any inputs, table devices, int dim=0) -> any",
+      "a list: what each device gets" },
+    { "scatter_kwargs", parallel_scatter_kwargs,
+      "nn.parallel.scatter_kwargs(any? inputs=None, any? kwargs=None, table? devices=None, int dim=0) -> any",
+      "two lists as long: positional and named arguments of each replica" },
+    { "replicate", replicate, "nn.parallel.replicate(any module, table devices, bool detach=False) -> any",
+      "a list of replicas" },
+    { "parallel_apply", parallel_apply,
+      "nn.parallel.parallel_apply(table modules, table inputs, table? kwargs_tup=None, table? devices=None, *, "
+      "table? kwargs=None) -> any",
+      "one thread per module; a list of outputs" },
+    { "gather", parallel_gather, "nn.parallel.gather(table outputs, any device, int dim=0) -> any",
+      "the outputs joined on one device" },
+};
+
 /* ---- DataParallel as the base of a lesson's class ---- */
 
 /* MyDP.super.init(self, module, {device_ids, output_device, dim}): what nn.DataParallel(...) reads is kept in the
@@ -376,17 +398,232 @@ static const struct lua_entry nn_entries[] = {
 static int
 data_parallel_init(lua_State *L)
 {
-    static const char *const fields[] = { "module", "device_ids", "output_device", "dim" };
+    static const char *const fields[] = { "module", "device_ids", "dim", "output_device" };
     check_module(L, 1);
     lua_pushlightuserdata(L, (void *)(uintptr_t)&nn_entries[0]);
     lua_pushcclosure(L, parallel_data_parallel, 1);
     lua_insert(L, 2);
     lua_call(L, lua_gettop(L) - 2, 1);
-    for (size_t i = 0; i < countof(fields); i++) {
+    bool nowhere = data_parallel_options(check_module(L, -1))->devices.count == 0; /* as in PyTorch: no output_device */
+    for (size_t i = 0; i < countof(fields) - nowhere; i++) {
         lua_getfield(L, -1, fields[i]);
         lua_setfield(L, 1, fields[i]);
     }
     return 0;
+}
+
+/* The function of nn.parallel of that name. */
+static void
+push_parallel(lua_State *L, const char *name)
+{
+    size_t at = 0;
+    while (strcmp(entries[at].name, name) != 0)
+        at++;
+    lua_pushlightuserdata(L, (void *)(uintptr_t)&entries[at]);
+    lua_pushcclosure(L, entries[at].function, 1);
+}
+
+/* dp:scatter(inputs, kwargs, device_ids): two lists */
+static int
+step_scatter(lua_State *L)
+{
+    lua_settop(L, 4);
+    push_parallel(L, "scatter_kwargs");
+    lua_rotate(L, 2, 1);
+    lua_getfield(L, 1, "dim");
+    lua_call(L, 4, 2);
+    return 2;
+}
+
+/* dp:replicate(module, device_ids): a list of replicas */
+static int
+step_replicate(lua_State *L)
+{
+    lua_settop(L, 3);
+    push_parallel(L, "replicate");
+    lua_rotate(L, 2, 1);
+    lua_call(L, 2, 1);
+    return 1;
+}
+
+/* The first `count` of the list at the top, in its place. */
+static void
+first_of_list(lua_State *L, lua_Integer count)
+{
+    lua_createtable(L, (int)count, 0);
+    for (lua_Integer i = 1; i <= count; i++) {
+        lua_rawgeti(L, -2, i);
+        lua_rawseti(L, -2, i);
+    }
+    lua_remove(L, -2);
+}
+
+/* dp:parallel_apply(replicas, inputs, kwargs): a list of outputs */
+static int
+step_parallel_apply(lua_State *L)
+{
+    lua_settop(L, 4);
+    check_table(L, 2);
+    push_parallel(L, "parallel_apply");
+    lua_rotate(L, 2, 1);
+    lua_getfield(L, 1, "device_ids");
+    first_of_list(L, (lua_Integer)lua_rawlen(L, 3));
+    lua_call(L, 4, 1);
+    return 1;
+}
+
+/* dp:gather(outputs, output_device) */
+static int
+step_gather(lua_State *L)
+{
+    lua_settop(L, 3);
+    push_parallel(L, "gather");
+    lua_rotate(L, 2, 1);
+    lua_getfield(L, 1, "dim");
+    lua_call(L, 3, 1);
+    return 1;
+}
+
+static const struct luaL_Reg steps[] = {
+    { "scatter", step_scatter }, { "replicate", step_replicate }, { "parallel_apply", step_parallel_apply },
+    { "gather", step_gather },
+};
+
+static bool
+push_parallel_step(lua_State *L, const char *name)
+{
+    for (size_t i = 0; i < countof(steps); i++) {
+        if (strcmp(steps[i].name, name) != 0)
+            continue;
+        lua_pushcfunction(L, steps[i].func);
+        return true;
+    }
+    return false;
+}
+
+/* The object at 1 has one of the steps from its own class. */
+static bool
+has_own_step(lua_State *L)
+{
+    bool own = false;
+    for (size_t i = 0; i < countof(steps) && !own; i++) {
+        lua_getfield(L, 1, steps[i].name);
+        own = lua_tocfunction(L, -1) != steps[i].func;
+        lua_pop(L, 1);
+    }
+    return own;
+}
+
+/* Pushes self's method and self. */
+static void
+push_step(lua_State *L, const char *name)
+{
+    lua_getfield(L, 1, name);
+    lua_pushvalue(L, 1);
+}
+
+static int
+push_unpacked(lua_State *L, int list)
+{
+    int count = (int)lua_rawlen(L, list);
+    luaL_checkstack(L, count + 4, "too many arguments");
+    for (int i = 1; i <= count; i++)
+        lua_rawgeti(L, list, i);
+    return count;
+}
+
+/* Calls the module with the tuple and the table of named ones at these places. */
+static int
+call_with(lua_State *L, int module, int inputs, int kwargs)
+{
+    int top = lua_gettop(L);
+    lua_pushvalue(L, module);
+    int count = inputs != 0 ? push_unpacked(L, inputs) : 0;
+    if (kwargs != 0 && lua_istable(L, kwargs)) {
+        lua_pushvalue(L, kwargs);
+        luaL_setmetatable(L, "ringside.kw");
+        count++;
+    }
+    lua_call(L, count, LUA_MULTRET);
+    return lua_gettop(L) - top;
+}
+
+enum { STEP_INPUTS = 2, STEP_KWARGS, STEP_DEVICES, STEP_MODULE, STEP_CUT_INPUTS, STEP_CUT_KWARGS, STEP_ARGUMENTS };
+
+static void
+check_module_place(lua_State *L, struct module *module)
+{
+    struct task       *me      = script_task(L);
+    struct device_list devices = check_devices(L, STEP_DEVICES);
+    struct call        call    = call_open(L, me, CALL_PLAIN);
+    call_done(&call, data_parallel_check(me, module, devices.ids[0]));
+    lua_pop(L, 1);
+}
+
+/* The lists that self:scatter gave, at their places: as long as one another. Answers for how many replicas. */
+static lua_Integer
+scatter_by_step(lua_State *L)
+{
+    push_step(L, "scatter");
+    lua_pushvalue(L, STEP_INPUTS);
+    lua_pushvalue(L, STEP_KWARGS);
+    lua_pushvalue(L, STEP_DEVICES);
+    lua_call(L, 4, 2);
+    lua_Integer count = lua_istable(L, STEP_CUT_INPUTS) ? (lua_Integer)lua_rawlen(L, STEP_CUT_INPUTS) : -1;
+    if (count < 0 || !lua_istable(L, STEP_CUT_KWARGS) || (lua_Integer)lua_rawlen(L, STEP_CUT_KWARGS) != count)
+        raise_error(L, "TypeError", "%s's scatter gives two lists, one of inputs and one of kwargs, an entry for each "
+                    "replica", module_class_name(check_module(L, 1)));
+    return count;
+}
+
+/* The forward of a class that has steps of its own, read as PyTorch's: each step is asked of self. At 2 the inputs as a
+ * tuple, at 3 the named ones. What gather gives as a tuple is several results. */
+static int
+forward_by_steps(lua_State *L, struct module *module)
+{
+    lua_getfield(L, 1, "device_ids");
+    lua_getfield(L, 1, "module");
+    if (lua_rawlen(L, STEP_DEVICES) == 0)
+        return call_with(L, STEP_MODULE, STEP_INPUTS, STEP_KWARGS);
+    check_module_place(L, module);
+    lua_Integer count = scatter_by_step(L);
+    if (lua_rawlen(L, STEP_DEVICES) == 1 || count == 0) {
+        lua_rawgeti(L, STEP_CUT_INPUTS, 1);
+        lua_rawgeti(L, STEP_CUT_KWARGS, 1);
+        return call_with(L, STEP_MODULE, count > 0 ? STEP_ARGUMENTS : 0, count > 0 ? STEP_ARGUMENTS + 1 : 0);
+    }
+    push_step(L, "gather");
+    push_step(L, "parallel_apply");
+    push_step(L, "replicate");
+    lua_pushvalue(L, STEP_MODULE);
+    lua_pushvalue(L, STEP_DEVICES);
+    first_of_list(L, count);
+    lua_call(L, 3, 1);
+    lua_pushvalue(L, STEP_CUT_INPUTS);
+    lua_pushvalue(L, STEP_CUT_KWARGS);
+    lua_call(L, 4, 1);
+    lua_getfield(L, 1, "output_device");
+    lua_call(L, 3, 1);
+    return has_class(L, -1, "ringside.tuple") ? push_unpacked(L, lua_gettop(L)) : 1;
+}
+
+/* Replaces the arguments behind self by a tuple of them and a table of the named ones. */
+static void
+pack_arguments(lua_State *L)
+{
+    struct task  *me     = script_task(L);
+    size_t        mark   = scope_mark(me);
+    struct value *kwargs = NULL, *inputs = arguments_from_lua(L, me, 2, &kwargs, true);
+    struct call   call   = call_open(L, me, CALL_PLAIN);
+    call.mark = mark;
+    call_end(&call, inputs != NULL);
+    lua_settop(L, 1);
+    push_value(L, inputs);
+    if (kwargs != NULL)
+        push_value(L, kwargs);
+    else
+        lua_newtable(L);
+    call_leave(&call, 2);
 }
 
 /* MyDP.super.forward(self, ...) */
@@ -399,14 +636,20 @@ data_parallel_object_forward(lua_State *L)
     if (module == NULL)
         raise_error(L, "AttributeError", "%s has no module: its init calls %s.super.init(self, module)",
                     module_class_name(self), module_class_name(self));
+    if (has_own_step(L)) {
+        me->iteration = (uint32_t)self->integers[0]++;
+        pack_arguments(L);
+        return forward_by_steps(L, module);
+    }
     struct call_arguments given = { .kwargs = NULL };
     given.inputs = arguments_from_lua(L, me, 2, &given.kwargs, true);
-    lua_getfield(L, 1, "output_device");
     lua_getfield(L, 1, "dim");
-    struct data_parallel_options options = { .output_device = (int)lua_tointeger(L, -2),
+    struct data_parallel_options options = { .output_device = OUTPUT_FIRST,
                                              .dim = int_of_int64(lua_tointeger(L, -1)) };
     lua_getfield(L, 1, "device_ids");
     options.devices = check_devices(L, -1);
+    if (options.devices.count > 0 && lua_getfield(L, 1, "output_device") != LUA_TNIL)
+        options.output_device = check_device(L, -1);
     struct call call = call_open(L, me, CALL_BACK);
     call.mark        = mark;
     me->iteration    = (uint32_t)self->integers[0]++;
@@ -429,30 +672,14 @@ push_base_class(lua_State *L, int index)
     lua_setfield(L, -2, "init");
     lua_pushcfunction(L, data_parallel_object_forward);
     lua_setfield(L, -2, "forward");
+    for (size_t i = 0; i < countof(steps); i++) {
+        lua_pushcfunction(L, steps[i].func);
+        lua_setfield(L, -2, steps[i].name);
+    }
     lua_pushvalue(L, -1);
     lua_setfield(L, LUA_REGISTRYINDEX, name);
     return true;
 }
-
-static const struct lua_entry entries[] = {
-    { "data_parallel", data_parallel_function,
-      "nn.parallel.data_parallel(any module, any? inputs, table? device_ids=None, any? output_device=None, "
-      "int dim=0, any? module_kwargs=None) -> any",
-      "what a DataParallel does in its forward" },
-    { "scatter", parallel_scatter, "nn.parallel.scatter(any inputs, table devices, int dim=0) -> any",
-      "a list: what each device gets" },
-    { "scatter_kwargs", parallel_scatter_kwargs,
-      "nn.parallel.scatter_kwargs(any? inputs=None, any? kwargs=None, table? devices=None, int dim=0) -> any",
-      "two lists as long: positional and named arguments of each replica" },
-    { "replicate", replicate, "nn.parallel.replicate(any module, table devices, bool detach=False) -> any",
-      "a list of replicas" },
-    { "parallel_apply", parallel_apply,
-      "nn.parallel.parallel_apply(table modules, table inputs, table? kwargs_tup=None, table? devices=None, *, "
-      "table? kwargs=None) -> any",
-      "one thread per module; a list of outputs" },
-    { "gather", parallel_gather, "nn.parallel.gather(table outputs, any device, int dim=0) -> any",
-      "the outputs joined on one device" },
-};
 
 void
 lua_open_parallel(lua_State *L)

@@ -181,6 +181,7 @@ script_new(struct task *me, const struct script_options *options)
     script_may_be_asked(script, true);
     script->outer         = me->slots[SLOT_LUA];
     me->slots[SLOT_LUA]   = (uint64_t)(uintptr_t)&script->visit;
+    sched_set_warning(me->sched, lesson_warn_of_engine);
     if (script_open_state(me, script))
         return script;
     script_free(me, script);

@@ -65,7 +65,7 @@ listed_elsewhere(struct task *me, struct module *module, const struct search *se
 
 /* The module lives on the first device: from there it is copied. Checked at each forward, for it may
  * have been moved since the wrapper was made. */
-static bool
+bool
 data_parallel_check(struct task *me, struct module *module, int device)
 {
     STAGE(me, dp_check, device);
@@ -103,7 +103,7 @@ replicas_room(struct task *me, int count, struct replicas *out)
     return out->arguments != NULL && out->outputs != NULL && out->modules != NULL;
 }
 
-/* The options with nothing left to choose: device_ids or all devices, in me's scope; the first of them for the output. */
+/* The options with nothing left to choose: device_ids or all devices, in me's scope; the first one for the output. */
 static bool
 options_resolve(struct task *me, const struct data_parallel_options *given, struct data_parallel_options *out)
 {

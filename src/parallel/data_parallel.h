@@ -23,6 +23,8 @@ struct data_parallel_options {
 struct module *data_parallel_new(struct task *me, struct module *module, const struct data_parallel_options *options);
 struct module *data_parallel_module(const struct module *wrapper);        /* NULL: not a DataParallel */
 const struct data_parallel_options *data_parallel_options(const struct module *wrapper); /* NULL: not one */
+/* false: failed, for a parameter or buffer of the module lies elsewhere than on `device`. */
+bool data_parallel_check(struct task *me, struct module *module, int device);
 /* Do devices differ so much in memory that DataParallel warns? Below 3 to 4, not at it; which two: the first of equal
  * ones. PyTorch compares their multiprocessors, too, of which all virtual devices have as many. */
 bool data_parallel_imbalance(struct task *me, struct device_list devices, int *smallest, int *largest);

@@ -173,10 +173,14 @@ scatter_apply(struct task *me, struct tensor *tensor, struct device_list devices
 static bool
 gather_unsqueeze(struct task *me, struct tensor *const *pieces, int count, struct tensor **rows)
 {
+    static const char words[] = "Was asked to gather along dimension 0, but all input tensors were scalars; "
+                                "will instead unsqueeze and return a vector.";
     const int64_t size = 1;
-    int64_t warning = stage_text_id(me, "Was asked to gather along dimension 0, but all input tensors were scalars; "
-                                        "will instead unsqueeze and return a vector.");
+    int64_t       warning = stage_text_id(me, words);
     POINT(me, dp_gather_unsqueeze, count, warning);
+    task_warn(me, words);
+    if (task_failed(me))
+        return false;
     for (int i = 0; i < count; i++) {
         rows[i] = tensor_piece(me, pieces[i], 1, &size, pieces[i]->offset);
         if (rows[i] == NULL)

@@ -119,8 +119,9 @@ dp_scatter(struct task *me, struct call_arguments given, struct device_list devi
     int args = 0, words = 0;
     if (devices.count < 1)
         return failed(me, E_RUNTIME, "Expected at least one device to scatter to"), 0;
-    struct value **inputs = scratch_new(me, (size_t)devices.count, sizeof(struct value *));
-    struct value **kwargs = scratch_new(me, (size_t)devices.count, sizeof(struct value *));
+    const size_t   most = (size_t)devices.count;
+    struct value **inputs = scratch_new(me, most, sizeof *inputs);
+    struct value **kwargs = scratch_new(me, most, sizeof *kwargs);
     if (inputs == NULL || kwargs == NULL)
         return 0;
     if (given.inputs != NULL && given.inputs->count > 0)

@@ -89,6 +89,7 @@ struct sched {
     struct machine *spare;            /* of tasks that ended, for the next ones: by next */
     int             spare_count;
     int             next_number, living;
+    void          (*warn)(struct task *me, const char *text);
     struct map      lanes;            /* "rank/name" -> lane */
     struct str      report;           /* the last deadlock's or timeout's */
 

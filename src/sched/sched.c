@@ -168,6 +168,21 @@ monitor_wake(struct task *me, struct monitor *monitor)
     me->sched->executor->wake(me, monitor);
 }
 
+/* ---- warnings ---- */
+
+void
+sched_set_warning(struct sched *sched, void (*warn)(struct task *me, const char *text))
+{
+    sched->warn = warn;
+}
+
+void
+task_warn(struct task *me, const char *text)
+{
+    if (me->sched->warn != NULL && !task_failed(me))
+        me->sched->warn(me, text);
+}
+
 /* ---- actors ---- */
 
 static void

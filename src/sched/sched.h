@@ -112,6 +112,10 @@ void sched_explain(struct sched *sched, struct str *out);
 /* Visits all living tasks in order of their number (debugger's `info tasks`). */
 void sched_each_task(struct sched *sched, void (*visit)(void *context, const struct task *task), void *context);
 
+/* What the engine warns of, for who tells the lesson's words; NULL: for nobody. */
+void sched_set_warning(struct sched *sched, void (*warn)(struct task *me, const char *text));
+void task_warn(struct task *me, const char *text);
+
 /* A new actor for the race checker (streams); task actors are made by task_spawn. false: no memory. */
 bool sched_actor_new(struct sched *sched, struct actor *actor, const struct actor *parent);
 /* `told`: it has done nothing since it last told somebody what it knows. */

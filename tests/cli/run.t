@@ -253,4 +253,11 @@ waitpid $pid, 0;
 is($? & 127 ? "signal $?" : $? >> 8, 3, 'an interrupt stops the run: status 3');
 is((ringside('events', "$folder/stopped.trace"))[2], 0, 'and its trace is whole');
 
+{
+    my ($out, $err, $status) = ringside('run', 'lessons/exercises/03-autograd-graph.lua');
+    is($status, 0, "an exercise's file run by itself: status 0");
+    like($err, qr/^ringside: 03-autograd-graph is an exercise's file.*'ringside exercise 03' checks them$/, 'says what checks it');
+    ($out, $err, $status) = ringside('run', lesson('quiet.lua', "return {}\n"));
+    is($err, '', 'another file that only returns a table has no such word');
+}
 done_testing();

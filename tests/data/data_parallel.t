@@ -317,6 +317,72 @@ function B:init(n) B.super.init(self, n + 1) end
 rs.check("any class has its super", B(2).n == 3 and A.super == nil)
 END
 
+holds('the steps of DataParallel as methods', <<'END');
+local Net = module(function(self, x, words) return self.fc(x) * (words and words.factor or 1), x end, function(self)
+  self.fc = nn.Linear(2, 1)
+end)
+local net, x = Net():to(0), grid(6, 2)
+local dp = nn.DataParallel(net, { 0, 1, 2 })
+local inputs, kwargs = dp:scatter({ x }, { factor = 2 }, { 0, 1, 2 })
+rs.check("scatter: arguments and keyword arguments", #inputs == 3 and #kwargs == 3 and inputs[3][1]:size(0) == 2 and
+  kwargs[2].factor == 2)
+local replicas = dp:replicate(net, { 0, 1, 2 })
+rs.check("replicate", #replicas == 3 and replicas[2].fc.weight.device == "device:1")
+local outputs = dp:parallel_apply(replicas, inputs, kwargs)
+rs.check("parallel_apply", #outputs == 3 and outputs[2][1].device == "device:1")
+local all = dp:gather(outputs, "cpu")
+rs.check("gather", rs.allclose(all[1], net(x:to(0), rs.kw { factor = 2 }):to("cpu")) and rs.equal(all[2], x))
+rs.check("fewer replicas than devices", #dp:parallel_apply(dp:replicate(net, { 0, 1 }), { { x:to(0) }, { x:to(1) } }, { {}, {} }) == 2)
+
+-- Uneven chunks: the first device gets one row, the last the rest.
+local Uneven = nn.Module("Uneven", nn.DataParallel)
+function Uneven:scatter(given, words, devices)
+  local chunks, all = {}, comm.scatter(given[1], devices, { 1, 2, 3 })
+  for r, chunk in ipairs(all) do chunks[r] = rs.tuple(chunk) end
+  return chunks, { words, words, words }
+end
+local uneven = Uneven(net, { 0, 1, 2 })
+local y, rows = uneven(x, rs.kw { factor = 3 })
+local z = dp(x, rs.kw { factor = 3 })
+rs.check("a scatter of one's own is used", rs.equal(y, z) and rs.equal(rows:to("cpu"), x))
+net:zero_grad()
+y:sum():backward()
+local grad = net.fc.weight.grad:clone()
+net:zero_grad()
+z:sum():backward()
+rs.check("and its gradients are the same", rs.allclose(net.fc.weight.grad, grad))
+
+local told = {}
+local Telling = nn.Module("Telling", nn.DataParallel)
+for _, name in ipairs { "scatter", "replicate", "parallel_apply", "gather" } do
+  Telling[name] = function(self, ...)
+    local got = {}
+    for i, value in ipairs { ... } do got[i] = type(value) == "table" and #value or value end
+    told[#told + 1] = name .. " " .. #{ ... }
+    return Telling.super[name](self, ...)
+  end
+end
+local telling = Telling(net, { device_ids = { 0, 1, 2 }, output_device = 1 })
+local w = telling(x)
+rs.check("each step is asked in its turn", table.concat(told, ", ") == "scatter 3, replicate 2, parallel_apply 3, gather 2")
+rs.check("and its super does what DataParallel does", w.device == "device:1" and rs.equal(w:to(0), (dp(x))))
+told = {}
+rs.check("on one device nothing is copied or gathered", (Telling(net, { 0 })(x)):size(0) == 6 and table.concat(told, ", ") == "scatter 3")
+told = {}
+rs.check("on none the module is called", (Telling(net, { device_ids = {} })(x:to(0))):size(0) == 6 and #told == 0)
+told = {}
+telling(grid(2, 2))
+rs.check("a small batch takes as many replicas as it has rows", told[2] == "replicate 2" and #telling:replicate(net, { 0, 1 }) == 2)
+local None = nn.Module("None", nn.DataParallel)
+function None:scatter() return {}, {} end
+local calls = module(function(self, ...) return rs.full({ 1 }, select("#", ...)):to(0) end)()
+rs.check("nothing to scatter: one call without arguments", None(calls, { 0, 1 })(x):item() == 0)
+local Bad = nn.Module("Bad", nn.DataParallel)
+function Bad:scatter() return 3 end
+rs.check("a scatter that gives no lists is told", fails("TypeError", { "Bad", "scatter" }, Bad(net, { 0, 1 }), x))
+rs.check("the module's place is checked all the same", fails("RuntimeError", { "device_ids[0]" }, Uneven(Net(), { 0, 1, 2 }), x))
+END
+
 holds('one block of a larger model', <<'END');
 local Net = module(function(self, x) return self.last(self.block(self.first(x))) end, function(self)
   self.first = nn.Linear(3, 4)
@@ -456,6 +522,20 @@ local one, two = grads(nil, ids), grads({ 0, 1 }, ids)
 rs.check("they stay sparse, and equal", two.layout == "sparse_coo" and rs.equal(one:to_dense():to("cpu"),
   two:to_dense():to("cpu")))
 END
+
+for my $executor ('stepped', 'free') {
+    my $text = qq{$head rs.lesson { title = "scalars", devices = 2 }\n} . <<'END';
+local dp = nn.DataParallel(module(function(self, x) return x:sum() end)(), { 0, 1 })
+for _ = 1, 3 do dp(grid(4, 1)) end
+nn.parallel.gather({ rs.tensor(1.):to(0), rs.tensor(2.):to(1) }, 0)
+rs.check("each time is an event", rs.trace:count { kind = "dp.gather.unsqueeze" } == 4)
+rs.check("the warning is one", rs.trace:count { kind = "lesson.warning" } == 1)
+END
+    my $run = ringside('run', '--executor', $executor, lesson('scalars', $text));
+    my @told = $run->{out} =~ /^(\[warning\].*)/mg;
+    ok($run->{status} == 0 && @told == 1 && $told[0] =~ /gather along dimension 0/, "scalars are warned of once, $executor")
+        or diag($run->{out}, $run->{err});
+}
 
 holds('gather on the host has a backward', <<'END');
 local a, b = rs.ones({ 2, 4 }):to(0), rs.ones({ 2, 4 }):to(1)

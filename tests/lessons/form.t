@@ -78,7 +78,7 @@ is(ringside('run', $vary, '--variant', 5, '--seed', 9)->{out} =~ s/ \d+$//mr,
 # In a lesson a failed check tells both numbers, among checks of an exercise neither.
 my $close = "local rs = require 'ringside'\nrs.lesson { title = 'x' }\n%slocal t = rs.tensor\n" . join "\n", map { "rs.close('c', $_)" }
     '7, 5', '3, 5', '0/0, 5', '"5", 5', '{ 3, 2, 1 }, { 1, 2, 3 }', '{ 1, 2 }, { 1, 2, 3 }', '{ 1, { 2, 9 } }, { 1, { 2, 3 } }',
-    't { 1, 2 }, t { 1, 2, 3 }', 't { 1, 9, 9 }, t { 1, 2, 3 }', 't { 2, 1 }, t { 1, 2 }', 'true, false', 'nil, { 1 }', '"x", "y"';
+    't { 1, 2 }, t { 1, 2, 3 }', 't { 1, 9, 9 }, t { 1, 2, 3 }', 't { 2, 1 }, t { 1, 2 }', 'true, false', 'nil, { 1 }', 'nil, t { 1 }', 't { 1 }, 5', '{ 1 }, t { 1 }', '5, t(5)', 'nil, t(5)', '"x", "y"';
 mkdir folder() . '/checks' or die $!;
 mkdir folder() . '/exercises' or die $!;
 spill(folder() . '/exercises/how.lua', 'return {}');
@@ -96,6 +96,9 @@ another shape: yours is [2]
 another order: the elements are right
 another value
 another type: nothing instead of a table
+another type: nothing instead of a tensor
+another type: a tensor instead of a number
+another type: nothing instead of a number
 another value
 END
 $run = ringside('run', lesson('how', sprintf $close, ''));
