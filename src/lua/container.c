@@ -1,4 +1,4 @@
-/* nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, stacks of layers; nn.utils.rnn. A dict's order is that
+/* nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict, stacks of layers; nn.utils.rnn. A dict's order is that
  * of its list of pairs, or the alphabet's for a plain table, which has none. */
 #include "lua/dispatch.h"
 #include <string.h>
@@ -62,23 +62,27 @@ parameter_list(lua_State *L)
     return 1;
 }
 
+/* A ModuleDict's next module, a ParameterDict's next parameter. */
 static void
 add_named(lua_State *L, struct module *dict, int name, int child)
 {
     struct task   *me = script_task(L);
-    struct module *module = test_module(L, child);
-    if (lua_type(L, name) != LUA_TSTRING || module == NULL)
-        raise_error(L, "TypeError", "ModuleDict expects names with modules, got %s and %s", luaL_typename(L, name),
-                    luaL_typename(L, child));
+    bool           parameters = module_is_parameter_dict(dict);
+    struct module *module = parameters ? NULL : test_module(L, child);
+    struct tensor *tensor = parameters ? test_tensor(L, child) : NULL;
+    if (lua_type(L, name) != LUA_TSTRING || (module == NULL && tensor == NULL))
+        raise_error(L, "TypeError", "%s expects names with %s, got %s and %s", dict->type->name,
+                    parameters ? "parameters" : "modules", luaL_typename(L, name), luaL_typename(L, child));
     struct call call = call_open(L, me, CALL_PLAIN);
-    call_done(&call, module_add_child(me, dict, lua_tostring(L, name), module));
+    call_done(&call, parameters ? module_add_parameter(me, dict, lua_tostring(L, name), tensor)
+                                : module_add_child(me, dict, lua_tostring(L, name), module));
 }
 
 /* nn.ModuleDict{ name = module, ... } or nn.ModuleDict{ {"name", module}, ... } */
 static int
-module_dict(lua_State *L)
+make_dict(lua_State *L, struct module *(*make)(struct task *me))
 {
-    make_container(L, nn_module_dict);
+    make_container(L, make);
     if (!lua_istable(L, 1))
         return 1;
     struct module *dict = check_module(L, 2);
@@ -86,7 +90,8 @@ module_dict(lua_State *L)
     for (int64_t i = 1; i <= pairs; i++) {
         lua_rawgeti(L, 1, i);
         if (!lua_istable(L, -1))
-            raise_error(L, "TypeError", "ModuleDict expects pairs {name, module}, got %s", luaL_typename(L, -1));
+            raise_error(L, "TypeError", "%s expects pairs {name, %s}, got %s", dict->type->name,
+                        module_is_parameter_dict(dict) ? "parameter" : "module", luaL_typename(L, -1));
         lua_rawgeti(L, 3, 1);
         lua_rawgeti(L, 3, 2);
         add_named(L, dict, 4, 5);
@@ -102,6 +107,18 @@ module_dict(lua_State *L)
     }
     lua_settop(L, 2);
     return 1;
+}
+
+static int
+module_dict(lua_State *L)
+{
+    return make_dict(L, nn_module_dict);
+}
+
+static int
+parameter_dict(lua_State *L)
+{
+    return make_dict(L, nn_parameter_dict);
 }
 
 /* nn.TransformerEncoder(layer, num_layers, {norm}): deep copies of the layer. */
@@ -171,9 +188,10 @@ keys(lua_State *L)
     struct module *dict = check_module(L, 1);
     if (!module_is_dict(dict))
         raise_error(L, "AttributeError", "'%s' object has no attribute 'keys'", dict->type->name);
-    lua_createtable(L, dict->children.count, 0);
-    for (int i = 0; i < dict->children.count; i++) {
-        lua_pushstring(L, dict->children.entries[i].name);
+    const struct module_table *table = module_is_parameter_dict(dict) ? &dict->parameters : &dict->children;
+    lua_createtable(L, table->count, 0);
+    for (int i = 0; i < table->count; i++) {
+        lua_pushstring(L, table->entries[i].name);
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
@@ -183,7 +201,8 @@ static int
 container_length(lua_State *L)
 {
     const struct module *module = check_module(L, 1);
-    lua_pushinteger(L, module_is_parameter_list(module) ? module->parameters.count : module->children.count);
+    bool parameters = module_is_parameter_list(module) || module_is_parameter_dict(module);
+    lua_pushinteger(L, parameters ? module->parameters.count : module->children.count);
     return 1;
 }
 
@@ -271,6 +290,7 @@ static const struct lua_entry containers[] = {
     { "ModuleList", module_list, "nn.ModuleList{a, b, ...}", "modules by number; list[0] is the first" },
     { "ModuleDict", module_dict, "nn.ModuleDict{{\"name\", a}, ...}", "modules by name" },
     { "ParameterList", parameter_list, "nn.ParameterList{a, b, ...}", "parameters by number" },
+    { "ParameterDict", parameter_dict, "nn.ParameterDict{{\"name\", a}, ...}", "parameters by name; d.name is one" },
     { "TransformerEncoder", transformer_encoder,
       "nn.TransformerEncoder(any layer, int num_layers, any? norm=None) -> any",
       "num_layers deep copies of a TransformerEncoderLayer, one after the other" },
@@ -281,7 +301,7 @@ static const struct lua_entry containers[] = {
 static const struct lua_entry methods[] = {
     { "append", append, "list:append(module)", "one more at the end of a ModuleList, Sequential or ParameterList" },
     { "extend", extend, "list:extend{a, b}", "several more" },
-    { "keys", keys, "dict:keys()", "the names of a ModuleDict in order" },
+    { "keys", keys, "dict:keys()", "the names of a ModuleDict or ParameterDict in order" },
 };
 static const struct lua_entry sequences[] = {
     { "pack_padded_sequence", pack_padded_sequence,

@@ -89,6 +89,8 @@ push_parallel_attribute(lua_State *L, const struct module *module, const char *n
     const struct data_parallel_options *options = data_parallel_options(module);
     if (module->is_replica && strcmp(name, "_former_parameters") == 0)
         push_former_parameters(L, module);
+    else if (strcmp(name, "_is_replica") == 0)
+        lua_pushboolean(L, module->is_replica);
     else if (options != NULL && strcmp(name, "device_ids") == 0)
         push_device_ids(L, options->devices);
     else if (options != NULL && strcmp(name, "output_device") == 0 && options->output_device != OUTPUT_FIRST)

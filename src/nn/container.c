@@ -1,4 +1,4 @@
-/* ModuleList, ModuleDict, ParameterList. In PyTorch: torch/nn/modules/container.py. */
+/* ModuleList, ModuleDict, ParameterList, ParameterDict. In PyTorch: torch/nn/modules/container.py. */
 #include "nn/container.h"
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +14,19 @@ static const struct module_type dict_type = {
     "ModuleDict", layer_no_forward, &module_plain, layer_describe_nothing,
     NULL,
 };
+/* "torch.float32" in a list, "torch.FloatTensor" in a dict. */
+static void
+describe_type(const struct tensor *tensor, bool named, struct str *out)
+{
+    if (tensor == NULL)
+        str_add(out, "torch.none");
+    else if (named)
+        str_addf(out, "torch.%s%sTensor", tensor_device(tensor) != DEVICE_CPU ? "cuda." : "",
+                 dtype_title(tensor->dtype));
+    else
+        str_addf(out, "torch.%s", dtype_name(tensor->dtype));
+}
+
 /* One parameter stands between the brackets, several stand below each other. */
 static void
 describe_parameters(const struct module *self, struct str *out)
@@ -24,7 +37,8 @@ describe_parameters(const struct module *self, struct str *out)
     for (int i = 0; i < table->count; i++) {
         const struct tensor *tensor = table->entries[i].tensor;
         str_addf(out, "%s(%s): Parameter containing: [", one ? "  " : "    ", table->entries[i].name);
-        str_addf(out, "torch.%s of size ", tensor != NULL ? dtype_name(tensor->dtype) : "none");
+        describe_type(tensor, module_is_dict(self), out);
+        str_add(out, " of size ");
         for (int d = 0; tensor != NULL && d < tensor->dims; d++)
             str_addf(out, "%s%lld", d > 0 ? "x" : "", (long long)tensor->size[d]);
         if (tensor != NULL && tensor_device(tensor) != DEVICE_CPU)
@@ -36,6 +50,9 @@ describe_parameters(const struct module *self, struct str *out)
 static const struct module_type parameters_type = {
     "ParameterList", layer_no_forward, &module_plain,
     describe_parameters, NULL,
+};
+static const struct module_type parameter_dict_type = {
+    "ParameterDict", layer_no_forward, &module_plain, describe_parameters, NULL,
 };
 
 struct module *
@@ -56,6 +73,12 @@ nn_parameter_list(struct task *me)
     return module_new(me, &parameters_type);
 }
 
+struct module *
+nn_parameter_dict(struct task *me)
+{
+    return module_new(me, &parameter_dict_type);
+}
+
 bool
 module_is_list(const struct module *module)
 {
@@ -65,7 +88,13 @@ module_is_list(const struct module *module)
 bool
 module_is_dict(const struct module *module)
 {
-    return module->type == &dict_type;
+    return module->type == &dict_type || module->type == &parameter_dict_type;
+}
+
+bool
+module_is_parameter_dict(const struct module *module)
+{
+    return module->type == &parameter_dict_type;
 }
 
 bool

@@ -6,9 +6,11 @@
 struct module *nn_module_list(struct task *me);
 struct module *nn_module_dict(struct task *me);
 struct module *nn_parameter_list(struct task *me);
+struct module *nn_parameter_dict(struct task *me);
 bool           module_is_list(const struct module *module);       /* ModuleList, Sequential */
 bool           module_is_dict(const struct module *module);
 bool           module_is_parameter_list(const struct module *module);
+bool           module_is_parameter_dict(const struct module *module); /* a dict too */
 bool           module_append(struct task *me, struct module *list, struct module *child);
 bool           parameter_append(struct task *me, struct module *list, struct tensor *parameter);
 

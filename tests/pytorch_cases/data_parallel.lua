@@ -355,6 +355,16 @@ row("T026", function()
   six:sum():backward()
   rs.check("D17 a ParameterList is there in each replica and gets its gradients", same(six, rs.full({ 4, 1 }, 6))
     and lists.list[0].grad:item() == 12 and lists.list[1].grad:item() == 8)
+  local replicas = 0
+  local named = class(function(self, input)
+    if self._is_replica then replicas = replicas + 1 end
+    return input * self.by.two * self.by.three
+  end, function(self) self.by = nn.ParameterDict { two = nn.Parameter(rs.tensor { 2.0 }), three = nn.Parameter(rs.tensor { 3.0 }) } end)
+  local dicts = named():to(0)
+  six = nn.DataParallel(dicts)(rs.ones(4, 1))
+  six:sum():backward()
+  rs.check("D41 so is a ParameterDict, and a replica knows that it is one", same(six, rs.full({ 4, 1 }, 6)) and replicas == 4
+    and not dicts._is_replica and dicts.by.two.grad:item() == 12 and dicts.by.three.grad:item() == 8)
 end)
 
 row("T028", function()
