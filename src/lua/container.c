@@ -1,5 +1,5 @@
-/* nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict, stacks of layers; nn.utils.rnn. A dict's order is that
- * of its list of pairs, or the alphabet's for a plain table, which has none. */
+/* nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict, stacks of layers; nn.utils.rnn. A
+ * dict's order is that of its list of pairs, or the alphabet's for a plain table, which has none. */
 #include "lua/dispatch.h"
 #include <string.h>
 #include "base/vec.h"
