@@ -36,7 +36,10 @@ message_error(const char *where, const char *text)
     for (const char *end = text + length, *line = text; line <= end;) {
         const char *feed = memchr(line, '\n', (size_t)(end - line));
         const char *stop = feed != NULL ? feed : end;
-        fputs(line > text ? "\n  " : "", stderr);
+        if (line > text)
+            fputs("\n  ", stderr);
+        if (line > text && line < stop && *line == '\t')
+            line++; /* indented already, as load_state_dict's list of what does not fit */
         visible_write(stderr, line, (size_t)(stop - line), VISIBLE_LINE);
         line = stop + 1;
     }

@@ -109,6 +109,9 @@ fails('a collective without ranks', 2, qr/no ranks|spawn/,          'dist.all_re
 fails('a runaway recursion',       2, qr/stack overflow/,           'local function f() return f() + 1 end f()');
 fails('control bytes in an error', 2, qr{\\x1b\[2J\n  ringside: all is well\n},                        'error("\\27[2J\\nringside: all is well")');
 
+fails('a state_dict that does not fit', 2, qr/ state_dict for Linear:\n  size mismatch for weight: .*\n  size mismatch for bias: [^\n\\]*\n\z/,
+    'rs.nn.Linear(2, 2):load_state_dict(rs.nn.Linear(3, 3):state_dict())');
+
 # ---- what a lesson may not do ----
 
 fails('os.execute',         2, qr/execute|os/,   'os.execute("touch /tmp/owned")');
