@@ -103,8 +103,8 @@ add_advice(struct str *out, uint64_t allocated, uint64_t reserved)
         return;
     str_add(out, " ");
     add_bytes(out, reserved - allocated);
-    str_add(out, " lie free in pieces that are too small, beside tensors: where these can go, rs.cuda.empty_cache() gives"
-                 " back the whole segments.");
+    str_add(out, " lie free in pieces that are too small, beside tensors: where these can go,"
+                 " rs.cuda.empty_cache() gives back the whole segments.");
 }
 
 void

@@ -103,7 +103,7 @@ replicas_room(struct task *me, int count, struct replicas *out)
     return out->arguments != NULL && out->outputs != NULL && out->modules != NULL;
 }
 
-/* The options with nothing left to choose: device_ids or all devices, in me's scope; the first of them for the output. */
+/* The options with nothing left to choose: device_ids or all, in me's scope; the first of them for the output. */
 static bool
 options_resolve(struct task *me, const struct data_parallel_options *given, struct data_parallel_options *out)
 {

@@ -120,8 +120,8 @@ dp_scatter(struct task *me, struct call_arguments given, struct device_list devi
     int args = 0, words = 0;
     if (devices.count < 1)
         return failed(me, E_RUNTIME, "Expected at least one device to scatter to"), 0;
-    struct value **inputs = scratch_new(me, (size_t)devices.count, sizeof(struct value *));
-    struct value **kwargs = scratch_new(me, (size_t)devices.count, sizeof(struct value *));
+    struct value **inputs = scratch_new(me, (size_t)devices.count, sizeof *inputs);
+    struct value **kwargs = scratch_new(me, (size_t)devices.count, sizeof *kwargs);
     if (inputs == NULL || kwargs == NULL)
         return 0;
     if (given.inputs != NULL && given.inputs->count > 0)
@@ -320,7 +320,8 @@ dp_gather(struct task *me, struct value *const *outputs, int count, int device, 
     if (device != DEVICE_CPU && !device_check(me, device))
         return NULL;
 
-    struct value *result = gather_map(me, &gather, outputs, count, &(struct gather_place){ 0 });
+    const struct gather_place top = { 0 };
+    struct value *result = gather_map(me, &gather, outputs, count, &top);
     stage_set(&stage_, 3, gather.moved);
     return hand_up(me, result);
 }
