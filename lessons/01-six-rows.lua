@@ -20,7 +20,7 @@ local step = { "dp", "module", "op", "kernel", "memory", "stream", "task", "lock
 
 local text = {
   welcome = "Four devices, a table of 1000 embeddings, and a batch of six indices. Follow them.",
-  fault = "First the fault that can be repeated: the module is still on the CPU.",
+  fault = "One fault of the original, made again first: the module is still on the CPU.",
   refused = "DataParallel refuses: %s",
   repair = "Repair it: model:to('device:0'). The input may stay where it is, scatter takes it along.",
   devices = {

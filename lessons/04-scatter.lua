@@ -50,7 +50,7 @@ local text = {
     },
     hides = { "dp", "memory" },
   },
-  more = "Next: 5 and 9 rows on four devices, 17 and 100 on eight.",
+  more = "Next: these nine and 5 rows on four devices, 17 and 100 on eight.",
   idle = "17 rows on eight: six pieces. Two devices have nothing to do.",
   tag = {
     question = "Input { x, { mask, 'tag', 7 } }: 'tag' is",
@@ -72,7 +72,7 @@ local text = {
     offsets = "they begin at elements 0, 18, 36 and 54",
     devices = "chunk r is for device r",
     view = "device 0's chunk is a view of x",
-    moved = "what is no alias, 168 bytes, moves",
+    moved = "all but device 0's view move: 168 bytes",
     cases = "%d rows on %d devices are %s",
     depth = "each replica's mask is as long as its rows",
     shared = "2 objects are shared",
@@ -140,7 +140,6 @@ rs.say(text.back)
 local grads = {}
 for r, chunk in ipairs(chunks) do grads[r] = rs.full_like(chunk, r) end
 rs.autograd.backward(chunks, grads)
-rs.say(text.finish)
 
 -- What the timeline showed, as numbers.
 local checks = text.checks
@@ -168,5 +167,7 @@ rs.check(checks.same, same)
 rs.close(checks.grad, x.grad:size(), { 10, 6 })
 rs.check(checks.home, x.grad.device == "device:0")
 rs.close(checks.came, x.grad:select(1, 0):tolist(), { 1, 1, 1, 2, 2, 2, 3, 3, 3, 4 })
+
+rs.say(text.finish)
 
 rs.teacher(text.teacher)

@@ -20,7 +20,7 @@ local text = {
     question = "Three forwards, three devices. What is count?",
     choices = { "0", "3", "9" },
     answer = "0",
-    why = "Only replicas count, and they are thrown away.",
+    why = "The replicas add to counts of their own, and go with them.",
     wrong = {
       ["3"] = "Device 0's replica is a new module, too.",
       ["9"] = "No replica writes into your model's fields.",
@@ -48,7 +48,7 @@ local text = {
     },
     hides = "dp",
   },
-  finish_key = "A new key: f. At DataParallel's module.forward it runs to its end.",
+  finish_key = "In the viewer: f, at DataParallel's module.forward, runs to its end.",
   edited = "Both forwards sent the parameters: 24 bytes to each other device.",
   leaves = {
     question = "In replica 1, how many parameters are listed?",
@@ -146,7 +146,6 @@ local between = rs.trace:seq()
 local single = Counter():to("device:0")
 local one = nn.DataParallel(single, { device_ids = { 0 } })
 for _ = 1, 3 do one(x) end
-rs.say(text.finish)
 
 -- What the timeline shows, as numbers: one argument of all events of a kind in a stretch of it.
 local function seen_events(kind, argument, from, to)
@@ -180,5 +179,7 @@ rs.check(checks.fresh, first[1].storage ~= first[2].storage and first[2].storage
 rs.close(checks.single, { single.count, single.steps:item() }, { 3, 3 })
 rs.check(checks.called, #seen_events("dp.replicate", "devices", between, math.huge) == 0
   and zero[6].listed == 2)
+
+rs.say(text.finish)
 
 rs.teacher(text.teacher)

@@ -52,14 +52,14 @@ local text = {
     question = "Replica 3 fails, then 1. Whose error comes?",
     choices = { "3's", "1's", "both" },
     answer = "1's",
-    why = "After all joins the results are read by device.",
+    why = "After all joins the results are read in the order of the devices.",
     wrong = {
       ["3's"] = "Time plays no part: results are read after the last join.",
       ["both"] = "One error is raised. The other is dropped, silently.",
     },
     hides = { "dp.worker", "fault.error" },
   },
-  finish = "All threads run to their end. Results are read by device.",
+  finish = "All threads run to their end. Results are read in the order of the devices.",
   returns = "Replica %d returns its mean.",
   raises = "Replica %d raises an error.",
   trouble = "enough",
@@ -136,7 +136,6 @@ local between = rs.trace:seq()
 trouble = { [1] = 100, [3] = 0 }
 local _, two = pcall(dp, x)
 rs.say(text.caught:format(two.message))
-rs.say(text.finish)
 
 -- What the timeline shows, as numbers.
 local function events(query, from, to)
@@ -169,5 +168,7 @@ rs.check(checks.names, one.message:find("replica 1 on device 1", 1, true) ~= nil
 local faults = events({ kind = "fault.error" }, between, math.huge)
 rs.check(checks.first, faults[1].device == 3 and faults[2].device == 1, { virtual = true })
 rs.check(checks.lowest, two.message:find("replica 1 on device 1", 1, true) ~= nil)
+
+rs.say(text.finish)
 
 rs.teacher(text.teacher)

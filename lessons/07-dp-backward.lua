@@ -17,7 +17,7 @@ rs.lesson {
 
 local text = {
   welcome = "One weight, w = 2. Ten rows: 1 to 10. Four devices.",
-  outside = "(a) DataParallel answers ten outputs. The mean of them is your loss.",
+  outside = "(a) DataParallel returns ten outputs. The mean of them is your loss.",
   back = "Forward is done, the loss is on device 0. Now back.",
   sum = {
     question = "Four copies of w get four gradients. What becomes of them?",
@@ -104,7 +104,7 @@ And: the mean of the vector or its sum? (Its sum is 25: DataParallel adds, you f
 Two-minute fallback: ringside run, and only the question of (b) by show of hands.]],
 }
 
--- A layer without bias: out = w x. With `inside` a replica answers one number, the mean of its chunk.
+-- A layer without bias: out = w x. With `inside` a replica returns one number, the mean of its chunk.
 local parts, replica_w = {}, {}
 local Model = nn.Module("Model")
 function Model:init()

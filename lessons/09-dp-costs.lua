@@ -2,7 +2,7 @@
 --
 -- DataParallel runs its replicas in threads of one process, and a thread that runs Lua (or Python) holds the
 -- interpreter's one lock meanwhile. Many small ops are mostly interpreter: four threads then take turns, and four
--- devices wait for them. And what the replicas answer, device 0 has to hold for all.
+-- devices wait for them. And what the replicas return, device 0 has to hold for all.
 local rs = require "ringside"
 local nn, dist = rs.nn, rs.distributed
 
@@ -15,6 +15,7 @@ rs.lesson {
 local text = {
   welcome = "100 ops. Each: 50 us of Lua, then a kernel on the device.",
   kernels = "A kernel takes 20 us for 250 rows. The batch has 1000.",
+  times = "Questions count by the classroom's prices. In free, what is measured is wall time of this machine.",
   apply = {
     question = "Four devices, four threads, 250 rows each. How long does parallel_apply take?",
     choices = { "2050 us", "5020 us", "20020 us" },
@@ -26,7 +27,7 @@ local text = {
     },
     hides = { "dp.parallel_apply", "dp.worker", "lock" },
   },
-  turns = "One thread runs Lua, three wait for the lock. Zoom out: -",
+  turns = "One thread runs Lua, three wait for the lock. In the viewer: - zooms out.",
   over = "Four hundred turns, one after another: %.0f us.",
   single = {
     question = "One device, all 1000 rows: an op is 50 us of Lua and 80 us of kernels. How long?",
@@ -125,6 +126,7 @@ local virtual, lock = { virtual = true }, "lua state"
 
 rs.say(text.welcome)
 rs.say(text.kernels)
+rs.say(text.times)
 rs.ask(text.apply)
 local dp = nn.DataParallel(Busy():to("device:0"))
 dp.module.told = true

@@ -22,7 +22,7 @@ local text = {
     question = "Whose gradient is ready first?",
     choices = { "a.weight", "a.bias", "b.bias" },
     answer = "a.bias",
-    why = "Backward starts where forward ended, at a; and the bias needs no transpose behind the product, the weight does.",
+    why = "Backward starts at a, where forward ended. The weight's gradient still passes the transpose, the bias's does not.",
     wrong = {
       ["a.weight"] = "The layer is right. But the weight lies one node further on: the transpose of lesson 03.",
       ["b.bias"] = "b is defined last, but used first. Backward comes to it last.",
@@ -30,10 +30,10 @@ local text = {
     hides = { "ddp", "autograd", "c10d" },
   },
   rebuilt = {
-    question = "In which order do the buckets stand after the rebuild?",
+    question = "Buckets (gradients that are sent together) are cut anew after iteration 0. In which order?",
     choices = { "a, then b", "b, then a" },
     answer = "a, then b",
-    why = "They are cut again in the order in which the gradients came: 1 0, then 3 2.",
+    why = "They are cut in the order in which the gradients came: parameters 1 0, then 3 2.",
     wrong = { ["b, then a"] = "That is the definition reversed: how the first buckets were cut, before anything had run." },
     hides = { "ddp", "autograd", "c10d" },
   },
@@ -45,7 +45,8 @@ local text = {
     wrong = { yes = "Then the other rank, where bucket 0 is full first, would add its bucket 0 to this bucket 1." },
     hides = { "ddp", "autograd", "c10d" },
   },
-  finish = "Hook, ready, launch, finalize: four words, and the whole of DDP's backward. The rebuild costs one iteration.",
+  finish = "Hook, ready, launch, finalize: four words, and the whole of DDP's backward. "
+    .. "Only iteration 0 runs with the first cut, and overlaps nothing.",
   checks = {
     same = "both ranks end with the same gradient",
     ready = "rank %d: four parameters are ready in each of two iterations",

@@ -64,14 +64,42 @@ title_of_comment(const char *text, char *out, size_t size)
     snprintf(out, size, "%.*s", rest > 0 && colon[1 + rest] == '.' ? rest - 1 : rest, colon + 2);
 }
 
+struct listing { const char *folder; struct dirent **entries; int count; };
+
+/* Whether the folder, or the course, has the lesson of that number. */
+static bool
+has_lesson(const struct listing *listing, const char *number, size_t length)
+{
+    char word[16], found[NAME_MAX + 1];
+    for (int i = 0; i < listing->count; i++)
+        if (strncmp(listing->entries[i]->d_name, number, length) == 0 && listing->entries[i]->d_name[length] == '-')
+            return true;
+    snprintf(word, sizeof word, "%.*s", (int)length, number);
+    return course_has(word, found, sizeof found);
+}
+
+/* "03, 14 (to come)": a number that no lesson has yet is marked. */
+static void
+add_needs(struct str *line, const struct listing *listing, const char *needs)
+{
+    str_add(line, "   needs ");
+    for (const char *at = needs; *at != '\0';) {
+        size_t digits = strspn(at, "0123456789"), length = digits > 0 ? digits : strcspn(at, "0123456789");
+        visible_add(line, at, length, VISIBLE_LINE);
+        if (digits == 2 && !has_lesson(listing, at, digits))
+            str_add(line, " (to come)");
+        at += length;
+    }
+}
+
 /* Answers the exit status. */
 static int
-print_lesson(const char *folder, const char *name)
+print_lesson(const struct listing *listing, const char *name)
 {
     char        path[2 * PATH_MAX + 400], title[128], needs[128];
     size_t      size = 0;
     const char *why  = NULL;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", listing->folder, name);
     errno = 0;
     char *text = file_read(path, LESSON_BYTES, &size, &why);
     if (text == NULL) {
@@ -96,10 +124,8 @@ print_lesson(const char *folder, const char *name)
     else
         str_add(&line, "          "); /* an exercise takes as long as it takes */
     visible_add(&line, title, strlen(title), VISIBLE_LINE);
-    if (needs[0] != '\0' && strcmp(needs, "nothing") != 0) {
-        str_add(&line, "   needs ");
-        visible_add(&line, needs, strlen(needs), VISIBLE_LINE);
-    }
+    if (needs[0] != '\0' && strcmp(needs, "nothing") != 0)
+        add_needs(&line, listing, needs);
     str_addf(&line, "%*s  ", line.len < PATH_COLUMN ? PATH_COLUMN - (int)line.len : 0, "");
     visible_add(&line, path, strlen(path), VISIBLE_LINE);
     bool whole = str_ok(&line);
@@ -147,11 +173,11 @@ cli_lessons(int argc, char **argv)
         return message(STATUS_USAGE, "%s: %s", folder,
                        errno == ENOMEM ? "out of memory" : "not a folder that can be read");
     int status = STATUS_DONE;
-    for (int i = 0; i < count; i++) {
-        if (status != STATUS_FAILED) /* without memory the rest would fail the same way */
-            status = worse(status, print_lesson(folder, entries[i]->d_name));
+    const struct listing listing = { folder, entries, count };
+    for (int i = 0; i < count && status != STATUS_FAILED; i++) /* without memory the rest would fail the same way */
+        status = worse(status, print_lesson(&listing, entries[i]->d_name));
+    for (int i = 0; i < count; i++)
         free(entries[i]);
-    }
     free(entries);
     return status;
 }

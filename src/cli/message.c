@@ -1,6 +1,6 @@
 /* One line for people: on stderr what went wrong, on stdout an answer.
  *
- * Interface: message, answer_line, hash_line, output_finish. */
+ * Interface: message, message_error, answer_line, hash_line, output_finish. */
 #include "cli/message.h"
 
 #include <errno.h>
@@ -22,6 +22,28 @@ message(int status, const char *format, ...)
     visible_write(stderr, text, strlen(text), VISIBLE_LINE);
     fputc('\n', stderr);
     return status;
+}
+
+void
+message_error(const char *where, const char *text)
+{
+    size_t length = strlen(text);
+    while (length > 0 && text[length - 1] == '\n')
+        length--;
+    fflush(stdout);
+    fputs("ringside: ", stderr);
+    visible_write(stderr, where, strlen(where), VISIBLE_LINE);
+    for (const char *end = text + length, *line = text; line <= end;) {
+        const char *feed = memchr(line, '\n', (size_t)(end - line));
+        const char *stop = feed != NULL ? feed : end;
+        if (line > text)
+            fputs("\n  ", stderr);
+        if (line > text && line < stop && *line == '\t')
+            line++; /* indented already, as load_state_dict's list of what does not fit */
+        visible_write(stderr, line, (size_t)(stop - line), VISIBLE_LINE);
+        line = stop + 1;
+    }
+    fputc('\n', stderr);
 }
 
 void

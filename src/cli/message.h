@@ -1,5 +1,5 @@
-/* How every subcommand speaks of what went wrong: one line on stderr that begins with "ringside: ", and a name that
- * was nearly right is answered with the one that was meant. What would make it two lines, or steer the terminal, is
+/* How every subcommand speaks of what went wrong: one line on stderr that begins with "ringside: " (an error of a lesson
+ * may have more), and a name that was nearly right is answered with the one that was meant. What would make it two lines, or steer the terminal, is
  * spelled out. */
 #ifndef CLI_MESSAGE_H
 #define CLI_MESSAGE_H
@@ -11,6 +11,9 @@ enum { STATUS_DONE = 0, STATUS_CHECK = 1, STATUS_USAGE = 2, STATUS_FAILED = 3 };
 
 /* Prints the line; answers `status`, so that `return message(2, ...)` reads well. */
 int message(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What an uncaught error says: `where` and the first line of `text` in one line, its other lines below, indented, so that
+ * none of them can pass for a message of ours. */
+void message_error(const char *where, const char *text);
 /* A line of an answer on stdout: our label, and text that comes from outside, spelled out in the same way. */
 void answer_line(const char *label, const char *text);
 /* A trace's hash, as run and events print it; of a free run it says that no other run has it. */

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,15 +176,19 @@ make_sched(struct lesson_run *run)
 
 /* ---- the lesson's own task ---- */
 
-/* "FILE:LINE: Kind: what". What a lesson raised itself needs no kind: it is its own text. */
+/* "FILE:LINE: Kind: what". What a lesson raised itself needs no kind: it is its own text. One line beside TAP. */
 static void
 tell_error(const struct lesson_run *run, const struct error *error)
 {
-    char        where[24] = "";
-    const char *kind      = error->kind == E_SCRIPT ? "" : error_name(error->kind);
+    char        line[24] = "", where[PATH_MAX + 100];
+    const char *kind     = error->kind == E_SCRIPT ? "" : error_name(error->kind);
     if (error->lesson_line > 0)
-        snprintf(where, sizeof where, ":%u", (unsigned)error->lesson_line);
-    message(0, "%s%s: %s%s%s", run->options->lesson, where, kind, kind[0] != '\0' ? ": " : "", error->message);
+        snprintf(line, sizeof line, ":%u", (unsigned)error->lesson_line);
+    snprintf(where, sizeof where, "%s%s: %s%s", run->options->lesson, line, kind, kind[0] != '\0' ? ": " : "");
+    if (run->options->tap)
+        message(0, "%s%s", where, error->message);
+    else
+        message_error(where, error->message);
 }
 
 static bool

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,15 +75,16 @@ tell_failure(const char *lesson, struct session_failure failure)
 {
     static const char *const about_ranks[] = { "DeadlockError", "RankLostError", "MismatchError" };
     const char *kind      = strcmp(failure.kind, "LuaError") == 0 ? "" : failure.kind;
-    char        where[24] = "", who[24] = "";
+    char        line[24] = "", who[24] = "", where[PATH_MAX + 100];
     if (failure.line > 0)
-        snprintf(where, sizeof where, ":%u", (unsigned)failure.line);
+        snprintf(line, sizeof line, ":%u", (unsigned)failure.line);
     if (failure.rank >= 0)
         snprintf(who, sizeof who, "rank %d: ", failure.rank);
     bool named = strncmp(failure.message, who, strlen(who)) == 0;
     for (size_t i = 0; i < countof(about_ranks); i++)
         named = named || strcmp(kind, about_ranks[i]) == 0;
-    message(0, "%s%s: %s%s%s%s", lesson, where, kind, kind[0] != '\0' ? ": " : "", named ? "" : who, failure.message);
+    snprintf(where, sizeof where, "%s%s: %s%s%s", lesson, line, kind, kind[0] != '\0' ? ": " : "", named ? "" : who);
+    message_error(where, failure.message);
 }
 
 static int

@@ -180,6 +180,12 @@ segment_size(size_t rounded)
     return (rounded + LARGE_STEP - 1) / LARGE_STEP * LARGE_STEP;
 }
 
+size_t
+cache_segment_bytes(size_t bytes)
+{
+    return segment_size((bytes + SMALLEST - 1) / SMALLEST * SMALLEST);
+}
+
 /* Charges the account for what lies below `end` and was not charged yet. */
 static bool
 segment_reaches(struct cache *cache, struct segment *segment, size_t end)

@@ -46,6 +46,8 @@ void   cache_give(struct cache *cache, struct cache_block *block, bool used);
 bool   cache_record(struct cache *cache, struct cache_block *block, int number, const struct stream_progress *stream);
 /* Gives segments back that hold no block; nothing queued may use them any more. Answers how many bytes. */
 size_t cache_release(struct cache *cache);
+/* What has to be reserved for a block of so many bytes where no free block holds it. */
+size_t cache_segment_bytes(size_t bytes);
 void   cache_note_full(struct cache *cache);                  /* nothing helped: one more out of memory */
 
 void  *block_data(const struct cache_block *block);

@@ -65,12 +65,13 @@ add_bytes(struct str *out, uint64_t bytes)
 static void
 add_holding(struct str *out, const struct holding *holding)
 {
-    const char *stage = holding->who.stage != 0 ? kind_table[holding->who.stage].name : "no stage";
+    const char *stage  = holding->who.stage != 0 ? kind_table[holding->who.stage].name : "outside of any stage";
+    const char *joined = holding->who.stage != 0 ? " in " : ", ";
     str_add(out, "\n  ");
     add_bytes(out, holding->bytes);
     str_addf(out, " in %llu block%s: ", (unsigned long long)holding->blocks, holding->blocks == 1 ? "" : "s");
     if (holding->who.module[0] != '\0')
-        str_addf(out, "%s in ", holding->who.module);
+        str_addf(out, "%s%s", holding->who.module, joined);
     str_add(out, stage);
     if (holding->who.line > 0)
         str_addf(out, ", line %u", holding->who.line);
@@ -93,6 +94,19 @@ add_holders(struct task *me, struct cache *cache, struct str *out)
     scope_release(me, mark);
 }
 
+/* Segments without a tensor were given back before: what is still reserved and not allocated lies between others. */
+static void
+add_advice(struct str *out, uint64_t allocated, uint64_t reserved)
+{
+    str_add(out, " What helps: a larger device_memory in rs.lesson, a smaller batch, fewer tensors that are kept.");
+    if (reserved / 4 * 3 <= allocated)
+        return;
+    str_add(out, " ");
+    add_bytes(out, reserved - allocated);
+    str_add(out, " lie free in pieces that are too small, beside tensors: where these can go,"
+                 " rs.cuda.empty_cache() gives back the whole segments.");
+}
+
 void
 holders_report(struct task *me, struct device *device, size_t bytes)
 {
@@ -107,7 +121,12 @@ holders_report(struct task *me, struct device *device, size_t bytes)
     add_bytes(&out, allocated);
     str_add(&out, " are allocated, ");
     add_bytes(&out, cache_reserved(device->cache));
-    str_add(&out, " reserved.");
+    str_add(&out, " reserved. The block of ");
+    add_bytes(&out, bytes);
+    str_add(&out, " fits into no free one, and needs a new segment of ");
+    add_bytes(&out, cache_segment_bytes(bytes));
+    str_add(&out, ".");
+    add_advice(&out, allocated, cache_reserved(device->cache));
     if (allocated > 0)
         str_add(&out, " Held by:");
     add_holders(me, device->cache, &out);

@@ -57,7 +57,7 @@ struct script_object {
     struct refs   *refs;
     struct script *script;       /* valid as long as refs_open(refs) */
     int            ref;          /* in the registry */
-    char           name[64];     /* a module's class; "" else */
+    char           name[64];     /* a module's class; what a value is */
 };
 
 /* What other files of this folder keep per script; `drop` is called by script_free before the state closes. */

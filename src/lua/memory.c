@@ -346,7 +346,7 @@ static const struct lua_entry entries[] = {
     { "memory_stats", memory_stats, "rs.cuda.memory_stats(device)",
       "the allocator's counts by name, as \"allocated_bytes.all.current\"" },
     { "memory_summary", memory_summary, "rs.cuda.memory_summary(device, abbreviated)",
-      "the same as a table to print" },
+      "memory_stats(device) as a text to print: a table of bytes and counts, now, at the peak and in all" },
     { "memory_snapshot", memory_snapshot, "rs.cuda.memory_snapshot()",
       "a list of all devices' segments, each with its blocks" },
     { "mem_get_info", mem_get_info, "rs.cuda.mem_get_info(device)", "free bytes and total bytes" },

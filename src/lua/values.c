@@ -74,11 +74,27 @@ drop_text(struct task *me, void *text)
 
 static struct value *table_from_lua(lua_State *L, struct task *me, int index, int depth);
 
+/* Its class, or Lua's own word for it: "Net", "function". */
+static void
+object_type(lua_State *L, int index, char *out, size_t size)
+{
+    const struct module *module = test_module(L, index);
+    bool named = module == NULL && luaL_getmetafield(L, index, "__name") != LUA_TNIL;
+    const char *name = named ? lua_tostring(L, -1) : NULL;
+    if (module != NULL)
+        name = module->class_name != NULL ? module->class_name : module->type->name;
+    snprintf(out, size, "%.*s", (int)size - 1, name != NULL && name[0] != '\0' ? name : luaL_typename(L, index));
+    lua_settop(L, named ? -2 : -1);
+}
+
 static struct value *
 object_from_lua(lua_State *L, struct task *me, int index)
 {
-    struct script_object *object = object_new(L, me, index, NULL);
-    return object != NULL ? value_object(me, object, object_free) : NULL;
+    char type[40];
+    index = lua_absindex(L, index);
+    object_type(L, index, type, sizeof type);
+    struct script_object *object = object_new(L, me, index, type);
+    return object != NULL ? value_object(me, object, object->name, object_free) : NULL;
 }
 
 static struct value *

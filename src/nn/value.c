@@ -145,7 +145,7 @@ value_like(struct task *me, const struct value *like, int count, struct value *c
 }
 
 struct value *
-value_object(struct task *me, void *object, void (*drop)(struct task *me, void *object))
+value_object(struct task *me, void *object, const char *type, void (*drop)(struct task *me, void *object))
 {
     struct value *value = value_new(me, VALUE_OBJECT);
     if (value == NULL) {
@@ -154,6 +154,7 @@ value_object(struct task *me, void *object, void (*drop)(struct task *me, void *
         return NULL;
     }
     value->object      = object;
+    value->type        = type;
     value->drop_object = drop;
     return born(me, value, drop_value);
 }

@@ -25,6 +25,7 @@ struct value {
     int             count;
     bool            whole;           /* TUPLE: a forward's one result; else a forward's tuple is several results */
     void           *object;          /* OBJECT: kept by the two functions below */
+    const char     *type;            /* OBJECT: what its script calls it; lives as long as the object */
     void          (*drop_object)(struct task *me, void *object);
 };
 
@@ -40,8 +41,9 @@ struct value *value_container(struct task *me, const struct value_form *form, in
 struct value *value_tuple(struct task *me, int count, struct value *const *items);
 /* Of the form of `like`. */
 struct value *value_like(struct task *me, const struct value *like, int count, struct value *const *items);
-/* Takes `object` over, also when it fails. */
-struct value *value_object(struct task *me, void *object, void (*drop)(struct task *me, void *object));
+/* Takes `object` over, also when it fails; `type` is borrowed from it. */
+struct value *value_object(struct task *me, void *object, const char *type,
+                           void (*drop)(struct task *me, void *object));
 struct value *value_ref(struct task *me, struct value *value);
 void          value_unref(struct task *me, struct value *value);
 void          value_keep(struct task *me, struct value **field, struct value *value);

@@ -5,6 +5,7 @@
  *
  * Tensors are cut wherever they hide in tuples, lists, dicts and namedtuples (functions.h); everything else is the same
  * object for all replicas. */
+#include "base/str.h"
 #include "parallel/comm.h"
 #include "parallel/data_parallel.h"
 #include "parallel/functions.h"
@@ -148,8 +149,15 @@ struct gathering {
     int64_t       moved;  /* bytes that came from other devices */
 };
 
+/* Where in replica 0's output it is: element `at` of `container`, which lies in the one above. */
+struct gather_place {
+    const struct gather_place *above;     /* NULL: the output itself, which lies in no container */
+    const struct value        *container;
+    int                        at, depth;
+};
+
 static struct value *gather_map(struct task *me, struct gathering *gather, struct value *const *outputs, int count,
-                                int depth);
+                                const struct gather_place *place);
 
 static const char *
 value_kind_name(enum value_kind kind)
@@ -161,6 +169,42 @@ value_kind_name(enum value_kind kind)
         [VALUE_NAMEDTUPLE] = "namedtuple", [VALUE_OBJECT] = "object",
     };
     return names[kind];
+}
+
+/* "outputs[2].scale of replica 0", as a lesson would write it: lists count from 1. */
+static void
+add_place(struct str *out, const struct gather_place *place)
+{
+    const struct value *container = place->container;
+    if (place->above == NULL) {
+        str_add(out, "outputs");
+        return;
+    }
+    add_place(out, place->above);
+    if (container->kind == VALUE_DICT || container->kind == VALUE_NAMEDTUPLE)
+        str_addf(out, ".%s", container->keys[place->at]);
+    else
+        str_addf(out, "[%d]", place->at + 1);
+}
+
+/* What is no tensor and no container of tensors cannot be put together. */
+static struct value *
+refuse_output(struct task *me, const struct value *output, const struct gather_place *place)
+{
+    static const char *const told[] = { [VALUE_INTEGER] = "a number", [VALUE_NUMBER] = "a number",
+                                        [VALUE_BOOL] = "true or false", [VALUE_TEXT] = "a text" };
+    bool        object = output->kind == VALUE_OBJECT && output->type != NULL;
+    struct str  where  = { 0 };
+    if (place->above != NULL)
+        add_place(&where, place);
+    else
+        str_add(&where, "the output");
+    failed(me, E_TYPE, "'%s' object is not iterable: %s of replica 0 is %s%s, but it must be made of tensors",
+           object ? output->type : value_kind_name(output->kind), str_ok(&where) ? str_text(&where) : "an output",
+           output->kind != VALUE_OBJECT ? "" : object ? "of type " : "an object",
+           output->kind != VALUE_OBJECT ? told[output->kind] : object ? output->type : "");
+    str_free(&where);
+    return NULL;
 }
 
 static struct value *
@@ -217,7 +261,8 @@ gathered_count(struct task *me, struct value *const *outputs, int count)
 }
 
 static struct value *
-gather_container(struct task *me, struct gathering *gather, struct value *const *outputs, int count, int depth)
+gather_container(struct task *me, struct gathering *gather, struct value *const *outputs, int count,
+                 const struct gather_place *place)
 {
     const struct value *first = outputs[0];
     int elements = gathered_count(me, outputs, count);
@@ -233,7 +278,8 @@ gather_container(struct task *me, struct gathering *gather, struct value *const 
             if (column[r] == NULL)
                 return NULL;
         }
-        items[i] = gather_map(me, gather, column, count, depth + 1);
+        items[i] = gather_map(me, gather, column, count,
+                              &(struct gather_place){ place, first, i, place->depth + 1 });
         if (items[i] == NULL)
             return NULL;
     }
@@ -242,9 +288,10 @@ gather_container(struct task *me, struct gathering *gather, struct value *const 
 
 /* What replica 0 gave decides what the others must have given. */
 static struct value *
-gather_map(struct task *me, struct gathering *gather, struct value *const *outputs, int count, int depth)
+gather_map(struct task *me, struct gathering *gather, struct value *const *outputs, int count,
+           const struct gather_place *place)
 {
-    if (depth > NESTING)
+    if (place->depth > NESTING)
         return failed_null(me, E_VALUE, "the outputs to gather lie more than %d deep in each other", NESTING);
     switch (outputs[0]->kind) {
     case VALUE_TENSOR:
@@ -255,10 +302,9 @@ gather_map(struct task *me, struct gathering *gather, struct value *const *outpu
     case VALUE_LIST:
     case VALUE_DICT:
     case VALUE_NAMEDTUPLE:
-        return gather_container(me, gather, outputs, count, depth);
+        return gather_container(me, gather, outputs, count, place);
     default:
-        return failed_null(me, E_TYPE, "'%s' object is not iterable: a replica's output must be made of tensors",
-                           value_kind_name(outputs[0]->kind));
+        return refuse_output(me, outputs[0], place);
     }
 }
 
@@ -275,7 +321,8 @@ dp_gather(struct task *me, struct value *const *outputs, int count, int device, 
     if (device != DEVICE_CPU && !device_check(me, device))
         return NULL;
 
-    struct value *result = gather_map(me, &gather, outputs, count, 0);
+    const struct gather_place top = { 0 };
+    struct value *result = gather_map(me, &gather, outputs, count, &top);
     stage_set(&stage_, 3, gather.moved);
     return hand_up(me, result);
 }

@@ -64,7 +64,7 @@ sub ringside {
 sub refused {
     my ($name, $run, $status, $pattern) = @_;
     local $Test::Builder::Level = $Test::Builder::Level + 1;
-    my $line = $run->{err} =~ /\A(?:ringside|trace_viewer): [[:print:]\x80-\xff]+\n\z/;
+    my $line = $run->{err} =~ /\A(?:ringside|trace_viewer): [[:print:]\x80-\xff]+\n(?:  [[:print:]\x80-\xff]*\n)*\z/;
     my $good = $line && $run->{signal} == 0 && $run->{status} == $status && $run->{err} =~ $pattern
         && $run->{err} !~ /\w\.[ch]:\d|\w\.c\b/;
     ok($good, $name)

@@ -180,7 +180,7 @@ for my $plain (grep { $_ !~ /\xcc|\xe2\x80|\xc2\xa0/ } @honest) {    # it has no
 }
 safe('the viewer: what was typed', frame(0, '--print', '--keys', ":search \xe2\x80\xae\x1b[2J\x9b<Enter>"), 'line');
 
-# ---- one line on stderr ----
+# ---- errors on stderr: what has lines of its own is indented, so that only we begin a line with "ringside: " ----
 my @raised = (
     'error(%s)', 'error(%s, 0)', 'rs.error("ValueError", %s)', 'error({ message = %s })', 'local x = rs[%s].y',
     'assert(load("?", %s))', 'nn.Linear(1, 2)[%s]()', 'rs.zeros({ 2 }, { dtype = %s })', 'rs.zeros({ 2 }):to(%s)',
@@ -192,11 +192,18 @@ for my $raise (@raised) {
     for my $group (groups(32, @texts)) {
         my $run = ringside('run', lesson('raises', $lua . sprintf($raise, quoted(join ' ', @$group)) . "\n"));
         $all .= $run->{err};
-        $lines++ if $run->{status} >= 2 && $run->{err} =~ /\Aringside: [^\n]+\n\z/;
+        $lines++ if $run->{status} >= 2 && $run->{err} =~ /\Aringside: [^\n]+\n(?:  [^\n]*\n)*\z/;
     }
 }
-is($lines, @raised * groups(32, @texts), 'errors: each is one line');
-safe('errors', $all, 'line', @texts);
+is($lines, @raised * groups(32, @texts), 'errors: each is one message, whose further lines are indented');
+safe('errors', $all, 'line', grep { !/\n/ } @texts);
+safe('errors, their lines', $all =~ s/\n  /\n/gr, 'lines', grep { !/\t/ } @texts);
+my $forged = lesson('forged', "error('mine\\nringside: forged.lua: RuntimeError: not mine\\n\\27[2J\\n\\n', 0)\n");
+is(ringside('run', $forged)->{err}, "ringside: $forged:1: mine\n  ringside: forged.lua: RuntimeError: not mine\n  \\x1b[2J\n",
+    'errors: no lesson can write a line that looks like ours');
+is(ringside('step', '--batch', 'continue', $forged)->{err}, ringside('run', $forged)->{err}, 'errors: step tells the same');
+is(ringside('run', '--tap', $forged)->{err},
+    "ringside: $forged:1: mine\\nringside: forged.lua: RuntimeError: not mine\\n\\x1b[2J\\n\\n\n", 'errors: beside TAP it is one line');
 
 # What stands on the command line, each word of it alone.
 my @commands = (

@@ -46,6 +46,12 @@ is($lessons->{status}, 0, 'lessons ends with status 0');
 my @names = map { m{([^/]+)\.lua$} } glob 'lessons/[0-9]*.lua';
 like($lessons->{out}, qr/^\Q$_\E +\d+ min  \S/m, "lessons lists $_ with its minutes and title") for @names;
 is(() = $lessons->{out} =~ /\n/g, scalar @names, 'lessons lists nothing else');
+my %there = map { /^(\d+)-/ ? ($1 => 1) : () } @names;
+my @needs = map { [ /(\d\d)( \(to come\))?/ ] } map { /needs ((?:\d\d(?: \(to come\))?(?:, )?)+)/ ? split /, /, $1 : () } split /\n/, $lessons->{out};
+cmp_ok(scalar @needs, '>', 5, 'lessons tells what they need');
+is(join(' ', map { $_->[0] } grep { !$there{ $_->[0] } != !!$_->[1] } @needs), '', 'and marks what is not there yet');
+my $table = slurp('README.md');
+like($table, qr/^\| ${\substr($_, 0, 2)} \| /m, "the README's table has $_") for @names;
 
 my $devices = ringside('devices');
 is($devices->{status}, 0, 'devices ends with status 0');

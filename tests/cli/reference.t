@@ -20,6 +20,14 @@ like(help_of('Linear'), qr/^  in_features .*^  bias .*\(true unless given\)/ms, 
 like(help_of('dist.all_reduce'), qr/\Adist\.all_reduce\(t.*torch\.distributed\.all_reduce$/ms, 'dist.all_reduce');
 like(help_of('DataParallel'), qr/device_ids.*output_device.*PyTorch  torch\.nn\.DataParallel$/ms, 'DataParallel');
 like(help_of('t.shape'), qr/sizes/, 'a field of a tensor');
+like(help_of('DataParallel'), qr/rs\.kw\{mask = m\}.*outputs/s, 'DataParallel: how it is called with keyword arguments');
+like(help_of('DataParallel'), qr/"cpu"\s.*and -1\s+\(deprecated\) mean\s+the\s+host/s, 'and that the output may go to the host');
+like(help_of('nn.parallel.data_parallel'), qr/^  Answers  the outputs, gathered on output_device$/m, 'data_parallel answers outputs');
+unlike(help_of("cuda.$_"), qr/"cpu"/, "cuda.$_ does not offer the host")
+    for qw(memory_summary memory_stats memory_reserved mem_get_info reset_peak_memory_stats get_device_properties);
+like(help_of('cuda.memory_summary'), qr/memory_stats\(device\) as a text/, 'memory_summary says what it prints');
+like(help_of($_->[0]), $_->[1], "people look up $_->[0]")
+    for [ kwargs => qr/rs\.kw/ ], [ gradient => qr/p\.grad/ ], [ device_memory => qr/bytes/ ], [ n => qr/\Anext / ];
 like(help_of('dp.scatter'), qr{event.*Args.*devices, dim, chunks.*nn\.parallel\.scatter_kwargs.*src/parallel/}s,
     'a kind of event is told with its arguments, counterpart and source');
 like(help_of('break'), qr/\Abreak \[EXPR.*debugger.*Keys/s, 'a command of the debugger');

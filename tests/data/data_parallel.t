@@ -195,7 +195,15 @@ local plain = module(function(self, a) return rs.tuple(a, 3) end)()
 local answer = plain(x)
 rs.check("without DataParallel too", type(answer) == "table" and answer[1] == x and answer[2] == 3)
 local function refused(kind, words, forward) return fails(kind, words, run, forward) end
-rs.check("a number cannot be gathered", refused("TypeError", { "'int' object is not iterable" }, function() return 3 end))
+rs.check("a number cannot be gathered", refused("TypeError", { "'int' object is not iterable: the output of replica 0 is a number" },
+  function() return 3 end))
+rs.check("it is told where it lies", refused("TypeError", { "'float' object is not iterable", "outputs[2].scale of replica 0 is a number" },
+  function(self, a) return a, { a = a, scale = 0.5 } end))
+rs.check("however deep", refused("TypeError", { "outputs.u[1][2] of replica 0 is a text" },
+  function(self, a) return { u = { { a, "b" } } } end))
+rs.check("and what an object is", refused("TypeError", { "'Linear' object is not iterable: the output of replica 0 is of type Linear" },
+  function() return nn.Linear(1, 1) end) and refused("TypeError", { "'function' object", "is of type function" },
+  function() return print end))
 rs.check("nor lists of unequal length", refused("ValueError", { "2", "1" },
   function(self, a) return a.device == "device:0" and { a, a } or { a } end))
 rs.check("nor dicts of unequal size", refused("ValueError", { "number of keys" },

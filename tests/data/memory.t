@@ -46,6 +46,21 @@ rs.check("and begins again", cuda.max_memory_allocated(0) == 0)
 cuda.set_per_process_memory_fraction(0.25, 0)
 cuda.empty_cache()
 fails("OutOfMemoryError", "which may use 8%.00 MiB: 0 bytes are allocated", rs.zeros, { 4 * MIB }, { device = "device:0" })
+fails("OutOfMemoryError", "^CUDA out of memory%. 4%.00 MiB were asked for on device:0, which may use 8%.00 MiB: 0 bytes are allocated, 0 bytes"
+  .. " reserved%. The block of 4%.00 MiB fits into no free one, and needs a new segment of 20%.00 MiB%. What helps: a larger device_memory",
+  rs.zeros, { MIB }, { device = "device:0" })
+cuda.set_per_process_memory_fraction(0.75, 0)
+local many, few = {}, {}
+for i = 1, 40 do many[i] = rs.zeros({ 128 * 1024 }, { device = "device:0" }) end -- half a MiB each, four a segment
+fails("OutOfMemoryError", "a new segment of 20%.00 MiB%..*device_memory.*%. Held by:\n  20%.00 MiB in 40 blocks: outside of any stage, line %d+$",
+  rs.zeros, { 3 * MIB // 2 }, { device = "device:0" })
+for i = 1, 40, 4 do few[i] = many[i] end
+many = nil
+collectgarbage()
+fails("OutOfMemoryError", "15%.00 MiB lie free in pieces that are too small.*rs%.cuda%.empty_cache", rs.zeros, { 3 * MIB }, { device = "device:0" })
+few = nil
+collectgarbage()
+cuda.empty_cache()
 fails("ValueError", "Allowed range: 0%-1", cuda.set_per_process_memory_fraction, 2, 0)
 fails("ValueError", "got: cpu", cuda.memory_stats, "cpu")
 fails("RuntimeError", "device:7 does not exist", cuda.memory_reserved, 7)

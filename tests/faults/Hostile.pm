@@ -62,7 +62,7 @@ sub fault_of {
     if ($end eq 'done') {
         push @fault, 'stderr' if $run->{err} ne '';
     } else {
-        push @fault, 'not one line' if $run->{err} !~ /\Aringside: [^\n]+\n\z/;
+        push @fault, 'not one message' if $run->{err} !~ /\Aringside: [^\n]+\n(?:  [^\n]*\n)*\z/;
         push @fault, "no $end in it" if $run->{err} !~ $word{$end};
         push @fault, 'control characters' if $run->{err} =~ /[\x00-\x09\x0b-\x1f\x7f]/;
     }

@@ -164,6 +164,11 @@ unlike($run->{out}, qr/^ok \d+ - \S+mine/m, 'it is a comment');
 ($run, $tap) = check('11-ring-by-hand', spill(folder() . '/fake.lua', 'error("z\nok 4 - 11-ring-by-hand/mine\n1..1")'));
 is("$run->{status} $tap->{count} @{ $tap->{strange} }", '1 1 ', 'nor is one in an error');
 
+my $untouched = ringside('run', 'lessons/checks/01-six-rows.lua', '--', 'lessons/exercises/01-six-rows.lua')->{out};
+unlike($untouched, qr/RuntimeError/, 'while part 1 is open, nothing is said of part 2');
+my ($answers) = slurp('lessons/checks/01-six-rows.lua') =~ /^  checks = \{(.*?)^  \}/ms;
+unlike($answers, qr/__init__|torch|device 0|kwargs/, "the titles of part 1 do not give its answers away");
+
 my $bare = ringside('run', '--tap', 'lessons/checks/11-ring-by-hand.lua');
 is_deeply([ $bare->{status}, read_tap($bare->{out}, '11-ring-by-hand')->{count} ], [ 1, 5 ],
     'checks without a file take the exercise beside them');

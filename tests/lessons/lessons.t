@@ -41,7 +41,7 @@ my %checks = (
     '04-scatter' => [
         '10 rows on 4 devices are 3, 3, 3 and 1', 'the chunks have 72, 72, 72 and 24 bytes',
         'they begin at elements 0, 18, 36 and 54', 'chunk r is for device r', "device 0's chunk is a view of x",
-        'what is no alias, 168 bytes, moves', '5 rows on 4 devices are 2, 2, 1', '9 rows on 4 devices are 3, 3, 3',
+        "all but device 0's view move: 168 bytes", '5 rows on 4 devices are 2, 2, 1', '9 rows on 4 devices are 3, 3, 3',
         '17 rows on 8 devices are 3, 3, 3, 3, 3, 2', '100 rows on 8 devices are 13, 13, 13, 13, 13, 13, 13, 9',
         "each replica's mask is as long as its rows", '2 objects are shared',
         "'tag' and 7 arrive everywhere as they were", "x.grad has x's shape, [10, 6]", "and lies on x's device",

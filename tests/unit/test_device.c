@@ -429,9 +429,10 @@ fills_a_device(struct task *me, struct rig *rig)
     assert_null(storage_new(me, 0, 30 * MIB));
     assert_int_equal(me->error.kind, E_OUT_OF_MEMORY);
     assert_non_null(strstr(me->error.message, "30.00 MiB were asked for on device:0, which may use 40.00 MiB: "
-                           "20.00 MiB are allocated, 22.00 MiB reserved"));
-    assert_non_null(strstr(me->error.message, "\n  20.00 MiB in 1 block: no stage, line 12\n"));
-    assert_non_null(strstr(me->error.message, "\n  512 bytes in 1 block: no stage, line 13"));
+                           "20.00 MiB are allocated, 22.00 MiB reserved. The block of 30.00 MiB fits into no free one, and needs "
+                           "a new segment of 30.00 MiB."));
+    assert_non_null(strstr(me->error.message, "\n  20.00 MiB in 1 block: outside of any stage, line 12\n"));
+    assert_non_null(strstr(me->error.message, "\n  512 bytes in 1 block: outside of any stage, line 13"));
     task_clear_error(me);
     assert_true(device_set_fraction(me, 0, 0.5));
     assert_null(storage_new(me, 0, 2 * MIB));
