@@ -178,6 +178,8 @@ make_sched(struct lesson_run *run)
 static void
 tell_error(const struct lesson_run *run, const struct error *error)
 {
+    if (run->options->report != NULL && run->options->report->endless > 0)
+        return; /* told with the report */
     char        where[24] = "";
     const char *kind      = error->kind == E_SCRIPT ? "" : error_name(error->kind);
     if (error->lesson_line > 0)

@@ -122,8 +122,9 @@ differ_veiled(lua_State *L, struct closeness *c, int got, int expected)
     if (lua_type(L, got) == LUA_TNUMBER && lua_type(L, expected) == LUA_TNUMBER)
         snprintf(c->why, sizeof c->why, "%s%s%s%s", at, c->path, colon, number_told(L, got, expected));
     else if (lua_type(L, got) != lua_type(L, expected))
-        snprintf(c->why, sizeof c->why, "%s%s%sanother type: %s instead of %s", at, c->path, colon, type_told(L, got),
-                 type_told(L, expected));
+        snprintf(c->why, sizeof c->why, "%s%s%sanother type: %s instead of %s%s", at, c->path, colon, type_told(L, got),
+                 type_told(L, expected), lua_type(L, expected) == LUA_TNUMBER && test_tensor(L, got) != NULL
+                                             ? ": t:item() makes one" : "");
     else
         snprintf(c->why, sizeof c->why, "%s%s%sanother value", at, c->path, colon);
     return false;
@@ -377,6 +378,8 @@ close_values(lua_State *L, int got, int expected, struct closeness *c, int depth
     struct tensor *a = test_tensor(L, got), *b = test_tensor(L, expected);
     if (a != NULL && b != NULL)
         return compare_tensors(L, a, b, c);
+    if (c->veiled && a != NULL && a->dims > 0 && lua_type(L, expected) == LUA_TNUMBER)
+        return differ(L, c, got, expected);
     if (a != NULL || b != NULL) {
         int  list = push_close_list(L, a != NULL ? got : expected);
         bool ok   = a != NULL ? close_values(L, list, expected, c, depth + 1) : close_values(L, got, list, c,
