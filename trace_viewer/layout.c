@@ -1,5 +1,6 @@
 /* The rules of the screen. What goes first as space shrinks: the minimap, the third pane (it becomes a tab), the
- * panes below but for the lesson's, the ruler, lanes; never the title, the cursor's lane, the event's line and the keys.
+ * panes below but for the lesson's, the ruler, lanes; never the title, the cursor's lane, the event's line and the
+ * keys.
  * Interface: layout_of for a frame. */
 #include "layout.h"
 
