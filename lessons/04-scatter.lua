@@ -38,6 +38,7 @@ local text = {
     },
     hides = { "dp", "memory" },
   },
+  watch = "In the viewer: n to dp.scatter, f to its end, then S four times: a chunk each. Event shows its rows and bytes.",
   moved = "Device 0 got a view, the others copies: 72, 72, 24 bytes.",
   nine = {
     question = "Nine rows on four devices?",
@@ -113,6 +114,7 @@ local x = rs.ones({ 10, 6 }, { device = "device:0", requires_grad = true })
 
 rs.ask(text.cut)
 rs.ask(text.bytes)
+rs.say(text.watch)
 local start = rs.trace:seq()
 local chunks = scatter(x, FOUR)
 for _, device in ipairs(FOUR) do rs.cuda.synchronize(device) end -- so that the timeline has the copies now

@@ -52,6 +52,9 @@ local text = {
     hides = { "comm", "c10d" },
   },
   times = "Questions count by the classroom's prices. In free, what is measured is wall time of this machine.",
+  watch = "n passes how the ranks find each other, then each rank's all-reduce. There s goes hop by hop; f goes to its end.",
+  holds = "I hold %d to %d. My right neighbour is rank %d.",
+  has = "I have the sum.",
   bandwidth = "32 bytes in %.4f us. Bus bandwidth: 2 (N-1)/N x 32 B / time = %.4f B/us; the wire could do 10 000.",
   twice = {
     question = "Twice the ranks, the same tensor: how many bytes does a rank send?",
@@ -90,7 +93,9 @@ local checks = text.checks
 -- Rank r holds 10 r + i. The same function runs in every rank, on tensors of its own.
 local function ring(rank)
   local t = rs.arange(8, { dtype = "float32" }) + 10 * rank
+  rs.say(text.holds:format(10 * rank, 10 * rank + 7, (rank + 1) % dist.get_world_size()))
   dist.all_reduce(t, { algorithm = "ring" })
+  rs.say(text.has)
   return t:tolist()
 end
 
@@ -99,6 +104,7 @@ rs.ask(text.steps)
 rs.ask(text.bytes)
 rs.ask(text.complete)
 
+rs.say(text.watch)
 local results = dist.spawn(ring, { world = 4 })
 
 for rank = 0, 3 do

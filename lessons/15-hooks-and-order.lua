@@ -45,6 +45,10 @@ local text = {
     wrong = { yes = "Then the other rank, where bucket 0 is full first, would add its bucket 0 to this bucket 1." },
     hides = { "ddp", "autograd", "c10d" },
   },
+  spawned = "Two ranks find each other. Then DDP's constructor compares and sends the parameters: f ends what you stand in.",
+  built = "DDP stands: one bucket, cut by definition. Next: zero_grad, and the forward through b, then a.",
+  backward = "Iteration %d, backward: n goes from hook to hook on both ranks; f in autograd.backward goes to its end.",
+  stepped = "Iteration %d: all waits are over, the gradients are averaged. The optimizer has stepped.",
   finish = "Hook, ready, launch, finalize: four words, and the whole of DDP's backward. "
     .. "Only iteration 0 runs with the first cut, and overlaps nothing.",
   checks = {
@@ -84,11 +88,15 @@ end
 local function train(rank)
   local net = Model()
   local ddp = nn.parallel.DistributedDataParallel(net, { bucket_cap_mb = 1 })
+  if rank == 0 then rs.say(text.built) end
   local optimizer = rs.optim.SGD(net:parameters(), { lr = 0.01 })
-  for _ = 1, 2 do
+  for iteration = 0, 1 do
     optimizer:zero_grad()
-    ddp(rs.randn(4, 512)):sum():backward()
+    local loss = ddp(rs.randn(4, 512)):sum()
+    if rank == 0 then rs.say(text.backward:format(iteration)) end
+    loss:backward()
     optimizer:step()
+    if rank == 0 then rs.say(text.stepped:format(iteration)) end
   end
   return net.a.bias.grad[0]:item()
 end
@@ -98,6 +106,7 @@ rs.ask(text.first)
 rs.ask(text.rebuilt)
 rs.ask(text.start)
 
+rs.say(text.spawned)
 local grads = dist.spawn(train, { world = 2 })
 rs.check(checks.same, grads[0] == grads[1])
 

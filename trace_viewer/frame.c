@@ -6,6 +6,7 @@
 #include "keys.h"
 #include "layout.h"
 #include "panes.h"
+#include "question.h"
 #include "timeline.h"
 #include "trace/reader.h"
 
@@ -156,22 +157,26 @@ print_measure(const struct model *model, const struct view *view, bool whole, st
         str_addf(out, " from event %zu", view->measure);
 }
 
-/* What there is to say beside a measure; "" nothing. */
+/* What there is to say beside a measure; "" nothing. A question that the lesson's pane has alone is not said twice. */
 static const char *
-words_to_say(const struct model *model, const struct view *view, struct style *style)
+words_to_say(const struct model *model, const struct view *view, bool told, struct style *style)
 {
     size_t question = view_question(view, model);
     if (view->message[0] != '\0')
         return view->message;
-    if (question != NO_EVENT) {
+    if (question != NO_EVENT && !told) {
         style->attr = ATTR_BOLD;
         return model_argument_text(model, question, "question");
     }
     style->ink = INK_DIM;
     const char *note = view->run == RUN_SAVED ? trace_note(model->trace) : "";
-    if (note[0] == '\0' && view->veil.draws && view->measure == NO_EVENT)
-        return "something is hidden until you answer a question";
-    return note;
+    if (question != NO_EVENT)
+        return question_hides(model, question).length > 0 ? "more is shown once you answer" : "";
+    if (note[0] != '\0' || view->measure != NO_EVENT)
+        return note;
+    if (view->cursor == 0)
+        return "n: next stage   ?: all keys";
+    return view->veil.draws ? "something is hidden until you answer a question" : "";
 }
 
 static void
@@ -184,7 +189,7 @@ draw_prompt(const struct view *view, struct canvas *line)
 
 /* A measure stands at the right of what else is said, where there is room for both. */
 static void
-draw_message(const struct model *model, const struct view *view, struct canvas *line)
+draw_message(const struct model *model, const struct view *view, bool told, struct canvas *line)
 {
     enum { WORDS_LEAST = 24 };
     struct style style = { 0 };
@@ -193,7 +198,7 @@ draw_message(const struct model *model, const struct view *view, struct canvas *
         draw_prompt(view, line);
         return;
     }
-    const char *words = words_to_say(model, view, &style);
+    const char *words = words_to_say(model, view, told, &style);
     int room = line->width - 2, column = 1;
     if (view->measure != NO_EVENT && view->cursor != NO_EVENT)
         print_measure(model, view, words[0] == '\0', &measure);
@@ -204,7 +209,7 @@ draw_message(const struct model *model, const struct view *view, struct canvas *
         room -= (int)measure.len + 2;
         canvas_text(line, 0, room + 3, accent, canvas_words(line, &measure));
     }
-    if (words[0] != '\0' && view->message[0] == '\0' && view_question(view, model) != NO_EVENT) {
+    if (words[0] != '\0' && view->message[0] == '\0' && !told && view_question(view, model) != NO_EVENT) {
         column = canvas_text(line, 0, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, "? ");
         room -= 2;
     }
@@ -274,7 +279,7 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
     timeline_draw(model, view, &part[2], capabilities);
     draw_panes(model, view, &layout, canvas, capabilities);
     draw_event_line(model, view, &part[3]);
-    draw_message(model, view, &part[4]);
+    draw_message(model, view, layout.lesson.height > 0 && layout.inspector.height == 0, &part[4]);
     if (view->help)
         draw_help(view, canvas);
     keys_draw(model, view, &part[5]);

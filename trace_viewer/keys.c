@@ -159,7 +159,7 @@ draw_question_hints(const struct model *model, const struct view *view, struct c
     char letters[8] = "";
     if (count > 1)
         snprintf(letters, sizeof letters, "a-%c", 'a' + (count - 1) % 26);
-    if (count > 1 && line->width > 40) {
+    if (count > 1 && line->width >= 40) {
         column = canvas_text(line, 0, column, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, letters);
         column = canvas_text(line, 0, column + 1, (struct style){ 0 }, "answer") + 2;
     }

@@ -1,5 +1,6 @@
 /* The rules of the screen. What goes first as space shrinks: the minimap, the third pane (it becomes a tab), the
- * panes below, the ruler, lanes; never the title, the cursor's lane, the event's line and the keys.
+ * panes below but for the lesson's, the ruler, lanes; never the title, the cursor's lane, the event's line and the
+ * keys.
  * Interface: layout_of for a frame. */
 #include "layout.h"
 
@@ -7,7 +8,7 @@
 #include "timeline.h"
 
 enum { BAND_FROM = 100, PANES_FROM = 16, PANE_LEAST = 6, PAGE_ROWS = 9, BAND_ROWS = 8, QUESTION_ROWS = 14,
-       LANES_LEAST = 4 };
+       LANES_LEAST = 4, NARROW = 60, WORDS_FROM = 7, WORDS_ROWS = 4 };
 
 static int
 least(int a, int b)
@@ -21,13 +22,19 @@ most(int a, int b)
     return a > b ? a : b;
 }
 
+static bool
+stands_at(const struct model *model, const struct view *view, const char *what)
+{
+    return view->cursor != NO_EVENT && model_is_lesson(model, view->cursor, what);
+}
+
 /* Lanes take what they want as long as the panes keep more than a third of the rows, or eight at least. Who is asked
  * reads the question, its choices and what is said to the answer: then lanes give way. */
 static int
 pane_rows(const struct model *model, const struct view *view, int height, bool wide)
 {
     int  rows  = most(height / 3 + 1, PANE_LEAST);
-    bool asked = view->cursor != NO_EVENT && model_is_lesson(model, view->cursor, "ask");
+    bool asked = stands_at(model, view, "ask");
     rows = wide ? rows : least(rows, BAND_ROWS);
     return asked ? most(rows, least(QUESTION_ROWS, height - LANES_LEAST)) : rows;
 }
@@ -67,6 +74,20 @@ place_pages(struct layout *layout, struct box band)
                                             band.width };
 }
 
+/* No room for panes side by side: the lesson's words below the lanes; where they are new, one lane stays. */
+static void
+place_words(struct layout *layout, const struct model *model, const struct view *view, struct box room)
+{
+    bool spoken = stands_at(model, view, "ask") || stands_at(model, view, "say") || stands_at(model, view, "begin");
+    int  rows   = spoken ? room.height - 1 : room.height >= WORDS_FROM ? WORDS_ROWS : 0;
+    if (!spoken && room.height >= 5) {
+        layout->ruler = (struct box){ room.row, 0, 1, room.width };
+        room.row++, room.height--;
+    }
+    layout->timeline = (struct box){ room.row, 0, room.height - rows, room.width };
+    layout->lesson   = (struct box){ room.row + room.height - rows, 0, rows, room.width };
+}
+
 /* The focused pane alone between title and keys. */
 static void
 place_full(struct layout *layout, const struct view *view, int row, int height, int width)
@@ -90,28 +111,26 @@ place_parts(struct layout *layout, const struct model *model, const struct view 
 {
     int row = room.row, height = room.height, width = room.width;
     int wanted = timeline_wanted(model, view), side = columns_of_side(width), left = width - side;
+    if (height < PANES_FROM - 2) {
+        place_words(layout, model, view, room);
+        return;
+    }
     if (side > 0 && height >= PANES_FROM) {
         place_side(layout, row, height, left, side);
         width = left;
     }
-    if (height >= 5) {
-        layout->ruler = (struct box){ row, 0, 1, width };
-        row++, height--;
-    }
-    if (height >= 12) {
-        layout->minimap = (struct box){ row, 0, 1, width };
-        row++, height--;
-    }
-    int lanes = height;
-    if (height >= PANES_FROM - 4) {
-        bool wide = layout->source_apart || width >= BAND_FROM;
-        lanes = least(wanted, height - pane_rows(model, view, height, wide));
-        struct box band = { row + lanes, 0, height - lanes, width };
-        if (layout->source_apart)
-            place_pages(layout, band);
-        else
-            place_band(layout, band.row, band.height, width);
-    }
+    layout->ruler = (struct box){ row++, 0, 1, width };
+    layout->minimap = (struct box){ row++, 0, 1, width };
+    height -= 2;
+    bool wide = layout->source_apart || width >= BAND_FROM;
+    int lanes = least(wanted, height - pane_rows(model, view, height, wide));
+    struct box band = { row + lanes, 0, height - lanes, width };
+    if (layout->source_apart)
+        place_pages(layout, band);
+    else if (width < NARROW && stands_at(model, view, "ask"))
+        layout->lesson = band;
+    else
+        place_band(layout, band.row, band.height, width);
     layout->timeline = (struct box){ row, 0, lanes, width };
 }
 

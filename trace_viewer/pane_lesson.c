@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "base/visible.h"
+#include "glyph.h"
 #include "question.h"
 #include "secrets.h"
 #include "trace/reader.h"
@@ -13,7 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_BACK = 100000, HANG = 2 /* what begins at the edge is an item, whatever its words look like */ };
+enum { LOOK_BACK = 100000, HANG = 2 /* what begins at the edge is an item, whatever its words look like */,
+       BRIEF = 6 /* with so few rows an open question leaves the keys to the screen's last lines */ };
+
+struct telling { const struct model *model; const struct view *view; bool brief; };
 
 uint32_t
 lesson_line(const struct model *model, size_t seq)
@@ -51,17 +55,44 @@ draw_lines(const struct model *model, const struct view *view, struct canvas *pa
     }
 }
 
-/* How it is answered, and what is hidden until then. */
+/* How it is answered, and that something is hidden until then. */
 static void
 print_open_question(const struct model *model, size_t seq, struct str *out)
 {
-    int         count = question_choices(model, seq);
-    struct part hides = question_hides(model, seq);
+    int count = question_choices(model, seq);
     if (count > 1)
         str_addf(out, "a to %c is your answer; ", 'a' + count - 1);
     str_add(out, "Enter shows the answer");
-    if (hides.length > 0)
-        str_addf(out, "\nhidden until you answer: %.*s", (int)hides.length, hides.text);
+    if (question_hides(model, seq).length > 0)
+        str_add(out, "\nwhat the answer shows is hidden until you answer");
+}
+
+/* What begins at `at` takes at most `room` cells. */
+static bool
+fits(const char *at, int room)
+{
+    return glyph_width(at, room + 1) <= room;
+}
+
+/* The question's words; its choices behind them where the line has room, else on one line, else each on its own. */
+static void
+print_asked(const struct model *model, size_t seq, int width, struct str *out)
+{
+    const char *words = model_argument_text(model, seq, "question");
+    const char *choices = question_choices(model, seq) > 1 ? strstr(words, "  a) ") : NULL;
+    if (choices == NULL || fits(words, width - 2)) {
+        str_addf(out, "? %s\n", words);
+        return;
+    }
+    str_addf(out, "? %.*s\n", (int)(choices - words), words);
+    choices += 2;
+    if (fits(choices, width - HANG)) {
+        str_addf(out, "%s\n", choices);
+        return;
+    }
+    struct question_choice choice;
+    for (int i = 0; question_choice(model, seq, i, &choice); i++)
+        str_addf(out, "%c) %.*s\n", 'a' + i % 26, (int)choice.text.length, choice.text.text);
 }
 
 /* What was answered, and what is said of it where it is wrong. */
@@ -78,11 +109,14 @@ print_given(const struct model *model, size_t seq, int number, struct str *out)
 
 /* The question, and what follows it once it was answered. */
 static void
-print_question(const struct model *model, const struct view *view, size_t seq, struct str *out)
+print_question(const struct telling *telling, size_t seq, int width, struct str *out)
 {
-    str_addf(out, "? %s\n", model_argument_text(model, seq, "question"));
+    const struct model *model = telling->model;
+    const struct view  *view  = telling->view;
+    print_asked(model, seq, width, out);
     if (seq == view->cursor && !view_is_revealed(view, seq)) {
-        print_open_question(model, seq, out);
+        if (!telling->brief)
+            print_open_question(model, seq, out);
         return;
     }
     print_given(model, seq, view_given(view, seq), out);
@@ -91,16 +125,17 @@ print_question(const struct model *model, const struct view *view, size_t seq, s
 }
 
 static void
-draw_item(const struct model *model, const struct view *view, size_t seq, struct canvas *pane, struct lines *lines)
+draw_item(const struct telling *telling, size_t seq, struct canvas *pane, struct lines *lines)
 {
-    bool here = seq == view->cursor;
+    const struct model *model = telling->model;
+    bool here = seq == telling->view->cursor;
     struct style style = { .attr = here ? ATTR_BOLD : 0 };
     struct str text = { 0 };
     if (model_is_lesson(model, seq, "say")) {
         str_add(&text, model_argument_text(model, seq, "text"));
     } else if (model_is_lesson(model, seq, "ask")) {
         style.ink = INK_ACCENT;
-        print_question(model, view, seq, &text);
+        print_question(telling, seq, pane->width - 1, &text);
     } else if (model_is_lesson(model, seq, "check")) {
         int64_t ok = 0;
         model_argument(model, seq, "ok", &ok);
@@ -126,6 +161,7 @@ draw_said(const struct model *model, const struct view *view, struct canvas *pan
     while (count < model->lesson_count && model->lessons[count] <= view->cursor)
         count++;
     /* From the newest item backwards, as many as fit: how many rows each takes is tried out. */
+    const struct telling telling = { model, view, pane->height <= BRIEF };
     size_t first = count;
     int rows = 0;
     struct canvas probe = { 0 };
@@ -135,14 +171,14 @@ draw_said(const struct model *model, const struct view *view, struct canvas *pan
     }
     while (first > 0 && rows < pane->height + view->scroll[PANE_LESSON]) {
         struct lines tried = { .hang = HANG };
-        draw_item(model, view, model->lessons[--first], &probe, &tried);
+        draw_item(&telling, model->lessons[--first], &probe, &tried);
         rows += tried.row;
     }
     canvas_free(&probe);
     int skip = rows - pane->height - view->scroll[PANE_LESSON];
     struct lines lines = { .skip = skip > 0 ? skip : 0, .hang = HANG };
     for (size_t i = first; i < count && lines.row < pane->height; i++)
-        draw_item(model, view, model->lessons[i], pane, &lines);
+        draw_item(&telling, model->lessons[i], pane, &lines);
     return lines.row;
 }
 
@@ -155,7 +191,8 @@ lesson_draw(const struct model *model, const struct view *view, struct canvas *p
         return;
     const char *path, *text = trace_source_text(model->trace, &path);
     bool asked = model_is_lesson(model, view->cursor, "ask"); /* a question needs the rows more than the text */
-    int  lines = text[0] == '\0' || pane->height < 4 ? 0 : pane->height < 8 || asked ? 1 : pane->height * 2 / 5;
+    int  least = asked ? 8 : 4;
+    int  lines = text[0] == '\0' || pane->height < least ? 0 : pane->height < 8 || asked ? 1 : pane->height * 2 / 5;
     struct canvas words = canvas_part(pane, 0, 0, pane->height - lines, pane->width);
     int used = draw_said(model, view, &words);
     int from = lines > 1 ? used + 1 : pane->height - lines; /* what the words leave */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMN = 24, BAR_LEAST = 8 };
+enum { COLUMN = 26, BAR = 36, BAR_LEAST = 8 };
 
 /* Each with a letter and an ink, so that colour is never the only sign. */
 static const struct { char letter; uint8_t ink; } signs[MEMORY_ROLES] = {
@@ -30,7 +30,7 @@ last_device(const struct model *model)
     return last;
 }
 
-/* "980 B", "12.5 K", "3.81 M": six columns at most. */
+/* "980 B", "12.5 KiB", "3.81 MiB": eight columns at most. */
 static const char *
 short_bytes(uint64_t bytes, char out[16])
 {
@@ -42,7 +42,7 @@ short_bytes(uint64_t bytes, char out[16])
     if (unit == 0)
         snprintf(out, 16, "%.0f B", value);
     else
-        snprintf(out, 16, "%.*f %c", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, units[unit]);
+        snprintf(out, 16, "%.*f %ciB", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, units[unit]);
     return out;
 }
 
@@ -73,11 +73,11 @@ draw_device(struct canvas *pane, int row, int device, const struct state_memory 
         snprintf(name, sizeof name, "dev %d", device);
     if (device >= 0)
         short_bytes(memory->reserved, reserved);
-    canvas_textf(pane, row, 1, (struct style){ .attr = own ? ATTR_BOLD : 0 }, "%-7s %6s %6s %6s", name,
+    canvas_textf(pane, row, 1, (struct style){ .attr = own ? ATTR_BOLD : 0 }, "%-7s %8s %8s %8s", name,
                  short_bytes(memory->allocated, now), short_bytes(memory->peak, peak), reserved);
 }
 
-/* "P parameters     3.81 M", as many beside each other as there is room for. */
+/* "P parameters    3.81 MiB", as many beside each other as there is room for. */
 static void
 draw_roles(struct canvas *pane, int row, int device, const struct state_memory *memory)
 {
@@ -94,12 +94,15 @@ draw_roles(struct canvas *pane, int row, int device, const struct state_memory *
         int column = 1 + place % places * (COLUMN + 1), line = row + place / places;
         canvas_put(pane, line, column, (struct style){ .ink = signs[role].ink, .attr = ATTR_BOLD },
                    (uint32_t)(unsigned char)signs[role].letter);
-        canvas_textf(pane, line, column + 2, (struct style){ 0 }, "%-15s %6s",
+        canvas_textf(pane, line, column + 2, (struct style){ 0 }, "%-14s %8s",
                      memory_role_name((enum memory_role)role), short_bytes(memory->role[role], bytes));
         place++;
     }
     if (place == 0)
         canvas_text(pane, row, 1, (struct style){ .ink = INK_DIM }, "nothing is held");
+    else if (device >= 0)
+        canvas_text(pane, row + (place + places - 1) / places, 1, (struct style){ .ink = INK_DIM },
+                    "(blocks are rounded up to 512 bytes)");
 }
 
 void
@@ -113,12 +116,12 @@ memory_draw(const struct model *model, const struct view *view, struct canvas *p
         uint64_t peak = state_memory(model->state, device).peak;
         most = peak > most ? peak : most;
     }
-    canvas_textf(pane, row++, 1, (struct style){ .ink = INK_DIM }, "%-7s %6s %6s reserved", "", "now", "peak");
+    canvas_textf(pane, row++, 1, (struct style){ .ink = INK_DIM }, "%-7s %8s %8s reserved", "", "now", "peak");
     for (int device = -1; device <= last; device++, row++) {
         struct state_memory memory = state_memory(model->state, device);
         draw_device(pane, row, device, &memory, device == own);
-        if (pane->width > 31 + BAR_LEAST)
-            draw_bar(pane, row, 30, &memory, most, capabilities);
+        if (pane->width > BAR + 1 + BAR_LEAST)
+            draw_bar(pane, row, BAR, &memory, most, capabilities);
     }
     struct state_memory memory = state_memory(model->state, own);
     draw_roles(pane, row, own, &memory);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -48,7 +49,7 @@ print_exercise_help(void)
          "from the course's if it is not there. The file returns a table of answers; the checks lie in the course.\n\n"
          "--once            one run: the first check that fails, with its first hint; exit status 0 or 1\n"
          "--variant SEED    with other sizes and values; 0, as written, without it\n"
-         "--reset           begin anew: your file is renamed to NN-slug.lua.1 first\n"
+         "--reset           only begins anew: your file is renamed to NN-slug.lua.1, and a fresh one is copied\n"
          "--tap             one run, every check as a line of TAP\n"
          "--help            this\n\n"
          "Exit status: 0 all checks hold, 1 a check failed, 2 usage or the run ended early.");
@@ -264,6 +265,62 @@ have_file(const struct exercise *exercise)
     return copy_original(exercise);
 }
 
+/* ---- what is said ---- */
+
+static int
+terminal_width(void)
+{
+    enum { WIDTH = 80, LEAST = 20 };
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < LEAST)
+        return WIDTH;
+    return size.ws_col;
+}
+
+/* How many bytes of the text go into `room` cells: up to the last blank that fits; a word alone may be longer. */
+static size_t
+wrapped_length(const char *text, int room)
+{
+    size_t length = 0, blank = 0;
+    for (int cells = 0; text[length] != '\0'; length++) {
+        if (text[length] == ' ' && length > 0)
+            blank = length;
+        cells += ((unsigned char)text[length] & 0xc0) != 0x80;
+        if (cells > room && blank > 0)
+            return blank;
+    }
+    return length;
+}
+
+/* The label and the text, on as many lines as it takes; all but the first stand as far in as the label's blanks. */
+static void
+tell(const char *label, const char *text)
+{
+    int  width = terminal_width(), indent = (int)strspn(label, " ");
+    char piece[sizeof ((struct exercise_report *)0)->hints], blanks[16];
+    snprintf(blanks, sizeof blanks, "%*s", indent + 2, "");
+    for (;;) {
+        size_t length = wrapped_length(text, width - (int)strlen(label));
+        snprintf(piece, sizeof piece, "%.*s", (int)length, text);
+        answer_line(label, piece);
+        text += length;
+        text += strspn(text, " ");
+        if (*text == '\0')
+            return;
+        label = blanks;
+    }
+}
+
+/* On a terminal, as long as the checks run. */
+static void
+tell_checking(bool now)
+{
+    if (!isatty(STDOUT_FILENO))
+        return;
+    fputs(now ? "checking ..." : "\r\033[K", stdout);
+    fflush(stdout);
+}
+
 /* ---- one run ---- */
 
 static void
@@ -282,6 +339,7 @@ static int
 run_apart(struct exercise *exercise, struct exercise_report *report)
 {
     fflush(stdout);
+    tell_checking(true);
     memset(report, 0, sizeof *report);
     pid_t parent = getpid(), child = fork();
     if (child < 0)
@@ -298,6 +356,7 @@ run_apart(struct exercise *exercise, struct exercise_report *report)
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
+    tell_checking(false);
     if (WIFSIGNALED(status))
         return message(STATUS_FAILED, "exercise: the checks were ended by signal %d", WTERMSIG(status));
     return WEXITSTATUS(status);
@@ -321,7 +380,7 @@ tell_hint(struct exercise *exercise, const struct exercise_report *report)
     char label[48], hint[sizeof report->hints];
     snprintf(label, sizeof label, "  hint %d of %d: ", exercise->hints_shown, count);
     snprintf(hint, sizeof hint, "%.*s", (int)strcspn(at, "\n"), at);
-    answer_line(label, hint);
+    tell(label, hint);
 }
 
 static void
@@ -335,16 +394,23 @@ tell_report(struct exercise *exercise, const struct exercise_report *report, int
         puts("");
         return;
     }
+    if (report->endless > 0) {
+        char endless[100];
+        snprintf(endless, sizeof endless, "line %d of your file did not come to an end: an endless loop?",
+                 report->endless);
+        tell("", endless);
+        return;
+    }
     if (report->failed == 0) {
         printf("%d checks held, then the run ended\n", held);
         return;
     }
     printf("%d of %d checks hold\n", held, report->checks);
-    answer_line("next: ", report->name);
+    tell("next: ", report->name);
     char detail[sizeof report->detail];
     for (const char *at = report->detail; *at != '\0'; at += strspn(at, "\n")) {
         snprintf(detail, sizeof detail, "%.*s", (int)strcspn(at, "\n"), at);
-        answer_line("  ", detail);
+        tell("  ", detail);
         at += strcspn(at, "\n");
     }
     tell_hint(exercise, report);
@@ -414,7 +480,7 @@ cli_exercise(int argc, char **argv)
     if (status < 0)
         status = have_file(exercise);
     if (status < 0)
-        status = check_exercise(exercise);
+        status = exercise->reset ? STATUS_DONE : check_exercise(exercise);
     free(exercise);
     return status;
 }

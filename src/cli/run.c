@@ -182,6 +182,8 @@ tell_error(const struct lesson_run *run, const struct error *error)
 {
     char        line[24] = "", where[PATH_MAX + 100];
     const char *kind     = error->kind == E_SCRIPT ? "" : error_name(error->kind);
+    if (run->options->report != NULL && run->options->report->endless > 0)
+        return; /* told with the report */
     if (error->lesson_line > 0)
         snprintf(line, sizeof line, ":%u", (unsigned)error->lesson_line);
     snprintf(where, sizeof where, "%s%s: %s%s", run->options->lesson, line, kind, kind[0] != '\0' ? ": " : "");

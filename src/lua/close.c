@@ -122,8 +122,9 @@ differ_veiled(lua_State *L, struct closeness *c, int got, int expected)
     if (lua_type(L, got) == LUA_TNUMBER && lua_type(L, expected) == LUA_TNUMBER)
         snprintf(c->why, sizeof c->why, "%s%s%s%s", at, c->path, colon, number_told(L, got, expected));
     else if (lua_type(L, got) != lua_type(L, expected))
-        snprintf(c->why, sizeof c->why, "%s%s%sanother type: %s instead of %s", at, c->path, colon, type_told(L, got),
-                 type_told(L, expected));
+        snprintf(c->why, sizeof c->why, "%s%s%sanother type: %s instead of %s%s", at, c->path, colon, type_told(L, got),
+                 type_told(L, expected), lua_type(L, expected) == LUA_TNUMBER && test_tensor(L, got) != NULL
+                                             ? ": t:item() makes one" : "");
     else
         snprintf(c->why, sizeof c->why, "%s%s%sanother value", at, c->path, colon);
     return false;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/reader.h"
 #include "base/rng.h"
 #include "base/vec.h"
@@ -252,21 +253,27 @@ exercise_gc(lua_State *L)
     return 0;
 }
 
-/* What was given behind `--`; else exercises/NAME beside the folder of the checks. */
+/* exercises/NAME beside the folder of the checks; false: they lie elsewhere. */
+static bool
+find_original(const struct lesson *lesson, char *out, size_t size)
+{
+    const char *checks = lesson_options(lesson)->path, *own = lesson_file_name(checks != NULL ? checks : "");
+    if (strncmp(own, "checks/", 7) != 0)
+        return false;
+    snprintf(out, size, "%.*sexercises/%s", (int)(own - checks), checks, own + 7);
+    return true;
+}
+
+/* What was given behind `--`; else the course's own. */
 static void
 find_exercise(lua_State *L, const struct lesson *lesson, char *out, size_t size)
 {
     const struct script_options *options = &script_of(L)->options;
-    const char                  *checks  = lesson_options(lesson)->path;
-    if (options->arg_count > 0) {
+    if (options->arg_count > 0)
         snprintf(out, size, "%s", options->args[0]);
-        return;
-    }
-    const char *own = lesson_file_name(checks != NULL ? checks : "");
-    if (strncmp(own, "checks/", 7) != 0)
+    else if (!find_original(lesson, out, size))
         raise_error(L, "RuntimeError", "which exercise? Checks lie in a folder checks/ beside exercises/, or are "
                     "told the file: ringside run CHECKS -- FILE");
-    snprintf(out, size, "%.*sexercises/%s", (int)(own - checks), checks, own + 7);
 }
 
 /* Its chunk, pushed: in the environment at the top, which it replaces. */
@@ -281,7 +288,7 @@ load_exercise(lua_State *L, const char *path, const char *name)
         raise_error(L, "RuntimeError", "cannot read %.500s: %s", path, why);
     script_charge(L, steps_of_source(file->size));
     if (luaL_loadbufferx(L, file->text, file->size, lua_pushfstring(L, "@%s", name), "t") != LUA_OK) {
-        mistake_in_text(L, file->text, file->size);
+        mistake_in_text(L, name, file->text, file->size);
         lua_error(L);
     }
     lua_pushvalue(L, env);
@@ -297,6 +304,56 @@ what_came(lua_State *L, int index)
     return lua_isnoneornil(L, index) ? "nothing"
            : lua_istable(L, index)   ? "a table with a metatable"
                                      : luaL_typename(L, index);
+}
+
+/* The answer at the top is one where `wanted`, the untouched exercise's, is one. */
+static bool
+is_of_type(lua_State *L, int wanted)
+{
+    if (lua_type(L, wanted) == LUA_TNIL || lua_type(L, -1) == lua_type(L, wanted))
+        return true;
+    return lua_type(L, wanted) == LUA_TFUNCTION && luaL_getmetafield(L, -1, "__call") != LUA_TNIL;
+}
+
+/* The table of the untouched exercise is at the top, the student's at `answers`: the first answer that is missing or is
+ * something else raises, by its name, before a check meets it. */
+static void
+refuse_wrong_answers(lua_State *L, int answers, const char *name)
+{
+    int table = lua_gettop(L), keys;
+    push_sorted_keys(L, table);
+    keys = lua_gettop(L);
+    for (lua_Integer i = 1; lua_rawgeti(L, keys, i) == LUA_TSTRING; i++) {
+        const char *key = lua_tostring(L, -1);
+        lua_getfield(L, table, key);
+        lua_getfield(L, answers, key);
+        int wanted = lua_gettop(L) - 1;
+        if (lua_isnil(L, -1))
+            raise_error(L, "TypeError", "%s: your file returns no %s '%.60s'", name, luaL_typename(L, wanted), key);
+        if (lua_isnumber(L, wanted) && test_tensor(L, wanted + 1) != NULL)
+            raise_error(L, "TypeError", "%s: '%.60s' is a tensor instead of a number: t:item() makes one", name, key);
+        if (!is_of_type(L, wanted))
+            raise_error(L, "TypeError", "%s: '%.60s' is a %s in what your file returns, and has to be a %s", name, key,
+                        luaL_typename(L, wanted + 1), luaL_typename(L, wanted));
+        lua_settop(L, keys);
+    }
+    lua_settop(L, table);
+}
+
+/* The answers' names and types are those of the course's own file, where the checks have one beside them. */
+static void
+compare_with_original(lua_State *L, const struct lesson *lesson, const char *name)
+{
+    char path[PATH_MAX];
+    int  answers = lua_gettop(L);
+    if (script_of(L)->options.arg_count == 0 || !find_original(lesson, path, sizeof path) || access(path, R_OK) != 0)
+        return;
+    push_environment(L);
+    load_exercise(L, path, "exercise");
+    lua_call(L, 0, 1);
+    if (is_plain_table(L, -1))
+        refuse_wrong_answers(L, answers, name);
+    lua_settop(L, answers);
 }
 
 /* rs.exercise(): the table of answers that the student's file returns. */
@@ -324,6 +381,7 @@ l_exercise(lua_State *L)
         return raise_error(L, "TypeError",
                            "%s: returns %s instead of a plain table: it ends with return { name = answer }", name,
                            what_came(L, -1));
+    compare_with_original(L, lesson, name);
     return 1;
 }
 

@@ -28,6 +28,7 @@ struct lesson_options {
 struct exercise_report {
     int  checks, failed;
     bool completed;
+    int  endless;                  /* the exercise's line at which the run had used up its steps; 0: none */
     char name[400], detail[1000];  /* of the first check that fails */
     char hints[4000];              /* its hints, a line for each, then those of rs.hint */
 };

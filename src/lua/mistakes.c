@@ -195,9 +195,9 @@ find_mistake(const char *text, size_t size, struct complaint *complaint, struct 
 }
 
 void
-mistake_in_text(lua_State *L, const char *text, size_t size)
+mistake_in_text(lua_State *L, const char *name, const char *text, size_t size)
 {
-    const char        *name = script_of(L)->name, *message = lua_tostring(L, -1);
+    const char        *message = lua_tostring(L, -1);
     struct complaint   complaint;
     struct found_names names;
     if (message == NULL || !read_complaint(message, name, &complaint))

@@ -8,9 +8,9 @@
 
 struct str;
 
-/* The compiler's message is at the top: it gets a hint at its end, and the line where the mistake is, if the compiler
+/* The compiler's message about the chunk of that name is at the top: it gets a hint at its end, and the line where the mistake is, if the compiler
  * noticed later. */
-void mistake_in_text(lua_State *L, const char *text, size_t size);
+void mistake_in_text(lua_State *L, const char *name, const char *text, size_t size);
 void mistake_at_run(lua_State *L);                        /* Lua's message is at the top, without its place: likewise */
 /* Push what to write instead; false: nothing is known. */
 /* `index` 0: nothing came. */

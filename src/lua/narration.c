@@ -282,10 +282,23 @@ add_forgiven(const struct lesson *lesson, const struct error *error, struct str 
              error->message);
 }
 
+/* The steps are used up in the student's file: that is most likely a loop, and where it is told by the message. */
+static void
+report_endless(const struct lesson *lesson, const struct error *error)
+{
+    char place[140];
+    snprintf(place, sizeof place, "%s:", lesson->exercise);
+    const char *at = strstr(error->message, place);
+    if (at != NULL && lesson->options.report != NULL && strstr(at, "steps of work") != NULL)
+        lesson->options.report->endless = (int)strtol(at + strlen(place), NULL, 10);
+}
+
 bool
 lesson_forgive(struct task *me, struct lesson *lesson)
 {
     struct str detail = { 0 };
+    if (lesson_examines(lesson) && me->error.kind == E_BUDGET)
+        report_endless(lesson, &me->error);
     if (!lesson_examines(lesson) || me->error.kind == E_BUDGET || me->error.kind == E_STOPPED ||
         me->error.kind == E_MEMORY)
         return false;

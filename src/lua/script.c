@@ -235,7 +235,7 @@ run_chunk(lua_State *L)
     size_t            size = run->size;
     const char       *text = skip_shebang(run->text, &size);
     if (luaL_loadbufferx(L, text, size, lua_pushfstring(L, "@%s", run->name), "t") != LUA_OK) {
-        mistake_in_text(L, text, size);
+        mistake_in_text(L, run->name, text, size);
         return lua_error(L);
     }
     const struct script_options *options = &script_of(L)->options;

@@ -39,7 +39,7 @@ sub check {
 my $number = 'too small|too large|nan|a number where there is none';
 my $shape  = 'too (?:many|few) elements|yours is \[[\d, ]*\]';
 my $types  = '(?:nothing|true or false|something else|an? \w+)';
-my $wrong  = qr/(?:at \S+: )?(?:$number|another value|another type: $types instead of $types|another shape: (?:$shape)|another order: the elements are right|\d+ of \d+ elements differ; element \d+ is (?:$number)|got nil)/;
+my $wrong  = qr/(?:at \S+: )?(?:$number|another value|another type: $types instead of $types(?:: t:item\(\) makes one)?|another shape: (?:$shape)|another order: the elements are right|\d+ of \d+ elements differ; element \d+ is (?:$number)|got nil)/;
 
 for my $name (@names) {
     my (%counts, @bad, @leaks, @passed);
@@ -78,7 +78,12 @@ my @wrong = (
     [ 'a table of another kind', 'return setmetatable({}, { __index = print })',
         qr/TypeError: FILE: returns a table with a metatable instead of a plain table/ ],
     [ 'no Lua', "return {\n  x =\n", qr/FILE:3: unexpected symbol near <eof>/ ],
-    [ 'an empty table', 'return {}', qr/got nil|another type|nil value/ ],
+    [ 'an empty table', 'return {}', qr/TypeError: FILE: your file returns no number 'again'/ ],
+    [ 'a number for a function', 'return { again = 3, dense = 3, strides = 4 }',
+        qr/TypeError: FILE: 'dense' is a number in what your file returns, and has to be a function/ ],
+    [ 'a tensor for a number', "return { again = require 'ringside'.ones {} }",
+        qr/TypeError: FILE: 'again' is a tensor instead of a number: t:item\(\) makes one/ ],
+    [ 'Python', "import torch\nreturn {}", qr/FILE:1: syntax error near 'torch'; instead of import torch write local rs/ ],
     [ 'an error', "local x = nil\nreturn { x = x.y }", qr/FILE:2: attempt to index a nil value \(local 'x'\)/ ],
     [ 'an error of the engine', "local rs = require 'ringside'\nlocal t = rs.zeros { 2 } + rs.zeros { 3 }",
         qr/RuntimeError: FILE:2: add: shapes \[2\] and \[3\]/ ],
@@ -88,16 +93,16 @@ my @wrong = (
         qr/FILE:2: an exercise changes nothing in rs: 'close'/ ],
     [ 'another namespace', "local rs = require 'ringside'\nrs.trace.count = function() return 4 end",
         qr/FILE:2: an exercise changes nothing in rs: 'count'/ ],
-    [ 'rawset', "local rs = require 'ringside'\nrawset(rs, 'check', print)\nrawset(rs, 'close', print)\nreturn {}", qr/got nil|another type/ ],
+    [ 'rawset', "local rs = require 'ringside'\nrawset(rs, 'check', print)\nrawset(rs, 'close', print)\nreturn {}", qr/returns no number 'again'/ ],
     [ 'the library of texts', "getmetatable('').__index.format = nil", qr/FILE:1: attempt to index a nil value/ ],
     [ 'a library of its own', "string.format = nil\ntable.concat = nil\npcall = nil\ntostring = nil\nreturn {}",
-        qr/got nil|another type/ ],
+        qr/returns no number 'again'/ ],
     [ 'debug', 'debug.getinfo(2)', qr/FILE:1: attempt to call a nil value \(field 'getinfo'\)/ ],
     [ 'upvalues', 'debug.setupvalue(print, 1, 2)', qr/attempt to call a nil value \(field 'setupvalue'\)/ ],
     [ 'the metatable of rs', "local rs = require 'ringside'\ngetmetatable(rs).__index = nil", qr/FILE:2: / ],
     [ 'load', 'return load("local rs = require [[ringside]] return { rs.exercise() }")()',
         qr/rs\.exercise belongs to the checks/ ],
-    [ 'load of bytecode', 'return { load("\27Lua", "x", "b") }', qr/got nil|another type|nil value/ ],
+    [ 'load of bytecode', 'return { load("\27Lua", "x", "b") }', qr/returns no number 'again'/ ],
     [ 'another module', 'require "os"', qr/FILE:1: require "os": an exercise can require "ringside" only/ ],
     [ 'a lesson', "local rs = require 'ringside'\nrs.lesson { title = 'mine' }", qr/rs\.lesson belongs to the checks/ ],
     [ 'a deadlock', "local rs = require 'ringside'\nrs.distributed.spawn(function(rank)\n  if rank == 0 then rs.distributed.recv("
@@ -193,9 +198,10 @@ $run = exercise('ring-by-hand', '--once');
 is("$run->{status} $run->{out}", "0 all 5 checks hold\n", 'solved: status 0, and the file was not written over');
 is(exercise('11')->{status}, 0, 'solved there is nothing to wait for');
 is(exercise('11', '--variant=7', '--once')->{out}, "all 5 checks hold in variant 7\n", 'a variant');
-$run = exercise('11', '--reset', '--once');
-like($run->{out}, qr/^your file is now 11-ring-by-hand\.lua\.1\nyour copy of the exercise: 11-ring-by-hand\.lua\n/,
-    '--reset keeps the old file');
+$run = exercise('11', '--reset');
+is($run->{out}, "your file is now 11-ring-by-hand.lua.1\nyour copy of the exercise: 11-ring-by-hand.lua\n",
+    '--reset keeps the old file, and does no more');
+is($run->{status}, 0, 'which is no failure');
 is(slurp("$mine.1"), $solution, 'whole');
 exercise('11', '--reset', '--once');
 ok(-e "$mine.2" && slurp("$mine.1") eq $solution, 'and writes over none');
@@ -213,6 +219,16 @@ for my $case ([ [], qr/which one\? There are 01-six-rows, / ], [ ['99'], qr/no e
     is($run->{status}, 2, "exercise @$words: status 2");
     like($run->{err}, qr/^ringside: .*$told.*\n\z/, "exercise @$words: one line says why");
 }
+$run = exercise('11', '--once', spill("$own/ever.lua", "local n = 0\nwhile true do\nend\n"));
+like($run->{out}, qr/^line [23] of your file did not come to an end: an endless loop\?\n\z/, 'an endless loop is told by its line');
+is("$run->{status} $run->{err}", '2 ', 'and by nothing else');
+(my $tensors = $solution) =~ s/longest_bytes = function.*?\n  end/longest_bytes = function() return require "ringside".ones { 2 } end/s;
+$run = exercise('11', '--once', spill("$own/tensors.lua", $tensors));
+like($run->{out}, qr/^  another type: a tensor instead of a number: t:item\(\) makes one$/m, 'a tensor for a number');
+$run = exercise('11', '--once', spill("$own/long.lua", 'error(("some words "):rep(40), 0)'));
+is((join ' ', map { length > 80 ? length : () } split /\n/, $run->{out}), '', 'lines end between words, before column 80');
+like($run->{out}, qr/\n(?:    (?:(?:some|words)(?: |$))+\n){4,}/m, 'and go on further in');
+unlike($run->{out}, qr/hint/, 'an error is told without a hint');
 $run = exercise('11', '--once', spill("$own/steers.lua", 'error("\27[31m red\nok 1 - mine")'));
 unlike($run->{out} . $run->{err}, qr/\e|^ok/m, 'what steers a terminal is spelled out');
 like($run->{out}, qr/\\x1b\[31m red$/m, 'in the student\'s own message');

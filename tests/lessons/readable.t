@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # On the smallest screen of a class, 80x24, each question of the course can be read where it is asked: its words and all
-# choices before the answer; after it what was given, what is said of a wrong choice, the answer, and why.
+# choices before the answer; after it what was given, what is said of a wrong choice, the answer, and why. On a smaller
+# one, 40x12, too: the question at once, what is said to the answer with Tab and k.
 use strict;
 use warnings;
 use utf8;
@@ -12,12 +13,30 @@ use Test::More;
 
 (my $viewer = program()) =~ s{ringside$}{trace_viewer};
 
-# The words of the lesson's pane, whatever lines they are broken into.
-sub words {
-    my ($trace, $seq, $keys) = @_;
-    my $frame = decode('UTF-8', scalar `$viewer $trace --print --size 80x24 --at $seq --keys '$keys'`);
-    my ($pane) = $frame =~ /^─ Lesson (.*?)^L \d/ms or return '';
-    return bare(join ' ', map { /^(.*?)│/ ? $1 : () } split /\n/, $pane);
+sub frame {
+    my ($trace, $size, $seq, $keys) = @_;
+    return decode('UTF-8', scalar `$viewer $trace --print --size $size --at $seq --keys '$keys'`);
+}
+
+# The rows of the lesson's pane.
+sub rows {
+    my ($pane) = frame(@_) =~ /^─.Lesson [^\n]*\n(.*?)^[L!] \d/ms or return;
+    return map { /^(.*?)(?:│|$)/ ? $1 : () } split /\n/, $pane;
+}
+
+# Its words, whatever lines they are broken into.
+sub words { return bare(join ' ', rows(@_)) }
+
+# Its words where it is scrolled up by one row after another until all was seen.
+sub scrolled {
+    my ($trace, $size, $seq, $keys) = @_;
+    my @all = rows($trace, $size, $seq, $keys);
+    for my $up (1 .. 20) {
+        my @here = rows($trace, $size, $seq, "$keys<Tab>" . 'k' x $up);
+        last if !@here || $here[1] ne $all[0];
+        unshift @all, $here[0];
+    }
+    return bare(join ' ', @all);
 }
 
 sub bare {
@@ -34,15 +53,22 @@ for my $path (glob 'lessons/*.lua') {
     for my $ask (map { decode_json($_) } split /\n/, ringside('events', $trace, 'lesson.ask', '--json')->{out}) {
         my $args     = $ask->{args};
         my $question = bare($args->{question});
-        my $open     = words($trace, $ask->{seq}, '');
+        my $open     = words($trace, '80x24', $ask->{seq}, '');
         like($open, qr/\Q? $question\E/, "$name: '$question' can be read whole");
+        like(words($trace, '40x12', $ask->{seq}, ''), qr/\Q? $question\E/, "$name: on 40x12, too");
+        unlike(join("\n", rows($trace, $_, $ask->{seq}, '')), qr/ [a-z]\)\s*$/m, "$name: $_: a letter stands with its choice")
+            for '80x24', '40x12', '120x40';
         my @choices = split /^choice /m, $args->{choices} // '';
         shift @choices; # what is hidden
+        my $keys = @choices > 1 ? qr/^ a-@{[ chr(ord('a') + $#choices) ]} answer  Enter / : qr/^ Enter /;
+        like((split /\n/, frame($trace, '40x12', $ask->{seq}, ''))[11], $keys, "$name: with the keys that answer");
         for my $i (0 .. $#choices) {
             my ($choice, $wrong) = split /\nwrong /, $choices[$i];
-            my $told = words($trace, $ask->{seq}, chr(ord('a') + $i));
+            my $told = words($trace, '80x24', $ask->{seq}, chr(ord('a') + $i));
             my $said = bare(join ' ', "you: $choice", defined $wrong ? $wrong : (), "-> $args->{answer}", $args->{why} // '');
             like($told, qr/\Q$said\E/, "$name: and what is said when '" . bare($choice) . "' is the answer");
+            $told = scrolled($trace, '40x12', $ask->{seq}, chr(ord('a') + $i));
+            like($told, qr/\Q$said\E/, "$name: on 40x12, too");
         }
     }
 }

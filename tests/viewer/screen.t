@@ -92,4 +92,16 @@ for my $size ('80x24', '100x30', '120x40', '200x60') {
     }
     ok((grep { /virtual.*\x{25bc}/ } values %ruler), "$size: and makes room where the cursor comes to it");
 }
+
+# ---- a first screen, small screens with words ----
+like(row(frame($_, 0, ''), -3), qr/^ n: next stage   \?: all keys$/, "$_: the first screen says what to press")
+    for '40x12', '80x24', '120x40';
+unlike(frame('80x24', 1, ''), qr/n: next stage/, 'and the next no more');
+my ($asked) = map { /^(\d+) / ? $1 : () } `$ringside events $trace lesson.ask`;
+for my $size ('40x12', '59x13', '80x12', '80x17', '40x24') {
+    my ($width) = split /x/, $size;
+    like(frame($size, $asked, ''), qr/^─ Lesson ─{@{[ $width - 9 ]}}$/m, "$size: a question has the whole width");
+    is(focus(frame($size, $asked, '<Tab>')), 'Lesson', "$size: and Tab gives its pane the keys");
+}
+like(frame('40x12', $asked, ''), qr/^   work\?\s*\n   a\) 4   b\) 3   c\) 2\s*\n/m, 'choices stand on one line');
 done_testing;
