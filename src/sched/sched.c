@@ -173,14 +173,15 @@ monitor_wake(struct task *me, struct monitor *monitor)
 void
 sched_set_warning(struct sched *sched, void (*warn)(struct task *me, const char *text))
 {
-    sched->warn = warn;
+    __atomic_store_n(&sched->warn, warn, __ATOMIC_RELEASE); /* each rank's script sets the same */
 }
 
 void
 task_warn(struct task *me, const char *text)
 {
-    if (me->sched->warn != NULL && !task_failed(me))
-        me->sched->warn(me, text);
+    void (*warn)(struct task *me, const char *text) = __atomic_load_n(&me->sched->warn, __ATOMIC_ACQUIRE);
+    if (warn != NULL && !task_failed(me))
+        warn(me, text);
 }
 
 /* ---- actors ---- */

@@ -97,7 +97,7 @@ rs.close("a long one", ("x"):rep(1000), { 1 })
 LUA
 like($tables, qr/got nil, expected \{1, \{2\.5, true\}, x = "y"\}$/m, 'close shows the values of a table');
 like($tables, qr/got \{1\}, expected "one"$/m, 'and puts texts in quotes');
-like($tables, qr/got \{1\.0, 1\.0\}, expected "ones"$/m, 'and the elements of a tensor');
+like($tables, qr/got tensor\(\[1\., 1\.\]\), expected "ones"$/m, 'and the elements of a tensor');
 like($tables, qr/at \[z\]: got \{\{\}\}, expected 3$/m, 'and the part that differs');
 like($tables, qr/got \{a = \{a = .*, expected 1$/m, 'and ends in a circle');
 like($tables, qr/got "x{190,}\.\.\., expected \{1\}$/m, 'and cuts what is long');

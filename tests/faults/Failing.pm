@@ -129,12 +129,14 @@ sub fail_each {
     $share = 1 if $share < 1;
     cmp_ok($count - $from, '>', 20, "$name: the run allocates ($count times, $from before what is tested)");
     my (@wrong, $stopped);
+    $stopped = 0;
     for (my $start = $from; $start + $share <= $count; $start += $share) {
         push @wrong, grep { $_ ne '' } map { fault_at(1 + int($start + rand $share), $_, $right, \$stopped, @command) }
             $how->{on} ? (0, 1) : (0);
     }
     is("@wrong", '', "$name: each failing allocation ends in the right answer or in one line");
-    cmp_ok($stopped, '>', 0, "$name: some do end the run ($stopped)");
+    # One failure alone may be mended each time: what is kept for later goes back, and the same is asked again.
+    cmp_ok($stopped, '>', 0, "$name: some do end the run ($stopped)") if $how->{on};
     return;
 }
 

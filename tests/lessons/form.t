@@ -97,7 +97,7 @@ another order: the elements are right
 another value
 another type: nothing instead of a table
 another type: nothing instead of a tensor
-another type: a tensor instead of a number
+another type: a tensor instead of a number: t:item() makes one
 another type: nothing instead of a number
 another value
 END
