@@ -94,7 +94,7 @@ local checks = text.checks
 local function ring(rank)
   local t = rs.arange(8, { dtype = "float32" }) + 10 * rank
   rs.say(text.holds:format(10 * rank, 10 * rank + 7, (rank + 1) % dist.get_world_size()))
-  dist.all_reduce(t, { algorithm = "ring" })
+  dist.all_reduce(t, { algorithm = "ring", direction = "forward" })
   rs.say(text.has)
   return t:tolist()
 end

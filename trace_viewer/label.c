@@ -25,7 +25,7 @@ static const struct { const char *kind, *pattern; } patterns[] = {
     { "c10d.rendezvous", "wait rendezvous" },
     { "stream.synchronize", "wait stream" },
     { "comm.hop", "c#chunk to r#peer" },
-    { "comm.transfer", "r#from to r#to" },
+    { "comm.receive", "chunk #chunk from r#peer" },
     { "dp.worker", "worker #replica" },
     { "c10d.send", "send r#peer" },
     { "c10d.recv", "recv r#peer" },

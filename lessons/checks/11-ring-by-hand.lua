@@ -44,7 +44,7 @@ rs.close(checks.hop, student.hop_us(4 * longest), hop_us, { hints = hints.hop })
 rs.close(checks.total, student.total_us(world, count), 2 * (world - 1) * hop_us, { hints = hints.total })
 
 dist.spawn(function(rank)
-  dist.all_reduce(rs.arange(count, { dtype = "float32" }) + 10 * rank, { algorithm = "ring" })
+  dist.all_reduce(rs.arange(count, { dtype = "float32" }) + 10 * rank, { algorithm = "ring", direction = "forward" })
 end, { world = world })
 rs.close(checks.ran, student.total_us(world, count), rs.trace:duration { kind = "c10d.allreduce", rank = 0 },
   { virtual = true, hints = hints.total })

@@ -13,32 +13,45 @@
 #include <stdint.h>
 #include "c10d/group.h"
 
-struct event; struct monitor; struct task; struct tensor; struct work; struct world;
+struct event; struct monitor; struct task; struct tensor; struct work;
 
 enum operation {
-    OPERATION_ALL_REDUCE, OPERATION_BROADCAST, OPERATION_ALL_GATHER, OPERATION_BARRIER, OPERATION_SEND, OPERATION_RECV
+    OPERATION_ALL_REDUCE, OPERATION_BROADCAST, OPERATION_REDUCE, OPERATION_ALL_GATHER, OPERATION_GATHER,
+    OPERATION_SCATTER, OPERATION_REDUCE_SCATTER, OPERATION_ALL_TO_ALL, OPERATION_BARRIER, OPERATION_SEND, OPERATION_RECV
 };
 
 /* One collective of one rank, as its back-end sees it. It belongs to the work, which keeps the tensors until the
- * back-end's function has returned; `options` are the caller's, checked by the back-end's `accepts`. */
+ * back-end's function has returned; `options` are the caller's, checked by the back-end's `accepts`. All tensors are
+ * contiguous, their streams were waited for. Ranks, here and in options.root, are those of the group.
+ *
+ *                    tensor        inputs             outputs
+ *   all_reduce       in place      -                  -
+ *   broadcast        in place      -                  -
+ *   reduce           in place      -                  -                  undefined on ranks other than the root
+ *   all_gather       mine          -                  one a rank         they may differ in length
+ *   gather           mine          -                  one a rank: root   like mine
+ *   scatter          becomes mine  one a rank: root   -                  like mine
+ *   reduce_scatter   becomes mine  one a rank         -                  they may differ in length
+ *   all_to_all       -             one a rank         one a rank         they may differ in length
+ *   barrier          -             -                  -                                                      */
 struct collective {
     struct work              *work;      /* for work_await */
-    void                     *transport; /* what `open` answered */
+    void                     *channel;   /* what `connect` answered */
     enum operation            operation;
     int64_t                   sequence;  /* its number, equal on all ranks */
     int                       rank, ranks;
-    struct tensor            *tensor;    /* contiguous, its stream was waited for; NULL: barrier */
-    struct tensor           **outputs;   /* all_gather: one a rank, like `tensor` */
-    int64_t                   bytes, elements; /* of `tensor` */
+    struct tensor            *tensor;
+    struct tensor           **inputs, **outputs; /* `ranks` each; NULL: none */
+    int64_t                   bytes, elements;   /* of `tensor`; all_to_all: of all inputs together */
     struct collective_options options;
 };
 
 /* One end of a send or recv: pairs up with the other end by the tag, in the order in which both were posted. */
 struct post {
-    struct world  *world;
-    void          *transport;
+    const struct process_group *group;   /* mine */
+    void          *channel;
     bool           is_send;
-    int            rank, peer;           /* mine, the other end's: another rank of the world */
+    int            rank, peer;           /* mine, the other end's: ranks of the group */
     int64_t        tag;
     struct tensor *tensor;
     struct event  *event;                /* the tensor's device has come so far; NULL: host memory */
@@ -50,7 +63,7 @@ struct post {
     char           why[240];             /* refused: what does not fit */
 };
 
-enum { GROUP_BACKEND_ABI = 1 };
+enum { GROUP_BACKEND_ABI = 2 };
 
 struct group_backend {
     uint32_t    abi;                     /* GROUP_BACKEND_ABI of the header that it was built with */
@@ -64,6 +77,12 @@ struct group_backend {
      * On any task, often in vain; may not block or fail. */
     void  (*wake)(struct task *me, void *transport);
 
+    /* What the members of a group share, called channel from here on: made by the first of them to come, let go when the
+     * world ends. `ranks` are the members' in the world, in order of their ranks in the group; it outlives the channel.
+     * Neither may block. NULL: failed. */
+    void *(*connect)(struct task *me, void *transport, const int *ranks, int size);
+    void  (*disconnect)(struct task *me, void *channel);         /* does not fail */
+
     /* Whether it can do this, asked on the calling rank's task before the call has a number; may not block. */
     bool  (*accepts)(struct task *me, const struct collective *call);
 
@@ -71,7 +90,12 @@ struct group_backend {
      * rank's part is done, and open the stage of the collective. After false the group's later collectives are lost. */
     bool  (*all_reduce)(struct task *me, const struct collective *call);
     bool  (*broadcast)(struct task *me, const struct collective *call);  /* from options.root */
+    bool  (*reduce)(struct task *me, const struct collective *call);     /* to options.root */
     bool  (*all_gather)(struct task *me, const struct collective *call);
+    bool  (*gather)(struct task *me, const struct collective *call);     /* to options.root */
+    bool  (*scatter)(struct task *me, const struct collective *call);    /* from options.root */
+    bool  (*reduce_scatter)(struct task *me, const struct collective *call);
+    bool  (*all_to_all)(struct task *me, const struct collective *call);
     bool  (*barrier)(struct task *me, const struct collective *call);
 
     /* Point to point. `post` stands in the line of its peer and tag, on the calling rank's task, so that the order of
@@ -87,10 +111,10 @@ extern const struct group_backend backend_local;
 
 /* ---- what a back-end may ask ---- */
 
-/* Waits in `monitor`, which me is in, for what rank `peer` (-1: many) does in this collective. true: look again. false:
+/* Waits in `monitor`, which me is in, for what rank `peer` of the group (-1: many) does in this collective. true: look again. false:
  * failed, since nobody will wake us any more (a lost rank, a deadlock, a timeout), and the monitor was left. */
 bool work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
     __attribute__((warn_unused_result));
-bool     world_rank_has_ended(const struct world *world, int rank); /* it will send and receive no more */
-uint64_t world_timeout_ps(const struct world *world);               /* of one wait; 0: the run's */
+bool     group_rank_has_ended(const struct process_group *group, int rank); /* it will send and receive no more */
+uint64_t group_timeout_ps(const struct process_group *group);               /* of one wait; 0: the run's */
 #endif

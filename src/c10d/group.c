@@ -3,7 +3,9 @@
  * c10d::ProcessGroupGloo, whose worker threads our comm task stands for. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "c10d/internal.h"
+#include "device/cells.h"
 #include "device/stream.h"
 #include "sched/stage.h"
 #include "trace/format.h"
@@ -51,26 +53,32 @@ rendezvous_allowed(struct task *me, struct world *world, int rank)
     if (rank < 0 || rank >= world->size)
         return failed(me, E_VALUE, "rank %d is outside the world of %d ranks", rank, world->size);
     bool twice = false;
-    monitor_enter(me, &world->ledger.monitor);
+    monitor_enter(me, &world->monitor);
     for (struct process_group *group = world->groups; group != NULL; group = group->next)
-        twice = twice || (group->rank == rank && !group->is_gone);
-    monitor_leave(me, &world->ledger.monitor);
+        twice = twice || (group->global_rank == rank && group->communicator->generation >= 0 && !group->is_gone);
+    monitor_leave(me, &world->monitor);
     return !twice || failed(me, E_RUNTIME, "init_process_group was called twice: call destroy_process_group first");
 }
 
 static struct process_group *
-group_new(struct task *me, struct world *world, int rank)
+group_new(struct task *me, struct communicator *communicator, int global_rank)
 {
+    struct world         *world = communicator->world;
     struct process_group *group = calloc(1, sizeof *group);
     if (group == NULL || !monitor_init(&group->monitor)) {
         free(group);
         return failed_null(me, E_MEMORY, "out of memory for a process group");
     }
-    group->world = world;
-    group->rank  = rank;
-    char name[32];
-    snprintf(name, sizeof name, "r%d comm", rank);
-    struct task_options options = { .name = name, .rank = rank, .device = TASK_INHERIT, .idle_ok = true,
+    group->world        = world;
+    group->communicator = communicator;
+    group->rank         = communicator_rank_of(communicator, global_rank);
+    group->global_rank  = global_rank;
+    group->timeout_ps   = world->timeout_ps;
+    char name[48];
+    int  length = snprintf(name, sizeof name, "r%d comm", global_rank);
+    if (communicator->generation < 0)
+        snprintf(name + length, sizeof name - (size_t)length, " %d", communicator->number);
+    struct task_options options = { .name = name, .rank = global_rank, .device = TASK_INHERIT, .idle_ok = true,
                                     .lane_kind = LANE_COMM };
     group->comm = task_spawn(me, &options, comm_serve, group);
     if (group->comm == NULL) {
@@ -78,19 +86,18 @@ group_new(struct task *me, struct world *world, int rank)
         free(group);
         return NULL;
     }
-    monitor_enter(me, &world->ledger.monitor);
+    monitor_enter(me, &world->monitor);
     group->next   = world->groups;
     world->groups = group;
-    monitor_leave(me, &world->ledger.monitor);
+    monitor_leave(me, &world->monitor);
     return group;
 }
 
 /* Everybody says in the store that he is here; the last one to come opens the door. */
 static bool
-rendezvous_meet(struct task *me, struct world *world, int rank)
+rendezvous_meet(struct task *me, struct world *world, int rank, int generation)
 {
     char here[64], count[64], ready[64];
-    int  generation = world->ranks[rank].generation++;
     snprintf(here, sizeof here, "default_pg/%d/rank %d", generation, rank);
     snprintf(count, sizeof count, "default_pg/%d/ranks", generation);
     snprintf(ready, sizeof ready, "default_pg/%d/ready", generation);
@@ -108,14 +115,73 @@ struct process_group *
 process_group_rendezvous(struct task *me, struct world *world, int rank)
 {
     STAGE(me, c10d_rendezvous, rank, world->size);
-    if (!rendezvous_allowed(me, world, rank) || !rendezvous_meet(me, world, rank))
+    if (!rendezvous_allowed(me, world, rank))
         return NULL;
-    struct process_group *group   = group_new(me, world, rank);
+    int generation = world->ranks[rank].generation++;
+    if (!rendezvous_meet(me, world, rank, generation))
+        return NULL;
+    struct communicator  *common  = communicator_default(me, world, generation);
+    struct process_group *group   = common != NULL ? group_new(me, common, rank) : NULL;
     struct rank_context  *context = rank_context(me);
     bool is_mine = context != NULL && context->world == world && context->rank == rank;
     if (group != NULL && is_mine)
         context->group = group;
     return group;
+}
+
+static int
+compare_ranks(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* Checks the list and, if asked for, sorts a copy that lives as long as me's scope. */
+static bool
+settle_ranks(struct task *me, const struct world *world, struct group_options *options)
+{
+    if (options->ranks == NULL) {
+        options->count = world->size;
+        return true;
+    }
+    if (options->count < 1)
+        return failed(me, E_VALUE, "new_group needs at least one rank");
+    int *ranks = scratch_new(me, (size_t)options->count, sizeof *ranks);
+    if (ranks == NULL)
+        return false;
+    memcpy(ranks, options->ranks, (size_t)options->count * sizeof *ranks);
+    qsort(ranks, (size_t)options->count, sizeof *ranks, compare_ranks);
+    for (int i = 0; i < options->count; i++) {
+        if (ranks[i] < 0 || ranks[i] >= world->size)
+            return failed(me, E_RUNTIME, "new_group: rank %d is outside the world, which has ranks 0 to %d", ranks[i],
+                          world->size - 1);
+        if (i > 0 && ranks[i] == ranks[i - 1])
+            return failed(me, E_VALUE, "new_group: rank %d is listed twice", ranks[i]);
+    }
+    if (options->sort_ranks)
+        options->ranks = ranks;
+    return true;
+}
+
+/* dist.new_group: all ranks of the world meet here, members or not, and the members get a comm task
+ * for it. */
+bool
+process_group_new(struct task *me, struct world *world, int rank,
+                  const struct group_options *given, struct process_group **group)
+{
+    struct group_options options = *given;
+    STAGE(me, c10d_new_group, world->ranks[rank].groups, options.count);
+    *group = NULL;
+    if (task_failed(me) || !settle_ranks(me, world, &options))
+        return false;
+    struct communicator *common = communicator_enter(me, world, rank, &options);
+    if (common == NULL || !communicator_meet(me, common, rank))
+        return false;
+    if (communicator_rank_of(common, rank) < 0)
+        return true;
+    *group = group_new(me, common, rank);
+    if (*group != NULL && options.timeout_ps > 0)
+        (*group)->timeout_ps = options.timeout_ps;
+    return *group != NULL;
 }
 
 /* The memory stays until world_free: works and reducers may still point here. */
@@ -155,129 +221,4 @@ group_free(struct task *me, struct process_group *group)
     }
     monitor_destroy(&group->monitor);
     free(group);
-}
-
-int
-process_group_rank(const struct process_group *group)
-{
-    return group->rank;
-}
-
-int
-process_group_size(const struct process_group *group)
-{
-    return group->world->size;
-}
-
-/* ---- collectives: checked here, on the rank that calls; numbered and compared by work_issue ---- */
-
-static struct work *
-group_issue(struct task *me, struct work *work)
-{
-    if (work == NULL)
-        return NULL;
-    struct tensor *tensor = work->call.tensor;
-    bool ready = work->group->world->backend->accepts(me, &work->call) &&
-                 (tensor == NULL || work_tensor_ready(me, tensor, &work->event, &work->on_device));
-    if (ready && tensor != NULL && tensor->dtype == DTYPE_BOOL)
-        ready = failed(me, E_DTYPE, "%s does not take bool tensors", operation_name(work->call.operation));
-    if (ready && work_issue(me, work))
-        return work;
-    work_discard(me, work);
-    return NULL;
-}
-
-struct work *
-group_all_reduce(struct task *me, struct process_group *group, struct tensor *tensor,
-                 const struct collective_options *options)
-{
-    struct collective_options plain = { .op = REDUCE_SUM };
-    if (options == NULL)
-        options = &plain;
-    if ((int)options->op < REDUCE_SUM || options->op > REDUCE_MAX)
-        return failed_null(me, E_VALUE, "unknown reduce operation %d", (int)options->op);
-    struct work *work = tensor != NULL ? work_new(me, group, OPERATION_ALL_REDUCE, tensor) : NULL;
-    if (work != NULL)
-        work->call.options = *options;
-    return group_issue(me, work);
-}
-
-struct work *
-group_broadcast(struct task *me, struct process_group *group, struct tensor *tensor, int root)
-{
-    if (root < 0 || root >= group->world->size)
-        return failed_null(me, E_VALUE, "broadcast from rank %d: the world has %d ranks", root, group->world->size);
-    struct work *work = tensor != NULL ? work_new(me, group, OPERATION_BROADCAST, tensor) : NULL;
-    if (work != NULL)
-        work->call.options.root = root;
-    return group_issue(me, work);
-}
-
-struct work *
-group_all_gather(struct task *me, struct process_group *group, struct tensor *const *outputs, struct tensor *input)
-{
-    int size = group->world->size;
-    for (int i = 0; input != NULL && i < size; i++) {
-        const struct tensor *output = outputs[i];
-        if (output == NULL)
-            return NULL;
-        if (output->dtype != input->dtype || !tensor_same_shape(output, input) || !tensor_is_contiguous(output) ||
-            tensor_device(output) != tensor_device(input))
-            return failed_null(me, E_SHAPE, "allgather: output %d must have the input's shape, dtype and device and be "
-                                            "contiguous", i);
-    }
-    struct work *work = input != NULL ? work_new(me, group, OPERATION_ALL_GATHER, input) : NULL;
-    if (work == NULL)
-        return NULL;
-    struct tensor **kept = work->call.outputs = calloc((size_t)size, sizeof *kept);
-    if (kept == NULL) {
-        work_discard(me, work);
-        return failed_null(me, E_MEMORY, "out of memory for allgather");
-    }
-    for (int i = 0; i < size; i++)
-        kept[i] = tensor_ref(outputs[i]);
-    return group_issue(me, work);
-}
-
-struct work *
-group_barrier(struct task *me, struct process_group *group)
-{
-    return group_issue(me, work_new(me, group, OPERATION_BARRIER, NULL));
-}
-
-/* ---- issue, wait, free ---- */
-
-static bool
-work_now(struct task *me, struct work *work)
-{
-    if (work == NULL)
-        return false;
-    bool done = work_wait(me, work);
-    work_free(me, work);
-    return done;
-}
-
-bool
-group_all_reduce_now(struct task *me, struct process_group *group, struct tensor *tensor,
-                     const struct collective_options *options)
-{
-    return work_now(me, group_all_reduce(me, group, tensor, options));
-}
-
-bool
-group_broadcast_now(struct task *me, struct process_group *group, struct tensor *tensor, int root)
-{
-    return work_now(me, group_broadcast(me, group, tensor, root));
-}
-
-bool
-group_all_gather_now(struct task *me, struct process_group *group, struct tensor *const *outputs, struct tensor *input)
-{
-    return work_now(me, group_all_gather(me, group, outputs, input));
-}
-
-bool
-group_barrier_now(struct task *me, struct process_group *group)
-{
-    return work_now(me, group_barrier(me, group));
 }

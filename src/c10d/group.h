@@ -29,19 +29,52 @@ struct rank_context { struct world *world; int rank; struct process_group *group
 struct rank_context *rank_context(const struct task *me);
 void                 rank_context_set(struct task *me, struct rank_context *context);
 
-/* dist.init_process_group: meets the others at the store. NULL: failed. Owned by the rank context. */
+/* ---- groups: one rank's membership each, until destroyed; the memory stays until the world is freed ---- */
+
+/* dist.init_process_group: meets the others at the store. NULL: failed. The rank context knows it. */
 struct process_group *process_group_rendezvous(struct task *me, struct world *world, int rank);
+
+struct group_options {
+    const int  *ranks;         /* of the world, in the order of their ranks in the group; NULL: all */
+    int         count;
+    bool        local_sync;    /* only the members call it: use_local_synchronization */
+    bool        sort_ranks;    /* the order of the world instead */
+    uint64_t    timeout_ps;    /* 0: the world's */
+};
+/* dist.new_group: returns when all ranks of the world (local_sync: all members) have called it, each as its call number
+ * n. *group is NULL where the rank is no member. false: failed, perhaps because a rank called something else. */
+bool process_group_new(struct task *me, struct world *world, int rank, const struct group_options *options,
+                       struct process_group **group);
 bool process_group_destroy(struct task *me, struct process_group *group);  /* ends the comm task */
-int  process_group_rank(const struct process_group *group);
+int  process_group_rank(const struct process_group *group);                /* mine, in the group */
 int  process_group_size(const struct process_group *group);
+int  process_group_number(const struct process_group *group);              /* 0: the default group's */
+bool process_group_is_gone(const struct process_group *group);             /* it was destroyed */
+struct world *process_group_world(const struct process_group *group);
+int  process_group_global_rank(const struct process_group *group, int rank);   /* of a member in the world; -1: none */
+int  process_group_group_rank(const struct process_group *group, int global);  /* -1: no member */
+int64_t process_group_sequence(const struct process_group *group);         /* how many collectives were called here */
+void process_group_set_timeout(struct process_group *group, uint64_t timeout_ps);
 
 /* ---- collectives. Asynchronous: issue now, wait for the Work. The tensor is kept until then. NULL: failed. ---- */
-enum reduce_op { REDUCE_SUM, REDUCE_AVG, REDUCE_PRODUCT, REDUCE_MIN, REDUCE_MAX };
+enum reduce_op {
+    REDUCE_SUM, REDUCE_AVG, REDUCE_PRODUCT, REDUCE_MIN, REDUCE_MAX, REDUCE_BAND, REDUCE_BOR, REDUCE_BXOR,
+    REDUCE_PREMUL_SUM
+};
+/* An all-reduce that somebody else wrote, of sends and receives: a lesson. Called on the rank's comm task, inside the
+ * stage of the collective; all ranks call theirs with the same number. */
+struct custom_algorithm {
+    bool (*run)(struct task *me, void *context, struct tensor *tensor, enum reduce_op op);
+    void  *context;
+    const char *name;              /* outlives the work */
+};
 struct collective_options {
     enum reduce_op op;
-    int            root;
-    const char    *algorithm;      /* NULL or "ring" */
-    bool           ring_backwards; /* sends to rank - 1 as Gloo does; the order of its sums */
+    double         factor;         /* REDUCE_PREMUL_SUM */
+    int            root;           /* of the group */
+    const char    *algorithm;      /* a name of the back-end's; NULL: its choice. Outlives the work */
+    const struct custom_algorithm *custom;  /* instead of a name; outlives the work; NULL: none */
+    bool           ring_forwards;  /* sends to rank + 1, in NCCL's order; else to rank - 1, in Gloo's: its sums' order */
 };
 struct work *group_all_reduce(struct task *me, struct process_group *group, struct tensor *tensor,
                               const struct collective_options *options);

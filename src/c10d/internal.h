@@ -1,11 +1,14 @@
-/* What the files above the back-end's door (backend.h) share. The world is what ranks have in common: the store, the
- * ledger, the back-end's transport.
+/* What the files above the back-end's door (backend.h) share. The world is what all ranks have in common: the store, the
+ * back-end's transport, the communicators. A communicator is what the members of one group have in common: their ranks,
+ * the ledger, the back-end's channel. A process group is one rank's membership: its comm task and the works that wait.
  *
- *   world.c  made and freed     group.c  rendezvous and the comm task     work.c    issue, wait, check, free
- *   ranks.c  their ends         p2p.c    send, recv, isend, irecv         ledger.c  who called what, and what is wrong
- *   store.c  keys and values    fingerprint.c  a call that can be compared and printed
+ *   world.c  made and freed     communicator.c  made, met, freed    group.c        rendezvous, new_group, the comm task
+ *   ranks.c  their ends         collectives.c   checks and issues   work.c         issue, wait, free
+ *   p2p.c    send, recv ...     ledger.c  who called what           fingerprint.c  a call to be compared and printed
+ *   store.c  keys and values
  *
- * Monitors nest in this order only: a group's, the ledger's. None is held when a back-end is called. */
+ * Monitors nest in this order only: a group's, the ledger's. The world's is never held with another. None is held when
+ * a back-end moves elements. */
 #ifndef C10D_INTERNAL_H
 #define C10D_INTERNAL_H
 #include <stdatomic.h>
@@ -17,6 +20,9 @@
 #include "tensor/tensor.h"
 
 const char *operation_name(enum operation operation);     /* "allreduce" ... as in c10d's kinds */
+const char *reduce_op_name(enum reduce_op op);
+bool        operation_has_root(enum operation operation);
+bool        operation_reduces(enum operation operation);
 
 /* ---- the ledger ---- */
 
@@ -27,7 +33,9 @@ struct fingerprint {
     int            dims, root;
     int64_t        size[TENSOR_DIMS];
     enum reduce_op op;
-    bool           ring_backwards;
+    double         factor;
+    bool           ring_forwards;
+    char           algorithm[24];  /* empty: the back-end's choice */
     uint32_t       line;
     int            rank;
 };
@@ -53,22 +61,58 @@ struct ledger {
 };
 
 enum ledger_answer { LEDGER_JOINED, LEDGER_DIFFERS /* and is broken now */, LEDGER_BROKEN, LEDGER_NO_MEMORY };
-/* The work's rank calls it as its collective number work->call.sequence. In no monitor but the group's. */
-enum ledger_answer ledger_join(struct task *me, struct world *world, struct work *work);
-void ledger_leave(struct task *me, struct world *world, struct work *work);
-/* Ends the world's collectives from `sequence` on, with `error` unless somebody was first; who waits is not woken. */
+/* The work's rank calls it as its group's collective number work->call.sequence. In no monitor but the group's. */
+enum ledger_answer ledger_join(struct task *me, struct work *work);
+void ledger_leave(struct task *me, struct work *work);
+/* Ends the group's collectives from `sequence` on, with `error` unless somebody was first; who waits is not woken. */
 void ledger_break(struct task *me, struct ledger *ledger, int64_t sequence, const struct error *error);
 bool ledger_is_broken(const struct ledger *ledger, int64_t sequence);
 void ledger_announce_mismatch(struct task *me, const struct ledger *ledger, int64_t sequence);
+bool ledger_init(struct ledger *ledger);         /* false: no memory */
 void ledger_free(struct ledger *ledger);
+
+/* ---- communicators ---- */
+
+struct communicator {
+    struct communicator  *next;           /* in the world's list */
+    struct world         *world;
+    int                   number;         /* in the world; 0: the default group's */
+    int                   size;
+    int                  *ranks;          /* in the world, by rank in the group */
+    atomic_int_least64_t *issued;         /* by rank in the group: how many collectives it has called */
+    struct ledger         ledger;
+    void                 *channel;        /* the back-end's */
+    /* How it is met; in the world's monitor. */
+    int                   call;           /* which call of new_group made it, counted by each rank; -1: local_sync */
+    int                   generation;     /* the default group: how often it was initialised before; else -1 */
+    int                   expected, come; /* ranks that must call, that have */
+    bool                 *here;           /* by rank in the world: it has */
+    bool                  differs;        /* a rank called the same number for another group: `why` */
+    struct error          why;
+    uint32_t              line;           /* of the first that called */
+};
+
+/* The communicator that the next call of new_group of `rank` is about: made when it is the first to come. Counts it as
+ * come. NULL: failed. */
+struct communicator *communicator_enter(struct task *me, struct world *world, int rank,
+                                        const struct group_options *options);
+/* The default group's; `ranks` of the world each call it once a generation. It is not waited for. */
+struct communicator *communicator_default(struct task *me, struct world *world, int generation);
+/* Waits until all that must have come. */
+bool communicator_meet(struct task *me, struct communicator *communicator, int rank);
+int  communicator_rank_of(const struct communicator *communicator, int global); /* -1: no member */
+/* Why a wait for its collective `sequence` is in vain; -1: it is not, else the rank, in the world, that has ended before
+ * calling it. */
+int  communicator_lost_rank(const struct communicator *communicator, int64_t sequence);
+void communicator_free(struct task *me, struct communicator *communicator);
 
 /* ---- the world ---- */
 
-/* What the others know of a rank without asking: how many collectives it has issued, and whether it is over. */
+/* What the others know of a rank without asking: whether it is over. */
 struct rank_state {
-    atomic_bool          ended, joined;
-    atomic_int_least64_t issued;
-    int                  generation;     /* how often it has called init_process_group; its own task's */
+    atomic_bool ended, joined;
+    int         generation;      /* how often it has called init_process_group; its own task's */
+    int         groups;          /* and new_group, as all ranks do; in the world's monitor */
 };
 
 struct world {
@@ -77,14 +121,15 @@ struct world {
     const struct group_backend *backend;
     void                       *transport;      /* the back-end's */
     struct store               *store;
-    struct ledger               ledger;         /* its monitor also guards groups */
+    struct monitor              monitor;        /* of what follows */
     struct rank_state          *ranks;
-    struct process_group       *groups;         /* all ever made; freed with the world */
+    struct communicator        *communicators;  /* all ever made; freed with the world */
+    int                         communicator_count;
+    struct process_group       *groups;         /* the same */
     atomic_int                  ended_count;
 };
 
-/* Why a wait for collective `sequence` is in vain; -1: it is not, else the rank that has ended before calling it. */
-int  world_lost_rank(const struct world *world, int64_t sequence);
+bool world_rank_has_ended(const struct world *world, int rank);
 void world_wake_all(struct task *me, struct world *world);
 
 struct store *store_new(struct task *me, struct world *world);
@@ -110,7 +155,10 @@ struct work {
 struct process_group {
     struct process_group *next;
     struct world         *world;
-    int                   rank;
+    struct communicator  *communicator;
+    int                   rank;          /* in the group */
+    int                   global_rank;
+    uint64_t              timeout_ps;    /* of one wait; 0: the run's */
     struct monitor        monitor;
     struct task          *comm;          /* NULL: not started or ended */
     struct work          *first, *last;  /* the queue */

@@ -1,4 +1,4 @@
-/* The ledger of a world: what each rank called as its collective number n. Ranks pair their calls up by that number and
+/* The ledger of a group: what each rank called as its collective number n. Ranks pair their calls up by that number and
  * by nothing else, so the first call that differs is told at once, to everybody, with both lines of the lesson.
  * Order of use: ledger_join when a rank issues, ledger_leave when its part is done; ledger_break when one failed. Who
  * finds the ledger broken, or breaks it, wakes the others: that is work.c's business.
@@ -11,13 +11,17 @@
 
 /* The lower rank is named first, whoever came first: the text does not depend on the threads. */
 static void
-ledger_describe(struct ledger *ledger, const struct ledger_entry *entry, const struct fingerprint *mine)
+ledger_describe(struct communicator *communicator, const struct ledger_entry *entry, const struct fingerprint *mine)
 {
+    struct ledger            *ledger = &communicator->ledger;
     const struct fingerprint *low  = entry->first.rank < mine->rank ? &entry->first : mine;
     const struct fingerprint *high = low == mine ? &entry->first : mine;
     bool       details = low->operation == high->operation;
     struct str text    = { 0 };
-    str_addf(&text, "collective #%" PRId64 " differs: rank %d calls ", entry->sequence, low->rank);
+    str_addf(&text, "collective #%" PRId64, entry->sequence);
+    if (communicator->number > 0)
+        str_addf(&text, " of group %d", communicator->number);
+    str_addf(&text, " differs: rank %d calls ", low->rank);
     fingerprint_print(low, details, &text);
     str_addf(&text, " but rank %d calls ", high->rank);
     fingerprint_print(high, details, &text);
@@ -59,9 +63,10 @@ ledger_add(struct ledger *ledger, int64_t sequence, const struct fingerprint *fi
 }
 
 enum ledger_answer
-ledger_join(struct task *me, struct world *world, struct work *work)
+ledger_join(struct task *me, struct work *work)
 {
-    struct ledger      *ledger = &world->ledger;
+    struct communicator *communicator = work->group->communicator;
+    struct ledger      *ledger = &communicator->ledger;
     struct fingerprint  mine   = fingerprint_of(&work->call, work->line);
     enum ledger_answer  answer = LEDGER_JOINED;
     monitor_enter(me, &ledger->monitor);
@@ -72,7 +77,7 @@ ledger_join(struct task *me, struct world *world, struct work *work)
         answer = LEDGER_NO_MEMORY;
     } else if (!fingerprint_equal(&entry->first, &mine)) {
         if (atomic_load(&ledger->broken_from) == INT64_MAX)
-            ledger_describe(ledger, entry, &mine);
+            ledger_describe(communicator, entry, &mine);
         atomic_store(&ledger->broken_from, work->call.sequence);
         answer = LEDGER_DIFFERS;
     } else {
@@ -81,7 +86,7 @@ ledger_join(struct task *me, struct world *world, struct work *work)
         work->entry = entry;
     }
     if (answer != LEDGER_NO_MEMORY)
-        atomic_store(&world->ranks[work->group->rank].issued, work->call.sequence + 1);
+        atomic_store(&communicator->issued[work->group->rank], work->call.sequence + 1);
     monitor_leave(me, &ledger->monitor);
     return answer;
 }
@@ -103,13 +108,13 @@ ledger_drop(struct ledger *ledger, struct ledger_entry *entry)
 }
 
 void
-ledger_leave(struct task *me, struct world *world, struct work *work)
+ledger_leave(struct task *me, struct work *work)
 {
-    struct ledger *ledger = &world->ledger;
+    struct ledger *ledger = &work->group->communicator->ledger;
     if (work->entry == NULL)
         return;
     monitor_enter(me, &ledger->monitor);
-    if (--work->entry->users == 0 && work->entry->joined == world->size)
+    if (--work->entry->users == 0 && work->entry->joined == work->group->communicator->size)
         ledger_drop(ledger, work->entry);
     work->entry = NULL;
     monitor_leave(me, &ledger->monitor);
@@ -139,6 +144,13 @@ ledger_announce_mismatch(struct task *me, const struct ledger *ledger, int64_t s
 {
     int64_t report = stage_text_id(me, ledger->error.message);
     POINT(me, fault_mismatch, sequence, report);
+}
+
+bool
+ledger_init(struct ledger *ledger)
+{
+    atomic_init(&ledger->broken_from, INT64_MAX);
+    return monitor_init(&ledger->monitor);
 }
 
 void

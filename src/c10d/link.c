@@ -1,6 +1,6 @@
-/* Links: one per ordered pair of ranks, one message in flight, one transfer at a time. A message leaves when the sender
- * has it and the link is free, and arrives what cost_copy says later; only then the receiver's clock rises to it.
- * Nobody waits for the other to be there: the data goes through the link's own memory.
+/* Links: one per ordered pair of ranks of a group, one message in flight; over wires that take one transfer at a time.
+ * A message leaves when the sender has it and the wire is free, and arrives what cost_copy says later; only then the
+ * receiver's clock rises to it. Nobody waits for the other to be there: the data goes through the link's own memory.
  * Order of use: link_between, link_put at one end, link_take at the other. In `free` there are no prices. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,32 +9,69 @@
 #include "hw/cost.h"
 #include "sched/account.h"
 
+/* In the transport's monitor. NULL: no memory. */
+static struct wire *
+wire_between(struct local *local, int sender, int receiver)
+{
+    uint64_t key = (uint64_t)sender * (uint64_t)local->size + (uint64_t)receiver, known;
+    if (map_get(&local->wires, key, &known))
+        return (struct wire *)(uintptr_t)known;
+    struct wire *wire = calloc(1, sizeof *wire);
+    if (wire != NULL && map_set(&local->wires, key, (uintptr_t)wire))
+        return wire;
+    free(wire);
+    return NULL;
+}
+
+static struct wire *
+wire_of(struct task *me, const struct channel *channel, int from, int to)
+{
+    struct local *local = channel->local;
+    monitor_enter(me, &local->monitor);
+    struct wire *wire = wire_between(local, channel->ranks[from], channel->ranks[to]);
+    monitor_leave(me, &local->monitor);
+    return wire;
+}
+
+/* In the channel's monitor. NULL: no memory. */
 static struct link *
-link_new(struct local *local, int from, int to)
+link_new(struct channel *channel, struct wire *wire, int from, int to)
 {
     struct link *link = calloc(1, sizeof *link);
+    uint64_t     key  = (uint64_t)from * (uint64_t)channel->size + (uint64_t)to;
     if (link == NULL || !monitor_init(&link->monitor)) {
         free(link);
         return NULL;
     }
-    link->sched = local->sched;
-    link->from = from;
-    link->to   = to;
-    link->next = local->first_link;
-    local->first_link = link;
+    link->sched    = channel->local->sched;
+    link->wire     = wire;
+    link->from     = from;
+    link->to       = to;
+    link->sender   = channel->ranks[from];
+    link->receiver = channel->ranks[to];
+    if (!map_set(&channel->links, key, (uintptr_t)link)) {
+        link_free(link);
+        return NULL;
+    }
+    link->next = channel->first_link;
+    channel->first_link = link;
     return link;
 }
 
 struct link *
-link_between(struct task *me, struct local *local, int from, int to)
+link_between(struct task *me, struct channel *channel, int from, int to)
 {
-    struct link **place = &local->links[(size_t)from * (size_t)local->size + (size_t)to];
-    monitor_enter(me, &local->monitor);
-    if (*place == NULL)
-        *place = link_new(local, from, to);
-    struct link *link = *place;
-    monitor_leave(me, &local->monitor);
-    return link != NULL ? link : failed_null(me, E_MEMORY, "out of memory for the link %d -> %d", from, to);
+    struct wire *wire  = wire_of(me, channel, from, to);
+    struct link *link  = NULL;
+    uint64_t     known = 0;
+    monitor_enter(me, &channel->monitor);
+    if (map_get(&channel->links, (uint64_t)from * (uint64_t)channel->size + (uint64_t)to, &known))
+        link = (struct link *)(uintptr_t)known;
+    else if (wire != NULL)
+        link = link_new(channel, wire, from, to);
+    monitor_leave(me, &channel->monitor);
+    return link != NULL ? link : failed_null(me, E_MEMORY, "out of memory for the link %d -> %d", channel->ranks[from],
+                                             channel->ranks[to]);
 }
 
 uint64_t
@@ -42,9 +79,10 @@ link_depart(struct task *me, struct link *link, uint64_t bytes)
 {
     if (!sched_is_stepped(me->sched))
         return 0;
-    uint64_t start = sched_now(me) > link->free_at ? sched_now(me) : link->free_at;
-    link->free_at  = start + cost_copy(sched_cost(me->sched), bytes);
-    return link->free_at;
+    struct wire *wire = link->wire;
+    uint64_t start = sched_now(me) > wire->free_at ? sched_now(me) : wire->free_at;
+    wire->free_at  = start + cost_copy(sched_cost(me->sched), bytes);
+    return wire->free_at;
 }
 
 static bool
@@ -104,8 +142,8 @@ link_take(struct task *me, const struct collective *call, struct link *link, str
     monitor_wake(me, &link->monitor);
     monitor_leave(me, &link->monitor);
     return bytes == message->bytes ||
-           failed(me, E_MISMATCH, "rank %d sent %zu bytes where rank %d expects %zu", link->from, bytes, link->to,
-                  message->bytes);
+           failed(me, E_MISMATCH, "rank %d sent %zu bytes where rank %d expects %zu", link->sender, bytes,
+                  link->receiver, message->bytes);
 }
 
 void

@@ -13,35 +13,81 @@ static void
 local_close(struct task *me, void *transport)
 {
     struct local *local = transport;
-    for (struct link *link = local->first_link, *next; link != NULL; link = next) {
-        next = link->next;
-        link_free(link);
-    }
     if (local->hops_off)
         stage_category(me->sched, KIND_comm_hop, true);
+    for (size_t i = 0; i < local->wires.count; i++)
+        free((struct wire *)(uintptr_t)local->wires.entries[i].value);
+    map_free(&local->wires);
     monitor_destroy(&local->monitor);
-    free(local->links);
     free(local);
 }
 
 static void *
 local_open(struct task *me, const struct world_options *options)
 {
-    size_t        size  = (size_t)options->size;
     struct local *local = calloc(1, sizeof *local);
-    if (local == NULL)
-        return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
-    local->size  = options->size;
-    local->sched = me->sched;
-    local->links = calloc(size * size, sizeof *local->links);
-    if (!monitor_init(&local->monitor) || local->links == NULL) {
-        local_close(me, local);
+    if (local == NULL || !monitor_init(&local->monitor)) {
+        free(local);
         return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
     }
+    local->size     = options->size;
+    local->sched    = me->sched;
     local->hops_off = options->size > WORLD_WITH_HOPS && !options->trace_hops && stage_enabled(me, KIND_comm_hop);
     if (local->hops_off)
         stage_category(me->sched, KIND_comm_hop, false);
     return local;
+}
+
+static void
+local_disconnect(struct task *me, void *channel_)
+{
+    struct channel  *channel = channel_;
+    struct local    *local   = channel->local;
+    monitor_enter(me, &local->monitor);
+    struct channel **place = &local->channels;
+    while (*place != channel)
+        place = &(*place)->next;
+    *place = channel->next;
+    monitor_leave(me, &local->monitor);
+    for (struct link *link = channel->first_link, *next; link != NULL; link = next) {
+        next = link->next;
+        link_free(link);
+    }
+    map_free(&channel->links);
+    monitor_destroy(&channel->monitor);
+    free(channel);
+}
+
+static void *
+local_connect(struct task *me, void *transport, const int *ranks, int size)
+{
+    struct local   *local   = transport;
+    struct channel *channel = calloc(1, sizeof *channel);
+    if (channel == NULL || !monitor_init(&channel->monitor)) {
+        free(channel);
+        return failed_null(me, E_MEMORY, "out of memory for a group of %d ranks", size);
+    }
+    channel->local = local;
+    channel->ranks = ranks;
+    channel->size  = size;
+    monitor_enter(me, &local->monitor);
+    channel->next   = local->channels;
+    local->channels = channel;
+    monitor_leave(me, &local->monitor);
+    return channel;
+}
+
+static void
+channel_wake(struct task *me, struct channel *channel)
+{
+    monitor_enter(me, &channel->monitor);
+    for (struct link *link = channel->first_link; link != NULL; link = link->next) {
+        monitor_enter(me, &link->monitor);
+        monitor_wake(me, &link->monitor);
+        monitor_leave(me, &link->monitor);
+    }
+    monitor_wake(me, &channel->monitor);
+    monitor_leave(me, &channel->monitor);
 }
 
 /* Who waits for a message, a mate or a barrier looks again whether it can still come. */
@@ -50,12 +96,8 @@ local_wake(struct task *me, void *transport)
 {
     struct local *local = transport;
     monitor_enter(me, &local->monitor);
-    for (struct link *link = local->first_link; link != NULL; link = link->next) {
-        monitor_enter(me, &link->monitor);
-        monitor_wake(me, &link->monitor);
-        monitor_leave(me, &link->monitor);
-    }
-    monitor_wake(me, &local->monitor);
+    for (struct channel *channel = local->channels; channel != NULL; channel = channel->next)
+        channel_wake(me, channel);
     monitor_leave(me, &local->monitor);
 }
 
@@ -63,8 +105,14 @@ static bool
 local_accepts(struct task *me, const struct collective *call)
 {
     const char *algorithm = call->options.algorithm;
-    return algorithm == NULL || strcmp(algorithm, "ring") == 0 ||
+    return algorithm == NULL || call->options.custom != NULL || strcmp(algorithm, "ring") == 0 ||
            failed(me, E_VALUE, "unknown all-reduce algorithm '%s': there is ring", algorithm);
+}
+
+static bool
+local_later(struct task *me, const struct collective *call)
+{
+    return failed(me, E_NOT_IMPLEMENTED, "operation %d is not supported by local", (int)call->operation);
 }
 
 const struct group_backend backend_local = {
@@ -73,10 +121,17 @@ const struct group_backend backend_local = {
     .open       = local_open,
     .close      = local_close,
     .wake       = local_wake,
+    .connect    = local_connect,
+    .disconnect = local_disconnect,
     .accepts    = local_accepts,
     .all_reduce = local_all_reduce,
     .broadcast  = local_broadcast,
+    .reduce     = local_later,
     .all_gather = local_all_gather,
+    .gather     = local_later,
+    .scatter    = local_later,
+    .reduce_scatter = local_later,
+    .all_to_all = local_later,
     .barrier    = local_barrier,
     .post       = local_post,
     .send       = local_send,

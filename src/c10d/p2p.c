@@ -20,17 +20,17 @@ p2p_begin(struct task *me, const struct process_group *group, struct post *post,
 {
     bool on_device = false;
     const char *what = post->is_send ? "send to" : "recv from";
-    if (post->peer < 0 || post->peer >= group->world->size)
-        return failed(me, E_VALUE, "%s rank %d: the world has %d ranks", what, post->peer, group->world->size);
+    if (post->peer < 0 || post->peer >= group->communicator->size)
+        return failed(me, E_VALUE, "%s rank %d: the group has %d ranks", what, post->peer, group->communicator->size);
     if (post->peer == group->rank)
         return failed(me, E_VALUE, "%s rank %d: a rank cannot %s itself", what, post->peer, what);
     if (group->is_gone)
         return failed(me, E_RUNTIME, "the process group was destroyed: call init_process_group again");
     if (!work_tensor_ready(me, post->tensor, event, &on_device))
         return false;
-    post->world     = group->world;
-    post->transport = group->world->transport;
-    post->event     = on_device ? *event : NULL;
+    post->group   = group;
+    post->channel = group->communicator->channel;
+    post->event   = on_device ? *event : NULL;
     if (post->is_send)
         post->flow = sched_next_flow(me);
     return group->world->backend->post(me, post);
@@ -82,7 +82,7 @@ p2p_later(struct task *me, struct process_group *group, const struct post *post,
         return NULL;
     }
     char name[32];
-    snprintf(name, sizeof name, "r%d i%s", group->rank, operation_name(operation));
+    snprintf(name, sizeof name, "r%d i%s", group->global_rank, operation_name(operation));
     struct task_options options = { .name = name, .rank = TASK_INHERIT, .device = TASK_INHERIT };
     work->task = task_spawn(me, &options, p2p_serve, work);
     if (work->task != NULL)

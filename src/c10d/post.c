@@ -12,8 +12,8 @@
 static struct link *
 post_link(struct task *me, const struct post *post)
 {
-    return post->is_send ? link_between(me, post->transport, post->rank, post->peer)
-                         : link_between(me, post->transport, post->peer, post->rank);
+    return post->is_send ? link_between(me, post->channel, post->rank, post->peer)
+                         : link_between(me, post->channel, post->peer, post->rank);
 }
 
 /* Finds the other end, or stands in line for it. */
@@ -76,9 +76,9 @@ static bool
 post_await(struct task *me, struct link *link, struct post *post)
 {
     struct wait_reason reason = { .what = post->is_send ? "send" : "recv", .sequence = -1, .peer = post->peer,
-                                  .timeout_ps = world_timeout_ps(post->world) };
+                                  .timeout_ps = group_timeout_ps(post->group) };
     bool abandoned = post->abandoned;
-    bool lost = abandoned || (post->mate == NULL && world_rank_has_ended(post->world, post->peer));
+    bool lost = abandoned || (post->mate == NULL && group_rank_has_ended(post->group, post->peer));
     if (!lost && monitor_wait(me, &link->monitor, &reason))
         return true;
     monitor_leave(me, &link->monitor);

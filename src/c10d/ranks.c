@@ -8,35 +8,21 @@ world_size(const struct world *world)
     return world->size;
 }
 
-uint64_t
-world_timeout_ps(const struct world *world)
-{
-    return world->timeout_ps;
-}
-
 bool
 world_rank_has_ended(const struct world *world, int rank)
 {
     return atomic_load(&world->ranks[rank].ended);
 }
 
-int
-world_lost_rank(const struct world *world, int64_t sequence)
-{
-    if (atomic_load(&world->ended_count) == 0)
-        return -1;
-    for (int rank = 0; rank < world->size; rank++)
-        if (world_rank_has_ended(world, rank) && atomic_load(&world->ranks[rank].issued) <= sequence)
-            return rank;
-    return -1;
-}
-
-/* Who waits for a message, a barrier or a key looks again whether it can still come. */
+/* Who waits for a message, a barrier, a key or a rank in new_group looks again whether it can still come. */
 void
 world_wake_all(struct task *me, struct world *world)
 {
     world->backend->wake(me, world->transport);
     store_wake(me, world->store);
+    monitor_enter(me, &world->monitor);
+    monitor_wake(me, &world->monitor);
+    monitor_leave(me, &world->monitor);
 }
 
 /* The rank is over: its counters stand still from here on, so a wait for a later collective is in vain. */

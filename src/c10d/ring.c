@@ -1,11 +1,12 @@
 /* Rings: every rank sends to one neighbour and receives from the other, so all links are busy all the time.
  * An all-reduce goes round twice: reduce-scatter leaves each rank with one chunk that holds everybody's sum, all-gather
- * shows it to the others. Bytes sent by a rank: 2 (N-1)/N of the tensor, whatever N is. A rank sends to rank + 1; with
- * `ring_backwards` to rank - 1, in Gloo's chunks and order of additions. In PyTorch: gloo's ring, NCCL's ring. */
+ * shows it to the others. Bytes sent by a rank: 2 (N-1)/N of the tensor, whatever N is. A rank sends to rank - 1, in
+ * Gloo's chunks and order of additions; with `ring_forwards` to rank + 1, in NCCL's.
+ * PyTorch: the rings of gloo and NCCL. */
 #include "c10d/local.h"
 #include "sched/stage.h"
 
-/* Small tensors in small worlds tell the trace their elements after every hop, the others at the end. */
+/* Above it, over all ranks, a tensor tells the trace its elements at the end only. */
 enum { TOLD_BYTES = 4096 };
 
 /* One time round, as one rank sees it: it sends chunk `first`, then each time the one that came last. */
@@ -21,10 +22,8 @@ struct ring {
     struct link             *out, *in;
     char            *data;       /* all-reduce: one tensor cut in chunks; all-gather: NULL, chunk r is outputs[r] */
     int64_t          bytes, chunk_bytes;
-    struct reduction reduction;
+    int              step;       /* of this time round */
 };
-
-struct hop { int send, receive; bool reduce; uint32_t flow; int64_t bytes; };
 
 /* ---- the order ---- */
 
@@ -43,9 +42,8 @@ ring_chunk_at(const struct ring_order *order, int step)
 
 /* Gloo's ring begins with the chunk of the rank that it receives from: so each rank ends with its own. */
 static struct ring_order
-ring_order_of(const struct collective *call)
+ring_order_of(const struct collective *call, bool backwards)
 {
-    bool backwards = call->options.ring_backwards;
     return (struct ring_order){ .rank = call->rank, .size = call->ranks, .turn = backwards ? -1 : 1,
                                 .first = backwards ? call->rank + 1 : call->rank };
 }
@@ -55,8 +53,8 @@ ring_links(struct task *me, struct ring *ring)
 {
     const struct ring_order *order = &ring->order;
     int next = ring_place(order, order->rank + order->turn), previous = ring_place(order, order->rank - order->turn);
-    ring->out = link_between(me, ring->call->transport, order->rank, next);
-    ring->in  = link_between(me, ring->call->transport, previous, order->rank);
+    ring->out = link_between(me, ring->call->channel, order->rank, next);
+    ring->in  = link_between(me, ring->call->channel, previous, order->rank);
     return ring->out != NULL && ring->in != NULL;
 }
 
@@ -74,52 +72,16 @@ ring_chunk(const struct ring *ring, int index)
     return (struct message){ .data = ring->data + begin, .bytes = (size_t)(end - begin) };
 }
 
+/* Small tensors in small worlds tell the trace their elements after every hop. */
 static bool
-ring_receive(struct task *me, struct ring *ring, const struct hop *hop, struct message *message)
+ring_received(struct task *me, struct hop *hop)
 {
-    struct reduction reduction = ring->reduction;
-    reduction.on = hop->reduce;
-    if (!link_take(me, ring->call, ring->in, message, &reduction))
-        return false;
+    const struct ring *ring = hop->context;
     if (ring->data == NULL)
-        tensor_tell(me, ring->call->outputs[hop->receive]);
+        tensor_tell(me, ring->call->outputs[ring_chunk_at(&ring->order, ring->step + 1)]);
     else if (ring->bytes * ring->order.size <= TOLD_BYTES)
         tensor_tell(me, ring->call->tensor);
     return true;
-}
-
-/* One step of the ring: a chunk goes to one neighbour while another comes from the other one, and is added to ours
- * (reduce-scatter) or takes its place (all-gather). The send comes first: if all received first, all would wait. */
-static bool
-ring_hop(struct task *me, struct ring *ring, const struct hop *hop)
-{
-    STAGE(me, comm_hop, hop->send, hop->bytes, ring->out->to, hop->reduce);
-    struct message out = ring_chunk(ring, hop->send);
-    struct message in  = ring_chunk(ring, hop->receive);
-    out.flow = hop->flow;
-    if (!link_put(me, ring->call, ring->out, &out))
-        return false;
-    if (in.bytes > 0 && !ring_receive(me, ring, hop, &in))
-        return false;
-    sched_advance_to(me, out.arrival);
-    stage_arrive(&stage_, in.flow);
-    return true;
-}
-
-/* An empty chunk is not sent: its receiver knows that too. */
-static bool
-ring_step(struct task *me, struct ring *ring, struct hop *hop)
-{
-    if (task_failed(me))
-        return false;
-    hop->bytes = (int64_t)ring_chunk(ring, hop->send).bytes;
-    if (hop->bytes > 0) {
-        hop->flow = sched_next_flow(me);
-        stage_depart(me, hop->flow);
-        return ring_hop(me, ring, hop);
-    }
-    struct message in = ring_chunk(ring, hop->receive);
-    return in.bytes == 0 || ring_receive(me, ring, hop, &in);
 }
 
 /* Once round: N - 1 steps, in each of which every chunk but one moves on by a rank. */
@@ -127,9 +89,12 @@ static bool
 ring_round(struct task *me, struct ring *ring, bool reduce)
 {
     for (int step = 0; step < ring->order.size - 1; step++) {
-        struct hop hop = { .send    = ring_chunk_at(&ring->order, step),
-                           .receive = ring_chunk_at(&ring->order, step + 1), .reduce = reduce };
-        if (!ring_step(me, ring, &hop))
+        int        mine = ring_chunk_at(&ring->order, step), theirs = ring_chunk_at(&ring->order, step + 1);
+        struct hop hop  = { .chunk = mine, .reduce = reduce, .out = ring->out, .in = ring->in,
+                            .send = ring_chunk(ring, mine), .receive = ring_chunk(ring, theirs),
+                            .received = ring_received, .context = ring };
+        ring->step = step;
+        if (!hop_run(me, ring->call, &hop))
             return false;
     }
     return true;
@@ -142,7 +107,7 @@ static int64_t
 ring_chunk_bytes(const struct collective *call, int64_t element)
 {
     int64_t size = call->ranks, bytes = call->bytes;
-    if (!call->options.ring_backwards)
+    if (call->options.ring_forwards)
         return (bytes / element + size - 1) / size * element;
     int64_t segments = (bytes + (1 << 20) - 1) >> 20;
     segments = segments > 2 * size ? segments : 2 * size;
@@ -159,9 +124,9 @@ ring_reduce_scatter(struct task *me, struct ring *ring)
     if (!ring_round(me, ring, true))
         return false;
     ring->order.first = ring_chunk_at(&ring->order, ranks - 1);
-    if (ring->reduction.op == REDUCE_AVG) {
+    if (ring->call->options.op == REDUCE_AVG) {
         struct message mine = ring_chunk(ring, ring->order.first);
-        reduce_average(ring->reduction.dtype, mine.data, mine.bytes, ranks);
+        reduce_average((int)ring->call->tensor->dtype, mine.data, mine.bytes, ranks);
     }
     return true;
 }
@@ -185,11 +150,9 @@ local_all_reduce(struct task *me, const struct collective *call)
         return false;
     if (ring.bytes == 0 || call->ranks == 1)
         return true;
-    ring.order           = ring_order_of(call);
+    ring.order           = ring_order_of(call, !call->options.ring_forwards);
     ring.data            = tensor_elements(tensor);
     ring.chunk_bytes     = ring_chunk_bytes(call, (int64_t)dtype_size(tensor->dtype));
-    ring.reduction.op    = call->options.op;
-    ring.reduction.dtype = (int)tensor->dtype;
     if (!ring_links(me, &ring))
         return false;
 
@@ -214,7 +177,7 @@ local_all_gather(struct task *me, const struct collective *call)
             return false;
     if (ring.bytes == 0)
         return true;
-    ring.order = ring_order_of(call);
+    ring.order = ring_order_of(call, false);
     tensor_paste(me, call->outputs[call->rank], call->tensor);
     if (call->ranks > 1 && (!ring_links(me, &ring) || !ring_all_gather(me, &ring)))
         return false;

@@ -4,38 +4,21 @@
 #include "hw/cost.h"
 #include "sched/stage.h"
 
-/* One message leaves over one link; the stage lasts until it has arrived. The receiver's collective ends its arrow. */
-static bool
-link_transfer(struct task *me, const struct collective *call, struct link *link,
-              struct message *message)
-{
-    STAGE(me, comm_transfer, link->from, link->to, (int64_t)message->bytes);
-    if (!link_put(me, call, link, message))
-        return false;
-    sched_advance_to(me, message->arrival);
-    return true;
-}
-
 static bool
 tree_send(struct task *me, const struct collective *call, int to)
 {
-    struct message message = { .data = tensor_elements(call->tensor), .bytes = (size_t)call->bytes };
-    struct link   *link    = link_between(me, call->transport, call->rank, to);
-    if (link == NULL || task_failed(me))
-        return false;
-    message.flow = sched_next_flow(me);
-    stage_depart(me, message.flow);
-    return link_transfer(me, call, link, &message);
+    struct hop hop = { .out = link_between(me, call->channel, call->rank, to),
+                       .send = { .data = tensor_elements(call->tensor), .bytes = (size_t)call->bytes } };
+    return hop.out != NULL && hop_run(me, call, &hop);
 }
 
 static bool
-tree_receive(struct task *me, const struct collective *call, int from, uint32_t *flow)
+tree_receive(struct task *me, const struct collective *call, int from)
 {
-    struct message message = { .data = tensor_elements(call->tensor), .bytes = (size_t)call->bytes };
-    struct link   *link    = link_between(me, call->transport, from, call->rank);
-    if (link == NULL || !link_take(me, call, link, &message, NULL))
+    struct hop hop = { .in = link_between(me, call->channel, from, call->rank),
+                       .receive = { .data = tensor_elements(call->tensor), .bytes = (size_t)call->bytes } };
+    if (hop.in == NULL || !hop_run(me, call, &hop))
         return false;
-    *flow = message.flow;
     tensor_bump(call->tensor);
     tensor_tell(me, call->tensor);
     return true;
@@ -55,12 +38,8 @@ local_broadcast(struct task *me, const struct collective *call)
         return true;
     while (distance < call->ranks && (place & distance) == 0)
         distance *= 2;
-    if (place != 0) {
-        uint32_t flow = 0;
-        if (!tree_receive(me, call, (place - distance + root) % call->ranks, &flow))
-            return false;
-        stage_arrive(&stage_, flow);
-    }
+    if (place != 0 && !tree_receive(me, call, (place - distance + root) % call->ranks))
+        return false;
     for (distance /= 2; distance > 0; distance /= 2)
         if (place + distance < call->ranks &&
             !tree_send(me, call, (place + distance + root) % call->ranks))
@@ -73,22 +52,22 @@ bool
 local_barrier(struct task *me, const struct collective *call)
 {
     STAGE(me, c10d_barrier, call->sequence, call->ranks);
-    struct local *local = call->transport;
-    monitor_enter(me, &local->monitor);
-    uint64_t before = local->opened;
-    if (++local->arrived == local->size) {
-        bool priced    = local->size > 1 && sched_is_stepped(me->sched);
-        local->open_at = sched_now(me);
-        local->open_at += priced ? cost_copy(sched_cost(me->sched), 0) : 0;
-        local->arrived = 0;
-        local->opened++;
-        monitor_wake(me, &local->monitor);
+    struct channel *channel = call->channel;
+    monitor_enter(me, &channel->monitor);
+    uint64_t before = channel->opened;
+    if (++channel->arrived == channel->size) {
+        bool priced    = channel->size > 1 && sched_is_stepped(me->sched);
+        channel->open_at = sched_now(me);
+        channel->open_at += priced ? cost_copy(sched_cost(me->sched), 0) : 0;
+        channel->arrived = 0;
+        channel->opened++;
+        monitor_wake(me, &channel->monitor);
     }
-    while (local->opened == before)
-        if (!work_await(me, call->work, &local->monitor, -1))
+    while (channel->opened == before)
+        if (!work_await(me, call->work, &channel->monitor, -1))
             return false;
-    uint64_t open_at = local->open_at;
-    monitor_leave(me, &local->monitor);
+    uint64_t open_at = channel->open_at;
+    monitor_leave(me, &channel->monitor);
     sched_advance_to(me, open_at);
     return true;
 }

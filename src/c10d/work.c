@@ -49,11 +49,20 @@ work_new(struct task *me, struct process_group *group, enum operation operation,
         return failed_null(me, E_MEMORY, "out of memory for %s", operation_name(operation));
     *work = (struct work){ .group = group, .event = event, .is_owned = true, .line = me->line,
                            .iteration = me->iteration };
-    work->call = (struct collective){ .work = work, .transport = group->world->transport, .operation = operation,
-                                      .sequence = -1, .rank = group->rank, .ranks = group->world->size,
+    work->call = (struct collective){ .work = work, .channel = group->communicator->channel, .operation = operation,
+                                      .sequence = -1, .rank = group->rank, .ranks = group->communicator->size,
                                       .tensor = tensor_ref(tensor), .bytes = tensor_bytes(tensor),
                                       .elements = tensor_count(tensor) };
     return work;
+}
+
+static void
+drop_pieces(struct task *me, struct tensor ***pieces, int count)
+{
+    for (int i = 0; *pieces != NULL && i < count; i++)
+        tensor_drop(me, &(*pieces)[i]);
+    free(*pieces);
+    *pieces = NULL;
 }
 
 static void
@@ -61,10 +70,8 @@ work_drop_tensors(struct task *me, struct work *work)
 {
     struct collective *call = &work->call;
     tensor_drop(me, &call->tensor);
-    for (int i = 0; call->outputs != NULL && i < call->ranks; i++)
-        tensor_drop(me, &call->outputs[i]);
-    free(call->outputs);
-    call->outputs = NULL;
+    drop_pieces(me, &call->inputs, call->ranks);
+    drop_pieces(me, &call->outputs, call->ranks);
 }
 
 static void
@@ -86,40 +93,43 @@ work_discard(struct task *me, struct work *work)
 static bool
 work_is_lost(const struct work *work)
 {
-    struct world *world = work->group->world;
-    return ledger_is_broken(&world->ledger, work->call.sequence) || world_lost_rank(world, work->call.sequence) >= 0;
+    const struct communicator *communicator = work->group->communicator;
+    return ledger_is_broken(&communicator->ledger, work->call.sequence) ||
+           communicator_lost_rank(communicator, work->call.sequence) >= 0;
 }
 
 /* Says why it is. */
 static bool
 work_lost(struct task *me, struct work *work)
 {
-    struct world       *world  = work->group->world;
-    const struct error *error  = &world->ledger.error;
-    bool                broken = ledger_is_broken(&world->ledger, work->call.sequence);
-    int                 lost   = world_lost_rank(world, work->call.sequence);
+    const struct communicator *communicator = work->group->communicator;
+    const struct error        *error        = &communicator->ledger.error;
+    bool broken = ledger_is_broken(&communicator->ledger, work->call.sequence);
+    int  lost   = communicator_lost_rank(communicator, work->call.sequence);
     if (lost < 0 || (broken && error->kind == E_MISMATCH))
         return failed(me, error->kind, "%s", error->message);
-    int64_t issued = atomic_load(&world->ranks[lost].issued);
-    char    line[32] = "", last[40] = "without calling any collective";
+    int64_t issued = atomic_load(&communicator->issued[communicator_rank_of(communicator, lost)]);
+    char    line[32] = "", last[40] = "without calling any collective", of[32] = "";
     if (work->line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", work->line);
     if (issued > 0)
         snprintf(last, sizeof last, "after #%" PRId64, issued - 1);
-    return failed(me, E_RANK_LOST, "rank %d waits in %s #%" PRId64 "%s, but rank %d has ended %s",
-                  work->group->rank, operation_name(work->call.operation), work->call.sequence, line, lost, last);
+    if (communicator->number > 0)
+        snprintf(of, sizeof of, " of group %d", communicator->number);
+    return failed(me, E_RANK_LOST, "rank %d waits in %s #%" PRId64 "%s%s, but rank %d has ended %s",
+                  work->group->global_rank, operation_name(work->call.operation), work->call.sequence, of, line, lost,
+                  last);
 }
 
 /* Says why the group takes no more collectives. */
 static bool
 work_refuse(struct task *me, struct work *work, enum ledger_answer answer)
 {
-    struct world *world = work->group->world;
     if (answer == LEDGER_NO_MEMORY)
         return failed(me, E_MEMORY, "out of memory for %s", operation_name(work->call.operation));
     if (answer == LEDGER_DIFFERS) {
-        ledger_announce_mismatch(me, &world->ledger, work->call.sequence);
-        world_wake_all(me, world);
+        ledger_announce_mismatch(me, &work->group->communicator->ledger, work->call.sequence);
+        world_wake_all(me, work->group->world);
     } else if (work->group->is_gone) {
         return failed(me, E_RUNTIME, "the process group was destroyed: call init_process_group again");
     }
@@ -134,8 +144,8 @@ work_issue(struct task *me, struct work *work)
     int64_t               text_id = work_name_id(me, work);
     work->issued_at = sched_now(me);
     monitor_enter(me, &group->monitor);
-    work->call.sequence = atomic_load(&group->world->ranks[group->rank].issued);
-    enum ledger_answer answer = group->is_gone ? LEDGER_BROKEN : ledger_join(me, group->world, work);
+    work->call.sequence = process_group_sequence(group);
+    enum ledger_answer answer = group->is_gone ? LEDGER_BROKEN : ledger_join(me, work);
     if (answer == LEDGER_JOINED) {
         if (group->last != NULL)
             group->last->next = work;
@@ -153,7 +163,8 @@ bool
 work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
 {
     struct wait_reason reason = { .what = operation_name(work->call.operation), .sequence = work->call.sequence,
-                                  .peer = peer, .timeout_ps = work->group->world->timeout_ps };
+                                  .peer = process_group_global_rank(work->group, peer),
+                                  .timeout_ps = work->group->timeout_ps };
     bool lost = work_is_lost(work);
     if (!lost && monitor_wait(me, monitor, &reason))
         return true;
@@ -163,16 +174,16 @@ work_await(struct task *me, struct work *work, struct monitor *monitor, int peer
 
 /* The others wait for data that will not come: they learn who failed, and why. */
 static void
-work_break_world(struct task *me, struct work *work)
+work_break_group(struct task *me, struct work *work)
 {
-    struct world *world = work->group->world;
-    struct error  error = work->error;
-    if (error.kind == E_STOPPED || ledger_is_broken(&world->ledger, work->call.sequence))
+    struct ledger *ledger = &work->group->communicator->ledger;
+    struct error   error  = work->error;
+    if (error.kind == E_STOPPED || ledger_is_broken(ledger, work->call.sequence))
         return;
-    snprintf(error.message, sizeof error.message, "rank %d failed in %s #%" PRId64 ": %.1800s", work->group->rank,
-             operation_name(work->call.operation), work->call.sequence, work->error.message);
-    ledger_break(me, &world->ledger, work->call.sequence, &error);
-    world_wake_all(me, world);
+    snprintf(error.message, sizeof error.message, "rank %d failed in %s #%" PRId64 ": %.1800s",
+             work->group->global_rank, operation_name(work->call.operation), work->call.sequence, work->error.message);
+    ledger_break(me, ledger, work->call.sequence, &error);
+    world_wake_all(me, work->group->world);
 }
 
 /* The tensors are let go before the work counts as done: who waits may be the last to hold them. */
@@ -184,9 +195,9 @@ work_finish(struct task *me, struct work *work)
         work->error = me->error;
         task_clear_error(me);
         if (work->entry != NULL)
-            work_break_world(me, work);
+            work_break_group(me, work);
     }
-    ledger_leave(me, group->world, work);
+    ledger_leave(me, work);
     work_drop_tensors(me, work);
     monitor_enter(me, &group->monitor);
     work->done        = true;
@@ -201,13 +212,21 @@ static bool
 work_move(struct task *me, const struct work *work)
 {
     const struct group_backend *backend = work->group->world->backend;
-    if (work->call.operation == OPERATION_ALL_REDUCE)
-        return backend->all_reduce(me, &work->call);
-    if (work->call.operation == OPERATION_BROADCAST)
-        return backend->broadcast(me, &work->call);
-    if (work->call.operation == OPERATION_ALL_GATHER)
-        return backend->all_gather(me, &work->call);
-    return backend->barrier(me, &work->call);
+    const struct collective    *call    = &work->call;
+    switch (call->operation) {
+    case OPERATION_ALL_REDUCE: return backend->all_reduce(me, call);
+    case OPERATION_BROADCAST: return backend->broadcast(me, call);
+    case OPERATION_REDUCE: return backend->reduce(me, call);
+    case OPERATION_ALL_GATHER: return backend->all_gather(me, call);
+    case OPERATION_GATHER: return backend->gather(me, call);
+    case OPERATION_SCATTER: return backend->scatter(me, call);
+    case OPERATION_REDUCE_SCATTER: return backend->reduce_scatter(me, call);
+    case OPERATION_ALL_TO_ALL: return backend->all_to_all(me, call);
+    case OPERATION_BARRIER: return backend->barrier(me, call);
+    case OPERATION_SEND:
+    case OPERATION_RECV: break;
+    }
+    return failed(me, E_RUNTIME, "%s is no collective", operation_name(call->operation));
 }
 
 void

@@ -16,9 +16,8 @@ world_new(struct task *me, const struct world_options *options)
     world->size       = options->size;
     world->timeout_ps = options->timeout_ps;
     world->backend    = options->backend != NULL ? options->backend : &backend_local;
-    atomic_init(&world->ledger.broken_from, INT64_MAX);
     world->ranks = calloc((size_t)options->size, sizeof *world->ranks);
-    bool ready   = monitor_init(&world->ledger.monitor) && world->ranks != NULL;
+    bool ready   = monitor_init(&world->monitor) && world->ranks != NULL;
     if (ready)
         world->store = store_new(me, world);
     if (world->store != NULL)
@@ -28,6 +27,19 @@ world_new(struct task *me, const struct world_options *options)
         return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
     }
     return world;
+}
+
+static void
+world_free_groups(struct task *me, struct world *world)
+{
+    for (struct process_group *group = world->groups, *next; group != NULL; group = next) {
+        next = group->next;
+        group_free(me, group);
+    }
+    for (struct communicator *communicator = world->communicators, *next; communicator != NULL; communicator = next) {
+        next = communicator->next;
+        communicator_free(me, communicator);
+    }
 }
 
 void
@@ -41,14 +53,11 @@ world_free(struct task *me, struct world *world)
         all_joined = process_group_destroy(me, group) && all_joined;
     if (!all_joined)
         return;
-    for (struct process_group *group = world->groups, *next; group != NULL; group = next) {
-        next = group->next;
-        group_free(me, group);
-    }
+    world_free_groups(me, world);
     if (world->transport != NULL)
         world->backend->close(me, world->transport);
     store_free(world->store);
-    ledger_free(&world->ledger);
+    monitor_destroy(&world->monitor);
     free(world->ranks);
     free(world);
 }

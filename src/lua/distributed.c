@@ -143,9 +143,10 @@ l_all_reduce(lua_State *L)
     const struct argument    *at        = r.a.at;
     const char               *direction = at[4].text;
     struct collective_options options   = { .op = reduce_op(L, at[1].text), .algorithm = at[3].text,
-                                            .ring_backwards = strcmp(direction, "backward") == 0 };
-    if (!options.ring_backwards && strcmp(direction, "forward") != 0)
-        raise_error(L, "ValueError", "direction is forward (r sends to r + 1) or backward, not '%s'", direction);
+                                            .ring_forwards = strcmp(direction, "forward") == 0 };
+    if (!options.ring_forwards && strcmp(direction, "backward") != 0)
+        raise_error(L, "ValueError", "direction is backward (r sends to r - 1, in Gloo's order) or forward, not '%s'",
+                    direction);
     bool later = at[2].integer[0] != 0;
     if (later)
         push_tensor_work(L, at[0].tensor);
@@ -350,7 +351,7 @@ static const struct lua_entry distributed_entries[] = {
     { "get_world_size", l_get_world_size, "dist.get_world_size()", "how many ranks there are" },
     { "all_reduce", l_all_reduce,
       "dist.all_reduce(Tensor t, str op=\"sum\", *, bool async_op=False, str? algorithm=None, "
-      "str direction=\"forward\") -> any",
+      "str direction=\"backward\") -> any",
       "t becomes the reduction over all ranks' t" },
     { "broadcast", l_broadcast, "dist.broadcast(Tensor t, int src, *, bool async_op=False) -> any",
       "t becomes src's t" },

@@ -6,7 +6,7 @@
 /* A back-end that moves nothing and counts what it is asked. */
 struct counting {
     struct group_backend table;      /* first: open knows itself by it */
-    int      opened, closed, woken, accepted, reduced, posted, moved, withdrawn;
+    int      opened, closed, connected, disconnected, woken, accepted, reduced, posted, moved, withdrawn;
     uint64_t ahead_ps;               /* a barrier ends so long after it was begun */
     bool     fails, fails_apart;     /* at once; or rank 0 in its second and, later, rank 1 in its first */
 };
@@ -34,10 +34,26 @@ counting_wake(struct task *me, void *transport)
     ((struct counting *)transport)->woken++;
 }
 
+/* Its channel is the transport: it has one group at a time. */
+static void *
+counting_connect(struct task *me, void *transport, const int *ranks, int size)
+{
+    struct counting *counting = transport;
+    counting->connected += size;
+    return ranks[size - 1] == size - 1 ? transport : failed_null(me, E_VALUE, "the ranks are not those of the world");
+}
+
+static void
+counting_disconnect(struct task *me, void *channel)
+{
+    (void)me;
+    ((struct counting *)channel)->disconnected++;
+}
+
 static bool
 counting_accepts(struct task *me, const struct collective *call)
 {
-    struct counting *counting = call->transport;
+    struct counting *counting = call->channel;
     counting->accepted++;
     return call->operation != OPERATION_BROADCAST || failed(me, E_RUNTIME, "broadcast is not supported by counting");
 }
@@ -46,7 +62,7 @@ counting_accepts(struct task *me, const struct collective *call)
 static bool
 counting_all_reduce(struct task *me, const struct collective *call)
 {
-    struct counting *counting = call->transport;
+    struct counting *counting = call->channel;
     if (counting->fails_apart) {
         sched_advance(me, cost_us(call->rank == 1 ? 100 : 10));
         return call->sequence == 1 - call->rank ? failed(me, E_RUNTIME, "wire %d is cut", call->rank) : true;
@@ -68,7 +84,7 @@ counting_move(struct task *me, const struct collective *call)
 static bool
 counting_barrier(struct task *me, const struct collective *call)
 {
-    struct counting *counting = call->transport;
+    struct counting *counting = call->channel;
     me->clock += counting->ahead_ps;
     return true;
 }
@@ -76,7 +92,7 @@ counting_barrier(struct task *me, const struct collective *call)
 static bool
 counting_post(struct task *me, struct post *post)
 {
-    struct counting *counting = post->transport;
+    struct counting *counting = post->channel;
     counting->posted++;
     return post->tag != 13 || failed(me, E_RUNTIME, "there is no line for the tag 13");
 }
@@ -84,7 +100,7 @@ counting_post(struct task *me, struct post *post)
 static bool
 counting_send(struct task *me, struct post *post)
 {
-    struct counting *counting = post->transport;
+    struct counting *counting = post->channel;
     counting->moved++;
     return post->is_send && !task_failed(me);
 }
@@ -92,7 +108,7 @@ counting_send(struct task *me, struct post *post)
 static bool
 counting_recv(struct task *me, struct post *post)
 {
-    struct counting *counting = post->transport;
+    struct counting *counting = post->channel;
     counting->moved++;
     return !post->is_send && !task_failed(me);
 }
@@ -101,7 +117,7 @@ static void
 counting_withdraw(struct task *me, struct post *post)
 {
     (void)me;
-    ((struct counting *)post->transport)->withdrawn++;
+    ((struct counting *)post->channel)->withdrawn++;
 }
 
 static const struct group_backend counting_backend = {
@@ -110,10 +126,17 @@ static const struct group_backend counting_backend = {
     .open       = counting_open,
     .close      = counting_close,
     .wake       = counting_wake,
+    .connect    = counting_connect,
+    .disconnect = counting_disconnect,
     .accepts    = counting_accepts,
     .all_reduce = counting_all_reduce,
     .broadcast  = counting_move,
+    .reduce     = counting_move,
     .all_gather = counting_move,
+    .gather     = counting_move,
+    .scatter    = counting_move,
+    .reduce_scatter = counting_move,
+    .all_to_all = counting_move,
     .barrier    = counting_barrier,
     .post       = counting_post,
     .send       = counting_send,
@@ -152,6 +175,8 @@ a_group_calls_what_stands_in_its_back_ends_table(void **state)
     assert_int_equal(counting.accepted, 2);
     assert_int_equal(counting.reduced, 2);
     assert_int_equal(counting.woken, 1);     /* the rank's end */
+    assert_int_equal(counting.connected, counting.opened);
+    assert_int_equal(counting.disconnected, 1);
     assert_int_equal(counting.closed, 1);
     assert_int_equal(count_events(&ranks, "c10d.issue"), 2);
     assert_int_equal(count_events(&ranks, "comm.hop"), 0);

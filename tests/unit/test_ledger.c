@@ -64,7 +64,7 @@ call_differently(struct task *me, struct process_group *group, struct ranks *ran
     bool                      other   = me->rank == 1;
     int                       which   = (int)ranks->number;
     struct collective_options options = { .op             = which == 0 && other ? REDUCE_MAX : REDUCE_SUM,
-                                          .ring_backwards = which == 1 && other };
+                                          .ring_forwards = which == 1 && other };
     enum dtype     dtype  = which == 2 && other ? DTYPE_I64 : DTYPE_F32;
     struct tensor *tensor = tensor_zeros(me, dtype, DEVICE_CPU, 1, &count);
     return which == 3 ? group_broadcast(me, group, tensor, me->rank) : group_all_reduce(me, group, tensor, &options);
@@ -83,7 +83,7 @@ static void
 operation_direction_dtype_and_root_are_compared(void **state)
 {
     (void)state;
-    static const char *const theirs[] = { "of float32 [4] with max (line 101)", "with sum, ring backwards (line 101)",
+    static const char *const theirs[] = { "of float32 [4] with max (line 101)", "with sum, ring forwards (line 101)",
                                           "of int64 [4] with sum (line 101)", "of float32 [4] from rank 1 (line 101)" };
     for (size_t i = 0; i < countof(theirs); i++) {
         struct ranks ranks = { .size = 2, .body = differ_in_one, .number = (double)i };
