@@ -1,10 +1,13 @@
-/* A rank as its script sees it. Shared by spawn.c, distributed.c and ddp.c only. */
+/* A rank as its script sees it, and what the functions of rs.distributed share: who asks, in which group. Shared by
+ * spawn.c, distributed.c, groups.c, work.c, collectives.c, p2p.c, store.c and ddp.c only. */
 #ifndef LUA_RANK_H
 #define LUA_RANK_H
 #include <lua.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "c10d/group.h"
+#include "functional/catalogue.h"
+#include "lua/internal.h"
 #include "sched/task.h"
 
 struct spawn; struct parcel; struct script;
@@ -20,6 +23,31 @@ struct rank {
     bool                implicit;   /* the spawn made the group, no init_process_group was called yet */
     char                name[24];
 };
+
+struct rank          *rank_here(lua_State *L);    /* raises where there is none */
+struct process_group *group_here(lua_State *L);   /* the default group; raises before init_process_group */
+
+/* A function of a rank: who asks, in which group, and its arguments. */
+struct rank_call { struct task *me; struct process_group *group; struct arguments a; };
+/* `group` is the place of the argument of that name, -1: none, the default group. false: this rank is no member of it,
+ * was warned, and has nothing to do. */
+bool take_rank_call(lua_State *L, struct rank_call *out, int group);
+/* An argument that is a rank of the world, as its rank in the group. Raises ValueError where that is no member. */
+int  peer_of(lua_State *L, const struct argument *rank, const struct process_group *group);
+
+/* groups.c */
+void push_group(lua_State *L, struct process_group *group);      /* NULL: what stands for a group without this rank */
+void lua_open_groups(lua_State *L);
+
+/* work.c: an empty box that keeps the value at `index` alive; call_work fills it, when it is at the top. */
+void push_work_box(lua_State *L, int index);
+void fill_work_box(lua_State *L, struct work *work);
+void push_tensor_work(lua_State *L, struct tensor *tensor);
+int  call_work(lua_State *L, struct call *call, struct work *work);
+void lua_open_work(lua_State *L);
+
+void lua_open_collectives(lua_State *L);   /* collectives.c */
+void lua_open_p2p(lua_State *L);           /* p2p.c */
 
 int  l_spawn(lua_State *L);
 int  l_bucket_assignment(lua_State *L);
