@@ -136,7 +136,8 @@ static const struct lua_entry entries[] = {
     { "broadcast", l_broadcast, "dist.broadcast(Tensor t, int src, any? group=None, *, bool async_op=False) -> any",
       "t becomes src's t" },
  
-        { "all_gather", l_all_gather, "dist.all_gather(table list, Tensor t, any? group=None, *, bool async_op=False) -> any",
+    { "all_gather", l_all_gather,
+      "dist.all_gather(table list, Tensor t, any? group=None, *, bool async_op=False) -> any",
       "list[r + 1] becomes rank r's t; an empty list is filled; answers the list" },
     { "barrier", l_barrier, "dist.barrier(any? group=None, *, bool async_op=False) -> any",
       "waits until every rank has come" },
