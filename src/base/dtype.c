@@ -166,5 +166,5 @@ dtype_holds(enum dtype dtype, double value, bool whole)
     int64_t least, largest;
     dtype_ends(dtype, &least, &largest);
     least = dtype == DTYPE_U8 && whole ? -UINT8_MAX : least;
-    return dtype == DTYPE_BOOL || (value >= (double)least && value <= most);
+    return dtype == DTYPE_BOOL || (value >= (double)least && value - most < 1); /* 127.9 is cut off */
 }
