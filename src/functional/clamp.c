@@ -1,5 +1,5 @@
-/* Numbers kept between bounds. A bound beside integers that none of them can pass is no bound; one that none can reach is
- * refused. PyTorch: torch.clamp, clamp_min, clamp_max. */
+/* Numbers kept between bounds. A bound beside integers that none of them can pass is no bound; one that none can
+ * reach is refused. PyTorch: torch.clamp, clamp_min, clamp_max. */
 #include <math.h>
 #include "autograd/call.h"
 #include "device/device.h"
