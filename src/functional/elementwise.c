@@ -1,7 +1,5 @@
 /* Arithmetic, comparisons, choices: element by element, each one node of the graph. A number beside a tensor widens
  * nothing within its kind; in place the result must fit into the tensor's type. PyTorch: torch.add and its like. */
-#include <math.h>
-#include <stdlib.h>
 #include "autograd/call.h"
 #include "device/device.h"
 #include "functional/functions.h"
