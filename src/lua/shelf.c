@@ -15,7 +15,8 @@ static const char SHELVES[] = "ringside.shelves", MADE[] = "ringside.made";
 /* One list of a table, which is known by its address: it lives as long as the state. */
 struct shelf {
     const void             *table;
-    const struct lua_entry *entries;     /* NULL: the catalogue's functions of `forms` */
+    const struct lua_entry *entries;     /* NULL: what `maker` makes, or the catalogue's functions of `forms` */
+    const struct shelf_maker *maker;
     size_t                  count;
     unsigned                forms;
     const char             *before;      /* of the catalogue: "rs.", "t:" */
@@ -67,6 +68,12 @@ void
 shelf_add_catalogue(lua_State *L, int table, unsigned forms, const char *before)
 {
     add_shelf(L, (struct shelf){ .table = lua_topointer(L, table), .forms = forms, .before = before });
+}
+
+void
+shelf_add_maker(lua_State *L, int table, const struct shelf_maker *maker)
+{
+    add_shelf(L, (struct shelf){ .table = lua_topointer(L, table), .maker = maker });
 }
 
 /* ---- making one ---- */
@@ -124,6 +131,8 @@ push_entry(lua_State *L, const struct shelf *shelf, const char *name)
 static bool
 push_from(lua_State *L, int table, const struct shelf *shelf, const char *name)
 {
+    if (shelf->maker != NULL)
+        return shelf->maker->push(L, name);
     if (shelf->forms == 0)
         return push_entry(L, shelf, name);
     return push_catalogue_function(L, table, name, shelf->forms, shelf->before);
@@ -209,6 +218,14 @@ fill_catalogue(lua_State *L, int table, unsigned forms)
     }
 }
 
+static void
+fill_made(lua_State *L, int table, const struct shelf_maker *maker)
+{
+    const char *name;
+    for (size_t i = 0; (name = maker->name(L, i)) != NULL; i++)
+        fill_one(L, table, name);
+}
+
 void
 shelf_fill(lua_State *L, int table)
 {
@@ -221,6 +238,8 @@ shelf_fill(lua_State *L, int table)
         script->shelves[i].filled = true;
         for (size_t j = 0; j < shelf.count; j++)
             fill_one(L, table, shelf.entries[j].name);
+        if (shelf.maker != NULL)
+            fill_made(L, table, shelf.maker);
         if (shelf.forms != 0)
             fill_catalogue(L, table, shelf.forms);
     }

@@ -76,10 +76,16 @@ is_stuck(const struct machine *machine, bool joins_too)
 static void
 unlink_waiter(struct machine *machine)
 {
-    struct machine **link = (struct machine **)&machine->queue->first;
-    while (*link != machine)
-        link = &(*link)->next_waiter;
-    *link          = machine->next_waiter;
+    struct monitor *monitor  = machine->queue;
+    struct machine *waiter   = (struct machine *)monitor->first, *previous = NULL;
+    for (; waiter != machine; waiter = waiter->next_waiter)
+        previous = waiter;
+    if (previous == NULL)
+        monitor->first = (struct task *)machine->next_waiter;
+    else
+        previous->next_waiter = machine->next_waiter;
+    if (machine->next_waiter == NULL)
+        monitor->last = (struct task *)previous;
     machine->queue = NULL;
 }
 
@@ -245,10 +251,11 @@ stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason 
     machine->wait_broken = atomic_load(&me->sched->stopping) && reason->idle;
     me->waiting          = &machine->reason;
     if (!machine->wait_broken) {
-        struct machine **link = (struct machine **)&monitor->first;
-        while (*link != NULL)
-            link = &(*link)->next_waiter;
-        *link          = machine;
+        if (monitor->first == NULL)
+            monitor->first = me;
+        else
+            machine_of(monitor->last)->next_waiter = machine;
+        monitor->last  = me;
         machine->state = MACHINE_WAITING;
         dispatch(machine);
     }
