@@ -28,7 +28,8 @@ struct collective {
     int64_t                   sequence;  /* its number, equal on all ranks */
     int                       rank, ranks;
     struct tensor            *tensor;    /* contiguous, its stream was waited for; NULL: barrier */
-    struct tensor           **outputs;   /* all_gather: one a rank, like `tensor` */
+    struct tensor           **outputs;   /* all_gather: one a rank, like `tensor`; NULL: `gathered` */
+    struct tensor            *gathered;  /* all_gather into one tensor, contiguous: part r is rank r's */
     int64_t                   bytes, elements; /* of `tensor` */
     struct collective_options options;
 };

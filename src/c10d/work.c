@@ -61,6 +61,7 @@ work_drop_tensors(struct task *me, struct work *work)
 {
     struct collective *call = &work->call;
     tensor_drop(me, &call->tensor);
+    tensor_drop(me, &call->gathered);
     for (int i = 0; call->outputs != NULL && i < call->ranks; i++)
         tensor_drop(me, &call->outputs[i]);
     free(call->outputs);
