@@ -14,13 +14,14 @@ static const char SHELVES[] = "ringside.shelves", MADE[] = "ringside.made";
 
 /* One list of a table, which is known by its address: it lives as long as the state. */
 struct shelf {
-    const void             *table;
-    const struct lua_entry *entries;     /* NULL: what `maker` makes, or the catalogue's functions of `forms` */
-    const struct shelf_maker *maker;
-    size_t                  count;
-    unsigned                forms;
-    const char             *before;      /* of the catalogue: "rs.", "t:" */
-    bool                    filled;
+    const void     *table;
+    union {
+        const struct lua_entry   *entries;
+        const struct shelf_maker *maker;
+        const char               *before; /* of the catalogue: "rs.", "t:" */
+    };
+    uint16_t        count, forms;         /* entries; which of the catalogue's functions */
+    bool            makes, filled;        /* makes: it has a maker */
 };
 
 static void
@@ -60,20 +61,20 @@ shelf_add(lua_State *L, int table, const struct lua_entry *entries, size_t count
 {
     if (!shelf_is(L, table))
         return false;
-    add_shelf(L, (struct shelf){ .table = lua_topointer(L, table), .entries = entries, .count = count });
+    add_shelf(L, (struct shelf){ .table = lua_topointer(L, table), .entries = entries, .count = (uint16_t)count });
     return true;
 }
 
 void
 shelf_add_catalogue(lua_State *L, int table, unsigned forms, const char *before)
 {
-    add_shelf(L, (struct shelf){ .table = lua_topointer(L, table), .forms = forms, .before = before });
+    add_shelf(L, (struct shelf){ .table = lua_topointer(L, table), .before = before, .forms = (uint16_t)forms });
 }
 
 void
 shelf_add_maker(lua_State *L, int table, const struct shelf_maker *maker)
 {
-    add_shelf(L, (struct shelf){ .table = lua_topointer(L, table), .maker = maker });
+    add_shelf(L, (struct shelf){ .table = lua_topointer(L, table), .maker = maker, .makes = true });
 }
 
 /* ---- making one ---- */
@@ -131,7 +132,7 @@ push_entry(lua_State *L, const struct shelf *shelf, const char *name)
 static bool
 push_from(lua_State *L, int table, const struct shelf *shelf, const char *name)
 {
-    if (shelf->maker != NULL)
+    if (shelf->makes)
         return shelf->maker->push(L, name);
     if (shelf->forms == 0)
         return push_entry(L, shelf, name);
@@ -238,7 +239,7 @@ shelf_fill(lua_State *L, int table)
         script->shelves[i].filled = true;
         for (size_t j = 0; j < shelf.count; j++)
             fill_one(L, table, shelf.entries[j].name);
-        if (shelf.maker != NULL)
+        if (shelf.makes)
             fill_made(L, table, shelf.maker);
         if (shelf.forms != 0)
             fill_catalogue(L, table, shelf.forms);
