@@ -37,8 +37,9 @@ bool
 shelf_is(lua_State *L, int table)
 {
     const struct script *script = script_of(L);
-    for (size_t i = 0; i < script->shelf_count; i++)
-        if (script->shelves[i].table == lua_topointer(L, table))
+    const void *wanted = lua_topointer(L, table);
+    for (size_t i = script->shelf_count; i-- > 0;) /* the one that is being filled came last */
+        if (script->shelves[i].table == wanted)
             return true;
     return false;
 }
