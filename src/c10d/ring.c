@@ -250,7 +250,8 @@ local_all_gather(struct task *me, const struct collective *call)
 {
     STAGE(me, c10d_allgather, call->sequence, call->bytes, call->elements, call->ranks);
     struct ring ring = { .call = call, .whole = call->gathered, .bytes = call->bytes };
-    if (!tensor_touch(me, call->tensor, false, "all-gather") || !ring_touch_outputs(me, call))
+    if (!tensor_touch(me, call->tensor, false, "all-gather") ||
+        !ring_touch_outputs(me, call))
         return false;
     if (ring.bytes == 0)
         return true;

@@ -85,7 +85,7 @@ count_steps(lua_State *L, lua_Debug *unused)
     script_count_steps(L);
 }
 
-/* A lesson sees no more of `package`, `io` and `os` than the sandbox makes itself: a thousand ranks need not have them. */
+/* Of `package`, `io` and `os` a lesson sees what the sandbox makes itself: a thousand ranks need not have them. */
 static void
 open_libraries(lua_State *L, bool trusted)
 {
