@@ -81,6 +81,8 @@ struct work *group_all_reduce(struct task *me, struct process_group *group, stru
 struct work *group_broadcast(struct task *me, struct process_group *group, struct tensor *tensor, int root);
 struct work *group_all_gather(struct task *me, struct process_group *group, struct tensor *const *outputs,
                               struct tensor *input);   /* outputs: one per rank, like input */
+struct work *group_all_gather_into_tensor(struct task *me, struct process_group *group, struct tensor *output,
+                                          struct tensor *input);   /* output: ranks times as many elements */
 struct work *group_barrier(struct task *me, struct process_group *group);
 bool work_wait(struct task *me, struct work *work) __attribute__((warn_unused_result)); /* moves its failure to me */
 bool work_done(struct task *me, const struct work *work);
@@ -90,6 +92,7 @@ void work_free(struct task *me, struct work *work);   /* waits for it first if i
 bool group_all_reduce_now(struct task *me, struct process_group *group, struct tensor *tensor, const struct collective_options *options);
 bool group_broadcast_now(struct task *me, struct process_group *group, struct tensor *tensor, int root);
 bool group_all_gather_now(struct task *me, struct process_group *group, struct tensor *const *outputs, struct tensor *input);
+bool group_all_gather_into_tensor_now(struct task *me, struct process_group *group, struct tensor *output, struct tensor *input);
 bool group_barrier_now(struct task *me, struct process_group *group);
 
 /* ---- point to point: unbuffered, matched per (peer, tag) in order; run in the calling task. isend/irecv: a task each. */

@@ -3,6 +3,7 @@
  * shows it to the others. Bytes sent by a rank: 2 (N-1)/N of the tensor, whatever N is. A rank sends to rank - 1, in
  * Gloo's chunks and order of additions; with `ring_forwards` to rank + 1, in NCCL's.
  * PyTorch: the rings of gloo and NCCL. */
+#include <string.h>
 #include "c10d/local.h"
 #include "sched/stage.h"
 
@@ -20,7 +21,8 @@ struct ring {
     const struct collective *call;
     struct ring_order        order;
     struct link             *out, *in;
-    char            *data;       /* all-reduce: one tensor cut in chunks; all-gather: NULL, chunk r is outputs[r] */
+    struct tensor   *whole;      /* cut in chunks; NULL: an all-gather's chunk r is outputs[r] */
+    char            *data;       /* its elements */
     int64_t          bytes, chunk_bytes;
     int              step;       /* of this time round */
 };
@@ -80,7 +82,7 @@ ring_received(struct task *me, struct hop *hop)
     if (ring->data == NULL)
         tensor_tell(me, ring->call->outputs[ring_chunk_at(&ring->order, ring->step + 1)]);
     else if (ring->bytes * ring->order.size <= TOLD_BYTES)
-        tensor_tell(me, ring->call->tensor);
+        tensor_tell(me, ring->whole);
     return true;
 }
 
@@ -145,7 +147,7 @@ local_all_reduce(struct task *me, const struct collective *call)
 {
     STAGE(me, c10d_allreduce, call->sequence, call->bytes, call->elements, call->ranks);
     struct tensor *tensor = call->tensor;
-    struct ring    ring   = { .call = call, .bytes = call->bytes };
+    struct ring    ring   = { .call = call, .whole = tensor, .bytes = call->bytes };
     if (!tensor_touch(me, tensor, true, "all-reduce"))
         return false;
     if (ring.bytes == 0 || call->ranks == 1)
@@ -164,24 +166,61 @@ local_all_reduce(struct task *me, const struct collective *call)
     return true;
 }
 
-/* Rank r's tensor becomes outputs[r] on all ranks: the second half of an all-reduce, with whole tensors as chunks. */
+/* Where it all goes: one tensor for each rank, or a whole one whose part r is rank r's chunk. */
+static bool
+ring_touch_outputs(struct task *me, const struct collective *call)
+{
+    if (call->gathered != NULL)
+        return tensor_touch(me, call->gathered, true, "all-gather");
+    for (int i = 0; i < call->ranks; i++)
+        if (!tensor_touch(me, call->outputs[i], true, "all-gather"))
+            return false;
+    return true;
+}
+
+/* This rank's chunk is the first to be there. */
+static void
+ring_begin_gather(struct task *me, struct ring *ring)
+{
+    const struct collective *call = ring->call;
+    ring->order = ring_order_of(call, false);
+    if (ring->whole == NULL) {
+        tensor_paste(me, call->outputs[call->rank], call->tensor);
+        return;
+    }
+    ring->data        = tensor_elements(ring->whole);
+    ring->chunk_bytes = ring->bytes;
+    ring->bytes      *= call->ranks;
+    memmove(ring_chunk(ring, call->rank).data, tensor_elements(call->tensor), (size_t)ring->chunk_bytes);
+}
+
+static void
+ring_end_gather(struct task *me, const struct ring *ring)
+{
+    for (int i = 0; ring->whole == NULL && i < ring->call->ranks; i++)
+        tensor_bump(ring->call->outputs[i]);
+    if (ring->whole == NULL)
+        return;
+    tensor_bump(ring->whole);
+    if (ring->bytes * ring->call->ranks > TOLD_BYTES)
+        tensor_tell(me, ring->whole);
+}
+
+/* Rank r's tensor becomes outputs[r], or part r of the whole, on all ranks: the second half of an all-reduce, with
+ * whole tensors as chunks. */
 bool
 local_all_gather(struct task *me, const struct collective *call)
 {
     STAGE(me, c10d_allgather, call->sequence, call->bytes, call->elements, call->ranks);
-    struct ring ring = { .call = call, .bytes = call->bytes };
-    if (!tensor_touch(me, call->tensor, false, "all-gather"))
+    struct ring ring = { .call = call, .whole = call->gathered, .bytes = call->bytes };
+    if (!tensor_touch(me, call->tensor, false, "all-gather") ||
+        !ring_touch_outputs(me, call))
         return false;
-    for (int i = 0; i < call->ranks; i++)
-        if (!tensor_touch(me, call->outputs[i], true, "all-gather"))
-            return false;
     if (ring.bytes == 0)
         return true;
-    ring.order = ring_order_of(call, false);
-    tensor_paste(me, call->outputs[call->rank], call->tensor);
+    ring_begin_gather(me, &ring);
     if (call->ranks > 1 && (!ring_links(me, &ring) || !ring_all_gather(me, &ring)))
         return false;
-    for (int i = 0; i < call->ranks; i++)
-        tensor_bump(call->outputs[i]);
+    ring_end_gather(me, &ring);
     return true;
 }

@@ -83,7 +83,7 @@ bool sched_delay_rank(struct sched *sched, int rank, uint64_t ps);
 struct monitor {
     pthread_mutex_t mutex;
     pthread_cond_t  cond;
-    struct task    *first;      /* stepped: who waits, in order */
+    struct task    *first, *last; /* stepped: who waits, in order; `last` counts while there is a first */
     struct vclock   knows;      /* what the wakers and leavers knew */
     bool            ready;
     uint64_t        wakes;      /* free: how often it was woken, so that no wake is lost at the end of a slice */
