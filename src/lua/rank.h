@@ -1,4 +1,4 @@
-/* A rank as its script sees it. Shared by spawn.c, distributed.c and ddp.c only. */
+/* A rank as its script sees it. Shared by spawn.c, distributed.c, store.c and ddp.c only. */
 #ifndef LUA_RANK_H
 #define LUA_RANK_H
 #include <lua.h>
@@ -21,7 +21,9 @@ struct rank {
     char                name[24];
 };
 
+struct rank *rank_here(lua_State *L);   /* whose script this is; raises where there are no ranks */
 int  l_spawn(lua_State *L);
 int  l_bucket_assignment(lua_State *L);
 void lua_open_ddp(lua_State *L);    /* ddp.c: nn.parallel.DistributedDataParallel */
+void lua_open_store(lua_State *L);  /* store.c: dist.store */
 #endif
