@@ -3,7 +3,7 @@
  *
  *   world.c  made and freed     group.c  rendezvous and the comm task     work.c    issue, wait, check, free
  *   ranks.c  their ends         p2p.c    send, recv, isend, irecv         ledger.c  who called what, and what is wrong
- *   store.c  keys and values    fingerprint.c  a call that can be compared and printed
+ *   store*.c keys and values    fingerprint.c  a call that can be compared and printed
  *
  * Monitors nest in this order only: a group's, the ledger's. None is held when a back-end is called. */
 #ifndef C10D_INTERNAL_H
@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "c10d/backend.h"
 #include "c10d/group.h"
+#include "c10d/store.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
@@ -87,9 +88,7 @@ struct world {
 int  world_lost_rank(const struct world *world, int64_t sequence);
 void world_wake_all(struct task *me, struct world *world);
 
-struct store *store_new(struct task *me, struct world *world);
-void          store_free(struct store *store);
-void          store_wake(struct task *me, struct store *store);
+void store_hash_wake(struct task *me, struct store *store);   /* who waits in it looks again whether it is in vain */
 
 /* ---- groups and works ---- */
 

@@ -36,7 +36,7 @@ void
 world_wake_all(struct task *me, struct world *world)
 {
     world->backend->wake(me, world->transport);
-    store_wake(me, world->store);
+    store_hash_wake(me, world->store);
 }
 
 /* The rank is over: its counters stand still from here on, so a wait for a later collective is in vain. */
