@@ -1,6 +1,6 @@
 /* TCPStore: keys at a server that anybody with its address may ask. The master's process runs the server
- * (store_server.c), and is a client of it like all others. A request waits for its reply and for nothing else: who waits
- * for a key asks again, in `free` with so much patience that the server may answer at once when the key comes.
+ * (store_server.c), and is a client of it like all others. A request waits for its reply and for nothing else: who
+ * waits for a key asks again, in `free` with so much patience that the server may answer when the key comes.
  * c10d::TCPStore. */
 #include <arpa/inet.h>
 #include <errno.h>
