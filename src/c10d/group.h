@@ -100,11 +100,4 @@ bool group_send(struct task *me, struct process_group *group, struct tensor *ten
 bool group_recv(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
 struct work *group_isend(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
 struct work *group_irecv(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
-
-/* ---- the store ---- */
-bool    store_set(struct task *me, struct store *store, const char *key, const void *bytes, size_t count);
-/* c10d's get: blocks. *bytes gets a copy that lives as long as me's scope, with a NUL behind that is not counted;
- * NULL for both: it only waits. */
-bool    store_wait(struct task *me, struct store *store, const char *key, void **bytes, size_t *count);
-int64_t store_add(struct task *me, struct store *store, const char *key, int64_t amount); /* the new value; failed: task_failed(me) */
 #endif

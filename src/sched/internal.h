@@ -49,6 +49,7 @@ struct executor {
     void     (*enter)(struct task *me, struct monitor *monitor);
     void     (*leave)(struct task *me, struct monitor *monitor);
     bool     (*wait)(struct task *me, struct monitor *monitor, const struct wait_reason *reason);
+    void     (*poll)(struct task *me, uint64_t ps, const struct wait_reason *reason);
     void     (*wake)(struct task *me, struct monitor *monitor);
     void     (*finished)(struct machine *machine);                  /* last thing a task does; may not return */
     void     (*reap)(struct machine *machine);                      /* its stack or thread, after the end */
@@ -96,6 +97,7 @@ struct sched {
 
     struct heap_item *heap;           /* stepped */
     size_t            heap_count, heap_room;
+    size_t            pollers;        /* of those in the heap: they wait in sched_poll */
     struct machine   *running, *main, *leaving;
     struct task       source_task;    /* lends its name to sources that fire */
     uint64_t          deadlocks, now; /* now: the clock of whoever ran last */

@@ -245,6 +245,18 @@ tell_monitor(struct task *me, struct monitor *monitor)
         failed(me, E_MEMORY, "out of memory");
 }
 
+/* Wakes who waits in a monitor, at a time. */
+struct alarm { struct sched_source source; struct monitor *monitor; };
+
+static void
+alarm_rings(struct task *me, struct sched_source *source)
+{
+    struct alarm *alarm = (struct alarm *)source;
+    monitor_enter(me, alarm->monitor);
+    monitor_wake(me, alarm->monitor);
+    monitor_leave(me, alarm->monitor);
+}
+
 static bool
 stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason *reason)
 {
@@ -263,7 +275,11 @@ stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason 
             machine_of(monitor->last)->next_waiter = machine;
         monitor->last  = me;
         machine->state = MACHINE_WAITING;
+        struct alarm alarm = { .source = { .fire = alarm_rings }, .monitor = monitor };
+        if (reason->until > 0)
+            sched_arm(me->sched, &alarm.source, reason->until > me->clock ? reason->until : me->clock);
         dispatch(machine);
+        sched_disarm(me->sched, &alarm.source);
     }
     me->waiting = NULL;
     know_monitor(me, monitor);
@@ -288,6 +304,24 @@ stepped_wake(struct task *me, struct monitor *monitor)
         make_ready(waiter);
         waiter = next;
     }
+}
+
+/* Real time for others outside: as much as passes here, shared by all who poll. */
+static void
+stepped_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
+{
+    struct sched   *sched   = me->sched;
+    struct machine *machine = machine_of(me);
+    uint64_t        real_ns = ps / 1000 / (sched->pollers + 1);
+    machine->preferred = false;
+    machine->reason    = *reason;
+    me->waiting        = &machine->reason;
+    if (sched->heap_count == sched->pollers)
+        nanosleep(&(struct timespec){ (time_t)(real_ns / 1000000000), (long)(real_ns % 1000000000) }, NULL);
+    sched->pollers++;
+    sched_advance(me, ps);
+    sched->pollers--;
+    me->waiting = NULL;
 }
 
 static void
@@ -333,6 +367,7 @@ stepped_drain(struct task *me)
 const struct executor executor_stepped = {
     .name = "stepped",         .start = stepped_start,       .point = stepped_point, .now = stepped_now,
     .enter = know_monitor,     .leave = tell_monitor,        .wait = stepped_wait,   .wake = stepped_wake,
+    .poll = stepped_poll,
     .finished = stepped_finished, .reap = stepped_reap,      .drain = stepped_drain,
 };
 
