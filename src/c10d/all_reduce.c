@@ -19,14 +19,6 @@ algorithm_at(size_t index)
     return index < countof(table) ? table[index] : NULL;
 }
 
-double
-hop_us(const struct reduce_size *size, int distance, double bytes, int flows)
-{
-    bool crosses = distance >= size->per_node;
-    const struct link_price *price = crosses ? &size->inter : &size->intra;
-    return price->latency_us + bytes * (crosses ? flows : 1) / price->bytes_per_us;
-}
-
 /* ---- which one ---- */
 
 static struct reduce_size
@@ -34,7 +26,7 @@ reduce_size_of(struct task *me, const struct collective *call)
 {
     const struct cost_model *cost     = sched_cost(me->sched);
     const struct topology   *topology = &cost->topology;
-    struct reduce_size       size     = { .ranks = call->ranks, .per_node = local_ranks_per_node(call->channel),
+    struct reduce_size       size     = { .ranks = call->ranks, .per_node = nodes_ranks_each(call->channel),
                                           .bytes = (double)call->bytes };
     bool flat  = topology->ranks_per_node == 0;
     size.intra = flat ? (struct link_price){ cost->latency_us, cost->bytes_per_us } : topology->intra;
@@ -100,8 +92,8 @@ all_reduce_run(struct task *me, const struct collective *call)
     return algorithm != NULL && algorithm->run(me, call);
 }
 
-/* All ranks end with the sum (mean, product, ...) of their tensors, the same bits everywhere: each element is summed on
- * one rank, or by all in one order. PREMUL_SUM multiplies before that, AVG divides after it; both round to the dtype. */
+/* All ranks end with the sum (mean, product, ...) of their tensors, the same bits everywhere. PREMUL_SUM multiplies
+ * before that, AVG divides after it; both round to the dtype. */
 bool
 local_all_reduce(struct task *me, const struct collective *call)
 {

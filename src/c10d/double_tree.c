@@ -2,8 +2,8 @@
  * links work in both directions, in log2(N) latencies. Up, adding, and down again, in pieces that follow each other: a
  * rank sends a piece on and takes the next without waiting until it has arrived.
  * PyTorch: NCCL's double binary trees (ncclGetDtree), one rank a node. */
-#include "c10d/local.h"
 #include "c10d/double_tree.h"
+#include "c10d/local.h"
 
 /* NCCL's protocol Simple sends so much at a time. */
 enum { PIECE_BYTES = 512 << 10 };
@@ -149,6 +149,6 @@ double_tree_price(const struct reduce_size *size)
 }
 
 const struct algorithm algorithm_double_tree = {
-    "double_tree", double_tree_all_reduce, double_tree_price, "4 (N-1) pieces of at most 512 KiB of each half", "at most 2 S",
+    "double_tree", double_tree_all_reduce, double_tree_price, "4 (N-1) for each 512 KiB of a half", "at most 2 S",
     "two binary trees, each for half the data, up and down in pieces: NCCL's for many nodes"
 };

@@ -1,7 +1,7 @@
-/* Recursive halving and doubling: in step i ranks whose numbers differ in bit i exchange half of what they still add up,
- * so that after log2(N) steps each has the sum of one N-th; then the same steps backwards, each doubling what is known.
- * As few bytes as a ring, in 2 log2(N) steps. Where N is no power of two, P being the one below it, each of the first
- * N - P odd ranks folds its tensor into the even one before it and gets the sum from it at the end.
+/* Recursive halving and doubling: in step i ranks whose numbers differ in bit i exchange half of what they still add
+ * up, so that after log2(N) steps each has the sum of one N-th; then the same steps backwards, each doubling what is
+ * known. As few bytes as a ring, in 2 log2(N) steps. Where N is no power of two, P being the one below it, each of the
+ * first N - P odd ranks folds its tensor into the even one before it and gets the sum from it at the end.
  * PyTorch: gloo's allreduce_halving_doubling (which takes blocks of powers of two instead of folding). */
 #include "c10d/local.h"
 

@@ -6,35 +6,10 @@
 #include "c10d/local.h"
 #include "device/cells.h"
 
-static int
-common_divisor(int a, int b)
-{
-    while (b > 0) {
-        int rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* Members in order of their nodes, as far as equal nodes stand together: runs of ranks of one node. */
-int
-local_ranks_per_node(const struct channel *channel)
-{
-    const struct topology *topology = &channel->local->topology;
-    int each = 0;
-    for (int begin = 0, end = 0; begin < channel->size; begin = end) {
-        while (end < channel->size && !topology_crosses(topology, channel->ranks[begin], channel->ranks[end]))
-            end++;
-        each = common_divisor(end - begin, each);
-    }
-    return each;
-}
-
 static bool
 hierarchical_all_reduce(struct task *me, const struct collective *call)
 {
-    int  per_node = local_ranks_per_node(call->channel), nodes = call->ranks / per_node;
+    int  per_node = nodes_ranks_each(call->channel), nodes = call->ranks / per_node;
     int  node     = call->rank / per_node, place = call->rank % per_node;
     int *inside   = scratch_new(me, (size_t)per_node, sizeof *inside);
     int *between  = scratch_new(me, (size_t)nodes, sizeof *between);

@@ -4,7 +4,7 @@
  *   local.c  the table    all_reduce.c  its algorithms, a page each: ring.c, binomial.c, double_tree.c, naive.c,
  *   halving_doubling.c, hierarchical.c, direct.c    tree.c  broadcast and barrier    post.c  send, recv
  *   hop.c    one step of any of them    link.c  messages between two ranks    wire.c  when they arrive
- *   shared.c  direct where threads share memory    reduce.c  elements
+ *   shared.c  direct where threads share memory    nodes.c  who stands together    reduce.c  elements
  *
  * Groups may be in flight at once: each has links of its own, so that their messages do not mix, over wires that all
  * share. Ranks of links are those of the group; wires, events and messages to people know the world's.
@@ -148,9 +148,6 @@ bool exchange_run(struct task *me, const struct collective *call, const struct e
 
 /* ---- all-reduce ---- */
 
-/* What an all-reduce is made of, for prices: `ranks` of `per_node` on each node (1: all on nodes of their own). */
-struct reduce_size { int ranks, per_node; double bytes; struct link_price intra, inter; };
-
 /* Leaves the reduction of all ranks' tensors in each of them, equal to the bit. The caller has checked that there is
  * more than one rank and an element, sees to AVG and PREMUL_SUM (here they are SUM), and tells the tensor's new version. */
 struct algorithm {
@@ -166,9 +163,7 @@ const struct algorithm *algorithm_at(size_t index);       /* in teaching order; 
 /* The one that an all-reduce names, or the back-end's choice. NULL: failed, there is none. */
 const struct algorithm *algorithm_chosen(struct task *me, const struct collective *call);
 /* How many of the group's ranks stand together on each node, if need be on a part of a node. */
-int  local_ranks_per_node(const struct channel *channel);
-/* How long a message of `bytes` takes from a rank to the one `distance` further, where `flows` leave a node at once. */
-double hop_us(const struct reduce_size *size, int distance, double bytes, int flows);
+int nodes_ranks_each(const struct channel *channel);
 
 /* Rings over some of the ranks, for all algorithms that are made of them. */
 struct ring {

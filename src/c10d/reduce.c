@@ -108,7 +108,7 @@ average_narrow(enum dtype dtype, void *element, int ranks)
         dtype_put_whole(dtype, element, dtype_whole(dtype, element) / ranks);
 }
 
-/* AVG is a sum that each rank divides at the end, rounding to the dtype: all have equal bits before, so after it too. */
+/* AVG is a sum that each rank divides at the end, rounding to the dtype: equal bits stay equal. */
 void
 reduce_average(int dtype, void *data, size_t bytes, int ranks)
 {

@@ -158,7 +158,8 @@ bool
 local_all_gather(struct task *me, const struct collective *call)
 {
     STAGE(me, c10d_allgather, call->sequence, call->bytes, call->elements, call->ranks);
-    struct ring ring = { .call = call, .place = call->rank, .size = call->ranks, .forwards = true };
+    struct ring ring = { .call = call, .place = call->rank, .size = call->ranks,
+                         .forwards = true };
     if (!tensor_touch(me, call->tensor, false, "all-gather"))
         return false;
     for (int i = 0; i < call->ranks; i++)

@@ -1,9 +1,9 @@
 /* Wires: when a message arrives, in virtual time. A wire joins two ranks in one direction and takes one transfer at a
- * time, for the latency and the time of its bytes. Between nodes the bytes also pass two network cards, the sender's and
- * the receiver's, which all transfers under way share fairly: with k at a card each goes at a k-th of its bandwidth, and
- * the fuller one of its two cards decides. So the end of a transfer is not known when it begins: each is a source of the
- * scheduler, due when its bytes are through as things stand, and moved when that changes. The latency comes after.
- * Order of use: wire_between, transfer_begin; whoever waits for `landed` waits in the monitor that was given. */
+ * time, for the latency and the time of its bytes. Between nodes the bytes also pass two network cards, the sender's
+ * and the receiver's, which all transfers under way share fairly: with k at a card each goes at a k-th of its
+ * bandwidth, and the fuller one of its two cards decides. So the end of a transfer is not known when it begins: each is
+ * a source of the scheduler, due when its bytes are through as things stand, and moved when that changes. The latency
+ * comes after. Order of use: wire_between, transfer_begin; who waits for `landed` waits in the monitor that was given. */
 #include <stdlib.h>
 #include "c10d/local.h"
 #include "hw/cost.h"
@@ -59,7 +59,8 @@ transfer_share(struct transfer *transfer, uint64_t now)
     transfer->left    = transfer->left > 0 ? transfer->left : 0;
     transfer->since   = now;
     transfer->sharers = sharers;
-    sched_arm(transfer->local->sched, &transfer->source, now + cost_us(transfer->left / transfer_bytes_per_us(transfer)));
+    uint64_t rest = cost_us(transfer->left / transfer_bytes_per_us(transfer));
+    sched_arm(transfer->local->sched, &transfer->source, now + rest);
 }
 
 static void
