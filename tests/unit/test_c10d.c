@@ -412,7 +412,7 @@ bad_calls(struct task *me, struct process_group *group, struct ranks *ranks)
     static const enum error_kind want[] = { E_VALUE, E_VALUE, E_VALUE, E_VALUE, E_RUNTIME, E_DTYPE };
     int64_t two[2] = { 2, 2 }, swapped[2] = { 1, 2 };
     struct tensor *tensor = numbers(me, 4, 0, 0), *square = tensor_zeros(me, DTYPE_F32, DEVICE_CPU, 2, two);
-    struct collective_options tree = { .algorithm = "tree" };
+    struct collective_options star = { .algorithm = "star" };
     for (size_t i = 0; i < countof(want); i++) {
         struct work *work = NULL;
         if (i == 0)
@@ -422,7 +422,7 @@ bad_calls(struct task *me, struct process_group *group, struct ranks *ranks)
         else if (i == 2)
             work = group_broadcast(me, group, tensor, -1);
         else if (i == 3)
-            work = group_all_reduce(me, group, tensor, &tree);
+            work = group_all_reduce(me, group, tensor, &star);
         else if (i == 4)
             work = group_all_reduce(me, group,
                                     tensor_view(me, square, &(struct view_place){ 2, two, swapped, 0 }), NULL);
