@@ -22,7 +22,7 @@ hop_send(struct task *me, const struct collective *call, struct hop *hop)
 {
     int64_t bytes = (int64_t)hop->send.bytes;
     STAGE(me, comm_hop, hop->chunk, bytes, hop->out->receiver, hop->reduce);
-    if (!link_put(me, call, hop->out, &hop->send))
+    if (!(hop->direct ? link_carry(me, hop->out, &hop->send) : link_put(me, call, hop->out, &hop->send)))
         return false;
     if (hop->in != NULL && !hop_take(me, call, hop))
         return false;
@@ -53,8 +53,8 @@ hop_run(struct task *me, const struct collective *call, struct hop *hop)
     if (hop->in != NULL && hop->receive.bytes == 0)
         hop->in = NULL;
     if (hop->out != NULL && hop->send.bytes > 0) {
-        hop->send.flow = sched_next_flow(me);
-        stage_depart(me, hop->send.flow);
+        if (!hop->direct)
+            stage_depart(me, hop->send.flow = sched_next_flow(me));
         return hop_send(me, call, hop);
     }
     return hop->in == NULL || hop_receive(me, call, hop);

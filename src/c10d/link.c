@@ -118,6 +118,17 @@ link_put(struct task *me, const struct collective *call, struct link *link, stru
     return fits || memory_failed(me, message->bytes, "the host");
 }
 
+bool
+link_carry(struct task *me, struct link *link, struct message *message)
+{
+    if (!task_work(me, message->bytes / WORK_BYTES))
+        return false;
+    monitor_enter(me, &link->monitor);
+    message->arrival = link_depart(me, link, message->bytes);
+    monitor_leave(me, &link->monitor);
+    return true;
+}
+
 /* Twice in the monitor, because a clock may not move inside: first the arrival is known, then the data is taken. */
 bool
 link_take(struct task *me, const struct collective *call, struct link *link, struct message *message,

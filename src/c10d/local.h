@@ -67,6 +67,8 @@ uint64_t     link_depart(struct task *me, struct link *link, uint64_t bytes);
 struct message { void *data; size_t bytes; uint32_t flow; uint64_t arrival; };
 /* Hands a message to the link, as soon as the last one was taken; `arrival` is set. Does not wait for it to arrive. */
 bool link_put(struct task *me, const struct collective *call, struct link *link, struct message *message);
+/* The wire alone takes as long as the message, which the receiver takes out of the sender's memory: `arrival` is set. */
+bool link_carry(struct task *me, struct link *link, struct message *message);
 /* Waits for the next message of just so many bytes; me's clock rises to its arrival; `flow` is set. Its elements
  * replace those at message->data, or are reduced into them. */
 struct reduction { bool on; enum reduce_op op; int dtype; };
@@ -80,9 +82,11 @@ struct hop {
     bool           reduce;         /* what comes is reduced into what `receive` points to */
     struct link   *out, *in;       /* NULL: nothing is sent, received */
     struct message send, receive;  /* where the elements are; empty ones do not travel */
+    bool           direct;         /* `out` carries no elements: its receiver is there, who gets them from the sender */
     bool         (*received)(struct task *me, struct hop *hop);  /* NULL; or called when the elements are there */
     void          *context;        /* its own */
 };
+/* `call` may be NULL where the hop is direct. */
 bool hop_run(struct task *me, const struct collective *call, struct hop *hop);
 
 /* ---- algorithms, each a slot of the table ---- */
