@@ -15,6 +15,12 @@ hop_take(struct task *me, const struct collective *call, struct hop *hop)
            (hop->received == NULL || hop->received(me, hop));
 }
 
+static bool
+hop_depart(struct task *me, const struct collective *call, struct hop *hop)
+{
+    return hop->direct ? link_carry(me, hop->out, &hop->send) : link_put(me, call, hop->out, &hop->send);
+}
+
 /* A message goes to one rank while another comes from another one, and is added to ours or takes its
  * place. The send comes first: if all received first, all would wait. Over when both have arrived. */
 static bool
@@ -22,7 +28,7 @@ hop_send(struct task *me, const struct collective *call, struct hop *hop)
 {
     int64_t bytes = (int64_t)hop->send.bytes;
     STAGE(me, comm_hop, hop->chunk, bytes, hop->out->receiver, hop->reduce);
-    if (!(hop->direct ? link_carry(me, hop->out, &hop->send) : link_put(me, call, hop->out, &hop->send)))
+    if (!hop_depart(me, call, hop))
         return false;
     if (hop->in != NULL && !hop_take(me, call, hop))
         return false;

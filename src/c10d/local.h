@@ -6,7 +6,7 @@
  *
  * Groups may be in flight at once: each has links of its own, so that their messages do not mix, over wires that all
  * share. Ranks of links are those of the group; wires, events and messages to people know the world's.
- * Monitors nest in this order only: the transport's, a channel's, a link's. */
+ * Monitors nest in this order only: the transport's, a channel's, a link's or an inbox's, a post's. */
 #ifndef C10D_LOCAL_H
 #define C10D_LOCAL_H
 #include "base/map.h"
@@ -33,6 +33,8 @@ struct channel {
     struct monitor  monitor;     /* of what follows */
     struct map      links;       /* by from * size + to, made when first used */
     struct link    *first_link;
+    struct map      inboxes;     /* by rank, made when first used */
+    struct inbox   *first_inbox;
     /* The barrier: ranks that have come to the one that is due, those that have opened, and when the last one did. The
      * next cannot open before all have left this one. */
     int             arrived;
@@ -56,7 +58,6 @@ struct link {
     size_t         bytes, room;
     uint64_t       arrival;
     uint32_t       flow;
-    struct post   *posts[2];         /* without a mate yet: recvs, sends */
 };
 
 struct link *link_between(struct task *me, struct channel *channel, int from, int to);  /* NULL: failed */
@@ -74,6 +75,19 @@ bool link_carry(struct task *me, struct link *link, struct message *message);
 struct reduction { bool on; enum reduce_op op; int dtype; };
 bool link_take(struct task *me, const struct collective *call, struct link *link, struct message *message,
                const struct reduction *reduction);
+
+/* ---- inboxes: one per rank of a group that sends and receives ---- */
+
+/* Posts without a mate yet, in order of posting, by their tag. */
+enum { LINES = 16 };
+struct line { struct post *first, *last; };
+struct inbox {
+    struct inbox  *next;             /* in the channel's list */
+    struct monitor monitor;
+    struct line    lines[2][LINES];  /* receives by this rank, sends to it */
+};
+void inbox_wake(struct task *me, struct inbox *inbox);
+void inbox_free(struct inbox *inbox);
 
 /* ---- hops ---- */
 
