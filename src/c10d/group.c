@@ -198,6 +198,7 @@ process_group_destroy(struct task *me, struct process_group *group)
     group->stopping = group->is_gone = true;
     monitor_wake(me, &group->monitor);
     monitor_leave(me, &group->monitor);
+    works_left_join(me, group, true);
     struct error of_comm = { .line = -1 };   /* overwritten when the task was joined */
     task_join(me, group->comm, &of_comm);
     if (of_comm.line != -1)

@@ -95,9 +95,18 @@ bool group_all_gather_now(struct task *me, struct process_group *group, struct t
 bool group_all_gather_into_tensor_now(struct task *me, struct process_group *group, struct tensor *output, struct tensor *input);
 bool group_barrier_now(struct task *me, struct process_group *group);
 
-/* ---- point to point: unbuffered, matched per (peer, tag) in order; run in the calling task. isend/irecv: a task each. */
+/* ---- point to point: unbuffered, matched per (peer, tag) in the order of posting; run in the calling task. isend and
+ * irecv: a task each. Not to oneself, but in a batch. ---- */
+enum { ANY_SOURCE = -1 };      /* as the peer of a receive */
 bool group_send(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
 bool group_recv(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
+int  group_recv_any(struct task *me, struct process_group *group, struct tensor *tensor, int64_t tag);  /* from whom; -1:
+                                                                                                          failed */
 struct work *group_isend(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
 struct work *group_irecv(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
+/* All of them or none: an isend or irecv each, posted in order. false: failed; none was posted. */
+struct p2p_op { bool is_send; struct tensor *tensor; int peer; int64_t tag; };
+bool group_batch_isend_irecv(struct task *me, struct process_group *group, const struct p2p_op *ops, int count,
+                             struct work **works);
+int  work_source_rank(struct task *me, const struct work *work);   /* of an irecv that has ended, in the group; -1: of no other work */
 #endif

@@ -5,6 +5,7 @@
  *   world.c  made and freed     communicator.c  made, met, freed    group.c        rendezvous, new_group, the comm task
  *   ranks.c  their ends         collectives.c   checks and issues   work.c         issue, wait, free
  *   p2p.c    send, recv ...     ledger.c  who called what           fingerprint.c  a call to be compared and printed
+ *   reuse.c  buffers in use
  *   store*.c keys and values
  *
  * Monitors nest in this order only: a group's, the ledger's. The world's is never held with another. None is held when
@@ -149,6 +150,9 @@ struct work {
     struct error          error;
     struct post           post;          /* isend, irecv */
     struct task          *task;          /* theirs */
+    /* reuse.c: of the tensor when it was posted; the checksum only where others share its version. */
+    uint64_t              checksum;
+    bool                  version_is_alone, reuse_told, reuse_warned;
 };
 
 struct process_group {
@@ -162,6 +166,7 @@ struct process_group {
     struct task          *comm;          /* NULL: not started or ended */
     struct work          *first, *last;  /* the queue */
     struct work          *spare;
+    struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */
     bool                  stopping, is_gone;
 };
 
@@ -171,6 +176,15 @@ void         work_discard(struct task *me, struct work *work);
 bool         work_issue(struct task *me, struct work *work);
 void         work_run(struct task *me, struct work *work);
 void         work_finish(struct task *me, struct work *work);
+/* Of isend and irecv: whoever waits for it, or its task's end, lets go of the tensor, once. */
+void         work_release_tensor(struct task *me, struct work *work);
+/* Joins the tasks of works that nobody waits for: those that have ended, or all. */
+void         works_left_join(struct task *me, struct process_group *group, bool all);
+/* reuse.c: the tensor of an isend or irecv, which the host should leave alone until its wait; who changes it is told
+ * once. In this order, the last as often as one likes. */
+void         reuse_watch(struct work *work);                  /* it was posted */
+void         reuse_moved(struct task *me, struct work *work); /* the message has left, or has come */
+void         reuse_check(struct task *me, struct work *work);
 bool         work_tensor_ready(struct task *me, struct tensor *tensor, struct event **event, bool *on_device);
 void         group_free(struct task *me, struct process_group *group);
 #endif

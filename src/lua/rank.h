@@ -35,6 +35,10 @@ bool take_rank_call(lua_State *L, struct rank_call *out, int group);
 /* An argument that is a rank of the world, as its rank in the group. Raises ValueError where that is no member. */
 int  peer_of(lua_State *L, const struct argument *rank, const struct process_group *group);
 
+/* p2p.c: the peer of two arguments, dst and group_dst say, of which one must be given; a rank of the group. */
+struct peer_places { int world, group; const char *word; /* "dst" */ };
+int  peer_given(lua_State *L, const struct rank_call *r, const struct peer_places *places);
+
 /* groups.c */
 void push_group(lua_State *L, struct process_group *group);      /* NULL: what stands for a group without this rank */
 void lua_open_groups(lua_State *L);
