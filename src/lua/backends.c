@@ -1,12 +1,13 @@
 /* The names of back-ends of process groups: what is built in, what PyTorch has, what is neither. As
  * torch.distributed.Backend, is_available and is_backend_available.
  *
- * Interface: check_backend, lua_open_backends. */
+ * Interface: check_backend, check_device_id, lua_open_backends. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/vec.h"
 #include "c10d/backend.h"
+#include "device/device.h"
 #include "lua/dispatch.h"
 #include "lua/rank.h"
 
@@ -59,6 +60,15 @@ check_backend(lua_State *L, const char *name)
             raise_error(L, "RuntimeError", "the back-end '%s' is not built in: there is %s", lower, built[0]->name);
         at = at[length] == ',' ? at + length + 1 : NULL;
     }
+}
+
+void
+check_device_id(lua_State *L, struct task *me, const struct argument *device_id)
+{
+    int64_t device = device_id->integer[0];
+    if (!device_id->none && device >= device_count(me))
+        raise_error(L, "ValueError", "device_id %lld is out of range: there are %d devices", (long long)device,
+                    device_count(me));
 }
 
 /* dist.Backend("LOCAL"): the name in lower case. Argument 1 is the table. */

@@ -107,6 +107,7 @@ l_init_process_group(lua_State *L)
     if (rank != NULL && rank->context.group != NULL && !rank->implicit)
         return raise_error(L, "RuntimeError", "trying to initialize the default process group twice!");
     check_meeting(L, a.at);
+    check_device_id(L, me, &a.at[DEVICE_ID]);
     check_backend(L, a.at[BACKEND].none ? NULL : a.at[BACKEND].text);
     uint64_t timeout = timeout_given(L, &a.at[TIMEOUT], &a.at[PG_OPTIONS]);
     if (rank == NULL || rank->spawn == NULL)

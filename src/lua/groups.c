@@ -34,6 +34,16 @@ note_description(lua_State *L, struct making *making, const struct argument *tex
     making->description = lua_gettop(L);
 }
 
+/* How many keys the table at `list` has. */
+static size_t
+count_keys(lua_State *L, int list)
+{
+    size_t count = 0;
+    for (lua_pushnil(L); lua_next(L, list) != 0; lua_pop(L, 1))
+        count++;
+    return count;
+}
+
 /* Integers of the list at `list`, each within an int; `what` is the call. They stay on the stack. */
 static int *
 read_ranks(lua_State *L, const char *what, int list, int most, int *count)
@@ -43,6 +53,8 @@ read_ranks(lua_State *L, const char *what, int list, int most, int *count)
     list_only(L, list);
     if (length > (size_t)most)
         raise_error(L, "ValueError", "%s: a list of %zu ranks, but the world has %d", what, length, most);
+    if (count_keys(L, list) != length)
+        raise_error(L, "TypeError", "%s: the list of ranks has a hole", what);
     int *ranks = lua_newuserdatauv(L, (length + 1) * sizeof *ranks, 0);
     for (size_t i = 0; i < length; i++) {
         if (lua_rawgeti(L, list, (lua_Integer)i + 1) != LUA_TNUMBER || !lua_isinteger(L, -1))
@@ -98,6 +110,7 @@ l_new_group(lua_State *L)
         options->ranks = read_ranks(L, "new_group", (int)a.at[0].integer[0], world, &options->count);
     options->local_sync = a.at[4].integer[0] != 0;
     options->sort_ranks = a.at[7].integer[0] != 0;
+    check_device_id(L, making.me, &a.at[6]);
     note_description(L, &making, &a.at[5]);
     make_group(L, &making);
     return 1;

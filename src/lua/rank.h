@@ -42,6 +42,7 @@ void         lone_rank_free(struct task *me, struct rank *rank);  /* after the s
 
 /* backends.c: checks a name that a lesson gives; NULL is fine. Raises unless it is built in. */
 void check_backend(lua_State *L, const char *name);
+void check_device_id(lua_State *L, struct task *me, const struct argument *device_id);   /* raises unless it is there */
 void lua_open_backends(lua_State *L);
 
 /* process_group.c */
