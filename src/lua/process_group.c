@@ -1,7 +1,7 @@
 /* A group of ranks as lessons see it: the object, and what is asked about one. As torch.distributed.ProcessGroup,
  * get_rank, get_world_size, get_group_rank and their like.
  *
- * Interface: push_group, group_given, take_rank_call, peer_of, lua_open_process_group. */
+ * Interface: push_group, check_group, group_given, take_rank_call, peer_of, lua_open_process_group. */
 #include <math.h>
 #include <string.h>
 #include "base/vec.h"
@@ -36,11 +36,8 @@ is_no_member(lua_State *L, int index)
 }
 
 struct process_group *
-group_given(lua_State *L, const struct argument *given)
+check_group(lua_State *L, int index)
 {
-    if (given == NULL || given->none)
-        return group_here(L);
-    int index = (int)given->integer[0];
     if (is_no_member(L, index))
         return NULL;
     struct process_group *group = box_check(L, index, BOX_GROUP);
@@ -48,6 +45,12 @@ group_given(lua_State *L, const struct argument *given)
         raise_error(L, "ValueError", "Invalid process group specified: group %d was destroyed",
                     process_group_number(group));
     return group;
+}
+
+struct process_group *
+group_given(lua_State *L, const struct argument *given)
+{
+    return given == NULL || given->none ? group_here(L) : check_group(L, (int)given->integer[0]);
 }
 
 bool

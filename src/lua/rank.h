@@ -47,8 +47,9 @@ void lua_open_backends(lua_State *L);
 
 /* process_group.c */
 void push_group(lua_State *L, struct process_group *group);      /* NULL: what stands for a group without this rank */
-/* The group of an argument, nothing: the default group. NULL: this rank is no member. Raises for anything else, and for
- * a group that was destroyed. */
+/* The group at `index`; NULL: this rank is no member. Raises for anything else, and for a group that was destroyed. */
+struct process_group *check_group(lua_State *L, int index);
+/* The same of an argument; nothing: the default group. */
 struct process_group *group_given(lua_State *L, const struct argument *given);
 uint64_t check_timeout(lua_State *L, double seconds);            /* ps; raises unless it is a time */
 /* The arguments timeout and pg_options, a table that may have _timeout, which wins. ps; 0: none is given. */

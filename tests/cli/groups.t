@@ -98,6 +98,33 @@ for my $way ([ stepped => @stepped ], [ free => @free ]) {
         "$executor: who is no member is warned");
 }
 
+# DistributedDataParallel in a group averages over that group alone.
+my $ddp = lesson('ddp', <<'END_LESSON');
+local rs = require "ringside"
+local dist, nn = rs.distributed, rs.nn
+rs.lesson { title = "DDP in groups", seed = 1 }
+local answers = dist.spawn(function(rank)
+  local pair = dist.new_subgroups(2)
+  local net = nn.Linear(1, 1)
+  rs.no_grad(function() net.weight:fill_(rank + 1) end)
+  local model = nn.parallel.DistributedDataParallel(net, { process_group = pair })
+  model(rs.tensor { { rank + 1.0 } }):sum():backward()
+  local outside = dist.new_group { 0 }
+  local refused = rank == 0 or not pcall(nn.parallel.DistributedDataParallel, nn.Linear(1, 1), { process_group = outside })
+  return { net.weight:item(), net.weight.grad:item(), refused }
+end, { world = 4 })
+for rank = 0, 3 do
+  rs.check("rank " .. rank .. " begins with its pair's weight", answers[rank][1] == rank // 2 * 2 + 1)
+  rs.check("rank " .. rank .. " has its pair's mean gradient", answers[rank][2] == rank // 2 * 2 + 1.5)
+  rs.check("rank " .. rank .. " is refused where it is no member", answers[rank][3])
+end
+END_LESSON
+for my $way ([ stepped => @stepped ], [ free => @free ]) {
+    my ($executor, @words) = @$way;
+    my $run = ringside(@words, '--tap', $ddp);
+    is($run->{status}, 0, "$executor: DDP in a group") or diag($run->{out}, $run->{err});
+}
+
 # ---- hostile lists ----
 
 my $hostile = ringside(@stepped, '--tap', lesson('hostile', <<'END_LESSON'));
