@@ -438,6 +438,7 @@ churn(struct task *me, struct process_group *group, struct ranks *ranks)
         store_table_answer(&table, &request, &reply);
     }
     bool small = table.count < 1000 && table.values == 0 && table.charged == 0;
+    key        = "large";
     value      = (struct store_text){ NULL, 200000 };
     request.op = STORE_APPEND;
     store_table_answer(&table, &request, &reply);
