@@ -3,6 +3,7 @@
  * shows it to the others. Bytes sent by a rank: 2 (N-1)/N of the tensor, whatever N is. A rank sends to rank - 1, in
  * Gloo's chunks and order of additions; with `ring_forwards` to rank + 1, in NCCL's.
  * Order of use: fill a struct ring, ring_open, then a round or two. PyTorch: the rings of gloo and NCCL. */
+#include <string.h>
 #include "c10d/local.h"
 #include "sched/stage.h"
 
@@ -56,14 +57,30 @@ ring_open(struct task *me, struct ring *ring)
 
 /* ---- rounds ---- */
 
-/* Chunk `index` as a message: the last ones may be short or empty. An all-gather's are its outputs. */
+/* An all-gather's chunk `index` is output `index`, or that part of the one tensor it gathers into. */
+static struct message
+gathered_chunk(const struct collective *call, int index)
+{
+    if (call->gathered != NULL)
+        return (struct message){ .data = (char *)tensor_elements(call->gathered) + index * call->bytes,
+                                 .bytes = (size_t)call->bytes };
+    return (struct message){ .data = tensor_elements(call->outputs[index]),
+                             .bytes = (size_t)tensor_bytes(call->outputs[index]) };
+}
+
+static bool
+is_gather(const struct collective *call)
+{
+    return call->outputs != NULL || call->gathered != NULL;
+}
+
+/* Chunk `index` as a message: the last ones may be short or empty. */
 static struct message
 ring_chunk(const struct ring *ring, int index)
 {
     const struct collective *call = ring->call;
-    if (call->outputs != NULL)
-        return (struct message){ .data = tensor_elements(call->outputs[index]),
-                                 .bytes = (size_t)tensor_bytes(call->outputs[index]) };
+    if (is_gather(call))
+        return gathered_chunk(call, index);
     if (ring->chunk == 0)
         return part_message(call, part_of(ring->part, index, ring->size));
     int64_t count = ring->part.count, begin = ring->chunk * index, end = begin + ring->chunk;
@@ -83,7 +100,8 @@ ring_received(struct task *me, struct hop *hop)
 static bool
 ring_gathered(struct task *me, struct hop *hop)
 {
-    tensor_tell(me, hop->context);
+    if (hop->context != NULL)
+        tensor_tell(me, hop->context);
     return true;
 }
 
@@ -94,11 +112,12 @@ ring_round(struct task *me, struct ring *ring, int first, bool reduce)
     const struct collective *call = ring->call;
     for (int step = 0; step < ring->size - 1; step++) {
         int  mine = ring_chunk_at(ring, first, step), theirs = ring_chunk_at(ring, first, step + 1);
-        bool whole = call->outputs != NULL;
+        bool whole = is_gather(call);
+        struct tensor *output = call->outputs != NULL ? call->outputs[theirs] : NULL;
         struct hop hop = { .chunk = ring->first_chunk + mine, .reduce = reduce, .out = ring->out, .in = ring->in,
                            .send = ring_chunk(ring, mine), .receive = ring_chunk(ring, theirs),
                            .received = whole ? ring_gathered : ring_received,
-                           .context = whole ? (void *)call->outputs[theirs] : (void *)(uintptr_t)call };
+                           .context = whole ? (void *)output : (void *)(uintptr_t)call };
         if (!hop_run(me, call, &hop))
             return false;
     }
@@ -153,22 +172,51 @@ const struct algorithm algorithm_ring = {
     "a chunk a rank goes round twice, first adding up, then telling the sum; all links are busy all the time"
 };
 
-/* Rank r's tensor becomes outputs[r] on all ranks: the second half of an all-reduce, with whole tensors as chunks. */
+/* Where it all goes: one tensor for each rank, or one whose part r is rank r's. */
+static bool
+touch_gathered(struct task *me, const struct collective *call)
+{
+    if (call->gathered != NULL)
+        return tensor_touch(me, call->gathered, true, "all-gather");
+    for (int i = 0; i < call->ranks; i++)
+        if (!tensor_touch(me, call->outputs[i], true, "all-gather"))
+            return false;
+    return true;
+}
+
+static void
+paste_mine(struct task *me, const struct collective *call)
+{
+    if (call->gathered == NULL)
+        tensor_paste(me, call->outputs[call->rank], call->tensor);
+    else if (call->bytes > 0)
+        memcpy(gathered_chunk(call, call->rank).data, tensor_elements(call->tensor), (size_t)call->bytes);
+}
+
+static void
+bump_gathered(struct task *me, const struct collective *call)
+{
+    for (int i = 0; call->outputs != NULL && i < call->ranks; i++)
+        tensor_bump(call->outputs[i]);
+    if (call->gathered != NULL) {
+        tensor_bump(call->gathered);
+        tensor_tell(me, call->gathered);
+    }
+}
+
+/* Rank r's tensor becomes outputs[r], or part r of the one that is gathered into, on all ranks: the second
+ * half of an all-reduce, with whole tensors as chunks. */
 bool
 local_all_gather(struct task *me, const struct collective *call)
 {
     STAGE(me, c10d_allgather, call->sequence, call->bytes, call->elements, call->ranks);
     struct ring ring = { .call = call, .place = call->rank, .size = call->ranks,
                          .forwards = true };
-    if (!tensor_touch(me, call->tensor, false, "all-gather"))
+    if (!tensor_touch(me, call->tensor, false, "all-gather") || !touch_gathered(me, call))
         return false;
-    for (int i = 0; i < call->ranks; i++)
-        if (!tensor_touch(me, call->outputs[i], true, "all-gather"))
-            return false;
-    tensor_paste(me, call->outputs[call->rank], call->tensor);
+    paste_mine(me, call);
     if (!ring_open(me, &ring) || !ring_round(me, &ring, call->rank, false))
         return false;
-    for (int i = 0; i < call->ranks; i++)
-        tensor_bump(call->outputs[i]);
+    bump_gathered(me, call);
     return true;
 }
