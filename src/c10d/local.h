@@ -2,6 +2,7 @@
  * traced. They know of process groups what backend.h says, as any back-end does.
  *
  *   local.c  the table    ring.c  all-reduce, all-gather    tree.c  broadcast and barrier    post.c  send, recv
+ *   reduce_scatter.c  and reduce    gather.c  and scatter    alltoall.c
  *   hop.c    one step of any of them    link.c  messages between two ranks    reduce.c  elements
  *
  * Groups may be in flight at once: each has links of its own, so that their messages do not mix, over wires that all
@@ -77,9 +78,10 @@ bool link_take(struct task *me, const struct collective *call, struct link *link
 
 struct hop {
     int            chunk;          /* of the one that is sent, or else received: as the algorithm counts them */
+    bool           even_empty;     /* empty messages travel too: both ends see that they agree */
     bool           reduce;         /* what comes is reduced into what `receive` points to */
     struct link   *out, *in;       /* NULL: nothing is sent, received */
-    struct message send, receive;  /* where the elements are; empty ones do not travel */
+    struct message send, receive;  /* where the elements are; empty ones do not travel otherwise */
     bool         (*received)(struct task *me, struct hop *hop);  /* NULL; or called when the elements are there */
     void          *context;        /* its own */
 };
@@ -90,10 +92,18 @@ bool local_all_reduce(struct task *me, const struct collective *call);
 bool local_all_gather(struct task *me, const struct collective *call);
 bool local_broadcast(struct task *me, const struct collective *call);
 bool local_barrier(struct task *me, const struct collective *call);
+bool local_reduce(struct task *me, const struct collective *call);
+bool local_gather(struct task *me, const struct collective *call);
+bool local_scatter(struct task *me, const struct collective *call);
+bool local_reduce_scatter(struct task *me, const struct collective *call);
+bool local_all_to_all(struct task *me, const struct collective *call);
 bool local_post(struct task *me, struct post *post);
 bool local_send(struct task *me, struct post *post);
 bool local_recv(struct task *me, struct post *post);
 void local_withdraw(struct task *me, struct post *post);
+
+/* How Gloo cuts `bytes` for a ring of `size` ranks: chunk k begins at k times that; the last may be short or empty. */
+int64_t gloo_chunk_bytes(int64_t bytes, int64_t element, int64_t size);
 
 /* ---- elements ---- */
 void  reduce_elements(const struct reduction *reduction, void *into, const void *from, size_t bytes);

@@ -64,8 +64,10 @@ ring_links(struct task *me, struct ring *ring)
 static struct message
 ring_chunk(const struct ring *ring, int index)
 {
-    if (ring->data == NULL)
-        return (struct message){ .data = tensor_elements(ring->call->outputs[index]), .bytes = (size_t)ring->bytes };
+    if (ring->data == NULL) {
+        const struct tensor *whole = ring->call->outputs[index];
+        return (struct message){ .data = tensor_elements(whole), .bytes = (size_t)tensor_bytes(whole) };
+    }
     int64_t begin = ring->chunk_bytes * index, end = begin + ring->chunk_bytes;
     begin = begin < ring->bytes ? begin : ring->bytes;
     end   = end < ring->bytes ? end : ring->bytes;
@@ -109,6 +111,12 @@ ring_chunk_bytes(const struct collective *call, int64_t element)
     int64_t size = call->ranks, bytes = call->bytes;
     if (call->options.ring_forwards)
         return (bytes / element + size - 1) / size * element;
+    return gloo_chunk_bytes(bytes, element, size);
+}
+
+int64_t
+gloo_chunk_bytes(int64_t bytes, int64_t element, int64_t size)
+{
     int64_t segments = (bytes + (1 << 20) - 1) >> 20;
     segments = segments > 2 * size ? segments : 2 * size;
     segments = (segments + size - 1) / size * size;
@@ -175,8 +183,6 @@ local_all_gather(struct task *me, const struct collective *call)
     for (int i = 0; i < call->ranks; i++)
         if (!tensor_touch(me, call->outputs[i], true, "all-gather"))
             return false;
-    if (ring.bytes == 0)
-        return true;
     ring.order = ring_order_of(call, false);
     tensor_paste(me, call->outputs[call->rank], call->tensor);
     if (call->ranks > 1 && (!ring_links(me, &ring) || !ring_all_gather(me, &ring)))
