@@ -44,6 +44,7 @@ struct collective {
     struct tensor           **inputs, **outputs; /* `ranks` each; NULL: none */
     bool                      in_one;            /* reduce_scatter: the inputs are pieces of one tensor, in order, and
                                                     are added as an all-reduce of that would, in its order */
+    struct tensor            *gathered;          /* all_gather into one tensor instead of outputs: part r is rank r's */
     int64_t                   bytes, elements;   /* of `tensor`; reduce_scatter, all_to_all: of all inputs together */
     struct collective_options options;
 };

@@ -95,7 +95,7 @@ fingerprint_tensors(struct fingerprint *print, const struct collective *call)
     print->sparse = tensor_is_sparse(tensor);
     print->in_one = call->in_one;
     memcpy(print->size, tensor->size, sizeof print->size[0] * (size_t)print->dims);
-    if (call->operation == OPERATION_ALL_GATHER)
+    if (call->operation == OPERATION_ALL_GATHER && call->outputs != NULL)
         fingerprint_list(print, call->outputs, call->ranks);
     if (call->operation == OPERATION_REDUCE_SCATTER)
         fingerprint_list(print, call->inputs, call->ranks);

@@ -107,7 +107,8 @@ rendezvous_meet(struct task *me, struct world *world, int rank, int generation)
     int64_t ranks = store_add(me, world->store, count, 1);
     if (task_failed(me) || (ranks == world->size && !store_set(me, world->store, ready, "1", 1)))
         return false;
-    return store_wait(me, world->store, ready, NULL, NULL);
+    const char *door = ready;
+    return store_wait(me, world->store, &door, 1, STORE_TIMEOUT);
 }
 
 /* dist.init_process_group: returns when all ranks have called it. The rank's collectives get a task of their own. */

@@ -97,8 +97,8 @@ struct work *group_all_to_all(struct task *me, struct process_group *group, stru
 struct work *group_barrier(struct task *me, struct process_group *group);
 struct work *group_barrier_within(struct task *me, struct process_group *group, uint64_t timeout_ps);  /* 0: the group's */
 /* One tensor instead of a list: cut in equal parts, in order, whatever its shape is. */
-struct work *group_all_gather_single(struct task *me, struct process_group *group, struct tensor *output,
-                                     struct tensor *input);
+struct work *group_all_gather_into_tensor(struct task *me, struct process_group *group, struct tensor *output,
+                                          struct tensor *input);   /* output: ranks times as many elements */
 struct work *group_gather_single(struct task *me, struct process_group *group, struct tensor *output,
                                  struct tensor *input, int root);
 struct work *group_reduce_scatter_single(struct task *me, struct process_group *group, struct tensor *output,
@@ -127,6 +127,7 @@ bool work_complete(struct task *me, struct work *work);   /* waits and frees; fa
 bool group_all_reduce_now(struct task *me, struct process_group *group, struct tensor *tensor, const struct collective_options *options);
 bool group_broadcast_now(struct task *me, struct process_group *group, struct tensor *tensor, int root);
 bool group_all_gather_now(struct task *me, struct process_group *group, struct tensor *const *outputs, struct tensor *input);
+bool group_all_gather_into_tensor_now(struct task *me, struct process_group *group, struct tensor *output, struct tensor *input);
 bool group_barrier_now(struct task *me, struct process_group *group);
 
 /* ---- point to point: unbuffered, matched per (peer, tag) in order; run in the calling task. isend/irecv: a task each. */
@@ -134,11 +135,4 @@ bool group_send(struct task *me, struct process_group *group, struct tensor *ten
 bool group_recv(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
 struct work *group_isend(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
 struct work *group_irecv(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
-
-/* ---- the store ---- */
-bool    store_set(struct task *me, struct store *store, const char *key, const void *bytes, size_t count);
-/* c10d's get: blocks. *bytes gets a copy that lives as long as me's scope, with a NUL behind that is not counted;
- * NULL for both: it only waits. */
-bool    store_wait(struct task *me, struct store *store, const char *key, void **bytes, size_t *count);
-int64_t store_add(struct task *me, struct store *store, const char *key, int64_t amount); /* the new value; failed: task_failed(me) */
 #endif

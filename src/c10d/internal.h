@@ -7,7 +7,7 @@
  *   single.c  one tensor for a list    coalesced.c  many as one    stand_in.c  tensors with gaps    sparse.c  sparse ones
  *   monitored.c  the barrier that names the missing
  *   p2p.c    send, recv ...     ledger.c  who called what           fingerprint.c  a call to be compared and printed
- *   store.c  keys and values
+ *   store*.c keys and values
  *
  * Monitors nest in this order only: a group's, the ledger's. The world's is never held with another. None is held when
  * a back-end moves elements. */
@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "c10d/backend.h"
 #include "c10d/group.h"
+#include "c10d/store.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
@@ -143,9 +144,7 @@ struct world {
 bool world_rank_has_ended(const struct world *world, int rank);
 void world_wake_all(struct task *me, struct world *world);
 
-struct store *store_new(struct task *me, struct world *world);
-void          store_free(struct store *store);
-void          store_wake(struct task *me, struct store *store);
+void store_hash_wake(struct task *me, struct store *store);   /* who waits in it looks again whether it is in vain */
 
 /* ---- groups and works ---- */
 

@@ -30,29 +30,36 @@ has_failed(const struct monitored_state *state, int64_t number)
     return state->failed != 0 && state->failed <= number;
 }
 
-/* Who has not come as often: how many; their ranks in the world, the first or all, go to `out` unless it is NULL. */
+static bool
+is_missing(const struct communicator *communicator, int rank, int64_t number, bool ended)
+{
+    return communicator->monitored->come[rank] < number &&
+           (!ended || world_rank_has_ended(communicator->world, communicator->ranks[rank]));
+}
+
+/* How many have not come as often, or of those how many have ended; their ranks in the world, the first or all, go to
+ * `out` unless it is NULL. */
+struct missing { int64_t number; bool ended, all; };
 static int
-list_missing(const struct communicator *communicator, int64_t number, bool all, struct str *out)
+list_missing(const struct communicator *communicator, struct missing which, struct str *out)
 {
     int missing = 0;
     for (int rank = 0; rank < communicator->size; rank++) {
-        if (communicator->monitored->come[rank] >= number)
+        if (!is_missing(communicator, rank, which.number, which.ended))
             continue;
-        if (out != NULL && (missing == 0 || all))
+        if (out != NULL && (missing == 0 || which.all))
             str_addf(out, "%s%d", missing == 0 ? "" : ", ", communicator->ranks[rank]);
         missing++;
     }
     return missing;
 }
 
+/* Whether waiting may help: nobody who has not come has ended; or, where all shall be named, not all of them have. */
 static bool
-missing_has_ended(const struct communicator *communicator, int64_t number)
+may_come(const struct communicator *communicator, int64_t number, bool all)
 {
-    for (int rank = 0; rank < communicator->size; rank++)
-        if (communicator->monitored->come[rank] < number &&
-            world_rank_has_ended(communicator->world, communicator->ranks[rank]))
-            return true;
-    return false;
+    int ended = list_missing(communicator, (struct missing){ number, .ended = true }, NULL);
+    return ended == 0 || (all && ended < list_missing(communicator, (struct missing){ number }, NULL));
 }
 
 /* The first to know says it for all. */
@@ -64,8 +71,9 @@ note_failure(struct task *me, struct process_group *group, int64_t number, const
     struct str              ranks = { 0 };
     if (has_failed(state, number))
         return;
-    bool several = list_missing(communicator, number, options->all, &ranks) > 1 && options->all;
-    bool ended   = missing_has_ended(communicator, number);
+    bool ended   = !may_come(communicator, number, options->all);
+    bool several = list_missing(communicator, (struct missing){ number, ended, options->all }, &ranks) > 1 &&
+                   options->all;
     char within[48] = "";
     if (!ended && options->timeout_ps > 0)
         snprintf(within, sizeof within, " in %.9g ms", (double)options->timeout_ps / 1e9);
@@ -75,7 +83,7 @@ note_failure(struct task *me, struct process_group *group, int64_t number, const
     snprintf(state->why.message, sizeof state->why.message,
              "%s %.1500s failed to pass monitored_barrier%s%s, where rank %d waits (line %" PRIu32 ")",
              several ? "ranks" : "rank", str_ok(&ranks) ? str_text(&ranks) : "?", within,
-             ended ? several ? ": not all run any more" : ": it runs no more" : "", group->global_rank, me->line);
+             ended ? several ? ": they run no more" : ": it runs no more" : "", group->global_rank, me->line);
     str_free(&ranks);
 }
 
@@ -90,8 +98,9 @@ wait_for_all(struct task *me, struct process_group *group, int64_t number, const
     if (reason.timeout_ps == 0)
         reason.timeout_ps = group->timeout_ps;
     bool waits = true;
-    while (waits && !has_failed(state, number) && list_missing(communicator, number, true, NULL) > 0)
-        waits = !missing_has_ended(communicator, number) && monitor_wait(me, &communicator->world->monitor, &reason);
+    while (waits && !has_failed(state, number) && list_missing(communicator, (struct missing){ number }, NULL) > 0)
+        waits = may_come(communicator, number, options->all) &&
+                monitor_wait(me, &communicator->world->monitor, &reason);
     return waits && !has_failed(state, number);
 }
 

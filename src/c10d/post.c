@@ -128,6 +128,21 @@ post_send(struct task *me, struct link *link, struct post *post)
     return !post->refused || failed(me, E_MISMATCH, "%s", post->why);
 }
 
+/* In the monitor: the elements leave, and we know when they arrive. false: failed, and the monitor was left. */
+static bool
+post_land(struct task *me, struct link *link, struct post *post, size_t bytes)
+{
+    struct transfer transfer;
+    transfer_begin(me, link->channel->local, link->wire, &link->monitor, bytes, &transfer);
+    while (!transfer.landed)
+        if (!post_await(me, link, post)) {
+            transfer_cancel(me, &transfer);
+            return false;
+        }
+    post->arrival = transfer.arrival;
+    return true;
+}
+
 /* The transfer begins when both are there and the link is free. */
 static bool
 post_receive(struct task *me, struct link *link, struct post *post)
@@ -140,8 +155,8 @@ post_receive(struct task *me, struct link *link, struct post *post)
         if (!post_await(me, link, post))
             return false;
     bool fits = posts_fit(post, post->mate);
-    if (fits)
-        post->arrival = link_depart(me, link, bytes);
+    if (fits && !post_land(me, link, post, bytes))
+        return false;
     monitor_wake(me, &link->monitor);
     monitor_leave(me, &link->monitor);
     if (!fits)

@@ -131,8 +131,7 @@ reduce_elements(const struct reduction *reduction, void *into, const void *from,
         reduce_whole(dtype, reduction->op, into, from, count);
 }
 
-/* AVG is a sum that the owner of each chunk divides before it goes round, so that all ranks get equal bits. Integers
- * have none. */
+/* AVG is a sum that each rank divides at the end, rounding to the dtype: equal bits stay equal. Integers have none. */
 void
 reduce_average(int dtype, void *data, size_t bytes, int ranks)
 {
@@ -143,6 +142,20 @@ reduce_average(int dtype, void *data, size_t bytes, int ranks)
             ((float *)data)[i] /= (float)ranks;
         else
             dtype_put_fraction((enum dtype)dtype, at, dtype_fraction((enum dtype)dtype, at) / ranks);
+    }
+}
+
+/* PREMUL_SUM: what is added is multiplied first, in double and rounded to the dtype. */
+void
+reduce_multiply(int dtype, void *data, size_t bytes, double factor)
+{
+    size_t element = dtype_size((enum dtype)dtype);
+    char  *end     = (char *)data + bytes;
+    for (char *at = data; at < end; at += element) {
+        if (dtype_is_float((enum dtype)dtype))
+            dtype_put_fraction((enum dtype)dtype, at, dtype_fraction((enum dtype)dtype, at) * factor);
+        else
+            dtype_put_whole((enum dtype)dtype, at, dtype_whole((enum dtype)dtype, at) * (int64_t)factor);
     }
 }
 

@@ -181,7 +181,12 @@ slots_reduce(struct task *me, const struct collective *call, const char *what)
 {
     struct slots slots = { .call = call, .in_one = call->in_one || call->inputs == NULL,
                            .element = (int64_t)dtype_size(call->tensor->dtype) };
-    if (!slots_place(me, &slots, call) || !slots_fill(me, &slots, call, what) || !ring_of_slots(me, &slots, call))
+    if (!slots_place(me, &slots, call) || !slots_fill(me, &slots, call, what))
+        return false;
+    size_t bytes = (size_t)slots.begin[call->ranks];
+    if (call->options.op == REDUCE_PREMUL_SUM)
+        reduce_multiply((int)call->tensor->dtype, slots.scratch, bytes, call->options.factor);
+    if (!ring_of_slots(me, &slots, call))
         return false;
     struct message mine = chunk_of(&slots, call->rank);
     if (call->options.op == REDUCE_AVG)

@@ -66,12 +66,22 @@ take_pieces(struct task *me, struct work *work, struct tensor ***place, struct t
 }
 
 struct work *
-group_all_gather_single(struct task *me, struct process_group *group, struct tensor *output, struct tensor *input)
+group_all_gather_into_tensor(struct task *me, struct process_group *group, struct tensor *output, struct tensor *input)
 {
     struct work *work = group_begin(me, group, OPERATION_ALL_GATHER, NULL);
-    bool taken = work != NULL && lengths_fit(me, work, output, input) && group_take(me, work, input, USE_INPUT) &&
-                 take_pieces(me, work, &work->call.outputs, output, input, USE_OUTCOME);
-    return group_issue_if(me, work, taken);
+    bool taken = work != NULL && lengths_fit(me, work, output, input) && group_take(me, work, input, USE_INPUT);
+    if (taken && tensor_device(output) != tensor_device(input))
+        taken = failed(me, E_DEVICE, "allgather: its tensors must be on one device");
+    if (taken)
+        work->call.gathered = work_take(me, work, output, USE_OUTCOME);
+    return group_issue_if(me, work, taken && work->call.gathered != NULL);
+}
+
+bool
+group_all_gather_into_tensor_now(struct task *me, struct process_group *group, struct tensor *output,
+                                 struct tensor *input)
+{
+    return work_complete(me, group_all_gather_into_tensor(me, group, output, input));
 }
 
 struct work *

@@ -25,28 +25,15 @@ work_stand_in(struct task *me, struct work *work, struct stand_in stand_in, unsi
     return true;
 }
 
-/* x of each rank times the factor, before anything is added: back-ends see a sum. */
-static struct tensor *
-multiplied(struct task *me, const struct work *work, struct tensor *tensor)
-{
-    struct op_args args = { .in = { tensor }, .alpha = work->call.options.factor };
-    return op_run(me, OP_mul_scalar, &args);
-}
-
 struct tensor *
 work_take(struct task *me, struct work *work, struct tensor *tensor, unsigned use)
 {
     if (tensor == NULL || task_failed(me))
         return NULL;
-    bool times = (use & USE_INPUT) && operation_reduces(work->call.operation) &&
-                 work->call.options.op == REDUCE_PREMUL_SUM;
-    if (tensor_is_contiguous(tensor) && !times)
+    if (tensor_is_contiguous(tensor))
         return tensor_ref(tensor);
-    struct tensor *copy = times ? multiplied(me, work, tensor)
-                                : tensor_empty(me, tensor->dtype, tensor_device(tensor), tensor->dims, tensor->size);
-    copy = times && copy != NULL ? tensor_contiguous(me, copy) : copy;
-    unsigned rest = times ? use & ~(unsigned)USE_INPUT : use;
-    return work_stand_in(me, work, (struct stand_in){ tensor, copy }, rest) ? tensor_ref(copy) : NULL;
+    struct tensor *copy = tensor_empty(me, tensor->dtype, tensor_device(tensor), tensor->dims, tensor->size);
+    return work_stand_in(me, work, (struct stand_in){ tensor, copy }, use) ? tensor_ref(copy) : NULL;
 }
 
 /* Copies on a device are waited for: who waits for the work finds the elements there, whatever stream reads them. */

@@ -69,6 +69,7 @@ work_drop_tensors(struct task *me, struct work *work)
 {
     struct collective *call = &work->call;
     tensor_drop(me, &call->tensor);
+    tensor_drop(me, &call->gathered);
     drop_pieces(me, &call->inputs, call->ranks);
     drop_pieces(me, &call->outputs, call->ranks);
     work_drop_stand_ins(me, work);

@@ -125,7 +125,7 @@ issue_each(const struct rank_call *r, struct tensor **pairs, int count, const st
     struct work *last = NULL;
     for (int i = 0; i < count; i += 2) {
         work_forget(r->me, last);
-        last = options == NULL ? group_all_gather_single(r->me, r->group, pairs[i], pairs[i + 1])
+        last = options == NULL ? group_all_gather_into_tensor(r->me, r->group, pairs[i], pairs[i + 1])
                                : group_reduce_scatter_single(r->me, r->group, pairs[i], pairs[i + 1], options);
         if (last == NULL)
             return NULL;

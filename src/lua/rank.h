@@ -52,4 +52,5 @@ void lua_open_p2p(lua_State *L);           /* p2p.c */
 int  l_spawn(lua_State *L);
 int  l_bucket_assignment(lua_State *L);
 void lua_open_ddp(lua_State *L);    /* ddp.c: nn.parallel.DistributedDataParallel */
+void lua_open_store(lua_State *L);  /* store.c: dist.store */
 #endif

@@ -15,7 +15,7 @@ l_all_gather_single(lua_State *L)
         return 0;
     const struct argument *at   = r.a.at;
     struct collective_call call = open_tensor_collective(L, &r, at[3].integer[0] != 0, at[0].tensor);
-    return close_collective(L, &call, group_all_gather_single(r.me, r.group, at[0].tensor, at[1].tensor));
+    return close_collective(L, &call, group_all_gather_into_tensor(r.me, r.group, at[0].tensor, at[1].tensor));
 }
 
 static int
