@@ -58,8 +58,8 @@ list_missing(const struct communicator *communicator, struct missing which, stru
 static bool
 may_come(const struct communicator *communicator, int64_t number, bool all)
 {
-    int ended = list_missing(communicator, (struct missing){ number, .ended = true }, NULL);
-    return ended == 0 || (all && ended < list_missing(communicator, (struct missing){ number }, NULL));
+    int ended = list_missing(communicator, (struct missing){ .number = number, .ended = true }, NULL);
+    return ended == 0 || (all && ended < list_missing(communicator, (struct missing){ .number = number }, NULL));
 }
 
 /* The first to know says it for all. */
@@ -81,9 +81,9 @@ note_failure(struct task *me, struct process_group *group, int64_t number, const
     state->why    = (struct error){ .kind = E_RUNTIME, .function = __func__, .line = __LINE__,
                                     .lesson_line = me->line, .rank = group->global_rank };
     snprintf(state->why.message, sizeof state->why.message,
-             "%s %.1500s failed to pass monitored_barrier%s%s, where rank %d waits (line %" PRIu32 ")",
-             several ? "ranks" : "rank", str_ok(&ranks) ? str_text(&ranks) : "?", within,
-             ended ? several ? ": they run no more" : ": it runs no more" : "", group->global_rank, me->line);
+             "%s %.1500s failed to pass monitored_barrier%s%s", several ? "ranks" : "rank",
+             str_ok(&ranks) ? str_text(&ranks) : "?", within,
+             ended ? several ? ": they run no more" : ": it runs no more" : "");
     str_free(&ranks);
 }
 
@@ -98,7 +98,7 @@ wait_for_all(struct task *me, struct process_group *group, int64_t number, const
     if (reason.timeout_ps == 0)
         reason.timeout_ps = group->timeout_ps;
     bool waits = true;
-    while (waits && !has_failed(state, number) && list_missing(communicator, (struct missing){ number }, NULL) > 0)
+    while (waits && !has_failed(state, number) && list_missing(communicator, (struct missing){ .number = number }, NULL) > 0)
         waits = may_come(communicator, number, options->all) &&
                 monitor_wait(me, &communicator->world->monitor, &reason);
     return waits && !has_failed(state, number);
@@ -112,7 +112,7 @@ barrier_lost(struct task *me, struct process_group *group)
         return false;
     task_clear_error(me);
     world_wake_all(me, group->world);
-    return failed(me, why->kind, "%s", why->message);
+    return failed(me, why->kind, "%s; rank %d waits there (line %" PRIu32 ")", why->message, group->global_rank, me->line);
 }
 
 /* dist.monitored_barrier: nobody leaves before all have come, a latency after the last. */
