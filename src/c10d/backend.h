@@ -43,6 +43,7 @@ struct collective {
     int                       rank, ranks;
     struct tensor            *tensor;
     struct tensor           **inputs, **outputs; /* `ranks` each; NULL: none */
+    struct tensor            *gathered;  /* all_gather into one tensor instead of outputs: part r is rank r's */
     int64_t                   bytes, elements;   /* of `tensor`; all_to_all: of all inputs together */
     struct collective_options options;
 };

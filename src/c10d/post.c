@@ -263,7 +263,8 @@ post_touch(struct task *me, struct post *post)
 static bool
 post_carry(struct task *me, struct post *post)
 {
-    struct hop hop = { .direct = true, .send = { .bytes = (size_t)tensor_bytes(post->tensor) } };
+    struct hop hop = { .direct = true, .dtype = (int)post->tensor->dtype,
+                       .send = { .data = tensor_elements(post->tensor), .bytes = (size_t)tensor_bytes(post->tensor) } };
     if (post->peer == post->rank)
         return true;
     hop.out = link_between(me, post->channel, post->rank, post->peer);

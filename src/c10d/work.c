@@ -70,6 +70,7 @@ work_drop_tensors(struct task *me, struct work *work)
 {
     struct collective *call = &work->call;
     tensor_drop(me, &call->tensor);
+    tensor_drop(me, &call->gathered);
     drop_pieces(me, &call->inputs, call->ranks);
     drop_pieces(me, &call->outputs, call->ranks);
 }
@@ -131,6 +132,9 @@ work_refuse(struct task *me, struct work *work, enum ledger_answer answer)
         ledger_announce_mismatch(me, &work->group->communicator->ledger, work->call.sequence);
         world_wake_all(me, work->group->world);
     } else if (work->group->is_gone) {
+        int number = work->group->communicator->number;
+        if (number > 0)
+            return failed(me, E_RUNTIME, "group %d was destroyed: call new_group again", number);
         return failed(me, E_RUNTIME, "the process group was destroyed: call init_process_group again");
     }
     return work_lost(me, work);

@@ -345,23 +345,21 @@ equal_nans(enum dtype dtype, void *elements, size_t count)
     }
 }
 
-/* The elements of a small tensor as they are now, so that any past moment can be shown. */
-void
-storage_snapshot(struct task *me, struct storage *storage, const struct storage_content *content)
+uint32_t
+elements_snapshot(struct task *me, const struct storage_content *content)
 {
     struct trace_writer *writer = sched_writer(me->sched);
-    if (writer == NULL || storage->number == 0 || !sched_is_stepped(me->sched) ||
-        !stage_enabled(me, KIND_memory_snapshot))
-        return;
     const void *from  = content->from;
     enum dtype  dtype = (enum dtype)content->dtype;
     size_t      count = 1;
+    if (writer == NULL || !sched_is_stepped(me->sched))
+        return 0;
     for (int i = 0; i < content->dims; i++)
         count *= (size_t)content->sizes[i]; /* of a tensor that exists */
     size_t bytes = count * dtype_size(dtype);
     struct trace_snapshot snapshot = { .dtype = content->dtype, .dims = content->dims, .bytes = bytes };
     if (bytes > SNAPSHOT_BYTES || (size_t)content->dims > countof(snapshot.sizes))
-        return;
+        return 0;
     if (content->dims > 0)
         memcpy(snapshot.sizes, content->sizes, (size_t)content->dims * sizeof *content->sizes);
     _Alignas(8) char copy[SNAPSHOT_BYTES];
@@ -371,8 +369,20 @@ storage_snapshot(struct task *me, struct storage *storage, const struct storage_
         from = copy;
     }
     snapshot.elements = from;
-    uint32_t id = trace_snapshot(writer, &snapshot);
+    return trace_snapshot(writer, &snapshot);
+}
+
+/* The elements of a small tensor as they are now, so that any past moment can be shown. */
+void
+storage_snapshot(struct task *me, struct storage *storage, const struct storage_content *content)
+{
+    if (storage->number == 0 || !stage_enabled(me, KIND_memory_snapshot))
+        return;
+    uint32_t id = elements_snapshot(me, content);
+    int64_t  bytes = (int64_t)dtype_size((enum dtype)content->dtype);
+    for (int i = 0; i < content->dims; i++)
+        bytes *= content->sizes[i];
     if (id != 0)
         storage_emit(me, KIND_memory_snapshot, storage->device,
-                     (const int64_t[4]){ storage->number, id, (int64_t)bytes });
+                     (const int64_t[4]){ storage->number, id, bytes });
 }

@@ -20,8 +20,9 @@ explain_wait(const struct task *task, const struct wait_reason *reason, struct s
     str_addf(out, " waits in %s", reason->what);
     if (reason->sequence >= 0)
         str_addf(out, " #%" PRId64, reason->sequence);
-    if (reason->peer >= 0)
-        str_addf(out, " for rank %d", reason->peer);
+    int peer = wait_reason_peer(reason);
+    if (peer >= 0)
+        str_addf(out, " for rank %d", peer);
     if (reason->holder != NULL) {
         str_add(out, " for ");
         name_task(reason->holder, out);
