@@ -107,7 +107,8 @@ rendezvous_meet(struct task *me, struct world *world, int rank, int generation)
     int64_t ranks = store_add(me, world->store, count, 1);
     if (task_failed(me) || (ranks == world->size && !store_set(me, world->store, ready, "1", 1)))
         return false;
-    return store_wait(me, world->store, ready, NULL, NULL);
+    const char *door = ready;
+    return store_wait(me, world->store, &door, 1, STORE_TIMEOUT);
 }
 
 /* dist.init_process_group: returns when all ranks have called it. The rank's collectives get a task of their own. */
@@ -212,6 +213,7 @@ end_group(struct task *me, struct process_group *group)
     group->stopping = group->is_gone = true;
     monitor_wake(me, &group->monitor);
     monitor_leave(me, &group->monitor);
+    works_left_join(me, group, true);
     struct error of_comm = { .line = -1 };   /* overwritten when the task was joined */
     task_join(me, group->comm, &of_comm);
     if (of_comm.line != -1)

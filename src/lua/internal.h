@@ -216,7 +216,11 @@ struct lua_entry { const char *name; lua_CFunction function; const char *signatu
 /* Into a table that is filled on first use (shelf.h), else at once; noted for help. */
 void add_entries(lua_State *L, int table, const struct lua_entry *entries, size_t count);
 void note_help(lua_State *L, const char *signature, const char *help); /* of the function at the top of the stack */
+void note_made_help(lua_State *L, const char *signature, const char *help); /* a help that must be copied */
 void note_name(lua_State *L, const char *signature, const char *help); /* of another name of a function */
+void push_notes(lua_State *L);                        /* the table of them: signature -> what noted_help reads */
+const char *noted_help(lua_State *L, int index);
+bool push_noted(lua_State *L, const char **help);     /* the function at the top becomes its signature; false: it has none */
 void open_namespace(lua_State *L, const char *path, const struct lua_entry *entries, size_t count);
                         /* "nn.functional": rs.nn.functional is made if need be, filled and left on the stack */
 void fill_namespace(lua_State *L, const char *path, const struct lua_entry *entries, size_t count); /* ... and popped */

@@ -36,6 +36,10 @@ bool take_rank_call(lua_State *L, struct rank_call *out, int group);
 /* An argument that is a rank of the world, as its rank in the group. Raises ValueError where that is no member. */
 int  peer_of(lua_State *L, const struct argument *rank, const struct process_group *group);
 
+/* p2p.c: the peer of two arguments, dst and group_dst say, of which one must be given; a rank of the group. */
+struct peer_places { int world, group; const char *word; /* "dst" */ };
+int  peer_given(lua_State *L, const struct rank_call *r, const struct peer_places *places);
+
 /* lone.c */
 struct rank *lone_rank_new(lua_State *L, struct task *me);        /* NULL: failed */
 void         lone_rank_free(struct task *me, struct rank *rank);  /* after the script's works and modules; NULL is fine */
@@ -67,8 +71,10 @@ void lua_open_work(lua_State *L);
 
 void lua_open_collectives(lua_State *L);   /* collectives.c */
 void lua_open_p2p(lua_State *L);           /* p2p.c */
+void lua_open_objects(lua_State *L);       /* objects.c */
 
 int  l_spawn(lua_State *L);
 int  l_bucket_assignment(lua_State *L);
 void lua_open_ddp(lua_State *L);    /* ddp.c: nn.parallel.DistributedDataParallel */
+void lua_open_store(lua_State *L);  /* store.c: dist.store */
 #endif

@@ -202,7 +202,8 @@ raise_first(struct task *me, struct spawn *spawn)
 static bool
 run_ranks(struct task *me, struct spawn *spawn)
 {
-    struct world_options options = { .size = spawn->count };
+    bool                 hops    = spawn->lesson != NULL && lesson_head(spawn->lesson)->hops;
+    struct world_options options = { .size = spawn->count, .trace_hops = hops };
     spawn->world                 = world_new(me, &options);
     if (spawn->world == NULL)
         return false;

@@ -52,6 +52,12 @@ sched_now(struct task *me)
     return me->sched->executor->now(me);
 }
 
+uint64_t
+sched_timeout_ps(const struct sched *sched)
+{
+    return sched->timeout_ps;
+}
+
 uint32_t
 sched_next_flow(struct task *me)
 {
@@ -172,6 +178,15 @@ void
 monitor_wake(struct task *me, struct monitor *monitor)
 {
     me->sched->executor->wake(me, monitor);
+}
+
+bool
+sched_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
+{
+    me->sched->executor->poll(me, ps, reason);
+    if (!sched_is_stopping(me))
+        return true;
+    return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
 }
 
 /* ---- warnings ---- */
