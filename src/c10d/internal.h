@@ -126,7 +126,8 @@ void communicator_free(struct task *me, struct communicator *communicator);
 
 /* What the others know of a rank without asking: whether it is over. */
 struct rank_state {
-    atomic_bool ended, joined;
+    atomic_bool ended;
+    atomic_int  joined;          /* how many generations it has joined: all that the others need from it is in the store */
     int         generation;      /* how often it has called init_process_group; its own task's */
     const struct communicator *outside; /* the last new one of which it is no member; its own task's */
 };

@@ -44,9 +44,11 @@ key_is_hopeless(const struct world *world, const char *key, bool asked, int *los
     if (world == NULL || atomic_load(&world->ended_count) == 0)
         return false;
     bool rendezvous = strncmp(key, "default_pg/", 11) == 0;
+    int  generation = rendezvous ? atoi(key + 11) : 0;
     for (int rank = 0; rank < world->size; rank++) {
         *lost = rank;
-        if (rendezvous && atomic_load(&world->ranks[rank].ended) && !atomic_load(&world->ranks[rank].joined))
+        if (rendezvous && atomic_load(&world->ranks[rank].ended) &&
+            atomic_load(&world->ranks[rank].joined) <= generation)
             return true;
     }
     *lost = -1;

@@ -41,6 +41,8 @@ fails('a training step', 50, 'run', @training);
 fails('a training step in free', 50, @free, @training);
 fails('a DataParallel step', 60, 'run', @replicas);
 fails('a DataParallel step in free', 60, @free, @replicas);
+fails('groups of ranks', 50, 'run', '--tap', 'tests/faults/groups.lua', '--');
+fails('groups of ranks in free', 50, @free, '--tap', 'tests/faults/groups.lua', '--');
 fails('sparse steps', 40, 'run', @sparse);
 fails('sparse steps in free', 40, @free, @sparse);
 fails('stores', 60, 'run', @stores);
