@@ -52,7 +52,7 @@ struct post {
     void          *channel;
     bool           is_send;
     int            rank, peer;           /* mine, the other end's: ranks of the group */
-    int64_t        tag;
+    int64_t        tag;                  /* below 0: it belongs to a collective */
     struct tensor *tensor;
     struct event  *event;                /* the tensor's device has come so far; NULL: host memory */
     uint32_t       line, flow;           /* flow: the sender's arrow; `recv` learns it from the other end */
@@ -116,5 +116,6 @@ extern const struct group_backend backend_local;
 bool work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
     __attribute__((warn_unused_result));
 bool     group_rank_has_ended(const struct process_group *group, int rank); /* it will send and receive no more */
+bool     group_gives_up(const struct process_group *group, int64_t tag);  /* the collective of a message with that tag */
 uint64_t group_timeout_ps(const struct process_group *group);               /* of one wait; 0: the run's */
 #endif

@@ -20,7 +20,6 @@
 #include "tensor/tensor.h"
 
 const char *operation_name(enum operation operation);     /* "allreduce" ... as in c10d's kinds */
-const char *reduce_op_name(enum reduce_op op);
 bool        operation_has_root(enum operation operation);
 bool        operation_reduces(enum operation operation);
 
@@ -144,10 +143,12 @@ struct work {
     struct collective     call;          /* its tensors are references, until it is done; isend, irecv: the tensor alone */
     struct ledger_entry  *entry;
     struct event         *event;         /* made once, used when `on_device` */
-    bool                  on_device, done, is_owned;
+    bool                  on_device, is_owned;
+    bool                  done, told;    /* it has ended; and those who listen know */
     uint32_t              line, iteration;
     uint64_t              issued_at, finished_at;
     struct error          error;
+    struct work_listener *listeners;     /* the last one first */
     struct post           post;          /* isend, irecv */
     struct task          *task;          /* theirs */
 };
@@ -163,6 +164,7 @@ struct process_group {
     struct task          *comm;          /* NULL: not started or ended */
     struct work          *first, *last;  /* the queue */
     struct work          *spare;
+    int64_t               running;       /* the comm task's own: the collective that it is in */
     bool                  stopping, is_gone;
 };
 

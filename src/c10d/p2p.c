@@ -14,7 +14,8 @@ p2p_run(struct task *me, const struct process_group *group, struct post *post)
     return group->world->backend->send(me, post);
 }
 
-/* Checks, and puts the post into the line: from here on the order of the calls is fixed. */
+/* Checks, and puts the post into the line: from here on the order of the calls is fixed. What the comm task sends
+ * belongs to the collective that it is in, and shall not meet what the rank sends meanwhile. */
 static bool
 p2p_begin(struct task *me, const struct process_group *group, struct post *post, struct event **event)
 {
@@ -28,6 +29,8 @@ p2p_begin(struct task *me, const struct process_group *group, struct post *post,
         return failed(me, E_RUNTIME, "the process group was destroyed: call init_process_group again");
     if (!work_tensor_ready(me, post->tensor, event, &on_device))
         return false;
+    if (me == group->comm)
+        post->tag = -1 - post->tag;
     post->group   = group;
     post->channel = group->communicator->channel;
     post->event   = on_device ? *event : NULL;

@@ -77,7 +77,7 @@ post_await(struct task *me, struct link *link, struct post *post)
 {
     struct wait_reason reason = { .what = post->is_send ? "send" : "recv", .sequence = -1, .peer = post->peer,
                                   .timeout_ps = group_timeout_ps(post->group) };
-    bool abandoned = post->abandoned;
+    bool abandoned = post->abandoned || group_gives_up(post->group, post->tag);
     bool lost = abandoned || (post->mate == NULL && group_rank_has_ended(post->group, post->peer));
     if (!lost && monitor_wait(me, &link->monitor, &reason))
         return true;

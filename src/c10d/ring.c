@@ -148,6 +148,8 @@ local_all_reduce(struct task *me, const struct collective *call)
     struct ring    ring   = { .call = call, .bytes = call->bytes };
     if (!tensor_touch(me, tensor, true, "all-reduce"))
         return false;
+    if (call->options.custom != NULL)
+        return call->options.custom->run(me, call->options.custom->context, tensor, call->options.op);
     if (ring.bytes == 0 || call->ranks == 1)
         return true;
     ring.order           = ring_order_of(call, !call->options.ring_forwards);

@@ -38,10 +38,15 @@ l_all_reduce(lua_State *L)
     bool later = at[3].integer[0] != 0;
     if (later)
         push_tensor_work(L, at[0].tensor);
+    struct algorithm_run *own = algorithm_begin(L, options.algorithm, r.group);
+    options.custom   = algorithm_custom(own);
     struct call call = call_open(L, r.me, CALL_BACK);
+    struct work *work = group_all_reduce(r.me, r.group, at[0].tensor, &options);
+    algorithm_issued(r.me, own, work);
     if (later)
-        return call_work(L, &call, group_all_reduce(r.me, r.group, at[0].tensor, &options));
-    bool ok = group_all_reduce_now(r.me, r.group, at[0].tensor, &options);
+        return call_work(L, &call, work);
+    bool ok = work != NULL && work_wait(r.me, work);
+    work_free(r.me, work);
     return call_done(&call, ok);
 }
 
