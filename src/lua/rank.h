@@ -62,4 +62,6 @@ void lua_open_p2p(lua_State *L);           /* p2p.c */
 int  l_spawn(lua_State *L);
 int  l_bucket_assignment(lua_State *L);
 void lua_open_ddp(lua_State *L);    /* ddp.c: nn.parallel.DistributedDataParallel */
+int  l_register_comm_hook(lua_State *L);   /* comm_hook.c */
+void lua_open_comm_hook(lua_State *L);
 #endif
