@@ -83,13 +83,6 @@ group_rank_has_ended(const struct process_group *group, int rank)
     return world_rank_has_ended(group->world, group->communicator->ranks[rank]);
 }
 
-/* Messages of a collective that somebody else wrote are sent by the comm task, which is in it. */
-bool
-group_gives_up(const struct process_group *group, int64_t tag)
-{
-    return tag < 0 && ledger_is_broken(&group->communicator->ledger, group->running);
-}
-
 uint64_t
 group_timeout_ps(const struct process_group *group)
 {

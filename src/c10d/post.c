@@ -63,6 +63,8 @@ post_abandon(struct task *me, struct link *link, struct post *post)
 static bool
 post_lost(struct task *me, const struct post *post, bool abandoned)
 {
+    if (group_gives_up(post->group, post->tag))
+        return group_say_why(me, post->group);
     char line[32] = "";
     if (post->line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", post->line);

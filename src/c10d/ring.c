@@ -138,6 +138,17 @@ ring_all_gather(struct task *me, struct ring *ring)
     return ring_round(me, ring, false);
 }
 
+/* Somebody else's algorithm, of sends and receives. */
+static bool
+local_custom(struct task *me, const struct collective *call)
+{
+    const struct custom_algorithm *custom = call->options.custom;
+    if (!custom->run(me, custom->context, call->tensor, call->options.op))
+        return false;
+    tensor_tell(me, call->tensor);
+    return true;
+}
+
 /* All ranks end with the sum (mean, product, ...) of their tensors: reduce-scatter, then all-gather. Each element is
  * summed once, by the owner of its chunk, so the result has the same bits everywhere. */
 bool
@@ -149,7 +160,7 @@ local_all_reduce(struct task *me, const struct collective *call)
     if (!tensor_touch(me, tensor, true, "all-reduce"))
         return false;
     if (call->options.custom != NULL)
-        return call->options.custom->run(me, call->options.custom->context, tensor, call->options.op);
+        return local_custom(me, call);
     if (ring.bytes == 0 || call->ranks == 1)
         return true;
     ring.order           = ring_order_of(call, !call->options.ring_forwards);

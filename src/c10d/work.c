@@ -160,8 +160,8 @@ work_issue(struct task *me, struct work *work)
     struct process_group *group   = work->group;
     int64_t               text_id = work_name_id(me, work);
     if (me == group->comm)
-        return failed(me, E_RUNTIME, "%s inside of an all-reduce's own algorithm would wait for itself: an algorithm is "
-                                     "made of send and recv", operation_name(work->call.operation));
+        return failed(me, E_RUNTIME, "%s inside of an all-reduce's own algorithm would wait for itself: an algorithm "
+                                     "is made of send and recv", operation_name(work->call.operation));
     work->issued_at = sched_now(me);
     monitor_enter(me, &group->monitor);
     work->call.sequence = process_group_sequence(group);
@@ -190,6 +190,20 @@ work_await(struct task *me, struct work *work, struct monitor *monitor, int peer
         return true;
     monitor_leave(me, monitor);
     return lost && work_lost(me, work);
+}
+
+/* Messages of a collective that somebody else wrote are sent by the comm task, which is in it. */
+bool
+group_gives_up(const struct process_group *group, int64_t tag)
+{
+    return tag < 0 && ledger_is_broken(&group->communicator->ledger, group->running);
+}
+
+bool
+group_say_why(struct task *me, const struct process_group *group)
+{
+    const struct error *error = &group->communicator->ledger.error;
+    return failed(me, error->kind, "%s", error->message);
 }
 
 /* The others wait for data that will not come: they learn who failed, and why. */

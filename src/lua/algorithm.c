@@ -1,5 +1,5 @@
 /* All-reduces that a lesson writes, of send and recv: dist.register_algorithm gives one a name, dist.all_reduce(t,
- * {algorithm = name}) runs it on the rank's comm task, inside of the collective's stage. Functions that the lesson itself
+ * {algorithm = name}) runs it on the rank's comm task, inside of the collective's stage. Those that the lesson itself
  * registers travel to the ranks with the spawn. PyTorch has no such thing: gloo's and NCCL's are compiled in.
  *
  * Order of use: lua/rank.h; algorithm_begin, group_all_reduce with its custom_algorithm, algorithm_issued. */
@@ -183,8 +183,8 @@ take_algorithms(lua_State *L)
 
 static const struct lua_entry entries[] = {
     { "register_algorithm", l_register_algorithm, "dist.register_algorithm(str name, function f) -> any",
-      "f(tensor, op, group) all-reduces in place, by send and recv: dist.all_reduce(t, {algorithm = name}) runs it on the "
-      "rank's comm task" },
+      "f(tensor, op, group) all-reduces in place, by send and recv; dist.all_reduce(t, {algorithm = name}) runs it on "
+      "the rank's comm task" },
 };
 
 void

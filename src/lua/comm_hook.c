@@ -128,7 +128,7 @@ static const struct lua_entry methods[] = {
     { "index", l_bucket_index, "bucket:index()", "its number, from 0" },
     { "is_last", l_bucket_is_last, "bucket:is_last()", "whether it is the last one of this backward" },
     { "buffer", l_bucket_buffer, "bucket:buffer()", "its gradients in a row: one flat Tensor" },
-    { "gradients", l_bucket_gradients, "bucket:gradients()", "a list of views of the buffer, shaped as the parameters" },
+    { "gradients", l_bucket_gradients, "bucket:gradients()", "a list: views of the buffer, shaped as the parameters" },
     { "parameters", l_bucket_parameters, "bucket:parameters()", "the list of its parameters" },
     { "set_buffer", l_bucket_set_buffer, "bucket:set_buffer(buffer)", "another Tensor becomes its buffer" },
 };
@@ -158,8 +158,8 @@ start_body(lua_State *L)
     lua_call(L, 2, 1);
     struct future *future = box_test(L, -1, BOX_FUTURE);
     if (future == NULL)
-        raise_error(L, "RuntimeError", "DDP communication hook's callback must return a torch.futures.Future object, but "
-                                       "got %s", push_what(L));
+        raise_error(L, "RuntimeError", "DDP communication hook's callback must return a torch.futures.Future object, "
+                                       "but got %s", push_what(L));
     call->answer->box = object_new(L, me, -1, NULL);
     if (call->answer->box == NULL)
         raise(L, me);

@@ -72,8 +72,8 @@ future_callback(lua_State *L, struct task *me, const struct future *future)
     return script_call(L, me, 1, 1);
 }
 
-/* me's error, which a callback raised, is over; what is pushed says so to who waits for the callback's future. An end of
- * the whole run goes on. */
+/* me's error, which a callback raised, is over; what is pushed says so to who waits for the callback's future. An end
+ * of the whole run goes on. */
 static struct error
 push_callback_error(lua_State *L, struct task *me)
 {
@@ -309,8 +309,8 @@ finish_by_hand(lua_State *L, int has, const struct error *error)
     if (future_has_work(future))
         raise_error(L, "RuntimeError", "a work's future is completed by its work, by nobody else");
     if (future_done(me, future))
-        raise_error(L, "RuntimeError", "Attempting to mark a completed Future as complete again. Note that a Future can "
-                                       "only be marked completed once.");
+        raise_error(L, "RuntimeError", "Attempting to mark a completed Future as complete again. Note that a Future "
+                                       "can only be marked completed once.");
     lua_setiuservalue(L, 1, has);
     future_finish(me, future, error);
     run_callbacks(L, me, 1);

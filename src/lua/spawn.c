@@ -59,8 +59,8 @@ spawn_gc(lua_State *L)
 
 /* ---- in the rank ---- */
 
-/* Argument 1: the rank. Unpacks f, its arguments and the lesson's algorithms, calls f(rank, ...), packs what it returns: one value, or a list
- * of several. */
+/* Argument 1: the rank. Unpacks f, its arguments and the lesson's algorithms, calls f(rank, ...), packs what it returns;
+ * of several values a list. */
 static int
 run_rank(lua_State *L)
 {

@@ -136,7 +136,9 @@ reducer_copy_to_bucket(struct task *me, struct reducer *reducer, int index)
     if (grad->dtype != slot->dtype || !tensor_same_shape(grad, slot))
         return reducer_wrong_grad(me, index, grad, slot);
     struct op_args args = { .in = { grad }, .out = slot, .alpha = 1.0 / reducer->world };
-    return reducer->comm_hook.start != NULL ? tensor_copy(me, slot, grad) : op_run(me, OP_mul_scalar, &args) != NULL;
+    if (reducer->comm_hook.start != NULL)
+        return tensor_copy(me, slot, grad);
+    return op_run(me, OP_mul_scalar, &args) != NULL;
 }
 
 /* What becomes of the bucket is the hook's business: it averages (or not), compresses, goes its own
@@ -149,8 +151,9 @@ reducer_run_comm_hook(struct task *me, struct reducer *reducer, int index)
     struct tensor **params = scratch_new(me, (size_t)bucket->count, sizeof *params);
     for (int i = 0; i < bucket->count && params != NULL; i++)
         params[i] = reducer->params[bucket->indices[i]];
-    struct grad_bucket seen = { .index = index, .count = bucket->count, .buffer = bucket->gradients,
-                                .is_last = index == reducer->count - 1, .params = params };
+    struct grad_bucket seen = { .index = index, .count = bucket->count, .params = params,
+                                .is_last = index == reducer->count - 1 };
+    seen.buffer = bucket->gradients;
     if (params != NULL)
         bucket->hooked = reducer->comm_hook.start(me, reducer->comm_hook.context, &seen);
     return bucket->hooked != NULL;
