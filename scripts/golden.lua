@@ -166,7 +166,7 @@ end
 
 -- ---- parts ----
 
-local PARTS = { "modules", "optim", "train", "ops", "parallel", "structures", "autograd", "programs" }
+local PARTS = { "modules", "optim", "train", "ops", "parallel", "structures", "autograd", "programs", "stores" }
 tools.printed = part("printed")
 local picks = {}
 for _, name in ipairs(PARTS) do picks[#picks + 1] = part(name)(tools) end

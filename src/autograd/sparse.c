@@ -176,6 +176,8 @@ sparse_sum(struct task *me, struct tensor *a, struct tensor *b, double alpha)
     if (!tensor_same_shape(a, b))
         return failed_null(me, E_SHAPE, "add: expected sizes of 'self' and 'other' to match");
     enum dtype dtype = dtype_promote(a->dtype, b->dtype);
+    if (dtype == DTYPE_I32 && a->dtype != DTYPE_I32 && b->dtype != DTYPE_I32)
+        return int16_missing(me, "add"), NULL;
     a = as_type(me, a, dtype);
     b = as_type(me, b, dtype);
     if (a == NULL || b == NULL)

@@ -14,14 +14,15 @@ static const struct dtype_row {
     enum dtype  wide;
     double      most;      /* the largest number */
 } dtype_table[DTYPE_COUNT] = {
-    [DTYPE_F32]  = { "float32", "Float", "float", "float", 6, DTYPE_F32, 0x1.fffffep127 },
-    [DTYPE_F64]  = { "float64", "Double", "double", "double", 7, DTYPE_F64, 0x1.fffffffffffffp1023 },
-    [DTYPE_I64]  = { "int64", "Long", "long", "int64_t", 3, DTYPE_I64, 0x1p63 },
+    [DTYPE_F32]  = { "float32", "Float", "float", "float", 7, DTYPE_F32, 0x1.fffffep127 },
+    [DTYPE_F64]  = { "float64", "Double", "double", "double", 8, DTYPE_F64, 0x1.fffffffffffffp1023 },
+    [DTYPE_I64]  = { "int64", "Long", "long", "int64_t", 4, DTYPE_I64, 0x1p63 },
     [DTYPE_BOOL] = { "bool", "Bool", "bool", "bool", 0, DTYPE_I64, 1 },
-    [DTYPE_I32]  = { "int32", "Int", "int", "int", 2, DTYPE_I64, 0x1.fffffffcp30 },
+    [DTYPE_I32]  = { "int32", "Int", "int", "int", 3, DTYPE_I64, 0x1.fffffffcp30 },
     [DTYPE_U8]   = { "uint8", "Byte", "byte", "uint8_t", 1, DTYPE_I64, 255 },
-    [DTYPE_F16]  = { "float16", "Half", "half", "c10::Half", 4, DTYPE_F32, 65504 },
-    [DTYPE_BF16] = { "bfloat16", "BFloat16", "bfloat16", "c10::BFloat16", 5, DTYPE_F32, 0x1.fep127 },
+    [DTYPE_F16]  = { "float16", "Half", "half", "c10::Half", 5, DTYPE_F32, 65504 },
+    [DTYPE_BF16] = { "bfloat16", "BFloat16", "bfloat16", "c10::BFloat16", 6, DTYPE_F32, 0x1.fep127 },
+    [DTYPE_I8]   = { "int8", "Char", "char", "int8_t", 2, DTYPE_I64, 127 },
 };
 
 const char *
@@ -60,12 +61,14 @@ dtype_wide(enum dtype dtype)
     return dtype_table[dtype].wide;
 }
 
-/* Neither of the two halves holds the other. */
+/* Neither of the two halves holds the other, nor does either of the two types of a byte. */
 enum dtype
 dtype_promote(enum dtype a, enum dtype b)
 {
     if ((a == DTYPE_F16 && b == DTYPE_BF16) || (a == DTYPE_BF16 && b == DTYPE_F16))
         return DTYPE_F32;
+    if ((a == DTYPE_U8 && b == DTYPE_I8) || (a == DTYPE_I8 && b == DTYPE_U8))
+        return DTYPE_I32;
     return dtype_table[a].rank >= dtype_table[b].rank ? a : b;
 }
 
@@ -103,7 +106,7 @@ dtype_fraction(enum dtype dtype, const void *element)
 int64_t
 dtype_whole(enum dtype dtype, const void *element)
 {
-    union { int64_t i64; int32_t i32; uint8_t u8; } x = { 0 };
+    union { int64_t i64; int32_t i32; int8_t i8; uint8_t u8; } x = { 0 };
     if (dtype_is_float(dtype))
         return int64_of_double(dtype_fraction(dtype, element));
     memcpy(&x, element, dtype_size(dtype));
@@ -111,6 +114,7 @@ dtype_whole(enum dtype dtype, const void *element)
     case DTYPE_I64: return x.i64;
     case DTYPE_I32: return x.i32;
     case DTYPE_U8:  return x.u8;
+    case DTYPE_I8:  return x.i8;
     default:        return x.u8 != 0;
     }
 }
@@ -125,6 +129,7 @@ dtype_put_fraction(enum dtype dtype, void *element, double value)
     case DTYPE_BF16: *(uint16_t *)element = bfloat_of_float((float)value); break;
     case DTYPE_BOOL: *(uint8_t *)element = value != 0; break;
     case DTYPE_I32:  *(int32_t *)element = int32_of_double(value); break;
+    case DTYPE_I8:   *(int8_t *)element = (int8_t)int32_of_double(value); break;
     default:         dtype_put_whole(dtype, element, int64_of_double(value)); break;
     }
 }
@@ -137,10 +142,19 @@ dtype_put_whole(enum dtype dtype, void *element, int64_t value)
     case DTYPE_BOOL: *(uint8_t *)element = value != 0; break;
     case DTYPE_I32:  *(int32_t *)element = (int32_t)(uint32_t)value; break;
     case DTYPE_U8:   *(uint8_t *)element = (uint8_t)value; break;
+    case DTYPE_I8:   *(int8_t *)element = (int8_t)(uint8_t)value; break;
     case DTYPE_F32:  *(float *)element = (float)value; break;
     case DTYPE_F64:  *(double *)element = (double)value; break;
     default:         dtype_put_fraction(dtype, element, (double)(float)value); break;
     }
+}
+
+void
+dtype_ends(enum dtype dtype, int64_t *least, int64_t *most)
+{
+    int bits = (int)dtype_size(dtype) * 8;
+    *most    = dtype == DTYPE_BOOL ? 1 : dtype == DTYPE_U8 ? UINT8_MAX : INT64_MAX >> (64 - bits);
+    *least   = dtype == DTYPE_BOOL || dtype == DTYPE_U8 ? 0 : -*most - 1;
 }
 
 bool
@@ -149,6 +163,8 @@ dtype_holds(enum dtype dtype, double value, bool whole)
     double most = dtype_table[dtype].most;
     if (dtype_is_float(dtype))
         return !(fabs(value) > most) || value - value != 0;
-    double least = dtype == DTYPE_U8 ? (whole ? -255 : 0) : dtype == DTYPE_I32 ? -0x1p31 : -0x1p63;
-    return dtype == DTYPE_BOOL || (value >= least && value <= most);
+    int64_t least, largest;
+    dtype_ends(dtype, &least, &largest);
+    least = dtype == DTYPE_U8 && whole ? -UINT8_MAX : least;
+    return dtype == DTYPE_BOOL || (value >= (double)least && value - most < 1); /* 127.9 is cut off */
 }

@@ -74,6 +74,23 @@ group_all_gather(struct task *me, struct process_group *group, struct tensor *co
 }
 
 struct work *
+group_all_gather_into_tensor(struct task *me, struct process_group *group, struct tensor *output,
+                             struct tensor *input)
+{
+    if (output == NULL || input == NULL)
+        return NULL;
+    int size = group->communicator->size;
+    if (output->dtype != input->dtype || tensor_count(output) != tensor_count(input) * size ||
+        !tensor_is_contiguous(output) || tensor_device(output) != tensor_device(input))
+        return failed_null(me, E_SHAPE, "allgather: the output must have %d times the input's elements, its dtype and "
+                                        "device and be contiguous", size);
+    struct work *work = work_new(me, group, OPERATION_ALL_GATHER, input);
+    if (work != NULL)
+        work->call.gathered = tensor_ref(output);
+    return group_issue(me, work);
+}
+
+struct work *
 group_barrier(struct task *me, struct process_group *group)
 {
     return group_issue(me, work_new(me, group, OPERATION_BARRIER, NULL));
@@ -108,6 +125,13 @@ bool
 group_all_gather_now(struct task *me, struct process_group *group, struct tensor *const *outputs, struct tensor *input)
 {
     return work_now(me, group_all_gather(me, group, outputs, input));
+}
+
+bool
+group_all_gather_into_tensor_now(struct task *me, struct process_group *group, struct tensor *output,
+                                 struct tensor *input)
+{
+    return work_now(me, group_all_gather_into_tensor(me, group, output, input));
 }
 
 bool

@@ -5,7 +5,8 @@
  *   world.c  made and freed     communicator.c  made, met, freed    group.c        rendezvous, new_group, the comm task
  *   ranks.c  their ends         collectives.c   checks and issues   work.c         issue, wait, free
  *   p2p.c    send, recv ...     ledger.c  who called what           fingerprint.c  a call to be compared and printed
- *   store.c  keys and values
+ *   reuse.c  buffers in use
+ *   store*.c keys and values
  *
  * Monitors nest in this order only: a group's, the ledger's. The world's is never held with another. None is held when
  * a back-end moves elements. */
@@ -16,6 +17,7 @@
 #include "base/str.h"
 #include "c10d/backend.h"
 #include "c10d/group.h"
+#include "c10d/store.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
@@ -75,30 +77,33 @@ void ledger_free(struct ledger *ledger);
 struct communicator {
     struct communicator  *next;           /* in the world's list */
     struct world         *world;
-    int                   number;         /* in the world; 0: the default group's */
+    struct communicator  *parent;         /* whose members call new_group for it; NULL: a default group */
+    int                   number;         /* in its generation, in order of making; 0: the default group's */
+    int                   generation;     /* how often init_process_group had been called before */
     int                   size;
     int                  *ranks;          /* in the world, by rank in the group */
     atomic_int_least64_t *issued;         /* by rank in the group: how many collectives it has called */
     struct ledger         ledger;
     void                 *channel;        /* the back-end's */
     /* How it is met; in the world's monitor. */
-    int                   call;           /* which call of new_group made it, counted by each rank; -1: local_sync */
-    int                   generation;     /* the default group: how often it was initialised before; else -1 */
+    const char           *what;           /* "new_group", "split_group" */
+    int                   call;           /* which of the parent's it is, counted by each rank; -1: local_sync */
     int                   expected, come; /* ranks that must call, that have */
+    atomic_int            missing;        /* the first in the world that has still to come; -1: none */
     bool                 *here;           /* by rank in the world: it has */
     bool                  differs;        /* a rank called the same number for another group: `why` */
     struct error          why;
     uint32_t              line;           /* of the first that called */
 };
 
-/* The communicator that the next call of new_group of `rank` is about: made when it is the first to come. Counts it as
- * come. NULL: failed. */
-struct communicator *communicator_enter(struct task *me, struct world *world, int rank,
+/* The communicator that this rank's next call of new_group in the parent is about: made when it is the first to come.
+ * Counts it as come. NULL: failed. */
+struct communicator *communicator_enter(struct task *me, struct process_group *parent,
                                         const struct group_options *options);
 /* The default group's; `ranks` of the world each call it once a generation. It is not waited for. */
 struct communicator *communicator_default(struct task *me, struct world *world, int generation);
-/* Waits until all that must have come. */
-bool communicator_meet(struct task *me, struct communicator *communicator, int rank);
+/* Waits until all that must have come; timeout_ps: 0: the run's. */
+bool communicator_meet(struct task *me, struct communicator *communicator, int rank, uint64_t timeout_ps);
 int  communicator_rank_of(const struct communicator *communicator, int global); /* -1: no member */
 /* Why a wait for its collective `sequence` is in vain; -1: it is not, else the rank, in the world, that has ended before
  * calling it. */
@@ -111,7 +116,7 @@ void communicator_free(struct task *me, struct communicator *communicator);
 struct rank_state {
     atomic_bool ended, joined;
     int         generation;      /* how often it has called init_process_group; its own task's */
-    int         groups;          /* and new_group, as all ranks do; in the world's monitor */
+    const struct communicator *outside; /* the last new one of which it is no member; its own task's */
 };
 
 struct world {
@@ -123,7 +128,7 @@ struct world {
     struct monitor              monitor;        /* of what follows */
     struct rank_state          *ranks;
     struct communicator        *communicators;  /* all ever made; freed with the world */
-    int                         communicator_count;
+    int                         communicator_count;  /* of the last generation */
     struct process_group       *groups;         /* the same */
     atomic_int                  ended_count;
 };
@@ -131,9 +136,7 @@ struct world {
 bool world_rank_has_ended(const struct world *world, int rank);
 void world_wake_all(struct task *me, struct world *world);
 
-struct store *store_new(struct task *me, struct world *world);
-void          store_free(struct store *store);
-void          store_wake(struct task *me, struct store *store);
+void store_hash_wake(struct task *me, struct store *store);   /* who waits in it looks again whether it is in vain */
 
 /* ---- groups and works ---- */
 
@@ -151,6 +154,9 @@ struct work {
     struct work_listener *listeners;     /* the last one first */
     struct post           post;          /* isend, irecv */
     struct task          *task;          /* theirs */
+    /* reuse.c: of the tensor when it was posted; the checksum only where others share its version. */
+    uint64_t              checksum;
+    bool                  version_is_alone, reuse_told, reuse_warned;
 };
 
 struct process_group {
@@ -159,12 +165,14 @@ struct process_group {
     struct communicator  *communicator;
     int                   rank;          /* in the group */
     int                   global_rank;
-    uint64_t              timeout_ps;    /* of one wait; 0: the run's */
+    atomic_uint_least64_t timeout_ps;    /* of one wait; 0: the run's */
+    int                   calls;         /* of new_group in it, by this rank; in the world's monitor */
     struct monitor        monitor;
     struct task          *comm;          /* NULL: not started or ended */
     struct work          *first, *last;  /* the queue */
     struct work          *spare;
     int64_t               running;       /* the comm task's own: the collective that it is in */
+    struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */
     bool                  stopping, is_gone;
 };
 
@@ -174,6 +182,15 @@ void         work_discard(struct task *me, struct work *work);
 bool         work_issue(struct task *me, struct work *work);
 void         work_run(struct task *me, struct work *work);
 void         work_finish(struct task *me, struct work *work);
+/* Of isend and irecv: whoever waits for it, or its task's end, lets go of the tensor, once. */
+void         work_release_tensor(struct task *me, struct work *work);
+/* Joins the tasks of works that nobody waits for: those that have ended, or all. */
+void         works_left_join(struct task *me, struct process_group *group, bool all);
+/* reuse.c: the tensor of an isend or irecv, which the host should leave alone until its wait; who changes it is told
+ * once. In this order, the last as often as one likes. */
+void         reuse_watch(struct work *work);                  /* it was posted */
+void         reuse_moved(struct task *me, struct work *work); /* the message has left, or has come */
+void         reuse_check(struct task *me, struct work *work);
 bool         work_tensor_ready(struct task *me, struct tensor *tensor, struct event **event, bool *on_device);
 void         group_free(struct task *me, struct process_group *group);
 #endif

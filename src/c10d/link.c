@@ -1,41 +1,16 @@
 /* Links: one per ordered pair of ranks of a group, one message in flight; over wires that take one transfer at a time.
- * A message leaves when the sender has it and the wire is free, and arrives what cost_copy says later; only then the
- * receiver's clock rises to it. Nobody waits for the other to be there: the data goes through the link's own memory.
+ * A message leaves when the sender has it and the wire is free, and arrives when wire.c says; only then the receiver's
+ * clock rises to it. Nobody waits for the other to be there: the data goes through the link's own memory.
  * Order of use: link_between, link_put at one end, link_take at the other. In `free` there are no prices. */
 #include <stdlib.h>
 #include <string.h>
 #include "c10d/local.h"
 #include "device/device.h"
-#include "hw/cost.h"
 #include "sched/account.h"
-
-/* In the transport's monitor. NULL: no memory. */
-static struct wire *
-wire_between(struct local *local, int sender, int receiver)
-{
-    uint64_t key = (uint64_t)sender * (uint64_t)local->size + (uint64_t)receiver, known;
-    if (map_get(&local->wires, key, &known))
-        return (struct wire *)(uintptr_t)known;
-    struct wire *wire = calloc(1, sizeof *wire);
-    if (wire != NULL && map_set(&local->wires, key, (uintptr_t)wire))
-        return wire;
-    free(wire);
-    return NULL;
-}
-
-static struct wire *
-wire_of(struct task *me, const struct channel *channel, int from, int to)
-{
-    struct local *local = channel->local;
-    monitor_enter(me, &local->monitor);
-    struct wire *wire = wire_between(local, channel->ranks[from], channel->ranks[to]);
-    monitor_leave(me, &local->monitor);
-    return wire;
-}
 
 /* In the channel's monitor. NULL: no memory. */
 static struct link *
-link_new(struct channel *channel, struct wire *wire, int from, int to)
+link_new(struct task *me, struct channel *channel, struct wire *wire, int from, int to)
 {
     struct link *link = calloc(1, sizeof *link);
     uint64_t     key  = (uint64_t)from * (uint64_t)channel->size + (uint64_t)to;
@@ -44,13 +19,14 @@ link_new(struct channel *channel, struct wire *wire, int from, int to)
         return NULL;
     }
     link->sched    = channel->local->sched;
+    link->channel  = channel;
     link->wire     = wire;
     link->from     = from;
     link->to       = to;
     link->sender   = channel->ranks[from];
     link->receiver = channel->ranks[to];
     if (!map_set(&channel->links, key, (uintptr_t)link)) {
-        link_free(link);
+        link_free(me, link);
         return NULL;
     }
     link->next = channel->first_link;
@@ -58,31 +34,32 @@ link_new(struct channel *channel, struct wire *wire, int from, int to)
     return link;
 }
 
+static struct link *
+link_known(struct task *me, struct channel *channel, int from, int to)
+{
+    uint64_t known = 0;
+    monitor_enter(me, &channel->monitor);
+    bool is_known = map_get(&channel->links, (uint64_t)from * (uint64_t)channel->size + (uint64_t)to, &known);
+    monitor_leave(me, &channel->monitor);
+    return is_known ? (struct link *)(uintptr_t)known : NULL;
+}
+
 struct link *
 link_between(struct task *me, struct channel *channel, int from, int to)
 {
-    struct wire *wire  = wire_of(me, channel, from, to);
-    struct link *link  = NULL;
+    struct link *link = link_known(me, channel, from, to);
+    if (link != NULL)
+        return link;
+    struct wire *wire  = wire_between(me, channel->local, channel->ranks[from], channel->ranks[to]);
     uint64_t     known = 0;
     monitor_enter(me, &channel->monitor);
     if (map_get(&channel->links, (uint64_t)from * (uint64_t)channel->size + (uint64_t)to, &known))
         link = (struct link *)(uintptr_t)known;
     else if (wire != NULL)
-        link = link_new(channel, wire, from, to);
+        link = link_new(me, channel, wire, from, to);
     monitor_leave(me, &channel->monitor);
     return link != NULL ? link : failed_null(me, E_MEMORY, "out of memory for the link %d -> %d", channel->ranks[from],
                                              channel->ranks[to]);
-}
-
-uint64_t
-link_depart(struct task *me, struct link *link, uint64_t bytes)
-{
-    if (!sched_is_stepped(me->sched))
-        return 0;
-    struct wire *wire = link->wire;
-    uint64_t start = sched_now(me) > wire->free_at ? sched_now(me) : wire->free_at;
-    wire->free_at  = start + cost_copy(sched_cost(me->sched), bytes);
-    return wire->free_at;
 }
 
 static bool
@@ -96,26 +73,87 @@ link_room(struct task *me, struct link *link, size_t bytes)
     return link->data != NULL;
 }
 
+/* In the monitor: may a message be handed over? */
+static bool
+link_accepts(const struct link *link, const struct message *message)
+{
+    return !link->full && (!message->in_turn || link->wanted);
+}
+
+/* Its message leaves no earlier than its receiver asked for it. Leaves the monitor for as long as the clock rises. */
+static void
+link_rise(struct task *me, struct link *link)
+{
+    uint64_t from = link->wanted_at;
+    monitor_leave(me, &link->monitor);
+    sched_advance_to(me, from);
+    monitor_enter(me, &link->monitor);
+}
+
 bool
 link_put(struct task *me, const struct collective *call, struct link *link, struct message *message)
 {
     if (!task_work(me, message->bytes / WORK_BYTES))
         return false;
     monitor_enter(me, &link->monitor);
-    while (link->full)
+    while (!link_accepts(link, message))
         if (!work_await(me, call->work, &link->monitor, link->to))
             return false;
+    if (message->in_turn)
+        link_rise(me, link);
     bool fits = link_room(me, link, message->bytes);
     if (fits) {
         memcpy(link->data, message->data, message->bytes);
-        link->bytes   = message->bytes;
-        link->flow    = message->flow;
-        link->arrival = message->arrival = link_depart(me, link, message->bytes);
-        link->full    = true;
+        link->bytes = message->bytes;
+        link->flow  = message->flow;
+        link->full  = true;
+        transfer_begin(me, link->channel->local, link->wire, &link->monitor, message->bytes, &link->transfer);
         monitor_wake(me, &link->monitor);
     }
     monitor_leave(me, &link->monitor);
     return fits || memory_failed(me, message->bytes, "the host");
+}
+
+/* The sender waits until its message has arrived, whether it was taken or not. */
+bool
+link_land(struct task *me, const struct collective *call, struct link *link)
+{
+    monitor_enter(me, &link->monitor);
+    while (!link->transfer.landed)
+        if (!work_await(me, call->work, &link->monitor, link->to))
+            return false;
+    uint64_t arrival = link->transfer.arrival;
+    monitor_leave(me, &link->monitor);
+    sched_advance_to(me, arrival);
+    return true;
+}
+
+static void
+link_ask(struct task *me, struct link *link)
+{
+    link->wanted    = true;
+    link->wanted_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
+    monitor_wake(me, &link->monitor);
+}
+
+bool
+link_carry(struct task *me, struct link *link, const struct message *message)
+{
+    struct wait_reason reason = { .what = "send", .sequence = -1, .peer = link->receiver };
+    struct transfer    transfer;
+    bool               waits = true;
+    if (!task_work(me, message->bytes / WORK_BYTES))
+        return false;
+    monitor_enter(me, &link->monitor);
+    transfer_begin(me, link->channel->local, link->wire, &link->monitor, message->bytes, &transfer);
+    while (!transfer.landed && waits)
+        waits = monitor_wait(me, &link->monitor, &reason);
+    if (!waits)
+        transfer_cancel(me, &transfer);
+    monitor_leave(me, &link->monitor);
+    if (waits)
+        sched_advance_to(me, transfer.arrival);
+    return waits;
 }
 
 /* Twice in the monitor, because a clock may not move inside: first the arrival is known, then the data is taken. */
@@ -124,12 +162,14 @@ link_take(struct task *me, const struct collective *call, struct link *link, str
           const struct reduction *reduction)
 {
     monitor_enter(me, &link->monitor);
-    while (!link->full)
+    if (message->in_turn && !link->full)
+        link_ask(me, link);
+    while (!link->full || !link->transfer.landed)
         if (!work_await(me, call->work, &link->monitor, link->from))
             return false;
-    message->arrival = link->arrival;
+    uint64_t arrival = link->transfer.arrival;
     monitor_leave(me, &link->monitor);
-    sched_advance_to(me, message->arrival);
+    sched_advance_to(me, arrival);
 
     monitor_enter(me, &link->monitor);
     size_t bytes = link->bytes;
@@ -139,6 +179,7 @@ link_take(struct task *me, const struct collective *call, struct link *link, str
         memcpy(message->data, link->data, bytes);
     message->flow = link->flow;
     link->full    = false;
+    link->wanted  = false;
     monitor_wake(me, &link->monitor);
     monitor_leave(me, &link->monitor);
     return bytes == message->bytes ||
@@ -147,10 +188,11 @@ link_take(struct task *me, const struct collective *call, struct link *link, str
 }
 
 void
-link_free(struct link *link)
+link_free(struct task *me, struct link *link)
 {
     if (link == NULL)
         return;
+    transfer_cancel(me, &link->transfer);
     host_give(link->sched, link->data, link->room);
     monitor_destroy(&link->monitor);
     free(link);

@@ -1,20 +1,30 @@
 /* The `local` back-end: ranks are tasks of one process. This file is its table and what the ranks of a world share: the
- * links, made when first used. Its algorithms are ring.c, tree.c and post.c.
+ * links, made when first used. Its algorithms are in files of their own.
  * Order of use: local_open, per call one of the algorithms, local_close. */
 #include <stdlib.h>
 #include <string.h>
 #include "c10d/local.h"
+#include "hw/cost.h"
 #include "sched/stage.h"
 
 /* Above so many ranks the hops are told only to who asks for them: a ring makes 2 N (N - 1). */
 enum { WORLD_WITH_HOPS = 64 };
 
 static void
+local_tell_hops(struct sched *sched, bool on)
+{
+    stage_category(sched, KIND_comm_hop, on);
+    stage_category(sched, KIND_comm_receive, on);
+    stage_category(sched, KIND_comm_numbers, on);
+}
+
+static void
 local_close(struct task *me, void *transport)
 {
     struct local *local = transport;
     if (local->hops_off)
-        stage_category(me->sched, KIND_comm_hop, true);
+        local_tell_hops(me->sched, true);
+    free(local->nics);
     for (size_t i = 0; i < local->wires.count; i++)
         free((struct wire *)(uintptr_t)local->wires.entries[i].value);
     map_free(&local->wires);
@@ -26,7 +36,13 @@ static void *
 local_open(struct task *me, const struct world_options *options)
 {
     struct local *local = calloc(1, sizeof *local);
-    if (local == NULL || !monitor_init(&local->monitor)) {
+    if (local != NULL)
+        local->topology = sched_cost(me->sched)->topology;
+    int nodes = local != NULL ? topology_nodes(&local->topology, options->size) : 0;
+    if (local == NULL || (nodes > 1 && (local->nics = calloc(2 * (size_t)nodes, sizeof *local->nics)) == NULL) ||
+        !monitor_init(&local->monitor)) {
+        if (local != NULL)
+            free(local->nics);
         free(local);
         return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
     }
@@ -34,7 +50,7 @@ local_open(struct task *me, const struct world_options *options)
     local->sched    = me->sched;
     local->hops_off = options->size > WORLD_WITH_HOPS && !options->trace_hops && stage_enabled(me, KIND_comm_hop);
     if (local->hops_off)
-        stage_category(me->sched, KIND_comm_hop, false);
+        local_tell_hops(me->sched, false);
     return local;
 }
 
@@ -51,8 +67,14 @@ local_disconnect(struct task *me, void *channel_)
     monitor_leave(me, &local->monitor);
     for (struct link *link = channel->first_link, *next; link != NULL; link = next) {
         next = link->next;
-        link_free(link);
+        link_free(me, link);
     }
+    shared_free(channel->shared);
+    for (struct inbox *inbox = channel->first_inbox, *next; inbox != NULL; inbox = next) {
+        next = inbox->next;
+        inbox_free(inbox);
+    }
+    map_free(&channel->inboxes);
     map_free(&channel->links);
     monitor_destroy(&channel->monitor);
     free(channel);
@@ -86,6 +108,8 @@ channel_wake(struct task *me, struct channel *channel)
         monitor_wake(me, &link->monitor);
         monitor_leave(me, &link->monitor);
     }
+    for (struct inbox *inbox = channel->first_inbox; inbox != NULL; inbox = inbox->next)
+        inbox_wake(me, inbox);
     monitor_wake(me, &channel->monitor);
     monitor_leave(me, &channel->monitor);
 }
@@ -104,9 +128,8 @@ local_wake(struct task *me, void *transport)
 static bool
 local_accepts(struct task *me, const struct collective *call)
 {
-    const char *algorithm = call->options.algorithm;
-    return algorithm == NULL || call->options.custom != NULL || strcmp(algorithm, "ring") == 0 ||
-           failed(me, E_VALUE, "unknown all-reduce algorithm '%s': there is ring", algorithm);
+    return call->operation != OPERATION_ALL_REDUCE || call->options.custom != NULL ||
+           algorithm_chosen(me, call) != NULL;
 }
 
 static bool
@@ -124,6 +147,7 @@ const struct group_backend backend_local = {
     .connect    = local_connect,
     .disconnect = local_disconnect,
     .accepts    = local_accepts,
+    .has_algorithm = algorithm_is_built_in,
     .all_reduce = local_all_reduce,
     .broadcast  = local_broadcast,
     .reduce     = local_later,

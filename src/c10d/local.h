@@ -1,16 +1,19 @@
 /* What the files of the `local` back-end share: ranks are tasks of one process, every hop of every algorithm is
  * traced. They know of process groups what backend.h says, as any back-end does.
  *
- *   local.c  the table    ring.c  all-reduce, all-gather    tree.c  broadcast and barrier    post.c  send, recv
- *   hop.c    one step of any of them    link.c  messages between two ranks    reduce.c  elements
+ *   local.c  the table    all_reduce.c  its algorithms, a page each: ring.c, binomial.c, double_tree.c, naive.c,
+ *   halving_doubling.c, hierarchical.c, direct.c    tree.c  broadcast and barrier    post.c  send, recv
+ *   hop.c    one step of any of them    link.c  messages between two ranks    wire.c  when they arrive
+ *   shared.c  direct where threads share memory    nodes.c  who stands together    reduce.c  elements
  *
  * Groups may be in flight at once: each has links of its own, so that their messages do not mix, over wires that all
  * share. Ranks of links are those of the group; wires, events and messages to people know the world's.
- * Monitors nest in this order only: the transport's, a channel's, a link's. */
+ * Monitors nest in this order only: the transport's, a channel's, a link's or an inbox's, a post's. */
 #ifndef C10D_LOCAL_H
 #define C10D_LOCAL_H
 #include "base/map.h"
 #include "c10d/backend.h"
+#include "hw/topology.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
@@ -22,6 +25,8 @@ struct local {
     struct map      wires;       /* by from * size + to, made when first used */
     struct channel *channels;
     bool            hops_off;    /* hop events are switched off as long as it lives */
+    struct topology topology;
+    struct nic     *nics;        /* by 2 * node: what leaves it, and at + 1 what comes; NULL: there is one node */
 };
 
 /* What one group has of it. */
@@ -33,20 +38,57 @@ struct channel {
     struct monitor  monitor;     /* of what follows */
     struct map      links;       /* by from * size + to, made when first used */
     struct link    *first_link;
+    struct map      inboxes;     /* by rank, made when first used */
+    struct inbox   *first_inbox;
     /* The barrier: ranks that have come to the one that is due, those that have opened, and when the last one did. The
      * next cannot open before all have left this one. */
     int             arrived;
     uint64_t        opened, open_at;
+    struct shared  *shared;      /* `free`: where its ranks meet in memory; made when first used */
 };
 
-/* ---- links: one per ordered pair of ranks of a group ---- */
+/* ---- wires: when messages arrive. In `stepped` only: in `free` there are no prices ---- */
 
-/* Which all groups share: when it is free again, in ps. In `stepped` only: in `free` there are no prices. */
-struct wire { uint64_t free_at; };
+/* One per ordered pair of ranks, which all groups share: one transfer at a time. */
+struct wire {
+    int              from, to;       /* ranks of the world */
+    uint64_t         free_at;        /* ps: when the last transfer whose end is known has arrived */
+    struct transfer *first, *last;   /* between nodes: the one under way, then those that wait for it */
+};
+
+/* A node's network card, one direction: who is under way shares its bandwidth. */
+struct nic { struct transfer *first; int count; };
+
+/* One message on its way. Between nodes its end changes whenever another one begins or ends at one of its two cards. */
+struct transfer {
+    struct sched_source source;      /* first: fires when it may begin, then when all its bytes are through */
+    struct local       *local;
+    struct wire        *wire;
+    struct monitor     *monitor;     /* woken when it has landed */
+    struct transfer    *next;        /* on its wire */
+    struct transfer    *next_at[2];  /* at its sender's card, at its receiver's */
+    double              left;        /* bytes that are not through, at `since` */
+    uint64_t            since, bytes;
+    int                 sharers;     /* it has one such part of a card; 0: it has not begun */
+    bool                landed;      /* `arrival` is known */
+    uint64_t            arrival;
+};
+
+/* NULL: no memory. */
+struct wire *wire_between(struct task *me, struct local *local, int from, int to);
+/* A message of `bytes` leaves now, or as soon as the wire is free. It lands in `monitor`, in which me is, at once or later. */
+void         transfer_begin(struct task *me, struct local *local, struct wire *wire, struct monitor *monitor,
+                            uint64_t bytes, struct transfer *transfer);
+uint64_t     wire_depart(struct task *me, struct wire *wire, uint64_t bytes);
+/* Nobody waits for it any more, and its memory goes. */
+void         transfer_cancel(struct task *me, struct transfer *transfer);
+
+/* ---- links: one per ordered pair of ranks of a group ---- */
 
 struct link {
     struct link   *next;             /* in the channel's list */
     struct sched  *sched;
+    struct channel *channel;
     struct wire   *wire;
     struct monitor monitor;
     int            from, to;         /* ranks of the group */
@@ -54,36 +96,115 @@ struct link {
     bool           full;             /* one message in flight */
     void          *data;
     size_t         bytes, room;
-    uint64_t       arrival;
+    struct transfer transfer;        /* of that message */
+    bool           wanted;           /* its receiver waits for one, since: */
+    uint64_t       wanted_at;
     uint32_t       flow;
-    struct post   *posts[2];         /* without a mate yet: recvs, sends */
 };
 
 struct link *link_between(struct task *me, struct channel *channel, int from, int to);  /* NULL: failed */
-void         link_free(struct link *link);
-/* When a message of `bytes` that leaves now or as soon as the wire is free arrives. In the link's monitor. */
-uint64_t     link_depart(struct task *me, struct link *link, uint64_t bytes);
-
-struct message { void *data; size_t bytes; uint32_t flow; uint64_t arrival; };
-/* Hands a message to the link, as soon as the last one was taken; `arrival` is set. Does not wait for it to arrive. */
+void         link_free(struct task *me, struct link *link);
+/* in_turn: it leaves only when its receiver waits for it; both ends say so. */
+struct message { void *data; size_t bytes; uint32_t flow; bool in_turn; };
+/* Hands a message to the link, as soon as the last one was taken. Does not wait for it to arrive: link_land does. */
 bool link_put(struct task *me, const struct collective *call, struct link *link, struct message *message);
+/* Only the time that the message takes on the wire: its receiver takes it out of the sender's memory. */
+bool link_carry(struct task *me, struct link *link, const struct message *message);
+bool link_land(struct task *me, const struct collective *call, struct link *link);
 /* Waits for the next message of just so many bytes; me's clock rises to its arrival; `flow` is set. Its elements
  * replace those at message->data, or are reduced into them. */
 struct reduction { bool on; enum reduce_op op; int dtype; };
 bool link_take(struct task *me, const struct collective *call, struct link *link, struct message *message,
                const struct reduction *reduction);
 
+/* ---- inboxes: one per rank of a group that sends and receives ---- */
+
+/* Posts without a mate yet, in order of posting, by their tag. */
+enum { LINES = 16 };
+struct line { struct post *first, *last; };
+struct inbox {
+    struct inbox  *next;             /* in the channel's list */
+    struct monitor monitor;
+    struct line    lines[2][LINES];  /* receives by this rank, sends to it */
+};
+void inbox_wake(struct task *me, struct inbox *inbox);
+void inbox_free(struct inbox *inbox);
+
 /* ---- hops ---- */
 
 struct hop {
     int            chunk;          /* of the one that is sent, or else received: as the algorithm counts them */
     bool           reduce;         /* what comes is reduced into what `receive` points to */
+    bool           aside;          /* but not yet: the algorithm does it */
+    bool           goes_on;        /* the sender does not wait until its message has arrived */
     struct link   *out, *in;       /* NULL: nothing is sent, received */
     struct message send, receive;  /* where the elements are; empty ones do not travel */
+    int            dtype;          /* of the elements where it is direct */
+    bool           direct;         /* `out` carries no elements: its receiver is there, who gets them from the sender */
     bool         (*received)(struct task *me, struct hop *hop);  /* NULL; or called when the elements are there */
     void          *context;        /* its own */
 };
+/* `call` may be NULL where the hop is direct. */
 bool hop_run(struct task *me, const struct collective *call, struct hop *hop);
+/* Once what came has changed call->tensor: small tensors in small worlds tell the trace their elements after each hop. */
+void hop_tell(struct task *me, const struct collective *call);
+bool hop_tells(const struct collective *call);
+
+/* Some of call->tensor's elements. */
+struct part { int64_t first, count; };
+/* The `index`th of `parts` equal ones, the last of which may be shorter or empty: torch.chunk's rule. */
+struct part    part_of(struct part whole, int index, int parts);
+struct message part_message(const struct collective *call, struct part part);
+
+/* A hop between ranks of the group that sends and receives parts of call->tensor. */
+struct exchange {
+    int         to, from;          /* -1: nobody */
+    int         chunk;
+    struct part send, receive;
+    bool        reduce, goes_on, in_turn;
+};
+bool exchange_run(struct task *me, const struct collective *call, const struct exchange *exchange);
+
+/* ---- all-reduce ---- */
+
+/* Leaves the reduction of all ranks' tensors in each of them, equal to the bit. The caller has checked that there is
+ * more than one rank and an element, sees to AVG and PREMUL_SUM (here they are SUM), and tells the tensor's new version. */
+struct algorithm {
+    const char *name;
+    bool      (*run)(struct task *me, const struct collective *call);
+    double    (*price)(const struct reduce_size *size);   /* us; NULL: "auto" does not take it */
+    const char *hops, *bytes;                             /* of all ranks; that one sends: N ranks, S bytes */
+    const char *help;
+};
+extern const struct algorithm algorithm_ring, algorithm_double_tree, algorithm_tree, algorithm_halving_doubling,
+    algorithm_hierarchical, algorithm_direct, algorithm_naive;
+const struct algorithm *algorithm_at(size_t index);       /* in teaching order; NULL behind the last */
+/* The one that an all-reduce names, or the back-end's choice. NULL: failed, there is none. */
+bool algorithm_is_built_in(const char *name);
+const struct algorithm *algorithm_chosen(struct task *me, const struct collective *call);
+/* How many of the group's ranks stand together on each node, if need be on a part of a node. */
+int nodes_ranks_each(const struct channel *channel);
+
+/* Rings over some of the ranks, for all algorithms that are made of them. */
+struct ring {
+    const struct collective *call;
+    const int      *members;     /* ranks of the group in the ring's order; NULL: all of them */
+    int             place, size; /* mine among them */
+    bool            forwards;    /* sends to the next place, in NCCL's order; else to the one before, in Gloo's */
+    struct part     part;        /* what goes round */
+    int64_t         chunk;       /* elements of a chunk; 0: as part_of cuts them. Chunk p ends at place p (forwards: p - 1) */
+    int             first_chunk; /* the number of its chunk 0, for the trace */
+    struct link    *out, *in;    /* ring_open's */
+};
+bool    ring_open(struct task *me, struct ring *ring);
+bool    ring_reduce_scatter(struct task *me, struct ring *ring);
+bool    ring_all_gather(struct task *me, struct ring *ring);
+/* Elements of a chunk as Gloo cuts a tensor: `direct` adds in the same order. */
+int64_t gloo_chunk(const struct collective *call);
+
+/* `direct` where ranks are threads: false: failed. */
+bool shared_all_reduce(struct task *me, const struct collective *call);
+void shared_free(struct shared *shared);
 
 /* ---- algorithms, each a slot of the table ---- */
 bool local_all_reduce(struct task *me, const struct collective *call);
@@ -98,6 +219,7 @@ void local_withdraw(struct task *me, struct post *post);
 /* ---- elements ---- */
 void  reduce_elements(const struct reduction *reduction, void *into, const void *from, size_t bytes);
 void  reduce_average(int dtype, void *data, size_t bytes, int ranks);
+void  reduce_multiply(int dtype, void *data, size_t bytes, double factor);   /* PREMUL_SUM's */
 void *tensor_elements(const struct tensor *tensor);                /* of a contiguous tensor */
 /* The whole tensor is read, or written too, by the host: for the race checker. false: a race; failed. */
 bool  tensor_touch(struct task *me, struct tensor *tensor, bool write, const char *what);

@@ -19,7 +19,7 @@ void
 world_wake_all(struct task *me, struct world *world)
 {
     world->backend->wake(me, world->transport);
-    store_wake(me, world->store);
+    store_hash_wake(me, world->store);
     monitor_enter(me, &world->monitor);
     monitor_wake(me, &world->monitor);
     monitor_leave(me, &world->monitor);

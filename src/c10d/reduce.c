@@ -108,7 +108,7 @@ average_narrow(enum dtype dtype, void *element, int ranks)
         dtype_put_whole(dtype, element, dtype_whole(dtype, element) / ranks);
 }
 
-/* AVG is a sum that the owner of each chunk divides before it goes round, so that all ranks get equal bits. */
+/* AVG is a sum that each rank divides at the end, rounding to the dtype: equal bits stay equal. */
 void
 reduce_average(int dtype, void *data, size_t bytes, int ranks)
 {
@@ -122,6 +122,20 @@ reduce_average(int dtype, void *data, size_t bytes, int ranks)
             ((int64_t *)data)[i] /= ranks;
         else
             average_narrow((enum dtype)dtype, (char *)data + i * dtype_size((enum dtype)dtype), ranks);
+    }
+}
+
+/* PREMUL_SUM: what is added is multiplied first, in double and rounded to the dtype. */
+void
+reduce_multiply(int dtype, void *data, size_t bytes, double factor)
+{
+    size_t element = dtype_size((enum dtype)dtype);
+    char  *end     = (char *)data + bytes;
+    for (char *at = data; at < end; at += element) {
+        if (dtype_is_float((enum dtype)dtype))
+            dtype_put_fraction((enum dtype)dtype, at, dtype_fraction((enum dtype)dtype, at) * factor);
+        else
+            dtype_put_whole((enum dtype)dtype, at, dtype_whole((enum dtype)dtype, at) * (int64_t)factor);
     }
 }
 

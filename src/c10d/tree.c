@@ -47,6 +47,17 @@ local_broadcast(struct task *me, const struct collective *call)
     return true;
 }
 
+/* One latency: between nodes where the members do not stand on one. */
+static uint64_t
+barrier_price(struct task *me, const struct channel *channel)
+{
+    int last = 0;
+    for (int i = 1; i < channel->size; i++)
+        if (topology_crosses(&channel->local->topology, channel->ranks[0], channel->ranks[i]))
+            last = i;
+    return cost_hop(sched_cost(me->sched), channel->ranks[0], channel->ranks[last], 0);
+}
+
 /* Nobody leaves before all have come. The last one opens it, one latency later. */
 bool
 local_barrier(struct task *me, const struct collective *call)
@@ -56,9 +67,9 @@ local_barrier(struct task *me, const struct collective *call)
     monitor_enter(me, &channel->monitor);
     uint64_t before = channel->opened;
     if (++channel->arrived == channel->size) {
-        bool priced    = channel->size > 1 && sched_is_stepped(me->sched);
+        bool priced = channel->size > 1 && sched_is_stepped(me->sched);
         channel->open_at = sched_now(me);
-        channel->open_at += priced ? cost_copy(sched_cost(me->sched), 0) : 0;
+        channel->open_at += priced ? barrier_price(me, channel) : 0;
         channel->arrived = 0;
         channel->opened++;
         monitor_wake(me, &channel->monitor);

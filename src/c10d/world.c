@@ -19,7 +19,7 @@ world_new(struct task *me, const struct world_options *options)
     world->ranks = calloc((size_t)options->size, sizeof *world->ranks);
     bool ready   = monitor_init(&world->monitor) && world->ranks != NULL;
     if (ready)
-        world->store = store_new(me, world);
+        world->store = store_hash_new(me, world);
     if (world->store != NULL)
         world->transport = world->backend->open(me, options);
     if (world->transport == NULL) {
@@ -56,7 +56,9 @@ world_free(struct task *me, struct world *world)
     world_free_groups(me, world);
     if (world->transport != NULL)
         world->backend->close(me, world->transport);
-    store_free(world->store);
+    if (world->store != NULL)
+        store_hash_leave_world(world->store);
+    store_drop(me, world->store);
     monitor_destroy(&world->monitor);
     free(world->ranks);
     free(world);

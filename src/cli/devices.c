@@ -98,7 +98,7 @@ cli_devices(int argc, char **argv)
         return message(STATUS_USAGE, "devices takes no '%s'", argv[1]);
     print_processor();
     printf("device:N  virtual, 0 to %d: host memory with streams and events of their own\n", DEVICE_MAX);
-    puts("dtypes    float32, float64, float16, bfloat16, int64, int32, uint8, bool");
+    puts("dtypes    float32, float64, float16, bfloat16, int64, int32, int8, uint8, bool");
     print_products();
     puts("ranks     local: tasks of one process, up to 1024");
     print_hardware();

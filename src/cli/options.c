@@ -44,6 +44,7 @@ static const struct option option_table[] = {
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
     { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend), "local: ranks are tasks of this process" },
     { "world", "N", OPTION_RANKS, BOTH, FIELD(world), "ranks of a spawn that does not say how many" },
+    { "hops", "", OPTION_FLAG, BOTH, FIELD(hops), "record each message of a collective above 64 ranks, too" },
     { "variant", "SEED", OPTION_VARIANT, BOTH, FIELD(variant), "an exercise with other sizes; 0: as written" },
     { "limit-seconds", "N", OPTION_SECONDS, BOTH, FIELD(limit_seconds),
       "CPU seconds for the lesson, 60 if not given; above, its steps of work grow too" },

@@ -125,7 +125,8 @@ make_lesson(struct lesson_run *run)
     struct lesson_options     options = { .name = run->name, .path = o->lesson, .out = stdout, .tap = o->tap,
                                           .quiet = o->quiet, .teacher = o->teacher, .trusted = o->trust,
                                           .hardware = o->hardware, .report = o->report,
-                                          .has_seed = o->has_seed, .seed = o->seed, .world = (int)o->world };
+                                          .has_seed = o->has_seed, .seed = o->seed, .world = (int)o->world,
+                                          .hops = o->hops };
     run->lesson = lesson_new(&options);
     if (run->lesson == NULL)
         run->status = message(STATUS_FAILED, "out of memory");

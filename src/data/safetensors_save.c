@@ -16,7 +16,8 @@
 
 static const struct { const char *name, *dtype; } types[] = {
     { "F32", "float32" },  { "F64", "float64" },   { "F16", "float16" }, { "BF16", "bfloat16" },
-    { "I64", "int64" },    { "I32", "int32" },     { "U8", "uint8" },    { "BOOL", "bool" },
+    { "I64", "int64" },    { "I32", "int32" },     { "U8", "uint8" },    { "I8", "int8" },
+    { "BOOL", "bool" },
 };
 
 bool

@@ -109,7 +109,8 @@ host_give(struct sched *sched, void *block, size_t bytes)
 static void *
 rank_memory(struct devices *devices, int rank, size_t bytes, void (*fresh)(void *memory))
 {
-    for (struct rank_memory *known = devices->ranks; known != NULL; known = known->next) {
+    struct rank_memory **list = &devices->ranks[(unsigned)rank % RANK_LISTS];
+    for (struct rank_memory *known = *list; known != NULL; known = known->next) {
         if (known->rank == rank && known->bytes == bytes)
             return known->memory;
     }
@@ -120,8 +121,8 @@ rank_memory(struct devices *devices, int rank, size_t bytes, void (*fresh)(void 
         free(memory);
         return NULL;
     }
-    *made = (struct rank_memory){ devices->ranks, rank, bytes, memory };
-    devices->ranks = made;
+    *made = (struct rank_memory){ *list, rank, bytes, memory };
+    *list = made;
     fresh(memory);
     return memory;
 }

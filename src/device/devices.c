@@ -44,11 +44,12 @@ devices_free(struct sched *sched)
     free(devices->streams);
     assert(atomic_load(&devices->living) == 0);
 
-    while (devices->ranks != NULL) {
-        struct rank_memory *rank = devices->ranks;
-        devices->ranks = rank->next;
-        free(rank->memory);
-        free(rank);
+    for (int i = 0; i < RANK_LISTS; i++) {
+        for (struct rank_memory *rank = devices->ranks[i], *next; rank != NULL; rank = next) {
+            next = rank->next;
+            free(rank->memory);
+            free(rank);
+        }
     }
     for (int i = 0; i < devices->count; i++)
         device_free(devices->all[i]);

@@ -49,6 +49,7 @@ struct device {
 };
 
 struct rank_memory { struct rank_memory *next; int rank; size_t bytes; void *memory; };
+enum { RANK_LISTS = 64 };
 
 struct devices {
     struct sched      *sched;
@@ -57,7 +58,7 @@ struct devices {
     struct device     *host, *all[DEVICE_MAX];
     struct stream    **streams;     /* by number */
     size_t             stream_count, stream_room;
-    struct rank_memory *ranks;
+    struct rank_memory *ranks[RANK_LISTS]; /* by rank */
     atomic_uint        storages, events;   /* numbers given out */
     atomic_int         living;             /* storages */
     uint64_t           queued;      /* entries in streams: bytes that they use may not go back to the system */

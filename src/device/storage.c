@@ -234,8 +234,8 @@ race_found(struct task *me, const struct storage *storage, const struct access_n
 static bool
 stands_for(const struct actor *actor, const struct access_note *new, const struct access_note *old)
 {
-    return (new->write || !old->write) && new->begin <= old->begin && old->end <= new->end &&
-           actor_knows(actor, old->epoch);
+    return (new->write || !old->write) && (!new->yields || old->yields) && new->begin <= old->begin &&
+           old->end <= new->end && actor_knows(actor, old->epoch);
 }
 
 /* Of one line, one actor and one moment, and the bytes meet: a tensor that is read or written piece by piece leaves one
@@ -244,7 +244,8 @@ static bool
 continues(const struct access_note *new, const struct access_note *old)
 {
     return new->epoch.index == old->epoch.index && new->epoch.tick == old->epoch.tick && new->write == old->write &&
-           new->line == old->line && new->what == old->what && new->begin <= old->end && old->begin <= new->end;
+           new->yields == old->yields && new->line == old->line && new->what == old->what &&
+           new->begin <= old->end && old->begin <= new->end;
 }
 
 /* From the host's pool: every op of a steady step leaves a note. */
@@ -314,12 +315,13 @@ storage_access_by(struct task *me, const struct actor *actor, const char *who, c
     if (!actor->on || storage->number == 0 || access->begin >= access->end)
         return true;
     struct access_note new = { .epoch = actor_epoch(actor), .begin = access->begin, .end = access->end,
-                               .line = me->line, .write = access->write, .rank = me->rank, .what = access->what };
+                               .line = me->line, .write = access->write, .yields = access->yields, .rank = me->rank,
+                               .what = access->what };
     snprintf(new.who, sizeof new.who, "%s", who);
     for (size_t i = 0; i < storage->note_count; i++) {
         const struct access_note *old = &storage->notes[i];
         if (old->begin < new.end && new.begin < old->end && (old->write || new.write) &&
-            !actor_knows(actor, old->epoch))
+            !(old->yields && new.write) && !actor_knows(actor, old->epoch))
             return race_found(me, storage, old, &new);
     }
     return note_access(me, actor, storage, &new);
@@ -343,23 +345,21 @@ equal_nans(enum dtype dtype, void *elements, size_t count)
     }
 }
 
-/* The elements of a small tensor as they are now, so that any past moment can be shown. */
-void
-storage_snapshot(struct task *me, struct storage *storage, const struct storage_content *content)
+uint32_t
+elements_snapshot(struct task *me, const struct storage_content *content)
 {
     struct trace_writer *writer = sched_writer(me->sched);
-    if (writer == NULL || storage->number == 0 || !sched_is_stepped(me->sched) ||
-        !stage_enabled(me, KIND_memory_snapshot))
-        return;
     const void *from  = content->from;
     enum dtype  dtype = (enum dtype)content->dtype;
     size_t      count = 1;
+    if (writer == NULL || !sched_is_stepped(me->sched))
+        return 0;
     for (int i = 0; i < content->dims; i++)
         count *= (size_t)content->sizes[i]; /* of a tensor that exists */
     size_t bytes = count * dtype_size(dtype);
     struct trace_snapshot snapshot = { .dtype = content->dtype, .dims = content->dims, .bytes = bytes };
     if (bytes > SNAPSHOT_BYTES || (size_t)content->dims > countof(snapshot.sizes))
-        return;
+        return 0;
     if (content->dims > 0)
         memcpy(snapshot.sizes, content->sizes, (size_t)content->dims * sizeof *content->sizes);
     _Alignas(8) char copy[SNAPSHOT_BYTES];
@@ -369,8 +369,20 @@ storage_snapshot(struct task *me, struct storage *storage, const struct storage_
         from = copy;
     }
     snapshot.elements = from;
-    uint32_t id = trace_snapshot(writer, &snapshot);
+    return trace_snapshot(writer, &snapshot);
+}
+
+/* The elements of a small tensor as they are now, so that any past moment can be shown. */
+void
+storage_snapshot(struct task *me, struct storage *storage, const struct storage_content *content)
+{
+    if (storage->number == 0 || !stage_enabled(me, KIND_memory_snapshot))
+        return;
+    uint32_t id = elements_snapshot(me, content);
+    int64_t  bytes = (int64_t)dtype_size((enum dtype)content->dtype);
+    for (int i = 0; i < content->dims; i++)
+        bytes *= content->sizes[i];
     if (id != 0)
         storage_emit(me, KIND_memory_snapshot, storage->device,
-                     (const int64_t[4]){ storage->number, id, (int64_t)bytes });
+                     (const int64_t[4]){ storage->number, id, bytes });
 }

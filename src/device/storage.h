@@ -15,6 +15,7 @@ struct access_note {            /* one access the checker remembers */
     uint64_t     begin, end;    /* bytes within the storage */
     uint32_t     line;          /* lesson line */
     bool         write, left;   /* left: by who had the memory before */
+    bool         yields;        /* to a later write: no race, somebody else tells of it */
     int16_t      rank;
     const char  *what;          /* "add", "a read": static or interned text */
     char         who[24];       /* "r0 main", "device:1 compute" */
@@ -34,7 +35,7 @@ struct storage {
     size_t              note_count, note_room;
 };
 
-struct access { struct storage *storage; uint64_t begin, end; bool write; const char *what; };
+struct access { struct storage *storage; uint64_t begin, end; bool write, yields; const char *what; };
 
 struct storage *storage_new(struct task *me, int device, size_t bytes);   /* one reference; NULL: failed */
 /* Staging and workspace: no events, not counted in the device's memory, not watched for races. */
@@ -55,6 +56,9 @@ bool storage_access_by(struct task *me, const struct actor *actor, const char *w
 
 /* The tensor that was written: contiguous from `from`. */
 struct storage_content { int dtype, dims; const int64_t *sizes; const void *from; };
+/* Puts them into the trace and answers their id for an argument of type snapshot; 0: not, for they are more than 4096
+ * bytes, or it is not `stepped`. */
+uint32_t elements_snapshot(struct task *me, const struct storage_content *content);
 /* Puts the elements into the trace (`stepped` only, at most 4096 bytes; larger: nothing). Called after each write. */
 void storage_snapshot(struct task *me, struct storage *storage, const struct storage_content *content);
 #endif

@@ -183,8 +183,10 @@ fn_nbytes(struct task *me, struct arguments *a)
 struct tensor *
 fn_promote_types(struct task *me, struct arguments *a)
 {
-    (void)me;
-    a->dtype = dtype_promote(a->at[0].dtype, a->at[1].dtype);
+    enum dtype one = a->at[0].dtype, other = a->at[1].dtype;
+    a->dtype = dtype_promote(one, other);
+    if (a->dtype == DTYPE_I32 && one != DTYPE_I32 && other != DTYPE_I32)
+        int16_missing(me, "promote_types");
     return NULL;
 }
 

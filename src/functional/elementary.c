@@ -238,23 +238,6 @@ fn_float_power(struct task *me, struct arguments *a)
     return op_on(me, OP_pow, x, tensor_cast(me, of.y, DTYPE_F64), 1);
 }
 
-/* The op is OP_maximum (clamp_min) or OP_minimum (clamp_max). */
-struct tensor *
-fn_clamp_one(struct task *me, struct arguments *a)
-{
-    struct tensor *x   = a->at[0].tensor;
-    bool           low = a->function->row->op == OP_maximum;
-    if (a->at[1].tensor != NULL)
-        return op_on(me, a->function->row->op, x, a->at[1].tensor, 1);
-    struct tensor *bound = argument_tensor(me, &a->at[1], x), *far = number_beside(me, low ? INFINITY : -INFINITY, x);
-    int64_t        end   = low ? INT64_MAX : INT64_MIN;
-    if (!dtype_is_float(x->dtype))
-        far = tensor_from(me, DTYPE_I64, 0, NULL, &end);
-    static const struct recorded_as of_number[] = { { "ClampMaxBackward0", 1 }, { "ClampMinBackward0", 1 } };
-    struct op_args args = { .in = { x, low ? bound : far, low ? far : bound }, .as = &of_number[low] };
-    return bound != NULL && far != NULL ? op_call(me, OP_clamp, &args) : NULL;
-}
-
 /* ---- of three ---- */
 
 /* x + weight (end - x), from the nearer end */

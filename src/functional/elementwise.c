@@ -1,7 +1,5 @@
 /* Arithmetic, comparisons, choices: element by element, each one node of the graph. A number beside a tensor widens
  * nothing within its kind; in place the result must fit into the tensor's type. PyTorch: torch.add and its like. */
-#include <math.h>
-#include <stdlib.h>
 #include "autograd/call.h"
 #include "device/device.h"
 #include "functional/functions.h"
@@ -221,7 +219,7 @@ fn_bitwise_not(struct task *me, struct arguments *a)
     return op_on(me, OP_bitwise_xor, x, argument_tensor(me, &(struct argument){ .number = -1, .whole = true }, x), 1);
 }
 
-/* ---- clamp ---- */
+/* ---- choices ---- */
 
 /* A number that may become an element: it must fit, where operands of arithmetic wrap around. */
 static struct tensor *
@@ -232,37 +230,6 @@ stored_tensor(struct task *me, const struct argument *operand, const struct tens
     enum dtype dtype = dtype_over(beside->dtype, operand->whole ? DTYPE_I64 : default_dtype(me));
     return tensor_number(me, dtype, DEVICE_CPU, operand->number);
 }
-
-/* A bound that is not given is the farthest number of the tensor's kind. */
-static struct tensor *
-bound_tensor(struct task *me, const struct argument *bound, const struct tensor *beside, double farthest)
-{
-    if (!bound->none)
-        return stored_tensor(me, bound, beside);
-    if (dtype_is_float(beside->dtype))
-        return stored_tensor(me, &(struct argument){ .number = farthest }, beside);
-    bool    low = farthest < 0;
-    int64_t end = low ? INT64_MIN : INT64_MAX;
-    if (beside->dtype == DTYPE_I32 || beside->dtype == DTYPE_U8)
-        end = beside->dtype == DTYPE_U8 ? (low ? 0 : 255) : low ? INT32_MIN : INT32_MAX;
-    return tensor_from(me, DTYPE_I64, 0, NULL, &end);
-}
-
-struct tensor *
-fn_clamp(struct task *me, struct arguments *a)
-{
-    struct tensor *x = a->at[0].tensor;
-    if (a->at[1].none && a->at[2].none)
-        return failed_null(me, E_RUNTIME, "clamp: at least one of min and max must be given");
-    static const struct recorded_as between_tensors = { "ClampBackward0", 3 };
-    bool           tensors = a->at[1].tensor != NULL || a->at[2].tensor != NULL;
-    struct op_args args = { .in = { x, bound_tensor(me, &a->at[1], x, -INFINITY) } };
-    args.in[2] = bound_tensor(me, &a->at[2], x, INFINITY);
-    args.as    = tensors ? &between_tensors : NULL;
-    return function_apply(me, a, OP_clamp, &args);
-}
-
-/* ---- choices ---- */
 
 /* rs.where(condition, a, b), condition:where(a, b) */
 struct tensor *

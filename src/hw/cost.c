@@ -2,7 +2,7 @@
  * once per priced action, so that a price is the same on every machine and sums of prices are exact.
  *
  * Interface in order of use: cost_preset, cost_set for each of the lesson's `costs`; then cost_host, cost_kernel,
- * cost_copy while it runs; cost_print for whoever asks what made the times. */
+ * cost_copy, cost_hop while it runs; cost_print for whoever asks what made the times. */
 #include "hw/cost.h"
 
 #include "hw/presets.h"
@@ -117,6 +117,34 @@ cost_copy(const struct cost_model *model, uint64_t bytes)
     return cost_us(model->latency_us + (double)bytes / model->bytes_per_us);
 }
 
+struct link_price
+cost_link(const struct cost_model *model, int from, int to)
+{
+    const struct topology *topology = &model->topology;
+    if (topology->ranks_per_node == 0)
+        return (struct link_price){ model->latency_us, model->bytes_per_us };
+    return topology_crosses(topology, from, to) ? topology->inter : topology->intra;
+}
+
+uint64_t
+cost_hop(const struct cost_model *model, int from, int to, uint64_t bytes)
+{
+    struct link_price price = cost_link(model, from, to);
+    return cost_us(price.latency_us + (double)bytes / price.bytes_per_us);
+}
+
+/* ", nodes of 8 ranks: hop 5 us + bytes / (100000 B/us) inside, ... between" */
+static int
+print_topology(const struct topology *topology, char *out, unsigned long size)
+{
+    if (topology->ranks_per_node == 0)
+        return 0;
+    return snprintf(out, size, ", nodes of %d ranks: hop %.15g us + bytes / (%.15g B/us) inside, "
+                               "%.15g us + bytes / (%.15g B/us) between",
+                    topology->ranks_per_node, topology->intra.latency_us, topology->intra.bytes_per_us,
+                    topology->inter.latency_us, topology->inter.bytes_per_us);
+}
+
 void
 cost_print(const struct cost_model *model, char *out, unsigned long size)
 {
@@ -125,6 +153,8 @@ cost_print(const struct cost_model *model, char *out, unsigned long size)
     int length = snprintf(out, size, "%s: host %.15g us, kernel %.15g us, hop %.15g us + bytes / (%.15g B/us)",
                           model->preset != NULL ? model->preset : "custom", model->host_us, model->kernel_us,
                           model->latency_us, model->bytes_per_us);
+    if (length >= 0 && (unsigned long)length < size)
+        length += print_topology(&model->topology, out + length, size - (unsigned long)length);
     for (int i = 0; i < model->item_count && length >= 0 && (unsigned long)length < size; i++) {
         const struct cost_item *item = &model->items[i];
         unsigned long at = (unsigned long)length;

@@ -4,6 +4,7 @@
 #define HW_COST_H
 #include <stdbool.h>
 #include <stdint.h>
+#include "hw/topology.h"
 
 struct cost_item { char name[48]; double us; };
 
@@ -15,6 +16,7 @@ struct cost_model {
     double           bytes_per_us;
     struct cost_item items[64];        /* by op or module: "Linear", "Linear_backward", "embedding" */
     int              item_count;
+    struct topology  topology;         /* of ranks */
 };
 
 bool     cost_preset(struct cost_model *model, const char *name); /* false: no such preset */
@@ -26,6 +28,9 @@ uint64_t cost_host(const struct cost_model *model);
  * NULL. `found` (may be NULL) tells whether a named price was used. */
 uint64_t cost_kernel(const struct cost_model *model, const char *op, const char *module, bool *found);
 uint64_t cost_copy(const struct cost_model *model, uint64_t bytes);
+/* What a message between two ranks of the world costs, in ps, if nothing else is under way. */
+struct link_price cost_link(const struct cost_model *model, int from, int to);
+uint64_t cost_hop(const struct cost_model *model, int from, int to, uint64_t bytes);
 uint64_t cost_us(double us);           /* microseconds to ps, half up; saturates */
 /* "classroom: host 1 us, kernel 10 us, hop 10 us + bytes / (10000 B/us), Linear_backward 500 us" */
 void     cost_print(const struct cost_model *model, char *out, unsigned long size);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include "autograd/node.h"
 #include "base/vec.h"
+#include "c10d/backend.h"
 #include "device/cells.h"
 #include "lua/dispatch.h"
 #include "lua/futures.h"
@@ -18,7 +19,6 @@
 enum { NAME_BYTES = 24 };
 
 static const char ALGORITHMS[] = "ringside.algorithms";
-static const char *const built_in[] = { "ring" };
 
 /* One call of it: from the issue until the work has ended. */
 struct algorithm_run {
@@ -57,7 +57,7 @@ name_failure(struct task *me, const struct algorithm_run *run)
 {
     struct error *error = &me->error;
     char          text[sizeof error->message], line[32] = "";
-    if (error->kind >= E_DEADLOCK)
+    if (error->kind >= E_DEADLOCK || strncmp(error->message, "rank ", 5) == 0)
         return;
     if (error->lesson_line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", error->lesson_line);
@@ -152,9 +152,8 @@ l_register_algorithm(lua_State *L)
     const char *name = a.at[0].text;
     if (name[0] == '\0' || strlen(name) >= NAME_BYTES)
         raise_error(L, "ValueError", "an algorithm's name has 1 to %d bytes", NAME_BYTES - 1);
-    for (size_t i = 0; i < countof(built_in); i++)
-        if (strcmp(name, built_in[i]) == 0)
-            raise_error(L, "ValueError", "'%s' is built in: give yours another name", name);
+    if (backend_local.has_algorithm(name))
+        raise_error(L, "ValueError", "'%s' is built in: give yours another name", name);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, ALGORITHMS);
     lua_pushvalue(L, (int)a.at[1].integer[0]);
     lua_setfield(L, -2, name);

@@ -53,7 +53,7 @@ static void
 unknown_dtype(lua_State *L, const char *name)
 {
     raise_error(L, "TypeError", "unknown dtype \"%.60s\": there are float32, float64, float16, bfloat16, int64, "
-                                "int32, uint8, bool", name);
+                                "int32, int8, uint8, bool", name);
 }
 
 void

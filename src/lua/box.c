@@ -15,7 +15,7 @@
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
-static const char LIVE[] = "ringside.live";
+static const char LIVE[] = "ringside.live", HELP[] = "ringside.help";
 enum { DEBT_STEPPED = 16 << 20, DEBT_FREE = 1 << 20, HEAP_FREE = 256 << 10 };
 
 static const struct { const char *metatable, *word; } box_kinds[BOX_KINDS] = {
@@ -379,30 +379,70 @@ box_class(lua_State *L, enum box_kind kind, const struct lua_entry *methods, siz
     lua_setfield(L, -2, "__index");
 }
 
-/* registry["ringside.help"]: signature -> {signature, help}, and function -> the same (one C function may have two
- * names; the last one is its own). */
-void
-note_help(lua_State *L, const char *signature, const char *help)
+/* registry["ringside.help"]: signature -> help, and function -> signature (one C function may have two names; the last
+ * one is its own). A help that stays is noted by its address: each rank has a hundred of them. */
+static void
+note_function(lua_State *L, const char *signature)
 {
-    note_name(L, signature, help);
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, HELP);
     lua_pushvalue(L, -2);
-    lua_getfield(L, -2, signature);
+    lua_pushstring(L, signature);
     lua_rawset(L, -3);
     lua_pop(L, 1);
 }
 
 void
-note_name(lua_State *L, const char *signature, const char *help)
+note_help(lua_State *L, const char *signature, const char *help)
 {
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
-    lua_createtable(L, 2, 0);
-    lua_pushstring(L, signature);
-    lua_rawseti(L, -2, 1);
+    note_name(L, signature, help);
+    note_function(L, signature);
+}
+
+void
+note_made_help(lua_State *L, const char *signature, const char *help)
+{
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, HELP);
     lua_pushstring(L, help);
-    lua_rawseti(L, -2, 2);
     lua_setfield(L, -2, signature);
     lua_pop(L, 1);
+    note_function(L, signature);
+}
+
+void
+note_name(lua_State *L, const char *signature, const char *help)
+{
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, HELP);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)help);
+    lua_setfield(L, -2, signature);
+    lua_pop(L, 1);
+}
+
+void
+push_notes(lua_State *L)
+{
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, HELP);
+}
+
+const char *
+noted_help(lua_State *L, int index)
+{
+    return lua_islightuserdata(L, index) ? lua_touserdata(L, index) : lua_tostring(L, index);
+}
+
+bool
+push_noted(lua_State *L, const char **help)
+{
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, HELP);
+    lua_insert(L, -2);
+    bool known = lua_rawget(L, -2) == LUA_TSTRING;
+    if (known) {
+        lua_pushvalue(L, -1);
+        lua_rawget(L, -3);
+        *help = noted_help(L, -1); /* the table keeps it */
+        lua_pop(L, 1);
+    }
+    lua_remove(L, -2);
+    return known;
 }
 
 void

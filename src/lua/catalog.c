@@ -1,7 +1,9 @@
 /* nn.Conv2d and all other layers: what nn/layers.def lists, with arguments in PyTorch's order, by name in one trailing
  * table, or both. rs.none is None. */
 #include <stdio.h>
+#include <string.h>
 #include "lua/dispatch.h"
+#include "lua/shelf.h"
 #include "nn/layer.h"
 #include "sched/task.h"
 
@@ -18,19 +20,38 @@ make_layer(lua_State *L)
     return call_module(&call, layer_new(me, kind, &a));
 }
 
-void
-lua_open_catalog(lua_State *L)
+/* The constructor of that layer, pushed and noted; false: there is none. */
+static bool
+push_layer(lua_State *L, const char *name)
 {
     size_t                   count;
     const struct layer_kind *kinds = layer_kinds(script_of(L)->layers, &count);
-    open_namespace(L, "nn", NULL, 0);
     for (size_t i = 0; i < count; i++) {
+        if (strcmp(kinds[i].signature.name, name) != 0)
+            continue;
         const char *usage = push_usage(L, &kinds[i].signature, "nn.");
         lua_pushlightuserdata(L, (void *)(uintptr_t)&kinds[i]);
         lua_pushcclosure(L, make_layer, 1);
         note_help(L, usage, kinds[i].row->help);
-        lua_setfield(L, -3, kinds[i].signature.name);
-        lua_pop(L, 1);
+        lua_remove(L, -2);
+        return true;
     }
+    return false;
+}
+
+static const char *
+layer_name(lua_State *L, size_t index)
+{
+    size_t                   count;
+    const struct layer_kind *kinds = layer_kinds(script_of(L)->layers, &count);
+    return index < count ? kinds[index].signature.name : NULL;
+}
+
+void
+lua_open_catalog(lua_State *L)
+{
+    static const struct shelf_maker layers = { push_layer, layer_name };
+    open_namespace(L, "nn", NULL, 0);
+    shelf_add_maker(L, -1, &layers);
     lua_pop(L, 1);
 }

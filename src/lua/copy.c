@@ -18,7 +18,8 @@ struct pack {
     lua_State  *L;
     struct parcel *parcel;
     struct str *out;
-    int         seen, upvalues, permanents; /* stack: object -> number, upvalue id -> number, object -> path */
+    int         seen, upvalues, permanents; /* stack: object -> number, upvalue id -> number, object -> path (nil
+                                               until it is asked for: most results are numbers) */
     uint32_t    next, next_upvalue;
     int         depth;
     const char *upvalue;     /* name of the one that is being packed, for messages */
@@ -108,6 +109,18 @@ remember_packed(struct pack *p, int index)
     lua_rawset(p->L, p->seen);
 }
 
+/* The object at the top becomes its path in every state; nil: it has none. */
+static void
+push_path(struct pack *p)
+{
+    lua_State *L = p->L;
+    if (lua_isnil(L, p->permanents)) {
+        permanents_push(L);
+        lua_replace(L, p->permanents);
+    }
+    lua_rawget(L, p->permanents);
+}
+
 /* true: it was packed before, or every state has it; a reference was written. */
 static bool
 pack_known(struct pack *p, int index)
@@ -121,8 +134,9 @@ pack_known(struct pack *p, int index)
         return true;
     }
     lua_pushvalue(L, index);
+    push_path(p);
     size_t      length = 0;
-    bool        known  = lua_rawget(L, p->permanents) == LUA_TSTRING;
+    bool        known  = lua_type(L, -1) == LUA_TSTRING;
     const char *path   = lua_tolstring(L, -1, &length);
     if (known) {
         put_byte(p, PACKED_PERMANENT);
@@ -490,7 +504,7 @@ pack_globals(struct pack *p)
         lua_rawget(L, globals);
         lua_pushfstring(L, "G\1%s", lua_type(L, keys + 1) == LUA_TSTRING ? lua_tostring(L, keys + 1) : "");
         lua_pushvalue(L, keys + 2);
-        lua_rawget(L, p->permanents);
+        push_path(p);
         bool own = lua_rawequal(L, -1, -2) || lua_rawequal(L, keys + 2, globals);
         lua_settop(L, keys + 2);
         if (!own && !(pack_value(p, keys + 1) && pack_value(p, keys + 2)) && str_ok(p->out)) {
@@ -519,7 +533,7 @@ parcel_pack(lua_State *L, struct parcel *parcel, int first, int count, bool glob
     p.seen = lua_gettop(L);
     lua_newtable(L);
     p.upvalues = lua_gettop(L);
-    permanents_push(L);
+    lua_pushnil(L);
     p.permanents = lua_gettop(L);
     for (int i = 0; i < count && ok; i++)
         ok = pack_value(&p, first + i);

@@ -614,10 +614,13 @@ push_catalogue_function(lua_State *L, int table, const char *name, unsigned form
     struct signature signature = function->signature;
     bool             changes   = in_place || name[strlen(name) - 1] == '_';
     signature.name             = name;
-    snprintf(help, sizeof help, "%s%s", in_place ? "in place: " : "", function->row->help);
+    snprintf(help, sizeof help, "in place: %s", function->row->help);
     const char *usage = push_usage(L, &signature, before);
     push_function(L, function, changes ? call_in_place : call_plain);
-    note_help(L, usage, help);
+    if (in_place)
+        note_made_help(L, usage, help);
+    else
+        note_help(L, usage, function->row->help);
     lua_remove(L, -2);
     return true;
 }

@@ -100,7 +100,13 @@ result_type(lua_State *L)
     struct ranks ranks = { DTYPE_COUNT, DTYPE_COUNT, DTYPE_COUNT };
     note_operand(L, 1, &ranks);
     note_operand(L, 2, &ranks);
-    lua_pushstring(L, dtype_name(dtype_over(ranks.full, dtype_over(ranks.zero, ranks.number))));
+    enum dtype dtype = dtype_over(ranks.full, dtype_over(ranks.zero, ranks.number));
+    struct tensor *a = test_tensor(L, 1), *b = test_tensor(L, 2);
+    if (dtype == DTYPE_I32 && (a == NULL || a->dtype != DTYPE_I32) && (b == NULL || b->dtype != DTYPE_I32)) {
+        int16_missing(script_task(L), "result_type");
+        return raise(L, script_task(L));
+    }
+    lua_pushstring(L, dtype_name(dtype));
     return 1;
 }
 
@@ -134,10 +140,12 @@ iinfo(lua_State *L)
     enum dtype dtype = check_dtype(L, 1);
     if (dtype_is_float(dtype) || dtype == DTYPE_BOOL)
         raise_error(L, "TypeError", "iinfo takes a dtype of integers, not %s: use finfo", dtype_name(dtype));
+    int64_t least, most;
+    dtype_ends(dtype, &least, &most);
     lua_newtable(L);
     set_integer(L, -1, "bits", (int64_t)dtype_size(dtype) * 8);
-    set_integer(L, -1, "max", dtype == DTYPE_U8 ? 255 : dtype == DTYPE_I32 ? INT32_MAX : INT64_MAX);
-    set_integer(L, -1, "min", dtype == DTYPE_U8 ? 0 : dtype == DTYPE_I32 ? INT32_MIN : INT64_MIN);
+    set_integer(L, -1, "max", most);
+    set_integer(L, -1, "min", least);
     set_text(L, -1, "dtype", dtype_name(dtype));
     return 1;
 }
@@ -159,7 +167,8 @@ add_dtypes(lua_State *L)
 {
     static const char *const seconds[DTYPE_COUNT] = {
         [DTYPE_F32] = "float", [DTYPE_F64] = "double", [DTYPE_F16] = "half", [DTYPE_BF16] = "bfloat16",
-        [DTYPE_I64] = "long", [DTYPE_I32] = "int", [DTYPE_U8] = "byte", [DTYPE_BOOL] = "bool",
+        [DTYPE_I64] = "long", [DTYPE_I32] = "int", [DTYPE_U8] = "byte", [DTYPE_I8] = "char",
+        [DTYPE_BOOL] = "bool",
     };
     for (int i = 0; i < DTYPE_COUNT; i++) {
         lua_pushstring(L, dtype_name((enum dtype)i));

@@ -30,8 +30,8 @@
 #include "sched/account.h"
 #include "sched/lock.h"
 
-struct task; struct error; struct tensor; struct catalogue; struct layer_catalogue; struct module; struct value; struct node;
-struct str; struct generator;
+struct task; struct error; struct tensor; struct catalogue; struct layer_catalogue; struct module; struct value;
+struct node; struct str; struct generator; struct rank;
 
 /* ---- the script ---- */
 /* A task's presence in a script: SLOT_LUA of the task points to it. */
@@ -106,6 +106,7 @@ struct script {
     uint64_t       outer;        /* SLOT_LUA of the main task before */
     char           name[128];    /* the lesson's file name, without its folder */
     char           last_error[2048]; /* message of the error object at registry["ringside.error"] */
+    struct rank   *lone;         /* lone.c: freed last, since works and modules point there; NULL: none */
     void          *parts[SCRIPT_PARTS];
     void         (*drop_part[SCRIPT_PARTS])(struct task *me, void *part);
 };
@@ -225,7 +226,11 @@ struct lua_entry { const char *name; lua_CFunction function; const char *signatu
 /* Into a table that is filled on first use (shelf.h), else at once; noted for help. */
 void add_entries(lua_State *L, int table, const struct lua_entry *entries, size_t count);
 void note_help(lua_State *L, const char *signature, const char *help); /* of the function at the top of the stack */
+void note_made_help(lua_State *L, const char *signature, const char *help); /* a help that must be copied */
 void note_name(lua_State *L, const char *signature, const char *help); /* of another name of a function */
+void push_notes(lua_State *L);                        /* the table of them: signature -> what noted_help reads */
+const char *noted_help(lua_State *L, int index);
+bool push_noted(lua_State *L, const char **help);     /* the function at the top becomes its signature; false: it has none */
 void open_namespace(lua_State *L, const char *path, const struct lua_entry *entries, size_t count);
                         /* "nn.functional": rs.nn.functional is made if need be, filled and left on the stack */
 void fill_namespace(lua_State *L, const char *path, const struct lua_entry *entries, size_t count); /* ... and popped */

@@ -128,11 +128,48 @@ read_device_memory(lua_State *L, int table, struct declared *out)
     lua_pop(L, 1);
 }
 
+/* { latency =, bandwidth = } of the table at `table`; what is not given stays. */
+static void
+read_link(lua_State *L, int table, const char *name, struct link_price *link)
+{
+    if (!option_push(L, table, name))
+        return;
+    int given = lua_gettop(L);
+    check_table(L, given);
+    option_known(L, given, "latency bandwidth");
+    link->latency_us   = option_number(L, given, "latency", link->latency_us);
+    link->bytes_per_us = option_number(L, given, "bandwidth", link->bytes_per_us);
+    if (!(link->latency_us >= 0 && link->latency_us <= 1e12) || !(link->bytes_per_us > 0 && link->bytes_per_us <= 1e12))
+        raise_error(L, "ValueError", "topology's %s: latency is 0 to 1e12 us, bandwidth more than 0 and at most 1e12 "
+                                     "bytes a us", name);
+    lua_pop(L, 1);
+}
+
+/* Which ranks share a node: the hardware's price is that of both kinds of links unless they say theirs. */
+static void
+read_topology(lua_State *L, int table, struct cost_model *costs)
+{
+    if (!option_push(L, table, "topology"))
+        return;
+    int given = lua_gettop(L);
+    check_table(L, given);
+    option_known(L, given, "ranks_per_node intra inter");
+    struct topology *topology = &costs->topology;
+    topology->intra = topology->inter = (struct link_price){ costs->latency_us, costs->bytes_per_us };
+    topology->ranks_per_node = small_option(L, given, "ranks_per_node", 1024);
+    if (topology->ranks_per_node == 0)
+        raise_error(L, "ValueError", "topology needs ranks_per_node: { ranks_per_node = 8, inter = { latency = 25, "
+                                     "bandwidth = 10000 } }");
+    read_link(L, given, "intra", &topology->intra);
+    read_link(L, given, "inter", &topology->inter);
+    lua_pop(L, 1);
+}
+
 /* May raise; nothing has happened yet. */
 static void
 read_declaration(lua_State *L, int table, const struct lesson_options *options, struct declared *out)
 {
-    option_known(L, table, "title devices hardware seed costs world minutes needs prefix device_memory");
+    option_known(L, table, "title devices hardware seed costs world minutes needs prefix device_memory topology hops");
     const char *title    = option_text(L, table, "title", NULL);
     const char *hardware = option_text(L, table, "hardware", "classroom");
     if (title == NULL)
@@ -156,6 +193,8 @@ read_declaration(lua_State *L, int table, const struct lesson_options *options, 
         read_costs(L, lua_gettop(L), &out->costs);
         lua_pop(L, 1);
     }
+    read_topology(L, table, &out->costs);
+    out->head.hops = options->hops || option_bool(L, table, "hops", false);
 }
 
 static void
@@ -590,7 +629,8 @@ l_advance(lua_State *L)
 
 static const struct lua_entry lesson_entries[] = {
     { "lesson", l_lesson,
-      "rs.lesson{title=, devices=, hardware=, seed=, costs=, world=, minutes=, needs=, prefix=, device_memory=}",
+      "rs.lesson{title=, devices=, hardware=, seed=, costs=, world=, minutes=, needs=, prefix=, device_memory=, "
+      "topology=, hops=}",
       "Declares the lesson, at its top. Costs are in microseconds, by op or module." },
     { "say", l_say, "rs.say(text, ...)",
       "Narration: what it is given, with blanks between; in a rank with its number in front." },

@@ -21,6 +21,7 @@ struct lesson_options {
     bool        has_seed;      /* --seed: for what the lesson does not seed */
     uint64_t    seed;
     int         world;         /* --world: 0 none */
+    bool        hops;          /* --hops */
     struct exercise_report *report; /* checks and hints go there and are not printed; NULL: printed. Must outlive the run */
 };
 
@@ -52,6 +53,7 @@ struct lesson_head {
     int         devices, world;      /* world 0: not said */
     bool        has_seed;
     uint64_t    seed;
+    bool        hops;                /* hops are recorded above 64 ranks too */
     bool        other_hardware;      /* --hardware named another one than the lesson: its times do not hold */
     const char *prefix;              /* before the checks' names; NULL: the lesson's name and "/" */
 };

@@ -48,6 +48,7 @@ lesson_new(const struct lesson_options *options)
     lesson->head.has_seed = options->has_seed;
     lesson->head.seed     = options->seed;
     lesson->head.world    = options->world;
+    lesson->head.hops     = options->hops;
     if (pthread_mutex_init(&lesson->mutex, NULL) != 0) {
         free(lesson);
         return NULL;

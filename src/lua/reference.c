@@ -94,17 +94,13 @@ add_topic(struct reference *reference, struct topic topic)
         reference->topics[reference->count++] = topic;
 }
 
-/* registry["ringside.help"]: {signature, help} by signature, and by function. */
 static void
 add_functions(lua_State *L, struct reference *reference)
 {
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
+    push_notes(L);
     for (lua_pushnil(L); lua_next(L, -2) != 0; lua_pop(L, 1)) {
-        if (lua_type(L, -2) != LUA_TSTRING)
-            continue;
-        lua_rawgeti(L, -1, 2);
-        add_topic(reference, (struct topic){ .signature = lua_tostring(L, -3), .help = lua_tostring(L, -1) });
-        lua_pop(L, 1);
+        if (lua_type(L, -2) == LUA_TSTRING)
+            add_topic(reference, (struct topic){ .signature = lua_tostring(L, -2), .help = noted_help(L, -1) });
     }
     lua_pop(L, 1);
 }
@@ -124,20 +120,18 @@ has_key(const struct reference *reference, const char *name)
 static void
 add_second_names(lua_State *L, struct reference *reference, const char *space)
 {
-    int table = lua_gettop(L), help = table + 1;
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
-    for (lua_pushnil(L); lua_next(L, table) != 0; lua_settop(L, help + 1)) {
+    int         table = lua_gettop(L);
+    const char *help  = NULL;
+    for (lua_pushnil(L); lua_next(L, table) != 0; lua_settop(L, table + 1)) {
         char name[KEY_BYTES], signature[2 * KEY_BYTES];
         if (lua_type(L, -2) != LUA_TSTRING || !lua_isfunction(L, -1))
             continue;
         snprintf(name, sizeof name, "%s%s", space, lua_tostring(L, -2));
-        if (has_key(reference, name) || lua_rawget(L, help) != LUA_TTABLE)
+        if (has_key(reference, name) || !push_noted(L, &help))
             continue;
-        lua_rawgeti(L, -1, 1);
-        lua_rawgeti(L, -2, 2);
-        snprintf(signature, sizeof signature, "%s, the same as %s", name, lua_tostring(L, -2));
+        snprintf(signature, sizeof signature, "%s, the same as %s", name, lua_tostring(L, -1));
         add_topic(reference, (struct topic){ .name = arena_text(&reference->arena, name), .signature = signature,
-                                             .help = lua_tostring(L, -1) });
+                                             .help = help });
     }
     lua_settop(L, table);
 }

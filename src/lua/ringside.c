@@ -14,15 +14,13 @@ help_list(lua_State *L)
 {
     lua_Integer count = 0;
     shelf_fill_all(L);
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
+    push_notes(L);
     lua_newtable(L);
     for (lua_pushnil(L); lua_next(L, 2) != 0; lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TSTRING)
             continue;
-        lua_rawgeti(L, -1, 2);
-        lua_pushfstring(L, "%s: %s", lua_tostring(L, -3), lua_tostring(L, -1));
+        lua_pushfstring(L, "%s: %s", lua_tostring(L, -2), noted_help(L, -1));
         lua_rawseti(L, 3, ++count);
-        lua_pop(L, 1);
     }
     lua_getglobal(L, "table");
     lua_getfield(L, -1, "sort");
@@ -61,13 +59,11 @@ help_of_any(lua_State *L)
         return help_list(L);
     if (lua_type(L, 1) == LUA_TSTRING)
         return help_of_name(L);
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, "ringside.help");
+    const char *help = NULL;
     lua_pushvalue(L, 1);
-    if (lua_rawget(L, 2) != LUA_TTABLE)
+    if (!push_noted(L, &help))
         return 0;
-    lua_rawgeti(L, -1, 1);
-    lua_rawgeti(L, -2, 2);
-    lua_pushfstring(L, "%s: %s", lua_tostring(L, -2), lua_tostring(L, -1));
+    lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), help);
     return 1;
 }
 

@@ -9,6 +9,7 @@
 #include "base/vec.h"
 #include "functional/catalogue.h"
 #include "lua/mistakes.h"
+#include "lua/rank.h"
 #include "nn/layer.h"
 #include "sched/account.h"
 #include "sched/sched.h"
@@ -85,11 +86,28 @@ count_steps(lua_State *L, lua_Debug *unused)
     script_count_steps(L);
 }
 
+/* Of `package`, `io` and `os` a lesson sees what the sandbox makes itself: a thousand ranks need not have them. */
+static void
+open_libraries(lua_State *L, bool trusted)
+{
+    static const luaL_Reg libraries[] = {
+        { LUA_GNAME, luaopen_base },         { LUA_STRLIBNAME, luaopen_string },   { LUA_TABLIBNAME, luaopen_table },
+        { LUA_MATHLIBNAME, luaopen_math },   { LUA_UTF8LIBNAME, luaopen_utf8 },
+        { LUA_COLIBNAME, luaopen_coroutine }, { LUA_DBLIBNAME, luaopen_debug },    { NULL, NULL },
+    };
+    if (trusted)
+        luaL_openlibs(L);
+    for (const luaL_Reg *library = libraries; !trusted && library->name != NULL; library++) {
+        luaL_requiref(L, library->name, library->func, 1);
+        lua_pop(L, 1);
+    }
+}
+
 static int
 set_up(lua_State *L)
 {
     struct script *script = script_of(L);
-    luaL_openlibs(L);
+    open_libraries(L, script->options.trusted);
     sandbox_open(L, script);
     lua_open_ringside(L);
     lua_createtable(L, script->options.arg_count, 0);
@@ -204,6 +222,7 @@ script_free(struct task *me, struct script *script)
     heap_free(&script->heap);
     refs_close(script->refs);      /* what C still holds of this script lets go without touching it */
     script_drop_dead(me, script);
+    lone_rank_free(me, script->lone);
     me->slots[SLOT_LUA] = script->outer;
     lock_destroy(&script->lock);
     free(script->dead);

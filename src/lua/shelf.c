@@ -14,12 +14,14 @@ static const char SHELVES[] = "ringside.shelves", MADE[] = "ringside.made";
 
 /* One list of a table, which is known by its address: it lives as long as the state. */
 struct shelf {
-    const void             *table;
-    const struct lua_entry *entries;     /* NULL: the catalogue's functions of `forms` */
-    size_t                  count;
-    unsigned                forms;
-    const char             *before;      /* of the catalogue: "rs.", "t:" */
-    bool                    filled;
+    const void     *table;
+    union {
+        const struct lua_entry   *entries;
+        const struct shelf_maker *maker;
+        const char               *before; /* of the catalogue: "rs.", "t:" */
+    };
+    uint16_t        count, forms;         /* entries; which of the catalogue's functions */
+    bool            makes, filled;        /* makes: it has a maker */
 };
 
 static void
@@ -35,8 +37,9 @@ bool
 shelf_is(lua_State *L, int table)
 {
     const struct script *script = script_of(L);
-    for (size_t i = 0; i < script->shelf_count; i++)
-        if (script->shelves[i].table == lua_topointer(L, table))
+    const void *wanted = lua_topointer(L, table);
+    for (size_t i = script->shelf_count; i-- > 0;) /* the one that is being filled came last */
+        if (script->shelves[i].table == wanted)
             return true;
     return false;
 }
@@ -59,14 +62,20 @@ shelf_add(lua_State *L, int table, const struct lua_entry *entries, size_t count
 {
     if (!shelf_is(L, table))
         return false;
-    add_shelf(L, (struct shelf){ .table = lua_topointer(L, table), .entries = entries, .count = count });
+    add_shelf(L, (struct shelf){ .table = lua_topointer(L, table), .entries = entries, .count = (uint16_t)count });
     return true;
 }
 
 void
 shelf_add_catalogue(lua_State *L, int table, unsigned forms, const char *before)
 {
-    add_shelf(L, (struct shelf){ .table = lua_topointer(L, table), .forms = forms, .before = before });
+    add_shelf(L, (struct shelf){ .table = lua_topointer(L, table), .before = before, .forms = (uint16_t)forms });
+}
+
+void
+shelf_add_maker(lua_State *L, int table, const struct shelf_maker *maker)
+{
+    add_shelf(L, (struct shelf){ .table = lua_topointer(L, table), .maker = maker, .makes = true });
 }
 
 /* ---- making one ---- */
@@ -124,6 +133,8 @@ push_entry(lua_State *L, const struct shelf *shelf, const char *name)
 static bool
 push_from(lua_State *L, int table, const struct shelf *shelf, const char *name)
 {
+    if (shelf->makes)
+        return shelf->maker->push(L, name);
     if (shelf->forms == 0)
         return push_entry(L, shelf, name);
     return push_catalogue_function(L, table, name, shelf->forms, shelf->before);
@@ -209,6 +220,14 @@ fill_catalogue(lua_State *L, int table, unsigned forms)
     }
 }
 
+static void
+fill_made(lua_State *L, int table, const struct shelf_maker *maker)
+{
+    const char *name;
+    for (size_t i = 0; (name = maker->name(L, i)) != NULL; i++)
+        fill_one(L, table, name);
+}
+
 void
 shelf_fill(lua_State *L, int table)
 {
@@ -221,6 +240,8 @@ shelf_fill(lua_State *L, int table)
         script->shelves[i].filled = true;
         for (size_t j = 0; j < shelf.count; j++)
             fill_one(L, table, shelf.entries[j].name);
+        if (shelf.makes)
+            fill_made(L, table, shelf.maker);
         if (shelf.forms != 0)
             fill_catalogue(L, table, shelf.forms);
     }

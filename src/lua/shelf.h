@@ -15,6 +15,12 @@ bool shelf_add(lua_State *L, int table, const struct lua_entry *entries, size_t 
 /* Of an entry that has one in the catalogue's language. */
 const struct signature *entry_signature(lua_State *L, const struct lua_entry *entry);
 void shelf_add_catalogue(lua_State *L, int table, unsigned forms, const char *before);
+/* Functions that neither a list nor the catalogue describes: layers. */
+struct shelf_maker {
+    bool        (*push)(lua_State *L, const char *name);   /* pushed and noted for help; false: there is none */
+    const char *(*name)(lua_State *L, size_t index);       /* all that there are; NULL: no more */
+};
+void shelf_add_maker(lua_State *L, int table, const struct shelf_maker *maker); /* which outlives the state */
 /* The key at the top becomes its value, whose type is answered; no metamethod runs. Of any table. */
 int  shelf_get(lua_State *L, int table);
 void shelf_fill(lua_State *L, int table);   /* before it is walked; nothing for other tables */

@@ -33,7 +33,7 @@ int
 script_rank(const struct script *script)
 {
     const struct rank *rank = script->parts[SCRIPT_DISTRIBUTED];
-    return rank != NULL ? rank->context.rank : -1;
+    return rank != NULL && rank->spawn != NULL ? rank->context.rank : -1;
 }
 
 void
@@ -203,7 +203,8 @@ raise_first(struct task *me, struct spawn *spawn)
 static bool
 run_ranks(struct task *me, struct spawn *spawn)
 {
-    struct world_options options = { .size = spawn->count };
+    bool                 hops    = spawn->lesson != NULL && lesson_head(spawn->lesson)->hops;
+    struct world_options options = { .size = spawn->count, .trace_hops = hops };
     spawn->world                 = world_new(me, &options);
     if (spawn->world == NULL)
         return false;

@@ -45,22 +45,12 @@ call_work(lua_State *L, struct call *call, struct work *work)
     return call_leave(call, 1);
 }
 
-/* 0: as long as the group allows. */
-static uint64_t
-check_timeout(lua_State *L, int index)
-{
-    double seconds = lua_isnoneornil(L, index) ? 0 : check_number(L, index);
-    if (!(seconds >= 0 && seconds <= 1e6))
-        raise_error(L, "ValueError", "a timeout is in seconds, up to a million");
-    return (uint64_t)(seconds * 1e12);
-}
-
 static int
 l_work_wait(lua_State *L)
 {
     struct task *me      = script_task(L);
     struct work *work    = box_check(L, 1, BOX_WORK);
-    uint64_t     timeout = check_timeout(L, 2);
+    uint64_t     timeout = lua_isnoneornil(L, 2) ? 0 : check_timeout(L, check_number(L, 2));
     arg_most(L, 2);
     struct call call = call_open(L, me, CALL_BACK);
     bool        ok   = work_wait_within(me, work, timeout);
@@ -135,17 +125,6 @@ l_work_result(lua_State *L)
 }
 
 static int
-l_work_source_rank(lua_State *L)
-{
-    int rank = work_source_rank(box_check(L, 1, BOX_WORK));
-    if (rank < 0)
-        raise_error(L, "RuntimeError", "sourceRank() may only be called on work objects that correspond to a recv or "
-                                       "recv-from-any call.");
-    lua_pushinteger(L, rank);
-    return 1;
-}
-
-static int
 l_work_get_sequence_number(lua_State *L)
 {
     lua_pushinteger(L, work_sequence(box_check(L, 1, BOX_WORK)));
@@ -170,15 +149,29 @@ l_work_get_future(lua_State *L)
     return 1;
 }
 
+/* As PyTorch's _source_rank: a rank of the group. */
+static int
+l_work_source_rank(lua_State *L)
+{
+    struct task *me   = script_task(L);
+    int          rank = work_source_rank(me, box_check(L, 1, BOX_WORK));
+    if (rank < 0)
+        return raise_error(L, "RuntimeError", "only an irecv that was waited for has a source_rank");
+    lua_pushinteger(L, rank);
+    return 1;
+}
+
 static const struct lua_entry work_entries[] = {
     { "wait", l_work_wait, "work:wait(timeout)",
       "waits for the operation, in free for so many seconds at most; its failure is raised here" },
     { "synchronize", l_work_wait, "work:synchronize()", "waits as wait does" },
+    { "source_rank", l_work_source_rank, "work:source_rank()", "of an irecv that has ended: who sent it (a rank of the "
+      "group)" },
+    { "_source_rank", l_work_source_rank, "work:_source_rank()", "the same, by PyTorch's name" },
     { "is_completed", l_work_is_completed, "work:is_completed()", "whether it has ended" },
     { "is_success", l_work_is_success, "work:is_success()", "whether it has ended well" },
     { "exception", l_work_exception, "work:exception()", "the error that it has ended with, nil if none" },
     { "result", l_work_result, "work:result()", "of one that has ended: the list of the tensors that it filled" },
-    { "source_rank", l_work_source_rank, "work:source_rank()", "of an irecv: the rank that sends" },
     { "get_future", l_work_get_future, "work:get_future()", "a Future whose value is the list of its tensors" },
     { "_get_sequence_number", l_work_get_sequence_number, "work:_get_sequence_number()",
       "the collective's number in its group, from 0" },

@@ -99,25 +99,23 @@ bytes_of(const struct named_tensors *list)
 
 /* ---- construction ---- */
 
-/* Ranks whose models have different numbers of parameters would pair the wrong ones up. All see the difference. */
+/* Ranks whose models have different numbers of parameters would pair the wrong ones up. All see the difference. One
+ * tensor for all their answers: PyTorch makes one a rank, which in one process is the square of the ranks. */
 static bool
 verify_counts(struct task *me, struct process_group *group, int count)
 {
-    int64_t one = 1, mine = count, theirs = 0;
-    int     rank = process_group_rank(group), size = process_group_size(group);
-    struct tensor  *input   = tensor_from(me, DTYPE_I64, 1, &one, &mine);
-    struct tensor **outputs = calloc((size_t)size, sizeof *outputs);
-    bool done = outputs != NULL || failed(me, E_MEMORY, "out of memory for %d ranks", size);
-    for (int i = 0; i < size && done; i++)
-        done = (outputs[i] = tensor_zeros(me, DTYPE_I64, DEVICE_CPU, 1, &one)) != NULL;
-    done = done && group_all_gather_now(me, group, outputs, input);
-    for (int i = 0; i < size && done; i++) {
-        done = tensor_item_i64(me, outputs[i], &theirs);
-        if (done && theirs != mine)
+    int64_t one = 1, mine = count, size = process_group_size(group);
+    struct tensor *input    = tensor_from(me, DTYPE_I64, 1, &one, &mine);
+    struct tensor *gathered = tensor_zeros(me, DTYPE_I64, DEVICE_CPU, 1, &size);
+    if (!group_all_gather_into_tensor_now(me, group, gathered, input))
+        return false;
+    int64_t *theirs = scratch_new(me, (size_t)size, sizeof *theirs);
+    bool     done   = theirs != NULL && tensor_read(me, gathered, theirs);
+    for (int64_t i = 0; i < size && done; i++)
+        if (theirs[i] != mine)
             done = failed(me, E_RUNTIME, "DistributedDataParallel expects the same model across all ranks, but rank "
-                          "%d has %d params, while rank %d has %" PRId64, rank, count, i, theirs);
-    }
-    free(outputs);
+                          "%d has %d params, while rank %" PRId64 " has %" PRId64, process_group_rank(group), count, i,
+                          theirs[i]);
     return done;
 }
 
@@ -332,8 +330,8 @@ ddp_build(struct task *me, struct module *module, struct process_group *group, c
           const struct named_tensors *params)
 {
     if (group == NULL)
-        return failed_null(me, E_RUNTIME, "the default process group has not been initialized: call "
-                                          "init_process_group first");
+        return failed_null(me, E_VALUE, "Default process group has not been initialized: call init_process_group "
+                                        "first");
     if (!ddp_verify_params(me, group, params) || !ddp_sync_states(me, group, module, options))
         return NULL;
     struct module *wrapper = ddp_wrap(me, module, group, options);

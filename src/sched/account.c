@@ -51,7 +51,10 @@ account_add_collector(struct sched *sched, struct collector *collector)
 {
     struct account *account = &sched->account;
     pthread_mutex_lock(&account->mutex);
-    collector->next     = account->collectors;
+    collector->next  = account->collectors;
+    collector->place = &account->collectors;
+    if (collector->next != NULL)
+        collector->next->place = &collector->next;
     account->collectors = collector;
     __atomic_add_fetch(&account->collector_count, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&account->mutex);
@@ -62,11 +65,11 @@ account_remove_collector(struct sched *sched, struct collector *collector)
 {
     struct account *account = &sched->account;
     pthread_mutex_lock(&account->mutex);
-    struct collector **place = &account->collectors;
-    while (*place != NULL && *place != collector)
-        place = &(*place)->next;
-    if (*place != NULL) {
-        *place = collector->next;
+    if (collector->place != NULL) {
+        *collector->place = collector->next;
+        if (collector->next != NULL)
+            collector->next->place = collector->place;
+        collector->place = NULL;
         __atomic_sub_fetch(&account->collector_count, 1, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&account->mutex);

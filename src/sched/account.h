@@ -14,7 +14,7 @@ enum { WORK_ELEMENTS = 64, WORK_PRODUCTS = 256, WORK_BYTES = 64, WORK_OP = 32, W
 
 /* Somebody who may have garbage: his `collect` is called when memory is refused. true: he let go of some. */
 struct collector {
-    struct collector *next;
+    struct collector *next, **place; /* place: what points to it; NULL: it is not asked */
     bool            (*collect)(struct task *me, struct collector *self);
 };
 

@@ -16,16 +16,20 @@ error_name(enum error_kind kind)
     case E_ATTRIBUTE: return "AttributeError";
     case E_NOT_IMPLEMENTED: return "NotImplementedError";
     case E_ASSERTION: return "AssertionError";
+    case E_PERMISSION: return "PermissionError";
     case E_RUNTIME:
     case E_SHAPE:
     case E_DTYPE:
     case E_DEVICE: return "RuntimeError";
     case E_SCRIPT: return "LuaError";
+    case E_QUEUE_EMPTY: return "QueueEmptyError";
     case E_BUDGET: return "BudgetError";
     case E_MEMORY: return "MemoryError";
     case E_OUT_OF_MEMORY: return "OutOfMemoryError";
     case E_DEADLOCK: return "DeadlockError";
     case E_TIMEOUT: return "TimeoutError";
+    case E_DIST_STORE: return "DistStoreError";
+    case E_DIST_NETWORK: return "DistNetworkError";
     case E_MISMATCH: return "MismatchError";
     case E_RANK_LOST: return "RankLostError";
     case E_RACE: return "RaceError";

@@ -104,20 +104,22 @@ free_wait(struct task *me, struct monitor *monitor, const struct wait_reason *re
     uint64_t      limit = reason->timeout_ps != 0 ? reason->timeout_ps : sched->timeout_ps;
     uint64_t      begin = free_now(me), wakes = monitor->wakes;
     int           state = ETIMEDOUT;
-    bool          late  = false;
+    bool          late  = false, due = false;
     note_waiting(me, reason);
-    while (monitor->wakes == wakes && !late && (reason->join || !atomic_load(&sched->stopping))) {
+    while (monitor->wakes == wakes && !late && !due && (reason->join || !atomic_load(&sched->stopping))) {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += SLICE_NS;
+        uint64_t now = free_now(me), left = reason->until > now ? (reason->until - now) / 1000 + 1 : 0;
+        until.tv_nsec += reason->until > 0 && left < SLICE_NS ? (long)left : SLICE_NS;
         if (until.tv_nsec >= 1000000000) {
             until.tv_nsec -= 1000000000;
             until.tv_sec++;
         }
         state = pthread_cond_timedwait(&monitor->cond, &monitor->mutex, &until);
         late  = state == ETIMEDOUT && !reason->idle && !reason->join && free_now(me) - begin >= limit;
+        due   = reason->until > 0 && free_now(me) >= reason->until;
     }
-    bool woken = monitor->wakes != wakes;
+    bool woken = monitor->wakes != wakes || due;
     bool ok    = woken || !late || timed_out(me);
     note_waiting(me, NULL);
     if (ok && !woken && !reason->join)
@@ -131,6 +133,15 @@ free_wake(struct task *me, struct monitor *monitor)
     (void)me;
     monitor->wakes++;
     pthread_cond_broadcast(&monitor->cond);
+}
+
+static void
+free_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
+{
+    uint64_t ns = ps / 1000 < SLICE_NS ? ps / 1000 : SLICE_NS;
+    note_waiting(me, reason);
+    nanosleep(&(struct timespec){ 0, (long)ns }, NULL);
+    note_waiting(me, NULL);
 }
 
 static void
@@ -167,5 +178,5 @@ free_drain(struct task *me)
 const struct executor executor_free = {
     .name = "free",    .start = free_start, .point = free_point, .now = free_now,           .enter = free_enter,
     .leave = free_leave, .wait = free_wait, .wake = free_wake,   .finished = free_finished, .reap = free_reap,
-    .drain = free_drain,
+    .drain = free_drain, .poll = free_poll,
 };

@@ -10,20 +10,16 @@ is_earlier(const struct heap_item *a, const struct heap_item *b)
         return a->clock < b->clock;
     if (a->tie != b->tie)
         return a->tie < b->tie;
-    int number_a = a->machine != NULL ? a->machine->task.number : -1;
-    int number_b = b->machine != NULL ? b->machine->task.number : -1;
-    if (number_a != number_b)
-        return number_a < number_b;
-    return a->source != NULL && b->source != NULL && a->source->tie < b->source->tie;
+    if (a->number != b->number)
+        return a->number < b->number;
+    return heap_item_is_source(*a) && heap_item_is_source(*b) && a->source->tie < b->source->tie;
 }
 
 static void
 heap_put(struct sched *sched, size_t index, struct heap_item item)
 {
     sched->heap[index] = item;
-    if (item.machine != NULL)
-        item.machine->place = index + 1;
-    else
+    if (heap_item_is_source(item))
         item.source->place = index + 1;
 }
 
@@ -76,9 +72,7 @@ heap_remove(struct sched *sched, size_t place)
     size_t           index = place - 1;
     struct heap_item gone  = sched->heap[index];
     struct heap_item last  = sched->heap[--sched->heap_count];
-    if (gone.machine != NULL)
-        gone.machine->place = 0;
-    else
+    if (heap_item_is_source(gone))
         gone.source->place = 0;
     if (index == sched->heap_count)
         return;
@@ -94,6 +88,15 @@ heap_pop(struct sched *sched)
     struct heap_item top = sched->heap[0];
     heap_remove(sched, 1);
     return top;
+}
+
+struct heap_item *
+heap_find(struct sched *sched, const struct machine *machine)
+{
+    for (size_t i = 0; i < sched->heap_count; i++)
+        if (sched->heap[i].number == machine->task.number)
+            return &sched->heap[i];
+    return NULL;
 }
 
 void

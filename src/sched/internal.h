@@ -28,7 +28,6 @@ struct machine {
     struct fiber   fiber;             /* stepped */
     struct monitor *queue;            /* stepped: the monitor it waits in */
     struct machine *next_waiter;
-    size_t         place;             /* stepped: in the heap + 1 */
     bool           wait_broken;       /* stepped: its wait answers false */
     bool           preferred;         /* stepped: goes first among equals while its clock is preferred_at */
     uint64_t       preferred_at;
@@ -50,6 +49,7 @@ struct executor {
     void     (*enter)(struct task *me, struct monitor *monitor);
     void     (*leave)(struct task *me, struct monitor *monitor);
     bool     (*wait)(struct task *me, struct monitor *monitor, const struct wait_reason *reason);
+    void     (*poll)(struct task *me, uint64_t ps, const struct wait_reason *reason);
     void     (*wake)(struct task *me, struct monitor *monitor);
     void     (*finished)(struct machine *machine);                  /* last thing a task does; may not return */
     void     (*reap)(struct machine *machine);                      /* its stack or thread, after the end */
@@ -57,11 +57,13 @@ struct executor {
 };
 extern const struct executor executor_stepped, executor_free;
 
+/* What decides who is earlier lies in the item: with a thousand tasks each look at a machine would be a cache miss. */
 struct heap_item {
-    uint64_t             clock, tie;  /* tie: 0 sources, 1 preferred, 2 + the policy's */
-    struct machine      *machine;
-    struct sched_source *source;      /* one of the two */
+    uint64_t clock, tie;              /* tie: 0 sources, 1 preferred, 2 + the policy's */
+    int64_t  number;                  /* the task's; -1: a source */
+    union { struct machine *machine; struct sched_source *source; };
 };
+static inline bool heap_item_is_source(struct heap_item item) { return item.number < 0; }
 
 struct actor_seat { uint32_t index, tick; };
 
@@ -95,6 +97,7 @@ struct sched {
 
     struct heap_item *heap;           /* stepped */
     size_t            heap_count, heap_room;
+    size_t            pollers;        /* of those in the heap: they wait in sched_poll */
     struct machine   *running, *main, *leaving;
     struct task       source_task;    /* lends its name to sources that fire */
     uint64_t          deadlocks, now; /* now: the clock of whoever ran last */
@@ -112,6 +115,7 @@ bool heap_reserve(struct sched *sched, size_t need) __attribute__((warn_unused_r
 void heap_push(struct sched *sched, struct heap_item item);     /* room was reserved */
 struct heap_item heap_pop(struct sched *sched);
 void heap_remove(struct sched *sched, size_t place);            /* place: index + 1 */
+struct heap_item *heap_find(struct sched *sched, const struct machine *machine); /* NULL: it is not ready */
 void heap_rebuild(struct sched *sched);
 
 /* task.c */

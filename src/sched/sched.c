@@ -34,6 +34,12 @@ sched_set_part(struct sched *sched, enum sched_part part, void *value)
     sched->parts[part] = value;
 }
 
+uint64_t
+sched_timeout(const struct sched *sched)
+{
+    return sched->timeout_ps;
+}
+
 void
 sched_set_observer(struct sched *sched, struct observer *observer)
 {
@@ -44,6 +50,12 @@ uint64_t
 sched_now(struct task *me)
 {
     return me->sched->executor->now(me);
+}
+
+uint64_t
+sched_timeout_ps(const struct sched *sched)
+{
+    return sched->timeout_ps;
 }
 
 uint32_t
@@ -166,6 +178,15 @@ void
 monitor_wake(struct task *me, struct monitor *monitor)
 {
     me->sched->executor->wake(me, monitor);
+}
+
+bool
+sched_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
+{
+    me->sched->executor->poll(me, ps, reason);
+    if (!sched_is_stopping(me))
+        return true;
+    return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
 }
 
 /* ---- warnings ---- */

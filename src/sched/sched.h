@@ -63,8 +63,10 @@ struct cost_model   *sched_cost(struct sched *sched);
 struct trace_writer *sched_writer(struct sched *sched);
 void                *sched_part(struct sched *sched, enum sched_part part);
 void                 sched_set_part(struct sched *sched, enum sched_part part, void *value);
+uint64_t             sched_timeout(const struct sched *sched);   /* ps: of waits that set none */
 void                 sched_set_observer(struct sched *sched, struct observer *observer);
 uint64_t             sched_now(struct task *me);   /* ps: virtual clock, or wall since the run's start */
+uint64_t             sched_timeout_ps(const struct sched *sched);   /* of waits that set none */
 uint32_t             sched_next_flow(struct task *me);    /* an id for trace_event.flow, never 0 */
 uint64_t             sched_random(struct task *me);       /* from the policy's generator */
 
@@ -83,7 +85,7 @@ bool sched_delay_rank(struct sched *sched, int rank, uint64_t ps);
 struct monitor {
     pthread_mutex_t mutex;
     pthread_cond_t  cond;
-    struct task    *first;      /* stepped: who waits, in order */
+    struct task    *first, *last; /* stepped: who waits, in order; `last` counts while there is a first */
     struct vclock   knows;      /* what the wakers and leavers knew */
     bool            ready;
     uint64_t        wakes;      /* free: how often it was woken, so that no wake is lost at the end of a slice */
@@ -95,6 +97,11 @@ void monitor_leave(struct task *me, struct monitor *monitor);
 bool monitor_wait(struct task *me, struct monitor *monitor, const struct wait_reason *reason)
     __attribute__((warn_unused_result));              /* false: failed (deadlock, timeout, stopping) */
 void monitor_wake(struct task *me, struct monitor *monitor); /* all; their clocks rise to me's */
+
+/* The other door to wait: for what happens outside of this run (a file, a socket), which nobody can wake us for. Lets
+ * `ps` pass, then the caller looks again. In `stepped` that is virtual time, in which the others run; where they only
+ * poll, too, as much real time passes, which no trace shows. In no monitor. false: failed, the run is over. */
+bool sched_poll(struct task *me, uint64_t ps, const struct wait_reason *reason) __attribute__((warn_unused_result));
 
 /* Something with a clock but without a stack: a stream. `stepped` fires it when it is the earliest. */
 struct sched_source {

@@ -19,6 +19,12 @@ next_tie(struct machine *machine)
     return machine->preferred && machine->task.clock == machine->preferred_at ? 1 : tie;
 }
 
+static struct heap_item
+item_of(struct machine *machine, uint64_t tie)
+{
+    return (struct heap_item){ machine->task.clock, tie, machine->task.number, { .machine = machine } };
+}
+
 /* Room for everybody who can be ready was reserved when he was started. */
 static void
 make_ready(struct machine *machine)
@@ -26,7 +32,7 @@ make_ready(struct machine *machine)
     machine->state = MACHINE_READY;
     machine->task.clock += machine->pending_delay;
     machine->pending_delay = 0;
-    heap_push(machine->task.sched, (struct heap_item){ machine->task.clock, next_tie(machine), machine, NULL });
+    heap_push(machine->task.sched, item_of(machine, next_tie(machine)));
 }
 
 static void
@@ -76,10 +82,16 @@ is_stuck(const struct machine *machine, bool joins_too)
 static void
 unlink_waiter(struct machine *machine)
 {
-    struct machine **link = (struct machine **)&machine->queue->first;
-    while (*link != machine)
-        link = &(*link)->next_waiter;
-    *link          = machine->next_waiter;
+    struct monitor *monitor  = machine->queue;
+    struct machine *waiter   = (struct machine *)monitor->first, *previous = NULL;
+    for (; waiter != machine; waiter = waiter->next_waiter)
+        previous = waiter;
+    if (previous == NULL)
+        monitor->first = (struct task *)machine->next_waiter;
+    else
+        previous->next_waiter = machine->next_waiter;
+    if (machine->next_waiter == NULL)
+        monitor->last = (struct task *)previous;
     machine->queue = NULL;
 }
 
@@ -163,7 +175,7 @@ dispatch(struct machine *from)
             nobody_can_run(sched, &from->task);
         struct heap_item next = heap_pop(sched);
         sched->now            = next.clock;
-        if (next.source != NULL) {
+        if (heap_item_is_source(next)) {
             fire(sched, next.source);
             continue;
         }
@@ -201,12 +213,12 @@ stepped_point(struct task *me)
             break;
         struct heap_item next = heap_pop(sched);
         sched->now            = next.clock;
-        if (next.source != NULL) {
+        if (heap_item_is_source(next)) {
             fire(sched, next.source);
             continue;
         }
         machine->state = MACHINE_READY;
-        heap_push(sched, (struct heap_item){ me->clock, tie, machine, NULL });
+        heap_push(sched, item_of(machine, tie));
         pass_baton(machine, next.machine);
         return;
     }
@@ -233,6 +245,18 @@ tell_monitor(struct task *me, struct monitor *monitor)
         failed(me, E_MEMORY, "out of memory");
 }
 
+/* Wakes who waits in a monitor, at a time. */
+struct alarm { struct sched_source source; struct monitor *monitor; };
+
+static void
+alarm_rings(struct task *me, struct sched_source *source)
+{
+    struct alarm *alarm = (struct alarm *)source;
+    monitor_enter(me, alarm->monitor);
+    monitor_wake(me, alarm->monitor);
+    monitor_leave(me, alarm->monitor);
+}
+
 static bool
 stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason *reason)
 {
@@ -245,12 +269,17 @@ stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason 
     machine->wait_broken = atomic_load(&me->sched->stopping) && reason->idle;
     me->waiting          = &machine->reason;
     if (!machine->wait_broken) {
-        struct machine **link = (struct machine **)&monitor->first;
-        while (*link != NULL)
-            link = &(*link)->next_waiter;
-        *link          = machine;
+        if (monitor->first == NULL)
+            monitor->first = me;
+        else
+            machine_of(monitor->last)->next_waiter = machine;
+        monitor->last  = me;
         machine->state = MACHINE_WAITING;
+        struct alarm alarm = { .source = { .fire = alarm_rings }, .monitor = monitor };
+        if (reason->until > 0)
+            sched_arm(me->sched, &alarm.source, reason->until > me->clock ? reason->until : me->clock);
         dispatch(machine);
+        sched_disarm(me->sched, &alarm.source);
     }
     me->waiting = NULL;
     know_monitor(me, monitor);
@@ -275,6 +304,24 @@ stepped_wake(struct task *me, struct monitor *monitor)
         make_ready(waiter);
         waiter = next;
     }
+}
+
+/* Real time for others outside: as much as passes here, shared by all who poll. */
+static void
+stepped_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
+{
+    struct sched   *sched   = me->sched;
+    struct machine *machine = machine_of(me);
+    uint64_t        real_ns = ps / 1000 / (sched->pollers + 1);
+    machine->preferred = false;
+    machine->reason    = *reason;
+    me->waiting        = &machine->reason;
+    if (sched->heap_count == sched->pollers)
+        nanosleep(&(struct timespec){ (time_t)(real_ns / 1000000000), (long)(real_ns % 1000000000) }, NULL);
+    sched->pollers++;
+    sched_advance(me, ps);
+    sched->pollers--;
+    me->waiting = NULL;
 }
 
 static void
@@ -312,7 +359,7 @@ stepped_drain(struct task *me)
     }
     while (sched->heap_count > 0) {
         struct heap_item item = heap_pop(sched);
-        assert(item.source != NULL);
+        assert(heap_item_is_source(item));
         fire(sched, item.source);
     }
 }
@@ -320,6 +367,7 @@ stepped_drain(struct task *me)
 const struct executor executor_stepped = {
     .name = "stepped",         .start = stepped_start,       .point = stepped_point, .now = stepped_now,
     .enter = know_monitor,     .leave = tell_monitor,        .wait = stepped_wait,   .wake = stepped_wake,
+    .poll = stepped_poll,
     .finished = stepped_finished, .reap = stepped_reap,      .drain = stepped_drain,
 };
 
@@ -332,7 +380,7 @@ sched_arm(struct sched *sched, struct sched_source *source, uint64_t clock)
         fire(sched, source);
         return;
     }
-    heap_push(sched, (struct heap_item){ clock, 0, NULL, source });
+    heap_push(sched, (struct heap_item){ clock, 0, -1, { .source = source } });
 }
 
 void
@@ -353,8 +401,9 @@ sched_prefer_rank(struct sched *sched, int rank)
             continue;
         machine->preferred    = true;
         machine->preferred_at = machine->task.clock;
-        if (machine->place != 0)
-            sched->heap[machine->place - 1].tie = 1;
+        struct heap_item *item = heap_find(sched, machine);
+        if (item != NULL)
+            item->tie = 1;
         any = true;
     }
     heap_rebuild(sched);
@@ -373,8 +422,9 @@ sched_delay_rank(struct sched *sched, int rank, uint64_t ps)
         if (machine->state == MACHINE_WAITING)
             continue;
         moved = true;
-        if (machine->place != 0)
-            sched->heap[machine->place - 1].clock = machine->task.clock += ps;
+        struct heap_item *item = heap_find(sched, machine);
+        if (item != NULL)
+            item->clock = machine->task.clock += ps;
         else
             machine->pending_delay += ps; /* it runs: from its next scheduling point on */
     }

@@ -2,6 +2,7 @@
  * that can fail, wait or be seen. There is no "current" anything outside it. */
 #ifndef SCHED_TASK_H
 #define SCHED_TASK_H
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,11 +13,14 @@ struct sched; struct trace_buffer; struct monitor; struct task; struct cost_mode
 /* How much is lost grows downwards; error_name gives Lua's and PyTorch's word for it. */
 enum error_kind {
     E_NONE,
-    E_RUNTIME, E_VALUE, E_TYPE, E_INDEX, E_KEY, E_ATTRIBUTE, E_NOT_IMPLEMENTED, E_ASSERTION, /* RuntimeError, ValueError ... */
+    E_RUNTIME, E_VALUE, E_TYPE, E_INDEX, E_KEY, E_ATTRIBUTE, E_NOT_IMPLEMENTED, E_ASSERTION, E_PERMISSION, /* RuntimeError, ValueError ... */
     E_SHAPE, E_DTYPE, E_DEVICE,                                    /* RuntimeError too */
     E_SCRIPT,                                                      /* an error raised in Lua */
+    E_QUEUE_EMPTY,                                                 /* of a store, asked not to wait */
     E_BUDGET,                                                      /* memory or instructions of a lesson: exit status 2 */
-    E_MEMORY, E_OUT_OF_MEMORY /* of a device */, E_DEADLOCK, E_TIMEOUT, E_MISMATCH, E_RANK_LOST, E_RACE, E_STOPPED /* exit status 3 */
+    E_MEMORY, E_OUT_OF_MEMORY /* of a device */, E_DEADLOCK, E_TIMEOUT,
+    E_DIST_STORE, E_DIST_NETWORK,      /* a store: nobody set the key in time; its server cannot be reached */
+    E_MISMATCH, E_RANK_LOST, E_RACE, E_STOPPED /* exit status 3 */
 };
 const char *error_name(enum error_kind kind);        /* "RuntimeError", "DeadlockError" ... */
 int         error_exit_status(enum error_kind kind); /* 2 or 3 */
@@ -50,12 +54,19 @@ struct wait_reason {
     const char        *what;      /* "broadcast", "lock", "join", "recv": the operation as the user knows it */
     int64_t            sequence;  /* its sequence number in its group, -1 none */
     int                peer;      /* the rank waited for, -1 unknown or many */
+    const atomic_int  *peer_now;  /* the same, where it changes during the wait; -1 likewise. Outlives it; NULL: peer */
     const struct task *holder;    /* the task waited for (lock holder, joined task), NULL unknown */
     const char        *detail;    /* e.g. "of group 0, 2 of 4 ranks have come"; NULL none. Must outlive the wait */
     uint64_t           timeout_ps;/* 0: none. In `stepped` it never fires while a deadlock can be told */
+    uint64_t           until;     /* 0: never. At this time by sched_now the wait answers true: look again */
     bool               idle;      /* a server with nothing to do: not counted as stuck */
     bool               join;      /* ends by itself once others fail: not failed in a deadlock */
 };
+static inline int
+wait_reason_peer(const struct wait_reason *reason)
+{
+    return reason->peer_now != NULL ? atomic_load(reason->peer_now) : reason->peer;
+}
 
 /* Small blocks at hand, by size, so that a temporary costs no lock; device/cells.c owns what lies in them. */
 enum { TASK_CELLS = 20, TASK_TEXTS = 64 };

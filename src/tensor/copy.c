@@ -334,7 +334,7 @@ cat_shape(struct task *me, const struct op_args *args, struct plan *plan)
     if (first == NULL)
         plan->dims = 1;
     plan->dtype = dtype_promoted(args->list, args->list_count);
-    return true;
+    return args->out != NULL || dtype_exists(me, OP_cat, args->list, args->list_count);
 }
 
 /* The pieces go one by one; on a device each is a small kernel of which the first has the price of all. */

@@ -186,6 +186,7 @@ draw_whole(const struct filling *filling)
     case DTYPE_BOOL: return draw_random_bool(filling->generator);
     case DTYPE_I32:  return generator_u32(filling->generator) & INT32_MAX;
     case DTYPE_U8:   return generator_u32(filling->generator) & 0xff;
+    case DTYPE_I8:   return generator_u32(filling->generator) & INT8_MAX;
     case DTYPE_F16:  return generator_u32(filling->generator) % ((1u << 11) + 1);
     case DTYPE_BF16: return generator_u32(filling->generator) % ((1u << 8) + 1);
     default:         return draw_random_i64(filling->generator);
@@ -269,9 +270,9 @@ counts_to(struct task *me, enum dtype dtype, int64_t n)
     int64_t most = dtype == DTYPE_F16 ? 2049 : dtype == DTYPE_BF16 ? 257 : dtype == DTYPE_F32 ? 0x1000001 : INT64_MAX;
     if (dtype_is_float(dtype) && n > most)
         return failed(me, E_RUNTIME, "n cannot be greater than %lld for %s type.", (long long)most, dtype_title(dtype));
-    return dtype_holds(dtype, (double)n, true) ||
+    return n == 0 || dtype_holds(dtype, (double)(n - 1), true) ||
            failed(me, E_RUNTIME, "randperm: value cannot be converted to type %s without overflow: %lld",
-                  dtype_name(dtype), (long long)n);
+                  dtype_c_type(dtype), (long long)n);
 }
 
 bool

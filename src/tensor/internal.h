@@ -47,9 +47,12 @@ bool shape_wrap(struct task *me, const char *op, int dims, int64_t dim, int *out
 bool shape_broadcast(int *dims, int64_t *sizes, const struct tensor *tensor);
 bool shape_mismatch(struct task *me, enum op op, const struct tensor *a, const struct tensor *b, const char *why);
 enum dtype dtype_promoted(struct tensor *const *tensors, int count);
-/* The operands' common type, which is that of the result too, and what to calculate in for it. */
 bool number_fits(struct task *me, const struct plan *plan, enum dtype dtype); /* its alpha, as an element */
+/* The operands' common type, which is that of the result too, and what to calculate in for it. */
 void plan_promote(struct plan *plan, enum dtype dtype);
+/* The type that the operands from `first` on make; false: there is none for a new tensor. */
+bool plan_common(struct task *me, struct plan *plan, const struct op_args *args, int first);
+bool dtype_exists(struct task *me, enum op op, struct tensor *const *tensors, int count); /* what they make */
 void plan_like(struct plan *plan, const struct tensor *tensor);     /* the result has this one's shape */
 /* Fails. */
 bool plan_wrong_dtype(struct task *me, const struct plan *plan, const struct tensor *tensor, const char *wanted);

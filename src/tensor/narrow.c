@@ -1,4 +1,4 @@
-/* int32, uint8, float16 and bfloat16 in operators. Kernels calculate in float32, float64 and int64. Elementwise
+/* int32, int8, uint8, float16 and bfloat16 in operators. Kernels calculate in float32, float64 and int64. Elementwise
  * ones and reductions load any type and round what they store; for the others (products, layers, losses) the
  * operands are made wide first and the result is rounded. (Up to 1.13 most CPU kernels refused float16.) In PyTorch:
  * ATen/Dispatch.h, ATen/OpMathType.h. */

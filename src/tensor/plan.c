@@ -34,7 +34,8 @@ stretch(struct task *me, struct plan *plan, const struct op_args *args, int from
 bool
 plan_add(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan_promote(plan, dtype_promoted(args->in, 2));
+    if (!plan_common(me, plan, args, 0))
+        return false;
     if (plan->op == OP_sub && (args->in[0]->dtype == DTYPE_BOOL || args->in[1]->dtype == DTYPE_BOOL))
         return failed(me, E_NOT_IMPLEMENTED, "sub: Subtraction, the `-` operator, with a bool tensor is not supported; "
                       "turn a mask round with `~` or logical_not");

@@ -32,7 +32,8 @@ plan_function(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_arithmetic(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan_promote(plan, dtype_promoted(args->in, op_info(plan->op)->inputs));
+    if (!plan_common(me, plan, args, 0))
+        return false;
     if (plan->dtype == DTYPE_BOOL && plan->op == OP_square)
         plan->dtype = DTYPE_I64;
     if (plan->dtype == DTYPE_BOOL && plan->op != OP_maximum && plan->op != OP_minimum && plan->op != OP_sign)
@@ -64,7 +65,8 @@ plan_truth(struct task *me, struct plan *plan, const struct op_args *args)
 bool
 plan_bits(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    plan_promote(plan, dtype_promoted(args->in, op_info(plan->op)->inputs));
+    if (!plan_common(me, plan, args, 0))
+        return false;
     if (dtype_is_float(plan->dtype))
         return plan_no_kernel(me, plan, args->in[0], "integers or bools");
     return stretch_all(me, plan, args);
@@ -75,8 +77,7 @@ plan_where(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (args->in[0]->dtype != DTYPE_BOOL && args->in[0]->dtype != DTYPE_U8)
         return plan_wrong_dtype(me, plan, args->in[0], "a condition of bool");
-    plan_promote(plan, dtype_promoted(&args->in[1], 2));
-    return stretch_all(me, plan, args);
+    return plan_common(me, plan, args, 1) && stretch_all(me, plan, args);
 }
 
 bool

@@ -68,6 +68,23 @@ dtype_promoted(struct tensor *const *tensors, int count)
     return dtype_over(full, zero);
 }
 
+bool
+int16_missing(struct task *me, const char *what)
+{
+    return failed(me, E_NOT_IMPLEMENTED, "%s: uint8 and int8 make int16 in PyTorch, a dtype that is not here; "
+                  "make one of the two int32 first, t:to(\"int32\")", what);
+}
+
+/* What is compared, divided or put into a tensor that is there needs no type for the numbers between. */
+bool
+dtype_exists(struct task *me, enum op op, struct tensor *const *tensors, int count)
+{
+    bool wanted = dtype_promoted(tensors, count) == DTYPE_I32;
+    for (int i = 0; i < count; i++)
+        wanted = wanted && tensors[i]->dtype != DTYPE_I32;
+    return !wanted || int16_missing(me, op_info(op)->name);
+}
+
 void
 plan_like(struct plan *plan, const struct tensor *tensor)
 {
@@ -94,4 +111,13 @@ plan_promote(struct plan *plan, enum dtype dtype)
 {
     plan->dtype   = plan->common = dtype;
     plan->compute = dtype_wide(dtype);
+}
+
+bool
+plan_common(struct task *me, struct plan *plan, const struct op_args *args, int first)
+{
+    struct tensor *const *operands = &args->in[first];
+    int                   count    = op_info(plan->op)->inputs - first;
+    plan_promote(plan, dtype_promoted(operands, count));
+    return args->out != NULL || dtype_exists(me, plan->op, operands, count);
 }

@@ -234,12 +234,9 @@ tensor_arange(struct task *me, enum dtype dtype, double start, double end, doubl
         return failed_null(me, E_RUNTIME, "arange: from %g to %g in steps of %g leads nowhere", start, end, step);
     if (dtype == DTYPE_BOOL)
         return failed_null(me, E_NOT_IMPLEMENTED, "\"arange_cpu\" not implemented for 'Bool'");
-    if (!dtype_is_float(dtype) && trunc(step) == 0)
-        return failed_null(me, E_RUNTIME, "arange: step must be nonzero, an integer for %s", dtype_name(dtype));
-    if (!dtype_is_float(dtype)) { /* int64 counts with what remains of the numbers, others with the numbers */
-        start  = trunc(start);
-        length = dtype == DTYPE_I64 ? ceil((trunc(end) - start) / trunc(step)) : length;
-        step   = trunc(step);
+    if (!dtype_is_float(dtype)) { /* as many as the fractions are, with what remains of the numbers */
+        start = trunc(start);
+        step  = trunc(step);
     }
     int64_t count = (int64_t)length;
     count += (double)count < length;

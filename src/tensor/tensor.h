@@ -79,6 +79,7 @@ struct tensor *tensor_own_version(struct task *me, struct tensor *view);
  * once, in rising order, sets `coalesced`. */
 struct tensor *tensor_sparse(struct task *me, int64_t rows, struct tensor *indices, struct tensor *values);
 void           tensor_sparse_assign(struct task *me, struct tensor *tensor, const struct tensor *from); /* in its place */
+bool           int16_missing(struct task *me, const char *what); /* fails: where uint8 and int8 make a new tensor */
 bool           sparse_refused(struct task *me, const char *what, const struct tensor *tensor); /* fails */
 static inline bool tensor_is_sparse(const struct tensor *tensor) { return tensor != NULL && tensor->indices != NULL; }
 /* The tensor that carries its history: of a sparse one its values. */

@@ -49,7 +49,12 @@ rs.zeros(1 << 40, 1 << 40)                  => RuntimeError: too large
 rs.zeros({0, BIG, BIG})                     => RuntimeError: too large
 rs.zeros(2, 3, nil, 4)                      => TypeError: zeros takes 2 arguments, but 4 were given
 rs.zeros(2, {dtpye = "int64"})              => TypeError: unknown option 'dtpye': did you mean 'dtype'?
-rs.zeros(2, {dtype = "float77"})            => TypeError: unknown dtype "float77" | float32
+rs.zeros(2, {dtype = "float77"})            => TypeError: unknown dtype "float77" | float32 | int8
+t:char() + t:byte()                         => NotImplementedError: add | int8 | int16 | t:to("int32")
+rs.sparse_coo_tensor(rs.tensor{{0}}, rs.ones({1}):char(), {4}) + rs.sparse_coo_tensor(rs.tensor{{0}}, rs.ones({1}):byte(), {4}) => NotImplementedError: add | int16
+rs.promote_types("int8", "uint8")           => NotImplementedError: promote_types | int16
+rs.tensor({-129}, {dtype = "int8"})         => RuntimeError: cannot be converted to type int8 without overflow: -129
+t:char():clamp({min = 128})                 => RuntimeError: Clamp min value 128 | Char
 rs.zeros(2, {device = "gpu:0"})             => RuntimeError: "gpu:0" is no device
 rs.zeros(2, {device = 9})                   => RuntimeError: device:9 does not exist | device:1
 rs.zeros(2, {requires_grad = 1})            => TypeError: option requires_grad | true or false | got number

@@ -220,6 +220,15 @@ sub file_of { my ($header, $data) = @_; return pack('Q<', length $header) . $hea
 my $plain = '{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}';
 spill($path, file_of($plain . '  ', pack('f<2', 1.5, -2)));
 holds('foreign', qq{local t = rs.load("$path").w\nrs.check("is read", t[0]:item() == 1.5 and t[1]:item() == -2)\n}, '--trust');
+my $bytes = '{"w":{"dtype":"I8","shape":[3],"data_offsets":[0,3]}}';
+spill($path, file_of($bytes, pack('c3', -128, -1, 127)));
+holds('bytes with a sign', qq{local t = rs.load("$path").w
+rs.check("are read", t.dtype == "int8" and table.concat(t:tolist(), " ") == "-128 -1 127")
+rs.save({ w = t:flip { 0 } }, "$path.turned")
+}, '--trust');
+open my $written, '<:raw', "$path.turned" or die $!;
+my $all = do { local $/; <$written> };
+like($all, qr/"dtype":"I8","shape":\[3\].*\x7f\xff\x80\z/s, 'and written as they lie');
 
 my %hostile = (
     'an empty file'              => '',

@@ -50,9 +50,9 @@ static const char *const words[] = {
     "other", "weight", "bias", "p", "eps", "reduction", "out", "generator", "alpha", "value", "stride", "padding",
     "dilation", "groups", "largest", "sorted", "descending", "inplace", "lr", "momentum", "betas", "world", "args",
     "async_op", "tag", "math.huge", "math.mininteger", "math.maxinteger", "-math.huge", "{}", "{0}", "{-1}",
-    "{ [0] = 1 }", "{1, 2, 3, 4, 5, 6, 7, 8, 9}", "{{}}", "{ dim = 0 }", "'float32'", "'int64'", "'bool'", "'float16'",
-    "'device:1'", "'cpu'", "'cuda:9'", "'mean'", "'none'", "'sum'", "''", "'x'", "\"a,b->c\"", "(", ")", "{", "}", ",",
-    "=", ".", ":", "[", "]", "-", "#", "..", "+", "*", "/", "//", "%", "^", "<", "~=",
+    "{ [0] = 1 }", "{1, 2, 3, 4, 5, 6, 7, 8, 9}", "{{}}", "{ dim = 0 }", "'float32'", "'int64'", "'int8'", "'bool'",
+    "'float16'", "'device:1'", "'cpu'", "'cuda:9'", "'mean'", "'none'", "'sum'", "''", "'x'", "\"a,b->c\"", "(", ")", "{",
+    "}", ",", "=", ".", ":", "[", "]", "-", "#", "..", "+", "*", "/", "//", "%", "^", "<", "~=",
 };
 static const struct token_list list = { words, countof(words) };
 

@@ -55,8 +55,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 static const char *const words[] = {
     "\"dtype\"", "\"shape\"", "\"data_offsets\"", "\"__metadata__\"", "\"F32\"", "\"F64\"", "\"F16\"", "\"BF16\"",
-    "\"I64\"", "\"I32\"", "\"U8\"", "\"BOOL\"", "\"F8\"", "\"a\"", "\"weight\"", "{", "}", "[", "]", ":", ",", "null",
-    "true", "[0,0]", "[]", "{}", "1e400", "-1", "\"\\u0000\"", "\"\\ud800\"",
+    "\"I64\"", "\"I32\"", "\"I8\"", "\"U8\"", "\"BOOL\"", "\"F8\"", "\"a\"", "\"weight\"", "{", "}", "[", "]", ":", ",",
+    "null", "true", "[0,0]", "[]", "{}", "1e400", "-1", "\"\\u0000\"", "\"\\ud800\"",
 };
 static const struct token_list list = { words, countof(words) };
 

@@ -5,6 +5,7 @@ rs.lesson { title = "Types of elements", devices = 1, prefix = "" }
 
 local made = {
   u = { "uint8", { 0, 1, 200, 255 }, 3 }, i = { "int32", { 0, 1, -7, 2147483647 }, -3 },
+  c = { "int8", { 0, 1, -7, 127 }, -5 },
   l = { "int64", { 0, 1, -7, 1 << 40 }, 5 }, b = { "bool", { false, true, true, false }, true },
   h = { "float16", { 0.0, 1.5, -2.25, 65504.0 }, 0.1 },
   g = { "bfloat16", { 0.0, 1.5, -2.25, 100000.0 }, 0.3 },
@@ -20,6 +21,7 @@ local function operands()
   end
   env.p = rs.tensor({ 1, 2, 200, 255 }, { dtype = "uint8" })
   env.q = rs.tensor({ 3, -2, 5, -7 }, { dtype = "int32" })
+  env.o = rs.tensor({ 3, -2, 5, -7 }, { dtype = "int8" })
   env.m = rs.tensor({ 1, 0, 1, 0 }, { dtype = "uint8" })
   env.EQ = function(a, b)
     if type(a) == "number" then a, b = b, a end
@@ -123,7 +125,9 @@ rs.check("it is one of fractions", rs.get_default_dtype() == "float32"
 rs.check("finfo and iinfo know the limits", rs.finfo("half").max == 65504 and rs.finfo("half").eps == 2 ^ -10
          and rs.finfo("bfloat16").max == 0x1.fep127 and rs.finfo("bfloat16").tiny == 2 ^ -126
          and rs.finfo("float32").max == 0x1.fffffep127 and rs.finfo("float64").min == -0x1.fffffffffffffp1023
-         and rs.iinfo("uint8").max == 255 and rs.iinfo(rs.int).min == -2147483648)
+         and rs.iinfo("uint8").max == 255 and rs.iinfo(rs.int).min == -2147483648
+         and rs.iinfo("int8").min == -128 and rs.iinfo(rs.int8).max == 127 and rs.iinfo(rs.char).bits == 8
+         and rs.iinfo("int64").min == math.mininteger and rs.iinfo("int64").max == math.maxinteger)
 
 -- Files
 local path = os.tmpname()
@@ -141,7 +145,7 @@ rs.check("DataParallel scatters and gathers bfloat16",
          model(rs.ones({ 4, 3 }, { dtype = "bfloat16", device = "device:0" })).dtype == "bfloat16")
 local sums = rs.distributed.spawn(function(rank)
   local dist, out = rs.distributed, {}
-  for _, name in ipairs { "uint8", "int32", "float16", "bfloat16" } do
+  for _, name in ipairs { "uint8", "int8", "int32", "float16", "bfloat16" } do
     local t = rs.full({ 5 }, 90 + rank, { dtype = name })
     dist.all_reduce(t)
     out[#out + 1] = t.dtype .. " " .. math.tointeger(t[4]:item())
@@ -153,4 +157,4 @@ local sums = rs.distributed.spawn(function(rank)
   return table.concat(out, ", ")
 end, { world = 3 })
 rs.check("all_reduce adds in each type, bytes wrap around; DistributedDataParallel averages bfloat16",
-         sums[0] == "uint8 17, int32 273, float16 273, bfloat16 272, bfloat16 2.0" and sums[2] == sums[0])
+         sums[0] == "uint8 17, int8 17, int32 273, float16 273, bfloat16 272, bfloat16 2.0" and sums[2] == sums[0])

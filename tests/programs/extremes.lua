@@ -16,7 +16,7 @@ local extremes = { math.mininteger, math.mininteger + 1, -(1 << 53), -(1 << 31) 
                    1 << 32, 1 << 53, math.maxinteger, 1e308, -1e308, math.huge, -math.huge, 0 / 0, 2.0 ^ 63, 0.5 }
 local known = {}
 for kind in ("RuntimeError IndexError ValueError TypeError AttributeError KeyError NotImplementedError AssertionError MemoryError TimeoutError " ..
-             "DeadlockError MismatchError RankLostError RaceError BudgetError"):gmatch "%a+" do known[kind] = true end
+             "DeadlockError DistStoreError DistNetworkError QueueEmptyError MismatchError RankLostError RaceError BudgetError"):gmatch "%a+" do known[kind] = true end
 
 -- ---- making calls ----
 
@@ -142,7 +142,7 @@ local scenes = {
   scene(float(2, 4, 3)), { input = sparse.grad, mask = whole(3), index = whole(3) }, { input = sparse.grad:coalesce() }, scene(rs.full({ 2, 2 }, true)), scene(rs.tensor(3)),
   scene(float(3, 4), { source = float(3, 4), src = float(3, 4), index = whole(3, 4) }),
 }
-for _, extreme in ipairs { "float32", "float64", "int64", "int32", "uint8", "float16", "bfloat16", "bool" } do
+for _, extreme in ipairs { "float32", "float64", "int64", "int32", "int8", "uint8", "float16", "bfloat16", "bool" } do
   scenes[#scenes + 1] = { everything = true, input = rs.tensor(extremes, { dtype = "float64" }):to(extreme) }
 end
 
@@ -318,7 +318,7 @@ each("write tensor", function(v) t:clone()[rs.tensor(both(v)):long()] = v end)
 each("size", function(v) return t:size(v) end)
 each("stride", function(v) return t:stride(v) end)
 each("tensor", function(v) return rs.tensor { v, { v } } end)
-for _, dtype in ipairs { "float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool" } do
+for _, dtype in ipairs { "float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool" } do
   each("tensor " .. dtype, function(v) return tostring(rs.tensor(both(v), { dtype = dtype })) end)
   each("cast " .. dtype, function(v) return rs.tensor(both(v)):to(dtype):tolist() end)
   each("cast 32 " .. dtype, function(v) return rs.tensor(both(v), { dtype = "float32" }):to(dtype):sum() end)

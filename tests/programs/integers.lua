@@ -13,10 +13,12 @@ for _, word in ipairs { ... } do
 end
 
 -- ---- tensors of Lua: { dtype, shape, data } row after row; bools are 0 and 1 ----
-local RANK = { bool = 1, uint8 = 2, int32 = 3, int64 = 4 }
+local RANK = { bool = 1, uint8 = 2, int8 = 3, int32 = 4, int64 = 5 }
 local CUT = {
   bool = function(x) return x ~= 0 and 1 or 0 end,
   uint8 = function(x) return x & 255 end,
+  int8 = function(x) return (x + 128 & 255) - 128 end,
+  int16 = function(x) return (x + 0x8000 & 0xFFFF) - 0x8000 end,
   int32 = function(x) return ((x + 0x80000000) & 0xFFFFFFFF) - 0x80000000 end,
   int64 = function(x) return x end,
 }
@@ -45,11 +47,13 @@ local function at(t, i)
   for d, size in ipairs(t.shape) do k = k * size + (size == 1 and 0 or i[d + skip]) end
   return t.data[k + 1]
 end
--- Among integers a 0-dim tensor has no say beside one with dimensions.
+-- Among integers a 0-dim tensor has no say beside one with dimensions. int16 is no type of a tensor: there both are only
+-- compared or put in place.
 local function promoted(a, b)
   if a.dtype ~= "bool" and b.dtype ~= "bool" and (#a.shape == 0) ~= (#b.shape == 0) then
     return #a.shape == 0 and b.dtype or a.dtype
   end
+  if a.dtype == "uint8" and b.dtype == "int8" or a.dtype == "int8" and b.dtype == "uint8" then return "int16" end
   return RANK[a.dtype] >= RANK[b.dtype] and a.dtype or b.dtype
 end
 local function stretched(a, b)
@@ -90,7 +94,7 @@ local function names_of(t)
   return names
 end
 local ARITHMETIC_NAMES, COMPARED_NAMES, UNARY_NAMES = names_of(ARITHMETIC), names_of(COMPARED), names_of(UNARY)
-local DTYPES = { "bool", "uint8", "int32", "int64", "int64" }
+local DTYPES = { "bool", "uint8", "int8", "int32", "int64", "int64" }
 
 local function without(shape, dim, keep)
   local out = { table.unpack(shape) }
@@ -124,7 +128,7 @@ local function arithmetic(s, vars)
   local name = s.pick(ARITHMETIC_NAMES)
   local x, y = a.model, b.model
   local shape, dtype = stretched(x.shape, y.shape), promoted(x, y)
-  if not shape or dtype == "bool" and DIVIDES[name] then return end
+  if not shape or dtype == "int16" or dtype == "bool" and DIVIDES[name] then return end
   if name == "sub" and (x.dtype == "bool" or y.dtype == "bool") then return end
   if DIVIDES[name] then
     for _, v in ipairs(y.data) do if v == 0 then return end end
@@ -234,8 +238,9 @@ makers[#makers + 1] = function(s, vars)
   local c, a, b = s.pick(vars), s.pick(vars), s.pick(vars)
   local shape = c.model.dtype == "bool" and stretched(a.model.shape, b.model.shape)
   shape = shape and stretched(shape, c.model.shape)
-  if not shape then return end
-  return fn("where", c.name, a.name, b.name), build(promoted(a.model, b.model), shape, function(i)
+  local dtype = promoted(a.model, b.model)
+  if not shape or dtype == "int16" then return end
+  return fn("where", c.name, a.name, b.name), build(dtype, shape, function(i)
     return at(c.model, i) ~= 0 and at(a.model, i) or at(b.model, i)
   end)
 end

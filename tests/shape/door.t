@@ -13,6 +13,7 @@ my %may = (
     'src/lua/narration.c'        => 'put_text, where a trusted lesson\'s words pass',
     'src/lua/progress.c'         => 'the bar; the text goes through the door',
     'src/data/safetensors_save.c' => 'a file of tensors',
+    'src/c10d/store_server.c'    => 'a store\'s wire, whose reader is a client',
     'src/control/socket.c'       => 'the debugger\'s wire, whose reader is the viewer',
     'trace_viewer/guard.c'       => 'what restores the terminal',
     'trace_viewer/loop.c'        => 'words of its own',

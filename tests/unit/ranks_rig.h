@@ -21,7 +21,7 @@
 #include "trace/reader.h"
 #include "trace/writer.h"
 
-enum { RANKS_MAX = 16 };
+enum { RANKS_MAX = 256, RANKS_WITH_DEVICES = 16 };
 
 struct ranks;
 typedef bool rank_body(struct task *me, struct process_group *group, struct ranks *ranks);
@@ -40,6 +40,9 @@ struct ranks {
     bool              stepped;
     double            number;                /* a test's own */
     const struct group_backend *backend;     /* NULL: local */
+    struct topology   topology;
+    double            bytes_per_us;          /* 0: the hardware's */
+    bool              trace_hops;
 };
 
 struct one_rank { struct ranks *ranks; int rank; };
@@ -76,16 +79,18 @@ static inline bool
 ranks_main(struct task *me, void *argument)
 {
     struct ranks        *ranks   = argument;
-    struct world_options options = { .size = ranks->size, .backend = ranks->backend };
+    struct world_options options = { .size = ranks->size, .backend = ranks->backend, .trace_hops = ranks->trace_hops };
+    int                  devices = ranks->size < RANKS_WITH_DEVICES ? ranks->size : RANKS_WITH_DEVICES;
     struct task         *tasks[RANKS_MAX];
     struct one_rank      ones[RANKS_MAX];
     ranks->world = world_new(me, &options);
-    if (ranks->world == NULL || !devices_ready(me, ranks->size))
+    if (ranks->world == NULL || !devices_ready(me, devices))
         return false;
     for (int rank = 0; rank < ranks->size; rank++) {
         char name[32];
         snprintf(name, sizeof name, "r%d main", rank);
-        struct task_options of_task = { .name = name, .rank = rank, .device = rank, .lua = true };
+        struct task_options of_task = { .name = name, .rank = rank, .device = rank < devices ? rank : DEVICE_CPU,
+                                        .lua = true };
         ones[rank]  = (struct one_rank){ ranks, rank };
         tasks[rank] = task_spawn(me, &of_task, rank_main, &ones[rank]);
         if (tasks[rank] == NULL)
@@ -109,6 +114,9 @@ ranks_run(struct ranks *ranks, enum executor_kind executor)
     assert_true(cost_preset(&ranks->cost, "classroom"));
     if (ranks->free_costs)
         assert_true(cost_set(&ranks->cost, "host", 0) && cost_set(&ranks->cost, "kernel", 0));
+    if (ranks->bytes_per_us > 0)
+        assert_true(cost_set(&ranks->cost, "bandwidth", ranks->bytes_per_us));
+    ranks->cost.topology = ranks->topology;
     const struct trace_options traced = { .clock = ranks->stepped ? CLOCK_VIRTUAL_PS : CLOCK_MONOTONIC_NS };
     struct trace_writer *writer = trace_create(&traced, why, sizeof why);
     assert_non_null(writer);

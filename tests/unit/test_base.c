@@ -24,19 +24,24 @@
 static void
 types_know_their_size_and_name(void **state)
 {
-    static const size_t sizes[DTYPE_COUNT] = { 4, 8, 8, 1, 4, 1, 2, 2 };
+    static const size_t sizes[DTYPE_COUNT] = { 4, 8, 8, 1, 4, 1, 2, 2, 1 };
     for (int i = 0; i < DTYPE_COUNT; i++) {
         enum dtype again = DTYPE_COUNT;
         assert_int_equal(dtype_size((enum dtype)i), sizes[i]);
         assert_true(dtype_parse(dtype_name((enum dtype)i), &again));
         assert_int_equal(again, i);
-        assert_int_equal(dtype_is_float((enum dtype)i), i == DTYPE_F32 || i == DTYPE_F64 || i >= DTYPE_F16);
+        bool is_float = i == DTYPE_F32 || i == DTYPE_F64 || i == DTYPE_F16 || i == DTYPE_BF16;
+        assert_int_equal(dtype_is_float((enum dtype)i), is_float);
     }
     enum dtype dtype = DTYPE_BOOL;
     assert_true(dtype_parse("double", &dtype));
     assert_int_equal(dtype, DTYPE_F64);
     assert_true(dtype_parse("long", &dtype));
     assert_int_equal(dtype, DTYPE_I64);
+    assert_true(dtype_parse("char", &dtype));
+    assert_int_equal(dtype, DTYPE_I8);
+    assert_int_equal(DTYPE_I8, 8); /* as in the files that there are */
+    assert_true(dtype_parse("long", &dtype));
     assert_false(dtype_parse("complex64", &dtype));
     assert_false(dtype_parse("", &dtype));
     assert_int_equal(dtype, DTYPE_I64);
@@ -91,6 +96,16 @@ fractions_become_integers_without_a_trap(void **state)
     assert_int_equal(byte, 255);
     dtype_put_whole(DTYPE_U8, &byte, 300);
     assert_int_equal(byte, 44);
+    static const struct { double from; int to; } cut[] = {
+        { 127.9, 127 }, { 128, -128 }, { -128.9, -128 }, { -129, 127 }, { 300.7, 44 }, { -1.9, -1 }, { 0x1p31, 0 },
+        { 0x1p32 + 5, 0 }, { NAN, 0 }, { INFINITY, 0 }, { -INFINITY, 0 },
+    };
+    for (size_t i = 0; i < countof(cut); i++) {
+        dtype_put_fraction(DTYPE_I8, &byte, cut[i].from);
+        assert_int_equal(dtype_whole(DTYPE_I8, &byte), cut[i].to);
+    }
+    dtype_put_whole(DTYPE_I8, &byte, 200);
+    assert_int_equal(dtype_whole(DTYPE_I8, &byte), -56);
 }
 
 /* As trace files hold them: at any address. */
@@ -111,6 +126,8 @@ elements_are_read_as_they_were_put(void **state)
     }
     assert_true(dtype_holds(DTYPE_U8, -255, true) && !dtype_holds(DTYPE_U8, -256, true));
     assert_false(dtype_holds(DTYPE_U8, -1.5, false) || dtype_holds(DTYPE_I32, 0x1p31, true));
+    assert_true(dtype_holds(DTYPE_I8, -128, true) && dtype_holds(DTYPE_I8, 127.9, false));
+    assert_false(dtype_holds(DTYPE_I8, -128.5, false) || dtype_holds(DTYPE_I8, 128, true));
     assert_false(dtype_holds(DTYPE_F16, 65505, true) || dtype_holds(DTYPE_I64, NAN, false));
     assert_true(dtype_holds(DTYPE_F16, INFINITY, false) && dtype_holds(DTYPE_F32, NAN, false));
 }
@@ -125,7 +142,13 @@ two_types_make_the_higher_one(void **state)
         assert_int_equal(dtype_promote(DTYPE_BF16, order[i]), i < 4 ? DTYPE_BF16 : i == 4 ? DTYPE_F32 : order[i]);
         assert_int_equal(dtype_promote(order[i], DTYPE_BF16), dtype_promote(DTYPE_BF16, order[i]));
     }
+    for (int i = 0; i < 7; i++) {
+        enum dtype made = i == 0 ? DTYPE_I8 : i == 1 ? DTYPE_I32 : order[i]; /* of two bytes: there is no int16 */
+        assert_int_equal(dtype_promote(DTYPE_I8, order[i]), made);
+        assert_int_equal(dtype_promote(order[i], DTYPE_I8), made);
+    }
     assert_true(dtype_can_cast(DTYPE_I64, DTYPE_U8) && dtype_can_cast(DTYPE_F64, DTYPE_F16));
+    assert_true(dtype_can_cast(DTYPE_I8, DTYPE_U8) && dtype_can_cast(DTYPE_U8, DTYPE_I8));
     assert_false(dtype_can_cast(DTYPE_F16, DTYPE_I64) || dtype_can_cast(DTYPE_U8, DTYPE_BOOL));
 }
 

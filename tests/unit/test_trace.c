@@ -72,6 +72,9 @@ write_small_trace(const char *path)
     uint32_t snapshot = trace_snapshot(writer, &(struct trace_snapshot){ DTYPE_F32, 2, { 2, 3 }, elements,
                                                                          sizeof elements });
 
+    const signed char bytes[] = { -128, 127, -1 };
+    trace_snapshot(writer, &(struct trace_snapshot){ DTYPE_I8, 1, { 3 }, bytes, sizeof bytes });
+
     struct trace_buffer *buffer = trace_buffer_new(writer);
     for (uint32_t i = 0; i < SMALL_EVENTS; i += 3) {
         struct trace_event event = { .time = 1000 * i, .args = { add, i, 100 + i, 0 }, .iteration = i, .lane = host,
@@ -126,7 +129,10 @@ what_is_written_is_read_again(void **state)
     assert_int_equal(snapshot.dims, 2);
     assert_int_equal(snapshot.sizes[1], 3);
     assert_int_equal(snapshot.bytes, 24);
-    assert_false(trace_snapshot_at(trace, 2, &snapshot));
+    assert_true(trace_snapshot_at(trace, 2, &snapshot));
+    assert_int_equal(snapshot.bytes, 3);
+    assert_true(dtype_fraction((enum dtype)snapshot.dtype, snapshot.elements) == -128);
+    assert_false(trace_snapshot_at(trace, 3, &snapshot));
 
     const struct trace_event *event = trace_event(trace, 3);
     assert_int_equal(event->args[1], 3);

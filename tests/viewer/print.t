@@ -44,6 +44,16 @@ like(frame("$viewer $trace --print --at 0 --keys '5s'"), qr/step 15\//, '--keys 
 is(frame("$viewer $trace --print --at 13 --keys 'sS+-'"), frame("$viewer $trace --print --at 13 --keys '+-'"),
     's and S, + and - come back');
 
+my $signed = "$folder/signed.lua";
+open my $lesson, '>', $signed or die $!;
+print $lesson qq(local rs = require "ringside"\nlocal x = rs.tensor({ -128, 127, -1 }, { dtype = "int8" })\n),
+    qq(local y = x + 1\nrs.say "made"\n);
+close $lesson or die $!;
+is(system("$ringside run --quiet --trace $signed.trace $signed >/dev/null 2>&1"), 0, 'a lesson of int8 makes a trace');
+my ($made) = map { /^(\d+) op end/ ? $1 : () } `$ringside events $signed.trace`;
+like(frame("$viewer $signed.trace --print --at $made --keys ':pane Values<Enter>Z'"),
+    qr/int8 \[3\].*\n min -128  mean -85  max 0 .*\n +-127 +-128 +0$/m, 'values of int8 have a sign and wrap around');
+
 sub complains {
     my ($what, $name, $says) = @_;
     my $said = `$what 2>&1 >/dev/null`;

@@ -30,7 +30,7 @@ add_element(void *to, const void *from, enum dtype dtype, double factor)
         *(int64_t *)to = (int64_t)(*(uint64_t *)to + (uint64_t)int64_of_double(factor) * *(const uint64_t *)from);
         break;
     case DTYPE_BOOL: *(unsigned char *)to |= *(const unsigned char *)from; break;
-    case DTYPE_I32: case DTYPE_U8: {
+    case DTYPE_I32: case DTYPE_U8: case DTYPE_I8: {
         uint64_t sum = (uint64_t)dtype_whole(dtype, to) +
                        (uint64_t)int64_of_double(factor) * (uint64_t)dtype_whole(dtype, from);
         dtype_put_whole(dtype, to, (int64_t)sum);

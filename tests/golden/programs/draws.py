@@ -19,9 +19,10 @@ warnings.simplefilter("ignore")
 torch.set_num_threads(1)
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64,
-          "i32": torch.int32, "u8": torch.uint8, "bool": torch.bool}
+          "i32": torch.int32, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
-FORMATS = {"f32": "<f", "f64": "<d", "f16": "<f", "bf16": "<f", "i64": "<q", "i32": "<i", "u8": "B", "bool": "B"}
+FORMATS = {"f32": "<f", "f64": "<d", "f16": "<f", "bf16": "<f", "i64": "<q", "i32": "<i", "i8": "b", "u8": "B",
+           "bool": "B"}
 
 # An empty tensor of the shape, laid out as the name says.
 LAYOUTS = {
@@ -45,7 +46,7 @@ def shortest(value):
 def element(value, name):
     if name == "bool":
         return bool(value)
-    if name in ("i64", "i32", "u8"):
+    if name in ("i64", "i32", "i8", "u8"):
         return str(value) if abs(value) >= 2**53 else value
     return value if name == "f64" else shortest(value)
 

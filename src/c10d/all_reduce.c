@@ -1,0 +1,133 @@
+/* All-reduce: which algorithm, and what lies around each of them. This is their table; each is a page of its own.
+ * Order of use: algorithm_chosen when the call is made, local_all_reduce on the comm task.
+ * PyTorch: gloo's AllreduceOptions::Algorithm, NCCL_ALGO and NCCL's tuning tables. */
+#include <stdio.h>
+#include <string.h>
+#include "base/vec.h"
+#include "c10d/local.h"
+#include "hw/cost.h"
+#include "sched/stage.h"
+
+static const struct algorithm *const table[] = {
+    &algorithm_naive, &algorithm_ring, &algorithm_tree, &algorithm_double_tree, &algorithm_halving_doubling,
+    &algorithm_hierarchical, &algorithm_direct,
+};
+
+const struct algorithm *
+algorithm_at(size_t index)
+{
+    return index < countof(table) ? table[index] : NULL;
+}
+
+/* ---- which one ---- */
+
+static struct reduce_size
+reduce_size_of(struct task *me, const struct collective *call)
+{
+    const struct cost_model *cost     = sched_cost(me->sched);
+    const struct topology   *topology = &cost->topology;
+    struct reduce_size       size     = { .ranks = call->ranks, .per_node = nodes_ranks_each(call->channel),
+                                          .bytes = (double)call->bytes };
+    bool flat  = topology->ranks_per_node == 0;
+    size.intra = flat ? (struct link_price){ cost->latency_us, cost->bytes_per_us } : topology->intra;
+    size.inter = flat ? size.intra : topology->inter;
+    return size;
+}
+
+/* The one with the least price; `free` has none, and there shared memory is the fastest. */
+static const struct algorithm *
+algorithm_cheapest(struct task *me, const struct collective *call)
+{
+    struct reduce_size      size = reduce_size_of(me, call);
+    const struct algorithm *best = &algorithm_direct;
+    double                  least = 0;
+    for (size_t i = 0; i < countof(table) && sched_is_stepped(me->sched); i++) {
+        double price = table[i]->price != NULL ? table[i]->price(&size) : -1;
+        if (price < 0 || (best != &algorithm_direct && price >= least))
+            continue;
+        best  = table[i];
+        least = price;
+    }
+    return best;
+}
+
+static const struct algorithm *
+algorithm_unknown(struct task *me, const char *name)
+{
+    char   known[160];
+    size_t used = 0;
+    for (size_t i = 0; i < countof(table); i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s, ", table[i]->name);
+    return failed_null(me, E_VALUE, "unknown all-reduce algorithm '%.40s': there are %sand auto", name, known);
+}
+
+bool
+algorithm_is_built_in(const char *name)
+{
+    bool known = strcmp(name, "auto") == 0;
+    for (size_t i = 0; i < countof(table) && !known; i++)
+        known = strcmp(table[i]->name, name) == 0;
+    return known;
+}
+
+const struct algorithm *
+algorithm_chosen(struct task *me, const struct collective *call)
+{
+    const char *name     = call->options.algorithm;
+    bool        forwards = call->options.ring_forwards;
+    if (name == NULL)
+        return sched_is_stepped(me->sched) || forwards ? &algorithm_ring : &algorithm_direct;
+    if (forwards && strcmp(name, "ring") != 0)
+        return failed_null(me, E_VALUE, "direction = \"forward\" is the ring's, but the algorithm is '%.40s'", name);
+    if (strcmp(name, "auto") == 0)
+        return algorithm_cheapest(me, call);
+    for (size_t i = 0; i < countof(table); i++)
+        if (strcmp(table[i]->name, name) == 0)
+            return table[i];
+    return algorithm_unknown(me, name);
+}
+
+/* ---- around it ---- */
+
+static bool
+all_reduce_run(struct task *me, const struct collective *call)
+{
+    const struct custom_algorithm *custom = call->options.custom;
+    if (custom != NULL) { /* who wrote it adds up: multiplying before and dividing after are not his */
+        bool done = custom->run(me, custom->context, call->tensor, call->options.op);
+        tensor_tell(me, call->tensor);
+        return done;
+    }
+    if (call->ranks == 1 || call->elements == 0)
+        return true;
+    const struct algorithm *algorithm = algorithm_chosen(me, call);
+    return algorithm != NULL && algorithm->run(me, call);
+}
+
+/* All ranks end with the sum (mean, product, ...) of their tensors, the same bits everywhere. PREMUL_SUM multiplies
+ * before that, AVG divides after it; both round to the dtype. */
+bool
+local_all_reduce(struct task *me, const struct collective *call)
+{
+    STAGE(me, c10d_allreduce, call->sequence, call->bytes, call->elements, call->ranks);
+    struct tensor    *tensor = call->tensor;
+    struct collective sum    = *call;
+    enum reduce_op    op     = call->options.op;
+    int               dtype  = (int)tensor->dtype;
+    size_t            bytes  = (size_t)call->bytes;
+    if (op == REDUCE_AVG || op == REDUCE_PREMUL_SUM)
+        sum.options.op = REDUCE_SUM;
+    if (!tensor_touch(me, tensor, true, "all-reduce"))
+        return false;
+    if (op == REDUCE_PREMUL_SUM)
+        reduce_multiply(dtype, tensor_elements(tensor), bytes, call->options.factor);
+
+    if (!all_reduce_run(me, &sum))
+        return false;
+    if (op == REDUCE_AVG && call->ranks > 1)
+        reduce_average(dtype, tensor_elements(tensor), bytes, call->ranks);
+    tensor_bump(tensor);
+    if (call->ranks > 1 && (op != sum.options.op || !hop_tells(call)))
+        tensor_tell(me, tensor);
+    return true;
+}

@@ -1,0 +1,150 @@
+/* HashStore: keys in the memory of this process, for ranks that are its tasks; the world's own store is one. Who waits
+ * is woken by who sets. c10d::HashStore. */
+#include <stdlib.h>
+#include <string.h>
+#include "c10d/internal.h"
+#include "c10d/store_table.h"
+
+struct hash_store {
+    struct store          store;
+    struct world *_Atomic world;      /* NULL: anybody may set a key */
+    struct monitor        monitor;
+    struct store_table    table;
+};
+
+static void
+hash_close(struct task *me, struct store *store)
+{
+    struct hash_store *hash = (struct hash_store *)store;
+    (void)me;
+    store_table_close(&hash->table);
+    monitor_destroy(&hash->monitor);
+    free(hash);
+}
+
+static bool
+hash_ask(struct task *me, struct store *store, const struct store_request *request, struct store_reply *reply)
+{
+    struct hash_store *hash = (struct hash_store *)store;
+    monitor_enter(me, &hash->monitor);
+    store_table_answer(&hash->table, request, reply);
+    if (reply->status == STORE_DONE && request->op != STORE_GET && request->op != STORE_CHECK)
+        monitor_wake(me, &hash->monitor);
+    monitor_leave(me, &hash->monitor);
+    return true;
+}
+
+/* ---- waiting ---- */
+
+/* A key of the rendezvous never comes when a rank has ended before joining; any key when nobody else is left. */
+static bool
+key_is_hopeless(const struct world *world, const char *key, int *lost)
+{
+    if (world == NULL || atomic_load(&world->ended_count) == 0)
+        return false;
+    bool rendezvous = strncmp(key, "default_pg/", 11) == 0;
+    for (int rank = 0; rank < world->size; rank++) {
+        *lost = rank;
+        if (rendezvous && atomic_load(&world->ranks[rank].ended) && !atomic_load(&world->ranks[rank].joined))
+            return true;
+    }
+    *lost = -1;
+    return atomic_load(&world->ended_count) >= world->size - 1;
+}
+
+static bool
+key_is_lost(struct task *me, const char *key, int lost)
+{
+    if (lost >= 0)
+        return failed(me, E_RANK_LOST, "rank %d waits in init_process_group for rank %d, which has ended without "
+                                       "calling it", me->rank, lost);
+    return failed(me, E_RANK_LOST, "rank %d waits for the store's key '%s', but all other ranks have ended",
+                  me->rank, key);
+}
+
+static const char *
+missing_key(const struct store_table *table, const struct store_request *check)
+{
+    struct store_reply reply;
+    for (int i = 0; i < check->key_count; i++) {
+        struct store_request one = *check;
+        one.keys      = &check->keys[i];
+        one.key_count = 1;
+        store_table_answer((struct store_table *)table, &one, &reply);
+        if (reply.number == 0)
+            return check->keys[i];
+    }
+    return NULL;
+}
+
+/* In `stepped` a wait without a limit of the lesson's own ends when nobody can set the key any more, and says so. */
+static bool
+hash_wait(struct task *me, struct store *store, const struct store_request *check, uint64_t limit_ps, bool asked)
+{
+    struct hash_store *hash  = (struct hash_store *)store;
+    uint64_t           begin = sched_now(me), end = limit_ps < UINT64_MAX - begin ? begin + limit_ps : UINT64_MAX;
+    bool               timed = asked || !sched_is_stepped(me->sched), hopeless = false, late = false, goes_on = true;
+    int                lost = -1;
+    const char        *key;
+    struct wait_reason reason = { .what = "store.wait", .sequence = -1, .peer = -1, .until = timed ? end : 0 };
+    monitor_enter(me, &hash->monitor);
+    while ((key = missing_key(&hash->table, check)) != NULL) {
+        late     = timed && sched_now(me) >= end;
+        hopeless = !asked && key_is_hopeless(hash->world, key, &lost);
+        if (late || hopeless)
+            break;
+        reason.detail = key;
+        goes_on       = monitor_wait(me, &hash->monitor, &reason);
+        if (!goes_on)
+            break;
+    }
+    monitor_leave(me, &hash->monitor);
+    if (late)
+        return store_late(me, store, check, limit_ps);
+    return hopeless ? key_is_lost(me, key, lost) : goes_on;
+}
+
+/* ---- making ---- */
+
+static struct store *
+hash_clone(struct task *me, struct store *store)
+{
+    (void)me;
+    return store_ref(store);
+}
+
+static const struct store_kind hash_kind = {
+    .name = "HashStore", .extended = true, .late = E_DIST_STORE, .ask = hash_ask, .wait = hash_wait,
+    .clone = hash_clone, .close = hash_close,
+};
+
+struct store *
+store_hash_new(struct task *me, struct world *world)
+{
+    struct hash_store *hash = task_failed(me) ? NULL : calloc(1, sizeof *hash);
+    if (hash == NULL || !monitor_init(&hash->monitor)) {
+        free(hash);
+        return failed_null(me, E_MEMORY, "out of memory for a store");
+    }
+    store_begin(me, &hash->store, &hash_kind);
+    store_table_open(&hash->table, me->sched, 0);
+    hash->world = world;
+    if (world != NULL && world->timeout_ps > 0)
+        hash->store.timeout_ps = world->timeout_ps;
+    return &hash->store;
+}
+
+void
+store_hash_leave_world(struct store *store)
+{
+    ((struct hash_store *)store)->world = NULL;
+}
+
+void
+store_hash_wake(struct task *me, struct store *store)
+{
+    struct hash_store *hash = (struct hash_store *)store;
+    monitor_enter(me, &hash->monitor);
+    monitor_wake(me, &hash->monitor);
+    monitor_leave(me, &hash->monitor);
+}
