@@ -59,7 +59,7 @@ spawn_gc(lua_State *L)
 
 /* ---- in the rank ---- */
 
-/* Argument 1: the rank. Unpacks f, its arguments and the lesson's algorithms, calls f(rank, ...), packs what it returns;
+/* Argument 1: the rank. Unpacks f, arguments and the lesson's algorithms, calls f(rank, ...), packs what it answers;
  * of several values a list. */
 static int
 run_rank(lua_State *L)
