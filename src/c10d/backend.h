@@ -12,8 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "c10d/group.h"
+#include "sched/sched.h"
 
-struct event; struct monitor; struct task; struct tensor; struct work;
+struct event; struct inbox; struct task; struct tensor; struct work;
 
 enum operation {
     OPERATION_ALL_REDUCE, OPERATION_BROADCAST, OPERATION_REDUCE, OPERATION_ALL_GATHER, OPERATION_GATHER,
@@ -53,20 +54,26 @@ struct collective {
 struct post {
     const struct process_group *group;   /* mine */
     void          *channel;
-    bool           is_send;
-    int            rank, peer;           /* mine, the other end's: ranks of the group */
+    const char    *name;                 /* "send", "irecv": what was called */
+    bool           is_send, is_later;    /* is_later: isend or irecv, so the host goes on meanwhile */
+    int            rank, peer;           /* mine, the other end's: ranks of the group. A recv's ANY_SOURCE becomes the
+                                            sender's */
     int64_t        tag;
     struct tensor *tensor;
     struct event  *event;                /* the tensor's device has come so far; NULL: host memory */
     uint32_t       line, flow;           /* flow: the sender's arrow; `recv` learns it from the other end */
+    uint32_t       version;              /* is_later: the tensor's, when it was posted */
+    char           detail[56];           /* of its wait, for people: what is not as usual, "tag 7 of group 2" */
     /* The back-end's own, zero before `post`: here, so that a post needs no memory. As `local` uses them: */
-    struct post   *next, *mate;
-    bool           ready, done, abandoned, refused;
-    uint64_t       arrival;
+    struct inbox  *inbox;
+    struct post   *next, *before, *mate;
+    struct monitor monitor;              /* where its task waits until it is `called` */
+    bool           called, met, ready, done, abandoned, refused;
+    uint64_t       since, arrival;       /* a receive's: when it was ready, when it had the message */
     char           why[240];             /* refused: what does not fit */
 };
 
-enum { GROUP_BACKEND_ABI = 2 };
+enum { GROUP_BACKEND_ABI = 3 };
 
 struct group_backend {
     uint32_t    abi;                     /* GROUP_BACKEND_ABI of the header that it was built with */
@@ -101,8 +108,8 @@ struct group_backend {
     bool  (*all_to_all)(struct task *me, const struct collective *call);
     bool  (*barrier)(struct task *me, const struct collective *call);
 
-    /* Point to point. `post` stands in the line of its peer and tag, on the calling rank's task, so that the order of
-     * the calls counts; it may not block. After true exactly one of the others follows: `send` or `recv`, which block
+    /* Point to point. `post` stands in line for its other end, on the calling rank's task, so that the order of the
+     * calls counts; it may not block. After true exactly one of the others follows: `send` or `recv`, which block
      * until the elements have moved, on that task or on an isend's own; or `withdraw`, when there is no such task. */
     bool  (*post)(struct task *me, struct post *post);
     bool  (*send)(struct task *me, struct post *post);

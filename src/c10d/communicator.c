@@ -1,6 +1,6 @@
 /* Communicators: what the members of a group have in common. Ranks find theirs by the order of their calls: the n-th
- * call of new_group of each rank of the world is one and the same, members or not; with local_sync it is the next one
- * among equal lists of members. Whoever comes first makes it.
+ * call of new_group in a parent, which is the default group but for split_group, is one and the same on all ranks of
+ * it, members or not; with local_sync it is the next one among equal lists of members. Whoever comes first makes it.
  * Order of use: communicator_enter (or communicator_default) and communicator_meet on each rank; communicator_free with
  * the world. PyTorch: new_group, whose ranks meet in a barrier of the store. */
 #include <inttypes.h>
@@ -53,9 +53,10 @@ communicator_fill(struct task *me, struct communicator *communicator, const int 
     return communicator->channel != NULL;
 }
 
-/* In the world's monitor: the new one is the list's first. ranks NULL: all. NULL: no memory. */
+/* In the world's monitor: the new one is the list's first. ranks NULL: all; parent NULL: a default group. NULL: no
+ * memory. */
 static struct communicator *
-communicator_new(struct task *me, struct world *world, const int *ranks, int size)
+communicator_new(struct task *me, struct world *world, struct communicator *parent, const int *ranks, int size)
 {
     if (!account_take(me->sched, communicator_bytes(world->size, size)))
         return NULL;
@@ -64,15 +65,17 @@ communicator_new(struct task *me, struct world *world, const int *ranks, int siz
         account_give(me->sched, communicator_bytes(world->size, size));
         return NULL;
     }
-    communicator->world      = world;
-    communicator->size       = size;
-    communicator->call       = -1;
-    communicator->generation = -1;
-    communicator->expected   = world->size;
+    communicator->world    = world;
+    communicator->parent   = parent;
+    communicator->size     = size;
+    communicator->call     = -1;
+    communicator->expected = world->size;
     if (!communicator_fill(me, communicator, ranks)) {
         communicator_free(me, communicator);
         return NULL;
     }
+    if (parent == NULL)
+        world->communicator_count = 0;
     communicator->number  = world->communicator_count++;
     communicator->next    = world->communicators;
     world->communicators  = communicator;
@@ -91,21 +94,21 @@ same_ranks(const struct communicator *communicator, const int *ranks, int size)
 }
 
 static struct communicator *
-find_call(const struct world *world, int call)
+find_call(const struct communicator *parent, int call)
 {
-    struct communicator *at = world->communicators;
-    while (at != NULL && at->call != call)
+    struct communicator *at = parent->world->communicators;
+    while (at != NULL && (at->call != call || at->parent != parent))
         at = at->next;
     return at;
 }
 
 /* The oldest with these members to which `rank` has not come. */
 static struct communicator *
-find_local(const struct world *world, int rank, const int *ranks, int size)
+find_local(const struct communicator *parent, int rank, const int *ranks, int size)
 {
     struct communicator *found = NULL;
-    for (struct communicator *at = world->communicators; at != NULL; at = at->next)
-        if (at->call < 0 && at->generation < 0 && same_ranks(at, ranks, size) && !at->here[rank])
+    for (struct communicator *at = parent->world->communicators; at != NULL; at = at->next)
+        if (at->call < 0 && at->parent == parent && same_ranks(at, ranks, size) && !at->here[rank])
             found = at;
     return found;
 }
@@ -124,6 +127,7 @@ static void
 describe_difference(struct communicator *communicator, int rank, uint32_t line, const int *ranks, int size)
 {
     char first[200], mine[200];
+    const char *what = communicator->what;
     print_ranks(communicator->ranks, communicator->size, first, sizeof first);
     print_ranks(ranks, size, mine, sizeof mine);
     int other = 0;
@@ -133,39 +137,64 @@ describe_difference(struct communicator *communicator, int rank, uint32_t line, 
     communicator->why     = (struct error){ .kind = E_MISMATCH, .function = __func__, .line = __LINE__,
                                             .lesson_line = line, .rank = rank };
     snprintf(communicator->why.message, sizeof communicator->why.message,
-             "new_group #%d differs: rank %d calls it for ranks %s (line %" PRIu32 ") but rank %d for ranks %s (line %"
-             PRIu32 "); all ranks must call new_group in the same order, members or not",
-             communicator->call, other, first, communicator->line, rank, mine, line);
+             "%s #%d differs: rank %d calls it for ranks %s (line %" PRIu32 ") but rank %d for ranks %s (line %"
+             PRIu32 "); all ranks must call %s in the same order, members or not",
+             what, communicator->call, other, first, communicator->line, rank, mine, line, what);
+}
+
+/* Must `rank` of the world come? */
+static bool
+must_come(const struct communicator *communicator, int rank)
+{
+    const struct communicator *callers = communicator->call >= 0 ? communicator->parent : communicator;
+    return communicator_rank_of(callers, rank) >= 0;
+}
+
+/* In the world's monitor. Each rank is passed over once, however many come. */
+static void
+note_come(struct communicator *communicator, int rank)
+{
+    int missing = atomic_load(&communicator->missing), size = communicator->world->size;
+    communicator->here[rank] = true;
+    communicator->come++;
+    while (missing < size && (communicator->here[missing] || !must_come(communicator, missing)))
+        missing++;
+    atomic_store(&communicator->missing, communicator->come == communicator->expected ? -1 : missing);
 }
 
 static struct communicator *
-enter(struct task *me, struct world *world, int rank, const struct group_options *options)
+enter(struct task *me, struct process_group *parent, const struct group_options *options)
 {
-    int call = options->local_sync ? -1 : world->ranks[rank].groups;
-    struct communicator *communicator = options->local_sync ? find_local(world, rank, options->ranks, options->count)
-                                                            : find_call(world, call);
+    struct communicator *above = parent->communicator;
+    int                  rank  = parent->global_rank, call = options->local_sync ? -1 : parent->calls;
+    struct communicator *communicator =
+        options->local_sync ? find_local(above, rank, options->ranks, options->count) : find_call(above, call);
     if (communicator == NULL) {
-        communicator = communicator_new(me, world, options->ranks, options->count);
+        communicator = communicator_new(me, parent->world, above, options->ranks, options->count);
         if (communicator == NULL)
             return NULL;
-        communicator->call     = call;
-        communicator->expected = options->local_sync ? options->count : world->size;
-        communicator->line     = me->line;
+        communicator->generation = above->generation;
+        communicator->what       = options->what;
+        communicator->call       = call;
+        communicator->expected   = options->local_sync ? options->count : above->size;
+        communicator->line       = me->line;
     } else if (!same_ranks(communicator, options->ranks, options->count)) {
         describe_difference(communicator, rank, me->line, options->ranks, options->count);
     }
-    world->ranks[rank].groups += call >= 0;
-    communicator->here[rank] = true;
-    communicator->come++;
+    parent->calls += call >= 0;
+    note_come(communicator, rank);
     return communicator;
 }
 
+/* Who waits is woken by the last to come: one by one, each would find that it still has to wait. */
 struct communicator *
-communicator_enter(struct task *me, struct world *world, int rank, const struct group_options *options)
+communicator_enter(struct task *me, struct process_group *parent, const struct group_options *options)
 {
+    struct world *world = parent->world;
     monitor_enter(me, &world->monitor);
-    struct communicator *communicator = enter(me, world, rank, options);
-    monitor_wake(me, &world->monitor);
+    struct communicator *communicator = enter(me, parent, options);
+    if (communicator != NULL && (communicator->differs || communicator->come == communicator->expected))
+        monitor_wake(me, &world->monitor);
     monitor_leave(me, &world->monitor);
     if (communicator == NULL && !task_failed(me))
         (void)memory_failed(me, communicator_bytes(world->size, options->count), "a process group");
@@ -177,9 +206,9 @@ communicator_default(struct task *me, struct world *world, int generation)
 {
     monitor_enter(me, &world->monitor);
     struct communicator *at = world->communicators;
-    while (at != NULL && at->generation != generation)
+    while (at != NULL && (at->generation != generation || at->parent != NULL))
         at = at->next;
-    if (at == NULL && (at = communicator_new(me, world, NULL, world->size)) != NULL)
+    if (at == NULL && (at = communicator_new(me, world, NULL, NULL, world->size)) != NULL)
         at->generation = generation;
     monitor_leave(me, &world->monitor);
     if (at == NULL && !task_failed(me))
@@ -189,57 +218,50 @@ communicator_default(struct task *me, struct world *world, int generation)
 
 /* ---- met ---- */
 
-static bool
-must_come(const struct communicator *communicator, int rank)
-{
-    return communicator->call >= 0 || communicator_rank_of(communicator, rank) >= 0;
-}
-
-/* The first rank that has still to come; those that have ended come first. */
+/* A rank that has ended without coming; -1: none. */
 static int
-first_missing(const struct communicator *communicator)
+lost_caller(const struct communicator *communicator)
 {
-    int missing = -1;
-    for (int rank = 0; rank < communicator->world->size; rank++) {
-        if (communicator->here[rank] || !must_come(communicator, rank))
-            continue;
-        if (world_rank_has_ended(communicator->world, rank))
+    const struct world *world = communicator->world;
+    if (atomic_load(&world->ended_count) == 0)
+        return -1;
+    for (int rank = 0; rank < world->size; rank++)
+        if (!communicator->here[rank] && world_rank_has_ended(world, rank) && must_come(communicator, rank))
             return rank;
-        missing = missing < 0 ? rank : missing;
-    }
-    return missing;
+    return -1;
 }
 
 static bool
-meeting_lost(struct task *me, const struct communicator *communicator, int rank, int missing)
+meeting_lost(struct task *me, const struct communicator *communicator, int rank, int lost)
 {
     char of[240] = "", ranks[200];
+    const char *what = communicator->what;
+    bool        all  = communicator->call >= 0;
     print_ranks(communicator->ranks, communicator->size, ranks, sizeof ranks);
-    if (communicator->call >= 0)
+    if (all)
         snprintf(of, sizeof of, " #%d", communicator->call);
-    return failed(me, E_RANK_LOST, "rank %d waits in new_group%s of ranks %s (line %" PRIu32 "), but rank %d has ended "
-                                   "without calling it: %s", rank, of, ranks, me->line, missing,
-                  communicator->call >= 0 ? "every rank of the world calls new_group, members or not, unless "
-                                            "use_local_synchronization is true" : "every member calls it");
+    return failed(me, E_RANK_LOST, "rank %d waits in %s%s of ranks %s (line %" PRIu32 "), but rank %d has ended "
+                                   "without calling it: %s%s%s", rank, what, of, ranks, me->line, lost,
+                  all ? "every rank calls " : "every member calls it", all ? what : "",
+                  all ? ", members or not, unless use_local_synchronization is true" : "");
 }
 
 bool
-communicator_meet(struct task *me, struct communicator *communicator, int rank)
+communicator_meet(struct task *me, struct communicator *communicator, int rank, uint64_t timeout_ps)
 {
-    struct world *world = communicator->world;
-    bool          met = false, waits = true;
-    int           missing = -1;
+    struct world            *world  = communicator->world;
+    const struct wait_reason reason = { .what = communicator->what, .sequence = communicator->call, .peer = -1,
+                                        .peer_now = &communicator->missing, .detail = "which has not called it",
+                                        .timeout_ps = timeout_ps };
+    bool met = false, waits = true;
+    int  lost = -1;
     monitor_enter(me, &world->monitor);
-    while (waits && !communicator->differs && !(met = communicator->come == communicator->expected)) {
-        missing = first_missing(communicator);
-        if (world_rank_has_ended(world, missing))
-            break;
-        struct wait_reason reason = { .what = "new_group", .sequence = communicator->call, .peer = missing,
-                                      .timeout_ps = world->timeout_ps };
+    while (waits && !communicator->differs && !(met = communicator->come == communicator->expected) &&
+           (lost = lost_caller(communicator)) < 0)
         waits = monitor_wait(me, &world->monitor, &reason);
-    }
+    bool differs = communicator->differs;
     monitor_leave(me, &world->monitor);
-    if (communicator->differs)
+    if (differs)
         return failed(me, communicator->why.kind, "%s", communicator->why.message);
-    return met || (waits && meeting_lost(me, communicator, rank, missing));
+    return met || (waits && meeting_lost(me, communicator, rank, lost));
 }

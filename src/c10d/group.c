@@ -55,13 +55,13 @@ rendezvous_allowed(struct task *me, struct world *world, int rank)
     bool twice = false;
     monitor_enter(me, &world->monitor);
     for (struct process_group *group = world->groups; group != NULL; group = group->next)
-        twice = twice || (group->global_rank == rank && group->communicator->generation >= 0 && !group->is_gone);
+        twice = twice || (group->global_rank == rank && group->communicator->parent == NULL && !group->is_gone);
     monitor_leave(me, &world->monitor);
     return !twice || failed(me, E_RUNTIME, "init_process_group was called twice: call destroy_process_group first");
 }
 
 static struct process_group *
-group_new(struct task *me, struct communicator *communicator, int global_rank)
+group_new(struct task *me, struct communicator *communicator, int global_rank, uint64_t timeout_ps)
 {
     struct world         *world = communicator->world;
     struct process_group *group = calloc(1, sizeof *group);
@@ -73,10 +73,10 @@ group_new(struct task *me, struct communicator *communicator, int global_rank)
     group->communicator = communicator;
     group->rank         = communicator_rank_of(communicator, global_rank);
     group->global_rank  = global_rank;
-    group->timeout_ps   = world->timeout_ps;
+    atomic_store(&group->timeout_ps, timeout_ps);
     char name[48];
     int  length = snprintf(name, sizeof name, "r%d comm", global_rank);
-    if (communicator->generation < 0)
+    if (communicator->parent != NULL)
         snprintf(name + length, sizeof name - (size_t)length, " %d", communicator->number);
     struct task_options options = { .name = name, .rank = global_rank, .device = TASK_INHERIT, .idle_ok = true,
                                     .lane_kind = LANE_COMM };
@@ -121,8 +121,10 @@ process_group_rendezvous(struct task *me, struct world *world, int rank)
     int generation = world->ranks[rank].generation++;
     if (!rendezvous_meet(me, world, rank, generation))
         return NULL;
-    struct communicator  *common  = communicator_default(me, world, generation);
-    struct process_group *group   = common != NULL ? group_new(me, common, rank) : NULL;
+    struct communicator *common = communicator_default(me, world, generation);
+    if (common == NULL)
+        return NULL;
+    struct process_group *group   = group_new(me, common, rank, world->timeout_ps);
     struct rank_context  *context = rank_context(me);
     bool is_mine = context != NULL && context->world == world && context->rank == rank;
     if (group != NULL && is_mine)
@@ -133,56 +135,104 @@ process_group_rendezvous(struct task *me, struct world *world, int rank)
 static int
 compare_ranks(const void *a, const void *b)
 {
-    return *(const int *)a - *(const int *)b;
+    int first = *(const int *)a, second = *(const int *)b;
+    return (first > second) - (first < second);
 }
 
 /* Checks the list and, if asked for, sorts a copy that lives as long as me's scope. */
 static bool
-settle_ranks(struct task *me, const struct world *world, struct group_options *options)
+settle_ranks(struct task *me, const struct process_group *parent, struct group_options *options)
 {
+    const struct communicator *above = parent->communicator;
+    const char                *what  = options->what;
     if (options->ranks == NULL) {
-        options->count = world->size;
+        options->ranks = above->ranks;
+        options->count = above->size;
         return true;
     }
     if (options->count < 1)
-        return failed(me, E_VALUE, "new_group needs at least one rank");
+        return failed(me, E_VALUE, "%s needs at least one rank", what);
     int *ranks = scratch_new(me, (size_t)options->count, sizeof *ranks);
     if (ranks == NULL)
         return false;
     memcpy(ranks, options->ranks, (size_t)options->count * sizeof *ranks);
     qsort(ranks, (size_t)options->count, sizeof *ranks, compare_ranks);
     for (int i = 0; i < options->count; i++) {
-        if (ranks[i] < 0 || ranks[i] >= world->size)
-            return failed(me, E_RUNTIME, "new_group: rank %d is outside the world, which has ranks 0 to %d", ranks[i],
-                          world->size - 1);
+        if (communicator_rank_of(above, ranks[i]) < 0)
+            return failed(me, E_RUNTIME, "%s: rank %d is outside the world, which has ranks 0 to %d", what, ranks[i],
+                          parent->world->size - 1);
         if (i > 0 && ranks[i] == ranks[i - 1])
-            return failed(me, E_VALUE, "new_group: rank %d is listed twice", ranks[i]);
+            return failed(me, E_VALUE, "%s: rank %d is listed twice", what, ranks[i]);
     }
     if (options->sort_ranks)
         options->ranks = ranks;
     return true;
 }
 
-/* dist.new_group: all ranks of the world meet here, members or not, and the members get a comm task
+static bool
+is_listed(const struct group_options *options, int rank)
+{
+    bool listed = options->ranks == NULL;
+    for (int i = 0; i < options->count && !listed; i++)
+        listed = options->ranks[i] == rank;
+    return listed;
+}
+
+/* dist.new_group: all ranks of the parent meet here, members or not, and the members get a comm task
  * for it. */
 bool
-process_group_new(struct task *me, struct world *world, int rank,
+process_group_new(struct task *me, struct process_group *parent,
                   const struct group_options *given, struct process_group **group)
 {
     struct group_options options = *given;
-    STAGE(me, c10d_new_group, world->ranks[rank].groups, options.count);
-    *group = NULL;
-    if (task_failed(me) || !settle_ranks(me, world, &options))
+    int                  rank    = parent->global_rank;
+    STAGE(me, c10d_new_group, parent->calls, options.count);
+    *group       = NULL;
+    options.what = given->what != NULL ? given->what : "new_group";
+    if (task_failed(me) || (given->local_sync && !is_listed(given, rank)))
+        return !task_failed(me);
+    if (!settle_ranks(me, parent, &options))
         return false;
-    struct communicator *common = communicator_enter(me, world, rank, &options);
-    if (common == NULL || !communicator_meet(me, common, rank))
+    struct communicator *common = communicator_enter(me, parent, &options);
+    if (common == NULL || !communicator_meet(me, common, rank, parent->timeout_ps))
         return false;
-    if (communicator_rank_of(common, rank) < 0)
+    if (communicator_rank_of(common, rank) < 0) {
+        parent->world->ranks[rank].outside = common;
         return true;
-    *group = group_new(me, common, rank);
-    if (*group != NULL && options.timeout_ps > 0)
-        (*group)->timeout_ps = options.timeout_ps;
+    }
+    *group = group_new(me, common, rank, options.timeout_ps);
     return *group != NULL;
+}
+
+static bool
+end_group(struct task *me, struct process_group *group)
+{
+    if (group->comm == NULL)
+        return true;
+    monitor_enter(me, &group->monitor);
+    group->stopping = group->is_gone = true;
+    monitor_wake(me, &group->monitor);
+    monitor_leave(me, &group->monitor);
+    works_left_join(me, group, true);
+    struct error of_comm = { .line = -1 };   /* overwritten when the task was joined */
+    task_join(me, group->comm, &of_comm);
+    if (of_comm.line != -1)
+        group->comm = NULL;
+    return group->comm == NULL;
+}
+
+/* The next of this rank's other living groups of the same generation, the last one first; NULL: none. */
+static struct process_group *
+next_beside(struct task *me, const struct process_group *group, const struct process_group *after)
+{
+    struct world *world = group->world;
+    monitor_enter(me, &world->monitor);
+    struct process_group *at = after != NULL ? after->next : world->groups;
+    while (at != NULL && (at->global_rank != group->global_rank || at->comm == NULL || at == group ||
+                          at->communicator->generation != group->communicator->generation))
+        at = at->next;
+    monitor_leave(me, &world->monitor);
+    return at;
 }
 
 /* The memory stays until world_free: works and reducers may still point here. */
@@ -194,15 +244,11 @@ process_group_destroy(struct task *me, struct process_group *group)
     struct rank_context *context = rank_context(me);
     if (context != NULL && context->group == group)
         context->group = NULL;
-    monitor_enter(me, &group->monitor);
-    group->stopping = group->is_gone = true;
-    monitor_wake(me, &group->monitor);
-    monitor_leave(me, &group->monitor);
-    struct error of_comm = { .line = -1 };   /* overwritten when the task was joined */
-    task_join(me, group->comm, &of_comm);
-    if (of_comm.line != -1)
-        group->comm = NULL;
-    return group->comm == NULL;
+    bool ended = true;
+    if (group->communicator->parent == NULL)
+        for (struct process_group *at = NULL; (at = next_beside(me, group, at)) != NULL;)
+            ended = end_group(me, at) && ended;
+    return end_group(me, group) && ended;
 }
 
 /* A run that is stopped may leave collectives that were issued when the comm task had ended. */

@@ -39,22 +39,29 @@ struct group_options {
     int         count;
     bool        local_sync;    /* only the members call it: use_local_synchronization */
     bool        sort_ranks;    /* the order of the world instead */
-    uint64_t    timeout_ps;    /* 0: the world's */
+    uint64_t    timeout_ps;    /* 0: the run's */
+    const char *what;          /* the call, for messages; outlives the group; NULL: "new_group" */
 };
-/* dist.new_group: returns when all ranks of the world (local_sync: all members) have called it, each as its call number
+/* dist.new_group: returns when all ranks of the parent (local_sync: all members) have called it, each as its call number
  * n. *group is NULL where the rank is no member. false: failed, perhaps because a rank called something else. */
-bool process_group_new(struct task *me, struct world *world, int rank, const struct group_options *options,
+bool process_group_new(struct task *me, struct process_group *parent, const struct group_options *options,
                        struct process_group **group);
-bool process_group_destroy(struct task *me, struct process_group *group);  /* ends the comm task */
+/* Ends the comm task, when what was issued is done; of the default group: all of the rank's others first. */
+bool process_group_destroy(struct task *me, struct process_group *group);
 int  process_group_rank(const struct process_group *group);                /* mine, in the group */
 int  process_group_size(const struct process_group *group);
 int  process_group_number(const struct process_group *group);              /* 0: the default group's */
+const int  *process_group_ranks(const struct process_group *group);        /* of the world, by rank in the group */
+const char *process_group_backend(const struct process_group *group);      /* "local" */
+/* The ranks of the last new group of which `rank` is no member; answers how many, 0: there is none. */
+int  world_outside_ranks(const struct world *world, int rank, const int **ranks);
 bool process_group_is_gone(const struct process_group *group);             /* it was destroyed */
 struct world *process_group_world(const struct process_group *group);
 int  process_group_global_rank(const struct process_group *group, int rank);   /* of a member in the world; -1: none */
 int  process_group_group_rank(const struct process_group *group, int global);  /* -1: no member */
 int64_t process_group_sequence(const struct process_group *group);         /* how many collectives were called here */
 void process_group_set_timeout(struct process_group *group, uint64_t timeout_ps);
+uint64_t process_group_timeout(const struct process_group *group);         /* ps; 0: the run's */
 
 /* ---- collectives. Asynchronous: issue now, wait for the Work. The tensor is kept until then. NULL: failed. ---- */
 enum reduce_op {
@@ -130,9 +137,18 @@ bool group_all_gather_now(struct task *me, struct process_group *group, struct t
 bool group_all_gather_into_tensor_now(struct task *me, struct process_group *group, struct tensor *output, struct tensor *input);
 bool group_barrier_now(struct task *me, struct process_group *group);
 
-/* ---- point to point: unbuffered, matched per (peer, tag) in order; run in the calling task. isend/irecv: a task each. */
+/* ---- point to point: unbuffered, matched per (peer, tag) in the order of posting; run in the calling task. isend and
+ * irecv: a task each. Not to oneself, but in a batch. ---- */
+enum { ANY_SOURCE = -1 };      /* as the peer of a receive */
 bool group_send(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
 bool group_recv(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
+int  group_recv_any(struct task *me, struct process_group *group, struct tensor *tensor, int64_t tag);  /* from whom; -1:
+                                                                                                          failed */
 struct work *group_isend(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
 struct work *group_irecv(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag);
+/* All of them or none: an isend or irecv each, posted in order. false: failed; none was posted. */
+struct p2p_op { bool is_send; struct tensor *tensor; int peer; int64_t tag; };
+bool group_batch_isend_irecv(struct task *me, struct process_group *group, const struct p2p_op *ops, int count,
+                             struct work **works);
+int  work_source_rank(struct task *me, const struct work *work);   /* of an irecv that has ended, in the group; -1: of no other work */
 #endif

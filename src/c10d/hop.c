@@ -54,8 +54,8 @@ numbers_checksum(enum dtype dtype, const char *data, size_t count)
 static void
 hop_tell_numbers(struct task *me, const struct collective *call, const struct hop *hop)
 {
-    const struct channel *channel = call->channel;
-    enum dtype            dtype   = (enum dtype)hop_dtype(call);
+    const struct channel *channel = hop->out->channel;
+    enum dtype            dtype   = (enum dtype)(hop->direct ? hop->dtype : hop_dtype(call));
     int64_t               count   = (int64_t)(hop->send.bytes / dtype_size(dtype));
     if (!sched_is_stepped(me->sched) || !stage_enabled(me, KIND_comm_numbers))
         return;
@@ -91,6 +91,12 @@ hop_take(struct task *me, const struct collective *call, struct hop *hop)
            (hop->received == NULL || hop->received(me, hop));
 }
 
+static bool
+hop_depart(struct task *me, const struct collective *call, struct hop *hop)
+{
+    return hop->direct ? link_carry(me, hop->out, &hop->send) : link_put(me, call, hop->out, &hop->send);
+}
+
 /* A message goes to one rank while another comes from another one, and is added to ours or takes its
  * place. The send comes first: if all received first, all would wait. Over when both have arrived. */
 static bool
@@ -99,11 +105,11 @@ hop_send(struct task *me, const struct collective *call, struct hop *hop)
     int64_t bytes = (int64_t)hop->send.bytes;
     STAGE(me, comm_hop, hop->chunk, bytes, hop->out->receiver, hop->reduce);
     hop_tell_numbers(me, call, hop);
-    if (!link_put(me, call, hop->out, &hop->send))
+    if (!hop_depart(me, call, hop))
         return false;
     if (hop->in != NULL && !hop_take(me, call, hop))
         return false;
-    if (!hop->goes_on && !link_land(me, call, hop->out))
+    if (!hop->goes_on && !hop->direct && !link_land(me, call, hop->out))
         return false;
     if (hop->in != NULL)
         stage_arrive(&stage_, hop->receive.flow);
@@ -131,8 +137,8 @@ hop_run(struct task *me, const struct collective *call, struct hop *hop)
     if (hop->in != NULL && hop->receive.bytes == 0 && !hop->even_empty)
         hop->in = NULL;
     if (hop->out != NULL && (hop->send.bytes > 0 || hop->even_empty)) {
-        hop->send.flow = sched_next_flow(me);
-        stage_depart(me, hop->send.flow);
+        if (!hop->direct)
+            stage_depart(me, hop->send.flow = sched_next_flow(me));
         return hop_send(me, call, hop);
     }
     return hop->in == NULL || hop_receive(me, call, hop);

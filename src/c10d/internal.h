@@ -7,6 +7,7 @@
  *   single.c  one tensor for a list    coalesced.c  many as one    stand_in.c  tensors with gaps    sparse.c  sparse ones
  *   monitored.c  the barrier that names the missing
  *   p2p.c    send, recv ...     ledger.c  who called what           fingerprint.c  a call to be compared and printed
+ *   reuse.c  buffers in use
  *   store*.c keys and values
  *
  * Monitors nest in this order only: a group's, the ledger's. The world's is never held with another. None is held when
@@ -87,16 +88,19 @@ void ledger_free(struct ledger *ledger);
 struct communicator {
     struct communicator  *next;           /* in the world's list */
     struct world         *world;
-    int                   number;         /* in the world; 0: the default group's */
+    struct communicator  *parent;         /* whose members call new_group for it; NULL: a default group */
+    int                   number;         /* in its generation, in order of making; 0: the default group's */
+    int                   generation;     /* how often init_process_group had been called before */
     int                   size;
     int                  *ranks;          /* in the world, by rank in the group */
     atomic_int_least64_t *issued;         /* by rank in the group: how many collectives it has called */
     struct ledger         ledger;
     void                 *channel;        /* the back-end's */
     /* How it is met; in the world's monitor. */
-    int                   call;           /* which call of new_group made it, counted by each rank; -1: local_sync */
-    int                   generation;     /* the default group: how often it was initialised before; else -1 */
+    const char           *what;           /* "new_group", "split_group" */
+    int                   call;           /* which of the parent's it is, counted by each rank; -1: local_sync */
     int                   expected, come; /* ranks that must call, that have */
+    atomic_int            missing;        /* the first in the world that has still to come; -1: none */
     bool                 *here;           /* by rank in the world: it has */
     bool                  differs;        /* a rank called the same number for another group: `why` */
     struct error          why;
@@ -104,14 +108,14 @@ struct communicator {
     struct monitored_state *monitored;    /* monitored.c; NULL: never called */
 };
 
-/* The communicator that the next call of new_group of `rank` is about: made when it is the first to come. Counts it as
- * come. NULL: failed. */
-struct communicator *communicator_enter(struct task *me, struct world *world, int rank,
+/* The communicator that this rank's next call of new_group in the parent is about: made when it is the first to come.
+ * Counts it as come. NULL: failed. */
+struct communicator *communicator_enter(struct task *me, struct process_group *parent,
                                         const struct group_options *options);
 /* The default group's; `ranks` of the world each call it once a generation. It is not waited for. */
 struct communicator *communicator_default(struct task *me, struct world *world, int generation);
-/* Waits until all that must have come. */
-bool communicator_meet(struct task *me, struct communicator *communicator, int rank);
+/* Waits until all that must have come; timeout_ps: 0: the run's. */
+bool communicator_meet(struct task *me, struct communicator *communicator, int rank, uint64_t timeout_ps);
 int  communicator_rank_of(const struct communicator *communicator, int global); /* -1: no member */
 /* Why a wait for its collective `sequence` is in vain; -1: it is not, else the rank, in the world, that has ended before
  * calling it. */
@@ -124,7 +128,7 @@ void communicator_free(struct task *me, struct communicator *communicator);
 struct rank_state {
     atomic_bool ended, joined;
     int         generation;      /* how often it has called init_process_group; its own task's */
-    int         groups;          /* and new_group, as all ranks do; in the world's monitor */
+    const struct communicator *outside; /* the last new one of which it is no member; its own task's */
 };
 
 struct world {
@@ -136,7 +140,7 @@ struct world {
     struct monitor              monitor;        /* of what follows */
     struct rank_state          *ranks;
     struct communicator        *communicators;  /* all ever made; freed with the world */
-    int                         communicator_count;
+    int                         communicator_count;  /* of the last generation */
     struct process_group       *groups;         /* the same */
     atomic_int                  ended_count;
 };
@@ -165,6 +169,9 @@ struct work {
     struct error          error;
     struct post           post;          /* isend, irecv */
     struct task          *task;          /* theirs */
+    /* reuse.c: of the tensor when it was posted; the checksum only where others share its version. */
+    uint64_t              checksum;
+    bool                  version_is_alone, reuse_told, reuse_warned;
 };
 
 struct process_group {
@@ -173,11 +180,13 @@ struct process_group {
     struct communicator  *communicator;
     int                   rank;          /* in the group */
     int                   global_rank;
-    uint64_t              timeout_ps;    /* of one wait; 0: the run's */
+    atomic_uint_least64_t timeout_ps;    /* of one wait; 0: the run's */
+    int                   calls;         /* of new_group in it, by this rank; in the world's monitor */
     struct monitor        monitor;
     struct task          *comm;          /* NULL: not started or ended */
     struct work          *first, *last;  /* the queue */
     struct work          *spare;
+    struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */
     bool                  stopping, is_gone;
 };
 
@@ -187,6 +196,16 @@ void         work_discard(struct task *me, struct work *work);
 bool         work_issue(struct task *me, struct work *work);
 void         work_run(struct task *me, struct work *work);
 void         work_finish(struct task *me, struct work *work);
+/* Of isend and irecv: whoever waits for it, or its task's end, lets go of the tensor, once. */
+void         work_release_tensor(struct task *me, struct work *work);
+/* Joins the tasks of works that nobody waits for: those that have ended, or all. */
+void         works_left_join(struct task *me, struct process_group *group, bool all);
+/* reuse.c: the tensor of an isend or irecv, which the host should leave alone until its wait; who changes it is told
+ * once. In this order, the last as often as one likes. */
+void         reuse_watch(struct work *work);                  /* it was posted */
+void         reuse_moved(struct task *me, struct work *work); /* the message has left, or has come */
+void         reuse_check(struct task *me, struct work *work);
+
 /* ---- from a call to a work (collectives.c): begin, take its tensors, issue ---- */
 
 struct work *group_begin(struct task *me, struct process_group *group, enum operation operation,

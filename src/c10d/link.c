@@ -137,6 +137,26 @@ link_ask(struct task *me, struct link *link)
     monitor_wake(me, &link->monitor);
 }
 
+bool
+link_carry(struct task *me, struct link *link, const struct message *message)
+{
+    struct wait_reason reason = { .what = "send", .sequence = -1, .peer = link->receiver };
+    struct transfer    transfer;
+    bool               waits = true;
+    if (!task_work(me, message->bytes / WORK_BYTES))
+        return false;
+    monitor_enter(me, &link->monitor);
+    transfer_begin(me, link->channel->local, link->wire, &link->monitor, message->bytes, &transfer);
+    while (!transfer.landed && waits)
+        waits = monitor_wait(me, &link->monitor, &reason);
+    if (!waits)
+        transfer_cancel(me, &transfer);
+    monitor_leave(me, &link->monitor);
+    if (waits)
+        sched_advance_to(me, transfer.arrival);
+    return waits;
+}
+
 /* Twice in the monitor, because a clock may not move inside: first the arrival is known, then the data is taken. */
 bool
 link_take(struct task *me, const struct collective *call, struct link *link, struct message *message,

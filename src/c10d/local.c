@@ -70,6 +70,11 @@ local_disconnect(struct task *me, void *channel_)
         link_free(me, link);
     }
     shared_free(channel->shared);
+    for (struct inbox *inbox = channel->first_inbox, *next; inbox != NULL; inbox = next) {
+        next = inbox->next;
+        inbox_free(inbox);
+    }
+    map_free(&channel->inboxes);
     map_free(&channel->links);
     monitor_destroy(&channel->monitor);
     free(channel);
@@ -103,6 +108,8 @@ channel_wake(struct task *me, struct channel *channel)
         monitor_wake(me, &link->monitor);
         monitor_leave(me, &link->monitor);
     }
+    for (struct inbox *inbox = channel->first_inbox; inbox != NULL; inbox = inbox->next)
+        inbox_wake(me, inbox);
     monitor_wake(me, &channel->monitor);
     monitor_leave(me, &channel->monitor);
 }

@@ -9,7 +9,7 @@
  *
  * Groups may be in flight at once: each has links of its own, so that their messages do not mix, over wires that all
  * share. Ranks of links are those of the group; wires, events and messages to people know the world's.
- * Monitors nest in this order only: the transport's, a channel's, a link's. */
+ * Monitors nest in this order only: the transport's, a channel's, a link's or an inbox's, a post's. */
 #ifndef C10D_LOCAL_H
 #define C10D_LOCAL_H
 #include "base/map.h"
@@ -39,6 +39,8 @@ struct channel {
     struct monitor  monitor;     /* of what follows */
     struct map      links;       /* by from * size + to, made when first used */
     struct link    *first_link;
+    struct map      inboxes;     /* by rank, made when first used */
+    struct inbox   *first_inbox;
     /* The barrier: ranks that have come to the one that is due, those that have opened, and when the last one did. The
      * next cannot open before all have left this one. */
     int             arrived;
@@ -99,7 +101,6 @@ struct link {
     bool           wanted;           /* its receiver waits for one, since: */
     uint64_t       wanted_at;
     uint32_t       flow;
-    struct post   *posts[2];         /* without a mate yet: recvs, sends */
 };
 
 struct link *link_between(struct task *me, struct channel *channel, int from, int to);  /* NULL: failed */
@@ -108,12 +109,27 @@ void         link_free(struct task *me, struct link *link);
 struct message { void *data; size_t bytes; uint32_t flow; bool in_turn; };
 /* Hands a message to the link, as soon as the last one was taken. Does not wait for it to arrive: link_land does. */
 bool link_put(struct task *me, const struct collective *call, struct link *link, struct message *message);
+/* Only the time that the message takes on the wire: its receiver takes it out of the sender's memory. */
+bool link_carry(struct task *me, struct link *link, const struct message *message);
+bool link_land(struct task *me, const struct collective *call, struct link *link);
 /* Waits for the next message of just so many bytes; me's clock rises to its arrival; `flow` is set. Its elements
  * replace those at message->data, or are reduced into them. */
-bool link_land(struct task *me, const struct collective *call, struct link *link);
 struct reduction { bool on; enum reduce_op op; int dtype; };
 bool link_take(struct task *me, const struct collective *call, struct link *link, struct message *message,
                const struct reduction *reduction);
+
+/* ---- inboxes: one per rank of a group that sends and receives ---- */
+
+/* Posts without a mate yet, in order of posting, by their tag. */
+enum { LINES = 16 };
+struct line { struct post *first, *last; };
+struct inbox {
+    struct inbox  *next;             /* in the channel's list */
+    struct monitor monitor;
+    struct line    lines[2][LINES];  /* receives by this rank, sends to it */
+};
+void inbox_wake(struct task *me, struct inbox *inbox);
+void inbox_free(struct inbox *inbox);
 
 /* ---- hops ---- */
 
@@ -125,9 +141,12 @@ struct hop {
     bool           goes_on;        /* the sender does not wait until its message has arrived */
     struct link   *out, *in;       /* NULL: nothing is sent, received */
     struct message send, receive;  /* where the elements are; empty ones do not travel otherwise */
+    int            dtype;          /* of the elements where it is direct */
+    bool           direct;         /* `out` carries no elements: its receiver is there, who gets them from the sender */
     bool         (*received)(struct task *me, struct hop *hop);  /* NULL; or called when the elements are there */
     void          *context;        /* its own */
 };
+/* `call` may be NULL where the hop is direct. */
 bool hop_run(struct task *me, const struct collective *call, struct hop *hop);
 /* Once what came has changed call->tensor: small tensors in small worlds tell the trace their elements after each hop. */
 void hop_tell(struct task *me, const struct collective *call);

@@ -5,6 +5,8 @@
 int
 communicator_rank_of(const struct communicator *communicator, int global)
 {
+    if (global >= 0 && global < communicator->size && communicator->ranks[global] == global)
+        return global;
     for (int i = 0; i < communicator->size; i++)
         if (communicator->ranks[i] == global)
             return i;
@@ -74,7 +76,33 @@ process_group_sequence(const struct process_group *group)
 void
 process_group_set_timeout(struct process_group *group, uint64_t timeout_ps)
 {
-    group->timeout_ps = timeout_ps;
+    atomic_store(&group->timeout_ps, timeout_ps);
+}
+
+uint64_t
+process_group_timeout(const struct process_group *group)
+{
+    return atomic_load(&group->timeout_ps);
+}
+
+const int *
+process_group_ranks(const struct process_group *group)
+{
+    return group->communicator->ranks;
+}
+
+const char *
+process_group_backend(const struct process_group *group)
+{
+    return group->world->backend->name;
+}
+
+int
+world_outside_ranks(const struct world *world, int rank, const int **ranks)
+{
+    const struct communicator *outside = world->ranks[rank].outside;
+    *ranks = outside != NULL ? outside->ranks : NULL;
+    return outside != NULL ? outside->size : 0;
 }
 
 bool
@@ -86,5 +114,5 @@ group_rank_has_ended(const struct process_group *group, int rank)
 uint64_t
 group_timeout_ps(const struct process_group *group)
 {
-    return group->timeout_ps;
+    return process_group_timeout(group);
 }

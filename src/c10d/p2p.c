@@ -1,9 +1,77 @@
 /* Point to point: checked here, moved by the back-end. isend and irecv post at once and leave the waiting to a task of
- * their own. Order of use: group_send against group_recv; group_isend, work_wait, work_free. */
+ * their own; a batch posts all or nothing. Order of use: group_send against group_recv; group_isend, work_wait,
+ * work_free. PyTorch: send, recv, isend, irecv, batch_isend_irecv of torch/distributed/distributed_c10d.py. */
+#include <inttypes.h>
 #include <stdio.h>
 #include "c10d/internal.h"
 #include "device/stream.h"
 #include "sched/stage.h"
+
+/* What is to be done, and how. */
+struct p2p { struct p2p_op op; bool later, to_self; };
+
+static const char *
+p2p_name(const struct p2p *p2p)
+{
+    if (p2p->op.is_send)
+        return p2p->later ? "isend" : "send";
+    return p2p->later ? "irecv" : "recv";
+}
+
+/* For whoever looks at a rank that waits: what is not as usual. */
+static void
+describe_wait(const struct process_group *group, struct post *post)
+{
+    char tag[24] = "", of[20] = "";
+    if (post->tag != 0)
+        snprintf(tag, sizeof tag, "tag %" PRId64, post->tag);
+    if (group->communicator->number > 0)
+        snprintf(of, sizeof of, "%sgroup %d", post->tag != 0 ? " of " : "of ", group->communicator->number);
+    snprintf(post->detail, sizeof post->detail, "%s%s%s%s", post->peer < 0 ? "from any rank" : "",
+             post->peer < 0 && (tag[0] != '\0' || of[0] != '\0') ? ", " : "", tag, of);
+}
+
+static bool
+p2p_allowed(struct task *me, const struct process_group *group, const struct p2p *p2p)
+{
+    const struct p2p_op *op   = &p2p->op;
+    const char          *name = p2p_name(p2p), *way = op->is_send ? "to" : "from";
+    int                  size = group->communicator->size;
+    if (task_failed(me) || op->tensor == NULL)
+        return failed(me, E_TYPE, "%s needs a tensor", name);
+    if (op->peer >= size || op->peer < ANY_SOURCE || (op->is_send && op->peer == ANY_SOURCE))
+        return failed(me, E_VALUE, "%s %s rank %d: the group has %d ranks", name, way, op->peer, size);
+    if (op->peer == group->rank && !p2p->to_self)
+        return failed(me, E_VALUE, "%s %s rank %d: that is this rank itself; only in a batch_isend_irecv a rank sends "
+                      "to itself", name, way, group->global_rank);
+    if (op->tag < 0)
+        return failed(me, E_RUNTIME, "%s: the tag must not be negative, but is %" PRId64, name, op->tag);
+    if (!tensor_is_contiguous(op->tensor))
+        return failed(me, E_VALUE, "%s needs a contiguous tensor: %s", name,
+                      op->is_send ? "send t:contiguous()" : "receive into one and copy it");
+    if (group->is_gone)
+        return failed(me, E_RUNTIME, "the process group was destroyed: call init_process_group again");
+    return true;
+}
+
+/* Puts the post into the line: from here on the order of the calls is fixed. */
+static bool
+p2p_post(struct task *me, const struct process_group *group, const struct p2p *p2p, struct post *post,
+         struct event **event)
+{
+    const struct p2p_op *op = &p2p->op;
+    bool on_device = false;
+    *post = (struct post){ .group = group, .channel = group->communicator->channel, .name = p2p_name(p2p),
+                           .is_send = op->is_send, .is_later = p2p->later, .rank = group->rank, .peer = op->peer,
+                           .tag = op->tag, .tensor = op->tensor, .line = me->line };
+    if (!work_tensor_ready(me, op->tensor, event, &on_device))
+        return false;
+    post->event = on_device ? *event : NULL;
+    if (op->is_send)
+        post->flow = sched_next_flow(me);
+    describe_wait(group, post);
+    return group->world->backend->post(me, post);
+}
 
 static bool
 p2p_run(struct task *me, const struct process_group *group, struct post *post)
@@ -14,73 +82,66 @@ p2p_run(struct task *me, const struct process_group *group, struct post *post)
     return group->world->backend->send(me, post);
 }
 
-/* Checks, and puts the post into the line: from here on the order of the calls is fixed. */
-static bool
-p2p_begin(struct task *me, const struct process_group *group, struct post *post, struct event **event)
-{
-    bool on_device = false;
-    const char *what = post->is_send ? "send to" : "recv from";
-    if (post->peer < 0 || post->peer >= group->communicator->size)
-        return failed(me, E_VALUE, "%s rank %d: the group has %d ranks", what, post->peer, group->communicator->size);
-    if (post->peer == group->rank)
-        return failed(me, E_VALUE, "%s rank %d: a rank cannot %s itself", what, post->peer, what);
-    if (group->is_gone)
-        return failed(me, E_RUNTIME, "the process group was destroyed: call init_process_group again");
-    if (!work_tensor_ready(me, post->tensor, event, &on_device))
-        return false;
-    post->group   = group;
-    post->channel = group->communicator->channel;
-    post->event   = on_device ? *event : NULL;
-    if (post->is_send)
-        post->flow = sched_next_flow(me);
-    return group->world->backend->post(me, post);
-}
+/* ---- now ---- */
 
 static bool
-p2p_now(struct task *me, const struct process_group *group, struct post *post)
+p2p_now(struct task *me, const struct process_group *group, const struct p2p_op *op, int *source)
 {
+    struct p2p    p2p   = { .op = *op };
+    struct post   post;
     struct event *event = NULL;
-    bool done = p2p_begin(me, group, post, &event) && p2p_run(me, group, post);
+    bool done = p2p_allowed(me, group, &p2p) && p2p_post(me, group, &p2p, &post, &event) && p2p_run(me, group, &post);
     if (event != NULL)
         event_free(me, event);
+    if (done && source != NULL)
+        *source = post.peer;
     return done;
 }
 
 bool
 group_send(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag)
 {
-    struct post post = { .tensor = tensor, .is_send = true, .rank = group->rank, .peer = peer, .tag = tag,
-                         .line = me->line };
-    return p2p_now(me, group, &post);
+    return p2p_now(me, group, &(struct p2p_op){ true, tensor, peer, tag }, NULL);
 }
 
 bool
 group_recv(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag)
 {
-    struct post post = { .tensor = tensor, .rank = group->rank, .peer = peer, .tag = tag, .line = me->line };
-    return p2p_now(me, group, &post);
+    return p2p_now(me, group, &(struct p2p_op){ false, tensor, peer, tag }, NULL);
 }
+
+int
+group_recv_any(struct task *me, struct process_group *group, struct tensor *tensor, int64_t tag)
+{
+    int source = -1;
+    return p2p_now(me, group, &(struct p2p_op){ false, tensor, ANY_SOURCE, tag }, &source) ? source : -1;
+}
+
+/* ---- later ---- */
 
 static bool
 p2p_serve(struct task *me, void *argument)
 {
     struct work *work = argument;
-    p2p_run(me, work->group, &work->post);
+    if (p2p_run(me, work->group, &work->post))
+        reuse_moved(me, work);
     work_finish(me, work);
     return true;
 }
 
 static struct work *
-p2p_later(struct task *me, struct process_group *group, const struct post *post, enum operation operation)
+p2p_later(struct task *me, struct process_group *group, const struct p2p *p2p)
 {
-    struct work *work = post->tensor != NULL ? work_new(me, group, operation, post->tensor) : NULL;
+    enum operation operation = p2p->op.is_send ? OPERATION_SEND : OPERATION_RECV;
+    works_left_join(me, group, false);
+    struct work *work = work_new(me, group, operation, p2p->op.tensor);
     if (work == NULL)
         return NULL;
-    work->post = *post;
-    if (!p2p_begin(me, group, &work->post, &work->event)) {
+    if (!p2p_post(me, group, p2p, &work->post, &work->event)) {
         work_discard(me, work);
         return NULL;
     }
+    reuse_watch(work);
     char name[32];
     snprintf(name, sizeof name, "r%d i%s", group->global_rank, operation_name(operation));
     struct task_options options = { .name = name, .rank = TASK_INHERIT, .device = TASK_INHERIT };
@@ -92,17 +153,46 @@ p2p_later(struct task *me, struct process_group *group, const struct post *post,
     return NULL;
 }
 
+static struct work *
+p2p_one(struct task *me, struct process_group *group, const struct p2p *p2p)
+{
+    return p2p_allowed(me, group, p2p) ? p2p_later(me, group, p2p) : NULL;
+}
+
 struct work *
 group_isend(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag)
 {
-    struct post post = { .tensor = tensor, .is_send = true, .rank = group->rank, .peer = peer, .tag = tag,
-                         .line = me->line };
-    return p2p_later(me, group, &post, OPERATION_SEND);
+    return p2p_one(me, group, &(struct p2p){ .op = { true, tensor, peer, tag }, .later = true });
 }
 
 struct work *
 group_irecv(struct task *me, struct process_group *group, struct tensor *tensor, int peer, int64_t tag)
 {
-    struct post post = { .tensor = tensor, .rank = group->rank, .peer = peer, .tag = tag, .line = me->line };
-    return p2p_later(me, group, &post, OPERATION_RECV);
+    return p2p_one(me, group, &(struct p2p){ .op = { false, tensor, peer, tag }, .later = true });
+}
+
+/* All are checked before the first is posted; where memory ends between, those that were posted go on alone. */
+bool
+group_batch_isend_irecv(struct task *me, struct process_group *group, const struct p2p_op *ops, int count,
+                        struct work **works)
+{
+    int posted = 0;
+    for (int i = 0; i < count; i++)
+        if (!p2p_allowed(me, group, &(struct p2p){ ops[i], .later = true, .to_self = true }))
+            return false;
+    while (posted < count) {
+        works[posted] = p2p_later(me, group, &(struct p2p){ ops[posted], .later = true, .to_self = true });
+        if (works[posted] == NULL)
+            break;
+        posted++;
+    }
+    for (int i = 0; posted < count && i < posted; i++)
+        work_free(me, works[i]);
+    return posted == count;
+}
+
+int
+work_source_rank(struct task *me, const struct work *work)
+{
+    return work->post.is_later && !work->post.is_send && work_done(me, work) ? work->post.peer : -1;
 }

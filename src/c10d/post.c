@@ -1,89 +1,219 @@
-/* Point to point in `local`. Unbuffered: send returns when the other side has received. A send and a recv pair up by
- * their tag, in the order in which they were posted; the receiver, who knows both, copies.
- * Order of use: local_post, then local_send, local_recv or local_withdraw. */
+/* Point to point in `local`. Unbuffered: send returns when the other side has received. A post waits for its other end
+ * at the rank that receives, in line with all posts of its tag there; the first that fits is taken, so that receives
+ * from any source and from one rank get their messages in the order in which both were posted. The sender, once both
+ * are there, lets the wire take its time (one comm.hop, on its own lane) and copies. To oneself nothing travels.
+ * Order of use: local_post, then local_send, local_recv or local_withdraw. PyTorch: ProcessGroupGloo::send, recv,
+ * recvAnysource. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/str.h"
 #include "c10d/local.h"
 #include "device/stream.h"
 #include "sched/stage.h"
 
-static struct link *
-post_link(struct task *me, const struct post *post)
+/* ---- lines ---- */
+
+/* In the channel's monitor. NULL: no memory. */
+static struct inbox *
+inbox_new(struct channel *channel, int rank)
 {
-    return post->is_send ? link_between(me, post->channel, post->rank, post->peer)
-                         : link_between(me, post->channel, post->peer, post->rank);
+    struct inbox *inbox = calloc(1, sizeof *inbox);
+    if (inbox == NULL || !monitor_init(&inbox->monitor) ||
+        !map_set(&channel->inboxes, (uint64_t)rank, (uintptr_t)inbox)) {
+        free(inbox);
+        return NULL;
+    }
+    inbox->next = channel->first_inbox;
+    channel->first_inbox = inbox;
+    return inbox;
+}
+
+static struct inbox *
+inbox_of(struct task *me, struct channel *channel, int rank)
+{
+    uint64_t known = 0;
+    monitor_enter(me, &channel->monitor);
+    struct inbox *inbox = map_get(&channel->inboxes, (uint64_t)rank, &known) ? (struct inbox *)(uintptr_t)known
+                                                                            : inbox_new(channel, rank);
+    monitor_leave(me, &channel->monitor);
+    return inbox;
+}
+
+void
+inbox_free(struct inbox *inbox)
+{
+    monitor_destroy(&inbox->monitor);
+    free(inbox);
+}
+
+static struct line *
+line_of(struct inbox *inbox, bool is_send, int64_t tag)
+{
+    return &inbox->lines[is_send][(uint64_t)tag % LINES];
+}
+
+static void
+line_leave(struct line *line, struct post *post)
+{
+    *(post->before != NULL ? &post->before->next : &line->first) = post->next;
+    *(post->next != NULL ? &post->next->before : &line->last)    = post->before;
+    post->next = post->before = NULL;
+}
+
+static void
+line_join(struct line *line, struct post *post)
+{
+    post->before = line->last;
+    *(line->last != NULL ? &line->last->next : &line->first) = post;
+    line->last = post;
+}
+
+static bool
+posts_match(const struct post *receive, const struct post *send)
+{
+    return receive->tag == send->tag && (receive->peer < 0 || receive->peer == send->rank);
+}
+
+/* In the inbox's monitor. NULL: nobody has posted the other end yet. */
+static struct post *
+find_mate(struct inbox *inbox, const struct post *post)
+{
+    struct post *other = line_of(inbox, !post->is_send, post->tag)->first;
+    while (other != NULL && !(post->is_send ? posts_match(other, post) : posts_match(post, other)))
+        other = other->next;
+    return other;
+}
+
+/* The post's task looks again. In the inbox's monitor, so that the post is still there. */
+static void
+post_call(struct task *me, struct post *post)
+{
+    monitor_enter(me, &post->monitor);
+    post->called = true;
+    monitor_wake(me, &post->monitor);
+    monitor_leave(me, &post->monitor);
+}
+
+/* Who has no mate looks again whether one can still come. */
+void
+inbox_wake(struct task *me, struct inbox *inbox)
+{
+    monitor_enter(me, &inbox->monitor);
+    for (int i = 0; i < 2 * LINES; i++)
+        for (struct post *post = inbox->lines[i / LINES][i % LINES].first; post != NULL; post = post->next)
+            post_call(me, post);
+    monitor_leave(me, &inbox->monitor);
 }
 
 /* Finds the other end, or stands in line for it. */
 bool
 local_post(struct task *me, struct post *post)
 {
-    struct link *link = post_link(me, post);
-    if (link == NULL)
-        return false;
-    monitor_enter(me, &link->monitor);
-    struct post **place = &link->posts[!post->is_send];
-    while (*place != NULL && (*place)->tag != post->tag)
-        place = &(*place)->next;
-    if (*place != NULL) {
-        post->mate       = *place;
-        *place           = post->mate->next;
-        post->mate->mate = post;
-        monitor_wake(me, &link->monitor);
+    struct inbox *inbox = inbox_of(me, post->channel, post->is_send ? post->peer : post->rank);
+    if (inbox == NULL || !monitor_init(&post->monitor))
+        return failed(me, E_MEMORY, "out of memory for %s", post->name);
+    post->inbox = inbox;
+    monitor_enter(me, &inbox->monitor);
+    struct post *mate = find_mate(inbox, post);
+    if (mate != NULL) {
+        line_leave(line_of(inbox, mate->is_send, mate->tag), mate);
+        post->mate = mate;
+        mate->mate = post;
+        post->met = mate->met = true;
+        post_call(me, mate);
     } else {
-        for (place = &link->posts[post->is_send]; *place != NULL;)
-            place = &(*place)->next;
-        *place = post;
+        line_join(line_of(inbox, post->is_send, post->tag), post);
     }
-    monitor_leave(me, &link->monitor);
+    monitor_leave(me, &inbox->monitor);
     return true;
 }
 
-/* The post's owner gives up: nobody may look at it any more. Answers false. */
-static bool
-post_abandon(struct task *me, struct link *link, struct post *post)
+/* Its owner is through with it, or gives up: nobody may look at it any more. */
+static void
+post_end(struct task *me, struct post *post)
 {
-    monitor_enter(me, &link->monitor);
-    struct post **place = &link->posts[post->is_send];
-    while (*place != NULL && *place != post)
-        place = &(*place)->next;
-    if (*place != NULL)
-        *place = post->next;
-    if (post->mate != NULL && !post->done) {
+    struct inbox *inbox = post->inbox;
+    monitor_enter(me, &inbox->monitor);
+    if (post->mate != NULL) {
         post->mate->abandoned = true;
         post->mate->mate      = NULL;
+        post_call(me, post->mate);
     }
-    monitor_wake(me, &link->monitor);
-    monitor_leave(me, &link->monitor);
-    return false;
+    if (!post->met)
+        line_leave(line_of(inbox, post->is_send, post->tag), post);
+    monitor_leave(me, &inbox->monitor);
+    monitor_destroy(&post->monitor);
+}
+
+/* Nobody will wait for it. */
+void
+local_withdraw(struct task *me, struct post *post)
+{
+    post_end(me, post);
+}
+
+/* ---- waiting ---- */
+
+static int
+world_rank(const struct post *post, int rank)
+{
+    return process_group_global_rank(post->group, rank);
+}
+
+/* Nobody who could be its mate will post any more. */
+static bool
+post_is_hopeless(const struct post *post)
+{
+    const struct channel *channel = post->channel;
+    if (post->met || post->peer >= 0)
+        return !post->met && group_rank_has_ended(post->group, post->peer);
+    for (int rank = 0; rank < channel->size; rank++)
+        if (rank != post->rank && !group_rank_has_ended(post->group, rank))
+            return false;
+    return true;
 }
 
 static bool
-post_lost(struct task *me, const struct post *post, bool abandoned)
+post_lost(struct task *me, const struct post *post)
 {
-    char line[32] = "";
+    char line[32] = "", peer[32] = "any rank", who[32] = "all others have";
     if (post->line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", post->line);
-    return failed(me, E_RANK_LOST, "rank %d waits in %s %s rank %d%s, but rank %d %s", post->rank,
-                  post->is_send ? "send" : "recv", post->is_send ? "to" : "from", post->peer, line, post->peer,
-                  abandoned ? "has given up" : "has ended");
+    if (post->peer >= 0) {
+        snprintf(peer, sizeof peer, "rank %d", world_rank(post, post->peer));
+        snprintf(who, sizeof who, "%s has", peer);
+    }
+    return failed(me, E_RANK_LOST, "rank %d waits in %s %s %s%s%s%s, but %s %s", world_rank(post, post->rank),
+                  post->name, post->is_send ? "to" : "from", peer, line, post->detail[0] != '\0' ? ", " : "",
+                  post->detail, who, post->abandoned ? "given up" : "ended");
 }
 
-/* One wait in the link's monitor; false: failed, and the monitor was left. */
+/* One wait, in the inbox's monitor, which it leaves meanwhile. false: failed, and it was left. */
 static bool
-post_await(struct task *me, struct link *link, struct post *post)
+post_await(struct task *me, struct post *post)
 {
-    struct wait_reason reason = { .what = post->is_send ? "send" : "recv", .sequence = -1, .peer = post->peer,
+    struct wait_reason reason = { .what = post->name, .sequence = -1, .peer = world_rank(post, post->peer),
+                                  .detail = post->detail[0] != '\0' ? post->detail : NULL,
                                   .timeout_ps = group_timeout_ps(post->group) };
-    bool abandoned = post->abandoned;
-    bool lost = abandoned || (post->mate == NULL && group_rank_has_ended(post->group, post->peer));
-    if (!lost && monitor_wait(me, &link->monitor, &reason))
-        return true;
-    monitor_leave(me, &link->monitor);
-    return lost && post_lost(me, post, abandoned);
+    bool lost = post->abandoned || post_is_hopeless(post);
+    monitor_leave(me, &post->inbox->monitor);
+    if (lost)
+        return post_lost(me, post);
+
+    bool waits = true;
+    monitor_enter(me, &post->monitor);
+    while (!post->called && waits)
+        waits = monitor_wait(me, &post->monitor, &reason);
+    post->called = false;
+    monitor_leave(me, &post->monitor);
+    if (waits)
+        monitor_enter(me, &post->inbox->monitor);
+    return waits;
 }
+
+/* ---- moving ---- */
 
 static void
 post_print(const struct post *post, struct str *out)
@@ -96,113 +226,135 @@ post_print(const struct post *post, struct str *out)
 
 /* In the monitor: both ends must speak of equally many elements of one dtype; else both learn why not. */
 static bool
-posts_fit(struct post *receive, struct post *send)
+posts_fit(struct task *me, struct post *receive, struct post *send)
 {
     if (receive->tensor->dtype == send->tensor->dtype && tensor_count(receive->tensor) == tensor_count(send->tensor))
         return true;
     struct str text = { 0 };
-    str_addf(&text, "rank %d sends ", send->rank);
+    str_addf(&text, "rank %d sends ", world_rank(send, send->rank));
     post_print(send, &text);
-    str_addf(&text, " where rank %d receives ", receive->rank);
+    str_addf(&text, " where rank %d receives ", world_rank(receive, receive->rank));
     post_print(receive, &text);
     snprintf(receive->why, sizeof receive->why, "%s", str_ok(&text) ? str_text(&text) : "send and recv differ");
     memcpy(send->why, receive->why, sizeof send->why);
     str_free(&text);
     send->refused = receive->refused = true;
+    send->mate = receive->mate = NULL;
+    post_call(me, receive);
     return false;
 }
 
+/* The host reads or writes the tensor from here on. Who changes it meanwhile is told so elsewhere: that is no race. */
 static bool
-post_send(struct task *me, struct link *link, struct post *post)
+post_touch(struct task *me, struct post *post)
 {
-    if ((post->event != NULL && !event_synchronize(me, post->event)) || !tensor_touch(me, post->tensor, false, "send"))
+    if (post->event != NULL && !event_synchronize(me, post->event))
         return false;
-    monitor_enter(me, &link->monitor);
-    post->ready = true;
-    monitor_wake(me, &link->monitor);
-    while (!post->done && !post->refused)
-        if (!post_await(me, link, post))
-            return false;
-    monitor_leave(me, &link->monitor);
-    sched_advance_to(me, post->arrival);
-    return !post->refused || failed(me, E_MISMATCH, "%s", post->why);
+    if (post->is_later && tensor_version(post->tensor) != post->version)
+        return true;
+    uint64_t      begin  = (uint64_t)post->tensor->offset * dtype_size(post->tensor->dtype);
+    struct access access = { .storage = post->tensor->storage, .begin = begin, .what = post->name,
+                             .end = begin + (uint64_t)tensor_bytes(post->tensor), .write = !post->is_send,
+                             .yields = post->is_later };
+    return access.begin == access.end || storage_access_by_host(me, &access);
 }
 
-/* In the monitor: the elements leave, and we know when they arrive. false: failed, and the monitor was left. */
+/* Both are there: the message takes its way. */
 static bool
-post_land(struct task *me, struct link *link, struct post *post, size_t bytes)
+post_carry(struct task *me, struct post *post)
 {
-    struct transfer transfer;
-    transfer_begin(me, link->channel->local, link->wire, &link->monitor, bytes, &transfer);
-    while (!transfer.landed)
-        if (!post_await(me, link, post)) {
-            transfer_cancel(me, &transfer);
-            return false;
-        }
-    post->arrival = transfer.arrival;
-    return true;
+    struct hop hop = { .direct = true, .dtype = (int)post->tensor->dtype,
+                       .send = { .data = tensor_elements(post->tensor), .bytes = (size_t)tensor_bytes(post->tensor) } };
+    if (post->peer == post->rank)
+        return true;
+    hop.out = link_between(me, post->channel, post->rank, post->peer);
+    return hop.out != NULL && hop_run(me, NULL, &hop);
 }
 
-/* The transfer begins when both are there and the link is free. */
+/* The elements as they are when the message arrives. */
 static bool
-post_receive(struct task *me, struct link *link, struct post *post)
+post_deliver(struct task *me, struct post *post)
 {
-    if ((post->event != NULL && !event_synchronize(me, post->event)) || !tensor_touch(me, post->tensor, true, "recv"))
-        return false;
     size_t bytes = (size_t)tensor_bytes(post->tensor);
-    monitor_enter(me, &link->monitor);
-    while (post->mate == NULL || !post->mate->ready)
-        if (!post_await(me, link, post))
-            return false;
-    bool fits = posts_fit(post, post->mate);
-    if (fits && !post_land(me, link, post, bytes))
-        return false;
-    monitor_wake(me, &link->monitor);
-    monitor_leave(me, &link->monitor);
-    if (!fits)
-        return failed(me, E_MISMATCH, "%s", post->why);
-    sched_advance_to(me, post->arrival);
-
-    monitor_enter(me, &link->monitor);
+    monitor_enter(me, &post->inbox->monitor);
     struct post *mate = post->mate;
     if (mate != NULL) {
         if (bytes > 0)
-            memcpy(tensor_elements(post->tensor), tensor_elements(mate->tensor), bytes);
-        post->flow    = mate->flow;
-        mate->arrival = post->arrival;
-        mate->done = post->done = true;
+            memmove(tensor_elements(mate->tensor), tensor_elements(post->tensor), bytes);
+        mate->flow    = post->flow;
+        mate->peer    = post->rank;
+        mate->arrival = sched_now(me);
+        mate->done    = true;
+        mate->mate = post->mate = NULL;
+        post_call(me, mate);
     }
-    monitor_wake(me, &link->monitor);
-    monitor_leave(me, &link->monitor);
-    return mate != NULL || post_lost(me, post, true);
+    monitor_leave(me, &post->inbox->monitor);
+    return mate != NULL || post_lost(me, post);
+}
+
+static bool
+post_send(struct task *me, struct post *post)
+{
+    if (!post_touch(me, post))
+        return false;
+    monitor_enter(me, &post->inbox->monitor);
+    while (post->mate == NULL || !post->mate->ready)
+        if (!post_await(me, post))
+            return false;
+    bool     fits  = posts_fit(me, post->mate, post);
+    uint64_t since = fits ? post->mate->since : 0;
+    monitor_leave(me, &post->inbox->monitor);
+    if (!fits)
+        return failed(me, E_MISMATCH, "%s", post->why);
+    sched_advance_to(me, since);
+    return post_carry(me, post) && post_deliver(me, post);
+}
+
+static bool
+post_receive(struct task *me, struct post *post)
+{
+    if (!post_touch(me, post))
+        return false;
+    uint64_t now = sched_now(me);
+    monitor_enter(me, &post->inbox->monitor);
+    post->since = now;
+    post->ready = true;
+    if (post->mate != NULL)
+        post_call(me, post->mate);
+    while (!post->done && !post->refused)
+        if (!post_await(me, post))
+            return false;
+    monitor_leave(me, &post->inbox->monitor);
+    if (post->refused)
+        return failed(me, E_MISMATCH, "%s", post->why);
+    sched_advance_to(me, post->arrival);
+    return true;
 }
 
 /* Returns when the other side has received: there is no buffer in between. */
 bool
 local_send(struct task *me, struct post *post)
 {
-    STAGE(me, c10d_send, post->peer, tensor_bytes(post->tensor), post->tag);
-    struct link *link = post_link(me, post);
-    return post_send(me, link, post) || post_abandon(me, link, post);
+    int peer = world_rank(post, post->peer);
+    STAGE(me, c10d_send, peer, tensor_bytes(post->tensor), post->tag);
+    bool sent = post_send(me, post);
+    post_end(me, post);
+    return sent;
 }
 
-/* The tensor's elements are replaced by those of the first send from `peer` with this tag. */
+/* The tensor's elements are replaced by those of the first send that fits; post->peer is who sent it. */
 bool
 local_recv(struct task *me, struct post *post)
 {
-    STAGE(me, c10d_recv, post->peer, tensor_bytes(post->tensor), post->tag);
-    struct link *link = post_link(me, post);
-    if (!post_receive(me, link, post))
-        return post_abandon(me, link, post);
+    int peer = world_rank(post, post->peer);
+    STAGE(me, c10d_recv, peer, tensor_bytes(post->tensor), post->tag);
+    bool received = post_receive(me, post);
+    post_end(me, post);
+    if (!received)
+        return false;
+    stage_set(&stage_, 0, world_rank(post, post->peer));
     stage_arrive(&stage_, post->flow);
     tensor_bump(post->tensor);
     tensor_tell(me, post->tensor);
     return true;
-}
-
-/* Nobody will wait for it. */
-void
-local_withdraw(struct task *me, struct post *post)
-{
-    post_abandon(me, post_link(me, post), post);
 }

@@ -132,6 +132,9 @@ work_refuse(struct task *me, struct work *work, enum ledger_answer answer)
         ledger_announce_mismatch(me, &work->group->communicator->ledger, work->call.sequence);
         world_wake_all(me, work->group->world);
     } else if (work->group->is_gone) {
+        int number = work->group->communicator->number;
+        if (number > 0)
+            return failed(me, E_RUNTIME, "group %d was destroyed: call new_group again", number);
         return failed(me, E_RUNTIME, "the process group was destroyed: call init_process_group again");
     }
     return work_lost(me, work);
@@ -201,11 +204,12 @@ work_finish(struct task *me, struct work *work)
             work_break_group(me, work);
     }
     ledger_leave(me, work);
-    work_drop_tensors(me, work);
+    if (!work->post.is_later)
+        work_drop_tensors(me, work);
     monitor_enter(me, &group->monitor);
     work->done        = true;
     work->finished_at = sched_now(me);
-    if (!work->is_owned)
+    if (!work->is_owned && !work->post.is_later)
         work_recycle(work);
     monitor_wake(me, &group->monitor);
     monitor_leave(me, &group->monitor);
@@ -269,6 +273,10 @@ work_wait(struct task *me, struct work *work)
     if (task_failed(me) || !work_await_done(me, work))
         return false;
     sched_advance_to(me, work->finished_at);
+    if (work->post.is_later && work->error.kind == E_NONE)
+        reuse_check(me, work);
+    if (work->post.is_later)
+        work_release_tensor(me, work);
     if (work->error.kind == E_NONE)
         return true;
     struct error error = work->error;
@@ -306,16 +314,63 @@ work_forget(struct task *me, struct work *work)
     monitor_leave(me, &group->monitor);
 }
 
+void
+work_release_tensor(struct task *me, struct work *work)
+{
+    monitor_enter(me, &work->group->monitor);
+    struct tensor *tensor = work->call.tensor;
+    work->call.tensor     = NULL;
+    monitor_leave(me, &work->group->monitor);
+    tensor_drop(me, &tensor);
+}
+
+/* The first of those that nobody waits for and that has ended; `all`: the first. */
+static struct work *
+work_left(struct task *me, struct process_group *group, bool all)
+{
+    monitor_enter(me, &group->monitor);
+    struct work **place = &group->left;
+    while (*place != NULL && !all && !(*place)->done)
+        place = &(*place)->next;
+    struct work *work = *place;
+    if (work != NULL)
+        *place = work->next;
+    monitor_leave(me, &group->monitor);
+    return work;
+}
+
+void
+works_left_join(struct task *me, struct process_group *group, bool all)
+{
+    for (struct work *work = work_left(me, group, all); work != NULL; work = work_left(me, group, all)) {
+        struct error discarded;
+        task_join(me, work->task, &discarded);
+        work->task = NULL;
+        work_discard(me, work);
+    }
+}
+
+/* An isend or irecv that nobody waits for goes on by itself. */
+static void
+work_leave(struct task *me, struct work *work)
+{
+    struct process_group *group = work->group;
+    monitor_enter(me, &group->monitor);
+    work->next  = group->left;
+    group->left = work;
+    monitor_leave(me, &group->monitor);
+    works_left_join(me, group, false);
+}
+
 /* A task that has failed does not wait: the comm task recycles the work at its end. */
 void
 work_free(struct task *me, struct work *work)
 {
     if (work == NULL)
         return;
-    if (work->task != NULL) {
-        struct error discarded;
-        task_join(me, work->task, &discarded);
-        work->task = NULL;
+    if (work->post.is_later) {
+        work_leave(me, work);
+        return;
     }
     if (!task_failed(me))
         work_await_done(me, work);

@@ -234,8 +234,8 @@ race_found(struct task *me, const struct storage *storage, const struct access_n
 static bool
 stands_for(const struct actor *actor, const struct access_note *new, const struct access_note *old)
 {
-    return (new->write || !old->write) && new->begin <= old->begin && old->end <= new->end &&
-           actor_knows(actor, old->epoch);
+    return (new->write || !old->write) && (!new->yields || old->yields) && new->begin <= old->begin &&
+           old->end <= new->end && actor_knows(actor, old->epoch);
 }
 
 /* Of one line, one actor and one moment, and the bytes meet: a tensor that is read or written piece by piece leaves one
@@ -244,7 +244,8 @@ static bool
 continues(const struct access_note *new, const struct access_note *old)
 {
     return new->epoch.index == old->epoch.index && new->epoch.tick == old->epoch.tick && new->write == old->write &&
-           new->line == old->line && new->what == old->what && new->begin <= old->end && old->begin <= new->end;
+           new->yields == old->yields && new->line == old->line && new->what == old->what &&
+           new->begin <= old->end && old->begin <= new->end;
 }
 
 /* From the host's pool: every op of a steady step leaves a note. */
@@ -314,12 +315,13 @@ storage_access_by(struct task *me, const struct actor *actor, const char *who, c
     if (!actor->on || storage->number == 0 || access->begin >= access->end)
         return true;
     struct access_note new = { .epoch = actor_epoch(actor), .begin = access->begin, .end = access->end,
-                               .line = me->line, .write = access->write, .rank = me->rank, .what = access->what };
+                               .line = me->line, .write = access->write, .yields = access->yields, .rank = me->rank,
+                               .what = access->what };
     snprintf(new.who, sizeof new.who, "%s", who);
     for (size_t i = 0; i < storage->note_count; i++) {
         const struct access_note *old = &storage->notes[i];
         if (old->begin < new.end && new.begin < old->end && (old->write || new.write) &&
-            !actor_knows(actor, old->epoch))
+            !(old->yields && new.write) && !actor_knows(actor, old->epoch))
             return race_found(me, storage, old, &new);
     }
     return note_access(me, actor, storage, &new);

@@ -15,6 +15,7 @@ struct access_note {            /* one access the checker remembers */
     uint64_t     begin, end;    /* bytes within the storage */
     uint32_t     line;          /* lesson line */
     bool         write, left;   /* left: by who had the memory before */
+    bool         yields;        /* to a later write: no race, somebody else tells of it */
     int16_t      rank;
     const char  *what;          /* "add", "a read": static or interned text */
     char         who[24];       /* "r0 main", "device:1 compute" */
@@ -34,7 +35,7 @@ struct storage {
     size_t              note_count, note_room;
 };
 
-struct access { struct storage *storage; uint64_t begin, end; bool write; const char *what; };
+struct access { struct storage *storage; uint64_t begin, end; bool write, yields; const char *what; };
 
 struct storage *storage_new(struct task *me, int device, size_t bytes);   /* one reference; NULL: failed */
 /* Staging and workspace: no events, not counted in the device's memory, not watched for races. */

@@ -267,15 +267,11 @@ l_all_to_all(lua_State *L)
 
 /* ---- barriers ---- */
 
-/* Seconds as picoseconds; none: 0. */
+/* ps; 0: none is given. */
 static uint64_t
-check_timeout(lua_State *L, const struct argument *seconds)
+barrier_timeout(lua_State *L, const struct argument *seconds)
 {
-    if (seconds->none)
-        return 0;
-    if (!(seconds->number > 0) || seconds->number > 1e7)
-        raise_error(L, "ValueError", "a timeout is a number of seconds above 0, not %.9g", seconds->number);
-    return (uint64_t)(seconds->number * 1e12);
+    return seconds->none ? 0 : check_timeout(L, seconds->number);
 }
 
 static int
@@ -284,7 +280,7 @@ l_barrier(lua_State *L)
     struct rank_call r;
     if (!take_rank_call(L, &r, 0))
         return 0;
-    uint64_t               timeout = check_timeout(L, &r.a.at[3]);
+    uint64_t               timeout = barrier_timeout(L, &r.a.at[3]);
     struct collective_call call    = open_tensor_collective(L, &r, r.a.at[1].integer[0] != 0, NULL);
     return close_collective(L, &call, group_barrier_within(r.me, r.group, timeout));
 }
@@ -295,7 +291,7 @@ l_monitored_barrier(lua_State *L)
     struct rank_call r;
     if (!take_rank_call(L, &r, 0))
         return 0;
-    struct monitored options = { .timeout_ps = check_timeout(L, &r.a.at[1]), .all = r.a.at[2].integer[0] != 0 };
+    struct monitored options = { .timeout_ps = barrier_timeout(L, &r.a.at[1]), .all = r.a.at[2].integer[0] != 0 };
     struct call      call    = call_open(L, r.me, CALL_BACK);
     bool             ok      = group_monitored_barrier(r.me, r.group, &options);
     return call_done(&call, ok);

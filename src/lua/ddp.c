@@ -18,11 +18,18 @@
 /* ---- the wrapper ---- */
 
 static struct process_group *
-group_for_ddp(lua_State *L)
+group_for_ddp(lua_State *L, int table)
 {
     struct rank *rank = script_of(L)->parts[SCRIPT_DISTRIBUTED];
+    if (rank != NULL && option_push(L, table, "process_group")) {
+        struct process_group *group = check_group(L, -1);
+        lua_pop(L, 1);
+        if (group == NULL)
+            raise_error(L, "ValueError", "process_group: this rank is no member of that group");
+        return group;
+    }
     if (rank == NULL || rank->context.group == NULL)
-        raise_error(L, "RuntimeError", "DistributedDataParallel needs a process group: it is made in a rank "
+        raise_error(L, "ValueError", "DistributedDataParallel needs a process group: it is made in a rank "
                                        "(dist.spawn), after dist.init_process_group");
     return rank->context.group;
 }
@@ -97,9 +104,9 @@ l_ddp(lua_State *L)
     struct task          *me     = script_task(L);
     struct module        *module = check_module(L, 1);
     int                   table  = option_table(L, 2);
-    struct process_group *group  = group_for_ddp(L);
+    struct process_group *group  = group_for_ddp(L, table);
     option_known(L, table, "bucket_cap_mb find_unused_parameters broadcast_buffers forward_sync_buffers device_ids"
-                           " output_device");
+                           " output_device process_group");
     struct ddp_options options = {
         .find_unused_parameters = option_bool(L, table, "find_unused_parameters", false),
     };
@@ -272,7 +279,7 @@ l_bucket_assignment(lua_State *L)
 static const struct lua_entry parallel_entries[] = {
     { "DistributedDataParallel", l_ddp,
       "nn.parallel.DistributedDataParallel(module, {bucket_cap_mb=, find_unused_parameters=, forward_sync_buffers=,"
-      " broadcast_buffers=, device_ids=})",
+      " broadcast_buffers=, device_ids=, process_group=})",
       "the module with synchronised gradients: call it as the module; ddp.module is the module" },
 };
 

@@ -31,7 +31,7 @@
 #include "sched/lock.h"
 
 struct task; struct tensor; struct catalogue; struct layer_catalogue; struct module; struct value; struct node;
-struct str; struct generator;
+struct str; struct generator; struct rank;
 
 /* ---- the script ---- */
 /* A task's presence in a script: SLOT_LUA of the task points to it. */
@@ -105,6 +105,7 @@ struct script {
     uint64_t       outer;        /* SLOT_LUA of the main task before */
     char           name[128];    /* the lesson's file name, without its folder */
     char           last_error[2048]; /* message of the error object at registry["ringside.error"] */
+    struct rank   *lone;         /* lone.c: freed last, since works and modules point there; NULL: none */
     void          *parts[SCRIPT_PARTS];
     void         (*drop_part[SCRIPT_PARTS])(struct task *me, void *part);
 };

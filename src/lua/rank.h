@@ -1,5 +1,6 @@
 /* A rank as its script sees it, and what the functions of rs.distributed share: who asks, in which group. Shared by
- * spawn.c, distributed.c, groups.c, work.c, collectives.c, p2p.c, store.c and ddp.c only. */
+ * spawn.c, lone.c, distributed.c, backends.c, process_group.c, groups.c, work.c, collectives.c, p2p.c, store.c and ddp.c
+ * only. */
 #ifndef LUA_RANK_H
 #define LUA_RANK_H
 #include <lua.h>
@@ -14,7 +15,7 @@ struct spawn; struct parcel; struct script;
 
 struct rank {
     struct rank_context context;
-    struct spawn       *spawn;
+    struct spawn       *spawn;      /* NULL: a world of the lesson's own script alone (lone.c) */
     struct script      *script;     /* while it runs */
     struct parcel      *result;
     struct task        *task;
@@ -35,9 +36,31 @@ bool take_rank_call(lua_State *L, struct rank_call *out, int group);
 /* An argument that is a rank of the world, as its rank in the group. Raises ValueError where that is no member. */
 int  peer_of(lua_State *L, const struct argument *rank, const struct process_group *group);
 
-/* groups.c */
+/* p2p.c: the peer of two arguments, dst and group_dst say, of which one must be given; a rank of the group. */
+struct peer_places { int world, group; const char *word; /* "dst" */ };
+int  peer_given(lua_State *L, const struct rank_call *r, const struct peer_places *places);
+
+/* lone.c */
+struct rank *lone_rank_new(lua_State *L, struct task *me);        /* NULL: failed */
+void         lone_rank_free(struct task *me, struct rank *rank);  /* after the script's works and modules; NULL is fine */
+
+/* backends.c: checks a name that a lesson gives; NULL is fine. Raises unless it is built in. */
+void check_backend(lua_State *L, const char *name);
+void check_device_id(lua_State *L, struct task *me, const struct argument *device_id);   /* raises unless it is there */
+void lua_open_backends(lua_State *L);
+
+/* process_group.c */
 void push_group(lua_State *L, struct process_group *group);      /* NULL: what stands for a group without this rank */
-void lua_open_groups(lua_State *L);
+/* The group at `index`; NULL: this rank is no member. Raises for anything else, and for a group that was destroyed. */
+struct process_group *check_group(lua_State *L, int index);
+/* The same of an argument; nothing: the default group. */
+struct process_group *group_given(lua_State *L, const struct argument *given);
+uint64_t check_timeout(lua_State *L, double seconds);            /* ps; raises unless it is a time */
+/* The arguments timeout and pg_options, a table that may have _timeout, which wins. ps; 0: none is given. */
+uint64_t timeout_given(lua_State *L, const struct argument *seconds, const struct argument *pg_options);
+void lua_open_process_group(lua_State *L);
+
+void lua_open_groups(lua_State *L);       /* groups.c */
 
 /* work.c: an empty box that keeps the value at `index` alive; call_work fills it, when it is at the top. */
 void push_work_box(lua_State *L, int index);

@@ -236,7 +236,8 @@ counterpart_of(const struct topic *topic, char *out, size_t size)
 {
     static const struct { const char *ours, *theirs; } spaces[] = {
         { "t.", "torch.Tensor." }, { "m.", "torch.nn.Module." }, { "dist.", "torch.distributed." },
-        { "work.", "torch.distributed.Work." }, { "opt.", "torch.optim.Optimizer." },
+        { "work.", "torch.distributed.Work." }, { "group.", "torch.distributed.ProcessGroup." },
+        { "opt.", "torch.optim.Optimizer." },
         { "scheduler.", "torch.optim.lr_scheduler._LRScheduler." }, { "s.", "torch.cuda.Stream." },
         { "e.", "torch.cuda.Event." }, { "fn.", "torch.autograd.graph.Node." },
         { "handle.", "torch.utils.hooks.RemovableHandle." }, { "ctx.", "torch.autograd.function.FunctionCtx." },

@@ -9,6 +9,7 @@
 #include "base/vec.h"
 #include "functional/catalogue.h"
 #include "lua/mistakes.h"
+#include "lua/rank.h"
 #include "nn/layer.h"
 #include "sched/account.h"
 #include "sched/sched.h"
@@ -221,6 +222,7 @@ script_free(struct task *me, struct script *script)
     heap_free(&script->heap);
     refs_close(script->refs);      /* what C still holds of this script lets go without touching it */
     script_drop_dead(me, script);
+    lone_rank_free(me, script->lone);
     me->slots[SLOT_LUA] = script->outer;
     lock_destroy(&script->lock);
     free(script->dead);

@@ -33,7 +33,7 @@ int
 script_rank(const struct script *script)
 {
     const struct rank *rank = script->parts[SCRIPT_DISTRIBUTED];
-    return rank != NULL ? rank->context.rank : -1;
+    return rank != NULL && rank->spawn != NULL ? rank->context.rank : -1;
 }
 
 void

@@ -64,8 +64,23 @@ l_work_is_completed(lua_State *L)
     return call_leave(&call, 1);
 }
 
+/* As PyTorch's _source_rank: a rank of the group. */
+static int
+l_work_source_rank(lua_State *L)
+{
+    struct task *me   = script_task(L);
+    int          rank = work_source_rank(me, box_check(L, 1, BOX_WORK));
+    if (rank < 0)
+        return raise_error(L, "RuntimeError", "only an irecv that was waited for has a source_rank");
+    lua_pushinteger(L, rank);
+    return 1;
+}
+
 static const struct lua_entry work_entries[] = {
     { "wait", l_work_wait, "work:wait()", "waits for the operation; its failure is raised here" },
+    { "source_rank", l_work_source_rank, "work:source_rank()", "of an irecv that has ended: who sent it (a rank of the "
+      "group)" },
+    { "_source_rank", l_work_source_rank, "work:_source_rank()", "the same, by PyTorch's name" },
     { "is_completed", l_work_is_completed, "work:is_completed()", "whether it has ended" },
 };
 

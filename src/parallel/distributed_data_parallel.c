@@ -330,8 +330,8 @@ ddp_build(struct task *me, struct module *module, struct process_group *group, c
           const struct named_tensors *params)
 {
     if (group == NULL)
-        return failed_null(me, E_RUNTIME, "the default process group has not been initialized: call "
-                                          "init_process_group first");
+        return failed_null(me, E_VALUE, "Default process group has not been initialized: call init_process_group "
+                                        "first");
     if (!ddp_verify_params(me, group, params) || !ddp_sync_states(me, group, module, options))
         return NULL;
     struct module *wrapper = ddp_wrap(me, module, group, options);

@@ -33,8 +33,8 @@ explain_task(void *context, const struct task *task)
         str_addf(out, " waits in %s", task->waiting->what);
     if (task->waiting != NULL && task->waiting->sequence >= 0)
         str_addf(out, " #%" PRId64, task->waiting->sequence);
-    if (task->waiting != NULL && task->waiting->peer >= 0)
-        str_addf(out, " for rank %d", task->waiting->peer);
+    if (task->waiting != NULL && wait_reason_peer(task->waiting) >= 0)
+        str_addf(out, " for rank %d", wait_reason_peer(task->waiting));
     str_addf(out, "%s line %u\n", task->waiting == NULL ? " can run" : "", (unsigned)task->line);
 }
 

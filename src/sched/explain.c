@@ -1,5 +1,6 @@
 /* Says in words who waits for whom: the text of a deadlock or a timeout. One sentence a task, leaves first told. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include "sched/internal.h"
 
@@ -19,8 +20,9 @@ explain_wait(const struct task *task, const struct wait_reason *reason, struct s
     str_addf(out, " waits in %s", reason->what);
     if (reason->sequence >= 0)
         str_addf(out, " #%" PRId64, reason->sequence);
-    if (reason->peer >= 0)
-        str_addf(out, " for rank %d", reason->peer);
+    int peer = wait_reason_peer(reason);
+    if (peer >= 0)
+        str_addf(out, " for rank %d", peer);
     if (reason->holder != NULL) {
         str_add(out, " for ");
         name_task(reason->holder, out);
@@ -31,6 +33,60 @@ explain_wait(const struct task *task, const struct wait_reason *reason, struct s
         str_addf(out, " (line %u)", (unsigned)task->line);
     if (reason->detail != NULL)
         str_addf(out, ", %s", reason->detail);
+}
+
+/* ---- circles ---- */
+
+static bool
+waits_for_rank(const struct task *task)
+{
+    const struct wait_reason *reason = task->waiting;
+    return task->rank >= 0 && reason != NULL && !reason->idle && !reason->join && reason->peer >= 0;
+}
+
+/* By rank: the rank that it waits for, -1: none; of several tasks of a rank the first counts. NULL: nobody waits, or no
+ * memory. */
+static int *
+awaited_ranks(const struct sched *sched, int *count)
+{
+    *count = 0;
+    for (const struct machine *machine = sched->first; machine != NULL; machine = machine->next) {
+        const struct task *task = &machine->task;
+        if (waits_for_rank(task) && task->rank >= *count)
+            *count = task->rank + 1;
+        if (waits_for_rank(task) && task->waiting->peer >= *count)
+            *count = task->waiting->peer + 1;
+    }
+    int *awaits = *count > 0 ? malloc((size_t)*count * sizeof *awaits) : NULL;
+    for (int rank = 0; awaits != NULL && rank < *count; rank++)
+        awaits[rank] = -1;
+    for (const struct machine *machine = sched->first; awaits != NULL && machine != NULL; machine = machine->next)
+        if (waits_for_rank(&machine->task) && awaits[machine->task.rank] < 0)
+            awaits[machine->task.rank] = machine->task.waiting->peer;
+    return awaits;
+}
+
+/* The first circle: each of its ranks waits for the next. */
+static void
+explain_circle(struct sched *sched, struct str *out)
+{
+    int  count, at = -1;
+    int *awaits = awaited_ranks(sched, &count), *seen = calloc((size_t)count + 1, sizeof *seen);
+    for (int first = 0; awaits != NULL && seen != NULL && first < count && at < 0; first++) {
+        for (at = first; at >= 0 && seen[at] == 0; at = awaits[at])
+            seen[at] = first + 1;
+        if (at >= 0 && seen[at] != first + 1)
+            at = -1;
+    }
+    if (at >= 0) {
+        int next = at;
+        str_addf(out, ". They wait in a circle: %d", at);
+        do
+            str_addf(out, " -> %d", next = awaits[next]);
+        while (next != at);
+    }
+    free(awaits);
+    free(seen);
 }
 
 void
@@ -46,5 +102,6 @@ sched_explain(struct sched *sched, struct str *out)
     }
     if (told == 0)
         str_add(out, "tasks wait for each other's end");
+    explain_circle(sched, out);
     str_add(out, ". Nobody can go on.");
 }

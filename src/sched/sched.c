@@ -34,6 +34,12 @@ sched_set_part(struct sched *sched, enum sched_part part, void *value)
     sched->parts[part] = value;
 }
 
+uint64_t
+sched_timeout(const struct sched *sched)
+{
+    return sched->timeout_ps;
+}
+
 void
 sched_set_observer(struct sched *sched, struct observer *observer)
 {

@@ -63,6 +63,7 @@ struct cost_model   *sched_cost(struct sched *sched);
 struct trace_writer *sched_writer(struct sched *sched);
 void                *sched_part(struct sched *sched, enum sched_part part);
 void                 sched_set_part(struct sched *sched, enum sched_part part, void *value);
+uint64_t             sched_timeout(const struct sched *sched);   /* ps: of waits that set none */
 void                 sched_set_observer(struct sched *sched, struct observer *observer);
 uint64_t             sched_now(struct task *me);   /* ps: virtual clock, or wall since the run's start */
 uint64_t             sched_timeout_ps(const struct sched *sched);   /* of waits that set none */

@@ -2,6 +2,7 @@
  * that can fail, wait or be seen. There is no "current" anything outside it. */
 #ifndef SCHED_TASK_H
 #define SCHED_TASK_H
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,6 +54,7 @@ struct wait_reason {
     const char        *what;      /* "broadcast", "lock", "join", "recv": the operation as the user knows it */
     int64_t            sequence;  /* its sequence number in its group, -1 none */
     int                peer;      /* the rank waited for, -1 unknown or many */
+    const atomic_int  *peer_now;  /* the same, where it changes during the wait; -1 likewise. Outlives it; NULL: peer */
     const struct task *holder;    /* the task waited for (lock holder, joined task), NULL unknown */
     const char        *detail;    /* e.g. "of group 0, 2 of 4 ranks have come"; NULL none. Must outlive the wait */
     uint64_t           timeout_ps;/* 0: none. In `stepped` it never fires while a deadlock can be told */
@@ -60,6 +62,11 @@ struct wait_reason {
     bool               idle;      /* a server with nothing to do: not counted as stuck */
     bool               join;      /* ends by itself once others fail: not failed in a deadlock */
 };
+static inline int
+wait_reason_peer(const struct wait_reason *reason)
+{
+    return reason->peer_now != NULL ? atomic_load(reason->peer_now) : reason->peer;
+}
 
 /* Small blocks at hand, by size, so that a temporary costs no lock; device/cells.c owns what lies in them. */
 enum { TASK_CELLS = 20, TASK_TEXTS = 64 };

@@ -1,0 +1,141 @@
+/* The names of back-ends of process groups: what is built in, what PyTorch has, what is neither. As
+ * torch.distributed.Backend, is_available and is_backend_available.
+ *
+ * Interface: check_backend, check_device_id, lua_open_backends. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/vec.h"
+#include "c10d/backend.h"
+#include "device/device.h"
+#include "lua/dispatch.h"
+#include "lua/rank.h"
+
+enum { NAME_MOST = 32 };
+
+static const struct group_backend *const built[] = { &backend_local };
+static const char *const known[] = { "local", "gloo", "nccl", "ucc", "mpi", "xccl", "fake" };
+
+/* In lower case; false: it is longer than any name. */
+static bool
+lower_name(const char *name, char out[NAME_MOST])
+{
+    size_t length = strlen(name);
+    for (size_t i = 0; i <= length && length < NAME_MOST; i++)
+        out[i] = (char)tolower((unsigned char)name[i]);
+    return length < NAME_MOST;
+}
+
+static bool
+is_known(const char *lower)
+{
+    bool found = false;
+    for (size_t i = 0; i < countof(known) && !found; i++)
+        found = strcmp(known[i], lower) == 0;
+    return found;
+}
+
+static bool
+is_built(const char *lower)
+{
+    bool found = false;
+    for (size_t i = 0; i < countof(built) && !found; i++)
+        found = strcmp(built[i]->name, lower) == 0;
+    return found;
+}
+
+/* "local", or one for each kind of device: "cpu:local,cuda:local". */
+void
+check_backend(lua_State *L, const char *name)
+{
+    for (const char *at = name; at != NULL;) {
+        size_t      length = strcspn(at, ","), device = strcspn(at, ":,");
+        const char *one    = at + (at[device] == ':' ? device + 1 : 0);
+        char        word[NAME_MOST], lower[NAME_MOST];
+        snprintf(word, sizeof word, "%.*s", (int)(at + length - one), one);
+        bool fits = lower_name(word, lower);
+        if (!fits || !is_known(lower))
+            raise_error(L, "AssertionError", "Unknown c10d backend type %.60s: there is %s", name, built[0]->name);
+        if (!is_built(lower))
+            raise_error(L, "RuntimeError", "the back-end '%s' is not built in: there is %s", lower, built[0]->name);
+        at = at[length] == ',' ? at + length + 1 : NULL;
+    }
+}
+
+void
+check_device_id(lua_State *L, struct task *me, const struct argument *device_id)
+{
+    int64_t device = device_id->integer[0];
+    if (!device_id->none && device >= device_count(me))
+        raise_error(L, "ValueError", "device_id %lld is out of range: there are %d devices", (long long)device,
+                    device_count(me));
+}
+
+/* dist.Backend("LOCAL"): the name in lower case. Argument 1 is the table. */
+static int
+l_backend(lua_State *L)
+{
+    char lower[NAME_MOST];
+    if (lua_type(L, 2) != LUA_TSTRING)
+        return raise_error(L, "ValueError", "Backend constructor parameter must be string-ish, got %s",
+                           luaL_typename(L, 2));
+    if (!lower_name(lua_tostring(L, 2), lower) || !is_known(lower))
+        return raise_error(L, "ValueError", "Invalid backend: '%.60s'; there is %s", lua_tostring(L, 2),
+                           built[0]->name);
+    lua_pushstring(L, lower);
+    return 1;
+}
+
+/* dist.Backend.LOCAL */
+static int
+backend_index(lua_State *L)
+{
+    char lower[NAME_MOST], upper[NAME_MOST];
+    const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+    bool        fits = lower_name(name, lower);
+    for (size_t i = 0; fits && i <= strlen(lower); i++)
+        upper[i] = (char)toupper((unsigned char)lower[i]);
+    if (!fits || strcmp(upper, name) != 0 || !is_known(lower))
+        return no_attribute(L, "rs.distributed.Backend", name, 0, "LOCAL GLOO NCCL UCC MPI XCCL FAKE");
+    lua_pushstring(L, lower);
+    return 1;
+}
+
+static int
+l_is_available(lua_State *L)
+{
+    lua_pushboolean(L, countof(built) > 0);
+    return 1;
+}
+
+static int
+l_is_backend_available(lua_State *L)
+{
+    struct arguments a;
+    char             lower[NAME_MOST];
+    script_task(L);
+    take_arguments(L, &a);
+    lua_pushboolean(L, lower_name(a.at[0].text, lower) && is_built(lower));
+    return 1;
+}
+
+static const struct lua_entry entries[] = {
+    { "is_available", l_is_available, "dist.is_available()", "whether process groups are built in" },
+    { "is_backend_available", l_is_backend_available, "dist.is_backend_available(str backend) -> any",
+      "whether that back-end is built in" },
+};
+
+void
+lua_open_backends(lua_State *L)
+{
+    open_namespace(L, "distributed", entries, countof(entries));
+    lua_newtable(L);
+    lua_createtable(L, 0, 2);
+    lua_pushcfunction(L, l_backend);
+    lua_setfield(L, -2, "__call");
+    lua_pushcfunction(L, backend_index);
+    lua_setfield(L, -2, "__index");
+    lua_setmetatable(L, -2);
+    lua_setfield(L, -2, "Backend");
+    lua_pop(L, 1);
+}

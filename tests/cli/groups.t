@@ -1,0 +1,258 @@
+#!/usr/bin/perl
+# Groups of ranks: who skips new_group or calls another is named at once, groups that overlap are in flight together,
+# init_process_group refuses what it cannot be, a thousand ranks divide into groups of eight in seconds.
+use strict;
+use warnings;
+use lib 'tests/cli';
+use Ringside;
+use Test::More;
+
+my @stepped = ('run');
+my @free    = ('run', '--executor', 'free', '--timeout', 5);
+
+# A lesson of two lines and then these, so that the first of them is line 4.
+sub spawn {
+    my ($name, $world, @lines) = @_;
+    return lesson($name, join "\n", 'local rs = require "ringside"', 'local dist = rs.distributed',
+        'dist.spawn(function(rank)', @lines, "end, { world = $world })", '');
+}
+
+# Both executors: status 3, one line, each of the patterns in it.
+sub explained {
+    my ($name, $lesson, @patterns) = @_;
+    for my $way ([ stepped => @stepped ], [ free => @free ]) {
+        my ($executor, @words) = @$way;
+        my $run = ringside(@words, $lesson);
+        refused("$name: one line and status 3 in $executor", $run, 3, qr/./);
+        like($run->{err}, $_, "$name: $executor says $_") for @patterns;
+    }
+    my $once = ringside(@stepped, $lesson)->{err};
+    is(ringside(@stepped, $lesson)->{err}, $once, "$name: stepped says it in the same words every time");
+}
+
+# ---- who skips, who calls another ----
+
+explained('a rank goes on without it', spawn('skips', 4, 'if rank ~= 2 then dist.new_group { 0, 3 } end', 'dist.barrier()'),
+    qr/rank 0 waits in new_group #0 for rank 2 \(line 4\), which has not called it/,
+    qr/rank 3 waits in new_group #0 for rank 2\b/, qr/rank 2 waits in barrier #0[^;]*line 5\b/);
+explained('a rank returns without it', spawn('returns', 3, 'dist.new_group { 0, 1 }',
+        'if rank ~= 1 then dist.new_group { 2, 0 } end'),
+    qr/waits in new_group #1 of ranks \{0, 2\} \(line 5\), but rank 1 has ended without calling it/);
+explained('two lists in two orders', spawn('orders', 2, 'if rank == 0 then dist.new_group { 0 } dist.new_group { 1 }',
+        'else dist.new_group { 1 } dist.new_group { 0 } end'),
+    qr/new_group #0 differs/, qr/rank 0 (?:calls it )?for ranks \{0\} \(line 4\)/,
+    qr/rank 1 (?:calls it )?for ranks \{1\} \(line 5\)/);
+explained('a member of a local group stays away',
+    spawn('local', 3, 'if rank == 2 then dist.new_group({ 0, 2 }, { use_local_synchronization = true }) end',
+        'if rank == 0 then dist.recv(rs.ones(1), 1) end', 'if rank == 1 then dist.recv(rs.ones(1), 0) end'),
+    qr/rank 2 waits in new_group for rank 0 \(line 4\), which has not called it/);
+explained('a member of a local group has ended',
+    spawn('local_end', 3, 'if rank == 2 then dist.new_group({ 0, 2 }, { use_local_synchronization = true }) end'),
+    qr/rank 2 waits in new_group of ranks \{0, 2\} \(line 4\), but rank 0 has ended without calling it/);
+explained('a rank of the parent does not split it',
+    spawn('split', 3, 'if rank < 2 then dist.split_group(nil, { { 0, 1 } }) end'),
+    qr/waits in split_group #0 of ranks \{0, 1\} \(line 4\), but rank 2 has ended without calling it/);
+explained('a collective of a group that a member does not join',
+    spawn('member', 3, 'local group = dist.new_group { 0, 2 }', 'if rank == 0 then dist.barrier(group) end'),
+    qr/rank 0 waits in barrier #0 of group 1 \(line 5\), but rank 2 has ended without calling any collective/);
+
+# ---- overlapping groups, all in flight at once ----
+
+my $overlap = lesson('overlap', <<'END_LESSON');
+local rs = require "ringside"
+local dist = rs.distributed
+rs.lesson { title = "Overlapping groups" }
+local answers = dist.spawn(function(rank)
+  local groups, works, tensors = {}, {}, {}
+  for first = 0, 4 do
+    groups[first] = dist.new_group { first, (first + 1) % 5, (first + 2) % 5 }
+  end
+  for round = 1, 3 do
+    for first = 0, 4 do
+      local group = groups[(first + rank) % 5]
+      if dist.get_rank(group) >= 0 then
+        local t = rs.tensor { 10 ^ rank * round }
+        tensors[#tensors + 1] = { t, group, round }
+        works[#works + 1] = dist.all_reduce(t, { group = group, async_op = true })
+      end
+    end
+  end
+  for _, work in ipairs(works) do work:wait() end
+  local right = 0
+  for _, one in ipairs(tensors) do
+    local sum = 0
+    for _, member in ipairs(dist.get_process_group_ranks(one[2])) do sum = sum + 10 ^ member end
+    if one[1]:item() == sum * one[3] then right = right + 1 end
+  end
+  local lonely = dist.all_reduce(rs.ones(1), { group = dist.GroupMember.NON_GROUP_MEMBER })
+  return lonely == nil and right
+end, { world = 5 })
+for rank = 0, 4 do rs.check("rank " .. rank .. " has nine sums", answers[rank] == 9) end
+END_LESSON
+for my $way ([ stepped => @stepped ], [ free => @free ]) {
+    my ($executor, @words) = @$way;
+    my $run = ringside(@words, '--tap', $overlap);
+    is($run->{status}, 0, "$executor: overlapping groups work in any order of issue") or diag($run->{out}, $run->{err});
+    like($run->{out}, qr/^ok 5\b/m, "$executor: five checks hold");
+    like($run->{out} . $run->{err}, qr/no member of the group: the call does nothing here/,
+        "$executor: who is no member is warned");
+}
+
+# DistributedDataParallel in a group averages over that group alone.
+my $ddp = lesson('ddp', <<'END_LESSON');
+local rs = require "ringside"
+local dist, nn = rs.distributed, rs.nn
+rs.lesson { title = "DDP in groups", seed = 1 }
+local answers = dist.spawn(function(rank)
+  local pair = dist.new_subgroups(2)
+  local net = nn.Linear(1, 1)
+  rs.no_grad(function() net.weight:fill_(rank + 1) end)
+  local model = nn.parallel.DistributedDataParallel(net, { process_group = pair })
+  model(rs.tensor { { rank + 1.0 } }):sum():backward()
+  local outside = dist.new_group { 0 }
+  local refused = rank == 0 or not pcall(nn.parallel.DistributedDataParallel, nn.Linear(1, 1), { process_group = outside })
+  return { net.weight:item(), net.weight.grad:item(), refused }
+end, { world = 4 })
+for rank = 0, 3 do
+  rs.check("rank " .. rank .. " begins with its pair's weight", answers[rank][1] == rank // 2 * 2 + 1)
+  rs.check("rank " .. rank .. " has its pair's mean gradient", answers[rank][2] == rank // 2 * 2 + 1.5)
+  rs.check("rank " .. rank .. " is refused where it is no member", answers[rank][3])
+end
+END_LESSON
+for my $way ([ stepped => @stepped ], [ free => @free ]) {
+    my ($executor, @words) = @$way;
+    my $run = ringside(@words, '--tap', $ddp);
+    is($run->{status}, 0, "$executor: DDP in a group") or diag($run->{out}, $run->{err});
+}
+
+# ---- hostile lists ----
+
+my $hostile = ringside(@stepped, '--tap', lesson('hostile', <<'END_LESSON'));
+local rs = require "ringside"
+local dist = rs.distributed
+rs.lesson { title = "Hostile lists" }
+local long, far = {}, {}
+for i = 1, 100000 do long[i] = i - 1 end
+local cases = {
+  { "nothing", {}, "ValueError" }, { "a fraction", { 0.5 }, "TypeError" }, { "a text", { "0" }, "TypeError" },
+  { "one twice", { 1, 1 }, "ValueError" }, { "one twice apart", { 1, 0, 1 }, "ValueError" },
+  { "below", { -1 }, "RuntimeError" }, { "beyond", { 3 }, "RuntimeError" },
+  { "far beyond", { math.maxinteger }, "RuntimeError" }, { "far below", { math.mininteger }, "RuntimeError" },
+  { "both ends", { -2147483648, 2147483647 }, "RuntimeError" },
+  { "too many", { 0, 1, 2, 3 }, "ValueError" }, { "a hundred thousand", long, "ValueError" },
+  { "a hole", { 0, nil, 2 }, "TypeError" }, { "names", { 0, name = 1 }, "TypeError" },
+  { "lists", { { 0 } }, "TypeError" },
+}
+local answers = dist.spawn(function(rank)
+  local wrong = {}
+  for _, case in ipairs(cases) do
+    local ok, e = pcall(dist.new_group, case[2])
+    if ok or e.kind ~= case[3] or #e.message > 200 then
+      wrong[#wrong + 1] = case[1] .. (ok and " passes" or ": " .. e.kind .. ": " .. e.message:sub(1, 100))
+    end
+  end
+  for _, options in ipairs { { timeout = 0 }, { timeout = -1 }, { timeout = 1 / 0 }, { timeout = 0 / 0 }, { timeout = "5" },
+                             { backend = "gloo" }, { backend = "x" }, { backend = ("y"):rep(1000) }, { rank = 1 },
+                             { backend = "cpu:local,cuda:" }, { pg_options = 3 }, { pg_options = { threads = 2 } },
+                             { pg_options = { _timeout = -5 } }, { device_id = "device:99" }, { sort_ranks = 1 },
+                             { use_local_synchronization = "yes" }, { group_desc = 7 } } do
+    local name, value = next(options)
+    local ok, e = pcall(dist.new_group, { 0 }, options)
+    if ok or #e.message > 200 then wrong[#wrong + 1] = name .. " = " .. tostring(value) .. " passes" end
+  end
+  for _, f in ipairs { dist.get_rank, dist.get_world_size, dist.get_backend, dist.get_process_group_ranks, dist.barrier } do
+    for _, group in ipairs { 3, "group", { 0 }, true } do
+      if pcall(f, group) then wrong[#wrong + 1] = "a group that is none passes" end
+    end
+  end
+  dist.barrier()   -- nothing of all this was counted as a call
+  local group = dist.new_group({ 2, 0 }, { sort_ranks = false, backend = "cpu:local,cuda:local", pg_options = { _timeout = 9 } })
+  local order = group ~= dist.GroupMember.NON_GROUP_MEMBER and group.options._timeout == 9 and dist.get_rank(group) or -1
+  return { table.concat(wrong, "; "), order }
+end, { world = 3 })
+for rank = 0, 2 do
+  rs.check("rank " .. rank .. ": " .. answers[rank][1], answers[rank][1] == "")
+  rs.check("rank " .. rank .. " of a list that is not sorted", answers[rank][2] == ({ 1, -1, 0 })[rank + 1])
+end
+END_LESSON
+is($hostile->{status}, 0, 'hostile lists and options are refused in one line each') or diag($hostile->{out}, $hostile->{err});
+
+# ---- init_process_group ----
+
+my $init = ringside(@stepped, '--tap', lesson('init', <<'END_LESSON'));
+local rs = require "ringside"
+local dist = rs.distributed
+rs.lesson { title = "Meeting" }
+local function refused(kind, words, ...)
+  local ok, e = pcall(dist.init_process_group, ...)
+  local right = not ok and e.kind == kind and e.message:find(words, 1, true) ~= nil
+  if not right then print(kind, words, ok, e) end
+  return right
+end
+rs.check("an unknown back-end", refused("AssertionError", "there is local", "carrier_pigeon", { rank = 0, world_size = 1 }))
+rs.check("one that is not built in", refused("RuntimeError", "there is local", "nccl", { rank = 0, world_size = 1 }))
+rs.check("store and URL", refused("AssertionError", "both", "local", { init_method = "env://", store = {}, rank = 0, world_size = 1 }))
+rs.check("a store without rank", refused("AssertionError", "rank", "local", { store = {}, world_size = 1 }))
+rs.check("a store without world_size", refused("AssertionError", "world_size", "local", { store = {}, rank = 0 }))
+rs.check("a rank beyond", refused("ValueError", "rank is 1", "local", { rank = 1, world_size = 1 }))
+rs.check("a rank below", refused("ValueError", "rank is -2", "local", { rank = -2, world_size = 1 }))
+rs.check("no ranks", refused("ValueError", "world_size is 0", "local", { rank = 0, world_size = 0 }))
+rs.check("more ranks than one without a spawn", refused("RuntimeError", "dist.spawn", "local", { rank = 0, world_size = 4 }))
+rs.check("an option that is not there", refused("TypeError", "ranks", "local", { ranks = 1 }))
+rs.check("an option of pg_options that is not there", refused("TypeError", "threads", "local", { pg_options = { threads = 1 } }))
+rs.check("a device that is not there", refused("ValueError", "device_id", "local", { rank = 0, world_size = 1, device_id = 7 }))
+rs.check("still none", not dist.is_initialized() and dist.group.WORLD == nil)
+dist.init_process_group("local", { rank = 0, world_size = 1, timeout = 12 })
+rs.check("twice", refused("RuntimeError", "twice", "local", { rank = 0, world_size = 1 }))
+local t = rs.tensor { 2, 3 }
+dist.all_reduce(t)
+dist.broadcast(t, 0)
+dist.barrier()
+local alone, list = dist.new_group { 0 }, {}
+dist.all_gather(list, t, { group = alone })
+rs.check("a world of one changes nothing", rs.equal(t, rs.tensor { 2, 3 }) and #list == 1 and rs.equal(list[1], t))
+rs.check("it reads its time limit", dist.group.WORLD.options._timeout == 12)
+rs.check("its group can be shown", tostring(alone) == "ProcessGroup(1, rank 0 of 1, ranks {0})")
+rs.check("a spawn beside it", dist.spawn(function() return dist.get_world_size() end, { world = 3 })[2] == 3)
+dist.destroy_process_group()
+rs.check("its end", not dist.is_initialized() and tostring(alone):find("destroyed", 1, true))
+dist.init_process_group("local", { rank = 0, world_size = 1 })
+rs.check("the next one counts from 0", dist.group.WORLD:_get_sequence_number_for_group() == 0 and dist._get_process_group_name(dist.group.WORLD) == "0")
+local again = dist.spawn(function(rank)
+  local numbers = {}
+  for round = 1, 3 do
+    dist.init_process_group("LOCAL", { rank = rank, world_size = 2, timeout = round })
+    local group = dist.new_group { 1 - rank, rank }
+    for _ = 1, round do dist.all_reduce(rs.ones(1), { group = group }) end
+    dist.barrier()
+    local world = dist.group.WORLD
+    numbers[#numbers + 1] = table.concat({ world:_get_sequence_number_for_group(), group:_get_sequence_number_for_group(),
+      group.group_name, world.options._timeout, group.options._timeout }, " ")
+    dist.destroy_process_group()
+  end
+  return table.concat(numbers, ", ")
+end, { world = 2, init = false })
+for rank = 0, 1 do rs.check("generations of rank " .. rank .. ": " .. again[rank], again[rank] == "1 1 1 1 1800, 1 2 1 2 1800, 1 3 1 3 1800") end
+rs.check("another place than the spawn's", not pcall(dist.spawn, function(rank) dist.init_process_group("local", { rank = 1 - rank }) end, { world = 2 }))
+END_LESSON
+is($init->{status}, 0, 'init_process_group refuses what it cannot be') or diag($init->{out}, $init->{err});
+
+# ---- many ranks ----
+
+my $begin = time;
+my $many = ringside(@stepped, lesson('many', <<'END_LESSON'));
+local rs = require "ringside"
+local dist = rs.distributed
+local answers = dist.spawn(function(rank)
+  local mine, all = dist.new_subgroups(8)
+  local t = rs.tensor { rank }
+  dist.all_reduce(t, { group = mine })
+  return t:item()
+end, { world = 1024 })
+local right = 0
+for rank = 0, 1023 do if answers[rank] == rank // 8 * 64 + 28 then right = right + 1 end end
+print(right .. " right")
+END_LESSON
+is($many->{out}, "1024 right\n", 'a world of 1024 divides into groups of 8') or diag($many->{err});
+cmp_ok(time - $begin, '<', 60, 'within a minute on any machine');
+done_testing();
