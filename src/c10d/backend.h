@@ -28,11 +28,11 @@ enum operation {
  *                    tensor        inputs             outputs
  *   all_reduce       in place      -                  -
  *   broadcast        in place      -                  -
- *   reduce           in place      -                  -                  undefined on ranks other than the root
+ *   reduce           in place      -                  -                  unchanged on ranks other than the root
  *   all_gather       mine          -                  one a rank         they may differ in length
  *   gather           mine          -                  one a rank: root   like mine
  *   scatter          becomes mine  one a rank: root   -                  like mine
- *   reduce_scatter   becomes mine  one a rank         -                  they may differ in length
+ *   reduce_scatter   becomes mine  one a rank         -                  they may differ in length; stay as they are
  *   all_to_all       -             one a rank         one a rank         they may differ in length
  *   barrier          -             -                  -                                                      */
 struct collective {
@@ -43,8 +43,10 @@ struct collective {
     int                       rank, ranks;
     struct tensor            *tensor;
     struct tensor           **inputs, **outputs; /* `ranks` each; NULL: none */
-    struct tensor            *gathered;  /* all_gather into one tensor instead of outputs: part r is rank r's */
-    int64_t                   bytes, elements;   /* of `tensor`; all_to_all: of all inputs together */
+    bool                      in_one;            /* reduce_scatter: the inputs are pieces of one tensor, in order, and
+                                                    are added as an all-reduce of that would, in its order */
+    struct tensor            *gathered;          /* all_gather into one tensor instead of outputs: part r is rank r's */
+    int64_t                   bytes, elements;   /* of `tensor`; reduce_scatter, all_to_all: of all inputs together */
     struct collective_options options;
 };
 

@@ -103,7 +103,8 @@ link_put(struct task *me, const struct collective *call, struct link *link, stru
         link_rise(me, link);
     bool fits = link_room(me, link, message->bytes);
     if (fits) {
-        memcpy(link->data, message->data, message->bytes);
+        if (message->bytes > 0)
+            memcpy(link->data, message->data, message->bytes);
         link->bytes = message->bytes;
         link->flow  = message->flow;
         link->full  = true;
@@ -175,7 +176,7 @@ link_take(struct task *me, const struct collective *call, struct link *link, str
     size_t bytes = link->bytes;
     if (bytes == message->bytes && reduction != NULL && reduction->on)
         reduce_elements(reduction, message->data, link->data, bytes);
-    else if (bytes == message->bytes)
+    else if (bytes == message->bytes && bytes > 0)
         memcpy(message->data, link->data, bytes);
     message->flow = link->flow;
     link->full    = false;

@@ -3,6 +3,7 @@
  *
  *   local.c  the table    all_reduce.c  its algorithms, a page each: ring.c, binomial.c, double_tree.c, naive.c,
  *   halving_doubling.c, hierarchical.c, direct.c    tree.c  broadcast and barrier    post.c  send, recv
+ *   reduce_scatter.c  and reduce    gather.c  and scatter    alltoall.c
  *   hop.c    one step of any of them    link.c  messages between two ranks    wire.c  when they arrive
  *   shared.c  direct where threads share memory    nodes.c  who stands together    reduce.c  elements
  *
@@ -134,11 +135,12 @@ void inbox_free(struct inbox *inbox);
 
 struct hop {
     int            chunk;          /* of the one that is sent, or else received: as the algorithm counts them */
+    bool           even_empty;     /* empty messages travel too: both ends see that they agree */
     bool           reduce;         /* what comes is reduced into what `receive` points to */
     bool           aside;          /* but not yet: the algorithm does it */
     bool           goes_on;        /* the sender does not wait until its message has arrived */
     struct link   *out, *in;       /* NULL: nothing is sent, received */
-    struct message send, receive;  /* where the elements are; empty ones do not travel */
+    struct message send, receive;  /* where the elements are; empty ones do not travel otherwise */
     int            dtype;          /* of the elements where it is direct */
     bool           direct;         /* `out` carries no elements: its receiver is there, who gets them from the sender */
     bool         (*received)(struct task *me, struct hop *hop);  /* NULL; or called when the elements are there */
@@ -211,10 +213,18 @@ bool local_all_reduce(struct task *me, const struct collective *call);
 bool local_all_gather(struct task *me, const struct collective *call);
 bool local_broadcast(struct task *me, const struct collective *call);
 bool local_barrier(struct task *me, const struct collective *call);
+bool local_reduce(struct task *me, const struct collective *call);
+bool local_gather(struct task *me, const struct collective *call);
+bool local_scatter(struct task *me, const struct collective *call);
+bool local_reduce_scatter(struct task *me, const struct collective *call);
+bool local_all_to_all(struct task *me, const struct collective *call);
 bool local_post(struct task *me, struct post *post);
 bool local_send(struct task *me, struct post *post);
 bool local_recv(struct task *me, struct post *post);
 void local_withdraw(struct task *me, struct post *post);
+
+/* How Gloo cuts `bytes` for a ring of `size` ranks: chunk k begins at k times that; the last may be short or empty. */
+int64_t gloo_chunk_bytes(int64_t bytes, int64_t element, int64_t size);
 
 /* ---- elements ---- */
 void  reduce_elements(const struct reduction *reduction, void *into, const void *from, size_t bytes);

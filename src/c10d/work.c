@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "c10d/internal.h"
+#include "device/cells.h"
 #include "device/stream.h"
 #include "sched/stage.h"
 
@@ -22,8 +23,6 @@ work_tensor_ready(struct task *me, struct tensor *tensor, struct event **event, 
     *on_device = false;
     if (task_failed(me) || tensor == NULL)
         return failed(me, E_TYPE, "a collective needs a tensor");
-    if (!tensor_is_contiguous(tensor))
-        return failed(me, E_RUNTIME, "collectives need contiguous tensors: call contiguous() first");
     int device = tensor_device(tensor);
     if (device < 0)
         return true;
@@ -61,7 +60,7 @@ drop_pieces(struct task *me, struct tensor ***pieces, int count)
 {
     for (int i = 0; *pieces != NULL && i < count; i++)
         tensor_drop(me, &(*pieces)[i]);
-    free(*pieces);
+    host_return(me, *pieces, (size_t)count * sizeof **pieces);
     *pieces = NULL;
 }
 
@@ -73,6 +72,7 @@ work_drop_tensors(struct task *me, struct work *work)
     tensor_drop(me, &call->gathered);
     drop_pieces(me, &call->inputs, call->ranks);
     drop_pieces(me, &call->outputs, call->ranks);
+    work_drop_stand_ins(me, work);
 }
 
 static void
@@ -188,7 +188,9 @@ work_await(struct task *me, struct work *work, struct monitor *monitor, int peer
 {
     struct wait_reason reason = { .what = operation_name(work->call.operation), .sequence = work->call.sequence,
                                   .peer = process_group_global_rank(work->group, peer),
-                                  .timeout_ps = work->group->timeout_ps };
+                                  .timeout_ps = work->call.options.timeout_ps };
+    if (reason.timeout_ps == 0)
+        reason.timeout_ps = work->group->timeout_ps;
     bool lost = work_is_lost(work);
     if (!lost && monitor_wait(me, monitor, &reason))
         return true;
@@ -255,7 +257,8 @@ work_move(struct task *me, const struct work *work)
     const struct group_backend *backend = work->group->world->backend;
     const struct collective    *call    = &work->call;
     switch (call->operation) {
-    case OPERATION_ALL_REDUCE: return backend->all_reduce(me, call);
+    case OPERATION_ALL_REDUCE:
+        return tensor_is_sparse(call->tensor) ? sparse_all_reduce(me, call) : backend->all_reduce(me, call);
     case OPERATION_BROADCAST: return backend->broadcast(me, call);
     case OPERATION_REDUCE: return backend->reduce(me, call);
     case OPERATION_ALL_GATHER: return backend->all_gather(me, call);
@@ -278,7 +281,7 @@ work_run(struct task *me, struct work *work)
     work->group->running = work->call.sequence;
     sched_advance_to(me, work->issued_at);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
-        (void)work_move(me, work);   /* what failed is in `me` */
+        (void)(work_move(me, work) && work_paste(me, work));   /* what failed is in `me` */
     work_finish(me, work);
 }
 
@@ -367,6 +370,20 @@ work_failure(struct task *me, const struct work *work, struct error *out)
     return true;
 }
 
+/* Nobody waits for it: the comm task recycles it at its end. */
+void
+work_forget(struct task *me, struct work *work)
+{
+    if (work == NULL)
+        return;
+    struct process_group *group = work->group;
+    monitor_enter(me, &group->monitor);
+    work->is_owned = false;
+    if (work->told)
+        work_recycle(work);
+    monitor_leave(me, &group->monitor);
+}
+
 void
 work_release_tensor(struct task *me, struct work *work)
 {
@@ -421,14 +438,9 @@ work_free(struct task *me, struct work *work)
 {
     if (work == NULL)
         return;
-    struct process_group *group = work->group;
     if (work->post.is_later) {
         work_leave(me, work);
         return;
     }
-    monitor_enter(me, &group->monitor);
-    work->is_owned = false;
-    if (work->told)
-        work_recycle(work);
-    monitor_leave(me, &group->monitor);
+    work_forget(me, work);
 }

@@ -3,7 +3,6 @@
  * registers travel to the ranks with the spawn. PyTorch has no such thing: gloo's and NCCL's are compiled in.
  *
  * Order of use: lua/rank.h; algorithm_begin, group_all_reduce with its custom_algorithm, algorithm_issued. */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,13 +38,9 @@ static int
 algorithm_body(lua_State *L)
 {
     const struct algorithm_call *call = lua_touserdata(L, 1);
-    char op[24];
-    snprintf(op, sizeof op, "%s", reduce_op_name(call->op));
-    for (char *c = op; *c != '\0'; c++)
-        *c = (char)toupper((unsigned char)*c);
     object_push(L, call->run->function);
     push_tensor(L, call->tensor);
-    lua_pushstring(L, op);
+    lua_pushstring(L, reduce_op_title(call->op));
     push_group(L, call->run->group);
     lua_call(L, 3, 0);
     return 0;
