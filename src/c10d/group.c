@@ -78,8 +78,8 @@ group_new(struct task *me, struct communicator *communicator, int global_rank, u
     int  length = snprintf(name, sizeof name, "r%d comm", global_rank);
     if (communicator->parent != NULL)
         snprintf(name + length, sizeof name - (size_t)length, " %d", communicator->number);
-    struct task_options options = { .name = name, .rank = global_rank, .device = TASK_INHERIT, .idle_ok = true,
-                                    .lane_kind = LANE_COMM };
+    struct task_options options = { .name = name, .rank = global_rank, .device = TASK_INHERIT, .lua = true,
+                                    .idle_ok = true, .lane_kind = LANE_COMM };
     group->comm = task_spawn(me, &options, comm_serve, group);
     if (group->comm == NULL) {
         monitor_destroy(&group->monitor);
