@@ -148,6 +148,7 @@ struct work {
     struct ledger_entry  *entry;
     struct event         *event;         /* made once, used when `on_device` */
     bool                  on_device, done, is_owned;
+    bool                  is_here;       /* it runs on the task that waits for it */
     uint32_t              line, iteration;
     uint64_t              issued_at, finished_at;
     struct error          error;
@@ -169,6 +170,7 @@ struct process_group {
     struct monitor        monitor;
     struct task          *comm;          /* NULL: not started or ended */
     struct work          *first, *last;  /* the queue */
+    bool                  busy;          /* a collective is under way, here or on the comm task */
     struct work          *spare;
     struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */
     bool                  stopping, is_gone;

@@ -4,8 +4,9 @@
 #include <string.h>
 #include "c10d/local.h"
 #include "device/storage.h"
+#include "tensor/cpu/wide.h"
 
-static void
+WIDE static void
 reduce_f32(enum reduce_op op, float *restrict into, const float *restrict from, size_t count)
 {
     if (op == REDUCE_PRODUCT)
@@ -22,7 +23,7 @@ reduce_f32(enum reduce_op op, float *restrict into, const float *restrict from, 
             into[i] += from[i];
 }
 
-static void
+WIDE static void
 reduce_f64(enum reduce_op op, double *restrict into, const double *restrict from, size_t count)
 {
     if (op == REDUCE_PRODUCT)
