@@ -17,7 +17,7 @@ comm_next(struct task *me, struct process_group *group)
 {
     struct wait_reason reason = { .what = "collectives", .sequence = -1, .peer = -1, .idle = true };
     monitor_enter(me, &group->monitor);
-    while (group->first == NULL && !group->stopping)
+    while (group->busy || (group->first == NULL && !group->stopping))
         if (!monitor_wait(me, &group->monitor, &reason))
             break;
     struct work *work = group->first;
@@ -25,6 +25,7 @@ comm_next(struct task *me, struct process_group *group)
         group->first = work->next;
         group->last  = group->first != NULL ? group->last : NULL;
         work->next   = NULL;
+        group->busy  = true;
     }
     monitor_leave(me, &group->monitor);
     return work;

@@ -165,6 +165,7 @@ struct work {
     struct event         *event;         /* made once, used when `on_device` */
     bool                  on_device, is_owned;
     bool                  done, told;    /* it has ended; and those who listen know */
+    bool                  is_here;       /* it runs on the task that waits for it */
     uint32_t              line, iteration;
     uint64_t              issued_at, finished_at;
     struct error          error;
@@ -187,6 +188,7 @@ struct process_group {
     struct monitor        monitor;
     struct task          *comm;          /* NULL: not started or ended */
     struct work          *first, *last;  /* the queue */
+    bool                  busy;          /* a collective is under way, here or on the comm task */
     struct work          *spare;
     int64_t               running;       /* the comm task's own: the collective that it is in */
     struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */
