@@ -161,6 +161,7 @@ methods("scheduler", rs.optim.lr_scheduler.StepLR(opt, 1))
 methods("loader", rs.utils.data.DataLoader(data))
 methods("sampler", rs.utils.data.RandomSampler(data))
 methods("g", rs.Generator())
+methods("dist.store", dist.HashStore())
 for _, name in ipairs { "shape", "dtype", "device", "grad", "grad_fn", "requires_grad", "is_leaf", "ndim", "_version", "name",
                         "data", "is_parameter", "is_cuda", "_base", "output_nr", "T", "layout" } do told("t." .. name) end
 print(count .. " names")
