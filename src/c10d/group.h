@@ -33,6 +33,8 @@ void                 rank_context_set(struct task *me, struct rank_context *cont
 
 /* dist.init_process_group: meets the others at the store. NULL: failed. The rank context knows it. */
 struct process_group *process_group_rendezvous(struct task *me, struct world *world, int rank);
+/* The same; before, all ranks meet at a store that the lesson has given. */
+struct process_group *process_group_rendezvous_at(struct task *me, struct world *world, int rank, struct store *store);
 
 struct group_options {
     const int  *ranks;         /* of the world, in the order of their ranks in the group; NULL: all */

@@ -76,5 +76,6 @@ void lua_open_objects(lua_State *L);       /* objects.c */
 int  l_spawn(lua_State *L);
 int  l_bucket_assignment(lua_State *L);
 void lua_open_ddp(lua_State *L);    /* ddp.c: nn.parallel.DistributedDataParallel */
+struct store *store_at(lua_State *L, int index);   /* store.c; NULL: it is no store */
 void lua_open_store(lua_State *L);  /* store.c: dist.store */
 #endif

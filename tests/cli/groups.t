@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 use lib 'tests/cli';
+use IO::Socket::INET;
 use Ringside;
 use Test::More;
 
@@ -236,6 +237,57 @@ for rank = 0, 1 do rs.check("generations of rank " .. rank .. ": " .. again[rank
 rs.check("another place than the spawn's", not pcall(dist.spawn, function(rank) dist.init_process_group("local", { rank = 1 - rank }) end, { world = 2 }))
 END_LESSON
 is($init->{status}, 0, 'init_process_group refuses what it cannot be') or diag($init->{out}, $init->{err});
+
+# The ranks of a spawn that meet where they are told: at an address, in a file, in a store.
+my $port = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockport;
+my $meeting = <<"END_LESSON";
+local rs = require "ringside"
+local dist = rs.distributed
+rs.lesson { title = "Places" }
+local function sums(name, options)
+  local answers = dist.spawn(function(rank, options)
+    if options.store then options.store = dist.store end
+    for key, value in pairs(options) do
+      if type(value) == "string" then options[key] = value:gsub("RANK", tostring(rank)) end
+    end
+    if options.rank then options.rank = rank end
+    local t = rs.tensor { rank + 1 }
+    for round = 1, 2 do
+      dist.init_process_group("local", options)
+      dist.all_reduce(t)
+      dist.destroy_process_group()
+    end
+    return t:item()
+  end, { world = 3, init = false, args = { options } })
+  local right = 0
+  for rank = 0, 2 do if answers[rank] == 18 then right = right + 1 end end
+  rs.check(name, right == 3)
+end
+sums("an address", { init_method = "tcp://127.0.0.1:$port", rank = 0, world_size = 3 })
+sums("an address that says who is who", { init_method = "tcp://127.0.0.1:$port?rank=RANK&world_size=3" })
+sums("a file", { init_method = "file:///tmp/ringside_groups_t_$$", rank = 0, world_size = 3 })
+sums("a store", { store = true, rank = 0, world_size = 3 })
+sums("the environment, where the spawn knows who is who", { init_method = "env://" })
+sums("the spawn's own place", { timeout = 60 })
+local function refused(kind, words, options, init)
+  local ok, e = pcall(dist.spawn, function(rank, options) dist.init_process_group("local", options) end,
+    { world = 2, init = init, args = { options } })
+  local right = not ok and e.kind == kind and e.message:find(words, 1, true) ~= nil
+  if not right then print(kind, words, ok, e) end
+  rs.check(kind .. ": " .. words, right)
+end
+refused("RuntimeError", "have met already", { init_method = "env://" })
+refused("ValueError", "world_size is 3", { init_method = "tcp://127.0.0.1:$port?rank=0&world_size=3" }, false)
+refused("ValueError", "rank parameter missing", { init_method = "tcp://127.0.0.1:$port" }, false)
+refused("RuntimeError", "No rendezvous handler", { init_method = "carrier://x", rank = 0, world_size = 2 }, false)
+refused("TypeError", "expected a store", { store = 3, rank = 0, world_size = 2 }, false)
+END_LESSON
+for my $way ([ stepped => @stepped ], [ free => @free ]) {
+    my ($executor, @words) = @$way;
+    my $run = ringside({ env => { MASTER_ADDR => '127.0.0.1', MASTER_PORT => $port } }, @words, '--tap',
+        lesson('places', $meeting));
+    is($run->{status}, 0, "$executor: ranks meet where they are told") or diag($run->{out}, $run->{err});
+}
 
 # ---- many ranks ----
 
