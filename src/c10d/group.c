@@ -122,7 +122,8 @@ rendezvous_given(struct task *me, const struct world *world, int generation, str
 
 /* dist.init_process_group: returns when all ranks have called it. The rank's collectives get a task of their own. */
 struct process_group *
-process_group_rendezvous_at(struct task *me, struct world *world, int rank, struct store *store)
+process_group_rendezvous_at(struct task *me, struct world *world, int rank,
+                            struct store *store)
 {
     STAGE(me, c10d_rendezvous, rank, world->size);
     if (!rendezvous_allowed(me, world, rank))
