@@ -17,7 +17,7 @@ comm_next(struct task *me, struct process_group *group)
 {
     struct wait_reason reason = { .what = "collectives", .sequence = -1, .peer = -1, .idle = true };
     monitor_enter(me, &group->monitor);
-    while (group->first == NULL && !group->stopping)
+    while (group->busy || (group->first == NULL && !group->stopping))
         if (!monitor_wait(me, &group->monitor, &reason))
             break;
     struct work *work = group->first;
@@ -25,6 +25,7 @@ comm_next(struct task *me, struct process_group *group)
         group->first = work->next;
         group->last  = group->first != NULL ? group->last : NULL;
         work->next   = NULL;
+        group->busy  = true;
     }
     monitor_leave(me, &group->monitor);
     return work;
@@ -78,8 +79,8 @@ group_new(struct task *me, struct communicator *communicator, int global_rank, u
     int  length = snprintf(name, sizeof name, "r%d comm", global_rank);
     if (communicator->parent != NULL)
         snprintf(name + length, sizeof name - (size_t)length, " %d", communicator->number);
-    struct task_options options = { .name = name, .rank = global_rank, .device = TASK_INHERIT, .idle_ok = true,
-                                    .lane_kind = LANE_COMM };
+    struct task_options options = { .name = name, .rank = global_rank, .device = TASK_INHERIT, .lua = true,
+                                    .idle_ok = true, .lane_kind = LANE_COMM };
     group->comm = task_spawn(me, &options, comm_serve, group);
     if (group->comm == NULL) {
         monitor_destroy(&group->monitor);
