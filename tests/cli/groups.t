@@ -57,6 +57,20 @@ explained('a collective of a group that a member does not join',
     spawn('member', 3, 'local group = dist.new_group { 0, 2 }', 'if rank == 0 then dist.barrier(group) end'),
     qr/rank 0 waits in barrier #0 of group 1 \(line 5\), but rank 2 has ended without calling any collective/);
 
+# A group's own time limit, in the executor that has a clock.
+for my $case ([ 'a limit of a group', 'local group = dist.new_group({ 0, 1 }, { timeout = 0.3 })',
+        'if rank == 0 then dist.barrier(group) else dist.recv(rs.ones(1), 0) end' ],
+    [ 'a limit of the default group', 'dist.init_process_group("local", { timeout = 0.3 })',
+        'if rank == 0 then dist.barrier() else dist.store:get("never") end' ],
+    [ 'a limit that is set later', 'dist.set_timeout(0.3)',
+        'if rank == 0 then dist.barrier() else dist.store:get("never") end' ]) {
+    my ($name, @lines) = @$case;
+    my $begin = time;
+    my $run = ringside('run', '--executor', 'free', '--timeout', 100, spawn('limit', 2, @lines));
+    refused($name, $run, 3, qr/limit\.lua:5: TimeoutError: rank 0: timed out/);
+    cmp_ok(time - $begin, '<', 60, "$name: long before the run's own");
+}
+
 # ---- overlapping groups, all in flight at once ----
 
 my $overlap = lesson('overlap', <<'END_LESSON');
