@@ -167,7 +167,7 @@ struct work {
     bool                  done, told;    /* it has ended; and those who listen know */
     bool                  is_here;       /* it runs on the task that waits for it */
     uint32_t              line, iteration;
-    uint64_t              issued_at, finished_at;
+    uint64_t              issued_at, begun_at, finished_at;
     struct error          error;
     struct work_listener *listeners;     /* the last one first */
     struct post           post;          /* isend, irecv */
@@ -192,6 +192,9 @@ struct process_group {
     struct work          *spare;
     int64_t               running;       /* the comm task's own: the collective that it is in */
     struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */
+    struct completion_hook hook;         /* completion.c */
+    bool                  in_hook;
+    int64_t               finished;      /* how many collectives have ended; in the monitor */
     bool                  stopping, is_gone;
 };
 
@@ -201,6 +204,7 @@ void         work_discard(struct task *me, struct work *work);
 bool         work_issue(struct task *me, struct work *work);
 void         work_run(struct task *me, struct work *work);
 void         work_finish(struct task *me, struct work *work);
+void         completion_tell(struct task *me, struct work *work);   /* no monitor is held, me has no error */
 /* Of isend and irecv: whoever waits for it, or its task's end, lets go of the tensor, once. */
 void         work_release_tensor(struct task *me, struct work *work);
 /* Joins the tasks of works that nobody waits for: those that have ended, or all. */

@@ -258,6 +258,9 @@ work_finish(struct task *me, struct work *work)
         if (work->entry != NULL)
             work_break_group(me, work);
     }
+    bool is_collective = work->entry != NULL;
+    if (is_collective)
+        completion_tell(me, work);
     ledger_leave(me, work);
     if (!work->post.is_later)
         work_drop_tensors(me, work);
@@ -268,6 +271,7 @@ work_finish(struct task *me, struct work *work)
         group->busy = false;
     work_tell(me, work);
     work->told = true;
+    group->finished += is_collective;
     if (!work->is_owned && !work->post.is_later)
         work_recycle(work);
     monitor_wake(me, &group->monitor);
@@ -303,6 +307,7 @@ work_run(struct task *me, struct work *work)
     me->iteration = work->iteration;
     work->group->running = work->call.sequence;
     sched_advance_to(me, work->issued_at);
+    work->begun_at = sched_now(me);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
         (void)(work_move(me, work) && work_paste(me, work));   /* what failed is in `me` */
     work_finish(me, work);
