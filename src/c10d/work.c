@@ -336,7 +336,7 @@ works_left_join(struct task *me, struct process_group *group, bool all)
     }
 }
 
-/* An isend or irecv that nobody waits for goes on by itself. */
+/* An isend or irecv that nobody waits for goes on by itself, as long as the group will join it. */
 static void
 work_leave(struct task *me, struct work *work)
 {
@@ -344,8 +344,9 @@ work_leave(struct task *me, struct work *work)
     monitor_enter(me, &group->monitor);
     work->next  = group->left;
     group->left = work;
+    bool last   = group->is_gone;
     monitor_leave(me, &group->monitor);
-    works_left_join(me, group, false);
+    works_left_join(me, group, last);
 }
 
 /* Nobody waits for it: the comm task recycles it at its end. */

@@ -206,8 +206,8 @@ static int
 l_all_gather_object(lua_State *L)
 {
     struct rank_call r;
-    struct bytes     mine;
-    struct gathered  gathered;
+    struct bytes     mine = { 0 };
+    struct gathered  gathered = { 0 };
     wrap_object(L, 2);
     if (!take_rank_call(L, &r, 2))
         return 0;
@@ -253,8 +253,8 @@ static int
 l_gather_object(lua_State *L)
 {
     struct rank_call r;
-    struct bytes     mine;
-    struct gathered  gathered;
+    struct bytes     mine = { 0 };
+    struct gathered  gathered = { 0 };
     wrap_object(L, 1);
     keep_empty_list(L, 2);
     if (!take_rank_call(L, &r, 3))
@@ -320,8 +320,8 @@ static int
 l_scatter_object_list(lua_State *L)
 {
     struct rank_call r;
-    struct parcels   parcels;
-    struct bytes     all;
+    struct parcels   parcels = { 0 };
+    struct bytes     all = { 0 };
     if (!take_rank_call(L, &r, 3))
         return 0;
     struct root_places places = { .global = 2, .own = 4, .optional = true, .is_source = true };
@@ -360,7 +360,7 @@ static int
 l_broadcast_object_list(lua_State *L)
 {
     struct rank_call r;
-    struct parcels   parcels;
+    struct parcels   parcels = { 0 };
     if (!take_rank_call(L, &r, 2))
         return 0;
     struct root_places places = { .global = 1, .own = 4, .optional = true, .is_source = true };
@@ -394,7 +394,7 @@ static int
 l_send_object_list(lua_State *L)
 {
     struct rank_call r;
-    struct bytes     mine;
+    struct bytes     mine = { 0 };
     if (!take_rank_call(L, &r, 2))
         return 0;
     int peer = peer_given(L, &r, &(struct peer_places){ 1, 4, "dst" });
@@ -425,7 +425,7 @@ static int
 l_recv_object_list(lua_State *L)
 {
     struct rank_call r;
-    struct parcels   parcels;
+    struct parcels   parcels = { 0 };
     if (!take_rank_call(L, &r, 2)) {
         lua_pushinteger(L, -1);
         return 1;
