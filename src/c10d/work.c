@@ -450,7 +450,7 @@ works_left_join(struct task *me, struct process_group *group, bool all)
     }
 }
 
-/* An isend or irecv that nobody waits for goes on by itself. */
+/* An isend or irecv that nobody waits for goes on by itself, as long as the group will join it. */
 static void
 work_leave(struct task *me, struct work *work)
 {
@@ -458,8 +458,9 @@ work_leave(struct task *me, struct work *work)
     monitor_enter(me, &group->monitor);
     work->next  = group->left;
     group->left = work;
+    bool last   = group->is_gone;
     monitor_leave(me, &group->monitor);
-    works_left_join(me, group, false);
+    works_left_join(me, group, last);
 }
 
 /* Nobody waits for a collective that nobody asks for: the comm task recycles the work at its end. */

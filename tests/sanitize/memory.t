@@ -27,6 +27,12 @@ for my $case ([ 'training', 'stepped', 60 ], [ 'training', 'free', 40, '--exact'
     my ($before) = count_allocations(@words, 'nothing');
     fail_each("$lesson in $executor", { points => $points * $more, from => $before - 50 }, @words);
 }
+for my $executor (qw(stepped free)) {
+    my @how      = ('--executor', $executor, $executor eq 'free' ? '--exact' : ());
+    my @words    = ($program, 'run', @how, '--timeout', 60, '--tap', 'tests/faults/p2p.lua', '--');
+    my ($before) = count_allocations(@words, 'nothing');
+    fail_each("p2p in $executor", { points => 20 * $more, from => $before - 50 }, @words);
+}
 my @all = ($program, 'run', '--tap', 'tests/faults/everything.lua');
 # Once: for ever Lua could not even call what lets its objects go, since here each of its blocks is the system's.
 fail_each('a little of everything', { points => 40 * $more }, @all);
