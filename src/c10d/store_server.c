@@ -37,7 +37,7 @@ struct peer {
 
 struct store_server {
     pthread_t          thread;
-    int                listener, stop[2];
+    int                listener, stop[2], spare; /* spare: a descriptor that can be given up */
     struct store_table table;
     struct peer       *peers;      /* in the order in which they came */
     size_t             count, room, limit;
@@ -45,7 +45,7 @@ struct store_server {
     size_t             poll_room;
     size_t             buffered;   /* bytes of all messages */
     uint64_t           changes;    /* of the table, that somebody may wait for */
-    int64_t            deaf_until; /* no descriptor for another peer: accepting waits */
+    int64_t            deaf_until; /* no descriptor at all: accepting waits */
 };
 
 static int64_t
@@ -90,22 +90,60 @@ make_room(struct store_server *server)
     return false;
 }
 
-/* Who cannot be served is closed at once rather than left waiting. */
+/* Nothing was read from it: what is said arrives. */
+static void
+turn_away(int fd)
+{
+    char full[WIRE_HELLO];
+    wire_no_room(full);
+    if (fd < 0)
+        return;
+    (void)!send(fd, full, sizeof full, MSG_NOSIGNAL);
+    close(fd);
+}
+
+/* accept says that there is no descriptor even where nobody waits for one. */
+static bool
+somebody_waits(const struct store_server *server)
+{
+    struct pollfd listener = { .fd = server->listener, .events = POLLIN };
+    return poll(&listener, 1, 0) > 0;
+}
+
+static int
+accept_one(const struct store_server *server)
+{
+    return accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+/* No descriptor is left: the spare one serves to tell it. */
+static void
+turn_away_one(struct store_server *server)
+{
+    enum { PAUSE_MS = 50 };
+    if (server->spare >= 0)
+        close(server->spare);
+    turn_away(accept_one(server));
+    server->spare      = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    server->deaf_until = server->spare < 0 ? now_ms() + PAUSE_MS : 0;
+}
+
+/* Who cannot be served is told so at once rather than left waiting. */
 static void
 accept_peers(struct store_server *server)
 {
-    enum { PAUSE_MS = 50 };
-    for (;;) {
-        int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE) && make_room(server))
+    while (server->deaf_until <= now_ms() && somebody_waits(server)) {
+        int fd = accept_one(server);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+            if (!make_room(server))
+                turn_away_one(server);
             continue;
-        if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-            server->deaf_until = now_ms() + PAUSE_MS;
+        }
         if (fd < 0)
             return;
         bool room = server->count < server->limit || make_room(server);
         if (!room || !vec_room(&server->peers, &server->room, server->count + 1, sizeof *server->peers)) {
-            close(fd);
+            turn_away(fd);
             continue;
         }
         server->peers[server->count++] = (struct peer){ .fd = fd, .due = now_ms() + HELLO_MS };
@@ -421,8 +459,11 @@ store_server_start(struct sched *sched, int listener, char *why, size_t why_size
         server->limit    = peer_limit();
         store_table_open(&server->table, sched, TABLE_BYTES);
         if (pipe2(server->stop, O_CLOEXEC) == 0) {
+            server->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
             if (start_thread(server))
                 return server;
+            if (server->spare >= 0)
+                close(server->spare);
             close(server->stop[0]);
             close(server->stop[1]);
         }
@@ -445,6 +486,8 @@ store_server_stop(struct store_server *server)
     pthread_join(server->thread, NULL);
     for (size_t i = 0; i < server->count; i++)
         peer_close(server, &server->peers[i]);
+    if (server->spare >= 0)
+        close(server->spare);
     close(server->listener);
     close(server->stop[0]);
     close(server->stop[1]);

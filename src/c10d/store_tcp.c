@@ -327,7 +327,12 @@ say_hello(struct task *me, struct tcp_store *tcp)
     wire_hello(hello);
     if (!send_bytes(me, tcp, hello, WIRE_HELLO, until) || !read_bytes(me, tcp, answer, WIRE_HELLO, until))
         return false;
-    return memcmp(hello, answer, WIRE_HELLO) == 0 || lose(me, tcp, "what listens there is no store of this kind");
+    if (memcmp(hello, answer, WIRE_HELLO) == 0)
+        return true;
+    wire_no_room(hello);
+    return lose(me, tcp, memcmp(hello, answer, WIRE_HELLO) == 0
+                             ? "the server has no file descriptor left for another client; 'ulimit -n' says how many "
+                               "a process may have" : "what listens there is no store of this kind");
 }
 
 /* A server that is not there yet may come: tried again every 10 ms. */

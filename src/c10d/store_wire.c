@@ -13,6 +13,12 @@ wire_hello(char hello[WIRE_HELLO])
     memcpy(hello + 6, &order, sizeof order);
 }
 
+void
+wire_no_room(char hello[WIRE_HELLO])
+{
+    memcpy(hello, "RSTOFULL", WIRE_HELLO);
+}
+
 static void
 add_number(struct str *out, uint64_t number, size_t bytes)
 {

@@ -17,6 +17,7 @@
 /* The longest message; the longest value is a little less. */
 enum { WIRE_HELLO = 8, WIRE_HEAD = 4, WIRE_MESSAGE = 64 << 20, WIRE_REPLY_HEAD = 12 };
 void wire_hello(char hello[WIRE_HELLO]);
+void wire_no_room(char hello[WIRE_HELLO]);     /* what a server that is full says instead, before it closes */
 /* With its length; `prefix` stands before each key. */
 void wire_add_request(struct str *out, const struct store_request *request, const char *prefix);
 /* Of the `count` bytes of a message; texts stay where they are, lists are the caller's to free (wire_free_lists).

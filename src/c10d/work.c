@@ -300,20 +300,6 @@ work_sequence(const struct work *work)
     return work->call.sequence;
 }
 
-/* Nobody waits for it: the comm task recycles it at its end. */
-void
-work_forget(struct task *me, struct work *work)
-{
-    if (work == NULL)
-        return;
-    struct process_group *group = work->group;
-    monitor_enter(me, &group->monitor);
-    work->is_owned = false;
-    if (work->done)
-        work_recycle(work);
-    monitor_leave(me, &group->monitor);
-}
-
 void
 work_release_tensor(struct task *me, struct work *work)
 {
@@ -360,6 +346,20 @@ work_leave(struct task *me, struct work *work)
     group->left = work;
     monitor_leave(me, &group->monitor);
     works_left_join(me, group, false);
+}
+
+/* Nobody waits for it: the comm task recycles it at its end. */
+void
+work_forget(struct task *me, struct work *work)
+{
+    if (work == NULL)
+        return;
+    struct process_group *group = work->group;
+    monitor_enter(me, &group->monitor);
+    work->is_owned = false;
+    if (work->done)
+        work_recycle(work);
+    monitor_leave(me, &group->monitor);
 }
 
 /* A task that has failed does not wait: the comm task recycles the work at its end. */

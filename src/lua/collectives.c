@@ -267,9 +267,9 @@ l_all_to_all(lua_State *L)
 
 /* ---- barriers ---- */
 
-/* ps; 0: none is given. */
+/* Seconds as picoseconds; none: 0. */
 static uint64_t
-barrier_timeout(lua_State *L, const struct argument *seconds)
+limit_given(lua_State *L, const struct argument *seconds)
 {
     return seconds->none ? 0 : check_timeout(L, seconds->number);
 }
@@ -280,7 +280,7 @@ l_barrier(lua_State *L)
     struct rank_call r;
     if (!take_rank_call(L, &r, 0))
         return 0;
-    uint64_t               timeout = barrier_timeout(L, &r.a.at[3]);
+    uint64_t               timeout = limit_given(L, &r.a.at[3]);
     struct collective_call call    = open_tensor_collective(L, &r, r.a.at[1].integer[0] != 0, NULL);
     return close_collective(L, &call, group_barrier_within(r.me, r.group, timeout));
 }
@@ -291,7 +291,7 @@ l_monitored_barrier(lua_State *L)
     struct rank_call r;
     if (!take_rank_call(L, &r, 0))
         return 0;
-    struct monitored options = { .timeout_ps = barrier_timeout(L, &r.a.at[1]), .all = r.a.at[2].integer[0] != 0 };
+    struct monitored options = { .timeout_ps = limit_given(L, &r.a.at[1]), .all = r.a.at[2].integer[0] != 0 };
     struct call      call    = call_open(L, r.me, CALL_BACK);
     bool             ok      = group_monitored_barrier(r.me, r.group, &options);
     return call_done(&call, ok);
