@@ -58,7 +58,7 @@ struct post {
     bool           is_send, is_later;    /* is_later: isend or irecv, so the host goes on meanwhile */
     int            rank, peer;           /* mine, the other end's: ranks of the group. A recv's ANY_SOURCE becomes the
                                             sender's */
-    int64_t        tag;
+    int64_t        tag;                  /* below 0: it belongs to a collective */
     struct tensor *tensor;
     struct event  *event;                /* the tensor's device has come so far; NULL: host memory */
     uint32_t       line, flow;           /* flow: the sender's arrow; `recv` learns it from the other end */
@@ -95,6 +95,7 @@ struct group_backend {
 
     /* Whether it can do this, asked on the calling rank's task before the call has a number; may not block. */
     bool  (*accepts)(struct task *me, const struct collective *call);
+    bool  (*has_algorithm)(const char *name);    /* an all-reduce of that name is built in */
 
     /* On the rank's comm task, one at a time in the order of issue, which is equal on all ranks. They block until this
      * rank's part is done, and open the stage of the collective. After false the group's later collectives are lost. */
@@ -126,5 +127,7 @@ extern const struct group_backend backend_local;
 bool work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
     __attribute__((warn_unused_result));
 bool     group_rank_has_ended(const struct process_group *group, int rank); /* it will send and receive no more */
+bool     group_gives_up(const struct process_group *group, int64_t tag);  /* the collective of a message with that tag */
+bool     group_say_why(struct task *me, const struct process_group *group); /* records why it does, answers false */
 uint64_t group_timeout_ps(const struct process_group *group);               /* of one wait; 0: the run's */
 #endif

@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct task; struct tensor; struct process_group; struct work; struct world; struct store; struct group_backend;
+struct task; struct tensor; struct process_group; struct work; struct world; struct store;
+struct group_backend; struct error;
 
 /* ---- the world: shared by the ranks that one spawn starts ---- */
 struct world_options {
@@ -68,6 +69,7 @@ enum reduce_op {
     REDUCE_SUM, REDUCE_AVG, REDUCE_PRODUCT, REDUCE_MIN, REDUCE_MAX, REDUCE_BAND, REDUCE_BOR, REDUCE_BXOR,
     REDUCE_PREMUL_SUM
 };
+const char *reduce_op_title(enum reduce_op op);  /* "SUM" ... */
 /* An all-reduce that somebody else wrote, of sends and receives: a lesson. Called on the rank's comm task, inside the
  * stage of the collective; all ranks call theirs with the same number. */
 struct custom_algorithm {
@@ -81,6 +83,7 @@ struct collective_options {
     int            root;           /* of the group */
     const char    *algorithm;      /* a name of the back-end's; NULL: its choice. Outlives the work */
     const struct custom_algorithm *custom;  /* instead of a name; outlives the work; NULL: none */
+    bool           at_once;        /* the caller waits for it right away: in `free` it runs on its own task */
     bool           ring_forwards;  /* sends to rank + 1, in NCCL's order; else to rank - 1, in Gloo's: its sums' order */
     uint64_t       timeout_ps;     /* of each wait; 0: the group's */
 };
@@ -125,9 +128,20 @@ struct work *group_all_gather_coalesced(struct task *me, struct process_group *g
 struct monitored { uint64_t timeout_ps; bool all; };
 bool group_monitored_barrier(struct task *me, struct process_group *group, const struct monitored *options);
 bool work_wait(struct task *me, struct work *work) __attribute__((warn_unused_result)); /* moves its failure to me */
+bool work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps) /* 0: as work_wait; `stepped`: the same */
+    __attribute__((warn_unused_result));
 bool work_done(struct task *me, const struct work *work);
+bool work_failure(struct task *me, const struct work *work, struct error *out);  /* false: none, or not done */
 int64_t work_sequence(const struct work *work);
-void work_free(struct task *me, struct work *work);   /* waits for it first if it still runs */
+void work_free(struct task *me, struct work *work);   /* a collective goes on; an isend or irecv is waited for */
+/* Told once, on the task that ends the work and before those who wait for it, or at once if it has ended; the caller's
+ * until then. `error` is NULL if all is well. */
+struct work_listener {
+    struct work_listener *next;
+    void                (*done)(struct task *me, void *context, const struct error *error);
+    void                 *context;
+};
+void work_when_done(struct task *me, struct work *work, struct work_listener *listener);
 void work_forget(struct task *me, struct work *work);     /* does not wait; a collective's only. NULL: nothing */
 bool work_complete(struct task *me, struct work *work);   /* waits and frees; false: failed, or it was NULL */
 /* issue + wait + free */

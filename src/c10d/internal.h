@@ -25,7 +25,6 @@
 
 const char *operation_name(enum operation operation);     /* "allreduce" ... as in c10d's kinds */
 const char *reduce_op_name(enum reduce_op op);
-const char *reduce_op_title(enum reduce_op op);            /* "SUM" ... */
 bool        operation_has_root(enum operation operation);
 bool        operation_reduces(enum operation operation);
 
@@ -126,7 +125,8 @@ void communicator_free(struct task *me, struct communicator *communicator);
 
 /* What the others know of a rank without asking: whether it is over. */
 struct rank_state {
-    atomic_bool ended, joined;
+    atomic_bool ended;
+    atomic_int  joined;          /* how many generations it has joined: all that the others need from it is in the store */
     int         generation;      /* how often it has called init_process_group; its own task's */
     const struct communicator *outside; /* the last new one of which it is no member; its own task's */
 };
@@ -163,10 +163,13 @@ struct work {
     struct stand_in      *stand_ins;     /* whose copies become the tensors at the end, in the host's cells */
     size_t                stand_in_count, stand_in_room;
     struct event         *event;         /* made once, used when `on_device` */
-    bool                  on_device, done, is_owned;
+    bool                  on_device, is_owned;
+    bool                  done, told;    /* it has ended; and those who listen know */
+    bool                  is_here;       /* it runs on the task that waits for it */
     uint32_t              line, iteration;
     uint64_t              issued_at, finished_at;
     struct error          error;
+    struct work_listener *listeners;     /* the last one first */
     struct post           post;          /* isend, irecv */
     struct task          *task;          /* theirs */
     /* reuse.c: of the tensor when it was posted; the checksum only where others share its version. */
@@ -185,7 +188,9 @@ struct process_group {
     struct monitor        monitor;
     struct task          *comm;          /* NULL: not started or ended */
     struct work          *first, *last;  /* the queue */
+    bool                  busy;          /* a collective is under way, here or on the comm task */
     struct work          *spare;
+    int64_t               running;       /* the comm task's own: the collective that it is in */
     struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */
     bool                  stopping, is_gone;
 };

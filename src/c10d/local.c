@@ -141,6 +141,7 @@ const struct group_backend backend_local = {
     .connect    = local_connect,
     .disconnect = local_disconnect,
     .accepts    = local_accepts,
+    .has_algorithm = algorithm_is_built_in,
     .all_reduce = local_all_reduce,
     .broadcast  = local_broadcast,
     .reduce     = local_reduce,

@@ -182,6 +182,7 @@ extern const struct algorithm algorithm_ring, algorithm_double_tree, algorithm_t
     algorithm_hierarchical, algorithm_direct, algorithm_naive;
 const struct algorithm *algorithm_at(size_t index);       /* in teaching order; NULL behind the last */
 /* The one that an all-reduce names, or the back-end's choice. NULL: failed, there is none. */
+bool algorithm_is_built_in(const char *name);
 const struct algorithm *algorithm_chosen(struct task *me, const struct collective *call);
 /* How many of the group's ranks stand together on each node, if need be on a part of a node. */
 int nodes_ranks_each(const struct channel *channel);

@@ -142,7 +142,8 @@ accept_peers(struct store_server *server)
         if (fd < 0)
             return;
         bool room = server->count < server->limit || make_room(server);
-        if (!room || !vec_room(&server->peers, &server->room, server->count + 1, sizeof *server->peers)) {
+        if (!room || !vec_room(&server->peers, &server->room, server->count + 1, sizeof *server->peers) ||
+            !vec_room(&server->polls, &server->poll_room, server->count + 3, sizeof *server->polls)) {
             turn_away(fd);
             continue;
         }
@@ -192,7 +193,7 @@ read_hello(struct store_server *server, struct peer *peer)
     if (count < WIRE_HELLO)
         return;
     peer->greeted = true;
-    str_add_bytes(&peer->out, hello, WIRE_HELLO);
+    peer->over    = send(peer->fd, hello, WIRE_HELLO, MSG_NOSIGNAL) != WIRE_HELLO; /* the first bytes: there is room */
     consume(server, peer, WIRE_HELLO);
 }
 
@@ -256,8 +257,9 @@ read_message(struct store_server *server, struct peer *peer)
     }
     if (peer->in_count - WIRE_HEAD < length)
         return false;
-    if (!wire_read_request(peer->in + WIRE_HEAD, length, &request)) {
-        refuse_peer(peer, STORE_UNSUPPORTED);
+    enum store_status status = wire_read_request(peer->in + WIRE_HEAD, length, &request);
+    if (status != STORE_DONE) {
+        refuse_peer(peer, status);
         return false;
     }
     bool later = puts_off(server, peer, &request);
@@ -272,6 +274,14 @@ read_message(struct store_server *server, struct peer *peer)
 static void
 send_replies(struct store_server *server, struct peer *peer)
 {
+    char none[WIRE_NO_MEMORY];
+    if (!str_ok(&peer->out)) { /* a part of a reply is none */
+        wire_no_memory(none);
+        if (peer->greeted && peer->sent == 0)
+            (void)!send(peer->fd, none, sizeof none, MSG_NOSIGNAL);
+        peer_close(server, peer);
+        return;
+    }
     while (peer->sent < peer->out.len) {
         ssize_t sent = send(peer->fd, peer->out.text + peer->sent, peer->out.len - peer->sent, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
@@ -303,9 +313,7 @@ serve(struct store_server *server, struct peer *peer)
         read_hello(server, peer);
     while (peer->fd >= 0 && peer->greeted && !peer->over && peer->out.len == 0 && read_message(server, peer))
         send_replies(server, peer);
-    if (peer->fd >= 0 && !str_ok(&peer->out))
-        peer_close(server, peer);
-    if (peer->fd >= 0 && (peer->out.len > 0 || peer->over))
+    if (peer->fd >= 0 && (peer->out.len > 0 || peer->over || !str_ok(&peer->out)))
         send_replies(server, peer);
 }
 
@@ -335,8 +343,9 @@ read_peer(struct store_server *server, struct peer *peer)
         send_replies(server, peer);
     while (peer->fd >= 0 && !peer->over && peer->out.len == 0 && taken < READ_BYTES) {
         if (!grow_buffer(server, peer)) {
-            refuse_peer(peer, STORE_NO_MEMORY);
-            break;
+            peer->out.broken = true;
+            send_replies(server, peer);
+            return;
         }
         ssize_t count = recv(peer->fd, peer->in + peer->in_count, peer->in_room - peer->in_count, 0);
         if (count < 0 && errno == EINTR)
@@ -359,13 +368,7 @@ read_peer(struct store_server *server, struct peer *peer)
 
 /* ---- the thread ---- */
 
-static bool
-poll_room(struct store_server *server)
-{
-    return vec_room(&server->polls, &server->poll_room, server->count + 2, sizeof *server->polls);
-}
-
-/* Fills the list; answers how long to wait. */
+/* Fills the list, which has room; answers how long to wait. */
 static int
 prepare_polls(struct store_server *server)
 {
@@ -403,7 +406,7 @@ static void *
 serve_peers(void *argument)
 {
     struct store_server *server = argument;
-    while (poll_room(server)) {
+    for (;;) {
         size_t count = server->count;
         int    ready = poll(server->polls, count + 2, prepare_polls(server));
         if (ready < 0 && errno != EINTR)
@@ -458,7 +461,8 @@ store_server_start(struct sched *sched, int listener, char *why, size_t why_size
         server->listener = listener;
         server->limit    = peer_limit();
         store_table_open(&server->table, sched, TABLE_BYTES);
-        if (pipe2(server->stop, O_CLOEXEC) == 0) {
+        bool room = vec_room(&server->polls, &server->poll_room, 2, sizeof *server->polls);
+        if (room && pipe2(server->stop, O_CLOEXEC) == 0) {
             server->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
             if (start_thread(server))
                 return server;
@@ -468,7 +472,9 @@ store_server_start(struct sched *sched, int listener, char *why, size_t why_size
             close(server->stop[1]);
         }
     }
-    snprintf(why, why_size, "cannot start a store's server: %s", strerror(server != NULL ? errno : ENOMEM));
+    snprintf(why, why_size, "cannot start a store's server: %s", strerror(errno));
+    if (server != NULL)
+        free(server->polls);
     free(server);
     close(listener);
     return NULL;

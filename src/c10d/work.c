@@ -82,11 +82,28 @@ work_recycle(struct work *work)
     work->group->spare = work;
 }
 
+/* In the group's monitor, which is left meanwhile. */
+static void
+work_tell(struct task *me, struct work *work)
+{
+    while (work->listeners != NULL) {
+        struct work_listener *listener = work->listeners;
+        work->listeners = listener->next;
+        monitor_leave(me, &work->group->monitor);
+        listener->done(me, listener->context, work->error.kind != E_NONE ? &work->error : NULL);
+        monitor_enter(me, &work->group->monitor);
+    }
+}
+
+/* It never began, or never will: a run that is stopped leaves some. */
 void
 work_discard(struct task *me, struct work *work)
 {
     work_drop_tensors(me, work);
+    if (work->listeners != NULL)
+        work->error = (struct error){ .kind = E_STOPPED, .message = "the run is over" };
     monitor_enter(me, &work->group->monitor);
+    work_tell(me, work);
     work_recycle(work);
     monitor_leave(me, &work->group->monitor);
 }
@@ -140,24 +157,48 @@ work_refuse(struct task *me, struct work *work, enum ledger_answer answer)
     return work_lost(me, work);
 }
 
+/* In the group's monitor. Where nothing is queued or under way and the caller would only wait, threads need not hand
+ * over: it runs its collective itself. What somebody else wrote expects the comm task. */
+static bool
+work_may_run_here(struct task *me, const struct work *work)
+{
+    const struct process_group *group = work->group;
+    return work->call.options.at_once && !sched_is_stepped(me->sched) && group->first == NULL && !group->busy &&
+           work->call.options.custom == NULL;
+}
+
+static void
+work_queue(struct task *me, struct work *work)
+{
+    struct process_group *group = work->group;
+    work->is_here = work_may_run_here(me, work);
+    if (work->is_here) {
+        group->busy = true;
+        return;
+    }
+    if (group->last != NULL)
+        group->last->next = work;
+    else
+        group->first = work;
+    group->last = work;
+    monitor_wake(me, &group->monitor);
+}
+
 /* The number is taken, entered in the ledger and queued in one go: the queue's order is the numbers' order. */
 bool
 work_issue(struct task *me, struct work *work)
 {
     struct process_group *group   = work->group;
     int64_t               text_id = work_name_id(me, work);
+    if (me == group->comm)
+        return failed(me, E_RUNTIME, "%s inside of an all-reduce's own algorithm would wait for itself: an algorithm "
+                                     "is made of send and recv", operation_name(work->call.operation));
     work->issued_at = sched_now(me);
     monitor_enter(me, &group->monitor);
     work->call.sequence = process_group_sequence(group);
     enum ledger_answer answer = group->is_gone ? LEDGER_BROKEN : ledger_join(me, work);
-    if (answer == LEDGER_JOINED) {
-        if (group->last != NULL)
-            group->last->next = work;
-        else
-            group->first = work;
-        group->last = work;
-        monitor_wake(me, &group->monitor);
-    }
+    if (answer == LEDGER_JOINED)
+        work_queue(me, work);
     monitor_leave(me, &group->monitor);
     POINT(me, c10d_issue, text_id, work->call.sequence, work->call.bytes);
     return answer == LEDGER_JOINED || work_refuse(me, work, answer);
@@ -176,6 +217,20 @@ work_await(struct task *me, struct work *work, struct monitor *monitor, int peer
         return true;
     monitor_leave(me, monitor);
     return lost && work_lost(me, work);
+}
+
+/* Messages of a collective that somebody else wrote are sent by the comm task, which is in it. */
+bool
+group_gives_up(const struct process_group *group, int64_t tag)
+{
+    return tag < 0 && ledger_is_broken(&group->communicator->ledger, group->running);
+}
+
+bool
+group_say_why(struct task *me, const struct process_group *group)
+{
+    const struct error *error = &group->communicator->ledger.error;
+    return failed(me, error->kind, "%s", error->message);
 }
 
 /* The others wait for data that will not come: they learn who failed, and why. */
@@ -209,6 +264,10 @@ work_finish(struct task *me, struct work *work)
     monitor_enter(me, &group->monitor);
     work->done        = true;
     work->finished_at = sched_now(me);
+    if (work->call.sequence >= 0)
+        group->busy = false;
+    work_tell(me, work);
+    work->told = true;
     if (!work->is_owned && !work->post.is_later)
         work_recycle(work);
     monitor_wake(me, &group->monitor);
@@ -242,6 +301,7 @@ work_run(struct task *me, struct work *work)
 {
     me->line      = work->line;
     me->iteration = work->iteration;
+    work->group->running = work->call.sequence;
     sched_advance_to(me, work->issued_at);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
         (void)(work_move(me, work) && work_paste(me, work));   /* what failed is in `me` */
@@ -249,17 +309,21 @@ work_run(struct task *me, struct work *work)
 }
 
 static bool
-work_await_done(struct task *me, struct work *work)
+work_await_done(struct task *me, struct work *work, uint64_t timeout_ps)
 {
     struct process_group *group  = work->group;
     struct wait_reason    reason = { .what = operation_name(work->call.operation), .sequence = work->call.sequence,
                                      .peer = -1, .holder = work->task != NULL ? work->task : group->comm,
-                                     .join = true };
+                                     .timeout_ps = timeout_ps, .join = timeout_ps == 0 };
+    uint64_t begin = sched_now(me);
+    bool     waits = true;
     monitor_enter(me, &group->monitor);
-    bool waits = true;
-    while (!work->done && waits)
+    while (!work->told && waits) {
         waits = monitor_wait(me, &group->monitor, &reason);
-    bool done = work->done;
+        uint64_t spent = sched_now(me) - begin;
+        reason.timeout_ps = timeout_ps > spent ? timeout_ps - spent : timeout_ps > 0;
+    }
+    bool done = work->told;
     monitor_leave(me, &group->monitor);
     return done;
 }
@@ -267,10 +331,12 @@ work_await_done(struct task *me, struct work *work)
 /* The host waits until the collective has ended; its failure becomes the waiting task's. Tensors on a device are in
  * order again: what is launched from here on comes after the last message. */
 bool
-work_wait(struct task *me, struct work *work)
+work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps)
 {
     STAGE(me, c10d_wait, work_name_id(me, work), work->call.sequence);
-    if (task_failed(me) || !work_await_done(me, work))
+    if (work->is_here)
+        work_run(me, work);
+    else if (task_failed(me) || !work_await_done(me, work, timeout_ps))
         return false;
     sched_advance_to(me, work->finished_at);
     if (work->post.is_later && work->error.kind == E_NONE)
@@ -282,6 +348,26 @@ work_wait(struct task *me, struct work *work)
     struct error error = work->error;
     task_take_error(me, &error);
     return false;
+}
+
+bool
+work_wait(struct task *me, struct work *work)
+{
+    return work_wait_within(me, work, 0);
+}
+
+void
+work_when_done(struct task *me, struct work *work, struct work_listener *listener)
+{
+    monitor_enter(me, &work->group->monitor);
+    bool done = work->done;
+    if (!done) {
+        listener->next  = work->listeners;
+        work->listeners = listener;
+    }
+    monitor_leave(me, &work->group->monitor);
+    if (done)
+        listener->done(me, listener->context, work->error.kind != E_NONE ? &work->error : NULL);
 }
 
 bool
@@ -298,6 +384,29 @@ int64_t
 work_sequence(const struct work *work)
 {
     return work->call.sequence;
+}
+
+bool
+work_failure(struct task *me, const struct work *work, struct error *out)
+{
+    if (!work_done(me, work) || work->error.kind == E_NONE)
+        return false;
+    *out = work->error;
+    return true;
+}
+
+/* Nobody waits for it: the comm task recycles it at its end. */
+void
+work_forget(struct task *me, struct work *work)
+{
+    if (work == NULL)
+        return;
+    struct process_group *group = work->group;
+    monitor_enter(me, &group->monitor);
+    work->is_owned = false;
+    if (work->told)
+        work_recycle(work);
+    monitor_leave(me, &group->monitor);
 }
 
 void
@@ -348,21 +457,7 @@ work_leave(struct task *me, struct work *work)
     works_left_join(me, group, false);
 }
 
-/* Nobody waits for it: the comm task recycles it at its end. */
-void
-work_forget(struct task *me, struct work *work)
-{
-    if (work == NULL)
-        return;
-    struct process_group *group = work->group;
-    monitor_enter(me, &group->monitor);
-    work->is_owned = false;
-    if (work->done)
-        work_recycle(work);
-    monitor_leave(me, &group->monitor);
-}
-
-/* A task that has failed does not wait: the comm task recycles the work at its end. */
+/* Nobody waits for a collective that nobody asks for: the comm task recycles the work at its end. */
 void
 work_free(struct task *me, struct work *work)
 {
@@ -372,7 +467,5 @@ work_free(struct task *me, struct work *work)
         work_leave(me, work);
         return;
     }
-    if (!task_failed(me))
-        work_await_done(me, work);
     work_forget(me, work);
 }

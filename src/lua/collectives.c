@@ -143,8 +143,15 @@ l_all_reduce(lua_State *L)
                     direction);
     if (coalesce_call(L, &r, COALESCED_ALL_REDUCE))
         return 0;
-    struct collective_call call = open_tensor_collective(L, &r, at[3].integer[0] != 0, at[0].tensor);
-    return close_collective(L, &call, group_all_reduce(r.me, r.group, at[0].tensor, &options));
+    bool later = at[3].integer[0] != 0;
+    if (later)
+        push_tensor_work(L, at[0].tensor);
+    struct algorithm_run *own = algorithm_begin(L, options.algorithm, r.group);
+    options.custom = algorithm_custom(own);
+    struct collective_call call = { .call = call_open(L, r.me, CALL_BACK), .later = later };
+    struct work           *work = group_all_reduce(r.me, r.group, at[0].tensor, &options);
+    algorithm_issued(r.me, own, work);
+    return close_collective(L, &call, work);
 }
 
 static int
@@ -272,9 +279,9 @@ l_all_to_all(lua_State *L)
 
 /* ---- barriers ---- */
 
-/* Seconds as picoseconds; none: 0. */
+/* ps; 0: none is given. */
 static uint64_t
-limit_given(lua_State *L, const struct argument *seconds)
+barrier_timeout(lua_State *L, const struct argument *seconds)
 {
     return seconds->none ? 0 : check_timeout(L, seconds->number);
 }
@@ -285,7 +292,7 @@ l_barrier(lua_State *L)
     struct rank_call r;
     if (!take_rank_call(L, &r, 0))
         return 0;
-    uint64_t               timeout = limit_given(L, &r.a.at[3]);
+    uint64_t               timeout = barrier_timeout(L, &r.a.at[3]);
     struct collective_call call    = open_tensor_collective(L, &r, r.a.at[1].integer[0] != 0, NULL);
     return close_collective(L, &call, group_barrier_within(r.me, r.group, timeout));
 }
@@ -296,7 +303,7 @@ l_monitored_barrier(lua_State *L)
     struct rank_call r;
     if (!take_rank_call(L, &r, 0))
         return 0;
-    struct monitored options = { .timeout_ps = limit_given(L, &r.a.at[1]), .all = r.a.at[2].integer[0] != 0 };
+    struct monitored options = { .timeout_ps = barrier_timeout(L, &r.a.at[1]), .all = r.a.at[2].integer[0] != 0 };
     struct call      call    = call_open(L, r.me, CALL_BACK);
     bool             ok      = group_monitored_barrier(r.me, r.group, &options);
     return call_done(&call, ok);

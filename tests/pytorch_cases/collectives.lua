@@ -242,6 +242,29 @@ dist.spawn(function()
   rs.check("T117 a barrier comes after all that was issued before it, also where nobody holds the Work", ok)
 end, { world = 2 })
 
+-- ---- futures, completion ----
+
+dist.spawn(function()
+  local t = cube(2, 2.0)
+  local future = dist.all_reduce(t, { async_op = true }):get_future()
+  local last = future:then_(function(done) return done:value()[1] * 3 end):then_(function(done) return done:value() + 1 end)
+  rs.check("T127 the future of an all_reduce of 2s, then times 3, then and 1: 19", rs.equal(last:wait(), cube(2, 19.0)))
+end, { world = 3 })
+
+dist.spawn(function()
+  local group, first = dist.new_group(), nil
+  local done, last = 0, nil
+  for _ = 1, 3 do
+    local work = dist.broadcast(rs.zeros { 2 }, 0, group, true)
+    first = first or work:_get_sequence_number()
+    work:get_future():add_done_callback(function() done, last = done + 1, work:_get_sequence_number() end)
+    work:wait()
+  end
+  dist.barrier(group)
+  rs.check("T132 three broadcasts: three completions, the last is the third of the group", done == 3 and
+    last - first + 1 == 3 and group:_get_sequence_number_for_group() == 4)
+end, { world = 2 })
+
 -- ---- objects ----
 
 dist.spawn(function(rank)
