@@ -257,8 +257,7 @@ dist.spawn(function()
   for _ = 1, 3 do
     local work = dist.broadcast(rs.zeros { 2 }, 0, group, true)
     first = first or work:_get_sequence_number()
-    work:get_future():add_done_callback(function() done, last = done + 1, work:_get_sequence_number() end)
-    work:wait()
+    work:get_future():then_(function() done, last = done + 1, work:_get_sequence_number() end):wait()
   end
   dist.barrier(group)
   rs.check("T132 three broadcasts: three completions, the last is the third of the group", done == 3 and
