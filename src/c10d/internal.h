@@ -229,6 +229,7 @@ struct taken_list {
     unsigned             use;
 };
 bool group_take_list(struct task *me, struct work *work, struct tensor ***place, const struct taken_list *list);
+bool group_keeps_own(struct task *me, const struct work *work);     /* all_to_all's lists */
 bool group_only_root(struct task *me, const struct work *work, const void *list, const char *name);
 
 /* What the back-end gets for a tensor of the caller's: itself, or a contiguous stand-in if it has gaps. A reference;
