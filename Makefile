@@ -110,6 +110,7 @@ $(OUT)/fuzz_trace: $(OUT)/obj/tests/fuzz/fuzz_trace.o $(call obj,$(FUZZ_ALL) $(f
 
 # Kernels: loops of any length become vectors, which changes no bit.
 $(OUT)/obj/src/tensor/cpu/%.o: private OPT := $(OPT:-O2=-O3)
+$(OUT)/obj/src/c10d/reduce.o $(OUT)/obj/src/c10d/shared.o: private OPT := $(OPT:-O2=-O3)
 
 # The compiler writes beside each object what it was made from, .def files too (-MMD). The flags file is touched
 # when the flags change, so those rebuild everything and nothing else does. Tests leave their `state` unused.

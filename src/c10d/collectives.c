@@ -288,7 +288,9 @@ bool
 group_all_reduce_now(struct task *me, struct process_group *group, struct tensor *tensor,
                      const struct collective_options *options)
 {
-    return work_complete(me, group_all_reduce(me, group, tensor, options));
+    struct collective_options at_once = options != NULL ? *options : (struct collective_options){ .op = REDUCE_SUM };
+    at_once.at_once = true;
+    return work_complete(me, group_all_reduce(me, group, tensor, &at_once));
 }
 
 bool

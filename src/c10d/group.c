@@ -17,7 +17,7 @@ comm_next(struct task *me, struct process_group *group)
 {
     struct wait_reason reason = { .what = "collectives", .sequence = -1, .peer = -1, .idle = true };
     monitor_enter(me, &group->monitor);
-    while (group->first == NULL && !group->stopping)
+    while (group->busy || (group->first == NULL && !group->stopping))
         if (!monitor_wait(me, &group->monitor, &reason))
             break;
     struct work *work = group->first;
@@ -25,6 +25,7 @@ comm_next(struct task *me, struct process_group *group)
         group->first = work->next;
         group->last  = group->first != NULL ? group->last : NULL;
         work->next   = NULL;
+        group->busy  = true;
     }
     monitor_leave(me, &group->monitor);
     return work;
@@ -101,12 +102,12 @@ rendezvous_meet(struct task *me, struct world *world, int rank, int generation)
     snprintf(here, sizeof here, "default_pg/%d/rank %d", generation, rank);
     snprintf(count, sizeof count, "default_pg/%d/ranks", generation);
     snprintf(ready, sizeof ready, "default_pg/%d/ready", generation);
-    atomic_store(&world->ranks[rank].joined, true);
     if (!store_set(me, world->store, here, "1", 1))
         return false;
     int64_t ranks = store_add(me, world->store, count, 1);
     if (task_failed(me) || (ranks == world->size && !store_set(me, world->store, ready, "1", 1)))
         return false;
+    atomic_store(&world->ranks[rank].joined, generation + 1);
     const char *door = ready;
     return store_wait(me, world->store, &door, 1, STORE_TIMEOUT);
 }

@@ -83,6 +83,7 @@ struct collective_options {
     int            root;           /* of the group */
     const char    *algorithm;      /* a name of the back-end's; NULL: its choice. Outlives the work */
     const struct custom_algorithm *custom;  /* instead of a name; outlives the work; NULL: none */
+    bool           at_once;        /* the caller waits for it right away: in `free` it runs on its own task */
     bool           ring_forwards;  /* sends to rank + 1, in NCCL's order; else to rank - 1, in Gloo's: its sums' order */
     uint64_t       timeout_ps;     /* of each wait; 0: the group's */
 };

@@ -125,7 +125,8 @@ void communicator_free(struct task *me, struct communicator *communicator);
 
 /* What the others know of a rank without asking: whether it is over. */
 struct rank_state {
-    atomic_bool ended, joined;
+    atomic_bool ended;
+    atomic_int  joined;          /* how many generations it has joined: all that the others need from it is in the store */
     int         generation;      /* how often it has called init_process_group; its own task's */
     const struct communicator *outside; /* the last new one of which it is no member; its own task's */
 };
@@ -164,6 +165,7 @@ struct work {
     struct event         *event;         /* made once, used when `on_device` */
     bool                  on_device, is_owned;
     bool                  done, told;    /* it has ended; and those who listen know */
+    bool                  is_here;       /* it runs on the task that waits for it */
     uint32_t              line, iteration;
     uint64_t              issued_at, finished_at;
     struct error          error;
@@ -186,6 +188,7 @@ struct process_group {
     struct monitor        monitor;
     struct task          *comm;          /* NULL: not started or ended */
     struct work          *first, *last;  /* the queue */
+    bool                  busy;          /* a collective is under way, here or on the comm task */
     struct work          *spare;
     int64_t               running;       /* the comm task's own: the collective that it is in */
     struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */

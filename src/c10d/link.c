@@ -62,6 +62,17 @@ link_between(struct task *me, struct channel *channel, int from, int to)
                                              channel->ranks[to]);
 }
 
+/* A link keeps its memory for the next message, unless it is more than this. */
+enum { KEPT_BYTES = 8 << 20 };
+
+static void
+link_forget(struct link *link)
+{
+    host_give(link->sched, link->data, link->room);
+    link->data = NULL;
+    link->room = 0;
+}
+
 static bool
 link_room(struct task *me, struct link *link, size_t bytes)
 {
@@ -178,6 +189,8 @@ link_take(struct task *me, const struct collective *call, struct link *link, str
         reduce_elements(reduction, message->data, link->data, bytes);
     else if (bytes == message->bytes && bytes > 0)
         memcpy(message->data, link->data, bytes);
+    if (link->room > KEPT_BYTES)
+        link_forget(link);
     message->flow = link->flow;
     link->full    = false;
     link->wanted  = false;

@@ -4,10 +4,11 @@
 #include <string.h>
 #include "c10d/local.h"
 #include "device/storage.h"
+#include "tensor/cpu/wide.h"
 
 /* ---- fractions: where neither is less, as of what is no number, minimum and maximum keep ours, as Gloo's ---- */
 
-static void
+WIDE static void
 reduce_f32(enum reduce_op op, float *restrict into, const float *restrict from, size_t count)
 {
     if (op == REDUCE_PRODUCT)
@@ -24,7 +25,7 @@ reduce_f32(enum reduce_op op, float *restrict into, const float *restrict from, 
             into[i] += from[i];
 }
 
-static void
+WIDE static void
 reduce_f64(enum reduce_op op, double *restrict into, const double *restrict from, size_t count)
 {
     if (op == REDUCE_PRODUCT)

@@ -14,6 +14,7 @@
 #include <sched.h>
 #include "c10d/local.h"
 #include "sched/account.h"
+#include "tensor/cpu/wide.h"
 
 enum { LINE = 128, BLOCK = 8192, PAUSES = 4000, YIELD_NS = 50000 };
 
@@ -169,7 +170,7 @@ shared_meet(struct task *me, const struct collective *call, struct shared *share
 /* ---- the work ---- */
 
 /* x = y = x + y */
-static void
+WIDE static void
 add_both(float *restrict x, float *restrict y, size_t count)
 {
     for (size_t i = 0; i < count; i++)

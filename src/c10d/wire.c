@@ -3,7 +3,8 @@
  * and the receiver's, which all transfers under way share fairly: with k at a card each goes at a k-th of its
  * bandwidth, and the fuller one of its two cards decides. So the end of a transfer is not known when it begins: each is
  * a source of the scheduler, due when its bytes are through as things stand, and moved when that changes. The latency
- * comes after. Order of use: wire_between, transfer_begin; who waits for `landed` waits in the monitor that was given. */
+ * comes after.
+ * Order of use: wire_between, transfer_begin; whoever waits for `landed` waits in the monitor that was given. */
 #include <stdlib.h>
 #include "c10d/local.h"
 #include "hw/cost.h"

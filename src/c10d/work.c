@@ -157,6 +157,33 @@ work_refuse(struct task *me, struct work *work, enum ledger_answer answer)
     return work_lost(me, work);
 }
 
+/* In the group's monitor. Where nothing is queued or under way and the caller would only wait, threads need not hand
+ * over: it runs its collective itself. What somebody else wrote expects the comm task. */
+static bool
+work_may_run_here(struct task *me, const struct work *work)
+{
+    const struct process_group *group = work->group;
+    return work->call.options.at_once && !sched_is_stepped(me->sched) && group->first == NULL && !group->busy &&
+           work->call.options.custom == NULL;
+}
+
+static void
+work_queue(struct task *me, struct work *work)
+{
+    struct process_group *group = work->group;
+    work->is_here = work_may_run_here(me, work);
+    if (work->is_here) {
+        group->busy = true;
+        return;
+    }
+    if (group->last != NULL)
+        group->last->next = work;
+    else
+        group->first = work;
+    group->last = work;
+    monitor_wake(me, &group->monitor);
+}
+
 /* The number is taken, entered in the ledger and queued in one go: the queue's order is the numbers' order. */
 bool
 work_issue(struct task *me, struct work *work)
@@ -170,14 +197,8 @@ work_issue(struct task *me, struct work *work)
     monitor_enter(me, &group->monitor);
     work->call.sequence = process_group_sequence(group);
     enum ledger_answer answer = group->is_gone ? LEDGER_BROKEN : ledger_join(me, work);
-    if (answer == LEDGER_JOINED) {
-        if (group->last != NULL)
-            group->last->next = work;
-        else
-            group->first = work;
-        group->last = work;
-        monitor_wake(me, &group->monitor);
-    }
+    if (answer == LEDGER_JOINED)
+        work_queue(me, work);
     monitor_leave(me, &group->monitor);
     POINT(me, c10d_issue, text_id, work->call.sequence, work->call.bytes);
     return answer == LEDGER_JOINED || work_refuse(me, work, answer);
@@ -243,6 +264,8 @@ work_finish(struct task *me, struct work *work)
     monitor_enter(me, &group->monitor);
     work->done        = true;
     work->finished_at = sched_now(me);
+    if (work->call.sequence >= 0)
+        group->busy = false;
     work_tell(me, work);
     work->told = true;
     if (!work->is_owned && !work->post.is_later)
@@ -311,7 +334,9 @@ bool
 work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps)
 {
     STAGE(me, c10d_wait, work_name_id(me, work), work->call.sequence);
-    if (task_failed(me) || !work_await_done(me, work, timeout_ps))
+    if (work->is_here)
+        work_run(me, work);
+    else if (task_failed(me) || !work_await_done(me, work, timeout_ps))
         return false;
     sched_advance_to(me, work->finished_at);
     if (work->post.is_later && work->error.kind == E_NONE)

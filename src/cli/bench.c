@@ -25,6 +25,13 @@ static const struct group {
       "embed6 embed384 mlp64 mlp512 cnn64 tfm8x64 lstm32x32" },
     { "dp_step", bench_dp_step, "training steps bare and through DataParallel on 1, 2 and 4 devices, by turns",
       "embed6 mlp64 mlp512" },
+    { "allreduce", bench_allreduce, "all-reduces between threads: shared memory, ring and tree, time and touched",
+      "allreduce-w2-1024 allreduce-w2-4096 allreduce-w2-16384 allreduce-w2-65536 allreduce-w2-262144 "
+      "allreduce-w2-1048576 allreduce-w2-4194304 allreduce-w2-16777216 allreduce-w2-67108864 "
+      "allreduce-w4-1024 allreduce-w4-4096 allreduce-w4-16384 allreduce-w4-65536 allreduce-w4-262144 "
+      "allreduce-w4-1048576 allreduce-w4-4194304 allreduce-w4-16777216 allreduce-w4-67108864" },
+    { "sim_allreduce", bench_sim_allreduce, "messages that the stepped executor moves in a second of CPU time",
+      "ring-8 ring-64 ring-256 ring-1024" },
     { "switch", bench_switch, "handing over between tasks of the stepped executor",
       "tasks-2 tasks-8 tasks-64 tasks-512" },
 };
@@ -145,7 +152,7 @@ has_case(const struct group *group, const char *name)
 static int
 refuse_case(const char *name, const bool wanted[], bool any)
 {
-    char   cases[400];
+    char   cases[1200];
     size_t used = 0;
     for (size_t i = 0; i < countof(groups); i++) {
         if (any && !wanted[i])

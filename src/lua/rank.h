@@ -82,6 +82,7 @@ void lua_open_functional_collectives(lua_State *L);   /* functional.c */
 
 void lua_open_collectives(lua_State *L);   /* collectives.c */
 void lua_open_p2p(lua_State *L);           /* p2p.c */
+void lua_open_objects(lua_State *L);       /* objects.c */
 
 int  l_spawn(lua_State *L);
 int  l_bucket_assignment(lua_State *L);

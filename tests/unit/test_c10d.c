@@ -212,7 +212,13 @@ send_around(struct task *me, struct process_group *group, struct ranks *ranks)
     bool done = group_all_gather_now(me, group, outputs, input);
     for (int i = 0; i < ranks->size && done; i++)
         done = holds(me, outputs[i], 3, i, 0);
-    return expect(me, ranks, done, "outputs[r] is rank r's") && group_barrier_now(me, group);
+    struct tensor *whole = numbers(me, 3 * ranks->size, -1, 0);
+    float          all[3 * RANKS_MAX];
+    bool parts = group_all_gather_into_tensor_now(me, group, whole, input) && tensor_read(me, whole, all);
+    for (int i = 0; i < 3 * ranks->size && parts; i++)
+        parts = all[i] == (float)(i / 3);
+    return expect(me, ranks, done, "outputs[r] is rank r's") && expect(me, ranks, parts, "part r is rank r's") &&
+           group_barrier_now(me, group);
 }
 
 static void
