@@ -93,6 +93,7 @@ struct communicator {
     int                   size;
     int                  *ranks;          /* in the world, by rank in the group */
     atomic_int_least64_t *issued;         /* by rank in the group: how many collectives it has called */
+    atomic_int_least64_t *through;        /* by rank in the group: and how many are over, of those that others wrote */
     struct ledger         ledger;
     void                 *channel;        /* the back-end's */
     /* How it is met; in the world's monitor. */
@@ -190,7 +191,7 @@ struct process_group {
     struct work          *first, *last;  /* the queue */
     bool                  busy;          /* a collective is under way, here or on the comm task */
     struct work          *spare;
-    int64_t               running;       /* the comm task's own: the collective that it is in */
+    atomic_int_least64_t  running;       /* the collective that its comm task is in */
     struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */
     struct completion_hook hook;         /* completion.c */
     bool                  in_hook;

@@ -172,9 +172,9 @@ post_is_hopeless(const struct post *post)
 {
     const struct channel *channel = post->channel;
     if (post->met || post->peer >= 0)
-        return !post->met && group_rank_has_ended(post->group, post->peer);
+        return !post->met && group_rank_is_through(post->group, post->peer, post->tag);
     for (int rank = 0; rank < channel->size; rank++)
-        if (rank != post->rank && !group_rank_has_ended(post->group, rank))
+        if (rank != post->rank && !group_rank_is_through(post->group, rank, post->tag))
             return false;
     return true;
 }
@@ -193,7 +193,7 @@ post_lost(struct task *me, const struct post *post)
     }
     return failed(me, E_RANK_LOST, "rank %d waits in %s%s%s%s%s, but %s %s%s%s", world_rank(post, post->rank),
                   post->name, peer, line, post->detail[0] != '\0' ? ", " : "", post->detail, who,
-                  post->abandoned ? "given up" : "ended", post->abandoned ? ": " : "", post->why);
+                  post->abandoned ? "given up" : post->tag < 0 ? "gone on" : "ended", post->abandoned ? ": " : "", post->why);
 }
 
 /* One wait, in the inbox's monitor, which it leaves meanwhile. false: failed, and it was left. */

@@ -223,7 +223,19 @@ work_await(struct task *me, struct work *work, struct monitor *monitor, int peer
 bool
 group_gives_up(const struct process_group *group, int64_t tag)
 {
-    return tag < 0 && ledger_is_broken(&group->communicator->ledger, group->running);
+    return tag < 0 && ledger_is_broken(&group->communicator->ledger, atomic_load(&group->running));
+}
+
+bool
+group_rank_is_through(const struct process_group *group, int rank, int64_t tag)
+{
+    const struct communicator *communicator = group->communicator;
+    int64_t running = atomic_load(&group->running);
+    bool    ended   = group_rank_has_ended(group, rank);
+    if (tag >= 0)
+        return ended;
+    return atomic_load(&communicator->through[rank]) > running ||
+           (ended && atomic_load(&communicator->issued[rank]) <= running);
 }
 
 bool
@@ -247,6 +259,15 @@ work_break_group(struct task *me, struct work *work)
     world_wake_all(me, work->group->world);
 }
 
+/* Of an algorithm that somebody else wrote: whoever waits for a message of this rank in it waits in vain. */
+static void
+work_is_through(struct task *me, struct work *work)
+{
+    struct process_group *group = work->group;
+    atomic_store(&group->communicator->through[group->rank], work->call.sequence + 1);
+    group->world->backend->wake(me, group->world->transport);
+}
+
 /* The tensors are let go before the work counts as done: who waits may be the last to hold them. */
 void
 work_finish(struct task *me, struct work *work)
@@ -262,6 +283,8 @@ work_finish(struct task *me, struct work *work)
     if (is_collective)
         completion_tell(me, work);
     ledger_leave(me, work);
+    if (work->call.options.custom != NULL)
+        work_is_through(me, work);
     if (!work->post.is_later)
         work_drop_tensors(me, work);
     monitor_enter(me, &group->monitor);
@@ -305,7 +328,7 @@ work_run(struct task *me, struct work *work)
 {
     me->line      = work->line;
     me->iteration = work->iteration;
-    work->group->running = work->call.sequence;
+    atomic_store(&work->group->running, work->call.sequence);
     sched_advance_to(me, work->issued_at);
     work->begun_at = sched_now(me);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))

@@ -216,6 +216,7 @@ lua_open_distributed(lua_State *L)
     lua_open_p2p(L);
     lua_open_objects(L);
     lua_open_algorithms(L);
+    lua_open_functional_collectives(L);
     lua_open_store(L);
     lua_open_ddp(L);
 }

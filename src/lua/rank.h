@@ -80,6 +80,7 @@ void algorithm_issued(struct task *me, struct algorithm_run *run, struct work *w
 void push_algorithms(lua_State *L);        /* the table of those that are registered, by name */
 void take_algorithms(lua_State *L);        /* the table at the top, popped, takes its place */
 void lua_open_algorithms(lua_State *L);
+void lua_open_functional_collectives(lua_State *L);   /* functional.c */
 
 void lua_open_collectives(lua_State *L);   /* collectives.c */
 void lua_open_p2p(lua_State *L);           /* p2p.c */
