@@ -232,7 +232,8 @@ work_finish(struct task *me, struct work *work)
         group->busy = false;
     if (!work->is_owned && !work->post.is_later)
         work_recycle(work);
-    monitor_wake(me, &group->monitor);
+    if (!work->is_here || group->first != NULL || group->stopping) /* else nobody waits but the idle comm task */
+        monitor_wake(me, &group->monitor);
     monitor_leave(me, &group->monitor);
 }
 
