@@ -1,6 +1,7 @@
 /* How threads hand messages over: there is no virtual time, so a message is where it lies and a flag that says so. Its
  * receiver reads it there, unless the sender goes on meanwhile: then it is copied into the link's own memory first.
- * Order of use: handover_put at one end, handover_take at the other; handover_land before the sender's memory changes. */
+ * Order of use: handover_put at one end, handover_take at the other; handover_land before the sender's memory
+ * changes. */
 #include <string.h>
 #include "c10d/local.h"
 #include "c10d/spin.h"

@@ -1,7 +1,7 @@
 /* Links: one per ordered pair of ranks of a group, one message in flight; over wires that take one transfer at a time.
  * A message leaves when the sender has it and the wire is free, and arrives when wire.c says; only then the receiver's
  * clock rises to it. Nobody waits for the other to be there: the data goes through the link's own memory.
- * Order of use: link_between, link_put at one end, link_take at the other. In `free` there are no prices: handover.c. */
+ * Order of use: link_between, link_put at one end, link_take at the other. `free` has no prices: see handover.c. */
 #include <stdlib.h>
 #include <string.h>
 #include "c10d/local.h"

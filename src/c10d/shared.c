@@ -118,8 +118,9 @@ shared_meet(struct task *me, const struct collective *call, struct shared *share
         }
         return true;
     }
-    return spin_until(&shared->opened, false, before, channel->pauses) || shared_wait(me, call, shared, before, bound) ||
-           shared_part(me, call, shared, before);
+    if (spin_until(&shared->opened, false, before, channel->pauses))
+        return true;
+    return shared_wait(me, call, shared, before, bound) || shared_part(me, call, shared, before);
 }
 
 /* ---- the work ---- */
