@@ -149,7 +149,7 @@ hop_run(struct task *me, const struct collective *call, struct hop *hop)
     if (hop->in != NULL && hop->receive.bytes == 0)
         hop->in = NULL;
     if (hop->out != NULL && hop->send.bytes > 0) {
-        if (!hop->direct)
+        if (!hop->direct && stage_enabled(me, KIND_comm_hop))
             stage_depart(me, hop->send.flow = sched_next_flow(me));
         return hop_send(me, call, hop);
     }

@@ -173,7 +173,7 @@ work_issue(struct task *me, struct work *work)
 {
     struct process_group *group   = work->group;
     int64_t               text_id = work_name_id(me, work);
-    work->issued_at = sched_now(me);
+    work->issued_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
     monitor_enter(me, &group->monitor);
     work->call.sequence = process_group_sequence(group);
     enum ledger_answer answer = group->is_gone ? LEDGER_BROKEN : ledger_join(me, work);
@@ -227,7 +227,7 @@ work_finish(struct task *me, struct work *work)
         work_drop_tensors(me, work);
     monitor_enter(me, &group->monitor);
     work->done        = true;
-    work->finished_at = sched_now(me);
+    work->finished_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
     if (work->call.sequence >= 0)
         group->busy = false;
     if (!work->is_owned && !work->post.is_later)
@@ -382,7 +382,7 @@ work_free(struct task *me, struct work *work)
         work_leave(me, work);
         return;
     }
-    if (!task_failed(me))
+    if (!task_failed(me) && !work->is_here)
         work_await_done(me, work);
     monitor_enter(me, &group->monitor);
     work->is_owned = false;
