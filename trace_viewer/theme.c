@@ -14,6 +14,7 @@ static const struct { const char *beginning; enum work work; } families[] = {
     { "c10d.wait", WORK_WAIT },
     { "c10d.store.wait", WORK_WAIT },
     { "c10d.rendezvous", WORK_WAIT },
+    { "c10d.monitored_barrier", WORK_WAIT },
     { "stream.synchronize", WORK_WAIT },
     { "event.synchronize", WORK_WAIT },
     { "kernel", WORK_KERNEL },

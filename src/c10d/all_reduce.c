@@ -61,6 +61,15 @@ algorithm_unknown(struct task *me, const char *name)
     return failed_null(me, E_VALUE, "unknown all-reduce algorithm '%.40s': there are %sand auto", name, known);
 }
 
+bool
+algorithm_is_built_in(const char *name)
+{
+    bool known = strcmp(name, "auto") == 0;
+    for (size_t i = 0; i < countof(table) && !known; i++)
+        known = strcmp(table[i]->name, name) == 0;
+    return known;
+}
+
 const struct algorithm *
 algorithm_chosen(struct task *me, const struct collective *call)
 {
@@ -84,8 +93,11 @@ static bool
 all_reduce_run(struct task *me, const struct collective *call)
 {
     const struct custom_algorithm *custom = call->options.custom;
-    if (custom != NULL) /* who wrote it adds up: multiplying before and dividing after are not his */
-        return custom->run(me, custom->context, call->tensor, call->options.op);
+    if (custom != NULL) { /* who wrote it adds up: multiplying before and dividing after are not his */
+        bool done = custom->run(me, custom->context, call->tensor, call->options.op);
+        tensor_tell(me, call->tensor);
+        return done;
+    }
     if (call->ranks == 1 || call->elements == 0)
         return true;
     const struct algorithm *algorithm = algorithm_chosen(me, call);

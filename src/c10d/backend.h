@@ -28,11 +28,11 @@ enum operation {
  *                    tensor        inputs             outputs
  *   all_reduce       in place      -                  -
  *   broadcast        in place      -                  -
- *   reduce           in place      -                  -                  undefined on ranks other than the root
+ *   reduce           in place      -                  -                  unchanged on ranks other than the root
  *   all_gather       mine          -                  one a rank         they may differ in length
  *   gather           mine          -                  one a rank: root   like mine
  *   scatter          becomes mine  one a rank: root   -                  like mine
- *   reduce_scatter   becomes mine  one a rank         -                  they may differ in length
+ *   reduce_scatter   becomes mine  one a rank         -                  they may differ in length; stay as they are
  *   all_to_all       -             one a rank         one a rank         they may differ in length
  *   barrier          -             -                  -                                                      */
 struct collective {
@@ -43,8 +43,10 @@ struct collective {
     int                       rank, ranks;
     struct tensor            *tensor;
     struct tensor           **inputs, **outputs; /* `ranks` each; NULL: none */
-    struct tensor            *gathered;  /* all_gather into one tensor instead of outputs: part r is rank r's */
-    int64_t                   bytes, elements;   /* of `tensor`; all_to_all: of all inputs together */
+    bool                      in_one;            /* reduce_scatter: the inputs are pieces of one tensor, in order, and
+                                                    are added as an all-reduce of that would, in its order */
+    struct tensor            *gathered;          /* all_gather into one tensor instead of outputs: part r is rank r's */
+    int64_t                   bytes, elements;   /* of `tensor`; reduce_scatter, all_to_all: of all inputs together */
     struct collective_options options;
 };
 
@@ -56,7 +58,7 @@ struct post {
     bool           is_send, is_later;    /* is_later: isend or irecv, so the host goes on meanwhile */
     int            rank, peer;           /* mine, the other end's: ranks of the group. A recv's ANY_SOURCE becomes the
                                             sender's */
-    int64_t        tag;
+    int64_t        tag;                  /* below 0: it belongs to a collective */
     struct tensor *tensor;
     struct event  *event;                /* the tensor's device has come so far; NULL: host memory */
     uint32_t       line, flow;           /* flow: the sender's arrow; `recv` learns it from the other end */
@@ -93,6 +95,7 @@ struct group_backend {
 
     /* Whether it can do this, asked on the calling rank's task before the call has a number; may not block. */
     bool  (*accepts)(struct task *me, const struct collective *call);
+    bool  (*has_algorithm)(const char *name);    /* an all-reduce of that name is built in */
 
     /* On the rank's comm task, one at a time in the order of issue, which is equal on all ranks. They block until this
      * rank's part is done, and open the stage of the collective. After false the group's later collectives are lost. */
@@ -124,5 +127,7 @@ extern const struct group_backend backend_local;
 bool work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
     __attribute__((warn_unused_result));
 bool     group_rank_has_ended(const struct process_group *group, int rank); /* it will send and receive no more */
+bool     group_gives_up(const struct process_group *group, int64_t tag);  /* the collective of a message with that tag */
+bool     group_say_why(struct task *me, const struct process_group *group); /* records why it does, answers false */
 uint64_t group_timeout_ps(const struct process_group *group);               /* of one wait; 0: the run's */
 #endif

@@ -1,105 +1,281 @@
 /* The collectives of a group: checked here, on the rank that calls; numbered, compared and queued by work_issue; moved
- * by the back-end on the comm task. Order of use: group_NAME, then work_wait and work_free; or group_NAME_now, which is
- * all of it. PyTorch: c10d::ProcessGroup, torch/distributed/distributed_c10d.py. */
-#include <stdlib.h>
+ * by the back-end on the comm task. Order of use: group_NAME, then work_wait and work_free, or work_complete, which is
+ * both. PyTorch: c10d::ProcessGroup, torch/distributed/distributed_c10d.py. */
 #include "c10d/internal.h"
+#include "device/cells.h"
 
-static struct work *
+static const struct collective_options plain;   /* a sum, from or to rank 0 */
+
+/* ---- from a call to a work ---- */
+
+/* The tensor whose device and dtype are those of all. */
+static struct tensor *
+first_tensor(const struct collective *call)
+{
+    if (call->tensor != NULL)
+        return call->tensor;
+    return call->inputs != NULL ? call->inputs[0] : NULL;
+}
+
+static void
+count_elements(struct collective *call)
+{
+    bool all = call->operation == OPERATION_REDUCE_SCATTER || call->operation == OPERATION_ALL_TO_ALL;
+    const struct tensor *tensor = tensor_is_sparse(call->tensor) ? call->tensor->values : call->tensor;
+    call->bytes    = all ? 0 : tensor_bytes(tensor);
+    call->elements = all ? 0 : tensor_count(tensor);
+    for (int i = 0; all && i < call->ranks; i++) {
+        call->bytes += tensor_bytes(call->inputs[i]);
+        call->elements += tensor_count(call->inputs[i]);
+    }
+}
+
+struct work *
 group_issue(struct task *me, struct work *work)
 {
     if (work == NULL)
         return NULL;
-    struct tensor *tensor = work->call.tensor;
-    bool ready = work->group->world->backend->accepts(me, &work->call) &&
-                 (tensor == NULL || work_tensor_ready(me, tensor, &work->event, &work->on_device));
-    if (ready && tensor != NULL && tensor->dtype == DTYPE_BOOL)
-        ready = failed(me, E_DTYPE, "%s does not take bool tensors", operation_name(work->call.operation));
-    if (ready && work_issue(me, work))
+    struct tensor *tensor = first_tensor(&work->call);
+    bool           ready  = !task_failed(me);
+    if (ready && work->call.operation != OPERATION_BARRIER)
+        count_elements(&work->call);
+    ready = ready && work->group->world->backend->accepts(me, &work->call) &&
+            (tensor == NULL || work_tensor_ready(me, tensor, &work->event, &work->on_device)) && work_issue(me, work);
+    if (ready)
         return work;
     work_discard(me, work);
     return NULL;
 }
 
 struct work *
+group_begin(struct task *me, struct process_group *group, enum operation operation,
+            const struct collective_options *options)
+{
+    if (options == NULL)
+        options = &plain;
+    int size = group->communicator->size;
+    if ((int)options->op < REDUCE_SUM || options->op > REDUCE_PREMUL_SUM)
+        return failed_null(me, E_VALUE, "unknown reduce operation %d", (int)options->op);
+    if (operation_has_root(operation) && (options->root < 0 || options->root >= size))
+        return failed_null(me, E_RUNTIME, "%s: invalid root rank: %d; the group has %d ranks",
+                           operation_name(operation), options->root, size);
+    struct work *work = work_new(me, group, operation, NULL);
+    if (work != NULL)
+        work->call.options = *options;
+    return work;
+}
+
+/* ---- checks ---- */
+
+static bool
+op_fits(struct task *me, const struct work *work, const struct tensor *tensor)
+{
+    enum operation  operation = work->call.operation;
+    enum reduce_op  op = work->call.options.op;
+    const char     *type = dtype_name(tensor->dtype);
+    bool fraction = dtype_is_float(tensor->dtype), bits = op == REDUCE_BAND || op == REDUCE_BOR || op == REDUCE_BXOR;
+    if (!operation_reduces(operation))
+        return true;
+    if (op == REDUCE_AVG && !fraction)
+        return failed(me, E_RUNTIME, "%s: AVG of %s tensors: a mean is no integer; take SUM, or tensors of fractions",
+                      operation_name(operation), type);
+    if (op == REDUCE_PREMUL_SUM && !fraction)
+        return failed(me, E_RUNTIME, "%s: PREMUL_SUM of %s tensors: a factor needs fractions",
+                      operation_name(operation), type);
+    if (bits && fraction)
+        return failed(me, E_RUNTIME, "%s: Cannot use ReduceOp.%s with non-integral dtype %s",
+                      operation_name(operation), reduce_op_title(op), type);
+    return true;
+}
+
+static bool
+tensor_fits(struct task *me, const struct work *work, const struct tensor *tensor, const struct tensor *first)
+{
+    const char *name = operation_name(work->call.operation);
+    if (tensor == NULL)
+        return failed(me, E_TYPE, "%s needs a tensor", name);
+    if (tensor_is_sparse(tensor))
+        return sparse_refused(me, name, tensor);
+    if (first != NULL && tensor->dtype != first->dtype)
+        return failed(me, E_VALUE, "%s: Invalid usage of tensors with different dtypes: found %s and %s", name,
+                      dtype_name(first->dtype), dtype_name(tensor->dtype));
+    if (first != NULL && tensor_device(tensor) != tensor_device(first))
+        return failed(me, E_DEVICE, "%s: its tensors must be on one device", name);
+    return op_fits(me, work, tensor);
+}
+
+static bool
+shape_differs(struct task *me, const struct work *work, int index, const struct tensor *is, const struct tensor *should)
+{
+    struct str text = { 0 };
+    str_addf(&text, "%s: invalid tensor size at index %d: expected ", operation_name(work->call.operation), index);
+    shape_print(should->dims, should->size, &text);
+    str_add(&text, ", got ");
+    shape_print(is->dims, is->size, &text);
+    (void)failed(me, E_SHAPE, "%s", str_ok(&text) ? str_text(&text) : "invalid tensor size");
+    str_free(&text);
+    return false;
+}
+
+/* ---- tensors ---- */
+
+bool
+group_take(struct task *me, struct work *work, struct tensor *tensor, unsigned use)
+{
+    if (work == NULL || task_failed(me) || !tensor_fits(me, work, tensor, NULL))
+        return false;
+    work->call.tensor = work_take(me, work, tensor, use);
+    return work->call.tensor != NULL;
+}
+
+bool
+group_take_list(struct task *me, struct work *work, struct tensor ***place, const struct taken_list *list)
+{
+    int ranks = work->call.ranks;
+    *place = host_take(me, (size_t)ranks * sizeof **place);
+    for (int i = 0; *place != NULL && i < ranks; i++) {
+        struct tensor *tensor = list->tensors[i];
+        if (!tensor_fits(me, work, tensor, list->first != NULL ? list->first : list->tensors[0]))
+            return false;
+        if (list->like != NULL && !tensor_same_shape(tensor, list->like))
+            return shape_differs(me, work, i, tensor, list->like);
+        if (((*place)[i] = work_take(me, work, tensor, list->use)) == NULL)
+            return false;
+    }
+    return *place != NULL;
+}
+
+bool
+group_only_root(struct task *me, const struct work *work, const void *list, const char *name)
+{
+    bool root = work->call.rank == work->call.options.root;
+    if (root == (list != NULL))
+        return true;
+    return failed(me, E_VALUE, root ? "%s: `%s` must be specified on the root rank"
+                                    : "%s: `%s` must NOT be specified on ranks that are not the root",
+                  operation_name(work->call.operation), name);
+}
+
+struct work *
+group_issue_if(struct task *me, struct work *work, bool taken)
+{
+    if (taken)
+        return group_issue(me, work);
+    if (work != NULL)
+        work_discard(me, work);
+    return NULL;
+}
+
+/* ---- the collectives ---- */
+
+struct work *
 group_all_reduce(struct task *me, struct process_group *group, struct tensor *tensor,
                  const struct collective_options *options)
 {
-    struct collective_options plain = { .op = REDUCE_SUM };
-    if (options == NULL)
-        options = &plain;
-    if ((int)options->op < REDUCE_SUM || options->op > REDUCE_PREMUL_SUM)
-        return failed_null(me, E_VALUE, "unknown reduce operation %d", (int)options->op);
-    struct work *work = tensor != NULL ? work_new(me, group, OPERATION_ALL_REDUCE, tensor) : NULL;
-    if (work != NULL)
-        work->call.options = *options;
-    return group_issue(me, work);
+    struct work *work = group_begin(me, group, OPERATION_ALL_REDUCE, options);
+    if (work == NULL || !tensor_is_sparse(tensor))
+        return group_issue_if(me, work, group_take(me, work, tensor, USE_INPUT | USE_OUTCOME));
+    bool sum = work->call.options.op == REDUCE_SUM ||
+               failed(me, E_RUNTIME, "unsupported reduction operation (allreduce of sparse tensors only works with "
+                                     "ReduceOp.SUM)");
+    if (sum)
+        work->call.tensor = tensor_ref(tensor);
+    return group_issue_if(me, work, sum);
 }
 
 struct work *
 group_broadcast(struct task *me, struct process_group *group, struct tensor *tensor, int root)
 {
-    if (root < 0 || root >= group->communicator->size)
-        return failed_null(me, E_VALUE, "broadcast from rank %d: the group has %d ranks", root,
-                           group->communicator->size);
-    struct work *work = tensor != NULL ? work_new(me, group, OPERATION_BROADCAST, tensor) : NULL;
-    if (work != NULL)
-        work->call.options.root = root;
-    return group_issue(me, work);
+    struct work *work = group_begin(me, group, OPERATION_BROADCAST, &(struct collective_options){ .root = root });
+    unsigned     use  = group->rank == root ? USE_INPUT : USE_OUTCOME;
+    return group_issue_if(me, work, group_take(me, work, tensor, use));
+}
+
+struct work *
+group_reduce(struct task *me, struct process_group *group, struct tensor *tensor,
+             const struct collective_options *options)
+{
+    struct work *work = group_begin(me, group, OPERATION_REDUCE, options);
+    unsigned     use  = work != NULL && group->rank == work->call.options.root ? USE_INPUT | USE_OUTCOME : USE_INPUT;
+    return group_issue_if(me, work, group_take(me, work, tensor, use));
 }
 
 struct work *
 group_all_gather(struct task *me, struct process_group *group, struct tensor *const *outputs, struct tensor *input)
 {
-    int size = group->communicator->size;
-    for (int i = 0; input != NULL && i < size; i++) {
-        const struct tensor *output = outputs[i];
-        if (output == NULL)
-            return NULL;
-        if (output->dtype != input->dtype || !tensor_same_shape(output, input) || !tensor_is_contiguous(output) ||
-            tensor_device(output) != tensor_device(input))
-            return failed_null(me, E_SHAPE, "allgather: output %d must have the input's shape, dtype and device and be "
-                                            "contiguous", i);
-    }
-    struct work *work = input != NULL ? work_new(me, group, OPERATION_ALL_GATHER, input) : NULL;
-    if (work == NULL)
-        return NULL;
-    struct tensor **kept = work->call.outputs = calloc((size_t)size, sizeof *kept);
-    if (kept == NULL) {
-        work_discard(me, work);
-        return failed_null(me, E_MEMORY, "out of memory for allgather");
-    }
-    for (int i = 0; i < size; i++)
-        kept[i] = tensor_ref(outputs[i]);
-    return group_issue(me, work);
+    struct work      *work = group_begin(me, group, OPERATION_ALL_GATHER, NULL);
+    struct taken_list list = { .tensors = outputs, .first = input, .use = USE_OUTCOME };
+    bool taken = group_take(me, work, input, USE_INPUT) && group_take_list(me, work, &work->call.outputs, &list);
+    if (taken && !tensor_same_shape(outputs[group->rank], input))
+        taken = shape_differs(me, work, group->rank, outputs[group->rank], input);
+    return group_issue_if(me, work, taken);
 }
 
 struct work *
-group_all_gather_into_tensor(struct task *me, struct process_group *group, struct tensor *output,
-                             struct tensor *input)
+group_gather(struct task *me, struct process_group *group, struct tensor *const *outputs, struct tensor *input,
+             int root)
 {
-    if (output == NULL || input == NULL)
-        return NULL;
-    int size = group->communicator->size;
-    if (output->dtype != input->dtype || tensor_count(output) != tensor_count(input) * size ||
-        !tensor_is_contiguous(output) || tensor_device(output) != tensor_device(input))
-        return failed_null(me, E_SHAPE, "allgather: the output must have %d times the input's elements, its dtype and "
-                                        "device and be contiguous", size);
-    struct work *work = work_new(me, group, OPERATION_ALL_GATHER, input);
-    if (work != NULL)
-        work->call.gathered = tensor_ref(output);
-    return group_issue(me, work);
+    struct work      *work = group_begin(me, group, OPERATION_GATHER, &(struct collective_options){ .root = root });
+    struct taken_list list = { .tensors = outputs, .first = input, .like = input, .use = USE_OUTCOME };
+    bool taken = work != NULL && group_only_root(me, work, outputs, "gather_list") &&
+                 group_take(me, work, input, USE_INPUT) &&
+                 (outputs == NULL || group_take_list(me, work, &work->call.outputs, &list));
+    return group_issue_if(me, work, taken);
+}
+
+struct work *
+group_scatter(struct task *me, struct process_group *group, struct tensor *output, struct tensor *const *inputs,
+              int root)
+{
+    struct work      *work = group_begin(me, group, OPERATION_SCATTER, &(struct collective_options){ .root = root });
+    struct taken_list list = { .tensors = inputs, .first = output, .like = output, .use = USE_INPUT };
+    bool taken = work != NULL && group_only_root(me, work, inputs, "scatter_list") &&
+                 group_take(me, work, output, USE_OUTCOME) &&
+                 (inputs == NULL || group_take_list(me, work, &work->call.inputs, &list));
+    return group_issue_if(me, work, taken);
+}
+
+struct work *
+group_reduce_scatter(struct task *me, struct process_group *group, struct tensor *output,
+                     struct tensor *const *inputs, const struct collective_options *options)
+{
+    struct work      *work = group_begin(me, group, OPERATION_REDUCE_SCATTER, options);
+    struct taken_list list = { .tensors = inputs, .first = output, .use = USE_INPUT };
+    bool taken = group_take(me, work, output, USE_OUTCOME) && group_take_list(me, work, &work->call.inputs, &list);
+    if (taken && !tensor_same_shape(inputs[group->rank], output))
+        taken = shape_differs(me, work, group->rank, inputs[group->rank], output);
+    return group_issue_if(me, work, taken);
+}
+
+struct work *
+group_all_to_all(struct task *me, struct process_group *group, struct tensor *const *outputs,
+                 struct tensor *const *inputs)
+{
+    struct work      *work = group_begin(me, group, OPERATION_ALL_TO_ALL, NULL);
+    struct taken_list in = { .tensors = inputs, .use = USE_INPUT };
+    struct taken_list out = { .tensors = outputs, .first = inputs[0], .use = USE_OUTCOME };
+    bool taken = work != NULL && group_take_list(me, work, &work->call.inputs, &in) &&
+                 group_take_list(me, work, &work->call.outputs, &out);
+    return group_issue_if(me, work, taken);
+}
+
+struct work *
+group_barrier_within(struct task *me, struct process_group *group, uint64_t timeout_ps)
+{
+    return group_issue(me, group_begin(me, group, OPERATION_BARRIER,
+                                       &(struct collective_options){ .timeout_ps = timeout_ps }));
 }
 
 struct work *
 group_barrier(struct task *me, struct process_group *group)
 {
-    return group_issue(me, work_new(me, group, OPERATION_BARRIER, NULL));
+    return group_barrier_within(me, group, 0);
 }
 
 /* ---- issue, wait, free ---- */
 
-static bool
-work_now(struct task *me, struct work *work)
+bool
+work_complete(struct task *me, struct work *work)
 {
     if (work == NULL)
         return false;
@@ -114,30 +290,23 @@ group_all_reduce_now(struct task *me, struct process_group *group, struct tensor
 {
     struct collective_options at_once = options != NULL ? *options : (struct collective_options){ .op = REDUCE_SUM };
     at_once.at_once = true;
-    return work_now(me, group_all_reduce(me, group, tensor, &at_once));
+    return work_complete(me, group_all_reduce(me, group, tensor, &at_once));
 }
 
 bool
 group_broadcast_now(struct task *me, struct process_group *group, struct tensor *tensor, int root)
 {
-    return work_now(me, group_broadcast(me, group, tensor, root));
+    return work_complete(me, group_broadcast(me, group, tensor, root));
 }
 
 bool
 group_all_gather_now(struct task *me, struct process_group *group, struct tensor *const *outputs, struct tensor *input)
 {
-    return work_now(me, group_all_gather(me, group, outputs, input));
-}
-
-bool
-group_all_gather_into_tensor_now(struct task *me, struct process_group *group, struct tensor *output,
-                                 struct tensor *input)
-{
-    return work_now(me, group_all_gather_into_tensor(me, group, output, input));
+    return work_complete(me, group_all_gather(me, group, outputs, input));
 }
 
 bool
 group_barrier_now(struct task *me, struct process_group *group)
 {
-    return work_now(me, group_barrier(me, group));
+    return work_complete(me, group_barrier(me, group));
 }

@@ -32,6 +32,7 @@ communicator_free(struct task *me, struct communicator *communicator)
     free(communicator->ranks);
     free(communicator->issued);
     free(communicator->here);
+    free(communicator->monitored);
     free(communicator);
 }
 

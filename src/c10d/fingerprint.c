@@ -41,6 +41,13 @@ reduce_op_name(enum reduce_op op)
     return "?";
 }
 
+const char *
+reduce_op_title(enum reduce_op op)
+{
+    static const char *const titles[] = { "SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM" };
+    return titles[op];
+}
+
 bool
 operation_has_root(enum operation operation)
 {
@@ -54,17 +61,53 @@ operation_reduces(enum operation operation)
     return operation == OPERATION_ALL_REDUCE || operation == OPERATION_REDUCE || operation == OPERATION_REDUCE_SCATTER;
 }
 
+/* A list whose lengths differ stands for itself; else the tensor does, which is then like all of them. */
+static void
+fingerprint_list(struct fingerprint *print, struct tensor *const *list, int count)
+{
+    bool equal = true;
+    for (int i = 1; i < count; i++)
+        equal = equal && tensor_same_shape(list[i], list[0]);
+    if (equal)
+        return;
+    print->dims    = -1;
+    print->lengths = count;
+    for (int i = 0; i < count; i++) {
+        const struct tensor *tensor = list[i];
+        if (i < FINGERPRINT_LENGTHS)
+            print->length[i] = tensor_count(tensor);
+        print->shapes = hash_bytes(print->shapes, tensor->size, sizeof tensor->size[0] * (size_t)tensor->dims);
+        print->shapes = hash_bytes(print->shapes, &tensor->dims, sizeof tensor->dims);
+    }
+}
+
+/* What each rank sends to each need not be equal anywhere: only the type is. */
+static void
+fingerprint_tensors(struct fingerprint *print, const struct collective *call)
+{
+    const struct tensor *tensor = call->tensor;
+    if (call->operation == OPERATION_ALL_TO_ALL)
+        print->dtype = (int)call->inputs[0]->dtype;
+    if (tensor == NULL)
+        return;
+    print->dtype  = (int)tensor->dtype;
+    print->dims   = tensor->dims;
+    print->sparse = tensor_is_sparse(tensor);
+    print->in_one = call->in_one;
+    memcpy(print->size, tensor->size, sizeof print->size[0] * (size_t)print->dims);
+    if (call->operation == OPERATION_ALL_GATHER && call->outputs != NULL)
+        fingerprint_list(print, call->outputs, call->ranks);
+    if (call->operation == OPERATION_REDUCE_SCATTER)
+        fingerprint_list(print, call->inputs, call->ranks);
+}
+
 struct fingerprint
 fingerprint_of(const struct collective *call, uint32_t line)
 {
     const struct collective_options *options = &call->options;
     struct fingerprint print = { .operation = call->operation, .dtype = -1, .root = -1, .line = line,
                                  .rank = process_group_global_rank(call->work->group, call->rank) };
-    if (call->tensor != NULL) {
-        print.dtype = (int)call->tensor->dtype;
-        print.dims  = call->tensor->dims;
-        memcpy(print.size, call->tensor->size, sizeof print.size[0] * (size_t)print.dims);
-    }
+    fingerprint_tensors(&print, call);
     if (operation_has_root(call->operation))
         print.root = process_group_global_rank(call->work->group, options->root);
     if (operation_reduces(call->operation)) {
@@ -77,13 +120,39 @@ fingerprint_of(const struct collective *call, uint32_t line)
     return print;
 }
 
+static bool
+tensors_equal(const struct fingerprint *a, const struct fingerprint *b)
+{
+    return a->dtype == b->dtype && a->dims == b->dims && a->sparse == b->sparse && a->in_one == b->in_one &&
+           (a->dims < 0 || memcmp(a->size, b->size, sizeof a->size[0] * (size_t)a->dims) == 0) &&
+           a->lengths == b->lengths && a->shapes == b->shapes;
+}
+
 bool
 fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b)
 {
-    return a->operation == b->operation && a->dtype == b->dtype && a->dims == b->dims && a->root == b->root &&
-           a->op == b->op && memcmp(&a->factor, &b->factor, sizeof a->factor) == 0 &&
-           a->ring_forwards == b->ring_forwards && strcmp(a->algorithm, b->algorithm) == 0 &&
-           memcmp(a->size, b->size, sizeof a->size[0] * (size_t)a->dims) == 0;
+    return a->operation == b->operation && tensors_equal(a, b) && a->root == b->root && a->op == b->op &&
+           memcmp(&a->factor, &b->factor, sizeof a->factor) == 0 && a->ring_forwards == b->ring_forwards &&
+           strcmp(a->algorithm, b->algorithm) == 0;
+}
+
+/* "float32 [2, 3]", or "float32 with 2, 5 and 4 elements". */
+static void
+print_tensors(const struct fingerprint *print, struct str *out)
+{
+    str_addf(out, " of %s%s ", print->sparse ? "sparse " : "", dtype_name((enum dtype)print->dtype));
+    if (print->operation == OPERATION_ALL_TO_ALL)
+        str_add(out, "tensors");
+    else if (print->dims >= 0)
+        shape_print(print->dims, print->size, out);
+    for (int i = 0; i < print->lengths && i < FINGERPRINT_LENGTHS; i++)
+        str_addf(out, "%s%" PRId64, i == 0 ? "with " : i == print->lengths - 1 ? " and " : ", ", print->length[i]);
+    if (print->lengths > FINGERPRINT_LENGTHS)
+        str_addf(out, " ... (%d lengths)", print->lengths);
+    else if (print->lengths > 0)
+        str_add(out, " elements");
+    if (print->in_one)
+        str_add(out, " a rank, in one tensor");
 }
 
 /* "allreduce of float32 [2, 3] with sum (line 12)"; what is equal on both ranks is left out. */
@@ -91,10 +160,8 @@ void
 fingerprint_print(const struct fingerprint *print, bool with_details, struct str *out)
 {
     str_addf(out, "%s", operation_name(print->operation));
-    if (with_details && print->dtype >= 0) {
-        str_addf(out, " of %s ", dtype_name((enum dtype)print->dtype));
-        shape_print(print->dims, print->size, out);
-    }
+    if (with_details && print->dtype >= 0)
+        print_tensors(print, out);
     if (with_details && operation_reduces(print->operation)) {
         str_addf(out, " with %s", reduce_op_name(print->op));
         if (print->op == REDUCE_PREMUL_SUM)

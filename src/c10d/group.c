@@ -79,8 +79,8 @@ group_new(struct task *me, struct communicator *communicator, int global_rank, u
     int  length = snprintf(name, sizeof name, "r%d comm", global_rank);
     if (communicator->parent != NULL)
         snprintf(name + length, sizeof name - (size_t)length, " %d", communicator->number);
-    struct task_options options = { .name = name, .rank = global_rank, .device = TASK_INHERIT, .idle_ok = true,
-                                    .lane_kind = LANE_COMM };
+    struct task_options options = { .name = name, .rank = global_rank, .device = TASK_INHERIT, .lua = true,
+                                    .idle_ok = true, .lane_kind = LANE_COMM };
     group->comm = task_spawn(me, &options, comm_serve, group);
     if (group->comm == NULL) {
         monitor_destroy(&group->monitor);
@@ -102,12 +102,12 @@ rendezvous_meet(struct task *me, struct world *world, int rank, int generation)
     snprintf(here, sizeof here, "default_pg/%d/rank %d", generation, rank);
     snprintf(count, sizeof count, "default_pg/%d/ranks", generation);
     snprintf(ready, sizeof ready, "default_pg/%d/ready", generation);
-    atomic_store(&world->ranks[rank].joined, true);
     if (!store_set(me, world->store, here, "1", 1))
         return false;
     int64_t ranks = store_add(me, world->store, count, 1);
     if (task_failed(me) || (ranks == world->size && !store_set(me, world->store, ready, "1", 1)))
         return false;
+    atomic_store(&world->ranks[rank].joined, generation + 1);
     const char *door = ready;
     return store_wait(me, world->store, &door, 1, STORE_TIMEOUT);
 }

@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct task; struct tensor; struct process_group; struct work; struct world; struct store; struct group_backend;
+struct task; struct tensor; struct process_group; struct work; struct world; struct store;
+struct group_backend; struct error;
 
 /* ---- the world: shared by the ranks that one spawn starts ---- */
 struct world_options {
@@ -68,6 +69,7 @@ enum reduce_op {
     REDUCE_SUM, REDUCE_AVG, REDUCE_PRODUCT, REDUCE_MIN, REDUCE_MAX, REDUCE_BAND, REDUCE_BOR, REDUCE_BXOR,
     REDUCE_PREMUL_SUM
 };
+const char *reduce_op_title(enum reduce_op op);  /* "SUM" ... */
 /* An all-reduce that somebody else wrote, of sends and receives: a lesson. Called on the rank's comm task, inside the
  * stage of the collective; all ranks call theirs with the same number. */
 struct custom_algorithm {
@@ -83,19 +85,65 @@ struct collective_options {
     const struct custom_algorithm *custom;  /* instead of a name; outlives the work; NULL: none */
     bool           at_once;        /* the caller waits for it right away: in `free` it runs on its own task */
     bool           ring_forwards;  /* sends to rank + 1, in NCCL's order; else to rank - 1, in Gloo's: its sums' order */
+    uint64_t       timeout_ps;     /* of each wait; 0: the group's */
 };
+/* Of no options NULL. Lists hold a tensor for each rank; a list that only the root has is NULL elsewhere. Tensors may
+ * have gaps, lists unequal lengths, where all ranks agree on them. */
 struct work *group_all_reduce(struct task *me, struct process_group *group, struct tensor *tensor,
-                              const struct collective_options *options);
+                              const struct collective_options *options);   /* a sparse one too */
 struct work *group_broadcast(struct task *me, struct process_group *group, struct tensor *tensor, int root);
+struct work *group_reduce(struct task *me, struct process_group *group, struct tensor *tensor,
+                          const struct collective_options *options);       /* to options->root */
 struct work *group_all_gather(struct task *me, struct process_group *group, struct tensor *const *outputs,
-                              struct tensor *input);   /* outputs: one per rank, like input */
+                              struct tensor *input);
+struct work *group_gather(struct task *me, struct process_group *group, struct tensor *const *outputs,
+                          struct tensor *input, int root);
+struct work *group_scatter(struct task *me, struct process_group *group, struct tensor *output,
+                           struct tensor *const *inputs, int root);
+struct work *group_reduce_scatter(struct task *me, struct process_group *group, struct tensor *output,
+                                  struct tensor *const *inputs, const struct collective_options *options);
+struct work *group_all_to_all(struct task *me, struct process_group *group, struct tensor *const *outputs,
+                              struct tensor *const *inputs);
+struct work *group_barrier(struct task *me, struct process_group *group);
+struct work *group_barrier_within(struct task *me, struct process_group *group, uint64_t timeout_ps);  /* 0: the group's */
+/* One tensor instead of a list: cut in equal parts, in order, whatever its shape is. */
 struct work *group_all_gather_into_tensor(struct task *me, struct process_group *group, struct tensor *output,
                                           struct tensor *input);   /* output: ranks times as many elements */
-struct work *group_barrier(struct task *me, struct process_group *group);
+struct work *group_gather_single(struct task *me, struct process_group *group, struct tensor *output,
+                                 struct tensor *input, int root);
+struct work *group_reduce_scatter_single(struct task *me, struct process_group *group, struct tensor *output,
+                                         struct tensor *input, const struct collective_options *options);
+/* Cut along dimension 0 in pieces of so many rows, one for each rank; NULL: in equal ones. */
+struct splits { const int64_t *output, *input; };
+struct work *group_all_to_all_single(struct task *me, struct process_group *group, struct tensor *output,
+                                     struct tensor *input, const struct splits *splits);
+/* Many tensors as one. */
+struct group_tensors { struct tensor *const *tensors; int count; };
+struct work *group_all_reduce_coalesced(struct task *me, struct process_group *group, const struct group_tensors *list,
+                                        const struct collective_options *options);
+/* `outputs` begin with those of rank 0, as many as there are inputs. */
+struct work *group_all_gather_coalesced(struct task *me, struct process_group *group, struct tensor *const *outputs,
+                                        const struct group_tensors *inputs);
+/* Waits for all, on the calling task; names who does not come: the first, or all. */
+struct monitored { uint64_t timeout_ps; bool all; };
+bool group_monitored_barrier(struct task *me, struct process_group *group, const struct monitored *options);
 bool work_wait(struct task *me, struct work *work) __attribute__((warn_unused_result)); /* moves its failure to me */
+bool work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps) /* 0: as work_wait; `stepped`: the same */
+    __attribute__((warn_unused_result));
 bool work_done(struct task *me, const struct work *work);
+bool work_failure(struct task *me, const struct work *work, struct error *out);  /* false: none, or not done */
 int64_t work_sequence(const struct work *work);
-void work_free(struct task *me, struct work *work);   /* waits for it first if it still runs */
+void work_free(struct task *me, struct work *work);   /* a collective goes on; an isend or irecv is waited for */
+/* Told once, on the task that ends the work and before those who wait for it, or at once if it has ended; the caller's
+ * until then. `error` is NULL if all is well. */
+struct work_listener {
+    struct work_listener *next;
+    void                (*done)(struct task *me, void *context, const struct error *error);
+    void                 *context;
+};
+void work_when_done(struct task *me, struct work *work, struct work_listener *listener);
+void work_forget(struct task *me, struct work *work);     /* does not wait; a collective's only. NULL: nothing */
+bool work_complete(struct task *me, struct work *work);   /* waits and frees; false: failed, or it was NULL */
 /* issue + wait + free */
 bool group_all_reduce_now(struct task *me, struct process_group *group, struct tensor *tensor, const struct collective_options *options);
 bool group_broadcast_now(struct task *me, struct process_group *group, struct tensor *tensor, int root);

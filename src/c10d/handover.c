@@ -46,8 +46,9 @@ handover_put(struct task *me, const struct collective *call, struct link *link, 
 {
     if (!task_work(me, message->bytes / WORK_BYTES) || !handover_await(me, call, link, EMPTY))
         return false;
-    link->at = message->data;
-    if (!message->in_place) {
+    link->at     = message->data;
+    link->copied = !message->in_place && message->bytes > 0;
+    if (link->copied) {
         if (!link_room(me, link, message->bytes))
             return memory_failed(me, message->bytes, "the host");
         memcpy(link->data, message->data, message->bytes);
@@ -73,7 +74,7 @@ handover_withdraw(struct link *link)
 bool
 handover_land(struct task *me, const struct collective *call, struct link *link)
 {
-    return link->at == link->data || handover_await(me, call, link, EMPTY) || handover_withdraw(link);
+    return link->copied || handover_await(me, call, link, EMPTY) || handover_withdraw(link);
 }
 
 bool
@@ -89,8 +90,9 @@ handover_take(struct task *me, const struct collective *call, struct link *link,
     size_t bytes = link->bytes;
     if (bytes == message->bytes && reduction != NULL && reduction->on)
         reduce_elements(reduction, message->data, link->at, bytes);
-    else if (bytes == message->bytes)
+    else if (bytes == message->bytes && bytes > 0)
         memcpy(message->data, link->at, bytes);
+    link_forget(link);
     message->flow = link->flow;
     handover_set(me, link, EMPTY);
     return bytes == message->bytes || link_misfit(me, link, bytes, message->bytes);

@@ -140,15 +140,15 @@ hop_receive(struct task *me, const struct collective *call, struct hop *hop)
     return true;
 }
 
-/* An empty message is not sent: its receiver knows that too. */
+/* An empty message is not sent, unless that is asked for: its receiver knows that too. */
 bool
 hop_run(struct task *me, const struct collective *call, struct hop *hop)
 {
     if (task_failed(me))
         return false;
-    if (hop->in != NULL && hop->receive.bytes == 0)
+    if (hop->in != NULL && hop->receive.bytes == 0 && !hop->even_empty)
         hop->in = NULL;
-    if (hop->out != NULL && hop->send.bytes > 0) {
+    if (hop->out != NULL && (hop->send.bytes > 0 || hop->even_empty)) {
         if (!hop->direct && stage_enabled(me, KIND_comm_hop))
             stage_depart(me, hop->send.flow = sched_next_flow(me));
         return hop_send(me, call, hop);

@@ -4,6 +4,8 @@
  *
  *   world.c  made and freed     communicator.c  made, met, freed    group.c        rendezvous, new_group, the comm task
  *   ranks.c  their ends         collectives.c   checks and issues   work.c         issue, wait, free
+ *   single.c  one tensor for a list    coalesced.c  many as one    stand_in.c  tensors with gaps    sparse.c  sparse ones
+ *   monitored.c  the barrier that names the missing
  *   p2p.c    send, recv ...     ledger.c  who called what           fingerprint.c  a call to be compared and printed
  *   reuse.c  buffers in use
  *   store*.c keys and values
@@ -28,12 +30,19 @@ bool        operation_reduces(enum operation operation);
 
 /* ---- the ledger ---- */
 
+enum { FINGERPRINT_LENGTHS = 8 };
+
 /* What a rank called as collective number `sequence`: equal on all ranks, but for `line` and `rank`. */
 struct fingerprint {
     enum operation operation;
     int            dtype;          /* -1: no tensor */
-    int            dims, root;
+    int            dims, root;     /* dims -1: of a list of unequal lengths, which follow */
     int64_t        size[TENSOR_DIMS];
+    bool           in_one;         /* reduce_scatter of one tensor */
+    bool           sparse;
+    int            lengths;
+    int64_t        length[FINGERPRINT_LENGTHS];  /* elements; the first ones */
+    uint64_t       shapes;         /* a hash of all */
     enum reduce_op op;
     double         factor;
     bool           ring_forwards;
@@ -94,6 +103,7 @@ struct communicator {
     bool                  differs;        /* a rank called the same number for another group: `why` */
     struct error          why;
     uint32_t              line;           /* of the first that called */
+    struct monitored_state *monitored;    /* monitored.c; NULL: never called */
 };
 
 /* The communicator that this rank's next call of new_group in the parent is about: made when it is the first to come.
@@ -114,7 +124,8 @@ void communicator_free(struct task *me, struct communicator *communicator);
 
 /* What the others know of a rank without asking: whether it is over. */
 struct rank_state {
-    atomic_bool ended, joined;
+    atomic_bool ended;
+    atomic_int  joined;          /* how many generations it has joined: all that the others need from it is in the store */
     int         generation;      /* how often it has called init_process_group; its own task's */
     const struct communicator *outside; /* the last new one of which it is no member; its own task's */
 };
@@ -140,17 +151,24 @@ void store_hash_wake(struct task *me, struct store *store);   /* who waits in it
 
 /* ---- groups and works ---- */
 
+/* What the back-end sees instead of a tensor of the caller's. Both are references. */
+struct stand_in { struct tensor *tensor, *copy; };
+
 struct work {
     struct work          *next;
     struct process_group *group;
     struct collective     call;          /* its tensors are references, until it is done; isend, irecv: the tensor alone */
     struct ledger_entry  *entry;
+    struct stand_in      *stand_ins;     /* whose copies become the tensors at the end, in the host's cells */
+    size_t                stand_in_count, stand_in_room;
     struct event         *event;         /* made once, used when `on_device` */
-    bool                  on_device, done, is_owned;
+    bool                  on_device, is_owned;
+    bool                  done, told;    /* it has ended; and those who listen know */
     bool                  is_here;       /* it runs on the task that waits for it */
     uint32_t              line, iteration;
     uint64_t              issued_at, finished_at;
     struct error          error;
+    struct work_listener *listeners;     /* the last one first */
     struct post           post;          /* isend, irecv */
     struct task          *task;          /* theirs */
     /* reuse.c: of the tensor when it was posted; the checksum only where others share its version. */
@@ -171,6 +189,7 @@ struct process_group {
     struct work          *first, *last;  /* the queue */
     bool                  busy;          /* a collective is under way, here or on the comm task */
     struct work          *spare;
+    int64_t               running;       /* the comm task's own: the collective that it is in */
     struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */
     bool                  stopping, is_gone;
 };
@@ -190,6 +209,32 @@ void         works_left_join(struct task *me, struct process_group *group, bool 
 void         reuse_watch(struct work *work);                  /* it was posted */
 void         reuse_moved(struct task *me, struct work *work); /* the message has left, or has come */
 void         reuse_check(struct task *me, struct work *work);
+
+/* ---- from a call to a work (collectives.c): begin, take its tensors, issue ---- */
+
+struct work *group_begin(struct task *me, struct process_group *group, enum operation operation,
+                         const struct collective_options *options);    /* NULL: failed */
+struct work *group_issue(struct task *me, struct work *work);           /* NULL: failed, and discarded */
+struct work *group_issue_if(struct task *me, struct work *work, bool taken);  /* else it is discarded */
+bool         group_take(struct task *me, struct work *work, struct tensor *tensor, unsigned use);  /* call.tensor */
+/* A tensor for each rank. */
+struct taken_list {
+    struct tensor      *const *tensors;
+    const struct tensor *first, *like;    /* whose dtype and device all have; whose shape. NULL: the list's first; any */
+    unsigned             use;
+};
+bool group_take_list(struct task *me, struct work *work, struct tensor ***place, const struct taken_list *list);
+bool group_only_root(struct task *me, const struct work *work, const void *list, const char *name);
+
+/* What the back-end gets for a tensor of the caller's: itself, or a contiguous stand-in if it has gaps. A reference;
+ * NULL: failed. An outcome is pasted back at the end; what is no input is not copied at the beginning. */
+enum tensor_use { USE_INPUT = 1, USE_OUTCOME = 2 };
+struct tensor *work_take(struct task *me, struct work *work, struct tensor *tensor, unsigned use);
+/* The same, with this contiguous tensor of the same shape as the stand-in. */
+bool           work_stand_in(struct task *me, struct work *work, struct stand_in stand_in, unsigned use);
+bool           work_paste(struct task *me, struct work *work);          /* at the end: all that are outcomes */
+void           work_drop_stand_ins(struct task *me, struct work *work);
+bool           sparse_all_reduce(struct task *me, const struct collective *call);
 bool         work_tensor_ready(struct task *me, struct tensor *tensor, struct event **event, bool *on_device);
 void         group_free(struct task *me, struct process_group *group);
 #endif

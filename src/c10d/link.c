@@ -62,6 +62,19 @@ link_between(struct task *me, struct channel *channel, int from, int to)
                                              channel->ranks[to]);
 }
 
+/* A link keeps its memory for the next message, unless it is more than this. */
+enum { KEPT_BYTES = 8 << 20 };
+
+void
+link_forget(struct link *link)
+{
+    if (link->room <= KEPT_BYTES)
+        return;
+    host_give(link->sched, link->data, link->room);
+    link->data = NULL;
+    link->room = 0;
+}
+
 bool
 link_room(struct task *me, struct link *link, size_t bytes)
 {
@@ -110,7 +123,8 @@ link_put(struct task *me, const struct collective *call, struct link *link, stru
         link_rise(me, link);
     bool fits = link_room(me, link, message->bytes);
     if (fits) {
-        memcpy(link->data, message->data, message->bytes);
+        if (message->bytes > 0)
+            memcpy(link->data, message->data, message->bytes);
         link->bytes = message->bytes;
         link->flow  = message->flow;
         link->full  = true;
@@ -182,8 +196,9 @@ link_take(struct task *me, const struct collective *call, struct link *link, str
     size_t bytes = link->bytes;
     if (bytes == message->bytes && reduction != NULL && reduction->on)
         reduce_elements(reduction, message->data, link->data, bytes);
-    else if (bytes == message->bytes)
+    else if (bytes == message->bytes && bytes > 0)
         memcpy(message->data, link->data, bytes);
+    link_forget(link);
     message->flow = link->flow;
     link->full    = false;
     link->wanted  = false;

@@ -134,12 +134,6 @@ local_accepts(struct task *me, const struct collective *call)
            algorithm_chosen(me, call) != NULL;
 }
 
-static bool
-local_later(struct task *me, const struct collective *call)
-{
-    return failed(me, E_NOT_IMPLEMENTED, "operation %d is not supported by local", (int)call->operation);
-}
-
 const struct group_backend backend_local = {
     .abi        = GROUP_BACKEND_ABI,
     .name       = "local",
@@ -149,14 +143,15 @@ const struct group_backend backend_local = {
     .connect    = local_connect,
     .disconnect = local_disconnect,
     .accepts    = local_accepts,
+    .has_algorithm = algorithm_is_built_in,
     .all_reduce = local_all_reduce,
     .broadcast  = local_broadcast,
-    .reduce     = local_later,
+    .reduce     = local_reduce,
     .all_gather = local_all_gather,
-    .gather     = local_later,
-    .scatter    = local_later,
-    .reduce_scatter = local_later,
-    .all_to_all = local_later,
+    .gather     = local_gather,
+    .scatter    = local_scatter,
+    .reduce_scatter = local_reduce_scatter,
+    .all_to_all = local_all_to_all,
     .barrier    = local_barrier,
     .post       = local_post,
     .send       = local_send,

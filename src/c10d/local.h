@@ -3,6 +3,7 @@
  *
  *   local.c  the table    all_reduce.c  its algorithms, a page each: ring.c, binomial.c, double_tree.c, naive.c,
  *   halving_doubling.c, hierarchical.c, direct.c    tree.c  broadcast and barrier    post.c  send, recv
+ *   reduce_scatter.c  and reduce    gather.c  and scatter    alltoall.c
  *   hop.c    one step of any of them    link.c  messages between two ranks    wire.c  when they arrive
  *   handover.c  messages between threads
  *   shared.c  direct where threads share memory    nodes.c  who stands together    reduce.c  elements
@@ -100,6 +101,7 @@ struct link {
     atomic_uint    state;
     atomic_int     asleep;           /* who waits for it in the monitor */
     const void    *at;               /* where the message lies */
+    bool           copied;           /* in the link's memory */
     /* In `stepped`: */
     bool           full;             /* one message in flight */
     void          *data;
@@ -113,6 +115,7 @@ struct link {
 struct link *link_between(struct task *me, struct channel *channel, int from, int to);  /* NULL: failed */
 void         link_free(struct task *me, struct link *link);
 bool         link_room(struct task *me, struct link *link, size_t bytes);   /* at link->data; false: no memory */
+void         link_forget(struct link *link);                                  /* that memory, if it is much */
 bool         link_misfit(struct task *me, const struct link *link, size_t sent, size_t expected);   /* false: failed */
 /* in_turn: it leaves only when its receiver waits for it; both ends say so. in_place: nothing changes it until it has
  * landed, nor does the sender anything before that but take a message. */
@@ -151,11 +154,12 @@ void inbox_free(struct inbox *inbox);
 
 struct hop {
     int            chunk;          /* of the one that is sent, or else received: as the algorithm counts them */
+    bool           even_empty;     /* empty messages travel too: both ends see that they agree */
     bool           reduce;         /* what comes is reduced into what `receive` points to */
     bool           aside;          /* but not yet: the algorithm does it */
     bool           goes_on;        /* the sender does not wait until its message has arrived */
     struct link   *out, *in;       /* NULL: nothing is sent, received */
-    struct message send, receive;  /* where the elements are; empty ones do not travel */
+    struct message send, receive;  /* where the elements are; empty ones do not travel otherwise */
     int            dtype;          /* of the elements where it is direct */
     bool           direct;         /* `out` carries no elements: its receiver is there, who gets them from the sender */
     bool         (*received)(struct task *me, struct hop *hop);  /* NULL; or called when the elements are there */
@@ -197,6 +201,7 @@ extern const struct algorithm algorithm_ring, algorithm_double_tree, algorithm_t
     algorithm_hierarchical, algorithm_direct, algorithm_naive;
 const struct algorithm *algorithm_at(size_t index);       /* in teaching order; NULL behind the last */
 /* The one that an all-reduce names, or the back-end's choice. NULL: failed, there is none. */
+bool algorithm_is_built_in(const char *name);
 const struct algorithm *algorithm_chosen(struct task *me, const struct collective *call);
 /* How many of the group's ranks stand together on each node, if need be on a part of a node. */
 int nodes_ranks_each(const struct channel *channel);
@@ -227,10 +232,18 @@ bool local_all_reduce(struct task *me, const struct collective *call);
 bool local_all_gather(struct task *me, const struct collective *call);
 bool local_broadcast(struct task *me, const struct collective *call);
 bool local_barrier(struct task *me, const struct collective *call);
+bool local_reduce(struct task *me, const struct collective *call);
+bool local_gather(struct task *me, const struct collective *call);
+bool local_scatter(struct task *me, const struct collective *call);
+bool local_reduce_scatter(struct task *me, const struct collective *call);
+bool local_all_to_all(struct task *me, const struct collective *call);
 bool local_post(struct task *me, struct post *post);
 bool local_send(struct task *me, struct post *post);
 bool local_recv(struct task *me, struct post *post);
 void local_withdraw(struct task *me, struct post *post);
+
+/* How Gloo cuts `bytes` for a ring of `size` ranks: chunk k begins at k times that; the last may be short or empty. */
+int64_t gloo_chunk_bytes(int64_t bytes, int64_t element, int64_t size);
 
 /* ---- elements ---- */
 void  reduce_elements(const struct reduction *reduction, void *into, const void *from, size_t bytes);

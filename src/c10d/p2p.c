@@ -23,10 +23,10 @@ static void
 describe_wait(const struct process_group *group, struct post *post)
 {
     char tag[24] = "", of[20] = "";
-    if (post->tag != 0)
+    if (post->tag > 0)
         snprintf(tag, sizeof tag, "tag %" PRId64, post->tag);
     if (group->communicator->number > 0)
-        snprintf(of, sizeof of, "%sgroup %d", post->tag != 0 ? " of " : "of ", group->communicator->number);
+        snprintf(of, sizeof of, "%sgroup %d", post->tag > 0 ? " of " : "of ", group->communicator->number);
     snprintf(post->detail, sizeof post->detail, "%s%s%s%s", post->peer < 0 ? "from any rank" : "",
              post->peer < 0 && (tag[0] != '\0' || of[0] != '\0') ? ", " : "", tag, of);
 }
@@ -54,7 +54,8 @@ p2p_allowed(struct task *me, const struct process_group *group, const struct p2p
     return true;
 }
 
-/* Puts the post into the line: from here on the order of the calls is fixed. */
+/* Puts the post into the line: from here on the order of the calls is fixed. What the comm task sends belongs to the
+ * collective that it is in, and shall not meet what the rank sends meanwhile. */
 static bool
 p2p_post(struct task *me, const struct process_group *group, const struct p2p *p2p, struct post *post,
          struct event **event)
@@ -63,7 +64,7 @@ p2p_post(struct task *me, const struct process_group *group, const struct p2p *p
     bool on_device = false;
     *post = (struct post){ .group = group, .channel = group->communicator->channel, .name = p2p_name(p2p),
                            .is_send = op->is_send, .is_later = p2p->later, .rank = group->rank, .peer = op->peer,
-                           .tag = op->tag, .tensor = op->tensor, .line = me->line };
+                           .tag = me == group->comm ? -1 - op->tag : op->tag, .tensor = op->tensor, .line = me->line };
     if (!work_tensor_ready(me, op->tensor, event, &on_device))
         return false;
     post->event = on_device ? *event : NULL;

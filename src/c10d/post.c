@@ -178,6 +178,8 @@ post_is_hopeless(const struct post *post)
 static bool
 post_lost(struct task *me, const struct post *post)
 {
+    if (group_gives_up(post->group, post->tag))
+        return group_say_why(me, post->group);
     char line[32] = "", peer[32] = "any rank", who[32] = "all others have";
     if (post->line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", post->line);
@@ -197,7 +199,7 @@ post_await(struct task *me, struct post *post)
     struct wait_reason reason = { .what = post->name, .sequence = -1, .peer = world_rank(post, post->peer),
                                   .detail = post->detail[0] != '\0' ? post->detail : NULL,
                                   .timeout_ps = group_timeout_ps(post->group) };
-    bool lost = post->abandoned || post_is_hopeless(post);
+    bool lost = post->abandoned || post_is_hopeless(post) || group_gives_up(post->group, post->tag);
     monitor_leave(me, &post->inbox->monitor);
     if (lost)
         return post_lost(me, post);

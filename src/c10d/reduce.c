@@ -6,6 +6,8 @@
 #include "device/storage.h"
 #include "tensor/cpu/wide.h"
 
+/* ---- fractions: where neither is less, as of what is no number, minimum and maximum keep ours, as Gloo's ---- */
+
 WIDE static void
 reduce_f32(enum reduce_op op, float *restrict into, const float *restrict from, size_t count)
 {
@@ -40,24 +42,6 @@ reduce_f64(enum reduce_op op, double *restrict into, const double *restrict from
             into[i] += from[i];
 }
 
-/* Integers wrap, as everywhere: computed unsigned. */
-static void
-reduce_i64(enum reduce_op op, int64_t *restrict into, const int64_t *restrict from, size_t count)
-{
-    if (op == REDUCE_PRODUCT)
-        for (size_t i = 0; i < count; i++)
-            into[i] = (int64_t)((uint64_t)into[i] * (uint64_t)from[i]);
-    else if (op == REDUCE_MIN)
-        for (size_t i = 0; i < count; i++)
-            into[i] = from[i] < into[i] ? from[i] : into[i];
-    else if (op == REDUCE_MAX)
-        for (size_t i = 0; i < count; i++)
-            into[i] = from[i] > into[i] ? from[i] : into[i];
-    else
-        for (size_t i = 0; i < count; i++)
-            into[i] = (int64_t)((uint64_t)into[i] + (uint64_t)from[i]);
-}
-
 static double
 reduced_fraction(enum reduce_op op, double x, double y)
 {
@@ -69,60 +53,96 @@ reduced_fraction(enum reduce_op op, double x, double y)
     }
 }
 
-/* Types that are calculated in a wider one, element by element: rounded or cut to size each time. */
+/* Half precision: calculated in double, where sum and product of two are exact or nearly so, and rounded each time. */
 static void
-reduce_narrow(enum dtype dtype, enum reduce_op op, char *into, const char *from, size_t count)
+reduce_half(enum dtype dtype, enum reduce_op op, char *into, const char *from, size_t count)
 {
     size_t element = dtype_size(dtype);
-    for (size_t i = 0; i < count; i++, into += element, from += element) {
-        if (dtype_is_float(dtype)) {
-            double result = reduced_fraction(op, dtype_fraction(dtype, into), dtype_fraction(dtype, from));
-            dtype_put_fraction(dtype, into, result);
-            continue;
-        }
-        int64_t x = dtype_whole(dtype, into), y = dtype_whole(dtype, from);
-        reduce_i64(op, &x, &y, 1);
-        dtype_put_whole(dtype, into, x);
+    for (size_t i = 0; i < count; i++, into += element, from += element)
+        dtype_put_fraction(dtype, into, reduced_fraction(op, dtype_fraction(dtype, into), dtype_fraction(dtype, from)));
+}
+
+/* ---- integers: they wrap, as everywhere, and so are calculated unsigned ---- */
+
+static int64_t
+reduced_whole(enum reduce_op op, int64_t x, int64_t y)
+{
+    switch (op) {
+    case REDUCE_PRODUCT: return (int64_t)((uint64_t)x * (uint64_t)y);
+    case REDUCE_MIN:     return y < x ? y : x;
+    case REDUCE_MAX:     return y > x ? y : x;
+    case REDUCE_BAND:    return x & y;
+    case REDUCE_BOR:     return x | y;
+    case REDUCE_BXOR:    return x ^ y;
+    default:             return (int64_t)((uint64_t)x + (uint64_t)y);
     }
 }
+
+static void
+reduce_i64(enum reduce_op op, int64_t *restrict into, const int64_t *restrict from, size_t count)
+{
+    if (op == REDUCE_SUM)
+        for (size_t i = 0; i < count; i++)
+            into[i] = (int64_t)((uint64_t)into[i] + (uint64_t)from[i]);
+    else
+        for (size_t i = 0; i < count; i++)
+            into[i] = reduced_whole(op, into[i], from[i]);
+}
+
+/* Of truth values a sum is "or", a product "and"; so are maximum and minimum. */
+static enum reduce_op
+op_of_truth(enum reduce_op op)
+{
+    switch (op) {
+    case REDUCE_SUM:
+    case REDUCE_MAX:     return REDUCE_BOR;
+    case REDUCE_PRODUCT:
+    case REDUCE_MIN:     return REDUCE_BAND;
+    default:             return op;
+    }
+}
+
+/* Shorter ones are cut to size each time. */
+static void
+reduce_whole(enum dtype dtype, enum reduce_op op, char *into, const char *from, size_t count)
+{
+    size_t element = dtype_size(dtype);
+    if (dtype == DTYPE_BOOL)
+        op = op_of_truth(op);
+    for (size_t i = 0; i < count; i++, into += element, from += element)
+        dtype_put_whole(dtype, into, reduced_whole(op, dtype_whole(dtype, into), dtype_whole(dtype, from)));
+}
+
+/* ---- all ---- */
 
 void
 reduce_elements(const struct reduction *reduction, void *into, const void *from, size_t bytes)
 {
-    size_t count = bytes / dtype_size((enum dtype)reduction->dtype);
-    if (reduction->dtype == DTYPE_F32)
+    enum dtype dtype = (enum dtype)reduction->dtype;
+    size_t     count = bytes / dtype_size(dtype);
+    if (dtype == DTYPE_F32)
         reduce_f32(reduction->op, into, from, count);
-    else if (reduction->dtype == DTYPE_F64)
+    else if (dtype == DTYPE_F64)
         reduce_f64(reduction->op, into, from, count);
-    else if (reduction->dtype == DTYPE_I64)
+    else if (dtype == DTYPE_I64)
         reduce_i64(reduction->op, into, from, count);
+    else if (dtype_is_float(dtype))
+        reduce_half(dtype, reduction->op, into, from, count);
     else
-        reduce_narrow((enum dtype)reduction->dtype, reduction->op, into, from, count);
+        reduce_whole(dtype, reduction->op, into, from, count);
 }
 
-static void
-average_narrow(enum dtype dtype, void *element, int ranks)
-{
-    if (dtype_is_float(dtype))
-        dtype_put_fraction(dtype, element, dtype_fraction(dtype, element) / ranks);
-    else
-        dtype_put_whole(dtype, element, dtype_whole(dtype, element) / ranks);
-}
-
-/* AVG is a sum that each rank divides at the end, rounding to the dtype: equal bits stay equal. */
+/* AVG is a sum that each rank divides at the end, rounding to the dtype: equal bits stay equal. Integers have none. */
 void
 reduce_average(int dtype, void *data, size_t bytes, int ranks)
 {
-    size_t count = bytes / dtype_size((enum dtype)dtype);
+    size_t element = dtype_size((enum dtype)dtype), count = bytes / element;
     for (size_t i = 0; i < count; i++) {
+        char *at = (char *)data + i * element;
         if (dtype == DTYPE_F32)
             ((float *)data)[i] /= (float)ranks;
-        else if (dtype == DTYPE_F64)
-            ((double *)data)[i] /= ranks;
-        else if (dtype == DTYPE_I64)
-            ((int64_t *)data)[i] /= ranks;
         else
-            average_narrow((enum dtype)dtype, (char *)data + i * dtype_size((enum dtype)dtype), ranks);
+            dtype_put_fraction((enum dtype)dtype, at, dtype_fraction((enum dtype)dtype, at) / ranks);
     }
 }
 

@@ -1,7 +1,8 @@
 /* Buffers in use: from isend or irecv until its wait the host must leave the tensor alone, for the message is taken
  * from it, or put into it, at some moment between. Who changes it is told once, and gets what an unbuffered transfer
- * moves. A tensor's version tells that it was changed; where views share it, and with it their own messages, the elements
- * decide. Order of use: reuse_watch when it is posted, reuse_moved when the message has, reuse_check at the wait. */
+ * moves. A tensor's version tells that it was changed; where views share it, and with it their own messages, the
+ * elements decide. Order of use: reuse_watch when it is posted, reuse_moved when the message has, reuse_check at the
+ * wait. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

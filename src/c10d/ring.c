@@ -144,11 +144,18 @@ ring_all_gather(struct task *me, struct ring *ring)
 int64_t
 gloo_chunk(const struct collective *call)
 {
-    int64_t element = call->bytes / call->elements, size = call->ranks, segments = (call->bytes + (1 << 20) - 1) >> 20;
+    int64_t element = call->bytes / call->elements;
+    return gloo_chunk_bytes(call->bytes, element, call->ranks) / element;
+}
+
+int64_t
+gloo_chunk_bytes(int64_t bytes, int64_t element, int64_t size)
+{
+    int64_t segments = (bytes + (1 << 20) - 1) >> 20;
     segments = segments > 2 * size ? segments : 2 * size;
     segments = (segments + size - 1) / size * size;
-    int64_t segment = (call->bytes + segments - 1) / segments;
-    return segments / size * ((segment + element - 1) / element);
+    int64_t segment = (bytes + segments - 1) / segments;
+    return segments / size * ((segment + element - 1) / element * element);
 }
 
 static bool

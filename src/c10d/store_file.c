@@ -369,6 +369,8 @@ count_users(struct task *me, struct file_store *file, const char *key, int64_t a
     struct store_reply   reply   = { 0 };
     bool                 ok      = change_file(me, file, &request, &reply);
     *now                         = reply.number;
+    if (ok && reply.status == STORE_NO_MEMORY)
+        return memory_failed(me, strlen(key), "the store");
     return ok && (reply.status == STORE_DONE || failed(me, E_RUNTIME, "%.200s is damaged", file->path));
 }
 

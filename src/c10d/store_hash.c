@@ -36,20 +36,23 @@ hash_ask(struct task *me, struct store *store, const struct store_request *reque
 
 /* ---- waiting ---- */
 
-/* A key of the rendezvous never comes when a rank has ended before joining; any key when nobody else is left. */
+/* A key of the rendezvous never comes when a rank has ended before joining; any key when nobody else is left, unless a
+ * limit was `asked` for: then that is what the lesson wants to see. */
 static bool
-key_is_hopeless(const struct world *world, const char *key, int *lost)
+key_is_hopeless(const struct world *world, const char *key, bool asked, int *lost)
 {
     if (world == NULL || atomic_load(&world->ended_count) == 0)
         return false;
     bool rendezvous = strncmp(key, "default_pg/", 11) == 0;
+    int  generation = rendezvous ? atoi(key + 11) : 0;
     for (int rank = 0; rank < world->size; rank++) {
         *lost = rank;
-        if (rendezvous && atomic_load(&world->ranks[rank].ended) && !atomic_load(&world->ranks[rank].joined))
+        if (rendezvous && atomic_load(&world->ranks[rank].ended) &&
+            atomic_load(&world->ranks[rank].joined) <= generation)
             return true;
     }
     *lost = -1;
-    return atomic_load(&world->ended_count) >= world->size - 1;
+    return !asked && atomic_load(&world->ended_count) >= world->size - 1;
 }
 
 static bool
@@ -90,7 +93,7 @@ hash_wait(struct task *me, struct store *store, const struct store_request *chec
     monitor_enter(me, &hash->monitor);
     while ((key = missing_key(&hash->table, check)) != NULL) {
         late     = timed && sched_now(me) >= end;
-        hopeless = !asked && key_is_hopeless(hash->world, key, &lost);
+        hopeless = key_is_hopeless(hash->world, key, asked, &lost);
         if (late || hopeless)
             break;
         reason.detail = key;

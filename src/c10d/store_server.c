@@ -37,7 +37,7 @@ struct peer {
 
 struct store_server {
     pthread_t          thread;
-    int                listener, stop[2];
+    int                listener, stop[2], spare; /* spare: a descriptor that can be given up */
     struct store_table table;
     struct peer       *peers;      /* in the order in which they came */
     size_t             count, room, limit;
@@ -45,7 +45,7 @@ struct store_server {
     size_t             poll_room;
     size_t             buffered;   /* bytes of all messages */
     uint64_t           changes;    /* of the table, that somebody may wait for */
-    int64_t            deaf_until; /* no descriptor for another peer: accepting waits */
+    int64_t            deaf_until; /* no descriptor at all: accepting waits */
 };
 
 static int64_t
@@ -90,22 +90,61 @@ make_room(struct store_server *server)
     return false;
 }
 
-/* Who cannot be served is closed at once rather than left waiting. */
+/* Nothing was read from it: what is said arrives. */
+static void
+turn_away(int fd)
+{
+    char full[WIRE_HELLO];
+    wire_no_room(full);
+    if (fd < 0)
+        return;
+    (void)!send(fd, full, sizeof full, MSG_NOSIGNAL);
+    close(fd);
+}
+
+/* accept says that there is no descriptor even where nobody waits for one. */
+static bool
+somebody_waits(const struct store_server *server)
+{
+    struct pollfd listener = { .fd = server->listener, .events = POLLIN };
+    return poll(&listener, 1, 0) > 0;
+}
+
+static int
+accept_one(const struct store_server *server)
+{
+    return accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+/* No descriptor is left: the spare one serves to tell it. */
+static void
+turn_away_one(struct store_server *server)
+{
+    enum { PAUSE_MS = 50 };
+    if (server->spare >= 0)
+        close(server->spare);
+    turn_away(accept_one(server));
+    server->spare      = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    server->deaf_until = server->spare < 0 ? now_ms() + PAUSE_MS : 0;
+}
+
+/* Who cannot be served is told so at once rather than left waiting. */
 static void
 accept_peers(struct store_server *server)
 {
-    enum { PAUSE_MS = 50 };
-    for (;;) {
-        int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE) && make_room(server))
+    while (server->deaf_until <= now_ms() && somebody_waits(server)) {
+        int fd = accept_one(server);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+            if (!make_room(server))
+                turn_away_one(server);
             continue;
-        if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-            server->deaf_until = now_ms() + PAUSE_MS;
+        }
         if (fd < 0)
             return;
         bool room = server->count < server->limit || make_room(server);
-        if (!room || !vec_room(&server->peers, &server->room, server->count + 1, sizeof *server->peers)) {
-            close(fd);
+        if (!room || !vec_room(&server->peers, &server->room, server->count + 1, sizeof *server->peers) ||
+            !vec_room(&server->polls, &server->poll_room, server->count + 3, sizeof *server->polls)) {
+            turn_away(fd);
             continue;
         }
         server->peers[server->count++] = (struct peer){ .fd = fd, .due = now_ms() + HELLO_MS };
@@ -154,7 +193,7 @@ read_hello(struct store_server *server, struct peer *peer)
     if (count < WIRE_HELLO)
         return;
     peer->greeted = true;
-    str_add_bytes(&peer->out, hello, WIRE_HELLO);
+    peer->over    = send(peer->fd, hello, WIRE_HELLO, MSG_NOSIGNAL) != WIRE_HELLO; /* the first bytes: there is room */
     consume(server, peer, WIRE_HELLO);
 }
 
@@ -218,8 +257,9 @@ read_message(struct store_server *server, struct peer *peer)
     }
     if (peer->in_count - WIRE_HEAD < length)
         return false;
-    if (!wire_read_request(peer->in + WIRE_HEAD, length, &request)) {
-        refuse_peer(peer, STORE_UNSUPPORTED);
+    enum store_status status = wire_read_request(peer->in + WIRE_HEAD, length, &request);
+    if (status != STORE_DONE) {
+        refuse_peer(peer, status);
         return false;
     }
     bool later = puts_off(server, peer, &request);
@@ -234,6 +274,14 @@ read_message(struct store_server *server, struct peer *peer)
 static void
 send_replies(struct store_server *server, struct peer *peer)
 {
+    char none[WIRE_NO_MEMORY];
+    if (!str_ok(&peer->out)) { /* a part of a reply is none */
+        wire_no_memory(none);
+        if (peer->greeted && peer->sent == 0)
+            (void)!send(peer->fd, none, sizeof none, MSG_NOSIGNAL);
+        peer_close(server, peer);
+        return;
+    }
     while (peer->sent < peer->out.len) {
         ssize_t sent = send(peer->fd, peer->out.text + peer->sent, peer->out.len - peer->sent, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
@@ -265,9 +313,7 @@ serve(struct store_server *server, struct peer *peer)
         read_hello(server, peer);
     while (peer->fd >= 0 && peer->greeted && !peer->over && peer->out.len == 0 && read_message(server, peer))
         send_replies(server, peer);
-    if (peer->fd >= 0 && !str_ok(&peer->out))
-        peer_close(server, peer);
-    if (peer->fd >= 0 && (peer->out.len > 0 || peer->over))
+    if (peer->fd >= 0 && (peer->out.len > 0 || peer->over || !str_ok(&peer->out)))
         send_replies(server, peer);
 }
 
@@ -297,8 +343,9 @@ read_peer(struct store_server *server, struct peer *peer)
         send_replies(server, peer);
     while (peer->fd >= 0 && !peer->over && peer->out.len == 0 && taken < READ_BYTES) {
         if (!grow_buffer(server, peer)) {
-            refuse_peer(peer, STORE_NO_MEMORY);
-            break;
+            peer->out.broken = true;
+            send_replies(server, peer);
+            return;
         }
         ssize_t count = recv(peer->fd, peer->in + peer->in_count, peer->in_room - peer->in_count, 0);
         if (count < 0 && errno == EINTR)
@@ -321,13 +368,7 @@ read_peer(struct store_server *server, struct peer *peer)
 
 /* ---- the thread ---- */
 
-static bool
-poll_room(struct store_server *server)
-{
-    return vec_room(&server->polls, &server->poll_room, server->count + 2, sizeof *server->polls);
-}
-
-/* Fills the list; answers how long to wait. */
+/* Fills the list, which has room; answers how long to wait. */
 static int
 prepare_polls(struct store_server *server)
 {
@@ -365,7 +406,7 @@ static void *
 serve_peers(void *argument)
 {
     struct store_server *server = argument;
-    while (poll_room(server)) {
+    for (;;) {
         size_t count = server->count;
         int    ready = poll(server->polls, count + 2, prepare_polls(server));
         if (ready < 0 && errno != EINTR)
@@ -420,14 +461,20 @@ store_server_start(struct sched *sched, int listener, char *why, size_t why_size
         server->listener = listener;
         server->limit    = peer_limit();
         store_table_open(&server->table, sched, TABLE_BYTES);
-        if (pipe2(server->stop, O_CLOEXEC) == 0) {
+        bool room = vec_room(&server->polls, &server->poll_room, 2, sizeof *server->polls);
+        if (room && pipe2(server->stop, O_CLOEXEC) == 0) {
+            server->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
             if (start_thread(server))
                 return server;
+            if (server->spare >= 0)
+                close(server->spare);
             close(server->stop[0]);
             close(server->stop[1]);
         }
     }
-    snprintf(why, why_size, "cannot start a store's server: %s", strerror(server != NULL ? errno : ENOMEM));
+    snprintf(why, why_size, "cannot start a store's server: %s", strerror(errno));
+    if (server != NULL)
+        free(server->polls);
     free(server);
     close(listener);
     return NULL;
@@ -445,6 +492,8 @@ store_server_stop(struct store_server *server)
     pthread_join(server->thread, NULL);
     for (size_t i = 0; i < server->count; i++)
         peer_close(server, &server->peers[i]);
+    if (server->spare >= 0)
+        close(server->spare);
     close(server->listener);
     close(server->stop[0]);
     close(server->stop[1]);

@@ -205,6 +205,20 @@ values_of(const struct store_request *request, const struct store_reply *reply)
     }
 }
 
+/* A reply for which there is no memory: the next one is another's. Answers false. */
+static bool
+pass_over(struct task *me, struct tcp_store *tcp, size_t count, int64_t until)
+{
+    char   some[4096];
+    size_t part;
+    for (; count > 0; count -= part) {
+        part = count < sizeof some ? count : sizeof some;
+        if (!read_bytes(me, tcp, some, part, until))
+            return false;
+    }
+    return false;
+}
+
 static bool
 read_reply(struct task *me, struct tcp_store *tcp, const struct store_request *request, struct store_reply *reply,
            int64_t until)
@@ -218,11 +232,8 @@ read_reply(struct task *me, struct tcp_store *tcp, const struct store_request *r
         return lose(me, tcp, "what the server says is no reply");
     reply->need  = length - WIRE_REPLY_HEAD;
     reply->bytes = reply->need > 0 ? scratch_new(me, reply->need, 1) : NULL;
-    if (reply->need > 0 && reply->bytes == NULL) {
-        close(tcp->fd);
-        tcp->fd = -1;
-        return false;
-    }
+    if (reply->need > 0 && reply->bytes == NULL)
+        return pass_over(me, tcp, reply->need, until);
     if (!read_bytes(me, tcp, reply->bytes, reply->need, until))
         return false;
     if (reply->status == STORE_SHORT || !wire_are_values(reply->bytes, reply->need, values_of(request, reply)))
@@ -256,6 +267,8 @@ exchange(struct task *me, struct tcp_store *tcp, const char *prefix, const struc
                     WIRE_MESSAGE >> 20);
     ok = ok && send_bytes(me, tcp, message.text, message.len, until) && read_reply(me, tcp, request, reply, until);
     str_free(&message);
+    if (ok && reply->status == STORE_UNSUPPORTED)
+        return lose(me, tcp, "the server has not understood a request");
     return ok && (reply->status != STORE_NO_NUMBER || number_was_none(me, tcp, request));
 }
 
@@ -327,7 +340,12 @@ say_hello(struct task *me, struct tcp_store *tcp)
     wire_hello(hello);
     if (!send_bytes(me, tcp, hello, WIRE_HELLO, until) || !read_bytes(me, tcp, answer, WIRE_HELLO, until))
         return false;
-    return memcmp(hello, answer, WIRE_HELLO) == 0 || lose(me, tcp, "what listens there is no store of this kind");
+    if (memcmp(hello, answer, WIRE_HELLO) == 0)
+        return true;
+    wire_no_room(hello);
+    return lose(me, tcp, memcmp(hello, answer, WIRE_HELLO) == 0
+                             ? "the server has no file descriptor left for another client; 'ulimit -n' says how many "
+                               "a process may have, or no memory" : "what listens there is no store of this kind");
 }
 
 /* A server that is not there yet may come: tried again every 10 ms. */
@@ -432,8 +450,10 @@ meet_workers(struct task *me, struct tcp_store *tcp, const struct store_tcp_opti
         add.number = again ? 0 : 1;
         if (!ask_with(me, tcp, "", &add, &reply))
             return false;
-        if (!options->is_master || reply.status != STORE_DONE || reply.number >= options->world_size)
-            return reply.status == STORE_DONE || failed(me, E_DIST_STORE, "the store's server has no room");
+        if (reply.status != STORE_DONE)
+            return memory_failed(me, strlen(key), "the store's server");
+        if (!options->is_master || reply.number >= options->world_size)
+            return true;
         if (sched_now(me) - begin >= limit)
             return failed(me, E_DIST_STORE, "timed out after %g s waiting for the store's clients: %lld of %lld have "
                           "come", (double)limit / 1e12, (long long)reply.number, (long long)options->world_size);

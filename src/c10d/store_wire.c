@@ -13,6 +13,12 @@ wire_hello(char hello[WIRE_HELLO])
     memcpy(hello + 6, &order, sizeof order);
 }
 
+void
+wire_no_room(char hello[WIRE_HELLO])
+{
+    memcpy(hello, "RSTOFULL", WIRE_HELLO);
+}
+
 static void
 add_number(struct str *out, uint64_t number, size_t bytes)
 {
@@ -106,13 +112,13 @@ read_lists(struct wire_reader *reader, const char **keys, int key_count, struct 
     return reader->left == 0;
 }
 
-bool
+enum store_status
 wire_read_request(const char *bytes, size_t count, struct store_request *request)
 {
     uint32_t keys = 0, values = 0;
     *request = (struct store_request){ 0 };
     if (count < REQUEST_HEAD || (unsigned char)bytes[0] >= STORE_OPS || (unsigned char)bytes[1] > STORE_ANY)
-        return false;
+        return STORE_UNSUPPORTED;
     request->op   = (enum store_op)bytes[0];
     request->what = (enum store_what)bytes[1];
     memcpy(&keys, bytes + 4, sizeof keys);
@@ -120,20 +126,21 @@ wire_read_request(const char *bytes, size_t count, struct store_request *request
     memcpy(&request->number, bytes + 12, sizeof request->number);
     size_t rest = count - REQUEST_HEAD;
     if (keys > STORE_KEYS || values > STORE_KEYS || ((size_t)keys + values) * TEXT_MORE > rest)
-        return false;
+        return STORE_UNSUPPORTED;
     request->key_count   = (int)keys;
     request->value_count = (int)values;
     if (!counts_fit(request))
-        return false;
+        return STORE_UNSUPPORTED;
     const char       **key_list   = calloc((size_t)keys + 1, sizeof *key_list);
     struct store_text *value_list = calloc((size_t)values + 1, sizeof *value_list);
     request->keys                 = key_list;
     request->values               = value_list;
     struct wire_reader reader     = { bytes + REQUEST_HEAD, rest };
-    if (key_list != NULL && value_list != NULL && read_lists(&reader, key_list, (int)keys, value_list, (int)values))
-        return true;
+    bool              room   = key_list != NULL && value_list != NULL;
+    if (room && read_lists(&reader, key_list, (int)keys, value_list, (int)values))
+        return STORE_DONE;
     wire_free_lists(request);
-    return false;
+    return room ? STORE_UNSUPPORTED : STORE_NO_MEMORY;
 }
 
 void
@@ -176,4 +183,13 @@ wire_are_values(const char *bytes, size_t count, int64_t values)
         if (!read_text(&reader, &text))
             return false;
     return reader.left == 0;
+}
+
+void
+wire_no_memory(char reply[WIRE_NO_MEMORY])
+{
+    const uint32_t length = WIRE_REPLY_HEAD;
+    memset(reply, 0, WIRE_NO_MEMORY);
+    memcpy(reply, &length, WIRE_HEAD);
+    reply[WIRE_HEAD] = STORE_NO_MEMORY;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "c10d/internal.h"
+#include "device/cells.h"
 #include "device/stream.h"
 #include "sched/stage.h"
 
@@ -22,8 +23,6 @@ work_tensor_ready(struct task *me, struct tensor *tensor, struct event **event, 
     *on_device = false;
     if (task_failed(me) || tensor == NULL)
         return failed(me, E_TYPE, "a collective needs a tensor");
-    if (!tensor_is_contiguous(tensor))
-        return failed(me, E_RUNTIME, "collectives need contiguous tensors: call contiguous() first");
     int device = tensor_device(tensor);
     if (device < 0)
         return true;
@@ -61,7 +60,7 @@ drop_pieces(struct task *me, struct tensor ***pieces, int count)
 {
     for (int i = 0; *pieces != NULL && i < count; i++)
         tensor_drop(me, &(*pieces)[i]);
-    free(*pieces);
+    host_return(me, *pieces, (size_t)count * sizeof **pieces);
     *pieces = NULL;
 }
 
@@ -73,6 +72,7 @@ work_drop_tensors(struct task *me, struct work *work)
     tensor_drop(me, &call->gathered);
     drop_pieces(me, &call->inputs, call->ranks);
     drop_pieces(me, &call->outputs, call->ranks);
+    work_drop_stand_ins(me, work);
 }
 
 static void
@@ -82,11 +82,28 @@ work_recycle(struct work *work)
     work->group->spare = work;
 }
 
+/* In the group's monitor, which is left meanwhile. */
+static void
+work_tell(struct task *me, struct work *work)
+{
+    while (work->listeners != NULL) {
+        struct work_listener *listener = work->listeners;
+        work->listeners = listener->next;
+        monitor_leave(me, &work->group->monitor);
+        listener->done(me, listener->context, work->error.kind != E_NONE ? &work->error : NULL);
+        monitor_enter(me, &work->group->monitor);
+    }
+}
+
+/* It never began, or never will: a run that is stopped leaves some. */
 void
 work_discard(struct task *me, struct work *work)
 {
     work_drop_tensors(me, work);
+    if (work->listeners != NULL)
+        work->error = (struct error){ .kind = E_STOPPED, .message = "the run is over" };
     monitor_enter(me, &work->group->monitor);
+    work_tell(me, work);
     work_recycle(work);
     monitor_leave(me, &work->group->monitor);
 }
@@ -173,6 +190,9 @@ work_issue(struct task *me, struct work *work)
 {
     struct process_group *group   = work->group;
     int64_t               text_id = work_name_id(me, work);
+    if (me == group->comm)
+        return failed(me, E_RUNTIME, "%s inside of an all-reduce's own algorithm would wait for itself: an algorithm "
+                                     "is made of send and recv", operation_name(work->call.operation));
     work->issued_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
     monitor_enter(me, &group->monitor);
     work->call.sequence = process_group_sequence(group);
@@ -189,12 +209,28 @@ work_await(struct task *me, struct work *work, struct monitor *monitor, int peer
 {
     struct wait_reason reason = { .what = operation_name(work->call.operation), .sequence = work->call.sequence,
                                   .peer = process_group_global_rank(work->group, peer),
-                                  .timeout_ps = work->group->timeout_ps };
+                                  .timeout_ps = work->call.options.timeout_ps };
+    if (reason.timeout_ps == 0)
+        reason.timeout_ps = work->group->timeout_ps;
     bool lost = work_is_lost(work);
     if (!lost && monitor_wait(me, monitor, &reason))
         return true;
     monitor_leave(me, monitor);
     return lost && work_lost(me, work);
+}
+
+/* Messages of a collective that somebody else wrote are sent by the comm task, which is in it. */
+bool
+group_gives_up(const struct process_group *group, int64_t tag)
+{
+    return tag < 0 && ledger_is_broken(&group->communicator->ledger, group->running);
+}
+
+bool
+group_say_why(struct task *me, const struct process_group *group)
+{
+    const struct error *error = &group->communicator->ledger.error;
+    return failed(me, error->kind, "%s", error->message);
 }
 
 /* The others wait for data that will not come: they learn who failed, and why. */
@@ -230,6 +266,8 @@ work_finish(struct task *me, struct work *work)
     work->finished_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
     if (work->call.sequence >= 0)
         group->busy = false;
+    work_tell(me, work);
+    work->told = true;
     if (!work->is_owned && !work->post.is_later)
         work_recycle(work);
     if (!work->is_here || group->first != NULL || group->stopping) /* else nobody waits but the idle comm task */
@@ -243,7 +281,8 @@ work_move(struct task *me, const struct work *work)
     const struct group_backend *backend = work->group->world->backend;
     const struct collective    *call    = &work->call;
     switch (call->operation) {
-    case OPERATION_ALL_REDUCE: return backend->all_reduce(me, call);
+    case OPERATION_ALL_REDUCE:
+        return tensor_is_sparse(call->tensor) ? sparse_all_reduce(me, call) : backend->all_reduce(me, call);
     case OPERATION_BROADCAST: return backend->broadcast(me, call);
     case OPERATION_REDUCE: return backend->reduce(me, call);
     case OPERATION_ALL_GATHER: return backend->all_gather(me, call);
@@ -263,24 +302,29 @@ work_run(struct task *me, struct work *work)
 {
     me->line      = work->line;
     me->iteration = work->iteration;
+    work->group->running = work->call.sequence;
     sched_advance_to(me, work->issued_at);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
-        (void)work_move(me, work);   /* what failed is in `me` */
+        (void)(work_move(me, work) && work_paste(me, work));   /* what failed is in `me` */
     work_finish(me, work);
 }
 
 static bool
-work_await_done(struct task *me, struct work *work)
+work_await_done(struct task *me, struct work *work, uint64_t timeout_ps)
 {
     struct process_group *group  = work->group;
     struct wait_reason    reason = { .what = operation_name(work->call.operation), .sequence = work->call.sequence,
                                      .peer = -1, .holder = work->task != NULL ? work->task : group->comm,
-                                     .join = true };
+                                     .timeout_ps = timeout_ps, .join = timeout_ps == 0 };
+    uint64_t begin = sched_now(me);
+    bool     waits = true;
     monitor_enter(me, &group->monitor);
-    bool waits = true;
-    while (!work->done && waits)
+    while (!work->told && waits) {
         waits = monitor_wait(me, &group->monitor, &reason);
-    bool done = work->done;
+        uint64_t spent = sched_now(me) - begin;
+        reason.timeout_ps = timeout_ps > spent ? timeout_ps - spent : timeout_ps > 0;
+    }
+    bool done = work->told;
     monitor_leave(me, &group->monitor);
     return done;
 }
@@ -288,12 +332,12 @@ work_await_done(struct task *me, struct work *work)
 /* The host waits until the collective has ended; its failure becomes the waiting task's. Tensors on a device are in
  * order again: what is launched from here on comes after the last message. */
 bool
-work_wait(struct task *me, struct work *work)
+work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps)
 {
     STAGE(me, c10d_wait, work_name_id(me, work), work->call.sequence);
     if (work->is_here)
         work_run(me, work);
-    else if (task_failed(me) || !work_await_done(me, work))
+    else if (task_failed(me) || !work_await_done(me, work, timeout_ps))
         return false;
     sched_advance_to(me, work->finished_at);
     if (work->post.is_later && work->error.kind == E_NONE)
@@ -305,6 +349,26 @@ work_wait(struct task *me, struct work *work)
     struct error error = work->error;
     task_take_error(me, &error);
     return false;
+}
+
+bool
+work_wait(struct task *me, struct work *work)
+{
+    return work_wait_within(me, work, 0);
+}
+
+void
+work_when_done(struct task *me, struct work *work, struct work_listener *listener)
+{
+    monitor_enter(me, &work->group->monitor);
+    bool done = work->done;
+    if (!done) {
+        listener->next  = work->listeners;
+        work->listeners = listener;
+    }
+    monitor_leave(me, &work->group->monitor);
+    if (done)
+        listener->done(me, listener->context, work->error.kind != E_NONE ? &work->error : NULL);
 }
 
 bool
@@ -321,6 +385,29 @@ int64_t
 work_sequence(const struct work *work)
 {
     return work->call.sequence;
+}
+
+bool
+work_failure(struct task *me, const struct work *work, struct error *out)
+{
+    if (!work_done(me, work) || work->error.kind == E_NONE)
+        return false;
+    *out = work->error;
+    return true;
+}
+
+/* Nobody waits for it: the comm task recycles it at its end. */
+void
+work_forget(struct task *me, struct work *work)
+{
+    if (work == NULL)
+        return;
+    struct process_group *group = work->group;
+    monitor_enter(me, &group->monitor);
+    work->is_owned = false;
+    if (work->told)
+        work_recycle(work);
+    monitor_leave(me, &group->monitor);
 }
 
 void
@@ -371,22 +458,15 @@ work_leave(struct task *me, struct work *work)
     works_left_join(me, group, false);
 }
 
-/* A task that has failed does not wait: the comm task recycles the work at its end. */
+/* Nobody waits for a collective that nobody asks for: the comm task recycles the work at its end. */
 void
 work_free(struct task *me, struct work *work)
 {
     if (work == NULL)
         return;
-    struct process_group *group = work->group;
     if (work->post.is_later) {
         work_leave(me, work);
         return;
     }
-    if (!task_failed(me) && !work->is_here)
-        work_await_done(me, work);
-    monitor_enter(me, &group->monitor);
-    work->is_owned = false;
-    if (work->done)
-        work_recycle(work);
-    monitor_leave(me, &group->monitor);
+    work_forget(me, work);
 }

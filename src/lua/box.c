@@ -30,6 +30,8 @@ static const struct { const char *metatable, *word; } box_kinds[BOX_KINDS] = {
     [BOX_GROUP]     = { "ringside.group", "ProcessGroup" },
     [BOX_WORK]      = { "ringside.work", "Work" },
     [BOX_STORE]     = { "ringside.store", "Store" },
+    [BOX_FUTURE]    = { "ringside.future", "Future" },
+    [BOX_BUCKET]    = { "ringside.bucket", "GradBucket" },
 };
 
 const char *

@@ -428,6 +428,8 @@ pack_object(struct pack *p, int index)
         return pack_tensor(p, index);
     if (test_module(L, index) != NULL)
         return pack_module(p, index);
+    if (luaL_testudata(L, index, box_metatable(BOX_STORE)) != NULL)
+        return refuse_packing(p, "a store (each rank opens its own: dist.TCPStore or dist.FileStore by its address)");
     luaL_getmetafield(L, index, "__name");
     char what[80];
     snprintf(what, sizeof what, "a %.60s", lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "userdata");

@@ -285,6 +285,8 @@ static const struct lua_entry parallel_entries[] = {
 
 static const struct lua_entry method_entries[] = {
     { "no_sync", l_no_sync, "ddp:no_sync(f)", "forwards made in f do not synchronise" },
+    { "register_comm_hook", l_register_comm_hook, "ddp:register_comm_hook(state, hook)",
+      "hook(state, bucket) all-reduces a bucket of gradients, which nobody has divided; answers a Future of them" },
     { "_set_ddp_sink_clone", l_set_sink_clone, "ddp:_set_ddp_sink_clone(val)",
       "false: with find_unused_parameters outputs go on without being copied" },
     { "_get_ddp_logging_data", l_logging_data, "ddp:_get_ddp_logging_data()",
@@ -296,4 +298,5 @@ lua_open_ddp(lua_State *L)
 {
     fill_namespace(L, "nn.parallel", parallel_entries, countof(parallel_entries));
     add_methods(L, BOX_MODULE, method_entries, countof(method_entries));
+    lua_open_comm_hook(L);
 }

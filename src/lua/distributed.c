@@ -157,6 +157,8 @@ lua_open_distributed(lua_State *L)
     lua_open_groups(L);
     lua_open_collectives(L);
     lua_open_p2p(L);
+    lua_open_objects(L);
+    lua_open_algorithms(L);
     lua_open_store(L);
     lua_open_ddp(L);
 }

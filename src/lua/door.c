@@ -309,7 +309,26 @@ visit_inside(struct task *me, struct visit *visit, lua_CFunction body, void *con
     return ok;
 }
 
-/* The main task is away, else this task could not run: it was started by the very call that the main task is in. */
+/* ---- visits of tasks that nobody waits for ---- */
+
+void
+script_expect(struct task *me, struct script *script)
+{
+    atomic_fetch_add(&script->visitors, 1);
+    if (atomic_load(&script->mode) != MODE_ALONE)
+        return;
+    take_lock(me, script);
+    atomic_store(&script->mode, MODE_SHARED);
+}
+
+void
+script_visited(struct script *script)
+{
+    atomic_fetch_sub(&script->visitors, 1);
+}
+
+/* The main task is away, else this task could not run: it was started by the very call that the main task is in. Or it
+ * was expected, and the main task uses the lock. */
 bool
 script_visit(struct task *me, struct script *script, lua_CFunction body, void *context)
 {

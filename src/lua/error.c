@@ -78,6 +78,13 @@ wrap_error(lua_State *L, const char *kind, uint32_t line)
     lua_setmetatable(L, -2);
 }
 
+void
+push_error(lua_State *L, const char *kind, const char *message, uint32_t line)
+{
+    lua_pushstring(L, message);
+    wrap_error(L, kind, line);
+}
+
 /* "lesson.lua:12: text": answers where the text begins, and the line. Other prefixes belong to the text. */
 static const char *
 skip_place(const struct script *script, const char *message, uint32_t *line)
@@ -172,6 +179,23 @@ word_error(lua_State *L)
     push_text(L, lua_isnil(L, -1) ? 1 : -1);
     out->text = lua_tostring(L, -1);
     return 1; /* anchors the text */
+}
+
+void
+error_of_object(lua_State *L, int index, struct error *out)
+{
+    struct wording wording = { .kind = E_SCRIPT };
+    lua_pushcfunction(L, word_error);
+    lua_pushvalue(L, index < 0 ? index - 1 : index);
+    lua_pushlightuserdata(L, &wording);
+    lua_call(L, 2, 1);
+    enum error_kind known = kind_of_name(wording.kind_name);
+    bool            named = known == E_NONE && wording.kind_name[0] != '\0';
+    out->kind        = known != E_NONE ? known : wording.kind;
+    out->lesson_line = wording.line > 0 ? wording.line : out->lesson_line;
+    snprintf(out->message, sizeof out->message, "%s%s%s", named ? wording.kind_name : "", named ? ": " : "",
+             wording.text);
+    lua_pop(L, 1);
 }
 
 /* The error that the engine once gave to Lua becomes its task's again. */

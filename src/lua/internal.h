@@ -30,8 +30,8 @@
 #include "sched/account.h"
 #include "sched/lock.h"
 
-struct task; struct tensor; struct catalogue; struct layer_catalogue; struct module; struct value; struct node;
-struct str; struct generator; struct rank;
+struct task; struct error; struct tensor; struct catalogue; struct layer_catalogue; struct module; struct value;
+struct node; struct str; struct generator; struct rank;
 
 /* ---- the script ---- */
 /* A task's presence in a script: SLOT_LUA of the task points to it. */
@@ -61,7 +61,8 @@ struct script_object {
 };
 
 /* What other files of this folder keep per script; `drop` is called by script_free before the state closes. */
-enum script_part { SCRIPT_LESSON, SCRIPT_STATE, SCRIPT_TRACE, SCRIPT_DISTRIBUTED, SCRIPT_NAMES, SCRIPT_CYCLES, SCRIPT_PARTS };
+enum script_part { SCRIPT_LESSON, SCRIPT_STATE, SCRIPT_TRACE, SCRIPT_DISTRIBUTED, SCRIPT_NAMES, SCRIPT_CYCLES,
+                   SCRIPT_FUTURES, SCRIPT_PARTS };
 
 struct dead { void *object; void (*drop)(struct task *me, void *object); uint64_t order; };
 
@@ -158,11 +159,20 @@ bool script_visit(struct task *me, struct script *script, lua_CFunction body, vo
 /* lua_pcall for who holds the lock already: function and arguments on L's stack. false: failed(me), all popped. */
 bool script_call(lua_State *L, struct task *me, int arguments, int results) __attribute__((warn_unused_result));
 
+/* A task that is in no call of the main task's will visit the script: from now on the main task uses the lock, too. With
+ * the lock held; script_visited once for each, when that task has come, or will not. */
+void script_expect(struct task *me, struct script *script);
+void script_visited(struct script *script);
+
 /* me's error becomes a Lua error; never returns. An error object is a table {kind, message, line} with __tostring. */
 int raise(lua_State *L, struct task *me);
 int raise_error(lua_State *L, const char *kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int arg_error(lua_State *L, int argument, const char *expected);  /* TypeError: "argument 1 of NAME: expected ..." */
 int arg_most(lua_State *L, int most);                             /* TypeError if more were given; answers how many */
+/* A new error object, pushed. */
+void push_error(lua_State *L, const char *kind, const char *message, uint32_t line);
+/* What the error object at `index` says: kind, message and line. */
+void error_of_object(lua_State *L, int index, struct error *out);
 /* The Lua error object at the top of the stack is recorded in me (and popped). */
 void fail_from_lua(lua_State *L, struct task *me);
 
@@ -178,7 +188,7 @@ bool task_holds_script(const struct task *me, const struct script *script); /* m
 
 /* ---- boxes and objects (box.c) ---- */
 enum box_kind { BOX_TENSOR, BOX_MODULE, BOX_NODE, BOX_OPTIMIZER, BOX_STREAM, BOX_EVENT, BOX_GENERATOR, BOX_HANDLE,
-                BOX_GROUP, BOX_WORK, BOX_STORE, BOX_KINDS };
+                BOX_GROUP, BOX_WORK, BOX_STORE, BOX_FUTURE, BOX_BUCKET, BOX_KINDS };
 struct box {
     void         *object;       /* NULL: empty */
     void        (*drop)(struct task *me, void *object); /* NULL: borrowed */
@@ -355,5 +365,6 @@ void lua_open_lesson(lua_State *L);           /* lesson.c */
 void lua_open_exercise(lua_State *L);         /* exercise.c */
 void lua_open_trace(lua_State *L);            /* trace.c */
 void lua_open_distributed(lua_State *L);      /* distributed.c */
+void lua_open_futures(lua_State *L);
 void lua_open_gradcheck(lua_State *L);
 #endif

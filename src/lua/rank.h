@@ -69,11 +69,24 @@ void push_tensor_work(lua_State *L, struct tensor *tensor);
 int  call_work(lua_State *L, struct call *call, struct work *work);
 void lua_open_work(lua_State *L);
 
+/* algorithm.c: a call of the algorithm that the lesson registered under `name`; NULL: there is none. May raise, and after
+ * it nothing may before algorithm_issued. `work` is NULL if the issue failed. */
+struct algorithm_run;
+struct algorithm_run          *algorithm_begin(lua_State *L, const char *name, struct process_group *group);
+const struct custom_algorithm *algorithm_custom(const struct algorithm_run *run);
+void algorithm_issued(struct task *me, struct algorithm_run *run, struct work *work);
+void push_algorithms(lua_State *L);        /* the table of those that are registered, by name */
+void take_algorithms(lua_State *L);        /* the table at the top, popped, takes its place */
+void lua_open_algorithms(lua_State *L);
+
 void lua_open_collectives(lua_State *L);   /* collectives.c */
 void lua_open_p2p(lua_State *L);           /* p2p.c */
+void lua_open_objects(lua_State *L);       /* objects.c */
 
 int  l_spawn(lua_State *L);
 int  l_bucket_assignment(lua_State *L);
 void lua_open_ddp(lua_State *L);    /* ddp.c: nn.parallel.DistributedDataParallel */
+int  l_register_comm_hook(lua_State *L);   /* comm_hook.c */
+void lua_open_comm_hook(lua_State *L);
 void lua_open_store(lua_State *L);  /* store.c: dist.store */
 #endif

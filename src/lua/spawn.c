@@ -59,13 +59,14 @@ spawn_gc(lua_State *L)
 
 /* ---- in the rank ---- */
 
-/* Argument 1: the rank. Unpacks f and its arguments, calls f(rank, ...), packs what it returns: one value, or a list
- * of several. */
+/* Argument 1: the rank. Unpacks f, arguments and the lesson's algorithms, calls f(rank, ...), packs what it answers;
+ * of several values a list. */
 static int
 run_rank(lua_State *L)
 {
     struct rank *rank = lua_touserdata(L, 1);
-    int          count = parcel_unpack(L, rank->spawn->parcel);
+    int          count = parcel_unpack(L, rank->spawn->parcel) - 1;
+    take_algorithms(L);
     lua_pushinteger(L, rank->context.rank);
     lua_insert(L, 3);
     lua_call(L, count, LUA_MULTRET);
@@ -263,7 +264,8 @@ l_spawn(lua_State *L)
     int           first = lua_gettop(L) + 1;
     lua_pushvalue(L, (int)a.at[0].integer[0]);
     int count = 1 + (a.at[2].none ? 0 : push_args(L, (int)a.at[2].integer[0]));
-    parcel_pack(L, spawn->parcel, first, count, true);
+    push_algorithms(L);
+    parcel_pack(L, spawn->parcel, first, count + 1, true);
 
     struct call call = call_open(L, me, CALL_BACK);
     bool        ok   = run_ranks(me, spawn);

@@ -186,9 +186,11 @@ bucket_input_of(const struct tensor *tensor)
 /* ---- the reducer's buckets ---- */
 
 static void
-bucket_clear(struct task *me, struct bucket *bucket)
+bucket_clear(struct task *me, const struct reducer *reducer, struct bucket *bucket)
 {
     work_free(me, bucket->work);
+    if (bucket->hooked != NULL)
+        reducer->comm_hook.forget(me, reducer->comm_hook.context, bucket->hooked);
     for (int i = 0; bucket->views != NULL && i < bucket->count; i++)
         tensor_drop(me, &bucket->views[i]);
     tensor_drop(me, &bucket->gradients);
@@ -201,7 +203,7 @@ void
 reducer_clear_buckets(struct task *me, struct reducer *reducer)
 {
     for (int i = 0; i < reducer->count; i++)
-        bucket_clear(me, &reducer->buckets[i]);
+        bucket_clear(me, reducer, &reducer->buckets[i]);
     free(reducer->buckets);
     reducer->buckets = NULL;
     reducer->count   = 0;

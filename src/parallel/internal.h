@@ -18,6 +18,7 @@ struct bucket {
     int            *indices;       /* of the parameters, in the bucket's order */
     int             count, pending;/* parameters; those whose gradient has not come */
     struct work    *work;          /* its all-reduce, between launch and finalize */
+    void           *hooked;        /* or what the comm hook has started */
 };
 
 struct reducer_hook { struct reducer *reducer; struct node *node; int index, id; };
@@ -31,6 +32,7 @@ struct reducer {
     bool                  find_unused;
     size_t                first_bucket_bytes, bucket_bytes;
     struct reducer_hook  *hooks;
+    struct comm_hook      comm_hook;            /* start is NULL: none */
     struct lock           lock;    /* only when gradients come from several devices */
     bool                  has_lock;
 

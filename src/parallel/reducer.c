@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "c10d/group.h"
+#include "device/cells.h"
 #include "parallel/internal.h"
 #include "sched/stage.h"
 #include "tensor/op.h"
@@ -121,7 +122,8 @@ name_id(struct task *me, const struct reducer *reducer, int index)
     return stage_text_id(me, reducer->names[index]);
 }
 
-/* The gradient's share of the mean goes into its place of the bucket: each rank scales before the sum. */
+/* The gradient's share of the mean goes into its place of the bucket: each rank scales before the sum. A comm hook gets
+ * it as it is. */
 static bool
 reducer_copy_to_bucket(struct task *me, struct reducer *reducer, int index)
 {
@@ -134,7 +136,27 @@ reducer_copy_to_bucket(struct task *me, struct reducer *reducer, int index)
     if (grad->dtype != slot->dtype || !tensor_same_shape(grad, slot))
         return reducer_wrong_grad(me, index, grad, slot);
     struct op_args args = { .in = { grad }, .out = slot, .alpha = 1.0 / reducer->world };
+    if (reducer->comm_hook.start != NULL)
+        return tensor_copy(me, slot, grad);
     return op_run(me, OP_mul_scalar, &args) != NULL;
+}
+
+/* What becomes of the bucket is the hook's business: it averages (or not), compresses, goes its own
+ * way. What it answers at once is waited for at the end of the backward. */
+static bool
+reducer_run_comm_hook(struct task *me, struct reducer *reducer, int index)
+{
+    struct bucket *bucket = &reducer->buckets[index];
+    STAGE(me, ddp_comm_hook, index, tensor_bytes(bucket->gradients));
+    struct tensor **params = scratch_new(me, (size_t)bucket->count, sizeof *params);
+    for (int i = 0; i < bucket->count && params != NULL; i++)
+        params[i] = reducer->params[bucket->indices[i]];
+    struct grad_bucket seen = { .index = index, .count = bucket->count, .params = params,
+                                .is_last = index == reducer->count - 1 };
+    seen.buffer = bucket->gradients;
+    if (params != NULL)
+        bucket->hooked = reducer->comm_hook.start(me, reducer->comm_hook.context, &seen);
+    return bucket->hooked != NULL;
 }
 
 /* Asynchronous: the backward goes on while the comm task adds up the ranks' buckets. */
@@ -143,6 +165,8 @@ reducer_all_reduce_bucket(struct task *me, struct reducer *reducer, int index)
 {
     struct bucket *bucket = &reducer->buckets[index];
     STAGE(me, ddp_all_reduce_bucket, index, tensor_bytes(bucket->gradients));
+    if (reducer->comm_hook.start != NULL)
+        return reducer_run_comm_hook(me, reducer, index);
     bucket->work = group_all_reduce(me, reducer->group, bucket->gradients, NULL);
     return bucket->work != NULL;
 }
@@ -313,12 +337,43 @@ reducer_copy_bucket_to_grad(struct task *me, struct reducer *reducer, int index)
     return grad != NULL;
 }
 
+/* What the hook's future holds becomes the bucket, whatever its shape and dtype. */
 static bool
-reducer_finish_bucket(struct task *me, struct reducer *reducer, struct bucket *bucket)
+reducer_await_comm_hook(struct task *me, struct reducer *reducer, struct bucket *bucket)
 {
+    size_t         mark   = scope_mark(me);
+    void          *hooked = bucket->hooked;
+    const int64_t  count  = tensor_count(bucket->gradients);
+    bucket->hooked        = NULL;
+    struct tensor *result = reducer->comm_hook.finish(me, reducer->comm_hook.context, hooked);
+    bool           done   = result != NULL;
+    if (done && tensor_count(result) < count)
+        done = failed(me, E_RUNTIME, "the comm hook's tensor has %lld elements, but the bucket has %lld",
+                      (long long)tensor_count(result), (long long)count);
+    if (done && result != bucket->gradients) {
+        struct tensor *whole = tensor_contiguous(me, result);
+        struct tensor *row   = whole != NULL ? tensor_piece(me, whole, 1, &count, whole->offset) : NULL;
+        done = row != NULL && tensor_copy(me, bucket->gradients, row);
+    }
+    scope_release(me, mark);
+    return done;
+}
+
+static bool
+reducer_await_bucket(struct task *me, struct reducer *reducer, struct bucket *bucket)
+{
+    if (bucket->hooked != NULL)
+        return reducer_await_comm_hook(me, reducer, bucket);
     bool done = bucket->work != NULL && work_wait(me, bucket->work);
     work_free(me, bucket->work);
     bucket->work = NULL;
+    return done;
+}
+
+static bool
+reducer_finish_bucket(struct task *me, struct reducer *reducer, struct bucket *bucket)
+{
+    bool done = reducer_await_bucket(me, reducer, bucket);
     for (int i = 0; i < bucket->count && done; i++) {
         bool unused = false;
         done = reducer_globally_unused(me, reducer, bucket->indices[i], &unused);

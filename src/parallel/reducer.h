@@ -2,6 +2,7 @@
  * One per DistributedDataParallel. Order of use:
  *
  *   reducer_new                      one bucket per dtype and device, a hook on every parameter's AccumulateGrad
+ *   reducer_register_comm_hook       who wants to all-reduce the buckets himself
  *   each forward that synchronises:
  *     reducer_prepare_for_forward    counts it
  *     reducer_rebuild_buckets        once: into the order in which gradients came
@@ -30,6 +31,26 @@ struct reducer_options {
 struct reducer *reducer_new(struct task *me, struct tensor *const *params, int count, struct process_group *group,
                             const struct reducer_options *options);
 void reducer_free(struct task *me, struct reducer *reducer);
+
+/* What a comm hook sees of a bucket: c10d::GradBucket. The buffer is its parameters' gradients in a row. */
+struct grad_bucket {
+    int                   index, count;
+    bool                  is_last;
+    struct tensor        *buffer;
+    struct tensor *const *params;     /* `count`, in the buffer's order */
+};
+/* What all-reduces a bucket in the place of group_all_reduce. `start` is called when the bucket's turn has come, with
+ * gradients that nobody has divided, and answers what `finish` waits for (NULL: failed); `finish` answers the tensor that
+ * holds the bucket's new gradients (NULL: failed). `forget` takes what nobody has finished. */
+struct comm_hook {
+    void          *(*start)(struct task *me, void *context, const struct grad_bucket *bucket);
+    struct tensor *(*finish)(struct task *me, void *context, void *started);
+    void           (*forget)(struct task *me, void *context, void *started);
+    void           (*drop)(struct task *me, void *context);
+    void            *context;
+};
+/* Once; takes over the context, also where it fails. */
+bool reducer_register_comm_hook(struct task *me, struct reducer *reducer, const struct comm_hook *hook);
 
 int64_t reducer_iterations(const struct reducer *reducer);       /* synchronising forwards so far */
 /* Counts a synchronising forward and keeps the last order; answers its number, from 0. */

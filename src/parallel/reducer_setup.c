@@ -113,6 +113,17 @@ reducer_new(struct task *me, struct tensor *const *params, int count, struct pro
     return NULL;
 }
 
+bool
+reducer_register_comm_hook(struct task *me, struct reducer *reducer, const struct comm_hook *hook)
+{
+    if (reducer->comm_hook.start == NULL) {
+        reducer->comm_hook = *hook;
+        return true;
+    }
+    hook->drop(me, hook->context);
+    return failed(me, E_RUNTIME, "register_comm_hook or register_builtin_comm_hook can only be called once.");
+}
+
 void
 reducer_free(struct task *me, struct reducer *reducer)
 {
@@ -127,6 +138,8 @@ reducer_free(struct task *me, struct reducer *reducer)
     }
     work_free(me, reducer->used_work);
     reducer_clear_buckets(me, reducer);
+    if (reducer->comm_hook.start != NULL)
+        reducer->comm_hook.drop(me, reducer->comm_hook.context);
     tensor_drop(me, &reducer->used_map);
     for (int i = 0; i < reducer->params_count; i++) {
         if (reducer->params != NULL)

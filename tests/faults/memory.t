@@ -22,6 +22,7 @@ my $moves = 'next 40; where; print 0.weight; back 3; set 0.weight[0,0,0,0] 5; ne
 my @training = ('--tap', 'tests/faults/training.lua', '--');
 my @replicas = ('--tap', 'tests/faults/replicas.lua', '--');
 my @sparse   = ('--tap', 'tests/faults/sparse.lua', '--');
+my @stores   = ('--tap', 'tests/faults/stores.lua', '--');
 my @all      = ('--tap', 'tests/faults/everything.lua');
 my @free     = ('run', '--executor', 'free', '--exact');
 
@@ -40,8 +41,12 @@ fails('a training step', 50, 'run', @training);
 fails('a training step in free', 50, @free, @training);
 fails('a DataParallel step', 60, 'run', @replicas);
 fails('a DataParallel step in free', 60, @free, @replicas);
+fails('groups of ranks', 50, 'run', '--tap', 'tests/faults/groups.lua', '--');
+fails('groups of ranks in free', 50, @free, '--tap', 'tests/faults/groups.lua', '--');
 fails('sparse steps', 40, 'run', @sparse);
 fails('sparse steps in free', 40, @free, @sparse);
+fails('stores', 60, 'run', @stores);
+fails('stores in free', 60, @free, @stores);
 fails('step --batch', 50, 'step', '--batch', $moves, 'tests/faults/training.lua');
 fails('events', 15, 'events', $trace, 'op ~ mm or dp');
 fails('events --json', 15, 'events', $trace, '--json');

@@ -338,6 +338,13 @@ put_element(enum dtype dtype, void *at, double value)
         dtype_put_whole(dtype, at, (int64_t)value);
 }
 
+/* A mean, or a factor, of integers is refused. */
+static bool
+is_there(enum reduce_op op, enum dtype dtype)
+{
+    return dtype_is_float(dtype) || (op != REDUCE_AVG && op != REDUCE_PREMUL_SUM);
+}
+
 static bool
 reduces(struct task *me, struct process_group *group, const struct ranks *ranks, const struct wanted *wanted)
 {
@@ -362,7 +369,8 @@ reduce_everything(struct task *me, struct process_group *group, struct ranks *ra
 {
     static const int64_t       lengths[] = { 0, 1, 7, 64, 250 };
     static const enum dtype    dtypes[]  = { DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16, DTYPE_I64, DTYPE_I32, DTYPE_U8 };
-    static const enum reduce_op ops[]    = { REDUCE_SUM, REDUCE_AVG, REDUCE_PRODUCT, REDUCE_MIN, REDUCE_MAX, REDUCE_PREMUL_SUM };
+    static const enum reduce_op ops[]    = { REDUCE_SUM, REDUCE_AVG, REDUCE_PRODUCT, REDUCE_MIN, REDUCE_MAX,
+                                             REDUCE_PREMUL_SUM };
     for (size_t l = 0; l < countof(lengths); l++)
         for (size_t d = 0; d < countof(dtypes); d++)
             for (size_t o = 0; o < countof(ops); o++) {
@@ -370,7 +378,7 @@ reduce_everything(struct task *me, struct process_group *group, struct ranks *ra
                 char what[96];
                 snprintf(what, sizeof what, "%s: op %d, %s, %d elements", algorithm_name, (int)ops[o],
                          dtype_name(dtypes[d]), (int)lengths[l]);
-                if (!expect(me, ranks, reduces(me, group, ranks, &wanted), what))
+                if (is_there(ops[o], dtypes[d]) && !expect(me, ranks, reduces(me, group, ranks, &wanted), what))
                     return false;
             }
     return true;
@@ -437,7 +445,8 @@ ring_and_direct(struct task *me, struct process_group *group, struct ranks *rank
         for (size_t d = 0; d < countof(dtypes); d++)
             for (size_t o = 0; o < countof(ops); o++) {
                 struct wanted wanted = { ops[o], dtypes[d], lengths[l] };
-                if (!expect(me, ranks, same_bits(me, group, &wanted), "ring and direct give the same bits"))
+                if (is_there(ops[o], dtypes[d]) &&
+                    !expect(me, ranks, same_bits(me, group, &wanted), "ring and direct give the same bits"))
                     return false;
             }
     return true;

@@ -103,9 +103,9 @@ launch(struct task *me, struct stream *stream, const char *what, struct storage 
     struct step         step = { to->data, from != NULL ? from->data : NULL, number };
     struct stream_entry entry = { .kind = KIND_kernel, .price = cost_us(KERNEL_US), .effect = step_run,
                                   .context = &step, .context_bytes = sizeof step };
-    entry.accesses[entry.access_count++] = (struct access){ to, 0, sizeof(int), true, what };
+    entry.accesses[entry.access_count++] = (struct access){ to, 0, sizeof(int), true, false, what };
     if (from != NULL)
-        entry.accesses[entry.access_count++] = (struct access){ from, 0, sizeof(int), false, what };
+        entry.accesses[entry.access_count++] = (struct access){ from, 0, sizeof(int), false, false, what };
     return stream_launch(me, stream, &entry);
 }
 
@@ -223,7 +223,7 @@ reads_too_early(struct task *me, struct rig *rig)
 {
     struct stream  *stream = stream_current(me, 0);
     struct storage *a = storage_new(me, 0, sizeof(int));
-    struct access   read = { a, 0, sizeof(int), false, "read" };
+    struct access   read = { a, 0, sizeof(int), false, false, "read" };
     assert_true(launch(me, stream, "seven", a, NULL, 7));
     bool allowed = storage_access_by_host(me, &read);
     storage_unref(me, a);
@@ -266,11 +266,11 @@ disjoint_writers(struct task *me, struct rig *rig)
 {
     struct stream  *one = stream_current(me, 0), *two = stream_new(me, 0, NULL);
     struct storage *a = storage_new(me, 0, 2 * sizeof(int));
-    struct stream_entry entry = { .kind = KIND_kernel, .accesses = { { a, 0, 4, true, "left" } }, .access_count = 1 };
+    struct stream_entry entry = { .kind = KIND_kernel, .accesses = { { a, 0, 4, true, false, "left" } }, .access_count = 1 };
     assert_true(stream_launch(me, one, &entry));
-    entry.accesses[0] = (struct access){ a, 4, 8, true, "right" };
+    entry.accesses[0] = (struct access){ a, 4, 8, true, false, "right" };
     assert_true(stream_launch(me, two, &entry));
-    entry.accesses[0] = (struct access){ a, 0, 8, false, "both" };
+    entry.accesses[0] = (struct access){ a, 0, 8, false, false, "both" };
     bool allowed = stream_launch(me, two, &entry);
     storage_unref(me, a);
     return allowed;

@@ -248,7 +248,7 @@ nothing_to_train(struct task *me, struct process_group *group, struct ranks *ran
     bool refused = ddp_new(me, module, group, &(struct ddp_options){ 0 }) == NULL && me->error.kind == E_RUNTIME;
     task_clear_error(me);
     module  = nn_linear(me, 1, 1, &(struct layer_options){ 0 });
-    refused = refused && ddp_new(me, module, NULL, &(struct ddp_options){ 0 }) == NULL && me->error.kind == E_RUNTIME;
+    refused = refused && ddp_new(me, module, NULL, &(struct ddp_options){ 0 }) == NULL && me->error.kind == E_VALUE;
     bool named = strstr(me->error.message, "init_process_group") != NULL;
     task_clear_error(me);
     return expect(me, ranks, refused && named, "both are refused");

@@ -1,0 +1,77 @@
+/* Gather and scatter: each rank and the root, directly. The root sends or receives one message a rank, one after the
+ * other, beginning with the rank after it. PyTorch: gloo's gather and scatter. */
+#include "c10d/local.h"
+#include "sched/stage.h"
+
+static bool
+send_to(struct task *me, const struct collective *call, struct tensor *tensor, int to)
+{
+    struct hop hop = { .chunk = to, .out = link_between(me, call->channel, call->rank, to),
+                       .send = { .data = tensor_elements(tensor), .bytes = (size_t)tensor_bytes(tensor) } };
+    return hop.out != NULL && hop_run(me, call, &hop);
+}
+
+static bool
+receive_from(struct task *me, const struct collective *call, struct tensor *tensor, int from)
+{
+    struct hop hop = { .chunk = from, .in = link_between(me, call->channel, from, call->rank),
+                       .receive = { .data = tensor_elements(tensor), .bytes = (size_t)tensor_bytes(tensor) } };
+    if (hop.in == NULL || !hop_run(me, call, &hop))
+        return false;
+    tensor_bump(tensor);
+    tensor_tell(me, tensor);
+    return true;
+}
+
+static bool
+touch_all(struct task *me, const struct collective *call, struct tensor *const *tensors, bool write, const char *what)
+{
+    for (int i = 0; i < call->ranks; i++)
+        if (!tensor_touch(me, tensors[i], write, what))
+            return false;
+    return true;
+}
+
+/* Rank r's tensor becomes outputs[r] of the root. */
+bool
+local_gather(struct task *me, const struct collective *call)
+{
+    int root = call->options.root;
+    STAGE(me, c10d_gather, call->sequence, call->bytes, root, call->ranks);
+    if (!tensor_touch(me, call->tensor, false, "gather"))
+        return false;
+    if (call->rank != root)
+        return send_to(me, call, call->tensor, root);
+    if (!touch_all(me, call, call->outputs, true, "gather"))
+        return false;
+    tensor_paste(me, call->outputs[root], call->tensor);
+    tensor_bump(call->outputs[root]);
+    for (int i = 1; i < call->ranks; i++) {
+        int from = (root + i) % call->ranks;
+        if (!receive_from(me, call, call->outputs[from], from))
+            return false;
+    }
+    return true;
+}
+
+/* inputs[r] of the root becomes rank r's tensor. */
+bool
+local_scatter(struct task *me, const struct collective *call)
+{
+    int root = call->options.root;
+    STAGE(me, c10d_scatter, call->sequence, call->bytes, root, call->ranks);
+    if (!tensor_touch(me, call->tensor, true, "scatter"))
+        return false;
+    if (call->rank != root)
+        return receive_from(me, call, call->tensor, root);
+    if (!touch_all(me, call, call->inputs, false, "scatter"))
+        return false;
+    for (int i = 1; i < call->ranks; i++) {
+        int to = (root + i) % call->ranks;
+        if (!send_to(me, call, call->inputs[to], to))
+            return false;
+    }
+    tensor_paste(me, call->tensor, call->inputs[root]);
+    tensor_bump(call->tensor);
+    return true;
+}

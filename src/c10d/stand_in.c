@@ -1,0 +1,65 @@
+/* Stand-ins: back-ends move elements that lie in a row. Where a tensor of the caller's has gaps, or many shall travel
+ * as one, they get a copy that is made as the collective is issued; outcomes are pasted back when it has ended, on the
+ * comm task. A tensor in one piece has none, and costs nothing.
+ * Order of use: work_take or work_stand_in, work_paste, work_drop_stand_ins. PyTorch: gloo's flattened tensors. */
+#include "c10d/internal.h"
+#include "device/cells.h"
+#include "device/stream.h"
+#include "sched/account.h"
+#include "tensor/op.h"
+
+bool
+work_stand_in(struct task *me, struct work *work, struct stand_in stand_in, unsigned use)
+{
+    if (stand_in.tensor == NULL || stand_in.copy == NULL)
+        return false;
+    if ((use & USE_INPUT) && !tensor_copy(me, stand_in.copy, stand_in.tensor))
+        return false;
+    if (!(use & USE_OUTCOME))
+        return true;
+    size_t count = work->stand_in_count;
+    if (!host_room(me, &work->stand_ins, &work->stand_in_room, count + 1, sizeof *work->stand_ins))
+        return memory_failed(me, (count + 1) * sizeof *work->stand_ins, "the host");
+    work->stand_ins[count] = (struct stand_in){ tensor_ref(stand_in.tensor), tensor_ref(stand_in.copy) };
+    work->stand_in_count++;
+    return true;
+}
+
+struct tensor *
+work_take(struct task *me, struct work *work, struct tensor *tensor, unsigned use)
+{
+    if (tensor == NULL || task_failed(me))
+        return NULL;
+    if (tensor_is_contiguous(tensor))
+        return tensor_ref(tensor);
+    struct tensor *copy = tensor_empty(me, tensor->dtype, tensor_device(tensor), tensor->dims, tensor->size);
+    return work_stand_in(me, work, (struct stand_in){ tensor, copy }, use) ? tensor_ref(copy) : NULL;
+}
+
+/* Copies on a device are waited for: who waits for the work finds the elements there, whatever stream reads them. */
+bool
+work_paste(struct task *me, struct work *work)
+{
+    int device = -1;
+    for (size_t i = 0; i < work->stand_in_count; i++) {
+        struct stand_in *stand_in = &work->stand_ins[i];
+        if (!tensor_copy(me, stand_in->tensor, stand_in->copy))
+            return false;
+        tensor_bump(stand_in->tensor);
+        device = tensor_device(stand_in->tensor);
+    }
+    struct stream *stream = device >= 0 ? stream_current(me, device) : NULL;
+    return device < 0 || (stream != NULL && stream_synchronize(me, stream));
+}
+
+void
+work_drop_stand_ins(struct task *me, struct work *work)
+{
+    for (size_t i = 0; i < work->stand_in_count; i++) {
+        tensor_drop(me, &work->stand_ins[i].tensor);
+        tensor_drop(me, &work->stand_ins[i].copy);
+    }
+    host_return(me, work->stand_ins, work->stand_in_room * sizeof *work->stand_ins);
+    work->stand_ins = NULL;
+    work->stand_in_count = work->stand_in_room = 0;
+}

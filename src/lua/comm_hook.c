@@ -1,0 +1,261 @@
+/* Comm hooks: ddp:register_comm_hook(state, hook), as DistributedDataParallel.register_comm_hook. The hook sees a
+ * GradBucket and answers a Future; DDP waits for that at the end of the backward. A bucket's box has in user values its
+ * buffer and the list of its parameters.
+ *
+ * Interface: l_register_comm_hook, lua_open_comm_hook. */
+#include "base/vec.h"
+#include "device/cells.h"
+#include "lua/futures.h"
+#include "lua/internal.h"
+#include "lua/rank.h"
+#include "parallel/distributed_data_parallel.h"
+#include "parallel/reducer.h"
+#include "sched/task.h"
+#include "tensor/op.h"
+
+/* What the reducer keeps. */
+struct lua_hook { struct script *script; struct script_object *state, *function; };
+
+/* What the hook has answered for one bucket. */
+struct hook_answer { struct script_object *box; struct future *future; };
+
+/* ---- buckets ---- */
+
+enum { HAS_BUFFER = 1, HAS_PARAMETERS };
+
+/* Its box holds no memory: "is it the last" and its number, plus one. */
+static void
+push_bucket(lua_State *L, const struct grad_bucket *bucket)
+{
+    uintptr_t what = ((uintptr_t)bucket->index << 1 | bucket->is_last) + 1;
+    box_push(L, BOX_BUCKET, HAS_PARAMETERS);
+    box_fill(L, (void *)what, NULL, false);
+    push_tensor(L, bucket->buffer);
+    lua_setiuservalue(L, -2, HAS_BUFFER);
+    lua_createtable(L, bucket->count, 0);
+    for (int i = 0; i < bucket->count; i++) {
+        push_tensor(L, bucket->params[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setiuservalue(L, -2, HAS_PARAMETERS);
+}
+
+static uintptr_t
+check_bucket(lua_State *L)
+{
+    return (uintptr_t)box_check(L, 1, BOX_BUCKET) - 1;
+}
+
+static int
+l_bucket_index(lua_State *L)
+{
+    lua_pushinteger(L, (lua_Integer)(check_bucket(L) >> 1));
+    return 1;
+}
+
+static int
+l_bucket_is_last(lua_State *L)
+{
+    lua_pushboolean(L, (int)(check_bucket(L) & 1));
+    return 1;
+}
+
+static int
+l_bucket_buffer(lua_State *L)
+{
+    check_bucket(L);
+    lua_getiuservalue(L, 1, HAS_BUFFER);
+    return 1;
+}
+
+static int
+l_bucket_set_buffer(lua_State *L)
+{
+    check_bucket(L);
+    check_tensor(L, 2);
+    arg_most(L, 2);
+    lua_setiuservalue(L, 1, HAS_BUFFER);
+    return 0;
+}
+
+static int
+l_bucket_parameters(lua_State *L)
+{
+    check_bucket(L);
+    lua_getiuservalue(L, 1, HAS_PARAMETERS);
+    lua_Integer count = (lua_Integer)lua_rawlen(L, -1);
+    lua_createtable(L, (int)count, 0);
+    for (lua_Integer i = 1; i <= count; i++) {
+        lua_rawgeti(L, -2, i);
+        lua_rawseti(L, -2, i);
+    }
+    return 1;
+}
+
+/* Views of the buffer, shaped like the parameters. */
+static int
+l_bucket_gradients(lua_State *L)
+{
+    struct task *me   = script_task(L);
+    size_t       mark = scope_mark(me);
+    int64_t      used = 0;
+    check_bucket(L);
+    lua_settop(L, 1);
+    lua_getiuservalue(L, 1, HAS_BUFFER);
+    lua_getiuservalue(L, 1, HAS_PARAMETERS);
+    struct tensor *buffer = check_tensor(L, 2);
+    lua_Integer    count  = (lua_Integer)lua_rawlen(L, 3);
+    lua_createtable(L, (int)count, 0);
+    for (lua_Integer i = 1; i <= count; i++) {
+        lua_rawgeti(L, 3, i);
+        const struct tensor *param = check_tensor(L, -1);
+        used += tensor_count(param);
+        if (!tensor_is_contiguous(buffer) || used > tensor_count(buffer))
+            raise_error(L, "RuntimeError", "the bucket's buffer has no room for parameter %d's gradient", (int)i - 1);
+        struct call    call = call_open(L, me, CALL_KEEP);
+        struct tensor *view = tensor_piece(me, buffer, param->dims, param->size,
+                                           buffer->offset + used - tensor_count(param));
+        call_end(&call, view != NULL);
+        lua_pop(L, 1);
+        push_tensor(L, view);
+        lua_rawseti(L, 4, i);
+    }
+    scope_release(me, mark);
+    return 1;
+}
+
+static const struct lua_entry methods[] = {
+    { "index", l_bucket_index, "bucket:index()", "its number, from 0" },
+    { "is_last", l_bucket_is_last, "bucket:is_last()", "whether it is the last one of this backward" },
+    { "buffer", l_bucket_buffer, "bucket:buffer()", "its gradients in a row: one flat Tensor" },
+    { "gradients", l_bucket_gradients, "bucket:gradients()", "a list: views of the buffer, shaped as the parameters" },
+    { "parameters", l_bucket_parameters, "bucket:parameters()", "the list of its parameters" },
+    { "set_buffer", l_bucket_set_buffer, "bucket:set_buffer(buffer)", "another Tensor becomes its buffer" },
+};
+
+/* ---- the reducer's side ---- */
+
+struct hook_call { const struct lua_hook *hook; const struct grad_bucket *bucket; struct hook_answer *answer;
+                   struct tensor *result; };
+
+/* Of the value at the top: its type's name. */
+static const char *
+push_what(lua_State *L)
+{
+    if (luaL_getmetafield(L, -1, "__name") != LUA_TSTRING)
+        lua_pushstring(L, luaL_typename(L, -1));
+    return lua_tostring(L, -1);
+}
+
+static int
+start_body(lua_State *L)
+{
+    struct hook_call *call = lua_touserdata(L, 1);
+    struct task      *me   = script_of(L)->holder;
+    object_push(L, call->hook->function);
+    object_push(L, call->hook->state);
+    push_bucket(L, call->bucket);
+    lua_call(L, 2, 1);
+    struct future *future = box_test(L, -1, BOX_FUTURE);
+    if (future == NULL)
+        raise_error(L, "RuntimeError", "DDP communication hook's callback must return a torch.futures.Future object, "
+                                       "but got %s", push_what(L));
+    call->answer->box = object_new(L, me, -1, NULL);
+    if (call->answer->box == NULL)
+        raise(L, me);
+    call->answer->future = future_ref(me, future);
+    return 0;
+}
+
+static void
+forget_answer(struct task *me, void *context, void *started)
+{
+    struct hook_answer *answer = started;
+    (void)context;
+    if (answer->future != NULL)
+        future_unref(me, answer->future);
+    object_free(me, answer->box);
+    host_return(me, answer, sizeof *answer);
+}
+
+static void *
+start_hook(struct task *me, void *context, const struct grad_bucket *bucket)
+{
+    struct lua_hook    *hook   = context;
+    struct hook_answer *answer = host_take(me, sizeof *answer);
+    struct hook_call    call   = { .hook = hook, .bucket = bucket, .answer = answer };
+    if (answer != NULL && script_visit(me, hook->script, start_body, &call))
+        return answer;
+    if (answer != NULL)
+        forget_answer(me, NULL, answer);
+    return NULL;
+}
+
+/* A tensor, or a list that begins with one. */
+static int
+finish_body(lua_State *L)
+{
+    struct hook_call *call = lua_touserdata(L, 1);
+    struct task      *me   = script_of(L)->holder;
+    object_push(L, call->answer->box);
+    push_future_value(L, 2);
+    if (lua_istable(L, 3))
+        lua_rawgeti(L, 3, 1);
+    struct tensor *result = test_tensor(L, -1);
+    if (result == NULL)
+        raise_error(L, "RuntimeError", "Unable to cast %s to Tensor: a comm hook's Future holds the bucket's gradients",
+                    push_what(L));
+    call->result = tensor_born(me, tensor_ref(result));
+    return 0;
+}
+
+static struct tensor *
+finish_hook(struct task *me, void *context, void *started)
+{
+    struct lua_hook *hook = context;
+    struct hook_call call = { .hook = hook, .answer = started };
+    bool ok = future_wait(me, call.answer->future) && script_visit(me, hook->script, finish_body, &call);
+    forget_answer(me, NULL, started);
+    return ok ? call.result : NULL;
+}
+
+static void
+drop_hook(struct task *me, void *context)
+{
+    struct lua_hook *hook = context;
+    object_free(me, hook->state);
+    object_free(me, hook->function);
+    host_return(me, hook, sizeof *hook);
+}
+
+int
+l_register_comm_hook(lua_State *L)
+{
+    struct task    *me      = script_task(L);
+    struct module  *wrapper = check_module(L, 1);
+    struct reducer *reducer = ddp_reducer(wrapper);
+    if (reducer == NULL)
+        raise_error(L, "TypeError", "this is a method of DistributedDataParallel");
+    arg_most(L, 3);
+    if (!lua_isfunction(L, 3))
+        raise_error(L, "TypeError", "Communication hook must be callable.");
+    struct lua_hook *hook = host_take(me, sizeof *hook);
+    if (hook == NULL)
+        raise(L, me);
+    *hook = (struct lua_hook){ .script = script_of(L), .state = object_new(L, me, 2, NULL),
+                               .function = object_new(L, me, 3, NULL) };
+    struct comm_hook own = { .start = start_hook, .finish = finish_hook, .forget = forget_answer, .drop = drop_hook,
+                             .context = hook };
+    bool ok = hook->state != NULL && hook->function != NULL;
+    if (!ok)
+        drop_hook(me, hook);
+    struct call call = call_open(L, me, CALL_KEEP);
+    return call_done(&call, ok && reducer_register_comm_hook(me, reducer, &own));
+}
+
+void
+lua_open_comm_hook(lua_State *L)
+{
+    box_class(L, BOX_BUCKET, methods, countof(methods));
+    lua_pop(L, 1);
+}
