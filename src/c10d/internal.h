@@ -58,8 +58,7 @@ struct ledger_entry {
     struct ledger_entry *next;
     int64_t              sequence;
     struct fingerprint   first;    /* of the rank that came first */
-    int                  joined;   /* ranks that have issued it */
-    int                  users;    /* works that still point here */
+    atomic_int           left;     /* whose part in it is done */
 };
 
 struct ledger {

@@ -193,7 +193,7 @@ work_issue(struct task *me, struct work *work)
     if (me == group->comm)
         return failed(me, E_RUNTIME, "%s inside of an all-reduce's own algorithm would wait for itself: an algorithm "
                                      "is made of send and recv", operation_name(work->call.operation));
-    work->issued_at = sched_now(me);
+    work->issued_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
     monitor_enter(me, &group->monitor);
     work->call.sequence = process_group_sequence(group);
     enum ledger_answer answer = group->is_gone ? LEDGER_BROKEN : ledger_join(me, work);
@@ -289,7 +289,7 @@ work_finish(struct task *me, struct work *work)
         work_drop_tensors(me, work);
     monitor_enter(me, &group->monitor);
     work->done        = true;
-    work->finished_at = sched_now(me);
+    work->finished_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
     if (work->call.sequence >= 0)
         group->busy = false;
     work_tell(me, work);
@@ -297,7 +297,8 @@ work_finish(struct task *me, struct work *work)
     group->finished += is_collective;
     if (!work->is_owned && !work->post.is_later)
         work_recycle(work);
-    monitor_wake(me, &group->monitor);
+    if (!work->is_here || group->first != NULL || group->stopping) /* else nobody waits but the idle comm task */
+        monitor_wake(me, &group->monitor);
     monitor_leave(me, &group->monitor);
 }
 
