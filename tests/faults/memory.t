@@ -23,6 +23,7 @@ my @training = ('--tap', 'tests/faults/training.lua', '--');
 my @replicas = ('--tap', 'tests/faults/replicas.lua', '--');
 my @sparse   = ('--tap', 'tests/faults/sparse.lua', '--');
 my @stores   = ('--tap', 'tests/faults/stores.lua', '--');
+my @reduced  = ('--tap', 'tests/faults/algorithms.lua', '--');
 my @all      = ('--tap', 'tests/faults/everything.lua');
 my @free     = ('run', '--executor', 'free', '--exact');
 
@@ -43,6 +44,8 @@ fails('a DataParallel step', 60, 'run', @replicas);
 fails('a DataParallel step in free', 60, @free, @replicas);
 fails('groups of ranks', 50, 'run', '--tap', 'tests/faults/groups.lua', '--');
 fails('groups of ranks in free', 50, @free, '--tap', 'tests/faults/groups.lua', '--');
+fails('algorithms of all-reduce', 40, 'run', @reduced);
+fails('algorithms of all-reduce in free', 40, @free, @reduced);
 fails('sparse steps', 40, 'run', @sparse);
 fails('sparse steps in free', 40, @free, @sparse);
 fails('stores', 60, 'run', @stores);
