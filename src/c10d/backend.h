@@ -127,6 +127,8 @@ extern const struct group_backend backend_local;
 bool work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
     __attribute__((warn_unused_result));
 bool     group_rank_has_ended(const struct process_group *group, int rank); /* it will send and receive no more */
+/* It will post nothing more with that tag: it has ended, or its part of the collective is over. */
+bool     group_rank_is_through(const struct process_group *group, int rank, int64_t tag);
 bool     group_gives_up(const struct process_group *group, int64_t tag);  /* the collective of a message with that tag */
 bool     group_say_why(struct task *me, const struct process_group *group); /* records why it does, answers false */
 uint64_t group_timeout_ps(const struct process_group *group);               /* of one wait; 0: the run's */

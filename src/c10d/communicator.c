@@ -16,7 +16,7 @@ static size_t
 communicator_bytes(int world_size, int size)
 {
     return sizeof(struct communicator) + (size_t)world_size +
-           (size_t)size * (sizeof(int) + sizeof(atomic_int_least64_t));
+           (size_t)size * (sizeof(int) + 2 * sizeof(atomic_int_least64_t));
 }
 
 void
@@ -31,6 +31,7 @@ communicator_free(struct task *me, struct communicator *communicator)
     account_give(me->sched, communicator_bytes(world->size, communicator->size));
     free(communicator->ranks);
     free(communicator->issued);
+    free(communicator->through);
     free(communicator->here);
     free(communicator->monitored);
     free(communicator);
@@ -43,9 +44,10 @@ communicator_fill(struct task *me, struct communicator *communicator, const int 
     size_t size = (size_t)communicator->size;
     communicator->ranks  = calloc(size, sizeof *communicator->ranks);
     communicator->issued = calloc(size, sizeof *communicator->issued);
+    communicator->through = calloc(size, sizeof *communicator->through);
     communicator->here   = calloc((size_t)world->size, sizeof *communicator->here);
     if (!ledger_init(&communicator->ledger) || communicator->ranks == NULL || communicator->issued == NULL ||
-        communicator->here == NULL)
+        communicator->through == NULL || communicator->here == NULL)
         return false;
     for (int i = 0; i < communicator->size; i++)
         communicator->ranks[i] = ranks != NULL ? ranks[i] : i;

@@ -136,10 +136,14 @@ post_end(struct task *me, struct post *post)
 {
     struct inbox *inbox = post->inbox;
     monitor_enter(me, &inbox->monitor);
-    if (post->mate != NULL) {
-        post->mate->abandoned = true;
-        post->mate->mate      = NULL;
-        post_call(me, post->mate);
+    struct post *mate = post->mate;
+    if (mate != NULL) {
+        snprintf(mate->why, sizeof mate->why, "%.200s", me->error.message);
+        mate->abandoned = true;
+        mate->mate      = NULL;
+        if (post->is_send)
+            mate->peer = post->rank;
+        post_call(me, mate);
     }
     if (!post->met)
         line_leave(line_of(inbox, post->is_send, post->tag), post);
@@ -168,9 +172,9 @@ post_is_hopeless(const struct post *post)
 {
     const struct channel *channel = post->channel;
     if (post->met || post->peer >= 0)
-        return !post->met && group_rank_has_ended(post->group, post->peer);
+        return !post->met && group_rank_is_through(post->group, post->peer, post->tag);
     for (int rank = 0; rank < channel->size; rank++)
-        if (rank != post->rank && !group_rank_has_ended(post->group, rank))
+        if (rank != post->rank && !group_rank_is_through(post->group, rank, post->tag))
             return false;
     return true;
 }
@@ -180,16 +184,16 @@ post_lost(struct task *me, const struct post *post)
 {
     if (group_gives_up(post->group, post->tag))
         return group_say_why(me, post->group);
-    char line[32] = "", peer[32] = "any rank", who[32] = "all others have";
+    char line[32] = "", peer[48] = "", who[32] = "all others have";
     if (post->line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", post->line);
     if (post->peer >= 0) {
-        snprintf(peer, sizeof peer, "rank %d", world_rank(post, post->peer));
-        snprintf(who, sizeof who, "%s has", peer);
+        snprintf(who, sizeof who, "rank %d has", world_rank(post, post->peer));
+        snprintf(peer, sizeof peer, " %s rank %d", post->is_send ? "to" : "from", world_rank(post, post->peer));
     }
-    return failed(me, E_RANK_LOST, "rank %d waits in %s %s %s%s%s%s, but %s %s", world_rank(post, post->rank),
-                  post->name, post->is_send ? "to" : "from", peer, line, post->detail[0] != '\0' ? ", " : "",
-                  post->detail, who, post->abandoned ? "given up" : "ended");
+    return failed(me, E_RANK_LOST, "rank %d waits in %s%s%s%s%s, but %s %s%s%s", world_rank(post, post->rank),
+                  post->name, peer, line, post->detail[0] != '\0' ? ", " : "", post->detail, who,
+                  post->abandoned ? "given up" : post->tag < 0 ? "gone on" : "ended", post->abandoned ? ": " : "", post->why);
 }
 
 /* One wait, in the inbox's monitor, which it leaves meanwhile. false: failed, and it was left. */

@@ -223,7 +223,19 @@ work_await(struct task *me, struct work *work, struct monitor *monitor, int peer
 bool
 group_gives_up(const struct process_group *group, int64_t tag)
 {
-    return tag < 0 && ledger_is_broken(&group->communicator->ledger, group->running);
+    return tag < 0 && ledger_is_broken(&group->communicator->ledger, atomic_load(&group->running));
+}
+
+bool
+group_rank_is_through(const struct process_group *group, int rank, int64_t tag)
+{
+    const struct communicator *communicator = group->communicator;
+    int64_t running = atomic_load(&group->running);
+    bool    ended   = group_rank_has_ended(group, rank);
+    if (tag >= 0)
+        return ended;
+    return atomic_load(&communicator->through[rank]) > running ||
+           (ended && atomic_load(&communicator->issued[rank]) <= running);
 }
 
 bool
@@ -247,6 +259,15 @@ work_break_group(struct task *me, struct work *work)
     world_wake_all(me, work->group->world);
 }
 
+/* Of an algorithm that somebody else wrote: whoever waits for a message of this rank in it waits in vain. */
+static void
+work_is_through(struct task *me, struct work *work)
+{
+    struct process_group *group = work->group;
+    atomic_store(&group->communicator->through[group->rank], work->call.sequence + 1);
+    group->world->backend->wake(me, group->world->transport);
+}
+
 /* The tensors are let go before the work counts as done: who waits may be the last to hold them. */
 void
 work_finish(struct task *me, struct work *work)
@@ -258,7 +279,12 @@ work_finish(struct task *me, struct work *work)
         if (work->entry != NULL)
             work_break_group(me, work);
     }
+    bool is_collective = work->entry != NULL;
+    if (is_collective)
+        completion_tell(me, work);
     ledger_leave(me, work);
+    if (work->call.options.custom != NULL)
+        work_is_through(me, work);
     if (!work->post.is_later)
         work_drop_tensors(me, work);
     monitor_enter(me, &group->monitor);
@@ -268,6 +294,7 @@ work_finish(struct task *me, struct work *work)
         group->busy = false;
     work_tell(me, work);
     work->told = true;
+    group->finished += is_collective;
     if (!work->is_owned && !work->post.is_later)
         work_recycle(work);
     if (!work->is_here || group->first != NULL || group->stopping) /* else nobody waits but the idle comm task */
@@ -302,8 +329,9 @@ work_run(struct task *me, struct work *work)
 {
     me->line      = work->line;
     me->iteration = work->iteration;
-    work->group->running = work->call.sequence;
+    atomic_store(&work->group->running, work->call.sequence);
     sched_advance_to(me, work->issued_at);
+    work->begun_at = sched_now(me);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
         (void)(work_move(me, work) && work_paste(me, work));   /* what failed is in `me` */
     work_finish(me, work);
@@ -446,7 +474,7 @@ works_left_join(struct task *me, struct process_group *group, bool all)
     }
 }
 
-/* An isend or irecv that nobody waits for goes on by itself. */
+/* An isend or irecv that nobody waits for goes on by itself, as long as the group will join it. */
 static void
 work_leave(struct task *me, struct work *work)
 {
@@ -454,8 +482,9 @@ work_leave(struct task *me, struct work *work)
     monitor_enter(me, &group->monitor);
     work->next  = group->left;
     group->left = work;
+    bool last   = group->is_gone;
     monitor_leave(me, &group->monitor);
-    works_left_join(me, group, false);
+    works_left_join(me, group, last);
 }
 
 /* Nobody waits for a collective that nobody asks for: the comm task recycles the work at its end. */

@@ -163,3 +163,21 @@ dist.spawn(function(rank)
     rs.check("T130 the list is replaced by src's", ok)
   end
 end, { world = 3 })
+
+dist.spawn(function(rank)
+  local all, ok = {}, true
+  dist.all_gather_object(all, { rank = rank })
+  for r = 0, 2 do ok = ok and all[r + 1].rank == r end
+  local mine = {}
+  dist.scatter_object_list(mine, rank == 1 and { "o0", { "o1" }, 2 } or nil, 1)
+  ok = ok and (rank == 1 and mine[1][1] == "o1" or mine[1] == (rank == 0 and "o0" or 2))
+  local got = rank == 2 and {} or nil
+  dist.gather_object({ "from", rank }, got, 2)
+  if rank == 2 then
+    for r = 0, 2 do ok = ok and got[r + 1][1] == "from" and got[r + 1][2] == r end
+  end
+  rs.check("all_gather_object, scatter_object_list and gather_object", ok)
+  rs.check("who sends gives a list, who does not receive gives none",
+           kind_of(dist.scatter_object_list, {}, nil, rank) == "ValueError" and
+           kind_of(dist.gather_object, rank, rank ~= 1 and {} or nil, 1) == "ValueError")
+end, { world = 3 })

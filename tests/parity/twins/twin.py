@@ -34,6 +34,8 @@ def ranks(world, work):
     context = mp.get_context("spawn")
     answers = context.SimpleQueue()
     meet = os.path.join(sys.argv[1], "meet")
+    if os.path.exists(meet):     # an earlier world's
+        os.remove(meet)
     processes = [context.Process(target=_rank, args=(r, world, meet, work, answers)) for r in range(world)]
     for process in processes:
         process.start()
