@@ -253,8 +253,9 @@ group_keeps_own(struct task *me, const struct work *work)
 {
     int     rank = work->call.rank;
     int64_t has  = tensor_count(work->call.inputs[rank]), expects = tensor_count(work->call.outputs[rank]);
-    return has == expects || failed(me, E_RUNTIME, "alltoall: rank %d has %lld elements for itself where it expects %lld",
-                                    work->group->global_rank, (long long)has, (long long)expects);
+    return has == expects ||
+           failed(me, E_RUNTIME, "alltoall: rank %d has %lld elements for itself where it expects %lld",
+                  work->group->global_rank, (long long)has, (long long)expects);
 }
 
 struct work *

@@ -175,7 +175,8 @@ local function one_program(rank, seed)
       if got[i] ~= value and not (got[i] ~= got[i] and value ~= value) then
         wrong = wrong or ("%s: element %d is %s, not %s"):format(what, i - 1, tostring(got[i]), tostring(value))
       end
-      sum = (sum * 31 + string.unpack("<i8", string.pack("<d", got[i] == 0 and 0.0 or got[i]))) & 0xffffffffffff
+      local bits = string.unpack("<i8", string.pack("<d", got[i] == 0 and 0.0 or got[i]))
+      sum = (sum * 31 + (bits ~ bits >> 29)) & 0xffffffffffff
     end
   end
   local function settle(entry)
