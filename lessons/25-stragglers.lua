@@ -94,13 +94,13 @@ dist.spawn(step, { world = 4 })
 local begins = rs.trace:events { kind = "c10d.allreduce" }
 local all_here = 0
 for _, event in ipairs(begins) do all_here = math.max(all_here, event.t / 1000) end
-local bar, first = {}, 0
+local bar, first = {}, nil
 for _, event in ipairs(begins) do
   bar[event.rank] = rs.trace:duration(event)
   local wait = all_here - event.t / 1000
   rs.say(text.parts:format(event.rank, bar[event.rank], wait, bar[event.rank] - wait))
   rs.close(checks.steps:format(event.rank), event.t / 1000 + bar[event.rank], 1366, 1e-6, { virtual = true })
-  if bar[event.rank] < bar[first] then first = event.rank end
+  if first == nil or bar[event.rank] < bar[first] then first = event.rank end
 end
 rs.check(checks.short, bar[2] <= 66, { virtual = true })
 for _, rank in ipairs { 0, 1, 3 } do
