@@ -130,17 +130,27 @@ local_post(struct task *me, struct post *post)
     return true;
 }
 
+/* In the inbox's monitor: its other end gives up. Within a collective it learns why: all its ranks fail together. */
+static void
+post_leave_mate(struct task *me, struct post *post)
+{
+    post->abandoned = true;
+    post->mate      = NULL;
+    if (post->tag < 0 && task_failed(me)) {
+        post->why_kind = (int)me->error.kind;
+        snprintf(post->why, sizeof post->why, "%.*s", (int)sizeof post->why - 1, me->error.message);
+    }
+    post_call(me, post);
+}
+
 /* Its owner is through with it, or gives up: nobody may look at it any more. */
 static void
 post_end(struct task *me, struct post *post)
 {
     struct inbox *inbox = post->inbox;
     monitor_enter(me, &inbox->monitor);
-    if (post->mate != NULL) {
-        post->mate->abandoned = true;
-        post->mate->mate      = NULL;
-        post_call(me, post->mate);
-    }
+    if (post->mate != NULL)
+        post_leave_mate(me, post->mate);
     if (!post->met)
         line_leave(line_of(inbox, post->is_send, post->tag), post);
     monitor_leave(me, &inbox->monitor);
@@ -180,6 +190,9 @@ post_lost(struct task *me, const struct post *post)
 {
     if (group_gives_up(post->group, post->tag))
         return group_say_why(me, post->group);
+    if (post->abandoned && post->why_kind != E_NONE)
+        return failed(me, (enum error_kind)post->why_kind, "rank %d failed in it: %s", world_rank(post, post->peer),
+                      post->why);
     char line[32] = "", peer[32] = "any rank", who[32] = "all others have";
     if (post->line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", post->line);
