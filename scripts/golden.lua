@@ -166,7 +166,8 @@ end
 
 -- ---- parts ----
 
-local PARTS = { "modules", "optim", "train", "ops", "parallel", "structures", "autograd", "programs", "stores" }
+local PARTS = { "modules", "optim", "train", "ops", "parallel", "structures", "autograd", "programs", "stores",
+  "collectives" }
 tools.printed = part("printed")
 local picks = {}
 for _, name in ipairs(PARTS) do picks[#picks + 1] = part(name)(tools) end
@@ -205,9 +206,13 @@ local function run_case(name, file, section, case)
   return run(case, file)
 end
 
+-- Sections whose elements hold many cases each.
+local EXPANDED = { worlds = tools.cases_of_worlds }
+
 local function run_section(name, file, section)
-  local seen = {}
-  for i, case in ipairs(file[section]) do
+  local seen, cases = {}, file[section]
+  if EXPANDED[section] then cases = EXPANDED[section](cases) end
+  for i, case in ipairs(cases) do
     local label = type(case) == "table" and case.name or string.format("%s[%d]", section, i - 1)
     seen[label] = (seen[label] or 0) + 1
     if seen[label] > 1 then label = label .. "#" .. seen[label] end

@@ -19,7 +19,8 @@ tree_all_reduce(struct task *me, const struct collective *call)
 {
     int  reach  = tree_reach(call), parent = call->rank > 0 ? call->rank - reach : -1;
     struct part     all = { 0, call->elements };
-    struct exchange up  = { .to = -1, .from = -1, .send = all, .receive = all, .reduce = true }, down = up;
+    struct exchange up  = { .to = -1, .from = -1, .send = all, .receive = all, .reduce = true,
+                               .in_place = true }, down = up;
     down.reduce = false;
     bool ok     = true;
     for (int distance = 1; distance < reach && ok; distance *= 2) {

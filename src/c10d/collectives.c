@@ -247,6 +247,16 @@ group_reduce_scatter(struct task *me, struct process_group *group, struct tensor
     return group_issue_if(me, work, taken);
 }
 
+/* Whether all_to_all's lists agree on what a rank has for itself; with the others' the back-end compares. */
+bool
+group_keeps_own(struct task *me, const struct work *work)
+{
+    int     rank = work->call.rank;
+    int64_t has  = tensor_count(work->call.inputs[rank]), expects = tensor_count(work->call.outputs[rank]);
+    return has == expects || failed(me, E_RUNTIME, "alltoall: rank %d has %lld elements for itself where it expects %lld",
+                                    work->group->global_rank, (long long)has, (long long)expects);
+}
+
 struct work *
 group_all_to_all(struct task *me, struct process_group *group, struct tensor *const *outputs,
                  struct tensor *const *inputs)
@@ -255,7 +265,7 @@ group_all_to_all(struct task *me, struct process_group *group, struct tensor *co
     struct taken_list in = { .tensors = inputs, .use = USE_INPUT };
     struct taken_list out = { .tensors = outputs, .first = inputs[0], .use = USE_OUTCOME };
     bool taken = work != NULL && group_take_list(me, work, &work->call.inputs, &in) &&
-                 group_take_list(me, work, &work->call.outputs, &out);
+                 group_take_list(me, work, &work->call.outputs, &out) && group_keeps_own(me, work);
     return group_issue_if(me, work, taken);
 }
 

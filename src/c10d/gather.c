@@ -3,10 +3,12 @@
 #include "c10d/local.h"
 #include "sched/stage.h"
 
+/* Pieces are numbered by the rank that is not the root. */
 static bool
 send_to(struct task *me, const struct collective *call, struct tensor *tensor, int to)
 {
-    struct hop hop = { .chunk = to, .out = link_between(me, call->channel, call->rank, to),
+    struct hop hop = { .chunk = to == call->options.root ? call->rank : to,
+                       .out = link_between(me, call->channel, call->rank, to),
                        .send = { .data = tensor_elements(tensor), .bytes = (size_t)tensor_bytes(tensor) } };
     return hop.out != NULL && hop_run(me, call, &hop);
 }
@@ -14,7 +16,8 @@ send_to(struct task *me, const struct collective *call, struct tensor *tensor, i
 static bool
 receive_from(struct task *me, const struct collective *call, struct tensor *tensor, int from)
 {
-    struct hop hop = { .chunk = from, .in = link_between(me, call->channel, from, call->rank),
+    struct hop hop = { .chunk = from == call->options.root ? call->rank : from,
+                       .in = link_between(me, call->channel, from, call->rank),
                        .receive = { .data = tensor_elements(tensor), .bytes = (size_t)tensor_bytes(tensor) } };
     if (hop.in == NULL || !hop_run(me, call, &hop))
         return false;

@@ -112,15 +112,26 @@ rendezvous_meet(struct task *me, struct world *world, int rank, int generation)
     return store_wait(me, world->store, &door, 1, STORE_TIMEOUT);
 }
 
+/* What a lesson has given may be let go as soon as the ranks have met in the world's own store, too. */
+static bool
+rendezvous_given(struct task *me, const struct world *world, int generation, struct store *store)
+{
+    char key[64];
+    snprintf(key, sizeof key, "default_pg/%d/given", generation);
+    return store == NULL || store_barrier(me, store, key, world->size, STORE_TIMEOUT);
+}
+
 /* dist.init_process_group: returns when all ranks have called it. The rank's collectives get a task of their own. */
 struct process_group *
-process_group_rendezvous(struct task *me, struct world *world, int rank)
+process_group_rendezvous_at(struct task *me, struct world *world, int rank,
+                            struct store *store)
 {
     STAGE(me, c10d_rendezvous, rank, world->size);
     if (!rendezvous_allowed(me, world, rank))
         return NULL;
     int generation = world->ranks[rank].generation++;
-    if (!rendezvous_meet(me, world, rank, generation))
+    if (!rendezvous_given(me, world, generation, store) ||
+        !rendezvous_meet(me, world, rank, generation))
         return NULL;
     struct communicator *common = communicator_default(me, world, generation);
     if (common == NULL)
@@ -131,6 +142,12 @@ process_group_rendezvous(struct task *me, struct world *world, int rank)
     if (group != NULL && is_mine)
         context->group = group;
     return group;
+}
+
+struct process_group *
+process_group_rendezvous(struct task *me, struct world *world, int rank)
+{
+    return process_group_rendezvous_at(me, world, rank, NULL);
 }
 
 static int

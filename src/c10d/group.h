@@ -34,6 +34,8 @@ void                 rank_context_set(struct task *me, struct rank_context *cont
 
 /* dist.init_process_group: meets the others at the store. NULL: failed. The rank context knows it. */
 struct process_group *process_group_rendezvous(struct task *me, struct world *world, int rank);
+/* The same; before, all ranks meet at a store that the lesson has given. */
+struct process_group *process_group_rendezvous_at(struct task *me, struct world *world, int rank, struct store *store);
 
 struct group_options {
     const int  *ranks;         /* of the world, in the order of their ranks in the group; NULL: all */
@@ -150,6 +152,20 @@ bool group_broadcast_now(struct task *me, struct process_group *group, struct te
 bool group_all_gather_now(struct task *me, struct process_group *group, struct tensor *const *outputs, struct tensor *input);
 bool group_all_gather_into_tensor_now(struct task *me, struct process_group *group, struct tensor *output, struct tensor *input);
 bool group_barrier_now(struct task *me, struct process_group *group);
+
+/* A look at each collective of this rank in the group, on its comm task when it has ended and before who waits for it
+ * knows; false: what the hook failed with becomes that collective's error. One hook a group. */
+struct completion {
+    struct process_group *group;
+    const char           *operation;
+    int64_t               number;                  /* from 1, as PyTorch counts them here */
+    uint64_t              issued_at, begun_at, finished_at;   /* ps */
+};
+struct completion_hook { bool (*run)(struct task *me, void *context, const struct completion *completion); void *context; };
+bool process_group_on_completion(struct task *me, struct process_group *group, const struct completion_hook *hook);
+/* Of all groups of the rank, when nobody can run them any more; waits for one that runs. Answers how many. */
+int  process_group_forget_hooks(struct task *me, struct world *world, int rank);
+bool process_group_wait_for_pending(struct task *me, struct process_group *group);  /* all that was issued, hooks too */
 
 /* ---- point to point: unbuffered, matched per (peer, tag) in the order of posting; run in the calling task. isend and
  * irecv: a task each. Not to oneself, but in a batch. ---- */

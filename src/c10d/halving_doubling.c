@@ -43,15 +43,15 @@ halving_steps(struct task *me, const struct collective *call, const struct halvi
         bool upper      = (halving->rank & bit) != 0;
         int  partner    = halving_rank(halving, halving->rank ^ bit);
         mine[step + 1]  = half_of(mine[step], upper);
-        struct exchange half = { .to = partner, .from = partner, .chunk = step, .reduce = true,
+        struct exchange half = { .to = partner, .from = partner, .chunk = step, .reduce = true, .in_place = true,
                                  .send = half_of(mine[step], !upper), .receive = mine[step + 1] };
         ok = exchange_run(me, call, &half);
     }
     for (int bit = halving->ranks / 2; bit > 0 && ok; bit /= 2, step--) {
         bool upper   = (halving->rank & bit) != 0;
         int  partner = halving_rank(halving, halving->rank ^ bit);
-        struct exchange both = { .to = partner, .from = partner, .chunk = step - 1, .send = mine[step],
-                                 .receive = half_of(mine[step - 1], !upper) };
+        struct exchange both = { .to = partner, .from = partner, .chunk = step - 1, .in_place = true,
+                                 .send = mine[step], .receive = half_of(mine[step - 1], !upper) };
         ok = exchange_run(me, call, &both);
     }
     return ok;
@@ -64,7 +64,8 @@ halving_all_reduce(struct task *me, const struct collective *call)
     halving.folded = call->ranks - halving.ranks;
     bool is_pair = call->rank < 2 * halving.folded, is_odd = call->rank % 2 != 0;
     struct exchange fold = { .to = -1, .from = -1, .chunk = -1, .send = { 0, call->elements },
-                             .receive = { 0, call->elements }, .reduce = true }, tell = fold;
+                             .receive = { 0, call->elements }, .reduce = true, .in_place = true };
+    struct exchange tell = fold;
     tell.reduce = false;
     if (is_pair) {
         *(is_odd ? &fold.to : &fold.from) = is_odd ? call->rank - 1 : call->rank + 1;

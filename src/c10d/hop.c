@@ -87,14 +87,26 @@ hop_take(struct task *me, const struct collective *call, struct hop *hop)
     struct reduction reduction = { .on = hop->reduce && !hop->aside, .op = call->options.op };
     if (call->tensor != NULL)
         reduction.dtype = (int)call->tensor->dtype;
-    return link_take(me, call, hop->in, &hop->receive, &reduction) &&
-           (hop->received == NULL || hop->received(me, hop));
+    bool taken = sched_is_stepped(me->sched) ? link_take(me, call, hop->in, &hop->receive, &reduction)
+                                             : handover_take(me, call, hop->in, &hop->receive, &reduction);
+    return taken && (hop->received == NULL || hop->received(me, hop));
 }
 
 static bool
 hop_depart(struct task *me, const struct collective *call, struct hop *hop)
 {
-    return hop->direct ? link_carry(me, hop->out, &hop->send) : link_put(me, call, hop->out, &hop->send);
+    if (hop->direct)
+        return link_carry(me, hop->out, &hop->send);
+    return sched_is_stepped(me->sched) ? link_put(me, call, hop->out, &hop->send)
+                                       : handover_put(me, call, hop->out, &hop->send);
+}
+
+static bool
+hop_land(struct task *me, const struct collective *call, struct hop *hop)
+{
+    if (hop->goes_on || hop->direct)
+        return true;
+    return sched_is_stepped(me->sched) ? link_land(me, call, hop->out) : handover_land(me, call, hop->out);
 }
 
 /* A message goes to one rank while another comes from another one, and is added to ours or takes its
@@ -109,7 +121,7 @@ hop_send(struct task *me, const struct collective *call, struct hop *hop)
         return false;
     if (hop->in != NULL && !hop_take(me, call, hop))
         return false;
-    if (!hop->goes_on && !hop->direct && !link_land(me, call, hop->out))
+    if (!hop_land(me, call, hop))
         return false;
     if (hop->in != NULL)
         stage_arrive(&stage_, hop->receive.flow);
@@ -137,7 +149,7 @@ hop_run(struct task *me, const struct collective *call, struct hop *hop)
     if (hop->in != NULL && hop->receive.bytes == 0 && !hop->even_empty)
         hop->in = NULL;
     if (hop->out != NULL && (hop->send.bytes > 0 || hop->even_empty)) {
-        if (!hop->direct)
+        if (!hop->direct && stage_enabled(me, KIND_comm_hop))
             stage_depart(me, hop->send.flow = sched_next_flow(me));
         return hop_send(me, call, hop);
     }
@@ -183,5 +195,6 @@ exchange_run(struct task *me, const struct collective *call, const struct exchan
     hop.receive         = part_message(call, exchange->receive);
     hop.send.in_turn    = exchange->in_turn;
     hop.receive.in_turn = exchange->in_turn;
+    hop.send.in_place   = exchange->in_place;
     return hop_run(me, call, &hop);
 }

@@ -58,8 +58,7 @@ struct ledger_entry {
     struct ledger_entry *next;
     int64_t              sequence;
     struct fingerprint   first;    /* of the rank that came first */
-    int                  joined;   /* ranks that have issued it */
-    int                  users;    /* works that still point here */
+    atomic_int           left;     /* whose part in it is done */
 };
 
 struct ledger {
@@ -168,7 +167,7 @@ struct work {
     bool                  done, told;    /* it has ended; and those who listen know */
     bool                  is_here;       /* it runs on the task that waits for it */
     uint32_t              line, iteration;
-    uint64_t              issued_at, finished_at;
+    uint64_t              issued_at, begun_at, finished_at;
     struct error          error;
     struct work_listener *listeners;     /* the last one first */
     struct post           post;          /* isend, irecv */
@@ -193,6 +192,9 @@ struct process_group {
     struct work          *spare;
     atomic_int_least64_t  running;       /* the collective that its comm task is in */
     struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */
+    struct completion_hook hook;         /* completion.c */
+    bool                  in_hook;
+    int64_t               finished;      /* how many collectives have ended; in the monitor */
     bool                  stopping, is_gone;
 };
 
@@ -202,6 +204,7 @@ void         work_discard(struct task *me, struct work *work);
 bool         work_issue(struct task *me, struct work *work);
 void         work_run(struct task *me, struct work *work);
 void         work_finish(struct task *me, struct work *work);
+void         completion_tell(struct task *me, struct work *work);   /* no monitor is held, me has no error */
 /* Of isend and irecv: whoever waits for it, or its task's end, lets go of the tensor, once. */
 void         work_release_tensor(struct task *me, struct work *work);
 /* Joins the tasks of works that nobody waits for: those that have ended, or all. */
@@ -226,6 +229,7 @@ struct taken_list {
     unsigned             use;
 };
 bool group_take_list(struct task *me, struct work *work, struct tensor ***place, const struct taken_list *list);
+bool group_keeps_own(struct task *me, const struct work *work);     /* all_to_all's lists */
 bool group_only_root(struct task *me, const struct work *work, const void *list, const char *name);
 
 /* What the back-end gets for a tensor of the caller's: itself, or a contiguous stand-in if it has gaps. A reference;

@@ -54,6 +54,7 @@ ledger_add(struct ledger *ledger, int64_t sequence, const struct fingerprint *fi
     else if ((entry = malloc(sizeof *entry)) == NULL)
         return NULL;
     *entry = (struct ledger_entry){ .sequence = sequence, .first = *first };
+    atomic_init(&entry->left, 0);
     if (ledger->last != NULL)
         ledger->last->next = entry;
     else
@@ -81,8 +82,6 @@ ledger_join(struct task *me, struct work *work)
         atomic_store(&ledger->broken_from, work->call.sequence);
         answer = LEDGER_DIFFERS;
     } else {
-        entry->joined++;
-        entry->users++;
         work->entry = entry;
     }
     if (answer != LEDGER_NO_MEMORY)
@@ -107,17 +106,18 @@ ledger_drop(struct ledger *ledger, struct ledger_entry *entry)
     ledger->spare = entry;
 }
 
+/* The last of all ranks drops the entry: the others need no monitor for it. */
 void
 ledger_leave(struct task *me, struct work *work)
 {
-    struct ledger *ledger = &work->group->communicator->ledger;
-    if (work->entry == NULL)
-        return;
-    monitor_enter(me, &ledger->monitor);
-    if (--work->entry->users == 0 && work->entry->joined == work->group->communicator->size)
-        ledger_drop(ledger, work->entry);
+    struct communicator *communicator = work->group->communicator;
+    struct ledger_entry *entry        = work->entry;
     work->entry = NULL;
-    monitor_leave(me, &ledger->monitor);
+    if (entry == NULL || atomic_fetch_add(&entry->left, 1) + 1 < communicator->size)
+        return;
+    monitor_enter(me, &communicator->ledger.monitor);
+    ledger_drop(&communicator->ledger, entry);
+    monitor_leave(me, &communicator->ledger.monitor);
 }
 
 bool

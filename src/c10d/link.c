@@ -1,7 +1,7 @@
 /* Links: one per ordered pair of ranks of a group, one message in flight; over wires that take one transfer at a time.
  * A message leaves when the sender has it and the wire is free, and arrives when wire.c says; only then the receiver's
  * clock rises to it. Nobody waits for the other to be there: the data goes through the link's own memory.
- * Order of use: link_between, link_put at one end, link_take at the other. In `free` there are no prices. */
+ * Order of use: link_between, link_put at one end, link_take at the other. `free` has no prices: see handover.c. */
 #include <stdlib.h>
 #include <string.h>
 #include "c10d/local.h"
@@ -65,15 +65,17 @@ link_between(struct task *me, struct channel *channel, int from, int to)
 /* A link keeps its memory for the next message, unless it is more than this. */
 enum { KEPT_BYTES = 8 << 20 };
 
-static void
+void
 link_forget(struct link *link)
 {
+    if (link->room <= KEPT_BYTES)
+        return;
     host_give(link->sched, link->data, link->room);
     link->data = NULL;
     link->room = 0;
 }
 
-static bool
+bool
 link_room(struct task *me, struct link *link, size_t bytes)
 {
     if (bytes <= link->room)
@@ -82,6 +84,13 @@ link_room(struct task *me, struct link *link, size_t bytes)
     link->data = cell_take(me, bytes);
     link->room = link->data != NULL ? bytes : 0;
     return link->data != NULL;
+}
+
+bool
+link_misfit(struct task *me, const struct link *link, size_t sent, size_t expected)
+{
+    return failed(me, E_MISMATCH, "rank %d sent %zu bytes where rank %d expects %zu", link->sender, sent,
+                  link->receiver, expected);
 }
 
 /* In the monitor: may a message be handed over? */
@@ -144,7 +153,7 @@ static void
 link_ask(struct task *me, struct link *link)
 {
     link->wanted    = true;
-    link->wanted_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
+    link->wanted_at = sched_now(me);
     monitor_wake(me, &link->monitor);
 }
 
@@ -189,16 +198,13 @@ link_take(struct task *me, const struct collective *call, struct link *link, str
         reduce_elements(reduction, message->data, link->data, bytes);
     else if (bytes == message->bytes && bytes > 0)
         memcpy(message->data, link->data, bytes);
-    if (link->room > KEPT_BYTES)
-        link_forget(link);
+    link_forget(link);
     message->flow = link->flow;
     link->full    = false;
     link->wanted  = false;
     monitor_wake(me, &link->monitor);
     monitor_leave(me, &link->monitor);
-    return bytes == message->bytes ||
-           failed(me, E_MISMATCH, "rank %d sent %zu bytes where rank %d expects %zu", link->sender, bytes,
-                  link->receiver, message->bytes);
+    return bytes == message->bytes || link_misfit(me, link, bytes, message->bytes);
 }
 
 void

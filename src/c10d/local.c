@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "c10d/local.h"
+#include "c10d/spin.h"
 #include "hw/cost.h"
 #include "sched/stage.h"
 
@@ -92,6 +93,7 @@ local_connect(struct task *me, void *transport, const int *ranks, int size)
     channel->local = local;
     channel->ranks = ranks;
     channel->size  = size;
+    channel->pauses = spin_pauses(size);
     monitor_enter(me, &local->monitor);
     channel->next   = local->channels;
     local->channels = channel;

@@ -5,6 +5,7 @@
  *   halving_doubling.c, hierarchical.c, direct.c    tree.c  broadcast and barrier    post.c  send, recv
  *   reduce_scatter.c  and reduce    gather.c  and scatter    alltoall.c
  *   hop.c    one step of any of them    link.c  messages between two ranks    wire.c  when they arrive
+ *   handover.c  messages between threads
  *   shared.c  direct where threads share memory    nodes.c  who stands together    reduce.c  elements
  *
  * Groups may be in flight at once: each has links of its own, so that their messages do not mix, over wires that all
@@ -12,6 +13,7 @@
  * Monitors nest in this order only: the transport's, a channel's, a link's or an inbox's, a post's. */
 #ifndef C10D_LOCAL_H
 #define C10D_LOCAL_H
+#include <stdatomic.h>
 #include "base/map.h"
 #include "c10d/backend.h"
 #include "hw/topology.h"
@@ -45,6 +47,7 @@ struct channel {
      * next cannot open before all have left this one. */
     int             arrived;
     uint64_t        opened, open_at;
+    int             pauses;      /* `free`: spin_pauses for its ranks */
     struct shared  *shared;      /* `free`: where its ranks meet in memory; made when first used */
 };
 
@@ -94,6 +97,12 @@ struct link {
     struct monitor monitor;
     int            from, to;         /* ranks of the group */
     int            sender, receiver; /* the same ranks in the world */
+    /* In `free` (handover.c): */
+    atomic_uint    state;
+    atomic_int     asleep;           /* who waits for it in the monitor */
+    const void    *at;               /* where the message lies */
+    bool           copied;           /* in the link's memory */
+    /* In `stepped`: */
     bool           full;             /* one message in flight */
     void          *data;
     size_t         bytes, room;
@@ -105,8 +114,12 @@ struct link {
 
 struct link *link_between(struct task *me, struct channel *channel, int from, int to);  /* NULL: failed */
 void         link_free(struct task *me, struct link *link);
-/* in_turn: it leaves only when its receiver waits for it; both ends say so. */
-struct message { void *data; size_t bytes; uint32_t flow; bool in_turn; };
+bool         link_room(struct task *me, struct link *link, size_t bytes);   /* at link->data; false: no memory */
+void         link_forget(struct link *link);                                  /* that memory, if it is much */
+bool         link_misfit(struct task *me, const struct link *link, size_t sent, size_t expected);   /* false: failed */
+/* in_turn: it leaves only when its receiver waits for it; both ends say so. in_place: nothing changes it until it has
+ * landed, nor does the sender anything before that but take a message. */
+struct message { void *data; size_t bytes; uint32_t flow; bool in_turn, in_place; };
 /* Hands a message to the link, as soon as the last one was taken. Does not wait for it to arrive: link_land does. */
 bool link_put(struct task *me, const struct collective *call, struct link *link, struct message *message);
 /* Only the time that the message takes on the wire: its receiver takes it out of the sender's memory. */
@@ -117,6 +130,12 @@ bool link_land(struct task *me, const struct collective *call, struct link *link
 struct reduction { bool on; enum reduce_op op; int dtype; };
 bool link_take(struct task *me, const struct collective *call, struct link *link, struct message *message,
                const struct reduction *reduction);
+
+/* The same between threads. */
+bool handover_put(struct task *me, const struct collective *call, struct link *link, struct message *message);
+bool handover_land(struct task *me, const struct collective *call, struct link *link);
+bool handover_take(struct task *me, const struct collective *call, struct link *link, struct message *message,
+                   const struct reduction *reduction);
 
 /* ---- inboxes: one per rank of a group that sends and receives ---- */
 
@@ -163,7 +182,7 @@ struct exchange {
     int         to, from;          /* -1: nobody */
     int         chunk;
     struct part send, receive;
-    bool        reduce, goes_on, in_turn;
+    bool        reduce, goes_on, in_turn, in_place;
 };
 bool exchange_run(struct task *me, const struct collective *call, const struct exchange *exchange);
 

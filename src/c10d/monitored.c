@@ -98,7 +98,8 @@ wait_for_all(struct task *me, struct process_group *group, int64_t number, const
     if (reason.timeout_ps == 0)
         reason.timeout_ps = group->timeout_ps;
     bool waits = true;
-    while (waits && !has_failed(state, number) && list_missing(communicator, (struct missing){ .number = number }, NULL) > 0)
+    while (waits && !has_failed(state, number) &&
+           list_missing(communicator, (struct missing){ .number = number }, NULL) > 0)
         waits = may_come(communicator, number, options->all) &&
                 monitor_wait(me, &communicator->world->monitor, &reason);
     return waits && !has_failed(state, number);
@@ -112,7 +113,8 @@ barrier_lost(struct task *me, struct process_group *group)
         return false;
     task_clear_error(me);
     world_wake_all(me, group->world);
-    return failed(me, why->kind, "%s; rank %d waits there (line %" PRIu32 ")", why->message, group->global_rank, me->line);
+    return failed(me, why->kind, "%s; rank %d waits there (line %" PRIu32 ")", why->message, group->global_rank,
+                  me->line);
 }
 
 /* dist.monitored_barrier: nobody leaves before all have come, a latency after the last. */

@@ -6,7 +6,7 @@ static bool
 naive_all_reduce(struct task *me, const struct collective *call)
 {
     struct exchange all = { .to = -1, .from = -1, .send = { 0, call->elements }, .receive = { 0, call->elements },
-                            .in_turn = true };
+                            .in_turn = true, .in_place = true };
     for (int back = 0; back <= 1; back++)
         for (int rank = 1; rank < call->ranks; rank++) {
             struct exchange one = all;

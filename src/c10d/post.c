@@ -130,27 +130,22 @@ local_post(struct task *me, struct post *post)
     return true;
 }
 
-/* In the inbox's monitor: its other end gives up. Within a collective it learns why: all its ranks fail together. */
-static void
-post_leave_mate(struct task *me, struct post *post)
-{
-    post->abandoned = true;
-    post->mate      = NULL;
-    if (post->tag < 0 && task_failed(me)) {
-        post->why_kind = (int)me->error.kind;
-        snprintf(post->why, sizeof post->why, "%.*s", (int)sizeof post->why - 1, me->error.message);
-    }
-    post_call(me, post);
-}
-
 /* Its owner is through with it, or gives up: nobody may look at it any more. */
 static void
 post_end(struct task *me, struct post *post)
 {
     struct inbox *inbox = post->inbox;
     monitor_enter(me, &inbox->monitor);
-    if (post->mate != NULL)
-        post_leave_mate(me, post->mate);
+    struct post *mate = post->mate;
+    if (mate != NULL) {
+        snprintf(mate->why, sizeof mate->why, "%.200s", me->error.message);
+        mate->abandoned = true;
+        mate->why_kind  = mate->tag < 0 ? (int)me->error.kind : E_NONE;
+        mate->mate      = NULL;
+        if (post->is_send)
+            mate->peer = post->rank;
+        post_call(me, mate);
+    }
     if (!post->met)
         line_leave(line_of(inbox, post->is_send, post->tag), post);
     monitor_leave(me, &inbox->monitor);
@@ -193,16 +188,17 @@ post_lost(struct task *me, const struct post *post)
     if (post->abandoned && post->why_kind != E_NONE)
         return failed(me, (enum error_kind)post->why_kind, "rank %d failed in it: %s", world_rank(post, post->peer),
                       post->why);
-    char line[32] = "", peer[32] = "any rank", who[32] = "all others have";
+    char line[32] = "", peer[48] = "", who[32] = "all others have";
     if (post->line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", post->line);
     if (post->peer >= 0) {
-        snprintf(peer, sizeof peer, "rank %d", world_rank(post, post->peer));
-        snprintf(who, sizeof who, "%s has", peer);
+        snprintf(who, sizeof who, "rank %d has", world_rank(post, post->peer));
+        snprintf(peer, sizeof peer, " %s rank %d", post->is_send ? "to" : "from", world_rank(post, post->peer));
     }
-    return failed(me, E_RANK_LOST, "rank %d waits in %s %s %s%s%s%s, but %s %s", world_rank(post, post->rank),
-                  post->name, post->is_send ? "to" : "from", peer, line, post->detail[0] != '\0' ? ", " : "",
-                  post->detail, who, post->abandoned ? "given up" : post->tag < 0 ? "gone on" : "ended");
+    return failed(me, E_RANK_LOST, "rank %d waits in %s%s%s%s%s, but %s %s%s%s", world_rank(post, post->rank),
+                  post->name, peer, line, post->detail[0] != '\0' ? ", " : "", post->detail, who,
+                  post->abandoned ? "given up" : post->tag < 0 ? "gone on" : "ended", post->abandoned ? ": " : "",
+                  post->why);
 }
 
 /* One wait, in the inbox's monitor, which it leaves meanwhile. false: failed, and it was left. */

@@ -120,23 +120,46 @@ has_what_it_needs(struct task *me, const struct url *url)
     return url->path[0] != '\0' || missing(me, url, "path");
 }
 
-bool
-rendezvous(struct task *me, const char *address, const struct rendezvous_options *options, struct rendezvous *met)
+static struct rendezvous_environment
+environment_of(const struct rendezvous_options *options)
 {
-    struct rendezvous_environment process = { getenv("RANK"), getenv("WORLD_SIZE"), getenv("MASTER_ADDR"),
-                                              getenv("MASTER_PORT") };
-    const struct rendezvous_environment *environment = options->environment != NULL ? options->environment : &process;
-    struct url url;
-    char       why[300];
+    if (options->environment != NULL)
+        return *options->environment;
+    return (struct rendezvous_environment){ getenv("RANK"), getenv("WORLD_SIZE"), getenv("MASTER_ADDR"),
+                                            getenv("MASTER_PORT") };
+}
+
+static bool
+find_place(struct task *me, const char *address, const struct rendezvous_options *options, struct url *url,
+           struct rendezvous *met)
+{
+    const struct rendezvous_environment environment = environment_of(options);
+    char why[300];
     *met = (struct rendezvous){ .rank = -1, .world_size = -1 };
     if (task_failed(me))
         return false;
-    if (!url_parse(address, &url, why, sizeof why))
+    if (!url_parse(address, url, why, sizeof why))
         return failed(me, E_VALUE, "%s", why);
-    if (!has_what_it_needs(me, &url) || !find_rank(me, &url, options, environment, met))
+    return has_what_it_needs(me, url) && find_rank(me, url, options, &environment, met);
+}
+
+bool
+rendezvous_place(struct task *me, const char *address, const struct rendezvous_options *options,
+                 struct rendezvous *met)
+{
+    struct url url;
+    return find_place(me, address, options, &url, met);
+}
+
+bool
+rendezvous(struct task *me, const char *address, const struct rendezvous_options *options, struct rendezvous *met)
+{
+    const struct rendezvous_environment environment = environment_of(options);
+    struct url url;
+    if (!find_place(me, address, options, &url, met))
         return false;
     if (strcmp(url.scheme, "env") == 0)
-        met->store = meet_env(me, options, environment, met);
+        met->store = meet_env(me, options, &environment, met);
     else if (strcmp(url.scheme, "tcp") == 0)
         met->store = meet_at(me, url.host, url.port, options, met);
     else

@@ -21,5 +21,8 @@ struct rendezvous_options {
 struct rendezvous { struct store *store; int64_t rank, world_size; };
 
 /* The caller owns the store. false: failed. */
+/* Says who is who and goes nowhere: no store. */
+bool rendezvous_place(struct task *me, const char *address, const struct rendezvous_options *options,
+                      struct rendezvous *met);
 bool rendezvous(struct task *me, const char *address, const struct rendezvous_options *options, struct rendezvous *met);
 #endif

@@ -118,6 +118,7 @@ ring_round(struct task *me, struct ring *ring, int first, bool reduce)
                            .send = ring_chunk(ring, mine), .receive = ring_chunk(ring, theirs),
                            .received = whole ? ring_gathered : ring_received,
                            .context = whole ? (void *)output : (void *)(uintptr_t)call };
+        hop.send.in_place = true;
         if (!hop_run(me, call, &hop))
             return false;
     }

@@ -9,21 +9,18 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
-#include <sched.h>
 #include "c10d/local.h"
+#include "c10d/spin.h"
 #include "sched/account.h"
 #include "tensor/cpu/wide.h"
 
-enum { LINE = 128, BLOCK = 8192, PAUSES = 4000, YIELD_NS = 50000 };
+enum { LINE = 128, BLOCK = 8192 };
 
 struct shared {
     _Alignas(LINE) atomic_uint come;          /* how often somebody came */
     _Alignas(LINE) atomic_uint opened;        /* how often all had */
     _Alignas(LINE) atomic_int  asleep;        /* who waits in the channel's monitor */
-    _Alignas(LINE) int         pauses;        /* before a waiting thread gives its core away */
-    size_t                     bytes;         /* of this */
+    _Alignas(LINE) size_t      bytes;         /* of this */
     struct sched              *sched;
     struct { _Alignas(LINE) char *data; } at[];   /* by rank: its elements, while the group meets */
 };
@@ -51,9 +48,8 @@ shared_new(struct task *me, int size)
     if (shared == NULL)
         return NULL;
     memset(shared, 0, bytes);
-    shared->bytes  = bytes;
-    shared->sched  = me->sched;
-    shared->pauses = size <= (int)sysconf(_SC_NPROCESSORS_ONLN) ? PAUSES : 0;
+    shared->bytes = bytes;
+    shared->sched = me->sched;
     return shared;
 }
 
@@ -72,47 +68,6 @@ shared_of(struct task *me, struct channel *channel)
 }
 
 /* ---- meetings ---- */
-
-static inline void
-pause_thread(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-static bool
-is_open(struct shared *shared, unsigned before)
-{
-    return atomic_load_explicit(&shared->opened, memory_order_acquire) != before;
-}
-
-static int64_t
-nanoseconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* Without sleeping: first with the core, then giving it away. */
-static bool
-opens_soon(struct shared *shared, unsigned before)
-{
-    for (int i = 0; i < shared->pauses; i++) {
-        if (is_open(shared, before))
-            return true;
-        pause_thread();
-    }
-    for (int64_t begin = nanoseconds(); nanoseconds() - begin < YIELD_NS;) {
-        if (is_open(shared, before))
-            return true;
-        sched_yield();
-    }
-    return is_open(shared, before);
-}
 
 /* In the channel's monitor. bound: come what may. false: nobody will open, and the monitor was left. */
 static bool
@@ -163,8 +118,9 @@ shared_meet(struct task *me, const struct collective *call, struct shared *share
         }
         return true;
     }
-    return opens_soon(shared, before) || shared_wait(me, call, shared, before, bound) ||
-           shared_part(me, call, shared, before);
+    if (spin_until(&shared->opened, false, before, channel->pauses))
+        return true;
+    return shared_wait(me, call, shared, before, bound) || shared_part(me, call, shared, before);
 }
 
 /* ---- the work ---- */

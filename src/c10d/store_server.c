@@ -461,7 +461,8 @@ store_server_start(struct sched *sched, int listener, char *why, size_t why_size
         server->listener = listener;
         server->limit    = peer_limit();
         store_table_open(&server->table, sched, TABLE_BYTES);
-        bool room = vec_room(&server->polls, &server->poll_room, 2, sizeof *server->polls);
+        bool room = vec_room(&server->polls, &server->poll_room, 4, sizeof *server->polls) &&
+                    vec_room(&server->peers, &server->room, 2, sizeof *server->peers);
         if (room && pipe2(server->stop, O_CLOEXEC) == 0) {
             server->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
             if (start_thread(server))
@@ -473,8 +474,10 @@ store_server_start(struct sched *sched, int listener, char *why, size_t why_size
         }
     }
     snprintf(why, why_size, "cannot start a store's server: %s", strerror(errno));
-    if (server != NULL)
+    if (server != NULL) {
         free(server->polls);
+        free(server->peers);
+    }
     free(server);
     close(listener);
     return NULL;

@@ -162,7 +162,7 @@ send_bytes(struct task *me, struct tcp_store *tcp, const char *bytes, size_t cou
             continue;
         }
         if (sent <= 0)
-            return lose(me, tcp, "the server has ended it");
+            return lose(me, tcp, "the server has ended it: it is gone, or had no memory");
         bytes += sent;
         count -= (size_t)sent;
     }
@@ -182,7 +182,7 @@ read_bytes(struct task *me, struct tcp_store *tcp, char *bytes, size_t count, in
             continue;
         }
         if (taken <= 0)
-            return lose(me, tcp, "the server has ended it");
+            return lose(me, tcp, "the server has ended it: it is gone, or had no memory");
         bytes += taken;
         count -= (size_t)taken;
     }

@@ -193,7 +193,7 @@ work_issue(struct task *me, struct work *work)
     if (me == group->comm)
         return failed(me, E_RUNTIME, "%s inside of an all-reduce's own algorithm would wait for itself: an algorithm "
                                      "is made of send and recv", operation_name(work->call.operation));
-    work->issued_at = sched_now(me);
+    work->issued_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
     monitor_enter(me, &group->monitor);
     work->call.sequence = process_group_sequence(group);
     enum ledger_answer answer = group->is_gone ? LEDGER_BROKEN : ledger_join(me, work);
@@ -279,6 +279,9 @@ work_finish(struct task *me, struct work *work)
         if (work->entry != NULL)
             work_break_group(me, work);
     }
+    bool is_collective = work->entry != NULL;
+    if (is_collective)
+        completion_tell(me, work);
     ledger_leave(me, work);
     if (work->call.options.custom != NULL)
         work_is_through(me, work);
@@ -286,14 +289,16 @@ work_finish(struct task *me, struct work *work)
         work_drop_tensors(me, work);
     monitor_enter(me, &group->monitor);
     work->done        = true;
-    work->finished_at = sched_now(me);
+    work->finished_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
     if (work->call.sequence >= 0)
         group->busy = false;
     work_tell(me, work);
     work->told = true;
+    group->finished += is_collective;
     if (!work->is_owned && !work->post.is_later)
         work_recycle(work);
-    monitor_wake(me, &group->monitor);
+    if (!work->is_here || group->first != NULL || group->stopping) /* else nobody waits but the idle comm task */
+        monitor_wake(me, &group->monitor);
     monitor_leave(me, &group->monitor);
 }
 
@@ -326,6 +331,7 @@ work_run(struct task *me, struct work *work)
     me->iteration = work->iteration;
     atomic_store(&work->group->running, work->call.sequence);
     sched_advance_to(me, work->issued_at);
+    work->begun_at = sched_now(me);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
         (void)(work_move(me, work) && work_paste(me, work));   /* what failed is in `me` */
     work_finish(me, work);
@@ -468,7 +474,7 @@ works_left_join(struct task *me, struct process_group *group, bool all)
     }
 }
 
-/* An isend or irecv that nobody waits for goes on by itself. */
+/* An isend or irecv that nobody waits for goes on by itself, as long as the group will join it. */
 static void
 work_leave(struct task *me, struct work *work)
 {
@@ -476,8 +482,9 @@ work_leave(struct task *me, struct work *work)
     monitor_enter(me, &group->monitor);
     work->next  = group->left;
     group->left = work;
+    bool last   = group->is_gone;
     monitor_leave(me, &group->monitor);
-    works_left_join(me, group, false);
+    works_left_join(me, group, last);
 }
 
 /* Nobody waits for a collective that nobody asks for: the comm task recycles the work at its end. */

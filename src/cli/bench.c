@@ -68,7 +68,7 @@ bench_report(const struct bench_options *options, const struct bench_line *line)
                line->bench, line->impl, line->name, line->threads, line->metric, line->unit, line->count, least, middle,
                most, line->ok ? "ok" : "FAIL", line->extra);
     else
-        printf("%-12s%-18s%-20s%-12s%10.4g%10.4g%10.4g %-6s%s\n", line->bench, line->impl, line->name, line->metric,
+        printf("%-14s%-18s%-24s%-16s%10.4g%10.4g%10.4g %-6s%s\n", line->bench, line->impl, line->name, line->metric,
                least, middle, most, line->unit, line->ok ? "ok" : "FAIL");
     fflush(stdout);
 }
@@ -115,13 +115,34 @@ print_environment(const struct bench_options *options, const char *bench)
         printf("; products: %s; compiler %s; load %.2f\n", products, __VERSION__, load);
 }
 
+/* Its name, what it measures, its cases in lines that fit. */
+static void
+print_group_help(const struct group *group)
+{
+    enum { INDENT = 15, WIDTH = 100 };
+    size_t used = WIDTH;
+    printf("  %-12s %s:", group->name, group->help);
+    for (const char *at = group->cases; *at != '\0';) {
+        size_t length = strcspn(at, " ");
+        bool   fits   = used + 1 + length <= WIDTH;
+        if (fits)
+            putchar(' ');
+        else
+            printf("\n%*s", INDENT, "");
+        printf("%.*s", (int)length, at);
+        used = (fits ? used + 1 : INDENT) + length;
+        at += length + (at[length] == ' ');
+    }
+    putchar('\n');
+}
+
 static void
 print_bench_help(void)
 {
     printf("usage: ringside bench [GROUP...] [--case CASE] [--threads T] [--quick] [--json]\n\n"
            "Measures; columns are least, median and most of the samples, and whether the result was verified.\n\n");
     for (size_t i = 0; i < countof(groups); i++)
-        printf("  %-12s %s:\n  %12s %s\n", groups[i].name, groups[i].help, "", groups[i].cases);
+        print_group_help(&groups[i]);
     printf("\n  --case CASE  this case only      --threads T  cases of T threads only\n"
            "  --quick      fewer repetitions   --json       JSON Lines, as a comparison wants them\n");
 }

@@ -71,15 +71,15 @@ storage_empty(struct storage *storage)
 }
 
 /* An access that the block's own stream does not know of, and that it was not told to wait for, may still happen when
- * others have the bytes. */
+ * others have the bytes; unless me, which gives them back, knows that it has happened. */
 static void
-leave_notes(const struct storage *storage)
+leave_notes(const struct task *me, const struct storage *storage)
 {
     struct device *device = device_of(sched_part(storage->sched, PART_DEVICES), storage->device);
     if (storage->block == NULL || block_is_recorded(storage->block))
         return;
     for (size_t i = 0; i < storage->note_count; i++) {
-        if (!actor_knows(storage->order, storage->notes[i].epoch))
+        if (!actor_knows(storage->order, storage->notes[i].epoch) && !actor_knows(&me->actor, storage->notes[i].epoch))
             device->left[device->left_next++ % LEFT_NOTES] =
                 (struct left_note){ block_place(storage->block), storage->notes[i] };
     }
@@ -93,7 +93,7 @@ storage_retire(struct task *me, struct storage *storage)
     int      device = storage->device;
     uint32_t number = storage->number;
     int64_t  bytes = (int64_t)storage->bytes, block = (int64_t)storage->block_bytes;
-    leave_notes(storage);
+    leave_notes(me, storage);
     storage_empty(storage);
     if (storage->entries == 0)
         host_return(me, storage, sizeof *storage);

@@ -1,6 +1,6 @@
 /* What the files of rs.distributed's collectives share: reading their arguments, and a call's end. Order of use:
  * take_rank_call (rank.h), check_..., coalesce_call, open_..., the collective, close_collective. Shared by collectives.c,
- * single.c and coalesced.c only. */
+ * single.c, coalesced.c and objects.c only. */
 #ifndef LUA_COLLECTIVE_H
 #define LUA_COLLECTIVE_H
 #include "lua/rank.h"

@@ -86,10 +86,15 @@ check_rank_list(lua_State *L, const struct rank_call *r, int index, const char *
 
 /* A list that only the root gives; an empty one is none. */
 static struct tensor **
-check_root_list(lua_State *L, const struct rank_call *r, const struct argument *list, const char *name)
+check_root_list(lua_State *L, const struct rank_call *r, const struct argument *list, int root, const char *name)
 {
-    int index = (int)list->integer[0];
-    return list->none || lua_rawlen(L, index) == 0 ? NULL : check_rank_list(L, r, index, name);
+    int  index = (int)list->integer[0];
+    bool given = !list->none && lua_rawlen(L, index) > 0, is_root = process_group_rank(r->group) == root;
+    if (given != is_root)
+        raise_error(L, "ValueError", is_root ? "%s: `%s_list` must be specified on the root rank"
+                                             : "%s: `%s_list` must NOT be specified on ranks that are not the root",
+                    name, name);
+    return given ? check_rank_list(L, r, index, name) : NULL;
 }
 
 /* ---- issued, and waited for unless it shall be later ---- */
@@ -226,7 +231,7 @@ l_gather(lua_State *L)
     const struct argument *at      = r.a.at;
     struct root_places     places  = { .global = 2, .own = 5, .optional = true };
     int                    root    = check_root(L, &r, &places);
-    struct tensor        **outputs = check_root_list(L, &r, &at[1], "gather");
+    struct tensor        **outputs = check_root_list(L, &r, &at[1], root, "gather");
     struct collective_call call    = open_tensor_collective(L, &r, at[4].integer[0] != 0, at[0].tensor);
     return close_collective(L, &call, group_gather(r.me, r.group, outputs, at[0].tensor, root));
 }
@@ -240,7 +245,7 @@ l_scatter(lua_State *L)
     const struct argument *at     = r.a.at;
     struct root_places     places = { .global = 2, .own = 5, .optional = true, .is_source = true };
     int                    root   = check_root(L, &r, &places);
-    struct tensor        **inputs = check_root_list(L, &r, &at[1], "scatter");
+    struct tensor        **inputs = check_root_list(L, &r, &at[1], root, "scatter");
     struct collective_call call   = open_tensor_collective(L, &r, at[4].integer[0] != 0, at[0].tensor);
     return close_collective(L, &call, group_scatter(r.me, r.group, at[0].tensor, inputs, root));
 }

@@ -6,6 +6,8 @@
 #include <string.h>
 #include "base/vec.h"
 #include "c10d/group.h"
+#include "c10d/rendezvous.h"
+#include "c10d/store.h"
 #include "lua/dispatch.h"
 #include "lua/rank.h"
 #include "lua/spawn.h"
@@ -62,38 +64,90 @@ check_meeting(lua_State *L, const struct argument *at)
         raise_error(L, "ValueError", "rank is %lld, outside the world of %lld", (long long)rank, (long long)world);
 }
 
+/* Where the ranks meet: at a store, at an address, or, both NULL, in the world's own store. */
+struct meeting { struct store *store; const char *address; struct rendezvous_options options; uint64_t timeout_ps; };
+
+static bool
+is_env(const char *address)
+{
+    return strncmp(address, "env:", 4) == 0;
+}
+
+/* What was given, or what the address says; env:// may leave it to a spawn that knows. */
+static struct rendezvous
+find_place(lua_State *L, struct task *me, const struct rank *rank, struct meeting *meeting)
+{
+    struct rendezvous_options *options = &meeting->options;
+    struct rendezvous          place   = { .rank = options->rank, .world_size = options->world_size };
+    bool in_spawn = rank != NULL && rank->spawn != NULL;
+    if (in_spawn && (meeting->address == NULL || is_env(meeting->address))) {
+        options->rank       = place.rank       = place.rank < 0 ? rank->context.rank : place.rank;
+        options->world_size = place.world_size = place.world_size < 0 ? world_size(rank->context.world)
+                                                                      : place.world_size;
+    }
+    bool known = place.rank >= 0 && place.world_size >= 0;
+    if (meeting->store != NULL || (meeting->address == NULL && known))
+        return place;
+    struct call call = call_open(L, me, CALL_PLAIN);
+    bool        ok   = rendezvous_place(me, meeting->address != NULL ? meeting->address : "env://", options, &place);
+    call_done(&call, ok);
+    return place;
+}
+
 /* In a spawn, the numbers are those that it gave. */
 static void
-check_place(lua_State *L, const struct rank *rank, const struct argument *at)
+check_place(lua_State *L, const struct rank *rank, const struct rendezvous *place)
 {
     int world = world_size(rank->context.world);
-    if (is_given(&at[WORLD_SIZE]) && at[WORLD_SIZE].integer[0] != world)
-        raise_error(L, "ValueError", "world_size is %lld, but this world has %d rank%s",
-                    (long long)at[WORLD_SIZE].integer[0], world, world == 1 ? "" : "s");
-    if (is_given(&at[RANK]) && at[RANK].integer[0] != rank->context.rank)
-        raise_error(L, "ValueError", "rank is %lld, but this is rank %d", (long long)at[RANK].integer[0],
-                    rank->context.rank);
+    if (place->world_size != world)
+        raise_error(L, "ValueError", "world_size is %lld, but this world has %d rank%s", (long long)place->world_size,
+                    world, world == 1 ? "" : "s");
+    if (place->rank != rank->context.rank)
+        raise_error(L, "ValueError", "rank is %lld, but this is rank %d", (long long)place->rank, rank->context.rank);
 }
 
 /* Outside a spawn there is one rank, the lesson itself. */
 static struct rank *
-lone_rank(lua_State *L, struct task *me, const struct argument *at)
+lone_rank(lua_State *L, struct task *me, const struct rendezvous *place)
 {
-    int64_t world = at[WORLD_SIZE].integer[0];
-    if (is_given(&at[WORLD_SIZE]) && world > 1)
-        raise_error(L, "RuntimeError", "a world of %lld ranks: dist.spawn(function(rank) ... end, { world = %lld }) "
-                                       "starts them; without it there is one", (long long)world, (long long)world);
-    if (!is_given(&at[WORLD_SIZE]) || !is_given(&at[RANK]))
-        raise_error(L, "ValueError", "init_process_group needs %s here, as there are no ranks of dist.spawn: "
-                                     "{ rank = 0, world_size = 1 } is a world of one",
-                    is_given(&at[RANK]) ? "world_size" : "rank");
     struct rank *rank = script_of(L)->parts[SCRIPT_DISTRIBUTED];
+    if (place->world_size > 1)
+        raise_error(L, "RuntimeError", "a world of %lld ranks: dist.spawn(function(rank) ... end, { world = %lld }) "
+                                       "starts them in this process; without it there is one",
+                    (long long)place->world_size, (long long)place->world_size);
     if (rank != NULL)
         return rank;
     struct call call = call_open(L, me, CALL_PLAIN);
     rank             = lone_rank_new(L, me);
     call_done(&call, rank != NULL);
     return rank;
+}
+
+static bool
+meet(struct task *me, struct rank *rank, const struct meeting *meeting)
+{
+    struct rendezvous met = { .store = meeting->store };
+    if (meeting->address != NULL && !rendezvous(me, meeting->address, &meeting->options, &met))
+        return false;
+    if (met.store != NULL && meeting->store == NULL)
+        born(me, met.store, store_drop);
+    rank->context.group = process_group_rendezvous_at(me, rank->context.world, rank->context.rank, met.store);
+    return rank->context.group != NULL;
+}
+
+static struct meeting
+take_meeting(lua_State *L, const struct argument *at)
+{
+    check_meeting(L, at);
+    struct meeting meeting = { .timeout_ps = timeout_given(L, &at[TIMEOUT], &at[PG_OPTIONS]),
+                               .address = at[INIT_METHOD].none ? NULL : at[INIT_METHOD].text };
+    meeting.options = (struct rendezvous_options){
+        .rank = at[RANK].integer[0], .world_size = at[WORLD_SIZE].integer[0],
+        .timeout_ps = meeting.timeout_ps != 0 ? meeting.timeout_ps : STORE_TIMEOUT,
+        .trusted = script_of(L)->options.trusted };
+    if (!at[STORE].none && (meeting.store = store_at(L, (int)at[STORE].integer[0])) == NULL)
+        raise_error(L, "TypeError", "store: expected a store, got %s", luaL_typename(L, (int)at[STORE].integer[0]));
+    return meeting;
 }
 
 /* A spawn has met already, so that the first call has nothing to do; the second is PyTorch's error. */
@@ -106,21 +160,24 @@ l_init_process_group(lua_State *L)
     take_arguments(L, &a);
     if (rank != NULL && rank->context.group != NULL && !rank->implicit)
         return raise_error(L, "RuntimeError", "trying to initialize the default process group twice!");
-    check_meeting(L, a.at);
     check_device_id(L, me, &a.at[DEVICE_ID]);
     check_backend(L, a.at[BACKEND].none ? NULL : a.at[BACKEND].text);
-    uint64_t timeout = timeout_given(L, &a.at[TIMEOUT], &a.at[PG_OPTIONS]);
+    struct meeting          meeting = take_meeting(L, a.at);
+    const struct rendezvous place   = find_place(L, me, rank, &meeting);
     if (rank == NULL || rank->spawn == NULL)
-        rank = lone_rank(L, me, a.at);
-    check_place(L, rank, a.at);
+        rank = lone_rank(L, me, &place);
+    check_place(L, rank, &place);
+    if (rank->context.group != NULL && (meeting.store != NULL || meeting.address != NULL))
+        return raise_error(L, "RuntimeError", "the ranks of this spawn have met already: with dist.spawn(f, "
+                                              "{ init = false }) they meet where init_process_group says");
     if (rank->context.group == NULL) {
-        struct call call    = call_open(L, me, CALL_BACK);
-        rank->context.group = process_group_rendezvous(me, rank->context.world, rank->context.rank);
-        call_done(&call, rank->context.group != NULL);
+        struct call call = call_open(L, me, CALL_BACK);
+        bool        ok   = meet(me, rank, &meeting);
+        call_done(&call, ok);
     }
     rank->implicit = false;
-    if (timeout != 0)
-        process_group_set_timeout(rank->context.group, timeout);
+    if (meeting.timeout_ps != 0)
+        process_group_set_timeout(rank->context.group, meeting.timeout_ps);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "c10d/group.h"
 #include "device/cells.h"
+#include "lua/collective.h"
 #include "lua/dispatch.h"
 #include "lua/pickle.h"
 #include "lua/rank.h"
@@ -105,6 +106,9 @@ longest(const int64_t *lengths, int64_t count)
     return most;
 }
 
+/* What a list of objects travels in: lengths and bytes. In me's scope. */
+struct parcels { struct tensor *lengths, *bytes; };
+
 /* Replaces the elements of the list at `index` by what lies in `bytes`. */
 static void
 unpickle_list(lua_State *L, int index, const struct tensor *bytes, const int64_t *lengths, int64_t count)
@@ -122,16 +126,6 @@ work_through(struct task *me, struct work *work)
     bool done = work != NULL && work_wait(me, work);
     work_free(me, work);
     return done;
-}
-
-/* Where nothing is said the root is rank 0 of the world. */
-static int
-root_given(lua_State *L, const struct rank_call *r, const struct peer_places *places)
-{
-    struct argument zero = { .given = true };
-    if (r->a.at[places->world].none && r->a.at[places->group].none)
-        return peer_of(L, &zero, r->group);
-    return peer_given(L, r, places);
 }
 
 /* ---- all_gather_object ---- */
@@ -212,8 +206,8 @@ static int
 l_all_gather_object(lua_State *L)
 {
     struct rank_call r;
-    struct bytes     mine;
-    struct gathered  gathered;
+    struct bytes     mine = { 0 };
+    struct gathered  gathered = { 0 };
     wrap_object(L, 2);
     if (!take_rank_call(L, &r, 2))
         return 0;
@@ -227,10 +221,126 @@ l_all_gather_object(lua_State *L)
     return call_leave(&call, 0);
 }
 
-/* ---- broadcast_object_list ---- */
+/* ---- gather_object ---- */
 
-/* What a list of objects travels in: lengths and bytes. In me's scope. */
-struct parcels { struct tensor *lengths, *bytes; };
+static bool
+gather_bytes(struct task *me, struct process_group *group, int root, const struct bytes *mine, struct gathered *out)
+{
+    int  ranks   = process_group_size(group);
+    bool is_root = process_group_rank(group) == root;
+    if (!gather_lengths(me, group, mine->total, out))
+        return false;
+    int64_t        room   = longest(out->lengths, ranks);
+    struct tensor *padded = padded_bytes(me, mine->all, mine->total, room);
+    return padded != NULL && (!is_root || make_places(me, out->bytes, ranks, room)) &&
+           work_through(me, group_gather(me, group, is_root ? out->bytes : NULL, padded, root));
+}
+
+/* gather_object(obj, {}): the empty list is one, though it is the last argument. */
+static void
+keep_empty_list(lua_State *L, int place)
+{
+    if (lua_gettop(L) != place || !is_plain_table(L, place))
+        return;
+    lua_pushnil(L);
+    if (lua_next(L, place) == 0)
+        lua_pushinteger(L, 0);
+    else
+        lua_pop(L, 2);
+}
+
+static int
+l_gather_object(lua_State *L)
+{
+    struct rank_call r;
+    struct bytes     mine = { 0 };
+    struct gathered  gathered = { 0 };
+    wrap_object(L, 1);
+    keep_empty_list(L, 2);
+    if (!take_rank_call(L, &r, 3))
+        return 0;
+    int  root    = check_root(L, &r, &(struct root_places){ .global = 2, .own = 4, .optional = true });
+    bool is_root = process_group_rank(r.group) == root, has_list = !r.a.at[1].none;
+    int  list    = has_list ? (int)r.a.at[1].integer[0] : 0;
+    if (is_root != has_list)
+        return raise_error(L, "ValueError", "gather_object: the rank that receives gives a list, the others do not");
+    push_object(L, &r.a.at[0]);
+    pickle_values(L, &mine, 1);
+    struct call call = call_open(L, r.me, CALL_BACK);
+    bool        ok   = gather_bytes(r.me, r.group, root, &mine, &gathered);
+    call_end(&call, ok);
+    if (is_root)
+        unpickle_gathered(L, list, &gathered, process_group_size(r.group));
+    return call_leave(&call, 0);
+}
+
+/* ---- scatter_object_list ---- */
+
+/* What the root scatters, in me's scope: everybody's padded bytes and lengths. false: failed. */
+static bool
+scatter_pieces(struct task *me, const struct bytes *all, int64_t room, struct gathered *out, struct tensor **lengths)
+{
+    bool        ok = true;
+    const char *at = all->all;
+    for (int64_t i = 0; i < all->count && ok; at += all->lengths[i++]) {
+        out->bytes[i] = padded_bytes(me, at, all->lengths[i], room);
+        lengths[i]    = lengths_from(me, &all->lengths[i], 1);
+        ok            = out->bytes[i] != NULL && lengths[i] != NULL;
+    }
+    return ok;
+}
+
+/* As PyTorch: the longest length to all, then the bytes, then each rank's own length. */
+static bool
+scatter_bytes(struct task *me, struct process_group *group, int root, const struct bytes *all, struct parcels *out)
+{
+    int64_t         room    = all != NULL ? longest(all->lengths, all->count) : 0;
+    struct tensor  *most    = lengths_from(me, &room, 1), **lengths = NULL;
+    struct gathered pieces  = { 0 };
+    if (most == NULL || !work_through(me, group_broadcast(me, group, most, root)))
+        return false;
+    room         = *lengths_of(most);
+    out->bytes   = sum_lengths(me, &room, 1) >= 0 ? empty_bytes(me, room) : NULL;
+    out->lengths = empty_lengths(me, 1);
+    if (out->bytes == NULL || out->lengths == NULL)
+        return false;
+    if (all != NULL) {
+        lengths      = scratch_new(me, (size_t)all->count, sizeof *lengths);
+        pieces.bytes = scratch_new(me, (size_t)all->count, sizeof *pieces.bytes);
+        if (lengths == NULL || pieces.bytes == NULL || !scatter_pieces(me, all, room, &pieces, lengths))
+            return false;
+    }
+    return work_through(me, group_scatter(me, group, out->bytes, pieces.bytes, root)) &&
+           work_through(me, group_scatter(me, group, out->lengths, lengths, root)) &&
+           ((*lengths_of(out->lengths) >= 0 && *lengths_of(out->lengths) <= room) ||
+            failed(me, E_RUNTIME, "what was received is no object"));
+}
+
+static int
+l_scatter_object_list(lua_State *L)
+{
+    struct rank_call r;
+    struct parcels   parcels = { 0 };
+    struct bytes     all = { 0 };
+    if (!take_rank_call(L, &r, 3))
+        return 0;
+    struct root_places places = { .global = 2, .own = 4, .optional = true, .is_source = true };
+    int  root    = check_root(L, &r, &places), size = process_group_size(r.group);
+    int  list    = (int)r.a.at[0].integer[0];
+    bool is_root = process_group_rank(r.group) == root;
+    if (is_root && (r.a.at[1].none || (int)lua_rawlen(L, (int)r.a.at[1].integer[0]) != size))
+        return raise_error(L, "ValueError", "scatter_object_list: the rank that sends gives a list of %d objects, one "
+                           "for each rank", size);
+    if (is_root)
+        pickle_list(L, (int)r.a.at[1].integer[0], &all);
+    struct call call = call_open(L, r.me, CALL_BACK);
+    bool        ok   = scatter_bytes(r.me, r.group, root, is_root ? &all : NULL, &parcels);
+    call_end(&call, ok);
+    unpickle_list(L, list, parcels.bytes, lengths_of(parcels.lengths), 1);
+    return call_leave(&call, 0);
+}
+
+/* ---- broadcast_object_list ---- */
 
 static bool
 broadcast_bytes(struct task *me, struct process_group *group, int root, const struct bytes *mine, struct parcels *out)
@@ -250,11 +360,11 @@ static int
 l_broadcast_object_list(lua_State *L)
 {
     struct rank_call r;
-    struct parcels   parcels;
+    struct parcels   parcels = { 0 };
     if (!take_rank_call(L, &r, 2))
         return 0;
-    int          root = root_given(L, &r, &(struct peer_places){ 1, 4, "src" });
-    int          list = (int)r.a.at[0].integer[0];
+    struct root_places places = { .global = 1, .own = 4, .optional = true, .is_source = true };
+    int          root    = check_root(L, &r, &places), list = (int)r.a.at[0].integer[0];
     bool         is_root = process_group_rank(r.group) == root;
     struct bytes mine    = { .count = (int64_t)lua_rawlen(L, list) };
     if (mine.count == 0)
@@ -284,7 +394,7 @@ static int
 l_send_object_list(lua_State *L)
 {
     struct rank_call r;
-    struct bytes     mine;
+    struct bytes     mine = { 0 };
     if (!take_rank_call(L, &r, 2))
         return 0;
     int peer = peer_given(L, &r, &(struct peer_places){ 1, 4, "dst" });
@@ -315,7 +425,7 @@ static int
 l_recv_object_list(lua_State *L)
 {
     struct rank_call r;
-    struct parcels   parcels;
+    struct parcels   parcels = { 0 };
     if (!take_rank_call(L, &r, 2)) {
         lua_pushinteger(L, -1);
         return 1;
@@ -339,6 +449,14 @@ static const struct lua_entry entries[] = {
     { "all_gather_object", l_all_gather_object,
       "dist.all_gather_object(table object_list, any obj, any? group=None, bool weights_only=False) -> any",
       "object_list[r + 1] becomes a copy of rank r's obj" },
+    { "gather_object", l_gather_object,
+      "dist.gather_object(any obj, table? object_gather_list=None, int? dst=None, any? group=None, "
+      "int? group_dst=None, bool weights_only=False) -> any",
+      "on dst object_gather_list[r + 1] becomes a copy of rank r's obj" },
+    { "scatter_object_list", l_scatter_object_list,
+      "dist.scatter_object_list(table scatter_object_output_list, table? scatter_object_input_list=None, "
+      "int? src=None, any? group=None, int? group_src=None, bool weights_only=False) -> any",
+      "the first element becomes a copy of this rank's of src's list" },
     { "broadcast_object_list", l_broadcast_object_list,
       "dist.broadcast_object_list(table object_list, int? src=None, any? group=None, any? device=None, "
       "int? group_src=None, bool weights_only=False) -> any",

@@ -353,6 +353,10 @@ static const struct lua_entry methods[] = {
     { "_set_default_timeout", l_set_own_timeout, "group:_set_default_timeout(seconds)", "the same" },
     { "_get_sequence_number_for_group", l_sequence, "group:_get_sequence_number_for_group()",
       "how many collectives this rank has called in it" },
+    { "_register_on_completion_hook", l_register_on_completion_hook, "group:_register_on_completion_hook(f)",
+      "calls f({op_type, seq, time_started, time_finished, active_duration}) when one of its collectives has ended" },
+    { "_wait_for_pending_works", l_wait_for_pending_works, "group:_wait_for_pending_works()",
+      "waits until all that was called in it has ended, hooks too" },
 };
 
 /* group.options: what it was made with, and the time limit as it is now. */

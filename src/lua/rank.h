@@ -59,6 +59,8 @@ uint64_t check_timeout(lua_State *L, double seconds);            /* ps; raises u
 /* The arguments timeout and pg_options, a table that may have _timeout, which wins. ps; 0: none is given. */
 uint64_t timeout_given(lua_State *L, const struct argument *seconds, const struct argument *pg_options);
 void lua_open_process_group(lua_State *L);
+int  l_register_on_completion_hook(lua_State *L);   /* completion.c */
+int  l_wait_for_pending_works(lua_State *L);
 
 void lua_open_groups(lua_State *L);       /* groups.c */
 
@@ -87,6 +89,7 @@ void lua_open_objects(lua_State *L);       /* objects.c */
 int  l_spawn(lua_State *L);
 int  l_bucket_assignment(lua_State *L);
 void lua_open_ddp(lua_State *L);    /* ddp.c: nn.parallel.DistributedDataParallel */
+struct store *store_at(lua_State *L, int index);   /* store.c; NULL: it is no store */
 int  l_register_comm_hook(lua_State *L);   /* comm_hook.c */
 void lua_open_comm_hook(lua_State *L);
 void lua_open_store(lua_State *L);  /* store.c: dist.store */

@@ -1,7 +1,7 @@
 /* rs.distributed's stores: keys that ranks and processes see. As torch.distributed.Store and its kinds; dist.store is
  * the world's own, which needs no making. Timeouts are seconds; a key has no NUL, a value any bytes.
  *
- * Interface: lua_open_store. */
+ * Interface: store_at, lua_open_store. */
 #include "c10d/store.h"
 #include <math.h>
 #include <string.h>
@@ -27,7 +27,7 @@ is_world_store(lua_State *L, int index)
 }
 
 /* NULL: it is no store. */
-static struct store *
+struct store *
 store_at(lua_State *L, int index)
 {
     struct store *store = box_test(L, index, BOX_STORE);

@@ -79,6 +79,8 @@ explain_circle(struct sched *sched, struct str *out)
             at = -1;
     }
     if (at >= 0) {
+        for (int next = awaits[at], met = at; next != met; next = awaits[next])
+            at = next < at ? next : at;
         int next = at;
         str_addf(out, ". They wait in a circle: %d", at);
         do

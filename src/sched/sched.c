@@ -132,6 +132,19 @@ sched_each_task(struct sched *sched, void (*visit)(void *context, const struct t
 
 /* ---- monitors ---- */
 
+/* A monitor is held for so short that it is better to look again a few times than to sleep. */
+static void
+mutex_init_short(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+#ifdef __GLIBC__
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+#endif
+    pthread_mutex_init(mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
 bool
 monitor_init(struct monitor *monitor)
 {
@@ -139,7 +152,7 @@ monitor_init(struct monitor *monitor)
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_mutex_init(&monitor->mutex, NULL);
+    mutex_init_short(&monitor->mutex);
     pthread_cond_init(&monitor->cond, &attributes);
     pthread_condattr_destroy(&attributes);
     return true;

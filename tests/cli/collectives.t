@@ -45,6 +45,83 @@ explained('two roots', spawn('roots', 2, 'dist.broadcast(rs.zeros(2), rank)'), q
 explained('two reductions', spawn('ops', 2, 'dist.all_reduce(rs.zeros(2), { op = rank == 0 and "sum" or "max" })'),
     qr/sum/, qr/max/);
 
+# Lengths: lists that agree may hold any; those that do not are told.
+my $own = 'local n = ({ 2, 5, 4 })[rank + 1]';
+explained('a gather of lengths that differ', spawn('lengths', 3, $own, 'dist.all_gather({}, rs.ones(n))'),
+    qr/allgather of float32 \[2\]/, qr/allgather of float32 \[(?:5|4)\]/, qr/rank 0\b/, qr/rank [12]\b/, qr/line 5\b/);
+explained('two lists of lengths', spawn('lists', 2, 'local l = { rs.zeros(2), rs.zeros(3 + rank) }',
+    'dist.all_gather(l, rs.ones(rank == 0 and 2 or 4))'), qr/2 and 3 elements/, qr/2 and 4 elements/, qr/line 5\b/);
+explained('a list against one tensor', spawn('single', 2, 'local t = rs.zeros(2)',
+    'if rank == 0 then dist.reduce_scatter(t, { t:clone(), t:clone() })', 'else dist.reduce_scatter_tensor(t, rs.zeros(4)) end'),
+    qr/reduce_scatter/, qr/in one tensor/, qr/line 5\b/, qr/line 6\b/);
+explained('splits that do not meet', spawn('splits', 3, 'local to = rank == 0 and { 2, 1, 1 } or { 1, 1, 1 }',
+    'local sum = rank == 0 and 4 or 3', 'dist.all_to_all_single(rs.zeros(4), rs.ones(sum), { 2, 1, 1 }, to)'),
+    qr/rank \d sent \d+ bytes where rank \d expects \d+/);
+for my $way ([ stepped => @stepped ], [ free => @free ]) {
+    my ($executor, @words) = @$way;
+    my $run = ringside(@words, spawn('monitored', 4,
+        'if rank % 2 == 0 then dist.monitored_barrier { timeout = 2, wait_all_ranks = true } end'));
+    like($run->{err}, qr/ranks 1, 3 failed to pass monitored_barrier/, "$executor: monitored_barrier names all that are missing");
+    $run = ringside(@words, spawn('monitored', 4, 'if rank ~= 2 then dist.monitored_barrier() end'));
+    like($run->{err}, qr/rank 2 failed to pass monitored_barrier/, "$executor: or the first");
+}
+
+# What one rank can see alone is refused before it counts as a call: the others meet it at its next one.
+my $local = ringside(@stepped, '--tap', lesson('refused', <<'END_LESSON'));
+local rs = require "ringside"
+local dist = rs.distributed
+rs.lesson { title = "Refused", prefix = "" }
+local function kind_of(f, ...)
+  local ok, err = pcall(f, ...)
+  return ok and "nothing" or err.kind
+end
+dist.spawn(function(rank)
+  local t, two = rs.zeros(2), { rs.zeros(2), rs.zeros(2) }
+  local rows = {
+    { "a root that is not there", "RuntimeError", dist.broadcast, t, 7 },
+    { "no root", "ValueError", dist.broadcast, t },
+    { "two roots", "ValueError", dist.broadcast, t, { src = 0, group_src = 0 } },
+    { "no root of a reduce", "ValueError", dist.reduce, t },
+    { "a short list", "RuntimeError", dist.all_gather, { t }, t },
+    { "outputs of another shape", "RuntimeError", dist.all_gather, { rs.zeros(3), rs.zeros(3) }, t },
+    { "outputs of another dtype", "ValueError", dist.all_gather, { rs.zeros({ 2 }, { dtype = "int64" }), t }, t },
+    { "a list that is none", "TypeError", dist.all_gather, 3, t },
+    { "a gather without a list", "ValueError", dist.gather, t, { dst = rank } },
+    { "a gather with one elsewhere", "ValueError", dist.gather, t, two, 1 - rank },
+    { "a scatter without a list", "ValueError", dist.scatter, t, { src = rank } },
+    { "a scatter with one elsewhere", "ValueError", dist.scatter, t, two, 1 - rank },
+    { "a scatter of another shape", "RuntimeError", dist.scatter, rs.zeros(3), two, rank },
+    { "a short reduce_scatter", "RuntimeError", dist.reduce_scatter, t, { t } },
+    { "a reduce_scatter of another shape", "RuntimeError", dist.reduce_scatter, rs.zeros(3), two },
+    { "a tensor that is too long", "RuntimeError", dist.reduce_scatter_tensor, t, rs.zeros(5) },
+    { "a gather into one too short", "RuntimeError", dist.all_gather_into_tensor, rs.zeros(3), t },
+    { "a short all_to_all", "RuntimeError", dist.all_to_all, { t }, { t } },
+    { "what does not divide", "RuntimeError", dist.all_to_all_single, rs.zeros(3), rs.zeros(3) },
+    { "splits that are too few", "RuntimeError", dist.all_to_all_single, t, t, { 2 }, { 2 } },
+    { "splits that are too many rows", "RuntimeError", dist.all_to_all_single, t, t, { 1, 1 }, { 1, 2 } },
+    { "several dtypes at once", "ValueError", dist.all_reduce_coalesced, { t, rs.zeros({ 2 }, { dtype = "int64" }) } },
+    { "an empty list", "NotImplementedError", dist.all_reduce_coalesced, {} },
+    { "a mean of integers", "RuntimeError", dist.all_reduce, rs.tensor { 1, 2 }, "avg" },
+    { "bits of fractions", "RuntimeError", dist.all_reduce, t, "bxor" },
+    { "PREMUL_SUM without a factor", "RuntimeError", dist.all_reduce, t, dist.ReduceOp.PREMUL_SUM },
+    { "an unknown operation", "ValueError", dist.all_reduce, t, "norm" },
+    { "an unknown option", "TypeError", dist.all_reduce, t, { foo = 1 } },
+    { "another way through a coalescing manager", "ValueError", dist._coalescing_manager, function()
+      dist.all_reduce(t)
+      dist.all_reduce(t, "max")
+    end },
+  }
+  for _, row in ipairs(rows) do
+    local got = kind_of(table.unpack(row, 3))
+    if got ~= row[2] then print("# " .. got) end
+    rs.check(row[1] .. ": " .. row[2], got == row[2])
+  end
+  dist.all_reduce(t:fill_(1))
+  rs.check("and nothing was lost", t:sum():item() == 4)
+end, { world = 2 })
+END_LESSON
+is($local->{status}, 0, 'what a rank can see alone is refused there') or diag($local->{out}, $local->{err});
+
 explained('a rank that returns early', spawn('early', 3, 'if rank == 2 then return end',
     'dist.all_reduce(rs.zeros(4))'),
     qr/\brank 0\b|\brank 1\b/, qr/allreduce/, qr/#0\b/, qr/rank 2\b/, qr/line 5\b/);

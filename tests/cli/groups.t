@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 use lib 'tests/cli';
+use IO::Socket::INET;
 use Ringside;
 use Test::More;
 
@@ -55,6 +56,20 @@ explained('a rank of the parent does not split it',
 explained('a collective of a group that a member does not join',
     spawn('member', 3, 'local group = dist.new_group { 0, 2 }', 'if rank == 0 then dist.barrier(group) end'),
     qr/rank 0 waits in barrier #0 of group 1 \(line 5\), but rank 2 has ended without calling any collective/);
+
+# A group's own time limit, in the executor that has a clock.
+for my $case ([ 'a limit of a group', 'local group = dist.new_group({ 0, 1 }, { timeout = 0.3 })',
+        'if rank == 0 then dist.barrier(group) else dist.recv(rs.ones(1), 0) end' ],
+    [ 'a limit of the default group', 'dist.init_process_group("local", { timeout = 0.3 })',
+        'if rank == 0 then dist.barrier() else dist.store:get("never") end' ],
+    [ 'a limit that is set later', 'dist.set_timeout(0.3)',
+        'if rank == 0 then dist.barrier() else dist.store:get("never") end' ]) {
+    my ($name, @lines) = @$case;
+    my $begin = time;
+    my $run = ringside('run', '--executor', 'free', '--timeout', 100, spawn('limit', 2, @lines));
+    refused($name, $run, 3, qr/limit\.lua:5: TimeoutError: rank 0: timed out/);
+    cmp_ok(time - $begin, '<', 60, "$name: long before the run's own");
+}
 
 # ---- overlapping groups, all in flight at once ----
 
@@ -236,6 +251,57 @@ for rank = 0, 1 do rs.check("generations of rank " .. rank .. ": " .. again[rank
 rs.check("another place than the spawn's", not pcall(dist.spawn, function(rank) dist.init_process_group("local", { rank = 1 - rank }) end, { world = 2 }))
 END_LESSON
 is($init->{status}, 0, 'init_process_group refuses what it cannot be') or diag($init->{out}, $init->{err});
+
+# The ranks of a spawn that meet where they are told: at an address, in a file, in a store.
+my $port = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockport;
+my $meeting = <<"END_LESSON";
+local rs = require "ringside"
+local dist = rs.distributed
+rs.lesson { title = "Places" }
+local function sums(name, options)
+  local answers = dist.spawn(function(rank, options)
+    if options.store then options.store = dist.store end
+    for key, value in pairs(options) do
+      if type(value) == "string" then options[key] = value:gsub("RANK", tostring(rank)) end
+    end
+    if options.rank then options.rank = rank end
+    local t = rs.tensor { rank + 1 }
+    for round = 1, 2 do
+      dist.init_process_group("local", options)
+      dist.all_reduce(t)
+      dist.destroy_process_group()
+    end
+    return t:item()
+  end, { world = 3, init = false, args = { options } })
+  local right = 0
+  for rank = 0, 2 do if answers[rank] == 18 then right = right + 1 end end
+  rs.check(name, right == 3)
+end
+sums("an address", { init_method = "tcp://127.0.0.1:$port", rank = 0, world_size = 3 })
+sums("an address that says who is who", { init_method = "tcp://127.0.0.1:$port?rank=RANK&world_size=3" })
+sums("a file", { init_method = "file:///tmp/ringside_groups_t_$$", rank = 0, world_size = 3 })
+sums("a store", { store = true, rank = 0, world_size = 3 })
+sums("the environment, where the spawn knows who is who", { init_method = "env://" })
+sums("the spawn's own place", { timeout = 60 })
+local function refused(kind, words, options, init)
+  local ok, e = pcall(dist.spawn, function(rank, options) dist.init_process_group("local", options) end,
+    { world = 2, init = init, args = { options } })
+  local right = not ok and e.kind == kind and e.message:find(words, 1, true) ~= nil
+  if not right then print(kind, words, ok, e) end
+  rs.check(kind .. ": " .. words, right)
+end
+refused("RuntimeError", "have met already", { init_method = "env://" })
+refused("ValueError", "world_size is 3", { init_method = "tcp://127.0.0.1:$port?rank=0&world_size=3" }, false)
+refused("ValueError", "rank parameter missing", { init_method = "tcp://127.0.0.1:$port" }, false)
+refused("RuntimeError", "No rendezvous handler", { init_method = "carrier://x", rank = 0, world_size = 2 }, false)
+refused("TypeError", "expected a store", { store = 3, rank = 0, world_size = 2 }, false)
+END_LESSON
+for my $way ([ stepped => @stepped ], [ free => @free ]) {
+    my ($executor, @words) = @$way;
+    my $run = ringside({ env => { MASTER_ADDR => '127.0.0.1', MASTER_PORT => $port } }, @words, '--tap',
+        lesson('places', $meeting));
+    is($run->{status}, 0, "$executor: ranks meet where they are told") or diag($run->{out}, $run->{err});
+}
 
 # ---- many ranks ----
 

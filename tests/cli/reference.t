@@ -164,6 +164,7 @@ methods("g", rs.Generator())
 dist.init_process_group("local", { rank = 0, world_size = 1 })
 methods("group", dist.group.WORLD)
 for _, name in ipairs { "options", "group_name", "group_desc" } do told("group." .. name) end
+methods("dist.store", dist.HashStore())
 for _, name in ipairs { "shape", "dtype", "device", "grad", "grad_fn", "requires_grad", "is_leaf", "ndim", "_version", "name",
                         "data", "is_parameter", "is_cuda", "_base", "output_nr", "T", "layout" } do told("t." .. name) end
 print(count .. " names")

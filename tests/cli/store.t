@@ -140,6 +140,9 @@ for my $executor (qw(stepped free)) {
     my $server = start('run', '--executor', $executor, server_lesson($port));
     my $good   = client($port);
     ok($good, "$executor: a client is greeted");
+    for (1 .. $patience) { # a CHECK waits a second for a key that is not there yet
+        last if ask($good, 'check', ['from the lesson'], [], 1000)->{number};
+    }
     is(ask($good, 'get', ['from the lesson'], [])->{text}, 'here', "$executor: and sees the lesson's keys");
 
     my $garbage = reach($port);

@@ -23,6 +23,7 @@ my @training = ('--tap', 'tests/faults/training.lua', '--');
 my @replicas = ('--tap', 'tests/faults/replicas.lua', '--');
 my @sparse   = ('--tap', 'tests/faults/sparse.lua', '--');
 my @stores   = ('--tap', 'tests/faults/stores.lua', '--');
+my @ranks    = ('--tap', 'tests/faults/collectives.lua', '--');
 my @all      = ('--tap', 'tests/faults/everything.lua');
 my @free     = ('run', '--executor', 'free', '--exact');
 
@@ -49,6 +50,8 @@ fails('sparse steps', 40, 'run', @sparse);
 fails('sparse steps in free', 40, @free, @sparse);
 fails('stores', 60, 'run', @stores);
 fails('stores in free', 60, @free, @stores);
+fails('collectives', 60, 'run', @ranks);
+fails('collectives in free', 60, @free, @ranks);
 fails('step --batch', 50, 'step', '--batch', $moves, 'tests/faults/training.lua');
 fails('events', 15, 'events', $trace, 'op ~ mm or dp');
 fails('events --json', 15, 'events', $trace, '--json');

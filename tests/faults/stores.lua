@@ -7,10 +7,11 @@ rs.lesson { title = "Stores" }
 if arg[1] == "nothing" then return end -- so that a test knows what was allocated before
 
 local tcp = dist.TCPStore("127.0.0.1", 0, 1, true)
-local path = "/tmp/ringside-faults-" .. tcp.port -- one that nobody has left behind
+local path = "/tmp/ringside-faults-" .. tcp.port
 local stores = { hash = dist.HashStore(), file = dist.FileStore(path, 1), tcp = tcp, prefix = dist.PrefixStore("p", tcp) }
 for name, store in pairs(stores) do
   store:set("key", "value")
+  store:set("n", "0") -- a run that could not end well may have left its file
   store:append("key", " and more")
   store:multi_set({ "a", "b" }, { "1", "2" })
   local clone = store:clone()

@@ -37,6 +37,11 @@ my $joined = '"name":"n","dim":0,"outputs":[{"list":[{"tensor":[1],"first":2}]},
 my $text   = '"name":"n","module":"MultiheadAttention((out_proj): NonDynamicallyQuantizableLinear(in_features=4, out_features=4, '
     . 'bias=False))","buffers":{},"parameters":{"in_proj_weight":[12,4],"out_proj.weight":[4,4]}';
 
+# Two ranks that add up 1 and 2.
+my $one_each = '[{"t":"f32","s":[1],"d":[1]},{"t":"f32","s":[1],"d":[2]}]';
+my $summed   = '"all_reduce/SUM/f32/in":' . $one_each . ',"all_reduce/SUM/f32/out":{"every_rank":{"t":"f32","s":[1],"d":[3]}}';
+my $world    = '"world":2,"results":{' . $summed;
+
 # Section, case, what the failure says ('' none: the case is right), other sections.
 my @cases = (
     [ 'cases',        "{$op}",                                         '' ],
@@ -98,6 +103,12 @@ my @cases = (
     [ 'cases',        '{"name":"limit 8","sizes_in_f32_elements":[1,1,1],"groups":[[0],[1,2]]}', 'groups of the sum: got' ],
     [ 'cases',        '{"name":"no bound","sizes_in_f32_elements":[1],"groups":[[0]]}', 'without a limit' ],
     [ 'cases',        '{"name":"limit 8","sizes_in_f32_elements":[1],"chunks":[[0]],"groups":[[0]]}', "the field 'chunks'" ],
+    [ 'worlds',       "{$world}}",                                     '' ],
+    [ 'worlds',       '{' . $world =~ s/"d":\[3\]/"d":[4]/r . '}}',     'element 0: got 3' ],
+    [ 'worlds',       '{' . $world =~ s/SUM/NORM/gr . '}}',             "'NORM'" ],
+    [ 'worlds',       '{' . $world =~ s/all_reduce/all_sum/gr . '}}',   "'all_sum/SUM/f32' is not understood" ],
+    [ 'worlds',       '{' . $world =~ s/every_rank/each_rank/r . '}}',  'rank 0' ],
+    [ 'worlds',       '{' . $world =~ s/SUM.f32.out/SUM\/f32\/end/r . '}}', 'nothing is expected' ],
     [ 'printed',      "{$text,\"attrs\":{\"num_heads\":2}}",             '' ],
     [ 'printed',      "{$text}",                                       'does not print its num_heads' ],
     [ 'printed',      "{$text,\"attrs\":{\"num_heads\":2,\"heads\":2}}", "the attribute 'heads'" ],

@@ -164,3 +164,26 @@ rs.check("T174 a group's time limit is read, set and read", all(dist.spawn(funct
     and refused("ValueError", { "seconds" }, dist.set_timeout, 0 / 0)
     and refused("ValueError", { "seconds" }, dist.new_group, { 0 }, { timeout = -1 })
 end, { world = 2 }), 2))
+
+-- T132: test_on_completion_hook_seq, test_on_completion_hook_broadcast
+rs.check("T132 three broadcasts complete, and the last has number 3", all(dist.spawn(function(rank)
+  local group = dist.group.WORLD
+  local seen, durations = {}, 0
+  group:_register_on_completion_hook(function(info)
+    seen[#seen + 1] = info.op_type .. " " .. info.seq
+    if info.active_duration > 0 and info.time_finished >= info.time_started then durations = durations + 1 end
+  end)
+  for i = 1, 3 do dist.broadcast(rs.ones(2, 3) * rank, 0, { async_op = i == 2 }) end
+  group:_wait_for_pending_works()
+  local again = refused("RuntimeError", { "already registered" }, group._register_on_completion_hook, group, print)
+  return table.concat(seen, ", ") == "BROADCAST 1, BROADCAST 2, BROADCAST 3" and durations == 3 and again
+end, { world = 2 }), 2))
+rs.check("T132 a hook that fails is told to who waits", not pcall(dist.spawn, function(rank)
+  dist.group.WORLD:_register_on_completion_hook(function() error("in a hook") end)
+  dist.barrier()
+end, { world = 2 }))
+rs.check("T132 what has not ended when a script does is not told", all(dist.spawn(function(rank)
+  dist.group.WORLD:_register_on_completion_hook(function() end)
+  for _ = 1, 20 do dist.all_reduce(rs.ones(100), { async_op = true }) end
+  return true
+end, { world = 3 }), 3))

@@ -2,7 +2,24 @@
 -- objects.
 local rs = require "ringside"
 local dist = rs.distributed
-rs.lesson { title = "PyTorch cases: point to point", seed = 1 }
+rs.lesson { title = "PyTorch cases: point to point", seed = 1, prefix = "" }
+
+-- f(rank, check) on each rank; what ranks check under one name is one check here, of all that did.
+local function spawn(f, options)
+  local by_rank = dist.spawn(function(rank)
+    local checks = {}
+    f(rank, function(name, ok) checks[#checks + 1] = { name, ok and true or false } end)
+    return checks
+  end, options)
+  local names, held = {}, {}
+  for rank = 0, options.world - 1 do
+    for _, row in ipairs(by_rank[rank]) do
+      if held[row[1]] == nil then names[#names + 1] = row[1] end
+      held[row[1]] = held[row[1]] ~= false and row[2]
+    end
+  end
+  for _, name in ipairs(names) do rs.check(name, held[name]) end
+end
 
 local function cube(n, v) return rs.full({ n, n, n }, v + 0.0) end
 
@@ -13,7 +30,7 @@ end
 
 -- ---- sends and receives ----
 
-dist.spawn(function(rank)
+spawn(function(rank, check)
   local world, ok = dist.get_world_size(), true
   for source = 0, world - 1 do
     if rank == source then
@@ -25,10 +42,10 @@ dist.spawn(function(rank)
       ok = ok and dist.recv(t, source) == source and rs.equal(t, cube(source + 1, source + 1))
     end
   end
-  rs.check("T134 in turn each rank sends its cube to all", ok)
+  check("T134 in turn each rank sends its cube to all", ok)
 end, { world = 3 })
 
-dist.spawn(function(rank)
+spawn(function(rank, check)
   local world, ok, seen = dist.get_world_size(), true, {}
   local function receive(later)
     local t = cube(10, -1)
@@ -63,10 +80,10 @@ dist.spawn(function(rank)
     for sender, times in pairs(its) do total[sender] = (total[sender] or 0) + times end
   end
   for sender = 0, world - 1 do ok = ok and total[sender] == 4 end
-  rs.check("T136 a receive without a source answers who sent; each rank is seen four times", ok)
+  check("T136 a receive without a source answers who sent; each rank is seen four times", ok)
 end, { world = 3 })
 
-dist.spawn(function(rank)
+spawn(function(rank, check)
   local world, works, outputs = dist.get_world_size(), {}, {}
   for i = 0, world - 1 do
     outputs[i] = rs.full({ 1 }, -1.0)
@@ -78,12 +95,12 @@ dist.spawn(function(rank)
   local ok = true
   for _, work in ipairs(works) do work:wait() end
   for i = 0, world - 1 do ok = ok and (i == rank or outputs[i]:item() == i) end
-  rs.check("T139 every pair both ways, all asynchronous", ok)
+  check("T139 every pair both ways, all asynchronous", ok)
 end, { world = 4 })
 
 -- ---- batches ----
 
-dist.spawn(function(rank)
+spawn(function(rank, check)
   local world, ops, received, ok = dist.get_world_size(), {}, {}, true
   for source = 0, world - 1 do
     received[source] = cube(source + 1, -1)
@@ -96,34 +113,34 @@ dist.spawn(function(rank)
   for source = 0, world - 1 do
     ok = ok and (source == rank or rs.equal(received[source], cube(source + 1, source + 1)))
   end
-  rs.check("T141 a batch of all isends and irecvs, matched by the sender's tag", ok)
+  check("T141 a batch of all isends and irecvs, matched by the sender's tag", ok)
 end, { world = 3 })
 
-dist.spawn(function(rank)
+spawn(function(rank, check)
   if rank == 0 then
     local from, to = rs.arange(6.0), rs.zeros(6)
     local works = dist.batch_isend_irecv { dist.P2POp(dist.isend, from, 0), dist.P2POp(dist.irecv, to, 0) }
     for _, work in ipairs(works) do work:wait() end
-    rs.check("T144 a rank sends to and receives from itself inside a batch", rs.equal(from, to))
-    rs.check("T144 but not outside of one", kind_of(dist.isend, from, 0) == "ValueError" and
+    check("T144 a rank sends to and receives from itself inside a batch", rs.equal(from, to))
+    check("T144 but not outside of one", kind_of(dist.isend, from, 0) == "ValueError" and
              kind_of(dist.irecv, to, 0) == "ValueError" and kind_of(dist.send, from, 0) == "ValueError" and
              kind_of(dist.recv, to, 0) == "ValueError")
   end
 end, { world = 2 })
 
 -- 1.13 said RuntimeError, 2.15 says ValueError.
-dist.spawn(function()
-  rs.check("T146 a list of numbers is no batch", kind_of(dist.batch_isend_irecv, { 1, 2 }) == "ValueError")
-  rs.check("T146 nor is a number", kind_of(dist.batch_isend_irecv, 1) == "ValueError")
-  rs.check("T146 nor an empty list", kind_of(dist.batch_isend_irecv, {}) == "IndexError")
-  rs.check("T146 another function is no op", kind_of(dist.P2POp, dist.broadcast, rs.ones(1), 0) == "ValueError")
+spawn(function(_, check)
+  check("T146 a list of numbers is no batch", kind_of(dist.batch_isend_irecv, { 1, 2 }) == "ValueError")
+  check("T146 nor is a number", kind_of(dist.batch_isend_irecv, 1) == "ValueError")
+  check("T146 nor an empty list", kind_of(dist.batch_isend_irecv, {}) == "IndexError")
+  check("T146 another function is no op", kind_of(dist.P2POp, dist.broadcast, rs.ones(1), 0) == "ValueError")
 end, { world = 1 })
 
 -- ---- counted in the trace ----
 
 local before = { send = rs.trace:count { kind = "c10d.send" }, recv = rs.trace:count { kind = "c10d.recv" },
                  hop = rs.trace:count { kind = "comm.hop" } }
-dist.spawn(function(rank)
+spawn(function(rank, check)
   local world = dist.get_world_size()
   for receiver = 0, world - 1 do
     for _ = 1, 2 * (world - 1) do
@@ -140,15 +157,15 @@ local each = { send = rs.trace:count { kind = "c10d.send" } - before.send,
 rs.check("T149 2 (W - 1) sends and as many receives a rank, each with a hop",
          each.send == 12 and each.recv == 12 and each.hop == 12)
 
-dist.spawn(function(rank)
+spawn(function(rank, check)
   local column = rs.zeros(4, 4)[{ "...", rank }]
   local call = rank == 0 and dist.send or dist.recv
-  rs.check("T151 a column is refused on both sides", kind_of(call, column, 1 - rank) == "ValueError")
+  check("T151 a column is refused on both sides", kind_of(call, column, 1 - rank) == "ValueError")
 end, { world = 2 })
 
 -- ---- objects ----
 
-dist.spawn(function(rank)
+spawn(function(rank, check)
   local function objects()
     return { { rank = 1, list = { 1, { 2, "x" } } }, "text", 7, 1.5, true, rs.none, rs.tuple(1, "two"), rs.arange(4) }
   end
@@ -160,6 +177,24 @@ dist.spawn(function(rank)
     local ok = #list == 8 and list[1].rank == 1 and list[1].list[2][2] == "x" and list[6] == rs.none and
                list[7][2] == "two" and rs.equal(list[8], want[8])
     for i = 2, 5 do ok = ok and list[i] == want[i] end
-    rs.check("T130 the list is replaced by src's", ok)
+    check("T130 the list is replaced by src's", ok)
   end
+end, { world = 3 })
+
+spawn(function(rank, check)
+  local all, ok = {}, true
+  dist.all_gather_object(all, { rank = rank })
+  for r = 0, 2 do ok = ok and all[r + 1].rank == r end
+  local mine = {}
+  dist.scatter_object_list(mine, rank == 1 and { "o0", { "o1" }, 2 } or nil, 1)
+  ok = ok and (rank == 1 and mine[1][1] == "o1" or mine[1] == (rank == 0 and "o0" or 2))
+  local got = rank == 2 and {} or nil
+  dist.gather_object({ "from", rank }, got, 2)
+  if rank == 2 then
+    for r = 0, 2 do ok = ok and got[r + 1][1] == "from" and got[r + 1][2] == r end
+  end
+  check("all_gather_object, scatter_object_list and gather_object", ok)
+  check("who sends gives a list, who does not receive gives none",
+           kind_of(dist.scatter_object_list, {}, nil, rank) == "ValueError" and
+           kind_of(dist.gather_object, rank, rank ~= 1 and {} or nil, 1) == "ValueError")
 end, { world = 3 })

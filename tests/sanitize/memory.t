@@ -21,11 +21,18 @@ srand $seed;
 note "RINGSIDE_SEED=$seed";
 my $more     = $ENV{RINGSIDE_LONG} ? 20 : 1;
 my $program  = 'build/asan/ringside';
-for my $case ([ 'training', 'stepped', 60 ], [ 'training', 'free', 40, '--exact' ], [ 'replicas', 'free', 40, '--exact' ]) {
+for my $case ([ 'training', 'stepped', 60 ], [ 'training', 'free', 40, '--exact' ], [ 'replicas', 'free', 40, '--exact' ],
+    [ 'collectives', 'stepped', 40 ], [ 'collectives', 'free', 40, '--exact' ]) {
     my ($lesson, $executor, $points, @more) = @$case;
     my @words    = ($program, 'run', '--executor', $executor, @more, '--tap', "tests/faults/$lesson.lua", '--');
     my ($before) = count_allocations(@words, 'nothing');
     fail_each("$lesson in $executor", { points => $points * $more, from => $before - 50 }, @words);
+}
+for my $executor (qw(stepped free)) {
+    my @how      = ('--executor', $executor, $executor eq 'free' ? '--exact' : ());
+    my @words    = ($program, 'run', @how, '--timeout', 60, '--tap', 'tests/faults/p2p.lua', '--');
+    my ($before) = count_allocations(@words, 'nothing');
+    fail_each("p2p in $executor", { points => 20 * $more, from => $before - 50 }, @words);
 }
 my @all = ($program, 'run', '--tap', 'tests/faults/everything.lua');
 # Once: for ever Lua could not even call what lets its objects go, since here each of its blocks is the system's.

@@ -163,6 +163,138 @@ a_receiver_learns_that_its_peer_has_ended(void **state)
     }
 }
 
+/* ---- any source ---- */
+
+/* Rank 2 posts first, then rank 1, then rank 2 once more; rank 0 takes the second of rank 2 by name, the others as they
+ * come. */
+static bool
+sends_in_order(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *first = numbers(me, 1, 10 * me->rank, 0), *second = numbers(me, 1, 10 * me->rank + 1, 0);
+    struct work   *works[2] = { 0 };
+    bool           done = true;
+    if (me->rank != 0) {
+        sched_advance(me, cost_us(me->rank == 2 ? 100 : 200));
+        works[0] = group_isend(me, group, first, 0, 5);
+        sched_advance(me, cost_us(me->rank == 2 ? 200 : 0));
+        works[1] = me->rank == 2 ? group_isend(me, group, second, 0, 5) : NULL;
+        done = works[0] != NULL && work_wait(me, works[0]) && (works[1] == NULL || work_wait(me, works[1]));
+    } else {
+        struct tensor *got[3] = { numbers(me, 1, 0, 0), numbers(me, 1, 0, 0), numbers(me, 1, 0, 0) };
+        sched_advance(me, cost_us(500));
+        works[0] = group_irecv(me, group, got[0], ANY_SOURCE, 5);
+        done     = works[0] != NULL && group_recv(me, group, got[1], 2, 5) && work_wait(me, works[0]) &&
+                   work_source_rank(me, works[0]) == 2 && group_recv_any(me, group, got[2], 5) == 1 &&
+                   holds(me, got[0], 1, 20, 0) && holds(me, got[1], 1, 21, 0) && holds(me, got[2], 1, 10, 0);
+    }
+    for (int i = 0; i < 2; i++)
+        work_free(me, works[i]);
+    return expect(me, ranks, done, "the first that was posted comes first");
+}
+
+static void
+any_source_takes_them_in_the_order_of_posting(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 3, .body = sends_in_order };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    assert_int_equal(count_events(&ranks, "c10d.recv and rank = 0 and phase = end and peer = 2"), 2);
+    ranks_free(&ranks);
+}
+
+/* ---- many, and to oneself ---- */
+
+enum { MANY = 1000 };
+
+static bool
+thousand(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    static struct work *works[2][MANY];
+    struct work **mine = works[me->rank];
+    bool          done = true;
+    for (int i = 0; i < MANY && done; i++) {
+        int tag = me->rank == 0 ? i : MANY - 1 - i;
+        mine[i] = me->rank == 0 ? group_isend(me, group, numbers(me, 1, tag, 0), 1, tag)
+                                : group_irecv(me, group, numbers(me, 1, 0, 0), 0, tag);
+        done    = mine[i] != NULL;
+    }
+    for (int i = 0; i < MANY; i++) {
+        done = done && work_wait(me, mine[i]);
+        work_free(me, mine[i]);
+    }
+    return expect(me, ranks, done, "all arrive");
+}
+
+static void
+a_thousand_are_in_flight_at_once(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = thousand };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    assert_int_equal(count_events(&ranks, "comm.hop and rank = 0 and phase = begin"), MANY);
+    ranks_free(&ranks);
+}
+
+static bool
+to_oneself(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *from = numbers(me, 4, me->rank, 1), *to = numbers(me, 4, 0, 0);
+    struct p2p_op  ops[2] = { { true, from, me->rank, 3 }, { false, to, me->rank, 3 } };
+    struct work   *works[2] = { 0 };
+    bool           done = group_batch_isend_irecv(me, group, ops, 2, works);
+    for (int i = 0; i < 2; i++) {
+        done = done && work_wait(me, works[i]);
+        work_free(me, works[i]);
+    }
+    return expect(me, ranks, done && holds(me, to, 4, me->rank, 1), "a batch sends to oneself");
+}
+
+static void
+a_batch_may_send_to_oneself_without_a_hop(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 2, .body = to_oneself };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_no_errors(&ranks);
+        assert_int_equal(count_events(&ranks, "comm.hop"), 0);
+        ranks_free(&ranks);
+    }
+}
+
+/* Nobody waits for them; the receiver takes them much later. */
+static bool
+dropped(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct tensor *tensor = numbers(me, 1, 7, 0), *got = numbers(me, 1, 0, 0);
+    bool           done   = true;
+    for (int i = 0; i < 3 && me->rank == 0; i++) {
+        struct work *work = group_isend(me, group, tensor, 1, i);
+        done = done && work != NULL;
+        work_free(me, work);
+    }
+    if (me->rank == 0)
+        return expect(me, ranks, done && group_barrier_now(me, group), "letting a work go waits for nobody");
+    done = group_barrier_now(me, group);
+    for (int i = 2; i >= 0; i--)
+        done = done && group_recv(me, group, got, 0, i) && holds(me, got, 1, 7, 0);
+    return expect(me, ranks, done, "and what was sent arrives");
+}
+
+static void
+isends_that_nobody_waits_for_go_on(void **state)
+{
+    (void)state;
+    for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
+        struct ranks ranks = { .size = 2, .body = dropped };
+        ranks_run(&ranks, (enum executor_kind)executor);
+        assert_no_errors(&ranks);
+        ranks_free(&ranks);
+    }
+}
+
 /* ---- the time that they take ---- */
 
 enum { MEGABYTE = 1 << 20 };
@@ -216,6 +348,10 @@ main(void)
         cmocka_unit_test(a_receiver_learns_that_its_peer_has_ended),
         cmocka_unit_test(two_messages_on_one_link_go_one_after_the_other),
         cmocka_unit_test(a_receiver_that_gave_up_takes_no_message),
+        cmocka_unit_test(any_source_takes_them_in_the_order_of_posting),
+        cmocka_unit_test(a_thousand_are_in_flight_at_once),
+        cmocka_unit_test(a_batch_may_send_to_oneself_without_a_hop),
+        cmocka_unit_test(isends_that_nobody_waits_for_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
