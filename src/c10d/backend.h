@@ -70,7 +70,8 @@ struct post {
     struct monitor monitor;              /* where its task waits until it is `called` */
     bool           called, met, ready, done, abandoned, refused;
     uint64_t       since, arrival;       /* a receive's: when it was ready, when it had the message */
-    char           why[240];             /* refused: what does not fit */
+    int            why_kind;             /* abandoned within a collective: the kind of the other end's error */
+    char           why[240];             /* and what it was; refused: what does not fit */
 };
 
 enum { GROUP_BACKEND_ABI = 3 };

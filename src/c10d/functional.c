@@ -1,5 +1,5 @@
-/* Collectives with a backward, each an autograd Function: NAME runs the collective on copies and records one node, whose
- * backward calls another of them, so that gradients of gradients work too.
+/* Collectives with a backward, each an autograd Function: NAME runs the collective on copies and records one node,
+ * whose backward calls another of them, so that gradients of gradients work too.
  *
  *     all_reduce          its backward is  all_reduce by the same op
  *     broadcast                            reduce to the root by SUM; zeros elsewhere
@@ -15,8 +15,8 @@
 #include "autograd/call.h"
 #include "tensor/op.h"
 
-static node_backward all_reduce_backward, broadcast_backward, reduce_backward, gather_backward, scatter_backward,
-    reduce_scatter_backward, all_gather_backward, all_to_all_backward, all_to_all_single_backward;
+static node_backward all_reduce_back, broadcast_back, reduce_back, gather_back, scatter_back, reduce_scatter_back,
+    all_gather_back, all_to_all_back, all_to_all_single_back;
 
 /* ---- what is recorded ---- */
 
@@ -100,13 +100,13 @@ functional_all_reduce(struct task *me, const struct functional *call, struct ten
     struct tensor *sum = tensor_clone(me, tensor);
     if (sum == NULL || !work_complete(me, group_all_reduce(me, call->group, sum, &call->options)))
         return NULL;
-    const struct recording r = { .name = "_AllReduceBackward", .backward = all_reduce_backward, .call = call,
+    const struct recording r = { .name = "_AllReduceBackward", .backward = all_reduce_back, .call = call,
                                  .in = &tensor, .in_count = 1, .out = &sum, .out_count = 1 };
     return functional_record(me, &r) ? sum : NULL;
 }
 
 static bool
-all_reduce_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+all_reduce_back(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     const struct recall *recall = node->context;
     grad_in[0] = functional_all_reduce(me, &recall->call, grad_out[0]);
@@ -119,13 +119,13 @@ functional_broadcast(struct task *me, const struct functional *call, struct tens
     struct tensor *copy = tensor_clone(me, tensor);
     if (copy == NULL || !work_complete(me, group_broadcast(me, call->group, copy, call->options.root)))
         return NULL;
-    const struct recording r = { .name = "_BroadcastBackward", .backward = broadcast_backward, .call = call,
+    const struct recording r = { .name = "_BroadcastBackward", .backward = broadcast_back, .call = call,
                                  .in = &tensor, .in_count = 1, .out = &copy, .out_count = 1 };
     return functional_record(me, &r) ? copy : NULL;
 }
 
 static bool
-broadcast_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+broadcast_back(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct functional call = ((const struct recall *)node->context)->call;
     call.options.op = REDUCE_SUM;
@@ -142,13 +142,13 @@ functional_reduce(struct task *me, const struct functional *call, struct tensor 
     struct tensor *sum = tensor_clone(me, tensor);
     if (sum == NULL || !work_complete(me, group_reduce(me, call->group, sum, &call->options)))
         return NULL;
-    const struct recording r = { .name = "_ReduceBackward", .backward = reduce_backward, .call = call,
+    const struct recording r = { .name = "_ReduceBackward", .backward = reduce_back, .call = call,
                                  .in = &tensor, .in_count = 1, .out = &sum, .out_count = 1 };
     return functional_record(me, &r) ? sum : NULL;
 }
 
 static bool
-reduce_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+reduce_back(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     const struct recall *recall = node->context;
     grad_in[0] = functional_broadcast(me, &recall->call, grad_out[0]);
@@ -164,14 +164,14 @@ functional_gather(struct task *me, const struct functional *call, struct tensor 
     bool ok    = tensor != NULL;
     for (int i = 0; i < ranks && ok; i++)
         ok = (out[i] = zeros_of(me, tensor, tensor->dims, tensor->size)) != NULL;
-    const struct recording r = { .name = "_GatherBackward", .backward = gather_backward, .call = call,
+    const struct recording r = { .name = "_GatherBackward", .backward = gather_back, .call = call,
                                  .in = &tensor, .in_count = 1, .out = out, .out_count = ranks };
     return ok && work_complete(me, group_gather(me, call->group, is_root(call) ? out : NULL, tensor,
                                                 call->options.root)) && functional_record(me, &r);
 }
 
 static bool
-gather_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+gather_back(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     const struct recall *recall = node->context;
     grad_in[0] = functional_scatter(me, &recall->call, grad_out);
@@ -189,13 +189,13 @@ functional_scatter(struct task *me, const struct functional *call, struct tensor
     if (mine == NULL || !work_complete(me, group_scatter(me, call->group, mine, is_root(call) ? inputs : NULL,
                                                          call->options.root)))
         return NULL;
-    const struct recording r = { .name = "_ScatterBackward", .backward = scatter_backward, .call = call,
+    const struct recording r = { .name = "_ScatterBackward", .backward = scatter_back, .call = call,
                                  .in = inputs, .in_count = ranks, .out = &mine, .out_count = 1 };
     return functional_record(me, &r) ? mine : NULL;
 }
 
 static bool
-scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+scatter_back(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     const struct recall *recall = node->context;
     return functional_gather(me, &recall->call, grad_out[0], grad_in);
@@ -210,14 +210,14 @@ functional_all_gather(struct task *me, const struct functional *call, struct ten
     bool ok    = tensor != NULL;
     for (int i = 0; i < ranks && ok; i++)
         ok = (out[i] = empty_like(me, tensor, tensor->dims, tensor->size)) != NULL;
-    const struct recording r = { .name = "_AllGatherBackward", .backward = all_gather_backward, .call = call,
+    const struct recording r = { .name = "_AllGatherBackward", .backward = all_gather_back, .call = call,
                                  .in = &tensor, .in_count = 1, .out = out, .out_count = ranks };
     return ok && work_complete(me, group_all_gather(me, call->group, out, tensor)) && functional_record(me, &r);
 }
 
 /* Each rank gets what all others' losses say of its tensor, and adds that up in the order of the ranks. */
 static bool
-all_gather_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+all_gather_back(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     const struct recall *recall = node->context;
     int                  ranks  = ranks_of(&recall->call);
@@ -238,14 +238,14 @@ functional_reduce_scatter(struct task *me, const struct functional *call, struct
     if (!work_complete(me, group_reduce_scatter(me, call->group, output, inputs, &call->options)))
         return NULL;
     struct tensor         *mine = tensor_detach(me, output);
-    const struct recording r    = { .name = "_Reduce_ScatterBackward", .backward = reduce_scatter_backward,
+    const struct recording r    = { .name = "_Reduce_ScatterBackward", .backward = reduce_scatter_back,
                                     .call = call, .in = inputs, .in_count = ranks_of(call), .out = &mine,
                                     .out_count = 1 };
     return mine != NULL && functional_record(me, &r) ? mine : NULL;
 }
 
 static bool
-reduce_scatter_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+reduce_scatter_back(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     const struct recall *recall = node->context;
     return functional_all_gather(me, &recall->call, grad_out[0], grad_in);
@@ -261,13 +261,13 @@ functional_all_to_all(struct task *me, const struct functional *call, struct ten
     for (int i = 0; i < ranks; i++)
         if ((out[i] = tensor_detach(me, outputs[i])) == NULL)
             return false;
-    const struct recording r = { .name = "_AlltoAllBackward", .backward = all_to_all_backward, .call = call,
+    const struct recording r = { .name = "_AlltoAllBackward", .backward = all_to_all_back, .call = call,
                                  .in = inputs, .in_count = ranks, .out = out, .out_count = ranks, .parts = ranks };
     return functional_record(me, &r);
 }
 
 static bool
-all_to_all_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+all_to_all_back(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     const struct recall *recall = node->context;
     struct tensor      **back   = scratch_new(me, (size_t)recall->count, sizeof *back);
@@ -285,7 +285,7 @@ functional_all_to_all_single(struct task *me, const struct functional *call, str
     if (!work_complete(me, group_all_to_all_single(me, call->group, output, input, splits)))
         return NULL;
     struct tensor   *mine = tensor_detach(me, output);
-    struct recording r    = { .name = "_AlltoAllSingleBackward", .backward = all_to_all_single_backward, .call = call,
+    struct recording r    = { .name = "_AlltoAllSingleBackward", .backward = all_to_all_single_back, .call = call,
                               .in = &input, .in_count = 1, .out = &mine, .out_count = 1, .parts = ranks_of(call) };
     struct splits    both = *splits;
     int64_t         *rows = scratch_new(me, (size_t)r.parts, sizeof *rows);
@@ -302,7 +302,7 @@ functional_all_to_all_single(struct task *me, const struct functional *call, str
 }
 
 static bool
-all_to_all_single_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+all_to_all_single_back(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     const struct recall *recall = node->context;
     struct splits        splits = { NULL, NULL };

@@ -38,15 +38,17 @@ extreme_mask(struct task *me, struct tensor *in, struct tensor *out)
     return op_on(me, OP_logical_or, equal, nan, 1);
 }
 
-/* The sum of all gradients is shared evenly by those who had the extreme, on whichever rank. The count is float32: exact
- * where the gradient's dtype would not be. */
+/* The sum of all gradients is shared evenly by those who had the extreme, on whichever rank. The count is float32:
+ * exact where the gradient's dtype would not be. */
 static struct tensor *
 share_evenly(struct task *me, struct node *node, const struct functional *sum, struct tensor *total)
 {
     struct tensor *in = node_saved(me, node, 0), *out = node_saved(me, node, 1);
     if (in == NULL || out == NULL)
         return NULL;
-    struct tensor *mask  = extreme_mask(me, tensor_detach(me, in), tensor_detach(me, out));
+    in  = tensor_detach(me, in);
+    out = in != NULL ? tensor_detach(me, out) : NULL;
+    struct tensor *mask  = out != NULL ? extreme_mask(me, in, out) : NULL;
     struct tensor *mine  = mask != NULL ? tensor_copy_to(me, mask, tensor_device(mask), DTYPE_F32) : NULL;
     struct tensor *count = mine != NULL ? functional_reduced(me, sum, mine) : NULL;
     struct tensor *share = count != NULL ? tensor_div(me, total, count) : NULL;

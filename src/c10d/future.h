@@ -1,5 +1,5 @@
-/* Futures: something that will be there, and who is told when it is. A future ends once, well or with an error; what it
- * holds is its owner's business (a script's value). Those of a rank belong together: the callbacks of a work's future run
+/* Futures: something that will be there, and who is told when it is. A future ends once, well or with an error; what
+ * it holds is its owner's business (a script's value). Those of a rank belong together: the callbacks of a work's future run
  * on a task of theirs ("r0 futures"), so that a callback may wait for later collectives of the comm task that ended it.
  * Order of use: futures_new once a rank; future_new; future_of_work or future_finish; future_wait; future_unref;
  * futures_close before whoever runs the callbacks goes. PyTorch: torch.futures.Future, c10::ivalue::Future. */

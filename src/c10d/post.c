@@ -140,6 +140,7 @@ post_end(struct task *me, struct post *post)
     if (mate != NULL) {
         snprintf(mate->why, sizeof mate->why, "%.200s", me->error.message);
         mate->abandoned = true;
+        mate->why_kind  = mate->tag < 0 ? (int)me->error.kind : E_NONE;
         mate->mate      = NULL;
         if (post->is_send)
             mate->peer = post->rank;
@@ -184,6 +185,9 @@ post_lost(struct task *me, const struct post *post)
 {
     if (group_gives_up(post->group, post->tag))
         return group_say_why(me, post->group);
+    if (post->abandoned && post->why_kind != E_NONE)
+        return failed(me, (enum error_kind)post->why_kind, "rank %d failed in it: %s", world_rank(post, post->peer),
+                      post->why);
     char line[32] = "", peer[48] = "", who[32] = "all others have";
     if (post->line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", post->line);
@@ -193,7 +197,8 @@ post_lost(struct task *me, const struct post *post)
     }
     return failed(me, E_RANK_LOST, "rank %d waits in %s%s%s%s%s, but %s %s%s%s", world_rank(post, post->rank),
                   post->name, peer, line, post->detail[0] != '\0' ? ", " : "", post->detail, who,
-                  post->abandoned ? "given up" : post->tag < 0 ? "gone on" : "ended", post->abandoned ? ": " : "", post->why);
+                  post->abandoned ? "given up" : post->tag < 0 ? "gone on" : "ended", post->abandoned ? ": " : "",
+                  post->why);
 }
 
 /* One wait, in the inbox's monitor, which it leaves meanwhile. false: failed, and it was left. */

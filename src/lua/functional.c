@@ -1,5 +1,5 @@
-/* Collectives that answer new tensors, with a backward: dist.nn, as torch.distributed.nn.functional, and dist.functional,
- * as torch.distributed._functional_collectives, under both of their names each.
+/* Collectives that answer new tensors, with a backward: dist.nn, as torch.distributed.nn.functional, and
+ * dist.functional, as torch.distributed._functional_collectives, under both of their names each.
  *
  * Interface: lua_open_functional_collectives. */
 #include "c10d/functional.h"
@@ -179,31 +179,6 @@ l_all_to_all_single(lua_State *L)
     return call_tensor(&call, functional_all_to_all_single(r.me, &f, at[0].tensor, at[1].tensor, &splits));
 }
 
-static const struct lua_entry nn_entries[] = {
-    { "all_reduce", l_all_reduce, "dist.nn.all_reduce(Tensor tensor, str op=\"sum\", any? group=None) -> any",
-      "the reduction of all ranks' tensors; its backward reduces the gradients by the same op" },
-    { "broadcast", l_broadcast, "dist.nn.broadcast(Tensor tensor, int src, any? group=None) -> any",
-      "a copy of src's tensor, to which all ranks' gradients go" },
-    { "reduce", l_reduce, "dist.nn.reduce(Tensor tensor, int dst, str op=\"sum\", any? group=None) -> any",
-      "on dst the reduction of all ranks' tensors; each gets dst's gradient" },
-    { "gather", l_gather, "dist.nn.gather(Tensor tensor, int dst=0, any? group=None) -> any",
-      "on dst the list of all ranks' tensors, elsewhere zeros" },
-    { "scatter", l_scatter, "dist.nn.scatter(table tensors, int src=0, any? group=None) -> any",
-      "this rank's tensor of src's list" },
-    { "reduce_scatter", l_reduce_scatter,
-      "dist.nn.reduce_scatter(Tensor output, table input_list, str op=\"sum\", any? group=None) -> any",
-      "fills output with the reduction of all ranks' input_list[r + 1]; answers it with history" },
-    { "all_gather", l_all_gather, "dist.nn.all_gather(Tensor tensor, any? group=None) -> any",
-      "the list of all ranks' tensors; each gets the sum of all ranks' gradients" },
-    { "all_to_all", l_all_to_all,
-      "dist.nn.all_to_all(table output_tensor_list, table input_tensor_list, any? group=None) -> any",
-      "rank r gets input_tensor_list[r + 1]; answers what came, with history" },
-    { "all_to_all_single", l_all_to_all_single,
-      "dist.nn.all_to_all_single(Tensor output, Tensor input, int|int[]? output_split_sizes=None, "
-      "int|int[]? input_split_sizes=None, any? group=None) -> any",
-      "the same with one tensor, cut along dimension 0" },
-};
-
 /* ---- dist.functional ---- */
 
 static int
@@ -268,55 +243,39 @@ l_exchanged(lua_State *L)
     return call_tensor(&call, functional_exchanged(r.me, &f, r.a.at[0].tensor, &splits));
 }
 
+/* ---- their names: each list has two ---- */
+
+#define ENTRY( path, name, function, arguments, help ) { name, function, path "." name arguments " -> any", help },
+
+#define FUNCTIONAL( name, function, arguments, help )
+#define NN( name, function, arguments, help ) ENTRY( "dist.nn", name, function, arguments, help )
+static const struct lua_entry nn_entries[] = {
+#include "lua/functional.def"
+};
+#undef NN
+#define NN( name, function, arguments, help ) ENTRY( "dist.nn.functional", name, function, arguments, help )
+static const struct lua_entry nn_functional_entries[] = {
+#include "lua/functional.def"
+};
+#undef NN
+#undef FUNCTIONAL
+#define NN( name, function, arguments, help )
+#define FUNCTIONAL( name, function, arguments, help ) ENTRY( "dist.functional", name, function, arguments, help )
 static const struct lua_entry entries[] = {
-    { "all_reduce", l_reduced,
-      "dist.functional.all_reduce(Tensor self, str reduceOp, any? group=None, str tag=\"\") -> any",
-      "the reduction of all ranks' tensors; a MIN or MAX gives all gradients to who had it" },
-    { "broadcast", l_sent, "dist.functional.broadcast(Tensor self, int src, any? group=None, str tag=\"\") -> any",
-      "a copy of src's tensor; the gradient goes to this rank's own" },
-    { "all_gather_tensor", l_gathered,
-      "dist.functional.all_gather_tensor(Tensor self, int gather_dim, any? group=None, str tag=\"\") -> any",
-      "all ranks' tensors joined along a dimension; each gets the sum of all ranks' gradients" },
-    { "all_gather_tensor_autograd", l_gathered,
-      "dist.functional.all_gather_tensor_autograd(Tensor self, int gather_dim, any? group=None, str tag=\"\") -> any",
-      "all ranks' tensors joined along a dimension; each gets the sum of all ranks' gradients" },
-    { "all_gather_single", l_gathered,
-      "dist.functional.all_gather_single(Tensor self, int gather_dim, any? group=None, str tag=\"\") -> any",
-      "all ranks' tensors joined along a dimension; each gets the sum of all ranks' gradients" },
-    { "all_gather_single_autograd", l_gathered,
-      "dist.functional.all_gather_single_autograd(Tensor self, int gather_dim, any? group=None, str tag=\"\") -> any",
-      "all ranks' tensors joined along a dimension; each gets the sum of all ranks' gradients" },
-    { "reduce_scatter_tensor", l_scattered,
-      "dist.functional.reduce_scatter_tensor(Tensor self, str reduceOp, int scatter_dim, any? group=None, "
-      "str tag=\"\") -> any",
-      "this rank's piece, along a dimension, of the reduction of all ranks' tensors" },
-    { "reduce_scatter_tensor_autograd", l_scattered,
-      "dist.functional.reduce_scatter_tensor_autograd(Tensor self, str reduceOp, int scatter_dim, any? group=None, "
-      "str tag=\"\") -> any",
-      "this rank's piece, along a dimension, of the reduction of all ranks' tensors" },
-    { "reduce_scatter_single", l_scattered,
-      "dist.functional.reduce_scatter_single(Tensor self, str reduceOp, int scatter_dim, any? group=None, "
-      "str tag=\"\") -> any",
-      "this rank's piece, along a dimension, of the reduction of all ranks' tensors" },
-    { "reduce_scatter_single_autograd", l_scattered,
-      "dist.functional.reduce_scatter_single_autograd(Tensor self, str reduceOp, int scatter_dim, any? group=None, "
-      "str tag=\"\") -> any",
-      "this rank's piece, along a dimension, of the reduction of all ranks' tensors" },
-    { "all_to_all_single", l_exchanged,
-      "dist.functional.all_to_all_single(Tensor self, int|int[]? output_split_sizes=None, "
-      "int|int[]? input_split_sizes=None, any? group=None, str tag=\"\") -> any",
-      "rows of this rank's tensor for each rank, rows of theirs for this one" },
-    { "all_to_all_single_autograd", l_exchanged,
-      "dist.functional.all_to_all_single_autograd(Tensor self, int|int[]? output_split_sizes=None, "
-      "int|int[]? input_split_sizes=None, any? group=None, str tag=\"\") -> any",
-      "rows of this rank's tensor for each rank, rows of theirs for this one" },
+#include "lua/functional.def"
+};
+#undef FUNCTIONAL
+#define FUNCTIONAL( name, function, arguments, help )                                                                  \
+    ENTRY( "dist._functional_collectives", name, function, arguments, help )
+static const struct lua_entry collectives_entries[] = {
+#include "lua/functional.def"
 };
 
 void
 lua_open_functional_collectives(lua_State *L)
 {
     fill_namespace(L, "distributed.nn", nn_entries, countof(nn_entries));
-    fill_namespace(L, "distributed.nn.functional", nn_entries, countof(nn_entries));
+    fill_namespace(L, "distributed.nn.functional", nn_functional_entries, countof(nn_functional_entries));
     fill_namespace(L, "distributed.functional", entries, countof(entries));
-    fill_namespace(L, "distributed._functional_collectives", entries, countof(entries));
+    fill_namespace(L, "distributed._functional_collectives", collectives_entries, countof(collectives_entries));
 }

@@ -177,6 +177,14 @@ start_rank(struct task *me, struct spawn *spawn, int number)
     return rank->task != NULL;
 }
 
+/* That a rank is lost is never why, but what follows from it, whoever notices first. */
+static bool
+tells_more(const struct rank *rank, const struct rank *than)
+{
+    bool follows = rank->error.kind == E_RANK_LOST, other_follows = than->error.kind == E_RANK_LOST;
+    return follows != other_follows ? other_follows : rank->order < than->order;
+}
+
 /* Who failed first tells why; the others mostly failed because of it. */
 static void
 raise_first(struct task *me, struct spawn *spawn)
@@ -184,7 +192,7 @@ raise_first(struct task *me, struct spawn *spawn)
     struct rank *first = NULL;
     for (int i = 0; i < spawn->count; i++) {
         struct rank *rank = &spawn->ranks[i];
-        if (rank->error.kind != E_NONE && (first == NULL || rank->order < first->order))
+        if (rank->error.kind != E_NONE && (first == NULL || tells_more(rank, first)))
             first = rank;
     }
     if (first == NULL)

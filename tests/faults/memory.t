@@ -47,6 +47,8 @@ fails('groups of ranks', 50, 'run', '--tap', 'tests/faults/groups.lua', '--');
 fails('groups of ranks in free', 50, @free, '--tap', 'tests/faults/groups.lua', '--');
 fails('algorithms of all-reduce', 40, 'run', @reduced);
 fails('algorithms of all-reduce in free', 40, @free, @reduced);
+fails('futures', 60, 'run', '--tap', 'tests/faults/futures.lua', '--');
+fails('futures in free', 60, @free, '--tap', 'tests/faults/futures.lua', '--');
 fails('sparse steps', 40, 'run', @sparse);
 fails('sparse steps in free', 40, @free, @sparse);
 fails('stores', 60, 'run', @stores);
