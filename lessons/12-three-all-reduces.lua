@@ -18,6 +18,7 @@ local text = {
   welcome = "Eight ranks, one tensor each, all shall have the sum. Latency: 10 us a hop. Bandwidth: 10 000 bytes per us.",
   roads = "Ring: a chunk to the neighbour. Tree: whole tensors up to rank 0, pairs first, and down again. "
     .. "Halving-doubling: partner at distance 1, 2, 4, half of the range each time, then back.",
+  watch = "n goes from all-reduce to all-reduce. Inside of one go with until comm.hop: each stop is a message that leaves.",
   hops = {
     question = "Which of them has the most hops?",
     choices = { "ring", "tree", "halving-doubling" },
@@ -113,6 +114,7 @@ rs.say(text.roads)
 rs.ask(text.hops)
 rs.ask(text.bytes)
 rs.ask(text.small)
+rs.say(text.watch)
 for _, road in ipairs(roads) do
   local sum, hops, bytes, us = measure(road.name, KIB)
   rs.say(text.took:format(road.name, KIB, hops, us))

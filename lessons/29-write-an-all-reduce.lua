@@ -40,6 +40,7 @@ local text = {
     hides = { "c10d", "comm" },
   },
   ring = "Now the ring of lesson 11, in Lua. In each step: send the piece that came last, receive the next, add it or keep it.",
+  watch = "n enters each rank's all-reduce. From message to message go with until comm.hop: Lua's and the built-in's alike.",
   beside = "%-8s %3d hops, %8.4f us",
   same = {
     question = "The built-in ring adds in C, ours in Lua. Are the sums of odd fractions equal to the last bit?",
@@ -147,6 +148,7 @@ rs.close(checks.six, hops, 6)
 rs.close(checks.long, us, 60.0192, 1e-6, { virtual = true })
 
 rs.say(text.ring)
+rs.say(text.watch)
 done, hops, us = sum_by("ring, in Lua")
 local _, built_in_hops, built_in_us = sum_by("ring")
 for rank = 0, 3 do rs.close(checks.sum:format(rank), done[rank], sums) end
