@@ -291,6 +291,7 @@ def run_world(world, seed, folder):
 
 def main():
     folder, seed = (sys.argv[1], int(sys.argv[2])) if len(sys.argv) > 1 else (os.path.dirname(os.path.abspath(__file__)), 1)
+    os.makedirs(folder, exist_ok=True)
     worlds = sorted(random.Random(seed).sample(range(1, 7), 3))
     with tempfile.TemporaryDirectory() as scratch:
         file = {"header": {"format": "ringside-golden-1", "torch": torch.__version__, "backend": "gloo, CPU, one thread a rank",
