@@ -62,6 +62,7 @@ local text = {
     },
     hides = { "comm", "c10d" },
   },
+  watch = "n goes from call to call, not into the hops: from hop to hop inside one goes with u comm.hop (until).",
   took = "%-16s %9d bytes: %3d hops, %11.4f us",
   equal = "Ring and tree take the same time where 14 (10 + n / 80000) = 6 (10 + n / 10000): at n = 188235 bytes.",
   finish = "Small: count the hops in a row. Large: count the bytes of the busiest rank. Libraries choose by size.",
@@ -113,6 +114,7 @@ rs.say(text.roads)
 rs.ask(text.hops)
 rs.ask(text.bytes)
 rs.ask(text.small)
+rs.say(text.watch)
 for _, road in ipairs(roads) do
   local sum, hops, bytes, us = measure(road.name, KIB)
   rs.say(text.took:format(road.name, KIB, hops, us))

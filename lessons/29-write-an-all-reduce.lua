@@ -39,6 +39,7 @@ local text = {
     },
     hides = { "c10d", "comm" },
   },
+  watch = "n goes from send to recv, on any rank. From hop to hop, in this and in the built-in one: u comm.hop (until).",
   ring = "Now the ring of lesson 11, in Lua. In each step: send the piece that came last, receive the next, add it or keep it.",
   beside = "%-8s %3d hops, %8.4f us",
   same = {
@@ -141,6 +142,7 @@ local sums = { 60, 64, 68, 72, 76, 80, 84, 88 }
 rs.say(text.welcome)
 rs.ask(text.naive)
 rs.ask(text.serial)
+rs.say(text.watch)
 local done, hops, us = sum_by("naive, in Lua")
 for rank = 0, 3 do rs.close(checks.naive:format(rank), done[rank], sums) end
 rs.close(checks.six, hops, 6)
