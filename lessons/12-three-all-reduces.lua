@@ -18,7 +18,6 @@ local text = {
   welcome = "Eight ranks, one tensor each, all shall have the sum. Latency: 10 us a hop. Bandwidth: 10 000 bytes per us.",
   roads = "Ring: a chunk to the neighbour. Tree: whole tensors up to rank 0, pairs first, and down again. "
     .. "Halving-doubling: partner at distance 1, 2, 4, half of the range each time, then back.",
-  watch = "n goes from all-reduce to all-reduce. Inside of one go with until comm.hop: each stop is a message that leaves.",
   hops = {
     question = "Which of them has the most hops?",
     choices = { "ring", "tree", "halving-doubling" },
@@ -63,6 +62,7 @@ local text = {
     },
     hides = { "comm", "c10d" },
   },
+  watch = "n goes from call to call, not into the hops: from hop to hop inside one goes with u comm.hop (until).",
   took = "%-16s %9d bytes: %3d hops, %11.4f us",
   equal = "Ring and tree take the same time where 14 (10 + n / 80000) = 6 (10 + n / 10000): at n = 188235 bytes.",
   finish = "Small: count the hops in a row. Large: count the bytes of the busiest rank. Libraries choose by size.",

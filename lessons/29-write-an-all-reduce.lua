@@ -39,8 +39,8 @@ local text = {
     },
     hides = { "c10d", "comm" },
   },
+  watch = "n goes from send to recv, on any rank. From hop to hop, in this and in the built-in one: u comm.hop (until).",
   ring = "Now the ring of lesson 11, in Lua. In each step: send the piece that came last, receive the next, add it or keep it.",
-  watch = "n enters each rank's all-reduce. From message to message go with until comm.hop: Lua's and the built-in's alike.",
   beside = "%-8s %3d hops, %8.4f us",
   same = {
     question = "The built-in ring adds in C, ours in Lua. Are the sums of odd fractions equal to the last bit?",
@@ -142,13 +142,13 @@ local sums = { 60, 64, 68, 72, 76, 80, 84, 88 }
 rs.say(text.welcome)
 rs.ask(text.naive)
 rs.ask(text.serial)
+rs.say(text.watch)
 local done, hops, us = sum_by("naive, in Lua")
 for rank = 0, 3 do rs.close(checks.naive:format(rank), done[rank], sums) end
 rs.close(checks.six, hops, 6)
 rs.close(checks.long, us, 60.0192, 1e-6, { virtual = true })
 
 rs.say(text.ring)
-rs.say(text.watch)
 done, hops, us = sum_by("ring, in Lua")
 local _, built_in_hops, built_in_us = sum_by("ring")
 for rank = 0, 3 do rs.close(checks.sum:format(rank), done[rank], sums) end

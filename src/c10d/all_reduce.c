@@ -58,7 +58,8 @@ algorithm_unknown(struct task *me, const char *name)
     size_t used = 0;
     for (size_t i = 0; i < countof(table); i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s, ", table[i]->name);
-    return failed_null(me, E_VALUE, "unknown all-reduce algorithm '%.40s': there are %sand auto", name, known);
+    return failed_null(me, E_VALUE, "unknown all-reduce algorithm '%.40s': there are %sand auto; "
+                                    "dist.register_algorithm, called on each rank, adds others", name, known);
 }
 
 bool

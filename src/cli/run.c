@@ -310,9 +310,10 @@ check_syntax(struct lesson_run *run, struct run_options *without_trace)
 static void
 tell_exercise(const char *name)
 {
-    char checks[160], found[NAME_MAX + 1];
+    char   checks[160], found[NAME_MAX + 1];
+    size_t length = strlen(name);
     snprintf(checks, sizeof checks, "checks/%s", name);
-    if (course_has(checks, found, sizeof found))
+    if (course_has(checks, found, sizeof found) && strncmp(found, name, length) == 0 && strchr(".", found[length]))
         message(0, "%s is an exercise's file, which only returns answers: 'ringside exercise %.*s' checks them", name,
                 (int)strcspn(name, "-"), name);
 }

@@ -1,5 +1,5 @@
 /* The names of back-ends of process groups: what is built in, what PyTorch has, what is neither. As
- * torch.distributed.Backend, is_available and is_backend_available.
+ * torch.distributed.Backend, is_available, is_backend_available, is_gloo_available and its like.
  *
  * Interface: check_backend, check_device_id, lua_open_backends. */
 #include <ctype.h>
@@ -57,7 +57,8 @@ check_backend(lua_State *L, const char *name)
         if (!fits || !is_known(lower))
             raise_error(L, "AssertionError", "Unknown c10d backend type %.60s: there is %s", name, built[0]->name);
         if (!is_built(lower))
-            raise_error(L, "RuntimeError", "the back-end '%s' is not built in: there is %s", lower, built[0]->name);
+            raise_error(L, "RuntimeError", "the back-end '%s' is not built in: write '%s', or leave it out", lower,
+                        built[0]->name);
         at = at[length] == ',' ? at + length + 1 : NULL;
     }
 }
@@ -119,7 +120,35 @@ l_is_backend_available(lua_State *L)
     return 1;
 }
 
+static int
+answer_built(lua_State *L, const char *name)
+{
+    lua_pushboolean(L, is_built(name));
+    return 1;
+}
+
+static int
+l_is_gloo_available(lua_State *L)
+{
+    return answer_built(L, "gloo");
+}
+
+static int
+l_is_mpi_available(lua_State *L)
+{
+    return answer_built(L, "mpi");
+}
+
+static int
+l_is_nccl_available(lua_State *L)
+{
+    return answer_built(L, "nccl");
+}
+
 static const struct lua_entry entries[] = {
+    { "is_gloo_available", l_is_gloo_available, "dist.is_gloo_available()", "whether the back-end gloo is built in" },
+    { "is_mpi_available", l_is_mpi_available, "dist.is_mpi_available()", "whether the back-end mpi is built in" },
+    { "is_nccl_available", l_is_nccl_available, "dist.is_nccl_available()", "whether the back-end nccl is built in" },
     { "is_available", l_is_available, "dist.is_available()", "whether process groups are built in" },
     { "is_backend_available", l_is_backend_available, "dist.is_backend_available(str backend) -> any",
       "whether that back-end is built in" },

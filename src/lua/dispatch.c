@@ -87,7 +87,7 @@ read_integers(const struct call_reading *r, int index, int64_t *out)
         lua_rawgeti(L, index, i + 1);
         bool none = type == ARG_PAIR_OR_NONE && is_none_given(L, -1);
         if (!lua_isinteger(L, -1) && !none && pair)
-            wrong_argument(r, -1, "made of integers");
+            wrong_argument(r, -1, "a list of integers");
         if (!lua_isinteger(L, -1) && !none) {
             push_text(L, -1);
             raise_error(L, "TypeError", "%s %lld of the %s is %s, not an integer",
@@ -163,8 +163,11 @@ read_lengths(const struct call_reading *r, int index, struct argument *out)
     int64_t *integers = lua_newuserdatauv(L, (length + 1) * sizeof *integers, 0);
     for (size_t i = 0; i < length; i++) {
         lua_rawgeti(L, index, (lua_Integer)i + 1);
-        if (!lua_isinteger(L, -1))
-            wrong_argument(r, -1, "made of integers");
+        if (!lua_isinteger(L, -1)) {
+            push_text(L, -1);
+            raise_error(L, "TypeError", "element %zu of %s is %s, not an integer", i, r->parameter->name,
+                        lua_type(L, -2) == LUA_TNUMBER ? lua_tostring(L, -1) : luaL_typename(L, -2));
+        }
         integers[i] = lua_tointeger(L, -1);
         lua_pop(L, 1);
     }

@@ -79,7 +79,10 @@ END
 }
 
 told('star', '', 'algorithm = "star"',
-    qr/unknown all-reduce algorithm 'star': there are naive, ring, tree, double_tree, halving_doubling, hierarchical, direct/);
+    qr/unknown all-reduce algorithm 'star': there are naive, ring, tree, double_tree, halving_doubling, /);
+told('nobody', '', 'algorithm = "star"', qr/and auto; dist\.register_algorithm, called on each rank, adds others$/m);
+told('split', '', 'op = "sum" }) rs.distributed.all_to_all_single(rs.zeros(2), rs.zeros(2), { 0.5, 1.5 }, { 1, 1',
+    qr/element 0 of output_split_sizes is 0\.5, not an integer/);
 told('forward_tree', '', 'algorithm = "tree", direction = "forward"', qr/"forward" is the ring's/);
 told('no_nodes', ', topology = { inter = { latency = 1 } }', '', qr/topology needs ranks_per_node/);
 told('no_band', ', topology = { ranks_per_node = 2, inter = { bandwidth = 0 } }', '', qr/bandwidth more than 0/);

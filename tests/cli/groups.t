@@ -205,7 +205,7 @@ local function refused(kind, words, ...)
   return right
 end
 rs.check("an unknown back-end", refused("AssertionError", "there is local", "carrier_pigeon", { rank = 0, world_size = 1 }))
-rs.check("one that is not built in", refused("RuntimeError", "there is local", "nccl", { rank = 0, world_size = 1 }))
+rs.check("one that is not built in", refused("RuntimeError", "write 'local'", "nccl", { rank = 0, world_size = 1 }))
 rs.check("store and URL", refused("AssertionError", "both", "local", { init_method = "env://", store = {}, rank = 0, world_size = 1 }))
 rs.check("a store without rank", refused("AssertionError", "rank", "local", { store = {}, world_size = 1 }))
 rs.check("a store without world_size", refused("AssertionError", "world_size", "local", { store = {}, rank = 0 }))

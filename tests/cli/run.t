@@ -259,5 +259,7 @@ is((ringside('events', "$folder/stopped.trace"))[2], 0, 'and its trace is whole'
     like($err, qr/^ringside: 03-autograd-graph is an exercise's file.*'ringside exercise 03' checks them$/, 'says what checks it');
     ($out, $err, $status) = ringside('run', lesson('quiet.lua', "return {}\n"));
     is($err, '', 'another file that only returns a table has no such word');
+    ($out, $err, $status) = ringside('run', lesson('hook.lua', "print(1)\n"));
+    is($err, '', "nor has one whose name is a part of a lesson's");
 }
 done_testing();
