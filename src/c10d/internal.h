@@ -195,7 +195,8 @@ struct process_group {
     struct completion_hook hook;         /* completion.c */
     bool                  in_hook;
     int64_t               finished;      /* how many collectives have ended; in the monitor */
-    bool                  stopping, is_gone;
+    bool                  stopping;
+    atomic_bool           is_gone;
 };
 
 struct work *work_new(struct task *me, struct process_group *group, enum operation operation, struct tensor *tensor);
