@@ -128,10 +128,14 @@ group_take(struct task *me, struct work *work, struct tensor *tensor, unsigned u
     return work->call.tensor != NULL;
 }
 
+/* Outputs that share elements are pasted in the order of the ranks, however their messages come. */
 bool
 group_take_list(struct task *me, struct work *work, struct tensor ***place, const struct taken_list *list)
 {
-    int ranks = work->call.ranks;
+    int      ranks = work->call.ranks;
+    unsigned use   = list->use;
+    if (use == USE_OUTCOME && tensors_share(me, list->tensors, ranks))
+        use |= USE_APART;
     *place = host_take(me, (size_t)ranks * sizeof **place);
     for (int i = 0; *place != NULL && i < ranks; i++) {
         struct tensor *tensor = list->tensors[i];
@@ -139,7 +143,7 @@ group_take_list(struct task *me, struct work *work, struct tensor ***place, cons
             return false;
         if (list->like != NULL && !tensor_same_shape(tensor, list->like))
             return shape_differs(me, work, i, tensor, list->like);
-        if (((*place)[i] = work_take(me, work, tensor, list->use)) == NULL)
+        if (((*place)[i] = work_take(me, work, tensor, use)) == NULL)
             return false;
     }
     return *place != NULL;
@@ -258,12 +262,25 @@ group_keeps_own(struct task *me, const struct work *work)
                   work->group->global_rank, (long long)has, (long long)expects);
 }
 
+unsigned
+group_input_use(struct task *me, struct tensor *const *outputs, struct tensor *const *inputs, int count)
+{
+    struct tensor **all = scratch_new(me, 2 * (size_t)count, sizeof *all);
+    for (int i = 0; all != NULL && i < count; i++) {
+        all[2 * i]     = outputs[i];
+        all[2 * i + 1] = inputs[i];
+    }
+    return all != NULL && tensors_share(me, all, 2 * count) ? USE_INPUT | USE_APART : USE_INPUT;
+}
+
 struct work *
 group_all_to_all(struct task *me, struct process_group *group, struct tensor *const *outputs,
                  struct tensor *const *inputs)
 {
     struct work      *work = group_begin(me, group, OPERATION_ALL_TO_ALL, NULL);
     struct taken_list in = { .tensors = inputs, .use = USE_INPUT };
+    if (work != NULL)
+        in.use = group_input_use(me, outputs, inputs, work->call.ranks);
     struct taken_list out = { .tensors = outputs, .first = inputs[0], .use = USE_OUTCOME };
     bool taken = work != NULL && group_take_list(me, work, &work->call.inputs, &in) &&
                  group_take_list(me, work, &work->call.outputs, &out) && group_keeps_own(me, work);

@@ -228,7 +228,8 @@ end_group(struct task *me, struct process_group *group)
     if (group->comm == NULL)
         return true;
     monitor_enter(me, &group->monitor);
-    group->stopping = group->is_gone = true;
+    group->stopping = true;
+    atomic_store(&group->is_gone, true);
     monitor_wake(me, &group->monitor);
     monitor_leave(me, &group->monitor);
     works_left_join(me, group, true);
@@ -253,20 +254,36 @@ next_beside(struct task *me, const struct process_group *group, const struct pro
     return at;
 }
 
-/* The memory stays until world_free: works and reducers may still point here. */
+/* Not by what a comm task runs, which would wait for its own end. */
+static bool
+may_destroy(struct task *me, const struct process_group *group)
+{
+    bool inside = process_group_runs_on(group, me);
+    if (group->communicator->parent == NULL)
+        for (struct process_group *at = NULL; !inside && (at = next_beside(me, group, at)) != NULL;)
+            inside = process_group_runs_on(at, me);
+    return !inside || failed(me, E_RUNTIME, "destroy_process_group inside of one of the group's own collectives would "
+                                            "wait for itself");
+}
+
+/* The memory stays until world_free: works and reducers may still point here. The rank context forgets the group at
+ * the end: an algorithm of the rank's own may still ask for it. */
 bool
 process_group_destroy(struct task *me, struct process_group *group)
 {
     if (group == NULL || group->comm == NULL)
         return true;
+    if (!may_destroy(me, group))
+        return false;
     struct rank_context *context = rank_context(me);
-    if (context != NULL && context->group == group)
-        context->group = NULL;
     bool ended = true;
     if (group->communicator->parent == NULL)
         for (struct process_group *at = NULL; (at = next_beside(me, group, at)) != NULL;)
             ended = end_group(me, at) && ended;
-    return end_group(me, group) && ended;
+    ended = end_group(me, group) && ended;
+    if (context != NULL && context->group == group)
+        context->group = NULL;
+    return ended;
 }
 
 /* A run that is stopped may leave collectives that were issued when the comm task had ended. */

@@ -59,6 +59,7 @@ const char *process_group_backend(const struct process_group *group);      /* "l
 /* The ranks of the last new group of which `rank` is no member; answers how many, 0: there is none. */
 int  world_outside_ranks(const struct world *world, int rank, const int **ranks);
 bool process_group_is_gone(const struct process_group *group);             /* it was destroyed */
+bool process_group_runs_on(const struct process_group *group, const struct task *me);  /* me is its comm task */
 struct world *process_group_world(const struct process_group *group);
 int  process_group_global_rank(const struct process_group *group, int rank);   /* of a member in the world; -1: none */
 int  process_group_group_rank(const struct process_group *group, int global);  /* -1: no member */

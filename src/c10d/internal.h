@@ -195,7 +195,8 @@ struct process_group {
     struct completion_hook hook;         /* completion.c */
     bool                  in_hook;
     int64_t               finished;      /* how many collectives have ended; in the monitor */
-    bool                  stopping, is_gone;
+    bool                  stopping;
+    atomic_bool           is_gone;
 };
 
 struct work *work_new(struct task *me, struct process_group *group, enum operation operation, struct tensor *tensor);
@@ -229,12 +230,17 @@ struct taken_list {
     unsigned             use;
 };
 bool group_take_list(struct task *me, struct work *work, struct tensor ***place, const struct taken_list *list);
+/* Of all_to_all's inputs, `count` as the outputs: what shares elements with an output is read before that changes. */
+unsigned group_input_use(struct task *me, struct tensor *const *outputs, struct tensor *const *inputs, int count);
 bool group_keeps_own(struct task *me, const struct work *work);     /* all_to_all's lists */
 bool group_only_root(struct task *me, const struct work *work, const void *list, const char *name);
 
 /* What the back-end gets for a tensor of the caller's: itself, or a contiguous stand-in if it has gaps. A reference;
- * NULL: failed. An outcome is pasted back at the end; what is no input is not copied at the beginning. */
-enum tensor_use { USE_INPUT = 1, USE_OUTCOME = 2 };
+ * NULL: failed. An outcome is pasted back at the end; what is no input is not copied at the beginning. USE_APART: always
+ * a stand-in. */
+enum tensor_use { USE_INPUT = 1, USE_OUTCOME = 2, USE_APART = 4 };
+/* Some of these share elements. false, too: failed. */
+bool           tensors_share(struct task *me, struct tensor *const *tensors, int count);
 struct tensor *work_take(struct task *me, struct work *work, struct tensor *tensor, unsigned use);
 /* The same, with this contiguous tensor of the same shape as the stand-in. */
 bool           work_stand_in(struct task *me, struct work *work, struct stand_in stand_in, unsigned use);

@@ -49,6 +49,12 @@ process_group_is_gone(const struct process_group *group)
     return group->is_gone;
 }
 
+bool
+process_group_runs_on(const struct process_group *group, const struct task *me)
+{
+    return me == group->comm;
+}
+
 struct world *
 process_group_world(const struct process_group *group)
 {

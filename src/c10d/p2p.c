@@ -49,7 +49,7 @@ p2p_allowed(struct task *me, const struct process_group *group, const struct p2p
     if (!tensor_is_contiguous(op->tensor))
         return failed(me, E_VALUE, "%s needs a contiguous tensor: %s", name,
                       op->is_send ? "send t:contiguous()" : "receive into one and copy it");
-    if (group->is_gone)
+    if (group->is_gone && !process_group_runs_on(group, me))
         return failed(me, E_RUNTIME, "the process group was destroyed: call init_process_group again");
     return true;
 }

@@ -96,10 +96,10 @@ shared_wait(struct task *me, const struct collective *call, struct shared *share
 static bool
 shared_part(struct task *me, const struct collective *call, struct shared *shared, unsigned before)
 {
-    unsigned all = (before + 1) * (unsigned)call->ranks;
-    if (atomic_fetch_sub(&shared->come, 1) != all)
-        return false;
-    atomic_fetch_add(&shared->come, 1);
+    unsigned all = (before + 1) * (unsigned)call->ranks, come = atomic_load(&shared->come);
+    while ((int)(come - all) < 0)
+        if (atomic_compare_exchange_weak(&shared->come, &come, come - 1))
+            return false;
     return shared_wait(me, call, shared, before, true);
 }
 

@@ -151,7 +151,8 @@ group_all_to_all_single(struct task *me, struct process_group *group, struct ten
     if (taken && output->dtype != input->dtype)
         taken = failed(me, E_VALUE, "alltoall: Invalid usage of tensors with different dtypes: found %s and %s",
                        dtype_name(output->dtype), dtype_name(input->dtype));
-    taken = taken && take_split(me, work, &work->call.inputs, input, splits->input, USE_INPUT) &&
+    unsigned use = taken ? group_input_use(me, &output, &input, 1) : USE_INPUT;
+    taken = taken && take_split(me, work, &work->call.inputs, input, splits->input, use) &&
             take_split(me, work, &work->call.outputs, output, splits->output, USE_OUTCOME) && group_keeps_own(me, work);
     return group_issue_if(me, work, taken);
 }

@@ -2,6 +2,7 @@
  * as one, they get a copy that is made as the collective is issued; outcomes are pasted back when it has ended, on the
  * comm task. A tensor in one piece has none, and costs nothing.
  * Order of use: work_take or work_stand_in, work_paste, work_drop_stand_ins. PyTorch: gloo's flattened tensors. */
+#include <stdlib.h>
 #include "c10d/internal.h"
 #include "device/cells.h"
 #include "device/stream.h"
@@ -25,12 +26,44 @@ work_stand_in(struct task *me, struct work *work, struct stand_in stand_in, unsi
     return true;
 }
 
+struct extent { uintptr_t storage, begin, end; };
+
+static int
+compare_extents(const void *a, const void *b)
+{
+    const struct extent *first = a, *second = b;
+    if (first->storage != second->storage)
+        return first->storage < second->storage ? -1 : 1;
+    return (first->begin > second->begin) - (first->begin < second->begin);
+}
+
+/* Only those without gaps count: the others get stand-ins anyway. */
+bool
+tensors_share(struct task *me, struct tensor *const *tensors, int count)
+{
+    struct extent *extents = scratch_new(me, (size_t)count, sizeof *extents);
+    size_t         known   = 0;
+    bool           share   = false;
+    for (int i = 0; extents != NULL && i < count; i++) {
+        const struct tensor *tensor = tensors[i];
+        if (tensor == NULL || tensor_is_sparse(tensor) || tensor_count(tensor) == 0 || !tensor_is_contiguous(tensor))
+            continue;
+        uintptr_t begin = (uintptr_t)tensor->offset * dtype_size(tensor->dtype);
+        extents[known++] = (struct extent){ (uintptr_t)tensor->storage, begin, begin + (uintptr_t)tensor_bytes(tensor) };
+    }
+    if (known > 1)
+        qsort(extents, known, sizeof *extents, compare_extents);
+    for (size_t i = 1; i < known && !share; i++)
+        share = extents[i].storage == extents[i - 1].storage && extents[i].begin < extents[i - 1].end;
+    return share;
+}
+
 struct tensor *
 work_take(struct task *me, struct work *work, struct tensor *tensor, unsigned use)
 {
     if (tensor == NULL || task_failed(me))
         return NULL;
-    if (tensor_is_contiguous(tensor))
+    if (tensor_is_contiguous(tensor) && !(use & USE_APART))
         return tensor_ref(tensor);
     struct tensor *copy = tensor_empty(me, tensor->dtype, tensor_device(tensor), tensor->dims, tensor->size);
     return work_stand_in(me, work, (struct stand_in){ tensor, copy }, use) ? tensor_ref(copy) : NULL;

@@ -30,7 +30,7 @@ struct process_group *
 group_here(lua_State *L)
 {
     struct process_group *group = rank_here(L)->context.group;
-    if (group == NULL)
+    if (group == NULL || (process_group_is_gone(group) && !process_group_runs_on(group, script_task(L))))
         raise_error(L, "ValueError", "Default process group has not been initialized: call dist.init_process_group "
                                      "first");
     return group;

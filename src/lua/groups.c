@@ -272,10 +272,10 @@ l_destroy_process_group(lua_State *L)
     struct process_group *group = group_given(L, &a.at[0]);
     if (group == NULL)
         return 0;
-    if (group == rank->context.group)
-        rank->context.group = NULL;
     struct call call = call_open(L, me, CALL_BACK);
     bool        ok   = process_group_destroy(me, group);
+    if (ok && group == rank->context.group)
+        rank->context.group = NULL;
     return call_done(&call, ok);
 }
 

@@ -41,7 +41,7 @@ check_group(lua_State *L, int index)
     if (is_no_member(L, index))
         return NULL;
     struct process_group *group = box_check(L, index, BOX_GROUP);
-    if (process_group_is_gone(group))
+    if (process_group_is_gone(group) && !process_group_runs_on(group, script_task(L)))
         raise_error(L, "ValueError", "Invalid process group specified: group %d was destroyed",
                     process_group_number(group));
     return group;

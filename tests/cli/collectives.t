@@ -185,4 +185,17 @@ end, { world = 3 })
 rs.close("another spawn works", sums[2], 3)
 END_LESSON
 is($caught->{status}, 0, 'a lesson may catch a mismatch and go on') or diag($caught->{out}, $caught->{err});
+# ---- tensors that share elements ----
+
+my $shared = spawn('shared', 3, 'local t, list, same = rs.zeros(5), {}, rs.zeros(3)',
+    'for i = 0, 2 do list[i + 1] = t[{ rs.slice(i, i + 3) }] end', 'dist.all_gather(list, rs.full({ 3 }, rank + 1.0))',
+    'assert(rs.equal(t, rs.tensor { 1.0, 2, 3, 3, 3 }), tostring(t))',
+    'dist.all_gather({ same, same, same }, rs.full({ 3 }, rank + 1.0))', 'assert(same:sum():item() == 9)',
+    'local own = rs.arange(6.0) + 100 * rank', 'dist.all_to_all_single(own, own)',
+    'assert(own:sum():item() == 603 + 12 * rank, tostring(own))');
+for my $way ([ stepped => @stepped ], [ free => @free ]) {
+    my ($executor, @words) = @$way;
+    my $run = ringside(@words, $shared);
+    is($run->{status}, 0, "$executor: the last output stays, and what is sent is read before it changes") or diag($run->{err});
+}
 done_testing();

@@ -57,4 +57,19 @@ refused('a future that nobody completes is a deadlock', ringside('run', spawn('v
 my $mutual = spawn('mutual', 2, 'dist.register_algorithm("deaf", function(t) dist.recv(t, 1 - rank) end)',
     'dist.all_reduce(rs.ones(1), { algorithm = "deaf" })');
 refused('an algorithm whose ranks all receive is one, too', ringside('run', $mutual), 3, qr/rank 0.*recv/s);
+
+# ---- the end of a group ----
+
+my $swap = q{dist.register_algorithm("swap", function(t, op, group) local got, peer = rs.empty_like(t), 1 - dist.get_rank()
+  for i = 1, 9 do local w = dist.isend(t:clone(), peer, { group = group }) dist.recv(got, peer, { group = group }) w:wait() end
+  t:add_(got) end)};
+for my $executor (qw(stepped free)) {
+    my $end = ringside('run', '--executor', $executor, spawn('end', 2, $swap, 'local t = rs.full({ 3 }, rank + 1.0)',
+        'local work = dist.all_reduce(t, { async_op = true, algorithm = "swap" })', 'dist.destroy_process_group()',
+        'work:wait()', 'assert(t[{ 0 }]:item() == 3)', 'assert(not dist.is_initialized())'));
+    is($end->{status}, 0, "$executor: an algorithm under way ends well before its group does") or diag($end->{err});
+    refused("$executor: an algorithm cannot destroy its own group", ringside('run', '--executor', $executor,
+            spawn('inside', 2, 'dist.register_algorithm("last", function() dist.destroy_process_group() end)',
+            'dist.all_reduce(rs.ones(1), { algorithm = "last" })')), 2, qr/would wait for itself/);
+}
 done_testing();
