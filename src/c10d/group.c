@@ -27,6 +27,7 @@ comm_next(struct task *me, struct process_group *group)
         work->next   = NULL;
         group->busy  = true;
     }
+    group->is_deaf = work == NULL;
     monitor_leave(me, &group->monitor);
     return work;
 }

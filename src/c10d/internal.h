@@ -196,6 +196,7 @@ struct process_group {
     bool                  in_hook;
     int64_t               finished;      /* how many collectives have ended; in the monitor */
     bool                  stopping;
+    bool                  is_deaf;       /* the run is over and with it the comm task: nobody would run what is issued */
     atomic_bool           is_gone;
 };
 

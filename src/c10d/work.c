@@ -196,10 +196,13 @@ work_issue(struct task *me, struct work *work)
     work->issued_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
     monitor_enter(me, &group->monitor);
     work->call.sequence = process_group_sequence(group);
-    enum ledger_answer answer = group->is_gone ? LEDGER_BROKEN : ledger_join(me, work);
+    bool               deaf   = group->is_deaf && !group->is_gone;
+    enum ledger_answer answer = group->is_gone || deaf ? LEDGER_BROKEN : ledger_join(me, work);
     if (answer == LEDGER_JOINED)
         work_queue(me, work);
     monitor_leave(me, &group->monitor);
+    if (deaf)
+        return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
     POINT(me, c10d_issue, text_id, work->call.sequence, work->call.bytes);
     return answer == LEDGER_JOINED || work_refuse(me, work, answer);
 }

@@ -83,8 +83,10 @@ algorithm_over(struct task *me, void *context, const struct error *unused)
 {
     struct algorithm_run *run = context;
     (void)unused;
+    bool open = object_open(run->function);
     object_free(me, run->function);
-    script_visited(run->script);
+    if (open)                           /* a run that is stopped may have left us behind */
+        script_visited(run->script);
     futures_release(me, run->futures);
     host_return(me, run, sizeof *run);
 }
