@@ -20,9 +20,12 @@ static struct inbox *
 inbox_new(struct channel *channel, int rank)
 {
     struct inbox *inbox = calloc(1, sizeof *inbox);
-    if (inbox == NULL || !monitor_init(&inbox->monitor) ||
-        !map_set(&channel->inboxes, (uint64_t)rank, (uintptr_t)inbox)) {
+    if (inbox == NULL || !monitor_init(&inbox->monitor)) {
         free(inbox);
+        return NULL;
+    }
+    if (!map_set(&channel->inboxes, (uint64_t)rank, (uintptr_t)inbox)) {
+        inbox_free(inbox);
         return NULL;
     }
     inbox->next = channel->first_inbox;

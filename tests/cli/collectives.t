@@ -48,7 +48,7 @@ explained('two reductions', spawn('ops', 2, 'dist.all_reduce(rs.zeros(2), { op =
 # Lengths: lists that agree may hold any; those that do not are told.
 my $own = 'local n = ({ 2, 5, 4 })[rank + 1]';
 explained('a gather of lengths that differ', spawn('lengths', 3, $own, 'dist.all_gather({}, rs.ones(n))'),
-    qr/allgather of float32 \[2\]/, qr/allgather of float32 \[(?:5|4)\]/, qr/rank 0\b/, qr/rank [12]\b/, qr/line 5\b/);
+    qr/allgather of float32 \[[25]\]/, qr/allgather of float32 \[[54]\]/, qr/rank [01]\b/, qr/rank [12]\b/, qr/line 5\b/);
 explained('two lists of lengths', spawn('lists', 2, 'local l = { rs.zeros(2), rs.zeros(3 + rank) }',
     'dist.all_gather(l, rs.ones(rank == 0 and 2 or 4))'), qr/2 and 3 elements/, qr/2 and 4 elements/, qr/line 5\b/);
 explained('a list against one tensor', spawn('single', 2, 'local t = rs.zeros(2)',
