@@ -184,17 +184,17 @@ nn.parallel.gather({rs.tuple(t, t), rs.tuple(t)}, 0) => ValueError: a tuple of 2
 nn.parallel.gather({{t}, {t, t}}, 0)        => ValueError: a list of 1 | replica 1 one of 2
 nn.parallel.parallel_apply(3, {t})          => TypeError: a table, got 3
 nn.parallel.parallel_apply({nn.ReLU(), nn.ReLU()}, {rs.tuple(t), rs.tuple()}) => RuntimeError: in replica 1. | no device was provided
-nn.parallel.DistributedDataParallel(nn.Linear(2, 2)) => RuntimeError: process group
+nn.parallel.DistributedDataParallel(nn.Linear(2, 2)) => ValueError: process group
 dist.spawn(function(r) nn.parallel.DistributedDataParallel(nn.Linear(1, 1), {bucket_cap_bm = 1}) end, {world = 2}) => TypeError: rank 0: | did you mean 'bucket_cap_mb'?
 dist.spawn(function(r) nn.parallel.DistributedDataParallel(nn.Linear(1, 1), {static_graph = true}) end, {world = 2}) => TypeError: unknown option 'static_graph'
 dist.spawn(function(r) nn.parallel.DistributedDataParallel(nn.Linear(1, 1), {bucket_cap_mb = -1}) end, {world = 2}) => ValueError: bucket_cap_mb
-dist.all_reduce(t)                          => RuntimeError: dist.spawn
+dist.all_reduce(t)                          => ValueError: dist.spawn
 dist.spawn(function() end)                  => ValueError: how many ranks
 dist.spawn(function() end, {wrold = 2})     => TypeError: did you mean 'world'?
 dist.spawn(function(r) dist.all_reduce(rs.ones(2), {opp = "SUM"}) end, {world = 2}) => TypeError: rank 0: | did you mean 'op'?
 dist.spawn(function(r) dist.allreduce(rs.ones(2)) end, {world = 2}) => AttributeError: rank 0: | did you mean 'all_reduce'?
 dist.spawn(function(r) dist.all_reduce(rs.ones(2 + r)) end, {world = 2}) => MismatchError: float32 [2] | float32 [3]
-dist.spawn(function(r) dist.broadcast(rs.ones(1), 5) end, {world = 2}) => ValueError: rank 5 | ranks 0 to 1
+dist.spawn(function(r) dist.broadcast(rs.ones(1), 5) end, {world = 2}) => RuntimeError: rank 5 | ranks 0 to 1
 dist.spawn(function(r) dist.recv(rs.ones(1), 1 - r) end, {world = 2}) => DeadlockError: rank 0 waits | rank 1 waits
 rs.close("x", 1, 2, "tol")                  => TypeError: a table of options, got string
 rs.close("x", 1, 1, {tol = 3})              => TypeError: did you mean 'atol'?
