@@ -49,7 +49,8 @@ tensors_share(struct task *me, struct tensor *const *tensors, int count)
         if (tensor == NULL || tensor_is_sparse(tensor) || tensor_count(tensor) == 0 || !tensor_is_contiguous(tensor))
             continue;
         uintptr_t begin = (uintptr_t)tensor->offset * dtype_size(tensor->dtype);
-        extents[known++] = (struct extent){ (uintptr_t)tensor->storage, begin, begin + (uintptr_t)tensor_bytes(tensor) };
+        uintptr_t end = begin + (uintptr_t)tensor_bytes(tensor);
+        extents[known++] = (struct extent){ (uintptr_t)tensor->storage, begin, end };
     }
     if (known > 1)
         qsort(extents, known, sizeof *extents, compare_extents);

@@ -90,7 +90,9 @@ END_LESSON
 
 # The engine under its own checker, in any order of its tasks.
 for my $lesson (glob 'lessons/[0-9]*.lua') {
-    for my $policy ([], [ '--policy', 'round-robin' ], map { [ '--policy', 'random', '--seed', $_ ] } 1 .. 5) {
+    my @policies = ([], [ '--policy', 'round-robin' ], map { [ '--policy', 'random', '--seed', $_ ] } 1 .. 5);
+    @policies = $policies[2] if $lesson =~ /12-three/; # it moves gigabytes
+    for my $policy (@policies) {
         my $run = ringside('run', '--check-races', @$policy, '--trace', $trace, $lesson);
         is("$run->{status} $run->{err}", '0 ', "$lesson @$policy: no race");
         # Lesson 10 shows a deadlock and goes on.
