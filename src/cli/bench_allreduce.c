@@ -24,7 +24,7 @@
 #include "trace/writer.h"
 
 enum { REDUCE_RANKS = 4, REDUCE_LEAST = 1024, REDUCE_MOST = 64 << 20, SIMULATED_BYTES = 1 << 20,
-       SIMULATED_MESSAGES = 400000 };
+       SIMULATED_MESSAGES = 400000, QUICK_MESSAGES = 60000 };
 
 /* ---- a world of ranks ---- */
 
@@ -295,7 +295,8 @@ run_simulation(const struct bench_options *options, int ranks, const char *name)
 {
     double            samples[BENCH_SAMPLES];
     double            messages   = 2.0 * ranks * (ranks - 1);
-    struct simulation simulation = { .ranks = ranks, .rings = (int)(SIMULATED_MESSAGES / messages) + 1 };
+    double            most       = options->quick ? QUICK_MESSAGES : SIMULATED_MESSAGES;
+    struct simulation simulation = { .ranks = ranks, .rings = (int)(most / messages) + 1 };
     messages *= simulation.rings;
     for (int i = 0; i < BENCH_SAMPLES; i++) {
         struct reduce_world world = { .size = ranks, .body = simulate_body, .context = &simulation };
