@@ -51,11 +51,13 @@ SKIP: {
 }
 
 # ---- small stacks ----
+# Of 16 KB the kernel takes up to 8 for its random start, the environment its size: the dynamic linker may find too little
+# left before the first line of ours. 32 is the least that says something about Ringside.
 
 SKIP: {
     skip 'the sanitizers need their stacks', 1 if $sanitized;
     my $deep = lesson('deep', 'local function f() return select(2, pcall(f)) end f() local function g() return 1 + g() end g()');
-    for my $kilobytes (16, 32, 64, 128, 1024, 'unlimited') {
+    for my $kilobytes (32, 64, 128, 1024, 'unlimited') {
         for my $executor ('stepped', 'free') {
             my @run = ({ ulimit => "-s $kilobytes" }, 'run', '--executor', $executor);
             right_or_one_line("$executor with a stack of $kilobytes KB",
