@@ -135,7 +135,7 @@ for rank = 0, 1 do
   local begins = rs.trace:events { kind = "ddp.finalize_backward", rank = rank }
   local finals = rs.trace:events { kind = "ddp.finalize_backward", rank = rank, phase = "end" }
   local inside = true
-  for _, wait in ipairs(rs.trace:events { kind = "c10d.wait", rank = rank, operation = "allreduce" }) do
+  for _, wait in ipairs(rs.trace:events { kind = "c10d.wait", rank = rank, operation = "all_reduce" }) do
     local within = false
     for i = 1, #begins do within = within or (begins[i].seq < wait.seq and wait.seq < finals[i].seq) end
     inside = inside and within

@@ -9,14 +9,14 @@ const char *
 operation_name(enum operation operation)
 {
     switch (operation) {
-    case OPERATION_ALL_REDUCE: return "allreduce";
+    case OPERATION_ALL_REDUCE: return "all_reduce";
     case OPERATION_BROADCAST: return "broadcast";
     case OPERATION_REDUCE: return "reduce";
-    case OPERATION_ALL_GATHER: return "allgather";
+    case OPERATION_ALL_GATHER: return "all_gather";
     case OPERATION_GATHER: return "gather";
     case OPERATION_SCATTER: return "scatter";
     case OPERATION_REDUCE_SCATTER: return "reduce_scatter";
-    case OPERATION_ALL_TO_ALL: return "alltoall";
+    case OPERATION_ALL_TO_ALL: return "all_to_all";
     case OPERATION_BARRIER: return "barrier";
     case OPERATION_SEND: return "send";
     case OPERATION_RECV: return "recv";
@@ -155,7 +155,7 @@ print_tensors(const struct fingerprint *print, struct str *out)
         str_add(out, " a rank, in one tensor");
 }
 
-/* "allreduce of float32 [2, 3] with sum (line 12)"; what is equal on both ranks is left out. */
+/* "all_reduce of float32 [2, 3] with sum (line 12)"; what is equal on both ranks is left out. */
 void
 fingerprint_print(const struct fingerprint *print, bool with_details, struct str *out)
 {

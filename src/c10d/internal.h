@@ -23,7 +23,7 @@
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
-const char *operation_name(enum operation operation);     /* "allreduce" ... as in c10d's kinds */
+const char *operation_name(enum operation operation);     /* "all_reduce" ... as the lesson writes it */
 const char *reduce_op_name(enum reduce_op op);
 bool        operation_has_root(enum operation operation);
 bool        operation_reduces(enum operation operation);

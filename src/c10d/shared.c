@@ -73,7 +73,7 @@ shared_of(struct task *me, struct channel *channel)
 static bool
 shared_sleep(struct task *me, const struct collective *call, struct monitor *monitor, bool bound)
 {
-    const struct wait_reason reason = { .what = "allreduce", .sequence = call->sequence, .peer = -1, .join = true };
+    const struct wait_reason reason = { .what = "all_reduce", .sequence = call->sequence, .peer = -1, .join = true };
     return bound ? monitor_wait(me, monitor, &reason) : work_await(me, call->work, monitor, -1);
 }
 

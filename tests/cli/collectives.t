@@ -40,7 +40,7 @@ explained('two shapes', spawn('shapes', 2, 'dist.all_reduce(rs.zeros(2 + rank))'
     qr/\[2\]/, qr/\[3\]/, qr/line 4\b/);
 explained('two dtypes', spawn('dtypes', 2,
     'dist.all_reduce(rs.zeros(2, { dtype = rank == 0 and "float32" or "int64" }))'),
-    qr/float32/, qr/int64/, qr/allreduce/);
+    qr/float32/, qr/int64/, qr/all_reduce/);
 explained('two roots', spawn('roots', 2, 'dist.broadcast(rs.zeros(2), rank)'), qr/from rank 0/, qr/from rank 1/);
 explained('two reductions', spawn('ops', 2, 'dist.all_reduce(rs.zeros(2), { op = rank == 0 and "sum" or "max" })'),
     qr/sum/, qr/max/);
@@ -48,7 +48,7 @@ explained('two reductions', spawn('ops', 2, 'dist.all_reduce(rs.zeros(2), { op =
 # Lengths: lists that agree may hold any; those that do not are told.
 my $own = 'local n = ({ 2, 5, 4 })[rank + 1]';
 explained('a gather of lengths that differ', spawn('lengths', 3, $own, 'dist.all_gather({}, rs.ones(n))'),
-    qr/allgather of float32 \[[25]\]/, qr/allgather of float32 \[[54]\]/, qr/rank [01]\b/, qr/rank [12]\b/, qr/line 5\b/);
+    qr/all_gather of float32 \[[25]\]/, qr/all_gather of float32 \[[54]\]/, qr/rank [01]\b/, qr/rank [12]\b/, qr/line 5\b/);
 explained('two lists of lengths', spawn('lists', 2, 'local l = { rs.zeros(2), rs.zeros(3 + rank) }',
     'dist.all_gather(l, rs.ones(rank == 0 and 2 or 4))'), qr/2 and 3 elements/, qr/2 and 4 elements/, qr/line 5\b/);
 explained('a list against one tensor', spawn('single', 2, 'local t = rs.zeros(2)',
@@ -124,7 +124,7 @@ is($local->{status}, 0, 'what a rank can see alone is refused there') or diag($l
 
 explained('a rank that returns early', spawn('early', 3, 'if rank == 2 then return end',
     'dist.all_reduce(rs.zeros(4))'),
-    qr/\brank 0\b|\brank 1\b/, qr/allreduce/, qr/#0\b/, qr/rank 2\b/, qr/line 5\b/);
+    qr/\brank 0\b|\brank 1\b/, qr/all_reduce/, qr/#0\b/, qr/rank 2\b/, qr/line 5\b/);
 explained('one rank that calls once more', spawn('more', 2, 'dist.barrier()', 'if rank == 1 then dist.barrier() end'),
     qr/rank 1\b/, qr/barrier/, qr/#1\b/, qr/line 5\b/);
 

@@ -196,7 +196,7 @@ refused_and_failed(struct task *me, struct process_group *group, struct ranks *r
     task_clear_error(me);
     work_free(me, work);
     bool later = group_barrier(me, group) == NULL && me->error.kind == E_RUNTIME &&
-                 strstr(me->error.message, "rank 0 failed in allreduce #0: the wire is cut") != NULL;
+                 strstr(me->error.message, "rank 0 failed in all_reduce #0: the wire is cut") != NULL;
     task_clear_error(me);
     return expect(me, ranks, first, "what was refused took no number") &&
            expect(me, ranks, fails && later, "a failure is told to who waits, and ends what comes later");
@@ -225,7 +225,7 @@ fail_apart(struct task *me, struct process_group *group, struct ranks *ranks)
     for (int i = 0; i < 2; i++)
         work_free(me, works[i]);
     bool refused = works[1] != NULL && group_barrier(me, group) == NULL &&
-                   strcmp(me->error.message, "rank 0 failed in allreduce #1: wire 0 is cut") == 0;
+                   strcmp(me->error.message, "rank 0 failed in all_reduce #1: wire 0 is cut") == 0;
     if (!expect(me, ranks, refused, "all are told of the failure that came first"))
         return false;
     task_clear_error(me);

@@ -49,8 +49,8 @@ different_shapes_are_told_to_all(void **state)
         ranks_run(&ranks, (enum executor_kind)executor);
         for (int rank = 0; rank < 4; rank++) {
             assert_int_equal(ranks.error[rank].kind, E_MISMATCH);
-            assert_non_null(strstr(ranks.error[rank].message, "allreduce of float32 [5] with sum (line 102)"));
-            assert_non_null(strstr(ranks.error[rank].message, "allreduce of float32 [4] with sum"));
+            assert_non_null(strstr(ranks.error[rank].message, "all_reduce of float32 [5] with sum (line 102)"));
+            assert_non_null(strstr(ranks.error[rank].message, "all_reduce of float32 [4] with sum"));
         }
         ranks_free(&ranks);
     }
@@ -113,7 +113,7 @@ a_deadlock_names_the_number_of_the_collective(void **state)
     struct ranks ranks = { .size = 2, .body = reduce_against_receive };
     ranks_run(&ranks, EXECUTOR_STEPPED);
     assert_int_equal(ranks.error[1].kind, E_DEADLOCK);
-    assert_non_null(strstr(ranks.error[1].message, "rank 0 waits in allreduce #1 for rank 1 (line 100)"));
+    assert_non_null(strstr(ranks.error[1].message, "rank 0 waits in all_reduce #1 for rank 1 (line 100)"));
     assert_non_null(strstr(ranks.error[1].message, "rank 1 waits in recv for rank 0 (line 101)"));
     ranks_free(&ranks);
 }
@@ -138,7 +138,7 @@ a_rank_that_has_ended_is_named_on_all_others(void **state)
         assert_int_equal(ranks.error[0].kind, E_NONE);
         for (int rank = 1; rank < 4; rank++) {
             char want[128];
-            snprintf(want, sizeof want, "rank %d waits in allreduce #3 (line %d), but rank 0 has ended after #2", rank,
+            snprintf(want, sizeof want, "rank %d waits in all_reduce #3 (line %d), but rank 0 has ended after #2", rank,
                      100 + rank);
             assert_int_equal(ranks.error[rank].kind, E_RANK_LOST);
             assert_string_equal(ranks.error[rank].message, want);
