@@ -95,6 +95,8 @@ post_in_vain(struct task *me, const struct post *post, const char *words)
     const struct wait_reason reason = { .what = post->name, .sequence = -1, .tag = post->tag,
                                         .peer = process_group_global_rank(post->group, post->peer),
                                         .detail = post->detail[0] != '\0' ? post->detail : NULL };
+    if (post->tag < 0)
+        return failed(me, E_DEADLOCK, "%s", words); /* within a collective, which is told as a whole */
     return hang_in_vain(me, post->group->world, &reason, "%s", words);
 }
 
