@@ -96,7 +96,8 @@ by_sequence(const void *left, const void *right)
 static bool
 is_collective(const struct survey *survey, const struct flight_entry *entry)
 {
-    return !entry->is_p2p && group_in(survey->flight, entry->group) != NULL && !entry_is_send(entry) && !entry_is_recv(entry);
+    return !entry->is_p2p && group_in(survey->flight, entry->group) != NULL && !entry_is_send(entry) &&
+           !entry_is_recv(entry);
 }
 
 /* Where the rank's calls of each group go: `at`, by group; NULL: it is no member. */
@@ -139,7 +140,9 @@ static int
 by_rank(const void *left, const void *right)
 {
     const struct membership *a = left, *b = right;
-    return a->rank != b->rank ? (a->rank < b->rank ? -1 : 1) : a->group != b->group ? (a->group < b->group ? -1 : 1) : 0;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return a->group < b->group ? -1 : a->group > b->group;
 }
 
 static struct membership *
