@@ -37,6 +37,7 @@ static bool
 comm_serve(struct task *me, void *group)
 {
     struct work *work;
+    me->is_carrier = true;
     while ((work = comm_next(me, group)) != NULL) {
         size_t mark = scope_mark(me);
         work_run(me, work);
@@ -67,10 +68,13 @@ group_new(struct task *me, struct communicator *communicator, int global_rank, u
 {
     struct world         *world = communicator->world;
     struct process_group *group = calloc(1, sizeof *group);
-    if (group == NULL || !monitor_init(&group->monitor)) {
+    struct claim_line    *line  = claim_line_new();
+    if (group == NULL || line == NULL || !monitor_init(&group->monitor)) {
         free(group);
+        claim_line_unref(line);
         return failed_null(me, E_MEMORY, "out of memory for a process group");
     }
+    group->line         = line;
     group->world        = world;
     group->communicator = communicator;
     group->rank         = communicator_rank_of(communicator, global_rank);
@@ -85,6 +89,7 @@ group_new(struct task *me, struct communicator *communicator, int global_rank, u
     group->comm = task_spawn(me, &options, comm_serve, group);
     if (group->comm == NULL) {
         monitor_destroy(&group->monitor);
+        claim_line_unref(line);
         free(group);
         return NULL;
     }
@@ -238,6 +243,8 @@ end_group(struct task *me, struct process_group *group)
     task_join(me, group->comm, &of_comm);
     if (of_comm.line != -1)
         group->comm = NULL;
+    if (group->comm == NULL)
+        claim_line_waited(group->line, INT64_MAX);
     return group->comm == NULL;
 }
 
@@ -303,5 +310,6 @@ group_free(struct task *me, struct process_group *group)
         free(work);
     }
     monitor_destroy(&group->monitor);
+    claim_line_unref(group->line);
     free(group);
 }

@@ -80,7 +80,8 @@ tell_failure(const char *lesson, struct session_failure failure)
         snprintf(line, sizeof line, ":%u", (unsigned)failure.line);
     if (failure.rank >= 0)
         snprintf(who, sizeof who, "rank %d: ", failure.rank);
-    bool named = strncmp(failure.message, who, strlen(who)) == 0;
+    bool named = strncmp(failure.message, who, strlen(who)) == 0 ||
+                 (strcmp(kind, "RaceError") == 0 && strncmp(failure.message, "rank ", 5) == 0);
     for (size_t i = 0; i < countof(about_ranks); i++)
         named = named || strcmp(kind, about_ranks[i]) == 0;
     snprintf(where, sizeof where, "%s%s: %s%s%s", lesson, line, kind, kind[0] != '\0' ? ": " : "", named ? "" : who);

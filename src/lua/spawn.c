@@ -185,6 +185,13 @@ tells_more(const struct rank *rank, const struct rank *than)
     return follows != other_follows ? other_follows : rank->order < than->order;
 }
 
+/* Of a missing wait: "rank 0 reads a tensor ...". */
+static bool
+names_reader(const struct error *error)
+{
+    return error->kind == E_RACE && strncmp(error->message, "rank ", 5) == 0;
+}
+
 /* Who failed first tells why; the others mostly failed because of it. */
 static void
 raise_first(struct task *me, struct spawn *spawn)
@@ -202,7 +209,7 @@ raise_first(struct task *me, struct spawn *spawn)
     char who[24];
     snprintf(who, sizeof who, "rank %d: ", first->context.rank);
     bool named = error.kind == E_DEADLOCK || error.kind == E_RANK_LOST || error.kind == E_MISMATCH ||
-                 strncmp(error.message, who, strlen(who)) == 0;
+                 strncmp(error.message, who, strlen(who)) == 0 || names_reader(&error);
     if (!named) /* those name the ranks that they are about */
         snprintf(error.message, sizeof error.message, "%s%.2000s", who, first->error.message);
     task_take_error(me, &error);
