@@ -229,26 +229,15 @@ claim_tell(struct task *me, const struct access *access, const struct claim *cla
 
 /* ---- asked ---- */
 
-/* What changes elements in place reads them too: for who yields to writes that is a write. */
 static bool
-is_also_written(const struct access *access, const struct access *all, int count)
-{
-    for (int i = 0; !access->write && i < count; i++)
-        if (all[i].write && all[i].storage == access->storage && all[i].begin < access->end &&
-            access->begin < all[i].end)
-            return true;
-    return false;
-}
-
-static bool
-claims_allow_one(struct task *me, const struct access *access, const struct claim_line *line, bool also_written)
+claims_allow_one(struct task *me, const struct access *access, const struct claim_line *line)
 {
     struct storage *storage = access->storage;
     struct claim    against = { 0 };
     claims_lock(storage);
     struct claim       *gone  = claims_prune(storage, NULL);
     const struct claim *found = claim_against(storage, access, line);
-    if (found != NULL && !(also_written && found->claimer->yields)) {
+    if (found != NULL) {
         against = *found;
         claimer_ref(against.claimer);
     }
@@ -265,8 +254,7 @@ bool
 claims_allow(struct task *me, const struct access *accesses, int count)
 {
     for (int i = 0; i < count && !me->is_carrier; i++)
-        if (storage_is_claimed(accesses[i].storage) &&
-            !claims_allow_one(me, &accesses[i], NULL, is_also_written(&accesses[i], accesses, count)))
+        if (storage_is_claimed(accesses[i].storage) && !claims_allow_one(me, &accesses[i], NULL))
             return false;
     return true;
 }
@@ -277,7 +265,7 @@ claims_add(struct task *me, struct claimer *claimer, const struct access *access
     struct storage *storage = access->storage;
     if (access->begin >= access->end || me->is_carrier)
         return true;
-    if (storage_is_claimed(storage) && !claims_allow_one(me, access, claimer->line, false))
+    if (storage_is_claimed(storage) && !claims_allow_one(me, access, claimer->line))
         return false;
     struct claim *claim = host_take(me, sizeof *claim);
     if (claim == NULL)
