@@ -221,9 +221,10 @@ claim_tell(struct task *me, const struct access *access, const struct claim *cla
         snprintf(which, sizeof which, " #%" PRId64, number);
     if (me->rank >= 0)
         snprintf(rank, sizeof rank, "rank %d ", me->rank);
-    snprintf(report, sizeof report, "%s%s a tensor (%s, line %" PRIu32 ") while %s%s%s of line %" PRIu32 " may still be "
-             "%s it: call work:wait() first", rank, access->write ? "changes" : "reads", access->what, me->line,
-             claimer->name, which, claimer->detail, claimer->lesson_line, claim->write ? "changing" : "reading");
+    snprintf(report, sizeof report, "%s%s a tensor (%s, line %" PRIu32 ") while %s%s%s of line %" PRIu32
+             " may still be %s it: call work:wait() first", rank, access->write ? "changes" : "reads", access->what,
+             me->line, claimer->name, which, claimer->detail, claimer->lesson_line,
+             claim->write ? "changing" : "reading");
     return race_tell(me, access->storage, report);
 }
 

@@ -41,6 +41,12 @@ void claimer_issue(struct claimer *claimer, int64_t number);      /* NULL: nothi
 void claimer_waited(struct claimer *claimer);                     /* the rank has, for it and those before it */
 void claimer_over(struct claimer *claimer);                       /* it touches nothing any more; NULL: nothing */
 
+/* Somebody has claimed bytes of it, or had. */
+static inline bool
+storage_is_claimed(const struct storage *storage)
+{
+    return atomic_load_explicit(&storage->claimed, memory_order_relaxed) > 0;
+}
 /* No claim is in the way of the accesses of one op. false: failed, it was told. */
 bool claims_allow(struct task *me, const struct access *accesses, int count) __attribute__((warn_unused_result));
 /* Claims these bytes, to be read or written. false: failed, another one's claim is in the way, or no memory. */

@@ -60,12 +60,6 @@ bool storage_accesses_by_host(struct task *me, const struct access *accesses, in
     __attribute__((warn_unused_result));
 bool storage_accesses_by(struct task *me, const struct actor *actor, const char *who, const struct access *accesses,
                          int count) __attribute__((warn_unused_result));
-/* Somebody has claimed bytes of it, or had. */
-static inline bool
-storage_is_claimed(const struct storage *storage)
-{
-    return atomic_load_explicit(&storage->claimed, memory_order_relaxed) > 0;
-}
 
 /* The tensor that was written: contiguous from `from`. */
 struct storage_content { int dtype, dims; const int64_t *sizes; const void *from; };

@@ -3,6 +3,7 @@
  *
  * Interface: op_compute. */
 #include <string.h>
+#include "device/claims.h"
 #include "sched/account.h"
 #include "sched/sched.h"
 #include "sched/stage.h"
@@ -136,7 +137,7 @@ fail_by(struct task *me, enum op op, const struct kernel_fault *fault)
                   (long long)fault->index, (long long)fault->limit);
 }
 
-/* Somebody may mind what the host does: the race checker, or a collective that has one of these tensors in its hands. */
+/* Somebody may mind what the host does: the race checker, or a collective that has a tensor of these in its hands. */
 static bool
 is_watched(const struct task *me, const struct launch *launch)
 {

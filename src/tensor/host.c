@@ -23,33 +23,6 @@ tensor_read(struct task *me, struct tensor *tensor, void *out)
     return true;
 }
 
-/* A sparse tensor's elements are those of its parts. */
-static bool
-may_be_shown(struct task *me, const struct tensor *tensor)
-{
-    if (tensor_is_sparse(tensor))
-        return may_be_shown(me, tensor->indices) && may_be_shown(me, tensor->values);
-    struct access read = tensor_access(tensor, false, "print");
-    return storage_access_by_host(me, &read);
-}
-
-bool
-tensor_show(struct task *me, struct tensor *tensor, struct str *out)
-{
-    int device = tensor_device(tensor);
-    if (tensor == NULL || task_failed(me))
-        return false;
-    if (device != DEVICE_CPU) {
-        struct stream *stream = stream_current(me, device);
-        if (stream == NULL || !stream_synchronize(me, stream))
-            return false;
-    }
-    if (!may_be_shown(me, tensor))
-        return false;
-    tensor_print(me, tensor, out);
-    return true;
-}
-
 static bool
 read_one(struct task *me, struct tensor *tensor, enum dtype as, void *out)
 {

@@ -5,6 +5,7 @@
  * Interface: run_lstm_layer, run_lstm_layer_backward (rules.def). In PyTorch: ATen/native/mkldnn/RNN.cpp. */
 #include "tensor/cpu/lstm.h"
 #include <string.h>
+#include "device/claims.h"
 #include "sched/account.h"
 #include "sched/sched.h"
 #include "sched/stage.h"

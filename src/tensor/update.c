@@ -4,6 +4,7 @@
  * Interface: run_update (rules.def). In PyTorch: torch/optim/sgd.py, adam.py, adamw.py, adagrad.py. */
 #include "tensor/cpu/update.h"
 #include <string.h>
+#include "device/claims.h"
 #include "sched/sched.h"
 #include "sched/stage.h"
 #include "tensor/internal.h"
