@@ -189,7 +189,7 @@ claims_free(struct storage *storage)
         host_give(storage->sched, claim, cell_bytes(sizeof *claim));
     }
     storage->claims = NULL;
-    atomic_store(&storage->claimed, 0);
+    atomic_init(&storage->claimed, 0);
 }
 
 /* ---- told ---- */

@@ -65,7 +65,8 @@ storage_empty(struct storage *storage)
     else
         cache_give(device->cache, storage->block, devices->queued > 0);
     storage->block = NULL;
-    claims_free(storage);
+    if (storage->claims != NULL)
+        claims_free(storage);
     host_give(storage->sched, storage->notes, storage->note_room * sizeof *storage->notes);
     storage->notes      = NULL;
     storage->note_count = storage->note_room = 0;
