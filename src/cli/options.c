@@ -188,8 +188,8 @@ refuse_combination(const char *command, const struct run_options *o)
     if (o->policy != NULL && o->executor == EXECUTOR_FREE)
         return message(STATUS_USAGE, "%s: --policy orders the stepped executor; in free the system decides", command);
     if (o->check_races && o->executor == EXECUTOR_FREE)
-        return message(STATUS_USAGE, "%s: --check-races needs the stepped executor; what is read before work:wait() is told in free "
-                       "without it", command);
+        return message(STATUS_USAGE, "%s: --check-races needs the stepped executor; a missing work:wait() is told in "
+                       "free without it", command);
     if (o->device != NULL && strcmp(o->device, "cpu") != 0)
         return message(STATUS_USAGE, "%s: built without --device %s, there is cpu; 'ringside devices' says what is "
                        "missing", command, o->device);
