@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include "device/cells.h"
 #include "device/internal.h"
+#include "sched/account.h"
 
 struct claim {
     struct claim   *next;
@@ -209,22 +210,30 @@ race_tell(struct task *me, const struct storage *storage, const char *report)
     return failed(me, E_RACE, "%s", report);
 }
 
-enum { REPORT = 320 };
+void
+claims_name_by(struct sched *sched, const struct access_names *names)
+{
+    sched_set_part(sched, PART_NAMES, (void *)(uintptr_t)names);
+}
+
+enum { REPORT = 400 };
 
 static bool
 claim_tell(struct task *me, const struct access *access, const struct claim *claim)
 {
     const struct claimer *claimer = claim->claimer;
     int64_t               number  = atomic_load(&claimer->number);
-    char report[REPORT], which[32] = "", rank[24] = "";
+    char report[REPORT], tensor[64] = "a tensor", which[32] = "", rank[24] = "";
     if (number >= 0 && number < INT64_MAX)
         snprintf(which, sizeof which, " #%" PRId64, number);
     if (me->rank >= 0)
         snprintf(rank, sizeof rank, "rank %d ", me->rank);
-    snprintf(report, sizeof report, "%s%s a tensor (%s, line %" PRIu32 ") while %s%s%s of line %" PRIu32
-             " may still be %s it: call work:wait() first", rank, access->write ? "changes" : "reads", access->what,
-             me->line, claimer->name, which, claimer->detail, claimer->lesson_line,
-             claim->write ? "changing" : "reading");
+    const struct access_names *names = sched_part(me->sched, PART_NAMES);
+    if (names != NULL && !names->find(me, access, tensor, sizeof tensor))
+        snprintf(tensor, sizeof tensor, "a tensor");
+    snprintf(report, sizeof report, "%s%s %s (%s, line %" PRIu32 ") while %s%s%s of line %" PRIu32 " may still be %s "
+             "it: call work:wait() first", rank, access->write ? "changes" : "reads", tensor, access->what, me->line,
+             claimer->name, which, claimer->detail, claimer->lesson_line, claim->write ? "changing" : "reading");
     return race_tell(me, access->storage, report);
 }
 
@@ -235,6 +244,8 @@ claims_allow_one(struct task *me, const struct access *access, const struct clai
 {
     struct storage *storage = access->storage;
     struct claim    against = { 0 };
+    if (!task_work(me, atomic_load(&storage->claimed)))
+        return false;
     claims_lock(storage);
     struct claim       *gone  = claims_prune(storage, NULL);
     const struct claim *found = claim_against(storage, access, line);

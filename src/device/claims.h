@@ -11,10 +11,11 @@
 #define DEVICE_CLAIMS_H
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "device/storage.h"
 
-struct task;
+struct task; struct sched;
 
 /* Claimers that end one after the other, in the order of their numbers. */
 struct claim_line { atomic_int references; atomic_int_least64_t waited; /* for all below this number */ };
@@ -53,4 +54,8 @@ bool claims_allow(struct task *me, const struct access *accesses, int count) __a
 bool claims_add(struct task *me, struct claimer *claimer, const struct access *access)
     __attribute__((warn_unused_result));
 void claims_free(struct storage *storage);                        /* of a storage that goes */
+
+/* How messages call the tensor of an access; false: it has no name. It looks, and makes no event. */
+struct access_names { bool (*find)(struct task *me, const struct access *access, char *out, size_t room); };
+void claims_name_by(struct sched *sched, const struct access_names *names);   /* outlives the run */
 #endif

@@ -76,7 +76,7 @@ sub wrong {
     my %said  = $run->{out} =~ /^line (\d+): (RaceError: .*|silent|\w+: .*)$/mg;
     return map {
         my $line = 8 + $_;
-        my $must = qr/^RaceError: rank $reader $verb a tensor \(\w+, line $line\) while \Q$which\E of line 6 may still be changing it: call work:wait\(\) first$/;
+        my $must = qr/^RaceError: rank $reader $verb (?:x|l\[\d\]|a tensor) \(\w+, line $line\) while \Q$which\E of line 6 may still be changing it: call work:wait\(\) first$/;
         ($said{$line} // 'nothing') =~ $must ? () : "$tried[$_]: " . ($said{$line} // 'nothing');
     } 0 .. $#tried;
 }
@@ -91,7 +91,7 @@ for my $executor (sort keys %executor) {
             my $run   = ringside(@run, program_of($operation, $on, try(@all)));
             is(join("\n", wrong($run, $operation, 'reads', @all)), '', "$story: every reader is told") or diag($run->{err});
             refused("$story: one line and status 3", ringside(@run, program_of($operation, $on, '', $reads[0])), 3, qr/
-                ^ringside:\ [^ ]+waits.lua:8:\ RaceError:\ rank\ \d\ reads\ a\ tensor\ \(print,\ line\ 8\)\ while/x);
+                ^ringside:\ [^ ]+waits.lua:8:\ RaceError:\ rank\ \d\ reads\ (?:x|l\[\d\])\ \(print,\ line\ 8\)\ while/x);
             $run = ringside(@run, program_of($operation, $on, 'w:wait()', try(@reads)));
             my @silent = $run->{out} =~ /^line \d+: silent$/mg;
             is("$run->{status} $run->{err}" . @silent, '0 ' . @reads, "$story: behind the wait nobody is told") or diag($run->{out});
@@ -179,9 +179,27 @@ for my $executor (sort keys %executor) {
     }
     for my $name (sort keys %told) {
         my $run = run_lines($executor, @{ $told{$name} });
-        refused("$name is no wait in $executor", $run, 3, qr/:5: RaceError: rank [01] (?:reads|changes) a tensor \(\w+, line 5\) while all_\w+ #\d of line 4 may still be (?:chang|read)ing it: call work:wait\(\) first$/);
+        refused("$name is no wait in $executor", $run, 3, qr/:5: RaceError: rank [01] (?:reads|changes) (?:[tv]|a tensor) \(\w+, line 5\) while all_\w+ #\d of line 4 may still be (?:chang|read)ing it: call work:wait\(\) first$/);
         like(ringside('events', folder() . '/lines.trace', 'fault.race')->{out},
-            qr/fault\.race instant .*report="rank [01] \w+ a tensor \(\w+, line 5\)/, "$name: an event of the trace");
+            qr/fault\.race instant .*report="rank [01] \w+ (?:[tv]|a tensor) \(\w+, line 5\)/, "$name: an event of the trace");
+    }
+}
+
+# What is read has the name that the lesson gives it.
+my %names = (
+    'of two views the one that is read' => [ 'v', 'local v = t:narrow(0, 1, 2) dist.all_reduce(t, later)', 'print(v)' ],
+    'the tensor under its view' => [ 't', 'local v = t:narrow(0, 1, 2) dist.all_reduce(v, later)', 'print(t)' ],
+    'an element of a list' =>
+        [ 'parts[2]', 'local parts = { rs.zeros(4), rs.zeros(4) } dist.all_gather(parts, t, later)', 'print(parts[2])' ],
+    'an upvalue' => [ 't', 'dist.all_reduce(t, later)', '(function() print(t:tolist()) end)()' ],
+    'an argument' => [ 'given', 'dist.all_reduce(t, later) local function show(given)', 'print(given) end show(t)' ],
+    'what has no name' => [ 'a tensor', 'local m = { deep = { t } } dist.all_reduce(t, later) t = nil', 'print(m.deep[1])' ],
+);
+for my $executor (sort keys %executor) {
+    for my $name (sort keys %names) {
+        my ($is, @lines) = @{ $names{$name} };
+        my $run = run_lines($executor, @lines);
+        like($run->{err}, qr/rank [01] reads \Q$is\E \(/, "$name is told by name in $executor");
     }
 }
 
@@ -193,6 +211,6 @@ like(ringside('events', folder() . '/lines.trace', 'fault.buffer_reuse or fault.
     qr/\A[^\n]* fault\.buffer_reuse instant [^\n]*\n\z/, 'and is told once');
 for my $executor (sort keys %executor) {
     refused("who adds to it in $executor", run_lines($executor, @receive, 'if rank == 1 then t:add_(1) end', 'w:wait()'), 3,
-        qr/rank 1 reads a tensor \(add, line 5\) while irecv from rank 0 of line 4/);
+        qr/rank 1 reads t \(add, line 5\) while irecv from rank 0 of line 4/);
 }
 done_testing();
