@@ -191,7 +191,7 @@ my %names = (
     'the tensor under its view' => [ 't', 'local v = t:narrow(0, 1, 2) dist.all_reduce(v, later)', 'print(t)' ],
     'an element of a list' =>
         [ 'parts[2]', 'local parts = { rs.zeros(4), rs.zeros(4) } dist.all_gather(parts, t, later)', 'print(parts[2])' ],
-    'an upvalue' => [ 't', 'dist.all_reduce(t, later)', '(function() print(t:tolist()) end)()' ],
+    'an upvalue' => [ 't', 'dist.all_reduce(t, later)', 'local f = function() print(t:tolist()) end f()' ],
     'an argument' => [ 'given', 'dist.all_reduce(t, later) local function show(given)', 'print(given) end show(t)' ],
     'what has no name' => [ 'a tensor', 'local m = { deep = { t } } dist.all_reduce(t, later) t = nil', 'print(m.deep[1])' ],
 );
