@@ -76,8 +76,10 @@ work_drop_tensors(struct task *me, struct work *work)
 }
 
 static void
-work_recycle(struct work *work)
+work_recycle(struct task *me, struct work *work)
 {
+    claimer_unref(me, work->claimer);
+    work->claimer      = NULL;
     work->next         = work->group->spare;
     work->group->spare = work;
 }
@@ -104,7 +106,8 @@ work_discard(struct task *me, struct work *work)
         work->error = (struct error){ .kind = E_STOPPED, .message = "the run is over" };
     monitor_enter(me, &work->group->monitor);
     work_tell(me, work);
-    work_recycle(work);
+    claimer_over(work->claimer);
+    work_recycle(me, work);
     monitor_leave(me, &work->group->monitor);
 }
 
@@ -197,6 +200,7 @@ work_issue(struct task *me, struct work *work)
     work->issued_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
     monitor_enter(me, &group->monitor);
     work->call.sequence = process_group_sequence(group);
+    claimer_issue(work->claimer, work->call.sequence);
     bool               deaf   = group->is_deaf && !group->is_gone;
     enum ledger_answer answer = group->is_gone || deaf ? LEDGER_BROKEN : ledger_join(me, work);
     if (answer == LEDGER_JOINED)
@@ -298,7 +302,7 @@ work_finish(struct task *me, struct work *work)
     work->told = true;
     group->finished += is_collective;
     if (!work->is_owned && !work->post.is_later)
-        work_recycle(work);
+        work_recycle(me, work);
     if (!work->is_here || group->first != NULL || group->stopping) /* else nobody waits but the idle comm task */
         monitor_wake(me, &group->monitor);
     monitor_leave(me, &group->monitor);
@@ -371,6 +375,7 @@ work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps)
         work_run(me, work);
     else if (task_failed(me) || !work_await_done(me, work, timeout_ps))
         return false;
+    in_flight_waited(work);
     sched_advance_to(me, work->finished_at);
     if (work->post.is_later && work->error.kind == E_NONE)
         reuse_check(me, work);
@@ -403,14 +408,23 @@ work_when_done(struct task *me, struct work *work, struct work_listener *listene
         listener->done(me, listener->context, work->error.kind != E_NONE ? &work->error : NULL);
 }
 
+/* Who hears that it has ended needs no other wait. */
 bool
-work_done(struct task *me, const struct work *work)
+work_done(struct task *me, struct work *work)
 {
     struct monitor *monitor = &work->group->monitor;
     monitor_enter(me, monitor);
     bool done = work->done;
     monitor_leave(me, monitor);
+    if (done)
+        in_flight_waited(work);
     return done;
+}
+
+struct claimer *
+work_claimer(const struct work *work)
+{
+    return work->claimer;
 }
 
 int64_t
@@ -420,7 +434,7 @@ work_sequence(const struct work *work)
 }
 
 bool
-work_failure(struct task *me, const struct work *work, struct error *out)
+work_failure(struct task *me, struct work *work, struct error *out)
 {
     if (!work_done(me, work) || work->error.kind == E_NONE)
         return false;
@@ -438,7 +452,7 @@ work_forget(struct task *me, struct work *work)
     monitor_enter(me, &group->monitor);
     work->is_owned = false;
     if (work->told)
-        work_recycle(work);
+        work_recycle(me, work);
     monitor_leave(me, &group->monitor);
 }
 

@@ -38,7 +38,8 @@ static const struct option option_table[] = {
     { "policy", "NAME", OPTION_TEXT, BOTH, FIELD(policy), "order, random or round-robin: who goes first among equals" },
     { "executor", "NAME", OPTION_EXECUTOR, BOTH, FIELD(executor), "stepped (virtual time, repeatable) or free" },
     { "timeout", "SECONDS", OPTION_SECONDS, BOTH, FIELD(timeout), "of a wait that sets none of its own" },
-    { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races), "look for missing waits (stepped always does)" },
+    { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races),
+      "look for races between streams: stepped always does, free cannot; both tell a missing work:wait()" },
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
     { "hardware", "PRESET", OPTION_TEXT, BOTH, FIELD(hardware), "price work as on this, whatever the lesson says" },
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
@@ -187,7 +188,8 @@ refuse_combination(const char *command, const struct run_options *o)
     if (o->policy != NULL && o->executor == EXECUTOR_FREE)
         return message(STATUS_USAGE, "%s: --policy orders the stepped executor; in free the system decides", command);
     if (o->check_races && o->executor == EXECUTOR_FREE)
-        return message(STATUS_USAGE, "%s: --check-races needs the stepped executor", command);
+        return message(STATUS_USAGE, "%s: --check-races needs the stepped executor; a missing work:wait() is told in "
+                       "free without it", command);
     if (o->device != NULL && strcmp(o->device, "cpu") != 0)
         return message(STATUS_USAGE, "%s: built without --device %s, there is cpu; 'ringside devices' says what is "
                        "missing", command, o->device);

@@ -170,6 +170,7 @@ make_sched(struct lesson_run *run)
         return false;
     }
     sched_set_part(run->sched, PART_LESSON, run->lesson);
+    lesson_names_tensors(run->sched);
     if (run->fast)
         blas_use(run->sched, &run->blas);
     return true;

@@ -90,4 +90,5 @@ struct script *lesson_script(struct lesson *lesson, int rank);     /* NULL: none
 
 /* names.c: how the debugger finds tensors and locals. */
 struct debugger_names lesson_names(struct lesson *lesson);
+void lesson_names_tensors(struct sched *sched);   /* what a lesson calls its tensors, for messages */
 #endif

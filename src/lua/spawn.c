@@ -184,6 +184,13 @@ is_of_hang(const struct error *error)
     return error->kind == E_DEADLOCK || error->kind == E_TIMEOUT || error->kind == E_MISMATCH;
 }
 
+/* Of a missing wait: "rank 0 reads a tensor ...". */
+static bool
+names_reader(const struct error *error)
+{
+    return error->kind == E_RACE && strncmp(error->message, "rank ", 5) == 0;
+}
+
 /* Who failed first in time tells why; the others mostly failed because of it. That one waits in vain is never why, but
  * what follows from it: NULL if all do, or none has failed. */
 static const struct error *
@@ -206,7 +213,7 @@ tell(struct error *error, const struct telling *how)
     struct str text   = { 0 };
     char       who[24];
     snprintf(who, sizeof who, "rank %d: ", error->rank);
-    if (is_of_hang(error) || strncmp(error->message, who, strlen(who)) == 0)
+    if (is_of_hang(error) || names_reader(error) || strncmp(error->message, who, strlen(who)) == 0)
         who[0] = '\0'; /* it names the ranks that it is about */
     if (how->report != NULL && how->report_first)
         str_addf(&text, "%s\n", how->report);

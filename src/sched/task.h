@@ -91,6 +91,7 @@ struct task {
     uint16_t             stage;       /* kind of the innermost one that is no op; 0: none */
     uint32_t             departing;   /* flow of its next begin or instant event, 0 none */
     bool                 dead;        /* set for a task whose run is over */
+    bool                 is_carrier;  /* moves elements for collectives and messages: their claims (device/claims.h) are its own */
     int                  number;      /* in order of creation, from 0 */
     struct scope_item   *scope;
     size_t               scope_count, scope_room;

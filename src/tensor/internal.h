@@ -34,7 +34,6 @@ bool            shape_count(struct task *me, int dims, const int64_t *sizes, int
 void            tensor_look(const struct tensor *tensor, struct cpu_view *view); /* as many sizes as there are */
 struct cpu_view tensor_raw(const struct tensor *tensor);
 size_t          tensor_pack_bytes(const struct tensor *tensor, enum dtype compute); /* see cpu/pack.h */
-struct access   tensor_access(const struct tensor *tensor, bool write, const char *what);
 void            tensor_memory_order(const struct tensor *tensor, int order[TENSOR_DIMS]); /* largest strides first */
 void            tensor_snapshot(struct task *me, const struct tensor *tensor);
 struct stream_written tensor_written(const struct tensor *tensor);
