@@ -1,8 +1,7 @@
 /* nn.parallel.DistributedDataParallel: torch/nn/parallel/distributed.py. Every rank has the whole model and a share of
  * the data; construction makes the models equal, the reducer keeps them so. ddp_new checks, verifies that all ranks
- * build the same model, sends rank 0's state to the others and makes the reducer; then each call of the module is
- * ddp_forward. What happens during the backward is in reducer.c. */
-#include <inttypes.h>
+ * build the same model (verify_params.c), sends rank 0's state to the others and makes the reducer; then each call of the
+ * module is ddp_forward. What happens during the backward is in reducer.c. */
 #include <stdlib.h>
 #include <string.h>
 #include "autograd/node.h"
@@ -13,6 +12,7 @@
 #include "parallel/distributed_data_parallel.h"
 #include "parallel/flat.h"
 #include "parallel/reducer.h"
+#include "parallel/verify_params.h"
 #include "sched/stage.h"
 #include "tensor/op.h"
 
@@ -98,88 +98,6 @@ bytes_of(const struct named_tensors *list)
 }
 
 /* ---- construction ---- */
-
-/* Ranks whose models have different numbers of parameters would pair the wrong ones up. All see the difference. One
- * tensor for all their answers: PyTorch makes one a rank, which in one process is the square of the ranks. */
-static bool
-verify_counts(struct task *me, struct process_group *group, int count)
-{
-    int64_t one = 1, mine = count, size = process_group_size(group);
-    struct tensor *input    = tensor_from(me, DTYPE_I64, 1, &one, &mine);
-    struct tensor *gathered = tensor_zeros(me, DTYPE_I64, DEVICE_CPU, 1, &size);
-    if (!group_all_gather_into_tensor_now(me, group, gathered, input))
-        return false;
-    int64_t *theirs = scratch_new(me, (size_t)size, sizeof *theirs);
-    bool     done   = theirs != NULL && tensor_read(me, gathered, theirs);
-    for (int64_t i = 0; i < size && done; i++)
-        if (theirs[i] != mine)
-            done = failed(me, E_RUNTIME, "DistributedDataParallel expects the same model across all ranks, but rank "
-                          "%d has %d params, while rank %" PRId64 " has %" PRId64, process_group_rank(group), count, i,
-                          theirs[i]);
-    return done;
-}
-
-static int
-shapes_write(const struct named_tensors *params, int64_t *numbers)
-{
-    int at = 0;
-    for (int i = 0; i < params->count; i++) {
-        const struct tensor *param = params->tensors[i];
-        for (int dim = 0; dim < param->dims; dim++)
-            numbers[at++] = param->size[dim];
-        for (int dim = 0; dim < param->dims; dim++)
-            numbers[at++] = param->stride[dim];
-    }
-    return at;
-}
-
-static bool
-shapes_compare(struct task *me, int rank, const struct named_tensors *params, const int64_t *mine,
-               const int64_t *theirs)
-{
-    for (int i = 0, at = 0; i < params->count; i++) {
-        int dims = params->tensors[i]->dims;
-        for (int part = 0; part < 2; part++, at += dims) {
-            if (memcmp(mine + at, theirs + at, (size_t)dims * sizeof *mine) == 0)
-                continue;
-            struct str text = { 0 }, other = { 0 };
-            shape_print(dims, mine + at, &text);
-            shape_print(dims, theirs + at, &other);
-            failed(me, E_RUNTIME, "rank %d: params[%d] in this process with %s %s appears not to match %s of the same "
-                   "param in process 0: %s", rank, i, part == 0 ? "sizes" : "strides", str_text(&text),
-                   part == 0 ? "sizes" : "strides", str_text(&other));
-            str_free(&text);
-            str_free(&other);
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Rank 0 cannot see a difference itself: it goes on, and loses its peers in a later collective. */
-static bool
-verify_shapes(struct task *me, struct process_group *group, const struct named_tensors *params)
-{
-    int      count  = params->count;
-    int64_t *mine   = calloc((size_t)count * 4 * TENSOR_DIMS, sizeof *mine);
-    bool     done   = mine != NULL || failed(me, E_MEMORY, "out of memory for %d parameters", count);
-    int64_t  length = done ? shapes_write(params, mine) : 0;
-    int64_t *theirs = done ? mine + (size_t)count * 2 * TENSOR_DIMS : NULL;
-    struct tensor *numbers = done ? tensor_from(me, DTYPE_I64, 1, &length, mine) : NULL;
-    done = numbers != NULL && group_broadcast_now(me, group, numbers, 0) && tensor_read(me, numbers, theirs) &&
-           shapes_compare(me, process_group_rank(group), params, mine, theirs);
-    free(mine);
-    return done;
-}
-
-/* All ranks must have built the same model: first as many parameters, then their shapes. */
-static bool
-ddp_verify_params(struct task *me, struct process_group *group,
-                  const struct named_tensors *params)
-{
-    STAGE(me, ddp_verify_params, params->count);
-    return verify_counts(me, group, params->count) && verify_shapes(me, group, params);
-}
 
 /* Equal from the first step: rank 0's parameters (also the frozen ones) and buffers replace everybody's. Never again
  * after this: from here on equal gradients keep the parameters equal. */
