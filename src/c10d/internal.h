@@ -137,6 +137,7 @@ struct world {
     const struct group_backend *backend;
     void                       *transport;      /* the back-end's */
     struct store               *store;
+    struct check_ranks         *check;
     struct monitor              monitor;        /* of what follows */
     struct rank_state          *ranks;
     struct communicator        *communicators;  /* all ever made; freed with the world */

@@ -13,12 +13,14 @@
 #include "lua/dispatch.h"
 #include "lua/lesson.h"
 #include "lua/rank.h"
+#include "parallel/check_ranks.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
 /* Lives in a userdata of the spawning script: an error on the way frees it. */
 struct spawn {
     struct world         *world;
+    struct check_ranks   *check;        /* NULL: replicas are not compared */
     struct parcel        *parcel;
     struct rank          *ranks;
     int                   count;
@@ -130,7 +132,8 @@ rank_body(struct task *me, void *argument)
 {
     struct rank *rank = argument;
     rank_context_set(me, &rank->context);
-    bool ok = seed_rank(me, rank->spawn) && meet(me, rank) && run_in_script(me, rank);
+    bool ok = seed_rank(me, rank->spawn) && meet(me, rank) && run_in_script(me, rank) &&
+              check_ranks_end(me, rank->spawn->check, rank->context.rank);
     if (!ok)
         rank->order = atomic_fetch_add(&rank->spawn->failures, 1);
     world_rank_ended(me, rank->context.world, rank->context.rank);
@@ -202,7 +205,7 @@ raise_first(struct task *me, struct spawn *spawn)
     char who[24];
     snprintf(who, sizeof who, "rank %d: ", first->context.rank);
     bool named = error.kind == E_DEADLOCK || error.kind == E_RANK_LOST || error.kind == E_MISMATCH ||
-                 strncmp(error.message, who, strlen(who)) == 0;
+                 error.kind == E_DIVERGENCE || strncmp(error.message, who, strlen(who)) == 0;
     if (!named) /* those name the ranks that they are about */
         snprintf(error.message, sizeof error.message, "%s%.2000s", who, first->error.message);
     task_take_error(me, &error);
@@ -211,11 +214,16 @@ raise_first(struct task *me, struct spawn *spawn)
 static bool
 run_ranks(struct task *me, struct spawn *spawn)
 {
-    bool                 hops    = spawn->lesson != NULL && lesson_head(spawn->lesson)->hops;
-    struct world_options options = { .size = spawn->count, .trace_hops = hops };
-    spawn->world                 = world_new(me, &options);
-    if (spawn->world == NULL)
+    const struct lesson_head *head = spawn->lesson != NULL ? lesson_head(spawn->lesson) : NULL;
+    if (head != NULL && head->check_ranks && (spawn->check = check_ranks_new(me, spawn->count)) == NULL)
         return false;
+    struct world_options options = { .size = spawn->count, .trace_hops = head != NULL && head->hops,
+                                     .check = spawn->check };
+    spawn->world                 = world_new(me, &options);
+    if (spawn->world == NULL) {
+        check_ranks_free(me, spawn->check);
+        return false;
+    }
     int  started = 0;
     bool ok      = true;
     while (ok && started < spawn->count) {
@@ -229,7 +237,9 @@ run_ranks(struct task *me, struct spawn *spawn)
     if (!task_failed(me))
         raise_first(me, spawn);
     world_free(me, spawn->world);
+    check_ranks_free(me, spawn->check);
     spawn->world = NULL;
+    spawn->check = NULL;
     if (spawn->lesson != NULL)
         lesson_join(me, spawn->lesson);
     return ok && !task_failed(me);

@@ -1,7 +1,7 @@
 /* nn.parallel.DistributedDataParallel: torch/nn/parallel/distributed.py. Every rank has the whole model and a share of
  * the data; construction makes the models equal, the reducer keeps them so. ddp_new checks, verifies that all ranks
- * build the same model (verify_params.c), sends rank 0's state to the others and makes the reducer; then each call of the
- * module is ddp_forward. What happens during the backward is in reducer.c. */
+ * build the same model (verify_params.c), sends rank 0's state to the others and makes the reducer; then each call of
+ * the module is ddp_forward. What happens during the backward is in reducer.c. */
 #include <stdlib.h>
 #include <string.h>
 #include "autograd/node.h"
@@ -9,6 +9,7 @@
 #include "c10d/group.h"
 #include "nn/name.h"
 #include "parallel/buckets.h"
+#include "parallel/check_ranks.h"
 #include "parallel/distributed_data_parallel.h"
 #include "parallel/flat.h"
 #include "parallel/reducer.h"
@@ -22,6 +23,7 @@ struct ddp {
     struct module        *module;                     /* a reference */
     struct process_group *group;
     struct reducer       *reducer;
+    struct replica       *replica;                    /* --check-ranks; else NULL */
     bool                  find_unused_parameters, forward_sync_buffers, sink_clone;
     bool                  require_backward_grad_sync; /* false inside no_sync */
     bool                  require_forward_param_sync; /* buffers: false after a forward that did not synchronise */
@@ -189,6 +191,7 @@ ddp_reducer_new(struct task *me, const struct ddp *ddp, const struct named_tenso
         .bucket_bytes           = bucket_cap_bytes(options),
         .find_unused_parameters = options->find_unused_parameters,
         .names                  = (const char *const *)params->names,
+        .replica                = ddp->replica,
     };
     return reducer_new(me, params->tensors, params->count, ddp->group, &of_reducer);
 }
@@ -201,6 +204,7 @@ ddp_drop(struct task *me, struct module *self)
         return;
     self->script = NULL;
     reducer_free(me, ddp->reducer);
+    replica_free(me, ddp->replica);
     module_unref(me, ddp->module);
     free(ddp);
 }
@@ -243,6 +247,28 @@ ddp_wrap(struct task *me, struct module *module, struct process_group *group, co
     return module_add_child(me, wrapper, "module", module) ? wrapper : NULL;
 }
 
+/* What all ranks have alike from here on. */
+static bool
+ddp_watch(struct task *me, struct ddp *ddp, const struct ddp_options *options)
+{
+    struct named_tensors params = { 0 }, buffers = { 0 };
+    bool with_buffers = !options->no_init_sync_buffers;
+    bool done = module_named_parameters(me, ddp->module, &params) &&
+                (!with_buffers || module_named_buffers(me, ddp->module, &buffers));
+    const struct replica_tensors tensors = { &params, with_buffers ? &buffers : NULL };
+    done = done && replica_new(me, ddp->group, &tensors, &ddp->replica);
+    named_tensors_free(me, &params);
+    named_tensors_free(me, &buffers);
+    return done;
+}
+
+static bool
+ddp_begin_alike(struct task *me, struct module *module, struct process_group *group, const struct ddp_options *options,
+                const struct named_tensors *params)
+{
+    return options->no_init_sync || (ddp_verify_params(me, group, params) && ddp_sync_states(me, group, module, options));
+}
+
 static struct module *
 ddp_build(struct task *me, struct module *module, struct process_group *group, const struct ddp_options *options,
           const struct named_tensors *params)
@@ -250,11 +276,11 @@ ddp_build(struct task *me, struct module *module, struct process_group *group, c
     if (group == NULL)
         return failed_null(me, E_VALUE, "Default process group has not been initialized: call init_process_group "
                                         "first");
-    if (!ddp_verify_params(me, group, params) || !ddp_sync_states(me, group, module, options))
+    if (!ddp_begin_alike(me, module, group, options, params))
         return NULL;
     struct module *wrapper = ddp_wrap(me, module, group, options);
     struct ddp    *ddp     = wrapper != NULL ? wrapper->script : NULL;
-    if (ddp == NULL)
+    if (ddp == NULL || !ddp_watch(me, ddp, options))
         return NULL;
     ddp->reducer = ddp_reducer_new(me, ddp, params, options);
     return ddp->reducer != NULL ? wrapper : NULL;
@@ -288,6 +314,7 @@ ddp_sync_buffers(struct task *me, const struct ddp *ddp,
                  const struct named_tensors *buffers)
 {
     STAGE(me, ddp_sync_buffers, buffers->count, bytes_of(buffers));
+    replica_watch_buffers(me, ddp->replica, buffers);
     return broadcast_coalesced(me, ddp->group, buffers, OUT_OF_FLAT_KEEPING_VERSIONS);
 }
 

@@ -1,7 +1,7 @@
 /* What the ranks compare before anything is sent: first how many parameters each has, with a hash of their names; where
  * a hash differs, the names; then the shapes. Interface: ddp_verify_params. PyTorch compares numbers and shapes only
- * (verify_params_across_processes in torch/csrc/distributed/c10d/reducer.cpp): parameters of one shape that were built in
- * another order on some rank exchange their gradients there, and nobody is told. */
+ * (verify_params_across_processes in torch/csrc/distributed/c10d/reducer.cpp): there parameters of one shape that some
+ * rank has built in another order exchange their gradients, and nobody is told. */
 #include "parallel/verify_params.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -125,8 +125,8 @@ names_compare(struct task *me, struct process_group *group, const struct names *
     }
     if (found < 0)
         return true;
-    return failed(me, E_MISMATCH, "rank %d's parameter %d is '%s' %s, rank %d's is '%s' %s: build the model in the same "
-                  "order on every rank", process_group_global_rank(group, other->rank), found, name[1], shape[1],
+    return failed(me, E_MISMATCH, "rank %d's parameter %d is '%s' %s, rank %d's is '%s' %s: build the model in the "
+                  "same order on every rank", process_group_global_rank(group, other->rank), found, name[1], shape[1],
                   process_group_global_rank(group, first->rank), name[0], shape[0]);
 }
 

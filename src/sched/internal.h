@@ -82,7 +82,7 @@ struct sched {
     bool                   off[KIND_COUNT];
     atomic_bool            stopping;
     atomic_int             stop_kind; /* E_NONE: nobody asked; written after the message */
-    char                   stop_message[160];
+    char                   stop_message[1024];
     atomic_uint            next_flow;
     struct account         account;
 
