@@ -37,7 +37,7 @@ struct storage {
     struct access_note *notes;          /* accesses that a later one must be ordered after */
     size_t              note_count, note_room;
     struct storage_watch *watches;      /* who is told when the bytes have changed; NULL: nobody */
-    int                 queued_writes;  /* entries that will change a watched storage (`stepped`) */
+    int                 queued_writes;  /* entries that will change it (`stepped`) */
 };
 
 struct access { struct storage *storage; uint64_t begin, end; bool write, yields; const char *what; };

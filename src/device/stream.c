@@ -331,7 +331,6 @@ entry_changed(struct task *me, const struct queued *queued, bool later)
         struct storage *storage = entry->accesses[i].storage;
         if (storage->watches == NULL || !entry->accesses[i].write)
             continue;
-        storage->queued_writes -= storage->queued_writes > 0;
         const struct storage_change change = { .access = entry->accesses[i], .line = queued->line, .queued = later,
                                                .stage = queued->stage, .is_op = true };
         ok = account_closed(me->sched) || storage_tell_change(me, &change);
@@ -357,6 +356,8 @@ work_ends(struct task *me, struct stream *stream, struct queued *queued, uint64_
     entry_run(stream->devices, &queued->entry, queued->context);
     stream->devices->on_stream = &here;
     entry_snapshot(me, &queued->entry);
+    for (int i = 0; i < queued->entry.access_count; i++)
+        queued->entry.accesses[i].storage->queued_writes -= queued->entry.accesses[i].write;
     (void)entry_changed(me, queued, true);
     entry_event(me, stream, queued, PHASE_END, now);
     for (int i = 0; i < queued->entry.access_count; i++)
@@ -464,7 +465,7 @@ launch_later(struct task *me, struct stream *stream, const struct stream_entry *
         memcpy(queued->context, entry->context, entry->context_bytes);
     for (int i = 0; i < entry->access_count; i++) {
         storage_hold(entry->accesses[i].storage);
-        entry->accesses[i].storage->queued_writes += entry->accesses[i].write && entry->accesses[i].storage->watches;
+        entry->accesses[i].storage->queued_writes += entry->accesses[i].write;
     }
     stream_push(me, stream, queued);
     return true;

@@ -19,9 +19,12 @@ struct agreement {
 };
 struct agreements { struct agreement *first; };
 
-struct agreement_of { struct agreement_key key; int rank, ranks; uint32_t line; const void *elements; size_t bytes; };
-enum agreement_answer { AGREEMENT_EQUAL, AGREEMENT_DIFFERS /* from *theirs, which stays */, AGREEMENT_NO_MEMORY };
-enum agreement_answer agreements_meet(struct task *me, struct agreements *agreements, const struct agreement_of *mine,
-                                const struct agreement **theirs);
+/* `spare` comes with the question, since memory is not asked for where ranks meet; what is not used stays there. */
+struct agreement_of { struct agreement_key key; int rank, ranks; uint32_t line; const void *elements; size_t bytes;
+                      struct agreement *spare; };
+struct agreement *agreement_new(struct task *me, size_t bytes);     /* NULL: no memory */
+void              agreement_free(struct task *me, struct agreement *agreement, size_t bytes);   /* NULL is fine */
+/* NULL: equal; else what another rank did, which stays. */
+const struct agreement *agreements_meet(struct task *me, struct agreements *agreements, struct agreement_of *mine);
 void agreements_free(struct task *me, struct agreements *agreements);
 #endif

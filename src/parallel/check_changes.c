@@ -1,4 +1,5 @@
-/* Tensors under watch: each change of their bytes is one more state of the rank's replica. Interface: check_internal.h. */
+/* Tensors under watch: each change of their bytes is one more state of the rank's replica. Interface: check_internal.h.
+ * PyTorch has nothing like it. */
 #include <string.h>
 #include "device/stream.h"
 #include "parallel/check_internal.h"
@@ -12,7 +13,7 @@
 static void
 find_by_value(const struct watched *w, const struct arrival_of *arrival, struct finding *finding)
 {
-    const struct state *rival   = arrival->rival;
+    const struct replica_state *rival   = arrival->rival;
     const struct replica *replica = w->replica;
     struct side mine   = { .rank = replica->global, .elements = arrival->elements, .change = &arrival->change,
                            .changes = -1 };
@@ -32,27 +33,25 @@ watched_arrives(struct task *me, struct watched *w, struct change change, bool q
 {
     struct replica    *replica = w->replica;
     struct model      *model   = replica->model;
-    struct states   *states = &model->states[w->index];
+    struct replica_states   *states = &model->states[w->index];
     struct finding     finding = { 0 };
     struct arrival_of  arrival = { .rank = replica->rank, .change = change };
     if (!queued && !check_charge(me, states->bytes))
         return false;
-    arrival.elements = elements_now(me, w->tensor);
+    arrival.spare     = replica_state_new(me, states);
+    arrival.elements  = elements_now(me, w->tensor);
+    finding.no_memory = arrival.spare == NULL || arrival.elements == NULL;
     pthread_mutex_lock(&replica->check->mutex);
-    enum arrival answer = ARRIVED_NOT;
-    if (replica->check->over)
-        answer = ARRIVED;
-    else if (arrival.elements != NULL && w->at == NULL)
-        answer = states_begin(me, states, &w->at, model->ranks, &arrival);
-    else if (arrival.elements != NULL)
-        answer = states_change(me, states, &w->at, &arrival);
+    enum arrival answer = ARRIVED;
+    if (!replica->check->over && !finding.no_memory)
+        answer = w->at == NULL ? replica_states_begin(states, &w->at, model->ranks, &arrival)
+                               : replica_states_change(me, states, &w->at, &arrival);
     if (answer == ARRIVED_ELSEWHERE)
         find_by_value(w, &arrival, &finding);
-    replica->check->over = replica->check->over || answer != ARRIVED;
+    replica->check->over = replica->check->over || finding.found || finding.no_memory;
     pthread_mutex_unlock(&replica->check->mutex);
-    if (arrival.elements != NULL)
-        elements_done(me, w->tensor, arrival.elements);
-    finding.no_memory = answer == ARRIVED_NOT;
+    elements_done(me, w->tensor, arrival.elements);
+    replica_state_free(me, states, arrival.spare);
     return finding_tell(me, &finding, queued);
 }
 
@@ -136,7 +135,7 @@ watched_follow(struct task *me, struct watched *w, struct tensor *tensor)
         return model->subjects[w->index].is_buffer || watched_arrives(me, w, change, false);
     }
     pthread_mutex_lock(&w->replica->check->mutex);
-    states_leave(me, &model->states[w->index], &w->at);
+    replica_states_leave(me, &model->states[w->index], &w->at);
     pthread_mutex_unlock(&w->replica->check->mutex);
     return true;
 }

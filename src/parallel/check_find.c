@@ -1,4 +1,5 @@
-/* What --check-ranks found, and the elements that are compared. Interface: check_internal.h. */
+/* What --check-ranks found, and the elements that are compared. Interface: check_internal.h. PyTorch has nothing like
+ * it. */
 #include <string.h>
 #include "device/cells.h"
 #include "parallel/check_internal.h"
@@ -37,7 +38,7 @@ finding_tell(struct task *me, struct finding *finding, bool queued)
 }
 
 struct side
-side_of(const struct replica *replica, int rank, const struct state *state, int64_t changes)
+side_of(const struct replica *replica, int rank, const struct replica_state *state, int64_t changes)
 {
     return (struct side){ .rank = replica->model->group[rank], .elements = state->elements,
                           .change = &state->change, .changes = changes };
@@ -77,7 +78,7 @@ elements_done(struct task *me, const struct tensor *tensor, const void *elements
 {
     void *packed;
     memcpy(&packed, &elements, sizeof packed);
-    if (!tensor_is_contiguous(tensor))
+    if (packed != NULL && !tensor_is_contiguous(tensor))
         host_return(me, packed, (size_t)tensor_bytes(tensor));
 }
 

@@ -14,12 +14,12 @@
 #include "parallel/check_ranks.h"
 #include "parallel/divergence.h"
 #include "parallel/agreements.h"
-#include "parallel/states.h"
+#include "parallel/replica_states.h"
 
 enum { LAST_MARK = INT32_MAX };         /* the rank's end */
 
 /* Where the first rank was that came to a meeting of all: for each tensor its state. */
-struct held { struct state *at; int64_t changes; };
+struct held { struct replica_state *at; int64_t changes; };
 struct mark { struct mark *next; int64_t number; int rank, missing; struct held held[]; };
 
 /* A model as all ranks of a group have it. */
@@ -31,7 +31,7 @@ struct model {
     int              left;              /* ranks that have freed theirs */
     int              count;             /* tensors: all parameters, then buffers */
     struct subject  *subjects;
-    struct states *states;
+    struct replica_states *states;
     struct mark     *marks;
     struct agreements   agreements;
 };
@@ -43,7 +43,7 @@ struct watched {
     int                  index;
     struct tensor       *tensor;        /* references, both */
     struct storage      *storage;
-    struct state      *at;            /* NULL: not compared any more */
+    struct replica_state      *at;            /* NULL: not compared any more */
     int64_t              changes, grads;
     const struct tensor *grad;          /* the reduced one, and its state then */
     uint32_t             grad_version;
@@ -55,7 +55,7 @@ struct awaited {
     struct awaited      *next;
     struct replica      *replica;
     struct tensor       *grad;
-    int                  index;
+    int                  index, writes; /* writes: that have still to happen, its own the last */
     int64_t              number;
     uint32_t             line;
 };
@@ -88,7 +88,7 @@ struct check_ranks {
 
 struct finding { struct str report; const char *name; int rank, than; bool found, no_memory; };
 /* `rank` is the group's. */
-struct side side_of(const struct replica *replica, int rank, const struct state *state, int64_t changes);
+struct side side_of(const struct replica *replica, int rank, const struct replica_state *state, int64_t changes);
 void finding_of(struct finding *finding, const struct divergence *divergence);
 /* true: nothing was found. Frees the report. `queued`: by a stream's entry, which cannot fail. */
 bool finding_tell(struct task *me, struct finding *finding, bool queued);

@@ -1,5 +1,5 @@
 /* Marks: where all ranks of a model meet, and must have come to the same. The first rank leaves where it is, the others
- * compare. Interface: check_internal.h. */
+ * compare. Interface: check_internal.h. PyTorch has nothing like it. */
 #include <string.h>
 #include "device/cells.h"
 #include "parallel/check_internal.h"
@@ -11,18 +11,15 @@ mark_bytes(const struct model *model)
 }
 
 static struct mark *
-mark_new(struct task *me, const struct replica *replica, int64_t number)
+mark_fill(struct mark *mark, const struct replica *replica, int64_t number)
 {
     const struct model *model = replica->model;
-    struct mark        *mark  = cell_take(me, mark_bytes(model));
-    if (mark == NULL)
-        return NULL;
     *mark = (struct mark){ .number = number, .rank = replica->rank, .missing = model->ranks - model->left };
     for (int i = 0; i < model->count; i++) {
         const struct watched *w = &replica->watched[i];
         mark->held[i] = (struct held){ .at = w->at, .changes = w->changes };
         if (w->at != NULL)
-            state_hold(w->at);
+            replica_state_hold(w->at);
     }
     return mark;
 }
@@ -36,7 +33,7 @@ mark_passed(struct task *me, struct model *model, struct mark **link)
         return;
     *link = mark->next;
     for (int i = 0; i < model->count; i++)
-        states_leave(me, &model->states[i], &mark->held[i].at);
+        replica_states_leave(me, &model->states[i], &mark->held[i].at);
     host_return(me, mark, mark_bytes(model));
 }
 
@@ -47,7 +44,7 @@ find_by_way(const struct watched *w, const struct mark *mark, struct finding *fi
     const struct replica *replica = w->replica;
     const struct held    *held    = &mark->held[w->index];
     struct model         *model   = replica->model;
-    struct fork           fork    = states_fork(&model->states[w->index], held->at, w->at);
+    struct fork           fork    = replica_states_fork(&model->states[w->index], held->at, w->at);
     struct side theirs = side_of(replica, mark->rank, fork.first, held->changes);
     struct side mine   = side_of(replica, replica->rank, fork.other, w->changes);
     if (fork.swapped) {
@@ -65,32 +62,32 @@ find_by_way(const struct watched *w, const struct mark *mark, struct finding *fi
     finding_of(finding, &divergence);
 }
 
-/* In the mutex. false: no memory, or something was found. */
-static bool
-compare_with_mark(struct task *me, struct replica *replica, int64_t number, struct finding *finding)
+/* In the mutex. Takes `spare` if this rank is the first. */
+static void
+compare_with_mark(struct task *me, struct replica *replica, int64_t number, struct mark **spare,
+                  struct finding *finding)
 {
     struct model *model = replica->model;
     struct mark **link  = &model->marks;
     while (*link != NULL && (*link)->number != number)
         link = &(*link)->next;
-    if (*link == NULL && (*link = mark_new(me, replica, number)) == NULL) {
-        finding->no_memory = true;
-        return false;
+    if (*link == NULL) {
+        *link  = mark_fill(*spare, replica, number);
+        *spare = NULL;
     }
     for (int i = 0; i < model->count && !finding->found; i++) {
-        struct watched  *w    = &replica->watched[i];
-        struct states *states = &model->states[i];
-        struct state  *held = (*link)->held[i].at;
+        struct watched  *w      = &replica->watched[i];
+        struct replica_states   *states = &model->states[i];
+        struct replica_state    *held   = (*link)->held[i].at;
         if (w->at == NULL || held == NULL || w->at == held)
             continue;
         if (memcmp(w->at->elements, held->elements, states->bytes) == 0)
-            states_join(me, states, &w->at, held);
+            replica_states_join(me, states, &w->at, held);
         else
             find_by_way(w, *link, finding);
     }
     if (!finding->found)
         mark_passed(me, model, link);
-    return !finding->found;
 }
 
 bool
@@ -103,10 +100,14 @@ replica_meets(struct task *me, struct replica *replica, int64_t number)
             return false;
     if (!replica_settle(me, replica))
         return false;
+    struct mark *spare = cell_take(me, mark_bytes(replica->model));
+    finding.no_memory  = spare == NULL;
     pthread_mutex_lock(&check->mutex);
-    if (!check->over && !compare_with_mark(me, replica, number, &finding))
-        check->over = true;
+    if (!check->over && !finding.no_memory)
+        compare_with_mark(me, replica, number, &spare, &finding);
+    check->over = check->over || finding.found || finding.no_memory;
     pthread_mutex_unlock(&check->mutex);
+    host_return(me, spare, mark_bytes(replica->model));
     return finding_tell(me, &finding, false);
 }
 
@@ -115,7 +116,6 @@ replica_reduced(struct task *me, struct replica *replica)
 {
     return replica == NULL || replica_meets(me, replica, replica->marks++);
 }
-
 
 void
 replica_leaves_marks(struct task *me, struct replica *replica)

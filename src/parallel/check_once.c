@@ -1,5 +1,5 @@
-/* What ranks do once and must do alike: gradients after their reduction, the names in the buckets, the orders of samplers.
- * Interface: check_internal.h and check_ranks.h. */
+/* What ranks do once and must do alike: gradients after their reduction, the names in the buckets, the orders of
+ * samplers. Interface: check_ranks.h. PyTorch has nothing like it. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,56 +10,68 @@
 
 /* ---- gradients ---- */
 
-struct compared { struct agreement_of agreement; const struct subject *subject; };
+/* All that is compared once goes this way. `tell` says in the mutex how they differ. */
+struct compared {
+    struct check_ranks  *check;
+    struct agreements   *agreements;
+    struct agreement_of  mine;
+    const struct replica *replica;      /* NULL: of a sampler */
+    const struct subject *subject;      /* of a gradient */
+    void               (*tell)(const struct compared *compared, const struct agreement *theirs,
+                               struct finding *finding);
+};
 
-/* In the mutex. */
-static void
-find_by_agreement(const struct replica *replica, const struct compared *mine, const struct agreement *theirs,
-               struct finding *finding)
+static bool
+compare_once(struct task *me, struct compared *compared, bool queued)
 {
-    const int          *group = replica->model->group;
-    const struct change now   = { .what = "the reduction", .line = mine->agreement.line };
-    const struct change then  = { .what = "the reduction", .line = theirs->line };
-    struct divergence divergence = {
-        .kind = DIFFERS_BY_VALUE, .subject = mine->subject, .suffix = ".grad",
-        .first = { .rank = replica->global, .elements = mine->agreement.elements, .change = &now, .changes = -1 },
-        .other = { .rank = group[theirs->rank], .elements = theirs->elements, .change = &then, .changes = -1 },
-    };
-    if (divergence.first.rank < divergence.other.rank) {
-        struct side first = divergence.first;
-        divergence.first  = divergence.other;
-        divergence.other  = first;
+    struct check_ranks  *check   = compared->check;
+    struct agreement_of *mine    = &compared->mine;
+    struct finding       finding = { 0 };
+    mine->spare       = agreement_new(me, mine->bytes);
+    finding.no_memory = mine->spare == NULL || (mine->elements == NULL && mine->bytes > 0);
+    pthread_mutex_lock(&check->mutex);
+    if (!check->over && !finding.no_memory) {
+        const struct agreement *theirs = agreements_meet(me, compared->agreements, mine);
+        if (theirs != NULL)
+            compared->tell(compared, theirs, &finding);
     }
+    check->over = check->over || finding.found || finding.no_memory;
+    pthread_mutex_unlock(&check->mutex);
+    agreement_free(me, mine->spare, mine->bytes);
+    return finding_tell(me, &finding, queued);
+}
+
+static void
+find_grad(const struct compared *compared, const struct agreement *theirs, struct finding *finding)
+{
+    const struct agreement_of *mine = &compared->mine;
+    const struct replica *replica = compared->replica;
+    const struct change now   = { .what = "the reduction", .line = mine->line };
+    const struct change then  = { .what = "the reduction", .line = theirs->line };
+    const struct side   ours  = { .rank = replica->global, .elements = mine->elements, .change = &now, .changes = -1 };
+    const struct side   other = { .rank = replica->model->group[theirs->rank], .elements = theirs->elements,
+                                  .change = &then, .changes = -1 };
+    bool swap = ours.rank < other.rank;
+    const struct divergence divergence = { .kind = DIFFERS_BY_VALUE, .subject = compared->subject, .suffix = ".grad",
+                                           .first = swap ? other : ours, .other = swap ? ours : other };
     finding_of(finding, &divergence);
 }
 
 static bool
 grad_arrives(struct task *me, struct replica *replica, const struct awaited *grad, bool queued)
 {
-    struct check_ranks *check   = replica->check;
-    struct model       *model   = replica->model;
-    struct finding      finding = { 0 };
-    size_t              bytes   = (size_t)tensor_bytes(grad->grad);
-    const void         *elements = elements_now(me, grad->grad);
-    const struct compared mine = {
-        .agreement = { .key = { AGREEMENT_GRAD, grad->index, grad->number }, .rank = replica->rank, .ranks = model->ranks,
-                    .line = grad->line, .elements = elements, .bytes = bytes },
-        .subject = &model->subjects[grad->index],
+    struct model   *model    = replica->model;
+    const void     *elements = elements_now(me, grad->grad);
+    struct compared compared = {
+        .check = replica->check, .agreements = &model->agreements, .replica = replica,
+        .subject = &model->subjects[grad->index], .tell = find_grad,
+        .mine = { .key = { AGREEMENT_GRAD, grad->index, grad->number }, .rank = replica->rank,
+                  .ranks = model->ranks, .line = grad->line, .elements = elements,
+                  .bytes = (size_t)tensor_bytes(grad->grad) },
     };
-    const struct agreement *theirs = NULL;
-    pthread_mutex_lock(&check->mutex);
-    if (!check->over && elements != NULL) {
-        enum agreement_answer answer = agreements_meet(me, &model->agreements, &mine.agreement, &theirs);
-        finding.no_memory = answer == AGREEMENT_NO_MEMORY;
-        if (answer == AGREEMENT_DIFFERS && theirs->bytes == bytes)
-            find_by_agreement(replica, &mine, theirs, &finding);
-        check->over = answer != AGREEMENT_EQUAL;
-    }
-    pthread_mutex_unlock(&check->mutex);
-    if (elements != NULL)
-        elements_done(me, grad->grad, elements);
-    finding.no_memory = finding.no_memory || elements == NULL;
-    return finding_tell(me, &finding, queued);
+    bool ok = compare_once(me, &compared, queued);
+    elements_done(me, grad->grad, elements);
+    return ok;
 }
 
 static void
@@ -78,7 +90,9 @@ static bool
 grad_has_come(struct task *me, struct storage_watch *self, const struct storage_change *seen)
 {
     struct awaited *awaited = (struct awaited *)self;
-    bool            ok      = grad_arrives(me, awaited->replica, awaited, seen->queued);
+    if (--awaited->writes > 0)
+        return true;
+    bool ok = grad_arrives(me, awaited->replica, awaited, seen->queued);
     awaited_free(me, awaited);
     return ok;
 }
@@ -96,12 +110,13 @@ replica_grad(struct task *me, struct replica *replica, int index, struct tensor 
     w->grad_version = tensor_version(grad);
     if (!subject_fits(&replica->model->subjects[w->index], grad) || !check_charge(me, (size_t)tensor_bytes(grad)))
         return !task_failed(me);
-    if (tensor_device(grad) == DEVICE_CPU || grad->storage->entries == 0)
+    if (grad->storage->queued_writes == 0)
         return grad_arrives(me, replica, &here, false);
     struct awaited *awaited = host_take(me, sizeof *awaited);
     if (awaited == NULL)
         return false;
     *awaited               = here;
+    awaited->writes        = grad->storage->queued_writes;
     awaited->watch.changed = grad_has_come;
     awaited->next          = replica->awaited;
     awaited->grad          = tensor_ref(grad);
@@ -119,20 +134,12 @@ replica_drop_awaited(struct task *me, struct replica *replica)
 
 /* ---- names and orders ---- */
 
-/* In the mutex: true: equal, or nobody to compare with. */
-static bool
-meet_once(struct task *me, struct agreements *agreements, const struct agreement_of *mine, const struct agreement **theirs,
-          struct finding *finding)
-{
-    enum agreement_answer answer = agreements_meet(me, agreements, mine, theirs);
-    finding->no_memory = answer == AGREEMENT_NO_MEMORY;
-    return answer != AGREEMENT_DIFFERS;
-}
-
 /* The first of the lines that differs, of both; "nothing" behind the last one. */
 static void
-find_names(const struct agreement_of *mine, const struct agreement *theirs, const int *group, struct finding *finding)
+find_names(const struct compared *compared, const struct agreement *theirs, struct finding *finding)
 {
+    const struct agreement_of *mine  = &compared->mine;
+    const int                 *group = compared->replica->model->group;
     const char *ours = mine->elements, *other = (const char *)theirs->elements;
     const char *our_end = ours + mine->bytes, *other_end = other + theirs->bytes;
     while (ours < our_end && other < other_end && strcmp(ours, other) == 0) {
@@ -157,18 +164,12 @@ replica_names(struct task *me, struct replica *replica, const char *lines, size_
 {
     if (replica == NULL)
         return true;
-    struct check_ranks    *check   = replica->check;
-    struct model          *model   = replica->model;
-    struct finding         finding = { 0 };
-    const struct agreement_of mine = { .key = { AGREEMENT_NAMES, 0, replica->named++ }, .rank = replica->rank,
-                                    .ranks = model->ranks, .line = me->line, .elements = lines, .bytes = bytes };
-    const struct agreement   *theirs = NULL;
-    pthread_mutex_lock(&check->mutex);
-    if (!check->over && !meet_once(me, &model->agreements, &mine, &theirs, &finding))
-        find_names(&mine, theirs, model->group, &finding);
-    check->over = check->over || finding.found || finding.no_memory;
-    pthread_mutex_unlock(&check->mutex);
-    return finding_tell(me, &finding, false);
+    struct compared compared = {
+        .check = replica->check, .agreements = &replica->model->agreements, .replica = replica, .tell = find_names,
+        .mine = { .key = { AGREEMENT_NAMES, 0, replica->named++ }, .rank = replica->rank,
+                  .ranks = replica->model->ranks, .line = me->line, .elements = lines, .bytes = bytes },
+    };
+    return compare_once(me, &compared, false);
 }
 
 /* The indices in the order that a pass gives them, as far as they are few enough to be drawn for a message. */
@@ -185,59 +186,67 @@ order_at(const struct sampler_order *order, int64_t place, int64_t *indices)
     return indices[place];
 }
 
+/* What makes the orders differ. */
 static void
-find_order(const struct agreement_of *mine, const struct agreement *theirs, struct finding *finding)
+print_settings(const struct sampler_order *first, const struct sampler_order *other, const struct finding *finding,
+               struct str *out)
 {
-    struct sampler_order order[2];
-    bool swap = mine->rank < theirs->rank;
-    memcpy(&order[swap], mine->elements, sizeof order[0]);
-    memcpy(&order[!swap], theirs->elements, sizeof order[0]);
-    const struct sampler_order *first = &order[0], *other = &order[1];
-    finding->found = true;
-    finding->name  = "DistributedSampler";
-    finding->rank  = swap ? theirs->rank : mine->rank;
-    finding->than  = swap ? mine->rank : theirs->rank;
-    struct str *out = &finding->report;
-    if (first->length != other->length) {
-        str_addf(out, "rank %d's DistributedSampler goes over %" PRId64 " samples where rank %d's goes over %" PRId64,
-                 finding->rank, first->length, finding->than, other->length);
-    } else if (first->shuffle != other->shuffle || first->drop_last != other->drop_last) {
-        const char *what = first->shuffle != other->shuffle ? "shuffle" : "drop_last";
-        bool        on   = first->shuffle != other->shuffle ? first->shuffle : first->drop_last;
-        str_addf(out, "rank %d's DistributedSampler has %s=%s where rank %d's has %s", finding->rank, what,
-                 on ? "true" : "false", finding->than, on ? "false" : "true");
-    } else {
-        str_addf(out, "rank %d's DistributedSampler shuffles with seed + epoch = %" PRId64 " where rank %d's has %"
-                 PRId64, finding->rank, first->seed, finding->than, other->seed);
-    }
-    int64_t *indices = NULL;
-    if (first->length == other->length && first->length <= ORDER_MOST)
-        indices = calloc((size_t)first->length + 1, sizeof *indices);
+    bool shuffle = first->shuffle != other->shuffle;
+    str_addf(out, "rank %d's DistributedSampler ", finding->rank);
+    if (first->length != other->length)
+        str_addf(out, "goes over %" PRId64 " samples where rank %d's goes over %" PRId64, first->length, finding->than,
+                 other->length);
+    else if (shuffle || first->drop_last != other->drop_last)
+        str_addf(out, "has %s=%s where rank %d's has %s", shuffle ? "shuffle" : "drop_last",
+                 (shuffle ? first->shuffle : first->drop_last) ? "true" : "false", finding->than,
+                 (shuffle ? other->shuffle : other->drop_last) ? "true" : "false");
+    else
+        str_addf(out, "shuffles with seed + epoch = %" PRId64 " where rank %d's has %" PRId64, first->seed,
+                 finding->than, other->seed);
+}
+
+static void
+print_first_index(const struct sampler_order *first, const struct sampler_order *other, struct str *out)
+{
+    if (first->length != other->length || first->length > ORDER_MOST)
+        return;
+    int64_t *indices = calloc((size_t)first->length + 1, sizeof *indices);
     for (int64_t place = 0; indices != NULL && place < first->length; place++) {
         int64_t x = order_at(first, place, indices), y = order_at(other, place, indices);
         if (x == y)
             continue;
-        str_addf(out, ": order[%" PRId64 "] is %" PRId64 " and %" PRId64, place, x, y);
+        str_addf(out, ", so index [%" PRId64 "] is %" PRId64 " where it is %" PRId64, place, x, y);
         break;
     }
     free(indices);
+}
+
+static void
+find_order(const struct compared *compared, const struct agreement *theirs, struct finding *finding)
+{
+    const struct agreement_of *mine = &compared->mine;
+    struct sampler_order       ours, other;
+    bool swap = mine->rank < theirs->rank;
+    memcpy(swap ? &other : &ours, mine->elements, sizeof ours);
+    memcpy(swap ? &ours : &other, theirs->elements, sizeof ours);
+    finding->found = true;
+    finding->name  = "DistributedSampler";
+    finding->rank  = swap ? theirs->rank : mine->rank;
+    finding->than  = swap ? mine->rank : theirs->rank;
+    print_settings(&ours, &other, finding, &finding->report);
+    print_first_index(&ours, &other, &finding->report);
     if (mine->line > 0)
-        str_addf(out, ", since the pass of line %" PRIu32, mine->line);
-    str_add(out, ": make it alike on every rank, and call set_epoch on every rank");
+        str_addf(&finding->report, ", since the pass that begins in line %" PRIu32, mine->line);
+    str_add(&finding->report, ": make the sampler alike on every rank, and call set_epoch on every rank");
 }
 
 bool
 check_sampler_pass(struct task *me, struct check_ranks *check, const struct sampler_pass *pass)
 {
-    struct finding         finding = { 0 };
-    const struct agreement_of mine = { .key = { AGREEMENT_SAMPLER, pass->sampler, pass->pass }, .rank = me->rank,
-                                    .ranks = check->ranks, .line = me->line, .elements = &pass->order,
-                                    .bytes = sizeof pass->order };
-    const struct agreement   *theirs = NULL;
-    pthread_mutex_lock(&check->mutex);
-    if (!check->over && !meet_once(me, &check->samplers, &mine, &theirs, &finding))
-        find_order(&mine, theirs, &finding);
-    check->over = check->over || finding.found || finding.no_memory;
-    pthread_mutex_unlock(&check->mutex);
-    return finding_tell(me, &finding, false);
+    struct compared compared = {
+        .check = check, .agreements = &check->samplers, .tell = find_order,
+        .mine = { .key = { AGREEMENT_SAMPLER, pass->sampler, pass->pass }, .rank = me->rank, .ranks = check->ranks,
+                  .line = me->line, .elements = &pass->order, .bytes = sizeof pass->order },
+    };
+    return compare_once(me, &compared, false);
 }

@@ -1,5 +1,5 @@
-/* Replicas under watch: made with a DistributedDataParallel, freed with it. Interface in order of use: see check_ranks.h.
- * The states of a tensor are states.c's, what is said divergence.c's. */
+/* Replicas under watch: made with a DistributedDataParallel, freed with it. Interface in order of use: check_ranks.h.
+ * The states of a tensor are replica_states.c's, what is said divergence.c's. PyTorch has nothing like it. */
 #include "parallel/check_ranks.h"
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ model_free(struct task *me, struct model *model)
     marks_free(me, model);
     for (int i = 0; i < model->count; i++) {
         if (model->states != NULL)
-            states_free(me, &model->states[i]);
+            replica_states_free(me, &model->states[i]);
         if (model->subjects != NULL)
             free(model->subjects[i].name);
     }
@@ -247,7 +247,7 @@ replica_leaves(struct task *me, struct replica *replica)
     *own = replica->next;
     replica_leaves_marks(me, replica);
     for (int i = 0; i < replica->count; i++)
-        states_leave(me, &model->states[i], &replica->watched[i].at);
+        replica_states_leave(me, &model->states[i], &replica->watched[i].at);
     if (++model->left < model->ranks)
         return NULL;
     struct model **link = &check->models;

@@ -2,7 +2,7 @@
  * says whose, which tensor, which element, since which line. DistributedDataParallel makes ranks equal once and trusts
  * equal gradients from then on; what breaks that is silent otherwise.
  *
- * Parameters are compared whenever their bytes change, as change number n of each rank (states.h), and again where
+ * Parameters are compared whenever their bytes change, as change number n of each rank (replica_states.h), and again where
  * ranks have made different changes: at the next reduction and at the rank's end. Buffers after each broadcast, gradients
  * after each reduction, the names in the buckets when those are made, the orders of distributed samplers as a pass begins.
  * Equal is equal bits. Nobody waits for anybody, no time passes: who comes first leaves his bytes, the others compare.

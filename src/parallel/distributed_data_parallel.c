@@ -266,7 +266,9 @@ static bool
 ddp_begin_alike(struct task *me, struct module *module, struct process_group *group, const struct ddp_options *options,
                 const struct named_tensors *params)
 {
-    return options->no_init_sync || (ddp_verify_params(me, group, params) && ddp_sync_states(me, group, module, options));
+    if (options->no_init_sync)
+        return true;
+    return ddp_verify_params(me, group, params) && ddp_sync_states(me, group, module, options);
 }
 
 static struct module *

@@ -1,5 +1,6 @@
-/* What is said of replicas that differ: whose, which tensor, where in it, both numbers, since which line, and what to do.
- * Interface: divergence_print, divergence_stop. PyTorch says nothing: the ranks train on, each with a model of its own. */
+/* What is said of replicas that differ: whose, which tensor, where in it, both numbers, since which line, and what to
+ * do. Interface: divergence_print, divergence_stop. PyTorch says nothing: the ranks train on, each with a model of its
+ * own. */
 #include "parallel/divergence.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include "base/str.h"
 #include "device/device.h"
 #include "device/storage.h"
-#include "parallel/states.h"
+#include "parallel/replica_states.h"
 #include "sched/stage.h"
 
 /* ---- an element ---- */

@@ -3,10 +3,9 @@
  * the bytes are equal. So ranks that do the same walk the same way, whoever goes first, and only the states between the
  * last rank and the first are kept. Knows bytes alone, no tensor.
  *
- * Order of use: states_begin once a rank, then states_change and states_join; states_fork where two differ;
- * states_leave. */
-#ifndef PARALLEL_STATES_H
-#define PARALLEL_STATES_H
+ * Order of use: replica_states_begin once a rank, then replica_states_change and _join; _fork where two differ; _leave. */
+#ifndef PARALLEL_REPLICA_STATES_H
+#define PARALLEL_REPLICA_STATES_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,8 +23,8 @@ struct change {
 };
 bool change_equal(const struct change *a, const struct change *b);
 
-struct state {
-    struct state *parent, *child, *sibling;
+struct replica_state {
+    struct replica_state *parent, *child, *sibling;
     int             holders;    /* ranks that are here, and marks */
     int             rank;       /* who came first, in the group */
     int             others;     /* how many have come since by a change of their own */
@@ -33,32 +32,37 @@ struct state {
     unsigned char   elements[];
 };
 
-struct states { struct state *root; size_t bytes; };
+struct replica_states { struct replica_state *root; size_t bytes; };
 
 enum arrival {
     ARRIVED,                    /* at a state of its own, or where others are */
-    ARRIVED_ELSEWHERE,          /* the same change has led another rank to other bytes: `rival` */
-    ARRIVED_NOT                 /* no memory */
+    ARRIVED_ELSEWHERE           /* the same change has led another rank to other bytes: `rival` */
 };
-struct arrival_of { int rank; struct change change; const void *elements; struct state *rival; };
+/* `spare` comes with the question, since memory is not asked for where ranks meet; what is not used stays there. */
+struct arrival_of { int rank; struct change change; const void *elements; struct replica_state *spare, *rival; };
+struct replica_state *replica_state_new(struct task *me, const struct replica_states *states);   /* NULL: no memory */
+void replica_state_free(struct task *me, const struct replica_states *states, struct replica_state *state);
 /* A rank's first state. `ranks` will come: none of them finds the root gone. */
-enum arrival states_begin(struct task *me, struct states *states, struct state **at, int ranks,
-                            struct arrival_of *arrival);
-enum arrival states_change(struct task *me, struct states *states, struct state **at,
-                             struct arrival_of *arrival);
+enum arrival replica_states_begin(struct replica_states *states, struct replica_state **at, int ranks,
+                                  struct arrival_of *arrival);
+enum arrival replica_states_change(struct task *me, struct replica_states *states, struct replica_state **at,
+                                   struct arrival_of *arrival);
 /* The rank is where `state` is from now on: a state of equal bytes. */
-void states_join(struct task *me, struct states *states, struct state **at, struct state *state);
-void state_hold(struct state *state);
-void states_leave(struct task *me, struct states *states, struct state **at);  /* of NULL: nothing */
-void states_free(struct task *me, struct states *states);
+void replica_states_join(struct task *me, struct replica_states *states, struct replica_state **at,
+                         struct replica_state *state);
+void replica_state_hold(struct replica_state *state);
+/* of NULL: nothing */
+void replica_states_leave(struct task *me, struct replica_states *states, struct replica_state **at);
+void replica_states_free(struct task *me, struct replica_states *states);
 
 /* Why two states differ: where their ways part. */
 struct fork {
     enum { FORK_SAME_CHANGE,    /* both made it, with other bytes: `first` and `other` */
            FORK_EXTRA,          /* one made `first`, which the other did not: `other` is the state before */
            FORK_OTHER_CHANGE } kind;
-    bool                  swapped;    /* `first` lies on b's way */
-    const struct state *first, *other;
+    bool                        swapped;    /* `first` lies on b's way */
+    const struct replica_state *first, *other;
 };
-struct fork states_fork(const struct states *states, const struct state *a, const struct state *b);
+struct fork replica_states_fork(const struct replica_states *states, const struct replica_state *a,
+                                const struct replica_state *b);
 #endif
