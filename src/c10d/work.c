@@ -348,7 +348,7 @@ work_run(struct task *me, struct work *work)
     sched_advance_to(me, work->issued_at);
     work->begun_at = sched_now(me);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
-        (void)(work_move(me, work) && work_tell_changes(me, work) && work_paste(me, work));   /* what failed is in `me` */
+        (void)(work_move(me, work) && work_tell_changes(me, work) && work_paste(me, work)); /* what failed is in me */
     work_finish(me, work);
 }
 

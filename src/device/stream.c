@@ -325,15 +325,15 @@ entry_snapshot(struct task *me, const struct stream_entry *entry)
 static bool
 entry_changed(struct task *me, const struct queued *queued, bool later)
 {
-    const struct stream_entry *entry = &queued->entry;
-    bool                       ok    = true;
-    for (int i = 0; i < entry->access_count && ok; i++) {
-        struct storage *storage = entry->accesses[i].storage;
-        if (storage->watches == NULL || !entry->accesses[i].write)
+    bool ok = true;
+    for (int i = 0; i < queued->entry.access_count && ok; i++) {
+        const struct access *access = &queued->entry.accesses[i];
+        access->storage->queued_writes -= later && access->write;
+        if (access->storage->watches == NULL || !access->write || account_closed(me->sched))
             continue;
-        const struct storage_change change = { .access = entry->accesses[i], .line = queued->line, .queued = later,
+        const struct storage_change change = { .access = *access, .line = queued->line, .queued = later,
                                                .stage = queued->stage, .is_op = true };
-        ok = account_closed(me->sched) || storage_tell_change(me, &change);
+        ok = storage_tell_change(me, &change) || later;
     }
     return ok;
 }
@@ -356,8 +356,6 @@ work_ends(struct task *me, struct stream *stream, struct queued *queued, uint64_
     entry_run(stream->devices, &queued->entry, queued->context);
     stream->devices->on_stream = &here;
     entry_snapshot(me, &queued->entry);
-    for (int i = 0; i < queued->entry.access_count; i++)
-        queued->entry.accesses[i].storage->queued_writes -= queued->entry.accesses[i].write;
     (void)entry_changed(me, queued, true);
     entry_event(me, stream, queued, PHASE_END, now);
     for (int i = 0; i < queued->entry.access_count; i++)

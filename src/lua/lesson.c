@@ -632,7 +632,7 @@ l_advance(lua_State *L)
 static const struct lua_entry lesson_entries[] = {
     { "lesson", l_lesson,
       "rs.lesson{title=, devices=, hardware=, seed=, costs=, world=, minutes=, needs=, prefix=, device_memory=, "
-      "topology=, hops=}",
+      "topology=, hops=, check_ranks=}",
       "Declares the lesson, at its top. Costs are in microseconds, by op or module." },
     { "say", l_say, "rs.say(text, ...)",
       "Narration: what it is given, with blanks between; in a rank with its number in front." },

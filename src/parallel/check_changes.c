@@ -87,7 +87,8 @@ watched_changed(struct task *me, struct storage_watch *self, const struct storag
         return true;
     w->changes++;
     const struct change change = { .what = seen->access.what, .line = seen->line, .stage = seen->stage,
-                                   .is_op = seen->is_op, .grad = grad_state(w, seen) };
+                                   .is_op = seen->is_op, .after = w->replica->marks,
+                                   .grad = grad_state(w, seen) };
     return watched_arrives(me, w, change, seen->queued);
 }
 

@@ -7,7 +7,7 @@
 bool
 change_equal(const struct change *a, const struct change *b)
 {
-    return a->line == b->line && a->stage == b->stage && strcmp(a->what, b->what) == 0;
+    return a->after == b->after && a->line == b->line && a->stage == b->stage && strcmp(a->what, b->what) == 0;
 }
 
 struct replica_state *

@@ -19,6 +19,7 @@ struct change {
     uint32_t        line;       /* of the lesson */
     uint16_t        stage;      /* the innermost one around it */
     bool            is_op;      /* `what` is the name of an op, which worked in place */
+    int64_t         after;      /* marks that the rank had passed: what lies between other ones is no match */
     enum grad_state grad;       /* the optimizer's: since the last reduction */
 };
 bool change_equal(const struct change *a, const struct change *b);
