@@ -230,11 +230,12 @@ raise_first(struct task *me, struct spawn *spawn)
     const struct error *hang = first_error(spawn, true), *other = first_error(spawn, false);
     if (hang == NULL && other == NULL)
         return;
-    bool caused = other != NULL && (hang == NULL || other->order < hang->order);
-    bool cut    = caused && (other->kind == E_BUDGET || other->kind == E_STOPPED);
+    bool caused   = other != NULL && (hang == NULL || other->order < hang->order);
+    bool says_all = caused && other->kind == E_DIVERGENCE; /* that the others then wait is of no interest */
+    bool cut      = caused && (other->kind == E_BUDGET || other->kind == E_STOPPED);
     struct telling how   = { .report_first = !caused || cut, .report_alone = !caused };
     struct error   error = caused ? *other : *hang;
-    if (hang != NULL || cut)
+    if ((hang != NULL && !says_all) || cut)
         how.report = world_report(spawn->world);
     error.payload = NULL;
     error.hung    = hang != NULL || how.report != NULL;
