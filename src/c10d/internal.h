@@ -120,6 +120,7 @@ struct world {
     const struct group_backend *backend;
     void                       *transport;      /* the back-end's */
     struct store               *store;
+    struct check_ranks         *check;
     struct monitor              monitor;        /* of what follows */
     struct rank_state          *ranks;
     struct communicator *_Atomic communicators;  /* all ever made; freed with the world */

@@ -372,5 +372,5 @@ local_recv(struct task *me, struct post *post)
     stage_arrive(&stage_, post->flow);
     tensor_bump(post->tensor);
     tensor_tell(me, post->tensor);
-    return true;
+    return tensor_changed(me, post->tensor, "recv");
 }

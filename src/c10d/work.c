@@ -330,6 +330,18 @@ work_move(struct task *me, const struct work *work)
     return failed(me, E_RUNTIME, "%s is no collective", operation_name(call->operation));
 }
 
+/* Who watches a tensor that the others have written into is told. */
+static bool
+work_tell_changes(struct task *me, const struct work *work)
+{
+    const struct collective *call = &work->call;
+    const char              *what = operation_name(call->operation);
+    bool ok = tensor_changed(me, call->tensor, what) && tensor_changed(me, call->gathered, what);
+    for (int i = 0; call->outputs != NULL && i < call->ranks && ok; i++)
+        ok = tensor_changed(me, call->outputs[i], what);
+    return ok;
+}
+
 void
 work_run(struct task *me, struct work *work)
 {
@@ -340,7 +352,7 @@ work_run(struct task *me, struct work *work)
     work->begun_at = sched_now(me);
     recorder_reach(me, work->group, work->recorded, FLIGHT_STARTED);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
-        (void)(work_move(me, work) && work_paste(me, work));   /* what failed is in `me` */
+        (void)(work_move(me, work) && work_tell_changes(me, work) && work_paste(me, work)); /* what failed is in me */
     work_finish(me, work);
 }
 

@@ -40,6 +40,8 @@ static const struct option option_table[] = {
     { "timeout", "SECONDS", OPTION_SECONDS, BOTH, FIELD(timeout), "of a wait that sets none of its own" },
     { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races),
       "look for races between streams: stepped always does, free cannot; both tell a missing work:wait()" },
+    { "check-ranks", "", OPTION_FLAG, BOTH, FIELD(check_ranks),
+      "stop at the first event that makes the ranks' replicas of a model differ" },
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
     { "hardware", "PRESET", OPTION_TEXT, BOTH, FIELD(hardware), "price work as on this, whatever the lesson says" },
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },

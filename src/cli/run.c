@@ -126,7 +126,7 @@ make_lesson(struct lesson_run *run)
                                           .quiet = o->quiet, .teacher = o->teacher, .trusted = o->trust,
                                           .hardware = o->hardware, .report = o->report,
                                           .has_seed = o->has_seed, .seed = o->seed, .world = (int)o->world,
-                                          .hops = o->hops };
+                                          .hops = o->hops, .check_ranks = o->check_ranks };
     run->lesson = lesson_new(&options);
     if (run->lesson == NULL)
         run->status = message(STATUS_FAILED, "out of memory");

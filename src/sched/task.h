@@ -20,7 +20,7 @@ enum error_kind {
     E_BUDGET,                                                      /* memory or instructions of a lesson: exit status 2 */
     E_MEMORY, E_OUT_OF_MEMORY /* of a device */, E_DEADLOCK, E_TIMEOUT,
     E_DIST_STORE, E_DIST_NETWORK,      /* a store: nobody set the key in time; its server cannot be reached */
-    E_MISMATCH, E_RACE, E_STOPPED /* exit status 3 */
+    E_MISMATCH, E_DIVERGENCE, E_RACE, E_STOPPED /* exit status 3 */
 };
 const char *error_name(enum error_kind kind);        /* "RuntimeError", "DeadlockError" ... */
 
