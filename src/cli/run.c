@@ -169,7 +169,7 @@ make_sched(struct lesson_run *run)
         run->status = message(STATUS_FAILED, "%s", why);
         return false;
     }
-    sched_set_part(run->sched, PART_LESSON, run->lesson);
+    lesson_runs_in(run->lesson, run->sched);
     if (run->fast)
         blas_use(run->sched, &run->blas);
     return true;

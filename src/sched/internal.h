@@ -85,6 +85,8 @@ struct sched {
     char                   stop_message[160];
     atomic_uint            next_flow;
     struct account         account;
+    pthread_mutex_t        fault_mutex;     /* guards what follows */
+    struct faults         *faults;          /* NULL: nobody ever expected one */
 
     pthread_mutex_t registry;         /* guards what follows, in `free` */
     struct machine *first, *last;
@@ -117,6 +119,13 @@ struct heap_item heap_pop(struct sched *sched);
 void heap_remove(struct sched *sched, size_t place);            /* place: index + 1 */
 struct heap_item *heap_find(struct sched *sched, const struct machine *machine); /* NULL: it is not ready */
 void heap_rebuild(struct sched *sched);
+
+/* faults.c */
+bool faults_open(struct sched *sched, const struct fault_plan *plan);   /* false: no memory */
+void faults_close(struct sched *sched);
+
+/* stepped.c: the waits of a rank that was killed end, but for those for its own tasks. */
+void stepped_break_killed(struct sched *sched, int rank);
 
 /* task.c */
 struct machine *machine_new(struct sched *sched, struct task *parent, const struct task_options *options);
