@@ -140,7 +140,10 @@ work_lost(struct task *me, struct work *work)
     if (lost < 0 || (broken && error->kind == E_MISMATCH))
         return failed(me, error->kind, "%s", error->message);
     int64_t issued = atomic_load(&communicator->issued[communicator_rank_of(communicator, lost)]);
+    bool    dead   = world_rank_was_killed(work->group->world, lost);
     char    line[32] = "", last[40] = "without calling any collective", of[32] = "";
+    if (dead)
+        snprintf(last, sizeof last, "before its first collective was over");
     if (work->line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", work->line);
     if (issued > 0)

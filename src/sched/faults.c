@@ -200,10 +200,10 @@ strike(struct task *me, const struct fault *fault)
     fault_announce(me, fault);
     if (fault->kind == FAULT_KILL)
         fault_kill(me->sched, NULL, fault->rank);
-    else if (fault->kind == FAULT_LATE && sched_is_stepped(me->sched))
-        (void)!sched_delay_rank(me->sched, fault->rank, fault->ps);
-    else if (fault->kind == FAULT_LATE)
+    else if (fault->kind == FAULT_LATE && !sched_is_stepped(me->sched))
         (void)!sched_sleep(me, fault->ps);
+    else if (fault->kind == FAULT_LATE && sched_delay_rank(me->sched, fault->rank, fault->ps))
+        me->sched->executor->point(me);
 }
 
 void

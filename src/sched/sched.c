@@ -77,9 +77,9 @@ sched_random(struct task *me)
 void
 sched_point(struct task *me)
 {
+    me->sched->executor->point(me);
     if (sched_has_faults(me->sched))
         fault_point(me);
-    me->sched->executor->point(me);
 }
 
 void
