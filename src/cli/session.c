@@ -1,5 +1,5 @@
-/* The engine's process: started, asked, ended. Every run writes a trace of its own, so that a viewer may keep the old
- * one mapped; the newest is the session's. */
+/* The engine's process: started, asked, ended. Every engine writes a trace of its own, so that a viewer may keep the old
+ * one mapped, and a run that was left its record. */
 #include "cli/session.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -61,7 +61,7 @@ static bool
 ends_by_itself(struct session *session)
 {
     const struct timespec pause = { .tv_nsec = 10 * 1000 * 1000 };
-    if (session->engine.record == NULL || !session->ended || session->died)
+    if (!session->engine_ended || session->died)
         return false;
     close(session->reader.fd);
     session->reader.fd = -1;
@@ -74,11 +74,28 @@ ends_by_itself(struct session *session)
     return false;
 }
 
-/* Killed before it can see that nobody listens: it would run on to the end and report there. */
-static void
-stop_engine(struct session *session)
+void
+session_forget_file(struct session *session, const char *path)
 {
-    if (session->child > 0 && !ends_by_itself(session)) {
+    if (path[0] != '\0' && (session->engine.record == NULL || strcmp(path, session->engine.record) != 0))
+        unlink(path);
+}
+
+static bool
+is_record(const struct session *session, const char *path)
+{
+    bool is = strcmp(session->trace_path, path) == 0;
+    for (size_t i = 0; i < session->run_count && !is; i++)
+        is = session->runs[i].number != session->run && strcmp(session->runs[i].trace_path, path) == 0;
+    return is;
+}
+
+/* Killed before it can see that nobody listens: it would run on to the end and report there. `keep`: somebody will read
+ * its record. */
+static void
+stop_engine(struct session *session, bool keep)
+{
+    if (session->child > 0 && !(keep && ends_by_itself(session))) {
         kill(session->child, SIGKILL);
         while (waitpid(session->child, NULL, 0) < 0 && errno == EINTR)
             continue;
@@ -87,8 +104,10 @@ stop_engine(struct session *session)
     if (session->reader.fd >= 0)
         close(session->reader.fd);
     session->reader = (struct control_reader){ .fd = -1 };
-    if (session->trace_path[0] != '\0' && session->engine.record == NULL)
-        unlink(session->trace_path);
+    if (!is_record(session, session->engine_path))
+        session_forget_file(session, session->engine_path);
+    session->engine_path[0] = '\0';
+    session->engine_run     = -1;
 }
 
 /* Waits until the engine says something. false: the viewer has left meanwhile, and nobody waits for the answer. */
@@ -112,11 +131,11 @@ hear_position(struct session *session)
     uint64_t   seq;
     bool       heard = engine_speaks(session) && control_read_line(&session->reader, &line);
     if (heard && sscanf(str_text(&line), "at %" SCNu64, &seq) == 1) {
-        session->head = seq;
+        session->engine_head = seq;
     } else if (heard && sscanf(str_text(&line), "end %d %" SCNu64, &status, &seq) == 2) {
-        session->head   = seq;
-        session->ended  = true;
-        session->status = status;
+        session->engine_head   = seq;
+        session->engine_ended  = true;
+        session->engine_status = status;
     } else {
         session->starved = heard; /* it had no memory to say where it is, and waits */
         heard = false;
@@ -141,16 +160,17 @@ be_the_engine(struct session *session, int fd)
 #endif
     if (freopen("/dev/null", "r", stdin) == NULL || freopen("/dev/null", "w", stdout) == NULL)
         _exit(message(STATUS_USAGE, "cannot start the engine: %s", strerror(errno))); /* narration is in the trace */
-    int status = session->engine.run(session->engine.context, fd, session->trace_path, session->edits,
+    int status = session->engine.run(session->engine.context, fd, session->engine_path, session->edits,
                                      session->edit_count);
     fflush(NULL);
     _exit(status);
 }
 
-static bool
-read_record(struct session *session, char *why, size_t why_size)
+bool
+session_show(struct session *session, char *why, size_t why_size)
 {
     forget_trace(session);
+    session->shown++;
     session->trace = trace_open(session->trace_path, why, why_size);
     if (session->trace == NULL)
         return false;
@@ -165,20 +185,68 @@ read_record(struct session *session, char *why, size_t why_size)
     return session->state != NULL && trace_count(session->trace) > 0;
 }
 
+/* Another file with the same contents; errno says why not. */
 static bool
-start_engine(struct session *session, char *why, size_t why_size)
+copy_file(const char *from, const char *to)
+{
+    char   bytes[1 << 16];
+    FILE  *in = fopen(from, "rb"), *out = in != NULL ? fopen(to, "wb") : NULL;
+    size_t got = 0;
+    bool   ok = out != NULL;
+    while (ok && (got = fread(bytes, 1, sizeof bytes, in)) > 0)
+        ok = fwrite(bytes, 1, got, out) == got;
+    ok = ok && !ferror(in);
+    if (in != NULL)
+        fclose(in);
+    if (out != NULL)
+        ok = fclose(out) == 0 && ok;
+    if (!ok)
+        unlink(to);
+    return ok;
+}
+
+/* The named place is about to get another record: whose record lies there now moves into the folder. */
+static void
+keep_named_record(struct session *session)
+{
+    const char *record = session->engine.record;
+    char        kept[300];
+    snprintf(kept, sizeof kept, "%s/" RUNTIME_RECORD "%d.kept.trace", session->folder.path, session->generation);
+    for (size_t i = 0; i <= session->run_count; i++) {
+        char *path = i < session->run_count ? session->runs[i].trace_path : session->trace_path;
+        bool  present = i < session->run_count && session->runs[i].number == session->run;
+        if (present || strcmp(path, record) != 0)
+            continue;
+        bool room = session->folder.path[0] != '\0' && (link(record, kept) == 0 || copy_file(record, kept));
+        snprintf(path, sizeof session->trace_path, "%s", room ? kept : "");
+    }
+}
+
+static void
+name_engines_record(struct session *session, bool replay)
+{
+    const char *record = session->engine.record;
+    session->generation++;
+    session->replays = record != NULL && replay && session->folder.path[0] != '\0';
+    if (record != NULL && !session->replays) {
+        keep_named_record(session);
+        snprintf(session->engine_path, sizeof session->engine_path, "%s", record);
+    } else {
+        snprintf(session->engine_path, sizeof session->engine_path, "%s/" RUNTIME_RECORD "%d.trace",
+                 session->folder.path, session->generation);
+    }
+}
+
+/* Of the present run, from its beginning. */
+static bool
+start_engine(struct session *session, bool replay, char *why, size_t why_size)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
         snprintf(why, why_size, "cannot start the engine: %s", strerror(errno));
         return false;
     }
-    session->generation++;
-    if (session->engine.record != NULL)
-        snprintf(session->trace_path, sizeof session->trace_path, "%s", session->engine.record);
-    else
-        snprintf(session->trace_path, sizeof session->trace_path, "%s/" RUNTIME_RECORD "%d.trace", session->folder.path,
-                 session->generation);
+    name_engines_record(session, replay);
     fflush(NULL);
     session->child = fork();
     if (session->child == 0) {
@@ -186,36 +254,71 @@ start_engine(struct session *session, char *why, size_t why_size)
         be_the_engine(session, ends[1]);
     }
     close(ends[1]);
-    session->reader = (struct control_reader){ .fd = ends[0] };
-    session->ended = session->died = session->starved = false;
-    session->head = 0;
-    if (session->child < 0 || !hear_position(session)) {
-        if (session->child > 0 && has_hung_up(session))
-            session->status = bury_engine(session); /* its words, if it said nothing and ended by itself */
-        snprintf(why, why_size, session->starved ? "out of memory" : "the lesson could not be started");
+    session->reader       = (struct control_reader){ .fd = ends[0] };
+    session->engine_run   = session->run;
+    session->engine_ended = session->died = session->starved = false;
+    session->engine_head  = 0;
+    if (session->child > 0 && hear_position(session))
+        return true;
+    if (session->child > 0 && has_hung_up(session))
+        session->status = bury_engine(session); /* its words, if it said nothing and ended by itself */
+    snprintf(why, why_size, session->starved ? "out of memory" : "the lesson could not be started");
+    return false;
+}
+
+/* What it knows of its run is what the record holds. */
+static void
+follow_engine(struct session *session)
+{
+    session->head   = session->engine_head;
+    session->ended  = session->engine_ended || session->died;
+    session->status = session->engine_ended ? session->engine_status : session->status;
+}
+
+/* The engine's record is the present run's from here on. */
+static void
+record_here(struct session *session)
+{
+    if (strcmp(session->trace_path, session->engine_path) != 0)
+        session_forget_file(session, session->trace_path);
+    snprintf(session->trace_path, sizeof session->trace_path, "%s", session->engine_path);
+    follow_engine(session);
+}
+
+static bool
+open_folder(struct session *session, char *why, size_t why_size)
+{
+    const char *record = session->engine.record;
+    session->folder.lock = -1;
+    if (record != NULL && strlen(record) >= sizeof session->trace_path) {
+        snprintf(why, why_size, "cannot create %.60s...: the path is too long", record);
         return false;
     }
-    if (read_record(session, why, why_size))
-        return true;
-    session->status = 0; /* the engine has not said why */
-    return false;
+    bool made = runtime_folder_make(&session->folder, RUNTIME_RECORDS, why, why_size);
+    if (!made)
+        session->folder.path[0] = '\0';
+    return made || record != NULL; /* without it only the newest run is kept */
 }
 
 bool
 session_open(struct session *session, const struct session_engine *engine, char *why, size_t why_size)
 {
     *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .viewer = engine->watched };
-    session->folder.lock = -1;
-    if (engine->record != NULL && strlen(engine->record) >= sizeof session->trace_path) {
-        snprintf(why, why_size, "cannot create %.60s...: the path is too long", engine->record);
+    if (!open_folder(session, why, why_size))
+        return false;
+    if (!session_run_begin(session)) {
+        snprintf(why, why_size, "out of memory");
+        session_close(session);
         return false;
     }
-    if (engine->record == NULL && !runtime_folder_make(&session->folder, RUNTIME_RECORDS, why, why_size))
-        return false;
-    bool started    = start_engine(session, why, why_size);
+    bool started    = start_engine(session, false, why, why_size);
     session->viewer = -1;
-    if (started)
-        return true;
+    if (started) {
+        record_here(session);
+        if (session_show(session, why, why_size))
+            return true;
+        session->status = 0; /* the engine has not said why */
+    }
     session_close(session);
     return false;
 }
@@ -223,12 +326,11 @@ session_open(struct session *session, const struct session_engine *engine, char 
 void
 session_close(struct session *session)
 {
-    stop_engine(session);
+    stop_engine(session, session->engine.record != NULL);
     forget_trace(session);
+    session_runs_free(session);
     runtime_folder_remove(&session->folder);
     breaks_free(&session->rules.breaks);
-    free(session->edits);
-    session->edits = NULL;
 }
 
 const char *
@@ -254,14 +356,29 @@ send_line(struct session *session, const char *text)
     return sent;
 }
 
+/* false: it died, or did not come so far. */
+static bool
+engine_go(struct session *session, uint64_t seq)
+{
+    char request[40];
+    if (session->engine_head >= seq || session->engine_ended)
+        return session->engine_head >= seq;
+    snprintf(request, sizeof request, "go %" PRIu64, seq);
+    return send_line(session, request) && hear_position(session) && session->engine_head >= seq;
+}
+
+static bool
+engine_is_here(const struct session *session)
+{
+    return session->reader.fd >= 0 && session->engine_run == session->run && !session->died;
+}
+
 bool
 session_reach(struct session *session, uint64_t seq)
 {
     if (session->head < seq && !session->ended) {
-        char request[40];
-        snprintf(request, sizeof request, "go %" PRIu64, seq);
-        if (send_line(session, request))
-            hear_position(session);
+        engine_go(session, seq);
+        follow_engine(session);
         trace_refresh(session->trace);
         session->starved = session->starved || trace_starved(session->trace);
         size_t count = trace_count(session->trace);
@@ -311,26 +428,62 @@ session_failure(const struct session *session)
     return failure;
 }
 
+static bool
+say_not_there(struct session *session, uint64_t seq, struct str *out)
+{
+    const char *reason = session->starved ? "out of memory"
+                         : session->died  ? "the engine is gone" : session_failure(session).message;
+    str_addf(out, "the run cannot be brought back to event %" PRIu64 "%s%s\n", seq, reason[0] != '\0' ? ": " : "",
+             reason);
+    return false;
+}
+
+static bool
+restart_engine(struct session *session, bool replay, struct str *out)
+{
+    char why[400];
+    stop_engine(session, true);
+    if (start_engine(session, replay, why, sizeof why))
+        return true;
+    str_addf(out, "%s\n", why);
+    return false;
+}
+
+/* Its record grows with the engine: the one that is there, or a new one that has come as far. */
+bool
+session_bring(struct session *session, struct str *out)
+{
+    char     why[400];
+    uint64_t head = session->head;
+    bool     here = engine_is_here(session) && session->engine_head <= head && !session->replays;
+    if (session->ended || (here && strcmp(session->engine_path, session->trace_path) == 0))
+        return true;
+    if (!here && !restart_engine(session, false, out))
+        return false;
+    if (!engine_go(session, head))
+        return say_not_there(session, head, out);
+    record_here(session);
+    if (session_show(session, why, sizeof why))
+        return true;
+    str_addf(out, "%s\n", why);
+    return false;
+}
+
 bool
 session_wind(struct session *session, struct str *out)
 {
-    if (session->head == session->cursor && !session->died)
+    if (engine_is_here(session) && session->engine_head == session->cursor)
         return true;
-    char why[400];
-    if (session->head > session->cursor || session->died) {
-        stop_engine(session);
-        if (!start_engine(session, why, sizeof why)) {
-            str_addf(out, "%s\n", why);
-            return false;
-        }
+    if (session->died) { /* its record ends where it died: it is made again */
+        session->ended = session->died = false;
+        session->head  = session->cursor;
+        return session_bring(session, out);
     }
-    if (session_reach(session, session->cursor) && session->head == session->cursor)
+    if ((!engine_is_here(session) || session->engine_head > session->cursor) && !restart_engine(session, true, out))
+        return false;
+    if (engine_go(session, session->cursor) && session->engine_head == session->cursor)
         return true;
-    const char *reason = session->starved ? "out of memory"
-                         : session->died  ? "the engine is gone" : session_failure(session).message;
-    str_addf(out, "the run cannot be brought back to event %" PRIu64 "%s%s\n", session->cursor,
-             reason[0] != '\0' ? ": " : "", reason);
-    return false;
+    return say_not_there(session, session->cursor, out);
 }
 
 bool
