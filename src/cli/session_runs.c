@@ -41,17 +41,18 @@ add_run(struct session *session, const struct debugger_edit *edits, size_t count
 
 /* ---- the present one ---- */
 
-/* The session's own fields go where they are kept. */
+/* The session's own fields go where they are kept. Before its last edit it is not this run. */
 static void
 leave_run(struct session *session)
 {
-    struct session_run *run = find_run(session, session->run);
+    struct session_run *run  = find_run(session, session->run);
+    uint64_t            from = session->edit_count > 0 ? session->edits[session->edit_count - 1].seq : 0;
     snprintf(run->trace_path, sizeof run->trace_path, "%s", session->trace_path);
     run->edits      = session->edits;
     run->edit_count = session->edit_count;
     run->edit_room  = session->edit_room;
     run->head       = session->head;
-    run->cursor     = session->cursor;
+    run->cursor     = session->cursor > from ? session->cursor : from;
     run->ended      = session->ended;
     run->died       = session->died;
     run->status     = session->status;
