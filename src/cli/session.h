@@ -6,8 +6,8 @@
  * record. There is one engine at a time: of a run that was left it starts again when somebody asks for more than the
  * record holds.
  *
- *   session.c  the engine's process      session_move.c  stepping      session_look.c  looking and changing
- *   session_runs.c  the runs             session_command.c  a line
+ *   session.c  opened, closed       session_engine.c  the engine's process    session_runs.c  the runs
+ *   session_move.c  stepping        session_look.c  looking and changing      session_command.c  a line
  *
  * Order of use: session_open, session_command ..., session_close. */
 #ifndef CLI_SESSION_H
@@ -88,10 +88,13 @@ struct session_failure session_failure(const struct session *session);
 int session_told_status(struct session *session);
 
 /* ---- between the session's own files ---- */
+bool session_start(struct session *session, char *why, size_t why_size);   /* the first engine, and its record */
+void session_stop(struct session *session, bool keep);           /* the engine; keep: its record will be read */
 bool session_reach(struct session *session, uint64_t seq);       /* records up to seq; false: the run ended before */
 bool session_bring(struct session *session, struct str *out);    /* the engine stands at the record's end and adds to it */
 bool session_wind(struct session *session, struct str *out);     /* the engine stands at the cursor, by re-running if it must */
 bool session_show(struct session *session, char *why, size_t why_size); /* reads the record at trace_path */
+void session_hide(struct session *session);                      /* the record is no longer read */
 void session_forget_file(struct session *session, const char *path);    /* unless it was named */
 bool session_interrupted(const struct session *session);         /* the viewer has said "pause" meanwhile */
 bool session_ask(struct session *session, const char *request, struct str *reply); /* false: it said no, or is gone */

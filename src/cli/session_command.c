@@ -1,4 +1,4 @@
-/* One command line of a session: read, and handed to who carries it out; a run whose edits it went back past is left. */
+/* A command line of a session: read, and handed to who carries it out. A run whose edits it went back past is left. */
 #include "cli/session.h"
 
 bool

@@ -1,7 +1,7 @@
 /* The runs of a session. A change of the past makes one, going back past an edit leads to the run without it; each that
  * was left is kept with its record, so that one can look at it again and go on from any of its events.
  *
- * Interface: session_run_begin; session_run_edited, session_run_undo; session_runs for the commands; session_runs_free. */
+ * Interface: session_run_begin; session_run_edited, session_run_undo; session_runs, the commands; session_runs_free. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,7 +230,8 @@ session_run_edited(struct session *session, const char *request, struct str *out
     if (branches && !branch_off(session, session->edit_count, out))
         return false;
     if (branches)
-        str_addf(out, "this is run %d now, from event %" PRIu64 " on; runs lists them\n", session->run, session->cursor);
+        str_addf(out, "this is run %d now, from event %" PRIu64 " on; runs lists them\n", session->run,
+                 session->cursor);
     return add_edit(session, request, out);
 }
 
@@ -292,7 +293,7 @@ tell_run(const struct session *session, const struct session_run *run, struct st
         str_add(out, run->inherited < run->edit_count ? "from the beginning" : "as the lesson is");
     size_t from = run->parent > 0 ? run->inherited : 0;
     for (size_t i = from; i < run->edit_count; i++)
-        str_addf(out, "%s event %" PRIu64 ": %s", i == from ? ", at" : "; at", run->edits[i].seq, run->edits[i].line);
+        str_addf(out, "%s at event %" PRIu64 ": %s", i == from ? "," : ";", run->edits[i].seq, run->edits[i].line);
     if (run->parent > 0 && from == run->edit_count)
         str_add(out, ", without its later edits");
     str_addf(out, "; %" PRIu64 " events, ", run->head + 1);
