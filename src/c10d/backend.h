@@ -70,6 +70,7 @@ struct post {
     struct post   *next, *before, *mate;
     struct monitor monitor;              /* where its task waits until it is `called` */
     bool           called, met, ready, done, abandoned, refused;
+    bool           lost;                 /* its message was, as `detail` says */
     bool           killed;               /* abandoned, since the other end's rank was */
     struct repeat *repeat;               /* this is one; NULL */
     uint64_t       since, arrival;       /* a receive's: when it was ready, when it had the message */
@@ -130,8 +131,8 @@ extern const struct group_backend backend_local;
  * failed, since nobody will wake us any more (a lost rank, a deadlock, a timeout), and the monitor was left. */
 bool work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
     __attribute__((warn_unused_result));
-/* What the next waits of this rank in it are about, beside that: words that outlive them; NULL: nothing. */
-void work_wait_detail(struct work *work, const char *detail);
+/* What the next waits of this rank in it wait for was lost: words that say so, and outlive them; NULL: it was not. */
+void work_wait_lost(struct work *work, const char *words);
 bool     group_rank_has_ended(const struct process_group *group, int rank); /* it will send and receive no more */
 bool     group_rank_was_killed(const struct process_group *group, int rank); /* that is why; -1: no */
 /* It will post nothing more with that tag: it has ended, or its part of the collective is over. */

@@ -183,7 +183,7 @@ struct work {
     bool                  on_device, is_owned;
     bool                  done, told;    /* it has ended; and those who listen know */
     bool                  is_here;       /* it runs on the task that waits for it */
-    const char           *detail;        /* work_wait_detail */
+    const char           *lost;          /* work_wait_lost */
     uint32_t              line, iteration;
     uint64_t              issued_at, begun_at, finished_at;
     uint64_t              recorded;      /* its number in the group's recorder; 0: it is not there */

@@ -280,7 +280,7 @@ post_await(struct task *me, struct post *post)
 {
     struct wait_reason reason = { .what = post->name, .sequence = -1, .peer = world_rank(post, post->peer),
                                   .detail = post->detail[0] != '\0' ? post->detail : NULL,
-                                  .tag = post->tag, .timeout_ps = group_timeout_ps(post->group) };
+                                  .lost = post->lost, .tag = post->tag, .timeout_ps = group_timeout_ps(post->group) };
     bool lost = post->abandoned || post_is_hopeless(post) || group_gives_up(post->group, post->tag);
     monitor_leave(me, &post->inbox->monitor);
     if (lost)
@@ -366,6 +366,7 @@ post_lose(struct task *me, struct post *post, const struct fault_message *fault)
     if (mate != NULL) {
         fault_words(fault, world_rank(post, post->rank), world_rank(post, post->peer), mate->detail,
                     sizeof mate->detail);
+        mate->lost = true;
         mate->mate = post->mate = NULL;
         post_call(me, mate);
     }

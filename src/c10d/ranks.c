@@ -32,7 +32,8 @@ rank_end_of(const struct task *me)
         return end;
     end.now  = task_is_killed(me) ? FLIGHT_KILLED : FLIGHT_THREW;
     end.line = error->lesson_line;
-    snprintf(end.why, sizeof end.why, "%.*s", (int)strcspn(error->message, "\n"), error->message);
+    if (end.now == FLIGHT_THREW)
+        snprintf(end.why, sizeof end.why, "%.*s", (int)strcspn(error->message, "\n"), error->message);
     return end;
 }
 

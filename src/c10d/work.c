@@ -227,17 +227,19 @@ work_issue(struct task *me, struct work *work)
 }
 
 void
-work_wait_detail(struct work *work, const char *detail)
+work_wait_lost(struct work *work, const char *words)
 {
-    work->detail = detail;
+    work->lost = words;
 }
 
 bool
 work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
 {
     struct wait_reason reason = work_reason(work, peer);
-    if (work->detail != NULL)
-        reason.detail = work->detail;
+    if (work->lost != NULL) {
+        reason.detail = work->lost;
+        reason.lost   = true;
+    }
     bool lost = work_is_lost(work);
     if (!lost && monitor_wait(me, monitor, &reason))
         return true;

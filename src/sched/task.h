@@ -68,6 +68,7 @@ struct wait_reason {
     uint64_t           until;     /* 0: never. At this time by sched_now the wait answers true: look again */
     bool               idle;      /* a server with nothing to do: not counted as stuck */
     bool               join;      /* ends by itself once others fail: not failed in a deadlock */
+    bool               lost;      /* for a message that was lost on purpose: `detail` says which */
 };
 static inline int
 wait_reason_peer(const struct wait_reason *reason)
