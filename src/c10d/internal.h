@@ -140,6 +140,18 @@ world_rank_has_ended(const struct world *world, int rank)
     return atomic_load(&world->ranks[rank].ended);
 }
 
+static inline bool
+world_rank_was_killed(const struct world *world, int rank)
+{
+    return world_rank_has_ended(world, rank) && world->ranks[rank].end.now == FLIGHT_KILLED;
+}
+
+static inline const char *
+world_rank_fate(const struct world *world, int rank)
+{
+    return world_rank_was_killed(world, rank) ? "was killed" : "has ended";
+}
+
 /* ---- why nobody goes on (hang.c) ---- */
 
 /* Who waits in it waits for rank `peer` of the group, -1: for many. */
@@ -174,6 +186,7 @@ struct work {
     bool                  on_device, is_owned;
     bool                  done, told;    /* it has ended; and those who listen know */
     bool                  is_here;       /* it runs on the task that waits for it */
+    const char           *lost;          /* work_wait_lost */
     uint32_t              line, iteration;
     uint64_t              issued_at, begun_at, finished_at;
     uint64_t              recorded;      /* its number in the group's recorder; 0: it is not there */

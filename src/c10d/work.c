@@ -7,6 +7,7 @@
 #include "c10d/internal.h"
 #include "device/cells.h"
 #include "device/stream.h"
+#include "sched/faults.h"
 #include "sched/stage.h"
 
 static int64_t
@@ -97,10 +98,23 @@ work_tell(struct task *me, struct work *work)
     }
 }
 
+/* Who was killed has no part in it, nor in what it called later. */
+static void
+work_stays_undone(struct task *me, struct work *work)
+{
+    struct process_group *group  = work->group;
+    atomic_int_least64_t *issued = &group->communicator->issued[group->rank];
+    if (atomic_load(issued) > work->call.sequence)
+        atomic_store(issued, work->call.sequence);
+    world_wake_all(me, group->world);
+}
+
 /* It never began, or never will: a run that is stopped leaves some. */
 void
 work_discard(struct task *me, struct work *work)
 {
+    if (task_is_killed(me) && work->entry != NULL)
+        work_stays_undone(me, work);
     work_drop_tensors(me, work);
     if (work->listeners != NULL)
         work->error = (struct error){ .kind = E_STOPPED, .message = "the run is over" };
@@ -131,7 +145,10 @@ work_lost(struct task *me, struct work *work)
         return failed(me, error->kind, "%s", error->message);
     struct wait_reason reason = work_reason(work, communicator_rank_of(communicator, lost));
     int64_t issued = atomic_load(&communicator->issued[communicator_rank_of(communicator, lost)]);
+    bool    dead   = world_rank_was_killed(work->group->world, lost);
     char    line[32] = "", last[40] = "without calling any collective", of[32] = "";
+    if (dead)
+        snprintf(last, sizeof last, "before its first collective was over");
     if (work->line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", work->line);
     if (issued > 0)
@@ -139,8 +156,9 @@ work_lost(struct task *me, struct work *work)
     if (communicator->number > 0)
         snprintf(of, sizeof of, " of group %d", communicator->number);
     return hang_in_vain(me, work->group->world, &reason,
-                        "rank %d waits in %s #%" PRId64 "%s%s, but rank %d has ended %s",
-                        work->group->global_rank, reason.what, work->call.sequence, of, line, lost, last);
+                        "rank %d waits in %s #%" PRId64 "%s%s, but rank %d %s %s",
+                        work->group->global_rank, reason.what, work->call.sequence, of, line, lost,
+                        world_rank_fate(work->group->world, lost), last);
 }
 
 /* Says why the group takes no more collectives. */
@@ -212,10 +230,20 @@ work_issue(struct task *me, struct work *work)
     return answer == LEDGER_JOINED || work_refuse(me, work, answer);
 }
 
+void
+work_wait_lost(struct work *work, const char *words)
+{
+    work->lost = words;
+}
+
 bool
 work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
 {
     struct wait_reason reason = work_reason(work, peer);
+    if (work->lost != NULL) {
+        reason.detail = work->lost;
+        reason.lost   = true;
+    }
     bool lost = work_is_lost(work);
     if (!lost && monitor_wait(me, monitor, &reason))
         return true;
@@ -255,7 +283,9 @@ work_break_group(struct task *me, struct work *work)
 {
     struct ledger *ledger = &work->group->communicator->ledger;
     struct error   error  = work->error;
-    if (error.kind == E_STOPPED || ledger_is_broken(ledger, work->call.sequence))
+    if (error.kind == E_KILLED)
+        work_stays_undone(me, work);
+    if (error.kind == E_KILLED || error.kind == E_STOPPED || ledger_is_broken(ledger, work->call.sequence))
         return;
     snprintf(error.message, sizeof error.message, "rank %d failed in %s #%" PRId64 ": %.1800s",
              work->group->global_rank, operation_name(work->call.operation), work->call.sequence, work->error.message);

@@ -5,9 +5,10 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "sched/faults.h"
 #include "sched/sched.h"
 
-enum { VARIANT_MOST = 999999999 };
+enum { VARIANT_MOST = 999999999, FAULTS_MOST = 64 };
 enum option_scope { OPTION_RUN = 1, OPTION_STEP = 2 };
 
 struct exercise_report;
@@ -26,6 +27,8 @@ struct run_options {
     uint64_t           variant;       /* of an exercise; 0: as it is written */
     struct exercise_report *report;   /* cli/exercise.c's; NULL: checks are printed */
     double             timeout, limit_seconds; /* 0: none given */
+    struct fault       faults[FAULTS_MOST];    /* --fault, as often as it is given */
+    size_t             fault_count;
 };
 
 /* argv[0] is the subcommand. -1: go on with `out`; else the exit status (help was printed, or what is wrong). */

@@ -567,6 +567,12 @@ cause_killed(struct teller *teller, struct saying *saying)
 }
 
 static void
+cause_lost(struct teller *teller, struct saying *saying)
+{
+    str_add(&saying->way[0], rank_in(teller->flight, teller->hang->victim)->detail);
+}
+
+static void
 cause_outside(struct teller *teller, struct saying *saying)
 {
     const struct hang        *hang = teller->hang;
@@ -660,7 +666,7 @@ say_cause(struct teller *teller, struct saying *saying)
         [HANG_GROUPS_CROSSED] = cause_groups_crossed, [HANG_NO_NEW_GROUP] = cause_no_new_group,
         [HANG_SENDS_CROSSED] = cause_sends_crossed, [HANG_UNMATCHED] = cause_unmatched,
         [HANG_LOCKS_CROSSED] = cause_locks, [HANG_ENDED] = cause_ended, [HANG_THREW] = cause_threw,
-        [HANG_KILLED] = cause_killed, [HANG_OUTSIDE] = cause_outside, [HANG_LATE] = cause_late,
+        [HANG_KILLED] = cause_killed, [HANG_LOST] = cause_lost, [HANG_OUTSIDE] = cause_outside, [HANG_LATE] = cause_late,
         [HANG_ABSENT] = cause_absent,
     };
     const struct hang *hang  = teller->hang;

@@ -20,7 +20,7 @@ hang_cause_name(enum hang_cause cause)
         [HANG_NO_NEW_GROUP] = "skipped new_group", [HANG_SENDS_CROSSED] = "crossed sends",
         [HANG_UNMATCHED] = "unmatched",     [HANG_LOCKS_CROSSED] = "crossed locks",
         [HANG_ENDED] = "ended early",       [HANG_THREW] = "threw",
-        [HANG_KILLED] = "killed",           [HANG_OUTSIDE] = "stuck outside",
+        [HANG_KILLED] = "killed",           [HANG_LOST] = "lost message",      [HANG_OUTSIDE] = "stuck outside",
         [HANG_LATE] = "late",               [HANG_ABSENT] = "no dump",
     };
     return (size_t)cause < countof(names) ? names[cause] : "unknown";
@@ -334,6 +334,21 @@ keep_circle(struct hang *hang, const int *circle, int length)
         hang->circle[i] = circle[i];
 }
 
+/* Whatever else it may look like: who waits for it waits in vain. */
+static bool
+find_lost(const struct survey *survey, const struct graph *graph, struct hang *hang)
+{
+    for (int i = 0; i < survey->flight->rank_count; i++) {
+        const struct flight_rank *rank = &survey->flight->ranks[i];
+        if (rank->now != FLIGHT_WAITING || !rank->lost || rank->detail == NULL)
+            continue;
+        blame(hang, HANG_LOST, rank->peer, i);
+        name_waits(survey, graph, hang);
+        return true;
+    }
+    return false;
+}
+
 static void
 explain_waits(struct survey *survey, const struct graph *graph, const int *circle, int length, struct hang *hang)
 {
@@ -376,7 +391,7 @@ flight_diagnose(const struct flight *flight, struct hang *hang)
     *hang = nothing;
     if (survey_open(&survey, flight) && circle != NULL && survey_rolls(&survey) && graph_open(&graph, &survey)) {
         length = graph_circle(&graph, circle);
-        if (!find_difference(&survey, false, hang))
+        if (!find_lost(&survey, &graph, hang) && !find_difference(&survey, false, hang))
             explain_waits(&survey, &graph, circle, length, hang);
         if (hang->cause == HANG_NONE)
             explain_gone(&survey, hang);

@@ -64,6 +64,7 @@ struct flight_rank {
     int                  group;       /* WAITING: of that; -1 */
     int                  peer;        /* WAITING: for this rank alone; -1 */
     int64_t              tag;         /* WAITING: in a send or receive; -1 */
+    bool                 lost;        /* WAITING: for a message that was lost, as `detail` says */
     struct flight_entry *entries;     /* in order of record; the oldest may have been lost */
     size_t               count, room;
 };
@@ -124,6 +125,7 @@ enum hang_cause {
     HANG_LOCKS_CROSSED,
     HANG_ENDED,            /* a rank's function has returned */
     HANG_THREW, HANG_KILLED,
+    HANG_LOST,             /* a message was lost on its way: the culprit sent it to the victim */
     HANG_OUTSIDE,          /* a rank is busy in its own code */
     HANG_LATE,             /* a rank is on its way: behind, in an earlier call that can end */
     HANG_ABSENT            /* a rank left no dump, so nothing is known of it */

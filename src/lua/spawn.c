@@ -251,7 +251,8 @@ raise_first(struct task *me, struct spawn *spawn)
     const struct error *hang = first_error(spawn, true), *other = first_error(spawn, false);
     if (hang == NULL && other == NULL)
         return;
-    bool caused   = other != NULL && (hang == NULL || other->order < hang->order);
+    bool dead     = other != NULL && other->kind == E_KILLED; /* who waits for that one says so, and more */
+    bool caused   = other != NULL && (hang == NULL || (!dead && other->order < hang->order));
     bool says_all = caused && other->kind == E_DIVERGENCE; /* that the others then wait is of no interest */
     bool cut      = caused && (other->kind == E_BUDGET || other->kind == E_STOPPED);
     struct telling how   = { .report_first = !caused || cut, .report_alone = !caused };
