@@ -175,7 +175,7 @@ cannot_be_over(const struct dumps *dumps, int rank, const struct flight_entry *c
     return false;
 }
 
-/* From a rank's last call of a group back to the first one that can be over: those that cannot were begun, and given up. */
+/* From a rank's last call of a group back to the first that can be over: those that cannot were begun, and given up. */
 static void
 settle_states(struct dumps *dumps, const struct dump_source *source, int group)
 {
