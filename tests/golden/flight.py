@@ -3,7 +3,7 @@
 FOLDER/SITUATION gets what each rank's recorder holds while the job hangs: trace_R, a pickle as PyTorch's C++ writes it,
 and trace_R.json, which has no frames. A thread of each rank dumps twice a second, as PyTorch's debug server would: with
 other shapes gloo ends one of the processes, and what it dumped last is what there is. Ranks are processes of their own
-that end themselves; none lives longer than a minute. gloo records no send or receive.
+that end themselves; none lives longer than three minutes. gloo records no send or receive.
 """
 import os
 import socket
@@ -13,7 +13,7 @@ import threading
 import time
 from datetime import timedelta
 
-LIVES, DUMPS, ENDS_AFTER = 60, 12, 3.0
+LIVES, DUMPS, ENDS_AFTER = 180, 16, 4.0
 os.environ["TORCH_FR_BUFFER_SIZE"] = "2000"
 
 
@@ -36,7 +36,7 @@ def skipped_call(rank, dist, torch):
 def other_shape(rank, dist, torch):
     for _ in range(2):
         dist.all_reduce(torch.ones(16))
-    time.sleep(2 * rank)
+    time.sleep(5 * rank)
     dist.all_reduce(torch.ones(16 if rank == 0 else 24))
 
 
