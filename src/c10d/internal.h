@@ -167,6 +167,7 @@ struct work {
     bool                  done, told;    /* it has ended; and those who listen know */
     bool                  is_here;       /* it runs on the task that waits for it */
     uint32_t              line, iteration;
+    int64_t               number;        /* of its group's, in the order of their making */
     uint64_t              issued_at, begun_at, finished_at;
     struct error          error;
     struct work_listener *listeners;     /* the last one first */
@@ -184,6 +185,7 @@ struct process_group {
     int                   rank;          /* in the group */
     int                   global_rank;
     atomic_uint_least64_t timeout_ps;    /* of one wait; 0: the run's */
+    int64_t               works;         /* how many were made; in the monitor */
     int                   calls;         /* of new_group in it, by this rank; in the world's monitor */
     struct monitor        monitor;
     struct task          *comm;          /* NULL: not started or ended */

@@ -22,10 +22,27 @@ hash_close(struct task *me, struct store *store)
     free(hash);
 }
 
+/* Keys are shared by the ranks of its world; without one, within the rank. Those of the rendezvous commute. */
+static void
+keys_meet(struct task *me, const struct hash_store *hash, const struct store_request *request)
+{
+    bool reads = request->op == STORE_GET || request->op == STORE_CHECK || request->op == STORE_COUNT ||
+                 request->op == STORE_LIST || request->op == STORE_LENGTH;
+    const int64_t where[3] = { hash->world != NULL ? -1 : me->rank };
+    for (int i = 0; i < request->key_count; i++)
+        if (strncmp(request->keys[i], "default_pg/", 11) != 0)
+            sched_touch(me, reads ? TOUCH_READ : TOUCH_CHANGE, request->keys[i], where);
+    if (request->op == STORE_COUNT || request->op == STORE_LIST)
+        sched_touch(me, TOUCH_READ, "all keys", where);
+    else if (!reads && strncmp(request->keys[0], "default_pg/", 11) != 0)
+        sched_touch(me, TOUCH_CHANGE, "all keys", where);
+}
+
 static bool
 hash_ask(struct task *me, struct store *store, const struct store_request *request, struct store_reply *reply)
 {
     struct hash_store *hash = (struct hash_store *)store;
+    keys_meet(me, hash, request);
     monitor_enter(me, &hash->monitor);
     store_table_answer(&hash->table, request, reply);
     if (reply->status == STORE_DONE && request->op != STORE_GET && request->op != STORE_CHECK)

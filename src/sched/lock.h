@@ -9,6 +9,7 @@ struct lock {
     uint64_t       next_ticket, serving;
     struct task   *holder;
     int64_t        name;      /* text id */
+    const char    *word;      /* the same, borrowed */
 };
 bool lock_init(struct task *me, struct lock *lock, const char *name);
 void lock_destroy(struct lock *lock);
