@@ -8,9 +8,9 @@
 #include "sched/sched.h"
 
 enum { VARIANT_MOST = 999999999 };
-enum option_scope { OPTION_RUN = 1, OPTION_STEP = 2 };
+enum option_scope { OPTION_RUN = 1, OPTION_STEP = 2, OPTION_EXPLORE = 4 };
 
-struct exercise_report;
+struct exercise_report; struct trial;
 
 struct run_options {
     const char        *lesson;        /* as given; then its path, see cli/course.h */
@@ -25,6 +25,11 @@ struct run_options {
     uint64_t           variant;       /* of an exercise; 0: as it is written */
     struct exercise_report *report;   /* cli/exercise.c's; NULL: checks are printed */
     double             timeout, limit_seconds; /* 0: none given */
+    /* explore */
+    uint64_t           schedules;     /* 0: not said */
+    bool               exhaustive;
+    const char        *faults;
+    struct trial      *trial;         /* cli/trial.h: the run is one of many; NULL: it speaks for itself */
 };
 
 /* argv[0] is the subcommand. -1: go on with `out`; else the exit status (help was printed, or what is wrong). */

@@ -1,0 +1,66 @@
+/* What a run among many is told, and tells; see trial.h.
+ *
+ * Interface: trial_new, trial_prepare, trial_free; trial_choosing, trial_work_limit, trial_fail, trial_end. */
+#include "cli/trial.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include "sched/account.h"
+
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE 0
+#endif
+
+static const size_t trial_bytes = sizeof(struct trial) + TRIAL_STEPS * sizeof(struct schedule_step);
+
+struct trial *
+trial_new(void)
+{
+    const int access = PROT_READ | PROT_WRITE, kind = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE;
+    void     *memory = mmap(NULL, trial_bytes, access, kind, -1, 0);
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
+void
+trial_free(struct trial *trial)
+{
+    if (trial != NULL)
+        munmap(trial, trial_bytes);
+}
+
+void
+trial_prepare(struct trial *trial, const struct choosing *choosing, uint64_t work_limit)
+{
+    *trial = (struct trial){ .choosing = *choosing, .work_limit = work_limit, .chosen = { .room = TRIAL_STEPS } };
+    trial->choosing.chosen = &trial->chosen;
+}
+
+const struct choosing *
+trial_choosing(const struct trial *trial)
+{
+    return trial != NULL ? &trial->choosing : NULL;
+}
+
+uint64_t
+trial_work_limit(const struct trial *trial, uint64_t limit)
+{
+    return trial != NULL && trial->work_limit > 0 && trial->work_limit < limit ? trial->work_limit : limit;
+}
+
+void
+trial_fail(struct trial *trial, const struct error *error)
+{
+    trial->kind = error->kind;
+    trial->rank = error->rank;
+    trial->line = error->lesson_line;
+    snprintf(trial->message, sizeof trial->message, "%s", error->message);
+}
+
+void
+trial_end(struct trial *trial, const struct sched *sched, int status)
+{
+    trial->status = status;
+    trial->work   = account_done(sched);
+    trial->left   = account_taken(sched);
+    trial->ended  = true;
+}
