@@ -225,9 +225,9 @@ static void
 stepped_touch(struct task *me, uint64_t key, enum touch touch)
 {
     struct machine *machine = machine_of(me);
-    if (machine == NULL || !chooser_stands(me->sched->chooser, machine, key, touch))
+    if (machine == NULL)
         return;
-    machine->choice.stands = true;
+    machine->choice.stands = chooser_stands(me->sched->chooser, machine, key, touch);
     machine->choice.touch  = touch;
     machine->choice.key    = key;
     chosen_point(machine);
