@@ -125,7 +125,7 @@ void communicator_free(struct task *me, struct communicator *communicator);
 
 /* What the others know of a rank without asking: whether it is over. */
 struct rank_state {
-    atomic_bool ended;
+    atomic_bool ended, killed;   /* killed: set before */
     atomic_int  joined;          /* how many generations it has joined: all that the others need from it is in the store */
     int         generation;      /* how often it has called init_process_group; its own task's */
     const struct communicator *outside; /* the last new one of which it is no member; its own task's */
@@ -146,6 +146,8 @@ struct world {
 };
 
 bool world_rank_has_ended(const struct world *world, int rank);
+bool world_rank_was_killed(const struct world *world, int rank);
+const char *world_rank_fate(const struct world *world, int rank);   /* "has ended", "was killed" */
 void world_wake_all(struct task *me, struct world *world);
 
 void store_hash_wake(struct task *me, struct store *store);   /* who waits in it looks again whether it is in vain */
@@ -166,6 +168,7 @@ struct work {
     bool                  on_device, is_owned;
     bool                  done, told;    /* it has ended; and those who listen know */
     bool                  is_here;       /* it runs on the task that waits for it */
+    const char           *detail;        /* work_wait_detail */
     uint32_t              line, iteration;
     int64_t               number;        /* of its group's, in the order of their making */
     uint64_t              issued_at, begun_at, finished_at;

@@ -14,6 +14,18 @@ world_rank_has_ended(const struct world *world, int rank)
     return atomic_load(&world->ranks[rank].ended);
 }
 
+bool
+world_rank_was_killed(const struct world *world, int rank)
+{
+    return atomic_load(&world->ranks[rank].killed);
+}
+
+const char *
+world_rank_fate(const struct world *world, int rank)
+{
+    return world_rank_was_killed(world, rank) ? "was killed" : "has ended";
+}
+
 /* Who waits for a message, a barrier, a key or a rank in new_group looks again whether it can still come. */
 void
 world_wake_all(struct task *me, struct world *world)
@@ -29,7 +41,11 @@ world_wake_all(struct task *me, struct world *world)
 void
 world_rank_ended(struct task *me, struct world *world, int rank)
 {
-    if (rank < 0 || rank >= world->size || atomic_exchange(&world->ranks[rank].ended, true))
+    if (rank < 0 || rank >= world->size)
+        return;
+    if (me->rank == rank && task_is_killed(me))
+        atomic_store(&world->ranks[rank].killed, true);
+    if (atomic_exchange(&world->ranks[rank].ended, true))
         return;
     atomic_fetch_add(&world->ended_count, 1);
     world_wake_all(me, world);

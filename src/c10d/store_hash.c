@@ -73,11 +73,11 @@ key_is_hopeless(const struct world *world, const char *key, bool asked, int *los
 }
 
 static bool
-key_is_lost(struct task *me, const char *key, int lost)
+key_is_lost(struct task *me, const struct world *world, const char *key, int lost)
 {
     if (lost >= 0)
-        return failed(me, E_RANK_LOST, "rank %d waits in init_process_group for rank %d, which has ended without "
-                                       "calling it", me->rank, lost);
+        return failed(me, E_RANK_LOST, "rank %d waits in init_process_group for rank %d, which %s without "
+                                       "calling it", me->rank, lost, world_rank_fate(world, lost));
     return failed(me, E_RANK_LOST, "rank %d waits for the store's key '%s', but all other ranks have ended",
                   me->rank, key);
 }
@@ -121,7 +121,7 @@ hash_wait(struct task *me, struct store *store, const struct store_request *chec
     monitor_leave(me, &hash->monitor);
     if (late)
         return store_late(me, store, check, limit_ps);
-    return hopeless ? key_is_lost(me, key, lost) : goes_on;
+    return hopeless ? key_is_lost(me, hash->world, key, lost) : goes_on;
 }
 
 /* ---- making ---- */

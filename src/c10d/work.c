@@ -96,10 +96,23 @@ work_tell(struct task *me, struct work *work)
     }
 }
 
+/* Who was killed has no part in it, nor in what it called later. */
+static void
+work_stays_undone(struct task *me, struct work *work)
+{
+    struct process_group *group  = work->group;
+    atomic_int_least64_t *issued = &group->communicator->issued[group->rank];
+    if (atomic_load(issued) > work->call.sequence)
+        atomic_store(issued, work->call.sequence);
+    world_wake_all(me, group->world);
+}
+
 /* It never began, or never will: a run that is stopped leaves some. */
 void
 work_discard(struct task *me, struct work *work)
 {
+    if (task_is_killed(me) && work->entry != NULL)
+        work_stays_undone(me, work);
     work_drop_tensors(me, work);
     if (work->listeners != NULL)
         work->error = (struct error){ .kind = E_STOPPED, .message = "the run is over" };
@@ -128,16 +141,19 @@ work_lost(struct task *me, struct work *work)
     if (lost < 0 || (broken && error->kind == E_MISMATCH))
         return failed(me, error->kind, "%s", error->message);
     int64_t issued = atomic_load(&communicator->issued[communicator_rank_of(communicator, lost)]);
+    bool    dead   = world_rank_was_killed(work->group->world, lost);
     char    line[32] = "", last[40] = "without calling any collective", of[32] = "";
+    if (dead)
+        snprintf(last, sizeof last, "before its first collective was over");
     if (work->line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", work->line);
     if (issued > 0)
         snprintf(last, sizeof last, "after #%" PRId64, issued - 1);
     if (communicator->number > 0)
         snprintf(of, sizeof of, " of group %d", communicator->number);
-    return failed(me, E_RANK_LOST, "rank %d waits in %s #%" PRId64 "%s%s, but rank %d has ended %s",
+    return failed(me, E_RANK_LOST, "rank %d waits in %s #%" PRId64 "%s%s, but rank %d %s %s",
                   work->group->global_rank, operation_name(work->call.operation), work->call.sequence, of, line, lost,
-                  last);
+                  world_rank_fate(work->group->world, lost), last);
 }
 
 /* Says why the group takes no more collectives. */
@@ -208,11 +224,17 @@ work_issue(struct task *me, struct work *work)
     return answer == LEDGER_JOINED || work_refuse(me, work, answer);
 }
 
+void
+work_wait_detail(struct work *work, const char *detail)
+{
+    work->detail = detail;
+}
+
 bool
 work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
 {
     struct wait_reason reason = { .what = operation_name(work->call.operation), .sequence = work->call.sequence,
-                                  .peer = process_group_global_rank(work->group, peer),
+                                  .peer = process_group_global_rank(work->group, peer), .detail = work->detail,
                                   .timeout_ps = work->call.options.timeout_ps };
     if (reason.timeout_ps == 0)
         reason.timeout_ps = work->group->timeout_ps;
@@ -255,7 +277,9 @@ work_break_group(struct task *me, struct work *work)
 {
     struct ledger *ledger = &work->group->communicator->ledger;
     struct error   error  = work->error;
-    if (error.kind == E_STOPPED || ledger_is_broken(ledger, work->call.sequence))
+    if (error.kind == E_KILLED)
+        work_stays_undone(me, work);
+    if (error.kind == E_KILLED || error.kind == E_STOPPED || ledger_is_broken(ledger, work->call.sequence))
         return;
     snprintf(error.message, sizeof error.message, "rank %d failed in %s #%" PRId64 ": %.1800s",
              work->group->global_rank, operation_name(work->call.operation), work->call.sequence, work->error.message);

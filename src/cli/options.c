@@ -15,7 +15,7 @@
 #include "hw/presets.h"
 
 enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_SEED, OPTION_VARIANT, OPTION_RANKS, OPTION_SECONDS, OPTION_EXECUTOR,
-                   OPTION_COUNT, OPTION_HELP };
+                   OPTION_COUNT, OPTION_FAULT, OPTION_HELP };
 
 struct option {
     const char      *name;   /* first: `nearest` walks over it */
@@ -46,6 +46,8 @@ static const struct option option_table[] = {
       "order, random or round-robin: who goes first among equals; or a file of explore's" },
     { "executor", "NAME", OPTION_EXECUTOR, BOTH, FIELD(executor), "stepped (virtual time, repeatable) or free" },
     { "timeout", "SECONDS", OPTION_SECONDS, BOTH, FIELD(timeout), "of a wait that sets none of its own" },
+    { "fault", "'FAULT'", OPTION_FAULT, BOTH, FIELD(fault_count),
+      "go wrong on purpose, each time it is given: 'kill 2 at 40', 'lose 0 -> 1 message 3'; see faults below" },
     { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races), "look for missing waits (stepped always does)" },
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
     { "hardware", "PRESET", OPTION_TEXT, ALL, FIELD(hardware), "price work as on this, whatever the lesson says" },
@@ -85,6 +87,15 @@ print_options_help(enum option_scope scope)
         if (option->scope & scope)
             printf("  %-20s  %s\n", left, option->help);
     }
+    puts("\nFaults, counted from 0, so that the same plan gives the same run:\n"
+         "  kill R at N                       rank R is gone at its scheduling point number N\n"
+         "  late R at N by T us               it stands still there\n"
+         "  lose A -> B message N             that message from rank A to rank B never arrives\n"
+         "  delay A -> B message N by T us    it comes later\n"
+         "  double A -> B message N           it comes twice\n"
+         "  cut A -> B message N              it and all later ones are lost\n"
+         "  allocation N                      that request for memory is refused\n"
+         "  write N                           that write to a file finds a full disk");
     if (scope == OPTION_EXPLORE)
         puts("\nEach schedule is a run of its own; what was found is made as short as it gets and saved in\n"
              "LESSON.schedule here: 'ringside step --policy LESSON.schedule LESSON' shows it.\n\n"
@@ -143,6 +154,8 @@ range_of(enum option_type type)
         return "seconds, more than 0 and at most 1000000";
     case OPTION_EXECUTOR:
         return "stepped or free";
+    case OPTION_FAULT:
+        return "a fault as --help lists them, at most 64 of them";
     default:
         return "some text";
     }
@@ -184,6 +197,8 @@ keep_option(struct run_options *out, const struct option *option, const char *va
     case OPTION_EXECUTOR:
         *(enum executor_kind *)field = strcmp(value, "free") == 0 ? EXECUTOR_FREE : EXECUTOR_STEPPED;
         return strcmp(value, "free") == 0 || strcmp(value, "stepped") == 0;
+    case OPTION_FAULT:
+        return out->fault_count < FAULTS_MOST && fault_parse(value, &out->faults[out->fault_count++]);
     case OPTION_HELP:
         break;
     }

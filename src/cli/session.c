@@ -296,7 +296,7 @@ session_failure(const struct session *session)
     for (size_t seq = count; seq > 0 && count - seq < FAULT_SEARCH; seq--) {
         const struct trace_event *event = trace_event(session->trace, seq - 1);
         const struct trace_kind  *kind  = event != NULL ? trace_kind(session->trace, event->kind) : NULL;
-        if (kind == NULL || strncmp(kind->name, "fault.", 6) != 0)
+        if (kind == NULL || strncmp(kind->name, "fault.", 6) != 0 || strcmp(kind->name, "fault.injected") == 0)
             continue;
         failure.line = event->line;
         failure.rank = event->rank;

@@ -268,7 +268,7 @@ raise(lua_State *L, struct task *me)
 {
     struct script *script = script_of(L);
     struct error   error  = me->error;
-    if (error.kind == E_STOPPED || account_exhausted(me->sched))
+    if (error.kind == E_KILLED || error.kind == E_STOPPED || account_exhausted(me->sched))
         script->fatal = true;
     task_clear_error(me);
     if (error.payload == script && strcmp(error.message, script->last_error) == 0 &&

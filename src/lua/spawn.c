@@ -177,10 +177,14 @@ start_rank(struct task *me, struct spawn *spawn, int number)
     return rank->task != NULL;
 }
 
-/* That a rank is lost is never why, but what follows from it, whoever notices first. */
+/* That a rank is lost is never why, but what follows from it, whoever notices first. Who waits for a killed one tells
+ * more than that one, which says nothing else. */
 static bool
 tells_more(const struct rank *rank, const struct rank *than)
 {
+    bool dead = rank->error.kind == E_KILLED, other_dead = than->error.kind == E_KILLED;
+    if (dead != other_dead)
+        return other_dead;
     bool follows = rank->error.kind == E_RANK_LOST, other_follows = than->error.kind == E_RANK_LOST;
     return follows != other_follows ? other_follows : rank->order < than->order;
 }
@@ -202,6 +206,7 @@ raise_first(struct task *me, struct spawn *spawn)
     char who[24];
     snprintf(who, sizeof who, "rank %d: ", first->context.rank);
     bool named = error.kind == E_DEADLOCK || error.kind == E_RANK_LOST || error.kind == E_MISMATCH ||
+                 error.kind == E_KILLED ||
                  strncmp(error.message, who, strlen(who)) == 0;
     if (!named) /* those name the ranks that they are about */
         snprintf(error.message, sizeof error.message, "%s%.2000s", who, first->error.message);

@@ -33,6 +33,7 @@ error_name(enum error_kind kind)
     case E_MISMATCH: return "MismatchError";
     case E_RANK_LOST: return "RankLostError";
     case E_RACE: return "RaceError";
+    case E_KILLED: return "KilledError";
     case E_STOPPED: return "StoppedError";
     }
     return "RuntimeError";
@@ -69,7 +70,8 @@ task_fail(struct task *me, struct code_place found, enum error_kind kind, const 
     me->error.lesson_line = me->line;
     me->error.rank        = me->rank;
     me->error.payload     = NULL;
-    task_announce_error(me);
+    if (kind != E_KILLED || atomic_exchange(&me->killed, KILLED) == KILLED_TELLS)
+        task_announce_error(me);
     return false;
 }
 

@@ -106,7 +106,7 @@ free_wait(struct task *me, struct monitor *monitor, const struct wait_reason *re
     int           state = ETIMEDOUT;
     bool          late  = false, due = false;
     note_waiting(me, reason);
-    while (monitor->wakes == wakes && !late && !due && (reason->join || !atomic_load(&sched->stopping))) {
+    while (monitor->wakes == wakes && !late && !due && (reason->join || !sched_is_stopping(me))) {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
         uint64_t now = free_now(me), left = reason->until > now ? (reason->until - now) / 1000 + 1 : 0;

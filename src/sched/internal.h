@@ -99,6 +99,8 @@ struct sched {
     char                   stop_message[160];
     atomic_uint            next_flow;
     struct account         account;
+    pthread_mutex_t        fault_mutex;     /* guards what follows */
+    struct faults         *faults;          /* NULL: nobody ever expected one */
 
     pthread_mutex_t registry;         /* guards what follows, in `free` */
     struct machine *first, *last;
@@ -138,6 +140,13 @@ void chooser_free(struct chooser *chooser);
 void chooser_meet(struct chooser *chooser, struct machine *machine);    /* a new task */
 struct machine *chooser_pick(struct chooser *chooser, struct sched *sched, struct machine *from);
 bool chooser_stands(struct chooser *chooser, const struct machine *machine, uint64_t key, enum touch touch);
+
+/* faults.c */
+bool faults_open(struct sched *sched, const struct fault_plan *plan);   /* false: no memory */
+void faults_close(struct sched *sched);
+
+/* stepped.c: the waits of a rank that was killed end, but for those for its own tasks. */
+void stepped_break_killed(struct sched *sched, int rank);
 
 /* task.c */
 struct machine *machine_new(struct sched *sched, struct task *parent, const struct task_options *options);

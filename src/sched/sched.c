@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/rng.h"
 #include "base/vec.h"
+#include "sched/faults.h"
 #include "sched/internal.h"
 
 /* Beyond this many actors vector clocks would cost more than they tell: the checker goes quiet for the run. */
@@ -78,6 +79,8 @@ void
 sched_point(struct task *me)
 {
     me->sched->executor->point(me);
+    if (sched_has_faults(me->sched))
+        fault_point(me);
 }
 
 void
@@ -90,10 +93,9 @@ sched_touch_at(struct task *me, enum touch touch, const char *what, const int64_
 void
 sched_advance(struct task *me, uint64_t ps)
 {
-    if (!sched_is_stepped(me->sched))
-        return;
-    me->clock = me->clock > UINT64_MAX / 2 ? me->clock : me->clock + ps;
-    me->sched->executor->point(me);
+    if (sched_is_stepped(me->sched))
+        me->clock = me->clock > UINT64_MAX / 2 ? me->clock : me->clock + ps;
+    sched_point(me);
 }
 
 void
@@ -101,13 +103,13 @@ sched_advance_to(struct task *me, uint64_t ps)
 {
     if (sched_is_stepped(me->sched) && ps > me->clock)
         me->clock = ps;
-    me->sched->executor->point(me);
+    sched_point(me);
 }
 
 bool
 sched_is_stopping(const struct task *me)
 {
-    return atomic_load_explicit(&me->sched->stopping, memory_order_relaxed);
+    return task_is_killed(me) || atomic_load_explicit(&me->sched->stopping, memory_order_relaxed);
 }
 
 void
@@ -125,6 +127,8 @@ sched_stop(struct sched *sched, enum error_kind kind, const char *message)
 bool
 sched_goes_on(struct task *me)
 {
+    if (task_is_killed(me))
+        return task_die(me);
     int kind = atomic_load_explicit(&me->sched->stop_kind, memory_order_acquire);
     return kind == E_NONE || failed(me, (enum error_kind)kind, "%s", me->sched->stop_message);
 }
@@ -207,6 +211,23 @@ sched_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
     me->sched->executor->poll(me, ps, reason);
     if (!sched_is_stopping(me))
         return true;
+    return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
+}
+
+/* A slice at a time, so that it hears soon that the run ends. */
+bool
+sched_sleep(struct task *me, uint64_t ps)
+{
+    static const struct wait_reason reason = { .what = "sleep", .sequence = -1, .peer = -1 };
+    if (sched_is_stepped(me->sched)) {
+        sched_advance(me, ps);
+        return !task_failed(me);
+    }
+    sched_point(me);
+    for (uint64_t now = sched_now(me), end = now + ps; now < end && !sched_is_stopping(me); now = sched_now(me))
+        me->sched->executor->poll(me, end - now, &reason);
+    if (!sched_is_stopping(me))
+        return !task_failed(me);
     return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
 }
 

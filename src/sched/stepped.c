@@ -338,6 +338,24 @@ alarm_rings(struct task *me, struct sched_source *source)
     monitor_leave(me, alarm->monitor);
 }
 
+/* A wait for a task of its own rank ends with that one. */
+static bool
+dies_in(const struct task *task, const struct wait_reason *reason)
+{
+    bool inside = reason->holder != NULL && reason->holder->rank == task->rank;
+    return task_is_killed(task) && !reason->join && !reason->idle && !inside;
+}
+
+void
+stepped_break_killed(struct sched *sched, int rank)
+{
+    for (struct machine *machine = sched->first; machine != NULL; machine = machine->next) {
+        bool waits = machine->state == MACHINE_WAITING && !machine->wait_broken;
+        if (waits && machine->task.rank == rank && dies_in(&machine->task, &machine->reason))
+            break_wait(machine);
+    }
+}
+
 static bool
 stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason *reason)
 {
@@ -347,7 +365,7 @@ stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason 
     machine->reason      = *reason;
     machine->queue       = monitor;
     machine->next_waiter = NULL;
-    machine->wait_broken = atomic_load(&me->sched->stopping) && reason->idle;
+    machine->wait_broken = (atomic_load(&me->sched->stopping) && reason->idle) || dies_in(me, reason);
     me->waiting          = &machine->reason;
     if (!machine->wait_broken) {
         if (monitor->first == NULL)
@@ -366,6 +384,8 @@ stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason 
     know_monitor(me, monitor);
     if (!machine->wait_broken)
         return true;
+    if (task_is_killed(me))
+        return task_die(me);
     if (reason->idle || atomic_load(&me->sched->stopping))
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
     return failed(me, E_DEADLOCK, "%s", str_text(&me->sched->report));

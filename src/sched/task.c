@@ -122,6 +122,7 @@ machine_new(struct sched *sched, struct task *parent, const struct task_options 
         task->device    = parent->device;
         task->line      = parent->line;
         task->iteration = parent->iteration;
+        atomic_store(&task->killed, task_is_killed(parent) ? KILLED : NOT_KILLED);
     }
     if (options->rank != TASK_INHERIT)
         task->rank = (int16_t)options->rank;

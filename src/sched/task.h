@@ -20,7 +20,9 @@ enum error_kind {
     E_BUDGET,                                                      /* memory or instructions of a lesson: exit status 2 */
     E_MEMORY, E_OUT_OF_MEMORY /* of a device */, E_DEADLOCK, E_TIMEOUT,
     E_DIST_STORE, E_DIST_NETWORK,      /* a store: nobody set the key in time; its server cannot be reached */
-    E_MISMATCH, E_RANK_LOST, E_RACE, E_STOPPED /* exit status 3 */
+    E_MISMATCH, E_RANK_LOST, E_RACE,
+    E_KILLED,                          /* its rank is gone on purpose: no script may catch it (faults.h) */
+    E_STOPPED /* exit status 3 */
 };
 const char *error_name(enum error_kind kind);        /* "RuntimeError", "DeadlockError" ... */
 int         error_exit_status(enum error_kind kind); /* 2 or 3 */
@@ -73,6 +75,9 @@ enum { TASK_CELLS = 20, TASK_TEXTS = 64 };
 struct cell_list { void *first; uint32_t count; };
 struct text_id { const char *text; uint32_t id; };
 
+/* KILLED_TELLS: that of its rank's tasks whose error is an event. */
+enum task_killed { NOT_KILLED, KILLED, KILLED_TELLS };
+
 struct scope_item { void *object; void (*drop)(struct task *me, void *object); bool handed; };
 
 struct task {
@@ -86,6 +91,7 @@ struct task {
     uint16_t             stage;       /* kind of the innermost one that is no op; 0: none */
     uint32_t             departing;   /* flow of its next begin or instant event, 0 none */
     bool                 dead;        /* set for a task whose run is over */
+    atomic_uchar         killed;      /* enum task_killed */
     int                  number;      /* in order of creation, from 0 */
     struct scope_item   *scope;
     size_t               scope_count, scope_room;
@@ -108,6 +114,12 @@ bool task_fail(struct task *me, struct code_place found, enum error_kind kind, c
 #define failed(me, kind, ...)      task_fail((me), (struct code_place){ __func__, __LINE__ }, (kind), __VA_ARGS__)
 #define failed_null(me, kind, ...) (failed((me), (kind), __VA_ARGS__), NULL)
 static inline bool task_failed(const struct task *me) { return me->error.kind != E_NONE; }
+static inline bool
+task_is_killed(const struct task *me)
+{
+    return __builtin_expect(atomic_load_explicit(&me->killed, memory_order_relaxed) != NOT_KILLED, 0);
+}
+bool task_die(struct task *me);                              /* of one that is: fails with E_KILLED, once */
 void task_clear_error(struct task *me);                      /* the Lua door and task_join only */
 void task_take_error(struct task *me, struct error *from);   /* becomes me's error unless me has one */
 
