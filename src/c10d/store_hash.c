@@ -22,20 +22,25 @@ hash_close(struct task *me, struct store *store)
     free(hash);
 }
 
-/* Keys are shared by the ranks of its world; without one, within the rank. Those of the rendezvous commute. */
+static bool
+op_reads(enum store_op op)
+{
+    return op == STORE_GET || op == STORE_CHECK || op == STORE_COUNT || op == STORE_LIST || op == STORE_LENGTH;
+}
+
+/* Keys are shared by the ranks of its world; without one, within the rank. Those of the rendezvous commute, and changes
+ * of several keys do unless somebody counts or lists them all. */
 static void
 keys_meet(struct task *me, const struct hash_store *hash, const struct store_request *request)
 {
-    bool reads = request->op == STORE_GET || request->op == STORE_CHECK || request->op == STORE_COUNT ||
-                 request->op == STORE_LIST || request->op == STORE_LENGTH;
     const int64_t where[3] = { hash->world != NULL ? -1 : me->rank };
+    bool          reads = op_reads(request->op), all = request->op == STORE_COUNT || request->op == STORE_LIST;
+    if (request->key_count > 0 && strncmp(request->keys[0], "default_pg/", 11) == 0)
+        return;
     for (int i = 0; i < request->key_count; i++)
-        if (strncmp(request->keys[i], "default_pg/", 11) != 0)
-            sched_touch(me, reads ? TOUCH_READ : TOUCH_CHANGE, request->keys[i], where);
-    if (request->op == STORE_COUNT || request->op == STORE_LIST)
-        sched_touch(me, TOUCH_READ, "all keys", where);
-    else if (!reads && strncmp(request->keys[0], "default_pg/", 11) != 0)
-        sched_touch(me, TOUCH_CHANGE, "all keys", where);
+        sched_touch(me, reads ? TOUCH_READ : TOUCH_CHANGE, request->keys[i], where);
+    if (all || !reads)
+        sched_touch(me, all ? TOUCH_CHANGE : TOUCH_READ, "all keys", where);
 }
 
 static bool

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "cli/commands.h"
 #include "cli/course.h"
+#include "cli/draw_faults.h"
 #include "cli/findings.h"
 #include "cli/message.h"
 #include "cli/options.h"
@@ -27,6 +28,10 @@ struct explore {
     struct map         digests;            /* of the schedules that differed */
     struct findings    findings;
     struct search     *search;             /* shared with the runs */
+    unsigned           fault_kinds;        /* a bit for each that may be drawn */
+    struct fault_counts counts;            /* of the usual run */
+    struct schedule    drawn;              /* the faults of the schedule that is begun */
+    uint64_t           struck;             /* schedules that failed as their faults want it */
     bool               starved;
 };
 
@@ -42,7 +47,8 @@ run_ended(void *context, uint64_t number, const struct outcome *outcome)
     struct explore *explore = context;
     explore->ran++;
     bool kept = map_set(&explore->digests, outcome->digest, number);
-    if (outcome->kind != OUTCOME_SAME)
+    explore->struck += outcome->kind == OUTCOME_STRUCK;
+    if (outcome->kind != OUTCOME_SAME && outcome->kind != OUTCOME_STRUCK)
         kept = findings_add(&explore->findings, number, outcome) && kept;
     explore->starved = explore->starved || !kept;
 }
@@ -72,11 +78,16 @@ uses_pct(const struct explore *explore, uint64_t seed)
 static void
 prepare_seed(void *context, uint64_t seed, struct choosing *choosing)
 {
-    const struct explore *explore = context;
-    bool                  pct     = uses_pct(explore, seed);
+    struct explore *explore = context;
+    bool            pct     = uses_pct(explore, seed);
     *choosing = (struct choosing){ .how = pct ? CHOOSE_PCT : CHOOSE_RANDOM, .seed = seed,
                                    .depth = pct ? 1 + (int)(seed / 2 % CHOOSE_DEEPEST) : 0,
                                    .length = explore->usual.choices };
+    if (explore->fault_kinds == 0)
+        return;
+    explore->starved = !draw_faults(&explore->counts, explore->fault_kinds, seed, &explore->drawn.faults) ||
+                       explore->starved;
+    choosing->schedule = &explore->drawn;
 }
 
 static int
@@ -89,6 +100,8 @@ explore_seeds(struct explore *explore)
     printf("%s%" PRIu64 " schedules, %zu of them different, seeds %" PRIu64 " to %" PRIu64 "%s\n",
            trials_stopped(explore->trials) ? "stopped after " : "", explore->ran, explore->digests.count, first,
            first + explore->schedules - 1, explore->findings.count == 0 ? ": all end as usual" : "");
+    if (explore->struck > 0)
+        printf("%" PRIu64 " of them failed as their faults want it: by name, and to the end\n", explore->struck);
     return tell_findings(explore, "seed");
 }
 
@@ -148,10 +161,11 @@ explore_lesson(struct explore *explore)
     explore->trials = trials_new(options, &why);
     if (explore->trials == NULL)
         return message(STATUS_FAILED, "explore: %s", why);
-    if (!trials_usual(explore->trials, &explore->usual))
+    if (!trials_usual(explore->trials, &explore->usual, explore->fault_kinds != 0))
         return trials_stopped(explore->trials) ? STATUS_USAGE : no_runs();
     if (!explore->usual.trial->ended)
         return message(STATUS_USAGE, "explore: already the usual order did not come to an end");
+    explore->counts = explore->usual.trial->counts;
     if (explore->usual.kind != OUTCOME_SAME) {
         printf("already the usual order %s:\n", outcome_verb(&explore->usual, true));
         answer_line("    ", explore->usual.cause);
@@ -173,6 +187,17 @@ name_lesson(struct explore *explore)
     snprintf(explore->name, sizeof explore->name, "%.*s", (int)(length < 120 ? length : 120), base);
 }
 
+static int
+read_fault_kinds(struct explore *explore)
+{
+    char word[40];
+    if (explore->options.fault_kinds == NULL ||
+        fault_kinds_read(explore->options.fault_kinds, &explore->fault_kinds, word, sizeof word))
+        return -1;
+    return message(STATUS_USAGE, "explore: '%s' is no kind of fault; --faults takes all, or some of late,kill,lose,delay,"
+                   "double,cut,allocation,write", word);
+}
+
 int
 cli_explore(int argc, char **argv)
 {
@@ -182,6 +207,8 @@ cli_explore(int argc, char **argv)
     int status = options_parse(argc, argv, OPTION_EXPLORE, &explore->options);
     if (status < 0)
         status = lesson_choose(argv[0], &explore->options);
+    if (status < 0)
+        status = read_fault_kinds(explore);
     if (status < 0) {
         name_lesson(explore);
         status = explore_lesson(explore);
@@ -190,6 +217,7 @@ cli_explore(int argc, char **argv)
         trials_free(explore->trials);
     map_free(&explore->digests);
     findings_free(&explore->findings);
+    schedule_free(&explore->drawn);
     free(explore);
     return status;
 }

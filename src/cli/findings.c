@@ -23,7 +23,10 @@ keep_least(struct finding *finding, const struct outcome *outcome)
 {
     const struct chosen *chosen = &outcome->trial->chosen;
     finding->outcome        = *outcome;
-    finding->schedule.count = 0;
+    finding->schedule.count = finding->schedule.faults.count = 0;
+    for (size_t i = 0; i < outcome->trial->fault_count; i++)
+        if (!fault_plan_add(&finding->schedule.faults, &outcome->trial->faults[i]))
+            return false;
     for (size_t i = 0; i < chosen->count; i++)
         if (!schedule_add(&finding->schedule, &chosen->steps[i]))
             return false;
@@ -75,7 +78,8 @@ outcome_verb(const struct outcome *outcome, bool one)
         [OUTCOME_SAME] = { "end as usual", "ends as usual" }, [OUTCOME_HANG] = { "hang", "hangs" },
         [OUTCOME_RACE] = { "race", "races" },                 [OUTCOME_ERROR] = { "fail", "fails" },
         [OUTCOME_DIFFER] = { "differ", "differs" },           [OUTCOME_ENDLESS] = { "do not end", "does not end" },
-        [OUTCOME_DIED] = { "crash", "crashes" },
+        [OUTCOME_DIED] = { "crash", "crashes" },              [OUTCOME_LEAK] = { "leak", "leaks" },
+        [OUTCOME_STRUCK] = { "fail as they should", "fails as it should" },
     };
     return verbs[outcome->kind][one];
 }
@@ -158,9 +162,17 @@ tell_steps(const struct schedule *schedule)
 {
     enum { STEPS_TOLD = 6 };
     char line[300];
+    for (size_t i = 0; i < schedule->faults.count; i++) {
+        struct str text = { 0 };
+        fault_print(&schedule->faults.faults[i], &text);
+        answer_line("      fault: ", str_text(&text));
+        str_free(&text);
+    }
     for (size_t i = 0; i < schedule->count && i < STEPS_TOLD; i++) {
         const struct schedule_step *step = &schedule->steps[i];
-        snprintf(line, sizeof line, "at point %" PRIu64 " of %s, %s goes on", step->point, step->from, step->run);
+        snprintf(line, sizeof line, "at its point %" PRIu64 " %s %s%s", step->point, step->from,
+                 strcmp(step->from, step->run) == 0 ? "keeps going" : "gives way to ",
+                 strcmp(step->from, step->run) == 0 ? "" : step->run);
         answer_line("      ", line);
     }
     if (schedule->count > STEPS_TOLD)
@@ -171,8 +183,10 @@ static void
 tell_shrunk(const struct schedule *schedule, const struct findings_words *words, int number)
 {
     char path[SCHEDULE_LESSON + 40], line[1400];
-    printf("    shrunk to %zu switch%s%s\n", schedule->count, schedule->count == 1 ? "" : "es",
-           schedule->count > 0 ? ":" : "");
+    printf("    shrunk to %zu switch%s", schedule->count, schedule->count == 1 ? "" : "es");
+    if (schedule->faults.count > 0)
+        printf(" and %zu fault%s", schedule->faults.count, schedule->faults.count == 1 ? "" : "s");
+    puts(schedule->count + schedule->faults.count > 0 ? ":" : "");
     tell_steps(schedule);
     if (!name_file(words->lesson, number, path, sizeof path) || !save_schedule(schedule, path))
         return;

@@ -42,11 +42,13 @@ static const struct option option_table[] = {
     { "policy", "NAME", OPTION_TEXT, OPTION_EXPLORE, FIELD(policy), "random or pct; both in turn if not given" },
     { "exhaustive", "", OPTION_FLAG, OPTION_EXPLORE, FIELD(exhaustive),
       "each class of equivalent interleavings once: small programs on the host" },
+    { "faults", "KINDS", OPTION_TEXT, OPTION_EXPLORE, FIELD(fault_kinds),
+      "draw one or two for each schedule: all, or some of late,kill,lose,delay,double,cut,allocation,write" },
     { "policy", "NAME", OPTION_TEXT, BOTH, FIELD(policy),
       "order, random or round-robin: who goes first among equals; or a file of explore's" },
     { "executor", "NAME", OPTION_EXECUTOR, BOTH, FIELD(executor), "stepped (virtual time, repeatable) or free" },
     { "timeout", "SECONDS", OPTION_SECONDS, BOTH, FIELD(timeout), "of a wait that sets none of its own" },
-    { "fault", "'FAULT'", OPTION_FAULT, BOTH, FIELD(fault_count),
+    { "fault", "'FAULT'", OPTION_FAULT, ALL, FIELD(fault_count),
       "go wrong on purpose, each time it is given: 'kill 2 at 40', 'lose 0 -> 1 message 3'; see faults below" },
     { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races), "look for missing waits (stepped always does)" },
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
@@ -230,6 +232,8 @@ refuse_combination(const char *command, enum option_scope scope, const struct ru
     if (!known)
         return message(STATUS_USAGE, "%s: unknown policy '%s'; there are %s", command, o->policy,
                        scope == OPTION_EXPLORE ? "random and pct" : "order, random, round-robin, and files of explore's");
+    if (o->exhaustive && o->fault_kinds != NULL)
+        return message(STATUS_USAGE, "%s: --exhaustive draws no faults; --fault gives each run the same ones", command);
     if (o->exhaustive && (o->policy != NULL || o->has_seed))
         return message(STATUS_USAGE, "%s: --exhaustive takes every order: no --policy, no --seed", command);
     if (o->policy != NULL && o->executor == EXECUTOR_FREE)

@@ -51,6 +51,7 @@ struct lesson_run {
     struct schedule           schedule;     /* --policy FILE */
     struct chosen             chosen;       /* what was done of it */
     struct choosing           choosing;
+    struct fault_plan         faults;
     struct watch              watch;
     struct blas               blas;
     bool                      fast;         /* blas is open */
@@ -144,15 +145,32 @@ open_products(struct lesson_run *run)
     return true;
 }
 
+/* Those of the command line, of the schedule and of explore. */
+static bool
+plan_faults(struct lesson_run *run)
+{
+    const struct run_options *o  = run->options;
+    bool                      ok = true;
+    for (size_t i = 0; ok && i < o->fault_count; i++)
+        ok = fault_plan_add(&run->faults, &o->faults[i]);
+    for (size_t i = 0; ok && i < run->schedule.faults.count; i++)
+        ok = fault_plan_add(&run->faults, &run->schedule.faults.faults[i]);
+    for (size_t i = 0; ok && o->trial != NULL && i < o->trial->fault_count; i++)
+        ok = fault_plan_add(&run->faults, &o->trial->faults[i]);
+    if (!ok)
+        run->status = message(STATUS_FAILED, "out of memory");
+    return ok;
+}
+
 static void
-record_faults(struct trace_writer *writer, const struct run_options *options)
+record_faults(struct trace_writer *writer, const struct fault_plan *plan)
 {
     struct str text = { 0 };
-    for (size_t i = 0; i < options->fault_count; i++) {
+    for (size_t i = 0; i < plan->count; i++) {
         str_add(&text, i > 0 ? "; " : "");
-        fault_print(&options->faults[i], &text);
+        fault_print(&plan->faults[i], &text);
     }
-    if (options->fault_count > 0)
+    if (plan->count > 0)
         trace_option(writer, "faults", str_text(&text));
     str_free(&text);
 }
@@ -180,7 +198,7 @@ open_trace(struct lesson_run *run)
         snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
         trace_option(run->writer, "policy seed", seed);
     }
-    record_faults(run->writer, options);
+    record_faults(run->writer, &run->faults);
     trace_source(run->writer, run->path, run->text);
     return true;
 }
@@ -221,11 +239,11 @@ make_sched(struct lesson_run *run)
     const struct run_options *o = run->options;
     struct sched_options      options = { .executor = o->executor, .writer = run->writer, .cost = &run->cost,
                                           .policy = policy_is_file(o->policy) ? NULL : o->policy, .seed = o->seed,
-                                          .choosing = run->schedule.count > 0 ? &run->choosing : trial_choosing(o->trial),
+                                          .choosing = policy_is_file(o->policy) ? &run->choosing : trial_choosing(o->trial),
                                           .timeout_ps = (uint64_t)(o->timeout * 1e12) };
-    struct fault_plan         plan = { .faults = (struct fault *)(uintptr_t)o->faults, .count = o->fault_count };
     char                      why[300];
-    options.faults = &plan;
+    options.faults       = &run->faults;
+    options.count_faults = trial_counts_faults(o->trial);
     if (!o->trust) {
         options.memory_limit = MEMORY_LIMIT;
         options.work_limit   = trial_work_limit(o->trial, work_limit(o));
@@ -362,7 +380,7 @@ execute(struct lesson_run *run)
     watch_start(&run->watch, run->sched, &limits);
     bool ok = sched_run(run->sched, lesson_task, run, &error);
     watch_end(&run->watch);
-    if (run->schedule.count > 0)
+    if (policy_is_file(options->policy))
         check_schedule(run);
     if (!ok) {
         if (!run->finished || run->status == STATUS_DONE)
@@ -408,7 +426,7 @@ run_lesson(const struct run_options *options, struct debugger *debugger)
     if (read)
         check_syntax(&run, &without_trace);
     debugger = run.debugger;
-    if (read && read_schedule(&run) && open_products(&run) && open_trace(&run) && make_lesson(&run) && make_sched(&run)) {
+    if (read && read_schedule(&run) && plan_faults(&run) && open_products(&run) && open_trace(&run) && make_lesson(&run) && make_sched(&run)) {
         struct debugger_names names = lesson_names(run.lesson);
         if (debugger != NULL)
             debugger_set_names(debugger, &names);
@@ -423,6 +441,7 @@ run_lesson(const struct run_options *options, struct debugger *debugger)
     if (run.writer != NULL)
         close_trace(&run);
     schedule_free(&run.schedule);
+    fault_plan_free(&run.faults);
     free(run.text);
     return run.status;
 }

@@ -17,17 +17,6 @@ struct shrinking {
     int              runs;
 };
 
-/* The steps that a run has done. */
-static bool
-keep_steps(struct schedule *schedule, const struct chosen *chosen)
-{
-    schedule->count = 0;
-    for (size_t i = 0; i < chosen->count; i++)
-        if (!schedule_add(schedule, &chosen->steps[i]))
-            return false;
-    return true;
-}
-
 /* Does it still fail so? Then it is the best. */
 static bool
 try_schedule(struct shrinking *shrinking, const struct schedule *schedule)
@@ -39,7 +28,15 @@ try_schedule(struct shrinking *shrinking, const struct schedule *schedule)
         outcome.group != shrinking->group || outcome.trial->chosen.overflow ||
         outcome.trial->chosen.count > schedule->count)
         return false;
-    return keep_steps(shrinking->best, &outcome.trial->chosen);
+    const struct chosen *chosen = &outcome.trial->chosen;
+    struct schedule     *best   = shrinking->best;
+    if (!schedule_copy(best, schedule))
+        return false;
+    best->count = 0;
+    for (size_t i = 0; i < chosen->count; i++)
+        if (!schedule_add(best, &chosen->steps[i]))
+            return false;
+    return true;
 }
 
 /* Leaves out one of `parts` after the other. true: one could go. */
@@ -52,11 +49,26 @@ leave_out(struct shrinking *shrinking, size_t parts)
     bool                   went  = false;
     for (size_t part = 0; part < parts && !went && shrinking->runs < RUNS_MOST; part++) {
         size_t begin = count * part / parts, end = count * (part + 1) / parts;
+        if (!schedule_copy(&fewer, best))
+            break;
         fewer.count = 0;
         for (size_t i = 0; i < count; i++)
             if (i < begin || i >= end)
-                (void)!schedule_add(&fewer, &best->steps[i]);
+                fewer.steps[fewer.count++] = best->steps[i];
         went = !trials_stopped(shrinking->trials) && try_schedule(shrinking, &fewer);
+    }
+    schedule_free(&fewer);
+    return went;
+}
+
+static bool
+leave_out_fault(struct shrinking *shrinking, size_t index)
+{
+    struct schedule fewer = { 0 };
+    bool            went  = schedule_copy(&fewer, shrinking->best);
+    if (went) {
+        fewer.faults.faults[index] = fewer.faults.faults[--fewer.faults.count];
+        went = try_schedule(shrinking, &fewer);
     }
     schedule_free(&fewer);
     return went;
@@ -67,11 +79,10 @@ shrink_schedule(struct trials *trials, uint64_t group, struct schedule *schedule
 {
     struct shrinking shrinking = { .trials = trials, .group = group, .best = schedule };
     struct schedule  all       = { 0 };
-    bool             repeats   = true;
-    for (size_t i = 0; repeats && i < schedule->count; i++)
-        repeats = schedule_add(&all, &schedule->steps[i]);
-    repeats = repeats && try_schedule(&shrinking, &all);
+    bool             repeats   = schedule_copy(&all, schedule) && try_schedule(&shrinking, &all);
     schedule_free(&all);
+    for (size_t i = 0; repeats && i < schedule->faults.count && !trials_stopped(trials);)
+        i += !leave_out_fault(&shrinking, i);
     for (size_t parts = 2; repeats && schedule->count > 0 && shrinking.runs < RUNS_MOST && !trials_stopped(trials);) {
         if (parts > schedule->count)
             parts = schedule->count;

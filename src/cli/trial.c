@@ -33,6 +33,9 @@ trial_prepare(struct trial *trial, const struct choosing *choosing, uint64_t wor
 {
     *trial = (struct trial){ .choosing = *choosing, .work_limit = work_limit, .chosen = { .room = TRIAL_STEPS } };
     trial->choosing.chosen = &trial->chosen;
+    const struct schedule *schedule = choosing->schedule;
+    for (size_t i = 0; schedule != NULL && i < schedule->faults.count && i < TRIAL_FAULTS; i++)
+        trial->faults[trial->fault_count++] = schedule->faults.faults[i];
 }
 
 const struct choosing *
@@ -56,9 +59,29 @@ trial_fail(struct trial *trial, const struct error *error)
     snprintf(trial->message, sizeof trial->message, "%s", error->message);
 }
 
-void
-trial_end(struct trial *trial, const struct sched *sched, int status)
+bool
+trial_counts_faults(const struct trial *trial)
 {
+    return trial != NULL && trial->counts_faults;
+}
+
+static void
+count_strikes(struct fault_counts *counts, struct sched *sched)
+{
+    for (int rank = 0; rank < TRIAL_RANKS; rank++) {
+        counts->points[rank] = fault_count(sched, FAULT_KILL, rank, -1);
+        for (int peer = 0; peer < TRIAL_RANKS; peer++)
+            counts->messages[rank][peer] = fault_count(sched, FAULT_LOSE, rank, peer);
+    }
+    counts->allocations = fault_count(sched, FAULT_ALLOCATION, -1, -1);
+    counts->writes      = fault_count(sched, FAULT_WRITE, -1, -1);
+}
+
+void
+trial_end(struct trial *trial, struct sched *sched, int status)
+{
+    if (trial->counts_faults)
+        count_strikes(&trial->counts, sched);
     trial->status = status;
     trial->work   = account_done(sched);
     trial->left   = account_taken(sched);

@@ -12,10 +12,18 @@
 
 struct sched;
 
-enum { TRIAL_STEPS = 1 << 18 };
+enum { TRIAL_STEPS = 1 << 18, TRIAL_RANKS = 64, TRIAL_FAULTS = 8 };
+
+/* Where faults could strike: how many of each there were. */
+struct fault_counts {
+    uint64_t points[TRIAL_RANKS], messages[TRIAL_RANKS][TRIAL_RANKS], allocations, writes;
+};
 struct trial {
     struct choosing choosing;
     uint64_t        work_limit;       /* 0: as any run */
+    struct fault    faults[TRIAL_FAULTS];
+    size_t          fault_count;
+    bool            counts_faults;
     bool            ended;            /* by itself: what follows was told */
     int             status, rank;
     uint32_t        line;
@@ -23,16 +31,19 @@ struct trial {
     char            message[1200];
     uint64_t        work;             /* steps of the account */
     size_t          left;             /* bytes that nobody gave back */
+    struct fault_counts counts;
     struct chosen   chosen;           /* last: its steps follow */
 };
 
 struct trial *trial_new(void);        /* NULL: no memory */
 void          trial_free(struct trial *trial);
+/* The faults of the choosing's schedule are copied. */
 void          trial_prepare(struct trial *trial, const struct choosing *choosing, uint64_t work_limit);
 
 /* For the run; NULL is fine: it is no trial. */
 const struct choosing *trial_choosing(const struct trial *trial);
 uint64_t               trial_work_limit(const struct trial *trial, uint64_t limit);
 void                   trial_fail(struct trial *trial, const struct error *error);
-void                   trial_end(struct trial *trial, const struct sched *sched, int status);
+bool                   trial_counts_faults(const struct trial *trial);
+void                   trial_end(struct trial *trial, struct sched *sched, int status);
 #endif

@@ -36,8 +36,10 @@ struct trials {
     int          slot_count;
     struct said  usual;
     struct outcome as_usual;
+    bool         counts_faults;
     bool         aloud;      /* what goes wrong before the lesson begins is told, once */
     uint64_t     work_limit;
+    size_t       left;       /* bytes that the usual run does not give back */
     sigset_t     signals, before;
     bool         stopped;
 };
@@ -138,6 +140,7 @@ static bool
 slot_start(const struct trials *trials, struct slot *slot, const struct choosing *choosing)
 {
     trial_prepare(slot->trial, choosing, trials->work_limit);
+    slot->trial->counts_faults = trials->aloud && trials->counts_faults;
     rewind(slot->out);
     if (ftruncate(fileno(slot->out), 0) != 0)
         return false;
@@ -259,6 +262,31 @@ is_given_up(const struct trial *trial)
     return search != NULL && search->end != SEARCH_COMPLETE;
 }
 
+/* A rank that is late, or a message, may change nothing; what else went wrong on purpose may end the run, by name. */
+static bool
+is_struck(const struct trial *trial)
+{
+    for (size_t i = 0; i < trial->fault_count; i++)
+        if (trial->faults[i].kind != FAULT_LATE && trial->faults[i].kind != FAULT_DELAY)
+            return true;
+    return false;
+}
+
+/* Of a run with such faults it is asked that it ends, says why, and gives back what it took. */
+static void
+judge_struck(const struct trials *trials, struct outcome *outcome)
+{
+    const struct trial *trial = outcome->trial;
+    if (outcome->kind == OUTCOME_DIED || outcome->kind == OUTCOME_ENDLESS || outcome->kind == OUTCOME_SAME)
+        return;
+    outcome->kind = OUTCOME_STRUCK;
+    if (trial->left <= trials->left)
+        return;
+    outcome->kind = OUTCOME_LEAK;
+    snprintf(outcome->cause, sizeof outcome->cause, "%zu bytes were not given back", trial->left - trials->left);
+    outcome->group = group_of(OUTCOME_LEAK, outcome->cause);
+}
+
 /* false: no memory. */
 static bool
 judge(const struct trials *trials, const struct slot *slot, int status, struct outcome *outcome)
@@ -284,6 +312,8 @@ judge(const struct trials *trials, const struct slot *slot, int status, struct o
     }
     if (outcome->group == trials->as_usual.group)
         outcome->kind = OUTCOME_SAME;
+    if (is_struck(trial))
+        judge_struck(trials, outcome);
     return true;
 }
 
@@ -378,16 +408,18 @@ trials_one(struct trials *trials, const struct choosing *choosing, struct outcom
 
 /* Others may work a hundred times as long before they count as endless. */
 bool
-trials_usual(struct trials *trials, struct outcome *outcome)
+trials_usual(struct trials *trials, struct outcome *outcome, bool counts_faults)
 {
     const uint64_t        times = 100, least = 20000000;
     const struct choosing usual = { .how = CHOOSE_USUAL };
-    trials->aloud = true;
+    trials->aloud         = true;
+    trials->counts_faults = counts_faults;
     bool made     = trials_one(trials, &usual, outcome);
     trials->aloud = false;
     if (!made)
         return false;
     trials->work_limit = outcome->work * times + least;
+    trials->left       = outcome->trial->left;
     if (outcome->kind == OUTCOME_DIFFER || outcome->kind == OUTCOME_SAME) {
         outcome->kind = OUTCOME_SAME;
         return said_read(&trials->usual, trials->slots[0].out);

@@ -11,7 +11,7 @@
 struct run_options; struct trials;
 
 enum outcome_kind { OUTCOME_SAME, OUTCOME_HANG, OUTCOME_RACE, OUTCOME_ERROR, OUTCOME_DIFFER, OUTCOME_ENDLESS,
-                    OUTCOME_DIED, OUTCOME_KINDS };
+                    OUTCOME_DIED, OUTCOME_LEAK, OUTCOME_STRUCK /* it failed as its faults want it */, OUTCOME_KINDS };
 struct outcome {
     enum outcome_kind kind;
     uint64_t          group;             /* equal for what has one cause */
@@ -24,7 +24,7 @@ struct outcome {
 struct trials *trials_new(const struct run_options *options, const char **why);   /* NULL: why */
 void           trials_free(struct trials *trials);
 /* The run in the usual order, which the others are held against. false: it could not be made. */
-bool           trials_usual(struct trials *trials, struct outcome *outcome);
+bool           trials_usual(struct trials *trials, struct outcome *outcome, bool counts_faults);
 /* One run. false: stopped by the user, or no process could be had. */
 bool           trials_one(struct trials *trials, const struct choosing *choosing, struct outcome *outcome);
 /* Runs number `first` and the `count` - 1 that follow: `prepare` says how each chooses, `ended` hears how it ended, in

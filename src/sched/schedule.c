@@ -25,7 +25,22 @@ void
 schedule_free(struct schedule *schedule)
 {
     free(schedule->steps);
+    fault_plan_free(&schedule->faults);
     *schedule = (struct schedule){ 0 };
+}
+
+bool
+schedule_copy(struct schedule *schedule, const struct schedule *from)
+{
+    bool ok                = true;
+    schedule->count        = 0;
+    schedule->faults.count = 0;
+    memcpy(schedule->lesson, from->lesson, sizeof schedule->lesson);
+    for (size_t i = 0; ok && i < from->count; i++)
+        ok = schedule_add(schedule, &from->steps[i]);
+    for (size_t i = 0; ok && i < from->faults.count; i++)
+        ok = fault_plan_add(&schedule->faults, &from->faults.faults[i]);
+    return ok;
 }
 
 /* ---- reading ---- */
@@ -51,20 +66,25 @@ static bool
 read_line(struct schedule *schedule, const char *line, int number, char *why, size_t why_size)
 {
     struct schedule_step step;
+    struct fault         fault;
+    bool                 kept = true;
     if (line[0] == '\0' || line[0] == '#')
         return true;
     if (strncmp(line, "lesson ", 7) == 0) {
         snprintf(schedule->lesson, sizeof schedule->lesson, "%s", line + 7);
         return true;
     }
-    if (!read_step(line, &step)) {
+    if (strncmp(line, "fault ", 6) == 0 && fault_parse(line + 6, &fault)) {
+        kept = fault_plan_add(&schedule->faults, &fault);
+    } else if (read_step(line, &step)) {
+        kept = schedule_add(schedule, &step);
+    } else {
         snprintf(why, why_size, "its line %d is none of a schedule: '%.60s'", number, line);
         return false;
     }
-    if (schedule_add(schedule, &step))
-        return true;
-    snprintf(why, why_size, "out of memory");
-    return false;
+    if (!kept)
+        snprintf(why, why_size, "out of memory");
+    return kept;
 }
 
 bool
@@ -98,6 +118,11 @@ schedule_print(const struct schedule *schedule, struct str *out)
     str_addf(out, "%s\n", first_line);
     if (schedule->lesson[0] != '\0')
         str_addf(out, "lesson %s\n", schedule->lesson);
+    for (size_t i = 0; i < schedule->faults.count; i++) {
+        str_add(out, "fault ");
+        fault_print(&schedule->faults.faults[i], out);
+        str_add(out, "\n");
+    }
     for (size_t i = 0; i < schedule->count; i++) {
         const struct schedule_step *step = &schedule->steps[i];
         str_addf(out, "at %" PRIu64 " of \"%s\" run \"%s\"\n", step->point, step->from, step->run);

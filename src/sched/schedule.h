@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "sched/faults.h"
 
 struct str;
 
@@ -22,11 +23,13 @@ struct schedule {
     char                  lesson[SCHEDULE_LESSON];   /* "" unknown */
     struct schedule_step *steps;
     size_t                count, room;
+    struct fault_plan     faults;
 };
 
 /* false: `why` says which line is none, or that there was no memory. */
 bool schedule_read(struct schedule *schedule, const char *text, char *why, size_t why_size);
 void schedule_print(const struct schedule *schedule, struct str *out);
 bool schedule_add(struct schedule *schedule, const struct schedule_step *step);   /* false: no memory */
+bool schedule_copy(struct schedule *schedule, const struct schedule *from);       /* what it held is gone; false likewise */
 void schedule_free(struct schedule *schedule);
 #endif
