@@ -129,8 +129,8 @@ explore_all(struct explore *explore)
     while (more && search->runs < explore->schedules)
         more = search_once(explore);
     if (search->end == SEARCH_TOO_LARGE)
-        return message(STATUS_USAGE, "explore: --exhaustive is for small programs: this one has more than %d tasks at a "
-                       "time, or than %d steps that can be ordered", SEARCH_MOVES, SEARCH_DEPTH);
+        return message(STATUS_USAGE, "explore: --exhaustive is for small programs: this one has more than %d tasks "
+                       "at a time, or than %d steps that can be ordered", SEARCH_MOVES, SEARCH_DEPTH);
     if (more && search->runs < explore->schedules)
         return no_runs();
     printf("%s: %" PRIu64 " class%s of interleavings, %" PRIu64 " blocked prefix%s, %" PRIu64 " runs%s\n",
@@ -194,8 +194,8 @@ read_fault_kinds(struct explore *explore)
     if (explore->options.fault_kinds == NULL ||
         fault_kinds_read(explore->options.fault_kinds, &explore->fault_kinds, word, sizeof word))
         return -1;
-    return message(STATUS_USAGE, "explore: '%s' is no kind of fault; --faults takes all, or some of late,kill,lose,delay,"
-                   "double,cut,allocation,write", word);
+    return message(STATUS_USAGE, "explore: '%s' is no kind of fault; --faults takes all, or some of late,kill,lose,"
+                   "delay,double,cut,allocation,write", word);
 }
 
 int

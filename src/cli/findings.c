@@ -149,7 +149,7 @@ save_schedule(const struct schedule *schedule, const char *path)
     struct str text = { 0 };
     schedule_print(schedule, &text);
     FILE *file = str_ok(&text) ? fopen(path, "w") : NULL;
-    bool  ok   = file != NULL && fwrite(text.text, 1, text.len, file) == text.len;
+    bool  ok   = file != NULL && fprintf(file, "%s", str_text(&text)) >= 0;
     ok         = (file == NULL || fclose(file) == 0) && ok;
     if (!ok)
         message(0, "cannot write %s: %s", path, strerror(errno));

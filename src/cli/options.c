@@ -37,7 +37,8 @@ static const struct option option_table[] = {
       "print a short hash of what happened, for a class to compare (no file names, no lines)" },
     { "batch", "'CMD; CMD'", OPTION_TEXT, OPTION_STEP, FIELD(batch), "the debugger without a screen" },
     { "seed", "N", OPTION_SEED, BOTH, FIELD(seed), "of the policy, and of what nobody seeds" },
-    { "schedules", "N", OPTION_COUNT, OPTION_EXPLORE, FIELD(schedules), "how many; 1000, exhaustive 10000 if not given" },
+    { "schedules", "N", OPTION_COUNT, OPTION_EXPLORE, FIELD(schedules),
+      "how many; 1000, exhaustive 10000 if not given" },
     { "seed", "N", OPTION_SEED, OPTION_EXPLORE, FIELD(seed), "of the first schedule; the next has the next number" },
     { "policy", "NAME", OPTION_TEXT, OPTION_EXPLORE, FIELD(policy), "random or pct; both in turn if not given" },
     { "exhaustive", "", OPTION_FLAG, OPTION_EXPLORE, FIELD(exhaustive),
@@ -45,7 +46,7 @@ static const struct option option_table[] = {
     { "faults", "KINDS", OPTION_TEXT, OPTION_EXPLORE, FIELD(fault_kinds),
       "draw one or two for each schedule: all, or some of late,kill,lose,delay,double,cut,allocation,write" },
     { "policy", "NAME", OPTION_TEXT, BOTH, FIELD(policy),
-      "order, random or round-robin: who goes first among equals; or a file of explore's" },
+      "order, random or round-robin: who goes first among equals; or a file that explore saved" },
     { "executor", "NAME", OPTION_EXECUTOR, BOTH, FIELD(executor), "stepped (virtual time, repeatable) or free" },
     { "timeout", "SECONDS", OPTION_SECONDS, BOTH, FIELD(timeout), "of a wait that sets none of its own" },
     { "fault", "'FAULT'", OPTION_FAULT, ALL, FIELD(fault_count),
@@ -78,7 +79,7 @@ print_options_help(enum option_scope scope)
     if (scope == OPTION_RUN)
         puts("ringside run [options] LESSON [-- ARGS]     runs a lesson, narration on stdout");
     else if (scope == OPTION_EXPLORE)
-        puts("ringside explore [options] LESSON [-- ARGS]   runs a lesson in other orders: which hang, race or differ?");
+        puts("ringside explore [options] LESSON [-- ARGS]   in other orders: which of them hang, race or differ?");
     else
         puts("ringside step [options] LESSON [-- ARGS]    the same on a screen, paused at the first event");
     puts("LESSON is a file, or a lesson of the course by number or name: 01, six-rows, checks/01\n");
@@ -231,7 +232,8 @@ refuse_combination(const char *command, enum option_scope scope, const struct ru
                        command, command);
     if (!known)
         return message(STATUS_USAGE, "%s: unknown policy '%s'; there are %s", command, o->policy,
-                       scope == OPTION_EXPLORE ? "random and pct" : "order, random, round-robin, and files of explore's");
+                       scope == OPTION_EXPLORE ? "random and pct"
+                                               : "order, random, round-robin, and files that explore has saved");
     if (o->exhaustive && o->fault_kinds != NULL)
         return message(STATUS_USAGE, "%s: --exhaustive draws no faults; --fault gives each run the same ones", command);
     if (o->exhaustive && (o->policy != NULL || o->has_seed))

@@ -239,10 +239,12 @@ make_sched(struct lesson_run *run)
     const struct run_options *o = run->options;
     struct sched_options      options = { .executor = o->executor, .writer = run->writer, .cost = &run->cost,
                                           .policy = policy_is_file(o->policy) ? NULL : o->policy, .seed = o->seed,
-                                          .choosing = policy_is_file(o->policy) ? &run->choosing : trial_choosing(o->trial),
+                                          .choosing = trial_choosing(o->trial),
                                           .timeout_ps = (uint64_t)(o->timeout * 1e12) };
     char                      why[300];
     options.faults       = &run->faults;
+    if (policy_is_file(o->policy))
+        options.choosing = &run->choosing;
     options.count_faults = trial_counts_faults(o->trial);
     if (!o->trust) {
         options.memory_limit = MEMORY_LIMIT;
@@ -426,7 +428,8 @@ run_lesson(const struct run_options *options, struct debugger *debugger)
     if (read)
         check_syntax(&run, &without_trace);
     debugger = run.debugger;
-    if (read && read_schedule(&run) && plan_faults(&run) && open_products(&run) && open_trace(&run) && make_lesson(&run) && make_sched(&run)) {
+    if (read && read_schedule(&run) && plan_faults(&run) && open_products(&run) && open_trace(&run) &&
+        make_lesson(&run) && make_sched(&run)) {
         struct debugger_names names = lesson_names(run.lesson);
         if (debugger != NULL)
             debugger_set_names(debugger, &names);

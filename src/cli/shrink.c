@@ -1,5 +1,6 @@
-/* Delta debugging (Zeller and Hildebrandt, 2002) over a schedule's steps: parts are left out as long as the run still fails
- * for the same cause. What a run has really done is shorter than what it was told to do, and is taken instead.
+/* Delta debugging (Zeller and Hildebrandt, 2002) over a schedule's steps and faults: parts are left out as long as the
+ * run still fails for the same cause. What a run has really done is shorter than what it was told to do, and is taken
+ * instead.
  *
  * Interface: shrink_schedule. */
 #include "cli/shrink.h"

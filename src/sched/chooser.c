@@ -1,6 +1,6 @@
 /* Who goes on at each point of a run that has a chooser; see chooser.h.
  *
- * What was decided is a list of steps against the usual order: "at its point so and so this task gives way to that one".
+ * What was decided is a list of steps against the usual order: "at its point so and so this task gives way to that".
  * Who was put first stays so until he waits, so a step is a switch of a machine, not an event; nobody stays first for
  * STAY_LONGEST points, or who polls would keep out whom he polls for. */
 #include "sched/chooser.h"

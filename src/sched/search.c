@@ -1,5 +1,5 @@
-/* A search over interleavings; see search.h. Each run does the given frames again, then goes on with the first move that
- * does not sleep, a frame for each state in which all who could go on stand before a touch.
+/* A search over interleavings; see search.h. Each run does the given frames again, then goes on with the first move
+ * that does not sleep, a frame for each state in which all who could go on stand before a touch.
  *
  * Interface: search_begin, search_next; search_stands, search_choose. */
 #include "sched/search.h"
