@@ -17,7 +17,7 @@
 #include "cli/trials.h"
 #include "sched/search.h"
 
-enum { SCHEDULES = 1000, SCHEDULES_EXHAUSTIVE = 10000 };
+enum { SCHEDULES = 1000, SCHEDULES_EXHAUSTIVE = 10000, STATUS_INTERRUPTED = 130 };
 
 struct explore {
     struct run_options options;
@@ -63,7 +63,9 @@ tell_findings(struct explore *explore, const char *number)
     findings_tell(&explore->findings, explore->trials, &words);
     if (explore->starved)
         return message(STATUS_FAILED, "explore: out of memory for all that was found");
-    return explore->findings.count > 0 ? STATUS_FAILED : STATUS_DONE;
+    if (explore->findings.count > 0)
+        return STATUS_FAILED;
+    return trials_stopped(explore->trials) ? STATUS_INTERRUPTED : STATUS_DONE;
 }
 
 /* ---- schedules from seeds ---- */
@@ -107,9 +109,17 @@ explore_seeds(struct explore *explore)
 
 /* ---- every class of interleavings ---- */
 
-/* false: no more of them, or none could be run. */
+/* What was told before a key was learnt belongs to another search. */
+static void
+forget_findings(struct explore *explore)
+{
+    findings_free(&explore->findings);
+    explore->findings = (struct findings){ 0 };
+}
+
+/* false: none could be run. */
 static bool
-search_once(struct explore *explore)
+search_once(struct explore *explore, bool *more)
 {
     const struct choosing choosing = { .search = explore->search };
     struct outcome        outcome;
@@ -117,21 +127,24 @@ search_once(struct explore *explore)
         return false;
     if (explore->search->end == SEARCH_COMPLETE)
         run_ended(explore, explore->search->runs, &outcome);
-    return search_next(explore->search);
+    else if (explore->search->end == SEARCH_LEARNT)
+        forget_findings(explore);
+    *more = search_next(explore->search);
+    return true;
 }
 
 static int
 explore_all(struct explore *explore)
 {
     struct search *search = explore->search;
-    bool           more   = true;
+    bool           more = true, ran = true;
     search_begin(search);
-    while (more && search->runs < explore->schedules)
-        more = search_once(explore);
+    while (more && ran && search->runs < explore->schedules)
+        ran = search_once(explore, &more);
     if (search->end == SEARCH_TOO_LARGE)
         return message(STATUS_USAGE, "explore: --exhaustive is for small programs: this one has more than %d tasks "
                        "at a time, or than %d steps that can be ordered", SEARCH_MOVES, SEARCH_DEPTH);
-    if (more && search->runs < explore->schedules)
+    if (!ran && !trials_stopped(explore->trials))
         return no_runs();
     printf("%s: %" PRIu64 " class%s of interleavings, %" PRIu64 " blocked prefix%s, %" PRIu64 " runs%s\n",
            !more ? "complete" : "incomplete", search->complete, search->complete == 1 ? "" : "es", search->blocked,

@@ -18,11 +18,17 @@ enum { FINDINGS_TOLD = 5 };
 
 /* ---- kept ---- */
 
+/* The run with the fewest steps: it has least to lose. */
 static bool
-keep_least(struct finding *finding, const struct outcome *outcome)
+keep_shortest(struct finding *finding, uint64_t number, const struct outcome *outcome)
 {
     const struct chosen *chosen = &outcome->trial->chosen;
+    if (finding->count > 1 && (chosen->count > finding->steps ||
+                               (chosen->count == finding->steps && number > finding->shortest)))
+        return true;
     finding->outcome        = *outcome;
+    finding->steps          = chosen->count;
+    finding->shortest       = number;
     finding->schedule.count = finding->schedule.faults.count = 0;
     for (size_t i = 0; i < outcome->trial->fault_count; i++)
         if (!fault_plan_add(&finding->schedule.faults, &outcome->trial->faults[i]))
@@ -56,10 +62,9 @@ findings_add(struct findings *findings, uint64_t number, const struct outcome *o
         return true;
     }
     struct finding *finding = &findings->findings[at];
-    bool            least   = at == findings->count || number < finding->numbers[0];
     findings->count += at == findings->count;
     keep_number(finding, number);
-    return !least || keep_least(finding, outcome);
+    return keep_shortest(finding, number, outcome);
 }
 
 void

@@ -11,8 +11,10 @@ enum { FINDINGS_MOST = 64, FINDING_NUMBERS = 8 };
 
 /* Runs that failed for one cause. */
 struct finding {
-    struct outcome  outcome;                 /* of the run with the least number */
-    struct schedule schedule;                /* its steps */
+    struct outcome  outcome;                 /* of the run with the fewest steps */
+    struct schedule schedule;                /* those, and its faults */
+    size_t          steps;                   /* how many there were, and which run's */
+    uint64_t        shortest;
     uint64_t        count, numbers[FINDING_NUMBERS]; /* the least, in order */
 };
 

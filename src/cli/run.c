@@ -108,12 +108,12 @@ read_schedule(struct lesson_run *run)
     if (!policy_is_file(path))
         return true;
     char *text = file_read(path, SCHEDULE_BYTES, &size, &reason);
-    bool  ok   = text != NULL && schedule_read(&run->schedule, text, why, sizeof why);
-    free(text);
-    if (!ok) {
-        run->status = message(STATUS_USAGE, "%.1000s: %s", path, reason != NULL ? reason : why);
+    if (text == NULL || !schedule_read(&run->schedule, text, why, sizeof why)) {
+        run->status = message(STATUS_USAGE, "%.1000s: %s", path, text == NULL ? reason : why);
+        free(text);
         return false;
     }
+    free(text);
     run->choosing = (struct choosing){ .schedule = &run->schedule, .chosen = &run->chosen };
     if (strcmp(run->schedule.lesson, run->name) == 0 || run->schedule.lesson[0] == '\0')
         return true;

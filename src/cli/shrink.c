@@ -9,14 +9,42 @@
 #include <string.h>
 #include "cli/trials.h"
 
-enum { RUNS_MOST = 3000 };
+enum { RUNS_MOST = 3000, RUNS_LEAST = 40, PAIRS_MOST = 16, SHORT_ENOUGH = 3, SEEDS_ELSEWHERE = 300, FOUND_ELSEWHERE = 4 };
+static const uint64_t WORK_MOST = 1000000000; /* steps of the account, of all its runs */
 
 struct shrinking {
     struct trials   *trials;
     uint64_t         group;
     struct schedule *best;
-    int              runs;
+    int              runs, runs_most;
 };
+
+/* Runs of long lessons are fewer; of those that only the clock could end, none. */
+static int
+runs_for(const struct outcome *outcome)
+{
+    uint64_t runs = WORK_MOST / (outcome->work + 1);
+    if (outcome->kind == OUTCOME_ENDLESS && !outcome->trial->ended)
+        return 1;
+    return runs > RUNS_MOST ? RUNS_MOST : runs < RUNS_LEAST ? RUNS_LEAST : (int)runs;
+}
+
+static bool
+may_go_on(const struct shrinking *shrinking)
+{
+    return shrinking->runs < shrinking->runs_most && !trials_stopped(shrinking->trials);
+}
+
+/* The steps that a run has done. */
+static bool
+keep_steps(struct schedule *schedule, const struct chosen *chosen)
+{
+    schedule->count = 0;
+    for (size_t i = 0; i < chosen->count; i++)
+        if (!schedule_add(schedule, &chosen->steps[i]))
+            return false;
+    return true;
+}
 
 /* Does it still fail so? Then it is the best. */
 static bool
@@ -29,15 +57,9 @@ try_schedule(struct shrinking *shrinking, const struct schedule *schedule)
         outcome.group != shrinking->group || outcome.trial->chosen.overflow ||
         outcome.trial->chosen.count > schedule->count)
         return false;
-    const struct chosen *chosen = &outcome.trial->chosen;
-    struct schedule     *best   = shrinking->best;
-    if (!schedule_copy(best, schedule))
-        return false;
-    best->count = 0;
-    for (size_t i = 0; i < chosen->count; i++)
-        if (!schedule_add(best, &chosen->steps[i]))
-            return false;
-    return true;
+    if (shrinking->runs_most == 0)
+        shrinking->runs_most = runs_for(&outcome);
+    return schedule_copy(shrinking->best, schedule) && keep_steps(shrinking->best, &outcome.trial->chosen);
 }
 
 /* Leaves out one of `parts` after the other. true: one could go. */
@@ -48,7 +70,7 @@ leave_out(struct shrinking *shrinking, size_t parts)
     size_t                 count = best->count;
     struct schedule        fewer = { 0 };
     bool                   went  = false;
-    for (size_t part = 0; part < parts && !went && shrinking->runs < RUNS_MOST; part++) {
+    for (size_t part = 0; part < parts && !went && may_go_on(shrinking); part++) {
         size_t begin = count * part / parts, end = count * (part + 1) / parts;
         if (!schedule_copy(&fewer, best))
             break;
@@ -56,8 +78,29 @@ leave_out(struct shrinking *shrinking, size_t parts)
         for (size_t i = 0; i < count; i++)
             if (i < begin || i >= end)
                 fewer.steps[fewer.count++] = best->steps[i];
-        went = !trials_stopped(shrinking->trials) && try_schedule(shrinking, &fewer);
+        went = try_schedule(shrinking, &fewer);
     }
+    schedule_free(&fewer);
+    return went;
+}
+
+/* Two steps that only need each other. true: they could go. */
+static bool
+leave_out_pair(struct shrinking *shrinking)
+{
+    size_t          count = shrinking->best->count;
+    struct schedule fewer = { 0 };
+    bool            went  = false;
+    for (size_t a = 0; count <= PAIRS_MOST && a < count && !went; a++)
+        for (size_t b = a + 1; b < count && !went && may_go_on(shrinking); b++) {
+            if (!schedule_copy(&fewer, shrinking->best))
+                break;
+            fewer.count = 0;
+            for (size_t i = 0; i < count; i++)
+                if (i != a && i != b)
+                    fewer.steps[fewer.count++] = shrinking->best->steps[i];
+            went = try_schedule(shrinking, &fewer);
+        }
     schedule_free(&fewer);
     return went;
 }
@@ -75,6 +118,58 @@ leave_out_fault(struct shrinking *shrinking, size_t index)
     return went;
 }
 
+/* Until no part can go any more. */
+static void
+shrink_steps(struct shrinking *shrinking)
+{
+    const struct schedule *best = shrinking->best;
+    for (size_t parts = 2; best->count > 0 && may_go_on(shrinking);) {
+        if (parts > best->count)
+            parts = best->count;
+        if (leave_out(shrinking, parts))
+            parts = parts > 2 ? parts - 1 : 2;
+        else if (parts == best->count && !leave_out_pair(shrinking))
+            break;
+        else
+            parts *= 2;
+    }
+}
+
+/* A way that cannot be shortened need not be the shortest: other seeds may lead there on another one. */
+static bool
+find_elsewhere(struct shrinking *shrinking, uint64_t *seed, struct schedule *other)
+{
+    struct schedule faults = { .faults = shrinking->best->faults };
+    for (; *seed < SEEDS_ELSEWHERE && may_go_on(shrinking); ++*seed) {
+        struct outcome        outcome;
+        const struct choosing choosing = { .how = CHOOSE_RANDOM, .seed = *seed, .schedule = &faults };
+        shrinking->runs++;
+        if (!trials_one(shrinking->trials, &choosing, &outcome) || outcome.kind == OUTCOME_SAME ||
+            outcome.group != shrinking->group || outcome.trial->chosen.overflow)
+            continue;
+        ++*seed;
+        return schedule_copy(other, shrinking->best) && keep_steps(other, &outcome.trial->chosen);
+    }
+    return false;
+}
+
+static void
+shrink_elsewhere(struct shrinking *shrinking)
+{
+    struct schedule *best = shrinking->best, other = { 0 };
+    uint64_t         seed = 0;
+    for (int found = 0; found < FOUND_ELSEWHERE && best->count > SHORT_ENOUGH; found++) {
+        if (!find_elsewhere(shrinking, &seed, &other))
+            break;
+        shrinking->best = &other;
+        shrink_steps(shrinking);
+        shrinking->best = best;
+        if (other.count < best->count && !schedule_copy(best, &other))
+            break;
+    }
+    schedule_free(&other);
+}
+
 bool
 shrink_schedule(struct trials *trials, uint64_t group, struct schedule *schedule)
 {
@@ -82,17 +177,11 @@ shrink_schedule(struct trials *trials, uint64_t group, struct schedule *schedule
     struct schedule  all       = { 0 };
     bool             repeats   = schedule_copy(&all, schedule) && try_schedule(&shrinking, &all);
     schedule_free(&all);
-    for (size_t i = 0; repeats && i < schedule->faults.count && !trials_stopped(trials);)
+    for (size_t i = 0; repeats && i < schedule->faults.count && may_go_on(&shrinking);)
         i += !leave_out_fault(&shrinking, i);
-    for (size_t parts = 2; repeats && schedule->count > 0 && shrinking.runs < RUNS_MOST && !trials_stopped(trials);) {
-        if (parts > schedule->count)
-            parts = schedule->count;
-        if (leave_out(&shrinking, parts))
-            parts = parts > 2 ? parts - 1 : 2;
-        else if (parts == schedule->count)
-            break;
-        else
-            parts *= 2;
-    }
+    if (repeats)
+        shrink_steps(&shrinking);
+    if (repeats)
+        shrink_elsewhere(&shrinking);
     return repeats;
 }
