@@ -9,7 +9,8 @@
 #include <string.h>
 #include "cli/trials.h"
 
-enum { RUNS_MOST = 3000, RUNS_LEAST = 40, PAIRS_MOST = 16, SHORT_ENOUGH = 3, SEEDS_ELSEWHERE = 300, FOUND_ELSEWHERE = 4 };
+enum { RUNS_MOST = 3000, RUNS_LEAST = 40, PAIRS_MOST = 16 };
+enum { SHORT_ENOUGH = 3, SEEDS_ELSEWHERE = 300, FOUND_ELSEWHERE = 4 };
 static const uint64_t WORK_MOST = 1000000000; /* steps of the account, of all its runs */
 
 struct shrinking {

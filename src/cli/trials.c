@@ -272,15 +272,17 @@ is_struck(const struct trial *trial)
     return false;
 }
 
-/* Of a run with such faults it is asked that it ends, says why, and gives back what it took. */
+/* Of every run it is asked that it gives back what it took; of one with such faults no more than that, and that it ends
+ * and says why. */
 static void
-judge_struck(const struct trials *trials, struct outcome *outcome)
+judge_rest(const struct trials *trials, struct outcome *outcome)
 {
     const struct trial *trial = outcome->trial;
-    if (outcome->kind == OUTCOME_DIED || outcome->kind == OUTCOME_ENDLESS || outcome->kind == OUTCOME_SAME)
+    if (outcome->kind == OUTCOME_DIED || outcome->kind == OUTCOME_ENDLESS)
         return;
-    outcome->kind = OUTCOME_STRUCK;
-    if (trial->left <= trials->left)
+    if (is_struck(trial) && outcome->kind != OUTCOME_SAME)
+        outcome->kind = OUTCOME_STRUCK;
+    if ((outcome->kind != OUTCOME_SAME && outcome->kind != OUTCOME_STRUCK) || trial->left <= trials->left)
         return;
     outcome->kind = OUTCOME_LEAK;
     snprintf(outcome->cause, sizeof outcome->cause, "%zu bytes were not given back", trial->left - trials->left);
@@ -312,8 +314,7 @@ judge(const struct trials *trials, const struct slot *slot, int status, struct o
     }
     if (outcome->group == trials->as_usual.group)
         outcome->kind = OUTCOME_SAME;
-    if (is_struck(trial))
-        judge_struck(trials, outcome);
+    judge_rest(trials, outcome);
     return true;
 }
 
