@@ -244,7 +244,8 @@ meeting_lost(struct task *me, const struct communicator *communicator, int rank,
         snprintf(of, sizeof of, " #%d", communicator->call);
     return failed(me, E_RANK_LOST, "rank %d waits in %s%s of ranks %s (line %" PRIu32 "), but rank %d %s "
                                    "without calling it: %s%s%s", rank, what, of, ranks, me->line, lost,
-                  world_rank_fate(communicator->world, lost), all ? "every rank calls " : "every member calls it", all ? what : "",
+                  world_rank_fate(communicator->world, lost),
+                  all ? "every rank calls " : "every member calls it", all ? what : "",
                   all ? ", members or not, unless use_local_synchronization is true" : "");
 }
 

@@ -146,8 +146,16 @@ struct world {
 };
 
 bool world_rank_has_ended(const struct world *world, int rank);
-bool world_rank_was_killed(const struct world *world, int rank);
-const char *world_rank_fate(const struct world *world, int rank);   /* "has ended", "was killed" */
+static inline bool
+world_rank_was_killed(const struct world *world, int rank)
+{
+    return atomic_load(&world->ranks[rank].killed);
+}
+static inline const char *
+world_rank_fate(const struct world *world, int rank)
+{
+    return world_rank_was_killed(world, rank) ? "was killed" : "has ended";
+}
 void world_wake_all(struct task *me, struct world *world);
 
 void store_hash_wake(struct task *me, struct store *store);   /* who waits in it looks again whether it is in vain */

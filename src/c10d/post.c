@@ -374,7 +374,8 @@ post_lose(struct task *me, struct post *post, const struct fault_message *fault)
     monitor_enter(me, &post->inbox->monitor);
     struct post *mate = post->mate;
     if (mate != NULL) {
-        fault_words(fault, world_rank(post, post->rank), world_rank(post, post->peer), mate->detail, sizeof mate->detail);
+        fault_words(fault, world_rank(post, post->rank), world_rank(post, post->peer), mate->detail,
+                    sizeof mate->detail);
         mate->mate = post->mate = NULL;
         post_call(me, mate);
     }

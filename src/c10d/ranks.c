@@ -1,6 +1,7 @@
 /* The ranks of a world, as the others see them: who has ended, and who waits for that rank in vain. What a rank's task
  * knows of itself is its rank_context. PyTorch: torchrun's agent, which ends all ranks when one has failed. */
 #include "c10d/internal.h"
+#include "sched/faults.h"
 
 int
 world_size(const struct world *world)
@@ -12,18 +13,6 @@ bool
 world_rank_has_ended(const struct world *world, int rank)
 {
     return atomic_load(&world->ranks[rank].ended);
-}
-
-bool
-world_rank_was_killed(const struct world *world, int rank)
-{
-    return atomic_load(&world->ranks[rank].killed);
-}
-
-const char *
-world_rank_fate(const struct world *world, int rank)
-{
-    return world_rank_was_killed(world, rank) ? "was killed" : "has ended";
 }
 
 /* Who waits for a message, a barrier, a key or a rank in new_group looks again whether it can still come. */

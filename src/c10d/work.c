@@ -7,6 +7,7 @@
 #include "c10d/internal.h"
 #include "device/cells.h"
 #include "device/stream.h"
+#include "sched/faults.h"
 #include "sched/stage.h"
 
 static int64_t

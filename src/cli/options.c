@@ -50,7 +50,7 @@ static const struct option option_table[] = {
     { "executor", "NAME", OPTION_EXECUTOR, BOTH, FIELD(executor), "stepped (virtual time, repeatable) or free" },
     { "timeout", "SECONDS", OPTION_SECONDS, BOTH, FIELD(timeout), "of a wait that sets none of its own" },
     { "fault", "'FAULT'", OPTION_FAULT, ALL, FIELD(fault_count),
-      "go wrong on purpose, each time it is given: 'kill 2 at 40', 'lose 0 -> 1 message 3'; see faults below" },
+      "go wrong on purpose: 'kill 2 at 40'; may be given several times, see below" },
     { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races), "look for missing waits (stepped always does)" },
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
     { "hardware", "PRESET", OPTION_TEXT, ALL, FIELD(hardware), "price work as on this, whatever the lesson says" },

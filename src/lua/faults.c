@@ -159,8 +159,8 @@ static const struct lua_entry faults[] = {
     { "late", l_late, "rs.faults.late(int rank, float us, *, int? at=None) -> any",
       "a fault on purpose: the rank stands still for so long, at its first point, or at point number `at`" },
     { "kill", l_kill, "rs.faults.kill(int rank, *, int? at=None) -> any",
-      "a fault on purpose: the rank is gone, without a word, as a killed process. Called in a rank: at once, unless `at` "
-      "is given, and pcall does not catch it; before a spawn: at the rank's first point" },
+      "a fault on purpose: the rank is gone, without a word, as a killed process. Called in a rank: at once, unless "
+      "`at` is given, and pcall does not catch it; before a spawn: at the rank's first point" },
     { "lose", l_lose, "rs.faults.lose(int from, int to, *, int? message=None) -> any",
       "a fault on purpose: a message between two ranks never arrives, the first one from here on, or number `message`. "
       "Behind it the later ones of the same group's collectives pile up" },
@@ -174,8 +174,8 @@ static const struct lua_entry faults[] = {
     { "allocation", l_allocation, "rs.faults.allocation(*, int? at=None) -> any",
       "a fault on purpose: a request for memory is refused, the next one or number `at` from here on" },
     { "write", l_write, "rs.faults.write(*, int? at=None) -> any",
-      "a fault on purpose: a write to a file finds a full disk, the next one or number `at` from here on: of a FileStore, "
-      "rs.save, what the lesson prints, a chunk of the trace" },
+      "a fault on purpose: a write to a file finds a full disk, the next one or number `at` from here on: of a "
+      "FileStore, rs.save, what the lesson prints, a chunk of the trace" },
 };
 
 static const struct lua_entry entries[] = {

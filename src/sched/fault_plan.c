@@ -1,5 +1,5 @@
-/* Plans of faults: a line for each, read and written alike, so that a schedule's file, a command line and a person speak
- * one language. What a plan does in a run is faults.c's.
+/* Plans of faults: a line for each, read and written alike, so that a schedule's file, a command line and a person
+ * speak one language. What a plan does in a run is faults.c's.
  *
  * Interface: fault_parse, fault_print; fault_plan_add, fault_plan_free. */
 #include <inttypes.h>

@@ -1,8 +1,8 @@
-/* What a plan of faults does in a run: it counts points, messages, allocations and writes, and strikes. Nothing of it is
- * paid for where there is no plan, but a branch.
+/* What a plan of faults does in a run: it counts points, messages, allocations and writes, and strikes. Where there is
+ * no plan, nothing of it is paid for but a branch.
  *
- * Interface, where it would happen: fault_point, fault_message, fault_strikes; fault_kill, at once; fault_expect adds to
- * the plan. */
+ * Interface, where it would happen: fault_point, fault_message, fault_strikes; fault_kill, at once; fault_expect for
+ * one more. */
 #include "sched/faults.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -135,7 +135,7 @@ bool
 fault_has_messages(struct sched *sched)
 {
     bool has = false;
-    if (!sched_has_faults(sched))
+    if (!atomic_load(&sched->facts.faults))
         return false;
     pthread_mutex_lock(&sched->fault_mutex);
     has = sched->faults != NULL && sched->faults->has_messages;
@@ -200,10 +200,8 @@ strike(struct task *me, const struct fault *fault)
     fault_announce(me, fault);
     if (fault->kind == FAULT_KILL)
         fault_kill(me->sched, NULL, fault->rank);
-    else if (fault->kind == FAULT_LATE && !sched_is_stepped(me->sched))
-        (void)!sched_sleep(me, fault->ps);
-    else if (fault->kind == FAULT_LATE && sched_delay_rank(me->sched, fault->rank, fault->ps))
-        me->sched->executor->point(me);
+    else if (fault->kind == FAULT_LATE)
+        me->sched->executor->late(me, fault->ps);
 }
 
 void
@@ -285,7 +283,7 @@ fault_strikes(struct sched *sched, enum fault_kind kind)
 bool
 fault_fills_disk(struct sched *sched)
 {
-    if (sched == NULL || !sched_has_faults(sched) || !fault_strikes(sched, FAULT_WRITE))
+    if (sched == NULL || !atomic_load(&sched->facts.faults) || !fault_strikes(sched, FAULT_WRITE))
         return false;
     errno = ENOSPC;
     return true;
@@ -318,8 +316,7 @@ fault_kill(struct sched *sched, struct task *me, int rank)
     atomic_store(&sched->facts.faults, true);
     if (me != NULL)
         fault_announce(me, &fault);
-    if (sched_is_stepped(sched))
-        stepped_break_killed(sched, rank);
+    sched->executor->killed(sched, rank);
     return true;
 }
 

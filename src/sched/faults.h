@@ -18,7 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct str; struct task; struct sched;
+#include "sched/task.h"
+
+struct str;
 
 enum fault_kind {
     FAULT_LATE,        /* at its point number `at` the rank stands still for ps */
@@ -71,4 +73,10 @@ bool fault_fills_disk(struct sched *sched);
 /* The rank is gone now, as a killed process: its waits end, all that its tasks do fails with E_KILLED, which a script
  * cannot catch. false: no task of it lives. By the debugger (me NULL), or by me, which may be one of them. */
 bool fault_kill(struct sched *sched, struct task *me, int rank);
+static inline bool
+task_is_killed(const struct task *me)
+{
+    return __builtin_expect(atomic_load_explicit(&me->killed, memory_order_relaxed) != NOT_KILLED, 0);
+}
+bool task_die(struct task *me);   /* of one that is: fails with E_KILLED, once */
 #endif

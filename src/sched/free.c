@@ -2,6 +2,7 @@
  * 50 ms whether the run is stopping. Nothing here is deterministic but the numbers. */
 #include <errno.h>
 #include <stdlib.h>
+#include "sched/faults.h"
 #include "sched/internal.h"
 #include "sched/stage.h"
 
@@ -144,6 +145,23 @@ free_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
     note_waiting(me, NULL);
 }
 
+/* A slice at a time, so that it hears soon that the run ends. */
+static void
+free_late(struct task *me, uint64_t ps)
+{
+    static const struct wait_reason reason = { .what = "sleep", .sequence = -1, .peer = -1 };
+    for (uint64_t now = free_now(me), end = now + ps; now < end && !sched_is_stopping(me); now = free_now(me))
+        free_poll(me, end - now, &reason);
+}
+
+/* Who waits looks up by himself. */
+static void
+free_killed(struct sched *sched, int rank)
+{
+    (void)sched;
+    (void)rank;
+}
+
 static void
 free_finished(struct machine *machine)
 {
@@ -178,5 +196,5 @@ free_drain(struct task *me)
 const struct executor executor_free = {
     .name = "free",    .start = free_start, .point = free_point, .now = free_now,           .enter = free_enter,
     .leave = free_leave, .wait = free_wait, .wake = free_wake,   .finished = free_finished, .reap = free_reap,
-    .drain = free_drain, .poll = free_poll,
+    .drain = free_drain, .poll = free_poll, .late = free_late, .killed = free_killed,
 };

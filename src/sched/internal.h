@@ -63,6 +63,8 @@ struct executor {
     void     (*poll)(struct task *me, uint64_t ps, const struct wait_reason *reason);
     void     (*touch)(struct task *me, uint64_t key, enum touch touch); /* NULL: nobody chooses */
     void     (*wake)(struct task *me, struct monitor *monitor);
+    void     (*late)(struct task *me, uint64_t ps);                 /* me's rank stands still for so long */
+    void     (*killed)(struct sched *sched, int rank);              /* its tasks are marked: their waits end */
     void     (*finished)(struct machine *machine);                  /* last thing a task does; may not return */
     void     (*reap)(struct machine *machine);                      /* its stack or thread, after the end */
     void     (*drain)(struct task *me);                             /* task 0 is done: everybody else has to end */
@@ -144,9 +146,6 @@ bool chooser_stands(struct chooser *chooser, const struct machine *machine, uint
 /* faults.c */
 bool faults_open(struct sched *sched, const struct fault_plan *plan);   /* false: no memory */
 void faults_close(struct sched *sched);
-
-/* stepped.c: the waits of a rank that was killed end, but for those for its own tasks. */
-void stepped_break_killed(struct sched *sched, int rank);
 
 /* task.c */
 struct machine *machine_new(struct sched *sched, struct task *parent, const struct task_options *options);

@@ -214,19 +214,14 @@ sched_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
     return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
 }
 
-/* A slice at a time, so that it hears soon that the run ends. */
 bool
 sched_sleep(struct task *me, uint64_t ps)
 {
-    static const struct wait_reason reason = { .what = "sleep", .sequence = -1, .peer = -1 };
-    if (sched_is_stepped(me->sched)) {
+    if (sched_is_stepped(me->sched))
         sched_advance(me, ps);
-        return !task_failed(me);
-    }
-    sched_point(me);
-    for (uint64_t now = sched_now(me), end = now + ps; now < end && !sched_is_stopping(me); now = sched_now(me))
-        me->sched->executor->poll(me, end - now, &reason);
-    if (!sched_is_stopping(me))
+    else
+        me->sched->executor->late(me, ps);
+    if (sched_is_stepped(me->sched) || !sched_is_stopping(me))
         return !task_failed(me);
     return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
 }

@@ -5,6 +5,7 @@
  * (leaves) answer false, their stages close, and the joins above them end by themselves. */
 #include <assert.h>
 #include <stdlib.h>
+#include "sched/faults.h"
 #include "sched/internal.h"
 #include "sched/stage.h"
 
@@ -346,8 +347,8 @@ dies_in(const struct task *task, const struct wait_reason *reason)
     return task_is_killed(task) && !reason->join && !reason->idle && !inside;
 }
 
-void
-stepped_break_killed(struct sched *sched, int rank)
+static void
+stepped_killed(struct sched *sched, int rank)
 {
     for (struct machine *machine = sched->first; machine != NULL; machine = machine->next) {
         bool waits = machine->state == MACHINE_WAITING && !machine->wait_broken;
@@ -467,10 +468,18 @@ stepped_drain(struct task *me)
     }
 }
 
+static void
+stepped_late(struct task *me, uint64_t ps)
+{
+    if (sched_delay_rank(me->sched, me->rank, ps))
+        stepped_point(me);
+}
+
 const struct executor executor_stepped = {
     .name = "stepped",         .start = stepped_start,       .point = stepped_point, .now = stepped_now,
     .enter = know_monitor,     .leave = tell_monitor,        .wait = stepped_wait,   .wake = stepped_wake,
-    .poll = stepped_poll,      .touch = stepped_touch,
+    .poll = stepped_poll,      .late = stepped_late,         .killed = stepped_killed,
+    .touch = stepped_touch,
     .finished = stepped_finished, .reap = stepped_reap,      .drain = stepped_drain,
 };
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sched/faults.h"
 #include "sched/internal.h"
 #include "sched/stage.h"
 

@@ -114,12 +114,6 @@ bool task_fail(struct task *me, struct code_place found, enum error_kind kind, c
 #define failed(me, kind, ...)      task_fail((me), (struct code_place){ __func__, __LINE__ }, (kind), __VA_ARGS__)
 #define failed_null(me, kind, ...) (failed((me), (kind), __VA_ARGS__), NULL)
 static inline bool task_failed(const struct task *me) { return me->error.kind != E_NONE; }
-static inline bool
-task_is_killed(const struct task *me)
-{
-    return __builtin_expect(atomic_load_explicit(&me->killed, memory_order_relaxed) != NOT_KILLED, 0);
-}
-bool task_die(struct task *me);                              /* of one that is: fails with E_KILLED, once */
 void task_clear_error(struct task *me);                      /* the Lua door and task_join only */
 void task_take_error(struct task *me, struct error *from);   /* becomes me's error unless me has one */
 
