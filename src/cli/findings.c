@@ -84,6 +84,7 @@ outcome_verb(const struct outcome *outcome, bool one)
         [OUTCOME_RACE] = { "race", "races" },                 [OUTCOME_ERROR] = { "fail", "fails" },
         [OUTCOME_DIFFER] = { "differ", "differs" },           [OUTCOME_ENDLESS] = { "do not end", "does not end" },
         [OUTCOME_DIED] = { "crash", "crashes" },              [OUTCOME_LEAK] = { "leak", "leaks" },
+        [OUTCOME_TORN] = { "leave no trace that opens", "leaves no trace that opens" },
         [OUTCOME_STRUCK] = { "fail as they should", "fails as it should" },
     };
     return verbs[outcome->kind][one];

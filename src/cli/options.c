@@ -44,7 +44,7 @@ static const struct option option_table[] = {
     { "exhaustive", "", OPTION_FLAG, OPTION_EXPLORE, FIELD(exhaustive),
       "each class of equivalent interleavings once: small programs on the host" },
     { "faults", "KINDS", OPTION_TEXT, OPTION_EXPLORE, FIELD(fault_kinds),
-      "draw one or two for each schedule: all, or some of late,kill,lose,delay,double,cut,allocation,write" },
+      "draw some for each schedule: all, or any of late,kill,lose,delay,double,cut,allocation,write" },
     { "policy", "NAME", OPTION_TEXT, BOTH, FIELD(policy),
       "order, random or round-robin: who goes first among equals; or a file that explore saved" },
     { "executor", "NAME", OPTION_EXECUTOR, BOTH, FIELD(executor), "stepped (virtual time, repeatable) or free" },

@@ -379,6 +379,7 @@ execute(struct lesson_run *run)
     }
     if (run->debugger != NULL)
         debugger_attach(run->debugger, run->sched);
+    trial_begin(options->trial);
     watch_start(&run->watch, run->sched, &limits);
     bool ok = sched_run(run->sched, lesson_task, run, &error);
     watch_end(&run->watch);

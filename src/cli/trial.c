@@ -1,6 +1,6 @@
 /* What a run among many is told, and tells; see trial.h.
  *
- * Interface: trial_new, trial_prepare, trial_free; trial_choosing, trial_work_limit, trial_fail, trial_end. */
+ * Interface: trial_new, trial_prepare, trial_free; trial_choosing, trial_work_limit, trial_begin, trial_fail, trial_end. */
 #include "cli/trial.h"
 
 #include <stdio.h>
@@ -48,6 +48,13 @@ uint64_t
 trial_work_limit(const struct trial *trial, uint64_t limit)
 {
     return trial != NULL && trial->work_limit > 0 && trial->work_limit < limit ? trial->work_limit : limit;
+}
+
+void
+trial_begin(struct trial *trial)
+{
+    if (trial != NULL)
+        trial->begun = true;
 }
 
 void

@@ -24,6 +24,7 @@ struct trial {
     struct fault    faults[TRIAL_FAULTS];
     size_t          fault_count;
     bool            counts_faults;
+    bool            begun;            /* the lesson was there, and could be read */
     bool            ended;            /* by itself: what follows was told */
     int             status, rank;
     uint32_t        line;
@@ -43,6 +44,7 @@ void          trial_prepare(struct trial *trial, const struct choosing *choosing
 /* For the run; NULL is fine: it is no trial. */
 const struct choosing *trial_choosing(const struct trial *trial);
 uint64_t               trial_work_limit(const struct trial *trial, uint64_t limit);
+void                   trial_begin(struct trial *trial);
 void                   trial_fail(struct trial *trial, const struct error *error);
 bool                   trial_counts_faults(const struct trial *trial);
 void                   trial_end(struct trial *trial, struct sched *sched, int status);

@@ -22,11 +22,12 @@
 #include "cli/options.h"
 #include "cli/run.h"
 #include "sched/search.h"
+#include "trace/reader.h"
 
 enum { SLOTS = 16, OUTPUT_BYTES = 4 << 20 };
 
-/* A place for a run: its report, and a nameless file that its words go to. */
-struct slot { pid_t child; uint64_t number; struct trial *trial; FILE *out; };
+/* A place for a run: its report, a nameless file that its words go to, and the name of its trace, if it keeps one. */
+struct slot { pid_t child; uint64_t number; struct trial *trial; FILE *out; char trace[64]; };
 /* What a run has said: its lines in the order of their bytes, since who speaks first is the schedule's business. */
 struct said { char *text; char **lines; size_t count, room; };
 
@@ -46,12 +47,25 @@ struct trials {
 
 /* ---- made and let go ---- */
 
+/* A name of its own: an empty file, which a trace may take the place of. */
+static bool
+name_trace(struct slot *slot)
+{
+    snprintf(slot->trace, sizeof slot->trace, "/tmp/ringside-explore-XXXXXX");
+    int file = mkstemp(slot->trace);
+    if (file < 0)
+        slot->trace[0] = '\0';
+    else
+        close(file);
+    return file >= 0;
+}
+
 static bool
 slot_open(struct slot *slot)
 {
     slot->trial = trial_new();
     slot->out   = tmpfile();
-    return slot->trial != NULL && slot->out != NULL;
+    return slot->trial != NULL && slot->out != NULL && name_trace(slot);
 }
 
 static void
@@ -64,6 +78,8 @@ slot_close(struct slot *slot)
     }
     if (slot->out != NULL)
         fclose(slot->out);
+    if (slot->trace[0] != '\0')
+        unlink(slot->trace);
     trial_free(slot->trial);
 }
 
@@ -127,6 +143,7 @@ be_the_run(const struct trials *trials, const struct slot *slot)
     int                error   = trials->aloud ? dup(STDERR_FILENO) : open("/dev/null", O_WRONLY);
     options.trial  = slot->trial;
     options.policy = NULL;
+    options.trace  = slot->trial->fault_count > 0 ? slot->trace : NULL;
     signal(SIGINT, SIG_IGN);   /* explore hears it, and ends this run */
     sigprocmask(SIG_SETMASK, &trials->before, NULL);
     if (error < 0 || dup2(fileno(slot->out), STDOUT_FILENO) < 0 || dup2(error, STDERR_FILENO) < 0)
@@ -244,8 +261,9 @@ judge_failure(const struct trial *trial, int status, struct outcome *outcome)
         outcome->kind = OUTCOME_DIED;
         snprintf(outcome->cause, sizeof outcome->cause, "the process was ended by signal %d", WTERMSIG(status));
     } else if (!trial->ended) {
-        outcome->kind = OUTCOME_ENDLESS;
-        snprintf(outcome->cause, sizeof outcome->cause, "the run did not end within what it may take");
+        outcome->kind = trial->begun ? OUTCOME_ENDLESS : OUTCOME_ERROR;
+        snprintf(outcome->cause, sizeof outcome->cause, trial->begun ? "the run did not end within what it may take"
+                                                                     : "the run could not begin");
     } else {
         outcome->kind = kind_of_error(trial->kind);
         const char *name = trial->kind == E_SCRIPT ? "" : error_name(trial->kind);
@@ -272,12 +290,29 @@ is_struck(const struct trial *trial)
     return false;
 }
 
+static bool
+trace_opens(const struct slot *slot, struct outcome *outcome)
+{
+    char          why[300];
+    struct trace *trace = trace_open(slot->trace, why, sizeof why);
+    if (trace == NULL) {
+        outcome->kind = OUTCOME_TORN;
+        snprintf(outcome->cause, sizeof outcome->cause, "%s", why);
+        outcome->group = group_of(OUTCOME_TORN, outcome->cause);
+        return false;
+    }
+    trace_release(trace);
+    return true;
+}
+
 /* Of every run it is asked that it gives back what it took; of one with such faults no more than that, and that it ends
  * and says why. */
 static void
-judge_rest(const struct trials *trials, struct outcome *outcome)
+judge_rest(const struct trials *trials, const struct slot *slot, struct outcome *outcome)
 {
     const struct trial *trial = outcome->trial;
+    if (trial->fault_count > 0 && trial->begun && !trace_opens(slot, outcome))
+        return;
     if (outcome->kind == OUTCOME_DIED || outcome->kind == OUTCOME_ENDLESS)
         return;
     if (is_struck(trial) && outcome->kind != OUTCOME_SAME)
@@ -314,7 +349,7 @@ judge(const struct trials *trials, const struct slot *slot, int status, struct o
     }
     if (outcome->group == trials->as_usual.group)
         outcome->kind = OUTCOME_SAME;
-    judge_rest(trials, outcome);
+    judge_rest(trials, slot, outcome);
     return true;
 }
 

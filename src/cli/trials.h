@@ -11,7 +11,8 @@
 struct run_options; struct trials;
 
 enum outcome_kind { OUTCOME_SAME, OUTCOME_HANG, OUTCOME_RACE, OUTCOME_ERROR, OUTCOME_DIFFER, OUTCOME_ENDLESS,
-                    OUTCOME_DIED, OUTCOME_LEAK, OUTCOME_STRUCK /* it failed as its faults want it */, OUTCOME_KINDS };
+                    OUTCOME_DIED, OUTCOME_LEAK, OUTCOME_TORN /* its trace cannot be read */,
+                    OUTCOME_STRUCK /* it failed as its faults want it */, OUTCOME_KINDS };
 struct outcome {
     enum outcome_kind kind;
     uint64_t          group;             /* equal for what has one cause */
