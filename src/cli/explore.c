@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "base/map.h"
+#include "base/str.h"
 #include "cli/commands.h"
 #include "cli/course.h"
 #include "cli/draw_faults.h"
@@ -53,14 +54,30 @@ run_ended(void *context, uint64_t number, const struct outcome *outcome)
     explore->starved = explore->starved || !kept;
 }
 
+/* What stands in the command that shows it, behind the schedule. */
+static void
+describe_call(const struct run_options *options, struct str *out)
+{
+    if (options->world > 0)
+        str_addf(out, "--world %" PRIu64 " ", options->world);
+    if (options->hardware != NULL)
+        str_addf(out, "--hardware %s ", options->hardware);
+    str_addf(out, "%s%s", options->trust ? "--trust " : "", options->lesson);
+    for (int i = 0; i < options->arg_count; i++)
+        str_addf(out, "%s %s", i == 0 ? " --" : "", options->args[i]);
+}
+
 static int
 tell_findings(struct explore *explore, const char *number)
 {
-    char options[80] = "";
-    if (explore->options.world > 0)
-        snprintf(options, sizeof options, " --world %" PRIu64, explore->options.world);
-    const struct findings_words words = { explore->name, explore->options.lesson, number, options };
+    const struct run_options *options = &explore->options;
+    struct str                call    = { 0 };
+    describe_call(options, &call);
+    const struct findings_words words = { explore->name, number, str_text(&call), options->faults,
+                                          options->fault_count };
     findings_tell(&explore->findings, explore->trials, &words);
+    explore->starved = explore->starved || !str_ok(&call);
+    str_free(&call);
     if (explore->starved)
         return message(STATUS_FAILED, "explore: out of memory for all that was found");
     if (explore->findings.count > 0)

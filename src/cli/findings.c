@@ -176,9 +176,12 @@ tell_steps(const struct schedule *schedule)
     }
     for (size_t i = 0; i < schedule->count && i < STEPS_TOLD; i++) {
         const struct schedule_step *step = &schedule->steps[i];
-        snprintf(line, sizeof line, "at its point %" PRIu64 " %s %s%s", step->point, step->from,
-                 strcmp(step->from, step->run) == 0 ? "keeps going" : "gives way to ",
-                 strcmp(step->from, step->run) == 0 ? "" : step->run);
+        bool stays = strcmp(step->from, step->run) == 0;
+        char where[24] = "";
+        if (step->line > 0)
+            snprintf(where, sizeof where, " (line %" PRIu32 ")", step->line);
+        snprintf(line, sizeof line, "at its point %" PRIu64 "%s %s %s%s", step->point, where, step->from,
+                 stays ? "keeps going" : "gives way to ", stays ? "" : step->run);
         answer_line("      ", line);
     }
     if (schedule->count > STEPS_TOLD)
@@ -186,17 +189,20 @@ tell_steps(const struct schedule *schedule)
 }
 
 static void
-tell_shrunk(const struct schedule *schedule, const struct findings_words *words, int number)
+tell_shrunk(struct schedule *schedule, const struct findings_words *words, int number)
 {
-    char path[SCHEDULE_LESSON + 40], line[1400];
+    char path[SCHEDULE_LESSON + 40], line[2000];
     printf("    shrunk to %zu switch%s", schedule->count, schedule->count == 1 ? "" : "es");
     if (schedule->faults.count > 0)
         printf(" and %zu fault%s", schedule->faults.count, schedule->faults.count == 1 ? "" : "s");
     puts(schedule->count + schedule->faults.count > 0 ? ":" : "");
     tell_steps(schedule);
-    if (!name_file(words->lesson, number, path, sizeof path) || !save_schedule(schedule, path))
+    bool kept = true;
+    for (size_t i = 0; i < words->fault_count; i++)
+        kept = kept && fault_plan_add(&schedule->faults, &words->faults[i]);
+    if (!kept || !name_file(words->lesson, number, path, sizeof path) || !save_schedule(schedule, path))
         return;
-    snprintf(line, sizeof line, "ringside step --policy %s%s %s", path, words->options, words->path);
+    snprintf(line, sizeof line, "ringside step --policy %s %s", path, words->call);
     answer_line("    see it: ", line);
 }
 

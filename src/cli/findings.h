@@ -26,7 +26,12 @@ struct findings {
 
 bool findings_add(struct findings *findings, uint64_t number, const struct outcome *outcome); /* false: no memory */
 /* Tells each cause, the first found first, with what it needs at least; saves that as LESSON.schedule in this folder. */
-struct findings_words { const char *lesson, *path, *number, *options; }; /* number: "seed"; options: of the lesson's run */
+struct findings_words {
+    const char         *lesson, *number;    /* number: "seed" */
+    const char         *call;               /* how the lesson is run: its options, its file, its own words */
+    const struct fault *faults;             /* of every run: they are saved, too */
+    size_t              fault_count;
+};
 void findings_tell(struct findings *findings, struct trials *trials, const struct findings_words *words);
 void findings_free(struct findings *findings);
 const char *outcome_verb(const struct outcome *outcome, bool one); /* "hangs", "differ" */

@@ -1,6 +1,7 @@
 /* What a run among many is told, and tells; see trial.h.
  *
- * Interface: trial_new, trial_prepare, trial_free; trial_choosing, trial_work_limit, trial_begin, trial_fail, trial_end. */
+ * Interface: trial_new, trial_prepare, trial_free; for the run trial_choosing, trial_work_limit, trial_counts_faults,
+ * trial_begin, trial_fail, trial_end. */
 #include "cli/trial.h"
 
 #include <stdio.h>

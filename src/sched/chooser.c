@@ -228,6 +228,7 @@ note_step(struct chosen *chosen, const struct machine *from, uint64_t point, con
     name_machine(from, step->from);
     name_machine(run, step->run);
     step->point = point;
+    step->line  = from->task.line;
     chosen->count++;
 }
 

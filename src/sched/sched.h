@@ -33,7 +33,7 @@ struct sched_options {
     struct cost_model   *cost;          /* borrowed; the lesson may change it before work begins */
     const char          *policy;        /* "order", "random", "round-robin"; NULL: order */
     uint64_t             seed;          /* the policy's */
-    const struct choosing *choosing;    /* stepped: other interleavings (chooser.h), borrowed; NULL: the policy's */
+    const struct choosing *choosing;    /* stepped: other interleavings (chooser.h), borrowed; NULL: none */
     uint64_t             timeout_ps;    /* of waits that set none, `free` only; 0: 30 minutes */
     bool                 no_race_check; /* stepped checks by default */
     struct observer     *observer;      /* may be NULL */

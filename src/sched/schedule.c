@@ -45,10 +45,12 @@ schedule_copy(struct schedule *schedule, const struct schedule *from)
 
 /* ---- reading ---- */
 
+/* But for words for people. */
 static bool
 ends_at(const char *line, int length)
 {
-    return length > 0 && line[length] == '\0';
+    size_t blanks = length > 0 ? strspn(line + length, " ") : 0;
+    return length > 0 && (line[length] == '\0' || (blanks > 0 && line[(size_t)length + blanks] == '#'));
 }
 
 static bool
@@ -125,6 +127,9 @@ schedule_print(const struct schedule *schedule, struct str *out)
     }
     for (size_t i = 0; i < schedule->count; i++) {
         const struct schedule_step *step = &schedule->steps[i];
-        str_addf(out, "at %" PRIu64 " of \"%s\" run \"%s\"\n", step->point, step->from, step->run);
+        str_addf(out, "at %" PRIu64 " of \"%s\" run \"%s\"", step->point, step->from, step->run);
+        if (step->line > 0)
+            str_addf(out, "  # line %" PRIu32, step->line);
+        str_add(out, "\n");
     }
 }

@@ -7,7 +7,7 @@
  *     lesson 12-two-senders
  *     fault lose 0 -> 2 message 3              sched/faults.h
  *     at 12 of "r0 main" run "r1 main"         from there on r1's task goes first, until it waits
- * Empty lines and what follows a # at a line's beginning are passed over. */
+ * Empty lines, and what follows a # at a line's beginning or behind a step, are passed over. */
 #ifndef SCHED_SCHEDULE_H
 #define SCHED_SCHEDULE_H
 #include <stdbool.h>
@@ -18,7 +18,11 @@
 struct str;
 
 enum { SCHEDULE_NAME = 56, SCHEDULE_LESSON = 128 };
-struct schedule_step { char from[SCHEDULE_NAME], run[SCHEDULE_NAME]; uint64_t point; };
+struct schedule_step {
+    char     from[SCHEDULE_NAME], run[SCHEDULE_NAME];
+    uint64_t point;
+    uint32_t line;      /* of the lesson, where `from` was; for people; 0 unknown */
+};
 struct schedule {
     char                  lesson[SCHEDULE_LESSON];   /* "" unknown */
     struct schedule_step *steps;
