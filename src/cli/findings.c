@@ -29,6 +29,7 @@ keep_shortest(struct finding *finding, uint64_t number, const struct outcome *ou
     finding->outcome        = *outcome;
     finding->steps          = chosen->count;
     finding->shortest       = number;
+    finding->too_long       = chosen->overflow;
     finding->schedule.count = finding->schedule.faults.count = 0;
     for (size_t i = 0; i < outcome->trial->fault_count; i++)
         if (!fault_plan_add(&finding->schedule.faults, &outcome->trial->faults[i]))
@@ -222,7 +223,9 @@ findings_tell(struct findings *findings, struct trials *trials, const struct fin
         tell_finding(finding, words->number);
         fflush(stdout);
         snprintf(finding->schedule.lesson, sizeof finding->schedule.lesson, "%s", words->lesson);
-        if (shrink_schedule(trials, finding->outcome.group, &finding->schedule))
+        if (finding->too_long)
+            printf("    more than %d switches: too many to be made short\n", TRIAL_STEPS);
+        else if (shrink_schedule(trials, finding->outcome.group, &finding->schedule))
             tell_shrunk(&finding->schedule, words, i + 1);
         else if (!trials_stopped(trials))
             puts("    it does not repeat: something outside of the run decides, too");

@@ -15,6 +15,7 @@ struct finding {
     struct schedule schedule;                /* those, and its faults */
     size_t          steps;                   /* how many there were, and which run's */
     uint64_t        shortest;
+    bool            too_long;                /* there were more than could be kept */
     uint64_t        count, numbers[FINDING_NUMBERS]; /* the least, in order */
 };
 

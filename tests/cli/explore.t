@@ -142,11 +142,21 @@ for my $case (@classes) {
     is($run->{status}, 0, "$name: and nothing is found");
 }
 
-# Of six orders one fails: the last one's sum is told by who is rank 0, and 0 alone has a line for it.
-my $sums = explore('--exhaustive', ranks('sums', 3, 'print(rank, dist.store:add("n", 1))'));
-like($sums->{out}, qr/^complete: 6 classes of interleavings, \d+ blocked prefixes, \d+ runs$/m, 'six orders');
-is(eval { my $all = 0; $all += $1 while $sums->{out} =~ /^(\d+) differs?/mg; $all }, 5, 'of which five say something else');
-is($sums->{status}, 3, 'which is found');
+# Where each class prints its order each but the usual one says something else, and that one comes once.
+for my $case (
+    [ 6, 'sums', 3, 'print(rank, dist.store:add("n", 1))' ],
+    [ 6, 'order', 4, 'if rank < 3 then dist.send(t, 3) else
+                        for i = 1, 3 do print(i, dist.recv(t)) end end' ],
+    [ 20, 'three each', 3, 'if rank < 2 then for i = 1, 3 do dist.send(t, 2) end else
+                             for i = 1, 6 do print(i, dist.recv(t)) end end' ],
+) {
+    my ($count, $name, $world, $body) = @$case;
+    my $run = explore('--exhaustive', ranks($name =~ tr/ /-/r, $world, $body));
+    like($run->{out}, qr/^complete: $count classes of interleavings, \d+ blocked prefixes, \d+ runs$/m, "$name: $count orders");
+    is(eval { my $all = 0; $all += $1 while $run->{out} =~ /^(\d+) differs?/mg; $all }, $count - 1,
+        "$name: each other than the usual one says something else");
+    is($run->{status}, 3, "$name: which is found");
+}
 
 # What is exhaustive finds the fault, too, with its schedule.
 my $all = explore('--exhaustive', "$root/tests/explore/leader.lua");
@@ -196,6 +206,27 @@ my $endless = explore('--policy', 'pct', '--schedules', 6, $spins);
 like($endless->{out}, qr/^\d+ do(?:es)? not end \(/m, 'a run without an end is ended, the others go on')
     or diag($endless->{err});
 is(numbers($endless->{out})->[0], 6, 'all of them');
+
+my $races = lesson('races', <<'END_LESSON');
+local rs = require "ringside"
+local dist = rs.distributed
+rs.lesson { title = "races", devices = 1 }
+dist.spawn(function(rank)
+  local t = rs.tensor { rank }
+  if rank < 2 then dist.send(t, 2) return end
+  local first = dist.recv(t)
+  dist.recv(t)
+  local one, two = rs.cuda.Stream("device:0"), rs.cuda.Stream("device:0")
+  local x = rs.ones(1000):to("device:0")
+  rs.cuda.synchronize()
+  local y, z
+  rs.cuda.stream(one, function() y = x * 2 end)
+  if first == 0 then two:wait_stream(one) end
+  rs.cuda.stream(two, function() z = y + 1 end)
+  rs.cuda.synchronize()
+end, { world = 3 })
+END_LESSON
+like(explore('--schedules', 60, $races)->{out}, qr/^\d+ races? \(.*\n +RaceError: /m, 'a race of another order is found');
 
 my $raises = ranks('raises', 2, 'rs.advance(10 * rank) if dist.store:add("n", 1) ~= rank + 1 then error("out of turn") end');
 like(explore('--schedules', 100, $raises)->{out}, qr/^\d+ fails? \(.*\n.*out of turn/m, 'an error of another order is found');
