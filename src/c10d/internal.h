@@ -188,6 +188,7 @@ struct work {
     bool                  is_here;       /* it runs on the task that waits for it */
     const char           *lost;          /* work_wait_lost */
     uint32_t              line, iteration;
+    int64_t               number;        /* of its group's, in the order of their making */
     uint64_t              issued_at, begun_at, finished_at;
     uint64_t              recorded;      /* its number in the group's recorder; 0: it is not there */
     struct error          error;
@@ -206,6 +207,7 @@ struct process_group {
     int                   rank;          /* in the group */
     int                   global_rank;
     atomic_uint_least64_t timeout_ps;    /* of one wait; 0: the run's */
+    int64_t               works;         /* how many were made; in the monitor */
     int                   calls;         /* of new_group in it, by this rank; in the world's monitor */
     struct monitor        monitor;
     struct task          *comm;          /* NULL: not started or ended */

@@ -23,9 +23,31 @@ hash_close(struct task *me, struct store *store)
 }
 
 static bool
+op_reads(enum store_op op)
+{
+    return op == STORE_GET || op == STORE_CHECK || op == STORE_COUNT || op == STORE_LIST || op == STORE_LENGTH;
+}
+
+/* Keys are shared by the ranks of its world; without one, within the rank. Those of the rendezvous commute, and changes
+ * of several keys do unless somebody counts or lists them all. */
+static void
+keys_meet(struct task *me, const struct hash_store *hash, const struct store_request *request)
+{
+    const int64_t where[3] = { hash->world != NULL ? -1 : me->rank };
+    bool          reads = op_reads(request->op), all = request->op == STORE_COUNT || request->op == STORE_LIST;
+    if (request->key_count > 0 && strncmp(request->keys[0], "default_pg/", 11) == 0)
+        return;
+    for (int i = 0; i < request->key_count; i++)
+        sched_touch(me, reads ? TOUCH_READ : TOUCH_CHANGE, request->keys[i], where);
+    if (all || !reads)
+        sched_touch(me, all ? TOUCH_CHANGE : TOUCH_READ, "all keys", where);
+}
+
+static bool
 hash_ask(struct task *me, struct store *store, const struct store_request *request, struct store_reply *reply)
 {
     struct hash_store *hash = (struct hash_store *)store;
+    keys_meet(me, hash, request);
     monitor_enter(me, &hash->monitor);
     store_table_answer(&hash->table, request, reply);
     if (reply->status == STORE_DONE && request->op != STORE_GET && request->op != STORE_CHECK)

@@ -41,6 +41,7 @@ work_new(struct task *me, struct process_group *group, enum operation operation,
         return NULL;
     monitor_enter(me, &group->monitor);
     struct work *work = group->spare;
+    int64_t number    = group->works++;
     if (work != NULL)
         group->spare = work->next;
     monitor_leave(me, &group->monitor);
@@ -48,7 +49,7 @@ work_new(struct task *me, struct process_group *group, enum operation operation,
     if (work == NULL && (work = malloc(sizeof *work)) == NULL)
         return failed_null(me, E_MEMORY, "out of memory for %s", operation_name(operation));
     *work = (struct work){ .group = group, .event = event, .is_owned = true, .line = me->line,
-                           .iteration = me->iteration };
+                           .iteration = me->iteration, .number = number };
     work->call = (struct collective){ .work = work, .channel = group->communicator->channel, .operation = operation,
                                       .sequence = -1, .rank = group->rank, .ranks = group->communicator->size,
                                       .tensor = tensor_ref(tensor), .bytes = tensor_bytes(tensor),
@@ -302,11 +303,20 @@ work_is_through(struct task *me, struct work *work)
     group->world->backend->wake(me, group->world->transport);
 }
 
+/* Who asks whether it has ended, and its end. */
+static void
+work_meets(struct task *me, const struct work *work, enum touch touch)
+{
+    const int64_t where[3] = { work->group->communicator->number, work->group->global_rank, work->number };
+    sched_touch(me, touch, "work", where);
+}
+
 /* The tensors are let go before the work counts as done: who waits may be the last to hold them. */
 void
 work_finish(struct task *me, struct work *work)
 {
     struct process_group *group = work->group;
+    work_meets(me, work, TOUCH_CHANGE);
     if (task_failed(me)) {
         work->error = me->error;
         task_clear_error(me);
@@ -455,6 +465,7 @@ bool
 work_done(struct task *me, struct work *work)
 {
     struct monitor *monitor = &work->group->monitor;
+    work_meets(me, work, TOUCH_READ);
     monitor_enter(me, monitor);
     bool done = work->done;
     monitor_leave(me, monitor);

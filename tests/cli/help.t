@@ -13,6 +13,7 @@ my %options = (
     step    => [ @common, 'batch' ],
     view    => [ 'print', 'size' ],
     events  => ['json'],
+    explore => [qw(schedules seed policy exhaustive faults fault world trust limit-seconds help)],
     devices => [],
     lessons => [],
     exercise => [ 'once', 'variant', 'reset', 'tap' ],
