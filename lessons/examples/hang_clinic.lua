@@ -16,24 +16,26 @@ end
 
 -- ---- calls that differ ----
 
-plant("skipped-call", 2, "Both ranks want the new weights. Which call did only one of them make before?", function(rank)
-  local loss, weights = rs.ones(1), rs.zeros(4)
-  if rank == 0 then
-    dist.all_reduce(loss)               -- for the log, which rank 0 alone writes
+plant("skipped-call", 2, "Three steps, two calls each. In the third, which call did only one rank make?", function(rank)
+  local weights = rs.zeros(4)
+  for step = 1, 3 do
+    local loss = rs.tensor { rank == 1 and step == 3 and 0 / 0 or 1.0 }
+    if not loss:isnan():any():item() then
+      dist.all_reduce(loss)
+    end
+    dist.broadcast(weights, 0)
   end
-  dist.broadcast(weights, 0)
-  dist.barrier()
 end)
--- Cure: all ranks call all_reduce; only printing belongs into the if.
+-- Cure: dist.all_reduce(loss) on all ranks, whatever it is; the if comes behind it.
 
 plant("other-order", 2, "Both ranks make the same two calls. Why do they not meet?", function(rank)
-  local loss, weights = rs.ones(1), rs.zeros(4)
-  local calls = { function() dist.all_reduce(loss) end, function() dist.broadcast(weights, 0) end }
-  for i = 1, #calls do
-    calls[rank == 0 and i or #calls + 1 - i]()      -- in Python: for name in a_set, whose order is each process's own
+  local grads, names = { bias = rs.ones(1), weight = rs.ones(4) }, { "bias", "weight" }
+  if rank == 1 then names = { "weight", "bias" } end            -- in Python: for name in a_set
+  for _, name in ipairs(names) do
+    dist.all_reduce(grads[name])
   end
 end)
--- Cure: calls[i]() on all ranks: one order, by sorting names for instance.
+-- Cure: table.sort(names): one order on all ranks.
 
 plant("shape", 2, "One batch was smaller than the others. Who cares?", function(rank)
   local samples = rank == 0 and 4 or 3              -- 7 samples on 2 ranks
@@ -106,7 +108,7 @@ end)
 -- Cure: mend the file. And read the error of the rank that failed first, not those of the ranks that waited for it.
 
 plant("sleeps", 3, "One rank waits for a licence server, an hour if need be. How long do the others?", function(rank)
-  if rank == 2 then rs.sleep(3600) end
+  if rank == 2 then rs.sleep(3600e6) end
   dist.all_reduce(rs.ones(1))
 end)
 -- Cure: ask before init_process_group, with a limit of its own.
@@ -131,12 +133,12 @@ end)
 -- Cure: if rank == 1 then dist.store:set("vocabulary", "...") end before the barrier.
 
 plant("killed", 3, "The system ran out of memory and killed rank 1. Nobody said a word. What is left to see?", function(rank)
-  for _ = 1, 4 do
+  for step = 1, 4 do
+    if rank == 1 and step == 3 then rs.faults.kill(1) end      -- as the system would
     dist.all_reduce(rs.ones(1))
   end
 end)
-plants[#plants].before = function() rs.faults.kill { rank = 1, at = 20 } end
--- Cure: less memory on that rank. Nothing in this program can help.
+-- Cure: less memory on that rank. Nothing in this program can help the other two.
 
 plant("inside-no-sync", 2, "Both ranks run the same backward. Why does only one of them send?", function(rank)
   local ddp = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
@@ -189,17 +191,19 @@ end)
 
 plant("locks-crossed", 2, "Two locks, kept in the store. Each rank holds one of them. What does it wait for?", function(rank)
   local store = dist.store
-  local function acquire(lock) store:queue_pop(lock) end
-  local function release(lock) store:queue_push(lock, "free") end
-  if rank == 0 then release "disk" release "log" end
-  dist.barrier()
   local first, second = "disk", "log"
-  if rank == 1 then first, second = second, first end
-  acquire(first)
+  if rank == 0 then
+    store:queue_push(first, "free")
+    store:queue_push(second, "free")
+  else
+    first, second = second, first
+  end
   dist.barrier()
-  acquire(second)
-  release(second)
-  release(first)
+  store:queue_pop(first)                -- who has the text has the lock
+  dist.barrier()
+  store:queue_pop(second)
+  store:queue_push(second, "free")
+  store:queue_push(first, "free")
 end)
 -- Cure: all ranks take the disk first, then the log.
 
@@ -210,7 +214,7 @@ plant("missing-wait", 2, "The sum is not there yet when it is read. What is prin
   local work = dist.all_reduce(loss, { async_op = true })
   local seen = loss:item()
   work:wait()
-  rs.say("rank %d saw %g", rank, seen)
+  rs.say(("rank %d saw %g"):format(rank, seen))
 end)
 -- Cure: work:wait() before loss:item().
 
@@ -230,5 +234,4 @@ if word == nil then
 end
 local one = chosen(word)
 rs.say(one.question)
-if one.before then one.before() end
 dist.spawn(one.run, { world = one.world })
