@@ -29,13 +29,12 @@ end)
 -- Cure: dist.all_reduce(loss) on all ranks, whatever it is; the if comes behind it.
 
 plant("other-order", 2, "Both ranks make the same two calls. Why do they not meet?", function(rank)
-  local grads, names = { bias = rs.ones(1), weight = rs.ones(4) }, { "bias", "weight" }
-  if rank == 1 then names = { "weight", "bias" } end            -- in Python: for name in a_set
-  for _, name in ipairs(names) do
-    dist.all_reduce(grads[name])
-  end
+  local function sum_losses() dist.all_reduce(rs.ones(1)) end
+  local function share_weights() dist.broadcast(rs.ones(4), 0) end
+  local calls = rank == 0 and { sum_losses, share_weights } or { share_weights, sum_losses }   -- in Python: a set's order
+  for _, call in ipairs(calls) do call() end
 end)
--- Cure: table.sort(names): one order on all ranks.
+-- Cure: { sum_losses, share_weights } on both: a list, or sorted names.
 
 plant("shape", 2, "One batch was smaller than the others. Who cares?", function(rank)
   local samples = rank == 0 and 4 or 3              -- 7 samples on 2 ranks
