@@ -1,13 +1,13 @@
 -- A swarm of random programs: collectives, sends and receives in groups, steps of DDP, futures and the store, blocking or
--- later; in half of them one rank makes a mistake. Arguments: first=SEED count=N, plants=0 (nobody makes one), announce=1
--- (each seed before it runs). What must hold: the run ends; who makes no mistake gets the right numbers, and DDP the
+-- later; in half of them one rank makes a mistake. Arguments: first=SEED count=N, plants=0 (nobody makes one), limit=SECONDS (of
+-- every wait, for the executor that does not see that nobody can go on), announce=1 (each seed before it runs). What must hold: the run ends; who makes no mistake gets the right numbers, and DDP the
 -- gradients of one process; who is stuck is told by kind, rank and line; memory comes back. A line for each seed says how it ended.
 local rs = require "ringside"
 local nn, dist, futures = rs.nn, rs.distributed, rs.futures
 rs.lesson { title = "Swarm", prefix = "", devices = 4 }
 
 io.stdout:setvbuf "line"
-local options = { first = 1, count = 20, plants = 1, announce = 0, limit = "0.3" }
+local options = { first = 1, count = 20, plants = 1, announce = 0, limit = "0" }
 for _, word in ipairs { ... } do
   local name, value = word:match("^(%w+)=([%w.]+)$")
   if not name or options[name] == nil then error("an argument is NAME=VALUE, not " .. word) end
@@ -213,7 +213,7 @@ local function run(rank, program)
   local groups, model, later, steps = {}, {}, {}, table.move(program.steps, 1, #program.steps, 1, {})
   local mistake = program.mistake
   local mine = mistake and mistake.rank == rank and mistake
-  local limit = mistake and tonumber(options.limit) or nil               -- in free nobody sees that nobody can go on
+  local limit = mistake and options.limit ~= "0" and tonumber(options.limit) or nil
   if limit then
     dist.set_timeout(limit)
     dist.store:set_timeout(limit)
@@ -258,7 +258,7 @@ end
 
 -- ---- what must hold ----
 
-local STUCK = { DeadlockError = true, MismatchError = true, TimeoutError = true, RankLostError = true }
+local STUCK = { DeadlockError = true, MismatchError = true, TimeoutError = true, RankLostError = true, DistStoreError = true }
 
 -- Of a run that did not end well: what is wrong with how it was told; nil: nothing.
 local function badly_told(program, why)
@@ -270,6 +270,7 @@ local function badly_told(program, why)
   local refused = (mistake.kind == "group" or mistake.kind == "root") and (why.kind == "ValueError" or why.kind == "RuntimeError")
   if not STUCK[inner or why.kind] and not refused then return "another kind" end
   if message:find("wrong number", 1, true) then return "a number" end
+  if options.limit ~= "0" then return nil end                          -- whose time is over first tells of it
   if not message:find("rank " .. mistake.rank, 1, true) then return "rank " .. mistake.rank .. " is not named" end
   if not message:find("line %d") and not message:find("%.lua:%d+: ") then return "no line is named" end
 end
