@@ -1,13 +1,15 @@
 -- A swarm of random programs: collectives, sends and receives in groups, steps of DDP, futures and the store, blocking or
--- later; in half of them one rank makes a mistake. Arguments: first=SEED count=N, plants=0 (nobody makes one), limit=SECONDS (of
--- every wait, for the executor that does not see that nobody can go on), announce=1 (each seed before it runs). What must hold: the run ends; who makes no mistake gets the right numbers, and DDP the
--- gradients of one process; who is stuck is told by kind, rank and line; memory comes back. A line for each seed says how it ended.
+-- later; in half of them one rank makes a mistake. What must hold: the run ends; who makes no mistake gets the right numbers,
+-- and DDP the gradients of one process; who is stuck is told by kind, rank and line; memory comes back. A line for each
+-- seed says how it ended. Arguments: first=SEED count=N, announce=1 (each seed before it runs), plants=0 (nobody makes
+-- a mistake), limit=SECONDS (of every wait, for the executor that does not see that nobody can go on), fault=KIND rank=R
+-- (what --fault does to the one program of this run, and to whom).
 local rs = require "ringside"
 local nn, dist, futures = rs.nn, rs.distributed, rs.futures
 rs.lesson { title = "Swarm", prefix = "", devices = 4 }
 
 io.stdout:setvbuf "line"
-local options = { first = 1, count = 20, plants = 1, announce = 0, limit = "0" }
+local options = { first = 1, count = 20, plants = 1, announce = 0, limit = "0", fault = "none", rank = -1 }
 for _, word in ipairs { ... } do
   local name, value = word:match("^(%w+)=([%w.]+)$")
   if not name or options[name] == nil then error("an argument is NAME=VALUE, not " .. word) end
@@ -260,19 +262,42 @@ end
 
 local STUCK = { DeadlockError = true, MismatchError = true, TimeoutError = true, RankLostError = true, DistStoreError = true }
 
+local function told_with_place(why, rank)
+  local message = tostring(why)
+  if not message:find(rank and "rank " .. rank or "rank %d") then return ("rank %s is not named"):format(rank or "of any number") end
+  if not message:find("line %d") and not message:find("%.lua:%d+: ") then return "no line is named" end
+end
+
+local function kind_of(why)
+  local inner = why.kind == "RuntimeError" and tostring(why):match("running the callback: (%w+): ")   -- as PyTorch tells it
+  return inner or why.kind
+end
+
+-- Of a run in which something went wrong from outside. Who is late, and what comes late, changes nothing; what is lost or
+-- comes twice may be taken for another message.
+local function badly_ended(why)
+  local fault, kind = options.fault, kind_of(why)
+  if fault == "late" or fault == "delay" then return "it only was late" end
+  if tostring(why):find("wrong number", 1, true) then
+    return fault ~= "lose" and fault ~= "double" and "a number" or nil
+  end
+  if fault == "allocation" or fault == "write" then return nil end
+  if kind ~= "KilledError" and not STUCK[kind] then return "another kind" end
+  return told_with_place(why, fault == "kill" and options.rank or nil)
+end
+
 -- Of a run that did not end well: what is wrong with how it was told; nil: nothing.
 local function badly_told(program, why)
+  if type(why) ~= "table" or not why.kind then return "no kind" end
+  if options.fault ~= "none" then return badly_ended(why) end
   local mistake, message = program.mistake, tostring(why)
   if not mistake then return "nobody made a mistake" end
-  if type(why) ~= "table" or not why.kind then return "no kind" end
   if mistake.kind == "throws" and message:find("planted", 1, true) then return nil end
-  local inner = why.kind == "RuntimeError" and message:match("running the callback: (%w+): ")   -- as PyTorch tells it
   local refused = (mistake.kind == "group" or mistake.kind == "root") and (why.kind == "ValueError" or why.kind == "RuntimeError")
-  if not STUCK[inner or why.kind] and not refused then return "another kind" end
+  if not STUCK[kind_of(why)] and not refused then return "another kind" end
   if message:find("wrong number", 1, true) then return "a number" end
   if options.limit ~= "0" then return nil end                          -- whose time is over first tells of it
-  if not message:find("rank " .. mistake.rank, 1, true) then return "rank " .. mistake.rank .. " is not named" end
-  if not message:find("line %d") and not message:find("%.lua:%d+: ") then return "no line is named" end
+  return told_with_place(why, mistake.rank)
 end
 
 local function memory()
@@ -285,7 +310,6 @@ local function one(seed)
   return program, pcall(dist.spawn, function(rank) run(rank, program_of(seed)) end, { world = program.world })
 end
 
-one(0)                                                                 -- what stays for good is there now
 local failed, before = 0, memory()
 for seed = options.first, options.first + options.count - 1 do
   if options.announce == 1 then print("-- seed " .. seed) end
