@@ -52,6 +52,38 @@ diag("stepped: $stuck of $count programs are stuck") if $ENV{RINGSIDE_LONG};
 swarm('free', $count / 5, 'plants=0', '--executor', 'free', '--timeout', 60);
 swarm('free, with mistakes', $ENV{RINGSIDE_LONG} ? $count / 10 : 50, 'limit=0.2', '--executor', 'free', '--timeout', 60);
 
+# ---- faults on purpose, one a program ----
+
+my @kinds = ('late', 'delay', 'kill', 'lose', 'cut', 'double', 'allocation', 'write');
+
+# The fault of a seed: its kind, its rank, its line.
+sub fault_of {
+    my ($seed) = @_;
+    my $kind = $kinds[$seed % @kinds];
+    my ($rank, $peer) = ($seed / 8 % 4, $seed / 32 % 4);
+    $peer = ($rank + 1) % 4 if $peer == $rank;
+    my $at = $seed * 7919 % ($kind eq 'late' || $kind eq 'kill' ? 400 : 20);
+    return ($kind, $rank, "kill $rank at $at")                             if $kind eq 'kill';
+    return ($kind, $rank, "late $rank at $at by 500 us")                   if $kind eq 'late';
+    return ($kind, $rank, "delay $rank -> $peer message $at by 100 us")    if $kind eq 'delay';
+    return ($kind, $rank, "$kind $at")                                     if $kind eq 'allocation' || $kind eq 'write';
+    return ($kind, $rank, "$kind $rank -> $peer message $at");
+}
+
+my (@bad, %struck);
+for my $seed ($first .. $first + $count / 4 - 1) {
+    my ($kind, $rank, $line) = fault_of($seed);
+    my $how = order_of($seed) . " --fault '$line'" . ($seed % 10 == 0 ? " --trace $folder/fault.trace" : '');
+    my ($out, @wrong) = run_programs($how, $seed, 1, "plants=0 fault=$kind rank=$rank");
+    @wrong = () if $kind eq 'write' && "@wrong" =~ /status (?:512|768): [^\n]*\n?.*(?:No space|no space|disk is full)/s;
+    push @bad, map { "$line: $_" } @wrong;
+    $struck{$kind}++ if $out =~ /Error$/m || $kind eq 'write';
+    push @bad, "$line: the trace does not open" if $seed % 10 == 0 && system("'$ringside' events $folder/fault.trace >/dev/null 2>&1") != 0;
+}
+is(join("\n", @bad), '', 'with a fault each program ends, right or named, and its trace opens');
+is(join(' ', grep { !$struck{$_} } 'kill', 'lose', 'cut', 'double', 'write'), '', 'each kind of fault stops some of them');
+is(join(' ', grep { $struck{$_} } 'late', 'delay'), '', 'but who is only late stops nobody');
+
 # ---- the trace opens, and a run repeats ----
 
 for my $from ($first, $first + 1000) {
