@@ -281,7 +281,7 @@ local function badly_ended(why)
   if tostring(why):find("wrong number", 1, true) then
     return fault ~= "lose" and fault ~= "double" and "a number" or nil
   end
-  if fault == "allocation" or fault == "write" then return nil end
+  if fault == "allocation" or fault == "write" or fault == "double" then return nil end        -- an object's bytes may be another's
   if kind ~= "KilledError" and not STUCK[kind] then return "another kind" end
   return told_with_place(why, fault == "kill" and options.rank or nil)
 end
