@@ -67,7 +67,9 @@ group_new(struct task *me, struct communicator *communicator, int global_rank, u
 {
     struct world         *world = communicator->world;
     struct process_group *group = calloc(1, sizeof *group);
-    if (group == NULL || !monitor_init(&group->monitor)) {
+    if (group == NULL || !recorder_init(&group->recorder, world->size) || !monitor_init(&group->monitor)) {
+        if (group != NULL)
+            recorder_free(&group->recorder);
         free(group);
         return failed_null(me, E_MEMORY, "out of memory for a process group");
     }
@@ -85,6 +87,7 @@ group_new(struct task *me, struct communicator *communicator, int global_rank, u
     group->comm = task_spawn(me, &options, comm_serve, group);
     if (group->comm == NULL) {
         monitor_destroy(&group->monitor);
+        recorder_free(&group->recorder);
         free(group);
         return NULL;
     }
@@ -213,7 +216,7 @@ process_group_new(struct task *me, struct process_group *parent,
     if (!settle_ranks(me, parent, &options))
         return false;
     struct communicator *common = communicator_enter(me, parent, &options);
-    if (common == NULL || !communicator_meet(me, common, rank, parent->timeout_ps))
+    if (common == NULL || !communicator_meet(me, common, parent->timeout_ps))
         return false;
     if (communicator_rank_of(common, rank) < 0) {
         parent->world->ranks[rank].outside = common;
@@ -303,5 +306,6 @@ group_free(struct task *me, struct process_group *group)
         free(work);
     }
     monitor_destroy(&group->monitor);
+    recorder_free(&group->recorder);
     free(group);
 }

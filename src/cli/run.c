@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "base/reader.h"
 #include "base/rng.h"
+#include "base/str.h"
 #include "cli/commands.h"
 #include "cli/course.h"
 #include "cli/message.h"
@@ -177,7 +178,19 @@ make_sched(struct lesson_run *run)
 
 /* ---- the lesson's own task ---- */
 
-/* "FILE:LINE: Kind: what". What a lesson raised itself needs no kind: it is its own text. One line beside TAP. */
+static void
+tell_report(const struct lesson_run *run, const struct error *error, const char *line)
+{
+    struct str text = { 0 };
+    char       kind[40];
+    snprintf(kind, sizeof kind, "%s: ", error_name(error->kind));
+    str_addf(&text, "%s\n%s%s", error->message, run->options->lesson, line);
+    message_error(kind, str_ok(&text) ? str_text(&text) : error->message);
+    str_free(&text);
+}
+
+/* "FILE:LINE: Kind: what". What a lesson raised itself needs no kind: it is its own text. One line beside TAP. Of a
+ * report the first two lines tell the cause, so only its kind stands before them: where it was found comes last. */
 static void
 tell_error(const struct lesson_run *run, const struct error *error)
 {
@@ -190,6 +203,8 @@ tell_error(const struct lesson_run *run, const struct error *error)
     snprintf(where, sizeof where, "%s%s: %s%s", run->options->lesson, line, kind, kind[0] != '\0' ? ": " : "");
     if (run->options->tap)
         message(0, "%s%s", where, error->message);
+    else if (error->hung && error->kind != E_SCRIPT && strchr(error->message, '\n') != NULL)
+        tell_report(run, error, line);
     else
         message_error(where, error->message);
 }
@@ -221,7 +236,7 @@ run_script(struct task *me, struct lesson_run *run)
 
     ok          = ok || lesson_forgive(me, run->lesson);
     run->error  = me->error;
-    run->status = !ok ? error_exit_status(me->error.kind) : lesson_failed(run->lesson) > 0 ? STATUS_CHECK : STATUS_DONE;
+    run->status = !ok ? error_exit_status(&me->error) : lesson_failed(run->lesson) > 0 ? STATUS_CHECK : STATUS_DONE;
     lesson_end(me, run->lesson, ok);
     if (ok && lesson_failed(run->lesson) > 0)
         run->status = STATUS_CHECK; /* checks that ranks had kept */
@@ -288,7 +303,7 @@ execute(struct lesson_run *run)
     watch_end(&run->watch);
     if (!ok) {
         if (!run->finished || run->status == STATUS_DONE)
-            run->status = error_exit_status(error.kind);
+            run->status = error_exit_status(&error);
         tell_error(run, run->finished && run->error.kind != E_NONE ? &run->error : &error);
     }
     devices_free(run->sched);

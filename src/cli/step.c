@@ -73,7 +73,7 @@ run_batch(struct session *session, const char *commands)
 static void
 tell_failure(const char *lesson, struct session_failure failure)
 {
-    static const char *const about_ranks[] = { "DeadlockError", "RankLostError", "MismatchError" };
+    static const char *const about_ranks[] = { "DeadlockError", "TimeoutError", "MismatchError" };
     const char *kind      = strcmp(failure.kind, "LuaError") == 0 ? "" : failure.kind;
     char        line[24] = "", who[24] = "", where[PATH_MAX + 100];
     if (failure.line > 0)

@@ -135,6 +135,9 @@ struct hang {
     int64_t         sequence;                /* of the first call that differs or that cannot end; -1 */
     const struct flight_entry *of_culprit, *of_victim;  /* theirs; NULL: there is none */
     int             circle[16], circle_count;            /* ranks that wait for each other, lowest first; 0: none */
+    int             circle_length;           /* of all of them: the first 16 are told */
+    int             left_out;                /* SKIPPED: so many calls, of_victim the first one */
+    bool            extra;                   /* SKIPPED: the culprit alone makes of_culprit, the others left it out */
 };
 
 const char *hang_cause_name(enum hang_cause cause);      /* "skipped call", "other order" ... */

@@ -67,7 +67,7 @@ who_has_ended_is_named(void **state)
             char text[120];
             snprintf(text, sizeof text, "rank %d waits in new_group #0 of ranks {0, 2} (line %d), but rank 3 has ended without",
                      rank, 100 + rank);
-            assert_int_equal(ranks.error[rank].kind, E_RANK_LOST);
+            assert_int_equal(ranks.error[rank].kind, E_DEADLOCK);
             assert_non_null(strstr(ranks.error[rank].message, text));
         }
         assert_int_equal(ranks.error[3].kind, E_NONE);

@@ -140,7 +140,7 @@ a_rank_that_has_ended_is_named_on_all_others(void **state)
             char want[128];
             snprintf(want, sizeof want, "rank %d waits in all_reduce #3 (line %d), but rank 0 has ended after #2", rank,
                      100 + rank);
-            assert_int_equal(ranks.error[rank].kind, E_RANK_LOST);
+            assert_int_equal(ranks.error[rank].kind, E_DEADLOCK);
             assert_string_equal(ranks.error[rank].message, want);
         }
         ranks_free(&ranks);

@@ -156,7 +156,7 @@ a_receiver_learns_that_its_peer_has_ended(void **state)
     for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
         struct ranks ranks = { .size = 2, .body = peer_gone };
         ranks_run(&ranks, (enum executor_kind)executor);
-        assert_int_equal(ranks.error[0].kind, E_RANK_LOST);
+        assert_int_equal(ranks.error[0].kind, E_DEADLOCK);
         assert_string_equal(ranks.error[0].message,
                             "rank 0 waits in recv from rank 1 (line 100), but rank 1 has ended");
         ranks_free(&ranks);
