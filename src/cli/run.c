@@ -15,7 +15,6 @@
 #include "base/map.h"
 #include "base/reader.h"
 #include "base/rng.h"
-#include "base/str.h"
 #include "cli/commands.h"
 #include "cli/course.h"
 #include "cli/message.h"
@@ -178,35 +177,15 @@ make_sched(struct lesson_run *run)
 
 /* ---- the lesson's own task ---- */
 
-static void
-tell_report(const struct lesson_run *run, const struct error *error, const char *line)
-{
-    struct str text = { 0 };
-    char       kind[40];
-    snprintf(kind, sizeof kind, "%s: ", error_name(error->kind));
-    str_addf(&text, "%s\n%s%s", error->message, run->options->lesson, line);
-    message_error(kind, str_ok(&text) ? str_text(&text) : error->message);
-    str_free(&text);
-}
-
-/* "FILE:LINE: Kind: what". What a lesson raised itself needs no kind: it is its own text. One line beside TAP. Of a
- * report the first two lines tell the cause, so only its kind stands before them: where it was found comes last. */
+/* What a lesson raised itself needs no kind: it is its own text. One line beside TAP. */
 static void
 tell_error(const struct lesson_run *run, const struct error *error)
 {
-    char        line[24] = "", where[PATH_MAX + 100];
-    const char *kind     = error->kind == E_SCRIPT ? "" : error_name(error->kind);
+    struct failure failure = { run->options->lesson, error->lesson_line,
+                               error->kind == E_SCRIPT ? "" : error_name(error->kind), "", error->message };
     if (run->options->report != NULL && run->options->report->endless > 0)
         return; /* told with the report */
-    if (error->lesson_line > 0)
-        snprintf(line, sizeof line, ":%u", (unsigned)error->lesson_line);
-    snprintf(where, sizeof where, "%s%s: %s%s", run->options->lesson, line, kind, kind[0] != '\0' ? ": " : "");
-    if (run->options->tap)
-        message(0, "%s%s", where, error->message);
-    else if (error->hung && error->kind != E_SCRIPT && strchr(error->message, '\n') != NULL)
-        tell_report(run, error, line);
-    else
-        message_error(where, error->message);
+    message_failure(&failure, run->options->tap);
 }
 
 static bool

@@ -219,6 +219,19 @@ tell(struct error *error, const struct telling *how)
     str_free(&text);
 }
 
+/* An event of its own: it is what the run ends with, unless the lesson catches it. */
+static void
+fail_as(struct task *me, const struct error *error)
+{
+    uint32_t line = me->line;
+    task_set_line(me, error->lesson_line > 0 ? error->lesson_line : line);
+    failed(me, error->kind, "%s", error->message);
+    me->error.hung        = error->hung;
+    me->error.rank        = error->rank;
+    me->error.lesson_line = error->lesson_line;
+    task_set_line(me, line);
+}
+
 /* The first error, and the report of who waited in vain: alone where nobody waited but for each other, as what follows
  * where a rank threw, before it where one was cut off in its own code. */
 static void
@@ -238,7 +251,7 @@ raise_first(struct task *me, struct spawn *spawn)
     if (how.report != NULL && strstr(error.message, how.report) != NULL)
         how.report = NULL;
     tell(&error, &how);
-    task_take_error(me, &error);
+    fail_as(me, &error);
 }
 
 /* One has failed, and another does not come back: the run ends with it. */
