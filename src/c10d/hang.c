@@ -192,13 +192,14 @@ note_wait(struct flight *flight, struct flight_rank *rank, const struct wait_rea
 {
     rank->now      = FLIGHT_WAITING;
     rank->waits_in = flight_text(flight, reason->what);
-    rank->detail   = is_p2p(reason) ? NULL : flight_text(flight, reason->detail);
+    rank->detail   = is_p2p(reason) && !reason->lost ? NULL : flight_text(flight, reason->detail);
+    rank->lost     = reason->lost;
     bool collective = reason->sequence >= 0 && reason->group >= 0 && reason->group < flight->group_count;
     rank->sequence = collective ? reason->sequence : -1;
     rank->group    = collective ? reason->group : -1;
     rank->peer     = wait_reason_peer(reason);
     rank->tag      = reason->tag;
-    if (waits_for_comers(flight, rank))
+    if (!reason->lost && waits_for_comers(flight, rank))
         rank->peer = -1;
 }
 

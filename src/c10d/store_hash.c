@@ -88,8 +88,8 @@ key_is_lost(struct task *me, struct world *world, const char *key, int lost)
     struct wait_reason reason = { .what = lost >= 0 ? "init_process_group" : "store.wait", .sequence = -1, .peer = lost,
                                   .detail = lost >= 0 ? NULL : key };
     if (lost >= 0)
-        return hang_in_vain(me, world, &reason, "rank %d waits in init_process_group for rank %d, which has ended "
-                            "without calling it", me->rank, lost);
+        return hang_in_vain(me, world, &reason, "rank %d waits in init_process_group for rank %d, which %s "
+                            "without calling it", me->rank, lost, world_rank_fate(world, lost));
     return hang_in_vain(me, world, &reason, "rank %d waits for the store's key '%s', but all other ranks have ended",
                         me->rank, key);
 }

@@ -14,7 +14,7 @@
 #include "hw/presets.h"
 
 enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_SEED, OPTION_VARIANT, OPTION_RANKS, OPTION_SECONDS, OPTION_EXECUTOR,
-                   OPTION_HELP };
+                   OPTION_FAULT, OPTION_HELP };
 
 struct option {
     const char      *name;   /* first: `nearest` walks over it */
@@ -38,7 +38,12 @@ static const struct option option_table[] = {
     { "policy", "NAME", OPTION_TEXT, BOTH, FIELD(policy), "order, random or round-robin: who goes first among equals" },
     { "executor", "NAME", OPTION_EXECUTOR, BOTH, FIELD(executor), "stepped (virtual time, repeatable) or free" },
     { "timeout", "SECONDS", OPTION_SECONDS, BOTH, FIELD(timeout), "of a wait that sets none of its own" },
-    { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races), "look for missing waits (stepped always does)" },
+    { "fault", "'FAULT'", OPTION_FAULT, BOTH, FIELD(fault_count),
+      "go wrong on purpose: 'kill 2 at 40'; may be given several times, see below" },
+    { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races),
+      "look for races between streams: stepped always does, free cannot; both tell a missing work:wait()" },
+    { "check-ranks", "", OPTION_FLAG, BOTH, FIELD(check_ranks),
+      "stop at the first event that makes the ranks' replicas of a model differ" },
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
     { "hardware", "PRESET", OPTION_TEXT, BOTH, FIELD(hardware), "price work as on this, whatever the lesson says" },
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
@@ -74,6 +79,15 @@ print_options_help(enum option_scope scope)
         if (option->scope & scope)
             printf("  %-20s  %s\n", left, option->help);
     }
+    puts("\nFaults, counted from 0, so that the same plan gives the same run:\n"
+         "  kill R at N                       rank R is gone at its scheduling point number N\n"
+         "  late R at N by T us               it stands still there\n"
+         "  lose A -> B message N             that message from rank A to rank B never arrives\n"
+         "  delay A -> B message N by T us    it comes later\n"
+         "  double A -> B message N           it comes twice\n"
+         "  cut A -> B message N              it and all later ones are lost\n"
+         "  allocation N                      that request for memory is refused\n"
+         "  write N                           that write to a file finds a full disk");
     puts("\nExit status: 0 all checks hold, 1 a check failed, 2 usage or script error, 3 the run failed.");
     return STATUS_DONE;
 }
@@ -125,6 +139,8 @@ range_of(enum option_type type)
         return "seconds, more than 0 and at most 1000000";
     case OPTION_EXECUTOR:
         return "stepped or free";
+    case OPTION_FAULT:
+        return "a fault as --help lists them, at most 64 of them";
     default:
         return "some text";
     }
@@ -164,6 +180,8 @@ keep_option(struct run_options *out, const struct option *option, const char *va
     case OPTION_EXECUTOR:
         *(enum executor_kind *)field = strcmp(value, "free") == 0 ? EXECUTOR_FREE : EXECUTOR_STEPPED;
         return strcmp(value, "free") == 0 || strcmp(value, "stepped") == 0;
+    case OPTION_FAULT:
+        return out->fault_count < FAULTS_MOST && fault_parse(value, &out->faults[out->fault_count++]);
     case OPTION_HELP:
         break;
     }
@@ -187,7 +205,8 @@ refuse_combination(const char *command, const struct run_options *o)
     if (o->policy != NULL && o->executor == EXECUTOR_FREE)
         return message(STATUS_USAGE, "%s: --policy orders the stepped executor; in free the system decides", command);
     if (o->check_races && o->executor == EXECUTOR_FREE)
-        return message(STATUS_USAGE, "%s: --check-races needs the stepped executor", command);
+        return message(STATUS_USAGE, "%s: --check-races needs the stepped executor; a missing work:wait() is told in "
+                       "free without it", command);
     if (o->device != NULL && strcmp(o->device, "cpu") != 0)
         return message(STATUS_USAGE, "%s: built without --device %s, there is cpu; 'ringside devices' says what is "
                        "missing", command, o->device);

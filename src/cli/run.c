@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "base/reader.h"
 #include "base/rng.h"
+#include "base/str.h"
 #include "cli/commands.h"
 #include "cli/course.h"
 #include "cli/message.h"
@@ -92,6 +93,19 @@ open_products(struct lesson_run *run)
     return true;
 }
 
+static void
+record_faults(struct trace_writer *writer, const struct run_options *options)
+{
+    struct str text = { 0 };
+    for (size_t i = 0; i < options->fault_count; i++) {
+        str_add(&text, i > 0 ? "; " : "");
+        fault_print(&options->faults[i], &text);
+    }
+    if (options->fault_count > 0)
+        trace_option(writer, "faults", str_text(&text));
+    str_free(&text);
+}
+
 static bool
 open_trace(struct lesson_run *run)
 {
@@ -114,6 +128,7 @@ open_trace(struct lesson_run *run)
         snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
         trace_option(run->writer, "policy seed", seed);
     }
+    record_faults(run->writer, options);
     trace_source(run->writer, run->path, run->text);
     return true;
 }
@@ -126,7 +141,7 @@ make_lesson(struct lesson_run *run)
                                           .quiet = o->quiet, .teacher = o->teacher, .trusted = o->trust,
                                           .hardware = o->hardware, .report = o->report,
                                           .has_seed = o->has_seed, .seed = o->seed, .world = (int)o->world,
-                                          .hops = o->hops };
+                                          .hops = o->hops, .check_ranks = o->check_ranks };
     run->lesson = lesson_new(&options);
     if (run->lesson == NULL)
         run->status = message(STATUS_FAILED, "out of memory");
@@ -155,7 +170,9 @@ make_sched(struct lesson_run *run)
     struct sched_options      options = { .executor = o->executor, .writer = run->writer, .cost = &run->cost,
                                           .policy = o->policy, .seed = o->seed,
                                           .timeout_ps = (uint64_t)(o->timeout * 1e12) };
+    struct fault_plan         plan = { .faults = (struct fault *)(uintptr_t)o->faults, .count = o->fault_count };
     char                      why[300];
+    options.faults = &plan;
     if (!o->trust) {
         options.memory_limit = MEMORY_LIMIT;
         options.work_limit   = work_limit(o);
@@ -169,7 +186,8 @@ make_sched(struct lesson_run *run)
         run->status = message(STATUS_FAILED, "%s", why);
         return false;
     }
-    sched_set_part(run->sched, PART_LESSON, run->lesson);
+    lesson_runs_in(run->lesson, run->sched);
+    lesson_names_tensors(run->sched);
     if (run->fast)
         blas_use(run->sched, &run->blas);
     return true;
@@ -216,6 +234,8 @@ run_script(struct task *me, struct lesson_run *run)
     ok          = ok || lesson_forgive(me, run->lesson);
     run->error  = me->error;
     run->status = !ok ? error_exit_status(&me->error) : lesson_failed(run->lesson) > 0 ? STATUS_CHECK : STATUS_DONE;
+    if (sched_has_faults(me->sched))
+        fault_point(me); /* what the last words met is told before the end */
     lesson_end(me, run->lesson, ok);
     if (ok && lesson_failed(run->lesson) > 0)
         run->status = STATUS_CHECK; /* checks that ranks had kept */

@@ -204,7 +204,7 @@ call_again(const struct flight_entry *a, const struct flight_entry *b)
     return calls_differ(a, b) == HANG_NONE && !other_place(a, b);
 }
 
-/* The calls before, when they were equal on both: what came after the last one that was like the one before this one. */
+/* Of the calls before, which were equal on both: what came behind the one that was like the last of them. */
 static const struct flight_entry *
 expected_call(const struct flight_entry *const *before, size_t count, const struct flight_entry **then)
 {
@@ -349,6 +349,7 @@ find_silent_skip(struct survey *survey, struct hang *hang)
     while (from < b->count && same_place(a->calls[from], b->calls[from]))
         from++;
     size_t left = a->count - b->count;
+    int    came = arrived(survey, &(struct waiting){ .group = hang->group, .sequence = hang->sequence });
     if (!runs_ahead(a, b, from, left))
         return false;
     hang->cause      = HANG_SKIPPED;
@@ -356,5 +357,13 @@ find_silent_skip(struct survey *survey, struct hang *hang)
     hang->of_victim  = a->calls[from];
     hang->of_culprit = b->calls[from];
     hang->sequence   = a->calls[from]->sequence;
+    if (2 * came < group->size) {       /* most left it out: then one made a call too many */
+        hang->extra      = true;
+        hang->of_victim  = b->calls[from];
+        hang->of_culprit = a->calls[from];
+        int other        = hang->victim;
+        hang->victim     = hang->culprit;
+        hang->culprit    = other;
+    }
     return true;
 }

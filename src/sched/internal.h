@@ -53,6 +53,8 @@ struct executor {
     bool     (*wait)(struct task *me, struct monitor *monitor, const struct wait_reason *reason);
     void     (*poll)(struct task *me, uint64_t ps, const struct wait_reason *reason);
     void     (*wake)(struct task *me, struct monitor *monitor);
+    void     (*late)(struct task *me, uint64_t ps);                 /* me's rank stands still for so long */
+    void     (*killed)(struct sched *sched, int rank);              /* its tasks are marked: their waits end */
     void     (*finished)(struct machine *machine);                  /* last thing a task does; may not return */
     void     (*reap)(struct machine *machine);                      /* its stack or thread, after the end */
     void     (*drain)(struct task *me);                             /* task 0 is done: everybody else has to end */
@@ -88,6 +90,8 @@ struct sched {
     atomic_uint            next_flow, errors;   /* errors: how many were recorded */
     const struct explainer *_Atomic explainer;
     struct account         account;
+    pthread_mutex_t        fault_mutex;     /* guards what follows */
+    struct faults         *faults;          /* NULL: nobody ever expected one */
 
     pthread_mutex_t registry;         /* guards what follows, in `free` */
     struct machine *first, *last;
@@ -121,6 +125,10 @@ struct heap_item heap_pop(struct sched *sched);
 void heap_remove(struct sched *sched, size_t place);            /* place: index + 1 */
 struct heap_item *heap_find(struct sched *sched, const struct machine *machine); /* NULL: it is not ready */
 void heap_rebuild(struct sched *sched);
+
+/* faults.c */
+bool faults_open(struct sched *sched, const struct fault_plan *plan);   /* false: no memory */
+void faults_close(struct sched *sched);
 
 /* explain.c: the wait has lasted longer than it may; tells why, answers false. In no monitor's registry. */
 bool sched_timed_out(struct task *me, uint64_t limit_ps);

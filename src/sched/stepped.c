@@ -5,6 +5,7 @@
  * (leaves) answer false, their stages close, and the joins above them end by themselves. */
 #include <assert.h>
 #include <stdlib.h>
+#include "sched/faults.h"
 #include "sched/internal.h"
 #include "sched/stage.h"
 
@@ -257,6 +258,24 @@ alarm_rings(struct task *me, struct sched_source *source)
     monitor_leave(me, alarm->monitor);
 }
 
+/* A wait for a task of its own rank ends with that one. */
+static bool
+dies_in(const struct task *task, const struct wait_reason *reason)
+{
+    bool inside = reason->holder != NULL && reason->holder->rank == task->rank;
+    return task_is_killed(task) && !reason->join && !reason->idle && !inside;
+}
+
+static void
+stepped_killed(struct sched *sched, int rank)
+{
+    for (struct machine *machine = sched->first; machine != NULL; machine = machine->next) {
+        bool waits = machine->state == MACHINE_WAITING && !machine->wait_broken;
+        if (waits && machine->task.rank == rank && dies_in(&machine->task, &machine->reason))
+            break_wait(machine);
+    }
+}
+
 static void
 limit_reached(struct task *me, struct sched_source *source)
 {
@@ -310,6 +329,8 @@ wait_in_queue(struct task *me, struct monitor *monitor, const struct wait_reason
 static bool
 wait_failed(struct task *me, const struct wait_reason *reason, bool timed_out)
 {
+    if (task_is_killed(me))
+        return task_die(me);
     if (timed_out && !atomic_load(&me->sched->stopping))
         return sched_timed_out(me, reason->timeout_ps);
     if (reason->idle || atomic_load(&me->sched->stopping))
@@ -326,7 +347,7 @@ stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason 
     machine->reason      = *reason;
     machine->queue       = monitor;
     machine->next_waiter = NULL;
-    machine->wait_broken = atomic_load(&me->sched->stopping) && reason->idle;
+    machine->wait_broken = (atomic_load(&me->sched->stopping) && reason->idle) || dies_in(me, reason);
     machine->timed_out   = false;
     me->waiting          = &machine->reason;
     me->since            = me->clock;
@@ -412,10 +433,17 @@ stepped_drain(struct task *me)
     }
 }
 
+static void
+stepped_late(struct task *me, uint64_t ps)
+{
+    if (sched_delay_rank(me->sched, me->rank, ps))
+        stepped_point(me);
+}
+
 const struct executor executor_stepped = {
     .name = "stepped",         .start = stepped_start,       .point = stepped_point, .now = stepped_now,
     .enter = know_monitor,     .leave = tell_monitor,        .wait = stepped_wait,   .wake = stepped_wake,
-    .poll = stepped_poll,
+    .poll = stepped_poll,      .late = stepped_late,         .killed = stepped_killed,
     .finished = stepped_finished, .reap = stepped_reap,      .drain = stepped_drain,
 };
 
