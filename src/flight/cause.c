@@ -618,6 +618,31 @@ cause_late(struct teller *teller, struct saying *saying)
         str_add(&saying->way[0], ", which all have come to");
 }
 
+/* "rank 2 returned, and nobody sets 'vocabulary' (line 9)" */
+static void
+cause_unset_key(struct teller *teller, struct saying *saying)
+{
+    const struct hang    *hang    = teller->hang;
+    const struct waiting *waiting = wait_of(teller, hang->culprit);
+    const char           *key     = rank_in(teller->flight, hang->culprit)->detail, *file = NULL;
+    struct str           *out     = &saying->way[0];
+    int                   gone    = 0;
+    for (int rank = 0; rank < teller->flight->rank_count; rank++)
+        if (rank_in(teller->flight, rank)->now == FLIGHT_RETURNED)
+            teller->ranks[gone++] = rank;
+    if (gone > 0) {
+        say_ranks(teller->ranks, gone, out);
+        str_add(out, " returned, and ");
+    }
+    str_addf(out, "nobody sets '%s'", key != NULL ? key : "it");
+    if (gone == 0) {
+        fork_here(saying);
+        str_addf(out, ", for which rank %d waits", hang->culprit);
+    }
+    uint32_t line = waiting != NULL ? waiting_line(teller->flight, hang->culprit, waiting, &file) : 0;
+    say_place(file, line, out);
+}
+
 static void
 cause_absent(struct teller *teller, struct saying *saying)
 {
@@ -667,7 +692,7 @@ say_cause(struct teller *teller, struct saying *saying)
         [HANG_SENDS_CROSSED] = cause_sends_crossed, [HANG_UNMATCHED] = cause_unmatched,
         [HANG_LOCKS_CROSSED] = cause_locks, [HANG_ENDED] = cause_ended, [HANG_THREW] = cause_threw,
         [HANG_KILLED] = cause_killed, [HANG_LOST] = cause_lost, [HANG_OUTSIDE] = cause_outside, [HANG_LATE] = cause_late,
-        [HANG_ABSENT] = cause_absent,
+        [HANG_UNSET_KEY] = cause_unset_key, [HANG_ABSENT] = cause_absent,
     };
     const struct hang *hang  = teller->hang;
     bool               known = (size_t)hang->cause < countof(say);

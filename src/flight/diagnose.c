@@ -20,8 +20,9 @@ hang_cause_name(enum hang_cause cause)
         [HANG_NO_NEW_GROUP] = "skipped new_group", [HANG_SENDS_CROSSED] = "crossed sends",
         [HANG_UNMATCHED] = "unmatched",     [HANG_LOCKS_CROSSED] = "crossed locks",
         [HANG_ENDED] = "ended early",       [HANG_THREW] = "threw",
-        [HANG_KILLED] = "killed",           [HANG_LOST] = "lost message",      [HANG_OUTSIDE] = "stuck outside",
-        [HANG_LATE] = "late",               [HANG_ABSENT] = "no dump",
+        [HANG_KILLED] = "killed",           [HANG_LOST] = "lost message",
+        [HANG_OUTSIDE] = "stuck outside",   [HANG_LATE] = "late",
+        [HANG_UNSET_KEY] = "unset key",     [HANG_ABSENT] = "no dump",
     };
     return (size_t)cause < countof(names) ? names[cause] : "unknown";
 }
@@ -318,6 +319,10 @@ explain_end(struct survey *survey, const struct graph *graph, struct chain_end a
         hang->group     = stuck->group;
         hang->sequence  = stuck->sequence;
         hang->of_victim = stuck->entry;
+        if (stuck->kind == WAIT_OTHER && stuck->what != NULL && strncmp(stuck->what, "store.", 6) == 0) {
+            int waiter = waiter_of(graph, at.rank, WAIT_NONE);
+            blame(hang, HANG_UNSET_KEY, at.rank, waiter >= 0 ? waiter : at.rank);
+        }
     }
     if (hang->victim >= 0 && (at.end == END_RETURNED || at.end == END_RUNNING || at.end == END_IDLE))
         find_silent_skip(survey, hang);
