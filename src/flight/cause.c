@@ -86,10 +86,12 @@ cause_extra(struct teller *teller, struct saying *saying)
     str_addf(full, count > 1 ? "rank %d alone calls " : "rank %d calls ", hang->culprit);
     say_call_at(teller->flight, hang->of_culprit, full);
     say_more(hang->left_out, full);
+    str_add(&saying->way[2], str_text(full));
     fork_here(saying);
     str_add(full, ", which ");
     say_ranks(teller->ranks, count, full);
-    str_add(full, " left out");
+    str_add(full, hang->guessed ? " left out, or will call later" : " left out");
+    str_addf(&saying->way[1], ", rank %d does not%s", hang->victim, hang->guessed ? " yet" : "");
 }
 
 static void
@@ -104,6 +106,8 @@ cause_skipped(struct teller *teller, struct saying *saying)
     str_addf(full, "rank %d left out ", hang->culprit);
     say_awaited(teller, full);
     say_more(hang->left_out, full);
+    str_add(&saying->way[2], str_text(full));
+    str_add(full, hang->guessed ? ", or calls it later" : "");
     fork_here(saying);
     if (hang->of_culprit != NULL) {
         str_add(full, " and goes on with ");
@@ -180,6 +184,8 @@ cause_operation(struct teller *teller, struct saying *saying)
     say_call_at(teller->flight, hang->of_culprit, &saying->way[0]);
     str_addf(&saying->way[0], " where rank %d calls ", hang->victim);
     say_operation_at(teller, hang->of_victim, &saying->way[0]);
+    if (teller->bare)
+        return;
     str_addf(&saying->way[1], "rank %d calls %s where rank %d calls %s", hang->culprit,
              hang->of_culprit->operation != NULL ? hang->of_culprit->operation : "another one", hang->victim,
              hang->of_victim->operation != NULL ? hang->of_victim->operation : "another one");
@@ -307,7 +313,8 @@ cause_value(struct teller *teller, struct saying *saying)
     const char *word = say_values(teller->hang->cause, teller->hang->of_culprit, teller->hang->of_victim, &value[0],
                                   &value[1], &which);
     say_value(teller, value, word, str_text(&which), true, &saying->way[0]);
-    say_value(teller, value, word, str_text(&which), false, &saying->way[1]);
+    if (!teller->bare)
+        say_value(teller, value, word, str_text(&which), false, &saying->way[1]);
     str_free(&value[0]);
     str_free(&value[1]);
     str_free(&which);
@@ -448,7 +455,7 @@ cause_groups_crossed(struct teller *teller, struct saying *saying)
     str_addf(out, ", rank %d ", hang->victim);
     say_group(teller->flight, other->group, out);
     say_place(file, line, out);
-    if (one->sequence != other->sequence || !texts_equal(one->what, other->what) || file != NULL)
+    if (teller->bare)
         return;
     out = &saying->way[1];
     str_addf(out, "rank %d calls ", hang->culprit);
@@ -572,7 +579,7 @@ cause_outside(struct teller *teller, struct saying *saying)
     const struct hang        *hang = teller->hang;
     const struct flight_rank *rank = rank_in(teller->flight, hang->culprit);
     struct str               *full = &saying->way[0];
-    if (rank->now != FLIGHT_RUNNING) {
+    if (rank->now != FLIGHT_RUNNING && wait_of(teller, hang->culprit) == NULL) {
         int count = wait_of(teller, hang->victim) != NULL
                         ? targets_like(teller, hang->victim, hang->culprit, teller->ranks) : 0;
         if (count > 1)
@@ -585,7 +592,14 @@ cause_outside(struct teller *teller, struct saying *saying)
         return;
     }
     str_addf(full, "rank %d ", hang->culprit);
-    str_add(full, rank->since_ps > 0 ? "has been " : "is ");
+    if (wait_of(teller, hang->culprit) != NULL) {
+        str_add(full, "waits in ");
+        say_waiting(teller->flight, hang->culprit, wait_of(teller, hang->culprit), WITH_DETAIL, full);
+        fork_here(saying);
+        str_add(full, ", and nothing says for whom");
+        return;
+    }
+    str_add(full, rank->since_ps > 0 ? "has been " : "is busy ");
     if (rank->line > 0)
         str_addf(full, "at line %" PRIu32, rank->line);
     else

@@ -167,7 +167,7 @@ fact_of_waits(struct teller *teller, int victim, int culprit, struct saying *say
 {
     struct str *way  = saying->way;
     int      without = teller->hang->cause == HANG_TAG ? WITHOUT_TAG : 0;
-    say_victims(teller, victim, " waits in ", " wait in ", without, &way[0]);
+    say_victims(teller, victim, " waits in ", " wait in ", without | WITH_DETAIL, &way[0]);
     if (culprit == victim || culprit < 0)
         return;
     say_whom(teller, victim, culprit, &way[0]);
@@ -182,13 +182,17 @@ fact_of_waits(struct teller *teller, int victim, int culprit, struct saying *say
         say_state(teller, culprit, alike && all > 1, &way[0]);
         return;
     }
-    say_other(teller, victim, culprit, without, &way[0]);
+    say_other(teller, victim, culprit, without | WITH_DETAIL, &way[0]);
     say_victims(teller, victim, " waits in ", " wait in ", without, &way[1]);
     say_other(teller, victim, culprit, without, &way[1]);
     say_victims(teller, victim, " in ", " in ", without, &way[2]);
     say_other(teller, victim, culprit, without, &way[2]);
-    say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[3]);
-    say_other(teller, victim, culprit, WITHOUT_TAG | WITHOUT_PLACE, &way[3]);
+    str_addf(&way[3], "rank %d in ", victim);
+    say_waiting(teller->flight, victim, &teller->graph.waits[victim], without, &way[3]);
+    say_other(teller, victim, culprit, without, &way[3]);
+    saying->bare = 4;
+    say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[4]);
+    say_other(teller, victim, culprit, WITHOUT_TAG | WITHOUT_PLACE, &way[4]);
 }
 
 static bool
@@ -301,6 +305,7 @@ fact_of_difference(struct teller *teller, struct saying *saying)
         str_addf(&saying->way[2], " in %s, ", str_text(&one));
         say_ranks_or_count(teller->ranks + odd, rest, true, &saying->way[2]);
         str_addf(&saying->way[2], " in %s", str_text(&other));
+        saying->bare = 3;
         str_addf(&saying->way[3], "rank %d in ", hang->culprit);
         say_call(teller->flight, hang->of_culprit, &saying->way[3]);
         str_addf(&saying->way[3], ", rank %d in ", hang->victim);

@@ -139,6 +139,7 @@ struct hang {
     int             circle_length;           /* of all of them: the first 16 are told */
     int             left_out;                /* SKIPPED: so many calls, of_victim the first one */
     bool            extra;                   /* SKIPPED: the culprit alone makes of_culprit, the others left it out */
+    bool            guessed;                 /* SKIPPED: by the places alone; what would have come behind is not known */
 };
 
 const char *hang_cause_name(enum hang_cause cause);      /* "skipped call", "other order" ... */

@@ -92,7 +92,7 @@ void        say_sizes(const char *sizes, struct str *out);                    /*
 void        say_dtypes(const char *dtypes, struct str *out);                  /* "Float" of "[Float]" */
 void        say_call(const struct flight *flight, const struct flight_entry *entry, struct str *out);
 void        say_call_at(const struct flight *flight, const struct flight_entry *entry, struct str *out);   /* with its place */
-enum { WITHOUT_TAG = 1, WITHOUT_PLACE = 2 };
+enum { WITHOUT_TAG = 1, WITHOUT_PLACE = 2, WITH_DETAIL = 4 };
 void        say_waiting(const struct flight *flight, int rank, const struct waiting *waiting, int without, struct str *out);
 void        say_seconds(uint64_t ps, struct str *out);                        /* "3.0 s" */
 uint32_t    waiting_line(const struct flight *flight, int rank, const struct waiting *waiting, const char **file);
@@ -113,6 +113,7 @@ struct teller {
     struct survey        survey;
     struct graph         graph;
     int                 *ranks;            /* room for twice all */
+    bool                 bare;             /* the first line had no room for places: the second has to tell them */
 };
 /* With room for what is asked; what was opened in vain is closed as well. (fact.c) */
 bool teller_open(struct teller *teller, const struct flight *flight, const struct hang *hang);
@@ -124,7 +125,7 @@ int  targets_like(const struct teller *teller, int rank, int like, int *ranks);
 
 /* One sentence, longest first: the first way that fits is taken, or the last. */
 enum { WAYS = 5 };
-struct saying { struct str way[WAYS]; };
+struct saying { struct str way[WAYS]; int bare; };      /* `bare`: the way without places, if there is one */
 void say_fact(struct teller *teller, struct saying *saying);
 void say_cause(struct teller *teller, struct saying *saying);
 

@@ -130,6 +130,7 @@ struct edit {
     enum { CHANGED, LEFT_OUT, TOO_MANY, MOVED } kind;
     size_t count;
     size_t cost;      /* fewer is likelier */
+    bool   guessed;
 };
 
 static size_t
@@ -179,16 +180,16 @@ static struct edit
 likeliest_edit(struct calls a, struct calls b)
 {
     size_t      fit;
-    struct edit best = { CHANGED, 1, 4 + cost_beside(a, b, 1, 1, &fit) };
+    struct edit best = { CHANGED, 1, 4 + cost_beside(a, b, 1, 1, &fit), false };
     best.cost += other_place(a.at[0], b.at[0]) ? 1 : 0;
     size_t moved = moved_calls(a, b);
     if (moved > 0)
-        best = cheaper(best, (struct edit){ MOVED, moved, 4 + cost_beside(a, b, moved, moved, &fit) });
+        best = cheaper(best, (struct edit){ MOVED, moved, 4 + cost_beside(a, b, moved, moved, &fit), false });
     for (size_t count = 1; count <= MOST_EDITS; count++) {
-        struct edit left_out = { LEFT_OUT, count, 4 * count + cost_beside(a, b, count, 0, &fit) };
+        struct edit left_out = { LEFT_OUT, count, 4 * count + cost_beside(a, b, count, 0, &fit), false };
         if (fit > 0)
             best = cheaper(best, left_out);
-        struct edit too_many = { TOO_MANY, count, 4 * count + cost_beside(a, b, 0, count, &fit) };
+        struct edit too_many = { TOO_MANY, count, 4 * count + cost_beside(a, b, 0, count, &fit), false };
         if (fit > 0)
             best = cheaper(best, too_many);
     }
@@ -224,13 +225,13 @@ guess_edit(const struct flight_entry *const *before, size_t count, const struct 
 {
     const struct flight_entry *then, *expected = count > 1 ? expected_call(before, count, &then) : NULL;
     if (expected != NULL && call_again(expected, a) && (then == NULL ? other_place(a, b) : call_again(then, b)))
-        return (struct edit){ LEFT_OUT, 1, 0 };
+        return (struct edit){ LEFT_OUT, 1, 0, false };
     if (expected != NULL && call_again(expected, b) && (then == NULL ? other_place(a, b) : call_again(then, a)))
-        return (struct edit){ TOO_MANY, 1, 0 };
+        return (struct edit){ TOO_MANY, 1, 0, false };
     if (calls_differ(a, b) != HANG_OPERATION || !other_place(a, b) || !texts_equal(a->file, b->file) ||
         !texts_equal(a->function, b->function))
-        return (struct edit){ CHANGED, 1, 0 };
-    return (struct edit){ a->line < b->line ? LEFT_OUT : TOO_MANY, 1, 0 };
+        return (struct edit){ CHANGED, 1, 0, false };
+    return (struct edit){ a->line < b->line ? LEFT_OUT : TOO_MANY, 1, 0, true };
 }
 
 /* ---- one group ---- */
@@ -243,6 +244,7 @@ name_edit(const struct edit *edit, const struct calls *a, const struct calls *b,
     hang->cause      = edit->kind == MOVED ? HANG_ORDER : edit->kind == CHANGED ? calls_differ(a->at[0], b->at[0])
                                                                                : HANG_SKIPPED;
     hang->extra      = edit->kind == TOO_MANY;
+    hang->guessed    = edit->guessed;
     hang->left_out   = edit->kind == LEFT_OUT || edit->kind == TOO_MANY ? (int)edit->count : 0;
     if (hang->cause == HANG_NONE)       /* a coalesced group with fewer calls in it */
         hang->cause = HANG_OPERATION;

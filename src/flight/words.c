@@ -207,6 +207,8 @@ say_waiting(const struct flight *flight, int rank, const struct waiting *waiting
         say_of_group(flight, waiting->group, out);
     if ((without & WITHOUT_PLACE) == 0)
         say_place(file, line, out);
+    if ((without & WITH_DETAIL) != 0 && waiting->kind == WAIT_OTHER && rank_in(flight, rank)->detail != NULL)
+        str_addf(out, ", %.60s", rank_in(flight, rank)->detail);
 }
 
 /* ---- lines ---- */

@@ -17,7 +17,7 @@ static const struct situation situations[] = {
       "1: all_reduce=[[3]]@7 barrier@9*\n",
       { HANG_SKIPPED, 1, 1,
         "rank 1 waits in barrier #1 (line 9), rank 0 in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 1 left out broadcast #1 (line 8)\n" },
+        "cause: skipped call: rank 1 left out broadcast #1 (line 8), or calls it later\n" },
       { HANG_SKIPPED, 1, 1,
         "rank 1 waits in barrier #1 (train.py:9), rank 0 in broadcast #1 (train.py:8)\n"
         "cause: skipped call: rank 1 left out broadcast #1 (train.py:8)\n" } },
@@ -28,7 +28,7 @@ static const struct situation situations[] = {
       "3: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n",
       { HANG_SKIPPED, 2, 1,
         "rank 2 waits in barrier #1 (line 9), ranks 0, 1, 3 in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 2 left out broadcast #1 (line 8)\n" },
+        "cause: skipped call: rank 2 left out broadcast #1 (line 8), or calls it later\n" },
       { HANG_SKIPPED, 2, 1,
         "rank 2 waits in barrier #1 (train.py:9), 3 ranks in broadcast #1 (train.py:8)\n"
         "cause: skipped call: rank 2 left out broadcast #1 (train.py:8)\n" } },
@@ -38,7 +38,7 @@ static const struct situation situations[] = {
       "42-63: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n",
       { HANG_SKIPPED, 41, 1,
         "rank 41 waits in barrier #1 (line 9), 63 ranks in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 41 left out broadcast #1 (line 8)\n" },
+        "cause: skipped call: rank 41 left out broadcast #1 (line 8), or calls it later\n" },
       { HANG_SKIPPED, 41, 1,
         "rank 41 in barrier #1 (train.py:9), 63 ranks in broadcast #1 (train.py:8)\n"
         "cause: skipped call: rank 41 left out broadcast #1 (train.py:8)\n" } },
@@ -394,12 +394,12 @@ static const struct situation situations[] = {
     { "store", 2,
       "0: IN=store.wait@9\n"
       "1: RETURNED\n",
-      { HANG_UNKNOWN, 0, -1,
+      { HANG_OUTSIDE, 0, -1,
         "rank 0 waits in store.wait (line 9)\n"
-        "cause: unknown: nothing says for whom rank 0 waits in store.wait (line 9)\n" },
-      { HANG_UNKNOWN, 0, -1,
+        "cause: stuck outside: rank 0 waits in store.wait (line 9)\n" },
+      { HANG_OUTSIDE, 0, -1,
         "rank 0 waits in store.wait (line 9)\n"
-        "cause: unknown: nothing says for whom rank 0 waits in store.wait (line 9)\n" } },
+        "cause: stuck outside: rank 0 waits in store.wait (line 9)\n" } },
     { "skipped in a loop", 3,
       "0: all_reduce=[[3]]@7 broadcast=[[3]]%0@7 all_reduce=[[3]]@7 broadcast=[[3]]%0@7 all_reduce=[[3]]@7*\n"
       "1: all_reduce=[[3]]@7 broadcast=[[3]]%0@7 all_reduce=[[3]]@7 broadcast=[[3]]%0@7 broadcast=[[3]]%0@7*\n"
@@ -424,7 +424,7 @@ static const struct situation situations[] = {
       "1: broadcast=[[3]]%1@8*\n",
       { HANG_SKIPPED, 1, 0,
         "rank 1 waits in broadcast #0 (line 8), rank 0 in barrier #0 (line 9)\n"
-        "cause: skipped call: rank 1 calls broadcast #0 (line 8), which rank 0 left out\n" },
+        "cause: skipped call: rank 1 calls broadcast #0 (line 8), rank 0 does not yet\n" },
       { HANG_SKIPPED, 1, 0,
         "rank 1 waits in broadcast #0 (train.py:8), rank 0 in barrier #0 (train.py:9)\n"
         "cause: skipped call: rank 1 calls broadcast #0 (train.py:8)\n" } },
