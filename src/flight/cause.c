@@ -86,12 +86,12 @@ cause_extra(struct teller *teller, struct saying *saying)
     str_addf(full, count > 1 ? "rank %d alone calls " : "rank %d calls ", hang->culprit);
     say_call_at(teller->flight, hang->of_culprit, full);
     say_more(hang->left_out, full);
-    str_add(&saying->way[2], str_text(full));
-    fork_here(saying);
+    str_add(&saying->way[count > 1 ? 1 : 2], str_text(full));
+    if (count == 1)
+        str_addf(&saying->way[1], "%s, rank %d %s", str_text(full), hang->victim, hang->guessed ? "not yet" : "does not");
     str_add(full, ", which ");
     say_ranks(teller->ranks, count, full);
-    str_add(full, hang->guessed ? " left out, or will call later" : " left out");
-    str_addf(&saying->way[1], ", rank %d does not%s", hang->victim, hang->guessed ? " yet" : "");
+    str_add(full, hang->guessed ? " left out or put off" : " left out");
 }
 
 static void
@@ -103,11 +103,9 @@ cause_skipped(struct teller *teller, struct saying *saying)
         cause_extra(teller, saying);
         return;
     }
-    str_addf(full, "rank %d left out ", hang->culprit);
+    str_addf(full, "rank %d left out %s", hang->culprit, hang->guessed ? "or put off " : "");
     say_awaited(teller, full);
     say_more(hang->left_out, full);
-    str_add(&saying->way[2], str_text(full));
-    str_add(full, hang->guessed ? ", or calls it later" : "");
     fork_here(saying);
     if (hang->of_culprit != NULL) {
         str_add(full, " and goes on with ");
@@ -434,6 +432,13 @@ cause_group(struct teller *teller, struct saying *saying)
         say_place(other->file, other->line, out);
     str_add(&saying->way[1], ", not in ");
     say_group(teller->flight, other->group, &saying->way[1]);
+    out = &saying->way[2];
+    str_addf(out, "rank %d calls it", hang->culprit);
+    say_place(one->file, one->line, out);
+    str_add(out, " in ");
+    say_group(teller->flight, one->group, out);
+    str_add(out, ", not in ");
+    say_group(teller->flight, other->group, out);
 }
 
 /* "rank 1 calls group 2 first (line 11), rank 0 group 1 (line 8)" */

@@ -68,8 +68,11 @@ ranks_alike(const struct teller *teller, const struct flight_entry *entry, int r
 
 /* No collectives, but in the same thing for the same rank. */
 static bool
-waits_alike(const struct waiting *a, const struct waiting *b)
+waits_alike(const struct teller *teller, int one, int other)
 {
+    const struct waiting *a = &teller->graph.waits[one], *b = &teller->graph.waits[other];
+    if (!texts_equal(rank_in(teller->flight, one)->detail, rank_in(teller->flight, other)->detail))
+        return false;
     return a->kind == b->kind && (a->kind == WAIT_NEW_GROUP || a->kind == WAIT_OTHER) && a->peer == b->peer &&
            texts_equal(a->what, b->what) && a->sequence == b->sequence && a->group == b->group;
 }
@@ -81,7 +84,7 @@ ranks_waiting(const struct teller *teller, int rank, int *ranks)
     int count = 0;
     for (int i = 0; i < teller->graph.rank_count; i++)
         if (teller->graph.wait[i] == teller->graph.wait[rank] ||
-            waits_alike(&teller->graph.waits[i], &teller->graph.waits[rank]))
+            waits_alike(teller, i, rank))
             ranks[count++] = i;
     return count;
 }

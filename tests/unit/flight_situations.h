@@ -17,10 +17,10 @@ static const struct situation situations[] = {
       "1: all_reduce=[[3]]@7 barrier@9*\n",
       { HANG_SKIPPED, 1, 1,
         "rank 1 waits in barrier #1 (line 9), rank 0 in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 1 left out broadcast #1 (line 8), or calls it later\n" },
+        "cause: skipped call: rank 1 left out or put off broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 1, 1,
         "rank 1 waits in barrier #1 (train.py:9), rank 0 in broadcast #1 (train.py:8)\n"
-        "cause: skipped call: rank 1 left out broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call: rank 1 left out or put off broadcast #1 (train.py:8)\n" } },
     { "skipped of 4", 4,
       "0: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
       "1: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
@@ -28,20 +28,20 @@ static const struct situation situations[] = {
       "3: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n",
       { HANG_SKIPPED, 2, 1,
         "rank 2 waits in barrier #1 (line 9), ranks 0, 1, 3 in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 2 left out broadcast #1 (line 8), or calls it later\n" },
+        "cause: skipped call: rank 2 left out or put off broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 2, 1,
         "rank 2 waits in barrier #1 (train.py:9), 3 ranks in broadcast #1 (train.py:8)\n"
-        "cause: skipped call: rank 2 left out broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call: rank 2 left out or put off broadcast #1 (train.py:8)\n" } },
     { "skipped of 64", 64,
       "0-40: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
       "41: all_reduce=[[3]]@7 barrier@9*\n"
       "42-63: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n",
       { HANG_SKIPPED, 41, 1,
         "rank 41 waits in barrier #1 (line 9), 63 ranks in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 41 left out broadcast #1 (line 8), or calls it later\n" },
+        "cause: skipped call: rank 41 left out or put off broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 41, 1,
         "rank 41 in barrier #1 (train.py:9), 63 ranks in broadcast #1 (train.py:8)\n"
-        "cause: skipped call: rank 41 left out broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call: rank 41 left out or put off broadcast #1 (train.py:8)\n" } },
     { "skipped async", 2,
       "0: all_reduce=[[3]]@7 broadcast=[[3]]%0@8- all_reduce=[[4]]@9+ barrier@10*\n"
       "1: all_reduce=[[3]]@7 all_reduce=[[4]]@9- barrier@10*\n",
@@ -424,20 +424,20 @@ static const struct situation situations[] = {
       "1: broadcast=[[3]]%1@8*\n",
       { HANG_SKIPPED, 1, 0,
         "rank 1 waits in broadcast #0 (line 8), rank 0 in barrier #0 (line 9)\n"
-        "cause: skipped call: rank 1 calls broadcast #0 (line 8), rank 0 does not yet\n" },
+        "cause: skipped call: rank 1 calls broadcast #0 (line 8), rank 0 not yet\n" },
       { HANG_SKIPPED, 1, 0,
         "rank 1 waits in broadcast #0 (train.py:8), rank 0 in barrier #0 (train.py:9)\n"
-        "cause: skipped call: rank 1 calls broadcast #0 (train.py:8)\n" } },
+        "cause: skipped call: rank 1 calls broadcast #0 (train.py:8), rank 0 not yet\n" } },
     { "skipped of 1024", 1024,
       "0-499: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
       "500: all_reduce=[[3]]@7 barrier@9*\n"
       "501-1023: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n",
       { HANG_SKIPPED, 500, 1,
         "rank 500 waits in barrier #1 (line 9), 1023 ranks in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 500 left out broadcast #1 (line 8)\n" },
+        "cause: skipped call: rank 500 left out or put off broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 500, 1,
         "rank 500 in barrier #1 (train.py:9), 1023 ranks in broadcast #1 (train.py:8)\n"
-        "cause: skipped call: rank 500 left out broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call: rank 500 left out or put off broadcast #1 (train.py:8)\n" } },
     { "tag, then returned", 2,
       "0: send>1#5=[[3]]@8*\n"
       "1: irecv<0#6=[[3]]@11+ RETURNED\n",
@@ -485,7 +485,7 @@ static const struct situation situations[] = {
         "cause: group: rank 1 calls recv (line 11) in group 1, not in the default group\n" },
       { HANG_GROUP, 1, -1,
         "rank 0 waits in send to rank 1, rank 1 in recv from rank 0 of group 1\n"
-        "cause: group: rank 1 calls recv (train.py:11) in group 1, not in the default\n"
+        "cause: group: rank 1 calls it (train.py:11) in group 1, not in the default\n"
         "  group\n" } },
     { "send and no receive", 3,
       "0: send>2#0=[[3]]@8*\n"
