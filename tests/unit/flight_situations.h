@@ -613,5 +613,53 @@ static const struct situation situations[] = {
       { HANG_NONE, -1, -1,
         "nobody waits\n"
         "cause: none: every call is over, or goes on\n" } },
+    { "left out, as the places tell", 2,
+      "0: all_reduce=[[3]]@7- all_reduce=[[4]]@8*\n"
+      "1: all_reduce=[[4]]@8- all_reduce=[[4]]@9*\n",
+      { HANG_SKIPPED, 1, 0,
+        "rank 1 called all_reduce #0 (line 8), rank 0 all_reduce #0 (line 7)\n"
+        "cause: skipped call: rank 1 left out all_reduce #0 (line 7)\n" },
+      { HANG_SKIPPED, 1, 0,
+        "rank 1 in all_reduce #0 (train.py:8), rank 0 in all_reduce #0 (train.py:7)\n"
+        "cause: skipped call: rank 1 left out all_reduce #0 (train.py:7)\n" } },
+    { "threw, and others miss each other", 4,
+      "0: send>1#5=[[3]]@4*\n"
+      "1: recv<0#6=[[3]]@4*\n"
+      "2: recv<3=[[3]]@6*\n"
+      "3: THREW@13!RuntimeError\n",
+      { HANG_THREW, 3, -1,
+        "rank 2 waits in recv from rank 3 (line 6), which threw\n"
+        "cause: threw: rank 3 threw at line 13: RuntimeError\n" },
+      { HANG_TAG, 1, -1,
+        "rank 0 in send to rank 1 (train.py:4), rank 1 in recv from rank 0 (train.py:4)\n"
+        "cause: tag: 5 in rank 0's send (train.py:4), 6 in rank 1's recv (train.py:4)\n" } },
+    { "in a wait of its own", 2,
+      "0: IN=join@9\n"
+      "1: all_reduce=[[3]]@4*\n",
+      { HANG_OUTSIDE, 0, 0,
+        "rank 1 waits in all_reduce #0 (line 4) for rank 0, rank 0 in join (line 9)\n"
+        "cause: stuck outside: rank 0 waits in join (line 9), and nothing says for whom\n" },
+      { HANG_OUTSIDE, 0, 0,
+        "rank 1 waits in all_reduce #0 (train.py:4) for rank 0, rank 0 in join (line 9)\n"
+        "cause: stuck outside: rank 0 waits in join (line 9), and nothing says for whom\n" } },
+    { "late, asleep", 2,
+      "0: all_reduce=[[3]]@4*\n"
+      "1: IN=sleep@9\n",
+      { HANG_LATE, 1, 0,
+        "rank 0 waits in all_reduce #0 (line 4) for rank 1, rank 1 in sleep (line 9)\n"
+        "cause: late: rank 1 is still in sleep (line 9)\n" },
+      { HANG_LATE, 1, 0,
+        "rank 0 waits in all_reduce #0 (train.py:4), rank 1 in sleep (line 9)\n"
+        "cause: late: rank 1 is still in sleep (line 9)\n" } },
+    { "two are busy, one for longer", 3,
+      "0: all_reduce=[[3]]@4*\n"
+      "1: RUNNING=1@9\n"
+      "2: RUNNING=2@10\n",
+      { HANG_OUTSIDE, 2, 0,
+        "rank 0 waits in all_reduce #0 (line 4) for ranks 1 and 2\n"
+        "cause: stuck outside: rank 2 has been at line 10 for 2.0 s\n" },
+      { HANG_OUTSIDE, 2, 0,
+        "rank 0 waits in all_reduce #0 (train.py:4) for ranks 1 and 2\n"
+        "cause: stuck outside: ranks 1 and 2 are busy or gone\n" } },
 };
 #endif
