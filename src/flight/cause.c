@@ -88,10 +88,10 @@ cause_extra(struct teller *teller, struct saying *saying)
     say_more(hang->left_out, full);
     str_add(&saying->way[count > 1 ? 1 : 2], str_text(full));
     if (count == 1)
-        str_addf(&saying->way[1], "%s, rank %d %s", str_text(full), hang->victim, hang->guessed ? "not yet" : "does not");
+        str_addf(&saying->way[1], "%s, rank %d does not", str_text(full), hang->victim);
     str_add(full, ", which ");
     say_ranks(teller->ranks, count, full);
-    str_add(full, hang->guessed ? " left out or put off" : " left out");
+    str_add(full, " left out");
 }
 
 static void
@@ -103,7 +103,7 @@ cause_skipped(struct teller *teller, struct saying *saying)
         cause_extra(teller, saying);
         return;
     }
-    str_addf(full, "rank %d left out %s", hang->culprit, hang->guessed ? "or put off " : "");
+    str_addf(full, "rank %d left out ", hang->culprit);
     say_awaited(teller, full);
     say_more(hang->left_out, full);
     fork_here(saying);
@@ -163,8 +163,14 @@ cause_order(struct teller *teller, struct saying *saying)
     say_place(usual->file, usual->line, full);
     str_addf(brief, "rank %d calls ", hang->culprit);
     say_told_apart(odd, usual, brief);
+    if (teller->bare)
+        say_place(odd->file, odd->line, brief);
     str_add(brief, " before ");
     say_that(usual, odd, brief);
+    if (teller->bare) {
+        say_place(usual->file, usual->line, brief);
+        return;
+    }
     str_add(&saying->way[2], str_text(brief));
     str_addf(brief, ", rank %d after it", hang->victim);
 }
@@ -382,8 +388,13 @@ cause_sends_crossed(struct teller *teller, struct saying *saying)
         return;
     }
     say_circle_ranks(teller, out);
-    str_addf(out, " %s %s first, and %s %s", hang->circle_length == 2 ? "both" : "all", sends ? "send" : "receive",
-             hang->circle_length == 2 ? "neither" : "nobody", sends ? "receives" : "sends");
+    str_addf(out, " %s %s first", hang->circle_length == 2 ? "both" : "all", sends ? "send" : "receive");
+    if (teller->bare && first != NULL) {
+        const char *file;
+        uint32_t    line = waiting_line(teller->flight, hang->circle[0], first, &file);
+        say_place(file, line, out);
+    }
+    str_addf(out, ", and %s %s", hang->circle_length == 2 ? "neither" : "nobody", sends ? "receives" : "sends");
 }
 
 static void
@@ -494,6 +505,8 @@ cause_locks(struct teller *teller, struct saying *saying)
     if (all && hang->circle_length > 1) {
         say_circle_ranks(teller, out);
         str_addf(out, " each hold a lock that %s wants", hang->circle_length == 2 ? "the other" : "the one before");
+        if (teller->bare)
+            say_place(NULL, rank_in(teller->flight, hang->circle[0])->line, out);
         return;
     }
     const char *file = NULL;
@@ -579,6 +592,12 @@ cause_killed(struct teller *teller, struct saying *saying)
 }
 
 static void
+cause_lost(struct teller *teller, struct saying *saying)
+{
+    str_add(&saying->way[0], rank_in(teller->flight, teller->hang->victim)->detail);
+}
+
+static void
 cause_outside(struct teller *teller, struct saying *saying)
 {
     const struct hang        *hang = teller->hang;
@@ -631,6 +650,34 @@ cause_late(struct teller *teller, struct saying *saying)
         str_add(&saying->way[0], ", which all have come to");
 }
 
+/* "rank 2 returned, and nobody sets 'vocabulary' (line 9)" */
+static void
+cause_unset_key(struct teller *teller, struct saying *saying)
+{
+    const struct hang    *hang    = teller->hang;
+    const struct waiting *waiting = wait_of(teller, hang->culprit);
+    const char           *key     = rank_in(teller->flight, hang->culprit)->detail, *file = NULL;
+    struct str           *out     = &saying->way[0];
+    int                   gone    = 0;
+    for (int rank = 0; rank < teller->flight->rank_count; rank++)
+        if (rank_in(teller->flight, rank)->now == FLIGHT_RETURNED)
+            teller->ranks[gone++] = rank;
+    if (gone > 0) {
+        say_ranks(teller->ranks, gone, out);
+        str_add(out, " returned, and ");
+    }
+    if (key != NULL)
+        str_addf(out, "nobody sets '%s'", key);
+    else
+        str_add(out, "nobody sets its key");
+    if (gone == 0) {
+        fork_here(saying);
+        str_addf(out, ", for which rank %d waits", hang->culprit);
+    }
+    uint32_t line = waiting != NULL ? waiting_line(teller->flight, hang->culprit, waiting, &file) : 0;
+    say_place(file, line, out);
+}
+
 static void
 cause_absent(struct teller *teller, struct saying *saying)
 {
@@ -679,8 +726,8 @@ say_cause(struct teller *teller, struct saying *saying)
         [HANG_GROUPS_CROSSED] = cause_groups_crossed, [HANG_NO_NEW_GROUP] = cause_no_new_group,
         [HANG_SENDS_CROSSED] = cause_sends_crossed, [HANG_UNMATCHED] = cause_unmatched,
         [HANG_LOCKS_CROSSED] = cause_locks, [HANG_ENDED] = cause_ended, [HANG_THREW] = cause_threw,
-        [HANG_KILLED] = cause_killed, [HANG_OUTSIDE] = cause_outside, [HANG_LATE] = cause_late,
-        [HANG_ABSENT] = cause_absent,
+        [HANG_KILLED] = cause_killed, [HANG_LOST] = cause_lost, [HANG_OUTSIDE] = cause_outside, [HANG_LATE] = cause_late,
+        [HANG_UNSET_KEY] = cause_unset_key, [HANG_ABSENT] = cause_absent,
     };
     const struct hang *hang  = teller->hang;
     bool               known = (size_t)hang->cause < countof(say);

@@ -183,6 +183,9 @@ fact_of_waits(struct teller *teller, int victim, int culprit, struct saying *say
         else
             str_addf(&way[0], "; rank %d ", culprit);
         say_state(teller, culprit, alike && all > 1, &way[0]);
+        saying->bare = 2;
+        say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[2]);
+        say_whom(teller, victim, culprit, &way[2]);
         return;
     }
     say_other(teller, victim, culprit, without | WITH_DETAIL, &way[0]);
@@ -196,6 +199,9 @@ fact_of_waits(struct teller *teller, int victim, int culprit, struct saying *say
     saying->bare = 4;
     say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[4]);
     say_other(teller, victim, culprit, WITHOUT_TAG | WITHOUT_PLACE, &way[4]);
+    say_victims(teller, victim, " in ", " in ", WITHOUT_TAG | WITHOUT_PLACE, &way[5]);
+    say_other(teller, victim, culprit, WITHOUT_TAG | WITHOUT_PLACE, &way[5]);
+    say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[6]);
 }
 
 static bool
@@ -226,10 +232,16 @@ fact_of_circle(struct teller *teller, struct saying *saying)
         fact_of_waits(teller, hang->victim, hang->culprit, saying);
         return;
     }
-    str_addf(&saying->way[0], "each waits for the next in %s", first->what != NULL ? first->what : "a call");
-    say_place(file, line, &saying->way[0]);
-    str_add(&saying->way[0], ": ");
-    say_circle(hang, &saying->way[0]);
+    saying->bare = 1;
+    for (int i = 0; i < 3; i++) {
+        struct str *way = &saying->way[i];
+        str_add(way, "each waits for the next");
+        str_addf(way, i < 2 ? " in %s" : "", first->what != NULL ? first->what : "a call");
+        if (i == 0)
+            say_place(file, line, way);
+        str_add(way, ": ");
+        say_circle(hang, way);
+    }
 }
 
 /* It waits in that call, or one of its coalesced group. */

@@ -124,8 +124,8 @@ int  ranks_alike(const struct teller *teller, const struct flight_entry *entry, 
 int  targets_like(const struct teller *teller, int rank, int like, int *ranks);
 
 /* One sentence, longest first: the first way that fits is taken, or the last. */
-enum { WAYS = 5 };
-struct saying { struct str way[WAYS]; int bare; };      /* `bare`: the way without places, if there is one */
+enum { WAYS = 7 };
+struct saying { struct str way[WAYS]; int bare; };      /* `bare`: from this way on there are no places; 0: there are */
 void say_fact(struct teller *teller, struct saying *saying);
 void say_cause(struct teller *teller, struct saying *saying);
 

@@ -17,10 +17,10 @@ static const struct situation situations[] = {
       "1: all_reduce=[[3]]@7 barrier@9*\n",
       { HANG_SKIPPED, 1, 1,
         "rank 1 waits in barrier #1 (line 9), rank 0 in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 1 left out or put off broadcast #1 (line 8)\n" },
+        "cause: skipped call or other order: rank 1 left out broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 1, 1,
         "rank 1 waits in barrier #1 (train.py:9), rank 0 in broadcast #1 (train.py:8)\n"
-        "cause: skipped call: rank 1 left out or put off broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call or other order: rank 1 left out broadcast #1 (train.py:8)\n" } },
     { "skipped of 4", 4,
       "0: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
       "1: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
@@ -28,20 +28,20 @@ static const struct situation situations[] = {
       "3: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n",
       { HANG_SKIPPED, 2, 1,
         "rank 2 waits in barrier #1 (line 9), ranks 0, 1, 3 in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 2 left out or put off broadcast #1 (line 8)\n" },
+        "cause: skipped call or other order: rank 2 left out broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 2, 1,
         "rank 2 waits in barrier #1 (train.py:9), 3 ranks in broadcast #1 (train.py:8)\n"
-        "cause: skipped call: rank 2 left out or put off broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call or other order: rank 2 left out broadcast #1 (train.py:8)\n" } },
     { "skipped of 64", 64,
       "0-40: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
       "41: all_reduce=[[3]]@7 barrier@9*\n"
       "42-63: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n",
       { HANG_SKIPPED, 41, 1,
         "rank 41 waits in barrier #1 (line 9), 63 ranks in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 41 left out or put off broadcast #1 (line 8)\n" },
+        "cause: skipped call or other order: rank 41 left out broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 41, 1,
         "rank 41 in barrier #1 (train.py:9), 63 ranks in broadcast #1 (train.py:8)\n"
-        "cause: skipped call: rank 41 left out or put off broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call or other order: rank 41 left out broadcast #1 (train.py:8)\n" } },
     { "skipped async", 2,
       "0: all_reduce=[[3]]@7 broadcast=[[3]]%0@8- all_reduce=[[4]]@9+ barrier@10*\n"
       "1: all_reduce=[[3]]@7 all_reduce=[[4]]@9- barrier@10*\n",
@@ -56,10 +56,11 @@ static const struct situation situations[] = {
       "1-3: all_reduce=[[3]]@7 barrier@9*\n",
       { HANG_SKIPPED, 0, 1,
         "rank 0 waits in broadcast #1 (line 8), ranks 1-3 in barrier #1 (line 9)\n"
-        "cause: skipped call: rank 0 alone calls broadcast #1 (line 8)\n" },
+        "cause: skipped call or other order: rank 0 alone calls broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 0, 1,
         "rank 0 waits in broadcast #1 (train.py:8), 3 ranks in barrier #1 (train.py:9)\n"
-        "cause: skipped call: rank 0 alone calls broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call or other order: rank 0 alone calls broadcast #1\n"
+        "  (train.py:8)\n" } },
     { "skipped 2 async", 3,
       "0-1: all_reduce=[[3]]@7 broadcast=[[3]]%0@8- all_reduce=[[4]]@9+ barrier@10+ all_gather=[[3]]@11*\n"
       "2: all_reduce=[[3]]@7 barrier@10- all_gather=[[3]]@11*\n",
@@ -265,7 +266,8 @@ static const struct situation situations[] = {
         "cause: crossed sends: ranks 0 and 1 both receive first, and neither sends\n" },
       { HANG_SENDS_CROSSED, 1, -1,
         "rank 0 waits in recv from rank 1, rank 1 in recv from rank 0\n"
-        "cause: crossed sends: ranks 0 and 1 both receive first, and neither sends\n" } },
+        "cause: crossed sends: ranks 0 and 1 both receive first (train.py:4), and\n"
+        "  neither sends\n" } },
     { "unmatched", 2,
       "0: recv<1#7=[[3]]@4*\n"
       "1: RETURNED\n",
@@ -394,12 +396,12 @@ static const struct situation situations[] = {
     { "store", 2,
       "0: IN=store.wait@9\n"
       "1: RETURNED\n",
-      { HANG_OUTSIDE, 0, -1,
+      { HANG_UNSET_KEY, 0, -1,
         "rank 0 waits in store.wait (line 9)\n"
-        "cause: stuck outside: rank 0 waits in store.wait (line 9)\n" },
-      { HANG_OUTSIDE, 0, -1,
+        "cause: unset key: rank 1 returned, and nobody sets its key (line 9)\n" },
+      { HANG_UNSET_KEY, 0, -1,
         "rank 0 waits in store.wait (line 9)\n"
-        "cause: stuck outside: rank 0 waits in store.wait (line 9)\n" } },
+        "cause: unset key: nobody sets its key, for which rank 0 waits (line 9)\n" } },
     { "skipped in a loop", 3,
       "0: all_reduce=[[3]]@7 broadcast=[[3]]%0@7 all_reduce=[[3]]@7 broadcast=[[3]]%0@7 all_reduce=[[3]]@7*\n"
       "1: all_reduce=[[3]]@7 broadcast=[[3]]%0@7 all_reduce=[[3]]@7 broadcast=[[3]]%0@7 broadcast=[[3]]%0@7*\n"
@@ -422,22 +424,23 @@ static const struct situation situations[] = {
     { "extra of 2", 2,
       "0: barrier@9*\n"
       "1: broadcast=[[3]]%1@8*\n",
-      { HANG_SKIPPED, 1, 0,
-        "rank 1 waits in broadcast #0 (line 8), rank 0 in barrier #0 (line 9)\n"
-        "cause: skipped call: rank 1 calls broadcast #0 (line 8), rank 0 not yet\n" },
-      { HANG_SKIPPED, 1, 0,
-        "rank 1 waits in broadcast #0 (train.py:8), rank 0 in barrier #0 (train.py:9)\n"
-        "cause: skipped call: rank 1 calls broadcast #0 (train.py:8), rank 0 not yet\n" } },
+      { HANG_SKIPPED, 0, 0,
+        "rank 0 waits in barrier #0 (line 9), rank 1 in broadcast #0 (line 8)\n"
+        "cause: skipped call or other order: rank 0 left out broadcast #0 (line 8)\n" },
+      { HANG_SKIPPED, 0, 0,
+        "rank 0 waits in barrier #0 (train.py:9), rank 1 in broadcast #0 (train.py:8)\n"
+        "cause: skipped call or other order: rank 0 left out broadcast #0 (train.py:8)\n" } },
     { "skipped of 1024", 1024,
       "0-499: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
       "500: all_reduce=[[3]]@7 barrier@9*\n"
       "501-1023: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n",
       { HANG_SKIPPED, 500, 1,
         "rank 500 waits in barrier #1 (line 9), 1023 ranks in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 500 left out or put off broadcast #1 (line 8)\n" },
+        "cause: skipped call or other order: rank 500 left out broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 500, 1,
         "rank 500 in barrier #1 (train.py:9), 1023 ranks in broadcast #1 (train.py:8)\n"
-        "cause: skipped call: rank 500 left out or put off broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call or other order: rank 500 left out broadcast #1\n"
+        "  (train.py:8)\n" } },
     { "tag, then returned", 2,
       "0: send>1#5=[[3]]@8*\n"
       "1: irecv<0#6=[[3]]@11+ RETURNED\n",
