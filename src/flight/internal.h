@@ -83,6 +83,7 @@ int  graph_circle(const struct graph *graph, int *circle);
 
 enum { REPORT_INDENT = 2 };                /* columns that who prints the lines keeps */
 bool        default_group(const struct flight *flight, int group);
+void        sort_ranks(int *ranks, int count);
 void        say_ranks(const int *ranks, int count, struct str *out);          /* "rank 1", "ranks 0, 2-63" */
 void        say_rank_list(const int *ranks, int count, struct str *out);      /* "0, 2-63" */
 void        say_place(const char *file, uint32_t line, struct str *out);      /* " (line 8)", " (train.py:88)" */
@@ -105,6 +106,11 @@ void        put_wrapped(const char *line, int width, int indent, struct str *out
 bool        is_p2p_call(const struct flight_entry *entry);
 void        say_circle(const struct hang *hang, struct str *out);              /* "0 -> 1 -> 0" */
 
+/* One sentence, longest first: the first way that fits is taken, or the last. */
+enum { WAYS = 7 };
+struct saying { struct str way[WAYS]; int bare; };      /* `bare`: from this way on there are no places; 0: there are */
+void fork_saying(struct saying *saying);      /* what was said so far also begins the second way */
+
 /* ---- fact.c, cause.c: the first two lines ---- */
 
 struct teller {
@@ -123,11 +129,14 @@ const struct waiting *wait_of(const struct teller *teller, int rank);          /
 int  ranks_alike(const struct teller *teller, const struct flight_entry *entry, int rank, int *ranks);
 int  targets_like(const struct teller *teller, int rank, int like, int *ranks);
 
-/* One sentence, longest first: the first way that fits is taken, or the last. */
-enum { WAYS = 7 };
-struct saying { struct str way[WAYS]; int bare; };      /* `bare`: from this way on there are no places; 0: there are */
 void say_fact(struct teller *teller, struct saying *saying);
 void say_cause(struct teller *teller, struct saying *saying);
+/* cause_calls.c: of two calls that differ */
+void cause_skipped(struct teller *teller, struct saying *saying);
+void cause_order(struct teller *teller, struct saying *saying);
+void cause_operation(struct teller *teller, struct saying *saying);
+void cause_value(struct teller *teller, struct saying *saying);
+void cause_value_sent(struct teller *teller, struct saying *saying);
 
 /* ---- rows.c: how far each rank came, and what it does now ---- */
 void put_rows(struct teller *teller, int width, struct str *out);
