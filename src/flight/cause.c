@@ -303,8 +303,13 @@ cause_outside(struct teller *teller, struct saying *saying)
             str_addf(full, "rank %d", hang->culprit);
         str_add(full, count > 1 ? " are busy or gone" : " is busy or gone");
         if (!teller->bare)
-            fork_saying(saying);
+            str_add(&saying->way[2], str_text(full));
+        fork_saying(saying);
         say_after(teller, full);
+        if (hang->of_culprit != NULL) {
+            str_addf(&saying->way[1], " after #%" PRId64, hang->of_culprit->sequence);
+            say_place(hang->of_culprit->file, hang->of_culprit->line, &saying->way[1]);
+        }
         return;
     }
     str_addf(full, "rank %d ", hang->culprit);
@@ -333,7 +338,15 @@ static void
 cause_late(struct teller *teller, struct saying *saying)
 {
     const struct hang    *hang    = teller->hang;
-    const struct waiting *waiting = wait_of(teller, hang->culprit);
+    const struct waiting *waiting = wait_of(teller, hang->culprit), *other = wait_of(teller, hang->victim);
+    if (waiting != NULL && other != NULL && waiting->kind == WAIT_COLLECTIVE && waiting->group == other->group &&
+        waiting->sequence == other->sequence) {
+        str_addf(&saying->way[0], "rank %d enqueued it", hang->culprit);
+        say_place(waiting->entry != NULL ? waiting->entry->file : NULL, waiting->entry != NULL ? waiting->entry->line : 0,
+                  &saying->way[0]);
+        str_add(&saying->way[0], ", but its device has not begun it");
+        return;
+    }
     str_addf(&saying->way[0], "rank %d is still in ", hang->culprit);
     if (waiting != NULL)
         say_waiting(teller->flight, hang->culprit, waiting, 0, &saying->way[0]);

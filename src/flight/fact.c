@@ -116,7 +116,7 @@ say_state(const struct teller *teller, int rank, bool many, struct str *out)
             str_add(out, many ? "run their own code" : "runs its own code");
         break;
     case FLIGHT_UNKNOWN:
-    case FLIGHT_WAITING: str_add(out, "did not come"); break;
+    case FLIGHT_WAITING: str_add(out, wait_of(teller, rank) != NULL ? "did not begin it" : "did not come"); break;
     }
 }
 
@@ -169,6 +169,15 @@ say_other(struct teller *teller, int victim, int culprit, int without, struct st
         say_waiting(teller->flight, culprit, one, without, out);
 }
 
+/* Both came to it; it has begun on one alone. */
+static bool
+same_call(const struct teller *teller, int one, int other)
+{
+    const struct waiting *a = wait_of(teller, one), *b = wait_of(teller, other);
+    return a != NULL && b != NULL && a->kind == WAIT_COLLECTIVE && b->kind == WAIT_COLLECTIVE && a->group == b->group &&
+           a->sequence == b->sequence;
+}
+
 static void
 fact_of_waits(struct teller *teller, int victim, int culprit, struct saying *saying)
 {
@@ -178,7 +187,7 @@ fact_of_waits(struct teller *teller, int victim, int culprit, struct saying *say
     if (culprit == victim || culprit < 0)
         return;
     say_whom(teller, victim, culprit, INT_MAX, &way[0]);
-    if (wait_of(teller, culprit) == NULL) {
+    if (wait_of(teller, culprit) == NULL || same_call(teller, culprit, victim)) {
         int all = targets_like(teller, victim, -1, teller->ranks);
         str_add(&way[1], str_text(&way[0]));
         bool alike = all == targets_like(teller, victim, culprit, teller->ranks);
@@ -318,11 +327,18 @@ fact_of_difference(struct teller *teller, struct saying *saying)
         say_ranks_or_count(teller->ranks, odd, 1, &saying->way[2]);
         str_addf(&saying->way[2], " in %s, ", str_text(&one));
         say_ranks_or_count(teller->ranks + odd, rest, 1, &saying->way[2]);
-        str_addf(&saying->way[2], " in %s", str_text(&other));
+        if (texts_equal(hang->of_culprit->operation, hang->of_victim->operation)) {
+            str_add(&saying->way[2], " in it");
+            say_place(hang->of_victim->file, hang->of_victim->line, &saying->way[2]);
+        } else
+            str_addf(&saying->way[2], " in %s", str_text(&other));
         saying->bare = 3;
-        str_addf(&saying->way[3], "rank %d in ", hang->culprit);
+        say_ranks_or_count(teller->ranks, odd, 1, &saying->way[3]);
+        str_add(&saying->way[3], " in ");
         say_call(teller->flight, hang->of_culprit, &saying->way[3]);
-        str_addf(&saying->way[3], ", rank %d in ", hang->victim);
+        str_add(&saying->way[3], ", ");
+        say_ranks_or_count(teller->ranks + odd, rest, 1, &saying->way[3]);
+        str_add(&saying->way[3], " in ");
         say_call(teller->flight, hang->of_victim, &saying->way[3]);
     }
     str_free(&one);

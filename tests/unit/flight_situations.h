@@ -104,7 +104,7 @@ static const struct situation situations[] = {
         "rank 2 called all_reduce #0 (line 9), ranks 0 and 1 all_reduce #0 (line 8)\n"
         "cause: other order: rank 2 calls all_reduce of [4] before that of [3]\n" },
       { HANG_ORDER, 2, 0,
-        "rank 2 in all_reduce #0 (train.py:9), 2 ranks in all_reduce #0 (train.py:8)\n"
+        "rank 2 in all_reduce #0 (train.py:9), 2 ranks in it (train.py:8)\n"
         "cause: other order: rank 2 calls all_reduce of [4] before that of [3]\n" } },
     { "operation", 2,
       "0: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
@@ -150,7 +150,7 @@ static const struct situation situations[] = {
         "rank 1 waits in all_reduce #0 (line 10), 2 ranks in all_reduce #0 (line 9)\n"
         "cause: dtype: all_reduce #0 gets float64 on rank 1, float32 on rank 0\n" },
       { HANG_DTYPE, 1, 0,
-        "rank 1 in all_reduce #0 (train.py:10), 2 ranks in all_reduce #0 (train.py:9)\n"
+        "rank 1 in all_reduce #0 (train.py:10), 2 ranks in it (train.py:9)\n"
         "cause: dtype: all_reduce #0 gets float64 on rank 1, float32 on rank 0\n" } },
     { "root", 2,
       "0: broadcast=[[3]]%0@9*\n"
@@ -558,7 +558,7 @@ static const struct situation situations[] = {
         "cause: ended early: ranks 1-3 returned without all_reduce #1\n" },
       { HANG_OUTSIDE, 1, 1,
         "rank 0 waits in all_reduce #1 (train.py:9) for ranks 1-3, which did not come\n"
-        "cause: stuck outside: ranks 1-3 are busy or gone\n" } },
+        "cause: stuck outside: ranks 1-3 are busy or gone after #0 (train.py:9)\n" } },
     { "ended, skipped by all others", 4,
       "0: all_reduce=[[3]]@8 all_reduce=[[3]]@9 all_reduce=[[3]]@10*\n"
       "1-3: all_reduce=[[3]]@8 all_reduce=[[3]]@10 RETURNED\n",
@@ -623,7 +623,7 @@ static const struct situation situations[] = {
         "rank 1 called all_reduce #0 (line 8), rank 0 all_reduce #0 (line 7)\n"
         "cause: skipped call: rank 1 left out all_reduce #0 (line 7)\n" },
       { HANG_SKIPPED, 1, 0,
-        "rank 1 in all_reduce #0 (train.py:8), rank 0 in all_reduce #0 (train.py:7)\n"
+        "rank 1 in all_reduce #0 (train.py:8), rank 0 in it (train.py:7)\n"
         "cause: skipped call: rank 1 left out all_reduce #0 (train.py:7)\n" } },
     { "threw, and others miss each other", 4,
       "0: send>1#5=[[3]]@4*\n"
@@ -664,5 +664,27 @@ static const struct situation situations[] = {
       { HANG_OUTSIDE, 2, 0,
         "rank 0 waits in all_reduce #0 (train.py:4) for ranks 1 and 2\n"
         "cause: stuck outside: ranks 1 and 2 are busy or gone\n" } },
+    { "enqueued, and not begun on one", 3,
+      "0-1: all_reduce=[[3]]@8 all_reduce=[[3]]@9-\n"
+      "2: all_reduce=[[3]]@8 all_reduce=[[3]]@9+\n",
+      { HANG_LATE, 2, 1,
+        "ranks 0 and 1 wait in all_reduce #1 (line 9) for rank 2\n"
+        "cause: late: rank 2 enqueued it (line 9), but its device has not begun it\n" },
+      { HANG_LATE, 2, 1,
+        "ranks 0 and 1 wait in all_reduce #1 (train.py:9) for rank 2\n"
+        "cause: late: rank 2 enqueued it (train.py:9), but its device has not begun it\n" } },
+    { "out of a long file", 4,
+      "0-2: reduce_scatter_tensor_coalesced=[[3]]@10812-\n"
+      "3: _reduce_scatter_base=[[3]]@10826-\n",
+      { HANG_SKIPPED, 3, 0,
+        "rank 3 in _reduce_scatter_base #0, 3 ranks in reduce_scatter_tensor_coalesced\n"
+        "  #0\n"
+        "cause: skipped call or other order: rank 3 left out\n"
+        "  reduce_scatter_tensor_coalesced #0 (line 10812)\n" },
+      { HANG_SKIPPED, 3, 0,
+        "rank 3 in _reduce_scatter_base #0, 3 ranks in reduce_scatter_tensor_coalesced\n"
+        "  #0\n"
+        "cause: skipped call or other order: rank 3 left out\n"
+        "  reduce_scatter_tensor_coalesced #0 (train.py:10812)\n" } },
 };
 #endif
