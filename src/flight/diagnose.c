@@ -206,7 +206,10 @@ explain_circle(struct survey *survey, const struct graph *graph, const int *circ
 /* ---- the end of the chain ---- */
 
 /* Who explains more comes first. */
-enum end { END_THREW, END_KILLED, END_RETURNED, END_RUNNING, END_IDLE, END_LATE, END_ABSENT, END_STUCK, END_NOWHERE };
+enum end {
+    END_THREW, END_KILLED, END_RETURNED, END_RUNNING, END_IDLE, END_LATE, END_ELSEWHERE, END_ABSENT, END_STUCK,
+    END_NOWHERE
+};
 
 struct chain_end { enum end end; int rank; uint64_t since; };
 
@@ -239,8 +242,9 @@ static enum end
 end_of_wait(const struct graph *graph, int rank, const bool *awaited)
 {
     const struct waiting *waiting = &graph->waits[rank];
-    return awaited[rank] && (waiting->kind == WAIT_COLLECTIVE || texts_equal(waiting->what, "sleep")) ? END_LATE
-                                                                                                     : END_STUCK;
+    if (waiting->kind == WAIT_OTHER && !texts_equal(waiting->what, "sleep"))
+        return END_ELSEWHERE;
+    return awaited[rank] ? END_LATE : END_STUCK;
 }
 
 static struct chain_end
@@ -298,19 +302,28 @@ cause_of_gone(const struct graph *graph, int victim, enum hang_cause otherwise)
     return victim >= 0 && is_p2p(&graph->waits[victim]) ? HANG_UNMATCHED : otherwise;
 }
 
+static bool
+is_store(const char *what)
+{
+    return what != NULL && strncmp(what, "store.", strlen("store.")) == 0;
+}
+
 static void
 explain_end(struct survey *survey, const struct graph *graph, struct chain_end at, struct hang *hang)
 {
     static const enum hang_cause causes[] = {
         [END_THREW] = HANG_THREW, [END_KILLED] = HANG_KILLED, [END_RETURNED] = HANG_ENDED, [END_RUNNING] = HANG_OUTSIDE,
-        [END_IDLE] = HANG_OUTSIDE, [END_LATE] = HANG_LATE, [END_ABSENT] = HANG_ABSENT, [END_STUCK] = HANG_UNKNOWN,
-        [END_NOWHERE] = HANG_NONE,
+        [END_IDLE] = HANG_OUTSIDE, [END_LATE] = HANG_LATE, [END_ELSEWHERE] = HANG_OUTSIDE, [END_ABSENT] = HANG_ABSENT,
+        [END_STUCK] = HANG_UNKNOWN, [END_NOWHERE] = HANG_NONE,
     };
     blame(hang, causes[at.end], at.rank, at.end == END_NOWHERE ? -1 : waiter_of(graph, at.rank, WAIT_NONE));
     if (at.end == END_RETURNED || at.end == END_IDLE)
         hang->cause = cause_of_gone(graph, hang->victim, hang->cause);
     if (hang->cause == HANG_UNMATCHED && graph->waits[hang->victim].peer < 0)
         hang->culprit = -1;
+    if (at.end == END_ELSEWHERE)
+        blame(hang, is_store(graph->waits[at.rank].what) ? HANG_UNSET_KEY : HANG_OUTSIDE, at.rank,
+              hang->victim >= 0 ? hang->victim : at.rank);
     name_waits(survey, graph, hang);
     if (at.end == END_STUCK) {
         const struct waiting *stuck = &graph->waits[at.rank];
@@ -319,10 +332,6 @@ explain_end(struct survey *survey, const struct graph *graph, struct chain_end a
         hang->group     = stuck->group;
         hang->sequence  = stuck->sequence;
         hang->of_victim = stuck->entry;
-        if (stuck->kind == WAIT_OTHER && stuck->what != NULL && strncmp(stuck->what, "store.", 6) == 0) {
-            int waiter = waiter_of(graph, at.rank, WAIT_NONE);
-            blame(hang, HANG_UNSET_KEY, at.rank, waiter >= 0 ? waiter : at.rank);
-        }
     }
     if (hang->victim >= 0 && (at.end == END_RETURNED || at.end == END_RUNNING || at.end == END_IDLE))
         find_silent_skip(survey, hang);
