@@ -150,7 +150,7 @@ is_of_user(const char *file)
     for (size_t i = 0; i < countof(others); i++)
         if (strstr(file, others[i]) != NULL)
             return false;
-    return *file != '\0';
+    return true;
 }
 
 static void
@@ -162,9 +162,10 @@ take_place(const json_t *entry, struct flight_entry *call)
         const char   *file  = dump_text(frame, "filename");
         if (file == NULL || !is_of_user(file))
             continue;
-        int64_t line   = dump_number(frame, "line", 0);
-        call->file     = file;
-        call->function = dump_text(frame, "name");
+        int64_t     line     = dump_number(frame, "line", 0);
+        const char *function = dump_text(frame, "name");
+        call->file     = *file != '\0' ? file : NULL;
+        call->function = function != NULL && *function != '\0' ? function : NULL;
         call->line     = line > 0 && line < UINT32_MAX ? (uint32_t)line : 0;
         return;
     }

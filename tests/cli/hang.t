@@ -207,4 +207,24 @@ my $none = hang("$folder/a_0", "$folder/a_1", '--lesson', "$folder/none.lua");
 like($none->{err}, qr/no lesson/, 'where nobody waits there is nothing to repeat');
 ok(!-e "$folder/none.lua", 'and no file');
 
+# ---- a dump of ours ----
+
+my $calls = 'dist.all_reduce(rs.ones { 4 })
+  if rank ~= 1 then dist.all_reduce(rs.ones { 8 }) end
+  dist.barrier()';
+my $own  = lesson('own', qq{local rs = require "ringside"\nlocal dist = rs.distributed\nrs.lesson { title = "own" }
+pcall(dist.spawn, function(rank)\n  $calls\nend, { world = 3 })\nprint(dist._dump_fr_trace_json())\n});
+spill("$folder/own.json", ringside('run', $own)->{out});
+my $again = hang("$folder/own.json");
+is($again->{status}, 3, 'a dump of ours is read');
+my $told = ringside('run', lesson('told', qq{local rs = require "ringside"\nlocal dist = rs.distributed
+rs.lesson { title = "own" }\ndist.spawn(function(rank)\n  $calls\nend, { world = 3 })\n}));
+is(cause_in($again->{out}), cause_in($told->{err}), 'and says the same cause as the run that it is of');
+isnt(cause_in($again->{out}), '', 'which is one');
+like(joined($again->{out}), qr/rank 1 left out all_reduce #1 \(line 6\)/, 'rank, number and line');
+my $rank = lesson('rank', qq{local rs = require "ringside"\nlocal dist = rs.distributed\nrs.lesson { title = "own" }
+dist.spawn(function(rank)\n  dist.barrier()\n  if rank == 1 then print(dist._dump_fr_trace_json()) end\nend, { world = 2 })});
+spill("$folder/of_rank", ringside('run', $rank)->{out});
+like(hang("$folder/of_rank")->{err}, qr/no dump of rank 0/, 'inside of a rank it is that one rank\'s, and says whose');
+
 done_testing();
