@@ -57,7 +57,7 @@ keep_members(struct dumps *dumps, int group, const struct dump_members *said)
     if (ranks == NULL)
         return no_memory(dumps);
     memcpy(ranks, said->ranks, (size_t)said->size * sizeof *ranks);
-    *members = (struct dump_members){ ranks, said->size, said->of_rank };
+    *members = (struct dump_members){ .ranks = ranks, .size = said->size, .of_rank = said->of_rank };
     return group;
 }
 
@@ -101,6 +101,19 @@ find_group(struct dumps *dumps, int rank, const char *name, const char *descript
     return new_group(dumps, name, description, said);
 }
 
+/* Once for each name of a dump. */
+static int
+known_group(struct dumps *dumps, int rank, const char *name, const char *description)
+{
+    uint64_t known;
+    if (map_get_text(&dumps->by_name, name, &known))
+        return (int)known;
+    int group = find_group(dumps, rank, name, description);
+    if (group >= 0 && !map_set_text(&dumps->by_name, name, (uint64_t)group))
+        return no_memory(dumps);
+    return group;
+}
+
 /* [name, description], one of them alone, or only a number, as the versions have it. */
 static int
 group_of(struct dumps *dumps, int rank, const json_t *entry)
@@ -119,7 +132,7 @@ group_of(struct dumps *dumps, int rank, const json_t *entry)
     }
     if (description != NULL && (strcmp(description, "undefined") == 0 || *description == '\0'))
         description = NULL;
-    return find_group(dumps, rank, name, description);
+    return known_group(dumps, rank, name, description);
 }
 
 /* ---- the call ---- */

@@ -223,7 +223,8 @@ is(cause_in($again->{out}), cause_in($told->{err}), 'and says the same cause as 
 isnt(cause_in($again->{out}), '', 'which is one');
 like(joined($again->{out}), qr/rank 1 left out all_reduce #1 \(line 6\)/, 'rank, number and line');
 my $rank = lesson('rank', qq{local rs = require "ringside"\nlocal dist = rs.distributed\nrs.lesson { title = "own" }
-dist.spawn(function(rank)\n  dist.barrier()\n  if rank == 1 then print(dist._dump_fr_trace_json()) end\nend, { world = 2 })});
+dist.spawn(function(rank)\n  dist.barrier()
+  if rank == 1 then print(dist._dump_fr_trace_json()) end\nend, { world = 2 })});
 spill("$folder/of_rank", ringside('run', $rank)->{out});
 like(hang("$folder/of_rank")->{err}, qr/no dump of rank 0/, 'inside of a rank it is that one rank\'s, and says whose');
 
