@@ -62,6 +62,7 @@ struct post {
     struct tensor *tensor;
     struct event  *event;                /* the tensor's device has come so far; NULL: host memory */
     uint32_t       line, flow;           /* flow: the sender's arrow; `recv` learns it from the other end */
+    uint64_t       recorded;             /* its number in the group's recorder; 0: it is not there */
     uint32_t       version;              /* is_later: the tensor's, when it was posted */
     char           detail[56];           /* of its wait, for people: what is not as usual, "tag 7 of group 2" */
     /* The back-end's own, zero before `post`: here, so that a post needs no memory. As `local` uses them: */
@@ -74,7 +75,7 @@ struct post {
     char           why[240];             /* and what it was; refused: what does not fit */
 };
 
-enum { GROUP_BACKEND_ABI = 3 };
+enum { GROUP_BACKEND_ABI = 4 };
 
 struct group_backend {
     uint32_t    abi;                     /* GROUP_BACKEND_ABI of the header that it was built with */
@@ -132,5 +133,7 @@ bool     group_rank_has_ended(const struct process_group *group, int rank); /* i
 bool     group_rank_is_through(const struct process_group *group, int rank, int64_t tag);
 bool     group_gives_up(const struct process_group *group, int64_t tag);  /* the collective of a message with that tag */
 bool     group_say_why(struct task *me, const struct process_group *group); /* records why it does, answers false */
+/* Nobody will be this post's other end; in these words unless the run is told more. Records why, answers false. */
+bool     post_in_vain(struct task *me, const struct post *post, const char *words);
 uint64_t group_timeout_ps(const struct process_group *group);               /* of one wait; 0: the run's */
 #endif

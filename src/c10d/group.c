@@ -69,7 +69,10 @@ group_new(struct task *me, struct communicator *communicator, int global_rank, u
     struct world         *world = communicator->world;
     struct process_group *group = calloc(1, sizeof *group);
     struct claim_line    *line  = claim_line_new();
-    if (group == NULL || line == NULL || !monitor_init(&group->monitor)) {
+    if (group == NULL || line == NULL || !recorder_init(&group->recorder, world->size) ||
+        !monitor_init(&group->monitor)) {
+        if (group != NULL)
+            recorder_free(&group->recorder);
         free(group);
         claim_line_unref(line);
         return failed_null(me, E_MEMORY, "out of memory for a process group");
@@ -90,6 +93,7 @@ group_new(struct task *me, struct communicator *communicator, int global_rank, u
     if (group->comm == NULL) {
         monitor_destroy(&group->monitor);
         claim_line_unref(line);
+        recorder_free(&group->recorder);
         free(group);
         return NULL;
     }
@@ -218,7 +222,7 @@ process_group_new(struct task *me, struct process_group *parent,
     if (!settle_ranks(me, parent, &options))
         return false;
     struct communicator *common = communicator_enter(me, parent, &options);
-    if (common == NULL || !communicator_meet(me, common, rank, parent->timeout_ps))
+    if (common == NULL || !communicator_meet(me, common, parent->timeout_ps))
         return false;
     if (communicator_rank_of(common, rank) < 0) {
         parent->world->ranks[rank].outside = common;
@@ -311,5 +315,6 @@ group_free(struct task *me, struct process_group *group)
     }
     monitor_destroy(&group->monitor);
     claim_line_unref(group->line);
+    recorder_free(&group->recorder);
     free(group);
 }

@@ -23,7 +23,16 @@ int           world_size(const struct world *world);
 struct store *world_store(struct world *world);
 /* Told by the spawner's wrapper when a rank's function has returned or failed: peers who wait for it learn it. Before
  * process_group_destroy, which waits for what is queued: peers may wait for this rank meanwhile. */
-void          world_rank_ended(struct task *me, struct world *world, int rank);
+void          world_rank_ended(struct task *me, struct world *world, int rank);   /* me's error says how */
+/* `free`: waits until all ranks have ended; false: one failed, and so long after it another still runs. */
+bool          world_await_ends(struct task *me, struct world *world, uint64_t grace_ps);
+/* This rank was cut off in its own code (a limit, an interrupt): whoever waits for it did so in vain. */
+void          world_rank_cut_off(struct task *me, struct world *world);
+/* Why the first wait in vain was in vain, who waits for whom included: lines; NULL: nobody waited in vain. */
+const char   *world_report(const struct world *world);
+struct flight;
+/* What the ranks called, as far as their recorders go, and what they do now; into a zeroed flight. */
+void          flight_of_world(struct task *me, struct world *world, struct flight *flight);
 
 /* This rank's membership (SLOT_RANK); NULL outside a spawn. */
 struct rank_context { struct world *world; int rank; struct process_group *group; /* default group, after init */ };

@@ -18,42 +18,15 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "c10d/backend.h"
+#include "c10d/fingerprint.h"
 #include "c10d/group.h"
+#include "c10d/recorder.h"
 #include "c10d/store.h"
 #include "device/claims.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
-const char *operation_name(enum operation operation);     /* "all_reduce" ... as the lesson writes it */
-const char *reduce_op_name(enum reduce_op op);
-bool        operation_has_root(enum operation operation);
-bool        operation_reduces(enum operation operation);
-
 /* ---- the ledger ---- */
-
-enum { FINGERPRINT_LENGTHS = 8 };
-
-/* What a rank called as collective number `sequence`: equal on all ranks, but for `line` and `rank`. */
-struct fingerprint {
-    enum operation operation;
-    int            dtype;          /* -1: no tensor */
-    int            dims, root;     /* dims -1: of a list of unequal lengths, which follow */
-    int64_t        size[TENSOR_DIMS];
-    bool           in_one;         /* reduce_scatter of one tensor */
-    bool           sparse;
-    int            lengths;
-    int64_t        length[FINGERPRINT_LENGTHS];  /* elements; the first ones */
-    uint64_t       shapes;         /* a hash of all */
-    enum reduce_op op;
-    double         factor;
-    bool           ring_forwards;
-    char           algorithm[24];  /* empty: the back-end's choice */
-    uint32_t       line;
-    int            rank;
-};
-struct fingerprint fingerprint_of(const struct collective *call, uint32_t line);
-bool               fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b);
-void               fingerprint_print(const struct fingerprint *print, bool with_details, struct str *out);
 
 struct ledger_entry {
     struct ledger_entry *next;
@@ -62,13 +35,16 @@ struct ledger_entry {
     atomic_int           left;     /* whose part in it is done */
 };
 
+/* Why collectives from a number on cannot end. Never changed once it is in the list. */
+struct ledger_break { struct ledger_break *older; int64_t from; struct error error; };
+
 struct ledger {
     struct monitor       monitor;
     struct ledger_entry *first, *last, *spare;   /* in order of sequence */
-    /* Collectives from this number on cannot end, and `error`, written once before, says why; INT64_MAX: all is well.
+    /* Collectives from this number on cannot end, and `breaks` say why; INT64_MAX: all is well.
      * Earlier ones go on: all that a rank sends for them it has sent before it fails in a later one. */
     atomic_int_least64_t broken_from;
-    struct error         error;
+    struct ledger_break *_Atomic breaks;         /* the last one first: each from a lower number than those before it */
 };
 
 enum ledger_answer { LEDGER_JOINED, LEDGER_DIFFERS /* and is broken now */, LEDGER_BROKEN, LEDGER_NO_MEMORY };
@@ -78,6 +54,7 @@ void ledger_leave(struct task *me, struct work *work);
 /* Ends the group's collectives from `sequence` on, with `error` unless somebody was first; who waits is not woken. */
 void ledger_break(struct task *me, struct ledger *ledger, int64_t sequence, const struct error *error);
 bool ledger_is_broken(const struct ledger *ledger, int64_t sequence);
+const struct error *ledger_error(const struct ledger *ledger, int64_t sequence);   /* why that one cannot end */
 void ledger_announce_mismatch(struct task *me, const struct ledger *ledger, int64_t sequence);
 bool ledger_init(struct ledger *ledger);         /* false: no memory */
 void ledger_free(struct ledger *ledger);
@@ -115,7 +92,7 @@ struct communicator *communicator_enter(struct task *me, struct process_group *p
 /* The default group's; `ranks` of the world each call it once a generation. It is not waited for. */
 struct communicator *communicator_default(struct task *me, struct world *world, int generation);
 /* Waits until all that must have come; timeout_ps: 0: the run's. */
-bool communicator_meet(struct task *me, struct communicator *communicator, int rank, uint64_t timeout_ps);
+bool communicator_meet(struct task *me, struct communicator *communicator, uint64_t timeout_ps);
 int  communicator_rank_of(const struct communicator *communicator, int global); /* -1: no member */
 /* Why a wait for its collective `sequence` is in vain; -1: it is not, else the rank, in the world, that has ended before
  * calling it. */
@@ -125,7 +102,12 @@ void communicator_free(struct task *me, struct communicator *communicator);
 /* ---- the world ---- */
 
 /* What the others know of a rank without asking: whether it is over. */
+/* How a rank came to its end; written before `ended`. */
+struct rank_end { enum flight_now now; uint32_t line; char why[200]; };
+
 struct rank_state {
+    struct rank_end end;
+    atomic_uint_least64_t calls; /* how many its recorders have seen */
     atomic_bool ended;
     atomic_int  joined;          /* how many generations it has joined: all that the others need from it is in the store */
     int         generation;      /* how often it has called init_process_group; its own task's */
@@ -140,13 +122,36 @@ struct world {
     struct store               *store;
     struct monitor              monitor;        /* of what follows */
     struct rank_state          *ranks;
-    struct communicator        *communicators;  /* all ever made; freed with the world */
+    struct communicator *_Atomic communicators;  /* all ever made; freed with the world */
     int                         communicator_count;  /* of the last generation */
-    struct process_group       *groups;         /* the same */
+    struct process_group *_Atomic groups;        /* the same */
+    struct sched               *sched;          /* whose explainer this is */
+    struct explainer            explainer;      /* hang.c */
+    const struct explainer     *before;         /* whose place it took */
+    char *_Atomic               report;         /* of the first wait in vain; NULL: none yet */
     atomic_int                  ended_count;
+    atomic_uint_least64_t       failed_at;      /* 1 + when the first rank failed, by sched_time; 0: none has */
 };
 
-bool world_rank_has_ended(const struct world *world, int rank);
+static inline bool
+world_rank_has_ended(const struct world *world, int rank)
+{
+    return atomic_load(&world->ranks[rank].ended);
+}
+
+/* ---- why nobody goes on (hang.c) ---- */
+
+/* Who waits in it waits for rank `peer` of the group, -1: for many. */
+struct wait_reason work_reason(const struct work *work, int peer);
+void hang_watch(struct sched *sched, struct world *world);      /* from now on stops are explained by this world's calls */
+void hang_unwatch(struct world *world);
+/* The ranks' calls differ, as me finds in the one that it makes: the report to `out`. false: it would say less than the
+ * ledger. In any monitor. */
+bool hang_of_mismatch(struct task *me, const struct work *work, struct str *out);
+/* me waits in vain: nobody who could end the wait will. The first in the world to find so tells the run with the report,
+ * the others with these words. Records the error, answers false. In no monitor but those that `reason` belongs to. */
+bool hang_in_vain(struct task *me, struct world *world, const struct wait_reason *reason, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 void world_wake_all(struct task *me, struct world *world);
 
 void store_hash_wake(struct task *me, struct store *store);   /* who waits in it looks again whether it is in vain */
@@ -170,6 +175,7 @@ struct work {
     bool                  is_here;       /* it runs on the task that waits for it */
     uint32_t              line, iteration;
     uint64_t              issued_at, begun_at, finished_at;
+    uint64_t              recorded;      /* its number in the group's recorder; 0: it is not there */
     struct error          error;
     struct work_listener *listeners;     /* the last one first */
     struct post           post;          /* isend, irecv */
@@ -195,6 +201,7 @@ struct process_group {
     struct work          *spare;
     atomic_int_least64_t  running;       /* the collective that its comm task is in */
     struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */
+    struct recorder        recorder;
     struct completion_hook hook;         /* completion.c */
     bool                  in_hook;
     int64_t               finished;      /* how many collectives have ended; in the monitor */

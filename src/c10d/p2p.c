@@ -57,7 +57,7 @@ p2p_allowed(struct task *me, const struct process_group *group, const struct p2p
 /* Puts the post into the line: from here on the order of the calls is fixed. What the comm task sends belongs to the
  * collective that it is in, and shall not meet what the rank sends meanwhile. */
 static bool
-p2p_post(struct task *me, const struct process_group *group, const struct p2p *p2p, struct post *post,
+p2p_post(struct task *me, struct process_group *group, const struct p2p *p2p, struct post *post,
          struct event **event)
 {
     const struct p2p_op *op = &p2p->op;
@@ -71,22 +71,39 @@ p2p_post(struct task *me, const struct process_group *group, const struct p2p *p
     if (op->is_send)
         post->flow = sched_next_flow(me);
     describe_wait(group, post);
+    if (post->tag >= 0)
+        post->recorded = recorder_post(me, group, post);
     return group->world->backend->post(me, post);
 }
 
 static bool
-p2p_run(struct task *me, const struct process_group *group, struct post *post)
+p2p_run(struct task *me, struct process_group *group, struct post *post)
 {
-    if (!post->is_send)
-        return group->world->backend->recv(me, post);
-    stage_depart(me, post->flow);
-    return group->world->backend->send(me, post);
+    const struct group_backend *backend = group->world->backend;
+    if (post->is_send)
+        stage_depart(me, post->flow);
+    recorder_reach(me, group, post->recorded, FLIGHT_STARTED);
+    bool done = post->is_send ? backend->send(me, post) : backend->recv(me, post);
+    if (done)
+        recorder_reach(me, group, post->recorded, FLIGHT_COMPLETED);
+    return done;
+}
+
+bool
+post_in_vain(struct task *me, const struct post *post, const char *words)
+{
+    const struct wait_reason reason = { .what = post->name, .sequence = -1, .tag = post->tag,
+                                        .peer = process_group_global_rank(post->group, post->peer),
+                                        .detail = post->detail[0] != '\0' ? post->detail : NULL };
+    if (post->tag < 0)
+        return failed(me, E_DEADLOCK, "%s", words); /* within a collective, which is told as a whole */
+    return hang_in_vain(me, post->group->world, &reason, "%s", words);
 }
 
 /* ---- now ---- */
 
 static bool
-p2p_now(struct task *me, const struct process_group *group, const struct p2p_op *op, int *source)
+p2p_now(struct task *me, struct process_group *group, const struct p2p_op *op, int *source)
 {
     struct p2p    p2p   = { .op = *op };
     struct post   post;

@@ -198,10 +198,12 @@ post_lost(struct task *me, const struct post *post)
         snprintf(who, sizeof who, "rank %d has", world_rank(post, post->peer));
         snprintf(peer, sizeof peer, " %s rank %d", post->is_send ? "to" : "from", world_rank(post, post->peer));
     }
-    return failed(me, E_RANK_LOST, "rank %d waits in %s%s%s%s%s, but %s %s%s%s", world_rank(post, post->rank),
-                  post->name, peer, line, post->detail[0] != '\0' ? ", " : "", post->detail, who,
-                  post->abandoned ? "given up" : post->tag < 0 ? "gone on" : "ended", post->abandoned ? ": " : "",
-                  post->why);
+    char words[600];
+    snprintf(words, sizeof words, "rank %d waits in %s%s%s%s%s, but %s %s%s%s", world_rank(post, post->rank),
+             post->name, peer, line, post->detail[0] != '\0' ? ", " : "", post->detail, who,
+             post->abandoned ? "given up" : post->tag < 0 ? "gone on" : "ended", post->abandoned ? ": " : "",
+             post->why);
+    return post_in_vain(me, post, words);
 }
 
 /* One wait, in the inbox's monitor, which it leaves meanwhile. false: failed, and it was left. */
@@ -210,7 +212,7 @@ post_await(struct task *me, struct post *post)
 {
     struct wait_reason reason = { .what = post->name, .sequence = -1, .peer = world_rank(post, post->peer),
                                   .detail = post->detail[0] != '\0' ? post->detail : NULL,
-                                  .timeout_ps = group_timeout_ps(post->group) };
+                                  .tag = post->tag, .timeout_ps = group_timeout_ps(post->group) };
     bool lost = post->abandoned || post_is_hopeless(post) || group_gives_up(post->group, post->tag);
     monitor_leave(me, &post->inbox->monitor);
     if (lost)

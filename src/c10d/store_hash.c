@@ -56,13 +56,15 @@ key_is_hopeless(const struct world *world, const char *key, bool asked, int *los
 }
 
 static bool
-key_is_lost(struct task *me, const char *key, int lost)
+key_is_lost(struct task *me, struct world *world, const char *key, int lost)
 {
+    struct wait_reason reason = { .what = lost >= 0 ? "init_process_group" : "store.wait", .sequence = -1, .peer = lost,
+                                  .detail = lost >= 0 ? NULL : key };
     if (lost >= 0)
-        return failed(me, E_RANK_LOST, "rank %d waits in init_process_group for rank %d, which has ended without "
-                                       "calling it", me->rank, lost);
-    return failed(me, E_RANK_LOST, "rank %d waits for the store's key '%s', but all other ranks have ended",
-                  me->rank, key);
+        return hang_in_vain(me, world, &reason, "rank %d waits in init_process_group for rank %d, which has ended "
+                            "without calling it", me->rank, lost);
+    return hang_in_vain(me, world, &reason, "rank %d waits for the store's key '%s', but all other ranks have ended",
+                        me->rank, key);
 }
 
 static const char *
@@ -104,7 +106,7 @@ hash_wait(struct task *me, struct store *store, const struct store_request *chec
     monitor_leave(me, &hash->monitor);
     if (late)
         return store_late(me, store, check, limit_ps);
-    return hopeless ? key_is_lost(me, key, lost) : goes_on;
+    return hopeless ? key_is_lost(me, hash->world, key, lost) : goes_on;
 }
 
 /* ---- making ---- */

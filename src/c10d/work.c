@@ -124,11 +124,12 @@ static bool
 work_lost(struct task *me, struct work *work)
 {
     const struct communicator *communicator = work->group->communicator;
-    const struct error        *error        = &communicator->ledger.error;
     bool broken = ledger_is_broken(&communicator->ledger, work->call.sequence);
     int  lost   = communicator_lost_rank(communicator, work->call.sequence);
-    if (lost < 0 || (broken && error->kind == E_MISMATCH))
+    const struct error *error = broken ? ledger_error(&communicator->ledger, work->call.sequence) : NULL;
+    if (error != NULL && (lost < 0 || error->kind == E_MISMATCH))
         return failed(me, error->kind, "%s", error->message);
+    struct wait_reason reason = work_reason(work, communicator_rank_of(communicator, lost));
     int64_t issued = atomic_load(&communicator->issued[communicator_rank_of(communicator, lost)]);
     char    line[32] = "", last[40] = "without calling any collective", of[32] = "";
     if (work->line > 0)
@@ -137,9 +138,9 @@ work_lost(struct task *me, struct work *work)
         snprintf(last, sizeof last, "after #%" PRId64, issued - 1);
     if (communicator->number > 0)
         snprintf(of, sizeof of, " of group %d", communicator->number);
-    return failed(me, E_RANK_LOST, "rank %d waits in %s #%" PRId64 "%s%s, but rank %d has ended %s",
-                  work->group->global_rank, operation_name(work->call.operation), work->call.sequence, of, line, lost,
-                  last);
+    return hang_in_vain(me, work->group->world, &reason,
+                        "rank %d waits in %s #%" PRId64 "%s%s, but rank %d has ended %s",
+                        work->group->global_rank, reason.what, work->call.sequence, of, line, lost, last);
 }
 
 /* Says why the group takes no more collectives. */
@@ -214,11 +215,7 @@ work_issue(struct task *me, struct work *work)
 bool
 work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
 {
-    struct wait_reason reason = { .what = operation_name(work->call.operation), .sequence = work->call.sequence,
-                                  .peer = process_group_global_rank(work->group, peer),
-                                  .timeout_ps = work->call.options.timeout_ps };
-    if (reason.timeout_ps == 0)
-        reason.timeout_ps = work->group->timeout_ps;
+    struct wait_reason reason = work_reason(work, peer);
     bool lost = work_is_lost(work);
     if (!lost && monitor_wait(me, monitor, &reason))
         return true;
@@ -248,7 +245,7 @@ group_rank_is_through(const struct process_group *group, int rank, int64_t tag)
 bool
 group_say_why(struct task *me, const struct process_group *group)
 {
-    const struct error *error = &group->communicator->ledger.error;
+    const struct error *error = ledger_error(&group->communicator->ledger, atomic_load(&group->running));
     return failed(me, error->kind, "%s", error->message);
 }
 
@@ -287,6 +284,8 @@ work_finish(struct task *me, struct work *work)
             work_break_group(me, work);
     }
     bool is_collective = work->entry != NULL;
+    if (work->error.kind == E_NONE)
+        recorder_reach(me, group, work->recorded, FLIGHT_COMPLETED);
     if (is_collective)
         completion_tell(me, work);
     ledger_leave(me, work);
@@ -334,11 +333,12 @@ work_move(struct task *me, const struct work *work)
 void
 work_run(struct task *me, struct work *work)
 {
-    me->line      = work->line;
+    task_set_line(me, work->line);
     me->iteration = work->iteration;
     atomic_store(&work->group->running, work->call.sequence);
     sched_advance_to(me, work->issued_at);
     work->begun_at = sched_now(me);
+    recorder_reach(me, work->group, work->recorded, FLIGHT_STARTED);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
         (void)(work_move(me, work) && work_paste(me, work));   /* what failed is in `me` */
     work_finish(me, work);
@@ -349,7 +349,8 @@ work_await_done(struct task *me, struct work *work, uint64_t timeout_ps)
 {
     struct process_group *group  = work->group;
     struct wait_reason    reason = { .what = operation_name(work->call.operation), .sequence = work->call.sequence,
-                                     .peer = -1, .holder = work->task != NULL ? work->task : group->comm,
+                                     .group = group->communicator->number, .peer = -1,
+                                     .holder = work->task != NULL ? work->task : group->comm,
                                      .timeout_ps = timeout_ps, .join = timeout_ps == 0 };
     uint64_t begin = sched_now(me);
     bool     waits = true;

@@ -20,6 +20,7 @@ world_new(struct task *me, const struct world_options *options)
     bool ready   = monitor_init(&world->monitor) && world->ranks != NULL;
     if (ready)
         world->store = store_hash_new(me, world);
+    hang_watch(me->sched, world);
     if (world->store != NULL)
         world->transport = world->backend->open(me, options);
     if (world->transport == NULL) {
@@ -59,6 +60,7 @@ world_free(struct task *me, struct world *world)
     if (world->store != NULL)
         store_hash_leave_world(world->store);
     store_drop(me, world->store);
+    hang_unwatch(world);
     monitor_destroy(&world->monitor);
     free(world->ranks);
     free(world);

@@ -178,21 +178,15 @@ make_sched(struct lesson_run *run)
 
 /* ---- the lesson's own task ---- */
 
-/* "FILE:LINE: Kind: what". What a lesson raised itself needs no kind: it is its own text. One line beside TAP. */
+/* What a lesson raised itself needs no kind: it is its own text. One line beside TAP. */
 static void
 tell_error(const struct lesson_run *run, const struct error *error)
 {
-    char        line[24] = "", where[PATH_MAX + 100];
-    const char *kind     = error->kind == E_SCRIPT ? "" : error_name(error->kind);
+    struct failure failure = { run->options->lesson, error->lesson_line,
+                               error->kind == E_SCRIPT ? "" : error_name(error->kind), "", error->message };
     if (run->options->report != NULL && run->options->report->endless > 0)
         return; /* told with the report */
-    if (error->lesson_line > 0)
-        snprintf(line, sizeof line, ":%u", (unsigned)error->lesson_line);
-    snprintf(where, sizeof where, "%s%s: %s%s", run->options->lesson, line, kind, kind[0] != '\0' ? ": " : "");
-    if (run->options->tap)
-        message(0, "%s%s", where, error->message);
-    else
-        message_error(where, error->message);
+    message_failure(&failure, run->options->tap);
 }
 
 static bool
@@ -222,7 +216,7 @@ run_script(struct task *me, struct lesson_run *run)
 
     ok          = ok || lesson_forgive(me, run->lesson);
     run->error  = me->error;
-    run->status = !ok ? error_exit_status(me->error.kind) : lesson_failed(run->lesson) > 0 ? STATUS_CHECK : STATUS_DONE;
+    run->status = !ok ? error_exit_status(&me->error) : lesson_failed(run->lesson) > 0 ? STATUS_CHECK : STATUS_DONE;
     lesson_end(me, run->lesson, ok);
     if (ok && lesson_failed(run->lesson) > 0)
         run->status = STATUS_CHECK; /* checks that ranks had kept */
@@ -289,7 +283,7 @@ execute(struct lesson_run *run)
     watch_end(&run->watch);
     if (!ok) {
         if (!run->finished || run->status == STATUS_DONE)
-            run->status = error_exit_status(error.kind);
+            run->status = error_exit_status(&error);
         tell_error(run, run->finished && run->error.kind != E_NONE ? &run->error : &error);
     }
     devices_free(run->sched);

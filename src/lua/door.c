@@ -70,7 +70,7 @@ script_task(lua_State *L)
     struct task *me   = script_of(L)->holder;
     uint32_t     line = script_line(L);
     if (line > 0)
-        me->line = line;
+        task_set_line(me, line);
     return me;
 }
 
@@ -152,7 +152,7 @@ call_close(struct call *call)
         take_again(me, visit);
     call->released = false;
     visit->L       = call->outer;
-    me->line       = call->line;
+    task_set_line(me, call->line);
 }
 
 void
@@ -235,7 +235,7 @@ script_call(lua_State *L, struct task *me, int arguments, int results)
     if (!ok)
         fail_from_lua(L, me);
     lua_remove(L, base);
-    me->line = line;
+    task_set_line(me, line);
     return ok;
 }
 

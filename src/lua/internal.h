@@ -289,11 +289,6 @@ void           set_integer(lua_State *L, int table, const char *name, int64_t va
 void           set_number(lua_State *L, int table, const char *name, double value);
 void           set_flag(lua_State *L, int table, const char *name, bool flag);
 void           set_text(lua_State *L, int table, const char *name, const char *text);
-/* Fields of the table at `table`. */
-void           set_integer(lua_State *L, int table, const char *name, int64_t value);
-void           set_number(lua_State *L, int table, const char *name, double value);
-void           set_flag(lua_State *L, int table, const char *name, bool flag);
-void           set_text(lua_State *L, int table, const char *name, const char *text);
 /* A trailing table of options becomes arguments: f(t, {dim = 1}) is f(t, 1). `names` are those of the arguments from
  * `first` on. Anything else at the end (a list, a tensor, a number) stays. */
 void           option_spread(lua_State *L, int first, const char *names);

@@ -71,29 +71,8 @@ note_waiting(struct task *me, const struct wait_reason *reason)
     if (reason != NULL)
         machine->reason = *reason;
     me->waiting = reason != NULL ? &machine->reason : NULL;
+    me->since   = reason != NULL ? free_now(me) : 0;
     pthread_mutex_unlock(&me->sched->registry);
-}
-
-/* A wait took longer than it may: who waits for whom. */
-static void
-timeout_announce(struct task *me, struct str *report)
-{
-    struct sched *sched = me->sched;
-    pthread_mutex_lock(&sched->registry);
-    sched_explain(sched, report);
-    pthread_mutex_unlock(&sched->registry);
-    int64_t text = stage_text_id(me, str_text(report));
-    POINT(me, fault_timeout, 1, text);
-}
-
-static bool
-timed_out(struct task *me)
-{
-    struct str report = { 0 };
-    timeout_announce(me, &report);
-    failed(me, E_TIMEOUT, "timed out. %s", str_text(&report));
-    str_free(&report);
-    return false;
 }
 
 /* One turn of the caller's loop: answers true after any wake-up, its own or a stranger's. */
@@ -120,7 +99,7 @@ free_wait(struct task *me, struct monitor *monitor, const struct wait_reason *re
         due   = reason->until > 0 && free_now(me) >= reason->until;
     }
     bool woken = monitor->wakes != wakes || due;
-    bool ok    = woken || !late || timed_out(me);
+    bool ok    = woken || !late || sched_timed_out(me, limit);
     note_waiting(me, NULL);
     if (ok && !woken && !reason->join)
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");

@@ -29,6 +29,8 @@ struct machine {
     struct monitor *queue;            /* stepped: the monitor it waits in */
     struct machine *next_waiter;
     bool           wait_broken;       /* stepped: its wait answers false */
+    bool           timed_out;         /* stepped: because it has lasted too long */
+    uint32_t       seen_line;         /* free: where it was when it was last looked at */
     bool           preferred;         /* stepped: goes first among equals while its clock is preferred_at */
     uint64_t       preferred_at;
     uint64_t       pending_delay;
@@ -82,8 +84,9 @@ struct sched {
     bool                   off[KIND_COUNT];
     atomic_bool            stopping;
     atomic_int             stop_kind; /* E_NONE: nobody asked; written after the message */
-    char                   stop_message[160];
-    atomic_uint            next_flow;
+    char                   stop_message[2048];
+    atomic_uint            next_flow, errors;   /* errors: how many were recorded */
+    const struct explainer *_Atomic explainer;
     struct account         account;
 
     pthread_mutex_t registry;         /* guards what follows, in `free` */
@@ -98,6 +101,7 @@ struct sched {
     struct heap_item *heap;           /* stepped */
     size_t            heap_count, heap_room;
     size_t            pollers;        /* of those in the heap: they wait in sched_poll */
+    size_t            limits;         /* of those in the heap: ends of waits, which nobody waits for */
     struct machine   *running, *main, *leaving;
     struct task       source_task;    /* lends its name to sources that fire */
     uint64_t          deadlocks, now; /* now: the clock of whoever ran last */
@@ -117,6 +121,9 @@ struct heap_item heap_pop(struct sched *sched);
 void heap_remove(struct sched *sched, size_t place);            /* place: index + 1 */
 struct heap_item *heap_find(struct sched *sched, const struct machine *machine); /* NULL: it is not ready */
 void heap_rebuild(struct sched *sched);
+
+/* explain.c: the wait has lasted longer than it may; tells why, answers false. In no monitor's registry. */
+bool sched_timed_out(struct task *me, uint64_t limit_ps);
 
 /* task.c */
 struct machine *machine_new(struct sched *sched, struct task *parent, const struct task_options *options);
