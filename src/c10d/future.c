@@ -152,11 +152,19 @@ copy_error(struct task *me, const struct error *error)
     return copy;
 }
 
+/* Who asks whether it is done, and its end. */
+static void
+future_meets(struct task *me, const struct future *future, enum touch touch)
+{
+    sched_touch(me, touch, "future", (const int64_t[3]){ me->rank, future->number });
+}
+
 bool
 future_finish(struct task *me, struct future *future, const struct error *error)
 {
     struct futures *all  = future->all;
     struct error   *copy = error != NULL ? copy_error(me, error) : NULL;
+    future_meets(me, future, TOUCH_CHANGE);
     monitor_enter(me, &all->monitor);
     bool ended = future->done;
     if (!ended) {
@@ -193,6 +201,7 @@ future_of_work(struct task *me, struct future *future, struct work *work)
 bool
 future_done(struct task *me, const struct future *future)
 {
+    future_meets(me, future, TOUCH_READ);
     monitor_enter(me, &future->all->monitor);
     bool done = future->done;
     monitor_leave(me, &future->all->monitor);

@@ -92,8 +92,8 @@ group_new(struct task *me, struct communicator *communicator, int global_rank, u
     group->comm = task_spawn(me, &options, comm_serve, group);
     if (group->comm == NULL) {
         monitor_destroy(&group->monitor);
-        claim_line_unref(line);
         recorder_free(&group->recorder);
+        claim_line_unref(line);
         free(group);
         return NULL;
     }
@@ -314,7 +314,7 @@ group_free(struct task *me, struct process_group *group)
         free(work);
     }
     monitor_destroy(&group->monitor);
-    claim_line_unref(group->line);
     recorder_free(&group->recorder);
+    claim_line_unref(group->line);
     free(group);
 }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct task; struct tensor; struct process_group; struct work; struct world; struct store;
-struct group_backend; struct error; struct claimer;
+struct group_backend; struct error; struct claimer; struct check_ranks;
 
 /* ---- the world: shared by the ranks that one spawn starts ---- */
 struct world_options {
@@ -16,11 +16,13 @@ struct world_options {
     uint64_t timeout_ps;   /* 0: the run's */
     bool     trace_hops;   /* comm.hop events also in a world of more than 64 ranks */
     const struct group_backend *backend;   /* backend.h; NULL: local */
+    struct check_ranks         *check;     /* parallel/check_ranks.h; NULL: replicas are not compared. Outlives the world */
 };
 struct world *world_new(struct task *me, const struct world_options *options);       /* NULL: failed */
 void          world_free(struct task *me, struct world *world);                      /* after all ranks were joined */
 int           world_size(const struct world *world);
 struct store *world_store(struct world *world);
+struct check_ranks *world_check(const struct world *world);   /* NULL: none */
 /* Told by the spawner's wrapper when a rank's function has returned or failed: peers who wait for it learn it. Before
  * process_group_destroy, which waits for what is queued: peers may wait for this rank meanwhile. */
 void          world_rank_ended(struct task *me, struct world *world, int rank);   /* me's error says how */

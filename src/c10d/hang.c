@@ -11,6 +11,7 @@
 #include "c10d/internal.h"
 
 enum { COLUMNS = 80, CALLS_AT_LEAST = 64 };
+static const char before_report[] = "ringside: MismatchError: ";
 
 /* ---- groups and calls ---- */
 
@@ -192,13 +193,14 @@ note_wait(struct flight *flight, struct flight_rank *rank, const struct wait_rea
 {
     rank->now      = FLIGHT_WAITING;
     rank->waits_in = flight_text(flight, reason->what);
-    rank->detail   = is_p2p(reason) ? NULL : flight_text(flight, reason->detail);
+    rank->detail   = is_p2p(reason) && !reason->lost ? NULL : flight_text(flight, reason->detail);
+    rank->lost     = reason->lost;
     bool collective = reason->sequence >= 0 && reason->group >= 0 && reason->group < flight->group_count;
     rank->sequence = collective ? reason->sequence : -1;
     rank->group    = collective ? reason->group : -1;
     rank->peer     = wait_reason_peer(reason);
     rank->tag      = reason->tag;
-    if (waits_for_comers(flight, rank))
+    if (!reason->lost && waits_for_comers(flight, rank))
         rank->peer = -1;
 }
 
@@ -250,6 +252,7 @@ static void
 fill_flight(struct sched *sched, struct world *world, bool all, struct flight *flight)
 {
     flight_size(flight, world->size);
+    flight->before = (int)strlen(before_report);
     add_groups(world, flight);
     for (struct process_group *group = world->groups; group != NULL && !flight->broken; group = group->next)
         if (group->communicator->number < flight->group_count)

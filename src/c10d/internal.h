@@ -120,6 +120,7 @@ struct world {
     const struct group_backend *backend;
     void                       *transport;      /* the back-end's */
     struct store               *store;
+    struct check_ranks         *check;
     struct monitor              monitor;        /* of what follows */
     struct rank_state          *ranks;
     struct communicator *_Atomic communicators;  /* all ever made; freed with the world */
@@ -137,6 +138,18 @@ static inline bool
 world_rank_has_ended(const struct world *world, int rank)
 {
     return atomic_load(&world->ranks[rank].ended);
+}
+
+static inline bool
+world_rank_was_killed(const struct world *world, int rank)
+{
+    return world_rank_has_ended(world, rank) && world->ranks[rank].end.now == FLIGHT_KILLED;
+}
+
+static inline const char *
+world_rank_fate(const struct world *world, int rank)
+{
+    return world_rank_was_killed(world, rank) ? "was killed" : "has ended";
 }
 
 /* ---- why nobody goes on (hang.c) ---- */
@@ -173,7 +186,9 @@ struct work {
     bool                  on_device, is_owned;
     bool                  done, told;    /* it has ended; and those who listen know */
     bool                  is_here;       /* it runs on the task that waits for it */
+    const char           *lost;          /* work_wait_lost */
     uint32_t              line, iteration;
+    int64_t               number;        /* of its group's, in the order of their making */
     uint64_t              issued_at, begun_at, finished_at;
     uint64_t              recorded;      /* its number in the group's recorder; 0: it is not there */
     struct error          error;
@@ -192,6 +207,7 @@ struct process_group {
     int                   rank;          /* in the group */
     int                   global_rank;
     atomic_uint_least64_t timeout_ps;    /* of one wait; 0: the run's */
+    int64_t               works;         /* how many were made; in the monitor */
     int                   calls;         /* of new_group in it, by this rank; in the world's monitor */
     struct monitor        monitor;
     struct task          *comm;          /* NULL: not started or ended */

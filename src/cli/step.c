@@ -73,7 +73,7 @@ run_batch(struct session *session, const char *commands)
 static void
 tell_failure(const char *lesson, struct session_failure failure)
 {
-    static const char *const about_ranks[] = { "DeadlockError", "TimeoutError", "MismatchError" };
+    static const char *const about_ranks[] = { "DeadlockError", "TimeoutError", "MismatchError", "KilledError" };
     struct failure told = { lesson, failure.line, strcmp(failure.kind, "LuaError") == 0 ? "" : failure.kind, "",
                             failure.message };
     char           who[24] = "";
@@ -114,9 +114,9 @@ answer_viewer(struct session *session, int fd, const char *text, int *told)
 {
     struct str reply = { 0 };
     str_addf(&reply, "at %" PRIu64 " state=%s\n", session->cursor, session_state_name(session));
-    if (*told != session->generation)
+    if (*told != session->shown)
         str_addf(&reply, "trace %s\n", session->trace_path);
-    *told = session->generation;
+    *told = session->shown;
     for (const char *line = text; *line != '\0';) {
         size_t length = strcspn(line, "\n");
         str_add(&reply, line[0] == '.' ? " " : ""); /* a lone "." ends the reply */

@@ -70,7 +70,6 @@ void            device_free(struct device *device);
 struct devices *devices_of(struct task *me);                    /* NULL: failed */
 struct device  *device_of(struct devices *devices, int index);  /* the host for DEVICE_CPU */
 struct storage *storage_blank(struct task *me, int device, size_t bytes); /* the struct without its block */
-void            storage_emit(struct task *me, enum kind kind, int device, const int64_t args[4]);
 int64_t         allocated_on(struct task *me, int device);
 void            segment_announce(struct task *me, int device);  /* the device's segments, if they have changed */
 /* A queued entry uses its bytes: it holds the struct, and the block only where no stream's order protects it. */

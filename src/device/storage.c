@@ -23,7 +23,6 @@
 
 enum { SNAPSHOT_BYTES = 4096 };
 
-/* A point of me's, or of the stream whose entry ends at this moment; its device is where the storage lies. */
 void
 storage_emit(struct task *me, enum kind kind, int device, const int64_t args[4])
 {
@@ -395,4 +394,41 @@ storage_snapshot(struct task *me, struct storage *storage, const struct storage_
     if (id != 0)
         storage_emit(me, KIND_memory_snapshot, storage->device,
                      (const int64_t[4]){ storage->number, id, bytes });
+}
+
+/* ---- who is told of changes ---- */
+
+void
+storage_add_watch(struct storage *storage, struct storage_watch *watch)
+{
+    watch->next      = storage->watches;
+    storage->watches = watch;
+}
+
+void
+storage_remove_watch(struct storage *storage, struct storage_watch *watch)
+{
+    struct storage_watch **link = &storage->watches;
+    while (*link != NULL && *link != watch)
+        link = &(*link)->next;
+    if (*link != NULL)
+        *link = watch->next;
+}
+
+bool
+storage_tell_change(struct task *me, const struct storage_change *change)
+{
+    bool ok = true;
+    for (struct storage_watch *watch = change->access.storage->watches, *next; watch != NULL && ok; watch = next) {
+        next = watch->next;
+        ok   = watch->changed(me, watch, change);
+    }
+    return ok;
+}
+
+bool
+storage_changed(struct task *me, const struct access *access, bool is_op)
+{
+    const struct storage_change change = { .access = *access, .line = me->line, .stage = me->stage, .is_op = is_op };
+    return storage_tell_change(me, &change);
 }

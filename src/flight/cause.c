@@ -567,6 +567,12 @@ cause_killed(struct teller *teller, struct saying *saying)
 }
 
 static void
+cause_lost(struct teller *teller, struct saying *saying)
+{
+    str_add(&saying->way[0], rank_in(teller->flight, teller->hang->victim)->detail);
+}
+
+static void
 cause_outside(struct teller *teller, struct saying *saying)
 {
     const struct hang        *hang = teller->hang;
@@ -610,6 +616,31 @@ cause_late(struct teller *teller, struct saying *saying)
     fork_here(saying);
     if (waiting != NULL && waiting->kind == WAIT_COLLECTIVE)
         str_add(&saying->way[0], ", which all have come to");
+}
+
+/* "rank 2 returned, and nobody sets 'vocabulary' (line 9)" */
+static void
+cause_unset_key(struct teller *teller, struct saying *saying)
+{
+    const struct hang    *hang    = teller->hang;
+    const struct waiting *waiting = wait_of(teller, hang->culprit);
+    const char           *key     = rank_in(teller->flight, hang->culprit)->detail, *file = NULL;
+    struct str           *out     = &saying->way[0];
+    int                   gone    = 0;
+    for (int rank = 0; rank < teller->flight->rank_count; rank++)
+        if (rank_in(teller->flight, rank)->now == FLIGHT_RETURNED)
+            teller->ranks[gone++] = rank;
+    if (gone > 0) {
+        say_ranks(teller->ranks, gone, out);
+        str_add(out, " returned, and ");
+    }
+    str_addf(out, "nobody sets '%s'", key != NULL ? key : "it");
+    if (gone == 0) {
+        fork_here(saying);
+        str_addf(out, ", for which rank %d waits", hang->culprit);
+    }
+    uint32_t line = waiting != NULL ? waiting_line(teller->flight, hang->culprit, waiting, &file) : 0;
+    say_place(file, line, out);
 }
 
 static void
@@ -660,8 +691,8 @@ say_cause(struct teller *teller, struct saying *saying)
         [HANG_GROUPS_CROSSED] = cause_groups_crossed, [HANG_NO_NEW_GROUP] = cause_no_new_group,
         [HANG_SENDS_CROSSED] = cause_sends_crossed, [HANG_UNMATCHED] = cause_unmatched,
         [HANG_LOCKS_CROSSED] = cause_locks, [HANG_ENDED] = cause_ended, [HANG_THREW] = cause_threw,
-        [HANG_KILLED] = cause_killed, [HANG_OUTSIDE] = cause_outside, [HANG_LATE] = cause_late,
-        [HANG_ABSENT] = cause_absent,
+        [HANG_KILLED] = cause_killed, [HANG_LOST] = cause_lost, [HANG_OUTSIDE] = cause_outside, [HANG_LATE] = cause_late,
+        [HANG_UNSET_KEY] = cause_unset_key, [HANG_ABSENT] = cause_absent,
     };
     const struct hang *hang  = teller->hang;
     bool               known = (size_t)hang->cause < countof(say);

@@ -20,8 +20,9 @@ hang_cause_name(enum hang_cause cause)
         [HANG_NO_NEW_GROUP] = "skipped new_group", [HANG_SENDS_CROSSED] = "crossed sends",
         [HANG_UNMATCHED] = "unmatched",     [HANG_LOCKS_CROSSED] = "crossed locks",
         [HANG_ENDED] = "ended early",       [HANG_THREW] = "threw",
-        [HANG_KILLED] = "killed",           [HANG_OUTSIDE] = "stuck outside",
-        [HANG_LATE] = "late",               [HANG_ABSENT] = "no dump",
+        [HANG_KILLED] = "killed",           [HANG_LOST] = "lost message",
+        [HANG_OUTSIDE] = "stuck outside",   [HANG_LATE] = "late",
+        [HANG_UNSET_KEY] = "unset key",     [HANG_ABSENT] = "no dump",
     };
     return (size_t)cause < countof(names) ? names[cause] : "unknown";
 }
@@ -318,6 +319,10 @@ explain_end(struct survey *survey, const struct graph *graph, struct chain_end a
         hang->group     = stuck->group;
         hang->sequence  = stuck->sequence;
         hang->of_victim = stuck->entry;
+        if (stuck->kind == WAIT_OTHER && stuck->what != NULL && strncmp(stuck->what, "store.", 6) == 0) {
+            int waiter = waiter_of(graph, at.rank, WAIT_NONE);
+            blame(hang, HANG_UNSET_KEY, at.rank, waiter >= 0 ? waiter : at.rank);
+        }
     }
     if (hang->victim >= 0 && (at.end == END_RETURNED || at.end == END_RUNNING || at.end == END_IDLE))
         find_silent_skip(survey, hang);
@@ -332,6 +337,21 @@ keep_circle(struct hang *hang, const int *circle, int length)
     hang->circle_count  = length < (int)countof(hang->circle) ? length : (int)countof(hang->circle);
     for (int i = 0; i < hang->circle_count; i++)
         hang->circle[i] = circle[i];
+}
+
+/* Whatever else it may look like: who waits for it waits in vain. */
+static bool
+find_lost(const struct survey *survey, const struct graph *graph, struct hang *hang)
+{
+    for (int i = 0; i < survey->flight->rank_count; i++) {
+        const struct flight_rank *rank = &survey->flight->ranks[i];
+        if (rank->now != FLIGHT_WAITING || !rank->lost || rank->detail == NULL)
+            continue;
+        blame(hang, HANG_LOST, rank->peer, i);
+        name_waits(survey, graph, hang);
+        return true;
+    }
+    return false;
 }
 
 static void
@@ -376,7 +396,7 @@ flight_diagnose(const struct flight *flight, struct hang *hang)
     *hang = nothing;
     if (survey_open(&survey, flight) && circle != NULL && survey_rolls(&survey) && graph_open(&graph, &survey)) {
         length = graph_circle(&graph, circle);
-        if (!find_difference(&survey, false, hang))
+        if (!find_lost(&survey, &graph, hang) && !find_difference(&survey, false, hang))
             explain_waits(&survey, &graph, circle, length, hang);
         if (hang->cause == HANG_NONE)
             explain_gone(&survey, hang);

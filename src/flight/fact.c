@@ -180,6 +180,8 @@ fact_of_waits(struct teller *teller, int victim, int culprit, struct saying *say
         else
             str_addf(&way[0], "; rank %d ", culprit);
         say_state(teller, culprit, alike && all > 1, &way[0]);
+        say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[2]);
+        say_whom(teller, victim, culprit, &way[2]);
         return;
     }
     say_other(teller, victim, culprit, without, &way[0]);
@@ -189,6 +191,9 @@ fact_of_waits(struct teller *teller, int victim, int culprit, struct saying *say
     say_other(teller, victim, culprit, without, &way[2]);
     say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[3]);
     say_other(teller, victim, culprit, WITHOUT_TAG | WITHOUT_PLACE, &way[3]);
+    say_victims(teller, victim, " in ", " in ", WITHOUT_TAG | WITHOUT_PLACE, &way[4]);
+    say_other(teller, victim, culprit, WITHOUT_TAG | WITHOUT_PLACE, &way[4]);
+    say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[5]);
 }
 
 static bool
@@ -219,10 +224,15 @@ fact_of_circle(struct teller *teller, struct saying *saying)
         fact_of_waits(teller, hang->victim, hang->culprit, saying);
         return;
     }
-    str_addf(&saying->way[0], "each waits for the next in %s", first->what != NULL ? first->what : "a call");
-    say_place(file, line, &saying->way[0]);
-    str_add(&saying->way[0], ": ");
-    say_circle(hang, &saying->way[0]);
+    for (int i = 0; i < 3; i++) {
+        struct str *way = &saying->way[i];
+        str_add(way, "each waits for the next");
+        str_addf(way, i < 2 ? " in %s" : "", first->what != NULL ? first->what : "a call");
+        if (i == 0)
+            say_place(file, line, way);
+        str_add(way, ": ");
+        say_circle(hang, way);
+    }
 }
 
 /* It waits in that call, or one of its coalesced group. */

@@ -64,6 +64,7 @@ struct flight_rank {
     int                  group;       /* WAITING: of that; -1 */
     int                  peer;        /* WAITING: for this rank alone; -1 */
     int64_t              tag;         /* WAITING: in a send or receive; -1 */
+    bool                 lost;        /* WAITING: for a message that was lost, as `detail` says */
     struct flight_entry *entries;     /* in order of record; the oldest may have been lost */
     size_t               count, room;
 };
@@ -85,6 +86,7 @@ enum flight_cause { FLIGHT_DUMPED, FLIGHT_DEADLOCK, FLIGHT_TIMEOUT, FLIGHT_MISMA
 struct flight {
     enum flight_cause    why;
     uint64_t             after_ps;         /* TIMEOUT: of this limit */
+    int                  before;           /* columns that whoever prints the report puts before its first line */
     struct flight_rank  *ranks;            /* by rank in the world */
     int                  rank_count;
     struct flight_group *groups;
@@ -124,8 +126,10 @@ enum hang_cause {
     HANG_LOCKS_CROSSED,
     HANG_ENDED,            /* a rank's function has returned */
     HANG_THREW, HANG_KILLED,
+    HANG_LOST,             /* a message was lost on its way: the culprit sent it to the victim */
     HANG_OUTSIDE,          /* a rank is busy in its own code */
     HANG_LATE,             /* a rank is on its way: behind, in an earlier call that can end */
+    HANG_UNSET_KEY,        /* a rank waits for a key of the store that nobody sets */
     HANG_ABSENT            /* a rank left no dump, so nothing is known of it */
 };
 
@@ -139,6 +143,7 @@ struct hang {
     int             circle_length;           /* of all of them: the first 16 are told */
     int             left_out;                /* SKIPPED: so many calls, of_victim the first one */
     bool            extra;                   /* SKIPPED: the culprit alone makes of_culprit, the others left it out */
+    bool            unsure;                  /* SKIPPED: or called later: both stand still, and nothing behind it is known */
 };
 
 const char *hang_cause_name(enum hang_cause cause);      /* "skipped call", "other order" ... */

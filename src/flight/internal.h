@@ -123,7 +123,7 @@ int  ranks_alike(const struct teller *teller, const struct flight_entry *entry, 
 int  targets_like(const struct teller *teller, int rank, int like, int *ranks);
 
 /* One sentence, longest first: the first way that fits is taken, or the last. */
-enum { WAYS = 5 };
+enum { WAYS = 6 };
 struct saying { struct str way[WAYS]; };
 void say_fact(struct teller *teller, struct saying *saying);
 void say_cause(struct teller *teller, struct saying *saying);

@@ -29,16 +29,24 @@ put_saying(const char *before, struct saying *saying, int width, bool cut, struc
     str_free(&line);
 }
 
+static bool
+is_cut(enum hang_cause cause)
+{
+    return cause == HANG_THREW || cause == HANG_KILLED || cause == HANG_UNSET_KEY;
+}
+
 static void
 put_head(struct teller *teller, int width, struct str *out)
 {
     struct saying fact = { 0 }, cause = { 0 };
     char          name[64];
     say_fact(teller, &fact);
-    put_saying("", &fact, width, false, out);
-    snprintf(name, sizeof name, "cause: %s: ", hang_cause_name(teller->hang->cause));
+    int before = teller->flight->before > REPORT_INDENT ? teller->flight->before : REPORT_INDENT;
+    put_saying("", &fact, width + REPORT_INDENT - before, false, out);
+    snprintf(name, sizeof name, "cause: %s: ", teller->hang->unsure ? "skipped call or other order"
+                                                                    : hang_cause_name(teller->hang->cause));
     say_cause(teller, &cause);
-    put_saying(name, &cause, width, teller->hang->cause == HANG_THREW || teller->hang->cause == HANG_KILLED, out);
+    put_saying(name, &cause, width, is_cut(teller->hang->cause), out);
 }
 
 void

@@ -362,5 +362,6 @@ void lua_open_exercise(lua_State *L);         /* exercise.c */
 void lua_open_trace(lua_State *L);            /* trace.c */
 void lua_open_distributed(lua_State *L);      /* distributed.c */
 void lua_open_futures(lua_State *L);
+void lua_open_faults(lua_State *L);
 void lua_open_gradcheck(lua_State *L);
 #endif

@@ -22,6 +22,7 @@ struct lesson_options {
     uint64_t    seed;
     int         world;         /* --world: 0 none */
     bool        hops;          /* --hops */
+    bool        check_ranks;   /* --check-ranks */
     struct exercise_report *report; /* checks and hints go there and are not printed; NULL: printed. Must outlive the run */
 };
 
@@ -37,6 +38,7 @@ struct exercise_report {
 struct lesson *lesson_new(const struct lesson_options *options);   /* NULL: no memory */
 void           lesson_free(struct lesson *lesson);
 const struct lesson_options *lesson_options(const struct lesson *lesson);
+void           lesson_runs_in(struct lesson *lesson, struct sched *sched);   /* it is that run's from now on */
 struct lesson *lesson_of(const struct task *me);                   /* of this run; NULL: none */
 
 /* The checks of an exercise, whose file is called `name` in messages: from here on a failed check tells no line and no
@@ -54,6 +56,7 @@ struct lesson_head {
     bool        has_seed;
     uint64_t    seed;
     bool        hops;                /* hops are recorded above 64 ranks too */
+    bool        check_ranks;         /* replicas of a model are compared, see parallel/check_ranks.h */
     bool        other_hardware;      /* --hardware named another one than the lesson: its times do not hold */
     const char *prefix;              /* before the checks' names; NULL: the lesson's name and "/" */
 };

@@ -158,7 +158,8 @@ run_on_host(struct task *me, struct launch *launch)
         return false;
     launch->job.call.fault = &fault;
     job_run(&launch->job);
-    tensor_snapshot(me, launch->result);
+    if (!tensor_wrote(me, launch->result, op_infos[launch->plan->op].name))
+        return false;
     return !fault.raised || fail_by(me, launch->plan->op, &fault);
 }
 

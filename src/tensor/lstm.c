@@ -131,7 +131,8 @@ walk_on_host(struct task *me, struct walk *walk)
     }
     walk->effect(walk->job);
     for (int i = walk->written; i < walk->count; i++)
-        tensor_snapshot(me, walk->tensors[i]);
+        if (!tensor_wrote(me, walk->tensors[i], op_info(walk->op)->name))
+            return false;
     return true;
 }
 

@@ -99,6 +99,8 @@ bool    tensor_is_contiguous(const struct tensor *tensor);
 bool    tensor_same_shape(const struct tensor *a, const struct tensor *b);
 uint32_t tensor_version(const struct tensor *tensor);
 void    tensor_bump(struct tensor *tensor);                      /* an in-place op happened */
+/* Its elements were written by no op (a message, the debugger): who watches the storage is told. false: failed. */
+bool    tensor_changed(struct task *me, const struct tensor *tensor, const char *what);
 void    tensor_preserve_version(struct tensor *tensor, uint32_t before);  /* what happened since counts for nothing */
 void    shape_print(int dims, const int64_t *sizes, struct str *out);        /* "[2, 3]" */
 

@@ -64,8 +64,8 @@ update_on_host(struct task *me, const struct op_args *args, struct update_job *j
     }
     cpu_update(job);
     for (int i = 0; i < job->views; i++)
-        if (i != UPDATE_GRAD)
-            tensor_snapshot(me, tensors[i]);
+        if (i != UPDATE_GRAD && !tensor_wrote(me, tensors[i], op_info(update_op(job))->name))
+            return false;
     return true;
 }
 

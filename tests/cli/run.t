@@ -54,7 +54,7 @@ refused(qr/built without --device cuda/,  'a device that is not there', 'run', '
 refused(qr/did you mean dgx-h100/,        'hardware misspelt',       'run', '--hardware', 'dgx-h10', 'x.lua');
 refused(qr/no such file|No such file/,    'a lesson that is not there', 'run', 'nowhere.lua');
 refused(qr/--policy orders the stepped/,  'a policy in free',        'run', '--executor', 'free', '--policy', 'random', 'x.lua');
-for my $command (qw(run step view events devices lessons bench)) {
+for my $command (qw(run step view events explore devices lessons bench)) {
     my ($out, $err, $status) = ringside($command, '--help');
     is($status, 0, "$command --help: status 0");
     like($out, qr/ringside $command|trace_viewer/, "$command --help: says how it is called");
