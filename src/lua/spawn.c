@@ -187,7 +187,7 @@ is_of_hang(const struct error *error)
     return error->kind == E_DEADLOCK || error->kind == E_TIMEOUT || error->kind == E_MISMATCH;
 }
 
-/* Of a missing wait: "rank 0 reads a tensor ...". */
+/* Of a missing wait: "rank 0 reads t ...". */
 static bool
 names_reader(const struct error *error)
 {
