@@ -38,17 +38,18 @@ watched_arrives(struct task *me, struct watched *w, struct change change, bool q
     struct arrival_of  arrival = { .rank = replica->rank, .change = change };
     if (!queued && !check_charge(me, states->bytes))
         return false;
-    arrival.spare     = replica_state_new(me, states);
-    arrival.elements  = elements_now(me, w->tensor);
-    finding.no_memory = arrival.spare == NULL || arrival.elements == NULL;
+    arrival.spare    = replica_state_new(me, states);
+    arrival.elements = elements_now(me, w->tensor);
+    if (arrival.spare == NULL || arrival.elements == NULL)
+        finding.refused = sizeof *arrival.spare + states->bytes;
     pthread_mutex_lock(&replica->check->mutex);
     enum arrival answer = ARRIVED;
-    if (!replica->check->over && !finding.no_memory)
+    if (!replica->check->over && finding.refused == 0)
         answer = w->at == NULL ? replica_states_begin(states, &w->at, model->ranks, &arrival)
                                : replica_states_change(me, states, &w->at, &arrival);
     if (answer == ARRIVED_ELSEWHERE)
         find_by_value(w, &arrival, &finding);
-    replica->check->over = replica->check->over || finding.found || finding.no_memory;
+    replica->check->over = replica->check->over || finding.found || finding.refused > 0;
     pthread_mutex_unlock(&replica->check->mutex);
     elements_done(me, w->tensor, arrival.elements);
     replica_state_free(me, states, arrival.spare);
