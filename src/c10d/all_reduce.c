@@ -71,13 +71,20 @@ algorithm_is_built_in(const char *name)
     return known;
 }
 
+static bool
+by_messages(const struct collective *call)
+{
+    const struct channel *channel = call->channel;
+    return channel->local->by_messages;
+}
+
 const struct algorithm *
 algorithm_chosen(struct task *me, const struct collective *call)
 {
     const char *name     = call->options.algorithm;
     bool        forwards = call->options.ring_forwards;
     if (name == NULL)
-        return sched_is_stepped(me->sched) || forwards ? &algorithm_ring : &algorithm_direct;
+        return sched_is_stepped(me->sched) || forwards || by_messages(call) ? &algorithm_ring : &algorithm_direct;
     if (forwards && strcmp(name, "ring") != 0)
         return failed_null(me, E_VALUE, "direction = \"forward\" is the ring's, but the algorithm is '%.40s'", name);
     if (strcmp(name, "auto") == 0)

@@ -244,8 +244,9 @@ meeting_lost(struct task *me, const struct communicator *communicator, const str
     if (all)
         snprintf(of, sizeof of, " #%d", communicator->call);
     return hang_in_vain(me, communicator->world, reason,
-                        "rank %d waits in %s%s of ranks %s (line %" PRIu32 "), but rank %d has ended "
+                        "rank %d waits in %s%s of ranks %s (line %" PRIu32 "), but rank %d %s "
                         "without calling it: %s%s%s", me->rank, what, of, ranks, me->line, lost,
+                        world_rank_fate(communicator->world, lost),
                         all ? "every rank calls " : "every member calls it", all ? what : "",
                         all ? ", members or not, unless use_local_synchronization is true" : "");
 }

@@ -59,7 +59,8 @@ direct_send(struct task *me, const struct collective *call, bool complete)
 static bool
 direct_all_reduce(struct task *me, const struct collective *call)
 {
-    if (!sched_is_stepped(me->sched))
+    const struct channel *channel = call->channel;
+    if (!sched_is_stepped(me->sched) && !channel->local->by_messages)
         return shared_all_reduce(me, call);
     struct message mine = part_message(call, direct_chunk(call, call->rank));
     if (!direct_send(me, call, false) || (mine.bytes > 0 && !direct_add(me, call, mine)) ||

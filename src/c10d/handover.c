@@ -34,7 +34,7 @@ handover_await(struct task *me, const struct collective *call, struct link *link
     monitor_enter(me, &link->monitor);
     atomic_fetch_add(&link->asleep, 1);
     while (atomic_load(&link->state) != state && ok)
-        ok = work_await(me, call->work, &link->monitor, peer);
+        ok = link_await(me, call, link, peer);
     atomic_fetch_sub(&link->asleep, 1);
     if (ok)
         monitor_leave(me, &link->monitor);
@@ -44,10 +44,19 @@ handover_await(struct task *me, const struct collective *call, struct link *link
 bool
 handover_put(struct task *me, const struct collective *call, struct link *link, struct message *message)
 {
-    if (!task_work(me, message->bytes / WORK_BYTES) || !handover_await(me, call, link, EMPTY))
+    const struct fault_message *fault = &message->fault;
+    if (!task_work(me, message->bytes / WORK_BYTES) || (fault->delay_ps > 0 && !sched_sleep(me, fault->delay_ps)))
         return false;
-    link->at     = message->data;
-    link->copied = !message->in_place && message->bytes > 0;
+    if (link->lost || fault->is_lost) {
+        link_lose(me, link, fault);
+        return true;
+    }
+    if (!handover_await(me, call, link, EMPTY))
+        return false;
+    link->at      = message->data;
+    link->again   = fault->is_doubled;
+    link->shifted = link->shifted || link->again;
+    link->copied  = (!message->in_place || link->shifted) && message->bytes > 0;
     if (link->copied) {
         if (!link_room(me, link, message->bytes))
             return memory_failed(me, message->bytes, "the host");
@@ -92,8 +101,11 @@ handover_take(struct task *me, const struct collective *call, struct link *link,
         reduce_elements(reduction, message->data, link->at, bytes);
     else if (bytes == message->bytes && bytes > 0)
         memcpy(message->data, link->at, bytes);
-    link_forget(link);
+    bool again    = link->again;
     message->flow = link->flow;
-    handover_set(me, link, EMPTY);
+    link->again   = false;
+    if (!again)
+        link_forget(link);
+    handover_set(me, link, again ? FULL : EMPTY);
     return bytes == message->bytes || link_misfit(me, link, bytes, message->bytes);
 }

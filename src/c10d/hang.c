@@ -11,6 +11,7 @@
 #include "c10d/internal.h"
 
 enum { COLUMNS = 80, CALLS_AT_LEAST = 64 };
+static const char before_report[] = "ringside: MismatchError: ";
 
 /* ---- groups and calls ---- */
 
@@ -40,7 +41,7 @@ add_groups(const struct world *world, struct flight *flight)
     for (int i = 0; i < count; i++) {
         char name[24];
         snprintf(name, sizeof name, "%d", i);
-        flight_group(flight, name, i == 0 ? "default_pg" : list[i] != NULL ? list[i]->what : NULL,
+        flight_group(flight, name, i == 0 ? "default_pg" : NULL,
                      list[i] != NULL ? list[i]->ranks : NULL, list[i] != NULL ? list[i]->size : 0);
     }
     free(list);
@@ -91,7 +92,7 @@ add_call(struct flight *flight, const struct process_group *group, const struct 
         .is_p2p = call->is_p2p, .state = call->state, .retired = call->state == FLIGHT_COMPLETED,
         .operation = operation_name(print->operation), .backend = group->world->backend->name,
         .input_sizes = str_text(&sizes), .output_sizes = str_text(&sizes),
-        .input_dtypes = dtype, .output_dtypes = dtype, .details = details.len > 0 ? str_text(&details) : NULL,
+        .input_dtypes = dtype, .output_dtypes = dtype, .details = str_text(&details),
         .reduce_op = operation_reduces(print->operation) ? reduce_op_name(print->op) : NULL,
         .root = print->root, .peer = call->peer, .tag = call->is_p2p ? call->tag : -1, .line = call->line,
         .created_ns = (int64_t)(call->created_ps / 1000), .started_ns = (int64_t)(call->started_ps / 1000),
@@ -139,7 +140,7 @@ compare_records(const void *a, const void *b)
 
 /* ---- what each rank does now ---- */
 
-#define WORTH_TELLING 1000000000ull   /* ps: a millisecond */
+#define WORTH_TELLING 100000000000ull   /* ps: a tenth of a second */
 
 struct wait_reason
 work_reason(const struct work *work, int peer)
@@ -169,6 +170,13 @@ innermost_wait(const struct task *task)
     return reason;
 }
 
+/* What its detail says is in peer and tag. */
+static bool
+is_p2p(const struct wait_reason *reason)
+{
+    return strstr(reason->what, "send") != NULL || strstr(reason->what, "recv") != NULL;
+}
+
 /* All that wait for a member to come wait for the same: whose message each needs next is of no interest. */
 static bool
 waits_for_comers(const struct flight *flight, const struct flight_rank *rank)
@@ -185,16 +193,15 @@ note_wait(struct flight *flight, struct flight_rank *rank, const struct wait_rea
 {
     rank->now      = FLIGHT_WAITING;
     rank->waits_in = flight_text(flight, reason->what);
-    rank->detail   = flight_text(flight, reason->detail);
+    rank->detail   = is_p2p(reason) && !reason->lost ? NULL : flight_text(flight, reason->detail);
+    rank->lost     = reason->lost;
     bool collective = reason->sequence >= 0 && reason->group >= 0 && reason->group < flight->group_count;
     rank->sequence = collective ? reason->sequence : -1;
     rank->group    = collective ? reason->group : -1;
     rank->peer     = wait_reason_peer(reason);
     rank->tag      = reason->tag;
-    if (waits_for_comers(flight, rank))
+    if (!reason->lost && waits_for_comers(flight, rank))
         rank->peer = -1;
-    if (reason->holder != NULL && reason->holder->rank >= 0 && reason->sequence < 0 && rank->peer < 0)
-        rank->peer = reason->holder->rank;
 }
 
 /* The first task of a rank is its main one. */
@@ -245,6 +252,7 @@ static void
 fill_flight(struct sched *sched, struct world *world, bool all, struct flight *flight)
 {
     flight_size(flight, world->size);
+    flight->before = (int)strlen(before_report);
     add_groups(world, flight);
     for (struct process_group *group = world->groups; group != NULL && !flight->broken; group = group->next)
         if (group->communicator->number < flight->group_count)
@@ -366,7 +374,7 @@ report_in_vain(struct task *me, struct world *world, const struct wait_reason *r
     struct flight flight = { .why = FLIGHT_DEADLOCK };
     fill_flight(me->sched, world, false, &flight);
     struct flight_rank *rank = me->rank >= 0 && me->rank < flight.rank_count ? &flight.ranks[me->rank] : NULL;
-    if (!flight.broken && rank != NULL && (rank->now == FLIGHT_RUNNING || reason->sequence >= 0))
+    if (!flight.broken && rank != NULL && (rank->now == FLIGHT_RUNNING || reason->sequence >= 0 || rank->peer < 0))
         note_wait(&flight, rank, reason);
     bool told = tell_flight(&flight, out);
     flight_free(&flight);

@@ -113,6 +113,8 @@ hop_take(struct task *me, const struct collective *call, struct hop *hop)
 static bool
 hop_depart(struct task *me, const struct collective *call, struct hop *hop)
 {
+    if (sched_has_faults(me->sched))
+        hop->send.fault = fault_message(me, hop->out->sender, hop->out->receiver);
     if (hop->direct)
         return link_carry(me, hop->out, &hop->send);
     return sched_is_stepped(me->sched) ? link_put(me, call, hop->out, &hop->send)

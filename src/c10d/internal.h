@@ -7,7 +7,7 @@
  *   single.c  one tensor for a list    coalesced.c  many as one    stand_in.c  tensors with gaps    sparse.c  sparse ones
  *   monitored.c  the barrier that names the missing
  *   p2p.c    send, recv ...     ledger.c  who called what           fingerprint.c  a call to be compared and printed
- *   reuse.c  buffers in use
+ *   in_flight.c  what nobody touches before the wait    reuse.c  buffers in use
  *   store*.c keys and values
  *
  * Monitors nest in this order only: a group's, the ledger's. The world's is never held with another. None is held when
@@ -22,6 +22,7 @@
 #include "c10d/group.h"
 #include "c10d/recorder.h"
 #include "c10d/store.h"
+#include "device/claims.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
@@ -139,6 +140,18 @@ world_rank_has_ended(const struct world *world, int rank)
     return atomic_load(&world->ranks[rank].ended);
 }
 
+static inline bool
+world_rank_was_killed(const struct world *world, int rank)
+{
+    return world_rank_has_ended(world, rank) && world->ranks[rank].end.now == FLIGHT_KILLED;
+}
+
+static inline const char *
+world_rank_fate(const struct world *world, int rank)
+{
+    return world_rank_was_killed(world, rank) ? "was killed" : "has ended";
+}
+
 /* ---- why nobody goes on (hang.c) ---- */
 
 /* Who waits in it waits for rank `peer` of the group, -1: for many. */
@@ -168,11 +181,14 @@ struct work {
     struct ledger_entry  *entry;
     struct stand_in      *stand_ins;     /* whose copies become the tensors at the end, in the host's cells */
     size_t                stand_in_count, stand_in_room;
+    struct claimer       *claimer;       /* what it has in flight; NULL: its caller waits at once. A reference */
     struct event         *event;         /* made once, used when `on_device` */
     bool                  on_device, is_owned;
     bool                  done, told;    /* it has ended; and those who listen know */
     bool                  is_here;       /* it runs on the task that waits for it */
+    const char           *lost;          /* work_wait_lost */
     uint32_t              line, iteration;
+    int64_t               number;        /* of its group's, in the order of their making */
     uint64_t              issued_at, begun_at, finished_at;
     uint64_t              recorded;      /* its number in the group's recorder; 0: it is not there */
     struct error          error;
@@ -191,9 +207,11 @@ struct process_group {
     int                   rank;          /* in the group */
     int                   global_rank;
     atomic_uint_least64_t timeout_ps;    /* of one wait; 0: the run's */
+    int64_t               works;         /* how many were made; in the monitor */
     int                   calls;         /* of new_group in it, by this rank; in the world's monitor */
     struct monitor        monitor;
     struct task          *comm;          /* NULL: not started or ended */
+    struct claim_line    *line;          /* of its collectives: for which the rank has waited */
     struct work          *first, *last;  /* the queue */
     bool                  busy;          /* a collective is under way, here or on the comm task */
     struct work          *spare;
@@ -217,6 +235,10 @@ void         work_finish(struct task *me, struct work *work);
 void         completion_tell(struct task *me, struct work *work);   /* no monitor is held, me has no error */
 /* Of isend and irecv: whoever waits for it, or its task's end, lets go of the tensor, once. */
 void         work_release_tensor(struct task *me, struct work *work);
+/* in_flight.c. Before its tensors are taken: it will claim them. */
+bool         work_claims(struct task *me, struct work *work);
+bool         work_claim(struct task *me, struct work *work, const struct tensor *tensor, bool write);
+void         in_flight_waited(struct work *work);        /* the rank has, or knows that it has ended */
 /* Joins the tasks of works that nobody waits for: those that have ended, or all. */
 void         works_left_join(struct task *me, struct process_group *group, bool all);
 /* reuse.c: the tensor of an isend or irecv, which the host should leave alone until its wait; who changes it is told

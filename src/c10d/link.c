@@ -2,6 +2,8 @@
  * A message leaves when the sender has it and the wire is free, and arrives when wire.c says; only then the receiver's
  * clock rises to it. Nobody waits for the other to be there: the data goes through the link's own memory.
  * Order of use: link_between, link_put at one end, link_take at the other. `free` has no prices: see handover.c. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "c10d/local.h"
@@ -93,6 +95,37 @@ link_misfit(struct task *me, const struct link *link, size_t sent, size_t expect
                   link->receiver, expected);
 }
 
+void
+fault_words(const struct fault_message *fault, int from, int to, char *out, size_t size)
+{
+    if (fault->is_cut)
+        snprintf(out, size, "the link from rank %d to rank %d is cut", from, to);
+    else
+        snprintf(out, size, "message %" PRIu64 " from rank %d to rank %d was lost", fault->number, from, to);
+}
+
+/* The receiver learns what it waits for, though it never comes. */
+void
+link_lose(struct task *me, struct link *link, const struct fault_message *fault)
+{
+    monitor_enter(me, &link->monitor);
+    if (!link->lost)
+        fault_words(fault, link->sender, link->receiver, link->why, sizeof link->why);
+    link->lost   = true;
+    link->copied = true;
+    if (!link->full)
+        link->transfer = (struct transfer){ .landed = true, .arrival = sched_now(me) };
+    monitor_wake(me, &link->monitor);
+    monitor_leave(me, &link->monitor);
+}
+
+bool
+link_await(struct task *me, const struct collective *call, struct link *link, int peer)
+{
+    work_wait_lost(call->work, peer == link->from && link->lost ? link->why : NULL);
+    return work_await(me, call->work, &link->monitor, peer);
+}
+
 /* In the monitor: may a message be handed over? */
 static bool
 link_accepts(const struct link *link, const struct message *message)
@@ -115,9 +148,13 @@ link_put(struct task *me, const struct collective *call, struct link *link, stru
 {
     if (!task_work(me, message->bytes / WORK_BYTES))
         return false;
+    if (link->lost || message->fault.is_lost) {
+        link_lose(me, link, &message->fault);
+        return true;
+    }
     monitor_enter(me, &link->monitor);
     while (!link_accepts(link, message))
-        if (!work_await(me, call->work, &link->monitor, link->to))
+        if (!link_await(me, call, link, link->to))
             return false;
     if (message->in_turn)
         link_rise(me, link);
@@ -128,6 +165,8 @@ link_put(struct task *me, const struct collective *call, struct link *link, stru
         link->bytes = message->bytes;
         link->flow  = message->flow;
         link->full  = true;
+        link->again   = message->fault.is_doubled;
+        link->late_ps = message->fault.delay_ps;
         transfer_begin(me, link->channel->local, link->wire, &link->monitor, message->bytes, &link->transfer);
         monitor_wake(me, &link->monitor);
     }
@@ -141,9 +180,9 @@ link_land(struct task *me, const struct collective *call, struct link *link)
 {
     monitor_enter(me, &link->monitor);
     while (!link->transfer.landed)
-        if (!work_await(me, call->work, &link->monitor, link->to))
+        if (!link_await(me, call, link, link->to))
             return false;
-    uint64_t arrival = link->transfer.arrival;
+    uint64_t arrival = link->transfer.arrival + link->late_ps;
     monitor_leave(me, &link->monitor);
     sched_advance_to(me, arrival);
     return true;
@@ -174,7 +213,7 @@ link_carry(struct task *me, struct link *link, const struct message *message)
     monitor_leave(me, &link->monitor);
     if (waits)
         sched_advance_to(me, transfer.arrival);
-    return waits;
+    return waits && (message->fault.delay_ps == 0 || sched_sleep(me, message->fault.delay_ps));
 }
 
 /* Twice in the monitor, because a clock may not move inside: first the arrival is known, then the data is taken. */
@@ -186,9 +225,9 @@ link_take(struct task *me, const struct collective *call, struct link *link, str
     if (message->in_turn && !link->full)
         link_ask(me, link);
     while (!link->full || !link->transfer.landed)
-        if (!work_await(me, call->work, &link->monitor, link->from))
+        if (!link_await(me, call, link, link->from))
             return false;
-    uint64_t arrival = link->transfer.arrival;
+    uint64_t arrival = link->transfer.arrival + link->late_ps;
     monitor_leave(me, &link->monitor);
     sched_advance_to(me, arrival);
 
@@ -198,9 +237,11 @@ link_take(struct task *me, const struct collective *call, struct link *link, str
         reduce_elements(reduction, message->data, link->data, bytes);
     else if (bytes == message->bytes && bytes > 0)
         memcpy(message->data, link->data, bytes);
-    link_forget(link);
+    if (!link->again)
+        link_forget(link);
     message->flow = link->flow;
-    link->full    = false;
+    link->full    = link->again;
+    link->again   = false;
     link->wanted  = false;
     monitor_wake(me, &link->monitor);
     monitor_leave(me, &link->monitor);

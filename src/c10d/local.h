@@ -17,6 +17,7 @@
 #include "base/map.h"
 #include "c10d/backend.h"
 #include "hw/topology.h"
+#include "sched/faults.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
@@ -28,6 +29,7 @@ struct local {
     struct map      wires;       /* by from * size + to, made when first used */
     struct channel *channels;
     bool            hops_off;    /* hop events are switched off as long as it lives */
+    bool            by_messages; /* `free`: also what could go through shared memory, since messages may be struck */
     struct topology topology;
     struct nic     *nics;        /* by 2 * node: what leaves it, and at + 1 what comes; NULL: there is one node */
 };
@@ -110,16 +112,25 @@ struct link {
     bool           wanted;           /* its receiver waits for one, since: */
     uint64_t       wanted_at;
     uint32_t       flow;
+    /* Faults on purpose (sched/faults.h); in the monitor: */
+    bool           lost, again;      /* nothing comes any more, and `why`; the message is there a second time */
+    bool           shifted;          /* one was: its sender no longer waits until its last one was taken */
+    uint64_t       late_ps;          /* it arrives so much later */
+    char           why[72];
 };
 
 struct link *link_between(struct task *me, struct channel *channel, int from, int to);  /* NULL: failed */
 void         link_free(struct task *me, struct link *link);
 bool         link_room(struct task *me, struct link *link, size_t bytes);   /* at link->data; false: no memory */
 void         link_forget(struct link *link);                                  /* that memory, if it is much */
+/* Waits in the monitor, which was left if it answers false: the sender for room, the receiver for a message. */
+bool         link_await(struct task *me, const struct collective *call, struct link *link, int peer);
+void         link_lose(struct task *me, struct link *link, const struct fault_message *fault);   /* it, and what follows */
+void         fault_words(const struct fault_message *fault, int from, int to, char *out, size_t size);
 bool         link_misfit(struct task *me, const struct link *link, size_t sent, size_t expected);   /* false: failed */
 /* in_turn: it leaves only when its receiver waits for it; both ends say so. in_place: nothing changes it until it has
  * landed, nor does the sender anything before that but take a message. */
-struct message { void *data; size_t bytes; uint32_t flow; bool in_turn, in_place; };
+struct message { void *data; size_t bytes; uint32_t flow; bool in_turn, in_place; struct fault_message fault; };
 /* Hands a message to the link, as soon as the last one was taken. Does not wait for it to arrive: link_land does. */
 bool link_put(struct task *me, const struct collective *call, struct link *link, struct message *message);
 /* Only the time that the message takes on the wire: its receiver takes it out of the sender's memory. */
@@ -138,6 +149,11 @@ bool handover_take(struct task *me, const struct collective *call, struct link *
                    const struct reduction *reduction);
 
 /* ---- inboxes: one per rank of a group that sends and receives ---- */
+
+/* A send that is there a second time: nobody runs it. `like`: what its tensor was; the elements follow. */
+struct repeat { struct post post; struct tensor like; struct sched *sched; size_t bytes; };
+bool repeat_send(struct task *me, const struct post *post);   /* false: failed */
+void repeat_free(struct repeat *repeat);                      /* in no line any more */
 
 /* Posts without a mate yet, in order of posting, by their tag. */
 enum { LINES = 16 };

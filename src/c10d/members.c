@@ -122,3 +122,9 @@ group_timeout_ps(const struct process_group *group)
 {
     return process_group_timeout(group);
 }
+
+bool
+group_rank_was_killed(const struct process_group *group, int rank)
+{
+    return rank >= 0 && world_rank_was_killed(group->world, group->communicator->ranks[rank]);
+}

@@ -10,7 +10,10 @@
 #include <string.h>
 #include "base/str.h"
 #include "c10d/local.h"
+#include "device/cells.h"
+#include "device/device.h"
 #include "device/stream.h"
+#include "sched/account.h"
 #include "sched/stage.h"
 
 /* ---- lines ---- */
@@ -45,8 +48,23 @@ inbox_of(struct task *me, struct channel *channel, int rank)
 }
 
 void
+repeat_free(struct repeat *repeat)
+{
+    struct sched *sched = repeat->sched;
+    monitor_destroy(&repeat->post.monitor);
+    host_give(sched, repeat, repeat->bytes);
+}
+
+/* A second send, which nobody took, may stand in a line still. */
+void
 inbox_free(struct inbox *inbox)
 {
+    for (int i = 0; i < LINES; i++)
+        for (struct post *post = inbox->lines[true][i].first, *next; post != NULL; post = next) {
+            next = post->next;
+            if (post->repeat != NULL)
+                repeat_free(post->repeat);
+        }
     monitor_destroy(&inbox->monitor);
     free(inbox);
 }
@@ -110,10 +128,22 @@ inbox_wake(struct task *me, struct inbox *inbox)
     monitor_leave(me, &inbox->monitor);
 }
 
+/* Sends of several ranks meet where a receive takes from any of them. */
+static void
+post_meets(struct task *me, const struct post *post)
+{
+    const int64_t where[3] = { process_group_number(post->group), post->is_send ? post->peer : post->rank, post->tag };
+    if (post->is_send)
+        sched_touch(me, TOUCH_GIVE, "message", where);
+    else if (post->peer < 0)
+        sched_touch(me, TOUCH_TAKE_ANY, "message", where);
+}
+
 /* Finds the other end, or stands in line for it. */
 bool
 local_post(struct task *me, struct post *post)
 {
+    post_meets(me, post);
     struct inbox *inbox = inbox_of(me, post->channel, post->is_send ? post->peer : post->rank);
     if (inbox == NULL || !monitor_init(&post->monitor))
         return failed(me, E_MEMORY, "out of memory for %s", post->name);
@@ -133,6 +163,49 @@ local_post(struct task *me, struct post *post)
     return true;
 }
 
+/* The message once more, as it is now: it finds a receive, or stands in line for one. */
+bool
+repeat_send(struct task *me, const struct post *post)
+{
+    size_t         bytes = (size_t)tensor_bytes(post->tensor), all = sizeof(struct repeat) + bytes;
+    struct inbox  *inbox = post->inbox;
+    struct repeat *repeat = cell_take(me, all);
+    if (repeat == NULL || !monitor_init(&repeat->post.monitor))
+        return memory_failed(me, all, "the host");
+    *repeat = (struct repeat){ .post = { .group = post->group, .channel = post->channel, .name = post->name,
+                                         .is_send = true, .rank = post->rank, .peer = post->peer, .tag = post->tag,
+                                         .tensor = &repeat->like, .line = post->line, .flow = post->flow,
+                                         .inbox = inbox, .monitor = repeat->post.monitor, .repeat = repeat,
+                                         .arrival = sched_now(me) },
+                               .like = *post->tensor, .sched = me->sched, .bytes = all };
+    if (bytes > 0)
+        memcpy(repeat + 1, tensor_elements(post->tensor), bytes);
+    monitor_enter(me, &inbox->monitor);
+    struct post *mate = find_mate(inbox, &repeat->post);
+    if (mate != NULL) {
+        line_leave(line_of(inbox, false, mate->tag), mate);
+        repeat->post.mate = mate;
+        mate->mate = &repeat->post;
+        mate->met  = true;
+        post_call(me, mate);
+    } else {
+        line_join(line_of(inbox, true, post->tag), &repeat->post);
+    }
+    monitor_leave(me, &inbox->monitor);
+    return true;
+}
+
+/* In the monitor. */
+static void
+post_abandon(struct task *me, struct post *mate)
+{
+    mate->killed    = me->error.kind == E_KILLED;
+    mate->abandoned = true;
+    mate->why_kind  = mate->tag < 0 && !mate->killed ? (int)me->error.kind : E_NONE;
+    mate->mate      = NULL;
+    snprintf(mate->why, sizeof mate->why, "%.200s", mate->killed ? "" : me->error.message);
+}
+
 /* Its owner is through with it, or gives up: nobody may look at it any more. */
 static void
 post_end(struct task *me, struct post *post)
@@ -140,11 +213,10 @@ post_end(struct task *me, struct post *post)
     struct inbox *inbox = post->inbox;
     monitor_enter(me, &inbox->monitor);
     struct post *mate = post->mate;
-    if (mate != NULL) {
-        snprintf(mate->why, sizeof mate->why, "%.200s", me->error.message);
-        mate->abandoned = true;
-        mate->why_kind  = mate->tag < 0 ? (int)me->error.kind : E_NONE;
-        mate->mate      = NULL;
+    if (mate != NULL && mate->repeat != NULL) {
+        repeat_free(mate->repeat);
+    } else if (mate != NULL) {
+        post_abandon(me, mate);
         if (post->is_send)
             mate->peer = post->rank;
         post_call(me, mate);
@@ -183,6 +255,15 @@ post_is_hopeless(const struct post *post)
     return true;
 }
 
+/* Of the other end's rank. */
+static const char *
+post_fate(const struct post *post)
+{
+    if (post->killed || group_rank_was_killed(post->group, post->peer))
+        return "was killed";
+    return post->abandoned ? "has given up" : post->tag < 0 ? "has gone on" : "has ended";
+}
+
 static bool
 post_lost(struct task *me, const struct post *post)
 {
@@ -191,18 +272,17 @@ post_lost(struct task *me, const struct post *post)
     if (post->abandoned && post->why_kind != E_NONE)
         return failed(me, (enum error_kind)post->why_kind, "rank %d failed in it: %s", world_rank(post, post->peer),
                       post->why);
-    char line[32] = "", peer[48] = "", who[32] = "all others have";
+    char line[32] = "", peer[48] = "", who[40] = "all others have ended";
+    const char *why = post->abandoned && !post->killed ? post->why : "";
     if (post->line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", post->line);
     if (post->peer >= 0) {
-        snprintf(who, sizeof who, "rank %d has", world_rank(post, post->peer));
+        snprintf(who, sizeof who, "rank %d %s", world_rank(post, post->peer), post_fate(post));
         snprintf(peer, sizeof peer, " %s rank %d", post->is_send ? "to" : "from", world_rank(post, post->peer));
     }
     char words[600];
-    snprintf(words, sizeof words, "rank %d waits in %s%s%s%s%s, but %s %s%s%s", world_rank(post, post->rank),
-             post->name, peer, line, post->detail[0] != '\0' ? ", " : "", post->detail, who,
-             post->abandoned ? "given up" : post->tag < 0 ? "gone on" : "ended", post->abandoned ? ": " : "",
-             post->why);
+    snprintf(words, sizeof words, "rank %d waits in %s%s%s%s%s, but %s%s%s", world_rank(post, post->rank), post->name,
+             peer, line, post->detail[0] != '\0' ? ", " : "", post->detail, who, why[0] != '\0' ? ": " : "", why);
     return post_in_vain(me, post, words);
 }
 
@@ -212,7 +292,7 @@ post_await(struct task *me, struct post *post)
 {
     struct wait_reason reason = { .what = post->name, .sequence = -1, .peer = world_rank(post, post->peer),
                                   .detail = post->detail[0] != '\0' ? post->detail : NULL,
-                                  .tag = post->tag, .timeout_ps = group_timeout_ps(post->group) };
+                                  .lost = post->lost, .tag = post->tag, .timeout_ps = group_timeout_ps(post->group) };
     bool lost = post->abandoned || post_is_hopeless(post) || group_gives_up(post->group, post->tag);
     monitor_leave(me, &post->inbox->monitor);
     if (lost)
@@ -277,14 +357,32 @@ post_touch(struct task *me, struct post *post)
 
 /* Both are there: the message takes its way. */
 static bool
-post_carry(struct task *me, struct post *post)
+post_carry(struct task *me, struct post *post, struct fault_message *fault)
 {
     struct hop hop = { .direct = true, .dtype = (int)post->tensor->dtype,
                        .send = { .data = tensor_elements(post->tensor), .bytes = (size_t)tensor_bytes(post->tensor) } };
     if (post->peer == post->rank)
         return true;
     hop.out = link_between(me, post->channel, post->rank, post->peer);
-    return hop.out != NULL && hop_run(me, NULL, &hop);
+    bool carried = hop.out != NULL && hop_run(me, NULL, &hop);
+    *fault = hop.send.fault;
+    return carried;
+}
+
+/* The sender goes on, its receiver waits for what never comes. */
+static void
+post_lose(struct task *me, struct post *post, const struct fault_message *fault)
+{
+    monitor_enter(me, &post->inbox->monitor);
+    struct post *mate = post->mate;
+    if (mate != NULL) {
+        fault_words(fault, world_rank(post, post->rank), world_rank(post, post->peer), mate->detail,
+                    sizeof mate->detail);
+        mate->lost = true;
+        mate->mate = post->mate = NULL;
+        post_call(me, mate);
+    }
+    monitor_leave(me, &post->inbox->monitor);
 }
 
 /* The elements as they are when the message arrives. */
@@ -323,7 +421,32 @@ post_send(struct task *me, struct post *post)
     if (!fits)
         return failed(me, E_MISMATCH, "%s", post->why);
     sched_advance_to(me, since);
-    return post_carry(me, post) && post_deliver(me, post);
+    struct fault_message fault = { 0 };
+    if (!post_carry(me, post, &fault))
+        return false;
+    if (fault.is_lost) {
+        post_lose(me, post, &fault);
+        return true;
+    }
+    return post_deliver(me, post) && (!fault.is_doubled || repeat_send(me, post));
+}
+
+/* In the monitor: what the second send brings, if that is the other end. */
+static void
+post_take_repeat(struct task *me, struct post *post)
+{
+    struct post *send = post->mate;
+    if (send == NULL || send->repeat == NULL)
+        return;
+    if (posts_fit(me, post, send)) {
+        memcpy(tensor_elements(post->tensor), send->repeat + 1, (size_t)tensor_bytes(post->tensor));
+        post->flow    = send->flow;
+        post->peer    = send->rank;
+        post->arrival = send->arrival;
+        post->done    = true;
+    }
+    post->mate = NULL;
+    repeat_free(send->repeat);
 }
 
 static bool
@@ -337,9 +460,12 @@ post_receive(struct task *me, struct post *post)
     post->ready = true;
     if (post->mate != NULL)
         post_call(me, post->mate);
-    while (!post->done && !post->refused)
+    post_take_repeat(me, post);
+    while (!post->done && !post->refused) {
         if (!post_await(me, post))
             return false;
+        post_take_repeat(me, post);
+    }
     monitor_leave(me, &post->inbox->monitor);
     if (post->refused)
         return failed(me, E_MISMATCH, "%s", post->why);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "c10d/internal.h"
+#include "sched/faults.h"
 
 int
 world_size(const struct world *world)
@@ -29,9 +30,10 @@ rank_end_of(const struct task *me)
     struct rank_end     end   = { .now = FLIGHT_RETURNED };
     if (!task_failed(me))
         return end;
-    end.now  = FLIGHT_THREW;
+    end.now  = task_is_killed(me) ? FLIGHT_KILLED : FLIGHT_THREW;
     end.line = error->lesson_line;
-    snprintf(end.why, sizeof end.why, "%.*s", (int)strcspn(error->message, "\n"), error->message);
+    if (end.now == FLIGHT_THREW)
+        snprintf(end.why, sizeof end.why, "%.*s", (int)strcspn(error->message, "\n"), error->message);
     return end;
 }
 

@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "c10d/store_table.h"
 #include "sched/account.h"
+#include "sched/faults.h"
 #include "sched/sched.h"
 
 static const char MARK[] = "ringside store 1\n";
@@ -247,7 +248,8 @@ append_records(struct task *me, struct file_store *file, const struct str *recor
         return memory_failed(me, records->len, "the store");
     if (!file->trusted)
         file->written += records->len;
-    bool ok = ftruncate(file->fd, (off_t)file->at) == 0 && write_all(file->fd, records->text, records->len, file->at);
+    bool ok = !fault_fills_disk(me->sched) && ftruncate(file->fd, (off_t)file->at) == 0 &&
+              write_all(file->fd, records->text, records->len, file->at);
     if (!ok) {
         failed(me, E_RUNTIME, "cannot write to %.200s: %s", file->path, strerror(errno));
         if (ftruncate(file->fd, (off_t)file->at) != 0)

@@ -7,6 +7,7 @@
 #include "c10d/internal.h"
 #include "device/cells.h"
 #include "device/stream.h"
+#include "sched/faults.h"
 #include "sched/stage.h"
 
 static int64_t
@@ -40,6 +41,7 @@ work_new(struct task *me, struct process_group *group, enum operation operation,
         return NULL;
     monitor_enter(me, &group->monitor);
     struct work *work = group->spare;
+    int64_t number    = group->works++;
     if (work != NULL)
         group->spare = work->next;
     monitor_leave(me, &group->monitor);
@@ -47,7 +49,7 @@ work_new(struct task *me, struct process_group *group, enum operation operation,
     if (work == NULL && (work = malloc(sizeof *work)) == NULL)
         return failed_null(me, E_MEMORY, "out of memory for %s", operation_name(operation));
     *work = (struct work){ .group = group, .event = event, .is_owned = true, .line = me->line,
-                           .iteration = me->iteration };
+                           .iteration = me->iteration, .number = number };
     work->call = (struct collective){ .work = work, .channel = group->communicator->channel, .operation = operation,
                                       .sequence = -1, .rank = group->rank, .ranks = group->communicator->size,
                                       .tensor = tensor_ref(tensor), .bytes = tensor_bytes(tensor),
@@ -76,8 +78,10 @@ work_drop_tensors(struct task *me, struct work *work)
 }
 
 static void
-work_recycle(struct work *work)
+work_recycle(struct task *me, struct work *work)
 {
+    claimer_unref(me, work->claimer);
+    work->claimer      = NULL;
     work->next         = work->group->spare;
     work->group->spare = work;
 }
@@ -95,16 +99,30 @@ work_tell(struct task *me, struct work *work)
     }
 }
 
+/* Who was killed has no part in it, nor in what it called later. */
+static void
+work_stays_undone(struct task *me, struct work *work)
+{
+    struct process_group *group  = work->group;
+    atomic_int_least64_t *issued = &group->communicator->issued[group->rank];
+    if (atomic_load(issued) > work->call.sequence)
+        atomic_store(issued, work->call.sequence);
+    world_wake_all(me, group->world);
+}
+
 /* It never began, or never will: a run that is stopped leaves some. */
 void
 work_discard(struct task *me, struct work *work)
 {
+    if (task_is_killed(me) && work->entry != NULL)
+        work_stays_undone(me, work);
     work_drop_tensors(me, work);
     if (work->listeners != NULL)
         work->error = (struct error){ .kind = E_STOPPED, .message = "the run is over" };
     monitor_enter(me, &work->group->monitor);
     work_tell(me, work);
-    work_recycle(work);
+    claimer_over(work->claimer);
+    work_recycle(me, work);
     monitor_leave(me, &work->group->monitor);
 }
 
@@ -128,7 +146,10 @@ work_lost(struct task *me, struct work *work)
         return failed(me, error->kind, "%s", error->message);
     struct wait_reason reason = work_reason(work, communicator_rank_of(communicator, lost));
     int64_t issued = atomic_load(&communicator->issued[communicator_rank_of(communicator, lost)]);
+    bool    dead   = world_rank_was_killed(work->group->world, lost);
     char    line[32] = "", last[40] = "without calling any collective", of[32] = "";
+    if (dead)
+        snprintf(last, sizeof last, "before its first collective was over");
     if (work->line > 0)
         snprintf(line, sizeof line, " (line %" PRIu32 ")", work->line);
     if (issued > 0)
@@ -136,8 +157,9 @@ work_lost(struct task *me, struct work *work)
     if (communicator->number > 0)
         snprintf(of, sizeof of, " of group %d", communicator->number);
     return hang_in_vain(me, work->group->world, &reason,
-                        "rank %d waits in %s #%" PRId64 "%s%s, but rank %d has ended %s",
-                        work->group->global_rank, reason.what, work->call.sequence, of, line, lost, last);
+                        "rank %d waits in %s #%" PRId64 "%s%s, but rank %d %s %s",
+                        work->group->global_rank, reason.what, work->call.sequence, of, line, lost,
+                        world_rank_fate(work->group->world, lost), last);
 }
 
 /* Says why the group takes no more collectives. */
@@ -197,6 +219,7 @@ work_issue(struct task *me, struct work *work)
     work->issued_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
     monitor_enter(me, &group->monitor);
     work->call.sequence = process_group_sequence(group);
+    claimer_issue(work->claimer, work->call.sequence);
     bool               deaf   = group->is_deaf && !group->is_gone;
     enum ledger_answer answer = group->is_gone || deaf ? LEDGER_BROKEN : ledger_join(me, work);
     if (answer == LEDGER_JOINED)
@@ -208,10 +231,20 @@ work_issue(struct task *me, struct work *work)
     return answer == LEDGER_JOINED || work_refuse(me, work, answer);
 }
 
+void
+work_wait_lost(struct work *work, const char *words)
+{
+    work->lost = words;
+}
+
 bool
 work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
 {
     struct wait_reason reason = work_reason(work, peer);
+    if (work->lost != NULL) {
+        reason.detail = work->lost;
+        reason.lost   = true;
+    }
     bool lost = work_is_lost(work);
     if (!lost && monitor_wait(me, monitor, &reason))
         return true;
@@ -251,7 +284,9 @@ work_break_group(struct task *me, struct work *work)
 {
     struct ledger *ledger = &work->group->communicator->ledger;
     struct error   error  = work->error;
-    if (error.kind == E_STOPPED || ledger_is_broken(ledger, work->call.sequence))
+    if (error.kind == E_KILLED)
+        work_stays_undone(me, work);
+    if (error.kind == E_KILLED || error.kind == E_STOPPED || ledger_is_broken(ledger, work->call.sequence))
         return;
     snprintf(error.message, sizeof error.message, "rank %d failed in %s #%" PRId64 ": %.1800s",
              work->group->global_rank, operation_name(work->call.operation), work->call.sequence, work->error.message);
@@ -268,11 +303,20 @@ work_is_through(struct task *me, struct work *work)
     group->world->backend->wake(me, group->world->transport);
 }
 
+/* Who asks whether it has ended, and its end. */
+static void
+work_meets(struct task *me, const struct work *work, enum touch touch)
+{
+    const int64_t where[3] = { work->group->communicator->number, work->group->global_rank, work->number };
+    sched_touch(me, touch, "work", where);
+}
+
 /* The tensors are let go before the work counts as done: who waits may be the last to hold them. */
 void
 work_finish(struct task *me, struct work *work)
 {
     struct process_group *group = work->group;
+    work_meets(me, work, TOUCH_CHANGE);
     if (task_failed(me)) {
         work->error = me->error;
         task_clear_error(me);
@@ -298,7 +342,7 @@ work_finish(struct task *me, struct work *work)
     work->told = true;
     group->finished += is_collective;
     if (!work->is_owned && !work->post.is_later)
-        work_recycle(work);
+        work_recycle(me, work);
     if (!work->is_here || group->first != NULL || group->stopping) /* else nobody waits but the idle comm task */
         monitor_wake(me, &group->monitor);
     monitor_leave(me, &group->monitor);
@@ -383,6 +427,7 @@ work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps)
         work_run(me, work);
     else if (task_failed(me) || !work_await_done(me, work, timeout_ps))
         return false;
+    in_flight_waited(work);
     sched_advance_to(me, work->finished_at);
     if (work->post.is_later && work->error.kind == E_NONE)
         reuse_check(me, work);
@@ -415,14 +460,24 @@ work_when_done(struct task *me, struct work *work, struct work_listener *listene
         listener->done(me, listener->context, work->error.kind != E_NONE ? &work->error : NULL);
 }
 
+/* Who hears that it has ended needs no other wait. */
 bool
-work_done(struct task *me, const struct work *work)
+work_done(struct task *me, struct work *work)
 {
     struct monitor *monitor = &work->group->monitor;
+    work_meets(me, work, TOUCH_READ);
     monitor_enter(me, monitor);
     bool done = work->done;
     monitor_leave(me, monitor);
+    if (done)
+        in_flight_waited(work);
     return done;
+}
+
+struct claimer *
+work_claimer(const struct work *work)
+{
+    return work->claimer;
 }
 
 int64_t
@@ -432,7 +487,7 @@ work_sequence(const struct work *work)
 }
 
 bool
-work_failure(struct task *me, const struct work *work, struct error *out)
+work_failure(struct task *me, struct work *work, struct error *out)
 {
     if (!work_done(me, work) || work->error.kind == E_NONE)
         return false;
@@ -450,7 +505,7 @@ work_forget(struct task *me, struct work *work)
     monitor_enter(me, &group->monitor);
     work->is_owned = false;
     if (work->told)
-        work_recycle(work);
+        work_recycle(me, work);
     monitor_leave(me, &group->monitor);
 }
 

@@ -2,12 +2,15 @@
  * Order of use: world_new, per rank rank_context_set and process_group_rendezvous, world_rank_ended, world_free. */
 #include <stdlib.h>
 #include "c10d/internal.h"
+#include "sched/faults.h"
 
 enum { WORLD_MAX = 4096 };
 
 struct world *
 world_new(struct task *me, const struct world_options *options)
 {
+    if (sched_has_faults(me->sched))
+        fault_new_world(me->sched);
     if (options->size < 1 || options->size > WORLD_MAX)
         return failed_null(me, E_VALUE, "a world has 1 to %d ranks, not %d", WORLD_MAX, options->size);
     struct world *world = calloc(1, sizeof *world);

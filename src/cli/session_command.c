@@ -1,19 +1,5 @@
-/* One command line of a session: read, handed to who carries it out, and edits that it went back past undone. */
+/* A command line of a session: read, and handed to who carries it out. A run whose edits it went back past is left. */
 #include "cli/session.h"
-
-/* Who goes back past an edit undoes it: the record behind the cursor was another future, and is made anew. */
-static bool
-undo_later_edits(struct session *session, struct str *out)
-{
-    size_t kept = session->edit_count;
-    while (kept > 0 && session->edits[kept - 1].seq > session->cursor)
-        kept--;
-    if (kept == session->edit_count)
-        return true;
-    str_addf(out, "%zu edit%s undone\n", session->edit_count - kept, session->edit_count - kept > 1 ? "s" : "");
-    session->edit_count = kept;
-    return session_wind(session, out);
-}
 
 bool
 session_command(struct session *session, const char *line, struct str *out)
@@ -47,8 +33,12 @@ session_command(struct session *session, const char *line, struct str *out)
     case CMD_set:
     case CMD_switch:
     case CMD_delay:
+    case CMD_kill:
         return session_change(session, &parsed, out);
+    case CMD_runs:
+    case CMD_run:
+        return session_runs(session, &parsed, out);
     default:
-        return session_move(session, &parsed, out) && undo_later_edits(session, out);
+        return session_move(session, &parsed, out) && session_run_undo(session, out);
     }
 }

@@ -1,4 +1,4 @@
-/* Looking and changing: breakpoints, info, where, print; set, switch, delay. */
+/* Looking and changing: breakpoints, info, where, print; set, switch, delay, kill. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,19 +141,6 @@ session_look(struct session *session, const struct command_line *line, struct st
     }
 }
 
-static bool
-keep_edit(struct session *session, const char *request, struct str *out)
-{
-    if (!vec_room(&session->edits, &session->edit_room, session->edit_count + 1, sizeof *session->edits)) {
-        str_add(out, "out of memory\n");
-        return false;
-    }
-    struct debugger_edit *edit = &session->edits[session->edit_count++];
-    edit->seq                  = session->cursor;
-    snprintf(edit->line, sizeof edit->line, "%s", request);
-    return true;
-}
-
 bool
 session_change(struct session *session, const struct command_line *line, struct str *out)
 {
@@ -165,5 +152,5 @@ session_change(struct session *session, const struct command_line *line, struct 
     }
     if (!session_wind(session, out) || !session_ask(session, request, out))
         return false;
-    return keep_edit(session, request, out);
+    return session_run_edited(session, request, out);
 }

@@ -69,8 +69,17 @@ search_record(struct session *session, struct move *move, struct str *out)
 }
 
 static bool
+goes_back(int command)
+{
+    return command == CMD_back || command == CMD_rnext || command == CMD_rfinish || command == CMD_rcontinue ||
+           command == CMD_runtil;
+}
+
+static bool
 move_by_rule(struct session *session, const struct command_line *line, struct str *out)
 {
+    if (!goes_back(line->command) && !session_bring(session, out))
+        return false;
     struct move move = { .trace = session->trace, .rules = &session->rules, .at = session->cursor };
     if (!move_begin(&move, line, out))
         return false;
@@ -88,6 +97,8 @@ move_to(struct session *session, const struct command_line *line, struct str *ou
         str_add(out, "goto takes an event's number, e.g. goto 118\n");
         return false;
     }
+    if (seq > session->head && !session_bring(session, out))
+        return false;
     bool there = seq <= session->cursor || session_reach(session, seq);
     session->cursor = there ? seq : session->head;
     if (!there)

@@ -73,18 +73,18 @@ run_batch(struct session *session, const char *commands)
 static void
 tell_failure(const char *lesson, struct session_failure failure)
 {
-    static const char *const about_ranks[] = { "DeadlockError", "TimeoutError", "MismatchError" };
-    const char *kind      = strcmp(failure.kind, "LuaError") == 0 ? "" : failure.kind;
-    char        line[24] = "", who[24] = "", where[PATH_MAX + 100];
-    if (failure.line > 0)
-        snprintf(line, sizeof line, ":%u", (unsigned)failure.line);
+    static const char *const about_ranks[] = { "DeadlockError", "TimeoutError", "MismatchError", "KilledError" };
+    struct failure told = { lesson, failure.line, strcmp(failure.kind, "LuaError") == 0 ? "" : failure.kind, "",
+                            failure.message };
+    char           who[24] = "";
     if (failure.rank >= 0)
         snprintf(who, sizeof who, "rank %d: ", failure.rank);
-    bool named = strncmp(failure.message, who, strlen(who)) == 0;
+    bool named = strncmp(failure.message, who, strlen(who)) == 0 ||
+                 (strcmp(failure.kind, "RaceError") == 0 && strncmp(failure.message, "rank ", 5) == 0);
     for (size_t i = 0; i < countof(about_ranks); i++)
-        named = named || strcmp(kind, about_ranks[i]) == 0;
-    snprintf(where, sizeof where, "%s%s: %s%s%s", lesson, line, kind, kind[0] != '\0' ? ": " : "", named ? "" : who);
-    message_error(where, failure.message);
+        named = named || strcmp(failure.kind, about_ranks[i]) == 0;
+    told.who = named ? "" : who;
+    message_failure(&told, false);
 }
 
 static int
@@ -114,9 +114,9 @@ answer_viewer(struct session *session, int fd, const char *text, int *told)
 {
     struct str reply = { 0 };
     str_addf(&reply, "at %" PRIu64 " state=%s\n", session->cursor, session_state_name(session));
-    if (*told != session->generation)
+    if (*told != session->shown)
         str_addf(&reply, "trace %s\n", session->trace_path);
-    *told = session->generation;
+    *told = session->shown;
     for (const char *line = text; *line != '\0';) {
         size_t length = strcspn(line, "\n");
         str_add(&reply, line[0] == '.' ? " " : ""); /* a lone "." ends the reply */

@@ -11,6 +11,7 @@
 #include "base/vec.h"
 #include "data/safetensors.h"
 #include "data/safetensors_dtype.h"
+#include "sched/faults.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
@@ -176,7 +177,7 @@ write_file(struct task *me, const char *path, const char *beside, const struct s
     if (file == NULL)
         return failed(me, E_RUNTIME, "%s: %s", path, strerror(errno));
     errno       = 0;
-    bool ok     = write_all(me, file, items, content);
+    bool ok     = !fault_fills_disk(me->sched) && write_all(me, file, items, content);
     bool closed = fclose(file) == 0;
     if (ok && closed && rename(beside, path) == 0)
         return true;

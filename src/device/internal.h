@@ -76,6 +76,8 @@ void            segment_announce(struct task *me, int device);  /* the device's 
 void            storage_hold(struct storage *storage);
 void            storage_let_go(struct task *me, struct storage *storage);
 void            storage_abandon(struct storage *storage);       /* the same, without a word to the trace */
+/* A race: into the trace, and as me's error. Answers false. */
+bool            race_tell(struct task *me, const struct storage *storage, const char *report);
 /* Out of memory: fails with who holds the device's memory. */
 void            holders_report(struct task *me, struct device *device, size_t bytes);
 

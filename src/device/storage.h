@@ -9,7 +9,7 @@
 #include "sched/happens.h"
 #include "trace/schema.h"
 
-struct task; struct sched; struct stream; struct cache_block;
+struct task; struct sched; struct stream; struct cache_block; struct claim;
 
 struct access_note {            /* one access the checker remembers */
     struct epoch epoch;
@@ -28,6 +28,9 @@ struct storage {
     atomic_int          references;
     int                 device;         /* DEVICE_CPU or a device */
     uint32_t            number;         /* from 1, per run; 0: hidden */
+    atomic_uint         claimed;        /* how many claims there are (claims.h) */
+    atomic_flag         claims_lock;
+    struct claim       *claims;         /* in the lock */
     size_t              bytes, block_bytes;
     void               *data;
     struct cache_block *block;          /* of a device's cache; NULL: the host's, hidden, or of no bytes */
@@ -53,11 +56,15 @@ void            storage_unref(struct task *me, struct storage *storage);
 bool storage_record_stream(struct task *me, struct storage *storage, struct stream *stream)
     __attribute__((warn_unused_result));
 
-/* Checks an access of the host (actor of `me`) or of a stream against those remembered, and remembers it.
- * false: a race; failed(E_RACE) names both places. In `free` it does nothing. */
+/* Every access of the host or of a stream comes by here. First against what collectives have in their hands (claims.h),
+ * in both executors; then, in `stepped` alone, against the accesses remembered, and is remembered.
+ * false: failed(E_RACE) names both places. */
 bool storage_access_by_host(struct task *me, const struct access *access) __attribute__((warn_unused_result));
-bool storage_access_by(struct task *me, const struct actor *actor, const char *who, const struct access *access)
+/* Of one op. */
+bool storage_accesses_by_host(struct task *me, const struct access *accesses, int count)
     __attribute__((warn_unused_result));
+bool storage_accesses_by(struct task *me, const struct actor *actor, const char *who, const struct access *accesses,
+                         int count) __attribute__((warn_unused_result));
 
 /* The tensor that was written: contiguous from `from`. */
 struct storage_content { int dtype, dims; const int64_t *sizes; const void *from; };

@@ -516,10 +516,8 @@ stream_launch(struct task *me, struct stream *stream, const struct stream_entry 
     sched_advance(me, entry->covered ? 0 : cost_host(sched_cost(me->sched)));
     if (!stream_learns(me, stream))
         return false;
-    for (int i = 0; i < entry->access_count; i++) {
-        if (!storage_access_by(me, &stream->actor, stream->name, &entry->accesses[i]))
-            return false;
-    }
+    if (!storage_accesses_by(me, &stream->actor, stream->name, entry->accesses, entry->access_count))
+        return false;
     return sched_is_stepped(me->sched) ? launch_later(me, stream, entry) : launch_now(me, stream, entry);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lua/mistakes.h"
+#include "sched/faults.h"
 #include "sched/task.h"
 
 static const char ERROR_CLASS[] = "ringside.error", LAST_ERROR[] = "ringside.last error";
@@ -291,7 +292,7 @@ raise(lua_State *L, struct task *me)
 {
     struct script *script = script_of(L);
     struct error   error  = me->error;
-    if (error.kind == E_STOPPED || account_exhausted(me->sched))
+    if (task_is_killed(me) || error.kind == E_STOPPED || account_exhausted(me->sched))
         script->fatal = true;
     task_clear_error(me);
     if (error.payload == script && strcmp(error.message, script->last_error) == 0 &&

@@ -79,7 +79,7 @@ push_callback_error(lua_State *L, struct task *me)
 {
     struct error error = me->error;
     const char  *kind  = error_name(error.kind);
-    if (script_of(L)->fatal || error.kind == E_STOPPED)
+    if (script_of(L)->fatal || error.kind == E_STOPPED || error.kind == E_KILLED)
         raise(L, me);
     task_clear_error(me);
     struct error told = { .kind = E_RUNTIME, .function = __func__, .line = __LINE__, .lesson_line = error.lesson_line,

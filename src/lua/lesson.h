@@ -38,6 +38,7 @@ struct exercise_report {
 struct lesson *lesson_new(const struct lesson_options *options);   /* NULL: no memory */
 void           lesson_free(struct lesson *lesson);
 const struct lesson_options *lesson_options(const struct lesson *lesson);
+void           lesson_runs_in(struct lesson *lesson, struct sched *sched);   /* it is that run's from now on */
 struct lesson *lesson_of(const struct task *me);                   /* of this run; NULL: none */
 
 /* The checks of an exercise, whose file is called `name` in messages: from here on a failed check tells no line and no
@@ -92,4 +93,5 @@ struct script *lesson_script(struct lesson *lesson, int rank);     /* NULL: none
 
 /* names.c: how the debugger finds tensors and locals. */
 struct debugger_names lesson_names(struct lesson *lesson);
+void lesson_names_tensors(struct sched *sched);   /* what a lesson calls its tensors, for messages */
 #endif

@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include "base/visible.h"
 #include "sched/account.h"
+#include "sched/faults.h"
 #include "sched/stage.h"
 
 struct kept_choice { struct lesson_check check; uint32_t order; size_t bytes; }; /* owns its four texts */
@@ -31,6 +32,7 @@ struct lesson {
     struct rank_script   *scripts;
     size_t                script_count, script_room;
     int                   checks, failed, skipped, write_error;
+    struct sched         *sched;      /* whose run may say that the disk is full; NULL: none */
 };
 
 struct lesson *
@@ -85,6 +87,13 @@ lesson_options(const struct lesson *lesson)
     return &lesson->options;
 }
 
+void
+lesson_runs_in(struct lesson *lesson, struct sched *sched)
+{
+    lesson->sched = sched;
+    sched_set_part(sched, PART_LESSON, lesson);
+}
+
 struct lesson *
 lesson_of(const struct task *me)
 {
@@ -137,8 +146,10 @@ put_line(struct lesson *lesson, struct str *text)
     bool ok = str_ok(text);
     if (ok && out != NULL && text->len > 0) {
         errno = 0;
-        put_text(lesson, text->text, text->len);
-        note_write_error(lesson, !ferror(out) && fflush(out) == 0);
+        bool full = fault_fills_disk(lesson->sched);
+        if (!full)
+            put_text(lesson, text->text, text->len);
+        note_write_error(lesson, !full && !ferror(out) && fflush(out) == 0);
     }
     str_free(text);
     return ok;
@@ -372,7 +383,8 @@ void
 lesson_print_close(struct lesson *lesson)
 {
     put_text(lesson, "\n", 1);
-    note_write_error(lesson, lesson->options.out == NULL || !ferror(lesson->options.out));
+    bool full = lesson->options.out != NULL && fault_fills_disk(lesson->sched);
+    note_write_error(lesson, !full && (lesson->options.out == NULL || !ferror(lesson->options.out)));
     pthread_mutex_unlock(&lesson->mutex);
 }
 

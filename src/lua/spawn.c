@@ -187,6 +187,13 @@ is_of_hang(const struct error *error)
     return error->kind == E_DEADLOCK || error->kind == E_TIMEOUT || error->kind == E_MISMATCH;
 }
 
+/* Of a missing wait: "rank 0 reads a tensor ...". */
+static bool
+names_reader(const struct error *error)
+{
+    return error->kind == E_RACE && strncmp(error->message, "rank ", 5) == 0;
+}
+
 /* Who failed first in time tells why; the others mostly failed because of it. That one waits in vain is never why, but
  * what follows from it: NULL if all do, or none has failed. */
 static const struct error *
@@ -209,7 +216,8 @@ tell(struct error *error, const struct telling *how)
     struct str text   = { 0 };
     char       who[24];
     snprintf(who, sizeof who, "rank %d: ", error->rank);
-    if (is_of_hang(error) || error->kind == E_DIVERGENCE || strncmp(error->message, who, strlen(who)) == 0)
+    if (is_of_hang(error) || error->kind == E_DIVERGENCE || names_reader(error) ||
+        strncmp(error->message, who, strlen(who)) == 0)
         who[0] = '\0'; /* it names the ranks that it is about */
     if (how->report != NULL && how->report_first)
         str_addf(&text, "%s\n", how->report);
@@ -222,6 +230,19 @@ tell(struct error *error, const struct telling *how)
     str_free(&text);
 }
 
+/* An event of its own: it is what the run ends with, unless the lesson catches it. */
+static void
+fail_as(struct task *me, const struct error *error)
+{
+    uint32_t line = me->line;
+    task_set_line(me, error->lesson_line > 0 ? error->lesson_line : line);
+    failed(me, error->kind, "%s", error->message);
+    me->error.hung        = error->hung;
+    me->error.rank        = error->rank;
+    me->error.lesson_line = error->lesson_line;
+    task_set_line(me, line);
+}
+
 /* The first error, and the report of who waited in vain: alone where nobody waited but for each other, as what follows
  * where a rank threw, before it where one was cut off in its own code. */
 static void
@@ -230,7 +251,8 @@ raise_first(struct task *me, struct spawn *spawn)
     const struct error *hang = first_error(spawn, true), *other = first_error(spawn, false);
     if (hang == NULL && other == NULL)
         return;
-    bool caused   = other != NULL && (hang == NULL || other->order < hang->order);
+    bool dead     = other != NULL && other->kind == E_KILLED; /* who waits for that one says so, and more */
+    bool caused   = other != NULL && (hang == NULL || (!dead && other->order < hang->order));
     bool says_all = caused && other->kind == E_DIVERGENCE; /* that the others then wait is of no interest */
     bool cut      = caused && (other->kind == E_BUDGET || other->kind == E_STOPPED);
     struct telling how   = { .report_first = !caused || cut, .report_alone = !caused };
@@ -242,7 +264,7 @@ raise_first(struct task *me, struct spawn *spawn)
     if (how.report != NULL && strstr(error.message, how.report) != NULL)
         how.report = NULL;
     tell(&error, &how);
-    task_take_error(me, &error);
+    fail_as(me, &error);
 }
 
 /* One has failed, and another does not come back: the run ends with it. */

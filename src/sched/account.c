@@ -4,12 +4,15 @@
  * Interface: account_take, account_give, account_collect, account_garbage, memory_failed; task_work (in the header),
  * work_settle. */
 #include "sched/account.h"
+#include "sched/faults.h"
 #include "sched/internal.h"
 
 bool
 account_take(struct sched *sched, size_t bytes)
 {
     struct account *account = &sched->account;
+    if (sched_has_faults(sched) && fault_strikes(sched, FAULT_ALLOCATION))
+        return false;
     size_t          limit = account->memory_limit, before = account_taken(sched);
     do { /* what is refused is never added: others would be refused for its sake */
         if (limit > 0 && (bytes > limit || before > limit - bytes))

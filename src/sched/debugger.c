@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "control/commands.h"
 #include "hw/cost.h"
+#include "sched/faults.h"
 #include "sched/internal.h"
 
 struct debugger {
@@ -72,6 +73,22 @@ edit_switch(struct debugger *debugger, const char *rest, struct str *out)
 }
 
 static bool
+edit_kill(struct debugger *debugger, const char *rest, struct str *out)
+{
+    int rank = -1;
+    if (sscanf(rest, "%d", &rank) != 1) {
+        str_add(out, "kill takes a rank, e.g. kill 2");
+        return false;
+    }
+    if (!fault_kill(debugger->sched, NULL, rank)) {
+        str_addf(out, "there is no rank %d now", rank);
+        return false;
+    }
+    str_addf(out, "rank %d was killed", rank);
+    return true;
+}
+
+static bool
 apply_edit(struct debugger *debugger, struct task *me, const char *line, struct str *out)
 {
     if (!sched_is_stepped(debugger->sched)) {
@@ -84,6 +101,8 @@ apply_edit(struct debugger *debugger, struct task *me, const char *line, struct 
         return edit_switch(debugger, line + 7, out);
     if (strncmp(line, "delay ", 6) == 0)
         return edit_delay(debugger, line + 6, out);
+    if (strncmp(line, "kill ", 5) == 0)
+        return edit_kill(debugger, line + 5, out);
     str_addf(out, "'%.40s' is no edit", line);
     return false;
 }

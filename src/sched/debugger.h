@@ -5,7 +5,7 @@
  * Requests, one line each, answered by lines and then ".":
  *   go SEQ                          run until event SEQ was recorded; answers "at SEQ" or "end STATUS SEQ"
  *   print EXPR                      "ok" or "no", then the value or why not
- *   edit SEQ set ... | switch RANK | delay RANK TIME     carried out now; "ok" or "no", then a sentence
+ *   set ... | switch RANK | delay RANK TIME | kill RANK     carried out now; "ok" or "no", then a sentence
  *   tasks                           who is there and what it waits for */
 #ifndef SCHED_DEBUGGER_H
 #define SCHED_DEBUGGER_H

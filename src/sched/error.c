@@ -34,6 +34,7 @@ error_name(enum error_kind kind)
     case E_MISMATCH: return "MismatchError";
     case E_DIVERGENCE: return "DivergenceError";
     case E_RACE: return "RaceError";
+    case E_KILLED: return "KilledError";
     case E_STOPPED: return "StoppedError";
     }
     return "RuntimeError";
@@ -72,7 +73,8 @@ task_fail(struct task *me, struct code_place found, enum error_kind kind, const 
     me->error.payload     = NULL;
     me->error.hung        = false;
     me->error.order       = atomic_fetch_add(&me->sched->errors, 1);
-    task_announce_error(me);
+    if (kind != E_KILLED || atomic_load(&me->killed) == NOT_KILLED || atomic_exchange(&me->killed, KILLED) == KILLED_TELLS)
+        task_announce_error(me);
     return false;
 }
 

@@ -2,6 +2,7 @@
  * 50 ms whether the run is stopping. Nothing here is deterministic but the numbers. */
 #include <errno.h>
 #include <stdlib.h>
+#include "sched/faults.h"
 #include "sched/internal.h"
 #include "sched/stage.h"
 
@@ -85,7 +86,7 @@ free_wait(struct task *me, struct monitor *monitor, const struct wait_reason *re
     int           state = ETIMEDOUT;
     bool          late  = false, due = false;
     note_waiting(me, reason);
-    while (monitor->wakes == wakes && !late && !due && (reason->join || !atomic_load(&sched->stopping))) {
+    while (monitor->wakes == wakes && !late && !due && (reason->join || !sched_is_stopping(me))) {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
         uint64_t now = free_now(me), left = reason->until > now ? (reason->until - now) / 1000 + 1 : 0;
@@ -115,12 +116,37 @@ free_wake(struct task *me, struct monitor *monitor)
 }
 
 static void
-free_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
+sleep_slice(uint64_t ps)
 {
     uint64_t ns = ps / 1000 < SLICE_NS ? ps / 1000 : SLICE_NS;
-    note_waiting(me, reason);
     nanosleep(&(struct timespec){ 0, (long)ns }, NULL);
+}
+
+static void
+free_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
+{
+    note_waiting(me, reason);
+    sleep_slice(ps);
     note_waiting(me, NULL);
+}
+
+/* A slice at a time, so that it hears soon that the run ends. */
+static void
+free_late(struct task *me, uint64_t ps)
+{
+    static const struct wait_reason reason = { .what = "sleep", .sequence = -1, .peer = -1 };
+    note_waiting(me, &reason);
+    for (uint64_t now = free_now(me), end = now + ps; now < end && !sched_is_stopping(me); now = free_now(me))
+        sleep_slice(end - now);
+    note_waiting(me, NULL);
+}
+
+/* Who waits looks up by himself. */
+static void
+free_killed(struct sched *sched, int rank)
+{
+    (void)sched;
+    (void)rank;
 }
 
 static void
@@ -157,5 +183,5 @@ free_drain(struct task *me)
 const struct executor executor_free = {
     .name = "free",    .start = free_start, .point = free_point, .now = free_now,           .enter = free_enter,
     .leave = free_leave, .wait = free_wait, .wake = free_wake,   .finished = free_finished, .reap = free_reap,
-    .drain = free_drain, .poll = free_poll,
+    .drain = free_drain, .poll = free_poll, .late = free_late, .killed = free_killed,
 };

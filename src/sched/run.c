@@ -1,6 +1,7 @@
 /* A run: made, run to its end, freed. Order of use: sched_new, sched_run, sched_free. */
 #include <stdio.h>
 #include <stdlib.h>
+#include "sched/faults.h"
 #include "sched/internal.h"
 #include "trace/clock.h"
 
@@ -25,6 +26,7 @@ sched_new(const struct sched_options *options, char *why, size_t why_size)
     sched->races      = !options->no_race_check && options->executor == EXECUTOR_STEPPED;
     pthread_mutex_init(&sched->registry, NULL);
     pthread_mutex_init(&sched->account.mutex, NULL);
+    pthread_mutex_init(&sched->fault_mutex, NULL);
     clock_gettime(CLOCK_MONOTONIC, &sched->started);
     if (!policy_init(&sched->policy, options->policy, options->seed)) {
         snprintf(why, why_size, "unknown policy '%s': use order, random or round-robin", options->policy);
@@ -32,6 +34,12 @@ sched_new(const struct sched_options *options, char *why, size_t why_size)
         return NULL;
     }
     bool ready = heap_reserve(sched, 64);
+    if (ready && options->choosing != NULL && sched->facts.stepped) {
+        sched->chooser       = chooser_new(options->choosing);
+        sched->facts.chooses = ready = sched->chooser != NULL;
+    }
+    if (ready && (options->count_faults || (options->faults != NULL && options->faults->count > 0)))
+        ready = faults_open(sched, options->faults);
     if (ready && sched->writer != NULL && options->executor == EXECUTOR_STEPPED)
         ready = (sched->buffer = trace_buffer_new(sched->writer)) != NULL;
     if (!ready) {
@@ -61,6 +69,8 @@ sched_run(struct sched *sched, bool (*run)(struct task *me, void *argument), voi
     main->argument = argument;
     main->state    = MACHINE_RUNNING;
     sched->main = sched->running = main;
+    if (sched->chooser != NULL)
+        chooser_meet(sched->chooser, main);
 
     run(&main->task, argument);
 
@@ -85,6 +95,7 @@ sched_free(struct sched *sched)
     trace_buffer_free(sched->buffer);
     map_free(&sched->lanes);
     str_free(&sched->report);
+    chooser_free(sched->chooser);
     free(sched->heap);
     free(sched->actors);
     free(sched->free_seats);
@@ -93,5 +104,7 @@ sched_free(struct sched *sched)
     free(sched->source_task.scope);
     pthread_mutex_destroy(&sched->registry);
     pthread_mutex_destroy(&sched->account.mutex);
+    pthread_mutex_destroy(&sched->fault_mutex);
+    faults_close(sched);
     free(sched);
 }

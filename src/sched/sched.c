@@ -3,8 +3,10 @@
 #include "sched/sched.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/rng.h"
 #include "base/vec.h"
+#include "sched/faults.h"
 #include "sched/internal.h"
 
 /* Beyond this many actors vector clocks would cost more than they tell: the checker goes quiet for the run. */
@@ -77,15 +79,23 @@ void
 sched_point(struct task *me)
 {
     me->sched->executor->point(me);
+    if (sched_has_faults(me->sched))
+        fault_point(me);
+}
+
+void
+sched_touch_at(struct task *me, enum touch touch, const char *what, const int64_t where[3])
+{
+    uint64_t key = hash_bytes(hash_bytes(0, what, strlen(what)), where, 3 * sizeof where[0]);
+    me->sched->executor->touch(me, key, touch);
 }
 
 void
 sched_advance(struct task *me, uint64_t ps)
 {
-    if (!sched_is_stepped(me->sched))
-        return;
-    me->clock = me->clock > UINT64_MAX / 2 ? me->clock : me->clock + ps;
-    me->sched->executor->point(me);
+    if (sched_is_stepped(me->sched))
+        me->clock = me->clock > UINT64_MAX / 2 ? me->clock : me->clock + ps;
+    sched_point(me);
 }
 
 void
@@ -93,13 +103,13 @@ sched_advance_to(struct task *me, uint64_t ps)
 {
     if (sched_is_stepped(me->sched) && ps > me->clock)
         me->clock = ps;
-    me->sched->executor->point(me);
+    sched_point(me);
 }
 
 bool
 sched_is_stopping(const struct task *me)
 {
-    return atomic_load_explicit(&me->sched->stopping, memory_order_relaxed);
+    return task_is_killed(me) || atomic_load_explicit(&me->sched->stopping, memory_order_relaxed);
 }
 
 void
@@ -123,6 +133,8 @@ sched_was_stopped(const struct sched *sched)
 bool
 sched_goes_on(struct task *me)
 {
+    if (task_is_killed(me))
+        return task_die(me);
     int kind = atomic_load_explicit(&me->sched->stop_kind, memory_order_acquire);
     return kind == E_NONE || failed(me, (enum error_kind)kind, "%s", me->sched->stop_message);
 }
@@ -205,6 +217,18 @@ sched_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
     me->sched->executor->poll(me, ps, reason);
     if (!sched_is_stopping(me))
         return true;
+    return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
+}
+
+bool
+sched_sleep(struct task *me, uint64_t ps)
+{
+    if (sched_is_stepped(me->sched))
+        sched_advance(me, ps);
+    else
+        me->sched->executor->late(me, ps);
+    if (sched_is_stepped(me->sched) || !sched_is_stopping(me))
+        return !task_failed(me);
     return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
 }
 

@@ -8,17 +8,19 @@
 #ifndef SCHED_SCHED_H
 #define SCHED_SCHED_H
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "sched/task.h"
 
-struct sched; struct str; struct trace_writer; struct trace_event; struct policy; struct cost_model;
+struct sched; struct str; struct trace_writer; struct trace_event; struct policy; struct cost_model; struct choosing;
+struct fault_plan;
 
 enum executor_kind { EXECUTOR_STEPPED, EXECUTOR_FREE };
 
 /* One part of a run per module above that needs one (devices, lua, ...): set once, freed by its owner. */
-enum sched_part { PART_DEVICES, PART_LUA, PART_C10D, PART_MODULES, PART_LESSON, PART_PRODUCTS, PART_COUNT };
+enum sched_part { PART_DEVICES, PART_NAMES, PART_C10D, PART_MODULES, PART_LESSON, PART_PRODUCTS, PART_COUNT };
 
 /* What a debugger sees. Called after each event was appended, by the task that caused it. */
 struct observer {
@@ -31,11 +33,14 @@ struct sched_options {
     struct cost_model   *cost;          /* borrowed; the lesson may change it before work begins */
     const char          *policy;        /* "order", "random", "round-robin"; NULL: order */
     uint64_t             seed;          /* the policy's */
+    const struct choosing *choosing;    /* stepped: other interleavings (chooser.h), borrowed; NULL: none */
     uint64_t             timeout_ps;    /* of waits that set none, `free` only; 0: 30 minutes */
     bool                 no_race_check; /* stepped checks by default */
     struct observer     *observer;      /* may be NULL */
     size_t               memory_limit;  /* bytes, of all tasks together; 0: none (account.h) */
     uint64_t             work_limit;    /* steps of work; 0: none */
+    const struct fault_plan *faults;    /* copied; NULL: none (faults.h) */
+    bool                 count_faults;  /* also where there is no plan, for who draws one (fault_count) */
 };
 
 struct sched *sched_new(const struct sched_options *options, char *why, size_t why_size); /* NULL: `why` */
@@ -46,7 +51,9 @@ void sched_free(struct sched *sched);
 /* What everybody asks all the time; struct sched begins with it. */
 struct run_facts {
     bool stepped;
+    bool chooses;   /* every point is counted: see chooser.h */
     bool threads;   /* more than one thread runs tasks, or did; never false again */
+    atomic_bool faults; /* some are expected, or have struck; never false again */
 };
 static inline bool
 sched_is_stepped(const struct sched *sched)
@@ -57,6 +64,13 @@ static inline bool
 sched_has_threads(const struct sched *sched)
 {
     return ((const struct run_facts *)(const void *)sched)->threads;
+}
+
+static inline bool
+sched_has_faults(const struct sched *sched)
+{
+    const struct run_facts *facts = (const struct run_facts *)(const void *)sched;
+    return __builtin_expect(atomic_load_explicit(&facts->faults, memory_order_relaxed), 0);
 }
 
 struct cost_model   *sched_cost(struct sched *sched);
@@ -73,15 +87,36 @@ uint64_t             sched_random(struct task *me);       /* from the policy's g
 void sched_point(struct task *me);                    /* another task may get the baton here */
 void sched_advance(struct task *me, uint64_t ps);     /* host work: moves me's clock on; `free`: nothing */
 void sched_advance_to(struct task *me, uint64_t ps);  /* to a moment, if it lies ahead */
-bool sched_is_stopping(const struct task *me);        /* the run is over, or was asked to end */
+bool sched_is_stopping(const struct task *me);        /* the run is over, or was asked to end; or me is killed */
 /* From any thread: waits, scripts and ops end with this error. The first reason stands. */
 void sched_stop(struct sched *sched, enum error_kind kind, const char *message);
 bool sched_was_stopped(const struct sched *sched);    /* so, whoever has heard of it */
 bool sched_goes_on(struct task *me) __attribute__((warn_unused_result)); /* false: failed with the reason of sched_stop */
 
+/* Lets `ps` pass, as time.sleep does: of virtual time in `stepped`, of real time in `free`. false: failed, the run is
+ * over, or was asked to end. */
+bool sched_sleep(struct task *me, uint64_t ps) __attribute__((warn_unused_result));
+
 /* For the debugger: all tasks of `rank` get the first place among equals / are moved on by ps from now on. */
 bool sched_prefer_rank(struct sched *sched, int rank);          /* false: that rank cannot run now */
 bool sched_delay_rank(struct sched *sched, int rank, uint64_t ps);
+
+/* What follows meets others in the order of its coming, not by name: explore tries other orders there. Where is a word
+ * and three numbers that are the same in each run, no addresses. A scheduling point where a run has a chooser, nothing
+ * elsewhere. */
+enum touch {
+    TOUCH_READ,     /* commutes with other reads */
+    TOUCH_CHANGE,
+    TOUCH_GIVE,     /* a message: the order counts if somebody takes from any source there */
+    TOUCH_TAKE_ANY  /* he does */
+};
+void sched_touch_at(struct task *me, enum touch touch, const char *what, const int64_t where[3]);
+static inline void
+sched_touch(struct task *me, enum touch touch, const char *what, const int64_t where[3])
+{
+    if (__builtin_expect(((const struct run_facts *)(const void *)me->sched)->chooses, 0))
+        sched_touch_at(me, touch, what, where);
+}
 
 struct monitor {
     pthread_mutex_t mutex;

@@ -2,6 +2,7 @@
 #include "sched/stage.h"
 #include <assert.h>
 #include <string.h>
+#include "sched/faults.h"
 #include "sched/internal.h"
 #include "trace/clock.h"
 
@@ -113,8 +114,11 @@ static inline void
 pass_point(struct task *me)
 {
     const struct sched *sched = me->sched;
-    if (sched->facts.stepped && (sched->heap_count > 0 || machine_of(me) == NULL || machine_of(me)->pending_delay > 0))
-        sched_point(me);
+    if (sched->facts.stepped && (sched->heap_count > 0 || machine_of(me) == NULL || machine_of(me)->pending_delay > 0 ||
+                                 sched->facts.chooses))
+        sched->executor->point(me);
+    if (sched_has_faults(sched))
+        fault_point(me);
 }
 
 void

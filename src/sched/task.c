@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sched/faults.h"
 #include "sched/internal.h"
 #include "sched/stage.h"
 
@@ -122,6 +123,7 @@ machine_new(struct sched *sched, struct task *parent, const struct task_options 
         task->device    = parent->device;
         task->line      = parent->line;
         task->iteration = parent->iteration;
+        atomic_store(&task->killed, task_is_killed(parent) ? KILLED : NOT_KILLED);
     }
     if (options->rank != TASK_INHERIT)
         task->rank = (int16_t)options->rank;
@@ -204,7 +206,7 @@ machine_body(struct machine *machine)
     task_announce_end(me);
     monitor_enter(me, &machine->ended);
     machine->done = true;
-    me->dead      = true;
+    __atomic_store_n(&me->dead, true, __ATOMIC_RELEASE);
     monitor_wake(me, &machine->ended);
     monitor_leave(me, &machine->ended);
 }

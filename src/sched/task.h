@@ -20,7 +20,9 @@ enum error_kind {
     E_BUDGET,                                                      /* memory or instructions of a lesson: exit status 2 */
     E_MEMORY, E_OUT_OF_MEMORY /* of a device */, E_DEADLOCK, E_TIMEOUT,
     E_DIST_STORE, E_DIST_NETWORK,      /* a store: nobody set the key in time; its server cannot be reached */
-    E_MISMATCH, E_DIVERGENCE, E_RACE, E_STOPPED /* exit status 3 */
+    E_MISMATCH, E_DIVERGENCE, E_RACE,
+    E_KILLED,                          /* its rank is gone on purpose: no script may catch it (faults.h) */
+    E_STOPPED /* exit status 3 */
 };
 const char *error_name(enum error_kind kind);        /* "RuntimeError", "DeadlockError" ... */
 
@@ -66,6 +68,7 @@ struct wait_reason {
     uint64_t           until;     /* 0: never. At this time by sched_now the wait answers true: look again */
     bool               idle;      /* a server with nothing to do: not counted as stuck */
     bool               join;      /* ends by itself once others fail: not failed in a deadlock */
+    bool               lost;      /* for a message that was lost on purpose: `detail` says which */
 };
 static inline int
 wait_reason_peer(const struct wait_reason *reason)
@@ -77,6 +80,9 @@ wait_reason_peer(const struct wait_reason *reason)
 enum { TASK_CELLS = 20, TASK_TEXTS = 64 };
 struct cell_list { void *first; uint32_t count; };
 struct text_id { const char *text; uint32_t id; };
+
+/* KILLED_TELLS: that of its rank's tasks whose error is an event. */
+enum task_killed { NOT_KILLED, KILLED, KILLED_TELLS };
 
 struct scope_item { void *object; void (*drop)(struct task *me, void *object); bool handed; };
 
@@ -91,6 +97,8 @@ struct task {
     uint16_t             stage;       /* kind of the innermost one that is no op; 0: none */
     uint32_t             departing;   /* flow of its next begin or instant event, 0 none */
     bool                 dead;        /* set for a task whose run is over */
+    bool                 is_carrier;  /* moves elements for collectives and messages: their claims (device/claims.h) are its own */
+    atomic_uchar         killed;      /* enum task_killed */
     int                  number;      /* in order of creation, from 0 */
     struct scope_item   *scope;
     size_t               scope_count, scope_room;

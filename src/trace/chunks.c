@@ -21,7 +21,8 @@ chunk_take(struct trace_writer *writer, struct trace_place *place)
 {
     if (atomic_load_explicit(&writer->full, memory_order_relaxed))
         return false;
-    if (!space_chunk(&writer->space, place)) {
+    bool refused = writer->refuses != NULL && writer->refuses(writer->refuses_context);
+    if (refused || !space_chunk(&writer->space, place)) {
         atomic_store(&writer->full, true);
         return false;
     }

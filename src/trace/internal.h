@@ -57,6 +57,8 @@ struct trace_writer {
     atomic_bool           unsummed;      /* there was no memory for what found no room: the sum does not hold it */
     atomic_bool           full;
     _Atomic uint64_t      lost, recorded; /* recorded: events in chunks that are full */
+    bool                (*refuses)(void *context);  /* trace_refuse */
+    void                 *refuses_context;
     bool                  warned;
     char                  warning[160];
 

@@ -321,6 +321,17 @@ trace_elapsed_ps(const struct trace_writer *writer, uint64_t time)
     return trace_wall_ps(writer->head->tick_base, time, writer->head->ticks_per_ms);
 }
 
+void
+trace_refuse(struct trace_writer *writer, bool (*refuses)(void *context), void *context)
+{
+    if (writer == NULL)
+        return;
+    pthread_mutex_lock(&writer->mutex);
+    writer->refuses         = refuses;
+    writer->refuses_context = context;
+    pthread_mutex_unlock(&writer->mutex);
+}
+
 const char *
 trace_warning(struct trace_writer *writer)
 {

@@ -46,6 +46,8 @@ void                 trace_close(struct trace_writer *writer); /* writes the hea
  * no memory for it. */
 bool                 trace_hash(const struct trace_writer *writer, uint32_t *hash);
 int                  trace_fd(const struct trace_writer *writer);   /* of what of it is small */
+/* From now on `refuses` is asked for each chunk; true: as if the disk were full. NULL: no more. NULL is fine as writer. */
+void                 trace_refuse(struct trace_writer *writer, bool (*refuses)(void *context), void *context);
 const char          *trace_warning(struct trace_writer *writer);    /* once, after the disk filled up; else NULL */
 uint64_t             trace_lost(const struct trace_writer *writer);
 uint64_t             trace_elapsed_ps(const struct trace_writer *writer, uint64_t time); /* of a time as events hold it */

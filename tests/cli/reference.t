@@ -31,7 +31,7 @@ like(help_of($_->[0]), $_->[1], "people look up $_->[0]")
 like(help_of('dp.scatter'), qr{event.*Args.*devices, dim, chunks.*nn\.parallel\.scatter_kwargs.*src/parallel/}s,
     'a kind of event is told with its arguments, counterpart and source');
 like(help_of('break'), qr/\Abreak \[EXPR.*debugger.*Keys/s, 'a command of the debugger');
-is(help_of('run'), ringside('run', '--help')->{out}, 'a subcommand tells what its --help tells');
+is(help_of('devices'), ringside('devices', '--help')->{out}, 'a subcommand tells what its --help tells');
 like(help_of('step'), qr/command of the debugger.*See also.*ringside step \[options\]/s,
     'of what has several meanings all are told');
 like(help_of('nn.init'), qr/kaiming_uniform_.*zeros_/s, 'a namespace lists its names');

@@ -89,6 +89,8 @@ begin(struct rig *rig)
     *rig = (struct rig){ .engine = ends[1], .session = { .reader = { .fd = ends[0] }, .viewer = -1, .trace = trace,
                                                          .state = state_new(trace) } };
     fuzz_assert(rig->session.state != NULL, "there is memory for the state");
+    fuzz_assert(session_run_begin(&rig->session), "there is memory for the run");
+    rig->session.engine_run = rig->session.run;
     breaks_use(&rig->session.rules.breaks, trace);
 }
 
@@ -99,7 +101,7 @@ end(struct rig *rig)
     close(rig->session.reader.fd);
     state_free(rig->session.state);
     breaks_free(&rig->session.rules.breaks);
-    free(rig->session.edits);
+    session_runs_free(&rig->session);
     str_free(&rig->requests);
 }
 
@@ -109,8 +111,9 @@ stand_still(struct rig *rig, int command)
 {
     struct session *session = &rig->session;
     bool asks = command == CMD_print || command == CMD_info || command == CMD_set || command == CMD_switch ||
-                command == CMD_delay;
+                command == CMD_delay || command == CMD_kill;
     session->head = asks ? session->cursor : trace_count(session->trace) - 1;
+    session->engine_head = session->cursor;
     session->ended = true;
     session->died = false;
     session->edit_count = 0;
