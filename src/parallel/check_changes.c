@@ -9,7 +9,7 @@
 /* ---- a change ---- */
 
 /* The same change has made other bytes than another rank's. Whose are more is told as what is right; where it is one
- * against one the lower rank's, whoever came first. */
+ * against one, whose gradient is the reduced one, else the lower rank's, whoever came first. */
 static void
 find_by_value(const struct watched *w, const struct arrival_of *arrival, struct finding *finding)
 {
@@ -20,8 +20,10 @@ find_by_value(const struct watched *w, const struct arrival_of *arrival, struct 
     struct side theirs = side_of(replica, rival->rank, rival, -1);
     struct divergence divergence = { .kind = DIFFERS_BY_VALUE, .subject = &replica->model->subjects[w->index],
                                      .first = mine, .other = theirs };
+    bool mine_is_odd   = arrival->change.grad == GRAD_CHANGED && rival->change.grad == GRAD_AS_REDUCED;
+    bool theirs_is_odd = rival->change.grad == GRAD_CHANGED && arrival->change.grad == GRAD_AS_REDUCED;
     divergence.other.others = rival->others;
-    if (rival->others == 0 && mine.rank < theirs.rank) {
+    if (rival->others == 0 && !mine_is_odd && (theirs_is_odd || mine.rank < theirs.rank)) {
         divergence.first = theirs;
         divergence.other = mine;
     }
