@@ -164,7 +164,8 @@ fact_of_waits(struct teller *teller, int victim, int culprit, struct saying *say
         return;
     if (wait_of(teller, culprit) == NULL) {
         str_add(&way[1], str_text(&way[0]));
-        if (targets_like(teller, victim, -1, teller->ranks) > 1)
+        int count = targets_like(teller, victim, -1, teller->ranks);
+        if (count > 1 || (count == 1 && teller->ranks[0] != culprit))
             str_addf(&way[0], "; rank %d ", culprit);
         else
             str_add(&way[0], ", which ");
