@@ -11,6 +11,7 @@
 #include "c10d/internal.h"
 
 enum { COLUMNS = 80, CALLS_AT_LEAST = 64 };
+static const char before_report[] = "ringside: MismatchError: ";
 
 /* ---- groups and calls ---- */
 
@@ -251,6 +252,7 @@ static void
 fill_flight(struct sched *sched, struct world *world, bool all, struct flight *flight)
 {
     flight_size(flight, world->size);
+    flight->before = (int)strlen(before_report);
     add_groups(world, flight);
     for (struct process_group *group = world->groups; group != NULL && !flight->broken; group = group->next)
         if (group->communicator->number < flight->group_count)

@@ -7,7 +7,7 @@
  *   single.c  one tensor for a list    coalesced.c  many as one    stand_in.c  tensors with gaps    sparse.c  sparse ones
  *   monitored.c  the barrier that names the missing
  *   p2p.c    send, recv ...     ledger.c  who called what           fingerprint.c  a call to be compared and printed
- *   reuse.c  buffers in use
+ *   in_flight.c  what nobody touches before the wait    reuse.c  buffers in use
  *   store*.c keys and values
  *
  * Monitors nest in this order only: a group's, the ledger's. The world's is never held with another. None is held when
@@ -22,6 +22,7 @@
 #include "c10d/group.h"
 #include "c10d/recorder.h"
 #include "c10d/store.h"
+#include "device/claims.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
@@ -119,6 +120,7 @@ struct world {
     const struct group_backend *backend;
     void                       *transport;      /* the back-end's */
     struct store               *store;
+    struct check_ranks         *check;
     struct monitor              monitor;        /* of what follows */
     struct rank_state          *ranks;
     struct communicator *_Atomic communicators;  /* all ever made; freed with the world */
@@ -179,12 +181,14 @@ struct work {
     struct ledger_entry  *entry;
     struct stand_in      *stand_ins;     /* whose copies become the tensors at the end, in the host's cells */
     size_t                stand_in_count, stand_in_room;
+    struct claimer       *claimer;       /* what it has in flight; NULL: its caller waits at once. A reference */
     struct event         *event;         /* made once, used when `on_device` */
     bool                  on_device, is_owned;
     bool                  done, told;    /* it has ended; and those who listen know */
     bool                  is_here;       /* it runs on the task that waits for it */
     const char           *lost;          /* work_wait_lost */
     uint32_t              line, iteration;
+    int64_t               number;        /* of its group's, in the order of their making */
     uint64_t              issued_at, begun_at, finished_at;
     uint64_t              recorded;      /* its number in the group's recorder; 0: it is not there */
     struct error          error;
@@ -203,9 +207,11 @@ struct process_group {
     int                   rank;          /* in the group */
     int                   global_rank;
     atomic_uint_least64_t timeout_ps;    /* of one wait; 0: the run's */
+    int64_t               works;         /* how many were made; in the monitor */
     int                   calls;         /* of new_group in it, by this rank; in the world's monitor */
     struct monitor        monitor;
     struct task          *comm;          /* NULL: not started or ended */
+    struct claim_line    *line;          /* of its collectives: for which the rank has waited */
     struct work          *first, *last;  /* the queue */
     bool                  busy;          /* a collective is under way, here or on the comm task */
     struct work          *spare;
@@ -229,6 +235,10 @@ void         work_finish(struct task *me, struct work *work);
 void         completion_tell(struct task *me, struct work *work);   /* no monitor is held, me has no error */
 /* Of isend and irecv: whoever waits for it, or its task's end, lets go of the tensor, once. */
 void         work_release_tensor(struct task *me, struct work *work);
+/* in_flight.c. Before its tensors are taken: it will claim them. */
+bool         work_claims(struct task *me, struct work *work);
+bool         work_claim(struct task *me, struct work *work, const struct tensor *tensor, bool write);
+void         in_flight_waited(struct work *work);        /* the rank has, or knows that it has ended */
 /* Joins the tasks of works that nobody waits for: those that have ended, or all. */
 void         works_left_join(struct task *me, struct process_group *group, bool all);
 /* reuse.c: the tensor of an isend or irecv, which the host should leave alone until its wait; who changes it is told

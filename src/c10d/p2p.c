@@ -95,6 +95,8 @@ post_in_vain(struct task *me, const struct post *post, const char *words)
     const struct wait_reason reason = { .what = post->name, .sequence = -1, .tag = post->tag,
                                         .peer = process_group_global_rank(post->group, post->peer),
                                         .detail = post->detail[0] != '\0' ? post->detail : NULL };
+    if (post->tag < 0)
+        return failed(me, E_DEADLOCK, "%s", words); /* within a collective, which is told as a whole */
     return hang_in_vain(me, post->group->world, &reason, "%s", words);
 }
 
@@ -139,10 +141,22 @@ static bool
 p2p_serve(struct task *me, void *argument)
 {
     struct work *work = argument;
+    me->is_carrier = true;
     if (p2p_run(me, work->group, &work->post))
         reuse_moved(me, work);
     work_finish(me, work);
     return true;
+}
+
+/* What is sent is read from here on; what is received is changed, and nobody reads it before the wait. */
+static bool
+p2p_claim(struct task *me, struct work *work, const struct p2p *p2p)
+{
+    struct access access = tensor_access(p2p->op.tensor, false, p2p_name(p2p));
+    if (p2p->op.is_send)
+        return claims_allow(me, &access, 1);
+    work->post = (struct post){ .name = p2p_name(p2p), .peer = p2p->op.peer, .tag = p2p->op.tag };
+    return work_claims(me, work) && work_claim(me, work, p2p->op.tensor, true);
 }
 
 static struct work *
@@ -153,7 +167,7 @@ p2p_later(struct task *me, struct process_group *group, const struct p2p *p2p)
     struct work *work = work_new(me, group, operation, p2p->op.tensor);
     if (work == NULL)
         return NULL;
-    if (!p2p_post(me, group, p2p, &work->post, &work->event)) {
+    if (!p2p_claim(me, work, p2p) || !p2p_post(me, group, p2p, &work->post, &work->event)) {
         work_discard(me, work);
         return NULL;
     }
@@ -208,7 +222,7 @@ group_batch_isend_irecv(struct task *me, struct process_group *group, const stru
 }
 
 int
-work_source_rank(struct task *me, const struct work *work)
+work_source_rank(struct task *me, struct work *work)
 {
     return work->post.is_later && !work->post.is_send && work_done(me, work) ? work->post.peer : -1;
 }

@@ -128,10 +128,22 @@ inbox_wake(struct task *me, struct inbox *inbox)
     monitor_leave(me, &inbox->monitor);
 }
 
+/* Sends of several ranks meet where a receive takes from any of them. */
+static void
+post_meets(struct task *me, const struct post *post)
+{
+    const int64_t where[3] = { process_group_number(post->group), post->is_send ? post->peer : post->rank, post->tag };
+    if (post->is_send)
+        sched_touch(me, TOUCH_GIVE, "message", where);
+    else if (post->peer < 0)
+        sched_touch(me, TOUCH_TAKE_ANY, "message", where);
+}
+
 /* Finds the other end, or stands in line for it. */
 bool
 local_post(struct task *me, struct post *post)
 {
+    post_meets(me, post);
     struct inbox *inbox = inbox_of(me, post->channel, post->is_send ? post->peer : post->rank);
     if (inbox == NULL || !monitor_init(&post->monitor))
         return failed(me, E_MEMORY, "out of memory for %s", post->name);
@@ -486,5 +498,5 @@ local_recv(struct task *me, struct post *post)
     stage_arrive(&stage_, post->flow);
     tensor_bump(post->tensor);
     tensor_tell(me, post->tensor);
-    return true;
+    return tensor_changed(me, post->tensor, "recv");
 }

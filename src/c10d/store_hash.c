@@ -5,11 +5,17 @@
 #include "c10d/internal.h"
 #include "c10d/store_table.h"
 
+/* Who took the last text out of a queue: a queue with one text in it is a lock, and that rank holds it. The last few. */
+struct taken { uint64_t key; int rank; };
+enum { TAKEN_MOST = 16 };
+
 struct hash_store {
     struct store          store;
     struct world *_Atomic world;      /* NULL: anybody may set a key */
     struct monitor        monitor;
     struct store_table    table;
+    struct taken          taken[TAKEN_MOST];   /* a ring */
+    size_t                taken_count;
 };
 
 static void
@@ -22,12 +28,55 @@ hash_close(struct task *me, struct store *store)
     free(hash);
 }
 
+static void
+note_taken(struct hash_store *hash, const char *key, int rank)
+{
+    hash->taken[hash->taken_count++ % TAKEN_MOST] = (struct taken){ hash_bytes(0, key, strlen(key)), rank };
+}
+
+/* -1: nobody, or long ago. */
+static int
+taker_of(const struct hash_store *hash, const char *key)
+{
+    uint64_t wanted = hash_bytes(0, key, strlen(key));
+    for (size_t back = 1; back <= TAKEN_MOST && back <= hash->taken_count; back++) {
+        const struct taken *taken = &hash->taken[(hash->taken_count - back) % TAKEN_MOST];
+        if (taken->key == wanted)
+            return taken->rank;
+    }
+    return -1;
+}
+
+static bool
+op_reads(enum store_op op)
+{
+    return op == STORE_GET || op == STORE_CHECK || op == STORE_COUNT || op == STORE_LIST || op == STORE_LENGTH;
+}
+
+/* Keys are shared by the ranks of its world; without one, within the rank. Those of the rendezvous commute, and changes
+ * of several keys do unless somebody counts or lists them all. */
+static void
+keys_meet(struct task *me, const struct hash_store *hash, const struct store_request *request)
+{
+    const int64_t where[3] = { hash->world != NULL ? -1 : me->rank };
+    bool          reads = op_reads(request->op), all = request->op == STORE_COUNT || request->op == STORE_LIST;
+    if (request->key_count > 0 && strncmp(request->keys[0], "default_pg/", 11) == 0)
+        return;
+    for (int i = 0; i < request->key_count; i++)
+        sched_touch(me, reads ? TOUCH_READ : TOUCH_CHANGE, request->keys[i], where);
+    if (all || !reads)
+        sched_touch(me, all ? TOUCH_CHANGE : TOUCH_READ, "all keys", where);
+}
+
 static bool
 hash_ask(struct task *me, struct store *store, const struct store_request *request, struct store_reply *reply)
 {
     struct hash_store *hash = (struct hash_store *)store;
+    keys_meet(me, hash, request);
     monitor_enter(me, &hash->monitor);
     store_table_answer(&hash->table, request, reply);
+    if (reply->status == STORE_DONE && request->op == STORE_POP)
+        note_taken(hash, request->keys[0], me->rank);
     if (reply->status == STORE_DONE && request->op != STORE_GET && request->op != STORE_CHECK)
         monitor_wake(me, &hash->monitor);
     monitor_leave(me, &hash->monitor);
@@ -91,7 +140,9 @@ hash_wait(struct task *me, struct store *store, const struct store_request *chec
     bool               timed = asked || !sched_is_stepped(me->sched), hopeless = false, late = false, goes_on = true;
     int                lost = -1;
     const char        *key;
-    struct wait_reason reason = { .what = "store.wait", .sequence = -1, .peer = -1, .until = timed ? end : 0 };
+    bool               queue = check->what == STORE_QUEUES;
+    struct wait_reason reason = { .what = queue ? "store.queue_pop" : "store.wait", .sequence = -1, .peer = -1,
+                                  .until = timed ? end : 0 };
     monitor_enter(me, &hash->monitor);
     while ((key = missing_key(&hash->table, check)) != NULL) {
         late     = timed && sched_now(me) >= end;
@@ -99,6 +150,7 @@ hash_wait(struct task *me, struct store *store, const struct store_request *chec
         if (late || hopeless)
             break;
         reason.detail = key;
+        reason.peer   = queue ? taker_of(hash, key) : -1;
         goes_on       = monitor_wait(me, &hash->monitor, &reason);
         if (!goes_on)
             break;

@@ -41,6 +41,7 @@ work_new(struct task *me, struct process_group *group, enum operation operation,
         return NULL;
     monitor_enter(me, &group->monitor);
     struct work *work = group->spare;
+    int64_t number    = group->works++;
     if (work != NULL)
         group->spare = work->next;
     monitor_leave(me, &group->monitor);
@@ -48,7 +49,7 @@ work_new(struct task *me, struct process_group *group, enum operation operation,
     if (work == NULL && (work = malloc(sizeof *work)) == NULL)
         return failed_null(me, E_MEMORY, "out of memory for %s", operation_name(operation));
     *work = (struct work){ .group = group, .event = event, .is_owned = true, .line = me->line,
-                           .iteration = me->iteration };
+                           .iteration = me->iteration, .number = number };
     work->call = (struct collective){ .work = work, .channel = group->communicator->channel, .operation = operation,
                                       .sequence = -1, .rank = group->rank, .ranks = group->communicator->size,
                                       .tensor = tensor_ref(tensor), .bytes = tensor_bytes(tensor),
@@ -77,8 +78,10 @@ work_drop_tensors(struct task *me, struct work *work)
 }
 
 static void
-work_recycle(struct work *work)
+work_recycle(struct task *me, struct work *work)
 {
+    claimer_unref(me, work->claimer);
+    work->claimer      = NULL;
     work->next         = work->group->spare;
     work->group->spare = work;
 }
@@ -118,7 +121,8 @@ work_discard(struct task *me, struct work *work)
         work->error = (struct error){ .kind = E_STOPPED, .message = "the run is over" };
     monitor_enter(me, &work->group->monitor);
     work_tell(me, work);
-    work_recycle(work);
+    claimer_over(work->claimer);
+    work_recycle(me, work);
     monitor_leave(me, &work->group->monitor);
 }
 
@@ -215,6 +219,7 @@ work_issue(struct task *me, struct work *work)
     work->issued_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
     monitor_enter(me, &group->monitor);
     work->call.sequence = process_group_sequence(group);
+    claimer_issue(work->claimer, work->call.sequence);
     bool               deaf   = group->is_deaf && !group->is_gone;
     enum ledger_answer answer = group->is_gone || deaf ? LEDGER_BROKEN : ledger_join(me, work);
     if (answer == LEDGER_JOINED)
@@ -298,11 +303,20 @@ work_is_through(struct task *me, struct work *work)
     group->world->backend->wake(me, group->world->transport);
 }
 
+/* Who asks whether it has ended, and its end. */
+static void
+work_meets(struct task *me, const struct work *work, enum touch touch)
+{
+    const int64_t where[3] = { work->group->communicator->number, work->group->global_rank, work->number };
+    sched_touch(me, touch, "work", where);
+}
+
 /* The tensors are let go before the work counts as done: who waits may be the last to hold them. */
 void
 work_finish(struct task *me, struct work *work)
 {
     struct process_group *group = work->group;
+    work_meets(me, work, TOUCH_CHANGE);
     if (task_failed(me)) {
         work->error = me->error;
         task_clear_error(me);
@@ -328,7 +342,7 @@ work_finish(struct task *me, struct work *work)
     work->told = true;
     group->finished += is_collective;
     if (!work->is_owned && !work->post.is_later)
-        work_recycle(work);
+        work_recycle(me, work);
     if (!work->is_here || group->first != NULL || group->stopping) /* else nobody waits but the idle comm task */
         monitor_wake(me, &group->monitor);
     monitor_leave(me, &group->monitor);
@@ -356,6 +370,18 @@ work_move(struct task *me, const struct work *work)
     return failed(me, E_RUNTIME, "%s is no collective", operation_name(call->operation));
 }
 
+/* Who watches a tensor that the others have written into is told. */
+static bool
+work_tell_changes(struct task *me, const struct work *work)
+{
+    const struct collective *call = &work->call;
+    const char              *what = operation_name(call->operation);
+    bool ok = tensor_changed(me, call->tensor, what) && tensor_changed(me, call->gathered, what);
+    for (int i = 0; call->outputs != NULL && i < call->ranks && ok; i++)
+        ok = tensor_changed(me, call->outputs[i], what);
+    return ok;
+}
+
 void
 work_run(struct task *me, struct work *work)
 {
@@ -366,7 +392,7 @@ work_run(struct task *me, struct work *work)
     work->begun_at = sched_now(me);
     recorder_reach(me, work->group, work->recorded, FLIGHT_STARTED);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
-        (void)(work_move(me, work) && work_paste(me, work));   /* what failed is in `me` */
+        (void)(work_move(me, work) && work_tell_changes(me, work) && work_paste(me, work)); /* what failed is in me */
     work_finish(me, work);
 }
 
@@ -401,6 +427,7 @@ work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps)
         work_run(me, work);
     else if (task_failed(me) || !work_await_done(me, work, timeout_ps))
         return false;
+    in_flight_waited(work);
     sched_advance_to(me, work->finished_at);
     if (work->post.is_later && work->error.kind == E_NONE)
         reuse_check(me, work);
@@ -433,14 +460,24 @@ work_when_done(struct task *me, struct work *work, struct work_listener *listene
         listener->done(me, listener->context, work->error.kind != E_NONE ? &work->error : NULL);
 }
 
+/* Who hears that it has ended needs no other wait. */
 bool
-work_done(struct task *me, const struct work *work)
+work_done(struct task *me, struct work *work)
 {
     struct monitor *monitor = &work->group->monitor;
+    work_meets(me, work, TOUCH_READ);
     monitor_enter(me, monitor);
     bool done = work->done;
     monitor_leave(me, monitor);
+    if (done)
+        in_flight_waited(work);
     return done;
+}
+
+struct claimer *
+work_claimer(const struct work *work)
+{
+    return work->claimer;
 }
 
 int64_t
@@ -450,7 +487,7 @@ work_sequence(const struct work *work)
 }
 
 bool
-work_failure(struct task *me, const struct work *work, struct error *out)
+work_failure(struct task *me, struct work *work, struct error *out)
 {
     if (!work_done(me, work) || work->error.kind == E_NONE)
         return false;
@@ -468,7 +505,7 @@ work_forget(struct task *me, struct work *work)
     monitor_enter(me, &group->monitor);
     work->is_owned = false;
     if (work->told)
-        work_recycle(work);
+        work_recycle(me, work);
     monitor_leave(me, &group->monitor);
 }
 

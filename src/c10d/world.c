@@ -18,6 +18,7 @@ world_new(struct task *me, const struct world_options *options)
         return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
     world->size       = options->size;
     world->timeout_ps = options->timeout_ps;
+    world->check      = options->check;
     world->backend    = options->backend != NULL ? options->backend : &backend_local;
     world->ranks = calloc((size_t)options->size, sizeof *world->ranks);
     bool ready   = monitor_init(&world->monitor) && world->ranks != NULL;
@@ -73,4 +74,10 @@ struct store *
 world_store(struct world *world)
 {
     return world->store;
+}
+
+struct check_ranks *
+world_check(const struct world *world)
+{
+    return world->check;
 }

@@ -9,12 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/vec.h"
 #include "cli/message.h"
 #include "hw/presets.h"
 
 enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_SEED, OPTION_VARIANT, OPTION_RANKS, OPTION_SECONDS, OPTION_EXECUTOR,
-                   OPTION_FAULT, OPTION_HELP };
+                   OPTION_COUNT, OPTION_FAULT, OPTION_HELP };
 
 struct option {
     const char      *name;   /* first: `nearest` walks over it */
@@ -25,9 +26,10 @@ struct option {
     const char      *help;
 };
 
-enum { RANKS_MOST = 1024 };
+enum { RANKS_MOST = 1024, SCHEDULES_MOST = 1000000000 };
 
 #define BOTH (OPTION_RUN | OPTION_STEP)
+#define ALL (BOTH | OPTION_EXPLORE)
 #define FIELD(name) offsetof(struct run_options, name)
 static const struct option option_table[] = {
     { "trace", "FILE", OPTION_TEXT, BOTH, FIELD(trace), "keep the trace there (none is kept without it)" },
@@ -35,37 +37,52 @@ static const struct option option_table[] = {
       "print a short hash of what happened, for a class to compare (no file names, no lines)" },
     { "batch", "'CMD; CMD'", OPTION_TEXT, OPTION_STEP, FIELD(batch), "the debugger without a screen" },
     { "seed", "N", OPTION_SEED, BOTH, FIELD(seed), "of the policy, and of what nobody seeds" },
-    { "policy", "NAME", OPTION_TEXT, BOTH, FIELD(policy), "order, random or round-robin: who goes first among equals" },
+    { "schedules", "N", OPTION_COUNT, OPTION_EXPLORE, FIELD(schedules),
+      "how many; 1000, exhaustive 10000 if not given" },
+    { "seed", "N", OPTION_SEED, OPTION_EXPLORE, FIELD(seed), "of the first schedule; the next has the next number" },
+    { "policy", "NAME", OPTION_TEXT, OPTION_EXPLORE, FIELD(policy), "random or pct; both in turn if not given" },
+    { "exhaustive", "", OPTION_FLAG, OPTION_EXPLORE, FIELD(exhaustive),
+      "each class of equivalent interleavings once: small programs on the host" },
+    { "faults", "KINDS", OPTION_TEXT, OPTION_EXPLORE, FIELD(fault_kinds),
+      "draw some for each schedule: all, or any of late,kill,lose,delay,double,cut,allocation,write" },
+    { "policy", "NAME", OPTION_TEXT, BOTH, FIELD(policy),
+      "order, random or round-robin: who goes first among equals; or a file that explore saved" },
     { "executor", "NAME", OPTION_EXECUTOR, BOTH, FIELD(executor), "stepped (virtual time, repeatable) or free" },
     { "timeout", "SECONDS", OPTION_SECONDS, BOTH, FIELD(timeout), "of a wait that sets none of its own" },
-    { "fault", "'FAULT'", OPTION_FAULT, BOTH, FIELD(fault_count),
+    { "fault", "'FAULT'", OPTION_FAULT, ALL, FIELD(fault_count),
       "go wrong on purpose: 'kill 2 at 40'; may be given several times, see below" },
-    { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races), "look for missing waits (stepped always does)" },
+    { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races),
+      "look for races between streams: stepped always does, free cannot; both tell a missing work:wait()" },
+    { "check-ranks", "", OPTION_FLAG, BOTH, FIELD(check_ranks),
+      "stop at the first event that makes the ranks' replicas of a model differ" },
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
-    { "hardware", "PRESET", OPTION_TEXT, BOTH, FIELD(hardware), "price work as on this, whatever the lesson says" },
+    { "hardware", "PRESET", OPTION_TEXT, ALL, FIELD(hardware), "price work as on this, whatever the lesson says" },
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
     { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend), "local: ranks are tasks of this process" },
-    { "world", "N", OPTION_RANKS, BOTH, FIELD(world), "ranks of a spawn that does not say how many" },
+    { "world", "N", OPTION_RANKS, ALL, FIELD(world), "ranks of a spawn that does not say how many" },
     { "hops", "", OPTION_FLAG, BOTH, FIELD(hops), "record each message of a collective above 64 ranks, too" },
     { "variant", "SEED", OPTION_VARIANT, BOTH, FIELD(variant), "an exercise with other sizes; 0: as written" },
-    { "limit-seconds", "N", OPTION_SECONDS, BOTH, FIELD(limit_seconds),
+    { "limit-seconds", "N", OPTION_SECONDS, ALL, FIELD(limit_seconds),
       "CPU seconds for the lesson, 60 if not given; above, its steps of work grow too" },
     { "tap", "", OPTION_FLAG, BOTH, FIELD(tap), "narration and print as # lines, and a plan at the end" },
-    { "trust", "", OPTION_FLAG, BOTH, FIELD(trust), "no sandbox, no limits, raw narration: for lessons of your own" },
-    { "exact", "", OPTION_FLAG, BOTH, FIELD(exact), "products in a fixed order, the same bits on every CPU" },
+    { "trust", "", OPTION_FLAG, ALL, FIELD(trust), "no sandbox, no limits, raw narration: for lessons of your own" },
+    { "exact", "", OPTION_FLAG, ALL, FIELD(exact), "products in a fixed order, the same bits on every CPU" },
     { "quiet", "", OPTION_FLAG, BOTH, FIELD(quiet), "no narration" },
     { "no-color", "", OPTION_FLAG, BOTH, FIELD(no_color), "no colours" },
     { "ascii", "", OPTION_FLAG, BOTH, FIELD(ascii), "nothing but ASCII on the screen" },
-    { "help", "", OPTION_HELP, BOTH, 0, "this list" },
+    { "help", "", OPTION_HELP, ALL, 0, "this list" },
 };
 #undef FIELD
 #undef BOTH
+#undef ALL
 
 static int
 print_options_help(enum option_scope scope)
 {
     if (scope == OPTION_RUN)
         puts("ringside run [options] LESSON [-- ARGS]     runs a lesson, narration on stdout");
+    else if (scope == OPTION_EXPLORE)
+        puts("ringside explore [options] LESSON [-- ARGS]   in other orders: which of them hang, race or differ?");
     else
         puts("ringside step [options] LESSON [-- ARGS]    the same on a screen, paused at the first event");
     puts("LESSON is a file, or a lesson of the course by number or name: 01, six-rows, checks/01\n");
@@ -85,7 +102,12 @@ print_options_help(enum option_scope scope)
          "  cut A -> B message N              it and all later ones are lost\n"
          "  allocation N                      that request for memory is refused\n"
          "  write N                           that write to a file finds a full disk");
-    puts("\nExit status: 0 all checks hold, 1 a check failed, 2 usage or script error, 3 the run failed.");
+    if (scope == OPTION_EXPLORE)
+        puts("\nEach schedule is a run of its own; what was found is made as short as it gets and saved in\n"
+             "LESSON.schedule here: 'ringside step --policy LESSON.schedule LESSON' shows it.\n\n"
+             "Exit status: 0 all schedules end as the usual one does, 2 usage, 3 some do not.");
+    else
+        puts("\nExit status: 0 all checks hold, 1 a check failed, 2 usage or script error, 3 the run failed.");
     return STATUS_DONE;
 }
 
@@ -132,6 +154,8 @@ range_of(enum option_type type)
         return "a whole number from 0 to 999999999";
     case OPTION_RANKS:
         return "a whole number of ranks, 1 to 1024";
+    case OPTION_COUNT:
+        return "a whole number, at least 1";
     case OPTION_SECONDS:
         return "seconds, more than 0 and at most 1000000";
     case OPTION_EXECUTOR:
@@ -169,6 +193,8 @@ keep_option(struct run_options *out, const struct option *option, const char *va
         return keep_count(value, 0, UINT64_MAX, field);
     case OPTION_VARIANT:
         return keep_count(value, 0, VARIANT_MOST, field);
+    case OPTION_COUNT:
+        return keep_count(value, 1, SCHEDULES_MOST, field);
     case OPTION_RANKS:
         return keep_count(value, 1, RANKS_MOST, field);
     case OPTION_SECONDS:
@@ -185,24 +211,41 @@ keep_option(struct run_options *out, const struct option *option, const char *va
     return true;
 }
 
+/* A policy has a name, or is a file: what looks like one is read by who runs it. */
+static bool
+policy_is_known(enum option_scope scope, const char *policy)
+{
+    static const struct { const char *name; int scope; } policies[] = {
+        { "order", OPTION_RUN | OPTION_STEP },       { "random", OPTION_RUN | OPTION_STEP | OPTION_EXPLORE },
+        { "round-robin", OPTION_RUN | OPTION_STEP }, { "pct", OPTION_EXPLORE },
+    };
+    for (size_t i = 0; i < countof(policies); i++)
+        if (strcmp(policy, policies[i].name) == 0 && (policies[i].scope & (int)scope) != 0)
+            return true;
+    return scope != OPTION_EXPLORE && (strpbrk(policy, "./") != NULL || access(policy, F_OK) == 0);
+}
+
 /* What does not go together, or was not built. */
 static int
-refuse_combination(const char *command, const struct run_options *o)
+refuse_combination(const char *command, enum option_scope scope, const struct run_options *o)
 {
-    static const char *const policies[] = { "order", "random", "round-robin" };
-    bool known = o->policy == NULL;
-    for (size_t i = 0; i < countof(policies); i++)
-        known = known || strcmp(o->policy, policies[i]) == 0;
+    bool known = o->policy == NULL || policy_is_known(scope, o->policy);
     if (o->lesson == NULL)
         return message(STATUS_USAGE, "%s: which lesson? For example: ringside %s 01; 'ringside lessons' lists them",
                        command, command);
     if (!known)
-        return message(STATUS_USAGE, "%s: unknown policy '%s'; there are order, random and round-robin", command,
-                       o->policy);
+        return message(STATUS_USAGE, "%s: unknown policy '%s'; there are %s", command, o->policy,
+                       scope == OPTION_EXPLORE ? "random and pct"
+                                               : "order, random, round-robin, and files that explore has saved");
+    if (o->exhaustive && o->fault_kinds != NULL)
+        return message(STATUS_USAGE, "%s: --exhaustive draws no faults; --fault gives each run the same ones", command);
+    if (o->exhaustive && (o->policy != NULL || o->has_seed))
+        return message(STATUS_USAGE, "%s: --exhaustive takes every order: no --policy, no --seed", command);
     if (o->policy != NULL && o->executor == EXECUTOR_FREE)
         return message(STATUS_USAGE, "%s: --policy orders the stepped executor; in free the system decides", command);
     if (o->check_races && o->executor == EXECUTOR_FREE)
-        return message(STATUS_USAGE, "%s: --check-races needs the stepped executor", command);
+        return message(STATUS_USAGE, "%s: --check-races needs the stepped executor; a missing work:wait() is told in "
+                       "free without it", command);
     if (o->device != NULL && strcmp(o->device, "cpu") != 0)
         return message(STATUS_USAGE, "%s: built without --device %s, there is cpu; 'ringside devices' says what is "
                        "missing", command, o->device);
@@ -282,5 +325,5 @@ options_parse(int argc, char **argv, enum option_scope scope, struct run_options
             i++;
         }
     }
-    return refuse_combination(argv[0], out);
+    return refuse_combination(argv[0], scope, out);
 }

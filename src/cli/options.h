@@ -9,9 +9,9 @@
 #include "sched/sched.h"
 
 enum { VARIANT_MOST = 999999999, FAULTS_MOST = 64 };
-enum option_scope { OPTION_RUN = 1, OPTION_STEP = 2 };
+enum option_scope { OPTION_RUN = 1, OPTION_STEP = 2, OPTION_EXPLORE = 4 };
 
-struct exercise_report;
+struct exercise_report; struct trial;
 
 struct run_options {
     const char        *lesson;        /* as given; then its path, see cli/course.h */
@@ -20,7 +20,8 @@ struct run_options {
     int                arg_count;
     const char        *trace, *policy, *hardware, *device, *backend, *batch;
     enum executor_kind executor;
-    bool               has_seed, check_races, teacher, tap, trust, exact, quiet, no_color, ascii, hash, hops;
+    bool               has_seed, check_races, teacher, tap, trust, exact, quiet, no_color, ascii, hash, hops,
+                       check_ranks;
     uint64_t           seed;
     uint64_t           world;         /* 0: as the lesson says */
     uint64_t           variant;       /* of an exercise; 0: as it is written */
@@ -28,6 +29,11 @@ struct run_options {
     double             timeout, limit_seconds; /* 0: none given */
     struct fault       faults[FAULTS_MOST];    /* --fault, as often as it is given */
     size_t             fault_count;
+    /* explore */
+    uint64_t           schedules;     /* 0: not said */
+    bool               exhaustive;
+    const char        *fault_kinds;   /* NULL: none are drawn */
+    struct trial      *trial;         /* cli/trial.h: the run is one of many; NULL: it speaks for itself */
 };
 
 /* argv[0] is the subcommand. -1: go on with `out`; else the exit status (help was printed, or what is wrong). */

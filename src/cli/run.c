@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +15,18 @@
 #include "base/reader.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "cli/commands.h"
 #include "cli/course.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/trial.h"
 #include "cli/watch.h"
 #include "device/device.h"
 #include "hw/cost.h"
 #include "lua/lesson.h"
 #include "lua/script.h"
+#include "sched/chooser.h"
 #include "sched/debugger.h"
 #include "sched/sched.h"
 #include "tensor/blas.h"
@@ -32,7 +34,7 @@
 #include "trace/clock.h"
 #include "trace/writer.h"
 
-enum { LESSON_BYTES = 16 << 20, LIMIT_SECONDS = 60 };
+enum { LESSON_BYTES = 16 << 20, SCHEDULE_BYTES = 64 << 20, LIMIT_SECONDS = 60 };
 static const size_t MEMORY_LIMIT = (size_t)1 << 30;
 static const double WORK_LIMIT   = 1e9;    /* steps, see sched/account.h */
 
@@ -46,6 +48,10 @@ struct lesson_run {
     struct cost_model         cost;
     struct trace_writer      *writer;
     struct sched             *sched;
+    struct schedule           schedule;     /* --policy FILE */
+    struct chosen             chosen;       /* what was done of it */
+    struct choosing           choosing;
+    struct fault_plan         faults;
     struct watch              watch;
     struct blas               blas;
     bool                      fast;         /* blas is open */
@@ -82,6 +88,52 @@ read_lesson(struct lesson_run *run)
     return false;
 }
 
+static bool
+policy_is_file(const char *policy)
+{
+    static const char *const names[] = { "order", "random", "round-robin" };
+    for (size_t i = 0; policy != NULL && i < countof(names); i++)
+        if (strcmp(policy, names[i]) == 0)
+            return false;
+    return policy != NULL;
+}
+
+/* Of --policy FILE; false: it cannot be read, or is another lesson's. */
+static bool
+read_schedule(struct lesson_run *run)
+{
+    const char *path = run->options->policy, *reason = NULL;
+    size_t      size = 0;
+    char        why[300];
+    if (!policy_is_file(path))
+        return true;
+    char *text = file_read(path, SCHEDULE_BYTES, &size, &reason);
+    if (text == NULL || !schedule_read(&run->schedule, text, why, sizeof why)) {
+        run->status = message(STATUS_USAGE, "%.1000s: %s", path, text == NULL ? reason : why);
+        free(text);
+        return false;
+    }
+    free(text);
+    run->choosing = (struct choosing){ .schedule = &run->schedule, .chosen = &run->chosen };
+    if (strcmp(run->schedule.lesson, run->name) == 0 || run->schedule.lesson[0] == '\0')
+        return true;
+    run->status = message(STATUS_USAGE, "%.1000s is a schedule of the lesson %s, not of %s", path, run->schedule.lesson,
+                          run->name);
+    return false;
+}
+
+/* The run is over: was it the one that was meant? */
+static void
+check_schedule(const struct lesson_run *run)
+{
+    const struct chosen *chosen = &run->chosen;
+    if (chosen->misfit[0] != '\0')
+        message(0, "%s does not fit this lesson: %s", run->options->policy, chosen->misfit);
+    else if (chosen->used < run->schedule.count)
+        message(0, "%s does not fit this lesson: %zu of its %zu switches were never reached", run->options->policy,
+                run->schedule.count - chosen->used, run->schedule.count);
+}
+
 /* Before there is a second thread, as blas_open wants it. */
 static bool
 open_products(struct lesson_run *run)
@@ -93,15 +145,32 @@ open_products(struct lesson_run *run)
     return true;
 }
 
+/* Those of the command line, of the schedule and of explore. */
+static bool
+plan_faults(struct lesson_run *run)
+{
+    const struct run_options *o  = run->options;
+    bool                      ok = true;
+    for (size_t i = 0; ok && i < o->fault_count; i++)
+        ok = fault_plan_add(&run->faults, &o->faults[i]);
+    for (size_t i = 0; ok && i < run->schedule.faults.count; i++)
+        ok = fault_plan_add(&run->faults, &run->schedule.faults.faults[i]);
+    for (size_t i = 0; ok && o->trial != NULL && i < o->trial->fault_count; i++)
+        ok = fault_plan_add(&run->faults, &o->trial->faults[i]);
+    if (!ok)
+        run->status = message(STATUS_FAILED, "out of memory");
+    return ok;
+}
+
 static void
-record_faults(struct trace_writer *writer, const struct run_options *options)
+record_faults(struct trace_writer *writer, const struct fault_plan *plan)
 {
     struct str text = { 0 };
-    for (size_t i = 0; i < options->fault_count; i++) {
+    for (size_t i = 0; i < plan->count; i++) {
         str_add(&text, i > 0 ? "; " : "");
-        fault_print(&options->faults[i], &text);
+        fault_print(&plan->faults[i], &text);
     }
-    if (options->fault_count > 0)
+    if (plan->count > 0)
         trace_option(writer, "faults", str_text(&text));
     str_free(&text);
 }
@@ -122,13 +191,14 @@ open_trace(struct lesson_run *run)
     trace_option(run->writer, "lesson", run->name);
     trace_option(run->writer, "executor", free_running ? "free" : "stepped");
     if (!free_running)
-        trace_option(run->writer, "policy", options->policy != NULL ? options->policy : "order");
+        trace_option(run->writer, "policy", policy_is_file(options->policy) ? "schedule"
+                                            : options->policy != NULL     ? options->policy : "order");
     if (options->has_seed) {
         char seed[24];
         snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
         trace_option(run->writer, "policy seed", seed);
     }
-    record_faults(run->writer, options);
+    record_faults(run->writer, &run->faults);
     trace_source(run->writer, run->path, run->text);
     return true;
 }
@@ -141,7 +211,7 @@ make_lesson(struct lesson_run *run)
                                           .quiet = o->quiet, .teacher = o->teacher, .trusted = o->trust,
                                           .hardware = o->hardware, .report = o->report,
                                           .has_seed = o->has_seed, .seed = o->seed, .world = (int)o->world,
-                                          .hops = o->hops };
+                                          .hops = o->hops, .check_ranks = o->check_ranks };
     run->lesson = lesson_new(&options);
     if (run->lesson == NULL)
         run->status = message(STATUS_FAILED, "out of memory");
@@ -168,14 +238,17 @@ make_sched(struct lesson_run *run)
 {
     const struct run_options *o = run->options;
     struct sched_options      options = { .executor = o->executor, .writer = run->writer, .cost = &run->cost,
-                                          .policy = o->policy, .seed = o->seed,
+                                          .policy = policy_is_file(o->policy) ? NULL : o->policy, .seed = o->seed,
+                                          .choosing = trial_choosing(o->trial),
                                           .timeout_ps = (uint64_t)(o->timeout * 1e12) };
-    struct fault_plan         plan = { .faults = (struct fault *)(uintptr_t)o->faults, .count = o->fault_count };
     char                      why[300];
-    options.faults = &plan;
+    options.faults       = &run->faults;
+    if (policy_is_file(o->policy))
+        options.choosing = &run->choosing;
+    options.count_faults = trial_counts_faults(o->trial);
     if (!o->trust) {
         options.memory_limit = MEMORY_LIMIT;
-        options.work_limit   = work_limit(o);
+        options.work_limit   = trial_work_limit(o->trial, work_limit(o));
     }
     if (!cost_preset(&run->cost, o->hardware != NULL ? o->hardware : "classroom")) {
         run->status = message(STATUS_USAGE, "unknown hardware '%s'", o->hardware);
@@ -187,6 +260,7 @@ make_sched(struct lesson_run *run)
         return false;
     }
     lesson_runs_in(run->lesson, run->sched);
+    lesson_names_tensors(run->sched);
     if (run->fast)
         blas_use(run->sched, &run->blas);
     return true;
@@ -202,7 +276,10 @@ tell_error(const struct lesson_run *run, const struct error *error)
                                error->kind == E_SCRIPT ? "" : error_name(error->kind), "", error->message };
     if (run->options->report != NULL && run->options->report->endless > 0)
         return; /* told with the report */
-    message_failure(&failure, run->options->tap);
+    if (run->options->trial != NULL)
+        trial_fail(run->options->trial, error);
+    else
+        message_failure(&failure, run->options->tap);
 }
 
 static bool
@@ -289,22 +366,27 @@ execute(struct lesson_run *run)
 {
     const struct run_options *options = run->options;
     struct error        error  = { 0 };
-    struct watch_limits limits = { .signals = run->debugger == NULL };
+    struct watch_limits limits = { .signals = run->debugger == NULL && options->trial == NULL };
     if (!options->trust) {
         limits.cpu_seconds = limit_seconds(options);
         limits.memory      = MEMORY_LIMIT / 5 * 6; /* with what no account sees: libraries, stacks, malloc's own */
     }
     if (run->debugger != NULL)
         debugger_attach(run->debugger, run->sched);
+    trial_begin(options->trial);
     watch_start(&run->watch, run->sched, &limits);
     bool ok = sched_run(run->sched, lesson_task, run, &error);
     watch_end(&run->watch);
+    if (policy_is_file(options->policy))
+        check_schedule(run);
     if (!ok) {
         if (!run->finished || run->status == STATUS_DONE)
             run->status = error_exit_status(&error);
         tell_error(run, run->finished && run->error.kind != E_NONE ? &run->error : &error);
     }
     devices_free(run->sched);
+    if (options->trial != NULL)
+        trial_end(options->trial, run->sched, run->status);
 }
 
 /* What is no Lua takes no older trace's name and gives nothing to step through: it runs as far as its message. */
@@ -341,7 +423,8 @@ run_lesson(const struct run_options *options, struct debugger *debugger)
     if (read)
         check_syntax(&run, &without_trace);
     debugger = run.debugger;
-    if (read && open_products(&run) && open_trace(&run) && make_lesson(&run) && make_sched(&run)) {
+    if (read && read_schedule(&run) && plan_faults(&run) && open_products(&run) && open_trace(&run) &&
+        make_lesson(&run) && make_sched(&run)) {
         struct debugger_names names = lesson_names(run.lesson);
         if (debugger != NULL)
             debugger_set_names(debugger, &names);
@@ -355,6 +438,8 @@ run_lesson(const struct run_options *options, struct debugger *debugger)
     lesson_free(run.lesson);
     if (run.writer != NULL)
         close_trace(&run);
+    schedule_free(&run.schedule);
+    fault_plan_free(&run.faults);
     free(run.text);
     return run.status;
 }

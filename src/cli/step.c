@@ -79,7 +79,8 @@ tell_failure(const char *lesson, struct session_failure failure)
     char           who[24] = "";
     if (failure.rank >= 0)
         snprintf(who, sizeof who, "rank %d: ", failure.rank);
-    bool named = strncmp(failure.message, who, strlen(who)) == 0;
+    bool named = strncmp(failure.message, who, strlen(who)) == 0 ||
+                 (strcmp(failure.kind, "RaceError") == 0 && strncmp(failure.message, "rank ", 5) == 0);
     for (size_t i = 0; i < countof(about_ranks); i++)
         named = named || strcmp(failure.kind, about_ranks[i]) == 0;
     told.who = named ? "" : who;

@@ -12,7 +12,7 @@ enum { INPUT_SIZES = 1, OUTPUT_SIZES = 2, INPUT_DTYPES = 4, OUTPUT_DTYPES = 8, R
 
 struct family { const char *operation; int rules; };
 
-/* Operations under every name that PyTorch's back-ends give them. One that is not here is compared by its name alone. */
+/* Operations under every name that PyTorch's back-ends give them. Of another one only the name is compared. */
 static const struct family families[] = {
     { "all_reduce",             SIZES | DTYPES | REDUCE_OP },
     { "allreduce",              SIZES | DTYPES | REDUCE_OP },
@@ -65,6 +65,12 @@ static bool
 texts_differ(const char *a, const char *b)
 {
     return a != b && is_known(a) && is_known(b) && strcmp(a, b) != 0;
+}
+
+const char *
+either(const char *first, const char *second)
+{
+    return first != NULL && strlen(first) > 2 ? first : second;
 }
 
 /* "[[3], [3]]" is, "[[3], [5]]" is not. */

@@ -70,47 +70,45 @@ say_awaited(const struct teller *teller, struct str *out)
 /* ---- the order of calls ---- */
 
 static void
+say_more(int left_out, struct str *out)
+{
+    if (left_out > 1)
+        str_addf(out, " and %d more", left_out - 1);
+}
+
+/* "rank 0 calls broadcast #1 (line 8), which ranks 1-3 left out" */
+static void
+cause_extra(struct teller *teller, struct saying *saying)
+{
+    const struct hang *hang  = teller->hang;
+    struct str        *full  = &saying->way[0];
+    int                count = ranks_alike(teller, hang->of_victim, hang->victim, teller->ranks);
+    str_addf(full, count > 1 ? "rank %d alone calls " : "rank %d calls ", hang->culprit);
+    say_call_at(teller->flight, hang->of_culprit, full);
+    say_more(hang->left_out, full);
+    fork_here(saying);
+    str_add(full, ", which ");
+    say_ranks(teller->ranks, count, full);
+    str_add(full, " left out");
+}
+
+static void
 cause_skipped(struct teller *teller, struct saying *saying)
 {
     const struct hang *hang = teller->hang;
     struct str        *full = &saying->way[0];
     if (hang->extra) {
-        int count = ranks_alike(teller, hang->of_victim, hang->victim, teller->ranks);
-        str_addf(full, "rank %d ", hang->culprit);
-        if (hang->left_out > 1)
-            str_addf(full, "makes %d calls, from ", hang->left_out);
-        else
-            str_add(full, "calls ");
-        say_call_at(teller->flight, hang->of_culprit, full);
-        str_add(full, hang->left_out > 1 ? " on" : "");
-        fork_here(saying);
-        str_add(full, ", which ");
-        say_ranks(teller->ranks, count, full);
-        str_add(full, " left out");
+        cause_extra(teller, saying);
         return;
     }
     str_addf(full, "rank %d left out ", hang->culprit);
-    if (hang->left_out > 1)
-        str_addf(full, "%d calls, from ", hang->left_out);
     say_awaited(teller, full);
-    str_add(full, hang->left_out > 1 ? " on" : "");
+    say_more(hang->left_out, full);
     fork_here(saying);
     if (hang->of_culprit != NULL) {
         str_add(full, " and goes on with ");
         say_operation_at(teller, hang->of_culprit, full);
     }
-}
-
-static const char *
-shape_of(const struct flight_entry *entry)
-{
-    return entry->input_sizes != NULL && strlen(entry->input_sizes) > 2 ? entry->input_sizes : entry->output_sizes;
-}
-
-static const char *
-dtype_of(const struct flight_entry *entry)
-{
-    return entry->input_dtypes != NULL && strlen(entry->input_dtypes) > 2 ? entry->input_dtypes : entry->output_dtypes;
 }
 
 /* A call, told from another of the same name: "all_reduce of [4]". */
@@ -121,17 +119,29 @@ say_told_apart(const struct flight_entry *entry, const struct flight_entry *othe
     switch (calls_differ(entry, other)) {
     case HANG_SHAPE:
         str_add(out, " of ");
-        say_sizes(shape_of(entry), out);
+        say_sizes(either(entry->input_sizes, entry->output_sizes), out);
         break;
     case HANG_DTYPE:
         str_add(out, " of ");
-        say_dtypes(dtype_of(entry), out);
+        say_dtypes(either(entry->input_dtypes, entry->output_dtypes), out);
         break;
     case HANG_ROOT: str_addf(out, " with root %d", entry->root); break;
     case HANG_REDUCE_OP: str_addf(out, " with %s", entry->reduce_op); break;
     case HANG_DETAILS: str_addf(out, " %s", entry->details); break;
     default: break;
     }
+}
+
+/* "that of [3]" behind "all_reduce of [4]" */
+static void
+say_that(const struct flight_entry *usual, const struct flight_entry *odd, struct str *out)
+{
+    struct str whole = { 0 };
+    say_told_apart(usual, odd, &whole);
+    size_t name = usual->operation != NULL ? strlen(usual->operation) : 0;
+    bool   that = name > 0 && whole.len > name && calls_differ(usual, odd) != HANG_OPERATION;
+    str_addf(out, that ? "that%s" : "%s", str_text(&whole) + (that ? name : 0));
+    str_free(&whole);
 }
 
 static void
@@ -146,13 +156,14 @@ cause_order(struct teller *teller, struct saying *saying)
     say_of_group(teller->flight, odd->group, full);
     say_place(odd->file, odd->line, full);
     str_add(full, " before ");
-    say_told_apart(usual, odd, full);
+    say_that(usual, odd, full);
     str_addf(full, ", rank %d after it", hang->victim);
     say_place(usual->file, usual->line, full);
     str_addf(brief, "rank %d calls ", hang->culprit);
     say_told_apart(odd, usual, brief);
     str_add(brief, " before ");
-    say_told_apart(usual, odd, brief);
+    say_that(usual, odd, brief);
+    str_add(&saying->way[2], str_text(brief));
     str_addf(brief, ", rank %d after it", hang->victim);
 }
 
@@ -204,13 +215,19 @@ first_that_differs(const char *a, const char *b, struct str *of_a, struct str *o
     return found >= 0 && *count > 1 && ends[0][0] == ends[1][0] ? found : -1;
 }
 
+static bool
+both_say(const char *a, const char *b)
+{
+    return !texts_equal(a, b) && either(a, NULL) != NULL && either(b, NULL) != NULL;
+}
+
 static void
 say_shapes(const struct flight_entry *one, const struct flight_entry *other, struct str *of_one, struct str *of_other,
            struct str *which)
 {
-    bool        inputs = !texts_equal(one->input_sizes, other->input_sizes) && one->input_sizes != NULL &&
-                         other->input_sizes != NULL && strlen(one->input_sizes) > 2 && strlen(other->input_sizes) > 2;
-    const char *a = inputs ? one->input_sizes : one->output_sizes, *b = inputs ? other->input_sizes : other->output_sizes;
+    bool        inputs = both_say(one->input_sizes, other->input_sizes);
+    const char *a = inputs ? one->input_sizes : one->output_sizes;
+    const char *b = inputs ? other->input_sizes : other->output_sizes;
     int         count, at = -1;
     a  = a != NULL ? a : "?";
     b  = b != NULL ? b : "?";
@@ -226,10 +243,10 @@ say_shapes(const struct flight_entry *one, const struct flight_entry *other, str
 }
 
 static void
-say_dtypes_of(const struct flight_entry *one, const struct flight_entry *other, struct str *of_one, struct str *of_other)
+say_dtypes_of(const struct flight_entry *one, const struct flight_entry *other, struct str *of_one,
+              struct str *of_other)
 {
-    bool inputs = !texts_equal(one->input_dtypes, other->input_dtypes) && one->input_dtypes != NULL &&
-                  other->input_dtypes != NULL && strlen(one->input_dtypes) > 2 && strlen(other->input_dtypes) > 2;
+    bool inputs = both_say(one->input_dtypes, other->input_dtypes);
     say_dtypes(inputs ? one->input_dtypes : one->output_dtypes, of_one);
     say_dtypes(inputs ? other->input_dtypes : other->output_dtypes, of_other);
 }
@@ -265,7 +282,8 @@ say_values(enum hang_cause cause, const struct flight_entry *one, const struct f
 
 /* "all_reduce #3 gets [4] on rank 1 (line 9), [3] on rank 0 (line 8)"; `which` is one of several tensors. */
 static void
-say_value(struct teller *teller, const struct str value[2], const char *word, const char *which, bool places, struct str *out)
+say_value(struct teller *teller, const struct str value[2], const char *word, const char *which, bool places,
+          struct str *out)
 {
     const struct hang         *hang = teller->hang;
     const struct flight_entry *one = hang->of_culprit, *other = hang->of_victim;
@@ -303,8 +321,8 @@ cause_value_sent(struct teller *teller, struct saying *saying)
     bool                       culprit_sends = entry_is_send(hang->of_culprit);
     const struct flight_entry *send = culprit_sends ? hang->of_culprit : hang->of_victim;
     const struct flight_entry *recv = culprit_sends ? hang->of_victim : hang->of_culprit;
-    const char *taken = hang->cause == HANG_DTYPE ? recv->output_dtypes != NULL ? recv->output_dtypes : recv->input_dtypes
-                      : recv->output_sizes != NULL ? recv->output_sizes : recv->input_sizes;
+    const char *taken = hang->cause == HANG_DTYPE ? either(recv->output_dtypes, recv->input_dtypes)
+                                                  : either(recv->output_sizes, recv->input_sizes);
     str_addf(&saying->way[0], "rank %d sends ", culprit_sends ? hang->culprit : hang->victim);
     say_sizes(hang->cause == HANG_DTYPE ? send->input_dtypes : send->input_sizes, &saying->way[0]);
     say_place(send->file, send->line, &saying->way[0]);
@@ -377,6 +395,7 @@ cause_unmatched(struct teller *teller, struct saying *saying)
     else
         str_addf(out, "rank %d does not %s what rank %d %s", hang->culprit, sends ? "receive" : "send", hang->victim,
                  sends ? "sends" : "receives");
+    str_add(&saying->way[2], str_text(out));
     if (waiting != NULL && waiting->tag > 0)
         str_addf(out, ", tag %" PRId64, waiting->tag);
     say_place(file, line, out);
@@ -397,8 +416,8 @@ cause_group(struct teller *teller, struct saying *saying)
     const struct flight_entry *one = hang->of_culprit, *other = hang->of_victim;
     struct str                *out  = &saying->way[0];
     bool                       same = !other_place(one, other);
-    str_addf(out, "rank %d calls ", hang->culprit);
-    say_operation_at(teller, one, out);
+    str_addf(out, "rank %d calls %s", hang->culprit, one->operation != NULL ? one->operation : "it");
+    say_place(one->file, one->line, out);
     str_add(out, " in ");
     say_group(teller->flight, one->group, out);
     fork_here(saying);
@@ -412,28 +431,31 @@ cause_group(struct teller *teller, struct saying *saying)
 
 /* "rank 1 calls group 2 first (line 11), rank 0 group 1 (line 8)" */
 static void
-say_groups(struct teller *teller, const char *first, const char *second, struct str *out)
-{
-    const struct hang *hang  = teller->hang;
-    const int          who[] = { hang->culprit, hang->victim };
-    for (int i = 0; i < 2; i++) {
-        const struct waiting *waiting = wait_of(teller, who[i]);
-        const char           *file;
-        if (waiting == NULL)
-            continue;
-        uint32_t line = waiting_line(teller->flight, who[i], waiting, &file);
-        str_addf(out, "%srank %d%s", i == 0 ? "" : ", ", who[i], i == 0 ? first : second);
-        say_group(teller->flight, waiting->group, out);
-        str_add(out, i == 0 ? " first" : "");
-        say_place(file, line, out);
-    }
-}
-
-static void
 cause_groups_crossed(struct teller *teller, struct saying *saying)
 {
-    say_groups(teller, " calls ", " ", &saying->way[0]);
-    say_groups(teller, ": ", ": ", &saying->way[1]);
+    const struct hang    *hang = teller->hang;
+    const struct waiting *one = wait_of(teller, hang->culprit), *other = wait_of(teller, hang->victim);
+    struct str           *out = &saying->way[0];
+    const char           *file;
+    if (one == NULL || other == NULL)
+        return;
+    uint32_t line = waiting_line(teller->flight, hang->culprit, one, &file);
+    str_addf(out, "rank %d calls ", hang->culprit);
+    say_group(teller->flight, one->group, out);
+    str_add(out, " first");
+    say_place(file, line, out);
+    line = waiting_line(teller->flight, hang->victim, other, &file);
+    str_addf(out, ", rank %d ", hang->victim);
+    say_group(teller->flight, other->group, out);
+    say_place(file, line, out);
+    if (one->sequence != other->sequence || !texts_equal(one->what, other->what) || file != NULL)
+        return;
+    out = &saying->way[1];
+    str_addf(out, "rank %d calls ", hang->culprit);
+    say_group(teller->flight, one->group, out);
+    str_add(out, " first, ");
+    str_addf(out, "rank %d ", hang->victim);
+    say_group(teller->flight, other->group, out);
 }
 
 static void
@@ -501,8 +523,10 @@ cause_ended(struct teller *teller, struct saying *saying)
 {
     const struct hang *hang = teller->hang;
     struct str        *full = &saying->way[0];
+    int                count = 1;
     teller->ranks[0] = hang->culprit;
-    int count = wait_of(teller, hang->victim) != NULL ? targets_like(teller, hang->victim, hang->culprit, teller->ranks) : 1;
+    if (wait_of(teller, hang->victim) != NULL)
+        count = targets_like(teller, hang->victim, hang->culprit, teller->ranks);
     say_ranks(teller->ranks, count, full);
     str_add(full, " returned");
     if (count == 1 && hang->of_culprit != NULL) {
@@ -524,7 +548,7 @@ cause_threw(struct teller *teller, struct saying *saying)
     if (rank->line > 0)
         str_addf(out, " at line %" PRIu32, rank->line);
     if (rank->detail != NULL)
-        str_addf(out, ": %s", rank->detail);
+        str_addf(out, ": %.*s", (int)strcspn(rank->detail, "\n"), rank->detail);
 }
 
 static void
@@ -554,13 +578,19 @@ cause_outside(struct teller *teller, struct saying *saying)
     const struct hang        *hang = teller->hang;
     const struct flight_rank *rank = rank_in(teller->flight, hang->culprit);
     struct str               *full = &saying->way[0];
-    str_addf(full, "rank %d ", hang->culprit);
     if (rank->now != FLIGHT_RUNNING) {
-        str_add(full, "is busy or gone");
+        int count = wait_of(teller, hang->victim) != NULL
+                        ? targets_like(teller, hang->victim, hang->culprit, teller->ranks) : 0;
+        if (count > 1)
+            say_ranks(teller->ranks, count, full);
+        else
+            str_addf(full, "rank %d", hang->culprit);
+        str_add(full, count > 1 ? " are busy or gone" : " is busy or gone");
         fork_here(saying);
         say_after(teller, full);
         return;
     }
+    str_addf(full, "rank %d ", hang->culprit);
     str_add(full, rank->since_ps > 0 ? "has been " : "is ");
     if (rank->line > 0)
         str_addf(full, "at line %" PRIu32, rank->line);
@@ -586,6 +616,31 @@ cause_late(struct teller *teller, struct saying *saying)
     fork_here(saying);
     if (waiting != NULL && waiting->kind == WAIT_COLLECTIVE)
         str_add(&saying->way[0], ", which all have come to");
+}
+
+/* "rank 2 returned, and nobody sets 'vocabulary' (line 9)" */
+static void
+cause_unset_key(struct teller *teller, struct saying *saying)
+{
+    const struct hang    *hang    = teller->hang;
+    const struct waiting *waiting = wait_of(teller, hang->culprit);
+    const char           *key     = rank_in(teller->flight, hang->culprit)->detail, *file = NULL;
+    struct str           *out     = &saying->way[0];
+    int                   gone    = 0;
+    for (int rank = 0; rank < teller->flight->rank_count; rank++)
+        if (rank_in(teller->flight, rank)->now == FLIGHT_RETURNED)
+            teller->ranks[gone++] = rank;
+    if (gone > 0) {
+        say_ranks(teller->ranks, gone, out);
+        str_add(out, " returned, and ");
+    }
+    str_addf(out, "nobody sets '%s'", key != NULL ? key : "it");
+    if (gone == 0) {
+        fork_here(saying);
+        str_addf(out, ", for which rank %d waits", hang->culprit);
+    }
+    uint32_t line = waiting != NULL ? waiting_line(teller->flight, hang->culprit, waiting, &file) : 0;
+    say_place(file, line, out);
 }
 
 static void
@@ -637,7 +692,7 @@ say_cause(struct teller *teller, struct saying *saying)
         [HANG_SENDS_CROSSED] = cause_sends_crossed, [HANG_UNMATCHED] = cause_unmatched,
         [HANG_LOCKS_CROSSED] = cause_locks, [HANG_ENDED] = cause_ended, [HANG_THREW] = cause_threw,
         [HANG_KILLED] = cause_killed, [HANG_LOST] = cause_lost, [HANG_OUTSIDE] = cause_outside, [HANG_LATE] = cause_late,
-        [HANG_ABSENT] = cause_absent,
+        [HANG_UNSET_KEY] = cause_unset_key, [HANG_ABSENT] = cause_absent,
     };
     const struct hang *hang  = teller->hang;
     bool               known = (size_t)hang->cause < countof(say);

@@ -51,8 +51,9 @@ graph_open(struct graph *graph, struct survey *survey)
     size_t     room  = (size_t)survey->flight->rank_count + 1;
     struct map known = { 0 };
     *graph = (struct graph){ .waits = calloc(room, sizeof *graph->waits), .wait = calloc(room, sizeof *graph->wait),
-                             .first = calloc(room, sizeof *graph->first), .outside = calloc(room, sizeof *graph->outside),
-                             .open = calloc(room, sizeof *graph->open), .rank_count = survey->flight->rank_count };
+                             .first = calloc(room, sizeof *graph->first), .open = calloc(room, sizeof *graph->open),
+                             .outside = calloc(room, sizeof *graph->outside) };
+    graph->rank_count = survey->flight->rank_count;
     bool fine = graph->waits != NULL && graph->wait != NULL && graph->first != NULL && graph->outside != NULL &&
                 graph->open != NULL;
     for (int rank = 0; fine && rank < graph->rank_count; rank++) {

@@ -20,8 +20,9 @@ hang_cause_name(enum hang_cause cause)
         [HANG_NO_NEW_GROUP] = "skipped new_group", [HANG_SENDS_CROSSED] = "crossed sends",
         [HANG_UNMATCHED] = "unmatched",     [HANG_LOCKS_CROSSED] = "crossed locks",
         [HANG_ENDED] = "ended early",       [HANG_THREW] = "threw",
-        [HANG_KILLED] = "killed",           [HANG_LOST] = "lost message",      [HANG_OUTSIDE] = "stuck outside",
-        [HANG_LATE] = "late",               [HANG_ABSENT] = "no dump",
+        [HANG_KILLED] = "killed",           [HANG_LOST] = "lost message",
+        [HANG_OUTSIDE] = "stuck outside",   [HANG_LATE] = "late",
+        [HANG_UNSET_KEY] = "unset key",     [HANG_ABSENT] = "no dump",
     };
     return (size_t)cause < countof(names) ? names[cause] : "unknown";
 }
@@ -65,12 +66,12 @@ meeting(const struct flight_entry *send, const struct flight_entry *recv)
         return send->tag == recv->tag || send->tag < 0 || recv->tag < 0 ? HANG_GROUP : HANG_UNMATCHED;
     if (send->tag >= 0 && recv->tag >= 0 && send->tag != recv->tag)
         return HANG_TAG;
-    const char *sent = send->input_sizes, *taken = recv->output_sizes != NULL ? recv->output_sizes : recv->input_sizes;
-    if (sent != NULL && taken != NULL && strlen(sent) > 2 && strlen(taken) > 2 && !texts_equal(sent, taken))
+    const char *sent  = either(send->input_sizes, NULL), *from = either(send->input_dtypes, NULL);
+    const char *taken = either(recv->output_sizes, either(recv->input_sizes, NULL));
+    const char *into  = either(recv->output_dtypes, either(recv->input_dtypes, NULL));
+    if (sent != NULL && taken != NULL && !texts_equal(sent, taken))
         return HANG_SHAPE;
-    const char *from = send->input_dtypes, *into = recv->output_dtypes != NULL ? recv->output_dtypes : recv->input_dtypes;
-    return from != NULL && into != NULL && strlen(from) > 2 && strlen(into) > 2 && !texts_equal(from, into) ? HANG_DTYPE
-                                                                                                       : HANG_NONE;
+    return from != NULL && into != NULL && !texts_equal(from, into) ? HANG_DTYPE : HANG_NONE;
 }
 
 /* A rank that does nothing more, or waits in this very call, will not post another one. */
@@ -250,8 +251,9 @@ find_end(struct survey *survey, const struct graph *graph)
     survey->broken = survey->broken || awaited == NULL;
     for (size_t i = 0; awaited != NULL && i < graph->target_count; i++) {
         int target = graph->targets[i];
+        uint64_t since = rank_in(survey->flight, target)->since_ps;
         if (graph->wait[target] < 0 && !awaited[target])
-            prefer(&best, (struct chain_end){ end_of(survey, target), target, rank_in(survey->flight, target)->since_ps });
+            prefer(&best, (struct chain_end){ end_of(survey, target), target, since });
         awaited[target] = true;
     }
     for (int rank = 0; awaited != NULL && rank < graph->rank_count; rank++) {
@@ -307,13 +309,20 @@ explain_end(struct survey *survey, const struct graph *graph, struct chain_end a
     blame(hang, causes[at.end], at.rank, at.end == END_NOWHERE ? -1 : waiter_of(graph, at.rank, WAIT_NONE));
     if (at.end == END_RETURNED || at.end == END_IDLE)
         hang->cause = cause_of_gone(graph, hang->victim, hang->cause);
+    if (hang->cause == HANG_UNMATCHED && graph->waits[hang->victim].peer < 0)
+        hang->culprit = -1;
     name_waits(survey, graph, hang);
     if (at.end == END_STUCK) {
         const struct waiting *stuck = &graph->waits[at.rank];
-        blame(hang, HANG_UNKNOWN, stuck->kind == WAIT_COLLECTIVE ? -1 : at.rank, at.rank);
+        bool any = stuck->kind == WAIT_RECV;
+        blame(hang, any ? HANG_UNMATCHED : HANG_UNKNOWN, any || stuck->kind == WAIT_COLLECTIVE ? -1 : at.rank, at.rank);
         hang->group     = stuck->group;
         hang->sequence  = stuck->sequence;
         hang->of_victim = stuck->entry;
+        if (stuck->kind == WAIT_OTHER && stuck->what != NULL && strncmp(stuck->what, "store.", 6) == 0) {
+            int waiter = waiter_of(graph, at.rank, WAIT_NONE);
+            blame(hang, HANG_UNSET_KEY, at.rank, waiter >= 0 ? waiter : at.rank);
+        }
     }
     if (hang->victim >= 0 && (at.end == END_RETURNED || at.end == END_RUNNING || at.end == END_IDLE))
         find_silent_skip(survey, hang);
@@ -411,7 +420,8 @@ explain_gone(const struct survey *survey, struct hang *hang)
     }
     if (best.rank < 0)
         return;
-    blame(hang, best.end == END_THREW ? HANG_THREW : best.end == END_KILLED ? HANG_KILLED : HANG_OUTSIDE, best.rank, -1);
+    enum hang_cause gone = best.end == END_THREW ? HANG_THREW : HANG_KILLED;
+    blame(hang, best.end == END_RUNNING ? HANG_OUTSIDE : gone, best.rank, -1);
     const struct flight_rank *rank = rank_in(survey->flight, best.rank);
     hang->of_culprit = rank->count > 0 ? &rank->entries[rank->count - 1] : NULL;
 }

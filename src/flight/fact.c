@@ -1,4 +1,4 @@
-/* The report's first line: what happened. The ranks that wait, in which call, for whom; or the two calls that differ. */
+/* The report's first line: what happened. Who waits, in which call, for whom; or the two calls that differ. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,8 +70,8 @@ ranks_alike(const struct teller *teller, const struct flight_entry *entry, int r
 static bool
 waits_alike(const struct waiting *a, const struct waiting *b)
 {
-    return a->kind == b->kind && (a->kind == WAIT_NEW_GROUP || a->kind == WAIT_OTHER) && texts_equal(a->what, b->what) &&
-           a->peer == b->peer && a->sequence == b->sequence && a->group == b->group;
+    return a->kind == b->kind && (a->kind == WAIT_NEW_GROUP || a->kind == WAIT_OTHER) && a->peer == b->peer &&
+           texts_equal(a->what, b->what) && a->sequence == b->sequence && a->group == b->group;
 }
 
 /* Ranks that wait in what `rank` waits in. */
@@ -137,47 +137,64 @@ say_whom(const struct teller *teller, int victim, int culprit, struct str *out)
 }
 
 static void
-say_victims(struct teller *teller, int victim, int culprit, int without, struct str *out)
+say_victims(struct teller *teller, int victim, const char *one, const char *many, int without, struct str *out)
 {
     int count = ranks_waiting(teller, victim, teller->ranks);
     say_ranks(teller->ranks, count, out);
-    str_add(out, count == 1 ? " waits in " : " wait in ");
+    str_add(out, count == 1 ? one : many);
     say_waiting(teller->flight, victim, &teller->graph.waits[victim], without, out);
-    if (culprit >= 0)
-        say_whom(teller, victim, culprit, out);
 }
 
+/* ", rank 1 in recv from rank 0 (line 9)"; of the same call of another group the group alone. */
 static void
-say_other(struct teller *teller, int culprit, int without, struct str *out)
+say_other(struct teller *teller, int victim, int culprit, int without, struct str *out)
 {
+    const struct waiting *one = wait_of(teller, culprit), *other = wait_of(teller, victim);
+    const char           *file;
     str_addf(out, ", rank %d in ", culprit);
-    say_waiting(teller->flight, culprit, wait_of(teller, culprit), without, out);
+    if (one->kind == WAIT_COLLECTIVE && other->kind == WAIT_COLLECTIVE && one->group != other->group &&
+        one->sequence == other->sequence && texts_equal(one->what, other->what)) {
+        uint32_t line = waiting_line(teller->flight, culprit, one, &file);
+        say_group(teller->flight, one->group, out);
+        if ((without & WITHOUT_PLACE) == 0)
+            say_place(file, line, out);
+    } else
+        say_waiting(teller->flight, culprit, one, without, out);
 }
 
 static void
 fact_of_waits(struct teller *teller, int victim, int culprit, struct saying *saying)
 {
-    struct str *way = saying->way;
-    int     without = teller->hang->cause == HANG_TAG ? WITHOUT_TAG : 0;
-    say_victims(teller, victim, culprit, without, &way[0]);
+    struct str *way  = saying->way;
+    int      without = teller->hang->cause == HANG_TAG ? WITHOUT_TAG : 0;
+    say_victims(teller, victim, " waits in ", " wait in ", without, &way[0]);
     if (culprit == victim || culprit < 0)
         return;
+    say_whom(teller, victim, culprit, &way[0]);
     if (wait_of(teller, culprit) == NULL) {
+        int all = targets_like(teller, victim, -1, teller->ranks);
         str_add(&way[1], str_text(&way[0]));
-        int count = targets_like(teller, victim, -1, teller->ranks);
-        if (count > 1 || (count == 1 && teller->ranks[0] != culprit))
-            str_addf(&way[0], "; rank %d ", culprit);
-        else
+        bool alike = all == targets_like(teller, victim, culprit, teller->ranks) &&
+                     (all != 1 || teller->ranks[0] == culprit);
+        if (alike)
             str_add(&way[0], ", which ");
-        say_state(teller, culprit, false, &way[0]);
+        else
+            str_addf(&way[0], "; rank %d ", culprit);
+        say_state(teller, culprit, alike && all > 1, &way[0]);
+        say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[2]);
+        say_whom(teller, victim, culprit, &way[2]);
         return;
     }
-    say_other(teller, culprit, without, &way[0]);
-    say_victims(teller, victim, -1, without, &way[1]);
-    say_other(teller, culprit, without, &way[1]);
-    say_victims(teller, victim, -1, WITHOUT_TAG | WITHOUT_PLACE, &way[2]);
-    say_other(teller, culprit, WITHOUT_TAG | WITHOUT_PLACE, &way[2]);
-    say_victims(teller, victim, culprit, without, &way[3]);
+    say_other(teller, victim, culprit, without, &way[0]);
+    say_victims(teller, victim, " waits in ", " wait in ", without, &way[1]);
+    say_other(teller, victim, culprit, without, &way[1]);
+    say_victims(teller, victim, " in ", " in ", without, &way[2]);
+    say_other(teller, victim, culprit, without, &way[2]);
+    say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[3]);
+    say_other(teller, victim, culprit, WITHOUT_TAG | WITHOUT_PLACE, &way[3]);
+    say_victims(teller, victim, " in ", " in ", WITHOUT_TAG | WITHOUT_PLACE, &way[4]);
+    say_other(teller, victim, culprit, WITHOUT_TAG | WITHOUT_PLACE, &way[4]);
+    say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[5]);
 }
 
 static bool
@@ -189,7 +206,7 @@ in_circle(const struct hang *hang, int rank)
     return false;
 }
 
-/* "ranks 0-2 wait in a circle, 0 -> 1 -> 2 -> 0, each in send (line 4)" */
+/* "each waits for the next in send (line 4): 0 -> 1 -> 2 -> 0" */
 static void
 fact_of_circle(struct teller *teller, struct saying *saying)
 {
@@ -201,16 +218,22 @@ fact_of_circle(struct teller *teller, struct saying *saying)
     for (int i = 1; i < hang->circle_count; i++) {
         const struct waiting *next = wait_of(teller, hang->circle[i]);
         alike = alike && next != NULL && texts_equal(next->what, first->what) &&
-                waiting_line(teller->flight, hang->circle[i], next, &other_file) == line && texts_equal(file, other_file);
+                waiting_line(teller->flight, hang->circle[i], next, &other_file) == line &&
+                texts_equal(file, other_file);
     }
     if (!alike) {
         fact_of_waits(teller, hang->victim, hang->culprit, saying);
         return;
     }
-    str_add(&saying->way[0], "each waits for the next: ");
-    say_circle(hang, &saying->way[0]);
-    str_addf(&saying->way[0], ", all in %s", first->what != NULL ? first->what : "a call");
-    say_place(file, line, &saying->way[0]);
+    for (int i = 0; i < 3; i++) {
+        struct str *way = &saying->way[i];
+        str_add(way, "each waits for the next");
+        str_addf(way, i < 2 ? " in %s" : "", first->what != NULL ? first->what : "a call");
+        if (i == 0)
+            say_place(file, line, way);
+        str_add(way, ": ");
+        say_circle(hang, way);
+    }
 }
 
 /* It waits in that call, or one of its coalesced group. */
@@ -232,7 +255,7 @@ verb_of(bool waits, bool many)
 static void
 say_ranks_or_count(const int *ranks, int count, bool brief, struct str *out)
 {
-    if (brief && count > 2)
+    if (brief && count > 1)
         str_addf(out, "%d ranks", count);
     else
         say_ranks(ranks, count, out);
@@ -245,7 +268,8 @@ say_difference(struct teller *teller, bool brief, struct str *line)
     const struct hang *hang = teller->hang;
     int  odd   = ranks_alike(teller, hang->of_culprit, hang->culprit, teller->ranks);
     int  rest  = ranks_alike(teller, hang->of_victim, hang->victim, teller->ranks + odd);
-    bool waits = stands_in(teller, hang->culprit, hang->of_culprit), also = stands_in(teller, hang->victim, hang->of_victim);
+    bool waits = stands_in(teller, hang->culprit, hang->of_culprit);
+    bool also  = stands_in(teller, hang->victim, hang->of_victim);
     say_ranks_or_count(teller->ranks, odd, brief, line);
     str_addf(line, " %s ", verb_of(waits, odd > 1));
     say_call_at(teller->flight, hang->of_culprit, line);
@@ -282,8 +306,12 @@ fact_of_difference(struct teller *teller, struct saying *saying)
     else {
         say_difference(teller, false, &saying->way[0]);
         say_difference(teller, true, &saying->way[1]);
-        str_addf(&saying->way[2], "rank %d in %s, rank %d in %s", hang->culprit, str_text(&one), hang->victim,
-                 str_text(&other));
+        int odd  = ranks_alike(teller, hang->of_culprit, hang->culprit, teller->ranks);
+        int rest = ranks_alike(teller, hang->of_victim, hang->victim, teller->ranks + odd);
+        say_ranks_or_count(teller->ranks, odd, true, &saying->way[2]);
+        str_addf(&saying->way[2], " in %s, ", str_text(&one));
+        say_ranks_or_count(teller->ranks + odd, rest, true, &saying->way[2]);
+        str_addf(&saying->way[2], " in %s", str_text(&other));
         str_addf(&saying->way[3], "rank %d in ", hang->culprit);
         say_call(teller->flight, hang->of_culprit, &saying->way[3]);
         str_addf(&saying->way[3], ", rank %d in ", hang->victim);
@@ -303,6 +331,8 @@ say_fact(struct teller *teller, struct saying *saying)
         fact_of_circle(teller, saying);
     else if (wait_of(teller, hang->victim) != NULL)
         fact_of_waits(teller, hang->victim, hang->culprit, saying);
+    else if (wait_of(teller, hang->culprit) != NULL)
+        fact_of_waits(teller, hang->culprit, hang->victim, saying);
     else if (hang->culprit >= 0) {
         str_addf(&saying->way[0], "nobody waits; rank %d ", hang->culprit);
         say_state(teller, hang->culprit, false, &saying->way[0]);

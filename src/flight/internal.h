@@ -9,6 +9,7 @@
 /* HANG_NONE: as far as both are known they could meet; else the first thing that differs, from HANG_OPERATION on. */
 enum hang_cause calls_differ(const struct flight_entry *a, const struct flight_entry *b);
 bool            texts_equal(const char *a, const char *b);                    /* NULL: only with NULL */
+const char     *either(const char *first, const char *second);               /* the first that says anything: no "[]" */
 bool            same_place(const struct flight_entry *a, const struct flight_entry *b);   /* both known, and equal */
 bool            other_place(const struct flight_entry *a, const struct flight_entry *b);  /* both known, and not */
 uint64_t        call_hash(const struct flight_entry *entry);                  /* of what calls_differ compares */
@@ -97,6 +98,7 @@ void        say_seconds(uint64_t ps, struct str *out);                        /*
 uint32_t    waiting_line(const struct flight *flight, int rank, const struct waiting *waiting, const char **file);
 /* The line to `out`, cut with "..." where it is longer than `width`, and ended. Bytes that are no ASCII become "?". */
 void        put_cut(const char *line, int width, struct str *out);
+size_t      last_gap(const char *line, size_t room);      /* where a line that is longer than `room` is parted; 0 */
 /* The same, wrapped at blanks, but not in brackets; what follows the first line is indented. */
 void        put_wrapped(const char *line, int width, int indent, struct str *out);
 
@@ -121,7 +123,7 @@ int  ranks_alike(const struct teller *teller, const struct flight_entry *entry, 
 int  targets_like(const struct teller *teller, int rank, int like, int *ranks);
 
 /* One sentence, longest first: the first way that fits is taken, or the last. */
-enum { WAYS = 4 };
+enum { WAYS = 6 };
 struct saying { struct str way[WAYS]; };
 void say_fact(struct teller *teller, struct saying *saying);
 void say_cause(struct teller *teller, struct saying *saying);

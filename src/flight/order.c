@@ -129,6 +129,7 @@ majority(const struct roll *rolls, const struct column *column)
 struct edit {
     enum { CHANGED, LEFT_OUT, TOO_MANY, MOVED } kind;
     size_t count;
+    bool   unsure;    /* what comes behind is not known: it may have been moved */
     size_t cost;      /* fewer is likelier */
 };
 
@@ -179,16 +180,16 @@ static struct edit
 likeliest_edit(struct calls a, struct calls b)
 {
     size_t      fit;
-    struct edit best = { CHANGED, 1, 4 + cost_beside(a, b, 1, 1, &fit) };
+    struct edit best = { CHANGED, 1, false, 4 + cost_beside(a, b, 1, 1, &fit) };
     best.cost += other_place(a.at[0], b.at[0]) ? 1 : 0;
     size_t moved = moved_calls(a, b);
     if (moved > 0)
-        best = cheaper(best, (struct edit){ MOVED, moved, 4 + cost_beside(a, b, moved, moved, &fit) });
+        best = cheaper(best, (struct edit){ MOVED, moved, false, 4 + cost_beside(a, b, moved, moved, &fit) });
     for (size_t count = 1; count <= MOST_EDITS; count++) {
-        struct edit left_out = { LEFT_OUT, count, 4 * count + cost_beside(a, b, count, 0, &fit) };
+        struct edit left_out = { LEFT_OUT, count, false, 4 * count + cost_beside(a, b, count, 0, &fit) };
         if (fit > 0)
             best = cheaper(best, left_out);
-        struct edit too_many = { TOO_MANY, count, 4 * count + cost_beside(a, b, 0, count, &fit) };
+        struct edit too_many = { TOO_MANY, count, false, 4 * count + cost_beside(a, b, 0, count, &fit) };
         if (fit > 0)
             best = cheaper(best, too_many);
     }
@@ -204,7 +205,7 @@ call_again(const struct flight_entry *a, const struct flight_entry *b)
     return calls_differ(a, b) == HANG_NONE && !other_place(a, b);
 }
 
-/* The calls before, when they were equal on both: what came after the last one that was like the one before this one. */
+/* Of the calls before, which were equal on both: what came behind the one that was like the last of them. */
 static const struct flight_entry *
 expected_call(const struct flight_entry *const *before, size_t count, const struct flight_entry **then)
 {
@@ -224,13 +225,13 @@ guess_edit(const struct flight_entry *const *before, size_t count, const struct 
 {
     const struct flight_entry *then, *expected = count > 1 ? expected_call(before, count, &then) : NULL;
     if (expected != NULL && call_again(expected, a) && (then == NULL ? other_place(a, b) : call_again(then, b)))
-        return (struct edit){ LEFT_OUT, 1, 0 };
+        return (struct edit){ .kind = LEFT_OUT, .count = 1 };
     if (expected != NULL && call_again(expected, b) && (then == NULL ? other_place(a, b) : call_again(then, a)))
-        return (struct edit){ TOO_MANY, 1, 0 };
+        return (struct edit){ .kind = TOO_MANY, .count = 1 };
     if (calls_differ(a, b) != HANG_OPERATION || !other_place(a, b) || !texts_equal(a->file, b->file) ||
         !texts_equal(a->function, b->function))
-        return (struct edit){ CHANGED, 1, 0 };
-    return (struct edit){ a->line < b->line ? LEFT_OUT : TOO_MANY, 1, 0 };
+        return (struct edit){ .kind = CHANGED, .count = 1 };
+    return (struct edit){ .kind = a->line < b->line ? LEFT_OUT : TOO_MANY, .count = 1, .unsure = true };
 }
 
 /* ---- one group ---- */
@@ -243,6 +244,7 @@ name_edit(const struct edit *edit, const struct calls *a, const struct calls *b,
     hang->cause      = edit->kind == MOVED ? HANG_ORDER : edit->kind == CHANGED ? calls_differ(a->at[0], b->at[0])
                                                                                : HANG_SKIPPED;
     hang->extra      = edit->kind == TOO_MANY;
+    hang->unsure     = edit->unsure;
     hang->left_out   = edit->kind == LEFT_OUT || edit->kind == TOO_MANY ? (int)edit->count : 0;
     if (hang->cause == HANG_NONE)       /* a coalesced group with fewer calls in it */
         hang->cause = HANG_OPERATION;
@@ -258,6 +260,14 @@ explain_difference(const struct roll *rolls, const struct column *column, int vi
     struct edit  edit = likeliest_edit(a, b);
     if (edit.kind == CHANGED && (a.count == 1 || b.count == 1))
         edit = guess_edit(rolls[victim].calls, from_a + at, a.at[0], b.at[0]);
+    if (edit.kind == TOO_MANY && agree_with(rolls, column, victim) == agree_with(rolls, column, culprit)) {
+        edit.kind     = LEFT_OUT;        /* one against one: it is the victim who left out what the other one calls */
+        int other     = hang->culprit;
+        hang->culprit = hang->victim;
+        hang->victim  = other;
+        name_edit(&edit, &b, &a, hang);
+        return;
+    }
     name_edit(&edit, &a, &b, hang);
 }
 
@@ -349,6 +359,7 @@ find_silent_skip(struct survey *survey, struct hang *hang)
     while (from < b->count && same_place(a->calls[from], b->calls[from]))
         from++;
     size_t left = a->count - b->count;
+    int    came = arrived(survey, &(struct waiting){ .group = hang->group, .sequence = hang->sequence });
     if (!runs_ahead(a, b, from, left))
         return false;
     hang->cause      = HANG_SKIPPED;
@@ -356,5 +367,13 @@ find_silent_skip(struct survey *survey, struct hang *hang)
     hang->of_victim  = a->calls[from];
     hang->of_culprit = b->calls[from];
     hang->sequence   = a->calls[from]->sequence;
+    if (2 * came < group->size) {       /* most left it out: then one made a call too many */
+        hang->extra      = true;
+        hang->of_victim  = b->calls[from];
+        hang->of_culprit = a->calls[from];
+        int other        = hang->victim;
+        hang->victim     = hang->culprit;
+        hang->culprit    = other;
+    }
     return true;
 }

@@ -9,8 +9,9 @@ enum { MOST_EDGES = 8 };
 
 /* ---- two lines ---- */
 
+/* A message from elsewhere may be of any length: it is cut, our own words go on in the next line. */
 static void
-put_saying(const char *before, struct saying *saying, int width, struct str *out)
+put_saying(const char *before, struct saying *saying, int width, bool cut, struct str *out)
 {
     struct str line = { 0 };
     for (int i = 0; i < WAYS && (i == 0 || saying->way[i].len > 0); i++) {
@@ -19,10 +20,19 @@ put_saying(const char *before, struct saying *saying, int width, struct str *out
         if (line.len <= (size_t)width)
             break;
     }
-    put_wrapped(str_text(&line), width, REPORT_INDENT, out);
+    if (cut)
+        put_cut(str_text(&line), width, out);
+    else
+        put_wrapped(str_text(&line), width, REPORT_INDENT, out);
     for (int i = 0; i < WAYS; i++)
         str_free(&saying->way[i]);
     str_free(&line);
+}
+
+static bool
+is_cut(enum hang_cause cause)
+{
+    return cause == HANG_THREW || cause == HANG_KILLED || cause == HANG_UNSET_KEY;
 }
 
 static void
@@ -31,10 +41,12 @@ put_head(struct teller *teller, int width, struct str *out)
     struct saying fact = { 0 }, cause = { 0 };
     char          name[64];
     say_fact(teller, &fact);
-    put_saying("", &fact, width, out);
-    snprintf(name, sizeof name, "cause: %s: ", hang_cause_name(teller->hang->cause));
+    int before = teller->flight->before > REPORT_INDENT ? teller->flight->before : REPORT_INDENT;
+    put_saying("", &fact, width + REPORT_INDENT - before, false, out);
+    snprintf(name, sizeof name, "cause: %s: ", teller->hang->unsure ? "skipped call or other order"
+                                                                    : hang_cause_name(teller->hang->cause));
     say_cause(teller, &cause);
-    put_saying(name, &cause, width, out);
+    put_saying(name, &cause, width, is_cut(teller->hang->cause), out);
 }
 
 void
@@ -89,8 +101,8 @@ put_difference(struct teller *teller, int width, struct str *out)
     if (line.len > 0 && last != NULL) {
         str_add(&line, "; the last that all made alike: ");
         say_call_at(teller->flight, last, &line);
-    } else if (line.len > 0 && group_in(teller->flight, hang->group) != NULL)
-        str_add(&line, "; before it all made none alike that is known");
+    } else if (differs)
+        str_add(&line, "; no earlier one is known");
     if (line.len > 0)
         put_wrapped(str_text(&line), width, REPORT_INDENT, out);
     str_free(&line);

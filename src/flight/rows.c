@@ -7,7 +7,7 @@
 #include "base/map.h"
 
 enum { CELL_RANKS, CELL_ENQUEUED, CELL_STARTED, CELL_COMPLETED, CELL_NOW, CELLS };
-enum { MOST_ROWS = 16, FEW_RANKS = 8, LEAST_WIDTH = 6, GAP = 2 };
+enum { MOST_ROWS = 16, MOST_LINES = 6, FEW_RANKS = 8, LEAST_WIDTH = 6, GAP = 2 };
 #define CELL_END "\x1f"
 
 static const char *const titles[CELLS] = { "ranks", "last enqueued", "started", "completed", "now" };
@@ -16,16 +16,16 @@ static const char *const titles[CELLS] = { "ranks", "last enqueued", "started", 
 
 /* "all_reduce #7 [3, 4] (line 9)"; "same" as in the cell before. */
 static void
-say_cell(const struct teller *teller, const struct flight_entry *entry, const struct flight_entry *before, struct str *out)
+say_cell(const struct teller *teller, const struct flight_entry *entry, const struct flight_entry *before,
+         struct str *out)
 {
     if (entry == NULL || entry == before) {
         str_add(out, entry == NULL ? "-" : "same");
         return;
     }
-    const char *inputs = entry->input_sizes, *sizes = inputs != NULL && strlen(inputs) > 2 ? inputs : entry->output_sizes;
-    struct str  text   = { 0 };
+    struct str text = { 0 };
     say_call(teller->flight, entry, out);
-    say_sizes(sizes, &text);
+    say_sizes(either(entry->input_sizes, entry->output_sizes), &text);
     if (text.len > 2)
         str_addf(out, text.len <= 32 ? " %s" : " %.29s...", str_text(&text));
     say_place(entry->file, entry->line, out);
@@ -33,14 +33,18 @@ say_cell(const struct teller *teller, const struct flight_entry *entry, const st
 }
 
 static void
-say_wait(const struct teller *teller, int rank, struct str *out)
+say_wait(const struct teller *teller, int rank, const struct flight_entry *last, struct str *out)
 {
     const struct flight_rank *own     = rank_in(teller->flight, rank);
     const struct waiting     *waiting = wait_of(teller, rank);
     const struct graph       *graph   = &teller->graph;
     size_t                    first   = graph->first[graph->wait[rank]], end = graph->first[graph->wait[rank] + 1];
-    str_add(out, "waits in ");
-    say_waiting(teller->flight, rank, waiting, 0, out);
+    if (waiting->entry != NULL && waiting->entry == last && (own->line == 0 || own->line == last->line))
+        str_add(out, "waits in it");
+    else {
+        str_add(out, "waits in ");
+        say_waiting(teller->flight, rank, waiting, 0, out);
+    }
     if (end > first && waiting->kind != WAIT_SEND && waiting->kind != WAIT_RECV) {
         str_add(out, " for ");
         say_ranks(graph->targets + first, (int)(end - first), out);
@@ -50,7 +54,7 @@ say_wait(const struct teller *teller, int rank, struct str *out)
 }
 
 static void
-say_now(const struct teller *teller, int rank, struct str *out)
+say_now(const struct teller *teller, int rank, const struct flight_entry *last, struct str *out)
 {
     static const char *const words[] = {
         [FLIGHT_UNKNOWN] = "waits in no call", [FLIGHT_ABSENT] = "no dump",       [FLIGHT_RUNNING] = "runs",
@@ -61,7 +65,7 @@ say_now(const struct teller *teller, int rank, struct str *out)
     bool                      times = own->now == FLIGHT_RUNNING ||
                                       (own->now == FLIGHT_WAITING && teller->flight->rank_count <= FEW_RANKS);
     if (wait_of(teller, rank) != NULL)
-        say_wait(teller, rank, out);
+        say_wait(teller, rank, last, out);
     else {
         str_add(out, words[own->now]);
         if (own->line > 0)
@@ -92,7 +96,7 @@ say_row(struct teller *teller, int rank, struct str *out)
         say_cell(teller, last[i], i > 0 ? last[i - 1] : NULL, out);
         str_add(out, CELL_END);
     }
-    say_now(teller, rank, out);
+    say_now(teller, rank, last[0], out);
     str_add(out, CELL_END);
 }
 
@@ -130,15 +134,10 @@ static bool
 row_is_told(const struct teller *teller, const struct rows *rows, int row)
 {
     const int must[] = { teller->hang->culprit, teller->hang->victim };
-    int       room   = MOST_ROWS;
-    for (int i = 0; i < 2; i++) {
-        if (must[i] < 0 || must[i] >= teller->flight->rank_count)
-            continue;
-        if (rows->row_of[must[i]] == row)
+    for (int i = 0; i < 2; i++)
+        if (must[i] >= 0 && must[i] < teller->flight->rank_count && rows->row_of[must[i]] == row)
             return true;
-        room--;
-    }
-    return row < room;
+    return row < MOST_ROWS - 2;
 }
 
 static void
@@ -200,8 +199,7 @@ line_of_cell(const char *cell, size_t size, int width, size_t *skip)
     *skip = size;
     if (size <= room)
         return size;
-    for (end = room; end > 0 && cell[end] != ' '; end--)
-        continue;
+    end   = last_gap(cell, room);
     *skip = end > 0 ? end + 1 : room;
     return end > 0 ? end : room;
 }
@@ -214,7 +212,7 @@ put_row(const char *row, const int widths[CELLS], struct str *out)
     bool        more = true;
     for (int i = 0; i < CELLS; i++)
         sizes[i] = next_cell(&row, &cells[i]);
-    while (more) {
+    for (int lines = 0; more && lines < MOST_LINES; lines++) {
         struct str line = { 0 };
         size_t     column = 0;
         more = false;
@@ -234,39 +232,43 @@ put_row(const char *row, const int widths[CELLS], struct str *out)
     }
 }
 
+/* The titles, then the rows that are told, to `told`; answers how many, and *left: how many are not. */
+static int
+choose_rows(struct teller *teller, const struct rows *rows, struct str *told, int *left)
+{
+    int count = 1;
+    for (int i = 0; i < CELLS; i++)
+        str_addf(&told[0], "%s" CELL_END, titles[i]);
+    for (int row = 0; row < rows->count; row++) {
+        if (!row_is_told(teller, rows, row)) {
+            ++*left;
+            continue;
+        }
+        say_row_ranks(teller, rows, row, &told[count]);
+        str_add(&told[count++], rows->texts.entries[row].text);
+    }
+    return count;
+}
+
 void
 put_rows(struct teller *teller, int width, struct str *out)
 {
     struct rows rows;
-    struct str  text = { 0 }, *told = NULL;
-    int         count = 0, left = 0, widths[CELLS] = { 0 };
-    if (teller->flight->rank_count > 0 && make_rows(teller, &rows) && (told = calloc(MOST_ROWS + 2, sizeof *told)) != NULL) {
-        for (int i = 0; i < CELLS; i++)
-            str_addf(&told[0], "%s" CELL_END, titles[i]);
-        for (int row = 0; row < rows.count; row++) {
-            if (!row_is_told(teller, &rows, row) || count >= MOST_ROWS) {
-                left++;
-                continue;
-            }
-            struct str *line = &told[++count];
-            say_row_ranks(teller, &rows, row, line);
-            str_add(line, rows.texts.entries[row].text);
-        }
-        for (int i = 0; i <= count; i++)
+    struct str  told[MOST_ROWS + 1] = { 0 };
+    int         left = 0, widths[CELLS] = { 0 };
+    if (make_rows(teller, &rows) && rows.count > 0) {
+        int count = choose_rows(teller, &rows, told, &left);
+        for (int i = 0; i < count; i++)
             measure(str_text(&told[i]), widths);
         fit(widths, width);
         str_add(out, "\n");
-        for (int i = 0; i <= count; i++) {
+        for (int i = 0; i < count; i++)
             put_row(str_text(&told[i]), widths, out);
-            str_free(&told[i]);
-        }
         if (left > 0)
-            str_addf(out, "and %d rows more\n", left);
+            str_addf(out, "and %d more rows\n", left);
     }
-    if (teller->flight->rank_count > 0) {
-        free(rows.row_of);
-        map_free(&rows.texts);
-    }
-    free(told);
-    str_free(&text);
+    for (int i = 0; i <= MOST_ROWS; i++)
+        str_free(&told[i]);
+    free(rows.row_of);
+    map_free(&rows.texts);
 }

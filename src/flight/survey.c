@@ -96,7 +96,8 @@ by_sequence(const void *left, const void *right)
 static bool
 is_collective(const struct survey *survey, const struct flight_entry *entry)
 {
-    return !entry->is_p2p && group_in(survey->flight, entry->group) != NULL && !entry_is_send(entry) && !entry_is_recv(entry);
+    return !entry->is_p2p && group_in(survey->flight, entry->group) != NULL && !entry_is_send(entry) &&
+           !entry_is_recv(entry);
 }
 
 /* Where the rank's calls of each group go: `at`, by group; NULL: it is no member. */
@@ -139,7 +140,9 @@ static int
 by_rank(const void *left, const void *right)
 {
     const struct membership *a = left, *b = right;
-    return a->rank != b->rank ? (a->rank < b->rank ? -1 : 1) : a->group != b->group ? (a->group < b->group ? -1 : 1) : 0;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return a->group < b->group ? -1 : a->group > b->group;
 }
 
 static struct membership *
@@ -275,7 +278,8 @@ kind_of_wait(const struct flight_rank *rank)
         return WAIT_COLLECTIVE;
     if (ends_in(rank->waits_in, "send") || ends_in(rank->waits_in, "recv"))
         return ends_in(rank->waits_in, "send") ? WAIT_SEND : WAIT_RECV;
-    return strcmp(rank->waits_in, "lock") == 0 ? WAIT_LOCK : WAIT_OTHER;
+    bool queue = strcmp(rank->waits_in, "store.queue_pop") == 0 && rank->peer >= 0;   /* whoever took the text has the lock */
+    return queue || strcmp(rank->waits_in, "lock") == 0 ? WAIT_LOCK : WAIT_OTHER;
 }
 
 static struct waiting
@@ -291,17 +295,62 @@ told_waiting(struct survey *survey, int at)
     return waiting;
 }
 
-/* A dump's rank waits in its first call that is not over; where one has begun, in that. */
-static struct waiting
-likely_waiting(struct survey *survey, const struct flight_rank *rank)
+/* How many sends or receives (as `like` is one) to or from `peer` are open on the rank, before `end`; NULL: in all. */
+static int
+open_calls(struct survey *survey, int rank, int peer, const struct flight_entry *like, bool send,
+           const struct flight_entry *end)
 {
+    const struct flight_rank *own   = rank_in(survey->flight, rank);
+    int                       count = 0;
+    for (size_t i = 0; i < own->count && &own->entries[i] != end; i++) {
+        const struct flight_entry *entry = &own->entries[i];
+        bool same = send ? entry_is_send(entry) : entry_is_recv(entry);
+        count += same && entry->peer == peer && entry->group == like->group &&
+                 (entry->tag == like->tag || entry->tag < 0 || like->tag < 0) &&
+                 texts_equal(send ? entry->input_sizes : entry->output_sizes,
+                             entry_is_send(like) ? like->input_sizes : like->output_sizes) &&
+                 !entry_is_over(survey, entry);
+    }
+    return count;
+}
+
+/* A send or receive of a batch whose other end is open, too: what keeps the batch is another one of it. */
+static bool
+has_met(struct survey *survey, int rank, const struct flight_entry *entry)
+{
+    bool send = entry_is_send(entry);
+    if ((!send && !entry_is_recv(entry)) || entry->peer < 0 || entry->peer == rank)
+        return false;
+    return open_calls(survey, rank, entry->peer, entry, send, entry) <
+           open_calls(survey, entry->peer, rank, entry, !send, NULL);
+}
+
+enum { MOST_MET = 256 };   /* of a batch that are looked at */
+
+/* The first call that is not over; where one has begun, that. `met`: also those that can end. */
+static const struct flight_entry *
+first_open(struct survey *survey, int at, bool met)
+{
+    const struct flight_rank  *rank  = rank_in(survey->flight, at);
     const struct flight_entry *first = NULL;
+    int                        seen  = 0;
     for (size_t i = 0; i < rank->count && (first == NULL || first->state != FLIGHT_STARTED); i++) {
         const struct flight_entry *entry = &rank->entries[i];
         if (entry->state != FLIGHT_COMPLETED && (first == NULL || entry->state == FLIGHT_STARTED) &&
-            !entry_is_over(survey, entry))
+            !entry_is_over(survey, entry) && (met || seen++ >= MOST_MET || !has_met(survey, at, entry)))
             first = entry;
     }
+    return first;
+}
+
+/* What a dump's rank waits in. Where all its calls have met, it is kept by a batch of the other rank's, which waits for
+ * another call, if there is such a one. */
+static struct waiting
+likely_waiting(struct survey *survey, int at)
+{
+    const struct flight_entry *first = first_open(survey, at, false), *met = first_open(survey, at, true);
+    if (first == NULL && met != NULL && first_open(survey, met->peer, false) == NULL)
+        first = met;
     if (first == NULL)
         return (struct waiting){ .group = -1, .sequence = -1, .peer = -1, .tag = -1 };
     bool p2p = entry_is_send(first) || entry_is_recv(first);
@@ -320,7 +369,7 @@ waiting_of(struct survey *survey, int at)
     if (rank->now == FLIGHT_WAITING)
         return told_waiting(survey, at);
     if (rank->now == FLIGHT_UNKNOWN)
-        return likely_waiting(survey, rank);
+        return likely_waiting(survey, at);
     return (struct waiting){ .group = -1, .sequence = -1, .peer = -1, .tag = -1 };
 }
 

@@ -9,7 +9,7 @@
 
 /* ---- ranks ---- */
 
-enum { MOST_SPANS = 4 };
+enum { MOST_SPANS = 4, MOST_LINES = 4 };
 
 /* From `at` on, how many follow each other. */
 static int
@@ -50,7 +50,7 @@ void
 say_circle(const struct hang *hang, struct str *out)
 {
     bool all = hang->circle_length <= 8;
-    int  few = all ? hang->circle_count : 4;
+    int  few = all ? hang->circle_count : 3;
     for (int i = 0; i < few; i++)
         str_addf(out, "%d -> ", hang->circle[i]);
     if (!all)
@@ -234,8 +234,8 @@ put_cut(const char *line, int width, struct str *out)
     str_add(out, size <= room ? "\n" : "...\n");
 }
 
-/* The last blank up to `room` that stands in no brackets and behind no word that a number follows; 0: there is none. */
-static size_t
+/* The last blank up to `room` that stands in no brackets and before no number; else any blank; 0: there is none. */
+size_t
 last_gap(const char *line, size_t room)
 {
     size_t gap = 0, depth = 0;
@@ -255,7 +255,7 @@ void
 put_wrapped(const char *line, int width, int indent, struct str *out)
 {
     size_t room = width > 20 ? (size_t)width : 20, begin = 0;
-    while (strlen(line) > room - begin) {
+    for (int lines = 1; strlen(line) > room - begin && lines < MOST_LINES; lines++) {
         size_t end   = last_gap(line, room - begin);
         bool   blank = end > 0;
         end = blank ? end : room - begin;
@@ -264,6 +264,5 @@ put_wrapped(const char *line, int width, int indent, struct str *out)
         line += end + blank;
         begin = (size_t)indent;
     }
-    put_bytes(line, strlen(line), out);
-    str_add(out, "\n");
+    put_cut(line, (int)(room - begin), out);
 }

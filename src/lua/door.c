@@ -34,6 +34,13 @@ task_holds_script(const struct task *me, const struct script *script)
     return visit != NULL && visit->script == script && !visit->away;
 }
 
+lua_State *
+task_lua(const struct task *me)
+{
+    const struct visit *visit = visit_of(me);
+    return visit != NULL && !visit->away ? visit->L : NULL;
+}
+
 /* A line of an exercise is none of the lesson that has loaded it. */
 static bool
 is_own_function(lua_State *L, lua_Debug *ar)

@@ -184,6 +184,7 @@ void script_collect_if_due(lua_State *L, struct task *me);        /* zero_grad: 
 void script_allocated(lua_State *L, struct task *me, uint64_t bytes); /* a new object was handed to Lua */
 /* From now on (or no more) the run asks this script to collect when it runs short of memory. */
 void script_may_be_asked(struct script *script, bool may);
+lua_State *task_lua(const struct task *me);   /* on which me runs Lua now; NULL: it does not, or has let Lua go */
 bool task_holds_script(const struct task *me, const struct script *script); /* me is in it and may touch Lua now */
 
 /* ---- boxes and objects (box.c) ---- */

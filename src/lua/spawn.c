@@ -14,12 +14,14 @@
 #include "lua/dispatch.h"
 #include "lua/lesson.h"
 #include "lua/rank.h"
+#include "parallel/check_ranks.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
 /* Lives in a userdata of the spawning script: an error on the way frees it. */
 struct spawn {
     struct world         *world;
+    struct check_ranks   *check;        /* NULL: replicas are not compared */
     struct parcel        *parcel;
     struct rank          *ranks;
     int                   count;
@@ -131,7 +133,8 @@ rank_body(struct task *me, void *argument)
 {
     struct rank *rank = argument;
     rank_context_set(me, &rank->context);
-    bool ok = seed_rank(me, rank->spawn) && meet(me, rank) && run_in_script(me, rank);
+    bool ok = seed_rank(me, rank->spawn) && meet(me, rank) && run_in_script(me, rank) &&
+              check_ranks_end(me, rank->spawn->check, rank->context.rank);
     if (me->error.kind == E_BUDGET || me->error.kind == E_STOPPED)
         world_rank_cut_off(me, rank->context.world);
     world_rank_ended(me, rank->context.world, rank->context.rank);
@@ -184,6 +187,13 @@ is_of_hang(const struct error *error)
     return error->kind == E_DEADLOCK || error->kind == E_TIMEOUT || error->kind == E_MISMATCH;
 }
 
+/* Of a missing wait: "rank 0 reads a tensor ...". */
+static bool
+names_reader(const struct error *error)
+{
+    return error->kind == E_RACE && strncmp(error->message, "rank ", 5) == 0;
+}
+
 /* Who failed first in time tells why; the others mostly failed because of it. That one waits in vain is never why, but
  * what follows from it: NULL if all do, or none has failed. */
 static const struct error *
@@ -206,7 +216,8 @@ tell(struct error *error, const struct telling *how)
     struct str text   = { 0 };
     char       who[24];
     snprintf(who, sizeof who, "rank %d: ", error->rank);
-    if (is_of_hang(error) || strncmp(error->message, who, strlen(who)) == 0)
+    if (is_of_hang(error) || error->kind == E_DIVERGENCE || names_reader(error) ||
+        strncmp(error->message, who, strlen(who)) == 0)
         who[0] = '\0'; /* it names the ranks that it is about */
     if (how->report != NULL && how->report_first)
         str_addf(&text, "%s\n", how->report);
@@ -240,12 +251,13 @@ raise_first(struct task *me, struct spawn *spawn)
     const struct error *hang = first_error(spawn, true), *other = first_error(spawn, false);
     if (hang == NULL && other == NULL)
         return;
-    bool dead   = other != NULL && other->kind == E_KILLED; /* who waits for that one says so, and more */
-    bool caused = other != NULL && (hang == NULL || (!dead && other->order < hang->order));
-    bool cut    = caused && (other->kind == E_BUDGET || other->kind == E_STOPPED);
+    bool dead     = other != NULL && other->kind == E_KILLED; /* who waits for that one says so, and more */
+    bool caused   = other != NULL && (hang == NULL || (!dead && other->order < hang->order));
+    bool says_all = caused && other->kind == E_DIVERGENCE; /* that the others then wait is of no interest */
+    bool cut      = caused && (other->kind == E_BUDGET || other->kind == E_STOPPED);
     struct telling how   = { .report_first = !caused || cut, .report_alone = !caused };
     struct error   error = caused ? *other : *hang;
-    if (hang != NULL || cut)
+    if ((hang != NULL && !says_all) || cut)
         how.report = world_report(spawn->world);
     error.payload = NULL;
     error.hung    = hang != NULL || how.report != NULL;
@@ -266,11 +278,16 @@ stop_stragglers(struct task *me, struct spawn *spawn)
 static bool
 run_ranks(struct task *me, struct spawn *spawn)
 {
-    bool                 hops    = spawn->lesson != NULL && lesson_head(spawn->lesson)->hops;
-    struct world_options options = { .size = spawn->count, .trace_hops = hops };
-    spawn->world                 = world_new(me, &options);
-    if (spawn->world == NULL)
+    const struct lesson_head *head = spawn->lesson != NULL ? lesson_head(spawn->lesson) : NULL;
+    if (head != NULL && head->check_ranks && (spawn->check = check_ranks_new(me, spawn->count)) == NULL)
         return false;
+    struct world_options options = { .size = spawn->count, .trace_hops = head != NULL && head->hops,
+                                     .check = spawn->check };
+    spawn->world                 = world_new(me, &options);
+    if (spawn->world == NULL) {
+        check_ranks_free(me, spawn->check);
+        return false;
+    }
     int  started = 0;
     bool ok      = true;
     while (ok && started < spawn->count) {
@@ -287,7 +304,9 @@ run_ranks(struct task *me, struct spawn *spawn)
         raise_first(me, spawn);
     flight_of_world(me, spawn->world, spawn->flight);
     world_free(me, spawn->world);
+    check_ranks_free(me, spawn->check);
     spawn->world = NULL;
+    spawn->check = NULL;
     if (spawn->lesson != NULL)
         lesson_join(me, spawn->lesson);
     return ok && !task_failed(me);

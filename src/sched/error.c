@@ -32,6 +32,7 @@ error_name(enum error_kind kind)
     case E_DIST_STORE: return "DistStoreError";
     case E_DIST_NETWORK: return "DistNetworkError";
     case E_MISMATCH: return "MismatchError";
+    case E_DIVERGENCE: return "DivergenceError";
     case E_RACE: return "RaceError";
     case E_KILLED: return "KilledError";
     case E_STOPPED: return "StoppedError";

@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "sched/account.h"
+#include "sched/chooser.h"
 #include "sched/fiber.h"
 #include "sched/policy.h"
 #include "sched/sched.h"
@@ -15,6 +16,15 @@
 #include "trace/writer.h"
 
 enum machine_state { MACHINE_NEW, MACHINE_READY, MACHINE_RUNNING, MACHINE_WAITING, MACHINE_ENDED };
+
+/* What a chooser knows of a task. */
+struct choice_state {
+    uint64_t   identity, priority, points;   /* points: how many it has passed */
+    unsigned   twin;                         /* the how manieth of its name */
+    bool       polls, stands;                /* stands: before a touch */
+    enum touch touch;
+    uint64_t   key;
+};
 
 /* A task and what its executor needs to run it. */
 struct machine {
@@ -39,6 +49,7 @@ struct machine {
     bool           has_thread;
     size_t         registered;        /* its actor's place */
     size_t         charged;           /* bytes in the run's account */
+    struct choice_state choice;
 };
 
 static inline struct machine *machine_of(struct task *task) { return (struct machine *)task->machine; }
@@ -52,6 +63,7 @@ struct executor {
     void     (*leave)(struct task *me, struct monitor *monitor);
     bool     (*wait)(struct task *me, struct monitor *monitor, const struct wait_reason *reason);
     void     (*poll)(struct task *me, uint64_t ps, const struct wait_reason *reason);
+    void     (*touch)(struct task *me, uint64_t key, enum touch touch); /* NULL: nobody chooses */
     void     (*wake)(struct task *me, struct monitor *monitor);
     void     (*late)(struct task *me, uint64_t ps);                 /* me's rank stands still for so long */
     void     (*killed)(struct sched *sched, int rank);              /* its tasks are marked: their waits end */
@@ -69,6 +81,7 @@ struct heap_item {
 };
 static inline bool heap_item_is_source(struct heap_item item) { return item.number < 0; }
 
+struct chooser;
 struct actor_seat { uint32_t index, tick; };
 
 struct sched {
@@ -78,6 +91,7 @@ struct sched {
     struct trace_buffer   *buffer;    /* stepped: the only one */
     struct cost_model     *cost;
     struct policy          policy;
+    struct chooser        *chooser;   /* NULL: the usual order */
     uint64_t               random, timeout_ps;
     struct observer       *observer;
     enum trace_clock       clock;     /* of the wall, `free` */
@@ -125,6 +139,13 @@ struct heap_item heap_pop(struct sched *sched);
 void heap_remove(struct sched *sched, size_t place);            /* place: index + 1 */
 struct heap_item *heap_find(struct sched *sched, const struct machine *machine); /* NULL: it is not ready */
 void heap_rebuild(struct sched *sched);
+
+/* chooser.c */
+struct chooser *chooser_new(const struct choosing *how);        /* NULL: no memory */
+void chooser_free(struct chooser *chooser);
+void chooser_meet(struct chooser *chooser, struct machine *machine);    /* a new task */
+struct machine *chooser_pick(struct chooser *chooser, struct sched *sched, struct machine *from);
+bool chooser_stands(struct chooser *chooser, const struct machine *machine, uint64_t key, enum touch touch);
 
 /* faults.c */
 bool faults_open(struct sched *sched, const struct fault_plan *plan);   /* false: no memory */

@@ -5,7 +5,7 @@
 bool
 lock_init(struct task *me, struct lock *lock, const char *name)
 {
-    *lock = (struct lock){ .name = stage_text_id(me, name) };
+    *lock = (struct lock){ .name = stage_text_id(me, name), .word = name };
     return monitor_init(&lock->monitor) || failed(me, E_MEMORY, "out of memory");
 }
 
@@ -96,6 +96,7 @@ bool
 lock_acquire(struct task *me, struct lock *lock)
 {
     struct lock_ticket ticket = { .task = me };
+    sched_touch(me, TOUCH_CHANGE, lock->word, (const int64_t[3]){ me->rank });
     monitor_enter(me, &lock->monitor);
     uint64_t number = lock->next_ticket++;
     bool     free   = lock->holder == NULL && lock->first == NULL;

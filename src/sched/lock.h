@@ -13,6 +13,7 @@ struct lock {
     uint64_t            next_ticket, serving;   /* numbers for the trace */
     struct task        *holder;        /* of whoever has its turn; NULL: nobody */
     int64_t        name;      /* text id */
+    const char    *word;      /* the same, borrowed */
 };
 bool lock_init(struct task *me, struct lock *lock, const char *name);
 void lock_destroy(struct lock *lock);

@@ -34,6 +34,10 @@ sched_new(const struct sched_options *options, char *why, size_t why_size)
         return NULL;
     }
     bool ready = heap_reserve(sched, 64);
+    if (ready && options->choosing != NULL && sched->facts.stepped) {
+        sched->chooser       = chooser_new(options->choosing);
+        sched->facts.chooses = ready = sched->chooser != NULL;
+    }
     if (ready && (options->count_faults || (options->faults != NULL && options->faults->count > 0)))
         ready = faults_open(sched, options->faults);
     if (ready && sched->writer != NULL && options->executor == EXECUTOR_STEPPED)
@@ -65,6 +69,8 @@ sched_run(struct sched *sched, bool (*run)(struct task *me, void *argument), voi
     main->argument = argument;
     main->state    = MACHINE_RUNNING;
     sched->main = sched->running = main;
+    if (sched->chooser != NULL)
+        chooser_meet(sched->chooser, main);
 
     run(&main->task, argument);
 
@@ -89,6 +95,7 @@ sched_free(struct sched *sched)
     trace_buffer_free(sched->buffer);
     map_free(&sched->lanes);
     str_free(&sched->report);
+    chooser_free(sched->chooser);
     free(sched->heap);
     free(sched->actors);
     free(sched->free_seats);

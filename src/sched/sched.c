@@ -3,6 +3,7 @@
 #include "sched/sched.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/rng.h"
 #include "base/vec.h"
 #include "sched/faults.h"
@@ -80,6 +81,13 @@ sched_point(struct task *me)
     me->sched->executor->point(me);
     if (sched_has_faults(me->sched))
         fault_point(me);
+}
+
+void
+sched_touch_at(struct task *me, enum touch touch, const char *what, const int64_t where[3])
+{
+    uint64_t key = hash_bytes(hash_bytes(0, what, strlen(what)), where, 3 * sizeof where[0]);
+    me->sched->executor->touch(me, key, touch);
 }
 
 void

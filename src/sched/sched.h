@@ -14,12 +14,13 @@
 #include <stdint.h>
 #include "sched/task.h"
 
-struct sched; struct str; struct trace_writer; struct trace_event; struct policy; struct cost_model; struct fault_plan;
+struct sched; struct str; struct trace_writer; struct trace_event; struct policy; struct cost_model; struct choosing;
+struct fault_plan;
 
 enum executor_kind { EXECUTOR_STEPPED, EXECUTOR_FREE };
 
 /* One part of a run per module above that needs one (devices, lua, ...): set once, freed by its owner. */
-enum sched_part { PART_DEVICES, PART_LUA, PART_C10D, PART_MODULES, PART_LESSON, PART_PRODUCTS, PART_COUNT };
+enum sched_part { PART_DEVICES, PART_NAMES, PART_C10D, PART_MODULES, PART_LESSON, PART_PRODUCTS, PART_COUNT };
 
 /* What a debugger sees. Called after each event was appended, by the task that caused it. */
 struct observer {
@@ -32,6 +33,7 @@ struct sched_options {
     struct cost_model   *cost;          /* borrowed; the lesson may change it before work begins */
     const char          *policy;        /* "order", "random", "round-robin"; NULL: order */
     uint64_t             seed;          /* the policy's */
+    const struct choosing *choosing;    /* stepped: other interleavings (chooser.h), borrowed; NULL: none */
     uint64_t             timeout_ps;    /* of waits that set none, `free` only; 0: 30 minutes */
     bool                 no_race_check; /* stepped checks by default */
     struct observer     *observer;      /* may be NULL */
@@ -49,6 +51,7 @@ void sched_free(struct sched *sched);
 /* What everybody asks all the time; struct sched begins with it. */
 struct run_facts {
     bool stepped;
+    bool chooses;   /* every point is counted: see chooser.h */
     bool threads;   /* more than one thread runs tasks, or did; never false again */
     atomic_bool faults; /* some are expected, or have struck; never false again */
 };
@@ -97,6 +100,23 @@ bool sched_sleep(struct task *me, uint64_t ps) __attribute__((warn_unused_result
 /* For the debugger: all tasks of `rank` get the first place among equals / are moved on by ps from now on. */
 bool sched_prefer_rank(struct sched *sched, int rank);          /* false: that rank cannot run now */
 bool sched_delay_rank(struct sched *sched, int rank, uint64_t ps);
+
+/* What follows meets others in the order of its coming, not by name: explore tries other orders there. Where is a word
+ * and three numbers that are the same in each run, no addresses. A scheduling point where a run has a chooser, nothing
+ * elsewhere. */
+enum touch {
+    TOUCH_READ,     /* commutes with other reads */
+    TOUCH_CHANGE,
+    TOUCH_GIVE,     /* a message: the order counts if somebody takes from any source there */
+    TOUCH_TAKE_ANY  /* he does */
+};
+void sched_touch_at(struct task *me, enum touch touch, const char *what, const int64_t where[3]);
+static inline void
+sched_touch(struct task *me, enum touch touch, const char *what, const int64_t where[3])
+{
+    if (__builtin_expect(((const struct run_facts *)(const void *)me->sched)->chooses, 0))
+        sched_touch_at(me, touch, what, where);
+}
 
 struct monitor {
     pthread_mutex_t mutex;

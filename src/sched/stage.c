@@ -114,7 +114,8 @@ static inline void
 pass_point(struct task *me)
 {
     const struct sched *sched = me->sched;
-    if (sched->facts.stepped && (sched->heap_count > 0 || machine_of(me) == NULL || machine_of(me)->pending_delay > 0))
+    if (sched->facts.stepped && (sched->heap_count > 0 || machine_of(me) == NULL || machine_of(me)->pending_delay > 0 ||
+                                 sched->facts.chooses))
         sched->executor->point(me);
     if (sched_has_faults(sched))
         fault_point(me);

@@ -40,6 +40,8 @@ static void
 fire(struct sched *sched, struct sched_source *source)
 {
     struct task *lender = &sched->source_task;
+    if (source->clock < sched->now)
+        source->clock = sched->now; /* others were chosen before it */
     lender->clock       = source->clock;
     source->fire(lender, source);
     scope_release(lender, 0);
@@ -165,11 +167,84 @@ nobody_can_run(struct sched *sched, struct task *me)
     assert(sched->heap_count > sched->limits);
 }
 
+/* ---- with a chooser ---- */
+
+/* Who was picked goes on at `moment`: what streams and alarms do until then comes first. */
+static void
+fire_until(struct sched *sched, uint64_t moment)
+{
+    for (;;) {
+        size_t due = 0; /* a place: index + 1 */
+        for (size_t i = 0; i < sched->heap_count; i++) {
+            const struct heap_item *item = &sched->heap[i];
+            if (heap_item_is_source(*item) && item->clock <= moment &&
+                (due == 0 || item->clock < sched->heap[due - 1].clock))
+                due = i + 1;
+        }
+        if (due == 0)
+            break;
+        struct sched_source *source = sched->heap[due - 1].source;
+        heap_remove(sched, due);
+        sched->now = source->clock > sched->now ? source->clock : sched->now;
+        fire(sched, source);
+    }
+    sched->now = moment;
+}
+
+/* The chooser's pick, out of the heap; a clock that lies behind is held up until now. */
+static struct machine *
+take_chosen(struct machine *from)
+{
+    struct sched *sched = from->task.sched;
+    for (;;) {
+        if (sched->heap_count == 0)
+            nobody_can_run(sched, &from->task);
+        if (!heap_item_is_source(sched->heap[0]))
+            break;
+        struct heap_item next = heap_pop(sched);
+        sched->now            = next.clock > sched->now ? next.clock : sched->now;
+        fire(sched, next.source);
+    }
+    struct machine *next = chooser_pick(sched->chooser, sched, from);
+    heap_remove(sched, (size_t)(heap_find(sched, next) - sched->heap) + 1);
+    if (next->task.clock < sched->now)
+        next->task.clock = sched->now;
+    fire_until(sched, next->task.clock);
+    return next;
+}
+
+static void
+chosen_point(struct machine *machine)
+{
+    machine->state = MACHINE_READY;
+    heap_push(machine->task.sched, item_of(machine, next_tie(machine)));
+    pass_baton(machine, take_chosen(machine));
+}
+
+static void
+stepped_touch(struct task *me, uint64_t key, enum touch touch)
+{
+    struct machine *machine = machine_of(me);
+    if (machine == NULL)
+        return;
+    machine->choice.stands = chooser_stands(me->sched->chooser, machine, key, touch);
+    machine->choice.touch  = touch;
+    machine->choice.key    = key;
+    chosen_point(machine);
+    machine->choice.stands = false;
+}
+
+/* ---- who goes on ---- */
+
 /* Gives the baton to whoever is next; answers when `me` has it again. `me` is waiting, ready or ended. */
 static void
 dispatch(struct machine *from)
 {
     struct sched *sched = from->task.sched;
+    if (sched->chooser != NULL) {
+        pass_baton(from, take_chosen(from));
+        return;
+    }
     for (;;) {
         if (sched->heap_count == sched->limits)
             nobody_can_run(sched, &from->task);
@@ -191,6 +266,8 @@ stepped_start(struct task *me, struct machine *child)
     if (!heap_reserve(sched, sched->heap_count + (size_t)sched->living + 1) ||
         !fiber_start(&child->fiber, child->lua ? STACK_BYTES_LUA : STACK_BYTES, fiber_entry, child))
         return false;
+    if (sched->chooser != NULL)
+        chooser_meet(sched->chooser, child);
     make_ready(child);
     return true;
 }
@@ -204,6 +281,10 @@ stepped_point(struct task *me)
         return; /* a source that fires */
     me->clock += machine->pending_delay;
     machine->pending_delay = 0;
+    if (sched->chooser != NULL) {
+        chosen_point(machine);
+        return;
+    }
     while (sched->heap_count > 0) {
         const struct heap_item *top = &sched->heap[0];
         if (top->clock > me->clock)
@@ -388,7 +469,9 @@ stepped_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
     if (sched->heap_count == sched->pollers + sched->limits)
         nanosleep(&(struct timespec){ (time_t)(real_ns / 1000000000), (long)(real_ns % 1000000000) }, NULL);
     sched->pollers++;
+    machine->choice.polls = true;
     sched_advance(me, ps);
+    machine->choice.polls = false;
     sched->pollers--;
     me->waiting = NULL;
 }
@@ -444,6 +527,7 @@ const struct executor executor_stepped = {
     .name = "stepped",         .start = stepped_start,       .point = stepped_point, .now = stepped_now,
     .enter = know_monitor,     .leave = tell_monitor,        .wait = stepped_wait,   .wake = stepped_wake,
     .poll = stepped_poll,      .late = stepped_late,         .killed = stepped_killed,
+    .touch = stepped_touch,
     .finished = stepped_finished, .reap = stepped_reap,      .drain = stepped_drain,
 };
 

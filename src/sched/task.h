@@ -20,7 +20,7 @@ enum error_kind {
     E_BUDGET,                                                      /* memory or instructions of a lesson: exit status 2 */
     E_MEMORY, E_OUT_OF_MEMORY /* of a device */, E_DEADLOCK, E_TIMEOUT,
     E_DIST_STORE, E_DIST_NETWORK,      /* a store: nobody set the key in time; its server cannot be reached */
-    E_MISMATCH, E_RACE,
+    E_MISMATCH, E_DIVERGENCE, E_RACE,
     E_KILLED,                          /* its rank is gone on purpose: no script may catch it (faults.h) */
     E_STOPPED /* exit status 3 */
 };
@@ -97,6 +97,7 @@ struct task {
     uint16_t             stage;       /* kind of the innermost one that is no op; 0: none */
     uint32_t             departing;   /* flow of its next begin or instant event, 0 none */
     bool                 dead;        /* set for a task whose run is over */
+    bool                 is_carrier;  /* moves elements for collectives and messages: their claims (device/claims.h) are its own */
     atomic_uchar         killed;      /* enum task_killed */
     int                  number;      /* in order of creation, from 0 */
     struct scope_item   *scope;

@@ -13,9 +13,11 @@ my %options = (
     step    => [ @common, 'batch' ],
     view    => [ 'print', 'size' ],
     events  => ['json'],
+    explore => [qw(schedules seed policy exhaustive faults fault world trust limit-seconds help)],
     devices => [],
     lessons => [],
     exercise => [ 'once', 'variant', 'reset', 'tap' ],
+    hang    => [ 'rank', 'lesson' ],
     bench   => ['json'],
     help    => ['all'],
 );
