@@ -56,9 +56,9 @@ in_both('a late rank', 'rs.faults.late(1, 5000)', 0, $right);
 in_both('a delayed message', 'rs.faults.delay(0, 2, 5000, {message = 3})', 0, $right);
 in_both('a doubled send', 'rs.faults.double(0, 1)', 0, $right);
 in_both('a rank killed at once', 'rs.faults.kill(2)', 3, undef,
-    qr/\Aringside: DeadlockError: rank \d waits in init_process_group \(line 6\) for rank 2, which was killed\n  cause: killed: rank 2 was killed at line 6/);
+    qr/\Aringside: DeadlockError: rank \d waits in init_process_group \(line 6\) [^\n]*\n  cause: killed: rank 2 was killed at line 6/);
 in_both('a rank killed on its way', 'rs.faults.kill(2, {at = 24})', 3, undef,
-    qr/\Aringside: DeadlockError: ranks? [01] (?:and 1 )?waits? in all_reduce #\d \(line 9\) for [^\n]*2[^\n]* was killed\n  cause: killed: rank 2 was killed at line 9/);
+    qr/\Aringside: DeadlockError: [^\n]*all_reduce #\d \(line 9\)[^\n]*\n  cause: killed: rank 2 was killed at line 9/);
 in_both('a lost message', 'rs.faults.lose(0, 2, {message = 3})', 3, undef,
     qr/\A[^\n]*\n  cause: lost message: message 3 from rank 0 to rank 2 was lost\n/);
 in_both('a lost send', 'rs.faults.lose(0, 1)', 3, undef,
@@ -160,7 +160,7 @@ for my $executor (@executors) {
     my $run = ringside('run', @$executor, $catches);
     is("$run->{status} $run->{signal}", '3 0', "@$executor: a rank that kills itself: status 3");
     unlike($run->{out}, qr/still there/, "@$executor: pcall does not catch it");
-    like($run->{out}, qr/^0\s+false.*0.* waits? in all_reduce #0 \(line 12\).*rank 1,? .*was killed/m,
+    like($run->{out}, qr/^0\s+false.*all_reduce #0 \(line 12\)[^\n]*(?:\n[^\n]*cause: killed: rank 1 was killed|rank 1 was killed)/m,
         "@$executor: the others learn it, and may catch that") or diag($run->{out}, $run->{err});
 }
 my $other = lesson('other', <<'END_LESSON');
