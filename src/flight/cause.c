@@ -657,12 +657,9 @@ cause_unknown(struct teller *teller, struct saying *saying)
     const struct waiting     *waiting = wait_of(teller, hang->victim);
     const struct flight_rank *rank    = rank_in(teller->flight, hang->victim);
     struct str               *out     = &saying->way[0];
-    if (hang->cause == HANG_LOST) {
-        str_add(out, rank->detail);
-        return;
-    }
-    if (hang->cause == HANG_NONE || waiting == NULL) {
-        str_add(out, hang->cause == HANG_NONE ? "every call is over, or goes on" : "too little is known");
+    if (hang->cause == HANG_LOST || hang->cause == HANG_NONE || waiting == NULL) {
+        const char *other = hang->cause == HANG_NONE ? "every call is over, or goes on" : "too little is known";
+        str_add(out, hang->cause == HANG_LOST ? rank->detail : other);
         return;
     }
     if (waiting->kind == WAIT_COLLECTIVE) {
@@ -689,8 +686,8 @@ say_cause(struct teller *teller, struct saying *saying)
         [HANG_GROUPS_CROSSED] = cause_groups_crossed, [HANG_NO_NEW_GROUP] = cause_no_new_group,
         [HANG_SENDS_CROSSED] = cause_sends_crossed, [HANG_UNMATCHED] = cause_unmatched,
         [HANG_LOCKS_CROSSED] = cause_locks, [HANG_ENDED] = cause_ended, [HANG_THREW] = cause_threw,
-        [HANG_KILLED] = cause_killed, [HANG_LOST] = cause_unknown, [HANG_OUTSIDE] = cause_outside, [HANG_LATE] = cause_late,
-        [HANG_UNSET_KEY] = cause_unset_key, [HANG_ABSENT] = cause_absent,
+        [HANG_KILLED] = cause_killed, [HANG_OUTSIDE] = cause_outside, [HANG_LATE] = cause_late,
+        [HANG_UNSET_KEY] = cause_unset_key, [HANG_ABSENT] = cause_absent, [HANG_LOST] = cause_unknown,
     };
     const struct hang *hang  = teller->hang;
     bool               known = (size_t)hang->cause < countof(say);
