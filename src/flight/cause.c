@@ -283,12 +283,6 @@ cause_killed(struct teller *teller, struct saying *saying)
 }
 
 static void
-cause_lost(struct teller *teller, struct saying *saying)
-{
-    str_add(&saying->way[0], rank_in(teller->flight, teller->hang->victim)->detail);
-}
-
-static void
 cause_outside(struct teller *teller, struct saying *saying)
 {
     const struct hang        *hang = teller->hang;
@@ -403,8 +397,9 @@ cause_unknown(struct teller *teller, struct saying *saying)
     const struct waiting     *waiting = wait_of(teller, hang->victim);
     const struct flight_rank *rank    = rank_in(teller->flight, hang->victim);
     struct str               *out     = &saying->way[0];
-    if (hang->cause == HANG_NONE || waiting == NULL) {
-        str_add(out, hang->cause == HANG_NONE ? "every call is over, or goes on" : "too little is known");
+    if (hang->cause == HANG_LOST || hang->cause == HANG_NONE || waiting == NULL) {
+        const char *other = hang->cause == HANG_NONE ? "every call is over, or goes on" : "too little is known";
+        str_add(out, hang->cause == HANG_LOST ? rank->detail : other);
         return;
     }
     if (waiting->kind == WAIT_COLLECTIVE) {

@@ -363,6 +363,46 @@ find_lost(const struct survey *survey, const struct graph *graph, struct hang *h
     return false;
 }
 
+/* The killed one was to take part in what `rank` waits in. */
+static bool
+waits_with_killed(const struct flight *flight, int rank, int killed)
+{
+    const struct flight_rank  *waiter = &flight->ranks[rank];
+    const struct flight_group *group  = group_in(flight, waiter->group);
+    int place = group != NULL && waiter->sequence >= 0 ? flight_group_rank(group, killed) : -1;
+    return waiter->now == FLIGHT_WAITING && place >= 0 && group->progress[place].completed < waiter->sequence;
+}
+
+/* A rank that waits for it, or else with it; -1: none. */
+static int
+victim_of_killed(const struct flight *flight, int killed)
+{
+    int victim = -1;
+    for (int rank = flight->rank_count; rank-- > 0;)
+        if (waits_with_killed(flight, rank, killed))
+            victim = rank;
+    for (int rank = flight->rank_count; rank-- > 0;)
+        if (flight->ranks[rank].now == FLIGHT_WAITING && flight->ranks[rank].peer == killed)
+            victim = rank;
+    return victim;
+}
+
+/* Nobody is killed because of a hang: it comes before all that follows from it. */
+static bool
+find_killed(const struct survey *survey, const struct graph *graph, struct hang *hang)
+{
+    const struct flight *flight = survey->flight;
+    for (int killed = 0; killed < flight->rank_count; killed++) {
+        int victim = flight->ranks[killed].now == FLIGHT_KILLED ? victim_of_killed(flight, killed) : -1;
+        if (victim < 0)
+            continue;
+        blame(hang, HANG_KILLED, killed, victim);
+        name_waits(survey, graph, hang);
+        return true;
+    }
+    return false;
+}
+
 static void
 explain_waits(struct survey *survey, const struct graph *graph, const int *circle, int length, struct hang *hang)
 {
@@ -405,7 +445,8 @@ flight_diagnose(const struct flight *flight, struct hang *hang)
     *hang = nothing;
     if (survey_open(&survey, flight) && circle != NULL && survey_rolls(&survey) && graph_open(&graph, &survey)) {
         length = graph_circle(&graph, circle);
-        if (!find_lost(&survey, &graph, hang) && !find_difference(&survey, false, hang))
+        if (!find_lost(&survey, &graph, hang) && !find_killed(&survey, &graph, hang) &&
+            !find_difference(&survey, false, hang))
             explain_waits(&survey, &graph, circle, length, hang);
         if (hang->cause == HANG_NONE)
             explain_gone(&survey, hang);

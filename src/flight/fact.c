@@ -190,7 +190,8 @@ fact_of_waits(struct teller *teller, int victim, int culprit, struct saying *say
     if (wait_of(teller, culprit) == NULL || same_call(teller, culprit, victim)) {
         int all = targets_like(teller, victim, -1, teller->ranks);
         str_add(&way[1], str_text(&way[0]));
-        bool alike = all == targets_like(teller, victim, culprit, teller->ranks);
+        bool alike = all == targets_like(teller, victim, culprit, teller->ranks) &&
+                     (all != 1 || teller->ranks[0] == culprit);
         if (alike)
             str_add(&way[0], ", which ");
         else
