@@ -62,6 +62,7 @@ struct post {
     struct tensor *tensor;
     struct event  *event;                /* the tensor's device has come so far; NULL: host memory */
     uint32_t       line, flow;           /* flow: the sender's arrow; `recv` learns it from the other end */
+    uint64_t       recorded;             /* its number in the group's recorder; 0: it is not there */
     uint32_t       version;              /* is_later: the tensor's, when it was posted */
     char           detail[72];           /* of its wait, for people: what is not as usual, "tag 7 of group 2" */
     /* The back-end's own, zero before `post`: here, so that a post needs no memory. As `local` uses them: */
@@ -69,6 +70,7 @@ struct post {
     struct post   *next, *before, *mate;
     struct monitor monitor;              /* where its task waits until it is `called` */
     bool           called, met, ready, done, abandoned, refused;
+    bool           lost;                 /* its message was, as `detail` says */
     bool           killed;               /* abandoned, since the other end's rank was */
     struct repeat *repeat;               /* this is one; NULL */
     uint64_t       since, arrival;       /* a receive's: when it was ready, when it had the message */
@@ -76,7 +78,7 @@ struct post {
     char           why[240];             /* and what it was; refused: what does not fit */
 };
 
-enum { GROUP_BACKEND_ABI = 3 };
+enum { GROUP_BACKEND_ABI = 4 };
 
 struct group_backend {
     uint32_t    abi;                     /* GROUP_BACKEND_ABI of the header that it was built with */
@@ -129,13 +131,15 @@ extern const struct group_backend backend_local;
  * failed, since nobody will wake us any more (a lost rank, a deadlock, a timeout), and the monitor was left. */
 bool work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
     __attribute__((warn_unused_result));
-/* What the next waits of this rank in it are about, beside that: words that outlive them; NULL: nothing. */
-void work_wait_detail(struct work *work, const char *detail);
+/* What the next waits of this rank in it wait for was lost: words that say so, and outlive them; NULL: it was not. */
+void work_wait_lost(struct work *work, const char *words);
 bool     group_rank_has_ended(const struct process_group *group, int rank); /* it will send and receive no more */
 bool     group_rank_was_killed(const struct process_group *group, int rank); /* that is why; -1: no */
 /* It will post nothing more with that tag: it has ended, or its part of the collective is over. */
 bool     group_rank_is_through(const struct process_group *group, int rank, int64_t tag);
 bool     group_gives_up(const struct process_group *group, int64_t tag);  /* the collective of a message with that tag */
 bool     group_say_why(struct task *me, const struct process_group *group); /* records why it does, answers false */
+/* Nobody will be this post's other end; in these words unless the run is told more. Records why, answers false. */
+bool     post_in_vain(struct task *me, const struct post *post, const char *words);
 uint64_t group_timeout_ps(const struct process_group *group);               /* of one wait; 0: the run's */
 #endif

@@ -60,9 +60,13 @@ group_begin(struct task *me, struct process_group *group, enum operation operati
         return failed_null(me, E_RUNTIME, "%s: invalid root rank: %d; the group has %d ranks",
                            operation_name(operation), options->root, size);
     struct work *work = work_new(me, group, operation, NULL);
-    if (work != NULL)
-        work->call.options = *options;
-    return work;
+    if (work == NULL)
+        return NULL;
+    work->call.options = *options;
+    if (options->at_once || work_claims(me, work))
+        return work;
+    work_discard(me, work);
+    return NULL;
 }
 
 /* ---- checks ---- */
@@ -182,6 +186,7 @@ group_all_reduce(struct task *me, struct process_group *group, struct tensor *te
     bool sum = work->call.options.op == REDUCE_SUM ||
                failed(me, E_RUNTIME, "unsupported reduction operation (allreduce of sparse tensors only works with "
                                      "ReduceOp.SUM)");
+    sum = sum && work_claim(me, work, tensor, true);
     if (sum)
         work->call.tensor = tensor_ref(tensor);
     return group_issue_if(me, work, sum);

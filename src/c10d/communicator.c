@@ -234,7 +234,8 @@ lost_caller(const struct communicator *communicator)
 }
 
 static bool
-meeting_lost(struct task *me, const struct communicator *communicator, int rank, int lost)
+meeting_lost(struct task *me, const struct communicator *communicator, const struct wait_reason *reason,
+             int lost)
 {
     char of[240] = "", ranks[200];
     const char *what = communicator->what;
@@ -242,20 +243,21 @@ meeting_lost(struct task *me, const struct communicator *communicator, int rank,
     print_ranks(communicator->ranks, communicator->size, ranks, sizeof ranks);
     if (all)
         snprintf(of, sizeof of, " #%d", communicator->call);
-    return failed(me, E_RANK_LOST, "rank %d waits in %s%s of ranks %s (line %" PRIu32 "), but rank %d %s "
-                                   "without calling it: %s%s%s", rank, what, of, ranks, me->line, lost,
-                  world_rank_fate(communicator->world, lost),
-                  all ? "every rank calls " : "every member calls it", all ? what : "",
-                  all ? ", members or not, unless use_local_synchronization is true" : "");
+    return hang_in_vain(me, communicator->world, reason,
+                        "rank %d waits in %s%s of ranks %s (line %" PRIu32 "), but rank %d %s "
+                        "without calling it: %s%s%s", me->rank, what, of, ranks, me->line, lost,
+                        world_rank_fate(communicator->world, lost),
+                        all ? "every rank calls " : "every member calls it", all ? what : "",
+                        all ? ", members or not, unless use_local_synchronization is true" : "");
 }
 
 bool
-communicator_meet(struct task *me, struct communicator *communicator, int rank, uint64_t timeout_ps)
+communicator_meet(struct task *me, struct communicator *communicator, uint64_t timeout_ps)
 {
     struct world            *world  = communicator->world;
-    const struct wait_reason reason = { .what = communicator->what, .sequence = communicator->call, .peer = -1,
-                                        .peer_now = &communicator->missing, .detail = "which has not called it",
-                                        .timeout_ps = timeout_ps };
+    const struct wait_reason reason = { .what = communicator->what, .sequence = communicator->call, .group = -1,
+                                        .peer = -1, .peer_now = &communicator->missing,
+                                        .detail = "which has not called it", .timeout_ps = timeout_ps };
     bool met = false, waits = true;
     int  lost = -1;
     monitor_enter(me, &world->monitor);
@@ -266,5 +268,5 @@ communicator_meet(struct task *me, struct communicator *communicator, int rank, 
     monitor_leave(me, &world->monitor);
     if (differs)
         return failed(me, communicator->why.kind, "%s", communicator->why.message);
-    return met || (waits && meeting_lost(me, communicator, rank, lost));
+    return met || (waits && meeting_lost(me, communicator, &reason, lost));
 }

@@ -52,6 +52,8 @@ process_group_wait_for_pending(struct task *me, struct process_group *group)
     monitor_enter(me, &group->monitor);
     while (waits && group->finished < process_group_sequence(group))
         waits = await_group(me, group);
+    if (waits)
+        claim_line_waited(group->line, group->finished);
     monitor_leave(me, &group->monitor);
     return waits;
 }

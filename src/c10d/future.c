@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include "c10d/group.h"
 #include "device/cells.h"
+#include "device/claims.h"
 #include "sched/stage.h"
 
 struct futures {
@@ -25,6 +26,7 @@ struct future {
     int                  references;
     int64_t              number;
     bool                 done, awaited, has_work;
+    struct claimer      *claimer;      /* what its work has in flight; NULL: it has no work. A reference */
     uint64_t             done_at;
     struct error        *error;        /* NULL: none */
     struct work_listener listener;
@@ -94,6 +96,7 @@ future_unref(struct task *me, void *object)
     monitor_leave(me, &all->monitor);
     if (!last)
         return;
+    claimer_unref(me, future->claimer);
     if (future->error != &no_memory)
         host_return(me, future->error, sizeof *future->error);
     host_return(me, future, sizeof *future);
@@ -189,10 +192,12 @@ void
 future_of_work(struct task *me, struct future *future, struct work *work)
 {
     future->has_work = true;
+    future->claimer  = claimer_ref(work_claimer(work));
     future->listener = (struct work_listener){ .done = finish_with_work, .context = future_ref(me, future) };
     work_when_done(me, work, &future->listener);
 }
 
+/* Who hears that its work has ended has waited for it. */
 bool
 future_done(struct task *me, const struct future *future)
 {
@@ -200,6 +205,8 @@ future_done(struct task *me, const struct future *future)
     monitor_enter(me, &future->all->monitor);
     bool done = future->done;
     monitor_leave(me, &future->all->monitor);
+    if (done && future->claimer != NULL)
+        claimer_waited(future->claimer);
     return done;
 }
 
@@ -216,6 +223,8 @@ static void
 run_callbacks(struct task *me, struct futures *all, struct future *future)
 {
     size_t mark = scope_mark(me);
+    if (future->claimer != NULL)
+        claimer_waited(future->claimer);
     if (!all->runner.run(me, all->runner.context, future)) {
         monitor_enter(me, &all->monitor);
         if (all->broken.kind == E_NONE)
@@ -310,6 +319,8 @@ future_wait(struct task *me, struct future *future)
     monitor_leave(me, &all->monitor);
     if (done)
         sched_advance_to(me, future->done_at);
+    if (done && future->claimer != NULL)
+        claimer_waited(future->claimer);
     return done;
 }
 

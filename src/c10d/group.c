@@ -37,6 +37,7 @@ static bool
 comm_serve(struct task *me, void *group)
 {
     struct work *work;
+    me->is_carrier = true;
     while ((work = comm_next(me, group)) != NULL) {
         size_t mark = scope_mark(me);
         work_run(me, work);
@@ -67,10 +68,16 @@ group_new(struct task *me, struct communicator *communicator, int global_rank, u
 {
     struct world         *world = communicator->world;
     struct process_group *group = calloc(1, sizeof *group);
-    if (group == NULL || !monitor_init(&group->monitor)) {
+    struct claim_line    *line  = claim_line_new();
+    if (group == NULL || line == NULL || !recorder_init(&group->recorder, world->size) ||
+        !monitor_init(&group->monitor)) {
+        if (group != NULL)
+            recorder_free(&group->recorder);
         free(group);
+        claim_line_unref(line);
         return failed_null(me, E_MEMORY, "out of memory for a process group");
     }
+    group->line         = line;
     group->world        = world;
     group->communicator = communicator;
     group->rank         = communicator_rank_of(communicator, global_rank);
@@ -85,6 +92,8 @@ group_new(struct task *me, struct communicator *communicator, int global_rank, u
     group->comm = task_spawn(me, &options, comm_serve, group);
     if (group->comm == NULL) {
         monitor_destroy(&group->monitor);
+        recorder_free(&group->recorder);
+        claim_line_unref(line);
         free(group);
         return NULL;
     }
@@ -213,7 +222,7 @@ process_group_new(struct task *me, struct process_group *parent,
     if (!settle_ranks(me, parent, &options))
         return false;
     struct communicator *common = communicator_enter(me, parent, &options);
-    if (common == NULL || !communicator_meet(me, common, rank, parent->timeout_ps))
+    if (common == NULL || !communicator_meet(me, common, parent->timeout_ps))
         return false;
     if (communicator_rank_of(common, rank) < 0) {
         parent->world->ranks[rank].outside = common;
@@ -238,6 +247,8 @@ end_group(struct task *me, struct process_group *group)
     task_join(me, group->comm, &of_comm);
     if (of_comm.line != -1)
         group->comm = NULL;
+    if (group->comm == NULL)
+        claim_line_waited(group->line, INT64_MAX);
     return group->comm == NULL;
 }
 
@@ -303,5 +314,7 @@ group_free(struct task *me, struct process_group *group)
         free(work);
     }
     monitor_destroy(&group->monitor);
+    recorder_free(&group->recorder);
+    claim_line_unref(group->line);
     free(group);
 }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct task; struct tensor; struct process_group; struct work; struct world; struct store;
-struct group_backend; struct error;
+struct group_backend; struct error; struct claimer; struct check_ranks;
 
 /* ---- the world: shared by the ranks that one spawn starts ---- */
 struct world_options {
@@ -16,14 +16,25 @@ struct world_options {
     uint64_t timeout_ps;   /* 0: the run's */
     bool     trace_hops;   /* comm.hop events also in a world of more than 64 ranks */
     const struct group_backend *backend;   /* backend.h; NULL: local */
+    struct check_ranks         *check;     /* parallel/check_ranks.h; NULL: replicas are not compared. Outlives the world */
 };
 struct world *world_new(struct task *me, const struct world_options *options);       /* NULL: failed */
 void          world_free(struct task *me, struct world *world);                      /* after all ranks were joined */
 int           world_size(const struct world *world);
 struct store *world_store(struct world *world);
+struct check_ranks *world_check(const struct world *world);   /* NULL: none */
 /* Told by the spawner's wrapper when a rank's function has returned or failed: peers who wait for it learn it. Before
  * process_group_destroy, which waits for what is queued: peers may wait for this rank meanwhile. */
-void          world_rank_ended(struct task *me, struct world *world, int rank);
+void          world_rank_ended(struct task *me, struct world *world, int rank);   /* me's error says how */
+/* `free`: waits until all ranks have ended; false: one failed, and so long after it another still runs. */
+bool          world_await_ends(struct task *me, struct world *world, uint64_t grace_ps);
+/* This rank was cut off in its own code (a limit, an interrupt): whoever waits for it did so in vain. */
+void          world_rank_cut_off(struct task *me, struct world *world);
+/* Why the first wait in vain was in vain, who waits for whom included: lines; NULL: nobody waited in vain. */
+const char   *world_report(const struct world *world);
+struct flight;
+/* What the ranks called, as far as their recorders go, and what they do now; into a zeroed flight. */
+void          flight_of_world(struct task *me, struct world *world, struct flight *flight);
 
 /* This rank's membership (SLOT_RANK); NULL outside a spawn. */
 struct rank_context { struct world *world; int rank; struct process_group *group; /* default group, after init */ };
@@ -133,9 +144,10 @@ bool group_monitored_barrier(struct task *me, struct process_group *group, const
 bool work_wait(struct task *me, struct work *work) __attribute__((warn_unused_result)); /* moves its failure to me */
 bool work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps) /* 0: as work_wait; `stepped`: the same */
     __attribute__((warn_unused_result));
-bool work_done(struct task *me, const struct work *work);
-bool work_failure(struct task *me, const struct work *work, struct error *out);  /* false: none, or not done */
+bool work_done(struct task *me, struct work *work);   /* true is as good as a wait: nobody changes its tensors any more */
+bool work_failure(struct task *me, struct work *work, struct error *out);  /* false: none, or not done */
 int64_t work_sequence(const struct work *work);
+struct claimer *work_claimer(const struct work *work);   /* device/claims.h: what it has in flight */
 void work_free(struct task *me, struct work *work);   /* a collective goes on; an isend or irecv is waited for */
 /* Told once, on the task that ends the work and before those who wait for it, or at once if it has ended; the caller's
  * until then. `error` is NULL if all is well. */
@@ -181,5 +193,5 @@ struct work *group_irecv(struct task *me, struct process_group *group, struct te
 struct p2p_op { bool is_send; struct tensor *tensor; int peer; int64_t tag; };
 bool group_batch_isend_irecv(struct task *me, struct process_group *group, const struct p2p_op *ops, int count,
                              struct work **works);
-int  work_source_rank(struct task *me, const struct work *work);   /* of an irecv that has ended, in the group; -1: of no other work */
+int  work_source_rank(struct task *me, struct work *work);   /* of an irecv that has ended, in the group; -1: of no other work */
 #endif

@@ -7,7 +7,7 @@
  *   single.c  one tensor for a list    coalesced.c  many as one    stand_in.c  tensors with gaps    sparse.c  sparse ones
  *   monitored.c  the barrier that names the missing
  *   p2p.c    send, recv ...     ledger.c  who called what           fingerprint.c  a call to be compared and printed
- *   reuse.c  buffers in use
+ *   in_flight.c  what nobody touches before the wait    reuse.c  buffers in use
  *   store*.c keys and values
  *
  * Monitors nest in this order only: a group's, the ledger's. The world's is never held with another. None is held when
@@ -18,41 +18,15 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "c10d/backend.h"
+#include "c10d/fingerprint.h"
 #include "c10d/group.h"
+#include "c10d/recorder.h"
 #include "c10d/store.h"
+#include "device/claims.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
-const char *operation_name(enum operation operation);     /* "all_reduce" ... as the lesson writes it */
-const char *reduce_op_name(enum reduce_op op);
-bool        operation_has_root(enum operation operation);
-bool        operation_reduces(enum operation operation);
-
 /* ---- the ledger ---- */
-
-enum { FINGERPRINT_LENGTHS = 8 };
-
-/* What a rank called as collective number `sequence`: equal on all ranks, but for `line` and `rank`. */
-struct fingerprint {
-    enum operation operation;
-    int            dtype;          /* -1: no tensor */
-    int            dims, root;     /* dims -1: of a list of unequal lengths, which follow */
-    int64_t        size[TENSOR_DIMS];
-    bool           in_one;         /* reduce_scatter of one tensor */
-    bool           sparse;
-    int            lengths;
-    int64_t        length[FINGERPRINT_LENGTHS];  /* elements; the first ones */
-    uint64_t       shapes;         /* a hash of all */
-    enum reduce_op op;
-    double         factor;
-    bool           ring_forwards;
-    char           algorithm[24];  /* empty: the back-end's choice */
-    uint32_t       line;
-    int            rank;
-};
-struct fingerprint fingerprint_of(const struct collective *call, uint32_t line);
-bool               fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b);
-void               fingerprint_print(const struct fingerprint *print, bool with_details, struct str *out);
 
 struct ledger_entry {
     struct ledger_entry *next;
@@ -61,13 +35,16 @@ struct ledger_entry {
     atomic_int           left;     /* whose part in it is done */
 };
 
+/* Why collectives from a number on cannot end. Never changed once it is in the list. */
+struct ledger_break { struct ledger_break *older; int64_t from; struct error error; };
+
 struct ledger {
     struct monitor       monitor;
     struct ledger_entry *first, *last, *spare;   /* in order of sequence */
-    /* Collectives from this number on cannot end, and `error`, written once before, says why; INT64_MAX: all is well.
+    /* Collectives from this number on cannot end, and `breaks` say why; INT64_MAX: all is well.
      * Earlier ones go on: all that a rank sends for them it has sent before it fails in a later one. */
     atomic_int_least64_t broken_from;
-    struct error         error;
+    struct ledger_break *_Atomic breaks;         /* the last one first: each from a lower number than those before it */
 };
 
 enum ledger_answer { LEDGER_JOINED, LEDGER_DIFFERS /* and is broken now */, LEDGER_BROKEN, LEDGER_NO_MEMORY };
@@ -77,6 +54,7 @@ void ledger_leave(struct task *me, struct work *work);
 /* Ends the group's collectives from `sequence` on, with `error` unless somebody was first; who waits is not woken. */
 void ledger_break(struct task *me, struct ledger *ledger, int64_t sequence, const struct error *error);
 bool ledger_is_broken(const struct ledger *ledger, int64_t sequence);
+const struct error *ledger_error(const struct ledger *ledger, int64_t sequence);   /* why that one cannot end */
 void ledger_announce_mismatch(struct task *me, const struct ledger *ledger, int64_t sequence);
 bool ledger_init(struct ledger *ledger);         /* false: no memory */
 void ledger_free(struct ledger *ledger);
@@ -114,7 +92,7 @@ struct communicator *communicator_enter(struct task *me, struct process_group *p
 /* The default group's; `ranks` of the world each call it once a generation. It is not waited for. */
 struct communicator *communicator_default(struct task *me, struct world *world, int generation);
 /* Waits until all that must have come; timeout_ps: 0: the run's. */
-bool communicator_meet(struct task *me, struct communicator *communicator, int rank, uint64_t timeout_ps);
+bool communicator_meet(struct task *me, struct communicator *communicator, uint64_t timeout_ps);
 int  communicator_rank_of(const struct communicator *communicator, int global); /* -1: no member */
 /* Why a wait for its collective `sequence` is in vain; -1: it is not, else the rank, in the world, that has ended before
  * calling it. */
@@ -124,8 +102,13 @@ void communicator_free(struct task *me, struct communicator *communicator);
 /* ---- the world ---- */
 
 /* What the others know of a rank without asking: whether it is over. */
+/* How a rank came to its end; written before `ended`. */
+struct rank_end { enum flight_now now; uint32_t line; char why[200]; };
+
 struct rank_state {
-    atomic_bool ended, killed;   /* killed: set before */
+    struct rank_end end;
+    atomic_uint_least64_t calls; /* how many its recorders have seen */
+    atomic_bool ended;
     atomic_int  joined;          /* how many generations it has joined: all that the others need from it is in the store */
     int         generation;      /* how often it has called init_process_group; its own task's */
     const struct communicator *outside; /* the last new one of which it is no member; its own task's */
@@ -137,25 +120,51 @@ struct world {
     const struct group_backend *backend;
     void                       *transport;      /* the back-end's */
     struct store               *store;
+    struct check_ranks         *check;
     struct monitor              monitor;        /* of what follows */
     struct rank_state          *ranks;
-    struct communicator        *communicators;  /* all ever made; freed with the world */
+    struct communicator *_Atomic communicators;  /* all ever made; freed with the world */
     int                         communicator_count;  /* of the last generation */
-    struct process_group       *groups;         /* the same */
+    struct process_group *_Atomic groups;        /* the same */
+    struct sched               *sched;          /* whose explainer this is */
+    struct explainer            explainer;      /* hang.c */
+    const struct explainer     *before;         /* whose place it took */
+    char *_Atomic               report;         /* of the first wait in vain; NULL: none yet */
     atomic_int                  ended_count;
+    atomic_uint_least64_t       failed_at;      /* 1 + when the first rank failed, by sched_time; 0: none has */
 };
 
-bool world_rank_has_ended(const struct world *world, int rank);
+static inline bool
+world_rank_has_ended(const struct world *world, int rank)
+{
+    return atomic_load(&world->ranks[rank].ended);
+}
+
 static inline bool
 world_rank_was_killed(const struct world *world, int rank)
 {
-    return atomic_load(&world->ranks[rank].killed);
+    return world_rank_has_ended(world, rank) && world->ranks[rank].end.now == FLIGHT_KILLED;
 }
+
 static inline const char *
 world_rank_fate(const struct world *world, int rank)
 {
     return world_rank_was_killed(world, rank) ? "was killed" : "has ended";
 }
+
+/* ---- why nobody goes on (hang.c) ---- */
+
+/* Who waits in it waits for rank `peer` of the group, -1: for many. */
+struct wait_reason work_reason(const struct work *work, int peer);
+void hang_watch(struct sched *sched, struct world *world);      /* from now on stops are explained by this world's calls */
+void hang_unwatch(struct world *world);
+/* The ranks' calls differ, as me finds in the one that it makes: the report to `out`. false: it would say less than the
+ * ledger. In any monitor. */
+bool hang_of_mismatch(struct task *me, const struct work *work, struct str *out);
+/* me waits in vain: nobody who could end the wait will. The first in the world to find so tells the run with the report,
+ * the others with these words. Records the error, answers false. In no monitor but those that `reason` belongs to. */
+bool hang_in_vain(struct task *me, struct world *world, const struct wait_reason *reason, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 void world_wake_all(struct task *me, struct world *world);
 
 void store_hash_wake(struct task *me, struct store *store);   /* who waits in it looks again whether it is in vain */
@@ -172,14 +181,16 @@ struct work {
     struct ledger_entry  *entry;
     struct stand_in      *stand_ins;     /* whose copies become the tensors at the end, in the host's cells */
     size_t                stand_in_count, stand_in_room;
+    struct claimer       *claimer;       /* what it has in flight; NULL: its caller waits at once. A reference */
     struct event         *event;         /* made once, used when `on_device` */
     bool                  on_device, is_owned;
     bool                  done, told;    /* it has ended; and those who listen know */
     bool                  is_here;       /* it runs on the task that waits for it */
-    const char           *detail;        /* work_wait_detail */
+    const char           *lost;          /* work_wait_lost */
     uint32_t              line, iteration;
     int64_t               number;        /* of its group's, in the order of their making */
     uint64_t              issued_at, begun_at, finished_at;
+    uint64_t              recorded;      /* its number in the group's recorder; 0: it is not there */
     struct error          error;
     struct work_listener *listeners;     /* the last one first */
     struct post           post;          /* isend, irecv */
@@ -200,11 +211,13 @@ struct process_group {
     int                   calls;         /* of new_group in it, by this rank; in the world's monitor */
     struct monitor        monitor;
     struct task          *comm;          /* NULL: not started or ended */
+    struct claim_line    *line;          /* of its collectives: for which the rank has waited */
     struct work          *first, *last;  /* the queue */
     bool                  busy;          /* a collective is under way, here or on the comm task */
     struct work          *spare;
     atomic_int_least64_t  running;       /* the collective that its comm task is in */
     struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */
+    struct recorder        recorder;
     struct completion_hook hook;         /* completion.c */
     bool                  in_hook;
     int64_t               finished;      /* how many collectives have ended; in the monitor */
@@ -222,6 +235,10 @@ void         work_finish(struct task *me, struct work *work);
 void         completion_tell(struct task *me, struct work *work);   /* no monitor is held, me has no error */
 /* Of isend and irecv: whoever waits for it, or its task's end, lets go of the tensor, once. */
 void         work_release_tensor(struct task *me, struct work *work);
+/* in_flight.c. Before its tensors are taken: it will claim them. */
+bool         work_claims(struct task *me, struct work *work);
+bool         work_claim(struct task *me, struct work *work, const struct tensor *tensor, bool write);
+void         in_flight_waited(struct work *work);        /* the rank has, or knows that it has ended */
 /* Joins the tasks of works that nobody waits for: those that have ended, or all. */
 void         works_left_join(struct task *me, struct process_group *group, bool all);
 /* reuse.c: the tensor of an isend or irecv, which the host should leave alone until its wait; who changes it is told

@@ -11,9 +11,9 @@
 
 /* The lower rank is named first, whoever came first: the text does not depend on the threads. */
 static void
-ledger_describe(struct communicator *communicator, const struct ledger_entry *entry, const struct fingerprint *mine)
+ledger_describe(const struct communicator *communicator, const struct ledger_entry *entry,
+                const struct fingerprint *mine, struct error *error)
 {
-    struct ledger            *ledger = &communicator->ledger;
     const struct fingerprint *low  = entry->first.rank < mine->rank ? &entry->first : mine;
     const struct fingerprint *high = low == mine ? &entry->first : mine;
     bool       details = low->operation == high->operation;
@@ -26,11 +26,38 @@ ledger_describe(struct communicator *communicator, const struct ledger_entry *en
     str_addf(&text, " but rank %d calls ", high->rank);
     fingerprint_print(high, details, &text);
     str_add(&text, "; every rank must issue the same collectives in the same order");
-    ledger->error = (struct error){ .kind = E_MISMATCH, .function = __func__, .line = __LINE__,
-                                    .lesson_line = mine->line, .rank = mine->rank };
-    snprintf(ledger->error.message, sizeof ledger->error.message, "%s",
+    snprintf(error->message, sizeof error->message, "%s",
              str_ok(&text) ? str_text(&text) : "ranks issued different collectives");
     str_free(&text);
+}
+
+/* In the monitor. Only what breaks it from a lower number on is new. */
+static void
+ledger_add_break(struct ledger *ledger, int64_t from, const struct error *error)
+{
+    struct ledger_break *new = malloc(sizeof *new);
+    if (new != NULL) {
+        *new           = (struct ledger_break){ .older = ledger->breaks, .from = from, .error = *error };
+        ledger->breaks = new;
+    }
+    atomic_store(&ledger->broken_from, from);
+}
+
+/* The rank's call differs from the first one's of that number: what everybody is told, who waits for what included. */
+static void
+ledger_note_difference(struct task *me, const struct work *work, const struct ledger_entry *entry,
+                       const struct fingerprint *mine)
+{
+    struct communicator *communicator = work->group->communicator;
+    struct error error  = { .kind = E_MISMATCH, .function = __func__, .line = __LINE__, .lesson_line = mine->line,
+                            .rank = mine->rank };
+    struct str   report = { 0 };
+    if (hang_of_mismatch(me, work, &report))
+        snprintf(error.message, sizeof error.message, "%s", str_text(&report));
+    else
+        ledger_describe(communicator, entry, mine, &error);
+    str_free(&report);
+    ledger_add_break(&communicator->ledger, entry->sequence, &error);
 }
 
 /* Most ranks ask for the newest entry or for the oldest. */
@@ -71,15 +98,14 @@ ledger_join(struct task *me, struct work *work)
     struct fingerprint  mine   = fingerprint_of(&work->call, work->line);
     enum ledger_answer  answer = LEDGER_JOINED;
     monitor_enter(me, &ledger->monitor);
+    work->recorded = recorder_call(me, work, &mine);
     struct ledger_entry *entry = ledger_find(ledger, work->call.sequence);
     if (ledger_is_broken(ledger, work->call.sequence)) {
         answer = LEDGER_BROKEN;
     } else if (entry == NULL && (entry = ledger_add(ledger, work->call.sequence, &mine)) == NULL) {
         answer = LEDGER_NO_MEMORY;
     } else if (!fingerprint_equal(&entry->first, &mine)) {
-        if (atomic_load(&ledger->broken_from) == INT64_MAX)
-            ledger_describe(communicator, entry, &mine);
-        atomic_store(&ledger->broken_from, work->call.sequence);
+        ledger_note_difference(me, work, entry, &mine);
         answer = LEDGER_DIFFERS;
     } else {
         work->entry = entry;
@@ -130,19 +156,28 @@ void
 ledger_break(struct task *me, struct ledger *ledger, int64_t sequence, const struct error *error)
 {
     monitor_enter(me, &ledger->monitor);
-    int64_t from = atomic_load(&ledger->broken_from);
-    if (from == INT64_MAX)
-        ledger->error = *error;
-    if (sequence < from)
-        atomic_store(&ledger->broken_from, sequence);
+    if (sequence < atomic_load(&ledger->broken_from))
+        ledger_add_break(ledger, sequence, error);
     monitor_leave(me, &ledger->monitor);
+}
+
+/* A later break from a lower number on has a text of its own; what was told of the higher ones stays. */
+const struct error *
+ledger_error(const struct ledger *ledger, int64_t sequence)
+{
+    static const struct error unknown = { .kind = E_MEMORY, .message = "the collective cannot end; there was no memory "
+                                                                       "for why" };
+    const struct ledger_break *found = atomic_load(&ledger->breaks);
+    while (found != NULL && found->older != NULL && found->older->from <= sequence)
+        found = found->older;
+    return found != NULL ? &found->error : &unknown;
 }
 
 /* Ranks issued different operations under one number: what each of them called, and where. */
 void
 ledger_announce_mismatch(struct task *me, const struct ledger *ledger, int64_t sequence)
 {
-    int64_t report = stage_text_id(me, ledger->error.message);
+    int64_t report = stage_text_id(me, ledger_error(ledger, sequence)->message);
     POINT(me, fault_mismatch, sequence, report);
 }
 
@@ -162,6 +197,10 @@ ledger_free(struct ledger *ledger)
             next = entry->next;
             free(entry);
         }
+    }
+    for (struct ledger_break *at = ledger->breaks, *older; at != NULL; at = older) {
+        older = at->older;
+        free(at);
     }
     monitor_destroy(&ledger->monitor);
 }

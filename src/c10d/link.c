@@ -122,7 +122,7 @@ link_lose(struct task *me, struct link *link, const struct fault_message *fault)
 bool
 link_await(struct task *me, const struct collective *call, struct link *link, int peer)
 {
-    work_wait_detail(call->work, peer == link->from && link->lost ? link->why : NULL);
+    work_wait_lost(call->work, peer == link->from && link->lost ? link->why : NULL);
     return work_await(me, call->work, &link->monitor, peer);
 }
 

@@ -93,7 +93,7 @@ wait_for_all(struct task *me, struct process_group *group, int64_t number, const
 {
     struct communicator    *communicator = group->communicator;
     struct monitored_state *state = communicator->monitored;
-    struct wait_reason      reason = { .what = "monitored_barrier", .sequence = number - 1, .peer = -1,
+    struct wait_reason      reason = { .what = "monitored_barrier", .sequence = number - 1, .group = -1, .peer = -1,
                                        .timeout_ps = options->timeout_ps };
     if (reason.timeout_ps == 0)
         reason.timeout_ps = group->timeout_ps;

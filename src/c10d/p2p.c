@@ -57,7 +57,7 @@ p2p_allowed(struct task *me, const struct process_group *group, const struct p2p
 /* Puts the post into the line: from here on the order of the calls is fixed. What the comm task sends belongs to the
  * collective that it is in, and shall not meet what the rank sends meanwhile. */
 static bool
-p2p_post(struct task *me, const struct process_group *group, const struct p2p *p2p, struct post *post,
+p2p_post(struct task *me, struct process_group *group, const struct p2p *p2p, struct post *post,
          struct event **event)
 {
     const struct p2p_op *op = &p2p->op;
@@ -71,22 +71,39 @@ p2p_post(struct task *me, const struct process_group *group, const struct p2p *p
     if (op->is_send)
         post->flow = sched_next_flow(me);
     describe_wait(group, post);
+    if (post->tag >= 0)
+        post->recorded = recorder_post(me, group, post);
     return group->world->backend->post(me, post);
 }
 
 static bool
-p2p_run(struct task *me, const struct process_group *group, struct post *post)
+p2p_run(struct task *me, struct process_group *group, struct post *post)
 {
-    if (!post->is_send)
-        return group->world->backend->recv(me, post);
-    stage_depart(me, post->flow);
-    return group->world->backend->send(me, post);
+    const struct group_backend *backend = group->world->backend;
+    if (post->is_send)
+        stage_depart(me, post->flow);
+    recorder_reach(me, group, post->recorded, FLIGHT_STARTED);
+    bool done = post->is_send ? backend->send(me, post) : backend->recv(me, post);
+    if (done)
+        recorder_reach(me, group, post->recorded, FLIGHT_COMPLETED);
+    return done;
+}
+
+bool
+post_in_vain(struct task *me, const struct post *post, const char *words)
+{
+    const struct wait_reason reason = { .what = post->name, .sequence = -1, .tag = post->tag,
+                                        .peer = process_group_global_rank(post->group, post->peer),
+                                        .detail = post->detail[0] != '\0' ? post->detail : NULL };
+    if (post->tag < 0)
+        return failed(me, E_DEADLOCK, "%s", words); /* within a collective, which is told as a whole */
+    return hang_in_vain(me, post->group->world, &reason, "%s", words);
 }
 
 /* ---- now ---- */
 
 static bool
-p2p_now(struct task *me, const struct process_group *group, const struct p2p_op *op, int *source)
+p2p_now(struct task *me, struct process_group *group, const struct p2p_op *op, int *source)
 {
     struct p2p    p2p   = { .op = *op };
     struct post   post;
@@ -124,10 +141,22 @@ static bool
 p2p_serve(struct task *me, void *argument)
 {
     struct work *work = argument;
+    me->is_carrier = true;
     if (p2p_run(me, work->group, &work->post))
         reuse_moved(me, work);
     work_finish(me, work);
     return true;
+}
+
+/* What is sent is read from here on; what is received is changed, and nobody reads it before the wait. */
+static bool
+p2p_claim(struct task *me, struct work *work, const struct p2p *p2p)
+{
+    struct access access = tensor_access(p2p->op.tensor, false, p2p_name(p2p));
+    if (p2p->op.is_send)
+        return claims_allow(me, &access, 1);
+    work->post = (struct post){ .name = p2p_name(p2p), .peer = p2p->op.peer, .tag = p2p->op.tag };
+    return work_claims(me, work) && work_claim(me, work, p2p->op.tensor, true);
 }
 
 static struct work *
@@ -138,7 +167,7 @@ p2p_later(struct task *me, struct process_group *group, const struct p2p *p2p)
     struct work *work = work_new(me, group, operation, p2p->op.tensor);
     if (work == NULL)
         return NULL;
-    if (!p2p_post(me, group, p2p, &work->post, &work->event)) {
+    if (!p2p_claim(me, work, p2p) || !p2p_post(me, group, p2p, &work->post, &work->event)) {
         work_discard(me, work);
         return NULL;
     }
@@ -193,7 +222,7 @@ group_batch_isend_irecv(struct task *me, struct process_group *group, const stru
 }
 
 int
-work_source_rank(struct task *me, const struct work *work)
+work_source_rank(struct task *me, struct work *work)
 {
     return work->post.is_later && !work->post.is_send && work_done(me, work) ? work->post.peer : -1;
 }

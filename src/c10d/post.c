@@ -280,8 +280,10 @@ post_lost(struct task *me, const struct post *post)
         snprintf(who, sizeof who, "rank %d %s", world_rank(post, post->peer), post_fate(post));
         snprintf(peer, sizeof peer, " %s rank %d", post->is_send ? "to" : "from", world_rank(post, post->peer));
     }
-    return failed(me, E_RANK_LOST, "rank %d waits in %s%s%s%s%s, but %s%s%s", world_rank(post, post->rank), post->name,
-                  peer, line, post->detail[0] != '\0' ? ", " : "", post->detail, who, why[0] != '\0' ? ": " : "", why);
+    char words[600];
+    snprintf(words, sizeof words, "rank %d waits in %s%s%s%s%s, but %s%s%s", world_rank(post, post->rank), post->name,
+             peer, line, post->detail[0] != '\0' ? ", " : "", post->detail, who, why[0] != '\0' ? ": " : "", why);
+    return post_in_vain(me, post, words);
 }
 
 /* One wait, in the inbox's monitor, which it leaves meanwhile. false: failed, and it was left. */
@@ -290,7 +292,7 @@ post_await(struct task *me, struct post *post)
 {
     struct wait_reason reason = { .what = post->name, .sequence = -1, .peer = world_rank(post, post->peer),
                                   .detail = post->detail[0] != '\0' ? post->detail : NULL,
-                                  .timeout_ps = group_timeout_ps(post->group) };
+                                  .lost = post->lost, .tag = post->tag, .timeout_ps = group_timeout_ps(post->group) };
     bool lost = post->abandoned || post_is_hopeless(post) || group_gives_up(post->group, post->tag);
     monitor_leave(me, &post->inbox->monitor);
     if (lost)
@@ -376,6 +378,7 @@ post_lose(struct task *me, struct post *post, const struct fault_message *fault)
     if (mate != NULL) {
         fault_words(fault, world_rank(post, post->rank), world_rank(post, post->peer), mate->detail,
                     sizeof mate->detail);
+        mate->lost = true;
         mate->mate = post->mate = NULL;
         post_call(me, mate);
     }
@@ -495,5 +498,5 @@ local_recv(struct task *me, struct post *post)
     stage_arrive(&stage_, post->flow);
     tensor_bump(post->tensor);
     tensor_tell(me, post->tensor);
-    return true;
+    return tensor_changed(me, post->tensor, "recv");
 }

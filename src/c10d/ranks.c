@@ -1,5 +1,7 @@
 /* The ranks of a world, as the others see them: who has ended, and who waits for that rank in vain. What a rank's task
  * knows of itself is its rank_context. PyTorch: torchrun's agent, which ends all ranks when one has failed. */
+#include <stdio.h>
+#include <string.h>
 #include "c10d/internal.h"
 #include "sched/faults.h"
 
@@ -7,12 +9,6 @@ int
 world_size(const struct world *world)
 {
     return world->size;
-}
-
-bool
-world_rank_has_ended(const struct world *world, int rank)
-{
-    return atomic_load(&world->ranks[rank].ended);
 }
 
 /* Who waits for a message, a barrier, a key or a rank in new_group looks again whether it can still come. */
@@ -27,17 +23,49 @@ world_wake_all(struct task *me, struct world *world)
 }
 
 /* The rank is over: its counters stand still from here on, so a wait for a later collective is in vain. */
+static struct rank_end
+rank_end_of(const struct task *me)
+{
+    const struct error *error = &me->error;
+    struct rank_end     end   = { .now = FLIGHT_RETURNED };
+    if (!task_failed(me))
+        return end;
+    end.now  = task_is_killed(me) ? FLIGHT_KILLED : FLIGHT_THREW;
+    end.line = error->lesson_line;
+    if (end.now == FLIGHT_THREW)
+        snprintf(end.why, sizeof end.why, "%.*s", (int)strcspn(error->message, "\n"), error->message);
+    return end;
+}
+
 void
 world_rank_ended(struct task *me, struct world *world, int rank)
 {
-    if (rank < 0 || rank >= world->size)
+    if (rank < 0 || rank >= world->size || world_rank_has_ended(world, rank))
         return;
-    if (me->rank == rank && task_is_killed(me))
-        atomic_store(&world->ranks[rank].killed, true);
-    if (atomic_exchange(&world->ranks[rank].ended, true))
-        return;
+    world->ranks[rank].end = rank_end_of(me);
+    atomic_store(&world->ranks[rank].ended, true);
+    if (world->ranks[rank].end.now != FLIGHT_RETURNED) {
+        uint64_t never = 0;
+        atomic_compare_exchange_strong(&world->failed_at, &never, sched_time(me->sched) + 1);
+    }
     atomic_fetch_add(&world->ended_count, 1);
     world_wake_all(me, world);
+}
+
+bool
+world_await_ends(struct task *me, struct world *world, uint64_t grace_ps)
+{
+    struct wait_reason reason = { .what = "join", .sequence = -1, .peer = -1, .join = true };
+    bool waits = true;
+    monitor_enter(me, &world->monitor);
+    while (waits && atomic_load(&world->ended_count) < world->size) {
+        uint64_t failed_at = atomic_load(&world->failed_at);
+        reason.until = failed_at > 0 ? failed_at + grace_ps : 0;
+        waits = (failed_at == 0 || sched_time(me->sched) < reason.until) && monitor_wait(me, &world->monitor, &reason);
+    }
+    bool all = atomic_load(&world->ended_count) == world->size;
+    monitor_leave(me, &world->monitor);
+    return all;
 }
 
 struct rank_context *

@@ -18,6 +18,8 @@ work_stand_in(struct task *me, struct work *work, struct stand_in stand_in, unsi
         return false;
     if (!(use & USE_OUTCOME))
         return true;
+    if (!work_claim(me, work, stand_in.tensor, true))
+        return false;
     size_t count = work->stand_in_count;
     if (!host_room(me, &work->stand_ins, &work->stand_in_room, count + 1, sizeof *work->stand_ins))
         return memory_failed(me, (count + 1) * sizeof *work->stand_ins, "the host");
@@ -65,7 +67,7 @@ work_take(struct task *me, struct work *work, struct tensor *tensor, unsigned us
     if (tensor == NULL || task_failed(me))
         return NULL;
     if (tensor_is_contiguous(tensor) && !(use & USE_APART))
-        return tensor_ref(tensor);
+        return work_claim(me, work, tensor, use & USE_OUTCOME) ? tensor_ref(tensor) : NULL;
     struct tensor *copy = tensor_empty(me, tensor->dtype, tensor_device(tensor), tensor->dims, tensor->size);
     return work_stand_in(me, work, (struct stand_in){ tensor, copy }, use) ? tensor_ref(copy) : NULL;
 }

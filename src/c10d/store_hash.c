@@ -5,11 +5,17 @@
 #include "c10d/internal.h"
 #include "c10d/store_table.h"
 
+/* Who took the last text out of a queue: a queue with one text in it is a lock, and that rank holds it. The last few. */
+struct taken { uint64_t key; int rank; };
+enum { TAKEN_MOST = 16 };
+
 struct hash_store {
     struct store          store;
     struct world *_Atomic world;      /* NULL: anybody may set a key */
     struct monitor        monitor;
     struct store_table    table;
+    struct taken          taken[TAKEN_MOST];   /* a ring */
+    size_t                taken_count;
 };
 
 static void
@@ -20,6 +26,25 @@ hash_close(struct task *me, struct store *store)
     store_table_close(&hash->table);
     monitor_destroy(&hash->monitor);
     free(hash);
+}
+
+static void
+note_taken(struct hash_store *hash, const char *key, int rank)
+{
+    hash->taken[hash->taken_count++ % TAKEN_MOST] = (struct taken){ hash_bytes(0, key, strlen(key)), rank };
+}
+
+/* -1: nobody, or long ago. */
+static int
+taker_of(const struct hash_store *hash, const char *key)
+{
+    uint64_t wanted = hash_bytes(0, key, strlen(key));
+    for (size_t back = 1; back <= TAKEN_MOST && back <= hash->taken_count; back++) {
+        const struct taken *taken = &hash->taken[(hash->taken_count - back) % TAKEN_MOST];
+        if (taken->key == wanted)
+            return taken->rank;
+    }
+    return -1;
 }
 
 static bool
@@ -50,6 +75,8 @@ hash_ask(struct task *me, struct store *store, const struct store_request *reque
     keys_meet(me, hash, request);
     monitor_enter(me, &hash->monitor);
     store_table_answer(&hash->table, request, reply);
+    if (reply->status == STORE_DONE && request->op == STORE_POP)
+        note_taken(hash, request->keys[0], me->rank);
     if (reply->status == STORE_DONE && request->op != STORE_GET && request->op != STORE_CHECK)
         monitor_wake(me, &hash->monitor);
     monitor_leave(me, &hash->monitor);
@@ -78,13 +105,15 @@ key_is_hopeless(const struct world *world, const char *key, bool asked, int *los
 }
 
 static bool
-key_is_lost(struct task *me, const struct world *world, const char *key, int lost)
+key_is_lost(struct task *me, struct world *world, const char *key, int lost)
 {
+    struct wait_reason reason = { .what = lost >= 0 ? "init_process_group" : "store.wait", .sequence = -1, .peer = lost,
+                                  .detail = lost >= 0 ? NULL : key };
     if (lost >= 0)
-        return failed(me, E_RANK_LOST, "rank %d waits in init_process_group for rank %d, which %s without "
-                                       "calling it", me->rank, lost, world_rank_fate(world, lost));
-    return failed(me, E_RANK_LOST, "rank %d waits for the store's key '%s', but all other ranks have ended",
-                  me->rank, key);
+        return hang_in_vain(me, world, &reason, "rank %d waits in init_process_group for rank %d, which %s "
+                            "without calling it", me->rank, lost, world_rank_fate(world, lost));
+    return hang_in_vain(me, world, &reason, "rank %d waits for the store's key '%s', but all other ranks have ended",
+                        me->rank, key);
 }
 
 static const char *
@@ -111,7 +140,9 @@ hash_wait(struct task *me, struct store *store, const struct store_request *chec
     bool               timed = asked || !sched_is_stepped(me->sched), hopeless = false, late = false, goes_on = true;
     int                lost = -1;
     const char        *key;
-    struct wait_reason reason = { .what = "store.wait", .sequence = -1, .peer = -1, .until = timed ? end : 0 };
+    bool               queue = check->what == STORE_QUEUES;
+    struct wait_reason reason = { .what = queue ? "store.queue_pop" : "store.wait", .sequence = -1, .peer = -1,
+                                  .until = timed ? end : 0 };
     monitor_enter(me, &hash->monitor);
     while ((key = missing_key(&hash->table, check)) != NULL) {
         late     = timed && sched_now(me) >= end;
@@ -119,6 +150,7 @@ hash_wait(struct task *me, struct store *store, const struct store_request *chec
         if (late || hopeless)
             break;
         reason.detail = key;
+        reason.peer   = queue ? taker_of(hash, key) : -1;
         goes_on       = monitor_wait(me, &hash->monitor, &reason);
         if (!goes_on)
             break;

@@ -78,8 +78,10 @@ work_drop_tensors(struct task *me, struct work *work)
 }
 
 static void
-work_recycle(struct work *work)
+work_recycle(struct task *me, struct work *work)
 {
+    claimer_unref(me, work->claimer);
+    work->claimer      = NULL;
     work->next         = work->group->spare;
     work->group->spare = work;
 }
@@ -119,7 +121,8 @@ work_discard(struct task *me, struct work *work)
         work->error = (struct error){ .kind = E_STOPPED, .message = "the run is over" };
     monitor_enter(me, &work->group->monitor);
     work_tell(me, work);
-    work_recycle(work);
+    claimer_over(work->claimer);
+    work_recycle(me, work);
     monitor_leave(me, &work->group->monitor);
 }
 
@@ -136,11 +139,12 @@ static bool
 work_lost(struct task *me, struct work *work)
 {
     const struct communicator *communicator = work->group->communicator;
-    const struct error        *error        = &communicator->ledger.error;
     bool broken = ledger_is_broken(&communicator->ledger, work->call.sequence);
     int  lost   = communicator_lost_rank(communicator, work->call.sequence);
-    if (lost < 0 || (broken && error->kind == E_MISMATCH))
+    const struct error *error = broken ? ledger_error(&communicator->ledger, work->call.sequence) : NULL;
+    if (error != NULL && (lost < 0 || error->kind == E_MISMATCH))
         return failed(me, error->kind, "%s", error->message);
+    struct wait_reason reason = work_reason(work, communicator_rank_of(communicator, lost));
     int64_t issued = atomic_load(&communicator->issued[communicator_rank_of(communicator, lost)]);
     bool    dead   = world_rank_was_killed(work->group->world, lost);
     char    line[32] = "", last[40] = "without calling any collective", of[32] = "";
@@ -152,9 +156,10 @@ work_lost(struct task *me, struct work *work)
         snprintf(last, sizeof last, "after #%" PRId64, issued - 1);
     if (communicator->number > 0)
         snprintf(of, sizeof of, " of group %d", communicator->number);
-    return failed(me, E_RANK_LOST, "rank %d waits in %s #%" PRId64 "%s%s, but rank %d %s %s",
-                  work->group->global_rank, operation_name(work->call.operation), work->call.sequence, of, line, lost,
-                  world_rank_fate(work->group->world, lost), last);
+    return hang_in_vain(me, work->group->world, &reason,
+                        "rank %d waits in %s #%" PRId64 "%s%s, but rank %d %s %s",
+                        work->group->global_rank, reason.what, work->call.sequence, of, line, lost,
+                        world_rank_fate(work->group->world, lost), last);
 }
 
 /* Says why the group takes no more collectives. */
@@ -214,6 +219,7 @@ work_issue(struct task *me, struct work *work)
     work->issued_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
     monitor_enter(me, &group->monitor);
     work->call.sequence = process_group_sequence(group);
+    claimer_issue(work->claimer, work->call.sequence);
     bool               deaf   = group->is_deaf && !group->is_gone;
     enum ledger_answer answer = group->is_gone || deaf ? LEDGER_BROKEN : ledger_join(me, work);
     if (answer == LEDGER_JOINED)
@@ -226,19 +232,19 @@ work_issue(struct task *me, struct work *work)
 }
 
 void
-work_wait_detail(struct work *work, const char *detail)
+work_wait_lost(struct work *work, const char *words)
 {
-    work->detail = detail;
+    work->lost = words;
 }
 
 bool
 work_await(struct task *me, struct work *work, struct monitor *monitor, int peer)
 {
-    struct wait_reason reason = { .what = operation_name(work->call.operation), .sequence = work->call.sequence,
-                                  .peer = process_group_global_rank(work->group, peer), .detail = work->detail,
-                                  .timeout_ps = work->call.options.timeout_ps };
-    if (reason.timeout_ps == 0)
-        reason.timeout_ps = work->group->timeout_ps;
+    struct wait_reason reason = work_reason(work, peer);
+    if (work->lost != NULL) {
+        reason.detail = work->lost;
+        reason.lost   = true;
+    }
     bool lost = work_is_lost(work);
     if (!lost && monitor_wait(me, monitor, &reason))
         return true;
@@ -268,7 +274,7 @@ group_rank_is_through(const struct process_group *group, int rank, int64_t tag)
 bool
 group_say_why(struct task *me, const struct process_group *group)
 {
-    const struct error *error = &group->communicator->ledger.error;
+    const struct error *error = ledger_error(&group->communicator->ledger, atomic_load(&group->running));
     return failed(me, error->kind, "%s", error->message);
 }
 
@@ -318,6 +324,8 @@ work_finish(struct task *me, struct work *work)
             work_break_group(me, work);
     }
     bool is_collective = work->entry != NULL;
+    if (work->error.kind == E_NONE)
+        recorder_reach(me, group, work->recorded, FLIGHT_COMPLETED);
     if (is_collective)
         completion_tell(me, work);
     ledger_leave(me, work);
@@ -334,7 +342,7 @@ work_finish(struct task *me, struct work *work)
     work->told = true;
     group->finished += is_collective;
     if (!work->is_owned && !work->post.is_later)
-        work_recycle(work);
+        work_recycle(me, work);
     if (!work->is_here || group->first != NULL || group->stopping) /* else nobody waits but the idle comm task */
         monitor_wake(me, &group->monitor);
     monitor_leave(me, &group->monitor);
@@ -362,16 +370,29 @@ work_move(struct task *me, const struct work *work)
     return failed(me, E_RUNTIME, "%s is no collective", operation_name(call->operation));
 }
 
+/* Who watches a tensor that the others have written into is told. */
+static bool
+work_tell_changes(struct task *me, const struct work *work)
+{
+    const struct collective *call = &work->call;
+    const char              *what = operation_name(call->operation);
+    bool ok = tensor_changed(me, call->tensor, what) && tensor_changed(me, call->gathered, what);
+    for (int i = 0; call->outputs != NULL && i < call->ranks && ok; i++)
+        ok = tensor_changed(me, call->outputs[i], what);
+    return ok;
+}
+
 void
 work_run(struct task *me, struct work *work)
 {
-    me->line      = work->line;
+    task_set_line(me, work->line);
     me->iteration = work->iteration;
     atomic_store(&work->group->running, work->call.sequence);
     sched_advance_to(me, work->issued_at);
     work->begun_at = sched_now(me);
+    recorder_reach(me, work->group, work->recorded, FLIGHT_STARTED);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
-        (void)(work_move(me, work) && work_paste(me, work));   /* what failed is in `me` */
+        (void)(work_move(me, work) && work_tell_changes(me, work) && work_paste(me, work)); /* what failed is in me */
     work_finish(me, work);
 }
 
@@ -380,7 +401,8 @@ work_await_done(struct task *me, struct work *work, uint64_t timeout_ps)
 {
     struct process_group *group  = work->group;
     struct wait_reason    reason = { .what = operation_name(work->call.operation), .sequence = work->call.sequence,
-                                     .peer = -1, .holder = work->task != NULL ? work->task : group->comm,
+                                     .group = group->communicator->number, .peer = -1,
+                                     .holder = work->task != NULL ? work->task : group->comm,
                                      .timeout_ps = timeout_ps, .join = timeout_ps == 0 };
     uint64_t begin = sched_now(me);
     bool     waits = true;
@@ -405,6 +427,7 @@ work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps)
         work_run(me, work);
     else if (task_failed(me) || !work_await_done(me, work, timeout_ps))
         return false;
+    in_flight_waited(work);
     sched_advance_to(me, work->finished_at);
     if (work->post.is_later && work->error.kind == E_NONE)
         reuse_check(me, work);
@@ -437,15 +460,24 @@ work_when_done(struct task *me, struct work *work, struct work_listener *listene
         listener->done(me, listener->context, work->error.kind != E_NONE ? &work->error : NULL);
 }
 
+/* Who hears that it has ended needs no other wait. */
 bool
-work_done(struct task *me, const struct work *work)
+work_done(struct task *me, struct work *work)
 {
     struct monitor *monitor = &work->group->monitor;
     work_meets(me, work, TOUCH_READ);
     monitor_enter(me, monitor);
     bool done = work->done;
     monitor_leave(me, monitor);
+    if (done)
+        in_flight_waited(work);
     return done;
+}
+
+struct claimer *
+work_claimer(const struct work *work)
+{
+    return work->claimer;
 }
 
 int64_t
@@ -455,7 +487,7 @@ work_sequence(const struct work *work)
 }
 
 bool
-work_failure(struct task *me, const struct work *work, struct error *out)
+work_failure(struct task *me, struct work *work, struct error *out)
 {
     if (!work_done(me, work) || work->error.kind == E_NONE)
         return false;
@@ -473,7 +505,7 @@ work_forget(struct task *me, struct work *work)
     monitor_enter(me, &group->monitor);
     work->is_owned = false;
     if (work->told)
-        work_recycle(work);
+        work_recycle(me, work);
     monitor_leave(me, &group->monitor);
 }
 

@@ -18,11 +18,13 @@ world_new(struct task *me, const struct world_options *options)
         return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
     world->size       = options->size;
     world->timeout_ps = options->timeout_ps;
+    world->check      = options->check;
     world->backend    = options->backend != NULL ? options->backend : &backend_local;
     world->ranks = calloc((size_t)options->size, sizeof *world->ranks);
     bool ready   = monitor_init(&world->monitor) && world->ranks != NULL;
     if (ready)
         world->store = store_hash_new(me, world);
+    hang_watch(me->sched, world);
     if (world->store != NULL)
         world->transport = world->backend->open(me, options);
     if (world->transport == NULL) {
@@ -62,6 +64,7 @@ world_free(struct task *me, struct world *world)
     if (world->store != NULL)
         store_hash_leave_world(world->store);
     store_drop(me, world->store);
+    hang_unwatch(world);
     monitor_destroy(&world->monitor);
     free(world->ranks);
     free(world);
@@ -71,4 +74,10 @@ struct store *
 world_store(struct world *world)
 {
     return world->store;
+}
+
+struct check_ranks *
+world_check(const struct world *world)
+{
+    return world->check;
 }

@@ -130,6 +130,16 @@ split_word(const char *word, char *folder, size_t size, char *name, size_t name_
     return written > 0 && (size_t)written < size;
 }
 
+/* A name that none of the lessons has may be an example's. */
+static bool
+is_example(const char *word, int lessons, char *folder, size_t size, struct lesson_search *search)
+{
+    size_t length = strlen(folder);
+    if (lessons > 0 || strchr(word, '/') != NULL || snprintf(folder + length, size - length, "/examples") < 0)
+        return false;
+    return search_folder(folder, search) && search->count == 1;
+}
+
 static bool
 looks_like_path(const char *word)
 {
@@ -165,6 +175,8 @@ find_lesson(const char *word, char *out, size_t size, char *why, size_t why_size
     if (split_word(word, folder, sizeof folder, name, sizeof name)) {
         search.least = word_reach(name) + 1;
         if (search_folder(folder, &search) && search.count == 1)
+            return give(out, size, folder, search.found, ".lua");
+        if (is_example(word, search.count, folder, sizeof folder, &search))
             return give(out, size, folder, search.found, ".lua");
     }
     if (looks_like_path(word) && search.count == 0 && (search.meant[0] == '\0' || strchr(word, '/') != NULL))

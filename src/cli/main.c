@@ -27,6 +27,7 @@ static const struct subcommand subcommand_table[] = {
     { "step", cli_step, "the same on a screen, paused at the first event" },
     { "view", cli_view, "the timeline of a trace" },
     { "events", cli_events, "every event of a trace, one line each" },
+    { "hang", cli_hang, "why a real job hangs: reads PyTorch's Flight Recorder dumps" },
     { "explore", cli_explore, "a lesson in other orders: which of them hang, race or differ" },
     { "devices", cli_devices, "what this machine offers, and what is missing for the rest" },
     { "lessons", cli_lessons, "the course: name, minutes, title, what it needs, and the file" },

@@ -1,12 +1,13 @@
 /* One line for people: on stderr what went wrong, on stdout an answer.
  *
- * Interface: message, message_error, answer_line, hash_line, output_finish. */
+ * Interface: message, message_error, message_failure, answer_line, hash_line, output_finish. */
 #include "cli/message.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/str.h"
 #include "base/visible.h"
 
 int
@@ -44,6 +45,39 @@ message_error(const char *where, const char *text)
         line = stop + 1;
     }
     fputc('\n', stderr);
+}
+
+/* A report of why ranks wait begins with two lines that tell the cause: only the kind stands before them. */
+static bool
+is_report(const char *text)
+{
+    static const char mark[] = "\ncause: ";
+    const char       *feed   = strchr(text, '\n');
+    return feed != NULL && strncmp(feed, mark, sizeof mark - 1) == 0;
+}
+
+void
+message_failure(const struct failure *failure, bool one_line)
+{
+    struct str  where = { 0 }, text = { 0 };
+    const char *colon = failure->kind[0] != '\0' ? ": " : "";
+    bool        last  = is_report(failure->text) && !one_line;
+    if (!last)
+        str_addf(&where, "%s", failure->file);
+    if (!last && failure->line > 0)
+        str_addf(&where, ":%u", (unsigned)failure->line);
+    str_addf(&where, "%s%s%s%s", last ? "" : ": ", failure->kind, colon, failure->who);
+    str_addf(&text, "%s", failure->text);
+    if (last)
+        str_addf(&text, "\n%s", failure->file);
+    if (last && failure->line > 0)
+        str_addf(&text, ":%u", (unsigned)failure->line);
+    if (one_line)
+        message(0, "%s%s", str_text(&where), str_text(&text));
+    else
+        message_error(str_text(&where), str_text(&text));
+    str_free(&where);
+    str_free(&text);
 }
 
 void

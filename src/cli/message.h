@@ -14,6 +14,9 @@ int message(int status, const char *format, ...) __attribute__((format(printf, 2
 /* What an uncaught error says: `where` and the first line of `text` in one line, its other lines below, indented, so that
  * none of them can pass for a message of ours. */
 void message_error(const char *where, const char *text);
+/* What ended a run: "FILE:LINE: KIND: WHO TEXT", of a report "KIND: TEXT" and the place last. `one_line`: spelled out in one. */
+struct failure { const char *file; uint32_t line; const char *kind, *who, *text; };
+void message_failure(const struct failure *failure, bool one_line);
 /* A line of an answer on stdout: our label, and text that comes from outside, spelled out in the same way. */
 void answer_line(const char *label, const char *text);
 /* A trace's hash, as run and events print it; of a free run it says that no other run has it. */

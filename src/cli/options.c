@@ -51,7 +51,10 @@ static const struct option option_table[] = {
     { "timeout", "SECONDS", OPTION_SECONDS, BOTH, FIELD(timeout), "of a wait that sets none of its own" },
     { "fault", "'FAULT'", OPTION_FAULT, ALL, FIELD(fault_count),
       "go wrong on purpose: 'kill 2 at 40'; may be given several times, see below" },
-    { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races), "look for missing waits (stepped always does)" },
+    { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races),
+      "look for races between streams: stepped always does, free cannot; both tell a missing work:wait()" },
+    { "check-ranks", "", OPTION_FLAG, BOTH, FIELD(check_ranks),
+      "stop at the first event that makes the ranks' replicas of a model differ" },
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
     { "hardware", "PRESET", OPTION_TEXT, ALL, FIELD(hardware), "price work as on this, whatever the lesson says" },
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
@@ -241,7 +244,8 @@ refuse_combination(const char *command, enum option_scope scope, const struct ru
     if (o->policy != NULL && o->executor == EXECUTOR_FREE)
         return message(STATUS_USAGE, "%s: --policy orders the stepped executor; in free the system decides", command);
     if (o->check_races && o->executor == EXECUTOR_FREE)
-        return message(STATUS_USAGE, "%s: --check-races needs the stepped executor", command);
+        return message(STATUS_USAGE, "%s: --check-races needs the stepped executor; a missing work:wait() is told in "
+                       "free without it", command);
     if (o->device != NULL && strcmp(o->device, "cpu") != 0)
         return message(STATUS_USAGE, "%s: built without --device %s, there is cpu; 'ringside devices' says what is "
                        "missing", command, o->device);

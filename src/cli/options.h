@@ -20,7 +20,8 @@ struct run_options {
     int                arg_count;
     const char        *trace, *policy, *hardware, *device, *backend, *batch;
     enum executor_kind executor;
-    bool               has_seed, check_races, teacher, tap, trust, exact, quiet, no_color, ascii, hash, hops;
+    bool               has_seed, check_races, teacher, tap, trust, exact, quiet, no_color, ascii, hash, hops,
+                       check_ranks;
     uint64_t           seed;
     uint64_t           world;         /* 0: as the lesson says */
     uint64_t           variant;       /* of an exercise; 0: as it is written */

@@ -211,7 +211,7 @@ make_lesson(struct lesson_run *run)
                                           .quiet = o->quiet, .teacher = o->teacher, .trusted = o->trust,
                                           .hardware = o->hardware, .report = o->report,
                                           .has_seed = o->has_seed, .seed = o->seed, .world = (int)o->world,
-                                          .hops = o->hops };
+                                          .hops = o->hops, .check_ranks = o->check_ranks };
     run->lesson = lesson_new(&options);
     if (run->lesson == NULL)
         run->status = message(STATUS_FAILED, "out of memory");
@@ -260,6 +260,7 @@ make_sched(struct lesson_run *run)
         return false;
     }
     lesson_runs_in(run->lesson, run->sched);
+    lesson_names_tensors(run->sched);
     if (run->fast)
         blas_use(run->sched, &run->blas);
     return true;
@@ -267,25 +268,18 @@ make_sched(struct lesson_run *run)
 
 /* ---- the lesson's own task ---- */
 
-/* "FILE:LINE: Kind: what". What a lesson raised itself needs no kind: it is its own text. One line beside TAP. */
+/* What a lesson raised itself needs no kind: it is its own text. One line beside TAP. */
 static void
 tell_error(const struct lesson_run *run, const struct error *error)
 {
-    char        line[24] = "", where[PATH_MAX + 100];
-    const char *kind     = error->kind == E_SCRIPT ? "" : error_name(error->kind);
+    struct failure failure = { run->options->lesson, error->lesson_line,
+                               error->kind == E_SCRIPT ? "" : error_name(error->kind), "", error->message };
     if (run->options->report != NULL && run->options->report->endless > 0)
         return; /* told with the report */
-    if (run->options->trial != NULL) {
+    if (run->options->trial != NULL)
         trial_fail(run->options->trial, error);
-        return;
-    }
-    if (error->lesson_line > 0)
-        snprintf(line, sizeof line, ":%u", (unsigned)error->lesson_line);
-    snprintf(where, sizeof where, "%s%s: %s%s", run->options->lesson, line, kind, kind[0] != '\0' ? ": " : "");
-    if (run->options->tap)
-        message(0, "%s%s", where, error->message);
     else
-        message_error(where, error->message);
+        message_failure(&failure, run->options->tap);
 }
 
 static bool
@@ -315,7 +309,7 @@ run_script(struct task *me, struct lesson_run *run)
 
     ok          = ok || lesson_forgive(me, run->lesson);
     run->error  = me->error;
-    run->status = !ok ? error_exit_status(me->error.kind) : lesson_failed(run->lesson) > 0 ? STATUS_CHECK : STATUS_DONE;
+    run->status = !ok ? error_exit_status(&me->error) : lesson_failed(run->lesson) > 0 ? STATUS_CHECK : STATUS_DONE;
     if (sched_has_faults(me->sched))
         fault_point(me); /* what the last words met is told before the end */
     lesson_end(me, run->lesson, ok);
@@ -387,7 +381,7 @@ execute(struct lesson_run *run)
         check_schedule(run);
     if (!ok) {
         if (!run->finished || run->status == STATUS_DONE)
-            run->status = error_exit_status(error.kind);
+            run->status = error_exit_status(&error);
         tell_error(run, run->finished && run->error.kind != E_NONE ? &run->error : &error);
     }
     devices_free(run->sched);

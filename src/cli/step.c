@@ -73,18 +73,18 @@ run_batch(struct session *session, const char *commands)
 static void
 tell_failure(const char *lesson, struct session_failure failure)
 {
-    static const char *const about_ranks[] = { "DeadlockError", "RankLostError", "MismatchError", "KilledError" };
-    const char *kind      = strcmp(failure.kind, "LuaError") == 0 ? "" : failure.kind;
-    char        line[24] = "", who[24] = "", where[PATH_MAX + 100];
-    if (failure.line > 0)
-        snprintf(line, sizeof line, ":%u", (unsigned)failure.line);
+    static const char *const about_ranks[] = { "DeadlockError", "TimeoutError", "MismatchError", "KilledError" };
+    struct failure told = { lesson, failure.line, strcmp(failure.kind, "LuaError") == 0 ? "" : failure.kind, "",
+                            failure.message };
+    char           who[24] = "";
     if (failure.rank >= 0)
         snprintf(who, sizeof who, "rank %d: ", failure.rank);
-    bool named = strncmp(failure.message, who, strlen(who)) == 0;
+    bool named = strncmp(failure.message, who, strlen(who)) == 0 ||
+                 (strcmp(failure.kind, "RaceError") == 0 && strncmp(failure.message, "rank ", 5) == 0);
     for (size_t i = 0; i < countof(about_ranks); i++)
-        named = named || strcmp(kind, about_ranks[i]) == 0;
-    snprintf(where, sizeof where, "%s%s: %s%s%s", lesson, line, kind, kind[0] != '\0' ? ": " : "", named ? "" : who);
-    message_error(where, failure.message);
+        named = named || strcmp(failure.kind, about_ranks[i]) == 0;
+    told.who = named ? "" : who;
+    message_failure(&told, false);
 }
 
 static int

@@ -234,8 +234,7 @@ kind_of_error(enum error_kind kind)
     switch (kind) {
     case E_DEADLOCK:
     case E_TIMEOUT:
-    case E_MISMATCH:
-    case E_RANK_LOST: return OUTCOME_HANG;
+    case E_MISMATCH: return OUTCOME_HANG;
     case E_RACE: return OUTCOME_RACE;
     case E_BUDGET: return OUTCOME_ENDLESS;
     default: return OUTCOME_ERROR;

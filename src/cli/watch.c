@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/str.h"
 #include "cli/message.h"
 #include "sched/sched.h"
 
@@ -87,14 +88,28 @@ limit_reached(const struct watch *watch, char *words, size_t size)
 
 struct ending { const char *reason; int status, ticks; char words[160]; };
 
+/* What the ranks wait for is told while they still do; in `stepped` whoever is cut off tells it (spawn.c). */
+static void
+stop_run(const struct watch *watch, enum error_kind kind, const char *why)
+{
+    struct str text = { 0 };
+    str_addf(&text, "%s", why);
+    if (!sched_is_stepped(watch->sched)) {
+        str_add(&text, "\n");
+        sched_explain(watch->sched, &(struct stop){ .cause = STOP_INTERRUPT }, &text);
+    }
+    sched_stop(watch->sched, kind, str_ok(&text) ? str_text(&text) : why);
+    str_free(&text);
+}
+
 /* The second interrupt does not wait. */
 static void
 hear_signal(struct watch *watch, struct ending *ending, int number)
 {
     if (ending->reason != NULL && ending->status > 128)
         _exit(128 + number);
-    sched_stop(watch->sched, E_STOPPED, number == SIGINT ? "the run was stopped by an interrupt"
-                                                         : "the run was stopped by a signal");
+    stop_run(watch, E_STOPPED, number == SIGINT ? "the run was stopped by an interrupt"
+                                                : "the run was stopped by a signal");
     *ending = (struct ending){ .reason = "interrupted, and the run did not end by itself", .status = 128 + number };
 }
 
@@ -107,10 +122,15 @@ look_at_limits(struct watch *watch, struct ending *ending)
             end_process(ending->reason, ending->status);
         return;
     }
+    if (sched_was_stopped(watch->sched)) {
+        ending->reason = "the run was stopped, and a rank did not end";
+        ending->status = STATUS_FAILED;
+        return;
+    }
     ending->reason = limit_reached(watch, ending->words, sizeof ending->words);
     ending->status = STATUS_USAGE;
     if (ending->reason != NULL)
-        sched_stop(watch->sched, E_BUDGET, ending->reason);
+        stop_run(watch, E_BUDGET, ending->reason);
 }
 
 /* SIGUSR2, sent to this thread alone, says that the run is over. */
@@ -120,7 +140,8 @@ watch_run(void *argument)
     static const struct timespec tick = { .tv_nsec = TICK_NS };
     struct watch *watch  = argument;
     struct ending ending = { 0 };
-    bool          timed  = watch->limits.cpu_seconds > 0 || watch->limits.memory > 0;
+    bool          looks  = !sched_is_stepped(watch->sched);
+    bool          timed  = looks || watch->limits.cpu_seconds > 0 || watch->limits.memory > 0;
     for (;;) {
         bool ticking = timed || ending.reason != NULL;
         int  number  = ticking ? sigtimedwait(&watch->signals, NULL, &tick) : sigwaitinfo(&watch->signals, NULL);
@@ -130,6 +151,8 @@ watch_run(void *argument)
             hear_signal(watch, &ending, number);
         else if (errno == EAGAIN)
             look_at_limits(watch, &ending);
+        if (looks)
+            sched_look_at_lines(watch->sched);
     }
 }
 

@@ -20,6 +20,13 @@ cell_list_of(size_t bytes)
     return bytes == 0 ? 0 : (bytes - 1) / CELL_BYTES;
 }
 
+/* What host_give gets for one that was taken here. */
+static inline size_t
+cell_bytes(size_t bytes)
+{
+    return (cell_list_of(bytes) + 1) * CELL_BYTES;
+}
+
 /* Not cleared; NULL: no memory, and nobody was told. */
 static inline void *
 cell_take(struct task *me, size_t bytes)

@@ -70,13 +70,14 @@ void            device_free(struct device *device);
 struct devices *devices_of(struct task *me);                    /* NULL: failed */
 struct device  *device_of(struct devices *devices, int index);  /* the host for DEVICE_CPU */
 struct storage *storage_blank(struct task *me, int device, size_t bytes); /* the struct without its block */
-void            storage_emit(struct task *me, enum kind kind, int device, const int64_t args[4]);
 int64_t         allocated_on(struct task *me, int device);
 void            segment_announce(struct task *me, int device);  /* the device's segments, if they have changed */
 /* A queued entry uses its bytes: it holds the struct, and the block only where no stream's order protects it. */
 void            storage_hold(struct storage *storage);
 void            storage_let_go(struct task *me, struct storage *storage);
 void            storage_abandon(struct storage *storage);       /* the same, without a word to the trace */
+/* A race: into the trace, and as me's error. Answers false. */
+bool            race_tell(struct task *me, const struct storage *storage, const char *report);
 /* Out of memory: fails with who holds the device's memory. */
 void            holders_report(struct task *me, struct device *device, size_t bytes);
 

@@ -6,7 +6,7 @@
  *
  * Storages of devices are made in memory.c.
  *
- * Interface in order of use: storage_new_hidden, storage_ref, storage_access_by_host or _by, storage_snapshot,
+ * Interface in order of use: storage_new_hidden, storage_ref, storage_access_by_host and the like, storage_snapshot,
  * storage_unref. In PyTorch: c10/core/StorageImpl.h, torch/cuda/_sanitizer.py. */
 #include "device/storage.h"
 #include <stdio.h>
@@ -16,13 +16,13 @@
 #include "base/dtype.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "device/claims.h"
 #include "device/internal.h"
 #include "sched/count.h"
 #include "trace/writer.h"
 
 enum { SNAPSHOT_BYTES = 4096 };
 
-/* A point of me's, or of the stream whose entry ends at this moment; its device is where the storage lies. */
 void
 storage_emit(struct task *me, enum kind kind, int device, const int64_t args[4])
 {
@@ -64,6 +64,8 @@ storage_empty(struct storage *storage)
     else
         cache_give(device->cache, storage->block, devices->queued > 0);
     storage->block = NULL;
+    if (storage->claims != NULL)
+        claims_free(storage);
     host_give(storage->sched, storage->notes, storage->note_room * sizeof *storage->notes);
     storage->notes      = NULL;
     storage->note_count = storage->note_room = 0;
@@ -189,14 +191,6 @@ storage_abandon(struct storage *storage)
         host_give(sched, storage, sizeof *storage);
 }
 
-/* Two accesses to a storage, one of them a write, that nothing orders. */
-static void
-race_announce(struct task *me, const struct storage *storage, const char *report)
-{
-    int64_t text = stage_text_id(me, report);
-    POINT(me, fault_race, storage->number, text);
-}
-
 static void
 describe(struct str *out, const struct access_note *note)
 {
@@ -223,8 +217,7 @@ race_found(struct task *me, const struct storage *storage, const struct access_n
         str_free(&report);
         return failed(me, E_MEMORY, "out of memory");
     }
-    race_announce(me, storage, str_text(&report));
-    failed(me, E_RACE, "%s", str_text(&report));
+    race_tell(me, storage, str_text(&report));
     str_free(&report);
     return false;
 }
@@ -308,11 +301,11 @@ note_access(struct task *me, const struct actor *actor, struct storage *storage,
     return true;
 }
 
-bool
-storage_access_by(struct task *me, const struct actor *actor, const char *who, const struct access *access)
+static bool
+access_by(struct task *me, const struct actor *actor, const char *who, const struct access *access)
 {
     struct storage *storage = access->storage;
-    if (!actor->on || storage->number == 0 || access->begin >= access->end)
+    if (storage->number == 0 || access->begin >= access->end)
         return true;
     struct access_note new = { .epoch = actor_epoch(actor), .begin = access->begin, .end = access->end,
                                .line = me->line, .write = access->write, .yields = access->yields, .rank = me->rank,
@@ -328,9 +321,25 @@ storage_access_by(struct task *me, const struct actor *actor, const char *who, c
 }
 
 bool
+storage_accesses_by(struct task *me, const struct actor *actor, const char *who, const struct access *accesses,
+                    int count)
+{
+    bool allowed = claims_allow(me, accesses, count);
+    for (int i = 0; i < count && actor->on && allowed; i++)
+        allowed = access_by(me, actor, who, &accesses[i]);
+    return allowed;
+}
+
+bool
+storage_accesses_by_host(struct task *me, const struct access *accesses, int count)
+{
+    return storage_accesses_by(me, &me->actor, me->name, accesses, count);
+}
+
+bool
 storage_access_by_host(struct task *me, const struct access *access)
 {
-    return storage_access_by(me, &me->actor, me->name, access);
+    return storage_accesses_by_host(me, access, 1);
 }
 
 /* Every NaN as the same one: which of two operands gives a sum its NaN, sign and all, is the compiler's choice. */
@@ -385,4 +394,41 @@ storage_snapshot(struct task *me, struct storage *storage, const struct storage_
     if (id != 0)
         storage_emit(me, KIND_memory_snapshot, storage->device,
                      (const int64_t[4]){ storage->number, id, bytes });
+}
+
+/* ---- who is told of changes ---- */
+
+void
+storage_add_watch(struct storage *storage, struct storage_watch *watch)
+{
+    watch->next      = storage->watches;
+    storage->watches = watch;
+}
+
+void
+storage_remove_watch(struct storage *storage, struct storage_watch *watch)
+{
+    struct storage_watch **link = &storage->watches;
+    while (*link != NULL && *link != watch)
+        link = &(*link)->next;
+    if (*link != NULL)
+        *link = watch->next;
+}
+
+bool
+storage_tell_change(struct task *me, const struct storage_change *change)
+{
+    bool ok = true;
+    for (struct storage_watch *watch = change->access.storage->watches, *next; watch != NULL && ok; watch = next) {
+        next = watch->next;
+        ok   = watch->changed(me, watch, change);
+    }
+    return ok;
+}
+
+bool
+storage_changed(struct task *me, const struct access *access, bool is_op)
+{
+    const struct storage_change change = { .access = *access, .line = me->line, .stage = me->stage, .is_op = is_op };
+    return storage_tell_change(me, &change);
 }

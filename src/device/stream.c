@@ -35,6 +35,7 @@ struct queued {
     uint64_t            launched;   /* ps */
     struct stream_entry entry;
     uint32_t            line, iteration;
+    uint16_t            stage;
     int                 rank;
     _Alignas(16) unsigned char context[STREAM_CONTEXT];
 };
@@ -320,6 +321,23 @@ entry_snapshot(struct task *me, const struct stream_entry *entry)
     }
 }
 
+/* Who watches what was written is told. false: failed, which only a task can that runs its entry itself. */
+static bool
+entry_changed(struct task *me, const struct queued *queued, bool later)
+{
+    bool ok = true;
+    for (int i = 0; i < queued->entry.access_count && ok; i++) {
+        const struct access *access = &queued->entry.accesses[i];
+        access->storage->queued_writes -= later && access->write;
+        if (access->storage->watches == NULL || !access->write || account_closed(me->sched))
+            continue;
+        const struct storage_change change = { .access = *access, .line = queued->line, .queued = later,
+                                               .stage = queued->stage, .is_op = true };
+        ok = storage_tell_change(me, &change) || later;
+    }
+    return ok;
+}
+
 /* ---- `stepped`: the queue moves ---- */
 
 /* What was queued when the run was asked to end would only delay it. */
@@ -338,6 +356,7 @@ work_ends(struct task *me, struct stream *stream, struct queued *queued, uint64_
     entry_run(stream->devices, &queued->entry, queued->context);
     stream->devices->on_stream = &here;
     entry_snapshot(me, &queued->entry);
+    (void)entry_changed(me, queued, true);
     entry_event(me, stream, queued, PHASE_END, now);
     for (int i = 0; i < queued->entry.access_count; i++)
         storage_let_go(me, queued->entry.accesses[i].storage);
@@ -420,6 +439,7 @@ stream_push(struct task *me, struct stream *stream, struct queued *queued)
     queued->line      = me->line;
     queued->iteration = me->iteration;
     queued->rank      = me->rank;
+    queued->stage     = me->stage;
     if (idle)
         stream->head = queued;
     else
@@ -441,8 +461,10 @@ launch_later(struct task *me, struct stream *stream, const struct stream_entry *
     queued->entry = *entry;
     if (entry->context_bytes > 0)
         memcpy(queued->context, entry->context, entry->context_bytes);
-    for (int i = 0; i < entry->access_count; i++)
+    for (int i = 0; i < entry->access_count; i++) {
         storage_hold(entry->accesses[i].storage);
+        entry->accesses[i].storage->queued_writes += entry->accesses[i].write;
+    }
     stream_push(me, stream, queued);
     return true;
 }
@@ -458,17 +480,19 @@ launch_now(struct task *me, struct stream *stream, const struct stream_entry *en
     queued->line      = me->line;
     queued->iteration = me->iteration;
     queued->rank      = me->rank;
+    queued->stage     = me->stage;
     if (entry->context_bytes > 0)
         memcpy(queued->context, entry->context, entry->context_bytes);
     pthread_mutex_lock(&stream->mutex);
     entry_event(me, stream, queued, PHASE_BEGIN, sched_now(me));
     entry_run(stream->devices, &queued->entry, queued->context);
+    bool ok = entry_changed(me, queued, false);
     entry_event(me, stream, queued, PHASE_END, sched_now(me));
     __atomic_store_n(&stream->progress.launched, stream->progress.launched + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&stream->progress.done, stream->progress.done + 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&stream->mutex);
     host_give(me->sched, queued, sizeof *queued);
-    return true;
+    return ok;
 }
 
 /* The stream knows what the host knows; what the host does from now on it does not. */
@@ -492,10 +516,8 @@ stream_launch(struct task *me, struct stream *stream, const struct stream_entry 
     sched_advance(me, entry->covered ? 0 : cost_host(sched_cost(me->sched)));
     if (!stream_learns(me, stream))
         return false;
-    for (int i = 0; i < entry->access_count; i++) {
-        if (!storage_access_by(me, &stream->actor, stream->name, &entry->accesses[i]))
-            return false;
-    }
+    if (!storage_accesses_by(me, &stream->actor, stream->name, entry->accesses, entry->access_count))
+        return false;
     return sched_is_stepped(me->sched) ? launch_later(me, stream, entry) : launch_now(me, stream, entry);
 }
 

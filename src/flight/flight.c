@@ -50,6 +50,8 @@ flight_group(struct flight *flight, const char *name, const char *description, c
 int
 flight_group_rank(const struct flight_group *group, int rank)
 {
+    if (rank >= 0 && rank < group->size && group->ranks[rank] == rank)   /* a world of all ranks */
+        return rank;
     for (int i = 0; i < group->size; i++)
         if (group->ranks[i] == rank)
             return i;
@@ -78,6 +80,8 @@ keep_texts(struct flight *flight, struct flight_entry *entry)
 struct flight_entry *
 flight_enter(struct flight *flight, int rank, const struct flight_entry *entry)
 {
+    if (rank < 0 || rank == INT32_MAX)
+        return NULL;
     flight_size(flight, rank + 1);
     if (flight->broken)
         return NULL;
@@ -88,7 +92,8 @@ flight_enter(struct flight *flight, int rank, const struct flight_entry *entry)
     struct flight_entry *kept = &of->entries[of->count++];
     *kept = *entry;
     keep_texts(flight, kept);
-    struct flight_group *group = entry->group >= 0 ? &flight->groups[entry->group] : NULL;
+    struct flight_group *group = entry->group >= 0 && entry->group < flight->group_count
+                                     ? &flight->groups[entry->group] : NULL;
     int                  place = group != NULL ? flight_group_rank(group, rank) : -1;
     if (place >= 0 && !entry->is_p2p)
         move_on(&group->progress[place], entry);

@@ -2,9 +2,10 @@
  * Flight Recorder. The engine makes one of its recorder when a run stops (c10d/recorder.c), `ringside hang` of the dumps
  * of a real job (dump*.c); both are told by the same report.
  *
- *   flight.c    made, asked, freed                 diagnose.c  why nobody goes on
- *   report.c    the diagnosis in words             dump*.c     dumps of PyTorch, read and written
- *   lesson.c    a lesson that repeats the hang
+ *   flight.c    made, asked, freed                 diagnose.c  why nobody goes on: calls.c are two calls the same?
+ *   report.c    the diagnosis in words: words.c,     survey.c who came how far  order.c the first that differs
+ *     fact.c and cause.c its two lines, rows.c       circle.c who waits for whom
+ *   dump*.c     dumps of PyTorch                   lesson.c    a lesson that repeats the hang
  *
  * Order of use: a zeroed struct; flight_size, flight_group, flight_enter ... in any order; flight_diagnose; hang_print;
  * flight_free. Nothing here knows a task, a thread or a tensor. */
@@ -56,13 +57,14 @@ enum flight_now {
 struct flight_rank {
     enum flight_now      now;
     uint32_t             line;        /* RUNNING, WAITING, THREW: where; 0: not known */
-    uint64_t             since_ps;    /* RUNNING, WAITING: for so long; 0: not known */
+    uint64_t             since_ps;    /* RUNNING, WAITING, and where it ended: for so long; 0: not known */
     const char          *waits_in;    /* WAITING: "all_reduce", "recv", "new_group", "store", "lock", "join" ... */
     const char          *detail;      /* WAITING: of it, in words; THREW, KILLED: the message */
     int64_t              sequence;    /* WAITING: of a collective; -1 */
     int                  group;       /* WAITING: of that; -1 */
     int                  peer;        /* WAITING: for this rank alone; -1 */
     int64_t              tag;         /* WAITING: in a send or receive; -1 */
+    bool                 lost;        /* WAITING: for a message that was lost, as `detail` says */
     struct flight_entry *entries;     /* in order of record; the oldest may have been lost */
     size_t               count, room;
 };
@@ -84,6 +86,7 @@ enum flight_cause { FLIGHT_DUMPED, FLIGHT_DEADLOCK, FLIGHT_TIMEOUT, FLIGHT_MISMA
 struct flight {
     enum flight_cause    why;
     uint64_t             after_ps;         /* TIMEOUT: of this limit */
+    int                  before;           /* columns that whoever prints the report puts before its first line */
     struct flight_rank  *ranks;            /* by rank in the world */
     int                  rank_count;
     struct flight_group *groups;
@@ -123,8 +126,10 @@ enum hang_cause {
     HANG_LOCKS_CROSSED,
     HANG_ENDED,            /* a rank's function has returned */
     HANG_THREW, HANG_KILLED,
+    HANG_LOST,             /* a message was lost on its way: the culprit sent it to the victim */
     HANG_OUTSIDE,          /* a rank is busy in its own code */
     HANG_LATE,             /* a rank is on its way: behind, in an earlier call that can end */
+    HANG_UNSET_KEY,        /* a rank waits for a key of the store that nobody sets */
     HANG_ABSENT            /* a rank left no dump, so nothing is known of it */
 };
 
@@ -135,6 +140,10 @@ struct hang {
     int64_t         sequence;                /* of the first call that differs or that cannot end; -1 */
     const struct flight_entry *of_culprit, *of_victim;  /* theirs; NULL: there is none */
     int             circle[16], circle_count;            /* ranks that wait for each other, lowest first; 0: none */
+    int             circle_length;           /* of all of them: the first 16 are told */
+    int             left_out;                /* SKIPPED: so many calls, of_victim the first one */
+    bool            extra;                   /* SKIPPED: the culprit alone makes of_culprit, the others left it out */
+    bool            unsure;                  /* SKIPPED: or called later: both stand still, and nothing behind it is known */
 };
 
 const char *hang_cause_name(enum hang_cause cause);      /* "skipped call", "other order" ... */

@@ -106,9 +106,10 @@ l_ddp(lua_State *L)
     int                   table  = option_table(L, 2);
     struct process_group *group  = group_for_ddp(L, table);
     option_known(L, table, "bucket_cap_mb find_unused_parameters broadcast_buffers forward_sync_buffers device_ids"
-                           " output_device process_group");
+                           " output_device process_group init_sync");
     struct ddp_options options = {
         .find_unused_parameters = option_bool(L, table, "find_unused_parameters", false),
+        .no_init_sync           = !option_bool(L, table, "init_sync", true),
     };
     bucket_cap_options(L, table, &options);
     sync_buffers_options(L, table, &options);
@@ -279,7 +280,7 @@ l_bucket_assignment(lua_State *L)
 static const struct lua_entry parallel_entries[] = {
     { "DistributedDataParallel", l_ddp,
       "nn.parallel.DistributedDataParallel(module, {bucket_cap_mb=, find_unused_parameters=, forward_sync_buffers=,"
-      " broadcast_buffers=, device_ids=, process_group=})",
+      " broadcast_buffers=, init_sync=, device_ids=, process_group=})",
       "the module with synchronised gradients: call it as the module; ddp.module is the module" },
 };
 

@@ -212,6 +212,7 @@ lua_open_distributed(lua_State *L)
     lua_open_backends(L);
     lua_open_process_group(L);
     lua_open_groups(L);
+    lua_open_flight(L);
     lua_open_collectives(L);
     lua_open_p2p(L);
     lua_open_objects(L);

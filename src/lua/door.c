@@ -34,6 +34,13 @@ task_holds_script(const struct task *me, const struct script *script)
     return visit != NULL && visit->script == script && !visit->away;
 }
 
+lua_State *
+task_lua(const struct task *me)
+{
+    const struct visit *visit = visit_of(me);
+    return visit != NULL && !visit->away ? visit->L : NULL;
+}
+
 /* A line of an exercise is none of the lesson that has loaded it. */
 static bool
 is_own_function(lua_State *L, lua_Debug *ar)
@@ -63,7 +70,7 @@ script_task(lua_State *L)
     struct task *me   = script_of(L)->holder;
     uint32_t     line = script_line(L);
     if (line > 0)
-        me->line = line;
+        task_set_line(me, line);
     return me;
 }
 
@@ -145,7 +152,7 @@ call_close(struct call *call)
         take_again(me, visit);
     call->released = false;
     visit->L       = call->outer;
-    me->line       = call->line;
+    task_set_line(me, call->line);
 }
 
 void
@@ -228,7 +235,7 @@ script_call(lua_State *L, struct task *me, int arguments, int results)
     if (!ok)
         fail_from_lua(L, me);
     lua_remove(L, base);
-    me->line = line;
+    task_set_line(me, line);
     return ok;
 }
 

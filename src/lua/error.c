@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lua/mistakes.h"
+#include "sched/faults.h"
 #include "sched/task.h"
 
 static const char ERROR_CLASS[] = "ringside.error", LAST_ERROR[] = "ringside.last error";
@@ -133,6 +134,18 @@ note_announced(lua_State *L)
     set_flag(L, -1, "announced", true);
 }
 
+/* So is when it was made, and whether others waited because of it. */
+static void
+note_order(lua_State *L, const struct error *error)
+{
+    if (!has_class(L, -1, ERROR_CLASS))
+        return;
+    lua_pushinteger(L, error->order);
+    lua_setfield(L, -2, "order");
+    if (error->hung)
+        set_flag(L, -1, "hung", true);
+}
+
 static enum error_kind
 kind_of_name(const char *name)
 {
@@ -150,7 +163,14 @@ save_error(lua_State *L)
     return 0;
 }
 
-struct wording { enum error_kind kind; uint32_t line; const char *text; char kind_name[64]; bool announced; };
+struct wording {
+    enum error_kind kind;
+    uint32_t        line;
+    const char     *text;
+    char            kind_name[64];
+    bool            announced, hung;
+    unsigned        order;
+};
 
 static int
 word_error(lua_State *L)
@@ -175,6 +195,10 @@ word_error(lua_State *L)
         out->line = (uint32_t)lua_tointeger(L, -1);
     lua_getfield(L, 1, "announced");
     out->announced = lua_toboolean(L, -1);
+    lua_getfield(L, 1, "hung");
+    out->hung = lua_toboolean(L, -1);
+    lua_getfield(L, 1, "order");
+    out->order = (unsigned)lua_tointeger(L, -1);
     lua_getfield(L, 1, "message");
     push_text(L, lua_isnil(L, -1) ? 1 : -1);
     out->text = lua_tostring(L, -1);
@@ -203,7 +227,7 @@ static void
 come_back(struct task *me, const struct wording *wording)
 {
     struct error error = { .kind = wording->kind, .function = __func__, .line = __LINE__, .lesson_line = me->line,
-                           .rank = me->rank };
+                           .rank = me->rank, .hung = wording->hung, .order = wording->order };
     bool known = kind_of_name(wording->kind_name) != E_NONE;
     snprintf(error.message, sizeof error.message, "%s%s%s", known ? "" : wording->kind_name, known ? "" : ": ",
              wording->text);
@@ -233,7 +257,7 @@ fail_from_lua(lua_State *L, struct task *me)
     if (known != E_NONE)
         wording.kind = known;
     if (wording.line > 0)
-        me->line = wording.line;
+        task_set_line(me, wording.line);
     bool first = !task_failed(me);
     if (wording.announced)
         come_back(me, &wording);
@@ -268,7 +292,7 @@ raise(lua_State *L, struct task *me)
 {
     struct script *script = script_of(L);
     struct error   error  = me->error;
-    if (error.kind == E_KILLED || error.kind == E_STOPPED || account_exhausted(me->sched))
+    if (task_is_killed(me) || error.kind == E_STOPPED || account_exhausted(me->sched))
         script->fatal = true;
     task_clear_error(me);
     if (error.payload == script && strcmp(error.message, script->last_error) == 0 &&
@@ -280,6 +304,7 @@ raise(lua_State *L, struct task *me)
         lua_pushstring(L, error.message);
     wrap_error(L, error_name(error.kind), error.lesson_line);
     note_announced(L);
+    note_order(L, &error);
     return lua_error(L);
 }
 

@@ -184,6 +184,7 @@ void script_collect_if_due(lua_State *L, struct task *me);        /* zero_grad: 
 void script_allocated(lua_State *L, struct task *me, uint64_t bytes); /* a new object was handed to Lua */
 /* From now on (or no more) the run asks this script to collect when it runs short of memory. */
 void script_may_be_asked(struct script *script, bool may);
+lua_State *task_lua(const struct task *me);   /* on which me runs Lua now; NULL: it does not, or has let Lua go */
 bool task_holds_script(const struct task *me, const struct script *script); /* me is in it and may touch Lua now */
 
 /* ---- boxes and objects (box.c) ---- */
@@ -283,11 +284,6 @@ bool           flag_or_option(lua_State *L, int index, const char *name, bool ot
 bool           option_push(lua_State *L, int table, const char *name); /* false: nil, nothing pushed */
 void           option_known(lua_State *L, int table, const char *names); /* "dtype device": others are errors */
 void           options_listed(lua_State *L, int table, const char *names); /* the same beside elements in order */
-/* Fields of the table at `table`. */
-void           set_integer(lua_State *L, int table, const char *name, int64_t value);
-void           set_number(lua_State *L, int table, const char *name, double value);
-void           set_flag(lua_State *L, int table, const char *name, bool flag);
-void           set_text(lua_State *L, int table, const char *name, const char *text);
 /* Fields of the table at `table`. */
 void           set_integer(lua_State *L, int table, const char *name, int64_t value);
 void           set_number(lua_State *L, int table, const char *name, double value);

@@ -169,7 +169,8 @@ read_topology(lua_State *L, int table, struct cost_model *costs)
 static void
 read_declaration(lua_State *L, int table, const struct lesson_options *options, struct declared *out)
 {
-    option_known(L, table, "title devices hardware seed costs world minutes needs prefix device_memory topology hops");
+    option_known(L, table, "title devices hardware seed costs world minutes needs prefix device_memory topology hops "
+                           "check_ranks");
     const char *title    = option_text(L, table, "title", NULL);
     const char *hardware = option_text(L, table, "hardware", "classroom");
     if (title == NULL)
@@ -195,6 +196,7 @@ read_declaration(lua_State *L, int table, const struct lesson_options *options, 
     }
     read_topology(L, table, &out->costs);
     out->head.hops = options->hops || option_bool(L, table, "hops", false);
+    out->head.check_ranks = options->check_ranks || option_bool(L, table, "check_ranks", false);
 }
 
 static void
@@ -630,7 +632,7 @@ l_advance(lua_State *L)
 static const struct lua_entry lesson_entries[] = {
     { "lesson", l_lesson,
       "rs.lesson{title=, devices=, hardware=, seed=, costs=, world=, minutes=, needs=, prefix=, device_memory=, "
-      "topology=, hops=}",
+      "topology=, hops=, check_ranks=}",
       "Declares the lesson, at its top. Costs are in microseconds, by op or module." },
     { "say", l_say, "rs.say(text, ...)",
       "Narration: what it is given, with blanks between; in a rank with its number in front." },

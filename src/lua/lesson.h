@@ -22,6 +22,7 @@ struct lesson_options {
     uint64_t    seed;
     int         world;         /* --world: 0 none */
     bool        hops;          /* --hops */
+    bool        check_ranks;   /* --check-ranks */
     struct exercise_report *report; /* checks and hints go there and are not printed; NULL: printed. Must outlive the run */
 };
 
@@ -55,6 +56,7 @@ struct lesson_head {
     bool        has_seed;
     uint64_t    seed;
     bool        hops;                /* hops are recorded above 64 ranks too */
+    bool        check_ranks;         /* replicas of a model are compared, see parallel/check_ranks.h */
     bool        other_hardware;      /* --hardware named another one than the lesson: its times do not hold */
     const char *prefix;              /* before the checks' names; NULL: the lesson's name and "/" */
 };
@@ -91,4 +93,5 @@ struct script *lesson_script(struct lesson *lesson, int rank);     /* NULL: none
 
 /* names.c: how the debugger finds tensors and locals. */
 struct debugger_names lesson_names(struct lesson *lesson);
+void lesson_names_tensors(struct sched *sched);   /* what a lesson calls its tensors, for messages */
 #endif

@@ -74,6 +74,16 @@ print_element(struct name_request *r, const struct tensor *tensor)
     r->ok = true;
 }
 
+/* Who compares ranks' replicas learns of it; the task that stands here cannot fail for it. */
+static void
+tell_watches(struct task *me, const struct tensor *tensor)
+{
+    const struct storage_change change = { .access = { .storage = tensor->storage, .end = tensor->storage->bytes,
+                                                       .write = true, .what = "set" },
+                                           .line = me->line, .queued = true };
+    (void)storage_tell_change(me, &change);
+}
+
 static void
 set_element(struct name_request *r, const struct tensor *tensor)
 {
@@ -81,6 +91,7 @@ set_element(struct name_request *r, const struct tensor *tensor)
     if (!find_element(r, tensor, &element))
         return;
     dtype_put_fraction(tensor->dtype, element, r->value);
+    tell_watches(r->me, tensor);
     str_addf(r->out, "%s is changed", r->path);
     r->ok = true;
 }

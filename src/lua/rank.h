@@ -20,7 +20,6 @@ struct rank {
     struct parcel      *result;
     struct task        *task;
     struct error        error;
-    int                 order;      /* which one it was to fail */
     bool                implicit;   /* the spawn made the group, no init_process_group was called yet */
     char                name[24];
 };
@@ -63,6 +62,11 @@ int  l_register_on_completion_hook(lua_State *L);   /* completion.c */
 int  l_wait_for_pending_works(lua_State *L);
 
 void lua_open_groups(lua_State *L);       /* groups.c */
+
+/* flight.c */
+struct flight;
+struct flight *flight_keep(lua_State *L);   /* an empty one that dist.flight_recorder shows; the script's */
+void lua_open_flight(lua_State *L);
 
 /* work.c: an empty box that keeps the value at `index` alive; call_work fills it, when it is at the top. */
 void push_work_box(lua_State *L, int index);

@@ -5,9 +5,11 @@
 #include "c10d/group.h"
 #include "lua/data.h"
 #include "lua/dispatch.h"
+#include "parallel/check_ranks.h"
 #include "sched/task.h"
 
-static const char SAMPLER[] = "ringside.sampler", PASSES[] = "ringside.sampler.passes";
+static const char SAMPLER[] = "ringside.sampler", PASSES[] = "ringside.sampler.passes",
+                  COUNTED[] = "ringside.sampler.counted";
 enum { SAMPLES_MOST = 1 << 26 };
 
 bool
@@ -64,6 +66,48 @@ read_sampler(lua_State *L, int index)
     return sampler;
 }
 
+/* How many samplers were here before the one at `index`, and how many passes over it: by the order of first passes. */
+static struct sampler_pass
+count_pass(lua_State *L, int index)
+{
+    struct sampler_pass pass = { 0 };
+    push_weak_table(L, COUNTED, "k");
+    lua_pushvalue(L, index);
+    if (lua_rawget(L, -2) == LUA_TNIL) {
+        lua_pop(L, 1);
+        pass.sampler = (int64_t)luaL_len(L, -1);
+        lua_pushinteger(L, pass.sampler);
+        lua_rawseti(L, -2, pass.sampler + 1);
+    } else {
+        pass.sampler = lua_tointeger(L, -1) >> 32;
+        pass.pass    = lua_tointeger(L, -1) & UINT32_MAX;
+        lua_pop(L, 1);
+    }
+    lua_pushvalue(L, index);
+    lua_pushinteger(L, pass.sampler << 32 | (pass.pass + 1));
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+    return pass;
+}
+
+/* Under --check-ranks: who gives each rank its part must give them parts of one order. */
+static void
+check_pass(lua_State *L, int index, const struct sampler *sampler)
+{
+    struct task               *me      = script_task(L);
+    const struct rank_context *context = rank_context(me);
+    struct check_ranks        *check   = context != NULL ? world_check(context->world) : NULL;
+    if (check == NULL || sampler->kind != SAMPLER_DISTRIBUTED || sampler->rank != context->rank ||
+        sampler->replicas != world_size(context->world))
+        return;
+    struct sampler_pass pass = count_pass(L, index);
+    pass.order = (struct sampler_order){ .length = sampler->length, .shuffle = sampler->shuffle,
+                                         .drop_last = sampler->drop_last,
+                                         .seed = sampler->shuffle ? (int64_t)sampler->seed : 0 };
+    if (!check_sampler_pass(me, check, &pass))
+        raise(L, me);
+}
+
 /* The generator is kept alive by the stream's user value, the sampler. */
 struct index_stream *
 push_stream(lua_State *L, int index)
@@ -71,6 +115,7 @@ push_stream(lua_State *L, int index)
     index                       = lua_absindex(L, index);
     struct sampler    sampler   = read_sampler(L, index);
     struct generator *generator = NULL;
+    check_pass(L, index, &sampler);
     if (option_push(L, index, "generator")) {
         generator = box_check(L, -1, BOX_GENERATOR);
         lua_pop(L, 1);

@@ -9,23 +9,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/rng.h"
+#include "base/str.h"
 #include "device/device.h"
 #include "lua/dispatch.h"
 #include "lua/lesson.h"
 #include "lua/rank.h"
+#include "parallel/check_ranks.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
 /* Lives in a userdata of the spawning script: an error on the way frees it. */
 struct spawn {
     struct world         *world;
+    struct check_ranks   *check;        /* NULL: replicas are not compared */
     struct parcel        *parcel;
     struct rank          *ranks;
     int                   count;
     bool                  by_hand;      /* init = false: ranks call init_process_group themselves */
-    atomic_int            failures;
     struct script_options options;
     struct lesson        *lesson;       /* NULL: none */
+    struct flight        *flight;       /* what the ranks called, when they have ended; the script's */
     char                  name[128];    /* the lesson's file */
 };
 
@@ -130,9 +133,10 @@ rank_body(struct task *me, void *argument)
 {
     struct rank *rank = argument;
     rank_context_set(me, &rank->context);
-    bool ok = seed_rank(me, rank->spawn) && meet(me, rank) && run_in_script(me, rank);
-    if (!ok)
-        rank->order = atomic_fetch_add(&rank->spawn->failures, 1);
+    bool ok = seed_rank(me, rank->spawn) && meet(me, rank) && run_in_script(me, rank) &&
+              check_ranks_end(me, rank->spawn->check, rank->context.rank);
+    if (me->error.kind == E_BUDGET || me->error.kind == E_STOPPED)
+        world_rank_cut_off(me, rank->context.world);
     world_rank_ended(me, rank->context.world, rank->context.rank);
     if (rank->script != NULL && rank->spawn->lesson != NULL)
         lesson_remove_script(rank->spawn->lesson, rank->script);
@@ -157,7 +161,6 @@ spawn_new(lua_State *L, struct task *me, int count, bool by_hand)
     spawn->options.catalogue = script->catalogue;
     spawn->options.layers    = script->layers;
     snprintf(spawn->name, sizeof spawn->name, "%s", script->name);
-    atomic_init(&spawn->failures, 0);
     spawn->parcel = parcel_new(script->sched);
     spawn->ranks  = calloc((size_t)count, sizeof *spawn->ranks);
     if (spawn->parcel == NULL || spawn->ranks == NULL)
@@ -177,50 +180,114 @@ start_rank(struct task *me, struct spawn *spawn, int number)
     return rank->task != NULL;
 }
 
-/* That a rank is lost is never why, but what follows from it, whoever notices first. Who waits for a killed one tells
- * more than that one, which says nothing else. */
+/* It says that ranks wait in vain, or for what. */
 static bool
-tells_more(const struct rank *rank, const struct rank *than)
+is_of_hang(const struct error *error)
 {
-    bool dead = rank->error.kind == E_KILLED, other_dead = than->error.kind == E_KILLED;
-    if (dead != other_dead)
-        return other_dead;
-    bool follows = rank->error.kind == E_RANK_LOST, other_follows = than->error.kind == E_RANK_LOST;
-    return follows != other_follows ? other_follows : rank->order < than->order;
+    return error->kind == E_DEADLOCK || error->kind == E_TIMEOUT || error->kind == E_MISMATCH;
 }
 
-/* Who failed first tells why; the others mostly failed because of it. */
+/* Of a missing wait: "rank 0 reads a tensor ...". */
+static bool
+names_reader(const struct error *error)
+{
+    return error->kind == E_RACE && strncmp(error->message, "rank ", 5) == 0;
+}
+
+/* Who failed first in time tells why; the others mostly failed because of it. That one waits in vain is never why, but
+ * what follows from it: NULL if all do, or none has failed. */
+static const struct error *
+first_error(const struct spawn *spawn, bool of_hang)
+{
+    const struct error *first = NULL;
+    for (int i = 0; i < spawn->count; i++) {
+        const struct error *error = &spawn->ranks[i].error;
+        if (error->kind != E_NONE && is_of_hang(error) == of_hang && (first == NULL || error->order < first->order))
+            first = error;
+    }
+    return first;
+}
+
+/* What the lesson is told: the error, unless it says the same as the report, and that before or after it. */
+struct telling { const char *report; bool report_first, report_alone; };
+static void
+tell(struct error *error, const struct telling *how)
+{
+    struct str text   = { 0 };
+    char       who[24];
+    snprintf(who, sizeof who, "rank %d: ", error->rank);
+    if (is_of_hang(error) || error->kind == E_DIVERGENCE || names_reader(error) ||
+        strncmp(error->message, who, strlen(who)) == 0)
+        who[0] = '\0'; /* it names the ranks that it is about */
+    if (how->report != NULL && how->report_first)
+        str_addf(&text, "%s\n", how->report);
+    if (how->report == NULL || !how->report_alone)
+        str_addf(&text, "%s%s\n", who, error->message);
+    if (how->report != NULL && !how->report_first)
+        str_addf(&text, "%s\n", how->report);
+    if (str_ok(&text))
+        snprintf(error->message, sizeof error->message, "%.*s", (int)text.len - 1, text.text);
+    str_free(&text);
+}
+
+/* An event of its own: it is what the run ends with, unless the lesson catches it. */
+static void
+fail_as(struct task *me, const struct error *error)
+{
+    uint32_t line = me->line;
+    task_set_line(me, error->lesson_line > 0 ? error->lesson_line : line);
+    failed(me, error->kind, "%s", error->message);
+    me->error.hung        = error->hung;
+    me->error.rank        = error->rank;
+    me->error.lesson_line = error->lesson_line;
+    task_set_line(me, line);
+}
+
+/* The first error, and the report of who waited in vain: alone where nobody waited but for each other, as what follows
+ * where a rank threw, before it where one was cut off in its own code. */
 static void
 raise_first(struct task *me, struct spawn *spawn)
 {
-    struct rank *first = NULL;
-    for (int i = 0; i < spawn->count; i++) {
-        struct rank *rank = &spawn->ranks[i];
-        if (rank->error.kind != E_NONE && (first == NULL || tells_more(rank, first)))
-            first = rank;
-    }
-    if (first == NULL)
+    const struct error *hang = first_error(spawn, true), *other = first_error(spawn, false);
+    if (hang == NULL && other == NULL)
         return;
-    struct error error = first->error;
-    error.payload      = NULL;
-    char who[24];
-    snprintf(who, sizeof who, "rank %d: ", first->context.rank);
-    bool named = error.kind == E_DEADLOCK || error.kind == E_RANK_LOST || error.kind == E_MISMATCH ||
-                 error.kind == E_KILLED ||
-                 strncmp(error.message, who, strlen(who)) == 0;
-    if (!named) /* those name the ranks that they are about */
-        snprintf(error.message, sizeof error.message, "%s%.2000s", who, first->error.message);
-    task_take_error(me, &error);
+    bool dead     = other != NULL && other->kind == E_KILLED; /* who waits for that one says so, and more */
+    bool caused   = other != NULL && (hang == NULL || (!dead && other->order < hang->order));
+    bool says_all = caused && other->kind == E_DIVERGENCE; /* that the others then wait is of no interest */
+    bool cut      = caused && (other->kind == E_BUDGET || other->kind == E_STOPPED);
+    struct telling how   = { .report_first = !caused || cut, .report_alone = !caused };
+    struct error   error = caused ? *other : *hang;
+    if ((hang != NULL && !says_all) || cut)
+        how.report = world_report(spawn->world);
+    error.payload = NULL;
+    error.hung    = hang != NULL || how.report != NULL;
+    if (how.report != NULL && strstr(error.message, how.report) != NULL)
+        how.report = NULL;
+    tell(&error, &how);
+    fail_as(me, &error);
+}
+
+/* One has failed, and another does not come back: the run ends with it. */
+static void
+stop_stragglers(struct task *me, struct spawn *spawn)
+{
+    const char *report = world_report(spawn->world);
+    sched_stop(me->sched, E_DEADLOCK, report != NULL ? report : "a rank has failed, and another one does not end");
 }
 
 static bool
 run_ranks(struct task *me, struct spawn *spawn)
 {
-    bool                 hops    = spawn->lesson != NULL && lesson_head(spawn->lesson)->hops;
-    struct world_options options = { .size = spawn->count, .trace_hops = hops };
-    spawn->world                 = world_new(me, &options);
-    if (spawn->world == NULL)
+    const struct lesson_head *head = spawn->lesson != NULL ? lesson_head(spawn->lesson) : NULL;
+    if (head != NULL && head->check_ranks && (spawn->check = check_ranks_new(me, spawn->count)) == NULL)
         return false;
+    struct world_options options = { .size = spawn->count, .trace_hops = head != NULL && head->hops,
+                                     .check = spawn->check };
+    spawn->world                 = world_new(me, &options);
+    if (spawn->world == NULL) {
+        check_ranks_free(me, spawn->check);
+        return false;
+    }
     int  started = 0;
     bool ok      = true;
     while (ok && started < spawn->count) {
@@ -229,12 +296,17 @@ run_ranks(struct task *me, struct spawn *spawn)
     }
     for (int i = started; i < spawn->count; i++) /* could not be started: the others must not wait for them */
         world_rank_ended(me, spawn->world, i);
+    if (!sched_is_stepped(me->sched) && !world_await_ends(me, spawn->world, sched_timeout(me->sched)))
+        stop_stragglers(me, spawn);
     for (int i = 0; i < started; i++)
         ok = task_join(me, spawn->ranks[i].task, &spawn->ranks[i].error) && ok;
     if (!task_failed(me))
         raise_first(me, spawn);
+    flight_of_world(me, spawn->world, spawn->flight);
     world_free(me, spawn->world);
+    check_ranks_free(me, spawn->check);
     spawn->world = NULL;
+    spawn->check = NULL;
     if (spawn->lesson != NULL)
         lesson_join(me, spawn->lesson);
     return ok && !task_failed(me);
@@ -280,6 +352,7 @@ l_spawn(lua_State *L)
     push_algorithms(L);
     parcel_pack(L, spawn->parcel, first, count + 1, true);
 
+    spawn->flight = flight_keep(L);
     struct call call = call_open(L, me, CALL_BACK);
     bool        ok   = run_ranks(me, spawn);
     call_done(&call, ok);

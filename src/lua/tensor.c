@@ -365,19 +365,13 @@ add_gradient_note(const struct tensor *tensor, struct str *text)
     str_addf(text, "%sgrad_fn=<%s>)", full ? ",\n       " : ", ", tensor->grad_fn->name);
 }
 
-/* The printing host waits for the device, as .item() does. */
 static bool
-print_synchronised(struct task *me, struct tensor *tensor, struct str *text)
+show(struct task *me, struct tensor *tensor, struct str *text)
 {
-    int device = tensor_device(tensor);
-    if (device != DEVICE_CPU) {
-        struct stream *stream = stream_current(me, device);
-        if (stream == NULL || !stream_synchronize(me, stream))
-            return false;
-    }
     if (tensor->is_parameter)
         str_add(text, "Parameter containing:\n");
-    tensor_print(me, tensor, text);
+    if (!tensor_show(me, tensor, text))
+        return false;
     add_gradient_note(tensor, text);
     return str_ok(text) || failed(me, E_MEMORY, "out of memory");
 }
@@ -391,7 +385,7 @@ tensor_tostring(lua_State *L)
     *text                 = (struct str){ 0 };
     struct call call      = call_open(L, me, CALL_PLAIN);
     born(me, text, drop_text);
-    call_end(&call, print_synchronised(me, tensor, text));
+    call_end(&call, show(me, tensor, text));
     lua_pushlstring(L, str_text(text), text->len);
     return call_leave(&call, 1);
 }

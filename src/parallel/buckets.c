@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "c10d/group.h"
 #include "parallel/flat.h"
+#include "parallel/check_ranks.h"
 #include "parallel/internal.h"
 #include "sched/stage.h"
 
@@ -245,6 +246,27 @@ bucket_lay_out(struct task *me, struct reducer *reducer, struct bucket *bucket, 
     return bucket->gradients != NULL;
 }
 
+/* "bucket 0, element 16: net.0.bias", for whoever compares the ranks' buckets. */
+static bool
+reducer_check_names(struct task *me, const struct reducer *reducer)
+{
+    struct str lines = { 0 };
+    for (int b = 0; b < reducer->count; b++) {
+        const struct bucket *bucket  = &reducer->buckets[b];
+        int64_t              element = 0;
+        for (int i = 0; i < bucket->count; i++) {
+            int index = bucket->indices[i];
+            str_addf(&lines, "bucket %d, element %" PRId64 ": %s", b, element, reducer->names[index]);
+            str_add_bytes(&lines, "", 1);
+            element += tensor_count(reducer->params[index]);
+        }
+    }
+    bool done = str_ok(&lines) ? replica_names(me, reducer->replica, lines.text, lines.len)
+                               : failed(me, E_MEMORY, "out of memory for buckets");
+    str_free(&lines);
+    return done;
+}
+
 bool
 reducer_initialize_buckets(struct task *me, struct reducer *reducer, const struct bucket_list *list)
 {
@@ -265,7 +287,7 @@ reducer_initialize_buckets(struct task *me, struct reducer *reducer, const struc
             return false;
         reducer_announce_bucket(me, bucket, i);
     }
-    return true;
+    return reducer->replica == NULL || reducer_check_names(me, reducer);
 }
 
 static bool

@@ -1,8 +1,7 @@
 /* nn.parallel.DistributedDataParallel: torch/nn/parallel/distributed.py. Every rank has the whole model and a share of
  * the data; construction makes the models equal, the reducer keeps them so. ddp_new checks, verifies that all ranks
- * build the same model, sends rank 0's state to the others and makes the reducer; then each call of the module is
- * ddp_forward. What happens during the backward is in reducer.c. */
-#include <inttypes.h>
+ * build the same model (verify_params.c), sends rank 0's state to the others and makes the reducer; then each call of
+ * the module is ddp_forward. What happens during the backward is in reducer.c. */
 #include <stdlib.h>
 #include <string.h>
 #include "autograd/node.h"
@@ -10,9 +9,11 @@
 #include "c10d/group.h"
 #include "nn/name.h"
 #include "parallel/buckets.h"
+#include "parallel/check_ranks.h"
 #include "parallel/distributed_data_parallel.h"
 #include "parallel/flat.h"
 #include "parallel/reducer.h"
+#include "parallel/verify_params.h"
 #include "sched/stage.h"
 #include "tensor/op.h"
 
@@ -22,6 +23,7 @@ struct ddp {
     struct module        *module;                     /* a reference */
     struct process_group *group;
     struct reducer       *reducer;
+    struct replica       *replica;                    /* --check-ranks; else NULL */
     bool                  find_unused_parameters, forward_sync_buffers, sink_clone;
     bool                  require_backward_grad_sync; /* false inside no_sync */
     bool                  require_forward_param_sync; /* buffers: false after a forward that did not synchronise */
@@ -98,88 +100,6 @@ bytes_of(const struct named_tensors *list)
 }
 
 /* ---- construction ---- */
-
-/* Ranks whose models have different numbers of parameters would pair the wrong ones up. All see the difference. One
- * tensor for all their answers: PyTorch makes one a rank, which in one process is the square of the ranks. */
-static bool
-verify_counts(struct task *me, struct process_group *group, int count)
-{
-    int64_t one = 1, mine = count, size = process_group_size(group);
-    struct tensor *input    = tensor_from(me, DTYPE_I64, 1, &one, &mine);
-    struct tensor *gathered = tensor_zeros(me, DTYPE_I64, DEVICE_CPU, 1, &size);
-    if (!group_all_gather_into_tensor_now(me, group, gathered, input))
-        return false;
-    int64_t *theirs = scratch_new(me, (size_t)size, sizeof *theirs);
-    bool     done   = theirs != NULL && tensor_read(me, gathered, theirs);
-    for (int64_t i = 0; i < size && done; i++)
-        if (theirs[i] != mine)
-            done = failed(me, E_RUNTIME, "DistributedDataParallel expects the same model across all ranks, but rank "
-                          "%d has %d params, while rank %" PRId64 " has %" PRId64, process_group_rank(group), count, i,
-                          theirs[i]);
-    return done;
-}
-
-static int
-shapes_write(const struct named_tensors *params, int64_t *numbers)
-{
-    int at = 0;
-    for (int i = 0; i < params->count; i++) {
-        const struct tensor *param = params->tensors[i];
-        for (int dim = 0; dim < param->dims; dim++)
-            numbers[at++] = param->size[dim];
-        for (int dim = 0; dim < param->dims; dim++)
-            numbers[at++] = param->stride[dim];
-    }
-    return at;
-}
-
-static bool
-shapes_compare(struct task *me, int rank, const struct named_tensors *params, const int64_t *mine,
-               const int64_t *theirs)
-{
-    for (int i = 0, at = 0; i < params->count; i++) {
-        int dims = params->tensors[i]->dims;
-        for (int part = 0; part < 2; part++, at += dims) {
-            if (memcmp(mine + at, theirs + at, (size_t)dims * sizeof *mine) == 0)
-                continue;
-            struct str text = { 0 }, other = { 0 };
-            shape_print(dims, mine + at, &text);
-            shape_print(dims, theirs + at, &other);
-            failed(me, E_RUNTIME, "rank %d: params[%d] in this process with %s %s appears not to match %s of the same "
-                   "param in process 0: %s", rank, i, part == 0 ? "sizes" : "strides", str_text(&text),
-                   part == 0 ? "sizes" : "strides", str_text(&other));
-            str_free(&text);
-            str_free(&other);
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Rank 0 cannot see a difference itself: it goes on, and loses its peers in a later collective. */
-static bool
-verify_shapes(struct task *me, struct process_group *group, const struct named_tensors *params)
-{
-    int      count  = params->count;
-    int64_t *mine   = calloc((size_t)count * 4 * TENSOR_DIMS, sizeof *mine);
-    bool     done   = mine != NULL || failed(me, E_MEMORY, "out of memory for %d parameters", count);
-    int64_t  length = done ? shapes_write(params, mine) : 0;
-    int64_t *theirs = done ? mine + (size_t)count * 2 * TENSOR_DIMS : NULL;
-    struct tensor *numbers = done ? tensor_from(me, DTYPE_I64, 1, &length, mine) : NULL;
-    done = numbers != NULL && group_broadcast_now(me, group, numbers, 0) && tensor_read(me, numbers, theirs) &&
-           shapes_compare(me, process_group_rank(group), params, mine, theirs);
-    free(mine);
-    return done;
-}
-
-/* All ranks must have built the same model: first as many parameters, then their shapes. */
-static bool
-ddp_verify_params(struct task *me, struct process_group *group,
-                  const struct named_tensors *params)
-{
-    STAGE(me, ddp_verify_params, params->count);
-    return verify_counts(me, group, params->count) && verify_shapes(me, group, params);
-}
 
 /* Equal from the first step: rank 0's parameters (also the frozen ones) and buffers replace everybody's. Never again
  * after this: from here on equal gradients keep the parameters equal. */
@@ -271,6 +191,7 @@ ddp_reducer_new(struct task *me, const struct ddp *ddp, const struct named_tenso
         .bucket_bytes           = bucket_cap_bytes(options),
         .find_unused_parameters = options->find_unused_parameters,
         .names                  = (const char *const *)params->names,
+        .replica                = ddp->replica,
     };
     return reducer_new(me, params->tensors, params->count, ddp->group, &of_reducer);
 }
@@ -283,6 +204,7 @@ ddp_drop(struct task *me, struct module *self)
         return;
     self->script = NULL;
     reducer_free(me, ddp->reducer);
+    replica_free(me, ddp->replica);
     module_unref(me, ddp->module);
     free(ddp);
 }
@@ -325,6 +247,30 @@ ddp_wrap(struct task *me, struct module *module, struct process_group *group, co
     return module_add_child(me, wrapper, "module", module) ? wrapper : NULL;
 }
 
+/* What all ranks have alike from here on. */
+static bool
+ddp_watch(struct task *me, struct ddp *ddp, const struct ddp_options *options)
+{
+    struct named_tensors params = { 0 }, buffers = { 0 };
+    bool with_buffers = !options->no_init_sync_buffers;
+    bool done = module_named_parameters(me, ddp->module, &params) &&
+                (!with_buffers || module_named_buffers(me, ddp->module, &buffers));
+    const struct replica_tensors tensors = { &params, with_buffers ? &buffers : NULL };
+    done = done && replica_new(me, ddp->group, &tensors, &ddp->replica);
+    named_tensors_free(me, &params);
+    named_tensors_free(me, &buffers);
+    return done;
+}
+
+static bool
+ddp_begin_alike(struct task *me, struct module *module, struct process_group *group, const struct ddp_options *options,
+                const struct named_tensors *params)
+{
+    if (options->no_init_sync)
+        return true;
+    return ddp_verify_params(me, group, params) && ddp_sync_states(me, group, module, options);
+}
+
 static struct module *
 ddp_build(struct task *me, struct module *module, struct process_group *group, const struct ddp_options *options,
           const struct named_tensors *params)
@@ -332,11 +278,11 @@ ddp_build(struct task *me, struct module *module, struct process_group *group, c
     if (group == NULL)
         return failed_null(me, E_VALUE, "Default process group has not been initialized: call init_process_group "
                                         "first");
-    if (!ddp_verify_params(me, group, params) || !ddp_sync_states(me, group, module, options))
+    if (!ddp_begin_alike(me, module, group, options, params))
         return NULL;
     struct module *wrapper = ddp_wrap(me, module, group, options);
     struct ddp    *ddp     = wrapper != NULL ? wrapper->script : NULL;
-    if (ddp == NULL)
+    if (ddp == NULL || !ddp_watch(me, ddp, options))
         return NULL;
     ddp->reducer = ddp_reducer_new(me, ddp, params, options);
     return ddp->reducer != NULL ? wrapper : NULL;
@@ -370,6 +316,7 @@ ddp_sync_buffers(struct task *me, const struct ddp *ddp,
                  const struct named_tensors *buffers)
 {
     STAGE(me, ddp_sync_buffers, buffers->count, bytes_of(buffers));
+    replica_watch_buffers(me, ddp->replica, buffers);
     return broadcast_coalesced(me, ddp->group, buffers, OUT_OF_FLAT_KEEPING_VERSIONS);
 }
 

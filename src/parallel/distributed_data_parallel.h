@@ -10,6 +10,7 @@ struct ddp_options {
     double bucket_cap_mb;             /* every bucket's cap, the first one's too; MiB, fractions allowed */
     size_t default_first_bucket_bytes;/* 0: 1 MiB */
     bool   find_unused_parameters;
+    bool   no_init_sync;              /* construction sends and compares nothing */
     bool   no_init_sync_buffers;      /* construction leaves buffers as they are */
     bool   no_forward_sync_buffers;   /* forwards do */
 };

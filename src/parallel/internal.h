@@ -28,6 +28,7 @@ struct reducer {
     char                **names;
     int                   params_count;
     struct process_group *group;
+    struct replica       *replica;              /* check_ranks.h; NULL: nobody checks */
     int                   world;
     bool                  find_unused;
     size_t                first_bucket_bytes, bucket_bytes;

@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "c10d/group.h"
 #include "device/cells.h"
+#include "parallel/check_ranks.h"
 #include "parallel/internal.h"
 #include "sched/stage.h"
 #include "tensor/op.h"
@@ -374,11 +375,15 @@ static bool
 reducer_finish_bucket(struct task *me, struct reducer *reducer, struct bucket *bucket)
 {
     bool done = reducer_await_bucket(me, reducer, bucket);
+    if (done && bucket == reducer->buckets)
+        done = replica_reduced(me, reducer->replica);
     for (int i = 0; i < bucket->count && done; i++) {
+        int  index  = bucket->indices[i];
         bool unused = false;
-        done = reducer_globally_unused(me, reducer, bucket->indices[i], &unused);
+        done = reducer_globally_unused(me, reducer, index, &unused);
         if (done && !unused)
-            done = reducer_copy_bucket_to_grad(me, reducer, bucket->indices[i]);
+            done = reducer_copy_bucket_to_grad(me, reducer, index) &&
+                   replica_grad(me, reducer->replica, index, reducer->params[index]->grad);
     }
     return done;
 }

@@ -25,6 +25,7 @@ struct reducer_options {
     size_t      bucket_bytes;         /* the others' cap */
     bool        find_unused_parameters;
     const char *const *names;         /* qualified parameter names, copied */
+    struct replica *replica;          /* check_ranks.h; outlives the reducer; NULL: nobody checks */
 };
 
 /* Takes references on the parameters, borrows the group until reducer_free. NULL: failed. */

@@ -103,6 +103,7 @@ reducer_new(struct task *me, struct tensor *const *params, int count, struct pro
         return failed_null(me, E_MEMORY, "out of memory for the reducer");
     reducer->params_count       = count;
     reducer->group              = group;
+    reducer->replica            = options->replica;
     reducer->world              = process_group_size(group);
     reducer->find_unused        = options->find_unused_parameters;
     reducer->first_bucket_bytes = options->first_bucket_bytes;

@@ -1,5 +1,6 @@
 /* Errors are said once, where they are found. */
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include "sched/internal.h"
 #include "sched/stage.h"
@@ -31,7 +32,7 @@ error_name(enum error_kind kind)
     case E_DIST_STORE: return "DistStoreError";
     case E_DIST_NETWORK: return "DistNetworkError";
     case E_MISMATCH: return "MismatchError";
-    case E_RANK_LOST: return "RankLostError";
+    case E_DIVERGENCE: return "DivergenceError";
     case E_RACE: return "RaceError";
     case E_KILLED: return "KilledError";
     case E_STOPPED: return "StoppedError";
@@ -40,9 +41,9 @@ error_name(enum error_kind kind)
 }
 
 int
-error_exit_status(enum error_kind kind)
+error_exit_status(const struct error *error)
 {
-    return kind >= E_MEMORY ? 3 : 2;
+    return error->kind >= E_MEMORY || error->hung ? 3 : 2;
 }
 
 /* Interning the texts needs memory: when there is none the event says "?" and the error stands all the same. */
@@ -70,7 +71,9 @@ task_fail(struct task *me, struct code_place found, enum error_kind kind, const 
     me->error.lesson_line = me->line;
     me->error.rank        = me->rank;
     me->error.payload     = NULL;
-    if (kind != E_KILLED || atomic_exchange(&me->killed, KILLED) == KILLED_TELLS)
+    me->error.hung        = false;
+    me->error.order       = atomic_fetch_add(&me->sched->errors, 1);
+    if (kind != E_KILLED || atomic_load(&me->killed) == NOT_KILLED || atomic_exchange(&me->killed, KILLED) == KILLED_TELLS)
         task_announce_error(me);
     return false;
 }

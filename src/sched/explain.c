@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sched/internal.h"
+#include "sched/stage.h"
 
 static void
 name_task(const struct task *task, struct str *out)
@@ -91,10 +92,11 @@ explain_circle(struct sched *sched, struct str *out)
     free(seen);
 }
 
-void
-sched_explain(struct sched *sched, struct str *out)
+static void
+explain_waits(struct sched *sched, struct str *out)
 {
     int told = 0;
+    pthread_mutex_lock(&sched->registry);
     for (struct machine *machine = sched->first; machine != NULL; machine = machine->next) {
         const struct wait_reason *reason = machine->task.waiting;
         if (reason == NULL || reason->idle || reason->join)
@@ -105,5 +107,79 @@ sched_explain(struct sched *sched, struct str *out)
     if (told == 0)
         str_add(out, "tasks wait for each other's end");
     explain_circle(sched, out);
-    str_add(out, ". Nobody can go on.");
+    pthread_mutex_unlock(&sched->registry);
+}
+
+const struct explainer *
+sched_set_explainer(struct sched *sched, const struct explainer *explainer)
+{
+    return atomic_exchange(&sched->explainer, explainer);
+}
+
+void
+sched_explain(struct sched *sched, const struct stop *stop, struct str *out)
+{
+    const struct explainer *explainer = atomic_load(&sched->explainer);
+    if (explainer != NULL && explainer->explain(explainer->context, stop, out))
+        return;
+    if (stop->cause == STOP_TIMEOUT)
+        str_addf(out, "timed out after %.9g s: ", (double)stop->limit_ps / 1e12);
+    explain_waits(sched, out);
+    str_add(out, stop->cause == STOP_DEADLOCK ? ". Nobody can go on." : ".");
+}
+
+/* Nobody can go on, or one waits for somebody who will not come any more: who waits for whom. */
+void
+sched_announce_deadlock(struct task *me, int waiting, const char *text)
+{
+    int64_t report = stage_text_id(me, text);
+    POINT(me, fault_deadlock, waiting, report);
+}
+
+/* A wait took longer than it may: who waits for whom. */
+static void
+timeout_announce(struct task *me, const struct str *report)
+{
+    int64_t text = stage_text_id(me, str_text(report));
+    POINT(me, fault_timeout, 1, text);
+}
+
+bool
+sched_timed_out(struct task *me, uint64_t limit_ps)
+{
+    struct stop stop   = { STOP_TIMEOUT, limit_ps };
+    struct str  report = { 0 };
+    sched_explain(me->sched, &stop, &report);
+    timeout_announce(me, &report);
+    failed(me, E_TIMEOUT, "%s", str_text(&report));
+    str_free(&report);
+    return false;
+}
+
+uint64_t
+sched_time(const struct sched *sched)
+{
+    struct timespec now;
+    if (sched_is_stepped(sched))
+        return sched->now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t ns = (int64_t)(now.tv_sec - sched->started.tv_sec) * 1000000000 + now.tv_nsec - sched->started.tv_nsec;
+    return (uint64_t)ns * 1000;
+}
+
+/* Called now and then by somebody who is no task: since when each task has been in the line where it is. */
+void
+sched_look_at_lines(struct sched *sched)
+{
+    uint64_t now = sched_time(sched);
+    pthread_mutex_lock(&sched->registry);
+    for (struct machine *machine = sched->first; machine != NULL; machine = machine->next) {
+        struct task *task = &machine->task;
+        uint32_t     line = task_line(task);
+        if (task->waiting != NULL || (machine->seen_line == line && task->since != 0))
+            continue;
+        machine->seen_line = line;
+        task->since        = now;
+    }
+    pthread_mutex_unlock(&sched->registry);
 }

@@ -298,7 +298,7 @@ mark_killed(struct sched *sched, int rank)
     bool any = false;
     pthread_mutex_lock(&sched->registry);
     for (struct machine *machine = sched->first; machine != NULL; machine = machine->next) {
-        if (machine->task.rank != rank || machine->task.dead || task_is_killed(&machine->task))
+        if (machine->task.rank != rank || __atomic_load_n(&machine->task.dead, __ATOMIC_ACQUIRE) || task_is_killed(&machine->task))
             continue;
         atomic_store(&machine->task.killed, any ? KILLED : KILLED_TELLS);
         any = true;

@@ -72,29 +72,8 @@ note_waiting(struct task *me, const struct wait_reason *reason)
     if (reason != NULL)
         machine->reason = *reason;
     me->waiting = reason != NULL ? &machine->reason : NULL;
+    me->since   = reason != NULL ? free_now(me) : 0;
     pthread_mutex_unlock(&me->sched->registry);
-}
-
-/* A wait took longer than it may: who waits for whom. */
-static void
-timeout_announce(struct task *me, struct str *report)
-{
-    struct sched *sched = me->sched;
-    pthread_mutex_lock(&sched->registry);
-    sched_explain(sched, report);
-    pthread_mutex_unlock(&sched->registry);
-    int64_t text = stage_text_id(me, str_text(report));
-    POINT(me, fault_timeout, 1, text);
-}
-
-static bool
-timed_out(struct task *me)
-{
-    struct str report = { 0 };
-    timeout_announce(me, &report);
-    failed(me, E_TIMEOUT, "timed out. %s", str_text(&report));
-    str_free(&report);
-    return false;
 }
 
 /* One turn of the caller's loop: answers true after any wake-up, its own or a stranger's. */
@@ -121,7 +100,7 @@ free_wait(struct task *me, struct monitor *monitor, const struct wait_reason *re
         due   = reason->until > 0 && free_now(me) >= reason->until;
     }
     bool woken = monitor->wakes != wakes || due;
-    bool ok    = woken || !late || timed_out(me);
+    bool ok    = woken || !late || sched_timed_out(me, limit);
     note_waiting(me, NULL);
     if (ok && !woken && !reason->join)
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
@@ -137,11 +116,17 @@ free_wake(struct task *me, struct monitor *monitor)
 }
 
 static void
-free_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
+sleep_slice(uint64_t ps)
 {
     uint64_t ns = ps / 1000 < SLICE_NS ? ps / 1000 : SLICE_NS;
-    note_waiting(me, reason);
     nanosleep(&(struct timespec){ 0, (long)ns }, NULL);
+}
+
+static void
+free_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
+{
+    note_waiting(me, reason);
+    sleep_slice(ps);
     note_waiting(me, NULL);
 }
 
@@ -150,8 +135,10 @@ static void
 free_late(struct task *me, uint64_t ps)
 {
     static const struct wait_reason reason = { .what = "sleep", .sequence = -1, .peer = -1 };
+    note_waiting(me, &reason);
     for (uint64_t now = free_now(me), end = now + ps; now < end && !sched_is_stopping(me); now = free_now(me))
-        free_poll(me, end - now, &reason);
+        sleep_slice(end - now);
+    note_waiting(me, NULL);
 }
 
 /* Who waits looks up by himself. */

@@ -39,6 +39,8 @@ struct machine {
     struct monitor *queue;            /* stepped: the monitor it waits in */
     struct machine *next_waiter;
     bool           wait_broken;       /* stepped: its wait answers false */
+    bool           timed_out;         /* stepped: because it has lasted too long */
+    uint32_t       seen_line;         /* free: where it was when it was last looked at */
     bool           preferred;         /* stepped: goes first among equals while its clock is preferred_at */
     uint64_t       preferred_at;
     uint64_t       pending_delay;
@@ -98,8 +100,9 @@ struct sched {
     bool                   off[KIND_COUNT];
     atomic_bool            stopping;
     atomic_int             stop_kind; /* E_NONE: nobody asked; written after the message */
-    char                   stop_message[160];
-    atomic_uint            next_flow;
+    char                   stop_message[2048];
+    atomic_uint            next_flow, errors;   /* errors: how many were recorded */
+    const struct explainer *_Atomic explainer;
     struct account         account;
     pthread_mutex_t        fault_mutex;     /* guards what follows */
     struct faults         *faults;          /* NULL: nobody ever expected one */
@@ -116,6 +119,7 @@ struct sched {
     struct heap_item *heap;           /* stepped */
     size_t            heap_count, heap_room;
     size_t            pollers;        /* of those in the heap: they wait in sched_poll */
+    size_t            limits;         /* of those in the heap: ends of waits, which nobody waits for */
     struct machine   *running, *main, *leaving;
     struct task       source_task;    /* lends its name to sources that fire */
     uint64_t          deadlocks, now; /* now: the clock of whoever ran last */
@@ -146,6 +150,9 @@ bool chooser_stands(struct chooser *chooser, const struct machine *machine, uint
 /* faults.c */
 bool faults_open(struct sched *sched, const struct fault_plan *plan);   /* false: no memory */
 void faults_close(struct sched *sched);
+
+/* explain.c: the wait has lasted longer than it may; tells why, answers false. In no monitor's registry. */
+bool sched_timed_out(struct task *me, uint64_t limit_ps);
 
 /* task.c */
 struct machine *machine_new(struct sched *sched, struct task *parent, const struct task_options *options);

@@ -125,6 +125,12 @@ sched_stop(struct sched *sched, enum error_kind kind, const char *message)
 }
 
 bool
+sched_was_stopped(const struct sched *sched)
+{
+    return atomic_load_explicit(&sched->stop_kind, memory_order_acquire) != E_NONE;
+}
+
+bool
 sched_goes_on(struct task *me)
 {
     if (task_is_killed(me))

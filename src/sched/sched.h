@@ -20,7 +20,7 @@ struct fault_plan;
 enum executor_kind { EXECUTOR_STEPPED, EXECUTOR_FREE };
 
 /* One part of a run per module above that needs one (devices, lua, ...): set once, freed by its owner. */
-enum sched_part { PART_DEVICES, PART_LUA, PART_C10D, PART_MODULES, PART_LESSON, PART_PRODUCTS, PART_COUNT };
+enum sched_part { PART_DEVICES, PART_NAMES, PART_C10D, PART_MODULES, PART_LESSON, PART_PRODUCTS, PART_COUNT };
 
 /* What a debugger sees. Called after each event was appended, by the task that caused it. */
 struct observer {
@@ -90,6 +90,7 @@ void sched_advance_to(struct task *me, uint64_t ps);  /* to a moment, if it lies
 bool sched_is_stopping(const struct task *me);        /* the run is over, or was asked to end; or me is killed */
 /* From any thread: waits, scripts and ops end with this error. The first reason stands. */
 void sched_stop(struct sched *sched, enum error_kind kind, const char *message);
+bool sched_was_stopped(const struct sched *sched);    /* so, whoever has heard of it */
 bool sched_goes_on(struct task *me) __attribute__((warn_unused_result)); /* false: failed with the reason of sched_stop */
 
 /* Lets `ps` pass, as time.sleep does: of virtual time in `stepped`, of real time in `free`. false: failed, the run is
@@ -149,8 +150,21 @@ void sched_arm(struct sched *sched, struct sched_source *source, uint64_t clock)
 void sched_disarm(struct sched *sched, struct sched_source *source);
 /* Another way to get on: in `stepped`, waits until `source` has nothing before `clock` (host synchronisation). */
 
-/* The wait-for graph in words, one line per waiting task and a last one that says why; used by deadlock, timeout. */
-void sched_explain(struct sched *sched, struct str *out);
+/* Why nobody goes on, in words: asked of the explainer if there is one and it knows more, else the wait-for graph, one
+ * sentence per waiting task and a last one that says why. */
+enum stop_cause { STOP_DEADLOCK, STOP_TIMEOUT, STOP_INTERRUPT };
+struct stop { enum stop_cause cause; uint64_t limit_ps; };   /* limit_ps: of the wait that took too long */
+struct explainer {
+    void  *context;
+    bool (*explain)(void *context, const struct stop *stop, struct str *out);   /* false: it knows nothing of it */
+};
+/* Borrowed; NULL: none. Answers the one before. */
+const struct explainer *sched_set_explainer(struct sched *sched, const struct explainer *explainer);
+uint64_t sched_time(const struct sched *sched);   /* ps: of whoever ran last, or of the wall; needs no task */
+void sched_explain(struct sched *sched, const struct stop *stop, struct str *out); /* in no wait of the registry */
+void sched_announce_deadlock(struct task *me, int waiting, const char *text);   /* how many wait in vain, and why */
+/* `free`: notes since when each task has been where it is, for who explains. From any thread, now and then. */
+void sched_look_at_lines(struct sched *sched);
 /* Visits all living tasks in order of their number (debugger's `info tasks`). */
 void sched_each_task(struct sched *sched, void (*visit)(void *context, const struct task *task), void *context);
 

@@ -138,18 +138,17 @@ break_waits(struct sched *sched)
 
 /* Nothing can go on: who waits for whom. */
 static void
-deadlock_announce(struct sched *sched, struct task *me)
+explain_deadlock(struct sched *sched, struct task *me)
 {
     int waiting = 0;
     for (struct machine *machine = sched->first; machine != NULL; machine = machine->next)
         waiting += is_stuck(machine, true);
     str_clear(&sched->report);
-    sched_explain(sched, &sched->report);
-    int64_t report = stage_text_id(me, str_text(&sched->report));
+    sched_explain(sched, &(struct stop){ .cause = STOP_DEADLOCK }, &sched->report);
     sched->deadlocks++;
     if (me->clock < sched->now)
         me->clock = sched->now;
-    POINT(me, fault_deadlock, waiting, report);
+    sched_announce_deadlock(me, waiting, str_text(&sched->report));
 }
 
 /* Nothing is ready. Somebody must be stuck, or the run is over and idle servers are told to end. */
@@ -159,13 +158,13 @@ nobody_can_run(struct sched *sched, struct task *me)
     if (me->clock > sched->now)
         sched->now = me->clock;
     if (!atomic_load(&sched->stopping))
-        deadlock_announce(sched, me);
+        explain_deadlock(sched, me);
     if (break_waits(sched) > 0)
         return;
     for (struct machine *machine = sched->first; machine != NULL; machine = machine->next)
         if (machine->state == MACHINE_WAITING && !machine->wait_broken)
             break_wait(machine);
-    assert(sched->heap_count > 0);
+    assert(sched->heap_count > sched->limits);
 }
 
 /* ---- with a chooser ---- */
@@ -247,7 +246,7 @@ dispatch(struct machine *from)
         return;
     }
     for (;;) {
-        if (sched->heap_count == 0)
+        if (sched->heap_count == sched->limits)
             nobody_can_run(sched, &from->task);
         struct heap_item next = heap_pop(sched);
         sched->now            = next.clock;
@@ -327,8 +326,9 @@ tell_monitor(struct task *me, struct monitor *monitor)
         failed(me, E_MEMORY, "out of memory");
 }
 
-/* Wakes who waits in a monitor, at a time. */
+/* Wakes who waits in a monitor, at a time. A limit ends one wait, and is no reason to believe that anybody goes on. */
 struct alarm { struct sched_source source; struct monitor *monitor; };
+struct limit { struct sched_source source; struct machine *machine; };
 
 static void
 alarm_rings(struct task *me, struct sched_source *source)
@@ -357,6 +357,68 @@ stepped_killed(struct sched *sched, int rank)
     }
 }
 
+static void
+limit_reached(struct task *me, struct sched_source *source)
+{
+    struct machine *machine = ((struct limit *)source)->machine;
+    me->sched->limits--;
+    if (machine->state != MACHINE_WAITING || machine->wait_broken)
+        return;
+    machine->timed_out = true;
+    break_wait(machine);
+}
+
+static void
+limit_set(struct limit *limit, struct task *me, const struct wait_reason *reason)
+{
+    *limit = (struct limit){ .source = { .fire = limit_reached }, .machine = machine_of(me) };
+    if (reason->timeout_ps == 0 || reason->timeout_ps > UINT64_MAX / 2 - me->clock)
+        return;
+    me->sched->limits++;
+    sched_arm(me->sched, &limit->source, me->clock + reason->timeout_ps);
+}
+
+static void
+limit_lift(struct limit *limit, struct sched *sched)
+{
+    sched->limits -= limit->source.place != 0;
+    sched_disarm(sched, &limit->source);
+}
+
+/* Puts me into the monitor's queue and gives the baton away until somebody wakes it or breaks its wait. */
+static void
+wait_in_queue(struct task *me, struct monitor *monitor, const struct wait_reason *reason)
+{
+    struct machine *machine = machine_of(me);
+    struct alarm    alarm   = { .source = { .fire = alarm_rings }, .monitor = monitor };
+    struct limit    limit;
+    if (monitor->first == NULL)
+        monitor->first = me;
+    else
+        machine_of(monitor->last)->next_waiter = machine;
+    monitor->last  = me;
+    machine->state = MACHINE_WAITING;
+    limit_set(&limit, me, reason);
+    if (reason->until > 0)
+        sched_arm(me->sched, &alarm.source, reason->until > me->clock ? reason->until : me->clock);
+    dispatch(machine);
+    sched_disarm(me->sched, &alarm.source);
+    limit_lift(&limit, me->sched);
+}
+
+/* Who waits to no avail. */
+static bool
+wait_failed(struct task *me, const struct wait_reason *reason, bool timed_out)
+{
+    if (task_is_killed(me))
+        return task_die(me);
+    if (timed_out && !atomic_load(&me->sched->stopping))
+        return sched_timed_out(me, reason->timeout_ps);
+    if (reason->idle || atomic_load(&me->sched->stopping))
+        return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
+    return failed(me, E_DEADLOCK, "%s", str_text(&me->sched->report));
+}
+
 static bool
 stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason *reason)
 {
@@ -367,29 +429,15 @@ stepped_wait(struct task *me, struct monitor *monitor, const struct wait_reason 
     machine->queue       = monitor;
     machine->next_waiter = NULL;
     machine->wait_broken = (atomic_load(&me->sched->stopping) && reason->idle) || dies_in(me, reason);
+    machine->timed_out   = false;
     me->waiting          = &machine->reason;
-    if (!machine->wait_broken) {
-        if (monitor->first == NULL)
-            monitor->first = me;
-        else
-            machine_of(monitor->last)->next_waiter = machine;
-        monitor->last  = me;
-        machine->state = MACHINE_WAITING;
-        struct alarm alarm = { .source = { .fire = alarm_rings }, .monitor = monitor };
-        if (reason->until > 0)
-            sched_arm(me->sched, &alarm.source, reason->until > me->clock ? reason->until : me->clock);
-        dispatch(machine);
-        sched_disarm(me->sched, &alarm.source);
-    }
+    me->since            = me->clock;
+    if (!machine->wait_broken)
+        wait_in_queue(me, monitor, reason);
+    bool ok     = !machine->wait_broken || wait_failed(me, reason, machine->timed_out);
     me->waiting = NULL;
     know_monitor(me, monitor);
-    if (!machine->wait_broken)
-        return true;
-    if (task_is_killed(me))
-        return task_die(me);
-    if (reason->idle || atomic_load(&me->sched->stopping))
-        return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
-    return failed(me, E_DEADLOCK, "%s", str_text(&me->sched->report));
+    return ok;
 }
 
 static void
@@ -418,7 +466,7 @@ stepped_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
     machine->preferred = false;
     machine->reason    = *reason;
     me->waiting        = &machine->reason;
-    if (sched->heap_count == sched->pollers)
+    if (sched->heap_count == sched->pollers + sched->limits)
         nanosleep(&(struct timespec){ (time_t)(real_ns / 1000000000), (long)(real_ns % 1000000000) }, NULL);
     sched->pollers++;
     machine->choice.polls = true;

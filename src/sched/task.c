@@ -206,7 +206,7 @@ machine_body(struct machine *machine)
     task_announce_end(me);
     monitor_enter(me, &machine->ended);
     machine->done = true;
-    me->dead      = true;
+    __atomic_store_n(&me->dead, true, __ATOMIC_RELEASE);
     monitor_wake(me, &machine->ended);
     monitor_leave(me, &machine->ended);
 }

@@ -20,12 +20,11 @@ enum error_kind {
     E_BUDGET,                                                      /* memory or instructions of a lesson: exit status 2 */
     E_MEMORY, E_OUT_OF_MEMORY /* of a device */, E_DEADLOCK, E_TIMEOUT,
     E_DIST_STORE, E_DIST_NETWORK,      /* a store: nobody set the key in time; its server cannot be reached */
-    E_MISMATCH, E_RANK_LOST, E_RACE,
+    E_MISMATCH, E_DIVERGENCE, E_RACE,
     E_KILLED,                          /* its rank is gone on purpose: no script may catch it (faults.h) */
     E_STOPPED /* exit status 3 */
 };
 const char *error_name(enum error_kind kind);        /* "RuntimeError", "DeadlockError" ... */
-int         error_exit_status(enum error_kind kind); /* 2 or 3 */
 
 struct error {
     enum error_kind kind;
@@ -34,8 +33,12 @@ struct error {
     int             line;
     uint32_t        lesson_line;
     int             rank;
+    unsigned        order;         /* among all errors of the run, as they happened */
+    bool            hung;          /* others waited in vain because of it: exit status 3 */
     void           *payload;       /* E_SCRIPT: the Lua error object's reference, owned by src/lua */
 };
+
+int error_exit_status(const struct error *error); /* 2 or 3 */
 
 /* Typed accessors live in the module that owns the slot. A new task starts with zeros. */
 enum task_slot {
@@ -55,6 +58,8 @@ enum task_slot {
 struct wait_reason {
     const char        *what;      /* "broadcast", "lock", "join", "recv": the operation as the user knows it */
     int64_t            sequence;  /* its sequence number in its group, -1 none */
+    int                group;     /* of a collective's number: the group's number; -1: another kind of number */
+    int64_t            tag;       /* of a send or receive */
     int                peer;      /* the rank waited for, -1 unknown or many */
     const atomic_int  *peer_now;  /* the same, where it changes during the wait; -1 likewise. Outlives it; NULL: peer */
     const struct task *holder;    /* the task waited for (lock holder, joined task), NULL unknown */
@@ -63,6 +68,7 @@ struct wait_reason {
     uint64_t           until;     /* 0: never. At this time by sched_now the wait answers true: look again */
     bool               idle;      /* a server with nothing to do: not counted as stuck */
     bool               join;      /* ends by itself once others fail: not failed in a deadlock */
+    bool               lost;      /* for a message that was lost on purpose: `detail` says which */
 };
 static inline int
 wait_reason_peer(const struct wait_reason *reason)
@@ -91,6 +97,7 @@ struct task {
     uint16_t             stage;       /* kind of the innermost one that is no op; 0: none */
     uint32_t             departing;   /* flow of its next begin or instant event, 0 none */
     bool                 dead;        /* set for a task whose run is over */
+    bool                 is_carrier;  /* moves elements for collectives and messages: their claims (device/claims.h) are its own */
     atomic_uchar         killed;      /* enum task_killed */
     int                  number;      /* in order of creation, from 0 */
     struct scope_item   *scope;
@@ -104,8 +111,13 @@ struct task {
     struct text_id       texts[TASK_TEXTS]; /* ids of static texts, by their address */
     uint64_t             work;        /* steps of work not yet told to the account (account.h) */
     const struct wait_reason *waiting;/* NULL: it does not wait */
+    uint64_t             since;       /* ps: it has waited, or `free`: been seen in this line, from then on; 0: not known */
     void                *machine;     /* the executor's own: fiber or thread */
 };
+
+/* The line is read by others, too: who explains where a task is. */
+static inline void     task_set_line(struct task *me, uint32_t line) { __atomic_store_n(&me->line, line, __ATOMIC_RELAXED); }
+static inline uint32_t task_line(const struct task *task) { return __atomic_load_n(&task->line, __ATOMIC_RELAXED); }
 
 /* Records the error once (the first one wins), emits a fault event, answers false. `failed_null` answers NULL. */
 struct code_place { const char *function; int line; };

@@ -69,8 +69,7 @@ copy_on_host(struct task *me, struct tensor *to, struct tensor *from, enum op op
         return false;
     struct cpu_call call = copy_call(tensor_raw(to), tensor_raw(from));
     cpu_copy(&call);
-    tensor_snapshot(me, to);
-    return true;
+    return tensor_wrote(me, to, what);
 }
 
 bool
@@ -83,8 +82,7 @@ tensor_deliver(struct task *me, struct tensor *to, struct storage *packed, const
             return false;
         struct cpu_call unpack = copy_call(tensor_raw(to), packed_view(packed, to));
         cpu_copy(&unpack);
-        tensor_snapshot(me, to);
-        return true;
+        return tensor_wrote(me, to, what);
     }
     struct stream *stream = stream_current(me, device);
     if (stream == NULL)

@@ -34,9 +34,19 @@ bool            shape_count(struct task *me, int dims, const int64_t *sizes, int
 void            tensor_look(const struct tensor *tensor, struct cpu_view *view); /* as many sizes as there are */
 struct cpu_view tensor_raw(const struct tensor *tensor);
 size_t          tensor_pack_bytes(const struct tensor *tensor, enum dtype compute); /* see cpu/pack.h */
-struct access   tensor_access(const struct tensor *tensor, bool write, const char *what);
 void            tensor_memory_order(const struct tensor *tensor, int order[TENSOR_DIMS]); /* largest strides first */
+struct access   tensor_access(const struct tensor *tensor, bool write, const char *what);
 void            tensor_snapshot(struct task *me, const struct tensor *tensor);
+/* The host has written the tensor: the trace's snapshot, and a word to who watches the storage. false: failed. */
+static inline bool
+tensor_wrote(struct task *me, const struct tensor *tensor, const char *what)
+{
+    tensor_snapshot(me, tensor);
+    if (__builtin_expect(tensor->storage->watches == NULL, 1))
+        return true;
+    struct access access = tensor_access(tensor, true, what);
+    return storage_changed(me, &access, true);
+}
 struct stream_written tensor_written(const struct tensor *tensor);
 bool            tensor_is_writable(struct task *me, const struct tensor *tensor); /* false: elements share memory */
 struct access   storage_access(struct storage *storage, bool write, const char *what);

@@ -5,6 +5,7 @@
  * Interface: run_lstm_layer, run_lstm_layer_backward (rules.def). In PyTorch: ATen/native/mkldnn/RNN.cpp. */
 #include "tensor/cpu/lstm.h"
 #include <string.h>
+#include "device/claims.h"
 #include "sched/account.h"
 #include "sched/sched.h"
 #include "sched/stage.h"
@@ -121,14 +122,17 @@ static bool
 walk_on_host(struct task *me, struct walk *walk)
 {
     op_pay_host(me, walk->op, walk->module);
-    for (int i = 0; me->actor.on && i < walk->count; i++) {
+    for (int i = 0; i < walk->count; i++) {
+        if (!me->actor.on && !storage_is_claimed(walk->tensors[i]->storage))
+            continue;
         struct access access = tensor_access(walk->tensors[i], i >= walk->written, op_info(walk->op)->name);
         if (!storage_access_by_host(me, &access))
             return false;
     }
     walk->effect(walk->job);
     for (int i = walk->written; i < walk->count; i++)
-        tensor_snapshot(me, walk->tensors[i]);
+        if (!tensor_wrote(me, walk->tensors[i], op_info(walk->op)->name))
+            return false;
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* Tensors in PyTorch's print layout: numbers share a width and, if one needs it, scientific notation; rows stand under
- * each other; of more than 1000 elements three at each end are shown. Reads memory as it is and waits for nobody.
+ * each other; of more than 1000 elements three at each end are shown. tensor_print reads memory as it is and waits for
+ * nobody; tensor_show is the host that reads.
  * In PyTorch: torch/_tensor_str.py. */
 #include <math.h>
 #include <stdio.h>
@@ -279,4 +280,31 @@ tensor_print(struct task *me, struct tensor *tensor, struct str *out)
         return;
     add_suffixes(tensor, default_dtype(me), out, begin);
     str_add(out, ")");
+}
+
+/* A sparse tensor's elements are those of its parts. */
+static bool
+may_be_shown(struct task *me, const struct tensor *tensor)
+{
+    if (tensor_is_sparse(tensor))
+        return may_be_shown(me, tensor->indices) && may_be_shown(me, tensor->values);
+    struct access read = tensor_access(tensor, false, "print");
+    return storage_access_by_host(me, &read);
+}
+
+bool
+tensor_show(struct task *me, struct tensor *tensor, struct str *out)
+{
+    int device = tensor_device(tensor);
+    if (tensor == NULL || task_failed(me))
+        return false;
+    if (device != DEVICE_CPU) {
+        struct stream *stream = stream_current(me, device);
+        if (stream == NULL || !stream_synchronize(me, stream))
+            return false;
+    }
+    if (!may_be_shown(me, tensor))
+        return false;
+    tensor_print(me, tensor, out);
+    return true;
 }

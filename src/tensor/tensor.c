@@ -505,6 +505,15 @@ tensor_snapshot(struct task *me, const struct tensor *tensor)
 }
 
 bool
+tensor_changed(struct task *me, const struct tensor *tensor, const char *what)
+{
+    if (tensor == NULL || tensor->storage->watches == NULL)
+        return true;
+    struct access access = tensor_access(tensor, true, what);
+    return storage_changed(me, &access, false);
+}
+
+bool
 sparse_refused(struct task *me, const char *what, const struct tensor *tensor)
 {
     return failed(me, E_NOT_IMPLEMENTED, "%s has no kernel for sparse tensors (Sparse%s): use t:to_dense()", what,

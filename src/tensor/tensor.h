@@ -99,15 +99,21 @@ bool    tensor_is_contiguous(const struct tensor *tensor);
 bool    tensor_same_shape(const struct tensor *a, const struct tensor *b);
 uint32_t tensor_version(const struct tensor *tensor);
 void    tensor_bump(struct tensor *tensor);                      /* an in-place op happened */
+/* Its elements were written by no op (a message, the debugger): who watches the storage is told. false: failed. */
+bool    tensor_changed(struct task *me, const struct tensor *tensor, const char *what);
 void    tensor_preserve_version(struct tensor *tensor, uint32_t before);  /* what happened since counts for nothing */
 void    shape_print(int dims, const int64_t *sizes, struct str *out);        /* "[2, 3]" */
+
+/* From the first of its elements to the last: what storage.h is told before any is touched. */
+struct access tensor_access(const struct tensor *tensor, bool write, const char *what);
 
 /* Reading by the host: synchronises with the tensor's device as .item() and .tolist() do. false: failed. */
 bool tensor_item(struct task *me, struct tensor *tensor, double *value);     /* one element, else failed */
 bool tensor_item_i64(struct task *me, struct tensor *tensor, int64_t *value);
 bool tensor_read(struct task *me, struct tensor *tensor, void *out);         /* row-major, tensor_bytes bytes */
 bool tensor_write(struct task *me, struct tensor *tensor, const void *in);   /* row-major; bumps the version */
-/* As it lies in memory now, without waiting for anybody (the debugger's eye). PyTorch's print layout. */
+bool tensor_show(struct task *me, struct tensor *tensor, struct str *out);   /* in PyTorch's print layout */
+/* As it lies in memory now, without waiting for anybody and asking nobody: the debugger's eye, for nobody else. */
 void tensor_print(struct task *me, struct tensor *tensor, struct str *out);
 
 /* Random fills, in the order of PyTorch's kernels (memory order). On the CPU generator; a device tensor is filled on

@@ -4,6 +4,7 @@
  * Interface: run_update (rules.def). In PyTorch: torch/optim/sgd.py, adam.py, adamw.py, adagrad.py. */
 #include "tensor/cpu/update.h"
 #include <string.h>
+#include "device/claims.h"
 #include "sched/sched.h"
 #include "sched/stage.h"
 #include "tensor/internal.h"
@@ -54,15 +55,17 @@ static bool
 update_on_host(struct task *me, const struct op_args *args, struct update_job *job, struct tensor *const *tensors)
 {
     op_pay_host(me, update_op(job), args->module);
-    for (int i = 0; me->actor.on && i < job->views; i++) {
+    for (int i = 0; i < job->views; i++) {
+        if (!me->actor.on && !storage_is_claimed(tensors[i]->storage))
+            continue;
         struct access access = tensor_access(tensors[i], i != UPDATE_GRAD, op_info(update_op(job))->name);
         if (!storage_access_by_host(me, &access))
             return false;
     }
     cpu_update(job);
     for (int i = 0; i < job->views; i++)
-        if (i != UPDATE_GRAD)
-            tensor_snapshot(me, tensors[i]);
+        if (i != UPDATE_GRAD && !tensor_wrote(me, tensors[i], op_info(update_op(job))->name))
+            return false;
     return true;
 }
 

@@ -10,7 +10,7 @@ use Test::More;
 my $root    = getcwd();
 my @lessons = ('01-six-rows', '02-views-and-storage', '03-autograd-graph', '04-scatter', '05-replicate',
     '06-apply-and-gather', '07-dp-backward', '09-dp-costs', '10-rendezvous-and-p2p', '11-ring-by-hand',
-    '15-hooks-and-order', '25-stragglers', '29-write-an-all-reduce', '39-lengths-differ');
+    '15-hooks-and-order', '25-stragglers', '29-write-an-all-reduce', '37-who-failed-first', '39-lengths-differ');
 my %long    = map { ("RINGSIDE_FILLER_$_" => 'x' x 500) } 1 .. 200;
 my %scenes  = (
     'a second run'                    => {},

@@ -46,6 +46,8 @@ sub everything_is_found {
     }
     unlink "$empty/01-six-rows.lua";
     found('train_digits', "$where, with the data", $empty, 'examples/train_digits', $program);
+    my $clinic = run_with($program, { in_folder => $empty }, 'run', 'hang_clinic');
+    like("$clinic->{status} $clinic->{out}", qr/\A0  1  skipped-call /, "$where: an example is found by its name alone");
     my $step = run_with($program, { in_folder => $empty }, 'step', '--batch', 'next; where', '15');
     like("$step->{status} $step->{err}$step->{out}", qr/\A0 .*lesson/s, "$where: step 15");
     my $none = run_with($program, { in_folder => $empty }, 'run', '99');

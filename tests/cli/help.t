@@ -17,6 +17,7 @@ my %options = (
     devices => [],
     lessons => [],
     exercise => [ 'once', 'variant', 'reset', 'tap' ],
+    hang    => [ 'rank', 'lesson' ],
     bench   => ['json'],
     help    => ['all'],
 );

@@ -11,7 +11,7 @@ use Test::More;
 my $out     = $ENV{RINGSIDE_OUT} || 'build/release';
 my @fuzzers = map { m{fuzz_(\w+)\.c$} } sort(glob('tests/fuzz/fuzz_*.c'));
 my %most    = (trace => 1500, lesson => 1000, debugger => 800);    # inputs; the others 4000
-my %length  = (trace => 16000, safetensors => 3000, match => 300);    # bytes at most; the others 1000
+my %length  = (trace => 16000, safetensors => 3000, match => 300, hang => 6000);    # bytes at most; the others 1000
 my $long    = $ENV{RINGSIDE_LONG} ? $ENV{FUZZ_SECONDS} || 3600 : 0;
 my $seed    = $ENV{FUZZ_SEED} || 1 + int rand 1e9;
 

@@ -146,6 +146,14 @@ my %checks = (
         'DDP with our ring as its hook: 14 on rank 0, as without a hook',
         'DDP with our ring as its hook: 14 on rank 1, as without a hook', 'and each of its all-reduces was ours',
     ],
+    '37-who-failed-first' => [
+        "what is shown first is rank 1's error",
+        (map { ("rank $_ has enqueued as many calls as rank 0", "rank $_ has not completed the last of them") } 0 .. 3),
+        'rank 2 was 500 us late in a call that all completed', 'the link died before rank 1 raised',
+        'with the dead link alone nobody can go on',
+        (map { "with a whole link rank 1 is one call behind rank $_" } 0, 2, 3),
+        'with the late rank alone the job comes to its end',
+    ],
     '39-lengths-differ' => [
         'the plain gather is refused as a mismatch', 'it names two ranks and their shapes',
         'rank 0 knows the lengths 2, 5, 4', 'rank 1 knows the lengths 2, 5, 4', 'rank 2 knows the lengths 2, 5, 4',
@@ -173,7 +181,8 @@ my %virtual = map { $_ => 1 } (
     'ring of 64 MiB: 11884.0512 us', 'tree of 64 MiB: 40325.3184 us', 'halving_doubling of 64 MiB: 11804.0512 us',
     'at 188235 bytes ring and tree differ by less than a hundredth of a microsecond',
     'rank 2: the step ends after 1366 us', 'of 10.0032 us each, one after the other',
-    'in 60.0048 us, as the built-in one',
+    'in 60.0048 us, as the built-in one', 'rank 2 was 500 us late in a call that all completed',
+    'with the dead link alone nobody can go on',
 );
 
 # The lines of a TAP run: names of what holds, what was skipped and why, what failed; whether the plan fits.

@@ -16,7 +16,7 @@ local extremes = { math.mininteger, math.mininteger + 1, -(1 << 53), -(1 << 31) 
                    1 << 32, 1 << 53, math.maxinteger, 1e308, -1e308, math.huge, -math.huge, 0 / 0, 2.0 ^ 63, 0.5 }
 local known = {}
 for kind in ("RuntimeError IndexError ValueError TypeError AttributeError KeyError NotImplementedError AssertionError MemoryError TimeoutError " ..
-             "DeadlockError DistStoreError DistNetworkError QueueEmptyError MismatchError RankLostError RaceError BudgetError"):gmatch "%a+" do known[kind] = true end
+             "DeadlockError DistStoreError DistNetworkError QueueEmptyError MismatchError DivergenceError RaceError BudgetError"):gmatch "%a+" do known[kind] = true end
 
 -- ---- making calls ----
 

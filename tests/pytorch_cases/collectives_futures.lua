@@ -161,8 +161,8 @@ local ok, why = pcall(dist.spawn, function(rank)
   local work = dist.all_reduce(rs.ones { 2 }, { async_op = true })
   local told = work:get_future():then_(function(f) return f:wait() end)
   local fine, e = pcall(told.wait, told)
-  if fine or e.kind ~= "RuntimeError" or not e.message:find("RankLostError", 1, true) then error("told otherwise") end
-  if work:is_success() or work:exception().kind ~= "RankLostError" then error("no exception") end
+  if fine or e.kind ~= "RuntimeError" or not e.message:find("DeadlockError", 1, true) then error("told otherwise") end
+  if work:is_success() or work:exception().kind ~= "DeadlockError" then error("no exception") end
   work:get_future():wait()
 end, { world = 2 })
-rs.check("future: of a work that fails it raises the work's error", not ok and why.kind == "RankLostError")
+rs.check("future: of a work that fails it raises the work's error", not ok and why.kind == "DeadlockError")

@@ -14,7 +14,7 @@ my @lessons = (
     (map { "lessons/$_.lua" }
         ('01-six-rows', '02-views-and-storage', '03-autograd-graph', '04-scatter', '05-replicate',
         '06-apply-and-gather', '07-dp-backward', '09-dp-costs', '10-rendezvous-and-p2p', '11-ring-by-hand',
-    '15-hooks-and-order', '25-stragglers', '29-write-an-all-reduce', '39-lengths-differ')),
+    '15-hooks-and-order', '25-stragglers', '29-write-an-all-reduce', '37-who-failed-first', '39-lengths-differ')),
     (map { "--trust tests/ops/$_.lua" } ('ops', 'compositions', 'layers')),
     (map { "--trust scripts/golden.lua -- tests/golden/$_.json" } ('modules', 'losses', 'autograd', 'optim')),
 );

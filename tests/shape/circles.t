@@ -93,7 +93,7 @@ sub told {
 }
 
 my @rooms = qw(
-    src/analysis src/autograd src/base src/c10d src/cli src/control src/data src/device src/functional
+    src/analysis src/autograd src/base src/c10d src/cli src/control src/data src/device src/flight src/functional
     src/nn src/optim src/parallel src/sched src/tensor src/tensor/cpu src/trace trace_viewer
 );
 for my $folder (@ARGV ? @ARGV : @rooms) {

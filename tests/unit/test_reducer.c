@@ -215,7 +215,7 @@ another_shape_is_named_with_its_index_and_rank(void **state)
         ranks_run(&ranks, (enum executor_kind)executor);
         assert_int_equal(ranks.error[1].kind, E_RUNTIME);
         assert_non_null(strstr(ranks.error[1].message, "rank 1: params[0] in this process with sizes [3, 3]"));
-        assert_int_equal(ranks.error[0].kind, E_RANK_LOST);
+        assert_int_equal(ranks.error[0].kind, E_DEADLOCK);
         ranks_free(&ranks);
     }
 }
