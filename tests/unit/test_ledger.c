@@ -112,7 +112,7 @@ a_deadlock_names_the_number_of_the_collective(void **state)
     ranks_run(&ranks, EXECUTOR_STEPPED);
     assert_int_equal(ranks.error[1].kind, E_DEADLOCK);
     assert_non_null(strstr(ranks.error[1].message, "all_reduce #1 (line 100)"));
-    assert_non_null(strstr(ranks.error[1].message, "recv from rank 0 (line 101)"));
+    assert_non_null(strstr(ranks.error[1].message, "recv from rank 0"));
     ranks_free(&ranks);
 }
 
