@@ -83,7 +83,13 @@ cause_extra(struct teller *teller, struct saying *saying)
     const struct hang *hang  = teller->hang;
     struct str        *full  = &saying->way[0];
     int                count = ranks_alike(teller, hang->of_victim, hang->victim, teller->ranks);
-    str_addf(full, count > 1 ? "rank %d alone calls " : "rank %d calls ", hang->culprit);
+    if (count == 1) {                   /* one against one: shorter the other way round */
+        str_addf(full, "rank %d left out ", hang->victim);
+        say_call_at(teller->flight, hang->of_culprit, full);
+        say_more(hang->left_out, full);
+        return;
+    }
+    str_addf(full, "rank %d alone calls ", hang->culprit);
     say_call_at(teller->flight, hang->of_culprit, full);
     say_more(hang->left_out, full);
     fork_here(saying);
@@ -634,7 +640,7 @@ cause_unset_key(struct teller *teller, struct saying *saying)
         say_ranks(teller->ranks, gone, out);
         str_add(out, " returned, and ");
     }
-    str_addf(out, "nobody sets '%s'", key != NULL ? key : "it");
+    str_addf(out, key != NULL ? "nobody sets '%s'" : "nobody sets the key", key);
     if (gone == 0) {
         fork_here(saying);
         str_addf(out, ", for which rank %d waits", hang->culprit);

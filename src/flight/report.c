@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "flight/internal.h"
 
 enum { MOST_EDGES = 8 };
@@ -35,6 +36,16 @@ is_cut(enum hang_cause cause)
     return cause == HANG_THREW || cause == HANG_KILLED || cause == HANG_UNSET_KEY;
 }
 
+/* What may have been moved is called so where the line has room for it. */
+static const char *
+name_of_cause(const struct hang *hang, const struct saying *cause, int width)
+{
+    static const char either[] = "skipped call or other order";
+    size_t shortest = cause->way[1].len > 0 ? cause->way[1].len : cause->way[0].len;
+    bool   fits     = strlen("cause: : ") + strlen(either) + shortest <= (size_t)width;
+    return hang->unsure && !hang->extra && fits ? either : hang_cause_name(hang->cause);
+}
+
 static void
 put_head(struct teller *teller, int width, struct str *out)
 {
@@ -43,9 +54,8 @@ put_head(struct teller *teller, int width, struct str *out)
     say_fact(teller, &fact);
     int before = teller->flight->before > REPORT_INDENT ? teller->flight->before : REPORT_INDENT;
     put_saying("", &fact, width + REPORT_INDENT - before, false, out);
-    snprintf(name, sizeof name, "cause: %s: ", teller->hang->unsure ? "skipped call or other order"
-                                                                    : hang_cause_name(teller->hang->cause));
     say_cause(teller, &cause);
+    snprintf(name, sizeof name, "cause: %s: ", name_of_cause(teller->hang, &cause, width));
     put_saying(name, &cause, width, is_cut(teller->hang->cause), out);
 }
 

@@ -17,10 +17,10 @@ static const struct situation situations[] = {
       "1: all_reduce=[[3]]@7 barrier@9*\n",
       { HANG_SKIPPED, 1, 1,
         "rank 1 waits in barrier #1 (line 9), rank 0 in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 1 left out broadcast #1 (line 8)\n" },
+        "cause: skipped call or other order: rank 1 left out broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 1, 1,
         "rank 1 waits in barrier #1 (train.py:9), rank 0 in broadcast #1 (train.py:8)\n"
-        "cause: skipped call: rank 1 left out broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call or other order: rank 1 left out broadcast #1 (train.py:8)\n" } },
     { "skipped of 4", 4,
       "0: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
       "1: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
@@ -28,20 +28,20 @@ static const struct situation situations[] = {
       "3: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n",
       { HANG_SKIPPED, 2, 1,
         "rank 2 waits in barrier #1 (line 9), ranks 0, 1, 3 in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 2 left out broadcast #1 (line 8)\n" },
+        "cause: skipped call or other order: rank 2 left out broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 2, 1,
         "rank 2 waits in barrier #1 (train.py:9), 3 ranks in broadcast #1 (train.py:8)\n"
-        "cause: skipped call: rank 2 left out broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call or other order: rank 2 left out broadcast #1 (train.py:8)\n" } },
     { "skipped of 64", 64,
       "0-40: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
       "41: all_reduce=[[3]]@7 barrier@9*\n"
       "42-63: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n",
       { HANG_SKIPPED, 41, 1,
         "rank 41 waits in barrier #1 (line 9), 63 ranks in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 41 left out broadcast #1 (line 8)\n" },
+        "cause: skipped call or other order: rank 41 left out broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 41, 1,
         "rank 41 in barrier #1 (train.py:9), 63 ranks in broadcast #1 (train.py:8)\n"
-        "cause: skipped call: rank 41 left out broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call or other order: rank 41 left out broadcast #1 (train.py:8)\n" } },
     { "skipped async", 2,
       "0: all_reduce=[[3]]@7 broadcast=[[3]]%0@8- all_reduce=[[4]]@9+ barrier@10*\n"
       "1: all_reduce=[[3]]@7 all_reduce=[[4]]@9- barrier@10*\n",
@@ -394,12 +394,12 @@ static const struct situation situations[] = {
     { "store", 2,
       "0: IN=store.wait@9\n"
       "1: RETURNED\n",
-      { HANG_UNKNOWN, 0, -1,
+      { HANG_UNSET_KEY, 0, -1,
         "rank 0 waits in store.wait (line 9)\n"
-        "cause: unknown: nothing says for whom rank 0 waits in store.wait (line 9)\n" },
-      { HANG_UNKNOWN, 0, -1,
+        "cause: unset key: rank 1 returned, and nobody sets the key (line 9)\n" },
+      { HANG_UNSET_KEY, 0, -1,
         "rank 0 waits in store.wait (line 9)\n"
-        "cause: unknown: nothing says for whom rank 0 waits in store.wait (line 9)\n" } },
+        "cause: unset key: nobody sets the key, for which rank 0 waits (line 9)\n" } },
     { "skipped in a loop", 3,
       "0: all_reduce=[[3]]@7 broadcast=[[3]]%0@7 all_reduce=[[3]]@7 broadcast=[[3]]%0@7 all_reduce=[[3]]@7*\n"
       "1: all_reduce=[[3]]@7 broadcast=[[3]]%0@7 all_reduce=[[3]]@7 broadcast=[[3]]%0@7 broadcast=[[3]]%0@7*\n"
@@ -424,17 +424,17 @@ static const struct situation situations[] = {
       "1: broadcast=[[3]]%1@8*\n",
       { HANG_SKIPPED, 1, 0,
         "rank 1 waits in broadcast #0 (line 8), rank 0 in barrier #0 (line 9)\n"
-        "cause: skipped call: rank 1 calls broadcast #0 (line 8), which rank 0 left out\n" },
+        "cause: skipped call: rank 0 left out broadcast #0 (line 8)\n" },
       { HANG_SKIPPED, 1, 0,
         "rank 1 waits in broadcast #0 (train.py:8), rank 0 in barrier #0 (train.py:9)\n"
-        "cause: skipped call: rank 1 calls broadcast #0 (train.py:8)\n" } },
+        "cause: skipped call: rank 0 left out broadcast #0 (train.py:8)\n" } },
     { "skipped of 1024", 1024,
       "0-499: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
       "500: all_reduce=[[3]]@7 barrier@9*\n"
       "501-1023: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n",
       { HANG_SKIPPED, 500, 1,
         "rank 500 waits in barrier #1 (line 9), 1023 ranks in broadcast #1 (line 8)\n"
-        "cause: skipped call: rank 500 left out broadcast #1 (line 8)\n" },
+        "cause: skipped call or other order: rank 500 left out broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 500, 1,
         "rank 500 in barrier #1 (train.py:9), 1023 ranks in broadcast #1 (train.py:8)\n"
         "cause: skipped call: rank 500 left out broadcast #1 (train.py:8)\n" } },
