@@ -144,7 +144,7 @@ end
 local worked, why = pcall(dist.spawn, send_first, { world = 3 })
 rs.check(checks.deadlock, not worked and why.kind == "DeadlockError", { virtual = true })
 for rank = 0, 2 do
-  local words = ("rank %d waits in send for rank %d"):format(rank, (rank + 1) % 3)
+  local words = ("%d -> %d"):format(rank, (rank + 1) % 3)
   rs.check(checks.cycle:format(rank, (rank + 1) % 3), why.message:find(words, 1, true) ~= nil, { virtual = true })
 end
 rs.say(text.told:format(why.message))

@@ -111,10 +111,8 @@ a_deadlock_names_the_number_of_the_collective(void **state)
     struct ranks ranks = { .size = 2, .body = reduce_against_receive };
     ranks_run(&ranks, EXECUTOR_STEPPED);
     assert_int_equal(ranks.error[1].kind, E_DEADLOCK);
-    const char *message = ranks.error[1].message;
-    assert_non_null(strstr(message, "rank 0 in all_reduce #1, rank 1 in recv from rank 0"));
-    assert_non_null(strstr(message, "(line 100)"));
-    assert_non_null(strstr(message, "(line 101)"));
+    assert_non_null(strstr(ranks.error[1].message, "all_reduce #1 (line 100)"));
+    assert_non_null(strstr(ranks.error[1].message, "recv from rank 0"));
     ranks_free(&ranks);
 }
 
