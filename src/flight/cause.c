@@ -426,7 +426,7 @@ say_cause(struct teller *teller, struct saying *saying)
         [HANG_GROUPS_CROSSED] = cause_groups_crossed, [HANG_NO_NEW_GROUP] = cause_no_new_group,
         [HANG_SENDS_CROSSED] = cause_sends_crossed, [HANG_UNMATCHED] = cause_unmatched,
         [HANG_LOCKS_CROSSED] = cause_locks, [HANG_ENDED] = cause_ended, [HANG_THREW] = cause_threw,
-        [HANG_KILLED] = cause_killed, [HANG_LOST] = cause_lost,
+        [HANG_KILLED] = cause_killed, [HANG_LOST] = cause_unknown,
         [HANG_OUTSIDE] = cause_outside, [HANG_LATE] = cause_late,
         [HANG_UNSET_KEY] = cause_unset_key, [HANG_ABSENT] = cause_absent,
     };
