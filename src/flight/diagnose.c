@@ -405,7 +405,7 @@ flight_diagnose(const struct flight *flight, struct hang *hang)
             find_difference(&survey, true, hang);
         keep_circle(hang, circle, length);
     }
-    if ((survey.broken || !known) && hang->cause == HANG_NONE)
+    if ((survey.broken || !known || graph.wait_count > 0) && hang->cause == HANG_NONE)
         hang->cause = HANG_UNKNOWN;
     graph_close(&graph);
     survey_close(&survey);
