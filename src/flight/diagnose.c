@@ -459,7 +459,8 @@ flight_diagnose(const struct flight *flight, struct hang *hang)
     struct graph  graph  = { 0 };
     int          *circle = malloc(((size_t)flight->rank_count + 1) * sizeof *circle), length = 0;
     *hang = nothing;
-    if (survey_open(&survey, flight) && circle != NULL && survey_rolls(&survey) && graph_open(&graph, &survey)) {
+    bool known = survey_open(&survey, flight) && circle != NULL && survey_rolls(&survey) && graph_open(&graph, &survey);
+    if (known) {
         length = graph_circle(&graph, circle);
         if (!find_lost(&survey, &graph, hang) && !find_killed(&survey, &graph, hang) &&
             !find_difference(&survey, false, hang))
@@ -470,7 +471,7 @@ flight_diagnose(const struct flight *flight, struct hang *hang)
             find_difference(&survey, true, hang);
         keep_circle(hang, circle, length);
     }
-    if (survey.broken && hang->cause == HANG_NONE)
+    if ((survey.broken || !known || graph.wait_count > 0) && hang->cause == HANG_NONE)
         hang->cause = HANG_UNKNOWN;
     graph_close(&graph);
     survey_close(&survey);
