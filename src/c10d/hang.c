@@ -302,12 +302,14 @@ clip_lines(struct str *out)
 }
 
 /* The first report of a world is kept: what comes later follows from it. */
-static void
+static bool
 keep_report(struct world *world, const struct str *text)
 {
     char *expected = NULL, *copy = strdup(str_text(text));
-    if (copy != NULL && !atomic_compare_exchange_strong(&world->report, &expected, copy))
-        free(copy);
+    if (copy == NULL || atomic_compare_exchange_strong(&world->report, &expected, copy))
+        return copy != NULL;
+    free(copy);
+    return false;
 }
 
 const char *
@@ -413,9 +415,12 @@ hang_in_vain(struct task *me, struct world *world, const struct wait_reason *rea
     vsnprintf(words, sizeof words, format, args);
     va_end(args);
     struct str report = { 0 };
-    if (world == NULL || world_report(world) != NULL || !report_in_vain(me, world, reason, &report))
+    bool told = world != NULL && world_report(world) == NULL && report_in_vain(me, world, reason, &report) &&
+                keep_report(world, &report);        /* of several that find it at once, one tells all of it */
+    if (!told) {
+        str_free(&report);
         return failed(me, E_DEADLOCK, "%s", words);
-    keep_report(world, &report);
+    }
     sched_announce_deadlock(me, 1, str_text(&report));
     failed(me, E_DEADLOCK, "%s", str_text(&report));
     str_free(&report);

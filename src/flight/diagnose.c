@@ -206,7 +206,10 @@ explain_circle(struct survey *survey, const struct graph *graph, const int *circ
 /* ---- the end of the chain ---- */
 
 /* Who explains more comes first. */
-enum end { END_THREW, END_KILLED, END_RETURNED, END_RUNNING, END_IDLE, END_LATE, END_ABSENT, END_STUCK, END_NOWHERE };
+enum end {
+    END_THREW, END_KILLED, END_RETURNED, END_RUNNING, END_IDLE, END_LATE, END_ELSEWHERE, END_ABSENT, END_STUCK,
+    END_NOWHERE
+};
 
 struct chain_end { enum end end; int rank; uint64_t since; };
 
@@ -239,8 +242,9 @@ static enum end
 end_of_wait(const struct graph *graph, int rank, const bool *awaited)
 {
     const struct waiting *waiting = &graph->waits[rank];
-    return awaited[rank] && (waiting->kind == WAIT_COLLECTIVE || texts_equal(waiting->what, "sleep")) ? END_LATE
-                                                                                                     : END_STUCK;
+    if (waiting->kind == WAIT_OTHER && !texts_equal(waiting->what, "sleep"))
+        return END_ELSEWHERE;
+    return awaited[rank] ? END_LATE : END_STUCK;
 }
 
 static struct chain_end
@@ -298,19 +302,28 @@ cause_of_gone(const struct graph *graph, int victim, enum hang_cause otherwise)
     return victim >= 0 && is_p2p(&graph->waits[victim]) ? HANG_UNMATCHED : otherwise;
 }
 
+static bool
+is_store(const char *what)
+{
+    return what != NULL && strncmp(what, "store.", strlen("store.")) == 0;
+}
+
 static void
 explain_end(struct survey *survey, const struct graph *graph, struct chain_end at, struct hang *hang)
 {
     static const enum hang_cause causes[] = {
         [END_THREW] = HANG_THREW, [END_KILLED] = HANG_KILLED, [END_RETURNED] = HANG_ENDED, [END_RUNNING] = HANG_OUTSIDE,
-        [END_IDLE] = HANG_OUTSIDE, [END_LATE] = HANG_LATE, [END_ABSENT] = HANG_ABSENT, [END_STUCK] = HANG_UNKNOWN,
-        [END_NOWHERE] = HANG_NONE,
+        [END_IDLE] = HANG_OUTSIDE, [END_LATE] = HANG_LATE, [END_ELSEWHERE] = HANG_OUTSIDE, [END_ABSENT] = HANG_ABSENT,
+        [END_STUCK] = HANG_UNKNOWN, [END_NOWHERE] = HANG_NONE,
     };
     blame(hang, causes[at.end], at.rank, at.end == END_NOWHERE ? -1 : waiter_of(graph, at.rank, WAIT_NONE));
     if (at.end == END_RETURNED || at.end == END_IDLE)
         hang->cause = cause_of_gone(graph, hang->victim, hang->cause);
     if (hang->cause == HANG_UNMATCHED && graph->waits[hang->victim].peer < 0)
         hang->culprit = -1;
+    if (at.end == END_ELSEWHERE)
+        blame(hang, is_store(graph->waits[at.rank].what) ? HANG_UNSET_KEY : HANG_OUTSIDE, at.rank,
+              hang->victim >= 0 ? hang->victim : at.rank);
     name_waits(survey, graph, hang);
     if (at.end == END_STUCK) {
         const struct waiting *stuck = &graph->waits[at.rank];
@@ -319,10 +332,6 @@ explain_end(struct survey *survey, const struct graph *graph, struct chain_end a
         hang->group     = stuck->group;
         hang->sequence  = stuck->sequence;
         hang->of_victim = stuck->entry;
-        if (stuck->kind == WAIT_OTHER && stuck->what != NULL && strncmp(stuck->what, "store.", 6) == 0) {
-            int waiter = waiter_of(graph, at.rank, WAIT_NONE);
-            blame(hang, HANG_UNSET_KEY, at.rank, waiter >= 0 ? waiter : at.rank);
-        }
     }
     if (hang->victim >= 0 && (at.end == END_RETURNED || at.end == END_RUNNING || at.end == END_IDLE))
         find_silent_skip(survey, hang);
@@ -348,6 +357,46 @@ find_lost(const struct survey *survey, const struct graph *graph, struct hang *h
         if (rank->now != FLIGHT_WAITING || !rank->lost || rank->detail == NULL)
             continue;
         blame(hang, HANG_LOST, rank->peer, i);
+        name_waits(survey, graph, hang);
+        return true;
+    }
+    return false;
+}
+
+/* The killed one was to take part in what `rank` waits in. */
+static bool
+waits_with_killed(const struct flight *flight, int rank, int killed)
+{
+    const struct flight_rank  *waiter = &flight->ranks[rank];
+    const struct flight_group *group  = group_in(flight, waiter->group);
+    int place = group != NULL && waiter->sequence >= 0 ? flight_group_rank(group, killed) : -1;
+    return waiter->now == FLIGHT_WAITING && place >= 0 && group->progress[place].completed < waiter->sequence;
+}
+
+/* A rank that waits for it, or else with it; -1: none. */
+static int
+victim_of_killed(const struct flight *flight, int killed)
+{
+    int victim = -1;
+    for (int rank = flight->rank_count; rank-- > 0;)
+        if (waits_with_killed(flight, rank, killed))
+            victim = rank;
+    for (int rank = flight->rank_count; rank-- > 0;)
+        if (flight->ranks[rank].now == FLIGHT_WAITING && flight->ranks[rank].peer == killed)
+            victim = rank;
+    return victim;
+}
+
+/* Nobody is killed because of a hang: it comes before all that follows from it. */
+static bool
+find_killed(const struct survey *survey, const struct graph *graph, struct hang *hang)
+{
+    const struct flight *flight = survey->flight;
+    for (int killed = 0; killed < flight->rank_count; killed++) {
+        int victim = flight->ranks[killed].now == FLIGHT_KILLED ? victim_of_killed(flight, killed) : -1;
+        if (victim < 0)
+            continue;
+        blame(hang, HANG_KILLED, killed, victim);
         name_waits(survey, graph, hang);
         return true;
     }
@@ -396,7 +445,8 @@ flight_diagnose(const struct flight *flight, struct hang *hang)
     *hang = nothing;
     if (survey_open(&survey, flight) && circle != NULL && survey_rolls(&survey) && graph_open(&graph, &survey)) {
         length = graph_circle(&graph, circle);
-        if (!find_lost(&survey, &graph, hang) && !find_difference(&survey, false, hang))
+        if (!find_lost(&survey, &graph, hang) && !find_killed(&survey, &graph, hang) &&
+            !find_difference(&survey, false, hang))
             explain_waits(&survey, &graph, circle, length, hang);
         if (hang->cause == HANG_NONE)
             explain_gone(&survey, hang);

@@ -9,14 +9,15 @@ enum { MOST_EDGES = 8 };
 
 /* ---- two lines ---- */
 
-/* A message from elsewhere may be of any length: it is cut, our own words go on in the next line. */
-static void
+/* A message from elsewhere may be of any length: it is cut, our own words go on in the next line. Answers which way. */
+static int
 put_saying(const char *before, struct saying *saying, int width, bool cut, struct str *out)
 {
     struct str line = { 0 };
+    int        way  = 0;
     for (int i = 0; i < WAYS && (i == 0 || saying->way[i].len > 0); i++) {
         str_clear(&line);
-        str_addf(&line, "%s%s", before, str_text(&saying->way[i]));
+        str_addf(&line, "%s%s", before, str_text(&saying->way[way = i]));
         if (line.len <= (size_t)width)
             break;
     }
@@ -27,6 +28,7 @@ put_saying(const char *before, struct saying *saying, int width, bool cut, struc
     for (int i = 0; i < WAYS; i++)
         str_free(&saying->way[i]);
     str_free(&line);
+    return way;
 }
 
 static bool
@@ -42,7 +44,8 @@ put_head(struct teller *teller, int width, struct str *out)
     char          name[64];
     say_fact(teller, &fact);
     int before = teller->flight->before > REPORT_INDENT ? teller->flight->before : REPORT_INDENT;
-    put_saying("", &fact, width + REPORT_INDENT - before, false, out);
+    int way    = put_saying("", &fact, width + REPORT_INDENT - before, false, out);
+    teller->bare = fact.bare > 0 && way >= fact.bare;
     snprintf(name, sizeof name, "cause: %s: ", teller->hang->unsure ? "skipped call or other order"
                                                                     : hang_cause_name(teller->hang->cause));
     say_cause(teller, &cause);
