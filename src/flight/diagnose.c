@@ -298,6 +298,39 @@ cause_of_gone(const struct graph *graph, int victim, enum hang_cause otherwise)
     return victim >= 0 && is_p2p(&graph->waits[victim]) ? HANG_UNMATCHED : otherwise;
 }
 
+static bool
+waits_in_store(const struct waiting *waiting)
+{
+    return waiting->kind == WAIT_OTHER && waiting->what != NULL && strncmp(waiting->what, "store.", 6) == 0;
+}
+
+/* How many wait for the key that `rank` waits for; of two such keys the one whose waiter is waited for itself. */
+static int
+weight_of_key(const struct survey *survey, const struct graph *graph, int rank)
+{
+    int count = 0;
+    for (int other = 0; other < graph->rank_count; other++)
+        count += graph->wait[other] >= 0 && waits_in_store(&graph->waits[other]) &&
+                 same_detail(survey->flight, rank, other);
+    return 2 * count - (waiter_of(graph, rank, WAIT_NONE) >= 0);
+}
+
+/* Of all who wait for a key the one whose key the fewest wait for: the others may well wait for it. In a tie `rank`. */
+static int
+odd_key(const struct survey *survey, const struct graph *graph, int rank)
+{
+    int odd = rank, least = weight_of_key(survey, graph, rank);
+    for (int i = 0; i < graph->rank_count; i++) {
+        bool waits  = graph->wait[i] >= 0 && waits_in_store(&graph->waits[i]);
+        int  weight = waits ? weight_of_key(survey, graph, i) : least;
+        if (weight < least) {
+            odd   = i;
+            least = weight;
+        }
+    }
+    return odd;
+}
+
 static void
 explain_end(struct survey *survey, const struct graph *graph, struct chain_end at, struct hang *hang)
 {
@@ -319,10 +352,10 @@ explain_end(struct survey *survey, const struct graph *graph, struct chain_end a
         hang->group     = stuck->group;
         hang->sequence  = stuck->sequence;
         hang->of_victim = stuck->entry;
-        if (stuck->kind == WAIT_OTHER && stuck->what != NULL && strncmp(stuck->what, "store.", 6) == 0) {
-            int waiter = waiter_of(graph, at.rank, WAIT_NONE);
-            blame(hang, HANG_UNSET_KEY, at.rank, waiter >= 0 ? waiter : at.rank);
-        }
+    }
+    if (at.end == END_STUCK && waits_in_store(&graph->waits[at.rank])) {
+        int odd = odd_key(survey, graph, at.rank), waiter = waiter_of(graph, odd, WAIT_NONE);
+        blame(hang, HANG_UNSET_KEY, odd, waiter >= 0 ? waiter : odd);
     }
     if (hang->victim >= 0 && (at.end == END_RETURNED || at.end == END_RUNNING || at.end == END_IDLE))
         find_silent_skip(survey, hang);
@@ -354,13 +387,24 @@ find_lost(const struct survey *survey, const struct graph *graph, struct hang *h
     return false;
 }
 
+/* A send and the receive that takes it: they do not wait for each other, they are under way. */
+static bool
+they_meet(const struct graph *graph, const int *circle, int length)
+{
+    const struct waiting *one = length == 2 ? &graph->waits[circle[0]] : NULL;
+    const struct waiting *two = length == 2 ? &graph->waits[circle[1]] : NULL;
+    if (length != 2 || one->entry == NULL || two->entry == NULL || !is_p2p(one) || !is_p2p(two) || one->kind == two->kind)
+        return false;
+    return (one->kind == WAIT_SEND ? meeting(one->entry, two->entry) : meeting(two->entry, one->entry)) == HANG_NONE;
+}
+
 static void
 explain_waits(struct survey *survey, const struct graph *graph, const int *circle, int length, struct hang *hang)
 {
     struct chain_end end = find_end(survey, graph);
     if (end.end > END_KILLED && explain_missed(survey, graph, hang))
         return;
-    if (end.end > END_KILLED && length > 0) {
+    if (end.end > END_KILLED && length > 0 && !(end.end < END_STUCK && they_meet(graph, circle, length))) {
         explain_circle(survey, graph, circle, length, hang);
         name_waits(survey, graph, hang);
         return;

@@ -81,7 +81,8 @@ ranks_waiting(const struct teller *teller, int rank, int *ranks)
     int count = 0;
     for (int i = 0; i < teller->graph.rank_count; i++)
         if (teller->graph.wait[i] == teller->graph.wait[rank] ||
-            waits_alike(&teller->graph.waits[i], &teller->graph.waits[rank]))
+            (waits_alike(&teller->graph.waits[i], &teller->graph.waits[rank]) &&
+             (teller->graph.waits[i].kind != WAIT_OTHER || same_detail(teller->flight, i, rank))))
             ranks[count++] = i;
     return count;
 }
