@@ -27,8 +27,6 @@ work_claims(struct task *me, struct work *work)
     else if (communicator->number > 0)
         snprintf(detail, CLAIMER_DETAIL, " of group %d", communicator->number);
     work->claimer->yields = is_message;
-    if (is_message)
-        claimer_issue(work->claimer, -1);
     return true;
 }
 

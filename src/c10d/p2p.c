@@ -171,6 +171,7 @@ p2p_later(struct task *me, struct process_group *group, const struct p2p *p2p)
         work_discard(me, work);
         return NULL;
     }
+    claimer_issue(work->claimer, recorder_sequence(&group->recorder, work->post.recorded));
     reuse_watch(work);
     char name[32];
     snprintf(name, sizeof name, "r%d i%s", group->global_rank, operation_name(operation));

@@ -68,6 +68,17 @@ recorder_post(struct task *me, struct process_group *group, const struct post *p
     return recorder_add(group, &call);
 }
 
+int64_t
+recorder_sequence(struct recorder *recorder, uint64_t number)
+{
+    int64_t sequence = -1;
+    pthread_mutex_lock(&recorder->mutex);
+    if (number > 0 && number + recorder->room > recorder->count)
+        sequence = recorder->calls[(number - 1) % recorder->room].sequence;
+    pthread_mutex_unlock(&recorder->mutex);
+    return sequence;
+}
+
 void
 recorder_reach(struct task *me, struct process_group *group, uint64_t number, enum flight_state state)
 {

@@ -198,7 +198,7 @@ explore_lesson(struct explore *explore)
     explore->counts = explore->usual.trial->counts;
     if (explore->usual.kind != OUTCOME_SAME) {
         printf("already the usual order %s:\n", outcome_verb(&explore->usual, true));
-        answer_line("    ", explore->usual.cause);
+        findings_tell_cause(explore->usual.cause);
     }
     explore->schedules = options->schedules > 0 ? options->schedules
                          : options->exhaustive  ? SCHEDULES_EXHAUSTIVE : SCHEDULES;

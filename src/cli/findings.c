@@ -1,6 +1,6 @@
 /* What was found, told and saved; see findings.h.
  *
- * Interface: findings_add, findings_tell, findings_free, outcome_verb. */
+ * Interface: findings_add, findings_tell, findings_free; findings_tell_cause, outcome_verb. */
 #include "cli/findings.h"
 
 #include <errno.h>
@@ -91,9 +91,8 @@ outcome_verb(const struct outcome *outcome, bool one)
     return verbs[outcome->kind][one];
 }
 
-/* Its first two lines, the second as far in. */
-static void
-tell_cause(const char *text)
+void
+findings_tell_cause(const char *text)
 {
     char line[1300];
     for (int i = 0; i < 2 && *text != '\0'; i++) {
@@ -115,7 +114,7 @@ tell_finding(const struct finding *finding, const char *number)
         printf("%s %" PRIu64, i > 0 ? "," : "", finding->numbers[i]);
     printf("%s)\n", finding->count > told ? ", ..." : "");
     if (outcome->kind != OUTCOME_DIFFER) {
-        tell_cause(outcome->cause);
+        findings_tell_cause(outcome->cause);
         return;
     }
     answer_line("    usually: ", outcome->usual[0] != '\0' ? outcome->usual : "(nothing)");

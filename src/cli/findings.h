@@ -35,5 +35,6 @@ struct findings_words {
 };
 void findings_tell(struct findings *findings, struct trials *trials, const struct findings_words *words);
 void findings_free(struct findings *findings);
+void findings_tell_cause(const char *cause);                 /* its first two lines */
 const char *outcome_verb(const struct outcome *outcome, bool one); /* "hangs", "differ" */
 #endif

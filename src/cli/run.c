@@ -49,7 +49,6 @@ struct lesson_run {
     struct trace_writer      *writer;
     struct sched             *sched;
     struct schedule           schedule;     /* --policy FILE */
-    struct chosen             chosen;       /* what was done of it */
     struct choosing           choosing;
     struct fault_plan         faults;
     struct watch              watch;
@@ -59,6 +58,7 @@ struct lesson_run {
     struct error              error;
     int                       status;
     bool                      finished;
+    struct chosen             chosen;       /* of the schedule, what was done; last, as its steps would follow */
 };
 
 /* ---- what the lesson runs in ---- */

@@ -241,16 +241,36 @@ kind_of_error(enum error_kind kind)
     }
 }
 
-/* Numbers of ranks, lines and calls differ between schedules that find one fault. */
-static uint64_t
-group_of(enum outcome_kind kind, const char *cause)
+/* A word of what was said, but for what differs between schedules that find one fault: numbers of ranks, lines and calls,
+ * and how many ranks there are. "" nothing is left of it. */
+static void
+keep_word(const char *word, size_t length, char kept[32])
 {
-    char   words[sizeof((struct outcome *)0)->cause];
     size_t count = 0;
-    for (const char *at = cause; *at != '\0' && *at != '\n' && count < sizeof words; at++)
-        if (!isdigit((unsigned char)*at))
-            words[count++] = *at;
-    return hash_bytes((uint64_t)kind + 1, words, count);
+    for (size_t i = 0; i < length && count < 31; i++)
+        if (isalpha((unsigned char)word[i]) || word[i] == '_' || word[i] == '.')
+            kept[count++] = word[i];
+    kept[count] = '\0';
+    if (strcmp(kept, "and") == 0)
+        kept[0] = '\0';
+    if (strcmp(kept, "ranks") == 0)
+        kept[4] = '\0';
+}
+
+/* By its kind and, if a report tells the cause, that; else its first line. */
+static uint64_t
+group_of(enum outcome_kind kind, const char *said)
+{
+    const char *cause = strstr(said, "\ncause:");
+    uint64_t    group = hash_bytes((uint64_t)kind + 1, said, strcspn(said, ":"));
+    for (const char *at = cause != NULL ? cause + 1 : said; *at != '\0' && *at != '\n';) {
+        char   word[32];
+        size_t length = strcspn(at, " \n");
+        keep_word(at, length, word);
+        group = hash_bytes(group, word, strlen(word));
+        at += length + (at[length] == ' ');
+    }
+    return group;
 }
 
 static void

@@ -266,7 +266,8 @@ bool
 claims_allow(struct task *me, const struct access *accesses, int count)
 {
     for (int i = 0; i < count && !me->is_carrier; i++)
-        if (storage_is_claimed(accesses[i].storage) && !claims_allow_one(me, &accesses[i], NULL))
+        if (storage_is_claimed(accesses[i].storage) && accesses[i].begin < accesses[i].end &&
+            !claims_allow_one(me, &accesses[i], NULL))
             return false;
     return true;
 }

@@ -328,7 +328,8 @@ entry_changed(struct task *me, const struct queued *queued, bool later)
     bool ok = true;
     for (int i = 0; i < queued->entry.access_count && ok; i++) {
         const struct access *access = &queued->entry.accesses[i];
-        access->storage->queued_writes -= later && access->write;
+        if (later && access->write)
+            access->storage->queued_writes--;
         if (access->storage->watches == NULL || !access->write || account_closed(me->sched))
             continue;
         const struct storage_change change = { .access = *access, .line = queued->line, .queued = later,

@@ -206,7 +206,10 @@ explain_circle(struct survey *survey, const struct graph *graph, const int *circ
 /* ---- the end of the chain ---- */
 
 /* Who explains more comes first. */
-enum end { END_THREW, END_KILLED, END_RETURNED, END_RUNNING, END_IDLE, END_LATE, END_ABSENT, END_STUCK, END_NOWHERE };
+enum end {
+    END_THREW, END_KILLED, END_RETURNED, END_RUNNING, END_IDLE, END_LATE, END_ELSEWHERE, END_ABSENT, END_STUCK,
+    END_NOWHERE
+};
 
 struct chain_end { enum end end; int rank; uint64_t since; };
 
@@ -239,8 +242,9 @@ static enum end
 end_of_wait(const struct graph *graph, int rank, const bool *awaited)
 {
     const struct waiting *waiting = &graph->waits[rank];
-    return awaited[rank] && (waiting->kind == WAIT_COLLECTIVE || texts_equal(waiting->what, "sleep")) ? END_LATE
-                                                                                                     : END_STUCK;
+    if (waiting->kind == WAIT_OTHER && !texts_equal(waiting->what, "sleep"))
+        return END_ELSEWHERE;
+    return awaited[rank] ? END_LATE : END_STUCK;
 }
 
 static struct chain_end
@@ -299,9 +303,10 @@ cause_of_gone(const struct graph *graph, int victim, enum hang_cause otherwise)
 }
 
 static bool
-waits_in_store(const struct waiting *waiting)
+waits_in_store(const struct graph *graph, int rank)
 {
-    return waiting->kind == WAIT_OTHER && waiting->what != NULL && strncmp(waiting->what, "store.", 6) == 0;
+    const char *what = graph->wait[rank] >= 0 ? graph->waits[rank].what : NULL;
+    return what != NULL && graph->waits[rank].kind == WAIT_OTHER && strncmp(what, "store.", strlen("store.")) == 0;
 }
 
 /* How many wait for the key that `rank` waits for; of two such keys the one whose waiter is waited for itself. */
@@ -310,8 +315,7 @@ weight_of_key(const struct survey *survey, const struct graph *graph, int rank)
 {
     int count = 0;
     for (int other = 0; other < graph->rank_count; other++)
-        count += graph->wait[other] >= 0 && waits_in_store(&graph->waits[other]) &&
-                 same_detail(survey->flight, rank, other);
+        count += waits_in_store(graph, other) && same_detail(survey->flight, rank, other);
     return 2 * count - (waiter_of(graph, rank, WAIT_NONE) >= 0);
 }
 
@@ -321,8 +325,7 @@ odd_key(const struct survey *survey, const struct graph *graph, int rank)
 {
     int odd = rank, least = weight_of_key(survey, graph, rank);
     for (int i = 0; i < graph->rank_count; i++) {
-        bool waits  = graph->wait[i] >= 0 && waits_in_store(&graph->waits[i]);
-        int  weight = waits ? weight_of_key(survey, graph, i) : least;
+        int weight = waits_in_store(graph, i) ? weight_of_key(survey, graph, i) : least;
         if (weight < least) {
             odd   = i;
             least = weight;
@@ -336,14 +339,19 @@ explain_end(struct survey *survey, const struct graph *graph, struct chain_end a
 {
     static const enum hang_cause causes[] = {
         [END_THREW] = HANG_THREW, [END_KILLED] = HANG_KILLED, [END_RETURNED] = HANG_ENDED, [END_RUNNING] = HANG_OUTSIDE,
-        [END_IDLE] = HANG_OUTSIDE, [END_LATE] = HANG_LATE, [END_ABSENT] = HANG_ABSENT, [END_STUCK] = HANG_UNKNOWN,
-        [END_NOWHERE] = HANG_NONE,
+        [END_IDLE] = HANG_OUTSIDE, [END_LATE] = HANG_LATE, [END_ELSEWHERE] = HANG_OUTSIDE, [END_ABSENT] = HANG_ABSENT,
+        [END_STUCK] = HANG_UNKNOWN, [END_NOWHERE] = HANG_NONE,
     };
     blame(hang, causes[at.end], at.rank, at.end == END_NOWHERE ? -1 : waiter_of(graph, at.rank, WAIT_NONE));
     if (at.end == END_RETURNED || at.end == END_IDLE)
         hang->cause = cause_of_gone(graph, hang->victim, hang->cause);
     if (hang->cause == HANG_UNMATCHED && graph->waits[hang->victim].peer < 0)
         hang->culprit = -1;
+    if (at.end == END_ELSEWHERE) {
+        bool key = waits_in_store(graph, at.rank);
+        int  odd = key ? odd_key(survey, graph, at.rank) : at.rank, waiter = waiter_of(graph, odd, WAIT_NONE);
+        blame(hang, key ? HANG_UNSET_KEY : HANG_OUTSIDE, odd, waiter >= 0 ? waiter : odd);
+    }
     name_waits(survey, graph, hang);
     if (at.end == END_STUCK) {
         const struct waiting *stuck = &graph->waits[at.rank];
@@ -352,10 +360,6 @@ explain_end(struct survey *survey, const struct graph *graph, struct chain_end a
         hang->group     = stuck->group;
         hang->sequence  = stuck->sequence;
         hang->of_victim = stuck->entry;
-    }
-    if (at.end == END_STUCK && waits_in_store(&graph->waits[at.rank])) {
-        int odd = odd_key(survey, graph, at.rank), waiter = waiter_of(graph, odd, WAIT_NONE);
-        blame(hang, HANG_UNSET_KEY, odd, waiter >= 0 ? waiter : odd);
     }
     if (hang->victim >= 0 && (at.end == END_RETURNED || at.end == END_RUNNING || at.end == END_IDLE))
         find_silent_skip(survey, hang);
@@ -381,6 +385,46 @@ find_lost(const struct survey *survey, const struct graph *graph, struct hang *h
         if (rank->now != FLIGHT_WAITING || !rank->lost || rank->detail == NULL)
             continue;
         blame(hang, HANG_LOST, rank->peer, i);
+        name_waits(survey, graph, hang);
+        return true;
+    }
+    return false;
+}
+
+/* The killed one was to take part in what `rank` waits in. */
+static bool
+waits_with_killed(const struct flight *flight, int rank, int killed)
+{
+    const struct flight_rank  *waiter = &flight->ranks[rank];
+    const struct flight_group *group  = group_in(flight, waiter->group);
+    int place = group != NULL && waiter->sequence >= 0 ? flight_group_rank(group, killed) : -1;
+    return waiter->now == FLIGHT_WAITING && place >= 0 && group->progress[place].completed < waiter->sequence;
+}
+
+/* A rank that waits for it, or else with it; -1: none. */
+static int
+victim_of_killed(const struct flight *flight, int killed)
+{
+    int victim = -1;
+    for (int rank = flight->rank_count; rank-- > 0;)
+        if (waits_with_killed(flight, rank, killed))
+            victim = rank;
+    for (int rank = flight->rank_count; rank-- > 0;)
+        if (flight->ranks[rank].now == FLIGHT_WAITING && flight->ranks[rank].peer == killed)
+            victim = rank;
+    return victim;
+}
+
+/* Nobody is killed because of a hang: it comes before all that follows from it. */
+static bool
+find_killed(const struct survey *survey, const struct graph *graph, struct hang *hang)
+{
+    const struct flight *flight = survey->flight;
+    for (int killed = 0; killed < flight->rank_count; killed++) {
+        int victim = flight->ranks[killed].now == FLIGHT_KILLED ? victim_of_killed(flight, killed) : -1;
+        if (victim < 0)
+            continue;
+        blame(hang, HANG_KILLED, killed, victim);
         name_waits(survey, graph, hang);
         return true;
     }
@@ -440,7 +484,8 @@ flight_diagnose(const struct flight *flight, struct hang *hang)
     *hang = nothing;
     if (survey_open(&survey, flight) && circle != NULL && survey_rolls(&survey) && graph_open(&graph, &survey)) {
         length = graph_circle(&graph, circle);
-        if (!find_lost(&survey, &graph, hang) && !find_difference(&survey, false, hang))
+        if (!find_lost(&survey, &graph, hang) && !find_killed(&survey, &graph, hang) &&
+            !find_difference(&survey, false, hang))
             explain_waits(&survey, &graph, circle, length, hang);
         if (hang->cause == HANG_NONE)
             explain_gone(&survey, hang);

@@ -156,7 +156,7 @@ take_config(struct dumps *dumps, int rank, const char *key, const json_t *about)
         free(ranks);
         return dump_wrong(dumps, "there is no memory for it");
     }
-    dumps->configs[dumps->config_count++] = (struct dump_config){ name, { ranks, size, rank } };
+    dumps->configs[dumps->config_count++] = (struct dump_config){ name, { .ranks = ranks, .size = size, .of_rank = rank } };
     return true;
 }
 
@@ -180,6 +180,7 @@ forget_configs(struct dumps *dumps)
     for (size_t i = 0; i < dumps->config_count; i++)
         free(dumps->configs[i].members.ranks);
     dumps->config_count = 0;
+    map_free(&dumps->by_name);
 }
 
 /* A recorder that sets states has set one, unless nothing ever began; those of NCCL and its kin do. */

@@ -37,8 +37,9 @@ struct dump_source {
 
 /* What dumps say of the members of a group of the flight, in the order of their ranks in it. */
 struct dump_members {
-    int *ranks, size;            /* size 0: nobody has said it yet */
-    int  of_rank;                /* whose dump said so */
+    int   *ranks, size;          /* size 0: nobody has said it yet */
+    size_t room;
+    int    of_rank;              /* whose dump said so */
 };
 
 /* The groups that the dump which is being read tells of. */
@@ -52,6 +53,7 @@ struct dumps {
     size_t               member_room;
     struct dump_config  *configs;
     size_t               config_count, config_room;
+    struct map           by_name;           /* the group of a name in the dump that is being read */
     size_t               entry_count;
     int                  world;             /* a dump speaks of so many ranks at least */
     struct str           notes;

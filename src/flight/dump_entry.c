@@ -57,7 +57,7 @@ keep_members(struct dumps *dumps, int group, const struct dump_members *said)
     if (ranks == NULL)
         return no_memory(dumps);
     memcpy(ranks, said->ranks, (size_t)said->size * sizeof *ranks);
-    *members = (struct dump_members){ ranks, said->size, said->of_rank };
+    *members = (struct dump_members){ .ranks = ranks, .size = said->size, .of_rank = said->of_rank };
     return group;
 }
 
@@ -101,6 +101,19 @@ find_group(struct dumps *dumps, int rank, const char *name, const char *descript
     return new_group(dumps, name, description, said);
 }
 
+/* Once for each name of a dump. */
+static int
+known_group(struct dumps *dumps, int rank, const char *name, const char *description)
+{
+    uint64_t known;
+    if (map_get_text(&dumps->by_name, name, &known))
+        return (int)known;
+    int group = find_group(dumps, rank, name, description);
+    if (group >= 0 && !map_set_text(&dumps->by_name, name, (uint64_t)group))
+        return no_memory(dumps);
+    return group;
+}
+
 /* [name, description], one of them alone, or only a number, as the versions have it. */
 static int
 group_of(struct dumps *dumps, int rank, const json_t *entry)
@@ -119,7 +132,7 @@ group_of(struct dumps *dumps, int rank, const json_t *entry)
     }
     if (description != NULL && (strcmp(description, "undefined") == 0 || *description == '\0'))
         description = NULL;
-    return find_group(dumps, rank, name, description);
+    return known_group(dumps, rank, name, description);
 }
 
 /* ---- the call ---- */
@@ -150,7 +163,7 @@ is_of_user(const char *file)
     for (size_t i = 0; i < countof(others); i++)
         if (strstr(file, others[i]) != NULL)
             return false;
-    return *file != '\0';
+    return true;
 }
 
 static void
@@ -162,9 +175,10 @@ take_place(const json_t *entry, struct flight_entry *call)
         const char   *file  = dump_text(frame, "filename");
         if (file == NULL || !is_of_user(file))
             continue;
-        int64_t line   = dump_number(frame, "line", 0);
-        call->file     = file;
-        call->function = dump_text(frame, "name");
+        int64_t     line     = dump_number(frame, "line", 0);
+        const char *function = dump_text(frame, "name");
+        call->file     = *file != '\0' ? file : NULL;
+        call->function = function != NULL && *function != '\0' ? function : NULL;
         call->line     = line > 0 && line < UINT32_MAX ? (uint32_t)line : 0;
         return;
     }

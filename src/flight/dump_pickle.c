@@ -193,7 +193,7 @@ make_container(struct machine *m, uint8_t code)
 static bool
 make_of_mark(struct machine *m, uint8_t code)
 {
-    size_t from, count;
+    size_t from = 0, count = 0;
     if (!pop_mark(m, &from, &count) || !vec_room(&m->stack, &m->room, from + count + 1, sizeof *m->stack))
         return refuse(m, "there is no memory for it");
     memmove(m->stack + from + 1, m->stack + from, count * sizeof *m->stack);
@@ -219,7 +219,7 @@ make_tuple(struct machine *m, uint8_t code)
 static bool
 put_above_mark(struct machine *m, uint8_t code)
 {
-    size_t from, count;
+    size_t from = 0, count = 0;
     return pop_mark(m, &from, &count) && (code == 'u' ? set_all(m, from, count) : append_all(m, from, count));
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/vec.h"
 #include "flight/dump_parts.h"
 
 /* ---- the world ---- */
@@ -39,40 +40,54 @@ is_default(const struct flight_group *group)
 }
 
 static bool
-calls_in(const struct flight *flight, int rank, int group)
+add_member(struct dump_members *members, int rank)
 {
-    for (size_t i = 0; i < flight->ranks[rank].count; i++)
-        if (flight->ranks[rank].entries[i].group == group)
-            return true;
-    return false;
+    if (!vec_room(&members->ranks, &members->room, (size_t)members->size + 1, sizeof *members->ranks))
+        return false;
+    members->ranks[members->size++] = rank;
+    return true;
 }
 
 /* Where no dump names the members (gloo): all, of the default group; of others, who called something in it; with two
- * ranks both, since nobody waits for himself. */
-static int
-guess_members(const struct dumps *dumps, int group, int *ranks)
+ * ranks both, since nobody waits for himself. `unknown`, `called`: by group. */
+static bool
+add_rank(struct dumps *dumps, int rank, const bool *unknown, bool *called)
 {
-    int  size = 0;
-    bool all  = is_default(&dumps->flight->groups[group]) || dumps->world == 2;
-    for (int rank = 0; rank < dumps->world; rank++)
-        if (all || calls_in(dumps->flight, rank, group))
-            ranks[size++] = rank;
-    return size;
+    const struct flight      *flight = dumps->flight;
+    const struct flight_rank *of     = &flight->ranks[rank];
+    bool                      good   = true;
+    memset(called, 0, (size_t)flight->group_count * sizeof *called);
+    for (size_t i = 0; i < of->count; i++)
+        called[of->entries[i].group] = true;
+    for (int i = 0; i < flight->group_count; i++)
+        if (unknown[i] && (called[i] || dumps->world == 2 || is_default(&flight->groups[i])))
+            good = good && add_member(&dumps->members[i], rank);
+    return good;
+}
+
+static bool
+guess_members(struct dumps *dumps)
+{
+    size_t count   = (size_t)dumps->flight->group_count + 1;
+    bool  *unknown = calloc(count, sizeof *unknown), *called = calloc(count, sizeof *called);
+    bool   good    = unknown != NULL && called != NULL;
+    for (int i = 0; good && i < dumps->flight->group_count; i++)
+        unknown[i] = dumps->members[i].size == 0;
+    for (int rank = 0; good && rank < dumps->world; rank++)
+        good = add_rank(dumps, rank, unknown, called);
+    free(unknown);
+    free(called);
+    return good || dump_wrong(dumps, "there is no memory for it");
 }
 
 static bool
 settle_group(struct dumps *dumps, int index)
 {
-    struct flight_group *group = &dumps->flight->groups[index];
-    struct dump_members *said  = &dumps->members[index];
-    if (said->size == 0) {
-        free(said->ranks);
-        said->ranks = calloc((size_t)dumps->world + 1, sizeof *said->ranks);
-        said->size  = said->ranks != NULL ? guess_members(dumps, index, said->ranks) : 0;
-    }
-    int                    *ranks    = calloc((size_t)said->size + 1, sizeof *ranks);
-    struct flight_progress *progress = calloc((size_t)said->size + 1, sizeof *progress);
-    if (said->ranks == NULL || ranks == NULL || progress == NULL) {
+    struct flight_group       *group    = &dumps->flight->groups[index];
+    const struct dump_members *said     = &dumps->members[index];
+    int                       *ranks    = calloc((size_t)said->size + 1, sizeof *ranks);
+    struct flight_progress    *progress = calloc((size_t)said->size + 1, sizeof *progress);
+    if (ranks == NULL || progress == NULL) {
         free(ranks);
         free(progress);
         return dump_wrong(dumps, "there is no memory for it");
@@ -176,19 +191,21 @@ cannot_be_over(const struct dumps *dumps, int rank, const struct flight_entry *c
 }
 
 /* From a rank's last call of a group back to the first that can be over: those that cannot were begun, and given up. */
-static void
-settle_states(struct dumps *dumps, const struct dump_source *source, int group)
+static bool
+settle_states(struct dumps *dumps, const struct dump_source *source)
 {
-    struct flight_rank *of = &dumps->flight->ranks[source->rank];
-    for (size_t i = of->count; !source->tracked && i > 0; i--) {
+    struct flight_rank *of   = &dumps->flight->ranks[source->rank];
+    bool               *over = calloc((size_t)dumps->flight->group_count + 1, sizeof *over);
+    for (size_t i = of->count; over != NULL && !source->tracked && i > 0; i--) {
         struct flight_entry *entry = &of->entries[i - 1];
-        if (entry->group != group || entry->is_p2p)
+        if (entry->is_p2p || entry->state != FLIGHT_COMPLETED || over[entry->group])
             continue;
-        if (entry->state == FLIGHT_COMPLETED && !cannot_be_over(dumps, source->rank, entry))
-            return;
-        if (entry->state == FLIGHT_COMPLETED)
-            entry->state = FLIGHT_STARTED;
+        over[entry->group] = !cannot_be_over(dumps, source->rank, entry);
+        entry->state       = over[entry->group] ? FLIGHT_COMPLETED : FLIGHT_STARTED;
     }
+    bool good = over != NULL;
+    free(over);
+    return good || dump_wrong(dumps, "there is no memory for it");
 }
 
 /* ---- progress ---- */
@@ -289,14 +306,13 @@ dump_settle(struct dumps *dumps)
     dumps->why[0] = '\0';
     if (dumps->source_count == 0)
         return dump_wrong(dumps, "there is no dump");
-    bool good = settle_world(dumps);
+    bool good = settle_world(dumps) && guess_members(dumps);
     for (int i = 0; good && i < dumps->flight->group_count; i++)
         good = settle_group(dumps, i);
     for (int rank = 0; good && rank < dumps->world; rank++)
         settle_peers(dumps->flight, rank);
     for (size_t i = 0; good && i < dumps->source_count; i++)
-        for (int group = 0; group < dumps->flight->group_count; group++)
-            settle_states(dumps, &dumps->sources[i], group);
+        good = settle_states(dumps, &dumps->sources[i]);
     for (size_t i = 0; good && i < dumps->source_count; i++)
         settle_progress(dumps, &dumps->sources[i]);
     if (good) {

@@ -1,5 +1,6 @@
 /* The report's first line: what happened. Who waits, in which call, for whom; or the two calls that differ. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include "flight/internal.h"
@@ -20,13 +21,6 @@ teller_close(struct teller *teller)
     if (teller->survey.flight != NULL)
         survey_close(&teller->survey);
     free(teller->ranks);
-}
-
-static int
-by_number(const void *left, const void *right)
-{
-    int a = *(const int *)left, b = *(const int *)right;
-    return a < b ? -1 : a > b;
 }
 
 /* Two calls of one number that differ, and not one that was left out long before. */
@@ -62,14 +56,17 @@ ranks_alike(const struct teller *teller, const struct flight_entry *entry, int r
         if (other != NULL && calls_differ(entry, other) == HANG_NONE && !other_place(entry, other))
             ranks[count++] = group->ranks[place];
     }
-    qsort(ranks, (size_t)count, sizeof *ranks, by_number);
+    sort_ranks(ranks, count);
     return count;
 }
 
 /* No collectives, but in the same thing for the same rank. */
 static bool
-waits_alike(const struct waiting *a, const struct waiting *b)
+waits_alike(const struct teller *teller, int one, int other)
 {
+    const struct waiting *a = &teller->graph.waits[one], *b = &teller->graph.waits[other];
+    if (!texts_equal(rank_in(teller->flight, one)->detail, rank_in(teller->flight, other)->detail))
+        return false;
     return a->kind == b->kind && (a->kind == WAIT_NEW_GROUP || a->kind == WAIT_OTHER) && a->peer == b->peer &&
            texts_equal(a->what, b->what) && a->sequence == b->sequence && a->group == b->group;
 }
@@ -81,8 +78,7 @@ ranks_waiting(const struct teller *teller, int rank, int *ranks)
     int count = 0;
     for (int i = 0; i < teller->graph.rank_count; i++)
         if (teller->graph.wait[i] == teller->graph.wait[rank] ||
-            (waits_alike(&teller->graph.waits[i], &teller->graph.waits[rank]) &&
-             (teller->graph.waits[i].kind != WAIT_OTHER || same_detail(teller->flight, i, rank))))
+            waits_alike(teller, i, rank))
             ranks[count++] = i;
     return count;
 }
@@ -99,7 +95,7 @@ targets_like(const struct teller *teller, int rank, int like, int *ranks)
             ranks[count++] = graph->targets[i];
     if (count == 0 && like >= 0)
         ranks[count++] = like;
-    qsort(ranks, (size_t)count, sizeof *ranks, by_number);
+    sort_ranks(ranks, count);
     return count;
 }
 
@@ -120,12 +116,22 @@ say_state(const struct teller *teller, int rank, bool many, struct str *out)
             str_add(out, many ? "run their own code" : "runs its own code");
         break;
     case FLIGHT_UNKNOWN:
-    case FLIGHT_WAITING: str_add(out, "did not come"); break;
+    case FLIGHT_WAITING: str_add(out, wait_of(teller, rank) != NULL ? "did not begin it" : "did not come"); break;
     }
 }
 
+/* The ranks, or if they are more than `most` how many. */
 static void
-say_whom(const struct teller *teller, int victim, int culprit, struct str *out)
+say_ranks_or_count(const int *ranks, int count, int most, struct str *out)
+{
+    if (count > most)
+        str_addf(out, "%d ranks", count);
+    else
+        say_ranks(ranks, count, out);
+}
+
+static void
+say_whom(const struct teller *teller, int victim, int culprit, int most, struct str *out)
 {
     const struct waiting *waiting = &teller->graph.waits[victim];
     int                   count   = targets_like(teller, victim, -1, teller->ranks);
@@ -134,7 +140,7 @@ say_whom(const struct teller *teller, int victim, int culprit, struct str *out)
     if (count == 0 || waiting->kind == WAIT_SEND || waiting->kind == WAIT_RECV)
         return;
     str_add(out, " for ");
-    say_ranks(teller->ranks, count, out);
+    say_ranks_or_count(teller->ranks, count, most, out);
 }
 
 static void
@@ -163,38 +169,58 @@ say_other(struct teller *teller, int victim, int culprit, int without, struct st
         say_waiting(teller->flight, culprit, one, without, out);
 }
 
+/* Both came to it; it has begun on one alone. */
+static bool
+same_call(const struct teller *teller, int one, int other)
+{
+    const struct waiting *a = wait_of(teller, one), *b = wait_of(teller, other);
+    return a != NULL && b != NULL && a->kind == WAIT_COLLECTIVE && b->kind == WAIT_COLLECTIVE && a->group == b->group &&
+           a->sequence == b->sequence;
+}
+
 static void
 fact_of_waits(struct teller *teller, int victim, int culprit, struct saying *saying)
 {
     struct str *way  = saying->way;
     int      without = teller->hang->cause == HANG_TAG ? WITHOUT_TAG : 0;
-    say_victims(teller, victim, " waits in ", " wait in ", without, &way[0]);
+    say_victims(teller, victim, " waits in ", " wait in ", without | WITH_DETAIL, &way[0]);
     if (culprit == victim || culprit < 0)
         return;
-    say_whom(teller, victim, culprit, &way[0]);
-    if (wait_of(teller, culprit) == NULL) {
+    say_whom(teller, victim, culprit, INT_MAX, &way[0]);
+    if (wait_of(teller, culprit) == NULL || same_call(teller, culprit, victim)) {
         int all = targets_like(teller, victim, -1, teller->ranks);
         str_add(&way[1], str_text(&way[0]));
-        bool alike = all == targets_like(teller, victim, culprit, teller->ranks);
+        bool alike = all == targets_like(teller, victim, culprit, teller->ranks) &&
+                     (all != 1 || teller->ranks[0] == culprit);
         if (alike)
             str_add(&way[0], ", which ");
         else
             str_addf(&way[0], "; rank %d ", culprit);
         say_state(teller, culprit, alike && all > 1, &way[0]);
-        say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[2]);
-        say_whom(teller, victim, culprit, &way[2]);
+        int count = ranks_waiting(teller, victim, teller->ranks);
+        say_ranks_or_count(teller->ranks, count, 2, &way[2]);
+        str_add(&way[2], count == 1 ? " waits in " : " wait in ");
+        say_waiting(teller->flight, victim, &teller->graph.waits[victim], without, &way[2]);
+        say_whom(teller, victim, culprit, 2, &way[2]);
+        saying->bare = 3;
+        say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[3]);
+        say_whom(teller, victim, culprit, INT_MAX, &way[3]);
         return;
     }
-    say_other(teller, victim, culprit, without, &way[0]);
+    say_other(teller, victim, culprit, without | WITH_DETAIL, &way[0]);
     say_victims(teller, victim, " waits in ", " wait in ", without, &way[1]);
     say_other(teller, victim, culprit, without, &way[1]);
     say_victims(teller, victim, " in ", " in ", without, &way[2]);
     say_other(teller, victim, culprit, without, &way[2]);
-    say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[3]);
-    say_other(teller, victim, culprit, WITHOUT_TAG | WITHOUT_PLACE, &way[3]);
-    say_victims(teller, victim, " in ", " in ", WITHOUT_TAG | WITHOUT_PLACE, &way[4]);
+    str_addf(&way[3], "rank %d in ", victim);
+    say_waiting(teller->flight, victim, &teller->graph.waits[victim], without, &way[3]);
+    say_other(teller, victim, culprit, without, &way[3]);
+    saying->bare = 4;
+    say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[4]);
     say_other(teller, victim, culprit, WITHOUT_TAG | WITHOUT_PLACE, &way[4]);
-    say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[5]);
+    say_victims(teller, victim, " in ", " in ", WITHOUT_TAG | WITHOUT_PLACE, &way[5]);
+    say_other(teller, victim, culprit, WITHOUT_TAG | WITHOUT_PLACE, &way[5]);
+    say_victims(teller, victim, " waits in ", " wait in ", WITHOUT_TAG | WITHOUT_PLACE, &way[6]);
 }
 
 static bool
@@ -225,6 +251,7 @@ fact_of_circle(struct teller *teller, struct saying *saying)
         fact_of_waits(teller, hang->victim, hang->culprit, saying);
         return;
     }
+    saying->bare = 1;
     for (int i = 0; i < 3; i++) {
         struct str *way = &saying->way[i];
         str_add(way, "each waits for the next");
@@ -251,30 +278,20 @@ verb_of(bool waits, bool many)
     return !waits ? "called" : many ? "wait in" : "waits in";
 }
 
-/* The ranks, or where that takes too long how many they are. */
-static void
-say_ranks_or_count(const int *ranks, int count, bool brief, struct str *out)
-{
-    if (brief && count > 1)
-        str_addf(out, "%d ranks", count);
-    else
-        say_ranks(ranks, count, out);
-}
-
 /* "rank 1 waits in broadcast #4 (line 17), rank 0 in barrier #4 (line 12)" */
 static void
-say_difference(struct teller *teller, bool brief, struct str *line)
+say_difference(struct teller *teller, int most, struct str *line)
 {
     const struct hang *hang = teller->hang;
     int  odd   = ranks_alike(teller, hang->of_culprit, hang->culprit, teller->ranks);
     int  rest  = ranks_alike(teller, hang->of_victim, hang->victim, teller->ranks + odd);
     bool waits = stands_in(teller, hang->culprit, hang->of_culprit);
     bool also  = stands_in(teller, hang->victim, hang->of_victim);
-    say_ranks_or_count(teller->ranks, odd, brief, line);
+    say_ranks_or_count(teller->ranks, odd, most, line);
     str_addf(line, " %s ", verb_of(waits, odd > 1));
     say_call_at(teller->flight, hang->of_culprit, line);
     str_add(line, ", ");
-    say_ranks_or_count(teller->ranks + odd, rest, brief, line);
+    say_ranks_or_count(teller->ranks + odd, rest, most, line);
     str_addf(line, " %s", waits != also ? verb_of(also, rest > 1) : waits ? "in" : "");
     str_add(line, waits == also && !waits ? "" : " ");
     say_call_at(teller->flight, hang->of_victim, line);
@@ -287,7 +304,7 @@ say_alike(struct teller *teller, struct str *line)
     const struct hang *hang  = teller->hang;
     int                count = ranks_alike(teller, hang->of_culprit, hang->culprit, teller->ranks);
     count += ranks_alike(teller, hang->of_victim, hang->victim, teller->ranks + count);
-    qsort(teller->ranks, (size_t)count, sizeof *teller->ranks, by_number);
+    sort_ranks(teller->ranks, count);
     bool wait = stands_in(teller, hang->culprit, hang->of_culprit) && stands_in(teller, hang->victim, hang->of_victim);
     say_ranks(teller->ranks, count, line);
     str_addf(line, " %s ", verb_of(wait, true));
@@ -304,17 +321,25 @@ fact_of_difference(struct teller *teller, struct saying *saying)
     if (strcmp(str_text(&one), str_text(&other)) == 0)
         say_alike(teller, &saying->way[0]);
     else {
-        say_difference(teller, false, &saying->way[0]);
-        say_difference(teller, true, &saying->way[1]);
+        say_difference(teller, INT_MAX, &saying->way[0]);
+        say_difference(teller, 1, &saying->way[1]);
         int odd  = ranks_alike(teller, hang->of_culprit, hang->culprit, teller->ranks);
         int rest = ranks_alike(teller, hang->of_victim, hang->victim, teller->ranks + odd);
-        say_ranks_or_count(teller->ranks, odd, true, &saying->way[2]);
+        say_ranks_or_count(teller->ranks, odd, 1, &saying->way[2]);
         str_addf(&saying->way[2], " in %s, ", str_text(&one));
-        say_ranks_or_count(teller->ranks + odd, rest, true, &saying->way[2]);
-        str_addf(&saying->way[2], " in %s", str_text(&other));
-        str_addf(&saying->way[3], "rank %d in ", hang->culprit);
+        say_ranks_or_count(teller->ranks + odd, rest, 1, &saying->way[2]);
+        if (texts_equal(hang->of_culprit->operation, hang->of_victim->operation)) {
+            str_add(&saying->way[2], " in it");
+            say_place(hang->of_victim->file, hang->of_victim->line, &saying->way[2]);
+        } else
+            str_addf(&saying->way[2], " in %s", str_text(&other));
+        saying->bare = 3;
+        say_ranks_or_count(teller->ranks, odd, 1, &saying->way[3]);
+        str_add(&saying->way[3], " in ");
         say_call(teller->flight, hang->of_culprit, &saying->way[3]);
-        str_addf(&saying->way[3], ", rank %d in ", hang->victim);
+        str_add(&saying->way[3], ", ");
+        say_ranks_or_count(teller->ranks + odd, rest, 1, &saying->way[3]);
+        str_add(&saying->way[3], " in ");
         say_call(teller->flight, hang->of_victim, &saying->way[3]);
     }
     str_free(&one);

@@ -84,6 +84,7 @@ int  graph_circle(const struct graph *graph, int *circle);
 
 enum { REPORT_INDENT = 2 };                /* columns that who prints the lines keeps */
 bool        default_group(const struct flight *flight, int group);
+void        sort_ranks(int *ranks, int count);
 void        say_ranks(const int *ranks, int count, struct str *out);          /* "rank 1", "ranks 0, 2-63" */
 void        say_rank_list(const int *ranks, int count, struct str *out);      /* "0, 2-63" */
 void        say_place(const char *file, uint32_t line, struct str *out);      /* " (line 8)", " (train.py:88)" */
@@ -93,7 +94,7 @@ void        say_sizes(const char *sizes, struct str *out);                    /*
 void        say_dtypes(const char *dtypes, struct str *out);                  /* "Float" of "[Float]" */
 void        say_call(const struct flight *flight, const struct flight_entry *entry, struct str *out);
 void        say_call_at(const struct flight *flight, const struct flight_entry *entry, struct str *out);   /* with its place */
-enum { WITHOUT_TAG = 1, WITHOUT_PLACE = 2 };
+enum { WITHOUT_TAG = 1, WITHOUT_PLACE = 2, WITH_DETAIL = 4 };
 void        say_waiting(const struct flight *flight, int rank, const struct waiting *waiting, int without, struct str *out);
 void        say_seconds(uint64_t ps, struct str *out);                        /* "3.0 s" */
 uint32_t    waiting_line(const struct flight *flight, int rank, const struct waiting *waiting, const char **file);
@@ -106,6 +107,11 @@ void        put_wrapped(const char *line, int width, int indent, struct str *out
 bool        is_p2p_call(const struct flight_entry *entry);
 void        say_circle(const struct hang *hang, struct str *out);              /* "0 -> 1 -> 0" */
 
+/* One sentence, longest first: the first way that fits is taken, or the last. */
+enum { WAYS = 7 };
+struct saying { struct str way[WAYS]; int bare; };      /* `bare`: from this way on there are no places; 0: there are */
+void fork_saying(struct saying *saying);      /* what was said so far also begins the second way */
+
 /* ---- fact.c, cause.c: the first two lines ---- */
 
 struct teller {
@@ -114,6 +120,7 @@ struct teller {
     struct survey        survey;
     struct graph         graph;
     int                 *ranks;            /* room for twice all */
+    bool                 bare;             /* the first line had no room for places: the second has to tell them */
 };
 /* With room for what is asked; what was opened in vain is closed as well. (fact.c) */
 bool teller_open(struct teller *teller, const struct flight *flight, const struct hang *hang);
@@ -123,11 +130,14 @@ const struct waiting *wait_of(const struct teller *teller, int rank);          /
 int  ranks_alike(const struct teller *teller, const struct flight_entry *entry, int rank, int *ranks);
 int  targets_like(const struct teller *teller, int rank, int like, int *ranks);
 
-/* One sentence, longest first: the first way that fits is taken, or the last. */
-enum { WAYS = 6 };
-struct saying { struct str way[WAYS]; };
 void say_fact(struct teller *teller, struct saying *saying);
 void say_cause(struct teller *teller, struct saying *saying);
+/* cause_calls.c: of two calls that differ */
+void cause_skipped(struct teller *teller, struct saying *saying);
+void cause_order(struct teller *teller, struct saying *saying);
+void cause_operation(struct teller *teller, struct saying *saying);
+void cause_value(struct teller *teller, struct saying *saying);
+void cause_value_sent(struct teller *teller, struct saying *saying);
 
 /* ---- rows.c: how far each rank came, and what it does now ---- */
 void put_rows(struct teller *teller, int width, struct str *out);

@@ -8,6 +8,9 @@
 /* How far behind the difference is looked, and how many calls may have been left out or moved. */
 enum { WINDOW = 256, MOST_EDITS = 16, MOST_MOVED = 64 };
 
+/* What does not fit costs: another call, a call made elsewhere in the source, one that nothing is beside. */
+enum { OTHER_CALL = 4, OTHER_PLACE = 3, NO_CALL = 4, ONE_EDIT = 4 };
+
 struct calls { const struct flight_entry *const *at; size_t count; };
 
 /* ---- the first number at which a group's members differ ---- */
@@ -139,8 +142,7 @@ distance(size_t a, size_t b)
     return a > b ? a - b : b - a;
 }
 
-/* Adds up what does not fit when a's calls from `from_a` on lie beside b's from `from_b` on: each call that is another
- * one, and less, each one made elsewhere in the source. *fit: how many are the same call. */
+/* Adds up what does not fit when a's calls from `from_a` on lie beside b's from `from_b` on. *fit: how many do. */
 static size_t
 cost_beside(struct calls a, struct calls b, size_t from_a, size_t from_b, size_t *fit)
 {
@@ -151,10 +153,10 @@ cost_beside(struct calls a, struct calls b, size_t from_a, size_t from_b, size_t
         const struct flight_entry *of_a = a.at[from_a + i], *of_b = b.at[from_b + i];
         bool same = calls_differ(of_a, of_b) == HANG_NONE;
         *fit += same;
-        cost += (same ? 0 : 4) + (other_place(of_a, of_b) ? 1 : 0);
+        cost += (same ? 0 : OTHER_CALL) + (other_place(of_a, of_b) ? OTHER_PLACE : 0);
     }
     size_t over = distance(left_a, left_b);
-    return cost + 4 * (over < 2 ? over : 2);
+    return cost + NO_CALL * (over < 2 ? over : 2);
 }
 
 /* The fewest calls from the first on that are the same ones in another order; 0: not so. */
@@ -180,16 +182,16 @@ static struct edit
 likeliest_edit(struct calls a, struct calls b)
 {
     size_t      fit;
-    struct edit best = { CHANGED, 1, false, 4 + cost_beside(a, b, 1, 1, &fit) };
-    best.cost += other_place(a.at[0], b.at[0]) ? 1 : 0;
+    struct edit best = { CHANGED, 1, false, ONE_EDIT + cost_beside(a, b, 1, 1, &fit) };
+    best.cost += other_place(a.at[0], b.at[0]) ? OTHER_PLACE : 0;
     size_t moved = moved_calls(a, b);
     if (moved > 0)
-        best = cheaper(best, (struct edit){ MOVED, moved, false, 4 + cost_beside(a, b, moved, moved, &fit) });
+        best = cheaper(best, (struct edit){ MOVED, moved, false, ONE_EDIT + cost_beside(a, b, moved, moved, &fit) });
     for (size_t count = 1; count <= MOST_EDITS; count++) {
-        struct edit left_out = { LEFT_OUT, count, false, 4 * count + cost_beside(a, b, count, 0, &fit) };
+        struct edit left_out = { LEFT_OUT, count, false, ONE_EDIT * count + cost_beside(a, b, count, 0, &fit) };
         if (fit > 0)
             best = cheaper(best, left_out);
-        struct edit too_many = { TOO_MANY, count, false, 4 * count + cost_beside(a, b, 0, count, &fit) };
+        struct edit too_many = { TOO_MANY, count, false, ONE_EDIT * count + cost_beside(a, b, 0, count, &fit) };
         if (fit > 0)
             best = cheaper(best, too_many);
     }
@@ -260,6 +262,14 @@ explain_difference(const struct roll *rolls, const struct column *column, int vi
     struct edit  edit = likeliest_edit(a, b);
     if (edit.kind == CHANGED && (a.count == 1 || b.count == 1))
         edit = guess_edit(rolls[victim].calls, from_a + at, a.at[0], b.at[0]);
+    if (edit.kind == TOO_MANY && agree_with(rolls, column, victim) == agree_with(rolls, column, culprit)) {
+        edit.kind     = LEFT_OUT;        /* one against one: it is the victim who left out what the other one calls */
+        int other     = hang->culprit;
+        hang->culprit = hang->victim;
+        hang->victim  = other;
+        name_edit(&edit, &b, &a, hang);
+        return;
+    }
     name_edit(&edit, &a, &b, hang);
 }
 

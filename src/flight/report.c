@@ -3,21 +3,21 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "flight/internal.h"
 
 enum { MOST_EDGES = 8 };
 
 /* ---- two lines ---- */
 
-/* A message from elsewhere may be of any length: it is cut, our own words go on in the next line. */
-static void
+/* A message from elsewhere may be of any length: it is cut, our own words go on in the next line. Answers which way. */
+static int
 put_saying(const char *before, struct saying *saying, int width, bool cut, struct str *out)
 {
     struct str line = { 0 };
+    int        way  = 0;
     for (int i = 0; i < WAYS && (i == 0 || saying->way[i].len > 0); i++) {
         str_clear(&line);
-        str_addf(&line, "%s%s", before, str_text(&saying->way[i]));
+        str_addf(&line, "%s%s", before, str_text(&saying->way[way = i]));
         if (line.len <= (size_t)width)
             break;
     }
@@ -28,22 +28,13 @@ put_saying(const char *before, struct saying *saying, int width, bool cut, struc
     for (int i = 0; i < WAYS; i++)
         str_free(&saying->way[i]);
     str_free(&line);
+    return way;
 }
 
 static bool
 is_cut(enum hang_cause cause)
 {
     return cause == HANG_THREW || cause == HANG_KILLED || cause == HANG_UNSET_KEY;
-}
-
-/* What may have been moved is called so where the line has room for it. */
-static const char *
-name_of_cause(const struct hang *hang, const struct saying *cause, int width)
-{
-    static const char either[] = "skipped call or other order";
-    size_t shortest = cause->way[1].len > 0 ? cause->way[1].len : cause->way[0].len;
-    bool   fits     = strlen("cause: : ") + strlen(either) + shortest <= (size_t)width;
-    return hang->unsure && !hang->extra && fits ? either : hang_cause_name(hang->cause);
 }
 
 static void
@@ -53,9 +44,11 @@ put_head(struct teller *teller, int width, struct str *out)
     char          name[64];
     say_fact(teller, &fact);
     int before = teller->flight->before > REPORT_INDENT ? teller->flight->before : REPORT_INDENT;
-    put_saying("", &fact, width + REPORT_INDENT - before, false, out);
+    int way    = put_saying("", &fact, width + REPORT_INDENT - before, false, out);
+    teller->bare = fact.bare > 0 && way >= fact.bare;
+    snprintf(name, sizeof name, "cause: %s: ", teller->hang->unsure ? "skipped call or other order"
+                                                                    : hang_cause_name(teller->hang->cause));
     say_cause(teller, &cause);
-    snprintf(name, sizeof name, "cause: %s: ", name_of_cause(teller->hang, &cause, width));
     put_saying(name, &cause, width, is_cut(teller->hang->cause), out);
 }
 

@@ -33,14 +33,17 @@ say_cell(const struct teller *teller, const struct flight_entry *entry, const st
 }
 
 static void
-say_wait(const struct teller *teller, int rank, const struct flight_entry *last, struct str *out)
+say_wait(const struct teller *teller, int rank, const struct flight_entry *const *last, struct str *out)
 {
     const struct flight_rank *own     = rank_in(teller->flight, rank);
     const struct waiting     *waiting = wait_of(teller, rank);
     const struct graph       *graph   = &teller->graph;
     size_t                    first   = graph->first[graph->wait[rank]], end = graph->first[graph->wait[rank] + 1];
-    if (waiting->entry != NULL && waiting->entry == last && (own->line == 0 || own->line == last->line))
+    bool told = waiting->entry != NULL && (own->line == 0 || own->line == waiting->entry->line);
+    if (told && waiting->entry == last[0])
         str_add(out, "waits in it");
+    else if (told && waiting->entry == last[1])
+        str_add(out, "waits in what started");
     else {
         str_add(out, "waits in ");
         say_waiting(teller->flight, rank, waiting, 0, out);
@@ -54,7 +57,7 @@ say_wait(const struct teller *teller, int rank, const struct flight_entry *last,
 }
 
 static void
-say_now(const struct teller *teller, int rank, const struct flight_entry *last, struct str *out)
+say_now(const struct teller *teller, int rank, const struct flight_entry *const *last, struct str *out)
 {
     static const char *const words[] = {
         [FLIGHT_UNKNOWN] = "waits in no call", [FLIGHT_ABSENT] = "no dump",       [FLIGHT_RUNNING] = "runs",
@@ -96,7 +99,7 @@ say_row(struct teller *teller, int rank, struct str *out)
         say_cell(teller, last[i], i > 0 ? last[i - 1] : NULL, out);
         str_add(out, CELL_END);
     }
-    say_now(teller, rank, last[0], out);
+    say_now(teller, rank, last, out);
     str_add(out, CELL_END);
 }
 

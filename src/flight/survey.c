@@ -278,7 +278,8 @@ kind_of_wait(const struct flight_rank *rank)
         return WAIT_COLLECTIVE;
     if (ends_in(rank->waits_in, "send") || ends_in(rank->waits_in, "recv"))
         return ends_in(rank->waits_in, "send") ? WAIT_SEND : WAIT_RECV;
-    bool queue = strcmp(rank->waits_in, "store.queue_pop") == 0 && rank->peer >= 0;   /* whoever took the text has the lock */
+    /* A queue with one text in it is a lock: whoever took the text has it. */
+    bool queue = strcmp(rank->waits_in, "store.queue_pop") == 0 && rank->peer >= 0;
     return queue || strcmp(rank->waits_in, "lock") == 0 ? WAIT_LOCK : WAIT_OTHER;
 }
 

@@ -21,6 +21,19 @@ span(const int *ranks, int count, int at)
     return length;
 }
 
+static int
+by_number(const void *left, const void *right)
+{
+    int a = *(const int *)left, b = *(const int *)right;
+    return a < b ? -1 : a > b;
+}
+
+void
+sort_ranks(int *ranks, int count)
+{
+    qsort(ranks, (size_t)count, sizeof *ranks, by_number);
+}
+
 void
 say_rank_list(const int *ranks, int count, struct str *out)
 {
@@ -207,6 +220,14 @@ say_waiting(const struct flight *flight, int rank, const struct waiting *waiting
         say_of_group(flight, waiting->group, out);
     if ((without & WITHOUT_PLACE) == 0)
         say_place(file, line, out);
+    if ((without & WITH_DETAIL) != 0 && waiting->kind == WAIT_OTHER && rank_in(flight, rank)->detail != NULL)
+        str_addf(out, ", %.60s", rank_in(flight, rank)->detail);
+}
+
+void
+fork_saying(struct saying *saying)
+{
+    str_add(&saying->way[1], str_text(&saying->way[0]));
 }
 
 /* ---- lines ---- */

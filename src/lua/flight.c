@@ -1,5 +1,5 @@
 /* dist.flight_recorder: what ranks called, with the fields of PyTorch's Flight Recorder. A rank sees its own calls, the
- * lesson those of its last spawn.
+ * lesson those of its last spawn. dist._dump_fr_trace_json says it as a dump.
  *
  * Interface: lua_open_flight, flight_keep. */
 #include "flight/flight.h"
@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/str.h"
 #include "base/vec.h"
+#include "flight/dump.h"
 #include "lua/dispatch.h"
 #include "lua/rank.h"
 #include "lua/spawn.h"
@@ -205,15 +207,25 @@ check_whole(lua_State *L, const struct flight *flight)
         raise_error(L, "MemoryError", "out of memory for what the ranks called");
 }
 
-static int
-push_own(lua_State *L, struct task *me, const struct rank *rank)
+/* Both push what holds the flight. */
+static const struct flight *
+flight_of_rank(lua_State *L, struct task *me, const struct rank *rank)
 {
     struct flight *flight = push_owned(L, sizeof *flight, KEPT, kept_gc);
     *flight               = (struct flight){ 0 };
     flight_of_world(me, rank->context.world, flight);
     check_whole(L, flight);
-    push_rank(L, flight, rank->context.rank);
-    return 1;
+    return flight;
+}
+
+static const struct flight *
+flight_of_last_spawn(lua_State *L)
+{
+    if (lua_getfield(L, LUA_REGISTRYINDEX, KEPT " last") == LUA_TNIL)
+        raise_error(L, "ValueError", "no ranks yet whose calls could be shown: dist.spawn starts some");
+    const struct flight *flight = lua_touserdata(L, -1);
+    check_whole(L, flight);
+    return flight;
 }
 
 /* dist.flight_recorder() */
@@ -224,12 +236,11 @@ l_flight_recorder(lua_State *L)
     struct rank      *rank = script_of(L)->parts[SCRIPT_DISTRIBUTED];
     struct arguments  a;
     take_arguments(L, &a);
-    if (rank != NULL)
-        return push_own(L, me, rank);
-    if (lua_getfield(L, LUA_REGISTRYINDEX, KEPT " last") == LUA_TNIL)
-        return raise_error(L, "ValueError", "no ranks yet whose calls could be shown: dist.spawn starts some");
-    const struct flight *flight = lua_touserdata(L, -1);
-    check_whole(L, flight);
+    if (rank != NULL) {
+        push_rank(L, flight_of_rank(L, me, rank), rank->context.rank);
+        return 1;
+    }
+    const struct flight *flight = flight_of_last_spawn(L);
     lua_createtable(L, flight->rank_count, 1);
     for (int i = 0; i < flight->rank_count; i++) {
         push_rank(L, flight, i);
@@ -238,7 +249,53 @@ l_flight_recorder(lua_State *L)
     return 1;
 }
 
+/* ---- as a dump ---- */
+
+static int
+text_gc(lua_State *L)
+{
+    str_free(lua_touserdata(L, 1));
+    return 0;
+}
+
+/* Of one rank its dump, of several an object of theirs by rank: ringside hang reads both. */
+static int
+push_dump(lua_State *L, const struct flight *flight, int first, int count)
+{
+    struct str *text = push_owned(L, sizeof *text, KEPT " text", text_gc);
+    *text            = (struct str){ 0 };
+    bool good        = true;
+    for (int rank = first; rank < first + count; rank++) {
+        if (count > 1)
+            str_addf(text, "%s\"%d\": ", rank > first ? ", " : "{", rank);
+        good = flight_write_json(flight, rank, text) && good;
+    }
+    str_add(text, count > 1 ? "}\n" : "");
+    if (!good || !str_ok(text))
+        raise_error(L, "MemoryError", "out of memory for what the ranks called");
+    lua_pushlstring(L, str_text(text), text->len);
+    return 1;
+}
+
+/* dist._dump_fr_trace_json() */
+static int
+l_dump_fr_trace_json(lua_State *L)
+{
+    struct task      *me   = script_task(L);
+    struct rank      *rank = script_of(L)->parts[SCRIPT_DISTRIBUTED];
+    struct arguments  a;
+    take_arguments(L, &a);
+    if (rank != NULL) {
+        const struct flight *flight = flight_of_rank(L, me, rank);
+        return push_dump(L, flight, rank->context.rank, 1);
+    }
+    const struct flight *flight = flight_of_last_spawn(L);
+    return push_dump(L, flight, 0, flight->rank_count);
+}
+
 static const struct lua_entry entries[] = {
+    { "_dump_fr_trace_json", l_dump_fr_trace_json, "dist._dump_fr_trace_json() -> any",
+      "the same as a text of JSON, which ringside hang and PyTorch's analysers read" },
     { "flight_recorder", l_flight_recorder, "dist.flight_recorder() -> any",
       "a rank's calls of its groups, the last ones, with the fields of PyTorch's Flight Recorder; outside of a rank a "
       "list of those of the last spawn's ranks, also of one that failed" },

@@ -187,7 +187,7 @@ is_of_hang(const struct error *error)
     return error->kind == E_DEADLOCK || error->kind == E_TIMEOUT || error->kind == E_MISMATCH;
 }
 
-/* Of a missing wait: "rank 0 reads a tensor ...". */
+/* Of a missing wait: "rank 0 reads t ...". */
 static bool
 names_reader(const struct error *error)
 {
@@ -216,7 +216,7 @@ tell(struct error *error, const struct telling *how)
     struct str text   = { 0 };
     char       who[24];
     snprintf(who, sizeof who, "rank %d: ", error->rank);
-    if (is_of_hang(error) || error->kind == E_DIVERGENCE || names_reader(error) ||
+    if (is_of_hang(error) || error->kind == E_DIVERGENCE || error->kind == E_KILLED || names_reader(error) ||
         strncmp(error->message, who, strlen(who)) == 0)
         who[0] = '\0'; /* it names the ranks that it is about */
     if (how->report != NULL && how->report_first)

@@ -9,7 +9,7 @@
 /* ---- a change ---- */
 
 /* The same change has made other bytes than another rank's. Whose are more is told as what is right; where it is one
- * against one the lower rank's, whoever came first. */
+ * against one, whose gradient is the reduced one, else the lower rank's, whoever came first. */
 static void
 find_by_value(const struct watched *w, const struct arrival_of *arrival, struct finding *finding)
 {
@@ -20,8 +20,10 @@ find_by_value(const struct watched *w, const struct arrival_of *arrival, struct 
     struct side theirs = side_of(replica, rival->rank, rival, -1);
     struct divergence divergence = { .kind = DIFFERS_BY_VALUE, .subject = &replica->model->subjects[w->index],
                                      .first = mine, .other = theirs };
+    bool mine_is_odd   = arrival->change.grad == GRAD_CHANGED && rival->change.grad == GRAD_AS_REDUCED;
+    bool theirs_is_odd = rival->change.grad == GRAD_CHANGED && arrival->change.grad == GRAD_AS_REDUCED;
     divergence.other.others = rival->others;
-    if (rival->others == 0 && mine.rank < theirs.rank) {
+    if (rival->others == 0 && !mine_is_odd && (theirs_is_odd || mine.rank < theirs.rank)) {
         divergence.first = theirs;
         divergence.other = mine;
     }
@@ -38,17 +40,18 @@ watched_arrives(struct task *me, struct watched *w, struct change change, bool q
     struct arrival_of  arrival = { .rank = replica->rank, .change = change };
     if (!queued && !check_charge(me, states->bytes))
         return false;
-    arrival.spare     = replica_state_new(me, states);
-    arrival.elements  = elements_now(me, w->tensor);
-    finding.no_memory = arrival.spare == NULL || arrival.elements == NULL;
+    arrival.spare    = replica_state_new(me, states);
+    arrival.elements = elements_now(me, w->tensor);
+    if (arrival.spare == NULL || arrival.elements == NULL)
+        finding.refused = sizeof *arrival.spare + states->bytes;
     pthread_mutex_lock(&replica->check->mutex);
     enum arrival answer = ARRIVED;
-    if (!replica->check->over && !finding.no_memory)
+    if (!replica->check->over && finding.refused == 0)
         answer = w->at == NULL ? replica_states_begin(states, &w->at, model->ranks, &arrival)
                                : replica_states_change(me, states, &w->at, &arrival);
     if (answer == ARRIVED_ELSEWHERE)
         find_by_value(w, &arrival, &finding);
-    replica->check->over = replica->check->over || finding.found || finding.no_memory;
+    replica->check->over = replica->check->over || finding.found || finding.refused > 0;
     pthread_mutex_unlock(&replica->check->mutex);
     elements_done(me, w->tensor, arrival.elements);
     replica_state_free(me, states, arrival.spare);

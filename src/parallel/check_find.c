@@ -21,17 +21,16 @@ finding_of(struct finding *finding, const struct divergence *divergence)
 bool
 finding_tell(struct task *me, struct finding *finding, bool queued)
 {
-    static const char *const none = "out of memory for the replicas' states: check fewer ranks, or a smaller model";
-    bool ok = !finding->found && !finding->no_memory;
+    bool ok = !finding->found && finding->refused == 0;
     if (finding->found) {
         const struct divergence_told told = { str_ok(&finding->report) ? str_text(&finding->report)
                                                                        : "replicas differ", finding->name,
                                               finding->rank, finding->than, queued };
         ok = divergence_stop(me, &told);
-    } else if (finding->no_memory && queued) {
-        sched_stop(me->sched, E_MEMORY, none);
-    } else if (finding->no_memory) {
-        failed(me, E_MEMORY, "%s", none);
+    } else if (finding->refused > 0 && queued) {
+        sched_stop(me->sched, E_BUDGET, "there is no memory for what --check-ranks compares; --trust lifts the limit");
+    } else if (finding->refused > 0) {
+        memory_failed(me, finding->refused, "the host");
     }
     str_free(&finding->report);
     return ok;

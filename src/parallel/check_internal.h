@@ -86,7 +86,7 @@ struct check_ranks {
 
 /* ---- check_find.c: noted in the mutex, told outside ---- */
 
-struct finding { struct str report; const char *name; int rank, than; bool found, no_memory; };
+struct finding { struct str report; const char *name; int rank, than; bool found; size_t refused; };  /* bytes */
 /* `rank` is the group's. */
 struct side side_of(const struct replica *replica, int rank, const struct replica_state *state, int64_t changes);
 void finding_of(struct finding *finding, const struct divergence *divergence);

@@ -101,11 +101,11 @@ replica_meets(struct task *me, struct replica *replica, int64_t number)
     if (!replica_settle(me, replica))
         return false;
     struct mark *spare = cell_take(me, mark_bytes(replica->model));
-    finding.no_memory  = spare == NULL;
+    finding.refused    = spare == NULL ? mark_bytes(replica->model) : 0;
     pthread_mutex_lock(&check->mutex);
-    if (!check->over && !finding.no_memory)
+    if (!check->over && finding.refused == 0)
         compare_with_mark(me, replica, number, &spare, &finding);
-    check->over = check->over || finding.found || finding.no_memory;
+    check->over = check->over || finding.found || finding.refused > 0;
     pthread_mutex_unlock(&check->mutex);
     host_return(me, spare, mark_bytes(replica->model));
     return finding_tell(me, &finding, false);

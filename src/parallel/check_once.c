@@ -27,15 +27,16 @@ compare_once(struct task *me, struct compared *compared, bool queued)
     struct check_ranks  *check   = compared->check;
     struct agreement_of *mine    = &compared->mine;
     struct finding       finding = { 0 };
-    mine->spare       = agreement_new(me, mine->bytes);
-    finding.no_memory = mine->spare == NULL || (mine->elements == NULL && mine->bytes > 0);
+    mine->spare = agreement_new(me, mine->bytes);
+    if (mine->spare == NULL || (mine->elements == NULL && mine->bytes > 0))
+        finding.refused = sizeof *mine->spare + mine->bytes;
     pthread_mutex_lock(&check->mutex);
-    if (!check->over && !finding.no_memory) {
+    if (!check->over && finding.refused == 0) {
         const struct agreement *theirs = agreements_meet(me, compared->agreements, mine);
         if (theirs != NULL)
             compared->tell(compared, theirs, &finding);
     }
-    check->over = check->over || finding.found || finding.no_memory;
+    check->over = check->over || finding.found || finding.refused > 0;
     pthread_mutex_unlock(&check->mutex);
     agreement_free(me, mine->spare, mine->bytes);
     return finding_tell(me, &finding, queued);

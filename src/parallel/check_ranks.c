@@ -149,7 +149,7 @@ find_order_of_names(const struct model *model, const struct replica *replica, co
     str_add(&finding->report, ": build the model in the same order on every rank");
 }
 
-/* The model that this replica is of. Another rank may come first between the two looks. */
+/* The model that this replica is of; none where nothing is compared any more. */
 static bool
 model_join(struct task *me, struct process_group *group, const struct replica_tensors *tensors,
            struct replica *replica)
@@ -166,9 +166,10 @@ model_join(struct task *me, struct process_group *group, const struct replica_te
     if (first)
         *place = made;
     struct model *model = *place;
-    find_order_of_names(model, replica, tensors, &finding);
+    if (!check->over)
+        find_order_of_names(model, replica, tensors, &finding);
     check->over = check->over || finding.found;
-    if (!finding.found) {
+    if (!check->over) {
         model->here[replica->rank] = true;
         replica->model             = model;
         replica->next              = check->of[replica->global].replicas;
@@ -193,13 +194,11 @@ static bool
 replica_begin(struct task *me, struct replica *replica, const struct replica_tensors *tensors)
 {
     const struct change begun = { .what = "DistributedDataParallel", .line = me->line, .stage = me->stage };
-    for (int i = 0, params = 0, before = DEVICE_CPU; i < replica->count; i++) {
+    for (int i = 0, params = 0; i < replica->count; i++) {
         struct tensor  *tensor = tensor_at(tensors, i);
         struct watched *w      = &replica->watched[i];
-        int             device = tensor_device(tensor);
-        if (device != DEVICE_CPU && device != before && !device_synchronize(me, device))
+        if (tensor->storage->queued_writes > 0 && !device_synchronize(me, tensor_device(tensor)))
             return false;
-        before     = device;
         w->replica = replica;
         w->index   = i;
         if (i < tensors->params->count && tensor->requires_grad)
@@ -227,12 +226,13 @@ replica_new(struct task *me, struct process_group *group, const struct replica_t
     replica->rank      = process_group_rank(group);
     replica->global    = process_group_global_rank(group, replica->rank);
     replica->trainable = host_take(me, (size_t)count * sizeof *replica->trainable);
-    if (replica->trainable != NULL && model_join(me, group, tensors, replica) && replica_begin(me, replica, tensors)) {
+    bool ok = replica->trainable != NULL && model_join(me, group, tensors, replica) &&
+              (replica->model == NULL || replica_begin(me, replica, tensors));
+    if (ok && replica->model != NULL)
         *out = replica;
-        return true;
-    }
-    replica_free(me, replica);
-    return false;
+    else
+        replica_free(me, replica);
+    return ok;
 }
 
 /* In the mutex: out of the rank's list and out of the model. The last rank's model is answered: it is to be freed. */

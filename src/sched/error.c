@@ -73,7 +73,8 @@ task_fail(struct task *me, struct code_place found, enum error_kind kind, const 
     me->error.payload     = NULL;
     me->error.hung        = false;
     me->error.order       = atomic_fetch_add(&me->sched->errors, 1);
-    if (kind != E_KILLED || atomic_load(&me->killed) == NOT_KILLED || atomic_exchange(&me->killed, KILLED) == KILLED_TELLS)
+    bool tells = kind != E_KILLED || atomic_load(&me->killed) == NOT_KILLED; /* NOT_KILLED: it tells another's end */
+    if (tells || atomic_exchange(&me->killed, KILLED) == KILLED_TELLS)
         task_announce_error(me);
     return false;
 }

@@ -298,9 +298,10 @@ mark_killed(struct sched *sched, int rank)
     bool any = false;
     pthread_mutex_lock(&sched->registry);
     for (struct machine *machine = sched->first; machine != NULL; machine = machine->next) {
-        if (machine->task.rank != rank || __atomic_load_n(&machine->task.dead, __ATOMIC_ACQUIRE) || task_is_killed(&machine->task))
+        struct task *task = &machine->task;
+        if (task->rank != rank || __atomic_load_n(&task->dead, __ATOMIC_ACQUIRE) || task_is_killed(task))
             continue;
-        atomic_store(&machine->task.killed, any ? KILLED : KILLED_TELLS);
+        atomic_store(&task->killed, any ? KILLED : KILLED_TELLS);
         any = true;
     }
     pthread_mutex_unlock(&sched->registry);

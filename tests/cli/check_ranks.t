@@ -179,6 +179,43 @@ honest('the same step on other lines', step => 'if rank == 0 then opt:step() end
        after => 'if rank == 1 then opt:step() end');
 honest('gradients scaled by all', grad => 'for _, p in ipairs(net:parameters()) do p.grad:mul_(0.5) end');
 
+# What is compared leaves no trace.
+my $alone = ringside('run', '--hash', training('hash'));
+is(ringside('run', '--hash', '--check-ranks', training('hash'))->{out}, $alone->{out}, 'an honest run is the same run');
+
+# Each of two groups has a model of its own.
+my $groups = lesson('groups', <<'END_LESSON');
+local rs = require "ringside"
+local nn, dist = rs.nn, rs.distributed
+rs.distributed.spawn(function(rank)
+  local group = dist.new_subgroups(2)
+  local net = nn.Linear(2, 2)
+  rs.no_grad(function() net.weight:fill_(rank // 2) end)
+  local ddp = nn.parallel.DistributedDataParallel(net, { process_group = group })
+  local opt = rs.optim.SGD(net:parameters(), { lr = rank == 3 and 0.5 or 0.25 })
+  ddp(rs.ones(1, 2)):sum():backward()
+  opt:step()
+end, { world = 4 })
+END_LESSON
+for my $executor ('stepped', 'free') {
+    refused("of two groups one, $executor", ringside('run', '--check-ranks', '--executor', $executor, $groups), 3,
+            qr/rank 3's weight\[0\]\[0\] is 0\.5 where rank 2's is 0\.75, since optimizer\.step \(line 10\)/);
+}
+
+# Memory for it is the run's.
+my $large = lesson('large', <<'END_LESSON');
+local rs = require "ringside"
+local nn = rs.nn
+rs.distributed.spawn(function(rank)
+  local net = nn.Linear(4096, 4096, { bias = false })
+  local ddp = nn.parallel.DistributedDataParallel(net)
+  if rank == 1 then rs.advance(1e9) end
+  for i = 1, 20 do rs.no_grad(function() net.weight:add_(1) end) end
+end, { world = 2 })
+END_LESSON
+is(ringside('run', $large)->{status}, 0, 'a model that fits');
+refused('states that do not', ringside('run', '--check-ranks', $large), 2, qr/BudgetError: .*1024 MiB/);
+
 # Gradients of four micro-batches, of which the last synchronises; unused parameters, other ones in each rank.
 my $more = lesson('more', <<'END_LESSON');
 local rs = require "ringside"

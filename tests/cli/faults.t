@@ -43,7 +43,8 @@ sub in_both {
         my $run   = run_plan($plan, @$executor);
         my $where = @$executor ? 'free' : 'stepped';
         is("$run->{status} $run->{signal}", "$status 0", "$name, $where: status $status") or diag($run->{err});
-        like($run->{out}, qr/^memory\s+0(?:\.0)?$/m, "$name, $where: memory returns") or diag($run->{out});
+        like($run->{out}, qr/^memory\s+0(?:\.0)?$/m, "$name, $where: memory returns") or diag($run->{out})
+            unless $status == 3 && @$executor; # several limits are reached at once: then nothing of the lesson goes on
         like($run->{out}, $out, "$name, $where: goes on") or diag($run->{out}) if defined $out;
         like($run->{err}, $err, "$name, $where: is told") if defined $err;
     }
@@ -55,14 +56,14 @@ in_both('a late rank', 'rs.faults.late(1, 5000)', 0, $right);
 in_both('a delayed message', 'rs.faults.delay(0, 2, 5000, {message = 3})', 0, $right);
 in_both('a doubled send', 'rs.faults.double(0, 1)', 0, $right);
 in_both('a rank killed at once', 'rs.faults.kill(2)', 3, undef,
-    qr/rank \d waits in init_process_group for rank 2, which was killed/);
+    qr/\Aringside: DeadlockError: rank \d waits in init_process_group \(line 6\) [^\n]*\n  cause: killed: rank 2 was killed at line 6/);
 in_both('a rank killed on its way', 'rs.faults.kill(2, {at = 24})', 3, undef,
-    qr/:\d+: \w+Error: rank [01] waits in all_reduce #\d \(line 9\), but rank 2 was killed/);
+    qr/\Aringside: DeadlockError: [^\n]*all_reduce #\d \(line 9\)[^\n]*\n  cause: killed: rank 2 was killed at line 9/);
 in_both('a lost message', 'rs.faults.lose(0, 2, {message = 3})', 3, undef,
-    qr/rank 2 waits in all_reduce #\d [^;]*message 3 from rank 0 to rank 2 was lost/);
+    qr/\A[^\n]*\n  cause: lost message: message 3 from rank 0 to rank 2 was lost\n/);
 in_both('a lost send', 'rs.faults.lose(0, 1)', 3, undef,
-    qr/rank 1 waits in recv for rank 0 \(line 12\), message 0 from rank 0 to rank 1 was lost/);
-in_both('a cut link', 'rs.faults.cut(1, 0, {message = 1})', 3, undef, qr/the link from rank 1 to rank 0 is cut/);
+    qr/\A[^\n]*rank 1 waits in recv from rank 0 \(line 12\)[^\n]*\n  cause: lost message: message 0 from rank 0 to rank 1 was lost\n/);
+in_both('a cut link', 'rs.faults.cut(1, 0, {message = 1})', 3, undef, qr/\A[^\n]*\n  cause: lost message: the link from rank 1 to rank 0 is cut\n/);
 
 # ---- in virtual time, to the microsecond ----
 
@@ -159,7 +160,7 @@ for my $executor (@executors) {
     my $run = ringside('run', @$executor, $catches);
     is("$run->{status} $run->{signal}", '3 0', "@$executor: a rank that kills itself: status 3");
     unlike($run->{out}, qr/still there/, "@$executor: pcall does not catch it");
-    like($run->{out}, qr/^0\s+false.*rank 0 waits in all_reduce #0 \(line 12\), but rank 1 was killed/m,
+    like($run->{out}, qr/^0\s+false.*all_reduce #0 [^\n]*(?:\n[^\n]*cause: killed: rank 1 was killed|rank 1 was killed)/m,
         "@$executor: the others learn it, and may catch that") or diag($run->{out}, $run->{err});
 }
 my $other = lesson('other', <<'END_LESSON');
@@ -226,7 +227,7 @@ END_LESSON
 $begin = time;
 my $timed = ringside('run', '--executor', 'free', '--timeout', '1', $long);
 is($timed->{status}, 3, 'who waits for a rank that sleeps is told in time');
-like($timed->{err}, qr/rank 1 waits in sleep \(line 4\)/, 'that it sleeps, and where') or diag($timed->{err});
+like($timed->{err}, qr/rank 1 is still in sleep \(line 4\)/, 'that it sleeps, and where') or diag($timed->{err});
 
 # ---- memory and disks ----
 

@@ -31,7 +31,7 @@ sub rank    { return $_[0] =~ /_(\d+)(?:\.json)?$/ ? $1 : 0 }
 my %jobs = (
     other_operation => [ 'different calls', qr/rank 1 .*broadcast #4.* rank 0 .*all_reduce #4/,
         qr/rank 1 calls broadcast/ ],
-    skipped_call    => [ 'skipped call', qr/rank 1 .*barrier #8.* ranks? 0.*all_reduce #8/,
+    skipped_call    => [ 'skipped call', qr/rank 1 .*barrier #8.* in all_reduce #8/,
         qr/rank 1 left out all_reduce #8/ ],
     other_shape     => [ 'shape',           qr/all_reduce #3/, qr/\[24\] on rank 1, \[16\] on rank 0/ ],
     uneven_batches  => [ 'stuck outside',   qr/rank 1 waits in all_reduce #9 .*for rank 0/, qr/rank 0/ ],
@@ -44,9 +44,9 @@ my %jobs = (
     made_missing_rank => [ 'no dump', qr/ranks 0, 1, 3 wait in all_reduce #7 .*for rank 2/,
         qr/rank 2 left none/ ],
     made_other_dtype  => [ 'dtype', qr/all_reduce #2/, qr/Half on rank 1, Float on rank 0/ ],
-    made_other_state  => [ 'late', qr/ranks 0, 1, 3 wait in all_reduce #2.* rank 2/,
+    made_other_state  => [ 'late', qr/ranks? 0.* all_reduce #2.* rank 2/,
         qr/rank 2 is still in all_reduce #2/ ],
-    made_all_to_all   => [ 'different calls', qr/rank 3 .*_all_gather_base #2.* ranks? 0.*all_to_all #2/,
+    made_all_to_all   => [ 'different calls', qr/rank 3 .*_all_gather_base #2.* in all_to_all #2/,
         qr/rank 3 calls _all_gather_base/ ],
     made_coalesced    => [ 'skipped call', qr/rank 1 .*#2.* rank 0 .*_reduce_scatter_base #2/,
         qr/rank 1 left out _reduce_scatter_base #2/ ],
@@ -61,7 +61,7 @@ my %jobs = (
     made_subgroups    => [ 'stuck outside', qr/all_reduce #2 of group dp .*for rank 3/, qr/rank 3/ ],
     made_older        => [ 'different calls', qr/rank 1 .*all_gather #2.* rank 0 .*all_reduce #2/,
         qr/rank 1 calls all_gather/ ],
-    made_sixty_four   => [ 'skipped call', qr/rank 17 .*all_reduce #2.* ranks? 0.*all_reduce #2/,
+    made_sixty_four   => [ 'skipped call', qr/rank 17 .*all_reduce #2.* in all_reduce #2/,
         qr/rank 17 left out all_reduce #2/ ],
 );
 my @folders = map { m{([^/]+)$} } grep { -d } glob "$data/*";
@@ -175,8 +175,9 @@ unlike($steer->{out}, qr/^cause: none/m, 'and adds no line');
 
 # ---- the lesson ----
 
-# How a run of ours names the cause of a hang: the line that begins so.
-sub cause_in { my ($text) = @_; return joined($text) =~ /cause: ([a-z_ ]+):/ ? $1 : '' }
+# How a run of ours names the cause of a hang. It tells a mismatch when it is issued, and does not see what would have
+# come behind it as a loop in the job's record shows it: so a call may also have been moved.
+sub cause_in { my ($text) = @_; return joined($text) =~ /cause: ([a-z_ ]+):/ ? $1 =~ s/ or other order//r : '' }
 
 my %lesson_says = (   # where what keeps a rank cannot be repeated, or is not known
     made_missing_rank => 'ended early',
@@ -206,5 +207,26 @@ turned_down(hang(pickles('other_shape'), '--lesson', "$folder/nowhere/x.lua"), q
 my $none = hang("$folder/a_0", "$folder/a_1", '--lesson', "$folder/none.lua");
 like($none->{err}, qr/no lesson/, 'where nobody waits there is nothing to repeat');
 ok(!-e "$folder/none.lua", 'and no file');
+
+# ---- a dump of ours ----
+
+my $calls = 'dist.all_reduce(rs.ones { 4 })
+  if rank ~= 1 then dist.all_reduce(rs.ones { 8 }) end
+  dist.barrier()';
+my $own  = lesson('own', qq{local rs = require "ringside"\nlocal dist = rs.distributed\nrs.lesson { title = "own" }
+pcall(dist.spawn, function(rank)\n  $calls\nend, { world = 3 })\nprint(dist._dump_fr_trace_json())\n});
+spill("$folder/own.json", ringside('run', $own)->{out});
+my $again = hang("$folder/own.json");
+is($again->{status}, 3, 'a dump of ours is read');
+my $told = ringside('run', lesson('told', qq{local rs = require "ringside"\nlocal dist = rs.distributed
+rs.lesson { title = "own" }\ndist.spawn(function(rank)\n  $calls\nend, { world = 3 })\n}));
+is(cause_in($again->{out}), cause_in($told->{err}), 'and says the same cause as the run that it is of');
+isnt(cause_in($again->{out}), '', 'which is one');
+like(joined($again->{out}), qr/rank 1 left out all_reduce #1 \(line 6\)/, 'rank, number and line');
+my $rank = lesson('rank', qq{local rs = require "ringside"\nlocal dist = rs.distributed\nrs.lesson { title = "own" }
+dist.spawn(function(rank)\n  dist.barrier()
+  if rank == 1 then print(dist._dump_fr_trace_json()) end\nend, { world = 2 })});
+spill("$folder/of_rank", ringside('run', $rank)->{out});
+like(hang("$folder/of_rank")->{err}, qr/no dump of rank 0/, 'inside of a rank it is that one rank\'s, and says whose');
 
 done_testing();

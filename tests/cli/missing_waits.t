@@ -72,7 +72,7 @@ sub try {
 sub wrong {
     my ($run, $operation, $verb, @tried) = @_;
     my ($name, $reader) = @$operation;
-    my $which = $name eq 'irecv' ? 'irecv from rank 0' : "$name #2";
+    my $which = $name eq 'irecv' ? 'irecv #0 from rank 0' : "$name #2";
     my %said  = $run->{out} =~ /^line (\d+): (RaceError: .*|silent|\w+: .*)$/mg;
     return map {
         my $line = 8 + $_;
@@ -211,6 +211,6 @@ like(ringside('events', folder() . '/lines.trace', 'fault.buffer_reuse or fault.
     qr/\A[^\n]* fault\.buffer_reuse instant [^\n]*\n\z/, 'and is told once');
 for my $executor (sort keys %executor) {
     refused("who adds to it in $executor", run_lines($executor, @receive, 'if rank == 1 then t:add_(1) end', 'w:wait()'), 3,
-        qr/rank 1 reads t \(add, line 5\) while irecv from rank 0 of line 4/);
+        qr/rank 1 reads t \(add, line 5\) while irecv #0 from rank 0 of line 4/);
 }
 done_testing();

@@ -57,5 +57,5 @@ rs.check("they know each other", answers[0][2] == 1)
 local begins = rs.trace:events { kind = "c10d.allreduce", phase = "begin" }
 local words = {}
 for i, event in ipairs(begins) do words[i] = ("%d:%s"):format(event.rank, event.kind:gsub("c10d%.", "")) end
-rs.check("each all-reduce is in the trace", #words >= 4 and table.concat(words, " "):find("1:all_reduce") ~= nil)
+rs.check("each all-reduce is in the trace", #words >= 4 and table.concat(words, " "):find("1:allreduce") ~= nil)
 rs.check("an error has a kind", not pcall(function() return rs.zeros(2) + rs.zeros(3) end))

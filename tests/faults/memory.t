@@ -37,6 +37,8 @@ sub fails {
 
 fails('a little of everything', 90, 'run', @all);
 fails('a little of everything in free', 90, @free, @all);
+fails('replicas that are compared', 60, 'run', '--check-ranks', @all);
+fails('replicas that are compared in free', 60, @free, '--check-ranks', @all);
 fails('the memory of two devices', 60, 'run', '--tap', 'tests/faults/devices.lua');
 fails('the memory of two devices in free', 60, @free, '--tap', 'tests/faults/devices.lua');
 fails('a training step', 50, 'run', @training);

@@ -56,10 +56,11 @@ static const struct situation situations[] = {
       "1-3: all_reduce=[[3]]@7 barrier@9*\n",
       { HANG_SKIPPED, 0, 1,
         "rank 0 waits in broadcast #1 (line 8), ranks 1-3 in barrier #1 (line 9)\n"
-        "cause: skipped call: rank 0 alone calls broadcast #1 (line 8)\n" },
+        "cause: skipped call or other order: rank 0 alone calls broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 0, 1,
         "rank 0 waits in broadcast #1 (train.py:8), 3 ranks in barrier #1 (train.py:9)\n"
-        "cause: skipped call: rank 0 alone calls broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call or other order: rank 0 alone calls broadcast #1\n"
+        "  (train.py:8)\n" } },
     { "skipped 2 async", 3,
       "0-1: all_reduce=[[3]]@7 broadcast=[[3]]%0@8- all_reduce=[[4]]@9+ barrier@10+ all_gather=[[3]]@11*\n"
       "2: all_reduce=[[3]]@7 barrier@10- all_gather=[[3]]@11*\n",
@@ -103,7 +104,7 @@ static const struct situation situations[] = {
         "rank 2 called all_reduce #0 (line 9), ranks 0 and 1 all_reduce #0 (line 8)\n"
         "cause: other order: rank 2 calls all_reduce of [4] before that of [3]\n" },
       { HANG_ORDER, 2, 0,
-        "rank 2 in all_reduce #0 (train.py:9), 2 ranks in all_reduce #0 (train.py:8)\n"
+        "rank 2 in all_reduce #0 (train.py:9), 2 ranks in it (train.py:8)\n"
         "cause: other order: rank 2 calls all_reduce of [4] before that of [3]\n" } },
     { "operation", 2,
       "0: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
@@ -149,7 +150,7 @@ static const struct situation situations[] = {
         "rank 1 waits in all_reduce #0 (line 10), 2 ranks in all_reduce #0 (line 9)\n"
         "cause: dtype: all_reduce #0 gets float64 on rank 1, float32 on rank 0\n" },
       { HANG_DTYPE, 1, 0,
-        "rank 1 in all_reduce #0 (train.py:10), 2 ranks in all_reduce #0 (train.py:9)\n"
+        "rank 1 in all_reduce #0 (train.py:10), 2 ranks in it (train.py:9)\n"
         "cause: dtype: all_reduce #0 gets float64 on rank 1, float32 on rank 0\n" } },
     { "root", 2,
       "0: broadcast=[[3]]%0@9*\n"
@@ -265,7 +266,8 @@ static const struct situation situations[] = {
         "cause: crossed sends: ranks 0 and 1 both receive first, and neither sends\n" },
       { HANG_SENDS_CROSSED, 1, -1,
         "rank 0 waits in recv from rank 1, rank 1 in recv from rank 0\n"
-        "cause: crossed sends: ranks 0 and 1 both receive first, and neither sends\n" } },
+        "cause: crossed sends: ranks 0 and 1 both receive first (train.py:4), and\n"
+        "  neither sends\n" } },
     { "unmatched", 2,
       "0: recv<1#7=[[3]]@4*\n"
       "1: RETURNED\n",
@@ -396,10 +398,10 @@ static const struct situation situations[] = {
       "1: RETURNED\n",
       { HANG_UNSET_KEY, 0, -1,
         "rank 0 waits in store.wait (line 9)\n"
-        "cause: unset key: rank 1 returned, and nobody sets the key (line 9)\n" },
+        "cause: unset key: rank 1 returned, and nobody sets its key (line 9)\n" },
       { HANG_UNSET_KEY, 0, -1,
         "rank 0 waits in store.wait (line 9)\n"
-        "cause: unset key: nobody sets the key, for which rank 0 waits (line 9)\n" } },
+        "cause: unset key: nobody sets its key, for which rank 0 waits (line 9)\n" } },
     { "skipped in a loop", 3,
       "0: all_reduce=[[3]]@7 broadcast=[[3]]%0@7 all_reduce=[[3]]@7 broadcast=[[3]]%0@7 all_reduce=[[3]]@7*\n"
       "1: all_reduce=[[3]]@7 broadcast=[[3]]%0@7 all_reduce=[[3]]@7 broadcast=[[3]]%0@7 broadcast=[[3]]%0@7*\n"
@@ -422,12 +424,12 @@ static const struct situation situations[] = {
     { "extra of 2", 2,
       "0: barrier@9*\n"
       "1: broadcast=[[3]]%1@8*\n",
-      { HANG_SKIPPED, 1, 0,
-        "rank 1 waits in broadcast #0 (line 8), rank 0 in barrier #0 (line 9)\n"
-        "cause: skipped call: rank 0 left out broadcast #0 (line 8)\n" },
-      { HANG_SKIPPED, 1, 0,
-        "rank 1 waits in broadcast #0 (train.py:8), rank 0 in barrier #0 (train.py:9)\n"
-        "cause: skipped call: rank 0 left out broadcast #0 (train.py:8)\n" } },
+      { HANG_SKIPPED, 0, 0,
+        "rank 0 waits in barrier #0 (line 9), rank 1 in broadcast #0 (line 8)\n"
+        "cause: skipped call or other order: rank 0 left out broadcast #0 (line 8)\n" },
+      { HANG_SKIPPED, 0, 0,
+        "rank 0 waits in barrier #0 (train.py:9), rank 1 in broadcast #0 (train.py:8)\n"
+        "cause: skipped call or other order: rank 0 left out broadcast #0 (train.py:8)\n" } },
     { "skipped of 1024", 1024,
       "0-499: all_reduce=[[3]]@7 broadcast=[[3]]%0@8*\n"
       "500: all_reduce=[[3]]@7 barrier@9*\n"
@@ -437,7 +439,8 @@ static const struct situation situations[] = {
         "cause: skipped call or other order: rank 500 left out broadcast #1 (line 8)\n" },
       { HANG_SKIPPED, 500, 1,
         "rank 500 in barrier #1 (train.py:9), 1023 ranks in broadcast #1 (train.py:8)\n"
-        "cause: skipped call: rank 500 left out broadcast #1 (train.py:8)\n" } },
+        "cause: skipped call or other order: rank 500 left out broadcast #1\n"
+        "  (train.py:8)\n" } },
     { "tag, then returned", 2,
       "0: send>1#5=[[3]]@8*\n"
       "1: irecv<0#6=[[3]]@11+ RETURNED\n",
@@ -485,7 +488,7 @@ static const struct situation situations[] = {
         "cause: group: rank 1 calls recv (line 11) in group 1, not in the default group\n" },
       { HANG_GROUP, 1, -1,
         "rank 0 waits in send to rank 1, rank 1 in recv from rank 0 of group 1\n"
-        "cause: group: rank 1 calls recv (train.py:11) in group 1, not in the default\n"
+        "cause: group: rank 1 calls it (train.py:11) in group 1, not in the default\n"
         "  group\n" } },
     { "send and no receive", 3,
       "0: send>2#0=[[3]]@8*\n"
@@ -555,7 +558,7 @@ static const struct situation situations[] = {
         "cause: ended early: ranks 1-3 returned without all_reduce #1\n" },
       { HANG_OUTSIDE, 1, 1,
         "rank 0 waits in all_reduce #1 (train.py:9) for ranks 1-3, which did not come\n"
-        "cause: stuck outside: ranks 1-3 are busy or gone\n" } },
+        "cause: stuck outside: ranks 1-3 are busy or gone after #0 (train.py:9)\n" } },
     { "ended, skipped by all others", 4,
       "0: all_reduce=[[3]]@8 all_reduce=[[3]]@9 all_reduce=[[3]]@10*\n"
       "1-3: all_reduce=[[3]]@8 all_reduce=[[3]]@10 RETURNED\n",
@@ -613,5 +616,75 @@ static const struct situation situations[] = {
       { HANG_NONE, -1, -1,
         "nobody waits\n"
         "cause: none: every call is over, or goes on\n" } },
+    { "left out, as the places tell", 2,
+      "0: all_reduce=[[3]]@7- all_reduce=[[4]]@8*\n"
+      "1: all_reduce=[[4]]@8- all_reduce=[[4]]@9*\n",
+      { HANG_SKIPPED, 1, 0,
+        "rank 1 called all_reduce #0 (line 8), rank 0 all_reduce #0 (line 7)\n"
+        "cause: skipped call: rank 1 left out all_reduce #0 (line 7)\n" },
+      { HANG_SKIPPED, 1, 0,
+        "rank 1 in all_reduce #0 (train.py:8), rank 0 in it (train.py:7)\n"
+        "cause: skipped call: rank 1 left out all_reduce #0 (train.py:7)\n" } },
+    { "threw, and others miss each other", 4,
+      "0: send>1#5=[[3]]@4*\n"
+      "1: recv<0#6=[[3]]@4*\n"
+      "2: recv<3=[[3]]@6*\n"
+      "3: THREW@13!RuntimeError\n",
+      { HANG_THREW, 3, -1,
+        "rank 2 waits in recv from rank 3 (line 6), which threw\n"
+        "cause: threw: rank 3 threw at line 13: RuntimeError\n" },
+      { HANG_TAG, 1, -1,
+        "rank 0 in send to rank 1 (train.py:4), rank 1 in recv from rank 0 (train.py:4)\n"
+        "cause: tag: 5 in rank 0's send (train.py:4), 6 in rank 1's recv (train.py:4)\n" } },
+    { "in a wait of its own", 2,
+      "0: IN=join@9\n"
+      "1: all_reduce=[[3]]@4*\n",
+      { HANG_OUTSIDE, 0, 0,
+        "rank 1 waits in all_reduce #0 (line 4) for rank 0, rank 0 in join (line 9)\n"
+        "cause: stuck outside: rank 0 waits in join (line 9), and nothing says for whom\n" },
+      { HANG_OUTSIDE, 0, 0,
+        "rank 1 waits in all_reduce #0 (train.py:4) for rank 0, rank 0 in join (line 9)\n"
+        "cause: stuck outside: rank 0 waits in join (line 9), and nothing says for whom\n" } },
+    { "late, asleep", 2,
+      "0: all_reduce=[[3]]@4*\n"
+      "1: IN=sleep@9\n",
+      { HANG_LATE, 1, 0,
+        "rank 0 waits in all_reduce #0 (line 4) for rank 1, rank 1 in sleep (line 9)\n"
+        "cause: late: rank 1 is still in sleep (line 9)\n" },
+      { HANG_LATE, 1, 0,
+        "rank 0 waits in all_reduce #0 (train.py:4), rank 1 in sleep (line 9)\n"
+        "cause: late: rank 1 is still in sleep (line 9)\n" } },
+    { "two are busy, one for longer", 3,
+      "0: all_reduce=[[3]]@4*\n"
+      "1: RUNNING=1@9\n"
+      "2: RUNNING=2@10\n",
+      { HANG_OUTSIDE, 2, 0,
+        "rank 0 waits in all_reduce #0 (line 4) for ranks 1 and 2\n"
+        "cause: stuck outside: rank 2 has been at line 10 for 2.0 s\n" },
+      { HANG_OUTSIDE, 2, 0,
+        "rank 0 waits in all_reduce #0 (train.py:4) for ranks 1 and 2\n"
+        "cause: stuck outside: ranks 1 and 2 are busy or gone\n" } },
+    { "enqueued, and not begun on one", 3,
+      "0-1: all_reduce=[[3]]@8 all_reduce=[[3]]@9-\n"
+      "2: all_reduce=[[3]]@8 all_reduce=[[3]]@9+\n",
+      { HANG_LATE, 2, 1,
+        "ranks 0 and 1 wait in all_reduce #1 (line 9) for rank 2\n"
+        "cause: late: rank 2 enqueued it (line 9), but its device has not begun it\n" },
+      { HANG_LATE, 2, 1,
+        "ranks 0 and 1 wait in all_reduce #1 (train.py:9) for rank 2\n"
+        "cause: late: rank 2 enqueued it (train.py:9), but its device has not begun it\n" } },
+    { "out of a long file", 4,
+      "0-2: reduce_scatter_tensor_coalesced=[[3]]@10812-\n"
+      "3: _reduce_scatter_base=[[3]]@10826-\n",
+      { HANG_SKIPPED, 3, 0,
+        "rank 3 in _reduce_scatter_base #0, 3 ranks in reduce_scatter_tensor_coalesced\n"
+        "  #0\n"
+        "cause: skipped call or other order: rank 3 left out\n"
+        "  reduce_scatter_tensor_coalesced #0 (line 10812)\n" },
+      { HANG_SKIPPED, 3, 0,
+        "rank 3 in _reduce_scatter_base #0, 3 ranks in reduce_scatter_tensor_coalesced\n"
+        "  #0\n"
+        "cause: skipped call or other order: rank 3 left out\n"
+        "  reduce_scatter_tensor_coalesced #0 (train.py:10812)\n" } },
 };
 #endif

@@ -33,6 +33,37 @@ each_situation_is_told_in_two_lines(void **state)
         }
 }
 
+/* How often a text says where: "(line 8)", "at line 8", "(train.py:8)". */
+static int
+places(const char *text)
+{
+    int count = 0;
+    for (const char *at = text; (at = strpbrk(at, "l:")) != NULL; at++)
+        count += strncmp(at, "line ", 5) == 0 || (at > text + 3 && strncmp(at - 3, ".py:", 4) == 0);
+    return count;
+}
+
+/* Behind "ringside: DeadlockError: " there is less room: what the first line cannot say of places the second one does. */
+static void
+a_short_first_line_leaves_places_to_the_second(void **state)
+{
+    for (size_t i = 0; i < countof(situations); i++) {
+        const struct situation *at   = &situations[i];
+        struct str              head = { 0 };
+        struct flight           flight;
+        struct hang             hang;
+        make_flight(&flight, at->world, at->flight, true);
+        flight.before = 26;
+        flight_diagnose(&flight, &hang);
+        hang_print_head(&flight, &hang, 80, &head);
+        assert_true(strcspn(str_text(&head), "\n") <= 80 - 26);
+        assert_true(places(str_text(&head)) > 0 || places(at->live.head) == 0 || hang.cause == HANG_ABSENT);
+        assert_report(&flight, &hang, 80);
+        str_free(&head);
+        flight_free(&flight);
+    }
+}
+
 static void
 a_ring_of_sends_is_told_in_any_world(void **state)
 {
@@ -257,6 +288,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_situation_is_told_in_two_lines),
+        cmocka_unit_test(a_short_first_line_leaves_places_to_the_second),
         cmocka_unit_test(a_ring_of_sends_is_told_in_any_world),
         cmocka_unit_test(a_rank_waits_for_those_who_did_not_come),
         cmocka_unit_test(the_report_shows_the_graph_and_folds_equal_ranks),
