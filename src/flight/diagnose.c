@@ -437,7 +437,9 @@ they_meet(const struct graph *graph, const int *circle, int length)
 {
     const struct waiting *one = length == 2 ? &graph->waits[circle[0]] : NULL;
     const struct waiting *two = length == 2 ? &graph->waits[circle[1]] : NULL;
-    if (length != 2 || one->entry == NULL || two->entry == NULL || !is_p2p(one) || !is_p2p(two) || one->kind == two->kind)
+    if (length != 2 || one->entry == NULL || two->entry == NULL)
+        return false;
+    if (!is_p2p(one) || !is_p2p(two) || one->kind == two->kind)
         return false;
     return (one->kind == WAIT_SEND ? meeting(one->entry, two->entry) : meeting(two->entry, one->entry)) == HANG_NONE;
 }
