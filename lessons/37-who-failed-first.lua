@@ -55,12 +55,12 @@ local text = {
   causes = { late = "The late rank", cut = "The dead link", raises = "The error" },
   well = "the job comes to its end",
   behind = {
-    question = "With a whole link the error alone is left. How does the recorder show that it is rank 1's fault?",
-    choices = { "its last enqueued is smaller", "its last completed is larger", "not at all" },
-    answer = "its last enqueued is smaller",
+    question = "And with the error alone: how does the recorder show that it is rank 1's?",
+    choices = { "it has enqueued less", "it has completed more", "not at all" },
+    answer = "it has enqueued less",
     why = "The others have gone on to the next call and wait there. Rank 1 never came to it.",
     wrong = {
-      ["its last completed is larger"] = "Nobody completes a call that a rank has not made.",
+      ["it has completed more"] = "Nobody completes a call that a rank has not made.",
       ["not at all"] = "Read the rows: one of them differs from the other three.",
     },
     hides = { "fault" },

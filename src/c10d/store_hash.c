@@ -5,7 +5,7 @@
 #include "c10d/internal.h"
 #include "c10d/store_table.h"
 
-/* Who took the last text out of a queue: a queue with one text is a lock, and that rank holds it. The last few. */
+/* Who took a text out of a queue: a queue with one text in it is a lock, and that rank holds it. The last few. */
 struct taken { uint64_t key; int rank; };
 enum { TAKEN_MOST = 16 };
 

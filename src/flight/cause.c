@@ -349,6 +349,28 @@ cause_late(struct teller *teller, struct saying *saying)
         str_add(&saying->way[0], ", which all have come to");
 }
 
+/* "rank 2 was killed, and ": who could have done it. Answers how many these are. */
+static int
+say_gone(struct teller *teller, struct str *out)
+{
+    static const struct { enum flight_now now; const char *one, *many; } fates[] = {
+        { FLIGHT_KILLED, " was killed, and ", " were killed, and " },
+        { FLIGHT_THREW, " threw, and ", " threw, and " },
+        { FLIGHT_RETURNED, " returned, and ", " returned, and " },
+    };
+    int count = 0;
+    for (size_t fate = 0; fate < countof(fates) && count == 0; fate++) {
+        for (int rank = 0; rank < teller->flight->rank_count; rank++)
+            if (rank_in(teller->flight, rank)->now == fates[fate].now)
+                teller->ranks[count++] = rank;
+        if (count > 0) {
+            say_ranks(teller->ranks, count, out);
+            str_add(out, count == 1 ? fates[fate].one : fates[fate].many);
+        }
+    }
+    return count;
+}
+
 /* "rank 2 returned, and nobody sets 'vocabulary' (line 9)" */
 static void
 cause_unset_key(struct teller *teller, struct saying *saying)
@@ -357,14 +379,7 @@ cause_unset_key(struct teller *teller, struct saying *saying)
     const struct waiting *waiting = wait_of(teller, hang->culprit);
     const char           *key     = rank_in(teller->flight, hang->culprit)->detail, *file = NULL;
     struct str           *out     = &saying->way[0];
-    int                   gone    = 0;
-    for (int rank = 0; rank < teller->flight->rank_count; rank++)
-        if (rank_in(teller->flight, rank)->now == FLIGHT_RETURNED)
-            teller->ranks[gone++] = rank;
-    if (gone > 0) {
-        say_ranks(teller->ranks, gone, out);
-        str_add(out, " returned, and ");
-    }
+    int                   gone    = say_gone(teller, out);
     if (key != NULL)
         str_addf(out, "nobody sets '%s'", key);
     else

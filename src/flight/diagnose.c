@@ -303,9 +303,35 @@ cause_of_gone(const struct graph *graph, int victim, enum hang_cause otherwise)
 }
 
 static bool
-is_store(const char *what)
+waits_in_store(const struct graph *graph, int rank)
 {
-    return what != NULL && strncmp(what, "store.", strlen("store.")) == 0;
+    const char *what = graph->wait[rank] >= 0 ? graph->waits[rank].what : NULL;
+    return what != NULL && graph->waits[rank].kind == WAIT_OTHER && strncmp(what, "store.", strlen("store.")) == 0;
+}
+
+/* How many wait for the key that `rank` waits for; of two such keys the one whose waiter is waited for itself. */
+static int
+weight_of_key(const struct survey *survey, const struct graph *graph, int rank)
+{
+    int count = 0;
+    for (int other = 0; other < graph->rank_count; other++)
+        count += waits_in_store(graph, other) && same_detail(survey->flight, rank, other);
+    return 2 * count - (waiter_of(graph, rank, WAIT_NONE) >= 0);
+}
+
+/* Of all who wait for a key the one whose key the fewest wait for: the others may well wait for it. In a tie `rank`. */
+static int
+odd_key(const struct survey *survey, const struct graph *graph, int rank)
+{
+    int odd = rank, least = weight_of_key(survey, graph, rank);
+    for (int i = 0; i < graph->rank_count; i++) {
+        int weight = waits_in_store(graph, i) ? weight_of_key(survey, graph, i) : least;
+        if (weight < least) {
+            odd   = i;
+            least = weight;
+        }
+    }
+    return odd;
 }
 
 static void
@@ -321,9 +347,11 @@ explain_end(struct survey *survey, const struct graph *graph, struct chain_end a
         hang->cause = cause_of_gone(graph, hang->victim, hang->cause);
     if (hang->cause == HANG_UNMATCHED && graph->waits[hang->victim].peer < 0)
         hang->culprit = -1;
-    if (at.end == END_ELSEWHERE)
-        blame(hang, is_store(graph->waits[at.rank].what) ? HANG_UNSET_KEY : HANG_OUTSIDE, at.rank,
-              hang->victim >= 0 ? hang->victim : at.rank);
+    if (at.end == END_ELSEWHERE) {
+        bool key = waits_in_store(graph, at.rank);
+        int  odd = key ? odd_key(survey, graph, at.rank) : at.rank, waiter = waiter_of(graph, odd, WAIT_NONE);
+        blame(hang, key ? HANG_UNSET_KEY : HANG_OUTSIDE, odd, waiter >= 0 ? waiter : odd);
+    }
     name_waits(survey, graph, hang);
     if (at.end == END_STUCK) {
         const struct waiting *stuck = &graph->waits[at.rank];
@@ -418,6 +446,19 @@ end_in_vain(const struct survey *survey, struct chain_end *end)
     return false;
 }
 
+/* A send and the receive that takes it: they do not wait for each other, they are under way. */
+static bool
+they_meet(const struct graph *graph, const int *circle, int length)
+{
+    const struct waiting *one = length == 2 ? &graph->waits[circle[0]] : NULL;
+    const struct waiting *two = length == 2 ? &graph->waits[circle[1]] : NULL;
+    if (length != 2 || one->entry == NULL || two->entry == NULL)
+        return false;
+    if (!is_p2p(one) || !is_p2p(two) || one->kind == two->kind)
+        return false;
+    return (one->kind == WAIT_SEND ? meeting(one->entry, two->entry) : meeting(two->entry, one->entry)) == HANG_NONE;
+}
+
 static void
 explain_waits(struct survey *survey, const struct graph *graph, const int *circle, int length, struct hang *hang)
 {
@@ -425,7 +466,7 @@ explain_waits(struct survey *survey, const struct graph *graph, const int *circl
     bool             known = end_in_vain(survey, &end);
     if (!known && end.end > END_KILLED && explain_missed(survey, graph, hang))
         return;
-    if (!known && end.end > END_KILLED && length > 0) {
+    if (!known && end.end > END_KILLED && length > 0 && !(end.end < END_STUCK && they_meet(graph, circle, length))) {
         explain_circle(survey, graph, circle, length, hang);
         name_waits(survey, graph, hang);
         return;

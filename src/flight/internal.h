@@ -49,6 +49,7 @@ bool entry_is_recv(const struct flight_entry *entry);
 bool entry_is_over(struct survey *survey, const struct flight_entry *entry);
 const struct flight_entry *call_of(const struct flight *flight, int rank, int group, int64_t sequence);
 struct waiting waiting_of(struct survey *survey, int rank);
+bool same_detail(const struct flight *flight, int rank, int other);
 /* Whom that waits for, of the ranks that are there, to `out`; *outside: the lowest member that is not, else -1. */
 int  waited_for(struct survey *survey, int rank, const struct waiting *waiting, int *out, int *outside);
 /* How many members of its group have come to a collective. */

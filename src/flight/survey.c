@@ -473,3 +473,9 @@ flight_awaits(const struct flight *flight, int rank, int *out)
     survey_close(&survey);
     return count;
 }
+
+bool
+same_detail(const struct flight *flight, int rank, int other)
+{
+    return texts_equal(rank_in(flight, rank)->detail, rank_in(flight, other)->detail);
+}

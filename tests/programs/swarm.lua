@@ -262,9 +262,26 @@ end
 
 local STUCK = { DeadlockError = true, MismatchError = true, TimeoutError = true, RankLostError = true, DistStoreError = true }
 
+-- "rank 2", "ranks 0, 2-4", or a row of the report: "2  ".
+local function names(message, rank)
+  local function holds(list)
+    for low, high in list:gmatch "(%d+)%-?(%d*)" do
+      if tonumber(low) <= rank and rank <= (tonumber(high) or tonumber(low)) then return true end
+    end
+  end
+  for list in message:gmatch "ranks? ([%d, and%-]+)" do
+    if holds(list) then return true end
+  end
+  for list in message:gmatch "\n([%d, %-]+)  " do
+    if holds(list) then return true end
+  end
+end
+
 local function told_with_place(why, rank)
   local message = tostring(why)
-  if not message:find(rank and "rank " .. rank or "rank %d") then return ("rank %s is not named"):format(rank or "of any number") end
+  if not message:find "ranks? %d" or (rank and not names(message, rank)) then
+    return ("rank %s is not named"):format(rank or "of any number")
+  end
   if not message:find("line %d") and not message:find("%.lua:%d+: ") then return "no line is named" end
 end
 
