@@ -262,6 +262,14 @@ explain_difference(const struct roll *rolls, const struct column *column, int vi
     struct edit  edit = likeliest_edit(a, b);
     if (edit.kind == CHANGED && (a.count == 1 || b.count == 1))
         edit = guess_edit(rolls[victim].calls, from_a + at, a.at[0], b.at[0]);
+    if (edit.kind == TOO_MANY && agree_with(rolls, column, victim) == agree_with(rolls, column, culprit)) {
+        edit.kind     = LEFT_OUT;        /* one against one: it is the victim who left out what the other one calls */
+        int other     = hang->culprit;
+        hang->culprit = hang->victim;
+        hang->victim  = other;
+        name_edit(&edit, &b, &a, hang);
+        return;
+    }
     name_edit(&edit, &a, &b, hang);
 }
 
