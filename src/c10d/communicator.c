@@ -240,10 +240,13 @@ meeting_lost(struct task *me, const struct communicator *communicator, const str
     char of[240] = "", ranks[200];
     const char *what = communicator->what;
     bool        all  = communicator->call >= 0;
+    struct wait_reason known = *reason;
+    known.peer_now = NULL;
+    known.peer     = lost;
     print_ranks(communicator->ranks, communicator->size, ranks, sizeof ranks);
     if (all)
         snprintf(of, sizeof of, " #%d", communicator->call);
-    return hang_in_vain(me, communicator->world, reason,
+    return hang_in_vain(me, communicator->world, &known,
                         "rank %d waits in %s%s of ranks %s (line %" PRIu32 "), but rank %d %s "
                         "without calling it: %s%s%s", me->rank, what, of, ranks, me->line, lost,
                         world_rank_fate(communicator->world, lost),

@@ -378,6 +378,10 @@ report_in_vain(struct task *me, struct world *world, const struct wait_reason *r
     struct flight_rank *rank = me->rank >= 0 && me->rank < flight.rank_count ? &flight.ranks[me->rank] : NULL;
     if (!flight.broken && rank != NULL && (rank->now == FLIGHT_RUNNING || reason->sequence >= 0 || rank->peer < 0))
         note_wait(&flight, rank, reason);
+    if (!flight.broken && rank != NULL && rank->now == FLIGHT_WAITING && wait_reason_peer(reason) >= 0) {
+        rank->peer    = wait_reason_peer(reason);
+        rank->in_vain = true;
+    }
     bool told = tell_flight(&flight, out);
     flight_free(&flight);
     clip_lines(out);

@@ -351,8 +351,9 @@ cause_late(struct teller *teller, struct saying *saying)
     if (waiting != NULL && other != NULL && waiting->kind == WAIT_COLLECTIVE && waiting->group == other->group &&
         waiting->sequence == other->sequence) {
         str_addf(&saying->way[0], "rank %d enqueued it", hang->culprit);
-        say_place(waiting->entry != NULL ? waiting->entry->file : NULL, waiting->entry != NULL ? waiting->entry->line : 0,
-                  &saying->way[0]);
+        const char *file;
+        uint32_t    line = waiting_line(teller->flight, hang->culprit, waiting, &file);
+        say_place(file, line, &saying->way[0]);
         str_add(&saying->way[0], ", but its device has not begun it");
         return;
     }

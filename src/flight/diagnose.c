@@ -403,13 +403,29 @@ find_killed(const struct survey *survey, const struct graph *graph, struct hang 
     return false;
 }
 
+/* Who knows that it waits in vain knows more than can be seen of ranks that may still be on their way. */
+static bool
+end_in_vain(const struct survey *survey, struct chain_end *end)
+{
+    for (int i = 0; i < survey->flight->rank_count; i++) {
+        const struct flight_rank *rank = &survey->flight->ranks[i];
+        bool vain = rank->now == FLIGHT_WAITING && rank->in_vain && rank_in(survey->flight, rank->peer) != NULL;
+        if (vain && end_of(survey, rank->peer) <= END_RETURNED) {
+            *end = (struct chain_end){ end_of(survey, rank->peer), rank->peer, 0 };
+            return true;
+        }
+    }
+    return false;
+}
+
 static void
 explain_waits(struct survey *survey, const struct graph *graph, const int *circle, int length, struct hang *hang)
 {
-    struct chain_end end = find_end(survey, graph);
-    if (end.end > END_KILLED && explain_missed(survey, graph, hang))
+    struct chain_end end   = find_end(survey, graph);
+    bool             known = end_in_vain(survey, &end);
+    if (!known && end.end > END_KILLED && explain_missed(survey, graph, hang))
         return;
-    if (end.end > END_KILLED && length > 0) {
+    if (!known && end.end > END_KILLED && length > 0) {
         explain_circle(survey, graph, circle, length, hang);
         name_waits(survey, graph, hang);
         return;
