@@ -63,6 +63,23 @@ say_circle_ranks(const struct teller *teller, struct str *out)
     say_ranks(teller->ranks, hang->circle_count, out);
 }
 
+/* Where they stand: in one place, or the two of them in two. */
+static void
+say_circle_place(const struct teller *teller, struct str *out)
+{
+    const struct hang    *hang = teller->hang;
+    const struct waiting *one = wait_of(teller, hang->circle[0]), *other = wait_of(teller, hang->circle[1]);
+    const char           *file = NULL, *other_file = NULL;
+    uint32_t              line = one != NULL ? waiting_line(teller->flight, hang->circle[0], one, &file) : 0;
+    uint32_t other_line = other != NULL ? waiting_line(teller->flight, hang->circle[1], other, &other_file) : 0;
+    if (line == other_line && texts_equal(file, other_file))
+        say_place(file, line, out);
+    else if (hang->circle_length == 2 && file == NULL && other_file == NULL)
+        str_addf(out, " (lines %" PRIu32 " and %" PRIu32 ")", line, other_line);
+    else
+        say_place(file, line, out);
+}
+
 static void
 cause_sends_crossed(struct teller *teller, struct saying *saying)
 {
@@ -76,11 +93,9 @@ cause_sends_crossed(struct teller *teller, struct saying *saying)
     }
     say_circle_ranks(teller, out);
     str_addf(out, " %s %s first", hang->circle_length == 2 ? "both" : "all", sends ? "send" : "receive");
-    if (teller->bare && first != NULL) {
-        const char *file;
-        uint32_t    line = waiting_line(teller->flight, hang->circle[0], first, &file);
-        say_place(file, line, out);
-    }
+    if (teller->bare)
+        say_circle_place(teller, out);
+    fork_saying(saying);
     str_addf(out, ", and %s %s", hang->circle_length == 2 ? "neither" : "nobody", sends ? "receives" : "sends");
 }
 
@@ -197,7 +212,7 @@ cause_locks(struct teller *teller, struct saying *saying)
         str_clear(out);
         say_circle_ranks(teller, out);
         str_addf(out, " each want %s's lock", hang->circle_length == 2 ? "the other" : "the next one");
-        say_place(NULL, rank_in(teller->flight, hang->circle[0])->line, out);
+        say_circle_place(teller, out);
         return;
     }
     const char *file = NULL;
@@ -336,8 +351,9 @@ cause_late(struct teller *teller, struct saying *saying)
     if (waiting != NULL && other != NULL && waiting->kind == WAIT_COLLECTIVE && waiting->group == other->group &&
         waiting->sequence == other->sequence) {
         str_addf(&saying->way[0], "rank %d enqueued it", hang->culprit);
-        say_place(waiting->entry != NULL ? waiting->entry->file : NULL, waiting->entry != NULL ? waiting->entry->line : 0,
-                  &saying->way[0]);
+        const char *file;
+        uint32_t    line = waiting_line(teller->flight, hang->culprit, waiting, &file);
+        say_place(file, line, &saying->way[0]);
         str_add(&saying->way[0], ", but its device has not begun it");
         return;
     }

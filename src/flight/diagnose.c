@@ -244,7 +244,7 @@ end_of_wait(const struct graph *graph, int rank, const bool *awaited)
     const struct waiting *waiting = &graph->waits[rank];
     if (waiting->kind == WAIT_OTHER && !texts_equal(waiting->what, "sleep"))
         return END_ELSEWHERE;
-    return awaited[rank] ? END_LATE : END_STUCK;
+    return awaited[rank] && (waiting->kind == WAIT_COLLECTIVE || waiting->kind == WAIT_OTHER) ? END_LATE : END_STUCK;
 }
 
 static struct chain_end

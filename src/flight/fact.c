@@ -255,7 +255,8 @@ fact_of_circle(struct teller *teller, struct saying *saying)
     for (int i = 0; i < 3; i++) {
         struct str *way = &saying->way[i];
         str_add(way, "each waits for the next");
-        str_addf(way, i < 2 ? " in %s" : "", first->what != NULL ? first->what : "a call");
+        if (i < 2)
+            str_addf(way, " in %s", first->what != NULL ? first->what : "a call");
         if (i == 0)
             say_place(file, line, way);
         str_add(way, ": ");

@@ -266,8 +266,7 @@ static const struct situation situations[] = {
         "cause: crossed sends: ranks 0 and 1 both receive first, and neither sends\n" },
       { HANG_SENDS_CROSSED, 1, -1,
         "rank 0 waits in recv from rank 1, rank 1 in recv from rank 0\n"
-        "cause: crossed sends: ranks 0 and 1 both receive first (train.py:4), and\n"
-        "  neither sends\n" } },
+        "cause: crossed sends: ranks 0 and 1 both receive first (train.py:4)\n" } },
     { "unmatched", 2,
       "0: recv<1#7=[[3]]@4*\n"
       "1: RETURNED\n",
