@@ -379,6 +379,10 @@ report_in_vain(struct task *me, struct world *world, const struct wait_reason *r
     if (!flight.broken && rank != NULL && (rank->now == FLIGHT_RUNNING || reason->sequence >= 0 || reason->peer >= 0 ||
                                            rank->peer < 0))
         note_wait(&flight, rank, reason);
+    if (!flight.broken && rank != NULL && rank->now == FLIGHT_WAITING && wait_reason_peer(reason) >= 0) {
+        rank->peer    = wait_reason_peer(reason);
+        rank->in_vain = true;
+    }
     bool told = tell_flight(&flight, out);
     flight_free(&flight);
     clip_lines(out);

@@ -52,7 +52,7 @@ static const struct option option_table[] = {
     { "fault", "'FAULT'", OPTION_FAULT, ALL, FIELD(fault_count),
       "go wrong on purpose: 'kill 2 at 40'; may be given several times, see below" },
     { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races),
-      "look for races between streams: stepped always does, free cannot; both tell a missing work:wait()" },
+      "look for races between streams (stepped always does); both tell a missing work:wait()" },
     { "check-ranks", "", OPTION_FLAG, BOTH, FIELD(check_ranks),
       "stop at the first event that makes the ranks' replicas of a model differ" },
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },

@@ -241,8 +241,8 @@ kind_of_error(enum error_kind kind)
     }
 }
 
-/* A word of what was said, but for what differs between schedules that find one fault: numbers of ranks, lines and calls,
- * and how many ranks there are. "" nothing is left of it. */
+/* A word of what was said, but for what differs between schedules that find one fault: numbers of ranks, lines and
+ * calls, and how many ranks there are. "" nothing is left of it. */
 static void
 keep_word(const char *word, size_t length, char kept[32])
 {

@@ -431,6 +431,21 @@ find_killed(const struct survey *survey, const struct graph *graph, struct hang 
     return false;
 }
 
+/* Who knows that it waits in vain knows more than can be seen of ranks that may still be on their way. */
+static bool
+end_in_vain(const struct survey *survey, struct chain_end *end)
+{
+    for (int i = 0; i < survey->flight->rank_count; i++) {
+        const struct flight_rank *rank = &survey->flight->ranks[i];
+        bool vain = rank->now == FLIGHT_WAITING && rank->in_vain && rank_in(survey->flight, rank->peer) != NULL;
+        if (vain && end_of(survey, rank->peer) <= END_RETURNED) {
+            *end = (struct chain_end){ end_of(survey, rank->peer), rank->peer, 0 };
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A send and the receive that takes it: they do not wait for each other, they are under way. */
 static bool
 they_meet(const struct graph *graph, const int *circle, int length)
@@ -447,10 +462,11 @@ they_meet(const struct graph *graph, const int *circle, int length)
 static void
 explain_waits(struct survey *survey, const struct graph *graph, const int *circle, int length, struct hang *hang)
 {
-    struct chain_end end = find_end(survey, graph);
-    if (end.end > END_KILLED && explain_missed(survey, graph, hang))
+    struct chain_end end   = find_end(survey, graph);
+    bool             known = end_in_vain(survey, &end);
+    if (!known && end.end > END_KILLED && explain_missed(survey, graph, hang))
         return;
-    if (end.end > END_KILLED && length > 0 && !(end.end < END_STUCK && they_meet(graph, circle, length))) {
+    if (!known && end.end > END_KILLED && length > 0 && !(end.end < END_STUCK && they_meet(graph, circle, length))) {
         explain_circle(survey, graph, circle, length, hang);
         name_waits(survey, graph, hang);
         return;
@@ -484,7 +500,8 @@ flight_diagnose(const struct flight *flight, struct hang *hang)
     struct graph  graph  = { 0 };
     int          *circle = malloc(((size_t)flight->rank_count + 1) * sizeof *circle), length = 0;
     *hang = nothing;
-    if (survey_open(&survey, flight) && circle != NULL && survey_rolls(&survey) && graph_open(&graph, &survey)) {
+    bool known = survey_open(&survey, flight) && circle != NULL && survey_rolls(&survey) && graph_open(&graph, &survey);
+    if (known) {
         length = graph_circle(&graph, circle);
         if (!find_lost(&survey, &graph, hang) && !find_killed(&survey, &graph, hang) &&
             !find_difference(&survey, false, hang))
@@ -495,7 +512,7 @@ flight_diagnose(const struct flight *flight, struct hang *hang)
             find_difference(&survey, true, hang);
         keep_circle(hang, circle, length);
     }
-    if (survey.broken && hang->cause == HANG_NONE)
+    if ((survey.broken || !known || graph.wait_count > 0) && hang->cause == HANG_NONE)
         hang->cause = HANG_UNKNOWN;
     graph_close(&graph);
     survey_close(&survey);

@@ -156,7 +156,8 @@ take_config(struct dumps *dumps, int rank, const char *key, const json_t *about)
         free(ranks);
         return dump_wrong(dumps, "there is no memory for it");
     }
-    dumps->configs[dumps->config_count++] = (struct dump_config){ name, { .ranks = ranks, .size = size, .of_rank = rank } };
+    struct dump_members members = { .ranks = ranks, .size = size, .of_rank = rank };
+    dumps->configs[dumps->config_count++] = (struct dump_config){ name, members };
     return true;
 }
 

@@ -71,10 +71,10 @@ new_group(struct dumps *dumps, const char *name, const char *description, const 
     }
     if (!vec_room(&dumps->members, &dumps->member_room, count + 1, sizeof *dumps->members))
         return no_memory(dumps);
+    dumps->members[count] = (struct dump_members){ 0 }; /* first: a group that is made by half counts, too */
     int group = flight_group(dumps->flight, name, description, NULL, 0);
     if (group < 0)
         return no_memory(dumps);
-    dumps->members[group] = (struct dump_members){ 0 };
     return keep_members(dumps, group, said);
 }
 

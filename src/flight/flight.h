@@ -65,6 +65,7 @@ struct flight_rank {
     int                  peer;        /* WAITING: for this rank alone; -1 */
     int64_t              tag;         /* WAITING: in a send or receive; -1 */
     bool                 lost;        /* WAITING: for a message that was lost, as `detail` says */
+    bool                 in_vain;     /* WAITING: for `peer`, of which it knows that it will not come */
     struct flight_entry *entries;     /* in order of record; the oldest may have been lost */
     size_t               count, room;
 };

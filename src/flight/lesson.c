@@ -310,7 +310,7 @@ add_options(const struct written *w, bool async, struct str *out)
     bool named = !is_default(w->plan, w->call->group);
     if (!named && !async)
         return;
-    if (out->text[out->len - 1] != '(')
+    if (out->len > 0 && out->text[out->len - 1] != '(')
         str_add(out, ", ");
     str_add(out, "{ ");
     if (named)

@@ -78,6 +78,8 @@ sched_run(struct sched *sched, bool (*run)(struct task *me, void *argument), voi
     *error = main->task.error;
     atomic_store(&sched->stopping, true);
     sched->executor->drain(&main->task);
+    if (sched->source_task.drop_cells != NULL)
+        sched->source_task.drop_cells(&sched->source_task); /* while there is a pool that counts them */
     sched->running = NULL;
     machine_free(main);
     sched->main = NULL;

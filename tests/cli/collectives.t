@@ -129,7 +129,7 @@ explained('one rank that calls once more', spawn('more', 2, 'dist.barrier()', 'i
     qr/rank 1\b/, qr/barrier/, qr/#1\b/, qr/line 5\b/);
 
 my $cycle = spawn('cycle', 3, 'local t = rs.zeros(2)', 'dist.send(t, (rank + 1) % 3)', 'dist.recv(t, (rank + 2) % 3)');
-explained('three sends', $cycle, qr/each waits for the next in send \(line 5\): 0 -> 1 -> 2 -> 0/, qr/crossed sends: ranks 0-2 all send first/);
+explained('three sends', $cycle, qr/each waits for the next in send: 0 -> 1 -> 2 -> 0/, qr/crossed sends: ranks 0-2 all send first \(line 5\)/);
 
 my $nobody = ringside(@stepped, spawn('nobody', 2, 'if rank == 0 then dist.recv(rs.zeros(2), 1) end'));
 refused('a recv that nobody sends to ends with status 3', $nobody, 3, qr/recv/);

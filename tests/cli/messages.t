@@ -193,9 +193,9 @@ dist.spawn(function() end)                  => ValueError: how many ranks
 dist.spawn(function() end, {wrold = 2})     => TypeError: did you mean 'world'?
 dist.spawn(function(r) dist.all_reduce(rs.ones(2), {opp = "SUM"}) end, {world = 2}) => TypeError: rank 0: | did you mean 'op'?
 dist.spawn(function(r) dist.allreduce(rs.ones(2)) end, {world = 2}) => AttributeError: rank 0: | did you mean 'all_reduce'?
-dist.spawn(function(r) dist.all_reduce(rs.ones(2 + r)) end, {world = 2}) => MismatchError: float32 [2] | float32 [3]
+dist.spawn(function(r) dist.all_reduce(rs.ones(2 + r)) end, {world = 2}) => MismatchError: shape | [3] on rank 1 | [2] on rank 0
 dist.spawn(function(r) dist.broadcast(rs.ones(1), 5) end, {world = 2}) => RuntimeError: rank: 5 | 2 ranks
-dist.spawn(function(r) dist.recv(rs.ones(1), 1 - r) end, {world = 2}) => DeadlockError: rank 0 waits | rank 1 waits
+dist.spawn(function(r) dist.recv(rs.ones(1), 1 - r) end, {world = 2}) => DeadlockError: rank 0 in recv from rank 1 | rank 1 in recv from rank 0
 rs.close("x", 1, 2, "tol")                  => TypeError: a table of options, got string
 rs.close("x", 1, 1, {tol = 3})              => TypeError: did you mean 'atol'?
 rs.ask{"q"}                                 => ValueError: a question and an answer
