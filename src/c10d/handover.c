@@ -70,20 +70,23 @@ handover_put(struct task *me, const struct collective *call, struct link *link, 
 }
 
 /* Nobody may read it any more: who has begun ends soon. */
-static bool
+void
 handover_withdraw(struct link *link)
 {
     unsigned full = FULL;
-    if (!atomic_compare_exchange_strong(&link->state, &full, EMPTY))
-        while (!spin_until(&link->state, true, EMPTY, link->channel->pauses))
-            ;
-    return false;
+    if (link->copied || atomic_compare_exchange_strong(&link->state, &full, EMPTY))
+        return;
+    while (!spin_until(&link->state, true, EMPTY, link->channel->pauses))
+        ;
 }
 
 bool
 handover_land(struct task *me, const struct collective *call, struct link *link)
 {
-    return link->copied || handover_await(me, call, link, EMPTY) || handover_withdraw(link);
+    if (link->copied || handover_await(me, call, link, EMPTY))
+        return true;
+    handover_withdraw(link);
+    return false;
 }
 
 bool

@@ -139,8 +139,11 @@ hop_send(struct task *me, const struct collective *call, struct hop *hop)
     hop_tell_numbers(me, call, hop);
     if (!hop_depart(me, call, hop))
         return false;
-    if (hop->in != NULL && !hop_take(me, call, hop))
+    if (hop->in != NULL && !hop_take(me, call, hop)) {
+        if (!hop->direct && !sched_is_stepped(me->sched))
+            handover_withdraw(hop->out);
         return false;
+    }
     if (!hop_land(me, call, hop))
         return false;
     if (hop->in != NULL)

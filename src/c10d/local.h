@@ -145,6 +145,8 @@ bool link_take(struct task *me, const struct collective *call, struct link *link
 /* The same between threads. */
 bool handover_put(struct task *me, const struct collective *call, struct link *link, struct message *message);
 bool handover_land(struct task *me, const struct collective *call, struct link *link);
+/* The sender fails: what it has put is not read any more from here on, unless it lies in the link's own memory. */
+void handover_withdraw(struct link *link);
 bool handover_take(struct task *me, const struct collective *call, struct link *link, struct message *message,
                    const struct reduction *reduction);
 
