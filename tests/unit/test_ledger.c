@@ -2,6 +2,7 @@
 #include "ranks_rig.h"
 
 #include "base/vec.h"
+#include "c10d/internal.h"
 
 static bool
 disagree(struct task *me, struct process_group *group, struct ranks *ranks)
@@ -149,6 +150,34 @@ a_rank_that_has_ended_is_named_on_all_others(void **state)
     }
 }
 
+static bool
+break_twice(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct ledger *ledger = &group->communicator->ledger;
+    struct error   later = { .kind = E_RUNTIME, .message = "the wire is cut" };
+    struct error   earlier = { .kind = E_MISMATCH, .message = "two shapes" };
+    ledger_break(me, ledger, 5, &later);
+    ledger_break(me, ledger, 7, &earlier);          /* it is broken there: nobody is told twice */
+    bool ok = expect(me, ranks, strcmp(ledger_error(ledger, 7)->message, later.message) == 0, "one break holds on");
+    ledger_break(me, ledger, 3, &earlier);
+    for (int64_t sequence = 3; sequence < 8; sequence++) {
+        const char *message = ledger_error(ledger, sequence)->message;
+        ok = ok && expect(me, ranks, strcmp(message, sequence < 5 ? earlier.message : later.message) == 0,
+                          "each has its own text");
+    }
+    return ok && expect(me, ranks, !ledger_is_broken(ledger, 2) && ledger_is_broken(ledger, 3), "and earlier ones go on");
+}
+
+static void
+a_mismatch_behind_an_earlier_break_has_its_own_text(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 1, .body = break_twice };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_int_equal(ranks.error[0].kind, E_NONE);
+    ranks_free(&ranks);
+}
+
 int
 main(void)
 {
@@ -158,6 +187,7 @@ main(void)
         cmocka_unit_test(operation_direction_dtype_and_root_are_compared),
         cmocka_unit_test(a_deadlock_names_the_number_of_the_collective),
         cmocka_unit_test(a_rank_that_has_ended_is_named_on_all_others),
+        cmocka_unit_test(a_mismatch_behind_an_earlier_break_has_its_own_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -303,6 +303,124 @@ a_lock_keeps_others_out(void **state)
     }
 }
 
+/* Holds it until a wait of its own is broken. */
+static bool
+hold_in_vain(struct task *me, void *argument)
+{
+    struct rig *rig = argument;
+    bool        ok  = lock_acquire(me, &rig->lock) && wait_for_ever(me, rig);
+    assert_true(task_failed(me));
+    lock_release(me, &rig->lock);
+    return ok;
+}
+
+static bool
+queue_in_vain(struct task *me, void *argument)
+{
+    struct rig *rig = argument;
+    assert_false(lock_acquire(me, &rig->lock));
+    return false;
+}
+
+static bool
+three_who_lock_in_turn(struct task *me, void *argument)
+{
+    struct rig  *rig = argument;
+    bool (*const bodies[])(struct task *me, void *argument) = { hold_in_vain, queue_in_vain, queue_in_vain };
+    struct task *tasks[3];
+    struct error discarded;
+    assert_true(monitor_init(&rig->monitor) && lock_init(me, &rig->lock, "test"));
+    for (int i = 0; i < 3; i++) {
+        struct task_options options = { .name = "locker", .rank = i, .device = TASK_INHERIT };
+        tasks[i] = task_spawn(me, &options, bodies[i], rig);
+    }
+    for (int i = 0; i < 3; i++)
+        (void)!task_join(me, tasks[i], &discarded);
+    assert_true(lock_acquire(me, &rig->lock));
+    lock_release(me, &rig->lock);
+    lock_destroy(&rig->lock);
+    monitor_destroy(&rig->monitor);
+    return true;
+}
+
+static void
+a_ticket_whose_wait_failed_is_given_back(void **state)
+{
+    (void)state;
+    struct rig rig;
+    assert_true(run_rig(&rig, EXECUTOR_STEPPED, three_who_lock_in_turn));
+    put_away(&rig);
+}
+
+enum { LIMIT_PS = 1000, LATE_PS = 5000 };
+
+static bool
+wait_a_while(struct task *me, void *argument)
+{
+    struct rig        *rig    = argument;
+    struct wait_reason reason = { .what = "recv", .sequence = -1, .peer = 1 - me->rank, .timeout_ps = LIMIT_PS };
+    monitor_enter(me, &rig->monitor);
+    bool ok = monitor_wait(me, &rig->monitor, &reason);
+    monitor_leave(me, &rig->monitor);
+    return ok;
+}
+
+static bool
+come_late(struct task *me, void *argument)
+{
+    struct rig *rig = argument;
+    sched_advance(me, (uint64_t)rig->limit);
+    if (rig->turn > 0) /* never wakes anybody */
+        return wait_a_while(me, argument);
+    monitor_enter(me, &rig->monitor);
+    monitor_wake(me, &rig->monitor);
+    monitor_leave(me, &rig->monitor);
+    return true;
+}
+
+static bool
+one_who_waits_for_another(struct task *me, void *argument)
+{
+    struct rig  *rig = argument;
+    bool (*const bodies[])(struct task *me, void *argument) = { wait_a_while, come_late };
+    struct task *tasks[2];
+    struct error errors[2];
+    assert_true(monitor_init(&rig->monitor));
+    for (int i = 0; i < 2; i++) {
+        struct task_options options = { .name = i == 0 ? "r0 main" : "r1 main", .rank = i, .device = TASK_INHERIT };
+        tasks[i] = task_spawn(me, &options, bodies[i], rig);
+    }
+    for (int i = 0; i < 2; i++)
+        (void)!task_join(me, tasks[i], &errors[i]);
+    monitor_destroy(&rig->monitor);
+    task_take_error(me, &errors[0]);
+    return !task_failed(me);
+}
+
+static bool
+wait_with_limit(struct rig *rig, int late_ps, bool nobody_wakes)
+{
+    struct sched_options options = options_of(rig, EXECUTOR_STEPPED);
+    rig->limit = late_ps;
+    rig->turn  = nobody_wakes;
+    return run_options(rig, &options, one_who_waits_for_another);
+}
+
+static void
+a_limit_ends_a_wait_in_virtual_time_unless_nobody_can_go_on(void **state)
+{
+    (void)state;
+    struct rig rig;
+    assert_true(wait_with_limit(&rig, LIMIT_PS / 2, false));
+    put_away(&rig);
+    assert_false(wait_with_limit(&rig, LATE_PS, false));
+    assert_int_equal(rig.error.kind, E_TIMEOUT);
+    put_away(&rig);
+    assert_false(wait_with_limit(&rig, LIMIT_PS / 2, true));
+    assert_int_equal(rig.error.kind, E_DEADLOCK);
+    put_away(&rig);
+}
+
 static void
 drop_count(struct task *me, void *object)
 {
@@ -353,6 +471,8 @@ main(void)
         cmocka_unit_test(a_random_policy_repeats_for_a_seed_and_differs_between_seeds),
         cmocka_unit_test(a_workers_error_reaches_who_joins_it),
         cmocka_unit_test(a_lock_keeps_others_out),
+        cmocka_unit_test(a_ticket_whose_wait_failed_is_given_back),
+        cmocka_unit_test(a_limit_ends_a_wait_in_virtual_time_unless_nobody_can_go_on),
         cmocka_unit_test(what_is_handed_up_outlives_its_stage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
