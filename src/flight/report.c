@@ -177,8 +177,11 @@ hang_print(const struct flight *flight, const struct hang *hang, int columns, st
     if (teller_open(&teller, flight, hang)) {
         put_head(&teller, width, out);
         str_add(out, "\n");
+        size_t head = out->len;
         put_difference(&teller, width, out);
         put_graph(&teller, width, out);
+        if (out->len == head && str_ok(out))
+            out->text[--out->len] = '\0'; /* one empty line will do */
         put_rows(&teller, width, out);
     } else
         str_add(out, "no memory for the report\n");

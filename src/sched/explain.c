@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/vec.h"
 #include "sched/internal.h"
 #include "sched/stage.h"
 
@@ -167,7 +168,17 @@ sched_time(const struct sched *sched)
     return (uint64_t)ns * 1000;
 }
 
-/* Called now and then by somebody who is no task: since when each task has been in the line where it is. */
+static bool
+was_there(const struct machine *machine, uint32_t line)
+{
+    for (size_t i = 0; i < countof(machine->seen_lines); i++)
+        if (machine->seen_lines[i] == line)
+            return true;
+    return false;
+}
+
+/* Called now and then by somebody who is no task: since when each task has been in the line where it is, or in a loop of
+ * a few lines around it. */
 void
 sched_look_at_lines(struct sched *sched)
 {
@@ -176,10 +187,10 @@ sched_look_at_lines(struct sched *sched)
     for (struct machine *machine = sched->first; machine != NULL; machine = machine->next) {
         struct task *task = &machine->task;
         uint32_t     line = task_line(task);
-        if (task->waiting != NULL || (machine->seen_line == line && task->since != 0))
+        if (task->waiting != NULL || (task->since != 0 && was_there(machine, line)))
             continue;
-        machine->seen_line = line;
-        task->since        = now;
+        machine->seen_lines[machine->seen_count++ % countof(machine->seen_lines)] = line;
+        task->since = now;
     }
     pthread_mutex_unlock(&sched->registry);
 }

@@ -40,7 +40,8 @@ struct machine {
     struct machine *next_waiter;
     bool           wait_broken;       /* stepped: its wait answers false */
     bool           timed_out;         /* stepped: because it has lasted too long */
-    uint32_t       seen_line;         /* free: where it was when it was last looked at */
+    uint32_t       seen_lines[4];     /* free: where it was lately; a loop comes back to them */
+    unsigned       seen_count;
     bool           preferred;         /* stepped: goes first among equals while its clock is preferred_at */
     uint64_t       preferred_at;
     uint64_t       pending_delay;
