@@ -130,5 +130,5 @@ rs.say "over"
 END_LESSON
 $run = ringside('step', '--batch', 'until lesson.say; break lesson.say if text ~ over; set net.bias[0] 1; goto 0; '
     . 'continue; where', $edits);
-like($run->{out}, qr/1 edit undone\nstopped by 1: .*\n\d+ lesson\.say .*text=over/, 'a breakpoint holds in a run made anew');
+like($run->{out}, qr/1 edit undone: this is run 2\nstopped by 1: .*\n\d+ lesson\.say .*text=over/, 'a breakpoint holds in a run made anew');
 done_testing();
