@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "base/shape.h"
 #include "c10d/internal.h"
+#include "sched/account.h"
 
 enum { COLUMNS = 80, CALLS_AT_LEAST = 64 };
 static const char before_report[] = "ringside: MismatchError: ";
@@ -318,6 +319,32 @@ world_report(const struct world *world)
     return atomic_load(&world->report);
 }
 
+/* It did nothing but its own work for a good part of the run. Who was stopped between two calls of many is no culprit. */
+static bool
+is_stuck_outside(const struct world *world, const struct flight *flight, int rank)
+{
+    enum { GOOD_PART = 20 };
+    if (rank < 0 || rank >= world->size)
+        return false;
+    if (!sched_is_stepped(world->sched))
+        return flight->ranks[rank].since_ps > 0;
+    uint64_t done = account_done(world->sched), before = atomic_load(&world->ranks[rank].worked);
+    return done > before && (done - before) > done / GOOD_PART;
+}
+
+/* A run that is stopped need not hang. */
+static bool
+is_worth_telling(const struct world *world, const struct flight *flight)
+{
+    struct hang hang;
+    if (flight->broken || flight->why != FLIGHT_INTERRUPTED)
+        return !flight->broken;
+    flight_diagnose(flight, &hang);
+    if (hang.cause == HANG_OUTSIDE)
+        return is_stuck_outside(world, flight, hang.culprit);
+    return hang.cause != HANG_LATE;
+}
+
 static bool
 explain_world(void *context, const struct stop *stop, struct str *out)
 {
@@ -326,10 +353,11 @@ explain_world(void *context, const struct stop *stop, struct str *out)
                                   : stop->cause == STOP_TIMEOUT ? FLIGHT_TIMEOUT : FLIGHT_INTERRUPTED,
                              .after_ps = stop->limit_ps };
     fill_flight(world->sched, world, false, &flight);
-    bool told = tell_flight(&flight, out);
+    bool busy = flight.why == FLIGHT_INTERRUPTED && !flight.broken && !is_worth_telling(world, &flight);
+    bool told = !busy && tell_flight(&flight, out);
     flight_free(&flight);
     if (!told)
-        return false;
+        return busy; /* then there is nothing to say */
     clip_lines(out);
     keep_report(world, out);
     return true;
@@ -394,16 +422,14 @@ world_rank_cut_off(struct task *me, struct world *world)
 {
     struct flight flight = { .why = FLIGHT_INTERRUPTED };
     struct str    report = { 0 };
-    struct hang   hang;
     if (!sched_is_stepped(me->sched) || world_report(world) != NULL)
         return;
     fill_flight(me->sched, world, false, &flight);
     if (!flight.broken) {
         flight.ranks[me->rank].line     = me->error.lesson_line;
         flight.ranks[me->rank].since_ps = 0;
-        flight_diagnose(&flight, &hang);
     }
-    if (!flight.broken && hang.cause == HANG_OUTSIDE && hang.culprit == me->rank && tell_flight(&flight, &report)) {
+    if (is_stuck_outside(world, &flight, me->rank) && is_worth_telling(world, &flight) && tell_flight(&flight, &report)) {
         clip_lines(&report);
         keep_report(world, &report);
     }
@@ -419,6 +445,8 @@ hang_in_vain(struct task *me, struct world *world, const struct wait_reason *rea
     va_start(args, format);
     vsnprintf(words, sizeof words, format, args);
     va_end(args);
+    if (account_closed(me->sched)) /* it is over for all: that explains it */
+        return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
     struct str report = { 0 };
     bool told = world != NULL && world_report(world) == NULL && report_in_vain(me, world, reason, &report) &&
                 keep_report(world, &report);        /* of several that find it at once, one tells all of it */

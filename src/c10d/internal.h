@@ -108,6 +108,7 @@ struct rank_end { enum flight_now now; uint32_t line; char why[200]; };
 struct rank_state {
     struct rank_end end;
     atomic_uint_least64_t calls; /* how many its recorders have seen */
+    atomic_uint_least64_t worked; /* steps of work of the run when it made the last one */
     atomic_bool ended;
     atomic_int  joined;          /* how many generations it has joined: all that the others need from it is in the store */
     int         generation;      /* how often it has called init_process_group; its own task's */

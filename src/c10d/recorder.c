@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "c10d/internal.h"
+#include "sched/account.h"
 
 /* A thousand ranks share what eight may have. */
 enum { ROOM = 2000, ROOM_OF_ALL = 16384, ROOM_LEAST = 64 };
@@ -41,6 +42,7 @@ recorder_add(struct process_group *group, const struct recorded *call)
     kept->record = (int64_t)atomic_fetch_add(&rank->calls, 1);
     if (call->is_p2p)
         kept->sequence = recorder->posts++;
+    atomic_store(&rank->worked, account_done(group->world->sched));
     uint64_t number = ++recorder->count;
     pthread_mutex_unlock(&recorder->mutex);
     return number;

@@ -93,11 +93,12 @@ static void
 stop_run(const struct watch *watch, enum error_kind kind, const char *why)
 {
     struct str text = { 0 };
-    str_addf(&text, "%s", why);
-    if (!sched_is_stepped(watch->sched)) {
-        str_add(&text, "\n");
+    str_addf(&text, "%s\n", why);
+    size_t alone = text.len;
+    if (!sched_is_stepped(watch->sched))
         sched_explain(watch->sched, &(struct stop){ .cause = STOP_INTERRUPT }, &text);
-    }
+    if (text.len == alone && str_ok(&text))
+        text.text[--text.len] = '\0';
     sched_stop(watch->sched, kind, str_ok(&text) ? str_text(&text) : why);
     str_free(&text);
 }
