@@ -124,6 +124,17 @@ print_question(const struct telling *telling, size_t seq, int width, struct str 
     str_addf(out, "-> %s%s%s", model_argument_text(model, seq, "answer"), why[0] != '\0' ? "\n" : "", why);
 }
 
+/* What failed and why; the tables below that have no room here, and are among the event's arguments. */
+static void
+print_fault(const struct model *model, size_t seq, struct str *out)
+{
+    const char *report = model_argument_text(model, seq, "report");
+    const char *text   = report[0] != '\0' ? report : model_argument_text(model, seq, "message");
+    const char *tables = strstr(text, "\n\n");
+    int         length = (int)(tables != NULL ? (size_t)(tables - text) : strlen(text));
+    str_addf(out, "\u00d7 %s: %.*s", model_kind(model, seq), length, text);
+}
+
 static void
 draw_item(const struct telling *telling, size_t seq, struct canvas *pane, struct lines *lines)
 {
@@ -144,10 +155,8 @@ draw_item(const struct telling *telling, size_t seq, struct canvas *pane, struct
         str_add(&text, ok ? "ok " : "NOT OK ");
         visible_add(&text, name, strlen(name), VISIBLE_LINE); /* a name has one line, whatever it says */
     } else if (model_work(model, seq) == WORK_FAULT) {
-        const char *report = model_argument_text(model, seq, "report");
         style.ink = WORK_FAULT;
-        str_addf(&text, "\u00d7 %s: %s", model_kind(model, seq),
-                 report[0] != '\0' ? report : model_argument_text(model, seq, "message"));
+        print_fault(model, seq, &text);
     }
     canvas_wrap(pane, lines, 1, style, canvas_words(pane, &text));
     str_free(&text);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "c10d/internal.h"
+#include "sched/account.h"
 #include "sched/faults.h"
 
 int
@@ -30,7 +31,8 @@ rank_end_of(const struct task *me)
     struct rank_end     end   = { .now = FLIGHT_RETURNED };
     if (!task_failed(me))
         return end;
-    end.now  = task_is_killed(me) ? FLIGHT_KILLED : FLIGHT_THREW;
+    bool cut_off = error->kind == E_BUDGET && account_exhausted(me->sched); /* it would be there still */
+    end.now  = task_is_killed(me) ? FLIGHT_KILLED : cut_off ? FLIGHT_RUNNING : FLIGHT_THREW;
     end.line = error->lesson_line;
     if (end.now == FLIGHT_THREW)
         snprintf(end.why, sizeof end.why, "%.*s", (int)strcspn(error->message, "\n"), error->message);

@@ -163,9 +163,10 @@ explore_all(struct explore *explore)
                        "at a time, or than %d steps that can be ordered", SEARCH_MOVES, SEARCH_DEPTH);
     if (!ran && !trials_stopped(explore->trials))
         return no_runs();
-    printf("%s: %" PRIu64 " class%s of interleavings, %" PRIu64 " blocked prefix%s, %" PRIu64 " runs%s\n",
+    printf("%s: %" PRIu64 " class%s of interleavings, %" PRIu64 " blocked prefix%s, %" PRIu64 " run%s%s\n",
            !more ? "complete" : "incomplete", search->complete, search->complete == 1 ? "" : "es", search->blocked,
-           search->blocked == 1 ? "" : "es", search->runs, explore->findings.count == 0 ? ": all end as usual" : "");
+           search->blocked == 1 ? "" : "es", search->runs, search->runs == 1 ? "" : "s",
+           explore->findings.count == 0 ? ": all end as usual" : "");
     return tell_findings(explore, "run");
 }
 

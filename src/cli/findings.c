@@ -230,5 +230,6 @@ findings_tell(struct findings *findings, struct trials *trials, const struct fin
             puts("    it does not repeat: something outside of the run decides, too");
     }
     if (findings->count > FINDINGS_TOLD)
-        printf("\n... and %d more causes\n", findings->count - FINDINGS_TOLD);
+        printf("\n... and %d more cause%s\n", findings->count - FINDINGS_TOLD,
+               findings->count - FINDINGS_TOLD == 1 ? "" : "s");
 }

@@ -183,6 +183,16 @@ by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* "ok 7 - sums agree" without its number, which says only what was checked before it. */
+static void
+drop_number(char *line)
+{
+    char  *at     = strncmp(line, "not ok ", 7) == 0 ? line + 7 : strncmp(line, "ok ", 3) == 0 ? line + 3 : NULL;
+    size_t digits = at != NULL ? strspn(at, "0123456789") : 0;
+    if (digits > 0 && strncmp(at + digits, " - ", 3) == 0)
+        memmove(at, at + digits + 1, strlen(at + digits + 1) + 1);
+}
+
 /* false: no memory. What lies beyond OUTPUT_BYTES is not compared. */
 static bool
 said_read(struct said *said, FILE *out)
@@ -201,11 +211,19 @@ said_read(struct said *said, FILE *out)
         if (!vec_room(&said->lines, &said->room, said->count + 1, sizeof *said->lines))
             return false;
         said->lines[said->count++] = line;
+        drop_number(line);
         line += length + more;
     }
     if (said->count > 0)
         qsort(said->lines, said->count, sizeof *said->lines, by_bytes);
     return true;
+}
+
+/* A check that failed says more than any other line. */
+static bool
+is_better(const char *line, const char *than)
+{
+    return than[0] == '\0' || (strncmp(line, "not ok ", 7) == 0 && strncmp(than, "not ok ", 7) != 0);
 }
 
 /* The first line in the order of bytes that only one has, each's own. true: they say the same. */
@@ -218,7 +236,7 @@ said_equal(const struct said *usual, const struct said *here, struct outcome *ou
         int order = a == usual->count ? 1 : b == here->count ? -1 : strcmp(usual->lines[a], here->lines[b]);
         if (order < 0 && outcome->usual[0] == '\0')
             snprintf(outcome->usual, sizeof outcome->usual, "%s", usual->lines[a]);
-        if (order > 0 && outcome->here[0] == '\0')
+        if (order > 0 && is_better(here->lines[b], outcome->here))
             snprintf(outcome->here, sizeof outcome->here, "%s", here->lines[b]);
         a += order <= 0;
         b += order >= 0;

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "device/cells.h"
 #include "device/internal.h"
 #include "sched/account.h"
@@ -231,9 +232,11 @@ claim_tell(struct task *me, const struct access *access, const struct claim *cla
     const struct access_names *names = sched_part(me->sched, PART_NAMES);
     if (names != NULL && !names->find(me, access, tensor, sizeof tensor))
         snprintf(tensor, sizeof tensor, "a tensor");
-    snprintf(report, sizeof report, "%s%s %s (%s, line %" PRIu32 ") while %s%s%s of line %" PRIu32 " may still be %s "
-             "it: call work:wait() first", rank, access->write ? "changes" : "reads", tensor, access->what, me->line,
-             claimer->name, which, claimer->detail, claimer->lesson_line, claim->write ? "changing" : "reading");
+    bool plain = strcmp(access->what, "read") == 0; /* the verb says it */
+    snprintf(report, sizeof report, "%s%s %s (%s%sline %" PRIu32 ") while %s%s%s of line %" PRIu32 " may still be %s "
+             "it: call work:wait() first", rank, access->write ? "changes" : "reads", tensor,
+             plain ? "" : access->what, plain ? "" : ", ", me->line, claimer->name, which, claimer->detail,
+             claimer->lesson_line, claim->write ? "changing" : "reading");
     return race_tell(me, access->storage, report);
 }
 

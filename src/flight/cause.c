@@ -226,13 +226,15 @@ cause_locks(struct teller *teller, struct saying *saying)
 
 /* ---- gone, busy, late ---- */
 
+/* Who was killed may have been in the midst of its last call. */
 static void
-say_after(const struct teller *teller, struct str *out)
+say_after(struct teller *teller, struct str *out)
 {
     const struct flight_entry *last = teller->hang->of_culprit;
     if (last == NULL)
         return;
-    str_add(out, " after ");
+    bool within = teller->hang->cause == HANG_KILLED && !entry_is_over(&teller->survey, last);
+    str_add(out, within ? " in " : " after ");
     say_call_at(teller->flight, last, out);
 }
 

@@ -304,6 +304,25 @@ is_default(const struct lesson_plan *plan, int group)
            (of->description != NULL && strcmp(of->description, "default_pg") == 0);
 }
 
+static bool
+is_used(const struct lesson_plan *plan, int group)
+{
+    for (int i = 0; i < plan->line_count; i++)
+        if (plan->lines[i].call->group == group)
+            return true;
+    return false;
+}
+
+/* As the lesson's own report will call it: the groups that it makes, from 1. */
+static int
+group_number(const struct lesson_plan *plan, int group)
+{
+    int number = 1;
+    for (int i = 0; i < group; i++)
+        number += is_used(plan, i) && !is_default(plan, i);
+    return number;
+}
+
 static void
 add_options(const struct written *w, bool async, struct str *out)
 {
@@ -314,7 +333,7 @@ add_options(const struct written *w, bool async, struct str *out)
         str_add(out, ", ");
     str_add(out, "{ ");
     if (named)
-        str_addf(out, "group = group_%d%s", w->call->group, async ? ", " : " ");
+        str_addf(out, "group = group_%d%s", group_number(w->plan, w->call->group), async ? ", " : " ");
     str_add(out, async ? "async_op = true }" : "}");
 }
 
@@ -348,7 +367,7 @@ add_p2p(const struct lesson_plan *plan, const struct flight_entry *call, bool as
     if (named || call->tag > 0)
         str_add(out, ", { ");
     if (named)
-        str_addf(out, "group = group_%d%s", call->group, call->tag > 0 ? ", " : "");
+        str_addf(out, "group = group_%d%s", group_number(plan, call->group), call->tag > 0 ? ", " : "");
     if (call->tag > 0)
         str_addf(out, "tag = %" PRId64, call->tag);
     str_add(out, named || call->tag > 0 ? " })" : ")");
@@ -444,15 +463,6 @@ waiting_ranks(const struct lesson_plan *plan)
 
 /* ---- groups ---- */
 
-static bool
-is_used(const struct lesson_plan *plan, int group)
-{
-    for (int i = 0; i < plan->line_count; i++)
-        if (plan->lines[i].call->group == group)
-            return true;
-    return false;
-}
-
 static void
 add_groups(const struct lesson_plan *plan, struct str *out)
 {
@@ -460,7 +470,7 @@ add_groups(const struct lesson_plan *plan, struct str *out)
         unsigned members = lesson_members(plan, i);
         if (!is_used(plan, i) || is_default(plan, i))
             continue;
-        str_addf(out, "  local group_%d = dist.new_group {", i);
+        str_addf(out, "  local group_%d = dist.new_group {", group_number(plan, i));
         for (int place = 0, told = 0; place < plan->world; place++)
             if ((members >> place & 1) != 0)
                 str_addf(out, "%s %d", told++ > 0 ? "," : "", place);
@@ -506,7 +516,7 @@ add_patience(const struct lesson_plan *plan, struct str *out)
         }
         str_addf(out, "dist.set_timeout(%" PRId64, patience(plan));
         if (!is_default(plan, i))
-            str_addf(out, ", { group = group_%d }", i);
+            str_addf(out, ", { group = group_%d }", group_number(plan, i));
         str_addf(out, ")%s  -- seconds\n", members != all ? " end" : "");
     }
 }

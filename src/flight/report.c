@@ -175,13 +175,13 @@ hang_print(const struct flight *flight, const struct hang *hang, int columns, st
     struct teller teller;
     int           width = columns - REPORT_INDENT;
     if (teller_open(&teller, flight, hang)) {
+        struct str calls = { 0 };
+        put_difference(&teller, width, &calls);
+        put_graph(&teller, width, &calls);
         put_head(&teller, width, out);
-        str_add(out, "\n");
-        size_t head = out->len;
-        put_difference(&teller, width, out);
-        put_graph(&teller, width, out);
-        if (out->len == head && str_ok(out))
-            out->text[--out->len] = '\0'; /* one empty line will do */
+        if (calls.len > 0)
+            str_addf(out, "\n%s", str_text(&calls));
+        str_free(&calls);
         put_rows(&teller, width, out);
     } else
         str_add(out, "no memory for the report\n");

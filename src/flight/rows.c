@@ -74,7 +74,7 @@ say_now(const struct teller *teller, int rank, const struct flight_entry *const 
         if (own->line > 0)
             str_addf(out, " at line %" PRIu32, own->line);
         if (own->detail != NULL && own->now != FLIGHT_RUNNING)
-            str_addf(out, ": %.60s", own->detail);
+            str_addf(out, strlen(own->detail) <= 60 ? ": %s" : ": %.57s...", own->detail);
     }
     if (times && own->since_ps > 0) {
         str_add(out, " for ");
@@ -268,7 +268,7 @@ put_rows(struct teller *teller, int width, struct str *out)
         for (int i = 0; i < count; i++)
             put_row(str_text(&told[i]), widths, out);
         if (left > 0)
-            str_addf(out, "and %d more rows\n", left);
+            str_addf(out, "and %d more row%s\n", left, left == 1 ? "" : "s");
     }
     for (int i = 0; i <= MOST_ROWS; i++)
         str_free(&told[i]);

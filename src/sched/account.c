@@ -164,7 +164,7 @@ work_settle(struct task *me)
         atomic_store_explicit(&account->done, ceiling, memory_order_relaxed);
     if (account_exhausted(me->sched))
         return failed(me, E_BUDGET, "the run has used up the %.4g steps of work that a lesson may do (a step is a "
-                      "Lua instruction or as much); --limit-seconds 600 allows ten times 1e9, --trust lifts the "
-                      "limit", (double)account->work_limit);
+                      "Lua instruction or as much); --limit-seconds 600 allows 1e+10, --trust lifts the limit",
+                      (double)account->work_limit);
     return sched_goes_on(me);
 }

@@ -197,7 +197,7 @@ take_chosen(struct machine *from)
 {
     struct sched *sched = from->task.sched;
     for (;;) {
-        if (sched->heap_count == 0)
+        if (sched->heap_count == sched->limits)
             nobody_can_run(sched, &from->task);
         if (!heap_item_is_source(sched->heap[0]))
             break;

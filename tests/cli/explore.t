@@ -141,7 +141,7 @@ for my $case (@classes) {
     my ($count, $name, $world, $body) = @$case;
     my $run = explore('--exhaustive', ranks($name =~ tr/ /-/r, $world, $body));
     my $classes = $count == 1 ? '1 class' : "$count classes";
-    like($run->{out}, qr/^complete: $classes of interleavings, \d+ blocked prefix(?:es)?, \d+ runs: all end as usual\n$/,
+    like($run->{out}, qr/^complete: $classes of interleavings, \d+ blocked prefix(?:es)?, \d+ runs?: all end as usual\n$/,
         "$name: $classes") or diag($run->{err});
     is($run->{status}, 0, "$name: and nothing is found");
 }
@@ -272,6 +272,18 @@ like(ringside('explore', '--help')->{out}, qr/--exhaustive .*--faults KINDS.*Exi
 spill("$folder/wildcard.schedule", "my own\n");
 like(explore('--schedules', 100, $wild)->{out}, qr/--policy wildcard-2\.schedule/, 'what is no schedule is not written over');
 is(slurp("$folder/wildcard.schedule"), "my own\n", 'but stays');
+
+# ---- what is no difference, and what is told of one ----
+
+my $timed = ranks('timed', 2, 'dist.set_timeout(1) dist.send(t, 1 - rank) dist.recv(t, 1 - rank)');
+like(explore('--schedules', 4, $timed)->{out},
+    qr/\Aalready the usual order hangs:\n +DeadlockError: .*\n +cause: crossed sends: .*\n4 schedules, .*: all end as usual\n\z/,
+    'who waits with a limit is stuck at once, as in run');
+my $numbered = ranks('numbered', 3, 'rs.check("rank " .. rank, true)');
+like(explore('--schedules', 100, $numbered)->{out}, qr/all end as usual/, 'the number of a check is no difference');
+my $check = ranks('late check', 3, 'if rank == 2 then dist.recv(t) rs.check("rank 0 comes first", t:item() == 0) dist.recv(t)
+    else dist.send(t, 2) end');
+like(explore('--schedules', 100, $check)->{out}, qr/ here:    not ok - .*rank 0 comes first$/m, 'the check that fails is told');
 
 # ---- an interrupt ----
 

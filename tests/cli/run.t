@@ -125,6 +125,9 @@ fails('syntax', 2, qr/syntax\.lua:1: unexpected symbol/, 'local x = = 1');
 fails('index', 2, qr/index\.lua:2: IndexError: index 7 is out of range/, qq{local rs = require "ringside"\nlocal x = rs.ones { 3 }[7]\n});
 fails('raise', 2, qr/raise\.lua:1: boom$/m, 'error "boom"');
 fails('loop', 2, qr/BudgetError.*--trust lifts/, 'while true do end');
+fails('a loop that nobody waits for yet', 3, qr/cause: stuck outside: rank 1 is busy at line \d+\n/,
+    'local rs = require "ringside" rs.distributed.spawn(function(rank) if rank == 1 then while true do end end
+     rs.distributed.all_reduce(rs.ones(1)) end, { world = 3 })');
 for my $case (['einsum', 'rs.einsum("i,j->ij", a, a)'], ['tensordot', 'rs.tensordot(a, a, 0)'],
               ['one_hot', 'rs.nn.functional.one_hot(a:long(), 1 << 24)'],
               ['one_hot by its largest', 'rs.nn.functional.one_hot(rs.tensor { 1 << 40 })']) {
