@@ -30,8 +30,10 @@ void          world_rank_ended(struct task *me, struct world *world, int rank); 
 bool          world_await_ends(struct task *me, struct world *world, uint64_t grace_ps);
 /* This rank was cut off in its own code (a limit, an interrupt): whoever waits for it did so in vain. */
 void          world_rank_cut_off(struct task *me, struct world *world);
-/* Why the first wait in vain was in vain, who waits for whom included: lines; NULL: nobody waited in vain. */
-const char   *world_report(const struct world *world);
+/* Why the first wait in vain was in vain, who waits for whom included: lines; NULL: nobody waited in vain. Where a lesson
+ * catches that and its ranks go on, the next one is a first again. Of errors up to number `order` (struct error). */
+const char   *world_report(const struct world *world, unsigned order);
+void          world_rank_told(struct task *me);   /* a rank's lesson gets the error of a wait in vain: it may catch it */
 struct flight;
 /* What the ranks called, as far as their recorders go, and what they do now; into a zeroed flight. */
 void          flight_of_world(struct task *me, struct world *world, struct flight *flight);

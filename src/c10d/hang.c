@@ -301,21 +301,38 @@ clip_lines(struct str *out)
     str_add(out, "\n...");
 }
 
-/* The first report of a world is kept: what comes later follows from it. */
+/* What comes now follows from what was told. */
+static bool
+report_stands(const struct world *world)
+{
+    return atomic_load(&world->report) != NULL && !atomic_load(&world->goes_on);
+}
+
+/* The first one is kept until the ranks go on; false: there is one. Those of the past are still read. */
 static bool
 keep_report(struct world *world, const struct str *text)
 {
-    char *expected = NULL, *copy = strdup(str_text(text));
-    if (copy == NULL || atomic_compare_exchange_strong(&world->report, &expected, copy))
-        return copy != NULL;
-    free(copy);
+    struct report *older = atomic_load(&world->report);
+    struct report *made  = report_stands(world) ? NULL : malloc(sizeof *made + text->len + 1);
+    if (made == NULL)
+        return false;
+    *made = (struct report){ .older = older, .order = sched_errors(world->sched) };
+    memcpy(made->text, str_text(text), text->len + 1);
+    if (atomic_compare_exchange_strong(&world->report, &older, made)) {
+        atomic_store(&world->goes_on, false);
+        return true;
+    }
+    free(made);
     return false;
 }
 
 const char *
-world_report(const struct world *world)
+world_report(const struct world *world, unsigned order)
 {
-    return atomic_load(&world->report);
+    const struct report *report = atomic_load(&world->report);
+    while (report != NULL && report->older != NULL && report->order > order)
+        report = report->older;
+    return report != NULL ? report->text : NULL;
 }
 
 static bool
@@ -348,7 +365,10 @@ hang_unwatch(struct world *world)
 {
     if (world->sched != NULL)
         sched_set_explainer(world->sched, world->before);
-    free(world->report);
+    for (struct report *report = world->report, *older; report != NULL; report = older) {
+        older = report->older;
+        free(report);
+    }
     world->report = NULL;
 }
 
@@ -395,7 +415,7 @@ world_rank_cut_off(struct task *me, struct world *world)
     struct flight flight = { .why = FLIGHT_INTERRUPTED };
     struct str    report = { 0 };
     struct hang   hang;
-    if (!sched_is_stepped(me->sched) || world_report(world) != NULL)
+    if (!sched_is_stepped(me->sched) || report_stands(world))
         return;
     fill_flight(me->sched, world, false, &flight);
     if (!flight.broken) {
@@ -420,7 +440,7 @@ hang_in_vain(struct task *me, struct world *world, const struct wait_reason *rea
     vsnprintf(words, sizeof words, format, args);
     va_end(args);
     struct str report = { 0 };
-    bool told = world != NULL && world_report(world) == NULL && report_in_vain(me, world, reason, &report) &&
+    bool told = world != NULL && !report_stands(world) && report_in_vain(me, world, reason, &report) &&
                 keep_report(world, &report);        /* of several that find it at once, one tells all of it */
     if (!told) {
         str_free(&report);

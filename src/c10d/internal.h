@@ -108,11 +108,15 @@ struct rank_end { enum flight_now now; uint32_t line; char why[200]; };
 struct rank_state {
     struct rank_end end;
     atomic_uint_least64_t calls; /* how many its recorders have seen */
+    atomic_bool told;            /* its lesson has been told of a wait in vain, and it has called nothing since */
     atomic_bool ended;
     atomic_int  joined;          /* how many generations it has joined: all that the others need from it is in the store */
     int         generation;      /* how often it has called init_process_group; its own task's */
     const struct communicator *outside; /* the last new one of which it is no member; its own task's */
 };
+
+/* Why a wait was in vain; `order`: how many errors the run had seen by then. */
+struct report { struct report *older; unsigned order; char text[]; };
 
 struct world {
     int                         size;
@@ -129,7 +133,8 @@ struct world {
     struct sched               *sched;          /* whose explainer this is */
     struct explainer            explainer;      /* hang.c */
     const struct explainer     *before;         /* whose place it took */
-    char *_Atomic               report;         /* of the first wait in vain; NULL: none yet */
+    struct report *_Atomic      report;         /* the last one; NULL: nobody has waited in vain */
+    atomic_bool                 goes_on;        /* a rank caught what it was told, and called more: the report is of the past */
     atomic_int                  ended_count;
     atomic_uint_least64_t       failed_at;      /* 1 + when the first rank failed, by sched_time; 0: none has */
 };
@@ -166,6 +171,7 @@ bool hang_of_mismatch(struct task *me, const struct work *work, struct str *out)
 bool hang_in_vain(struct task *me, struct world *world, const struct wait_reason *reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void world_wake_all(struct task *me, struct world *world);
+void world_rank_calls(struct world *world, int rank);   /* it makes another call: what it was told, it has caught */
 
 void store_hash_wake(struct task *me, struct store *store);   /* who waits in it looks again whether it is in vain */
 

@@ -4,6 +4,7 @@
  * Interface: l_spawn (rs.distributed.spawn), script_rank. */
 #include "lua/spawn.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,13 +181,6 @@ start_rank(struct task *me, struct spawn *spawn, int number)
     return rank->task != NULL;
 }
 
-/* It says that ranks wait in vain, or for what. */
-static bool
-is_of_hang(const struct error *error)
-{
-    return error->kind == E_DEADLOCK || error->kind == E_TIMEOUT || error->kind == E_MISMATCH;
-}
-
 /* Of a missing wait: "rank 0 reads t ...". */
 static bool
 names_reader(const struct error *error)
@@ -202,7 +196,7 @@ first_error(const struct spawn *spawn, bool of_hang)
     const struct error *first = NULL;
     for (int i = 0; i < spawn->count; i++) {
         const struct error *error = &spawn->ranks[i].error;
-        if (error->kind != E_NONE && is_of_hang(error) == of_hang && (first == NULL || error->order < first->order))
+        if (error->kind != E_NONE && error_is_of_hang(error) == of_hang && (first == NULL || error->order < first->order))
             first = error;
     }
     return first;
@@ -216,7 +210,7 @@ tell(struct error *error, const struct telling *how)
     struct str text   = { 0 };
     char       who[24];
     snprintf(who, sizeof who, "rank %d: ", error->rank);
-    if (is_of_hang(error) || error->kind == E_DIVERGENCE || error->kind == E_KILLED || names_reader(error) ||
+    if (error_is_of_hang(error) || error->kind == E_DIVERGENCE || error->kind == E_KILLED || names_reader(error) ||
         strncmp(error->message, who, strlen(who)) == 0)
         who[0] = '\0'; /* it names the ranks that it is about */
     if (how->report != NULL && how->report_first)
@@ -258,7 +252,7 @@ raise_first(struct task *me, struct spawn *spawn)
     struct telling how   = { .report_first = !caused || cut, .report_alone = !caused };
     struct error   error = caused ? *other : *hang;
     if ((hang != NULL && !says_all) || cut)
-        how.report = world_report(spawn->world);
+        how.report = world_report(spawn->world, hang != NULL ? hang->order : UINT_MAX);
     error.payload = NULL;
     error.hung    = hang != NULL || how.report != NULL;
     if (how.report != NULL && strstr(error.message, how.report) != NULL)
@@ -271,7 +265,7 @@ raise_first(struct task *me, struct spawn *spawn)
 static void
 stop_stragglers(struct task *me, struct spawn *spawn)
 {
-    const char *report = world_report(spawn->world);
+    const char *report = world_report(spawn->world, UINT_MAX);
     sched_stop(me->sched, E_DEADLOCK, report != NULL ? report : "a rank has failed, and another one does not end");
 }
 
