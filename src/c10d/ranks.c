@@ -84,6 +84,16 @@ world_await_ends(struct task *me, struct world *world, uint64_t grace_ps)
     return all;
 }
 
+void
+world_say_failure(const struct world *world, struct str *out)
+{
+    int rank = 0;
+    while (rank < world->size && (!world_rank_has_ended(world, rank) || world->ranks[rank].end.now == FLIGHT_RETURNED))
+        rank++;
+    if (rank < world->size)
+        str_addf(out, "rank %d: %s", rank, world->ranks[rank].end.why);
+}
+
 struct rank_context *
 rank_context(const struct task *me)
 {

@@ -266,7 +266,16 @@ static void
 stop_stragglers(struct task *me, struct spawn *spawn)
 {
     const char *report = world_report(spawn->world, UINT_MAX);
-    sched_stop(me->sched, E_DEADLOCK, report != NULL ? report : "a rank has failed, and another one does not end");
+    struct str  text   = { 0 };
+    if (report != NULL) {
+        str_add(&text, report);
+    } else {
+        world_say_failure(spawn->world, &text);
+        str_add(&text, "\nand another rank does not end: ");
+        sched_explain(me->sched, &(struct stop){ .cause = STOP_INTERRUPT }, &text);
+    }
+    sched_stop(me->sched, E_DEADLOCK, str_ok(&text) ? str_text(&text) : "a rank has failed, and another one does not end");
+    str_free(&text);
 }
 
 static bool
