@@ -15,34 +15,20 @@ static const char before_report[] = "ringside: MismatchError: ";
 
 /* ---- groups and calls ---- */
 
-/* Of the last generation, by number. Answers how many. */
-static int
-list_communicators(const struct world *world, struct communicator **out, int most)
-{
-    struct communicator *newest = atomic_load(&world->communicators);
-    int count = 0;
-    for (struct communicator *at = newest; at != NULL; at = at->next) {
-        if (at->generation != newest->generation || at->number >= most)
-            continue;
-        out[at->number] = at;
-        count = at->number >= count ? at->number + 1 : count;
-    }
-    return count;
-}
-
+/* All that were ever made: those of an earlier init_process_group have the numbers of later ones. */
 static void
 add_groups(const struct world *world, struct flight *flight)
 {
     const struct communicator *newest = atomic_load(&world->communicators);
-    int most = newest != NULL ? newest->number + 1 : 0;
-    struct communicator **list = calloc((size_t)most + 1, sizeof *list);
+    int count = newest != NULL ? newest->index + 1 : 0;
+    const struct communicator **list = calloc((size_t)count + 1, sizeof *list);
     flight->broken = flight->broken || list == NULL;
-    int count = list != NULL ? list_communicators(world, list, most) : 0;
-    for (int i = 0; i < count; i++) {
+    for (const struct communicator *at = newest; list != NULL && at != NULL; at = at->next)
+        list[at->index] = at;
+    for (int i = 0; list != NULL && i < count; i++) {
         char name[24];
-        snprintf(name, sizeof name, "%d", i);
-        flight_group(flight, name, i == 0 ? "default_pg" : NULL,
-                     list[i] != NULL ? list[i]->ranks : NULL, list[i] != NULL ? list[i]->size : 0);
+        snprintf(name, sizeof name, "%d", list[i]->number);
+        flight_group(flight, name, list[i]->number == 0 ? "default_pg" : NULL, list[i]->ranks, list[i]->size);
     }
     free(list);
 }
@@ -88,7 +74,7 @@ add_call(struct flight *flight, const struct process_group *group, const struct 
     if (print->dtype >= 0)
         snprintf(dtype, sizeof dtype, "[%s]", dtype_name((enum dtype)print->dtype));
     struct flight_entry entry = {
-        .record = call->record, .sequence = call->sequence, .op = -1, .group = group->communicator->number,
+        .record = call->record, .sequence = call->sequence, .op = -1, .group = group->communicator->index,
         .is_p2p = call->is_p2p, .state = call->state, .retired = call->state == FLIGHT_COMPLETED,
         .operation = operation_name(print->operation), .backend = group->world->backend->name,
         .input_sizes = str_text(&sizes), .output_sizes = str_text(&sizes),
@@ -147,7 +133,7 @@ work_reason(const struct work *work, int peer)
 {
     uint64_t own = work->call.options.timeout_ps;
     return (struct wait_reason){ .what = operation_name(work->call.operation), .sequence = work->call.sequence,
-                                 .group = work->group->communicator->number,
+                                 .group = work->group->communicator->index,
                                  .peer  = process_group_global_rank(work->group, peer),
                                  .timeout_ps = own != 0 ? own : work->group->timeout_ps };
 }
@@ -255,7 +241,7 @@ fill_flight(struct sched *sched, struct world *world, bool all, struct flight *f
     flight->before = (int)strlen(before_report);
     add_groups(world, flight);
     for (struct process_group *group = world->groups; group != NULL && !flight->broken; group = group->next)
-        if (group->communicator->number < flight->group_count)
+        if (group->communicator->index < flight->group_count)
             add_calls(group, all, flight);
     for (int i = 0; i < flight->rank_count; i++)
         if (flight->ranks[i].count > 1)

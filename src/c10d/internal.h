@@ -66,6 +66,7 @@ struct communicator {
     struct world         *world;
     struct communicator  *parent;         /* whose members call new_group for it; NULL: a default group */
     int                   number;         /* in its generation, in order of making; 0: the default group's */
+    int                   index;          /* in the world, in order of making */
     int                   generation;     /* how often init_process_group had been called before */
     int                   size;
     int                  *ranks;          /* in the world, by rank in the group */
@@ -129,6 +130,7 @@ struct world {
     struct rank_state          *ranks;
     struct communicator *_Atomic communicators;  /* all ever made; freed with the world */
     int                         communicator_count;  /* of the last generation */
+    int                         communicators_made;
     struct process_group *_Atomic groups;        /* the same */
     struct sched               *sched;          /* whose explainer this is */
     struct explainer            explainer;      /* hang.c */
