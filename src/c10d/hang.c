@@ -272,19 +272,11 @@ tell_flight(const struct flight *flight, struct str *out)
     return str_ok(out);
 }
 
-/* An error's message holds so much; a line is told whole or not at all. */
+/* An error's message holds so much. */
 static void
 clip_lines(struct str *out)
 {
-    const size_t most = sizeof((struct error *)NULL)->message - 8;
-    if (out->len <= most)
-        return;
-    size_t end = most;
-    while (end > 0 && out->text[end] != '\n')
-        end--;
-    out->len = end;
-    out->text[end] = '\0';
-    str_add(out, "\n...");
+    str_clip_lines(out, sizeof((struct error *)NULL)->message - 4);
 }
 
 /* What comes now follows from what was told. */

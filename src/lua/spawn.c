@@ -202,26 +202,40 @@ first_error(const struct spawn *spawn, bool of_hang)
     return first;
 }
 
+/* Of a message, with the error itself told in full; of a report as much as fits. */
+static size_t
+room_beside(const struct error *error, const char *who)
+{
+    const size_t most = sizeof error->message - 4, least = most / 4;
+    size_t       own  = strlen(error->message) + strlen(who) + 1;
+    return own + least < most ? most - own : least;
+}
+
 /* What the lesson is told: the error, unless it says the same as the report, and that before or after it. */
 struct telling { const char *report; bool report_first, report_alone; };
 static void
 tell(struct error *error, const struct telling *how)
 {
-    struct str text   = { 0 };
+    struct str text   = { 0 }, report = { 0 };
     char       who[24];
     snprintf(who, sizeof who, "rank %d: ", error->rank);
     if (error_is_of_hang(error) || error->kind == E_DIVERGENCE || error->kind == E_KILLED || names_reader(error) ||
         strncmp(error->message, who, strlen(who)) == 0)
         who[0] = '\0'; /* it names the ranks that it is about */
+    if (how->report != NULL)
+        str_add(&report, how->report);
+    if (how->report != NULL && !how->report_alone)
+        str_clip_lines(&report, room_beside(error, who));
     if (how->report != NULL && how->report_first)
-        str_addf(&text, "%s\n", how->report);
+        str_addf(&text, "%s\n", str_text(&report));
     if (how->report == NULL || !how->report_alone)
         str_addf(&text, "%s%s\n", who, error->message);
     if (how->report != NULL && !how->report_first)
-        str_addf(&text, "%s\n", how->report);
-    if (str_ok(&text))
+        str_addf(&text, "%s\n", str_text(&report));
+    if (str_ok(&text) && str_ok(&report))
         snprintf(error->message, sizeof error->message, "%.*s", (int)text.len - 1, text.text);
     str_free(&text);
+    str_free(&report);
 }
 
 /* An event of its own: it is what the run ends with, unless the lesson catches it. */
