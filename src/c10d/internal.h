@@ -153,6 +153,15 @@ world_rank_was_killed(const struct world *world, int rank)
     return world_rank_has_ended(world, rank) && world->ranks[rank].end.now == FLIGHT_KILLED;
 }
 
+/* It makes another call: what it was told, it has caught. */
+static inline void
+world_rank_calls(struct world *world, int rank)
+{
+    if (atomic_load_explicit(&world->ranks[rank].told, memory_order_relaxed) &&
+        atomic_exchange(&world->ranks[rank].told, false))
+        atomic_store(&world->goes_on, true);
+}
+
 static inline const char *
 world_rank_fate(const struct world *world, int rank)
 {
@@ -173,7 +182,6 @@ bool hang_of_mismatch(struct task *me, const struct work *work, struct str *out)
 bool hang_in_vain(struct task *me, struct world *world, const struct wait_reason *reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void world_wake_all(struct task *me, struct world *world);
-void world_rank_calls(struct world *world, int rank);   /* it makes another call: what it was told, it has caught */
 
 void store_hash_wake(struct task *me, struct store *store);   /* who waits in it looks again whether it is in vain */
 

@@ -60,14 +60,6 @@ world_rank_told(struct task *me)
         atomic_store(&context->world->ranks[context->rank].told, true);
 }
 
-void
-world_rank_calls(struct world *world, int rank)
-{
-    if (atomic_load_explicit(&world->ranks[rank].told, memory_order_relaxed) &&
-        atomic_exchange(&world->ranks[rank].told, false))
-        atomic_store(&world->goes_on, true);
-}
-
 bool
 world_await_ends(struct task *me, struct world *world, uint64_t grace_ps)
 {
