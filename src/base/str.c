@@ -118,6 +118,20 @@ str_free(struct str *str)
     *str = (struct str){ 0 };
 }
 
+void
+str_clip_lines(struct str *str, size_t most)
+{
+    static const char more[] = "\n...";
+    if (str->broken || str->len <= most || most < sizeof more)
+        return;
+    size_t end = most - (sizeof more - 1);
+    while (end > 0 && str->text[end] != '\n')
+        end--;
+    str->len       = end;
+    str->text[end] = '\0';
+    str_add(str, more + (end == 0));
+}
+
 /* The fewest digits that read back as the number; an exponent below 1e-4 and from 1e16 on. */
 void
 float_text(double number, char text[FLOAT_TEXT])

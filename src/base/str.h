@@ -17,6 +17,7 @@ void        str_add_bytes(struct str *str, const void *bytes, size_t count);
 void        str_addf(struct str *str, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void        str_addv(struct str *str, const char *format, va_list args);
 void        str_clear(struct str *str);      /* keeps the room */
+void        str_clip_lines(struct str *str, size_t most);   /* the lines that fit, whole, and "..." if some do not */
 bool        str_ok(const struct str *str);
 const char *str_text(const struct str *str); /* "" when nothing was ever added */
 void        str_free(struct str *str);

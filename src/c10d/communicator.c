@@ -79,6 +79,7 @@ communicator_new(struct task *me, struct world *world, struct communicator *pare
     if (parent == NULL)
         world->communicator_count = 0;
     communicator->number  = world->communicator_count++;
+    communicator->index   = world->communicators_made++;
     communicator->next    = world->communicators;
     world->communicators  = communicator;
     return communicator;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct task; struct tensor; struct process_group; struct work; struct world; struct store;
+struct str; struct task; struct tensor; struct process_group; struct work; struct world; struct store;
 struct group_backend; struct error; struct claimer; struct check_ranks;
 
 /* ---- the world: shared by the ranks that one spawn starts ---- */
@@ -28,10 +28,15 @@ struct check_ranks *world_check(const struct world *world);   /* NULL: none */
 void          world_rank_ended(struct task *me, struct world *world, int rank);   /* me's error says how */
 /* `free`: waits until all ranks have ended; false: one failed, and so long after it another still runs. */
 bool          world_await_ends(struct task *me, struct world *world, uint64_t grace_ps);
-/* This rank was cut off in its own code (a limit, an interrupt): whoever waits for it did so in vain. */
-void          world_rank_cut_off(struct task *me, struct world *world);
-/* Why the first wait in vain was in vain, who waits for whom included: lines; NULL: nobody waited in vain. */
-const char   *world_report(const struct world *world);
+/* "rank 1: boom": the first of the ranks that have ended by an error. */
+void          world_say_failure(const struct world *world, struct str *out);
+/* The run was stopped while this rank did (a limit, an interrupt). `stepped`: whether others wait for it in vain, and the
+ * report says so: it was stuck in its own code. */
+bool          world_rank_cut_off(struct task *me, struct world *world);
+/* Why the first wait in vain was in vain, who waits for whom included: lines; NULL: nobody waited in vain. Where a lesson
+ * catches that and its ranks go on, the next one is a first again. Of errors up to number `order` (struct error). */
+const char   *world_report(const struct world *world, unsigned order);
+void          world_rank_told(struct task *me);   /* a rank's lesson gets the error of a wait in vain: it may catch it */
 struct flight;
 /* What the ranks called, as far as their recorders go, and what they do now; into a zeroed flight. */
 void          flight_of_world(struct task *me, struct world *world, struct flight *flight);

@@ -16,34 +16,20 @@ static const char before_report[] = "ringside: MismatchError: ";
 
 /* ---- groups and calls ---- */
 
-/* Of the last generation, by number. Answers how many. */
-static int
-list_communicators(const struct world *world, struct communicator **out, int most)
-{
-    struct communicator *newest = atomic_load(&world->communicators);
-    int count = 0;
-    for (struct communicator *at = newest; at != NULL; at = at->next) {
-        if (at->generation != newest->generation || at->number >= most)
-            continue;
-        out[at->number] = at;
-        count = at->number >= count ? at->number + 1 : count;
-    }
-    return count;
-}
-
+/* All that were ever made: those of an earlier init_process_group have the numbers of later ones. */
 static void
 add_groups(const struct world *world, struct flight *flight)
 {
     const struct communicator *newest = atomic_load(&world->communicators);
-    int most = newest != NULL ? newest->number + 1 : 0;
-    struct communicator **list = calloc((size_t)most + 1, sizeof *list);
+    int count = newest != NULL ? newest->index + 1 : 0;
+    const struct communicator **list = calloc((size_t)count + 1, sizeof *list);
     flight->broken = flight->broken || list == NULL;
-    int count = list != NULL ? list_communicators(world, list, most) : 0;
-    for (int i = 0; i < count; i++) {
+    for (const struct communicator *at = newest; list != NULL && at != NULL; at = at->next)
+        list[at->index] = at;
+    for (int i = 0; list != NULL && i < count; i++) {
         char name[24];
-        snprintf(name, sizeof name, "%d", i);
-        flight_group(flight, name, i == 0 ? "default_pg" : NULL,
-                     list[i] != NULL ? list[i]->ranks : NULL, list[i] != NULL ? list[i]->size : 0);
+        snprintf(name, sizeof name, "%d", list[i]->number);
+        flight_group(flight, name, list[i]->number == 0 ? "default_pg" : NULL, list[i]->ranks, list[i]->size);
     }
     free(list);
 }
@@ -89,7 +75,7 @@ add_call(struct flight *flight, const struct process_group *group, const struct 
     if (print->dtype >= 0)
         snprintf(dtype, sizeof dtype, "[%s]", dtype_name((enum dtype)print->dtype));
     struct flight_entry entry = {
-        .record = call->record, .sequence = call->sequence, .op = -1, .group = group->communicator->number,
+        .record = call->record, .sequence = call->sequence, .op = -1, .group = group->communicator->index,
         .is_p2p = call->is_p2p, .state = call->state, .retired = call->state == FLIGHT_COMPLETED,
         .operation = operation_name(print->operation), .backend = group->world->backend->name,
         .input_sizes = str_text(&sizes), .output_sizes = str_text(&sizes),
@@ -148,7 +134,7 @@ work_reason(const struct work *work, int peer)
 {
     uint64_t own = work->call.options.timeout_ps;
     return (struct wait_reason){ .what = operation_name(work->call.operation), .sequence = work->call.sequence,
-                                 .group = work->group->communicator->number,
+                                 .group = work->group->communicator->index,
                                  .peer  = process_group_global_rank(work->group, peer),
                                  .timeout_ps = own != 0 ? own : work->group->timeout_ps };
 }
@@ -256,7 +242,7 @@ fill_flight(struct sched *sched, struct world *world, bool all, struct flight *f
     flight->before = (int)strlen(before_report);
     add_groups(world, flight);
     for (struct process_group *group = world->groups; group != NULL && !flight->broken; group = group->next)
-        if (group->communicator->number < flight->group_count)
+        if (group->communicator->index < flight->group_count)
             add_calls(group, all, flight);
     for (int i = 0; i < flight->rank_count; i++)
         if (flight->ranks[i].count > 1)
@@ -287,36 +273,45 @@ tell_flight(const struct flight *flight, struct str *out)
     return str_ok(out);
 }
 
-/* An error's message holds so much; a line is told whole or not at all. */
+/* An error's message holds so much. */
 static void
 clip_lines(struct str *out)
 {
-    const size_t most = sizeof((struct error *)NULL)->message - 8;
-    if (out->len <= most)
-        return;
-    size_t end = most;
-    while (end > 0 && out->text[end] != '\n')
-        end--;
-    out->len = end;
-    out->text[end] = '\0';
-    str_add(out, "\n...");
+    str_clip_lines(out, sizeof((struct error *)NULL)->message - 4);
 }
 
-/* The first report of a world is kept: what comes later follows from it. */
+/* What comes now follows from what was told. */
+static bool
+report_stands(const struct world *world)
+{
+    return atomic_load(&world->report) != NULL && !atomic_load(&world->goes_on);
+}
+
+/* The first one is kept until the ranks go on; false: there is one. Those of the past are still read. */
 static bool
 keep_report(struct world *world, const struct str *text)
 {
-    char *expected = NULL, *copy = strdup(str_text(text));
-    if (copy == NULL || atomic_compare_exchange_strong(&world->report, &expected, copy))
-        return copy != NULL;
-    free(copy);
+    struct report *older = atomic_load(&world->report);
+    struct report *made  = report_stands(world) ? NULL : malloc(sizeof *made + text->len + 1);
+    if (made == NULL)
+        return false;
+    *made = (struct report){ .older = older, .order = sched_errors(world->sched) };
+    memcpy(made->text, str_text(text), text->len + 1);
+    if (atomic_compare_exchange_strong(&world->report, &older, made)) {
+        atomic_store(&world->goes_on, false);
+        return true;
+    }
+    free(made);
     return false;
 }
 
 const char *
-world_report(const struct world *world)
+world_report(const struct world *world, unsigned order)
 {
-    return atomic_load(&world->report);
+    const struct report *report = atomic_load(&world->report);
+    while (report != NULL && report->older != NULL && report->order > order)
+        report = report->older;
+    return report != NULL ? report->text : NULL;
 }
 
 /* It did nothing but its own work for a good part of the run. Who was stopped between two calls of many is no culprit. */
@@ -376,7 +371,10 @@ hang_unwatch(struct world *world)
 {
     if (world->sched != NULL)
         sched_set_explainer(world->sched, world->before);
-    free(world->report);
+    for (struct report *report = world->report, *older; report != NULL; report = older) {
+        older = report->older;
+        free(report);
+    }
     world->report = NULL;
 }
 
@@ -417,24 +415,27 @@ report_in_vain(struct task *me, struct world *world, const struct wait_reason *r
     return told;
 }
 
-void
+bool
 world_rank_cut_off(struct task *me, struct world *world)
 {
     struct flight flight = { .why = FLIGHT_INTERRUPTED };
     struct str    report = { 0 };
-    if (!sched_is_stepped(me->sched) || world_report(world) != NULL)
-        return;
+    if (!sched_is_stepped(me->sched) || report_stands(world))
+        return false;
     fill_flight(me->sched, world, false, &flight);
     if (!flight.broken) {
         flight.ranks[me->rank].line     = me->error.lesson_line;
         flight.ranks[me->rank].since_ps = 0;
     }
-    if (is_stuck_outside(world, &flight, me->rank) && is_worth_telling(world, &flight) && tell_flight(&flight, &report)) {
+    bool told = is_stuck_outside(world, &flight, me->rank) && is_worth_telling(world, &flight) &&
+                tell_flight(&flight, &report);
+    if (told) {
         clip_lines(&report);
         keep_report(world, &report);
     }
     flight_free(&flight);
     str_free(&report);
+    return told;
 }
 
 bool
@@ -448,7 +449,7 @@ hang_in_vain(struct task *me, struct world *world, const struct wait_reason *rea
     if (account_closed(me->sched)) /* it is over for all: that explains it */
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
     struct str report = { 0 };
-    bool told = world != NULL && world_report(world) == NULL && report_in_vain(me, world, reason, &report) &&
+    bool told = world != NULL && !report_stands(world) && report_in_vain(me, world, reason, &report) &&
                 keep_report(world, &report);        /* of several that find it at once, one tells all of it */
     if (!told) {
         str_free(&report);

@@ -66,6 +66,7 @@ struct communicator {
     struct world         *world;
     struct communicator  *parent;         /* whose members call new_group for it; NULL: a default group */
     int                   number;         /* in its generation, in order of making; 0: the default group's */
+    int                   index;          /* in the world, in order of making */
     int                   generation;     /* how often init_process_group had been called before */
     int                   size;
     int                  *ranks;          /* in the world, by rank in the group */
@@ -109,11 +110,15 @@ struct rank_state {
     struct rank_end end;
     atomic_uint_least64_t calls; /* how many its recorders have seen */
     atomic_uint_least64_t worked; /* steps of work of the run when it made the last one */
+    atomic_bool told;            /* its lesson has been told of a wait in vain, and it has called nothing since */
     atomic_bool ended;
     atomic_int  joined;          /* how many generations it has joined: all that the others need from it is in the store */
     int         generation;      /* how often it has called init_process_group; its own task's */
     const struct communicator *outside; /* the last new one of which it is no member; its own task's */
 };
+
+/* Why a wait was in vain; `order`: how many errors the run had seen by then. */
+struct report { struct report *older; unsigned order; char text[]; };
 
 struct world {
     int                         size;
@@ -126,11 +131,13 @@ struct world {
     struct rank_state          *ranks;
     struct communicator *_Atomic communicators;  /* all ever made; freed with the world */
     int                         communicator_count;  /* of the last generation */
+    int                         communicators_made;
     struct process_group *_Atomic groups;        /* the same */
     struct sched               *sched;          /* whose explainer this is */
     struct explainer            explainer;      /* hang.c */
     const struct explainer     *before;         /* whose place it took */
-    char *_Atomic               report;         /* of the first wait in vain; NULL: none yet */
+    struct report *_Atomic      report;         /* the last one; NULL: nobody has waited in vain */
+    atomic_bool                 goes_on;        /* a rank caught what it was told, and called more: the report is of the past */
     atomic_int                  ended_count;
     atomic_uint_least64_t       failed_at;      /* 1 + when the first rank failed, by sched_time; 0: none has */
 };
@@ -145,6 +152,15 @@ static inline bool
 world_rank_was_killed(const struct world *world, int rank)
 {
     return world_rank_has_ended(world, rank) && world->ranks[rank].end.now == FLIGHT_KILLED;
+}
+
+/* It makes another call: what it was told, it has caught. */
+static inline void
+world_rank_calls(struct world *world, int rank)
+{
+    if (atomic_load_explicit(&world->ranks[rank].told, memory_order_relaxed) &&
+        atomic_exchange(&world->ranks[rank].told, false))
+        atomic_store(&world->goes_on, true);
 }
 
 static inline const char *

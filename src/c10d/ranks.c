@@ -54,6 +54,14 @@ world_rank_ended(struct task *me, struct world *world, int rank)
     world_wake_all(me, world);
 }
 
+void
+world_rank_told(struct task *me)
+{
+    const struct rank_context *context = rank_context(me);
+    if (context != NULL && context->world != NULL)
+        atomic_store(&context->world->ranks[context->rank].told, true);
+}
+
 bool
 world_await_ends(struct task *me, struct world *world, uint64_t grace_ps)
 {
@@ -68,6 +76,16 @@ world_await_ends(struct task *me, struct world *world, uint64_t grace_ps)
     bool all = atomic_load(&world->ended_count) == world->size;
     monitor_leave(me, &world->monitor);
     return all;
+}
+
+void
+world_say_failure(const struct world *world, struct str *out)
+{
+    int rank = 0;
+    while (rank < world->size && (!world_rank_has_ended(world, rank) || world->ranks[rank].end.now == FLIGHT_RETURNED))
+        rank++;
+    if (rank < world->size)
+        str_addf(out, "rank %d: %s", rank, world->ranks[rank].end.why);
 }
 
 struct rank_context *

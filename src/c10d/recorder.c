@@ -36,6 +36,7 @@ recorder_add(struct process_group *group, const struct recorded *call)
 {
     struct recorder   *recorder = &group->recorder;
     struct rank_state *rank     = &group->world->ranks[group->global_rank];
+    world_rank_calls(group->world, group->global_rank);
     pthread_mutex_lock(&recorder->mutex);
     struct recorded *kept = &recorder->calls[recorder->count % recorder->room];
     *kept        = *call;

@@ -401,7 +401,7 @@ work_await_done(struct task *me, struct work *work, uint64_t timeout_ps)
 {
     struct process_group *group  = work->group;
     struct wait_reason    reason = { .what = operation_name(work->call.operation), .sequence = work->call.sequence,
-                                     .group = group->communicator->number, .peer = -1,
+                                     .group = group->communicator->index, .peer = -1,
                                      .holder = work->task != NULL ? work->task : group->comm,
                                      .timeout_ps = timeout_ps, .join = timeout_ps == 0 };
     uint64_t begin = sched_now(me);

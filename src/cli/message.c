@@ -4,10 +4,10 @@
 #include "cli/message.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/str.h"
 #include "base/visible.h"
 
 int
@@ -56,28 +56,28 @@ is_report(const char *text)
     return feed != NULL && strncmp(feed, mark, sizeof mark - 1) == 0;
 }
 
+/* Memory may have been why: none is asked for. */
 void
 message_failure(const struct failure *failure, bool one_line)
 {
-    struct str  where = { 0 }, text = { 0 };
+    char        line[24] = "", where[PATH_MAX + 100], place[PATH_MAX + 30];
     const char *colon = failure->kind[0] != '\0' ? ": " : "";
     bool        last  = is_report(failure->text) && !one_line;
+    if (failure->line > 0)
+        snprintf(line, sizeof line, ":%u", (unsigned)failure->line);
+    snprintf(place, sizeof place, "%s%s", failure->file, line);
+    snprintf(where, sizeof where, "%.*s%s%s%s%s", last ? 0 : (int)sizeof where, place, last ? "" : ": ", failure->kind, colon,
+             failure->who);
+    if (one_line) {
+        message(0, "%s%s", where, failure->text);
+        return;
+    }
+    message_error(where, failure->text);
     if (!last)
-        str_addf(&where, "%s", failure->file);
-    if (!last && failure->line > 0)
-        str_addf(&where, ":%u", (unsigned)failure->line);
-    str_addf(&where, "%s%s%s%s", last ? "" : ": ", failure->kind, colon, failure->who);
-    str_addf(&text, "%s", failure->text);
-    if (last)
-        str_addf(&text, "\n%s", failure->file);
-    if (last && failure->line > 0)
-        str_addf(&text, ":%u", (unsigned)failure->line);
-    if (one_line)
-        message(0, "%s%s", str_text(&where), str_text(&text));
-    else
-        message_error(str_text(&where), str_text(&text));
-    str_free(&where);
-    str_free(&text);
+        return;
+    fputs("  ", stderr);
+    visible_write(stderr, place, strlen(place), VISIBLE_LINE);
+    fputc('\n', stderr);
 }
 
 void

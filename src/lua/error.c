@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include "c10d/group.h"
 #include "lua/mistakes.h"
 #include "sched/faults.h"
 #include "sched/task.h"
@@ -294,6 +295,8 @@ raise(lua_State *L, struct task *me)
     struct error   error  = me->error;
     if (task_is_killed(me) || error.kind == E_STOPPED || account_exhausted(me->sched))
         script->fatal = true;
+    if (error_is_of_hang(&error))
+        world_rank_told(me);
     task_clear_error(me);
     if (error.payload == script && strcmp(error.message, script->last_error) == 0 &&
         lua_getfield(L, LUA_REGISTRYINDEX, LAST_ERROR) != LUA_TNIL)

@@ -20,6 +20,7 @@ struct rank {
     struct parcel      *result;
     struct task        *task;
     struct error        error;
+    bool                stuck;      /* the run was stopped while it kept others waiting */
     bool                implicit;   /* the spawn made the group, no init_process_group was called yet */
     char                name[24];
 };

@@ -4,6 +4,7 @@
  * Interface: l_spawn (rs.distributed.spawn), script_rank. */
 #include "lua/spawn.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "lua/lesson.h"
 #include "lua/rank.h"
 #include "parallel/check_ranks.h"
+#include "sched/account.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
@@ -135,8 +137,8 @@ rank_body(struct task *me, void *argument)
     rank_context_set(me, &rank->context);
     bool ok = seed_rank(me, rank->spawn) && meet(me, rank) && run_in_script(me, rank) &&
               check_ranks_end(me, rank->spawn->check, rank->context.rank);
-    if (me->error.kind == E_BUDGET || me->error.kind == E_STOPPED)
-        world_rank_cut_off(me, rank->context.world);
+    if (account_closed(me->sched) && (me->error.kind == E_BUDGET || me->error.kind == E_STOPPED))
+        rank->stuck = world_rank_cut_off(me, rank->context.world);
     world_rank_ended(me, rank->context.world, rank->context.rank);
     if (rank->script != NULL && rank->spawn->lesson != NULL)
         lesson_remove_script(rank->spawn->lesson, rank->script);
@@ -180,13 +182,6 @@ start_rank(struct task *me, struct spawn *spawn, int number)
     return rank->task != NULL;
 }
 
-/* It says that ranks wait in vain, or for what. */
-static bool
-is_of_hang(const struct error *error)
-{
-    return error->kind == E_DEADLOCK || error->kind == E_TIMEOUT || error->kind == E_MISMATCH;
-}
-
 /* Of a missing wait: "rank 0 reads t ...". */
 static bool
 names_reader(const struct error *error)
@@ -202,10 +197,19 @@ first_error(const struct spawn *spawn, bool of_hang)
     const struct error *first = NULL;
     for (int i = 0; i < spawn->count; i++) {
         const struct error *error = &spawn->ranks[i].error;
-        if (error->kind != E_NONE && is_of_hang(error) == of_hang && (first == NULL || error->order < first->order))
+        if (error->kind != E_NONE && error_is_of_hang(error) == of_hang && (first == NULL || error->order < first->order))
             first = error;
     }
     return first;
+}
+
+/* Of a message, with the error itself told in full; of a report as much as fits. */
+static size_t
+room_beside(const struct error *error, const char *who)
+{
+    const size_t most = sizeof error->message - 4, least = most / 4;
+    size_t       own  = strlen(error->message) + strlen(who) + 1;
+    return own + least < most ? most - own : least;
 }
 
 /* What the lesson is told: the error, unless it says the same as the report, and that before or after it. */
@@ -213,21 +217,35 @@ struct telling { const char *report; bool report_first, report_alone; };
 static void
 tell(struct error *error, const struct telling *how)
 {
-    struct str text   = { 0 };
+    struct str text   = { 0 }, report = { 0 };
     char       who[24];
     snprintf(who, sizeof who, "rank %d: ", error->rank);
-    if (is_of_hang(error) || error->kind == E_DIVERGENCE || error->kind == E_KILLED || names_reader(error) ||
+    if (error_is_of_hang(error) || error->kind == E_DIVERGENCE || error->kind == E_KILLED || names_reader(error) ||
         strncmp(error->message, who, strlen(who)) == 0)
         who[0] = '\0'; /* it names the ranks that it is about */
+    if (how->report != NULL)
+        str_add(&report, how->report);
+    if (how->report != NULL && !how->report_alone)
+        str_clip_lines(&report, room_beside(error, who));
     if (how->report != NULL && how->report_first)
-        str_addf(&text, "%s\n", how->report);
+        str_addf(&text, "%s\n", str_text(&report));
     if (how->report == NULL || !how->report_alone)
         str_addf(&text, "%s%s\n", who, error->message);
     if (how->report != NULL && !how->report_first)
-        str_addf(&text, "%s\n", how->report);
-    if (str_ok(&text))
+        str_addf(&text, "%s\n", str_text(&report));
+    if (str_ok(&text) && str_ok(&report))
         snprintf(error->message, sizeof error->message, "%.*s", (int)text.len - 1, text.text);
     str_free(&text);
+    str_free(&report);
+}
+
+static bool
+any_stuck(const struct spawn *spawn)
+{
+    bool any = false;
+    for (int i = 0; i < spawn->count && !any; i++)
+        any = spawn->ranks[i].stuck;
+    return any;
 }
 
 /* An event of its own: it is what the run ends with, unless the lesson catches it. */
@@ -258,11 +276,12 @@ raise_first(struct task *me, struct spawn *spawn)
     struct telling how   = { .report_first = !caused || cut, .report_alone = !caused };
     struct error   error = caused ? *other : *hang;
     if ((hang != NULL && !says_all) || cut)
-        how.report = world_report(spawn->world);
-    error.payload = NULL;
-    error.hung    = hang != NULL || how.report != NULL;
-    if (how.report != NULL && strstr(error.message, how.report) != NULL)
+        how.report = world_report(spawn->world, hang != NULL ? hang->order : UINT_MAX);
+    bool told = how.report != NULL && strstr(error.message, how.report) != NULL;
+    if (told || (cut && !any_stuck(spawn))) /* who needs more than he may is no hang, whoever waits for him */
         how.report = NULL;
+    error.payload = NULL;
+    error.hung    = cut ? told || how.report != NULL : hang != NULL;
     tell(&error, &how);
     fail_as(me, &error);
 }
@@ -271,8 +290,17 @@ raise_first(struct task *me, struct spawn *spawn)
 static void
 stop_stragglers(struct task *me, struct spawn *spawn)
 {
-    const char *report = world_report(spawn->world);
-    sched_stop(me->sched, E_DEADLOCK, report != NULL ? report : "a rank has failed, and another one does not end");
+    const char *report = world_report(spawn->world, UINT_MAX);
+    struct str  text   = { 0 };
+    if (report != NULL) {
+        str_add(&text, report);
+    } else {
+        world_say_failure(spawn->world, &text);
+        str_add(&text, "\nand another rank does not end: ");
+        sched_explain(me->sched, &(struct stop){ .cause = STOP_INTERRUPT }, &text);
+    }
+    sched_stop(me->sched, E_DEADLOCK, str_ok(&text) ? str_text(&text) : "a rank has failed, and another one does not end");
+    str_free(&text);
 }
 
 static bool

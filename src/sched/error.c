@@ -40,6 +40,12 @@ error_name(enum error_kind kind)
     return "RuntimeError";
 }
 
+bool
+error_is_of_hang(const struct error *error)
+{
+    return error->kind == E_DEADLOCK || error->kind == E_TIMEOUT || error->kind == E_MISMATCH;
+}
+
 int
 error_exit_status(const struct error *error)
 {

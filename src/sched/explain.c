@@ -31,8 +31,8 @@ explain_wait(const struct task *task, const struct wait_reason *reason, struct s
         if (reason->holder->rank >= 0 || task->rank >= 0)
             str_addf(out, " (%s)", reason->holder->name);
     }
-    if (task->line > 0)
-        str_addf(out, " (line %u)", (unsigned)task->line);
+    if (task_line(task) > 0)
+        str_addf(out, " (line %u)", (unsigned)task_line(task));
     if (reason->detail != NULL)
         str_addf(out, ", %s", reason->detail);
 }
@@ -155,6 +155,12 @@ sched_timed_out(struct task *me, uint64_t limit_ps)
     failed(me, E_TIMEOUT, "%s", str_text(&report));
     str_free(&report);
     return false;
+}
+
+unsigned
+sched_errors(const struct sched *sched)
+{
+    return atomic_load(&sched->errors);
 }
 
 uint64_t

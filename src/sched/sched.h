@@ -160,6 +160,7 @@ struct explainer {
 };
 /* Borrowed; NULL: none. Answers the one before. */
 const struct explainer *sched_set_explainer(struct sched *sched, const struct explainer *explainer);
+unsigned sched_errors(const struct sched *sched); /* how many tasks have recorded */
 uint64_t sched_time(const struct sched *sched);   /* ps: of whoever ran last, or of the wall; needs no task */
 void sched_explain(struct sched *sched, const struct stop *stop, struct str *out); /* in no wait of the registry */
 void sched_announce_deadlock(struct task *me, int waiting, const char *text);   /* how many wait in vain, and why */

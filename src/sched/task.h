@@ -38,6 +38,7 @@ struct error {
     void           *payload;       /* E_SCRIPT: the Lua error object's reference, owned by src/lua */
 };
 
+bool error_is_of_hang(const struct error *error);    /* it says that ranks wait in vain, or for what */
 int error_exit_status(const struct error *error); /* 2 or 3 */
 
 /* Typed accessors live in the module that owns the slot. A new task starts with zeros. */

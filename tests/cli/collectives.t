@@ -195,4 +195,26 @@ for my $way ([ stepped => @stepped ], [ free => @free ]) {
     my $run = ringside(@words, $shared);
     is($run->{status}, 0, "$executor: the last output stays, and what is sent is read before it changes") or diag($run->{err});
 }
+
+# What a lesson has caught is over once its ranks call again: the next hang has a report of its own.
+my $caught = spawn('caught', 2, 'pcall(dist.recv, rs.zeros(1), 1 - rank, { tag = 7 })',
+    'dist.barrier()', 'if rank == 0 then dist.all_reduce(rs.ones(4)) else dist.broadcast(rs.ones(1), 0) end');
+for my $way ([ stepped => @stepped ], [ free => 'run', '--executor', 'free', '--timeout', 1 ]) {
+    my ($executor, @words) = @$way;
+    my $run = ringside(@words, $caught);
+    refused("$executor: two hangs, one of them caught", $run, 3, qr/rank 0 in all_reduce #1|rank 1 in broadcast #1/);
+    unlike($run->{err}, qr/crossed sends/, "$executor: nothing is said of the one that was caught");
+}
+
+# Numbers of groups and calls begin again with each init_process_group.
+my $again = spawn('again', 2, 'for _ = 1, 3 do dist.all_reduce(rs.ones(2)) end', 'dist.destroy_process_group()',
+    'dist.init_process_group("local")', 'dist.all_reduce(rs.ones(1))',
+    'if rank == 0 then dist.broadcast(rs.ones(4), 0) end', 'dist.barrier()');
+my $second = ringside(@stepped, $again);
+refused('a second init_process_group: its own calls are compared', $second, 3, qr/left out broadcast #1 \(line 8\)/);
+
+# One throws, and the others go on for longer than anybody has to wait: the run says why it was stopped.
+my $straggler = ringside('run', '--executor', 'free', '--timeout', 1, spawn('straggler', 2, 'dist.barrier()',
+    'if rank == 0 then error("boom") end', 'rs.sleep(4e6)'));
+refused('free: a rank that throws is named where another does not end', $straggler, 3, qr/rank 0: boom/);
 done_testing();
