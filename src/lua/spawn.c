@@ -239,15 +239,6 @@ tell(struct error *error, const struct telling *how)
     str_free(&report);
 }
 
-static bool
-any_stuck(const struct spawn *spawn)
-{
-    bool any = false;
-    for (int i = 0; i < spawn->count && !any; i++)
-        any = spawn->ranks[i].stuck;
-    return any;
-}
-
 /* An event of its own: it is what the run ends with, unless the lesson catches it. */
 static void
 fail_as(struct task *me, const struct error *error)
@@ -278,7 +269,7 @@ raise_first(struct task *me, struct spawn *spawn)
     if ((hang != NULL && !says_all) || cut)
         how.report = world_report(spawn->world, hang != NULL ? hang->order : UINT_MAX);
     bool told = how.report != NULL && strstr(error.message, how.report) != NULL;
-    if (told || (cut && !any_stuck(spawn))) /* who needs more than he may is no hang, whoever waits for him */
+    if (told || (cut && (other->rank < 0 || !spawn->ranks[other->rank].stuck))) /* who needs more than he may is no hang, whoever waits for him */
         how.report = NULL;
     error.payload = NULL;
     error.hung    = cut ? told || how.report != NULL : hang != NULL;
