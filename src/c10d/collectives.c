@@ -1,6 +1,7 @@
 /* The collectives of a group: checked here, on the rank that calls; numbered, compared and queued by work_issue; moved
  * by the back-end on the comm task. Order of use: group_NAME, then work_wait and work_free, or work_complete, which is
  * both. PyTorch: c10d::ProcessGroup, torch/distributed/distributed_c10d.py. */
+#include <stdio.h>
 #include "c10d/internal.h"
 #include "device/cells.h"
 
@@ -63,6 +64,10 @@ group_begin(struct task *me, struct process_group *group, enum operation operati
     if (work == NULL)
         return NULL;
     work->call.options = *options;
+    if (options->algorithm != NULL) { /* a script's text, which a work may outlive */
+        snprintf(work->algorithm, sizeof work->algorithm, "%s", options->algorithm);
+        work->call.options.algorithm = work->algorithm;
+    }
     if (options->at_once || work_claims(me, work))
         return work;
     work_discard(me, work);

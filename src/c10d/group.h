@@ -100,7 +100,7 @@ struct collective_options {
     enum reduce_op op;
     double         factor;         /* REDUCE_PREMUL_SUM */
     int            root;           /* of the group */
-    const char    *algorithm;      /* a name of the back-end's; NULL: its choice. Outlives the work */
+    const char    *algorithm;      /* a name of the back-end's, copied; NULL: its choice */
     const struct custom_algorithm *custom;  /* instead of a name; outlives the work; NULL: none */
     bool           at_once;        /* the caller waits for it right away: in `free` it runs on its own task */
     bool           ring_forwards;  /* sends to rank + 1, in NCCL's order; else to rank - 1, in Gloo's: its sums' order */

@@ -314,7 +314,7 @@ world_report(const struct world *world, unsigned order)
     return report != NULL ? report->text : NULL;
 }
 
-/* It did nothing but its own work for a good part of the run. Who was stopped between two calls of many is no culprit. */
+/* It did nothing but its own work for a good part of the run; who is stopped between two calls is no culprit. */
 static bool
 is_stuck_outside(const struct world *world, const struct flight *flight, int rank)
 {

@@ -207,6 +207,7 @@ struct work {
     uint32_t              line, iteration;
     int64_t               number;        /* of its group's, in the order of their making */
     uint64_t              issued_at, begun_at, finished_at;
+    char                  algorithm[48]; /* what its options name */
     uint64_t              recorded;      /* its number in the group's recorder; 0: it is not there */
     struct error          error;
     struct work_listener *listeners;     /* the last one first */

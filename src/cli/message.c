@@ -66,7 +66,7 @@ message_failure(const struct failure *failure, bool one_line)
     if (failure->line > 0)
         snprintf(line, sizeof line, ":%u", (unsigned)failure->line);
     snprintf(place, sizeof place, "%s%s", failure->file, line);
-    snprintf(where, sizeof where, "%.*s%s%s%s%s", last ? 0 : (int)sizeof where, place, last ? "" : ": ", failure->kind, colon,
+    snprintf(where, sizeof where, "%s%s%s%s%s", last ? "" : place, last ? "" : ": ", failure->kind, colon,
              failure->who);
     if (one_line) {
         message(0, "%s%s", where, failure->text);

@@ -197,7 +197,9 @@ first_error(const struct spawn *spawn, bool of_hang)
     const struct error *first = NULL;
     for (int i = 0; i < spawn->count; i++) {
         const struct error *error = &spawn->ranks[i].error;
-        if (error->kind != E_NONE && error_is_of_hang(error) == of_hang && (first == NULL || error->order < first->order))
+        if (error->kind == E_NONE || error_is_of_hang(error) != of_hang)
+            continue;
+        if (first == NULL || error->order < first->order)
             first = error;
     }
     return first;
@@ -269,7 +271,8 @@ raise_first(struct task *me, struct spawn *spawn)
     if ((hang != NULL && !says_all) || cut)
         how.report = world_report(spawn->world, hang != NULL ? hang->order : UINT_MAX);
     bool told = how.report != NULL && strstr(error.message, how.report) != NULL;
-    if (told || (cut && (other->rank < 0 || !spawn->ranks[other->rank].stuck))) /* who needs more than he may is no hang, whoever waits for him */
+    bool wants = cut && (other->rank < 0 || !spawn->ranks[other->rank].stuck);
+    if (told || wants) /* who needs more than he may is no hang, whoever waits for him */
         how.report = NULL;
     error.payload = NULL;
     error.hung    = cut ? told || how.report != NULL : hang != NULL;
@@ -290,7 +293,7 @@ stop_stragglers(struct task *me, struct spawn *spawn)
         str_add(&text, "\nand another rank does not end: ");
         sched_explain(me->sched, &(struct stop){ .cause = STOP_INTERRUPT }, &text);
     }
-    sched_stop(me->sched, E_DEADLOCK, str_ok(&text) ? str_text(&text) : "a rank has failed, and another one does not end");
+    sched_stop(me->sched, E_DEADLOCK, str_ok(&text) ? str_text(&text) : "a rank has failed, another does not end");
     str_free(&text);
 }
 

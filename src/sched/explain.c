@@ -183,8 +183,8 @@ was_there(const struct machine *machine, uint32_t line)
     return false;
 }
 
-/* Called now and then by somebody who is no task: since when each task has been in the line where it is, or in a loop of
- * a few lines around it. */
+/* Called now and then by somebody who is no task: since when each task has been in the line where it is, or in a loop
+ * of a few lines around it. */
 void
 sched_look_at_lines(struct sched *sched)
 {
