@@ -30,8 +30,8 @@ void          world_rank_ended(struct task *me, struct world *world, int rank); 
 bool          world_await_ends(struct task *me, struct world *world, uint64_t grace_ps);
 /* "rank 1: boom": the first of the ranks that have ended by an error. */
 void          world_say_failure(const struct world *world, struct str *out);
-/* The run was stopped while this rank did (a limit, an interrupt). `stepped`: whether others wait for it in vain, and the
- * report says so: it was stuck in its own code. */
+/* The run was stopped while this rank did (a limit, an interrupt). `stepped`: whether it was stuck in its own code; who
+ * waits for it then, or will, does so in vain. */
 bool          world_rank_cut_off(struct task *me, struct world *world);
 /* Why the first wait in vain was in vain, who waits for whom included: lines; NULL: nobody waited in vain. Where a lesson
  * catches that and its ranks go on, the next one is a first again. Of errors up to number `order` (struct error). */

@@ -427,15 +427,16 @@ world_rank_cut_off(struct task *me, struct world *world)
         flight.ranks[me->rank].line     = me->error.lesson_line;
         flight.ranks[me->rank].since_ps = 0;
     }
-    bool told = is_stuck_outside(world, &flight, me->rank) && is_worth_telling(world, &flight) &&
-                tell_flight(&flight, &report);
-    if (told) {
+    bool stuck = !flight.broken && is_stuck_outside(world, &flight, me->rank);
+    if (stuck)
+        atomic_store(&world->stuck, true);
+    if (stuck && is_worth_telling(world, &flight) && tell_flight(&flight, &report)) {
         clip_lines(&report);
         keep_report(world, &report);
     }
     flight_free(&flight);
     str_free(&report);
-    return told;
+    return stuck;
 }
 
 bool
@@ -446,7 +447,7 @@ hang_in_vain(struct task *me, struct world *world, const struct wait_reason *rea
     va_start(args, format);
     vsnprintf(words, sizeof words, format, args);
     va_end(args);
-    if (account_closed(me->sched)) /* it is over for all: that explains it */
+    if (account_closed(me->sched) && (world == NULL || !atomic_load(&world->stuck))) /* over for all */
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
     struct str report = { 0 };
     bool told = world != NULL && !report_stands(world) && report_in_vain(me, world, reason, &report) &&

@@ -139,6 +139,7 @@ struct world {
     struct report *_Atomic      report;         /* the last one; NULL: nobody has waited in vain */
     atomic_bool                 goes_on;        /* a rank caught what it was told, and called more: the report is of the past */
     atomic_int                  ended_count;
+    atomic_bool                 stuck;          /* a rank was cut off in its own code */
     atomic_uint_least64_t       failed_at;      /* 1 + when the first rank failed, by sched_time; 0: none has */
 };
 
