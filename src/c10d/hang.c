@@ -314,17 +314,16 @@ world_report(const struct world *world, unsigned order)
     return report != NULL ? report->text : NULL;
 }
 
-/* It did nothing but its own work for a good part of the run; who is stopped between two calls is no culprit. */
+/* It did nothing but its own work for most of the run; who is stopped between two calls is no culprit. */
 static bool
 is_stuck_outside(const struct world *world, const struct flight *flight, int rank)
 {
-    enum { GOOD_PART = 20 };
     if (rank < 0 || rank >= world->size)
         return false;
     if (!sched_is_stepped(world->sched))
         return flight->ranks[rank].since_ps > 0;
     uint64_t done = account_done(world->sched), before = atomic_load(&world->ranks[rank].worked);
-    return done > before && (done - before) > done / GOOD_PART;
+    return done > before && (done - before) > done / 4 * 3;
 }
 
 /* A run that is stopped need not hang. */
@@ -415,6 +414,15 @@ report_in_vain(struct task *me, struct world *world, const struct wait_reason *r
     return told;
 }
 
+/* Somebody does already. */
+static bool
+waits_for(const struct flight *flight, int rank)
+{
+    struct hang hang;
+    flight_diagnose(flight, &hang);
+    return hang.cause == HANG_OUTSIDE && hang.culprit == rank && hang.victim >= 0;
+}
+
 bool
 world_rank_cut_off(struct task *me, struct world *world)
 {
@@ -430,7 +438,7 @@ world_rank_cut_off(struct task *me, struct world *world)
     bool stuck = !flight.broken && is_stuck_outside(world, &flight, me->rank);
     if (stuck)
         atomic_store(&world->stuck, true);
-    if (stuck && is_worth_telling(world, &flight) && tell_flight(&flight, &report)) {
+    if (stuck && waits_for(&flight, me->rank) && tell_flight(&flight, &report)) {
         clip_lines(&report);
         keep_report(world, &report);
     }

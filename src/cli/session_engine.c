@@ -394,8 +394,9 @@ say_not_there(struct session *session, uint64_t seq, struct str *out)
 {
     const char *reason = session->starved ? "out of memory"
                          : session->died  ? "the engine is gone" : session_failure(session).message;
-    str_addf(out, "the run cannot be brought back to event %" PRIu64 "%s%s\n", seq, reason[0] != '\0' ? ": " : "",
-             reason);
+    if (reason[0] == '\0') /* a run repeats, unless the machine gives less */
+        reason = "made anew it ended before: no memory was left, or no disk";
+    str_addf(out, "the run cannot be brought back to event %" PRIu64 ": %s\n", seq, reason);
     return false;
 }
 
