@@ -1,5 +1,5 @@
 /* A flight: what each rank called of each group, how far it has come, and what it does now, in the words of PyTorch's
- * Flight Recorder. The engine makes one of its recorder when a run stops (c10d/recorder.c), `ringside hang` of the dumps
+ * Flight Recorder. The engine makes one of its recorders when a run stops (c10d/hang.c), `ringside hang` of the dumps
  * of a real job (dump*.c); both are told by the same report.
  *
  *   flight.c    made, asked, freed                 diagnose.c  why nobody goes on: calls.c are two calls the same?

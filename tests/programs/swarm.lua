@@ -260,7 +260,7 @@ end
 
 -- ---- what must hold ----
 
-local STUCK = { DeadlockError = true, MismatchError = true, TimeoutError = true, RankLostError = true, DistStoreError = true }
+local STUCK = { DeadlockError = true, MismatchError = true, TimeoutError = true, DistStoreError = true }
 
 -- "rank 2", "ranks 0, 2-4", or a row of the report: "2  ".
 local function names(message, rank)
