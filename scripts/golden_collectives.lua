@@ -5,25 +5,14 @@ local rs = require "ringside"
 local dist = rs.distributed
 
 return function(tools)
-  -- ---- on a rank ----
+  local make, plain = tools.make, tools.plain
 
-  local function make(golden)
-    local options = { dtype = tools.DTYPES[golden.t] }
-    local list = tools.elements { dtype = golden.t, data = golden.d }
-    if #golden.s == 0 then return rs.tensor(list[1], options) end
-    if #list == 0 then return rs.zeros(golden.s, options) end
-    return rs.tensor(list, options):reshape(golden.s)
-  end
+  -- ---- on a rank ----
 
   local function make_all(goldens)
     local out = {}
     for i, golden in ipairs(goldens) do out[i] = make(golden) end
     return out
-  end
-
-  -- As a rank hands it over: plain numbers.
-  local function plain(t)
-    return { t = t.dtype, s = tools.shape_of(t), d = tools.flat(t) }
   end
 
   local function plain_all(list)
@@ -262,9 +251,7 @@ return function(tools)
   function compare(what, got, golden)
     if golden == rs.none then golden = nil end
     if is_tensor(golden) and is_tensor(got) then
-      tools.known("a tensor", golden, "t s d")
-      return tools.same(what .. " dtype", got.t, tools.DTYPES[golden.t]) or tools.same(what .. " shape", got.s, golden.s) or
-        tools.compare(what, got.d, tools.elements { dtype = golden.t, data = golden.d })
+      return tools.match_plain(what, got, golden)
     end
     if type(golden) ~= "table" or type(got) ~= "table" then
       local equal = got == golden or (type(got) == "number" and type(golden) == "number" and got == golden)

@@ -209,6 +209,30 @@ local function match(what, t, golden, tol)
   return compare(what, flat(t), elements(golden), tol)
 end
 
+-- ---- as ranks get and answer them: {t = dtype, s = shape, d = data} ----
+
+local function make(golden)
+  known("a tensor", golden, "t s d")
+  local options, list = { dtype = DTYPES[golden.t] }, elements { dtype = golden.t, data = golden.d }
+  if #list ~= count_of(golden.s) then error("shape and data do not fit each other", 0) end
+  if #golden.s == 0 then return rs.tensor(list[1], options) end
+  if #list == 0 then return rs.zeros(golden.s, options) end
+  return rs.tensor(list, options):reshape(golden.s)
+end
+
+-- Plain numbers, which travel between Lua states.
+local function plain(t)
+  return { t = t.dtype, s = shape_of(t), d = flat(t) }
+end
+
+-- What `plain` has answered, against a golden tensor; `tol` nil: bit for bit.
+local function match_plain(what, got, golden, tol)
+  known("a tensor", golden, "t s d")
+  if got == nil then return what .. ": there is none" end
+  return same(what .. " dtype", got.t, DTYPES[golden.t]) or same(what .. " shape", got.s, golden.s) or
+    compare(what, got.d, elements { dtype = golden.t, data = golden.d }, tol)
+end
+
 -- An error against {kind, message}: the kind, and the numbers that the message has; the sentence is ours.
 local function raised(err, golden)
   if #golden ~= 2 then error("raises is not understood", 0) end
@@ -236,4 +260,5 @@ end
 
 return { DTYPES = DTYPES, known = known, number = number, numbers = numbers, count_of = count_of, flat = flat,
   elements = elements, tensor = tensor, show = show, same = same, shape_of = shape_of, compare = compare, match = match,
-  crc32 = crc32, raised = raised, like = like, rand_after = rand_after }
+  crc32 = crc32, make = make, plain = plain, match_plain = match_plain, raised = raised, like = like,
+  rand_after = rand_after }

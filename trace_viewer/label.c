@@ -17,6 +17,8 @@ static const struct { const char *kind, *pattern; } patterns[] = {
     { "autograd.node", "%node" },
     { "autograd.accumulate", "grad %param" },
     { "autograd.hook", "hook %node" },
+    { "autograd.checkpoint", "checkpoint #checkpoint" },
+    { "autograd.recompute", "recompute #checkpoint" },
     { "memory.copy", "copy #from>#to" },
     { "lock.wait", "wait %lock" },
     { "task.join", "wait join" },

@@ -26,6 +26,7 @@ static const struct { const char *beginning; enum work work; } families[] = {
     { "optim", WORK_OPTIMIZER },
     { "lesson.", WORK_LESSON },
     { "data", WORK_DATA },
+    { "autograd.checkpoint", WORK_FORWARD },
     { "autograd", WORK_BACKWARD },
     { "dp.forward", WORK_FORWARD },
     { "dp.parallel_apply", WORK_FORWARD },

@@ -17,6 +17,8 @@ static const struct { const char *kind; uint8_t says; } stages[] = {
     { "dp.scatter.backward", ROLE_GRADIENTS },
     { "dp.reduce_add_coalesced", ROLE_GRADIENTS },
     { "optim.step", ROLE_OPTIMIZER },
+    { "autograd.checkpoint", STAGE_SAYS_NOTHING },
+    { "autograd.recompute", ROLE_ACTIVATIONS },
     { "autograd.", ROLE_GRADIENTS },
     { "module.forward", ROLE_ACTIVATIONS },
     { "ddp.forward", STAGE_SAYS_NOTHING },

@@ -141,7 +141,7 @@ validate_outputs(struct task *me, struct node *node, struct tensor **grad_in)
 }
 
 /* Runs the node: gradients of its outputs in, of its inputs out (in the caller's scope).
- * A node that got nothing has nothing to hand on. */
+ * A node that got nothing has nothing to hand on; a leaf's hooks for afterwards run all the same, as PyTorch's do. */
 bool
 node_apply(struct task *me, struct node *node, struct tensor *const *grad_out,
            struct tensor **grad_in)
@@ -149,7 +149,7 @@ node_apply(struct task *me, struct node *node, struct tensor *const *grad_out,
     int64_t number = (int64_t)node->sequence_nr; /* of an AccumulateGrad: -1 */
     STAGE(me, autograd_node, stage_name_id(me, node->name), number, node->edge_count);
     if (!any_given(grad_out, node->output_count))
-        return true;
+        return node->variable == NULL || leaf_hooks_run_after(me, node->variable, node);
     char               name[64] = "";
     struct price_cover cover = { .name = name };
     node_price(me, node, &cover, name, sizeof name);
@@ -244,6 +244,7 @@ call_and_deliver(struct task *me, struct graph *graph, struct pending *pending, 
     for (int i = 0; i < node->edge_count; i++)
         grad_in[i] = ok && node->edges[i].node != NULL ? tensor_ref(grad_in[i]) : NULL;
     scope_release(me, mark);
+    node_let_go_unpacked(me, node);
     if (!graph->options->keep_graph && !graph->options->create_graph)
         node_release_saved(me, node);
     for (int i = 0; i < node->edge_count; i++) {
@@ -444,7 +445,7 @@ run_callbacks(struct task *me, struct graph *graph)
 {
     for (size_t i = 0; i < graph->callback_count; i++) { /* a callback may queue another */
         struct callback callback = graph->callbacks[i];
-        if (!callback.run(me, callback.context))
+        if (callback.run != NULL && !callback.run(me, callback.context))
             return false;
     }
     return true;
@@ -545,8 +546,22 @@ autograd_backward(struct task *me, struct tensor *const *tensors,
     return ok;
 }
 
+uint64_t
+autograd_backward_id(const struct task *me)
+{
+    const struct graph *graph = (const struct graph *)(uintptr_t)me->slots[SLOT_GRAPH];
+    return graph != NULL ? graph->id : 0;
+}
+
 bool
-autograd_queue_callback(struct task *me, bool (*run)(struct task *me, void *context), void *context)
+autograd_may_checkpoint(const struct task *me)
+{
+    const struct graph *graph = (const struct graph *)(uintptr_t)me->slots[SLOT_GRAPH];
+    return graph != NULL && graph->may_checkpoint;
+}
+
+static bool
+graph_add_callback(struct task *me, const struct callback *callback)
 {
     struct graph *graph = (struct graph *)(uintptr_t)me->slots[SLOT_GRAPH];
     if (graph == NULL)
@@ -555,7 +570,22 @@ autograd_queue_callback(struct task *me, bool (*run)(struct task *me, void *cont
     bool ok = host_room(me, &graph->callbacks, &graph->callback_room, graph->callback_count + 1,
                         sizeof *graph->callbacks);
     if (ok)
-        graph->callbacks[graph->callback_count++] = (struct callback){ run, context };
+        graph->callbacks[graph->callback_count++] = *callback;
     graph_unlock(me, graph);
     return ok || memory_failed(me, sizeof *graph->callbacks, "the host");
+}
+
+bool
+autograd_queue_callback(struct task *me, bool (*run)(struct task *me, void *context), void *context)
+{
+    return graph_add_callback(me, &(struct callback){ .run = run, .context = context });
+}
+
+bool
+autograd_drop_after(struct task *me, void (*drop)(struct task *me, void *context), void *context)
+{
+    bool kept = graph_add_callback(me, &(struct callback){ .drop = drop, .context = context });
+    if (!kept)
+        drop(me, context);
+    return kept;
 }

@@ -23,6 +23,13 @@ bool autograd_backward(struct task *me, struct tensor *const *tensors, struct te
 
 /* During a backward: runs after the last node, before backward returns, in order; may queue more. DDP's finalize. */
 bool autograd_queue_callback(struct task *me, bool (*run)(struct task *me, void *context), void *context);
+/* During a backward: what must live until it is over, however it ends. Takes over the context. false: failed, dropped. */
+bool autograd_drop_after(struct task *me, void (*drop)(struct task *me, void *context), void *context);
+
+/* Of the backward that me works for; no two are alike. 0: none. */
+uint64_t autograd_backward_id(const struct task *me);
+/* It wants all gradients, not those of some inputs alone; nor does one around it. */
+bool autograd_may_checkpoint(const struct task *me);
 
 /* One node alone: its gradients in, those of its inputs out, in me's scope. */
 bool node_apply(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in);

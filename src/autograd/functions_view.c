@@ -69,7 +69,9 @@ copy_slices_backward(struct task *me, struct node *node, struct tensor *const *g
     struct tensor *result = memory != NULL ? base_in(me, memory, place) : NULL;
     struct tensor *slice  = tensor_copy_(me, result, grad_out[0]) != NULL ? slice_of(me, memory, place) : NULL;
     struct tensor *grad   = tensor_copied(me, slice);
-    if (grad == NULL || !place->inner->backward(me, place->inner, &grad, grad_in))
+    bool           done   = grad != NULL && place->inner->backward(me, place->inner, &grad, grad_in);
+    node_let_go_unpacked(me, place->inner);
+    if (!done)
         return false;
     struct tensor *changed = grad_in[0];
     grad_in[0] = result;

@@ -21,7 +21,9 @@ bool
 graph_init(struct task *me, struct graph *graph, const struct backward_options *options)
 {
     const struct graph *outer = (const struct graph *)(uintptr_t)me->slots[SLOT_GRAPH];
-    *graph = (struct graph){ .options = options, .outstanding = 1, .depth = outer != NULL ? outer->depth + 1 : 1 };
+    *graph = (struct graph){ .options = options, .outstanding = 1, .depth = outer != NULL ? outer->depth + 1 : 1,
+                             .id = ((uint64_t)me->number + 1) << 32 | (uint32_t)++me->slots[SLOT_BACKWARDS],
+                             .may_checkpoint = options->inputs == NULL && (outer == NULL || outer->may_checkpoint) };
     if (graph->depth > DEPTH_MAX)
         return failed(me, E_RUNTIME, "backward runs inside of backward %d times: does a hook start itself again?",
                       DEPTH_MAX);
@@ -94,6 +96,9 @@ graph_clear(struct task *me, struct graph *graph)
     host_return(me, graph->pending, graph->room * sizeof *graph->pending);
     host_return(me, graph->slots, (graph->slot_count + 1) * sizeof *graph->slots);
     host_return(me, graph->queues, graph->queue_room * sizeof *graph->queues);
+    for (size_t i = 0; i < graph->callback_count; i++)
+        if (graph->callbacks[i].drop != NULL)
+            graph->callbacks[i].drop(me, graph->callbacks[i].context);
     host_return(me, graph->callbacks, graph->callback_room * sizeof *graph->callbacks);
     host_return(me, graph->streams, graph->stream_room * sizeof *graph->streams);
     if (graph->captures != NULL)
@@ -248,20 +253,24 @@ graph_discover(struct task *me, struct graph *graph, const struct root *roots, i
     return graph->slots != NULL || no_memory_for_backward(me);
 }
 
-/* ---- ready queues: what was recorded last goes first, AccumulateGrad before all ---- */
+/* ---- ready queues: what was recorded last goes first, AccumulateGrad before all ----
+ *
+ * A binary heap, which sifts as PyTorch's does (std::priority_queue of libstdc++): no AccumulateGrad goes before
+ * another, and how the heap sifts is the order in which the gradients of a node with many parameters come. */
 
 static bool
 goes_before(const struct ready *a, const struct ready *b)
 {
-    return a->sequence_nr != b->sequence_nr ? a->sequence_nr > b->sequence_nr : a->order < b->order;
+    return a->sequence_nr > b->sequence_nr;
 }
 
+/* Into the free place `at` or one above it. */
 static void
-heap_swap(struct ready *heap, size_t a, size_t b)
+heap_sift_up(struct ready *heap, size_t at, struct ready ready)
 {
-    struct ready kept = heap[a];
-    heap[a] = heap[b];
-    heap[b] = kept;
+    for (; at > 0 && goes_before(&ready, &heap[(at - 1) / 2]); at = (at - 1) / 2)
+        heap[at] = heap[(at - 1) / 2];
+    heap[at] = ready;
 }
 
 static bool
@@ -269,29 +278,25 @@ queue_push(struct task *me, struct queue *queue, struct ready ready)
 {
     if (!host_room(me, &queue->heap, &queue->room, queue->count + 1, sizeof *queue->heap))
         return false;
-    size_t at = queue->count++;
-    queue->heap[at] = ready;
-    for (; at > 0 && goes_before(&queue->heap[at], &queue->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        heap_swap(queue->heap, at, (at - 1) / 2);
+    heap_sift_up(queue->heap, queue->count++, ready);
     return true;
 }
 
+/* The free place goes down to a leaf, by the left child only where that one goes before the right one; the last entry
+ * rises from there. */
 static size_t
 queue_pop(struct queue *queue)
 {
     struct ready *heap  = queue->heap;
-    size_t        index = heap[0].index;
-    heap[0] = heap[--queue->count];
-    for (size_t at = 0;;) {
-        size_t best = at;
-        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < queue->count; child++)
-            if (goes_before(&heap[child], &heap[best]))
-                best = child;
-        if (best == at)
-            return index;
-        heap_swap(heap, at, best);
-        at = best;
+    size_t        index = heap[0].index, count = --queue->count, at = 0;
+    for (size_t child = 2; child <= count; child = 2 * at + 2) {
+        if (child == count || goes_before(&heap[child - 1], &heap[child]))
+            child--;
+        heap[at] = heap[child];
+        at = child;
     }
+    heap_sift_up(heap, at, heap[count]);
+    return index;
 }
 
 /* The queue of a device, made on demand; SIZE_MAX: no memory. */
@@ -328,8 +333,8 @@ graph_arrived(struct task *me, struct graph *graph, size_t index, size_t *unmann
     graph_lock(me, graph);
     if (--pending->dependencies == 0 && !graph->failed) {
         size_t at = queue_of(me, graph, device_of_gradients(graph, pending));
-        ok = at != SIZE_MAX && queue_push(me, &graph->queues[at], (struct ready){ index, pending->node->sequence_nr,
-                                                                              graph->next_order++ });
+        ok = at != SIZE_MAX && queue_push(me, &graph->queues[at],
+                                              (struct ready){ index, pending->node->sequence_nr });
         if (ok) {
             graph->outstanding++;
             *unmanned = graph->queues[at].started ? SIZE_MAX : at;

@@ -15,7 +15,7 @@ struct pending {                    /* a node of this backward */
     size_t       slot;              /* of its first output's gradient */
 };
 
-struct ready { size_t index; uint64_t sequence_nr, order; };
+struct ready { size_t index; uint64_t sequence_nr; };
 
 struct queue {                      /* of the CPU (the first) or of a device */
     int           device;
@@ -30,10 +30,16 @@ struct root { struct edge edge; struct tensor *grad; };
 /* A gradient (a reference, taken over; may be NULL) for input `nr` of a node. */
 struct arrival { size_t index; int nr; struct tensor *grad; };
 struct capture { struct node *node; int nr; struct tensor *grad; };
-struct callback { bool (*run)(struct task *me, void *context); void *context; };
+struct callback {
+    bool (*run)(struct task *me, void *context);     /* NULL: nothing to run */
+    void (*drop)(struct task *me, void *context);    /* when the graph goes; NULL: nothing to drop */
+    void  *context;
+};
 
 struct graph {
     const struct backward_options *options;
+    uint64_t         id;
+    bool             may_checkpoint; /* neither this backward nor one around it is an autograd.grad */
     int              depth;         /* 1, or one more than the backward inside of which this one runs */
     struct monitor   monitor;       /* made by graph_share */
     bool             shared;
@@ -45,7 +51,6 @@ struct graph {
     struct capture  *captures;      /* one an input */
     struct queue    *queues;
     size_t           queue_count, queue_room;
-    uint64_t         next_order;
     size_t           outstanding;   /* nodes ready or running, and 1 while the roots are delivered */
     size_t           left;          /* needed nodes that have not run */
     bool             failed;

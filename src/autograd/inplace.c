@@ -49,6 +49,21 @@ tensor_fill_(struct task *me, struct tensor *a, double number)
     return inplace_allowed(me, a) ? op_call(me, OP_fill, &args) : NULL;
 }
 
+/* A view's history is its base's: it cannot leave that alone. */
+struct tensor *
+tensor_detach_(struct task *me, struct tensor *a)
+{
+    if (a == NULL)
+        return NULL;
+    if (a->base != NULL)
+        return failed_null(me, E_RUNTIME, "detach_: a view cannot be detached in place, use detach(). Gradients are "
+                                          "views where DistributedDataParallel has gradient_as_bucket_view");
+    tensor_leave_history(me, a);
+    a->output_nr     = 0;
+    a->requires_grad = false;
+    return a;
+}
+
 struct tensor *
 tensor_copy_(struct task *me, struct tensor *a, struct tensor *from)
 {

@@ -7,6 +7,7 @@
  *   shaping  arrange  sparse  sparse_rules  operators  inplace  matmul  lstm      ops as PyTorch names them
  *   functions*                     gradients, made of these operators
  *   hooks  accumulate  graph  engine                          a backward
+ *   checkpoint                     a call whose saved tensors are recomputed
  */
 #ifndef AUTOGRAD_INTERNAL_H
 #define AUTOGRAD_INTERNAL_H
@@ -15,6 +16,7 @@
 #include "autograd/node.h"
 
 /* ---- node.c ---- */
+void tensor_leave_history(struct task *me, struct tensor *tensor); /* it is no result any more */
 void tensor_has_history(struct tensor *tensor);           /* it tells autograd when it dies */
 /* A tensor without history becomes output `nr` of a node that has described that output already. */
 void tensor_set_history(struct task *me, struct tensor *tensor, struct node *node, int nr);

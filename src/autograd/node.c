@@ -131,21 +131,27 @@ node_unref(struct task *me, struct node *node)
     me->slots[SLOT_DYING] = 0;
 }
 
+void
+tensor_leave_history(struct task *me, struct tensor *tensor)
+{
+    struct node *node = tensor->grad_fn;
+    int          kept = 0;
+    if (node == NULL)
+        return;
+    for (int i = 0; i < node->retained_count; i++)
+        if (node->retained[i].tensor != tensor)
+            node->retained[kept++] = node->retained[i];
+    if (kept != node->retained_count)
+        node->retained_count = kept; /* replicas' outputs share one node: read it, but do not write in vain */
+    tensor->grad_fn = NULL;
+    node_unref(me, node);
+}
+
 /* The tensor's end: called by tensor_unref before the rest of it goes. */
 static void
 release_history(struct task *me, struct tensor *tensor)
 {
-    struct node *node = tensor->grad_fn;
-    if (node != NULL) {
-        int kept = 0;
-        for (int i = 0; i < node->retained_count; i++)
-            if (node->retained[i].tensor != tensor)
-                node->retained[kept++] = node->retained[i];
-        if (kept != node->retained_count)
-            node->retained_count = kept; /* replicas' outputs share one node: read it, but do not write in vain */
-        tensor->grad_fn = NULL;
-        node_unref(me, node);
-    }
+    tensor_leave_history(me, tensor);
     hook_list_free(me, tensor->hooks);
     tensor->hooks = NULL;
 }
@@ -180,12 +186,47 @@ node_output(struct task *me, struct node *node, struct tensor *tensor, int nr)
     node_unref(me, old);
 }
 
+struct node *
+node_keeper(struct task *me, const char *name, int saved)
+{
+    return node_make(me, name, NULL, &(struct node_room){ 0, 0, saved });
+}
+
+struct saved_hooks *
+saved_hooks_set(struct task *me, struct saved_hooks *hooks)
+{
+    struct saved_hooks *old = (struct saved_hooks *)(uintptr_t)me->slots[SLOT_SAVING];
+    me->slots[SLOT_SAVING]  = (uintptr_t)hooks;
+    return old;
+}
+
+/* Of what the hooks keep the node knows the history alone. */
+static bool
+save_packed(struct task *me, struct saved *saved, struct tensor *tensor, bool is_output)
+{
+    struct saved_hooks *hooks = (struct saved_hooks *)(uintptr_t)me->slots[SLOT_SAVING];
+    if (!hooks->pack(me, hooks, tensor, &saved->packed))
+        return false;
+    saved->is_output = is_output;
+    if (saved->packed == NULL || is_output)
+        return true;
+    if (tensor->grad_fn != NULL)
+        saved->from = (struct edge){ node_ref(me, tensor->grad_fn), tensor->output_nr };
+    else if (tensor->requires_grad)
+        saved->from.node = node_accumulator(me, tensor);
+    return !task_failed(me);
+}
+
 bool
 node_save(struct task *me, struct node *node, struct tensor *tensor, bool is_output)
 {
     assert(node->saved_count < node->saved_room);
     struct saved *saved = &node->saved[node->saved_count++];
     if (tensor == NULL)
+        return true;
+    if (me->slots[SLOT_SAVING] != 0 && !save_packed(me, saved, tensor, is_output))
+        return false;
+    if (saved->packed != NULL)
         return true;
     bool           is_leaf = !is_output && tensor->grad_fn == NULL && tensor->requires_grad;
     struct tensor *kept    = is_leaf || !dtype_is_float(tensor->dtype) ? tensor : tensor_alias(me, tensor);
@@ -207,6 +248,9 @@ node_release_saved(struct task *me, struct node *node)
         tensor_drop(me, &node->saved[i].tensor);
         node_unref(me, node->saved[i].from.node);
         node->saved[i].from.node = NULL;
+        if (node->saved[i].packed != NULL)
+            node->saved[i].packed->drop(me, node->saved[i].packed);
+        node->saved[i].packed = NULL;
     }
     if (node->saved_count > 0 || node->context != NULL)
         node->released = true;
@@ -256,6 +300,23 @@ node_keeps_saved(struct task *me, const struct node *node)
                   "graph a second time or if you need to access saved tensors after calling backward.");
 }
 
+void
+node_let_go_unpacked(struct task *me, struct node *node)
+{
+    for (int i = 0; i < node->saved_count; i++)
+        if (node->saved[i].packed != NULL)
+            tensor_drop(me, &node->saved[i].tensor);
+}
+
+/* A gradient function may ask for one twice, and it is unpacked once. */
+static struct tensor *
+unpacked(struct task *me, struct saved *saved)
+{
+    if (saved->tensor == NULL)
+        tensor_keep(me, &saved->tensor, saved->packed->unpack(me, saved->packed));
+    return saved->tensor;
+}
+
 struct tensor *
 node_saved(struct task *me, struct node *node, int index)
 {
@@ -263,9 +324,11 @@ node_saved(struct task *me, struct node *node, int index)
     struct saved *saved = &node->saved[index];
     if (!node_keeps_saved(me, node))
         return NULL;
+    if (saved->packed != NULL && unpacked(me, saved) == NULL)
+        return NULL;
     if (saved->tensor == NULL)
         return NULL;
-    if (tensor_version(saved->tensor) != saved->version) {
+    if (saved->packed == NULL && tensor_version(saved->tensor) != saved->version) {
         modified(me, node, saved);
         return NULL;
     }

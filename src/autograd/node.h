@@ -17,7 +17,24 @@ struct edge { struct node *node; int input_nr; };    /* node NULL: no gradient w
  * without history: the tensor itself may be changed in place later, its new history then leads here, and neither would
  * die.
  * from: the twin's history, NULL: none, or it is this node's output. */
-struct saved { struct tensor *tensor; struct edge from; uint32_t version; bool is_output, is_view; };
+struct saved {
+    struct tensor *tensor;
+    struct edge    from;
+    uint32_t       version;
+    bool           is_output, is_view;
+    struct packed *packed;             /* kept elsewhere: `tensor` is there only while the node runs */
+};
+
+/* Where a task's tensors are saved instead, the innermost counts (SLOT_SAVING): saved_tensors_hooks in PyTorch. */
+struct saved_hooks {
+    /* *packed left NULL: the tensor is saved as without hooks. false: failed. */
+    bool (*pack)(struct task *me, struct saved_hooks *hooks, struct tensor *tensor, struct packed **packed);
+};
+struct packed {
+    struct tensor *(*unpack)(struct task *me, struct packed *packed); /* in me's scope; NULL: failed */
+    void           (*drop)(struct task *me, struct packed *packed);
+};
+struct saved_hooks *saved_hooks_set(struct task *me, struct saved_hooks *hooks); /* the old ones; NULL: none */
 
 /* Gradients of the outputs in (NULL: undefined), gradients of the inputs out (NULL: none), given to me's scope. */
 typedef bool node_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in);
@@ -73,6 +90,8 @@ struct node_room { int edges, outputs, saved; };
 struct node *node_new_with(struct task *me, const char *name, node_backward *backward, const struct node_room *room);
 struct node *node_ref(struct task *me, struct node *node);
 void         node_unref(struct task *me, struct node *node);
+/* Outside of any graph: it only keeps tensors, each in an argument's place. */
+struct node *node_keeper(struct task *me, const char *name, int saved);
 bool         node_save(struct task *me, struct node *node, struct tensor *tensor, bool is_output);
 /* Gives the saved tensors back after the node ran; a later backward that needs them is an error. */
 void          node_release_saved(struct task *me, struct node *node);
@@ -80,6 +99,8 @@ void          node_release_saved(struct task *me, struct node *node);
 bool           node_keeps_saved(struct task *me, const struct node *node);
 /* The saved tensor after checking its version; NULL: failed with PyTorch's in-place message, or released. */
 struct tensor *node_saved(struct task *me, struct node *node, int index);
+/* What was unpacked for the node's turn is let go: the next turn unpacks it again. */
+void         node_let_go_unpacked(struct task *me, struct node *node);
 /* `tensor` becomes output `nr` of node. */
 void         node_output(struct task *me, struct node *node, struct tensor *tensor, int nr);
 /* The AccumulateGrad of a leaf, made on demand, a new reference; NULL: failed. */

@@ -8,6 +8,7 @@
 struct tensor *tensor_copied(struct task *me, struct tensor *a);                                /* t:clone() */
 struct tensor *tensor_copy_to(struct task *me, struct tensor *a, int device, enum dtype dtype); /* t:to(): recorded */
 struct tensor *tensor_detach(struct task *me, struct tensor *a);           /* shares storage and version */
+struct tensor *tensor_detach_(struct task *me, struct tensor *a);          /* itself, a leaf (inplace.c) */
 /* Zeros of the dtype and on the device of `like`. */
 struct tensor *zeros_of(struct task *me, const struct tensor *like, int dims, const int64_t *sizes);
 

@@ -126,6 +126,19 @@ shape_differs(struct task *me, const struct work *work, int index, const struct 
     return false;
 }
 
+/* A list that has a tensor for each rank: this rank's must have the shape of `like`, the others' depends on theirs. As
+ * in PyTorch the first one that differs is named. */
+static bool
+own_fits(struct task *me, const struct work *work, struct tensor *const *list, const struct tensor *like)
+{
+    int index = 0;
+    if (tensor_same_shape(list[work->call.rank], like))
+        return true;
+    while (tensor_same_shape(list[index], like))
+        index++;
+    return shape_differs(me, work, index, list[index], like);
+}
+
 /* ---- tensors ---- */
 
 bool
@@ -220,9 +233,7 @@ group_all_gather(struct task *me, struct process_group *group, struct tensor *co
     struct work      *work = group_begin(me, group, OPERATION_ALL_GATHER, NULL);
     struct taken_list list = { .tensors = outputs, .first = input, .use = USE_OUTCOME };
     bool taken = group_take(me, work, input, USE_INPUT) && group_take_list(me, work, &work->call.outputs, &list);
-    if (taken && !tensor_same_shape(outputs[group->rank], input))
-        taken = shape_differs(me, work, group->rank, outputs[group->rank], input);
-    return group_issue_if(me, work, taken);
+    return group_issue_if(me, work, taken && own_fits(me, work, outputs, input));
 }
 
 struct work *
@@ -256,9 +267,7 @@ group_reduce_scatter(struct task *me, struct process_group *group, struct tensor
     struct work      *work = group_begin(me, group, OPERATION_REDUCE_SCATTER, options);
     struct taken_list list = { .tensors = inputs, .first = output, .use = USE_INPUT };
     bool taken = group_take(me, work, output, USE_OUTCOME) && group_take_list(me, work, &work->call.inputs, &list);
-    if (taken && !tensor_same_shape(inputs[group->rank], output))
-        taken = shape_differs(me, work, group->rank, inputs[group->rank], output);
-    return group_issue_if(me, work, taken);
+    return group_issue_if(me, work, taken && own_fits(me, work, inputs, output));
 }
 
 /* Whether all_to_all's lists agree on what a rank has for itself; with the others' the back-end compares. */

@@ -20,7 +20,10 @@ await_group(struct task *me, struct process_group *group)
 {
     struct wait_reason reason = { .what = "completion hooks", .sequence = -1, .peer = -1, .holder = group->comm,
                                   .join = true };
-    return monitor_wait(me, &group->monitor, &reason);
+    group->waiting++;
+    bool waits = monitor_wait(me, &group->monitor, &reason);
+    group->waiting--;
+    return waits;
 }
 
 int

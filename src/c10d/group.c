@@ -60,7 +60,7 @@ rendezvous_allowed(struct task *me, struct world *world, int rank)
     for (struct process_group *group = world->groups; group != NULL; group = group->next)
         twice = twice || (group->global_rank == rank && group->communicator->parent == NULL && !group->is_gone);
     monitor_leave(me, &world->monitor);
-    return !twice || failed(me, E_RUNTIME, "init_process_group was called twice: call destroy_process_group first");
+    return !twice || failed(me, E_VALUE, "init_process_group was called twice: call destroy_process_group first");
 }
 
 static struct process_group *
@@ -187,8 +187,8 @@ settle_ranks(struct task *me, const struct process_group *parent, struct group_o
     qsort(ranks, (size_t)options->count, sizeof *ranks, compare_ranks);
     for (int i = 0; i < options->count; i++) {
         if (communicator_rank_of(above, ranks[i]) < 0)
-            return failed(me, E_RUNTIME, "%s: rank %d is outside the world, which has ranks 0 to %d", what, ranks[i],
-                          parent->world->size - 1);
+            return failed(me, E_VALUE, "%s: rank %d is outside the world of %d, which has ranks 0 to %d", what,
+                          ranks[i], parent->world->size, parent->world->size - 1);
         if (i > 0 && ranks[i] == ranks[i - 1])
             return failed(me, E_VALUE, "%s: rank %d is listed twice", what, ranks[i]);
     }

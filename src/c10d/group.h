@@ -42,7 +42,12 @@ struct flight;
 void          flight_of_world(struct task *me, struct world *world, struct flight *flight);
 
 /* This rank's membership (SLOT_RANK); NULL outside a spawn. */
-struct rank_context { struct world *world; int rank; struct process_group *group; /* default group, after init */ };
+struct rank_context {
+    struct world         *world;
+    int                   rank;
+    struct process_group *group;         /* default group, after init */
+    int                   debug_level;   /* enum debug_level (debug_level.h) */
+};
 struct rank_context *rank_context(const struct task *me);
 void                 rank_context_set(struct task *me, struct rank_context *context);
 

@@ -38,6 +38,7 @@ claim_dense(struct task *me, struct work *work, const struct tensor *tensor, boo
     return claims_add(me, work->claimer, &access);
 }
 
+/* A sparse tensor's rows are never written: it gets other ones. They may be what an embedding looked up. */
 bool
 work_claim(struct task *me, struct work *work, const struct tensor *tensor, bool write)
 {
@@ -45,7 +46,7 @@ work_claim(struct task *me, struct work *work, const struct tensor *tensor, bool
         return true;
     if (!tensor_is_sparse(tensor))
         return claim_dense(me, work, tensor, write);
-    return claim_dense(me, work, tensor->indices, write) && claim_dense(me, work, tensor->values, write);
+    return claim_dense(me, work, tensor->indices, false) && claim_dense(me, work, tensor->values, write);
 }
 
 void

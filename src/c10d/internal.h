@@ -55,6 +55,8 @@ void ledger_leave(struct task *me, struct work *work);
 void ledger_break(struct task *me, struct ledger *ledger, int64_t sequence, const struct error *error);
 bool ledger_is_broken(const struct ledger *ledger, int64_t sequence);
 const struct error *ledger_error(const struct ledger *ledger, int64_t sequence);   /* why that one cannot end */
+/* A rank that came to a call after its mismatch was told: fails with the report and with what this rank calls. */
+bool ledger_missed_report(struct task *me, const struct work *work);
 void ledger_announce_mismatch(struct task *me, const struct ledger *ledger, int64_t sequence);
 bool ledger_init(struct ledger *ledger);         /* false: no memory */
 void ledger_free(struct ledger *ledger);
@@ -73,6 +75,7 @@ struct communicator {
     atomic_int_least64_t *issued;         /* by rank in the group: how many collectives it has called */
     atomic_int_least64_t *through;        /* by rank in the group: and how many are over, of those that others wrote */
     struct ledger         ledger;
+    atomic_bool           meets_all;      /* a rank waits, or has waited, for all to call what it has called */
     void                 *channel;        /* the back-end's */
     /* How it is met; in the world's monitor. */
     const char           *what;           /* "new_group", "split_group" */
@@ -204,6 +207,7 @@ struct work {
     bool                  on_device, is_owned;
     bool                  done, told;    /* it has ended; and those who listen know */
     bool                  is_here;       /* it runs on the task that waits for it */
+    bool                  meets_all;     /* it begins when every rank has called it: DEBUG_DETAIL */
     const char           *lost;          /* work_wait_lost */
     uint32_t              line, iteration;
     int64_t               number;        /* of its group's, in the order of their making */
@@ -233,6 +237,7 @@ struct process_group {
     struct claim_line    *line;          /* of its collectives: for which the rank has waited */
     struct work          *first, *last;  /* the queue */
     bool                  busy;          /* a collective is under way, here or on the comm task */
+    int                   waiting;       /* tasks in the monitor, the comm task excepted */
     struct work          *spare;
     atomic_int_least64_t  running;       /* the collective that its comm task is in */
     struct work          *left;          /* isends and irecvs that nobody waits for any more, with their tasks */

@@ -162,15 +162,38 @@ ledger_break(struct task *me, struct ledger *ledger, int64_t sequence, const str
 }
 
 /* A later break from a lower number on has a text of its own; what was told of the higher ones stays. */
+static const struct ledger_break *
+find_break(const struct ledger *ledger, int64_t sequence)
+{
+    const struct ledger_break *found = atomic_load(&ledger->breaks);
+    while (found != NULL && found->older != NULL && found->older->from <= sequence)
+        found = found->older;
+    return found;
+}
+
 const struct error *
 ledger_error(const struct ledger *ledger, int64_t sequence)
 {
     static const struct error unknown = { .kind = E_MEMORY, .message = "the collective cannot end; there was no memory "
                                                                        "for why" };
-    const struct ledger_break *found = atomic_load(&ledger->breaks);
-    while (found != NULL && found->older != NULL && found->older->from <= sequence)
-        found = found->older;
+    const struct ledger_break *found = find_break(ledger, sequence);
     return found != NULL ? &found->error : &unknown;
+}
+
+/* Only the first call that differs: those that a rank makes after it had the report are no news. */
+bool
+ledger_missed_report(struct task *me, const struct work *work)
+{
+    const struct ledger_break *found = find_break(&work->group->communicator->ledger, work->call.sequence);
+    if (found == NULL || found->from != work->call.sequence || found->error.kind != E_MISMATCH)
+        return false;
+    struct fingerprint mine = fingerprint_of(&work->call, work->line);
+    struct str         own  = { 0 };
+    fingerprint_print(&mine, true, &own);
+    failed(me, E_MISMATCH, "%.1600s\nrank %d came later, with %.300s", found->error.message, work->group->global_rank,
+           str_ok(&own) ? str_text(&own) : operation_name(work->call.operation));
+    str_free(&own);
+    return true;
 }
 
 /* Ranks issued different operations under one number: what each of them called, and where. */

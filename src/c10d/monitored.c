@@ -1,6 +1,7 @@
 /* The barrier that names who does not come. It is no collective with a number: who comes says so to the communicator
  * and waits there, on its own task, until all have come as often; who waits in vain tells the others, too.
- * Order of use: group_monitored_barrier. PyTorch: ProcessGroupGloo::monitoredBarrier, where rank 0 alone knows. */
+ * Order of use: group_monitored_barrier. PyTorch: ProcessGroupGloo::monitoredBarrier, where the first rank alone knows
+ * and the others wait for its word: they name it here, too. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,12 +55,21 @@ list_missing(const struct communicator *communicator, struct missing which, stru
     return missing;
 }
 
-/* Whether waiting may help: nobody who has not come has ended; or, where all shall be named, not all of them have. */
+/* Whether waiting may help: the first who has not come has not ended, whatever became of those after it (PyTorch's
+ * rank 0 asks them in order); or, where all shall be named, not all of them have. */
 static bool
 may_come(const struct communicator *communicator, int64_t number, bool all)
 {
-    int ended = list_missing(communicator, (struct missing){ .number = number, .ended = true }, NULL);
-    return ended == 0 || (all && ended < list_missing(communicator, (struct missing){ .number = number }, NULL));
+    bool missing = false;
+    for (int rank = 0; rank < communicator->size; rank++) {
+        if (!is_missing(communicator, rank, number, false))
+            continue;
+        bool ended = is_missing(communicator, rank, number, true);
+        if (!all || !ended)
+            return !ended;
+        missing = true;
+    }
+    return !missing;
 }
 
 /* The first to know says it for all. */
@@ -108,13 +118,17 @@ wait_for_all(struct task *me, struct process_group *group, int64_t number, const
 static bool
 barrier_lost(struct task *me, struct process_group *group)
 {
-    const struct error *why = &group->communicator->monitored->why;
+    const struct error *why   = &group->communicator->monitored->why;
+    int                 first = group->communicator->ranks[0];
+    char                word[48] = "";
     if (task_failed(me) && me->error.kind != E_DEADLOCK && me->error.kind != E_TIMEOUT)
         return false;
     task_clear_error(me);
     world_wake_all(me, group->world);
-    return failed(me, why->kind, "%s; rank %d waits there (line %" PRIu32 ")", why->message, group->global_rank,
-                  me->line);
+    if (first != group->global_rank)
+        snprintf(word, sizeof word, " for rank %d's word", first);
+    return failed(me, why->kind, "%s; rank %d waits there%s (line %" PRIu32 ")", why->message, group->global_rank,
+                  word, me->line);
 }
 
 /* dist.monitored_barrier: nobody leaves before all have come, a latency after the last. */

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "c10d/debug_level.h"
 #include "c10d/internal.h"
 #include "device/cells.h"
 #include "device/stream.h"
@@ -176,6 +177,8 @@ work_refuse(struct task *me, struct work *work, enum ledger_answer answer)
         if (number > 0)
             return failed(me, E_RUNTIME, "group %d was destroyed: call new_group again", number);
         return failed(me, E_RUNTIME, "the process group was destroyed: call init_process_group again");
+    } else if (ledger_missed_report(me, work)) {
+        return false;
     }
     return work_lost(me, work);
 }
@@ -207,6 +210,33 @@ work_queue(struct task *me, struct work *work)
     monitor_wake(me, &group->monitor);
 }
 
+/* The rank of the group that has not called it yet; -1: all have. */
+static int
+work_missing_rank(const struct work *work)
+{
+    const struct communicator *communicator = work->group->communicator;
+    int rank = 0;
+    while (rank < communicator->size && atomic_load(&communicator->issued[rank]) > work->call.sequence)
+        rank++;
+    return rank < communicator->size ? rank : -1;
+}
+
+/* At DETAIL nobody begins before all have called the same: else a root may have sent, and gone on, before another rank
+ * calls something else. PyTorch: ProcessGroupWrapper, a monitored barrier in front of each collective. */
+static bool
+work_meet_all(struct task *me, struct work *work)
+{
+    struct monitor *monitor = &work->group->world->monitor;
+    if (!work->meets_all)
+        return true;
+    monitor_enter(me, monitor);
+    for (int rank; (rank = work_missing_rank(work)) >= 0;)
+        if (!work_await(me, work, monitor, rank))
+            return false;
+    monitor_leave(me, monitor);
+    return !work_is_lost(work) || work_lost(me, work);
+}
+
 /* The number is taken, entered in the ledger and queued in one go: the queue's order is the numbers' order. */
 bool
 work_issue(struct task *me, struct work *work)
@@ -217,6 +247,9 @@ work_issue(struct task *me, struct work *work)
         return failed(me, E_RUNTIME, "%s inside of an all-reduce's own algorithm would wait for itself: an algorithm "
                                      "is made of send and recv", operation_name(work->call.operation));
     work->issued_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
+    work->meets_all = debug_level(me) == DEBUG_DETAIL;
+    if (work->meets_all)
+        atomic_store(&group->communicator->meets_all, true);
     monitor_enter(me, &group->monitor);
     work->call.sequence = process_group_sequence(group);
     claimer_issue(work->claimer, work->call.sequence);
@@ -228,6 +261,8 @@ work_issue(struct task *me, struct work *work)
     if (deaf)
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
     POINT(me, c10d_issue, text_id, work->call.sequence, work->call.bytes);
+    if (answer == LEDGER_JOINED && atomic_load(&group->communicator->meets_all))
+        world_wake_all(me, group->world);
     return answer == LEDGER_JOINED || work_refuse(me, work, answer);
 }
 
@@ -343,7 +378,8 @@ work_finish(struct task *me, struct work *work)
     group->finished += is_collective;
     if (!work->is_owned && !work->post.is_later)
         work_recycle(me, work);
-    if (!work->is_here || group->first != NULL || group->stopping) /* else nobody waits but the idle comm task */
+    bool alone = work->is_here && group->waiting == 0 && group->first == NULL; /* but for the idle comm task */
+    if (!alone || group->stopping)
         monitor_wake(me, &group->monitor);
     monitor_leave(me, &group->monitor);
 }
@@ -392,7 +428,8 @@ work_run(struct task *me, struct work *work)
     work->begun_at = sched_now(me);
     recorder_reach(me, work->group, work->recorded, FLIGHT_STARTED);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
-        (void)(work_move(me, work) && work_tell_changes(me, work) && work_paste(me, work)); /* what failed is in me */
+        (void)(work_meet_all(me, work) && work_move(me, work) &&
+               work_tell_changes(me, work) && work_paste(me, work)); /* what failed is in me */
     work_finish(me, work);
 }
 
@@ -407,14 +444,51 @@ work_await_done(struct task *me, struct work *work, uint64_t timeout_ps)
     uint64_t begin = sched_now(me);
     bool     waits = true;
     monitor_enter(me, &group->monitor);
+    group->waiting++;
     while (!work->told && waits) {
         waits = monitor_wait(me, &group->monitor, &reason);
         uint64_t spent = sched_now(me) - begin;
         reason.timeout_ps = timeout_ps > spent ? timeout_ps - spent : timeout_ps > 0;
     }
     bool done = work->told;
+    group->waiting--;
     monitor_leave(me, &group->monitor);
     return done;
+}
+
+/* Where the comm task has not come to it yet, who waits runs it: that saves handing over and back. What somebody else
+ * wrote, hooks and messages have tasks of their own. */
+static bool
+work_take_over(struct task *me, struct work *work)
+{
+    struct process_group *group = work->group;
+    if (sched_is_stepped(me->sched) || work->task != NULL || work->call.options.custom != NULL)
+        return false;
+    monitor_enter(me, &group->monitor);
+    work->is_here = group->first == work && !group->busy && group->hook.run == NULL;
+    if (work->is_here) {
+        group->first = work->next;
+        group->last  = group->first != NULL ? group->last : NULL;
+        work->next   = NULL;
+        group->busy  = true;
+    }
+    monitor_leave(me, &group->monitor);
+    return work->is_here;
+}
+
+/* As on the comm task: what it has in flight it may touch. */
+static void
+work_run_for_comm(struct task *me, struct work *work)
+{
+    uint32_t line = me->line, iteration = me->iteration;
+    bool     was_carrier = me->is_carrier;
+    size_t   mark = scope_mark(me);
+    me->is_carrier = true;
+    work_run(me, work);
+    scope_release(me, mark);
+    me->is_carrier = was_carrier;
+    me->iteration  = iteration;
+    task_set_line(me, line);
 }
 
 /* The host waits until the collective has ended; its failure becomes the waiting task's. Tensors on a device are in
@@ -425,6 +499,8 @@ work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps)
     STAGE(me, c10d_wait, work_name_id(me, work), work->call.sequence);
     if (work->is_here)
         work_run(me, work);
+    else if (timeout_ps == 0 && !task_failed(me) && work_take_over(me, work))
+        work_run_for_comm(me, work);
     else if (task_failed(me) || !work_await_done(me, work, timeout_ps))
         return false;
     in_flight_waited(work);

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/place.h"
+#include "base/str.h"
 #include "base/vec.h"
 #include "base/visible.h"
 #include "cli/commands.h"
@@ -25,6 +26,11 @@ static const struct group {
       "embed6 embed384 mlp64 mlp512 cnn64 tfm8x64 lstm32x32" },
     { "dp_step", bench_dp_step, "training steps bare and through DataParallel on 1, 2 and 4 devices, by turns",
       "embed6 mlp64 mlp512" },
+    { "ddp_step", bench_ddp_step, "training steps through DDP, the same without communication, and that alone",
+      "embed6-w2-cap1 embed6-w2-cap25 embed6-w4-cap1 embed6-w4-cap25 embed384-w2-cap1 embed384-w2-cap25 "
+      "embed384-w4-cap1 embed384-w4-cap25 mlp64-w2-cap1 mlp64-w2-cap25 mlp64-w4-cap1 mlp64-w4-cap25 "
+      "mlp512-w2-cap1 mlp512-w2-cap25 mlp512-w4-cap1 mlp512-w4-cap25 mlpwide64-w2-cap1 mlpwide64-w2-cap25 "
+      "mlpwide64-w4-cap1 mlpwide64-w4-cap25" },
     { "allreduce", bench_allreduce, "all-reduces between threads: shared memory, ring and tree, time and touched",
       "allreduce-w2-1024 allreduce-w2-4096 allreduce-w2-16384 allreduce-w2-65536 allreduce-w2-262144 "
       "allreduce-w2-1048576 allreduce-w2-4194304 allreduce-w2-16777216 allreduce-w2-67108864 "
@@ -173,17 +179,19 @@ has_case(const struct group *group, const char *name)
 static int
 refuse_case(const char *name, const bool wanted[], bool any)
 {
-    char   cases[1200];
-    size_t used = 0;
+    struct str cases = { 0 };
     for (size_t i = 0; i < countof(groups); i++) {
         if (any && !wanted[i])
             continue;
-        if (has_case(&groups[i], name))
+        if (has_case(&groups[i], name)) {
+            str_free(&cases);
             return -1;
-        used += (size_t)snprintf(cases + used, sizeof cases - used, "%s%s has %s", used > 0 ? "; " : "", groups[i].name,
-                                 groups[i].cases);
+        }
+        str_addf(&cases, "%s%s has %s", cases.len > 0 ? "; " : "", groups[i].name, groups[i].cases);
     }
-    return message(STATUS_USAGE, "bench: no case '%.60s': %s", name, cases);
+    int status = message(STATUS_USAGE, "bench: no case '%.60s': %s", name, str_text(&cases));
+    str_free(&cases);
+    return status;
 }
 
 /* 0: go on; else the exit status + 1. */

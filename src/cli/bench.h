@@ -30,6 +30,7 @@ bool bench_trace_steps(const struct bench_options *options); /* cases of trace_c
 bool bench_switch(const struct bench_options *options);
 bool bench_train_step(const struct bench_options *options);
 bool bench_dp_step(const struct bench_options *options);
+bool bench_ddp_step(const struct bench_options *options);
 bool bench_allreduce(const struct bench_options *options);
 bool bench_sim_allreduce(const struct bench_options *options);
 #endif

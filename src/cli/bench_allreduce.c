@@ -4,8 +4,6 @@
  * stepped executor moves in a second of CPU time, several rings one after the other, world and tensors included.
  *
  * Interface: bench_allreduce, bench_sim_allreduce. */
-#include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,81 +14,11 @@
 #include "c10d/group.h"
 #include "c10d/local.h"
 #include "cli/bench.h"
-#include "cli/message.h"
-#include "device/device.h"
-#include "hw/cost.h"
-#include "sched/sched.h"
+#include "cli/bench_world.h"
 #include "tensor/tensor.h"
-#include "trace/writer.h"
 
-enum { REDUCE_RANKS = 4, REDUCE_LEAST = 1024, REDUCE_MOST = 64 << 20, SIMULATED_BYTES = 1 << 20,
+enum { REDUCE_LEAST = 1024, REDUCE_MOST = 64 << 20, SIMULATED_BYTES = 1 << 20,
        SIMULATED_MESSAGES = 400000, QUICK_MESSAGES = 60000 };
-
-/* ---- a world of ranks ---- */
-
-struct reduce_world {
-    int           size;
-    bool        (*body)(struct task *me, struct process_group *group, void *context);
-    void         *context;
-    struct world *world;
-};
-struct reduce_rank { struct reduce_world *world; int rank; struct task *task; };
-
-static bool
-reduce_rank_main(struct task *me, void *argument)
-{
-    struct reduce_rank  *one     = argument;
-    struct reduce_world *all     = one->world;
-    struct rank_context  context = { .world = all->world, .rank = one->rank };
-    rank_context_set(me, &context);
-    struct process_group *group = process_group_rendezvous(me, all->world, one->rank);
-    bool                  ok    = group != NULL && all->body(me, group, all->context);
-    world_rank_ended(me, all->world, one->rank);
-    return process_group_destroy(me, group) && ok;
-}
-
-static bool
-reduce_world_main(struct task *me, void *argument)
-{
-    struct reduce_world *all     = argument;
-    struct world_options options = { .size = all->size };
-    struct reduce_rank  *ranks   = calloc((size_t)all->size, sizeof *ranks);
-    all->world = ranks != NULL ? world_new(me, &options) : NULL;
-    bool ok = all->world != NULL && devices_ready(me, 0);
-    for (int rank = 0; rank < all->size && ok; rank++) {
-        char name[32];
-        snprintf(name, sizeof name, "r%d main", rank);
-        struct task_options of_task = { .name = name, .rank = rank, .device = DEVICE_CPU };
-        ranks[rank] = (struct reduce_rank){ .world = all, .rank = rank };
-        ranks[rank].task = task_spawn(me, &of_task, reduce_rank_main, &ranks[rank]);
-        ok = ranks[rank].task != NULL;
-    }
-    for (int rank = 0; rank < all->size && ranks != NULL && ranks[rank].task != NULL; rank++)
-        ok = task_join(me, ranks[rank].task, NULL) && ok;
-    if (all->world != NULL)
-        world_free(me, all->world);
-    free(ranks);
-    return ok;
-}
-
-static bool
-reduce_world_run(struct reduce_world *all, enum executor_kind executor)
-{
-    char              why[300];
-    struct cost_model cost;
-    struct error      error;
-    cost_preset(&cost, "classroom");
-    struct sched_options options = { .executor = executor, .cost = &cost, .no_race_check = true };
-    struct sched        *sched   = sched_new(&options, why, sizeof why);
-    bool                 ok      = sched != NULL && sched_run(sched, reduce_world_main, all, &error);
-    if (!ok)
-        message(0, "bench: %s", sched == NULL ? why : error.message);
-    if (sched != NULL) {
-        devices_free(sched);
-        sched_free(sched);
-    }
-    return ok;
-}
 
 /* ---- allreduce ---- */
 
@@ -101,22 +29,10 @@ struct reduce_bench {
     int64_t     bytes;
     const char *algorithm;
     int         calls;                        /* a sample's */
-    double      begin[REDUCE_RANKS], end[REDUCE_RANKS];
+    double      begin[BENCH_RANKS], end[BENCH_RANKS];
     double      plain_us[BENCH_SAMPLES], touched_us[BENCH_SAMPLES];
-    bool        right[REDUCE_RANKS];
+    bool        right[BENCH_RANKS];
 };
-
-/* A core for each, as the peers have them, where there are so many. */
-static void
-keep_core(int rank, int ranks)
-{
-    cpu_set_t cores;
-    if (ranks > (int)sysconf(_SC_NPROCESSORS_ONLN))
-        return;
-    CPU_ZERO(&cores);
-    CPU_SET(rank, &cores);
-    (void)pthread_setaffinity_np(pthread_self(), sizeof cores, &cores);
-}
 
 static bool
 reduce_once(struct task *me, struct process_group *group, struct tensor *tensor, const struct reduce_bench *bench)
@@ -178,7 +94,7 @@ reduce_body(struct task *me, struct process_group *group, void *context)
     struct reduce_bench *bench = context;
     int64_t              count = bench->bytes / (int64_t)sizeof(float);
     int                  rank  = process_group_rank(group);
-    keep_core(rank, bench->ranks);
+    bench_keep_core(rank, bench->ranks);
     struct tensor *tensor = tensor_empty(me, DTYPE_F32, DEVICE_CPU, 1, &count);
     bool           ok     = tensor != NULL && reduce_check(me, group, tensor, bench);
     for (int sample = 0; sample < BENCH_SAMPLES && ok; sample++) {
@@ -224,8 +140,8 @@ run_reduce_case(const struct bench_options *options, int ranks, int64_t bytes, c
     for (size_t i = 0; i < countof(impls); i++) {
         struct reduce_bench bench = { .ranks = ranks, .bytes = bytes, .algorithm = impls[i].algorithm,
                                       .calls = (int)(window / guess) + 1 };
-        struct reduce_world world = { .size = ranks, .body = reduce_body, .context = &bench };
-        if (!reduce_world_run(&world, EXECUTOR_FREE))
+        struct bench_world world = { .size = ranks, .body = reduce_body, .context = &bench };
+        if (!bench_world_run(&world, EXECUTOR_FREE))
             return false;
         report_reduce(options, &bench, impls[i].impl, name);
     }
@@ -236,7 +152,7 @@ bool
 bench_allreduce(const struct bench_options *options)
 {
     bool ok = true;
-    for (int ranks = 2; ranks <= REDUCE_RANKS; ranks *= 2)
+    for (int ranks = 2; ranks <= BENCH_RANKS; ranks *= 2)
         for (int64_t bytes = REDUCE_LEAST; bytes <= REDUCE_MOST && ok; bytes *= 4) {
             char name[48];
             snprintf(name, sizeof name, "allreduce-w%d-%lld", ranks, (long long)bytes);
@@ -299,9 +215,9 @@ run_simulation(const struct bench_options *options, int ranks, const char *name)
     struct simulation simulation = { .ranks = ranks, .rings = (int)(most / messages) + 1 };
     messages *= simulation.rings;
     for (int i = 0; i < BENCH_SAMPLES; i++) {
-        struct reduce_world world = { .size = ranks, .body = simulate_body, .context = &simulation };
+        struct bench_world world = { .size = ranks, .body = simulate_body, .context = &simulation };
         double              begin = cpu_seconds();
-        if (!reduce_world_run(&world, EXECUTOR_STEPPED))
+        if (!bench_world_run(&world, EXECUTOR_STEPPED))
             return false;
         samples[i] = messages / (cpu_seconds() - begin);
     }

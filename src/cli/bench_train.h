@@ -1,4 +1,4 @@
-/* What the files of bench train_step, dp_step and trace_cost share: a case's models and a measurement of it. */
+/* What the files of bench train_step, dp_step, ddp_step and trace_cost share: a case's models and a measurement of it. */
 #ifndef CLI_BENCH_TRAIN_H
 #define CLI_BENCH_TRAIN_H
 #include "cli/bench.h"
@@ -12,6 +12,7 @@ struct task; struct tensor; struct module; struct optimizer;
 struct train {
     const struct bench_options *options;
     const char                 *name;              /* "embed6", "mlp64" ... */
+    int                         data_seed;         /* of the batch, drawn after the model; 0: the draws go on */
     struct blas                *blas;              /* NULL: the exact product */
     struct module              *model;
     struct tensor              *input, *target;    /* target NULL: the loss is the sum; classes: cross entropy; else squares */

@@ -14,6 +14,12 @@
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
+static bool
+is_kind(const struct train *train, const char *kind)
+{
+    return strncmp(train->name, kind, strlen(kind)) == 0;
+}
+
 static struct module *
 layer(struct task *me, const char *name, int64_t a, int64_t b)
 {
@@ -21,9 +27,18 @@ layer(struct task *me, const char *name, int64_t a, int64_t b)
     return nn_layer(me, name, numbers, b != 0 ? 2 : a != 0);
 }
 
+/* Ranks have one model and batches of their own. */
+static void
+begin_data(struct task *me, const struct train *train)
+{
+    if (train->data_seed != 0)
+        generator_seed(default_generator(me), (uint64_t)train->data_seed);
+}
+
 static bool
 draw_input(struct task *me, struct train *train, int dims, const int64_t *sizes)
 {
+    begin_data(me, train);
     train->input = tensor_empty(me, DTYPE_F32, DEVICE_CPU, dims, sizes);
     return train->input != NULL && tensor_normal(me, train->input, 0, 1, default_generator(me));
 }
@@ -44,6 +59,7 @@ build_embed(struct task *me, struct train *train)
     int64_t        batch = atoll(train->name + strlen("embed"));
     train->model = nn_sequential(me, parts, countof(parts));
     train->input = tensor_empty(me, DTYPE_I64, DEVICE_CPU, 1, &batch);
+    begin_data(me, train);
     return train->model != NULL && train->input != NULL &&
            tensor_random(me, train->input, (struct whole_range){ 0, 1000, false }, default_generator(me));
 }
@@ -52,12 +68,13 @@ static bool
 build_mlp(struct task *me, struct train *train)
 {
     struct module *parts[5];
-    int64_t        batch = atoll(train->name + strlen("mlp"));
-    parts[0] = layer(me, "Linear", 784, 512);
+    bool           wide  = is_kind(train, "mlpwide");
+    int64_t        batch = atoll(train->name + strlen(wide ? "mlpwide" : "mlp")), hidden = wide ? 2048 : 512;
+    parts[0] = layer(me, "Linear", 784, hidden);
     parts[1] = layer(me, "ReLU", 0, 0);
-    parts[2] = layer(me, "Linear", 512, 512);
+    parts[2] = layer(me, "Linear", hidden, hidden);
     parts[3] = layer(me, "ReLU", 0, 0);
-    parts[4] = layer(me, "Linear", 512, 10);
+    parts[4] = layer(me, "Linear", hidden, 10);
     train->model = nn_sequential(me, parts, countof(parts));
     return train->model != NULL && draw_input(me, train, 2, (const int64_t[]){ batch, 784 }) &&
            draw_classes(me, train, batch);
@@ -190,12 +207,6 @@ build_lstm(struct task *me, struct train *train)
     return add(me, train->model, "lstm", layer(me, "LSTM", 128, 128)) &&
            add(me, train->model, "fc", layer(me, "Linear", 128, 10)) &&
            draw_input(me, train, 3, (const int64_t[]){ 32, 32, 128 }) && draw_classes(me, train, 32);
-}
-
-static bool
-is_kind(const struct train *train, const char *kind)
-{
-    return strncmp(train->name, kind, strlen(kind)) == 0;
 }
 
 bool

@@ -70,7 +70,8 @@ static int
 tell_name(const char *name, bool whole, int (*subcommand)(int argc, char **argv))
 {
     struct str               out = { 0 };
-    struct reference_request request = { .form = whole ? REFERENCE_WHOLE : REFERENCE_NAME, .name = name, .out = &out };
+    struct reference_request request = { .form = whole ? REFERENCE_WHOLE : REFERENCE_NAME, .name = name, .out = &out,
+                                         .no_arguments = subcommand != NULL };
     int                      status = ask_reference(&request) ? STATUS_DONE : STATUS_FAILED;
     bool                     found = status == STATUS_DONE && request.found;
     if (found)

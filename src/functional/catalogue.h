@@ -24,7 +24,7 @@
 
 struct task; struct tensor; struct generator; struct catalogue;
 
-enum { PARAMETERS = 16, RESULTS = 4 };
+enum { PARAMETERS = 21, RESULTS = 4 };
 enum argument_type { ARG_TENSOR, ARG_TENSORS, ARG_OPERAND, ARG_SCALAR, ARG_INT, ARG_FLOAT, ARG_BOOL, ARG_TEXT,
                      ARG_SIZES, ARG_LENGTHS, ARG_FLAG_OR_DIMS, ARG_TENSOR_OR_DIM, ARG_DIM_LISTS, ARG_PAIR,
                      ARG_PAIR_OR_NONE, ARG_PADDING, ARG_DTYPE, ARG_DEVICE, ARG_GENERATOR, ARG_TABLE, ARG_FUNCTION,

@@ -30,6 +30,12 @@ fn_detach(struct task *me, struct arguments *a)
 }
 
 struct tensor *
+fn_detach_(struct task *me, struct arguments *a)
+{
+    return tensor_detach_(me, a->at[0].tensor);
+}
+
+struct tensor *
 fn_cpu(struct task *me, struct arguments *a)
 {
     return tensor_copy_to(me, a->at[0].tensor, DEVICE_CPU, a->at[0].tensor->dtype);

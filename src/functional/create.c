@@ -165,6 +165,17 @@ fn_parameter(struct task *me, struct arguments *a)
     return parameter;
 }
 
+struct tensor *
+fn_uninitialized_parameter(struct task *me, struct arguments *a)
+{
+    struct making making = making_of(a, a->dtype, DEVICE_CPU);
+    making.dims          = 1;
+    struct tensor *parameter = making_done(me, making_empty(me, &making), &making);
+    if (parameter != NULL)
+        parameter->is_parameter = parameter->uninitialized = true;
+    return parameter;
+}
+
 /* ---- ranges ---- */
 
 struct range { double start, end, step, count; bool whole; };

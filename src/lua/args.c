@@ -302,8 +302,8 @@ option_unknown(lua_State *L, const char *name, const char *names)
         return raise_error(L, "TypeError", "unknown option '%.60s'; %s; there are: %s", name, lua_tostring(L, -1),
                            names);
     nearest_word(names, name, meant, sizeof meant);
-    return raise_error(L, "TypeError", "unknown option '%.60s'%s%s%s; there are: %s", name,
-                       meant[0] != '\0' ? ": did you mean '" : "", meant, meant[0] != '\0' ? "'?" : "", names);
+    return raise_error(L, "TypeError", "unknown option '%.60s'%s%s%s there are: %s", name,
+                       meant[0] != '\0' ? ": did you mean '" : "", meant, meant[0] != '\0' ? "'?" : ";", names);
 }
 
 void

@@ -36,6 +36,12 @@ consider_words(struct name_search *search, const char *words)
 int
 no_attribute(lua_State *L, const char *what, const char *name, int index, const char *more)
 {
+    return no_attribute_but(L, what, name, index, more, "");
+}
+
+int
+no_attribute_but(lua_State *L, const char *what, const char *name, int index, const char *more, const char *otherwise)
+{
     struct name_search search = { .name = name, .least = SIZE_MAX };
     if (mistake_in_attribute(L, name))
         return raise_error(L, "AttributeError", "%s has no '%.60s'; %s", what, name, lua_tostring(L, -1));
@@ -50,7 +56,7 @@ no_attribute(lua_State *L, const char *what, const char *name, int index, const 
                 consider(&search, lua_tostring(L, -2));
     bool near = search.best[0] != '\0';
     return raise_error(L, "AttributeError", "%s has no '%.60s'%s%s%s", what, name, near ? ": did you mean '" : "",
-                       search.best, near ? "'?" : "");
+                       search.best, near ? "'?" : otherwise);
 }
 
 /* Upvalue 1: the namespace's name. A lesson may put functions of its own in, or take one out. */

@@ -1,8 +1,10 @@
-/* Metatables by name: whose a table is, memory that Lua frees, and the classes that a lesson writes (nn.Module,
- * data.Dataset): tables with __name and __base, of a family that says what a call of one makes. */
+/* Metatables by name: whose a table is, memory that Lua frees, constructors with static methods, and the classes that a
+ * lesson writes (nn.Module, data.Dataset): tables with __name and __base, of a family that says what a call of one
+ * makes. */
 #include "lua/internal.h"
 #include <string.h>
 #include "lua/mistakes.h"
+#include "lua/shelf.h"
 
 bool
 has_class(lua_State *L, int index, const char *class)
@@ -48,6 +50,55 @@ push_weak_table(lua_State *L, const char *name, const char *mode)
     lua_pushstring(L, mode);
     lua_setfield(L, -2, "__mode");
     lua_setmetatable(L, -2);
+}
+
+/* ---- classes of the engine ---- */
+
+/* In the constructor's place: upvalue 1 is its entry, 2 itself. The class is no argument. */
+static int
+call_constructor(lua_State *L)
+{
+    lua_remove(L, 1);
+    return lua_tocfunction(L, lua_upvalueindex(2))(L);
+}
+
+/* Upvalue 1: how a lesson writes the class. */
+static int
+static_missing(lua_State *L)
+{
+    const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "?";
+    return no_attribute(L, lua_tostring(L, lua_upvalueindex(1)), name, 1, NULL);
+}
+
+void
+make_class(lua_State *L, const char *path, const struct lua_entry *statics, size_t count)
+{
+    const char *help = NULL, *point = strrchr(path, '.');
+    const char *name = point != NULL ? point + 1 : path;
+    lua_pushstring(L, name);
+    shelf_get(L, -2);
+    lua_createtable(L, 0, (int)count);
+    add_entries(L, -1, statics, count);
+    lua_createtable(L, 0, 3);
+    if (lua_getupvalue(L, -3, 1) == NULL)
+        lua_pushnil(L);
+    lua_pushvalue(L, -4);
+    lua_pushcclosure(L, call_constructor, 2);
+    lua_setfield(L, -2, "__call");
+    lua_pushstring(L, path);
+    lua_pushcclosure(L, static_missing, 1);
+    lua_setfield(L, -2, "__index");
+    set_text(L, -1, "__name", name);
+    lua_setmetatable(L, -2);
+    lua_pushvalue(L, -2);
+    if (push_noted(L, &help)) {
+        lua_pushvalue(L, -2);
+        note_help(L, lua_tostring(L, -2), help);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    lua_setfield(L, -3, name);
+    lua_pop(L, 1);
 }
 
 /* ---- classes of a lesson ---- */

@@ -79,7 +79,8 @@ check_rank_list(lua_State *L, const struct rank_call *r, int index, const char *
     int             count   = 0, size = process_group_size(r->group);
     struct tensor **tensors = check_tensors(L, index, &count);
     if (count != size)
-        raise_error(L, "RuntimeError", "%s: a list of %d tensors is needed, one for each rank, not %d", name, size,
+        raise_error(L, "RuntimeError",
+                    "%s: invalid tensor list at index 0: %d tensors are needed, one for each rank, not %d", name, size,
                     count);
     return tensors;
 }

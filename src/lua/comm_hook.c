@@ -2,12 +2,17 @@
  * GradBucket and answers a Future; DDP waits for that at the end of the backward. A bucket's box has in user values its
  * buffer and the list of its parameters.
  *
- * Interface: l_register_comm_hook, lua_open_comm_hook. */
+ * And buffer hooks: ddp:_register_buffer_comm_hook(state, hook, location).
+ *
+ * Interface: l_register_comm_hook, l_register_buffer_hook, lua_open_comm_hook. */
+#include <string.h>
+#include <strings.h>
 #include "base/vec.h"
 #include "device/cells.h"
 #include "lua/futures.h"
 #include "lua/internal.h"
 #include "lua/rank.h"
+#include "parallel/ddp_inspect.h"
 #include "parallel/distributed_data_parallel.h"
 #include "parallel/reducer.h"
 #include "sched/task.h"
@@ -156,10 +161,11 @@ start_body(lua_State *L)
     object_push(L, call->hook->state);
     push_bucket(L, call->bucket);
     lua_call(L, 2, 1);
-    struct future *future = box_test(L, -1, BOX_FUTURE);
+    struct future *future  = box_test(L, -1, BOX_FUTURE);
+    bool           is_work = box_test(L, -1, BOX_WORK) != NULL;
     if (future == NULL)
         raise_error(L, "RuntimeError", "DDP communication hook's callback must return a torch.futures.Future object, "
-                                       "but got %s", push_what(L));
+                                       "but got %s%s", push_what(L), is_work ? "; return work:get_future()" : "");
     call->answer->box = object_new(L, me, -1, NULL);
     if (call->answer->box == NULL)
         raise(L, me);
@@ -228,6 +234,70 @@ drop_hook(struct task *me, void *context)
     host_return(me, hook, sizeof *hook);
 }
 
+/* The hook at `function` with its state at `state`; NULL: failed. */
+static struct lua_hook *
+hook_new(lua_State *L, struct task *me, int state, int function)
+{
+    struct lua_hook *hook = host_take(me, sizeof *hook);
+    if (hook == NULL)
+        return NULL;
+    *hook = (struct lua_hook){ .script = script_of(L), .state = object_new(L, me, state, NULL),
+                               .function = object_new(L, me, function, NULL) };
+    if (hook->state != NULL && hook->function != NULL)
+        return hook;
+    drop_hook(me, hook);
+    return NULL;
+}
+
+/* Of the function whose local variables `ar` is about, the one that holds the hook at `hook`; NULL: none. */
+static const char *
+local_name(lua_State *L, lua_Debug *ar, int hook)
+{
+    const char *name, *found = NULL;
+    for (int i = 1; (name = lua_getlocal(L, ar, i)) != NULL; i++, lua_pop(L, 1))
+        found = lua_rawequal(L, -1, hook) ? name : found;
+    if (found != NULL || lua_getinfo(L, "f", ar) == 0)
+        return found;
+    for (int i = 1; found == NULL && (name = lua_getupvalue(L, -1, i)) != NULL; i++, lua_pop(L, 1))
+        found = lua_rawequal(L, -1, hook) ? name : NULL;
+    lua_pop(L, 1);
+    return found;
+}
+
+/* What the logging data call the hook at `hook`: its name in rs, the variable of the caller that holds it, or its line.
+ * Pushed. */
+static const char *
+push_hook_name(lua_State *L, int hook)
+{
+    const char *help, *found = NULL;
+    lua_Debug   ar;
+    lua_pushvalue(L, hook);
+    if (push_noted(L, &help)) {
+        const char *signature = lua_tostring(L, -1), *begin = signature;
+        for (const char *at = signature; *at != '\0' && *at != '('; at++)
+            begin = *at == '.' || *at == ':' ? at + 1 : begin;
+        return lua_pushlstring(L, begin, strcspn(begin, "("));
+    }
+    if (lua_getstack(L, 1, &ar))
+        found = local_name(L, &ar, hook);
+    if (found != NULL && found[0] != '(')
+        return lua_pushstring(L, found);
+    lua_pushvalue(L, hook);
+    lua_getinfo(L, ">S", &ar);
+    return lua_pushfstring(L, "the function of line %d", ar.linedefined);
+}
+
+/* The reducer is there already, so its logging data have this error, too. */
+static int
+refuse_hook(lua_State *L, struct task *me, const struct module *wrapper)
+{
+    struct ddp_inside inside;
+    struct call       call = call_open(L, me, CALL_KEEP);
+    ddp_look_inside(wrapper, &inside);
+    failed(me, E_TYPE, "Communication hook must be callable.");
+    return call_done(&call, ddp_tell_error(me, &inside));
+}
+
 int
 l_register_comm_hook(lua_State *L)
 {
@@ -238,19 +308,87 @@ l_register_comm_hook(lua_State *L)
         raise_error(L, "TypeError", "this is a method of DistributedDataParallel");
     arg_most(L, 3);
     if (!lua_isfunction(L, 3))
-        raise_error(L, "TypeError", "Communication hook must be callable.");
-    struct lua_hook *hook = host_take(me, sizeof *hook);
+        return refuse_hook(L, me, wrapper);
+    lua_settop(L, 3);
+    const char      *name = push_hook_name(L, 3);
+    struct lua_hook *hook = hook_new(L, me, 2, 3);
+    struct comm_hook own  = { .start = start_hook, .finish = finish_hook, .forget = forget_answer, .drop = drop_hook,
+                              .context = hook, .name = name };
+    struct call call = call_open(L, me, CALL_KEEP);
+    return call_done(&call, hook != NULL && reducer_register_comm_hook(me, reducer, &own));
+}
+
+/* ---- buffer hooks ---- */
+
+struct buffer_call { const struct lua_hook *hook; struct reducer *reducer; const struct named_tensors *buffers; };
+
+/* A Future's, or a list of them; nil: none. */
+static void
+install_futures(lua_State *L, struct task *me, struct reducer *reducer)
+{
+    struct future *future = box_test(L, -1, BOX_FUTURE);
+    if (future != NULL) {
+        if (!reducer_install_future(me, reducer, future_ref(me, future)))
+            raise(L, me);
+        return;
+    }
+    if (lua_isnil(L, -1))
+        return;
+    if (!lua_istable(L, -1))
+        raise_error(L, "RuntimeError", "a buffer hook answers a list of Futures or nil, but got %s", push_what(L));
+    for (lua_Integer i = 1, count = (lua_Integer)lua_rawlen(L, -1); i <= count; i++) {
+        if (lua_rawgeti(L, -1, i) != LUA_TUSERDATA || box_test(L, -1, BOX_FUTURE) == NULL)
+            raise_error(L, "RuntimeError", "a buffer hook answers a list of Futures or nil, but element %d is %s",
+                        (int)i, push_what(L));
+        install_futures(L, me, reducer);
+        lua_pop(L, 1);
+    }
+}
+
+static int
+buffer_body(lua_State *L)
+{
+    struct buffer_call *call = lua_touserdata(L, 1);
+    object_push(L, call->hook->function);
+    object_push(L, call->hook->state);
+    lua_createtable(L, 0, call->buffers->count);
+    for (int i = 0; i < call->buffers->count; i++) {
+        push_tensor(L, call->buffers->tensors[i]);
+        lua_setfield(L, -2, call->buffers->names[i]);
+    }
+    lua_call(L, 2, 1);
+    install_futures(L, script_of(L)->holder, call->reducer);
+    return 0;
+}
+
+static bool
+run_buffer_hook(struct task *me, void *context, struct reducer *reducer, const struct named_tensors *buffers)
+{
+    struct lua_hook   *hook = context;
+    struct buffer_call call = { hook, reducer, buffers };
+    return script_visit(me, hook->script, buffer_body, &call);
+}
+
+int
+l_register_buffer_hook(lua_State *L)
+{
+    struct task   *me      = script_task(L);
+    struct module *wrapper = check_module(L, 1);
+    if (ddp_reducer(wrapper) == NULL)
+        raise_error(L, "TypeError", "this is a method of DistributedDataParallel");
+    arg_most(L, 4);
+    if (!lua_isfunction(L, 3))
+        raise_error(L, "TypeError", "Buffer communication hook must be callable.");
+    const char *where = lua_isnoneornil(L, 4) ? "post_forward" : check_text(L, 4);
+    bool before = strcasecmp(where, "pre_forward") == 0;
+    if (!before && strcasecmp(where, "post_forward") != 0)
+        raise_error(L, "ValueError", "a buffer hook runs at \"pre_forward\" or \"post_forward\", not \"%s\"", where);
+    struct lua_hook *hook = hook_new(L, me, 2, 3);
     if (hook == NULL)
         raise(L, me);
-    *hook = (struct lua_hook){ .script = script_of(L), .state = object_new(L, me, 2, NULL),
-                               .function = object_new(L, me, 3, NULL) };
-    struct comm_hook own = { .start = start_hook, .finish = finish_hook, .forget = forget_answer, .drop = drop_hook,
-                             .context = hook };
-    bool ok = hook->state != NULL && hook->function != NULL;
-    if (!ok)
-        drop_hook(me, hook);
-    struct call call = call_open(L, me, CALL_KEEP);
-    return call_done(&call, ok && reducer_register_comm_hook(me, reducer, &own));
+    const struct buffer_hook own = { run_buffer_hook, drop_hook, hook, before };
+    ddp_register_buffer_hook(me, wrapper, &own);
+    return 0;
 }
 
 void

@@ -321,11 +321,12 @@ static bool
 pack_tensor(struct pack *p, int index)
 {
     lua_State           *L      = p->L;
-    struct tensor       *tensor = check_tensor(L, index);
+    struct tensor       *tensor = check_any_tensor(L, index);
     struct packed_tensor head   = { .dtype = (int32_t)tensor->dtype, .dims = tensor->dims,
                                     .device        = tensor_device(tensor),
                                     .requires_grad = tensor->requires_grad && tensor->grad_fn == NULL,
-                                    .is_parameter = tensor->is_parameter };
+                                    .is_parameter = tensor->is_parameter,
+                                    .uninitialized = tensor->uninitialized };
     memcpy(head.size, tensor->size, sizeof head.size);
     size_t       bytes = (size_t)tensor_bytes(tensor);
     void        *copy  = lua_newuserdatauv(L, bytes + 1, 0);

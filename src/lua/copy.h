@@ -20,7 +20,7 @@ enum packed {
     PACKED_END, PACKED_OLD_UPVALUE, PACKED_NEW_UPVALUE
 };
 
-struct packed_tensor { int64_t size[8]; int32_t dtype, dims, device; uint8_t requires_grad, is_parameter; };
+struct packed_tensor { int64_t size[8]; int32_t dtype, dims, device; uint8_t requires_grad, is_parameter, uninitialized; };
 struct packed_layer  { const struct module_type *type; int64_t integers[MODULE_INTEGERS]; double numbers[MODULE_NUMBERS];
                        uint8_t training; };
 

@@ -182,6 +182,8 @@ read_tensor_list(const struct call_reading *r, int index, struct argument *out)
     if (!is_plain_table(r->L, index))
         wrong_argument(r, index, expected_of(r->parameter));
     out->tensors = check_tensors(r->L, index, &out->count);
+    for (int i = 0; i < out->count; i++)
+        known_tensor(r->L, out->tensors[i]);
     return true;
 }
 
@@ -270,7 +272,8 @@ read_value(struct call_reading *r, int index, struct argument *out)
 {
     enum argument_type type = r->parameter->type;
     *out = (struct argument){ .given = true };
-    if ((type == ARG_TENSOR || type == ARG_OPERAND) && (out->tensor = test_tensor(r->L, index)) != NULL)
+    if ((type == ARG_TENSOR || type == ARG_OPERAND) &&
+        (out->tensor = known_tensor(r->L, test_tensor(r->L, index))) != NULL)
         return;
     if (is_none_given(r->L, index)) {
         if (!r->parameter->optional)
@@ -353,7 +356,7 @@ find_options(const struct call_reading *r)
 static void
 check_names(const struct call_reading *r)
 {
-    char   known[400];
+    char   known[600];
     size_t used = 0;
     known[0]    = '\0';
     for (int i = 0; i < r->signature->count && used < sizeof known; i++)
@@ -419,7 +422,7 @@ void
 read_arguments(lua_State *L, const struct signature *signature, const char *title, struct arguments *out)
 {
     struct call_reading r = { .L = L, .signature = signature, .title = title, .given = lua_gettop(L) };
-    luaL_checkstack(L, 2 * PARAMETERS + 10, "too many arguments");
+    stack_room(L, 2 * signature->count + 10);
     while (r.given > 0 && lua_isnil(L, r.given))
         r.given--; /* nil at the end is what was not given */
     r.table = find_options(&r);

@@ -1,5 +1,5 @@
 /* rs.distributed inside a rank: who asks, init_process_group. As torch.distributed; ranks are started by spawn.c;
- * groups.c, collectives.c, p2p.c, work.c and store.c have the rest.
+ * groups.c, collectives.c, p2p.c, work.c, store.c and debug_level.c have the rest.
  *
  * Interface: lua_open_distributed. */
 #include <stdlib.h>
@@ -117,8 +117,9 @@ lone_rank(lua_State *L, struct task *me, const struct rendezvous *place)
                     (long long)place->world_size, (long long)place->world_size);
     if (rank != NULL)
         return rank;
-    struct call call = call_open(L, me, CALL_PLAIN);
-    rank             = lone_rank_new(L, me);
+    enum debug_level level = debug_level_here(L);
+    struct call      call  = call_open(L, me, CALL_PLAIN);
+    rank                   = lone_rank_new(L, me, level);
     call_done(&call, rank != NULL);
     return rank;
 }
@@ -159,7 +160,8 @@ l_init_process_group(lua_State *L)
     struct arguments a;
     take_arguments(L, &a);
     if (rank != NULL && rank->context.group != NULL && !rank->implicit)
-        return raise_error(L, "RuntimeError", "trying to initialize the default process group twice!");
+        return raise_error(L, "ValueError", "trying to initialize the default process group twice: call "
+                                            "dist.destroy_process_group first");
     check_device_id(L, me, &a.at[DEVICE_ID]);
     check_backend(L, a.at[BACKEND].none ? NULL : a.at[BACKEND].text);
     struct meeting          meeting = take_meeting(L, a.at);
@@ -198,7 +200,7 @@ static const struct lua_entry distributed_entries[] = {
       "meets the other ranks (a spawn has done so already, unless init=false)" },
     { "is_initialized", l_is_initialized, "dist.is_initialized()", "whether there is a default group here" },
     { "_compute_bucket_assignment_by_size", l_bucket_assignment,
-      "dist._compute_bucket_assignment_by_size(tensors, limits [, sparse [, indices]])",
+      "dist._compute_bucket_assignment_by_size(tensors, limits [, sparse [, indices [, logger]]])",
       "DDP's buckets: lists of 0-based indices, and the limit of each" },
 };
 
@@ -210,6 +212,7 @@ lua_open_distributed(lua_State *L)
     lua_pop(L, 1);
     lua_open_work(L);
     lua_open_backends(L);
+    lua_open_debug_level(L);
     lua_open_process_group(L);
     lua_open_groups(L);
     lua_open_flight(L);
@@ -220,4 +223,5 @@ lua_open_distributed(lua_State *L)
     lua_open_functional_collectives(L);
     lua_open_store(L);
     lua_open_ddp(L);
+    lua_open_ddp_inspect(L);
 }

@@ -328,6 +328,14 @@ raise_error(lua_State *L, const char *kind, const char *format, ...)
     return lua_error(L);
 }
 
+/* Lua's own luaL_checkstack tells of a stack overflow where memory is what lacks. */
+void
+stack_room(lua_State *L, int count)
+{
+    if (!lua_checkstack(L, count))
+        raise_error(L, "MemoryError", "out of memory for %d values", count);
+}
+
 /* What stands at `index`, in a word: the type, or the number itself. Pushes it. */
 static const char *
 push_got(lua_State *L, int index)

@@ -13,6 +13,7 @@
 #include "autograd/call.h"
 #include "autograd/node.h"
 #include "base/vec.h"
+#include "device/cells.h"
 #include "sched/task.h"
 
 static const char CTX[] = "ringside.ctx";
@@ -23,6 +24,7 @@ struct function {
     char                  name[80];
     int                   saved;
     uint32_t             *versions;
+    bool                  packed;        /* the node has what ctx saved: a checkpoint is around the call */
 };
 
 static void
@@ -37,7 +39,28 @@ function_drop(struct task *me, void *context)
 
 /* ---- backward ---- */
 
-struct backing { struct node *node; struct tensor *const *grad_out; struct tensor **grad_in; };
+struct backing { struct node *node; struct tensor *const *grad_out; struct tensor **grad_in, **saved; };
+
+/* What the checkpoint had kept is ctx.saved_tensors for as long as backward runs. */
+static void
+lend_saved(lua_State *L, int ctx, const struct function *function, struct tensor *const *saved)
+{
+    lua_createtable(L, function->saved, 0);
+    for (int i = 0; i < function->saved; i++) {
+        push_tensor(L, saved[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, ctx, "saved_tensors");
+}
+
+static void
+take_saved(lua_State *L, const struct function *function)
+{
+    object_push(L, function->ctx);
+    lua_pushnil(L);
+    lua_setfield(L, -2, "saved_tensors");
+    lua_pop(L, 1);
+}
 
 static void
 check_saved(lua_State *L, int ctx, const struct function *function)
@@ -68,7 +91,10 @@ function_backward_body(lua_State *L)
     if (!lua_istable(L, 2) || lua_getfield(L, 2, "backward") != LUA_TFUNCTION)
         raise_error(L, "NotImplementedError", "%s has no function backward", function->name);
     object_push(L, function->ctx);
-    check_saved(L, 4, function);
+    if (function->packed)
+        lend_saved(L, 4, function, backing->saved);
+    else
+        check_saved(L, 4, function);
     for (int i = 0; i < node->output_count; i++)
         push_tensor(L, backing->grad_out[i]);
     lua_call(L, node->output_count + 1, LUA_MULTRET);
@@ -85,6 +111,8 @@ function_backward_body(lua_State *L)
                         luaL_typename(L, i + 3));
         backing->grad_in[i] = grad != NULL ? tensor_born(me, tensor_ref(grad)) : NULL;
     }
+    if (function->packed)
+        take_saved(L, function);
     return 0;
 }
 
@@ -92,12 +120,16 @@ static bool
 function_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     struct function *function = node->context;
-    struct backing   backing  = { node, grad_out, grad_in };
+    struct backing   backing  = { .node = node, .grad_out = grad_out, .grad_in = grad_in };
     if (!object_open(function->ctx))
         return failed(me, E_RUNTIME, "the script of %s has ended", function->name);
     if (function->saved > 0 && !node_keeps_saved(me, node))
         return false;
-    return script_visit(me, function->ctx->script, function_backward_body, &backing) && !task_failed(me);
+    backing.saved = function->packed ? scratch_new(me, (size_t)function->saved, sizeof *backing.saved) : NULL;
+    for (int i = 0; backing.saved != NULL && i < function->saved && !task_failed(me); i++)
+        backing.saved[i] = node_saved(me, node, i);
+    return !task_failed(me) &&
+           script_visit(me, function->ctx->script, function_backward_body, &backing) && !task_failed(me);
 }
 
 /* ---- forward ---- */
@@ -129,11 +161,25 @@ function_new(lua_State *L, struct task *me, int class, int ctx, const char *name
 /* Arguments or results of a call; NULL: no tensor. */
 struct passed_tensors { struct tensor **tensors; int count; };
 
+/* Inside of a checkpoint the node saves as any other does, so that the checkpoint gets to see it. */
+static bool
+save_in_node(struct task *me, struct node *node, struct passed_tensors saved)
+{
+    struct function *function = node->context;
+    bool             ok       = true;
+    function->packed = saved.count > 0;
+    for (int i = 0; i < saved.count && ok; i++)
+        ok = node_save(me, node, saved.tensors[i], saved.tensors[i]->grad_fn == node);
+    return ok;
+}
+
 /* Middle part: the node with an edge per argument; an output that is an argument becomes another tensor first. */
 static bool
-record(struct task *me, struct function *function, struct passed_tensors in, struct passed_tensors out)
+record(struct task *me, struct function *function, struct passed_tensors in, struct passed_tensors out,
+       struct passed_tensors saved)
 {
-    struct node *node = node_new(me, function->name, function_backward, in.count, out.count);
+    struct node_room room = { in.count, out.count, saved.count };
+    struct node     *node = node_new_with(me, function->name, function_backward, &room);
     if (node == NULL) {
         function_drop(me, function);
         return false;
@@ -155,8 +201,27 @@ record(struct task *me, struct function *function, struct passed_tensors in, str
         if (ok && dtype_is_float(out.tensors[i]->dtype))
             node_output(me, node, out.tensors[i], i);
     }
+    ok = ok && save_in_node(me, node, saved);
     node_unref(me, node);
     return ok && !task_failed(me);
+}
+
+/* What ctx saved, if the node is to keep it; the table holds it. */
+static struct passed_tensors
+saved_for_node(lua_State *L, const struct task *me, int ctx)
+{
+    struct passed_tensors saved = { NULL, 0 };
+    if (me->slots[SLOT_SAVING] == 0 || lua_getfield(L, ctx, "saved_tensors") != LUA_TTABLE)
+        return saved;
+    int table     = lua_gettop(L);
+    saved.count   = (int)lua_rawlen(L, table);
+    saved.tensors = lua_newuserdatauv(L, (size_t)(saved.count + 1) * sizeof *saved.tensors, 0);
+    for (int i = 0; i < saved.count; i++) {
+        lua_rawgeti(L, table, i + 1);
+        saved.tensors[i] = test_tensor(L, -1);
+        lua_pop(L, 1);
+    }
+    return saved;
 }
 
 static struct tensor **
@@ -190,7 +255,7 @@ function_apply_call(lua_State *L)
     struct tensor **inputs = tensors_from(L, 1, count);
     bool            wanted = any_requires_grad(me, inputs, count), before = grad_enabled(me);
     int             ctx    = count + 2;
-    luaL_checkstack(L, 2 * count + 20, "too many arguments");
+    stack_room(L, 2 * count + 20);
     push_ctx(L, inputs, count);
     if (lua_getfield(L, lua_upvalueindex(1), "forward") != LUA_TFUNCTION)
         raise_error(L, "NotImplementedError", "this autograd function has no function forward");
@@ -209,9 +274,14 @@ function_apply_call(lua_State *L)
     lua_getfield(L, lua_upvalueindex(1), "__name");
     struct function *function = function_new(L, me, lua_upvalueindex(1), ctx,
                                              lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "Function");
+    struct passed_tensors saved = saved_for_node(L, me, ctx);
     struct call call = call_open(L, me, CALL_PLAIN);
     call_end(&call, function != NULL && record(me, function, (struct passed_tensors){ inputs, count },
-                                              (struct passed_tensors){ outputs, results }));
+                                              (struct passed_tensors){ outputs, results }, saved));
+    if (saved.count > 0) {
+        lua_pushnil(L);
+        lua_setfield(L, ctx, "saved_tensors");
+    }
     for (int i = 0; i < results; i++) {
         if (outputs[i] != NULL)
             push_tensor(L, outputs[i]);

@@ -73,7 +73,7 @@ future_callback(lua_State *L, struct task *me, const struct future *future)
 }
 
 /* me's error, which a callback raised, is over; what is pushed says so to who waits for the callback's future. An end
- * of the whole run goes on. */
+ * of the whole run goes on. It is as old as what it was: who caused a wait without end comes before who waited. */
 static struct error
 push_callback_error(lua_State *L, struct task *me)
 {
@@ -83,10 +83,12 @@ push_callback_error(lua_State *L, struct task *me)
         raise(L, me);
     task_clear_error(me);
     struct error told = { .kind = E_RUNTIME, .function = __func__, .line = __LINE__, .lesson_line = error.lesson_line,
-                          .rank = me->rank };
+                          .rank = me->rank, .order = error.order };
     snprintf(told.message, sizeof told.message, "Got the following error when running the callback: %s%s%.1900s",
              error.kind == E_SCRIPT ? "" : kind, error.kind == E_SCRIPT ? "" : ": ", error.message);
     push_error(L, error_name(told.kind), told.message, told.lesson_line);
+    lua_pushinteger(L, told.order);
+    lua_setfield(L, -2, "order");
     return told;
 }
 

@@ -61,8 +61,8 @@ read_ranks(lua_State *L, const char *what, int list, int most, int *count)
             raise_error(L, "TypeError", "%s: rank %zu of the list is no integer", what, i);
         lua_Integer rank = lua_tointeger(L, -1);
         if (rank < INT32_MIN || rank > INT32_MAX)
-            raise_error(L, "RuntimeError", "%s: rank %lld is outside the world, which has ranks 0 to %d", what,
-                        (long long)rank, most - 1);
+            raise_error(L, "ValueError", "%s: rank %lld is outside the world of %d, which has ranks 0 to %d", what,
+                        (long long)rank, most, most - 1);
         ranks[i] = (int)rank;
         lua_pop(L, 1);
     }
@@ -192,7 +192,7 @@ read_rank_lists(lua_State *L, const char *what, int lists, int world, struct ran
             raise_error(L, "ValueError", "%s: list %d is empty", what, i);
         for (int k = 0; k < length; k++) {
             if (ranks[k] < 0 || ranks[k] >= world)
-                raise_error(L, "RuntimeError", "%s: rank %d is outside the group, which has ranks 0 to %d", what,
+                raise_error(L, "ValueError", "%s: rank %d is outside the group, which has ranks 0 to %d", what,
                             ranks[k], world - 1);
             if (owner[ranks[k]] != 0)
                 raise_error(L, "ValueError", "%s: rank %d is in list %d and in list %d", what, ranks[k],

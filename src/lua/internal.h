@@ -167,6 +167,7 @@ void script_visited(struct script *script);
 /* me's error becomes a Lua error; never returns. An error object is a table {kind, message, line} with __tostring. */
 int raise(lua_State *L, struct task *me);
 int raise_error(lua_State *L, const char *kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void stack_room(lua_State *L, int count);   /* for so many more values; raises MemoryError */
 int arg_error(lua_State *L, int argument, const char *expected);  /* TypeError: "argument 1 of NAME: expected ..." */
 int arg_most(lua_State *L, int most);                             /* TypeError if more were given; answers how many */
 /* A new error object, pushed. */
@@ -245,6 +246,9 @@ void  open_class(lua_State *L, const char *class, const struct lua_entry *method
                  const luaL_Reg *metamethods);
 void *push_owned(lua_State *L, size_t size, const char *class, lua_CFunction drop); /* zeros; `drop` is its __gc */
 void  push_weak_table(lua_State *L, const char *name, const char *mode); /* of the registry, "k" or "v" weak */
+/* In the namespace at the top the constructor of this path ("rs.nn.Linear") becomes a class with static methods: a table
+ * that is called as the constructor was. */
+void  make_class(lua_State *L, const char *path, const struct lua_entry *statics, size_t count);
 /* Classes that a lesson writes: a family is known by its metatable's name, `call` makes an object of one. */
 void  open_class_family(lua_State *L, const char *family, lua_CFunction call);
 void  push_class(lua_State *L, const char *family, const char *name);
@@ -253,6 +257,8 @@ int   init_object(lua_State *L);       /* on the stack: class, object, arguments
 
 /* ---- arguments and results (values.c) ---- */
 struct tensor *check_tensor(lua_State *L, int index);
+struct tensor *check_any_tensor(lua_State *L, int index);           /* one that is uninitialized, too */
+struct tensor *known_tensor(lua_State *L, struct tensor *tensor);   /* raises if it is uninitialized; NULL: NULL */
 struct tensor *test_tensor(lua_State *L, int index);                /* NULL: not a tensor */
 void           push_tensor(lua_State *L, struct tensor *tensor);    /* takes a reference of its own; NULL: nil */
 struct module *check_module(lua_State *L, int index);
@@ -295,6 +301,9 @@ void           option_spread(lua_State *L, int first, const char *names);
 /* Raises AttributeError: `what` has no `name`, and what may be meant among the keys of the table at `index` (and, if
  * it is not NULL, the words in `more`). */
 int            no_attribute(lua_State *L, const char *what, const char *name, int index, const char *more);
+/* The same; `otherwise` is said where nothing is near: "; the wrapped module is ddp.module". */
+int            no_attribute_but(lua_State *L, const char *what, const char *name, int index, const char *more,
+                                const char *otherwise);
 void           guard_ringside(lua_State *L);   /* rs and its namespaces raise it, once all is in them */
 /* A sequence of tensors at index (or one tensor) into an array on the stack as userdata (pushed); answers the array. */
 struct tensor **check_tensors(lua_State *L, int index, int *count);
@@ -321,6 +330,10 @@ struct module *script_module_new(lua_State *L, struct task *me, int class_index)
 bool           push_base_class(lua_State *L, int index);
 /* A DataParallel's device_ids, output_device and dim; a replica's _former_parameters (parallel.c). false: none. */
 bool           push_parallel_attribute(lua_State *L, const struct module *module, const char *name);
+/* The same of a DistributedDataParallel (ddp.c); and setting one of them to what is at 3. false: no such one. */
+bool           push_ddp_attribute(lua_State *L, const struct module *module, const char *name);
+bool           push_ddp_inside(lua_State *L, const struct module *module, const char *name);  /* ddp_inspect.c: it is at 1 */
+bool           set_ddp_attribute(lua_State *L, struct module *module, const char *name);
 void           add_module_hooks(lua_State *L);                           /* module_hooks.c */
 void           module_hook_remove(lua_State *L, struct module *module, int number);
 
@@ -364,4 +377,5 @@ void lua_open_distributed(lua_State *L);      /* distributed.c */
 void lua_open_futures(lua_State *L);
 void lua_open_faults(lua_State *L);
 void lua_open_gradcheck(lua_State *L);
+void lua_open_checkpoint(lua_State *L);
 #endif

@@ -8,7 +8,7 @@
 #include "lua/spawn.h"
 
 struct rank *
-lone_rank_new(lua_State *L, struct task *me)
+lone_rank_new(lua_State *L, struct task *me, enum debug_level level)
 {
     struct script       *script  = script_of(L);
     struct world_options options = { .size = 1 };
@@ -20,6 +20,7 @@ lone_rank_new(lua_State *L, struct task *me)
         free(rank);
         return NULL;
     }
+    rank->context.debug_level = level;
     rank->script = script;
     rank->task   = me;
     snprintf(rank->name, sizeof rank->name, "r0 main");

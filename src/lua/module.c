@@ -45,7 +45,7 @@ module_forward_body(lua_State *L)
                     "function %s:forward(x)", forward->module->class_name, forward->module->class_name);
     push_module(L, forward->module);
     int count = forward->args->count;
-    luaL_checkstack(L, count + 10, "too many arguments");
+    stack_room(L, count + 10);
     for (int i = 0; i < count; i++)
         push_value(L, forward->args->items[i]);
     if (forward->kwargs != NULL && forward->kwargs->count > 0) {
@@ -292,6 +292,14 @@ is_registered(struct module *module, const char *name)
            find_entry(&module->children, name) != NULL;
 }
 
+static const char *
+wrapped_hint(const struct module *module)
+{
+    if (strcmp(module->type->name, "DistributedDataParallel") == 0)
+        return "; the wrapped module is ddp.module";
+    return strcmp(module->type->name, "DataParallel") == 0 ? "; the wrapped module is dp.module" : "";
+}
+
 /* A built-in module's; one that a lesson wrote answers nil, as any table of Lua. */
 static int
 no_module_attribute(lua_State *L, struct module *module)
@@ -306,7 +314,7 @@ no_module_attribute(lua_State *L, struct module *module)
     for (; option != NULL && option->name != NULL && at < sizeof words; option++)
         at += (size_t)snprintf(words + at, sizeof words - at, "%s ", option->name);
     snprintf(what, sizeof what, "a %s", module->type->name);
-    return no_attribute(L, what, lua_tostring(L, 2), lua_upvalueindex(1), words);
+    return no_attribute_but(L, what, lua_tostring(L, 2), lua_upvalueindex(1), words, wrapped_hint(module));
 }
 
 /* What the object itself does not have: its class's __getattr__(self, name) is asked, as in Python, or what Lua calls
@@ -341,7 +349,8 @@ module_index(lua_State *L)
             lua_pushboolean(L, module->training);
             return 1;
         }
-        if (push_option(L, module, name) || push_parallel_attribute(L, module, name))
+        if (push_option(L, module, name) || push_parallel_attribute(L, module, name) ||
+            push_ddp_attribute(L, module, name))
             return 1;
     }
     if (module_is_script(module)) {
@@ -432,7 +441,8 @@ module_newindex(lua_State *L)
     bool registered = name != NULL && (child != NULL || (tensor != NULL && tensor->is_parameter) ||
                                        is_registered(module, name));
     if (!registered) {
-        set_attribute(L, module, false);
+        if (name == NULL || !set_ddp_attribute(L, module, name))
+            set_attribute(L, module, false);
         return 0;
     }
     check_assignment(L, module, name, tensor);
@@ -523,7 +533,9 @@ static const luaL_Reg metamethods[] = {
 };
 static const struct lua_entry entries[] = {
     { "Module", module_class, "nn.Module(name, base)",
-      "a class: give it init(self, ...) and forward(self, ...); its super is the base, which may be nn.DataParallel" },
+      "a class: give it init(self, ...) and forward(self, ...); its super is the base, which may be nn.DataParallel. "
+      "Its parameters and children are in the order of their assignments: write a statement for each, as Lua assigns "
+      "self.a, self.b = X, Y from the right, and b comes first" },
 };
 
 void

@@ -23,7 +23,7 @@ list_next(lua_State *L)
         lua_rawgeti(L, 1, at);
         if (lua_istable(L, -1))
             lua_rawgeti(L, -1, 1);
-        bool found = lua_compare(L, -1, 3, LUA_OPEQ);
+        bool found = lua_rawequal(L, -1, 3); /* a tensor has one box, and == would tell of its elements */
         lua_settop(L, 3);
         if (found) {
             at++;
@@ -351,6 +351,17 @@ requires_grad_(lua_State *L)
     return 1;
 }
 
+static int
+has_uninitialized_params(lua_State *L)
+{
+    const struct module *module = check_module(L, 1);
+    bool                 any    = false;
+    for (int i = 0; i < module->parameters.count; i++)
+        any = any || tensor_uninitialized(module->parameters.entries[i].tensor);
+    lua_pushboolean(L, any);
+    return 1;
+}
+
 /* f of every module, children before parents, as nn.Module.apply. */
 static void
 apply_to(lua_State *L, struct module *module, int depth)
@@ -398,6 +409,8 @@ static const struct lua_entry methods[] = {
     { "zero_grad", zero_grad, "m:zero_grad{set_to_none = true}",
       "gradients become none, or zeros where that is false; before PyTorch 2.0 zeros was the default" },
     { "requires_grad_", requires_grad_, "m:requires_grad_(on)", "freezes (false) or thaws all parameters" },
+    { "has_uninitialized_params", has_uninitialized_params, "m:has_uninitialized_params()",
+      "does one of its own parameters wait for the first forward to get its shape?" },
     { "apply", apply, "m:apply(f)", "f(module) for all, children first" },
 };
 

@@ -528,7 +528,7 @@ static int
 push_unpacked(lua_State *L, int list)
 {
     int count = (int)lua_rawlen(L, list);
-    luaL_checkstack(L, count + 4, "too many arguments");
+    stack_room(L, count + 4);
     for (int i = 1; i <= count; i++)
         lua_rawgeti(L, list, i);
     return count;

@@ -282,6 +282,7 @@ unpack_tensor(struct paste *p)
     if (tensor != NULL) {
         tensor->requires_grad = head.requires_grad;
         tensor->is_parameter  = head.is_parameter;
+        tensor->uninitialized = head.uninitialized;
     }
     call_tensor(&call, tensor);
     number(p);

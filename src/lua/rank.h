@@ -1,11 +1,12 @@
 /* A rank as its script sees it, and what the functions of rs.distributed share: who asks, in which group. Shared by
- * spawn.c, lone.c, distributed.c, backends.c, process_group.c, groups.c, work.c, collectives.c, p2p.c, store.c and ddp.c
- * only. */
+ * spawn.c, lone.c, distributed.c, backends.c, debug_level.c, process_group.c, groups.c, work.c, collectives.c, p2p.c,
+ * store.c and ddp.c only. */
 #ifndef LUA_RANK_H
 #define LUA_RANK_H
 #include <lua.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "c10d/debug_level.h"
 #include "c10d/group.h"
 #include "functional/catalogue.h"
 #include "lua/internal.h"
@@ -41,7 +42,7 @@ struct peer_places { int world, group; const char *word; /* "dst" */ };
 int  peer_given(lua_State *L, const struct rank_call *r, const struct peer_places *places);
 
 /* lone.c */
-struct rank *lone_rank_new(lua_State *L, struct task *me);        /* NULL: failed */
+struct rank *lone_rank_new(lua_State *L, struct task *me, enum debug_level level);   /* NULL: failed */
 void         lone_rank_free(struct task *me, struct rank *rank);  /* after the script's works and modules; NULL is fine */
 
 /* backends.c: checks a name that a lesson gives; NULL is fine. Raises unless it is built in. */
@@ -61,6 +62,10 @@ uint64_t timeout_given(lua_State *L, const struct argument *seconds, const struc
 void lua_open_process_group(lua_State *L);
 int  l_register_on_completion_hook(lua_State *L);   /* completion.c */
 int  l_wait_for_pending_works(lua_State *L);
+
+/* debug_level.c: the level of TORCH_DISTRIBUTED_DEBUG in this script; raises if the environment's is none. */
+enum debug_level debug_level_here(lua_State *L);
+void lua_open_debug_level(lua_State *L);
 
 void lua_open_groups(lua_State *L);       /* groups.c */
 
@@ -94,8 +99,10 @@ void lua_open_objects(lua_State *L);       /* objects.c */
 int  l_spawn(lua_State *L);
 int  l_bucket_assignment(lua_State *L);
 void lua_open_ddp(lua_State *L);    /* ddp.c: nn.parallel.DistributedDataParallel */
+void lua_open_ddp_inspect(lua_State *L);   /* ddp_inspect.c: the private names by which tests look into one */
 struct store *store_at(lua_State *L, int index);   /* store.c; NULL: it is no store */
 int  l_register_comm_hook(lua_State *L);   /* comm_hook.c */
+int  l_register_buffer_hook(lua_State *L);
 void lua_open_comm_hook(lua_State *L);
 void lua_open_store(lua_State *L);  /* store.c: dist.store */
 #endif

@@ -19,7 +19,7 @@
 #include "tensor/op.h"
 #include "trace/schema.h"
 
-enum { KEY_BYTES = 160 };
+enum { KEY_BYTES = 160, TAKERS = 6 /* functions that are told to take an argument */ };
 
 struct reference { struct arena arena; struct topic *topics; size_t count, room; bool broken; };
 
@@ -355,6 +355,24 @@ tell_others(const struct reference *reference, const char *key, struct str *out)
     str_add(out, any ? "\n" : "");
 }
 
+/* The functions that take an argument of that name, with what it is there; of many the first few. */
+static bool
+tell_takers(const struct reference *reference, const char *argument, struct str *out)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < reference->count; i++) {
+        if (!topic_takes(&reference->topics[i], argument, NULL))
+            continue;
+        if (found == 0)
+            str_addf(out, "%s%s, an argument of\n", out->len > 0 ? "\n" : "", argument);
+        if (found++ < TAKERS)
+            topic_takes(&reference->topics[i], argument, out);
+    }
+    if (found > TAKERS)
+        str_addf(out, "  and of %zu more\n", found - TAKERS);
+    return found > 0;
+}
+
 static bool
 has_space(const struct reference *reference, const char *space)
 {
@@ -473,6 +491,9 @@ answer_request(const struct reference *reference, struct reference_request *requ
     const char *meaning = meaning_of_word(key);
     request->found      = tell_key(reference, key, request->out) ||
                      (meaning != NULL && tell_key(reference, meaning, request->out));
+    bool argument = meaning == NULL && !request->no_arguments && !has_key(reference, key) && !has_space(reference, key);
+    if (argument && tell_takers(reference, key, request->out))
+        request->found = true;
     if (!request->found)
         find_meant(reference, key, request->meant, sizeof request->meant);
 }

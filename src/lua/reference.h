@@ -9,11 +9,12 @@
 struct task; struct str;
 
 enum reference_form { REFERENCE_NAME, REFERENCE_NAMES, REFERENCE_WHOLE };
-/* NAME: all that is called `name`, or what is in a namespace of that name. NAMES: the namespaces, a line each. WHOLE:
+/* NAME: all that is called `name`, or what is in a namespace of that name, or what takes an argument of that name. NAMES: the namespaces, a line each. WHOLE:
  * the complete reference in Markdown. `found` false: there is nothing of that name; `meant` is the nearest, "" none. */
 struct reference_request {
     enum reference_form form;
     const char         *name;
+    bool                no_arguments; /* what takes an argument of that name is not told */
     bool                found;
     char                meant[80];
     struct str         *out;
@@ -35,6 +36,8 @@ struct topic {
     const char     *help;
 };
 void        topic_tell(const struct topic *topic, struct str *out);        /* for a screen */
+/* Is that one of its arguments? What it is there goes to `out`, unless that is NULL. */
+bool        topic_takes(const struct topic *topic, const char *argument, struct str *out);
 void        topic_line(const struct topic *topic, struct str *out);        /* in one line */
 void        topic_markdown(const struct topic *topic, struct str *out);
 #endif

@@ -1,7 +1,7 @@
 /* Tells a topic: its signature with every argument, shapes, dtypes, what it answers, errors, PyTorch's counterpart.
  * What stands beside a function's own line is in reference.def.
  *
- * Interface: topic_tell, topic_line, topic_markdown. */
+ * Interface: topic_tell, topic_takes, topic_line, topic_markdown. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,13 +150,31 @@ add_wrapped(struct str *out, const char *label, size_t indent, const char *text)
 }
 
 static void
-add_argument(const struct topic *topic, const struct argument_word *argument, size_t indent, struct str *out)
+add_argument(const struct topic *topic, const struct argument_word *argument, const char *label, size_t indent,
+             struct str *out)
 {
     char        text[512];
     const char *meaning = meaning_of(topic, argument->name);
     snprintf(text, sizeof text, "%s%s%s%s", meaning != NULL ? meaning : "", argument->otherwise[0] != '\0' ? " (" : "",
              argument->otherwise, argument->otherwise[0] != '\0' ? " unless given)" : "");
-    add_wrapped(out, argument->name, indent, text);
+    add_wrapped(out, label, indent, text);
+}
+
+bool
+topic_takes(const struct topic *topic, const char *argument, struct str *out)
+{
+    struct argument_word found;
+    if (topic->kind != TOPIC_FUNCTION)
+        return false;
+    const char *first = topic->signature + strcspn(topic->signature, "({");
+    for (const char *at = first; (at = next_argument(at, &found)) != NULL;) {
+        if (strcmp(found.name, argument) != 0)
+            continue;
+        if (out != NULL)
+            add_argument(topic, &found, topic->name, strlen(topic->name) + 2, out);
+        return true;
+    }
+    return false;
 }
 
 static void
@@ -174,7 +192,7 @@ add_arguments(const struct topic *topic, struct str *out)
         char told[WORD + 4];
         snprintf(told, sizeof told, "\n  %s ", argument.name);
         if (strcmp(argument.name, "or") != 0 && strstr(str_text(out) + from, told) == NULL)
-            add_argument(topic, &argument, indent, out);
+            add_argument(topic, &argument, argument.name, indent, out);
     }
     if (out->len > from + 1)
         str_add(out, "\n");

@@ -258,7 +258,7 @@ run_chunk(lua_State *L)
         return lua_error(L);
     }
     const struct script_options *options = &script_of(L)->options;
-    luaL_checkstack(L, options->arg_count, "too many arguments");
+    stack_room(L, options->arg_count);
     for (int i = 0; i < options->arg_count; i++)
         lua_pushstring(L, options->args[i]);
     lua_call(L, options->arg_count, 0);

@@ -28,6 +28,7 @@ struct spawn {
     struct rank          *ranks;
     int                   count;
     bool                  by_hand;      /* init = false: ranks call init_process_group themselves */
+    enum debug_level      debug_level;  /* the ranks' first */
     struct script_options options;
     struct lesson        *lesson;       /* NULL: none */
     struct flight        *flight;       /* what the ranks called, when they have ended; the script's */
@@ -159,7 +160,7 @@ spawn_new(lua_State *L, struct task *me, int count, bool by_hand)
     struct script *script = script_of(L);
     struct spawn  *spawn  = push_owned(L, sizeof *spawn, "ringside.spawn", spawn_gc);
     *spawn                = (struct spawn){ .count = count, .by_hand = by_hand, .options = script->options,
-                                            .lesson = lesson_of(me) };
+                                            .lesson = lesson_of(me), .debug_level = debug_level_here(L) };
     spawn->options.catalogue = script->catalogue;
     spawn->options.layers    = script->layers;
     snprintf(spawn->name, sizeof spawn->name, "%s", script->name);
@@ -174,7 +175,8 @@ static bool
 start_rank(struct task *me, struct spawn *spawn, int number)
 {
     struct rank *rank = &spawn->ranks[number];
-    *rank             = (struct rank){ .context = { .world = spawn->world, .rank = number }, .spawn = spawn };
+    *rank = (struct rank){ .context = { .world = spawn->world, .rank = number, .debug_level = spawn->debug_level },
+                           .spawn   = spawn };
     snprintf(rank->name, sizeof rank->name, "r%d main", number);
     struct task_options options = { .name = rank->name, .rank = number, .lua = true,
                                     .device = number < device_count(me) ? number : DEVICE_CPU };
@@ -352,7 +354,7 @@ static int
 push_args(lua_State *L, int list)
 {
     int count = (int)lua_rawlen(L, list);
-    luaL_checkstack(L, count + 10, "too many arguments");
+    stack_room(L, count + 10);
     for (int i = 1; i <= count; i++)
         lua_rawgeti(L, list, i);
     return count;

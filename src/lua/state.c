@@ -35,8 +35,9 @@ module_state_dict(lua_State *L)
     lua_createtable(L, 0, list->count);
     int dict = lua_gettop(L);
     for (int i = 0; i < list->count; i++) {
-        struct call call = call_open(L, me, CALL_PLAIN);
-        call_tensor(&call, tensor_detach(me, list->tensors[i]));
+        struct tensor *tensor = list->tensors[i];
+        struct call    call   = call_open(L, me, CALL_PLAIN);
+        call_tensor(&call, tensor_uninitialized(tensor) ? tensor : tensor_detach(me, tensor));
         lua_setfield(L, dict, list->names[i]);
     }
     lua_settop(L, dict);
@@ -91,6 +92,19 @@ static void
 load_module_state(lua_State *L, struct tensor *into, struct tensor *from, const char *name, struct complaints *wrong)
 {
     struct task *me = script_task(L);
+    if (tensor_uninitialized(from)) {
+        if (!tensor_uninitialized(into))
+            raise_error(L, "RuntimeError", "Can't access the shape of an uninitialized parameter: what is loaded has "
+                        "no %s yet; run a forward of its module first", name);
+        return;
+    }
+    if (tensor_uninitialized(into)) {
+        struct call call = call_open(L, me, CALL_PLAIN);
+        bool        ok   = tensor_materialize(me, into, from->dims, from->size);
+        if (ok)
+            tensor_announce_role(me, into, "parameter");
+        call_done(&call, ok);
+    }
     bool         one = into->dims == 0 && from->dims == 1 && from->size[0] == 1;
     if (!tensor_same_shape(into, from) && !one) {
         add_shape_words(&wrong->sizes, name, into, from);

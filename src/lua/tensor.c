@@ -29,6 +29,9 @@ push_sizes(lua_State *L, int count, const int64_t *sizes)
 static void
 get_shape(lua_State *L, struct tensor *t)
 {
+    if (tensor_uninitialized(t))
+        raise_error(L, "RuntimeError", "Can't access the shape of an uninitialized parameter: run a forward of its "
+                    "module first");
     push_sizes(L, t->dims, t->size);
 }
 
@@ -176,7 +179,7 @@ lacks_pairs(const struct tensor *tensor, const char *name)
 static int
 tensor_index(lua_State *L)
 {
-    struct tensor *tensor = check_tensor(L, 1);
+    struct tensor *tensor = check_any_tensor(L, 1);
     if (lua_type(L, 2) != LUA_TSTRING)
         return index_read(L);
     const char *name = lua_tostring(L, 2);
@@ -227,7 +230,7 @@ set_grad(lua_State *L, struct tensor *tensor, int index)
 static int
 tensor_newindex(lua_State *L)
 {
-    struct tensor *tensor = check_tensor(L, 1);
+    struct tensor *tensor = check_any_tensor(L, 1);
     if (lua_type(L, 2) != LUA_TSTRING)
         return index_write(L);
     const char *name = lua_tostring(L, 2);
@@ -267,9 +270,9 @@ check_dim(lua_State *L, int index, int dims)
 static int
 size(lua_State *L)
 {
-    struct tensor *tensor = check_tensor(L, 1);
+    struct tensor *tensor = check_any_tensor(L, 1);
     if (lua_isnoneornil(L, 2))
-        get_shape(L, tensor);
+        push_sizes(L, tensor->dims, tensor->size);
     else
         lua_pushinteger(L, tensor_size(tensor, check_dim(L, 2, tensor->dims)));
     return 1;
@@ -368,6 +371,10 @@ add_gradient_note(const struct tensor *tensor, struct str *text)
 static bool
 show(struct task *me, struct tensor *tensor, struct str *text)
 {
+    if (tensor_uninitialized(tensor)) {
+        str_add(text, "<UninitializedParameter>");
+        return str_ok(text) || failed(me, E_MEMORY, "out of memory");
+    }
     if (tensor->is_parameter)
         str_add(text, "Parameter containing:\n");
     if (!tensor_show(me, tensor, text))
@@ -380,7 +387,7 @@ static int
 tensor_tostring(lua_State *L)
 {
     struct task   *me     = script_task(L);
-    struct tensor *tensor = check_tensor(L, 1);
+    struct tensor *tensor = check_any_tensor(L, 1);
     struct str    *text   = lua_newuserdatauv(L, sizeof *text, 0);
     *text                 = (struct str){ 0 };
     struct call call      = call_open(L, me, CALL_PLAIN);
@@ -402,7 +409,33 @@ data_ptr(lua_State *L)
     return 1;
 }
 
+/* p:materialize(2, 3), p:materialize{2, 3} */
+static int
+materialize(lua_State *L)
+{
+    struct task   *me     = script_task(L);
+    struct tensor *tensor = check_any_tensor(L, 1);
+    int64_t        sizes[TENSOR_DIMS];
+    int            dims = 0;
+    if (!tensor_uninitialized(tensor))
+        raise_error(L, "AttributeError", "materialize: this tensor has its shape already");
+    if (is_plain_table(L, 2)) {
+        lua_settop(L, 2);
+        for (lua_Integer i = 1; i <= (lua_Integer)lua_rawlen(L, 2) && i <= TENSOR_DIMS; i++)
+            lua_rawgeti(L, 2, i);
+        lua_remove(L, 2);
+    }
+    for (dims = 0; dims < lua_gettop(L) - 1 && dims < TENSOR_DIMS; dims++)
+        sizes[dims] = check_integer(L, dims + 2);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    bool        ok   = tensor_materialize(me, tensor, dims, sizes);
+    if (ok)
+        tensor_announce_role(me, tensor, "parameter");
+    return call_done(&call, ok);
+}
+
 static const struct lua_entry methods[] = {
+    { "materialize", materialize, "p:materialize(sizes...)", "gives an uninitialized parameter its shape" },
     { "size", size, "t:size(dim)", "the shape, or the size of one dimension" },
     { "stride", stride, "t:stride(dim)", "elements from one index to the next, per dimension" },
     { "item", item, "t:item()", "the only element as a number; waits for the device" },

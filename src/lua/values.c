@@ -19,9 +19,26 @@ test_tensor(lua_State *L, int index)
 }
 
 struct tensor *
-check_tensor(lua_State *L, int index)
+check_any_tensor(lua_State *L, int index)
 {
     return box_check(L, index, BOX_TENSOR);
+}
+
+struct tensor *
+known_tensor(lua_State *L, struct tensor *tensor)
+{
+    if (tensor_uninitialized(tensor)) {
+        struct task *me = script_task(L);
+        uninitialized_refused(me, tensor->name != NULL ? tensor->name : "Tensor");
+        raise(L, me);
+    }
+    return tensor;
+}
+
+struct tensor *
+check_tensor(lua_State *L, int index)
+{
+    return known_tensor(L, check_any_tensor(L, index));
 }
 
 static void

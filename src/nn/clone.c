@@ -51,6 +51,7 @@ clone_tensors(struct task *me, const struct named_tensors *from, void **out)
             return false;
         plain->requires_grad = original->requires_grad;
         plain->is_parameter  = original->is_parameter;
+        plain->uninitialized = original->uninitialized;
         out[i]               = plain;
     }
     return true;

@@ -174,6 +174,17 @@ layer_buffer(struct task *me, struct module *module, const char *name, const str
     return tensor != NULL && module_add_buffer(me, module, name, tensor);
 }
 
+/* A parameter whose shape is not known yet. */
+bool
+layer_uninitialized(struct task *me, struct module *module, const char *name, enum dtype dtype)
+{
+    const struct layer_shape none = { dtype, 1, (const int64_t[]){ 0 } };
+    struct tensor           *tensor = added_parameter(me, module, name, shaped(me, &none));
+    if (tensor != NULL)
+        tensor->uninitialized = true;
+    return tensor != NULL;
+}
+
 bool
 layer_no_parameter(struct task *me, struct module *module, const char *name)
 {

@@ -60,6 +60,7 @@ bool layer_constant(struct task *me, struct module *module, const char *name, co
                     double value);             /* a parameter, all of whose elements are `value` */
 bool layer_buffer(struct task *me, struct module *module, const char *name, const struct layer_shape *shape,
                   double value);
+bool   layer_uninitialized(struct task *me, struct module *module, const char *name, enum dtype dtype);
 bool   layer_no_parameter(struct task *me, struct module *module, const char *name);
 double kaiming_bound(double fan_in);                                       /* a = sqrt(5) */
 enum { LAYER_SIZE = 1 << 30 };     /* no size is larger, so that products of two are numbers */

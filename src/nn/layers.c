@@ -42,13 +42,19 @@ static const struct layer_type out_proj_type = {
     apply_linear,
 };
 
+/* PyTorch makes a layer without inputs or outputs, too. */
+static bool
+feature_count(struct task *me, const char *what, int64_t count)
+{
+    return count == 0 || layer_positive(me, "Linear", what, count);
+}
+
 struct module *
 nn_linear(struct task *me, int64_t in_features, int64_t out_features, const struct layer_options *options)
 {
     bool bias = options == NULL || !options->no_bias;
     enum dtype dtype = options != NULL ? (enum dtype)options->dtype : DTYPE_F32;
-    if (!layer_positive(me, "Linear", "in_features", in_features) ||
-        !layer_positive(me, "Linear", "out_features", out_features))
+    if (!feature_count(me, "in_features", in_features) || !feature_count(me, "out_features", out_features))
         return NULL;
     bool           out_proj = options != NULL && options->out_proj;
     struct module *module = module_new(me, out_proj ? &out_proj_type.type : &linear_type.type);
@@ -58,12 +64,80 @@ nn_linear(struct task *me, int64_t in_features, int64_t out_features, const stru
     module->integers[1] = out_features;
     module->integers[2] = bias;
     const struct layer_shape matrix = { dtype, 2, (const int64_t[]){ out_features, in_features } };
-    if (layer_parameter(me, module, "weight", &matrix, kaiming_bound((double)in_features)) == NULL)
+    double fan_in = (double)(in_features > 0 ? in_features : 1);
+    if (layer_parameter(me, module, "weight", &matrix, kaiming_bound(fan_in)) == NULL)
         return NULL;
     if (!bias)
         return layer_no_parameter(me, module, "bias") ? module : NULL;
     const struct layer_shape row = { dtype, 1, &out_features };
-    return layer_parameter(me, module, "bias", &row, 1 / sqrt((double)in_features)) != NULL ? module : NULL;
+    return layer_parameter(me, module, "bias", &row, in_features > 0 ? 1 / sqrt(fan_in) : 0) != NULL ? module : NULL;
+}
+
+/* ---- LazyLinear: a Linear from its first forward on ---- */
+
+/* Drawn from U(-bound, bound), unless it has been loaded. */
+static bool
+draw_lazy(struct task *me, struct tensor *tensor, const struct layer_shape *shape, double bound)
+{
+    if (!tensor_uninitialized(tensor))
+        return true;
+    if (!tensor_materialize(me, tensor, shape->dims, shape->size))
+        return false;
+    tensor_announce_role(me, tensor, "parameter");
+    return tensor_uniform(me, tensor, -bound, bound, default_generator(me));
+}
+
+static bool
+draw_linear(struct task *me, struct module *self)
+{
+    int64_t in = self->integers[0], out = self->integers[1];
+    double  fan_in = (double)(in > 0 ? in : 1);
+    const struct layer_shape matrix = { 0, 2, (const int64_t[]){ out, in } }, row = { 0, 1, &out };
+    return draw_lazy(me, module_parameter(self, "weight"), &matrix, kaiming_bound(fan_in)) &&
+           draw_lazy(me, module_parameter(self, "bias"), &row, in > 0 ? 1 / sqrt(fan_in) : 0);
+}
+
+static struct value *
+forward_lazy(struct task *me, struct module *self, struct value *args, struct value *kwargs)
+{
+    static const struct forward_names input = { 1, 1, { "input" } };
+    struct tensor *in = NULL;
+    if (!forward_tensors(me, &(struct forward_call){ self, args, kwargs }, &input, &in))
+        return NULL;
+    if (in->dims == 0)
+        return failed_null(me, E_INDEX, "LazyLinear: an input without dimensions does not tell in_features");
+    int64_t        features = tensor_size(in, -1);
+    struct tensor *weight   = module_parameter(self, "weight");
+    if (!tensor_uninitialized(weight) && tensor_size(weight, -1) != features)
+        return failed_null(me, E_ASSERTION, "LazyLinear: the input has %lld features, the loaded weight takes %lld",
+                           (long long)features, (long long)tensor_size(weight, -1));
+    self->integers[0] = features;
+    if (!draw_linear(me, self))
+        return NULL;
+    self->type = &linear_type.type;
+    return layer_forward(me, self, args, kwargs);
+}
+
+static const struct layer_type lazy_linear_type = {
+    { "LazyLinear", forward_lazy, &module_plain, linear_describe, linear_attributes }, 1, apply_linear,
+};
+
+struct module *
+make_lazy_linear(struct task *me, const struct arguments *a)
+{
+    int64_t        out_features = a->at[0].integer[0];
+    bool           bias = a->at[1].integer[0];
+    struct module *module = NULL;
+    if (feature_count(me, "out_features", out_features))
+        module = module_new(me, &lazy_linear_type.type);
+    if (module == NULL)
+        return NULL;
+    module->integers[1] = out_features;
+    module->integers[2] = bias;
+    if (!layer_uninitialized(me, module, "weight", a->dtype))
+        return NULL;
+    bool done = bias ? layer_uninitialized(me, module, "bias", a->dtype) : layer_no_parameter(me, module, "bias");
+    return done ? module : NULL;
 }
 
 /* ---- Embedding ---- */
@@ -94,6 +168,12 @@ embedding_describe(const struct module *self, struct str *out)
 static const struct layer_type embedding_type = {
     { "Embedding", layer_forward, &module_plain, embedding_describe, embedding_attributes }, 1, apply_embedding,
 };
+
+bool
+nn_makes_sparse_gradients(const struct module *module)
+{
+    return module->type == &embedding_type.type && module->integers[4] != 0;
+}
 
 /* padding_idx may count from the end; -1 from here on means none. */
 static bool

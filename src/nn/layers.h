@@ -15,6 +15,8 @@ struct layer_options {
 struct module *nn_linear(struct task *me, int64_t in_features, int64_t out_features,
                          const struct layer_options *options);
 struct module *nn_embedding(struct task *me, int64_t rows, int64_t width, const struct layer_options *options);
+/* An Embedding with sparse=True: the gradient of its weight is a sparse tensor. */
+bool nn_makes_sparse_gradients(const struct module *module);
 struct module *nn_relu(struct task *me);
 struct module *nn_sequential(struct task *me, struct module *const *children, int count);
 /* Any layer that a script can make, nn.NAME(...): whole numbers for its first `count` parameters, the others' defaults. */

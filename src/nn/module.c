@@ -415,6 +415,15 @@ named_tensors_free(struct task *me, struct named_tensors *list)
     *list = (struct named_tensors){ 0 };
 }
 
+int64_t
+named_bytes(const struct named_tensors *list)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < list->count; i++)
+        bytes += tensor_bytes(list->tensors[i]);
+    return bytes;
+}
+
 /* ---- names ---- */
 
 static bool

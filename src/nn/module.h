@@ -90,7 +90,8 @@ bool module_named_buffers(struct task *me, struct module *module, struct named_t
 /* state_dict's order: each module's parameters and buffers, then its children's; what is shared comes under all its
  * names. */
 bool module_named_state(struct task *me, struct module *module, struct named_tensors *out);
-void named_tensors_free(struct task *me, struct named_tensors *list);
+void    named_tensors_free(struct task *me, struct named_tensors *list);
+int64_t named_bytes(const struct named_tensors *list);                 /* of all their elements */
 /* named_modules in PyTorch's order (itself first, name ""), shared ones once. */
 struct named_modules { struct module **modules; char **names; int count; size_t room, names_room; };
 bool module_named_modules(struct task *me, struct module *module, struct named_modules *out);

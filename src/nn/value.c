@@ -209,3 +209,22 @@ value_each_tensor(const struct value *value, bool (*visit)(void *context, struct
             return false;
     return true;
 }
+
+struct value *
+value_map(struct task *me, struct value *value,
+          struct tensor *(*map)(struct task *me, void *context, struct tensor *tensor), void *context)
+{
+    if (value == NULL)
+        return NULL;
+    if (value->kind == VALUE_TENSOR) {
+        struct tensor *tensor = map(me, context, value->tensor);
+        return tensor == value->tensor ? value : value_tensor(me, tensor);
+    }
+    if (value->count == 0 || value->kind == VALUE_OBJECT)
+        return value;
+    struct value **items = scratch_new(me, (size_t)value->count, sizeof *items);
+    for (int i = 0; items != NULL && i < value->count; i++)
+        if ((items[i] = value_map(me, value->items[i], map, context)) == NULL)
+            return NULL;
+    return items != NULL ? value_like(me, value, value->count, items) : NULL;
+}

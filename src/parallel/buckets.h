@@ -1,5 +1,4 @@
-/* Which tensors travel together in one bucket: compute_bucket_assignment_by_size. Order of use: buckets_assign,
- * buckets_free. */
+/* Which tensors travel together in one bucket: compute_bucket_assignment_by_size. */
 #ifndef PARALLEL_BUCKETS_H
 #define PARALLEL_BUCKETS_H
 #include <stdbool.h>
@@ -20,8 +19,7 @@ struct bucket_assignment {
     const int                 *order;                   /* NULL: none */
     int                        order_count;
 };
-/* Arrays are the caller's to free with buckets_free. Limit 0 marks the bucket of a sparse tensor. */
-struct bucket_list { int **indices; int *sizes; size_t *limits; int count, room; };
+/* Arrays live in me's scope. Limit 0 marks the bucket of a sparse tensor. */
+struct bucket_list { int **indices; int *sizes; size_t *limits; int count; };
 bool buckets_assign(struct task *me, const struct bucket_assignment *wanted, struct bucket_list *out);
-void buckets_free(struct bucket_list *list);
 #endif

@@ -18,4 +18,7 @@ struct tensor *flat_joined(struct task *me, const struct flat_members *members);
  * buffer's version counter. In me's scope; NULL: failed. */
 struct flat_walk { struct tensor *flat; int64_t used; };
 struct tensor *flat_piece(struct task *me, struct flat_walk *walk, const struct tensor *like);
+/* The next piece with the strides of `like`, if that has no gaps (a transposed weight), so that a gradient in it lies as its
+ * parameter does. */
+struct tensor *flat_piece_strided(struct task *me, struct flat_walk *walk, const struct tensor *like);
 #endif

@@ -49,6 +49,10 @@ replication_plan(struct task *me, struct module *module, struct replication *pla
     if (!module_named_parameters(me, module, &plan->params) || !module_named_buffers(me, module, &plan->buffers) ||
         !module_named_modules(me, module, &plan->modules))
         return false;
+    for (int i = 0; i < plan->params.count; i++)
+        if (tensor_uninitialized(plan->params.tensors[i]))
+            return failed(me, E_RUNTIME, "Modules with uninitialized parameters can't be used with `DataParallel`: %s "
+                          "has no shape yet; run a forward of the bare module first", plan->params.names[i]);
     plan->total = plan->params.count + plan->buffers.count;
     for (int i = 0; i < plan->params.count; i++)
         if (!replication_remember(me, plan, plan->params.tensors[i], i))

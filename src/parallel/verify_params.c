@@ -1,11 +1,12 @@
-/* What the ranks compare before anything is sent: first how many parameters each has, with a hash of their names; where
- * a hash differs, the names; then the shapes. Interface: ddp_verify_params. PyTorch compares numbers and shapes only
- * (verify_params_across_processes in torch/csrc/distributed/c10d/reducer.cpp): there parameters of one shape that some
- * rank has built in another order exchange their gradients, and nobody is told. */
+/* What the ranks compare before anything is sent: how many parameters each has, with hashes of their names and of their
+ * sizes, strides and dtypes; where a hash differs, these themselves. Interface: ddp_verify_params. PyTorch compares
+ * numbers and shapes only (verify_params_across_processes in torch/csrc/distributed/c10d/reducer.cpp): there parameters
+ * of one shape that some rank has built in another order exchange their gradients, and nobody is told. */
 #include "parallel/verify_params.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/map.h"
 #include "base/str.h"
 #include "c10d/group.h"
 #include "device/cells.h"
@@ -14,60 +15,81 @@
 
 /* ---- how many, and whether they have the same names ---- */
 
-/* FNV-1a, each name with its NUL. */
 static uint64_t
 hash_names(const struct named_tensors *params)
 {
-    uint64_t hash = 14695981039346656037u;
+    uint64_t hash = 0;
+    for (int i = 0; i < params->count; i++)
+        hash = hash_bytes(hash, params->names[i], strlen(params->names[i]) + 1);
+    return hash;
+}
+
+/* Sizes, strides and dtypes. */
+static uint64_t
+hash_layouts(const struct named_tensors *params)
+{
+    uint64_t hash = 0;
     for (int i = 0; i < params->count; i++) {
-        const char *name = params->names[i];
-        do
-            hash = (hash ^ (unsigned char)*name) * 1099511628211u;
-        while (*name++ != '\0');
+        const struct tensor *param = params->tensors[i];
+        const int head[] = { param->dims, (int)param->dtype };
+        hash = hash_bytes(hash, head, sizeof head);
+        hash = hash_bytes(hash, param->size, (size_t)param->dims * sizeof *param->size);
+        hash = hash_bytes(hash, param->stride, (size_t)param->dims * sizeof *param->stride);
     }
     return hash;
 }
 
-struct census { int64_t count, names; };  /* how it travels: two numbers a rank */
+enum { CENSUS = 3 };
+struct census { int64_t count, names, layouts; };  /* how it travels: three numbers a rank */
+
+/* The first rank whose names, whose layouts are not those of rank 0; -1: none. */
+struct differing { int names, layouts; };
 
 /* Ranks whose models have different numbers of parameters would pair the wrong ones up. All see the difference. One
- * tensor for all their answers: PyTorch makes one a rank, which in one process is the square of the ranks. `other`: the
- * first whose names are not those of rank 0; -1: none. */
+ * tensor for all their answers: PyTorch makes one a rank, which in one process is the square of the ranks. */
 static bool
-verify_counts(struct task *me, struct process_group *group, const struct named_tensors *params, int *other)
+verify_counts(struct task *me, struct process_group *group, const struct named_tensors *params, struct differing *other)
 {
-    struct census mine  = { params->count, (int64_t)hash_names(params) };
-    int64_t       size  = process_group_size(group), two = 2, all = 2 * size;
-    struct tensor *input    = tensor_from(me, DTYPE_I64, 1, &two, &mine);
+    struct census mine  = { params->count, (int64_t)hash_names(params), (int64_t)hash_layouts(params) };
+    int64_t       size  = process_group_size(group), numbers = CENSUS, all = CENSUS * size;
+    struct tensor *input    = tensor_from(me, DTYPE_I64, 1, &numbers, &mine);
     struct tensor *gathered = tensor_zeros(me, DTYPE_I64, DEVICE_CPU, 1, &all);
     if (!group_all_gather_into_tensor_now(me, group, gathered, input))
         return false;
     struct census *theirs = scratch_new(me, (size_t)size, sizeof *theirs);
     bool           done   = theirs != NULL && tensor_read(me, gathered, theirs);
-    *other = -1;
+    *other = (struct differing){ -1, -1 };
     for (int64_t i = 0; i < size && done; i++) {
         if (theirs[i].count != mine.count)
             done = failed(me, E_RUNTIME, "DistributedDataParallel expects the same model across all ranks, but rank "
                           "%d has %d params, while rank %" PRId64 " has %" PRId64, process_group_rank(group),
                           params->count, i, theirs[i].count);
-        if (*other < 0 && theirs[i].names != theirs[0].names)
-            *other = (int)i;
+        if (other->names < 0 && theirs[i].names != theirs[0].names)
+            other->names = (int)i;
+        if (other->layouts < 0 && theirs[i].layouts != theirs[0].layouts)
+            other->layouts = (int)i;
     }
     return done;
 }
 
-/* ---- names, where they differ ---- */
+/* ---- what each rank has, where it differs ---- */
 
 enum { NAMES_BYTES = 64 << 20 };
 
-/* "0.weight\0[4, 4]\0" for each. */
+/* What is told of each, in this order: "0.weight\0[4, 3]\0[3, 1]\0float32\0". */
+enum { NAME, SIZES, STRIDES, DTYPE, DETAILS };
+
 static bool
 names_write(struct task *me, const struct named_tensors *params, struct str *out)
 {
     for (int i = 0; i < params->count; i++) {
+        const struct tensor *param = params->tensors[i];
         str_add_bytes(out, params->names[i], strlen(params->names[i]) + 1);
-        shape_print(params->tensors[i]->dims, params->tensors[i]->size, out);
+        shape_print(param->dims, param->size, out);
         str_add_bytes(out, "", 1);
+        shape_print(param->dims, param->stride, out);
+        str_add_bytes(out, "", 1);
+        str_add_bytes(out, dtype_name(param->dtype), strlen(dtype_name(param->dtype)) + 1);
     }
     return str_ok(out) || failed(me, E_MEMORY, "out of memory for %d names", params->count);
 }
@@ -103,43 +125,69 @@ next_text(const struct names *names, size_t *at)
     return text;
 }
 
-/* Where shapes differ, too, PyTorch's own comparison tells. */
+/* The next parameter's details; behind the last one "". */
+static void
+next_param(const struct names *names, size_t *at, const char **details)
+{
+    for (int i = 0; i < DETAILS; i++)
+        details[i] = next_text(names, at);
+}
+
 static bool
 names_compare(struct task *me, struct process_group *group, const struct names *first, const struct names *other)
 {
-    const char *name[2] = { "", "" }, *shape[2] = { "", "" };
-    int         found   = -1;
+    const char *ours[DETAILS], *theirs[DETAILS];
     size_t      a = 0, b = 0;
     for (int i = 0; a < first->bytes; i++) {
-        const char *ours = next_text(first, &a), *our_shape = next_text(first, &a);
-        const char *theirs = next_text(other, &b), *their_shape = next_text(other, &b);
-        if (strcmp(our_shape, their_shape) != 0)
-            return true;
-        if (found >= 0 || strcmp(ours, theirs) == 0)
-            continue;
-        found    = i;
-        name[0]  = ours;
-        name[1]  = theirs;
-        shape[0] = our_shape;
-        shape[1] = their_shape;
+        next_param(first, &a, ours);
+        next_param(other, &b, theirs);
+        if (strcmp(ours[NAME], theirs[NAME]) != 0)
+            return failed(me, E_MISMATCH, "rank %d's parameter %d is '%s' %s, rank %d's is '%s' %s: build the model in "
+                          "the same order on every rank", process_group_global_rank(group, other->rank), i,
+                          theirs[NAME], theirs[SIZES], process_group_global_rank(group, first->rank), ours[NAME],
+                          ours[SIZES]);
     }
-    if (found < 0)
-        return true;
-    return failed(me, E_MISMATCH, "rank %d's parameter %d is '%s' %s, rank %d's is '%s' %s: build the model in the "
-                  "same order on every rank", process_group_global_rank(group, other->rank), found, name[1], shape[1],
-                  process_group_global_rank(group, first->rank), name[0], shape[0]);
+    return true;
 }
 
-/* All ranks are told of the first one that differs from rank 0: two names of the same shape stand at one place of the
- * buckets, and each would get the other's gradients. */
+/* In PyTorch's words, but of one rank that all are told of: PyTorch's rank 0 sees nothing itself, and loses its peers
+ * in a later collective; and dtypes it does not compare. */
 static bool
-verify_names(struct task *me, struct process_group *group, const struct named_tensors *params, int rank)
+layouts_compare(struct task *me, struct process_group *group, const struct names *first, const struct names *other)
 {
+    static const char *const titles[] = { [SIZES] = "sizes", [STRIDES] = "strides", [DTYPE] = "dtype" };
+    const char *ours[DETAILS], *theirs[DETAILS];
+    size_t      a = 0, b = 0;
+    for (int i = 0; a < first->bytes; i++) {
+        next_param(first, &a, ours);
+        next_param(other, &b, theirs);
+        for (int what = SIZES; what < DETAILS; what++)
+            if (strcmp(ours[what], theirs[what]) != 0)
+                return failed(me, E_RUNTIME, "params[%d] (%s) of rank %d with %s %s appears not to match "
+                              "%s of the same param in process 0: %s", i, theirs[NAME],
+                              process_group_global_rank(group, other->rank), titles[what], theirs[what], titles[what],
+                              ours[what]);
+    }
+    return true;
+}
+
+/* All ranks are told of the first one that differs from rank 0; one that differs itself of itself. Two names of the
+ * same shape stand at one place of the buckets, and each would get the other's gradients. */
+static bool
+verify_details(struct task *me, struct process_group *group, const struct named_tensors *params,
+               const struct differing *differing)
+{
+    bool         layouts = differing->layouts >= 0;
     size_t       mark = scope_mark(me);
     struct str   mine = { 0 };
-    struct names first = { .rank = 0 }, other = { .rank = rank };
+    struct names first = { .rank = 0 }, other = { .rank = layouts ? differing->layouts : differing->names };
     bool         done = names_write(me, params, &mine) && names_share(me, group, &mine, &first) &&
-                        names_share(me, group, &mine, &other) && names_compare(me, group, &first, &other);
+                        names_share(me, group, &mine, &other);
+    const struct names own = { mine.text, mine.len, process_group_rank(group) };
+    if (done && layouts)
+        done = layouts_compare(me, group, &first, &own) && layouts_compare(me, group, &first, &other);
+    else if (done)
+        done = names_compare(me, group, &first, &other);
     str_free(&mine);
     scope_release(me, mark);
     return done;
@@ -161,56 +209,27 @@ shapes_write(const struct named_tensors *params, int64_t *numbers)
     return at;
 }
 
+/* Rank 0's sizes and strides go to all, as in PyTorch, whose ranks compare them only now. */
 static bool
-shapes_compare(struct task *me, int rank, const struct named_tensors *params, const int64_t *mine,
-               const int64_t *theirs)
+send_shapes(struct task *me, struct process_group *group, const struct named_tensors *params)
 {
-    for (int i = 0, at = 0; i < params->count; i++) {
-        int dims = params->tensors[i]->dims;
-        for (int part = 0; part < 2; part++, at += dims) {
-            if (memcmp(mine + at, theirs + at, (size_t)dims * sizeof *mine) == 0)
-                continue;
-            struct str text = { 0 }, other = { 0 };
-            shape_print(dims, mine + at, &text);
-            shape_print(dims, theirs + at, &other);
-            failed(me, E_RUNTIME, "rank %d: params[%d] in this process with %s %s appears not to match %s of the same "
-                   "param in process 0: %s", rank, i, part == 0 ? "sizes" : "strides", str_text(&text),
-                   part == 0 ? "sizes" : "strides", str_text(&other));
-            str_free(&text);
-            str_free(&other);
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Rank 0 cannot see a difference itself: it goes on, and loses its peers in a later collective. */
-static bool
-verify_shapes(struct task *me, struct process_group *group, const struct named_tensors *params)
-{
-    int      count  = params->count;
-    int64_t *mine   = calloc((size_t)count * 4 * TENSOR_DIMS, sizeof *mine);
-    bool     done   = mine != NULL || failed(me, E_MEMORY, "out of memory for %d parameters", count);
-    int64_t  length = done ? shapes_write(params, mine) : 0;
-    int64_t *theirs = done ? mine + (size_t)count * 2 * TENSOR_DIMS : NULL;
-    struct tensor *numbers = done ? tensor_from(me, DTYPE_I64, 1, &length, mine) : NULL;
-    done = numbers != NULL && group_broadcast_now(me, group, numbers, 0) && tensor_read(me, numbers, theirs) &&
-           shapes_compare(me, process_group_rank(group), params, mine, theirs);
-    free(mine);
-    return done;
+    int64_t       *numbers = scratch_new(me, (size_t)params->count * 2 * TENSOR_DIMS + 1, sizeof *numbers);
+    int64_t        length  = numbers != NULL ? shapes_write(params, numbers) : 0;
+    struct tensor *tensor  = numbers != NULL ? tensor_from(me, DTYPE_I64, 1, &length, numbers) : NULL;
+    return tensor != NULL && group_broadcast_now(me, group, tensor, 0);
 }
 
 /* All ranks must have built the same model: as many parameters, the same names in the same order, the
- * same shapes. */
+ * same sizes, strides and dtypes. */
 bool
 ddp_verify_params(struct task *me, struct process_group *group,
                   const struct named_tensors *params)
 {
     STAGE(me, ddp_verify_params, params->count);
-    int other = -1;
-    if (!verify_counts(me, group, params, &other))
+    struct differing differing;
+    if (!verify_counts(me, group, params, &differing))
         return false;
-    if (other >= 0 && !verify_names(me, group, params, other))
-        return false;
-    return verify_shapes(me, group, params);
+    if (differing.names >= 0 || differing.layouts >= 0)
+        return verify_details(me, group, params, &differing);
+    return send_shapes(me, group, params);
 }

@@ -7,6 +7,7 @@
 
 struct task; struct process_group;
 
-/* As many parameters, of the same names and shapes in the same order; false: failed. A collective. */
+/* As many parameters, of the same names, sizes, strides and dtypes in the same order; false: failed, on every rank. A
+ * collective. */
 bool ddp_verify_params(struct task *me, struct process_group *group, const struct named_tensors *params);
 #endif

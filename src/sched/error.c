@@ -23,6 +23,8 @@ error_name(enum error_kind kind)
     case E_DTYPE:
     case E_DEVICE: return "RuntimeError";
     case E_SCRIPT: return "LuaError";
+    case E_CHECKPOINT: return "CheckpointError";
+    case E_ENOUGH: return "StopRecomputation";
     case E_QUEUE_EMPTY: return "QueueEmptyError";
     case E_BUDGET: return "BudgetError";
     case E_MEMORY: return "MemoryError";
@@ -79,6 +81,8 @@ task_fail(struct task *me, struct code_place found, enum error_kind kind, const 
     me->error.payload     = NULL;
     me->error.hung        = false;
     me->error.order       = atomic_fetch_add(&me->sched->errors, 1);
+    if (kind == E_ENOUGH)
+        return false;
     bool tells = kind != E_KILLED || atomic_load(&me->killed) == NOT_KILLED; /* NOT_KILLED: it tells another's end */
     if (tells || atomic_exchange(&me->killed, KILLED) == KILLED_TELLS)
         task_announce_error(me);

@@ -16,6 +16,8 @@ enum error_kind {
     E_RUNTIME, E_VALUE, E_TYPE, E_INDEX, E_KEY, E_ATTRIBUTE, E_NOT_IMPLEMENTED, E_ASSERTION, E_PERMISSION, /* RuntimeError, ValueError ... */
     E_SHAPE, E_DTYPE, E_DEVICE,                                    /* RuntimeError too */
     E_SCRIPT,                                                      /* an error raised in Lua */
+    E_CHECKPOINT,                                                  /* a recomputation differs from its forward */
+    E_ENOUGH,                                                      /* a recomputation may stop: nobody is told */
     E_QUEUE_EMPTY,                                                 /* of a store, asked not to wait */
     E_BUDGET,                                                      /* memory or instructions of a lesson: exit status 2 */
     E_MEMORY, E_OUT_OF_MEMORY /* of a device */, E_DEADLOCK, E_TIMEOUT,
@@ -53,6 +55,8 @@ enum task_slot {
     SLOT_MODULE,       /* nn: the module whose forward runs, for names and prices */
     SLOT_PRICE,        /* autograd: the named price that covers the ops of a module's forward or of a node */
     SLOT_DYING,        /* autograd: nodes that an unfinished teardown has still to free */
+    SLOT_SAVING,       /* autograd: where saved tensors go instead, see autograd/node.h */
+    SLOT_BACKWARDS,    /* autograd: how many this task has begun */
     SLOT_COUNT
 };
 

@@ -89,6 +89,29 @@ default_generator(struct task *me)
     return (struct generator *)(uintptr_t)me->slots[SLOT_GENERATORS];
 }
 
+struct generator_fork { struct rank_numbers numbers; uint64_t outer; };
+
+struct generator_fork *
+generator_fork(struct task *me, const struct generator *from)
+{
+    enum dtype             dtype = default_dtype(me);
+    struct generator_fork *fork  = host_take(me, sizeof *fork);
+    if (fork == NULL)
+        return NULL;
+    *fork = (struct generator_fork){ { *from, dtype }, me->slots[SLOT_GENERATORS] };
+    me->slots[SLOT_GENERATORS] = (uintptr_t)&fork->numbers;
+    return fork;
+}
+
+void
+generator_join(struct task *me, struct generator_fork *fork)
+{
+    if (fork == NULL)
+        return;
+    me->slots[SLOT_GENERATORS] = fork->outer;
+    host_return(me, fork, sizeof *fork);
+}
+
 enum dtype
 default_dtype(struct task *me)
 {

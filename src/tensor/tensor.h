@@ -28,6 +28,7 @@ struct tensor {
     bool              requires_grad; /* autograd: from here */
     bool              multi_view;    /* output of a function that returns several views: no in-place */
     bool              is_parameter;
+    bool              uninitialized; /* a parameter that has no shape yet: torch.nn.UninitializedParameter */
     int               output_nr;
     struct node      *grad_fn;       /* NULL: a leaf. A reference */
     struct node      *accumulator;   /* weak: the node clears it when it dies */
@@ -88,6 +89,12 @@ static inline struct tensor *tensor_history(struct tensor *tensor)
     return tensor_is_sparse(tensor) ? tensor->values : tensor;
 }
 
+/* It has no shape yet, and no elements; what it is asked for but device and dtype is for nothing. */
+static inline bool tensor_uninitialized(const struct tensor *tensor) { return tensor != NULL && tensor->uninitialized; }
+bool    uninitialized_refused(struct task *me, const char *what); /* fails: `what` was done with one */
+/* It gets its shape, and elements that nobody has set; the object stays what it is. */
+bool    tensor_materialize(struct task *me, struct tensor *tensor, int dims, const int64_t *sizes);
+
 int     tensor_dims(const struct tensor *tensor);                /* accessors answer 0 for NULL */
 int64_t tensor_size(const struct tensor *tensor, int dim);       /* negative dims count from the end */
 /* Tells the run's account that all elements will be gone over. false: failed, it may do no more. */
@@ -139,6 +146,11 @@ bool tensor_randperm(struct task *me, struct tensor *tensor, struct generator *g
 /* This rank's default generator; seeded with PyTorch's default seed until manual_seed. Never NULL after sched start;
  * NULL: no memory (failed). */
 struct generator *default_generator(struct task *me);
+/* torch.random.fork_rng: until the join `me` alone draws from a generator of its own that stands where `from` does; the
+ * rank's stays where it is, whatever other tasks draw meanwhile. NULL: failed. */
+struct generator_fork;
+struct generator_fork *generator_fork(struct task *me, const struct generator *from);
+void                   generator_join(struct task *me, struct generator_fork *fork); /* of NULL: nothing */
 /* What fractions of a script become in new tensors, and integers in divisions: this rank's, float32 unless set. */
 enum dtype default_dtype(struct task *me);
 bool       default_dtype_set(struct task *me, enum dtype dtype);   /* a type of fractions, else failed */

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # bench train_step measures every case from C and from Lua, says of each whether the loss fell, and how many calls to the
-# system's allocator a step made. bench dp_step measures a step bare and through DataParallel.
+# system's allocator a step made. bench dp_step measures a step bare and through DataParallel, bench ddp_step
+# one through DistributedDataParallel, its local part, and the communication alone.
 use strict;
 use warnings;
 use lib 'tests/cli';
@@ -37,5 +38,21 @@ for my $devices (1, 2, 4) {
 my $one = ringside(qw(bench dp_step --quick --json --case embed6 --threads 2));
 unlike($one->{out}, qr/step on [14]/, '--threads 2: on two devices alone');
 like($one->{out}, qr/step on 2/, 'which is measured');
+
+for my $case (qw(embed6-w2-cap25 embed384-w4-cap1 mlp64-w2-cap1)) {
+    my $ddp = ringside(qw(bench ddp_step --quick --json --case), $case);
+    is("$ddp->{status} $ddp->{signal}", '0 0', "bench ddp_step --case $case ends with status 0");
+    my $head = qr/^\{"bench": "ddp_step", "impl": "ringside-local", "case": "$case", "threads": 1, /m;
+    for my $metric (qw(step local comm)) {
+        like($ddp->{out}, qr/$head"metric": "$metric", "unit": "us", "n": 9, .*"check": "ok", "world": \d, /,
+            "$case: nine samples of $metric, the loss fell and the replicas were equal");
+    }
+    like($ddp->{out}, qr/$head"metric": "cost", "unit": "ratio", "n": 9, "min": [\d.]+, .*"exposed_us": /,
+        "$case: what a step costs beside one without communication");
+}
+my $wrong = ringside(qw(bench ddp_step --case embed6-w3-cap1));
+is($wrong->{status}, 2, 'a case that there is not ends with status 2');
+my $said = qr/\Aringside: bench: no case 'embed6-w3-cap1': ddp_step has embed6-w2-cap1 [^\n]* mlpwide64-w4-cap25\n\z/;
+like($wrong->{err}, $said, 'and one line that names those that there are');
 
 done_testing();

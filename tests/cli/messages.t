@@ -186,7 +186,7 @@ nn.parallel.parallel_apply(3, {t})          => TypeError: a table, got 3
 nn.parallel.parallel_apply({nn.ReLU(), nn.ReLU()}, {rs.tuple(t), rs.tuple()}) => RuntimeError: in replica 1. | no device was provided
 nn.parallel.DistributedDataParallel(nn.Linear(2, 2)) => ValueError: process group
 dist.spawn(function(r) nn.parallel.DistributedDataParallel(nn.Linear(1, 1), {bucket_cap_bm = 1}) end, {world = 2}) => TypeError: rank 0: | did you mean 'bucket_cap_mb'?
-dist.spawn(function(r) nn.parallel.DistributedDataParallel(nn.Linear(1, 1), {static_graph = true}) end, {world = 2}) => TypeError: unknown option 'static_graph'
+dist.spawn(function(r) nn.parallel.DistributedDataParallel(nn.Linear(1, 1), {static_graf = true}) end, {world = 2}) => TypeError: rank 0: | did you mean 'static_graph'?
 dist.spawn(function(r) nn.parallel.DistributedDataParallel(nn.Linear(1, 1), {bucket_cap_mb = -1}) end, {world = 2}) => ValueError: bucket_cap_mb
 dist.all_reduce(t)                          => ValueError: dist.spawn
 dist.spawn(function() end)                  => ValueError: how many ranks

@@ -192,6 +192,15 @@ rs.check("a bucket says what is in it", all(gradient(function(_, bucket)
 end)(), each(9)))
 rs.check("a hook answers a Future", refused("RuntimeError", { "must return a torch.futures.Future object, but got number" },
   gradient(function() return 7 end)))
+rs.check("a wrapper says where the wrapped module's parameters are", refused("AttributeError",
+  { "a DistributedDataParallel has no 'weight'; the wrapped module is ddp.module" },
+  dist.spawn, function() return nn.parallel.DistributedDataParallel(nn.Linear(1, 1)).weight end, { world = 2 }))
+rs.check("and which of its options was meant", refused("TypeError",
+  { "unknown option 'find_unused_paramters': did you mean 'find_unused_parameters'? there are: module " }, function()
+    return nn.parallel.DistributedDataParallel(nn.Linear(1, 1), { find_unused_paramters = true })
+  end))
+rs.check("not the Work that has one", refused("RuntimeError", { "but got Work; return work:get_future()" },
+  gradient(function(_, bucket) return dist.all_reduce(bucket:buffer(), { async_op = true }) end)))
 rs.check("of a Tensor", refused("RuntimeError", { "Unable to cast number to Tensor" }, gradient(function() return done(5) end)))
 rs.check("that is long enough", refused("RuntimeError", { "has 0 elements, but the bucket has 1" },
   gradient(function() return done(rs.zeros { 0 }) end)))

@@ -34,6 +34,13 @@ like(help_of('break'), qr/\Abreak \[EXPR.*debugger.*Keys/s, 'a command of the de
 is(help_of('devices'), ringside('devices', '--help')->{out}, 'a subcommand tells what its --help tells');
 like(help_of('step'), qr/command of the debugger.*See also.*ringside step \[options\]/s,
     'of what has several meanings all are told');
+like(help_of('bucket_cap_mb'), qr/\Abucket_cap_mb, an argument of\n  nn\.parallel\.DistributedDataParallel\s+MiB, /,
+    'an argument is told with what takes it');
+like(help_of('static_graph'), qr/get_ddp_logging_data.*^  nn\.parallel\.DistributedDataParallel\s+true: every iteration/ms,
+    'beside fields that are called so');
+like(help_of('dim'), qr/^  and of \d+ more$/m, 'of many functions the first are told');
+like(help_of('nn.DataParallel'), qr/^  device_ids\s+a list of devices; all/m, 'devices of DataParallel are in use');
+like(help_of('dist.barrier'), qr/^  device_ids\s+not used/m, 'those of a barrier are not');
 like(help_of('nn.init'), qr/kaiming_uniform_.*zeros_/s, 'a namespace lists its names');
 like(ringside('help')->{out}, qr/^  ringside run .*^  nn\.functional .*^  events /ms,
     'alone it lists subcommands and namespaces');
@@ -78,7 +85,7 @@ is(join(' ', grep { !defined $topic{$_} || $topic{$_} !~ /^  (?:Where|Keys) /m }
 
 # Families that must say more than arguments: shapes, dtypes, answers or errors.
 my @bare = grep { /^(?:nn|optim|nn\.functional|nn\.init|dist)\.[A-Za-z]\w*$/ && $topic{$_} !~ /^  (?:Shapes|Answers) /m
-    && !/^optim\.(?:step|zero_grad)$|calculate_gain|ReduceOp|\.(?:get_|is_|barrier|destroy|init_process|store|_)/ } sort keys %topic;
+    && !/^optim\.(?:step|zero_grad)$|calculate_gain|ReduceOp|DebugLevel|\.(?:get_|is_|barrier|destroy|init_process|store|_)/ } sort keys %topic;
 is("@bare", '', 'modules, losses, optimizers, initialisers and collectives say what they take and answer');
 
 # No row of reference.def is about something that is not there.

@@ -12,8 +12,9 @@ use constant { GRACE_MS => 2000, MOST_KIB => 1.3 * 1024 * 1024 };
 
 my $prelude = 'local rs = require "ringside" local nn, optim, dist = rs.nn, rs.optim, rs.distributed '
     . 'local F, data = nn.functional, rs.utils.data rs.lesson { title = "hostile", devices = 4 };';
-my %statuses = (budget => [2], error => [2, 3], hang => [3], done => [0]);
-my %word     = (budget => qr/BudgetError/, error => qr/\S/, hang => qr/DeadlockError/);
+my %statuses = (budget => [2], error => [2, 3], hang => [3], stuck => [3], done => [0]);
+my %word     = (budget => qr/BudgetError/, error => qr/\S/, hang => qr/DeadlockError/,
+                stuck => qr/BudgetError: ranks? [^\n]* waits? in [^\n]*\n  cause: /);
 my $folder   = tempdir(CLEANUP => 1);
 my $measured;
 
@@ -56,7 +57,9 @@ sub fault_of {
     my ($lesson, $run, $seconds) = @_;
     my @fault;
     my ($how, $number) = @$run{qw(how number)};
-    my $end = $lesson->{end} ne 'either' ? $lesson->{end} : $number == 0 ? 'done' : 'budget';
+    my $end = $lesson->{end} ne 'either' ? $lesson->{end} : $number eq '0' ? 'done' : 'budget';
+    # Whether a rank waited already for the one that the limit cut off is a matter of speed.
+    $end = 'stuck' if $end eq 'budget' && $number eq '3' && $run->{err} =~ $word{stuck};
     push @fault, "ended by $how $number" if $how ne 'exit';
     push @fault, "exit status $number"   if $how eq 'exit' && !grep { $_ == $number } @{ $statuses{$end} };
     if ($end eq 'done') {

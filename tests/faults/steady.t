@@ -48,6 +48,25 @@ for my $devices (1, 3) {
     cmp_ok($more, '<', 500 * $threads + 250,
         "DataParallel on $devices devices in free: a step takes its $threads threads, nothing else ($more calls in 500)");
 }
+sub taken_by_ranks {
+    my ($kind, $world, $steps, @options) = @_;
+    my @lesson  = ('tests/faults/steady_ddp.lua', '--', $kind, $world, $steps);
+    my ($count) = count_allocations($ringside, 'run', @options, @lesson);
+    return $count;
+}
+for my $kind (qw(embed mlp buckets views norm unused skipped static batched accumulate)) {
+    for my $world (1, 2, 4) {
+        my $more = taken_by_ranks($kind, $world, 90) - taken_by_ranks($kind, $world, 60);
+        is($more, 0, "DDP, $kind, world $world: 30 more steps in stepped take nothing from the system");
+    }
+}
+for my $kind (qw(views norm unused)) {
+    for my $world (1, 2) {
+        my @free = ('--executor', 'free');
+        my $more = taken_by_ranks($kind, $world, 4000, @free) - taken_by_ranks($kind, $world, 3000, @free);
+        cmp_ok($more, '<', 100, "DDP, $kind, world $world in free: a step takes nothing ($more calls in 1000)");
+    }
+}
 my $loader = taken(150, 'cnn', 'SGD', 'loader') - taken(90, 'cnn', 'SGD', 'loader');
 is($loader, 0, 'cnn from a DataLoader: 60 more passes in stepped take nothing from the system');
 for my $model (qw(embed cnn lstm)) {

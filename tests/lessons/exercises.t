@@ -41,9 +41,11 @@ my $shape  = 'too (?:many|few) elements|yours is \[[\d, ]*\]';
 my $types  = '(?:nothing|true or false|something else|an? \w+)';
 my $wrong  = qr/(?:at \S+: )?(?:$number|another value|another type: $types instead of $types(?:: t:item\(\) makes one)?|another shape: (?:$shape)|another order: the elements are right|\d+ of \d+ elements differ; element \d+ is (?:$number)|got nil)/;
 
+my $most  = $ENV{RINGSIDE_LONG} ? 9 : 3;    # variants
+
 for my $name (@names) {
     my (%counts, @bad, @leaks, @passed);
-    for my $variant (0 .. 9) {
+    for my $variant (0 .. $most) {
         for my $executor ('stepped', 'free') {
             my @options = ('--variant', $variant, '--executor', $executor);
             my ($run, $tap) = check($name, "lessons/solutions/$name.lua", @options);
@@ -57,7 +59,7 @@ for my $name (@names) {
         push @leaks, grep { !/^$wrong$/ } @{ $tap->{told} };
         $counts{ $tap->{count} } = 1;
     }
-    is("@bad", '', "$name: the solution holds in ten variants, in both executors");
+    is("@bad", '', "$name: the solution holds in every variant, in both executors");
     is("@passed", '', "$name: unsolved it fails in all of them, and runs to its end");
     is(join(' | ', @leaks), '', "$name: what is told of a check that fails holds no expected value");
     is(scalar keys %counts, 1, "$name: solved or not, the checks are as many");

@@ -73,6 +73,17 @@ my %checks = (
         'and moves w by lr times 5.5', '(b) four losses: 4, 10, 16 and 20',
         'the parts are a quarter of 2, 5, 8 and 10', '(b) w.grad is 6.25',
     ],
+    '08-embeddings' => [
+        (map {
+            my $rank = $_;
+            ((map { "dense, rank $rank: $_" } 'one bucket of 40000 bytes', 'and so many are all-reduced', 'rows 1 to 6 are 0.5',
+                'all other rows are 0'),
+                (map { "sparse, rank $rank: $_" } '6 rows, of the indices 1 to 6', 'their values are 0.5',
+                'it sends 24 bytes of indices and 120 of values', 'no dense tensor is all-reduced'))
+        } 0, 1),
+        "lesson 01's model, dense: one bucket of 40440 bytes", 'sparse: two buckets, and the table alone in one of them',
+        '{3, 3, 5}: 3 rows, 2 after coalesce', 'row 3 is 2, row 5 is 1',
+    ],
     '09-dp-costs' => [
         'four devices and one compute the same', 'parallel_apply lasts 20020 us',
         "Lua's lock is held for 20000 us of them", 'never by two at a time',
@@ -86,16 +97,87 @@ my %checks = (
         '12 of them add', '12 of them copy', 'in step 3 rank 3 sends chunk 1 to rank 0',
         'the all-reduce lasts 6 hops of 10.0008 us', 'with 8 ranks each sends 56 bytes', 'in 14 steps, 112 hops in all',
     ],
+    '13-constructor' => [
+        'the ranks drew different weights', "rank 0's weights stay as they were", "rank 1 has rank 0's, bit by bit",
+        (map {
+            my $rank = $_;
+            map { "rank $rank: $_" } 'the broadcast carries 32 bytes, from rank 0', 'the shapes are compared before it',
+                'there is one bucket, with both parameters', 'the model sees the 4 rows that it was given',
+                'nothing is sent in the forward', 'the gradient is 2 in both steps'
+        } 0, 1),
+        'there is no scatter', 'Linear(3, 3) is refused: rank 1 is named',
+        'what is told names params[0], the weight, and its sizes [3, 3]',
+        'it fails before it takes any weight', 'rank 0: w ends at 0.6', 'rank 1: w ends at 0.2',
+    ],
+    '14-buckets' => [
+        (map {
+            my ($cap, $bytes) = @$_;
+            map { ("$cap, rank $_: the buckets have $bytes bytes", "$cap, rank $_: each iteration all-reduces the buckets it has") } 0, 1
+        } [ 'no cap given', '4202496, 1050624, 3151872' ], [ 'a cap of 25 MiB', '4202496, 4202496' ],
+            [ 'a cap of 2 MiB', '4202496, 2101248, 2101248' ], [ '2 MiB and find_unused_parameters', '2048, 2101248, 2099200' ]),
+        (map {
+            ("rank $_: the first bucket of iteration 1 holds fc4.bias, then fc4.weight",
+                "rank $_: buckets are rebuilt once, before the model runs in iteration 1")
+        } 0, 1),
+        '2 MiB: each bucket reaches the cap, and would not without its last parameter',
+        'with find_unused_parameters they are never rebuilt',
+    ],
+    '16-unused' => [
+        "(i) what is told names the parameters 2 3 4 5: b's and c's",
+        map {
+            my $rank = $_;
+            ((map { "(i) rank $rank: $_" } '2 of 6 parameters are ready, 4 are missing', 'iteration 0 makes no all-reduce',
+                'the second forward began, the second backward did not'),
+                (map { "(ii) rank $rank: $_" } 'a.weight.grad is 0.5', 'b.weight.grad is 1.0', 'c has no gradient',
+                'one bucket of 72 bytes is reduced in each iteration', 'so is the map of 6 int32, 24 bytes',
+                'each backward marks 4 parameters as unused', 'they are ready before the first that was used', 'the buckets are never rebuilt'))
+        } 0, 1,
+    ],
     '15-hooks-and-order' => [
         'both ranks end with the same gradient',
         map {
             my $rank = $_;
-            map { "rank $rank: $_" } 'four parameters are ready in each of two iterations', 'a.bias is ready first',
-                'the order is a.bias, a.weight, b.bias, b.weight', 'one bucket at first, two after the rebuild',
-                'in iteration 0 it has 2101248 bytes', 'then two of 1050624', 'the first holds 1 0, the second 3 2',
-                'three all-reduces carry gradients', "each iteration's first starts before its backward ends",
-                'every wait for a gradient lies inside finalize_backward', 'buckets start in index order'
+            map { "rank $rank: $_" } 'in each iteration a.bias, a.weight, b.bias, b.weight are ready in this order',
+                'one bucket of 2101248 bytes, after the rebuild two of 1050624',
+                'the rebuilt ones hold parameters 1 0 and 3 2', 'buckets start in index order',
+                'three all-reduces, and the first of each iteration starts before its backward ends',
+                'in iteration 0 bucket 0 starts when all are ready, in iteration 1 before b.bias is',
+                'every wait for a gradient lies inside finalize_backward',
+                'an all-reduce of 1050624 bytes lasts 125.0624 us',
+                'the backwards last 1000 + 230.1248 and 1000 + 125.0624 us'
         } 0, 1,
+    ],
+    '17-no-sync' => [
+        (map {
+            my ($way, $count) = @$_;
+            map { ("$way: rank ${_}'s all-reduces are $count", "$way: rank $_ sends 40 bytes in each",
+                "$way: rank ${_}'s forwards that prepare a backward are $count", "$way: rank ${_}'s weight.grad[0, 0] is 14")
+            } 0, 1
+        } [ 'without no_sync', 4 ], [ 'no_sync around both', 1 ], [ 'no_sync around the backward', 4 ],
+            [ 'no_sync around the forward', 1 ]),
+        'ddp.module(x): the gradients are 1 and 2', 'ddp.module(x): no rank has sent anything',
+    ],
+    '18-batchnorm' => [
+        (map {
+            my ($iteration, $rank, $mean, $variance) = @$_;
+            map { "iteration $iteration, rank $rank: $_" } 'normalised with its own batch, the output is -1 and 1',
+                "running mean $mean, running variance $variance", 'weight.grad is 4',
+                'before each forward 16 bytes of buffers are synchronised'
+        } [ 1, 0, 0.1, 1.1 ], [ 1, 1, 0.7, 2.7 ], [ 2, 0, 0.19, 1.19 ], [ 2, 1, 0.79, 2.79 ]),
+        (map { "rank $_ evaluates with rank 0's mean 0.19 and variance 1.19" } 0, 1),
+        "DataParallel: device 1's replica came to 0.7", "DataParallel: the model has device 0's mean 0.1, and variance 1.1",
+        'DataParallel: the output is -1, 1, -1, 1',
+    ],
+    '21-bucket-view-static' => [
+        (map { ("copied, rank $_: in both iterations storages: 5, bytes: 240",
+            "copied, rank $_: the gradients begin at 0 0 0 0, then at 0 0 0 0",
+            "copied, rank $_: 8 copies from a bucket to a gradient",
+            "views, rank $_: in both iterations storages: 1, bytes: 120",
+            "views, rank $_: the gradients begin at 0 16 20 28, then at 14 10 2 0",
+            "views, rank $_: 0 copies from a bucket to a gradient",
+            "rank $_: the gradients are bit by bit the same in both runs") } 0, 1),
+        (map { ("rank $_: three iterations make 6 all-reduces with find_unused_parameters, 4 with static_graph",
+            "rank $_: the other branch is an error, in iteration 1") } 0, 1),
     ],
     '10-rendezvous-and-p2p' => [
         'rank 0 leaves init_process_group when rank 2 has come, not before 500 us',
@@ -146,6 +228,23 @@ my %checks = (
         'DDP with our ring as its hook: 14 on rank 0, as without a hook',
         'DDP with our ring as its hook: 14 on rank 1, as without a hook', 'and each of its all-reduces was ours',
     ],
+    '33-checkpointed-layer' => [
+        'without checkpoints both ranks have 10', 're-entrant: 7 and 13, without an error',
+        'rank 0: DDP was through before the second use was recomputed',
+        'rank 0: a backward ran inside of the backward, twice',
+        'rank 1: DDP was through before the second use was recomputed',
+        'rank 1: a backward ran inside of the backward, twice',
+        'below a bare layer it is an error: marked ready twice', 'with find_unused_parameters it is an error, too',
+        'not re-entrant: 10 on both ranks', 'rank 0: each use was recomputed once',
+        'rank 1: each use was recomputed once', 're-entrant with static_graph: 10 on both ranks',
+    ],
+    '34-two-forwards' => [
+        'two forwards, one backward: 16.5 on both ranks, one all-reduce', 'two backwards: 11.5 and 21.5',
+        'rank 0: both forwards arm, one backward finalizes', 'rank 1: both forwards arm, one backward finalizes',
+        'a branch for each forward, with find_unused_parameters: marked ready twice', 'autograd.grad gives 2 and 8',
+        'and no gradient travels', "the penalty's gradient is 34 on both ranks",
+        'two forwards through BatchNorm: the backward runs, and the ranks agree',
+    ],
     '37-who-failed-first' => [
         "what is shown first is rank 1's error",
         (map { ("rank $_ has enqueued as many calls as rank 0", "rank $_ has not completed the last of them") } 0 .. 3),
@@ -160,6 +259,13 @@ my %checks = (
         'rank 0 has 0 1, 10 11 12 13 14, 20 21 22 23', 'rank 1 has 0 1, 10 11 12 13 14, 20 21 22 23',
         'rank 2 has 0 1, 10 11 12 13 14, 20 21 22 23', 'the padded gather moves 120 bytes',
         'with a list of the right lengths it is 88 bytes', 'of them 32 are padding', 'and all ranks have the same',
+    ],
+    '40-without-buckets' => [
+        'four parameters, four all-reduces', 'DDP makes one, of 232 bytes',
+        "rank 0: its gradients are DDP's, bit by bit", "rank 1: its gradients are DDP's, bit by bit",
+        "the hooks' first begins after 100 us, DDP's after 200", 'the hooks are through after 240 us',
+        'DDP is through after 220 us', 'after backward each rank has its own gradient: 1 and 2',
+        'after finalize_backward both have 1.5', 'a second backward without it is refused',
     ],
 );
 my %virtual = map { $_ => 1 } (
@@ -183,6 +289,10 @@ my %virtual = map { $_ => 1 } (
     'rank 2: the step ends after 1366 us', 'of 10.0032 us each, one after the other',
     'in 60.0048 us, as the built-in one', 'rank 2 was 500 us late in a call that all completed',
     'the link died before rank 1 raised', 'with the dead link alone nobody can go on',
+    "the hooks' first begins after 100 us, DDP's after 200", 'the hooks are through after 240 us',
+    'DDP is through after 220 us',
+    (map { ("rank $_: an all-reduce of 1050624 bytes lasts 125.0624 us",
+        "rank $_: the backwards last 1000 + 230.1248 and 1000 + 125.0624 us") } 0, 1),
 );
 
 # The lines of a TAP run: names of what holds, what was skipped and why, what failed; whether the plan fits.

@@ -140,3 +140,16 @@ gives_back("a tensor without gradient that gets one", function()
   local x, y = leaf { 1.5, 2 }, rs.ones({ 2 }, { dtype = "float64" })
   y:add_(x * y)
 end)
+
+-- ---- leaving one's history ----
+do
+  local x = leaf { 1.5, -2 }
+  local y = x * 2
+  local z = y * 3
+  local same = y:detach_()
+  rs.check("detach_ makes the tensor itself a leaf without history", rawequal(same, y) and y.grad_fn == nil and
+    not y.requires_grad and y.is_leaf)
+  z:sum():backward()
+  rs.check("what was made of it before goes on", list(x.grad) == "6.0 6.0")
+  rs.check("a view cannot leave its base's", refused(function() (x * 2):view { 2, 1 }:detach_() end, "RuntimeError: detach_"))
+end

@@ -8,6 +8,7 @@
 # FOLDER/ours.safetensors, and after it, to read FOLDER/theirs.safetensors.
 #
 #   PYTHON=.../python tests/parity/twins.t --make NAME...     makes NAME.expected anew, with PyTorch 2.15 alone
+#   TWINS=FOLDER                                              other twins: ddp_matrix.t
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -17,7 +18,7 @@ use File::Temp qw(tempdir);
 use Test::More;
 
 my $here     = dirname(abs_path($0));
-my $twins    = "$here/twins";
+my $twins    = $ENV{TWINS} || "$here/twins";
 my $ringside = abs_path($ENV{RINGSIDE_OUT} || 'build/release') . '/ringside';
 my $folder   = tempdir(CLEANUP => 1);
 my $reference = '2.15';

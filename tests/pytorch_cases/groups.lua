@@ -100,9 +100,9 @@ end, { world = 3 }), 3))
 
 -- T164: test_new_subgroups_by_enumeration_negative_input_rank
 rs.check("T164 ranks below 0 and beyond the world", all(dist.spawn(function(rank)
-  return refused("RuntimeError", { "rank -1" }, dist.new_subgroups_by_enumeration, { { -1, -2 }, { -3, -4 } })
-    and refused("RuntimeError", { "rank -2" }, dist.new_group, { -2, 0 })
-    and refused("RuntimeError", { "rank 2" }, dist.new_group, { 1, 2 })
+  return refused("ValueError", { "rank -1" }, dist.new_subgroups_by_enumeration, { { -1, -2 }, { -3, -4 } })
+    and refused("ValueError", { "rank -2" }, dist.new_group, { -2, 0 })
+    and refused("ValueError", { "rank 2" }, dist.new_group, { 1, 2 })
 end, { world = 2 }), 2))
 
 -- T167: test_gloo_rank_membership

@@ -150,7 +150,7 @@ forwards(struct task *me, struct rig *rig)
     struct tensor *narrow = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 2, (const int64_t[]){ 2, 3 }), 1);
     expect(me, rig, module_forward_tensor(me, first, narrow) == NULL && me->error.kind == E_SHAPE && raised(me, ""),
            "a shape");
-    expect(me, rig, nn_linear(me, 0, 3, NULL) == NULL && me->error.kind == E_VALUE && raised(me, ""), "no features");
+    expect(me, rig, nn_linear(me, -1, 3, NULL) == NULL && raised(me, ""), "fewer than no features");
     struct layer_options far = { .padding_idx = 5, .has_padding = true };
     return expect(me, rig, nn_embedding(me, 5, 2, &far) == NULL && me->error.kind == E_ASSERTION && raised(me, ""),
            "padding");

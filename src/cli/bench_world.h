@@ -1,0 +1,22 @@
+/* A world of ranks that are threads, without a script: for what bench measures between ranks. */
+#ifndef CLI_BENCH_WORLD_H
+#define CLI_BENCH_WORLD_H
+#include <stdbool.h>
+#include "sched/sched.h"
+
+struct blas; struct process_group; struct task; struct world;
+
+enum { BENCH_RANKS = 4 };     /* the most that a case in `free` has */
+
+struct bench_world {
+    int           size;
+    bool        (*body)(struct task *me, struct process_group *group, void *context);  /* each rank's */
+    void         *context;
+    struct blas  *blas;       /* NULL: the exact product */
+    struct world *world;      /* of the run */
+};
+/* Runs the ranks to their ends, with no events recorded. false: one failed (the reason was printed). */
+bool bench_world_run(struct bench_world *all, enum executor_kind executor);
+/* A core for each rank, as the peers have them, where there are so many. */
+void bench_keep_core(int rank, int ranks);
+#endif
