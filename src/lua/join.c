@@ -69,12 +69,12 @@ object_index(lua_State *L)
     return 1;
 }
 
-/* object(...) calls its class's function __call__, as Python does. */
+/* object(...) calls its class's function forward, as a module's does. */
 static int
 object_call(lua_State *L)
 {
-    if (lua_getfield(L, 1, "__call__") != LUA_TFUNCTION)
-        raise_error(L, "TypeError", "this joinable cannot be called: its class has no function \"__call__\"");
+    if (lua_getfield(L, 1, "forward") != LUA_TFUNCTION)
+        raise_error(L, "TypeError", "this joinable cannot be called: its class has no function \"forward\"");
     lua_insert(L, 1);
     lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
     return lua_gettop(L);
@@ -432,10 +432,11 @@ l_notify(lua_State *L)
     push_work_box(L, lua_gettop(L));
     struct call call = call_open(L, me, CALL_BACK);
     bool        done = join_notify_context(me, &config, &place, &live);
-    struct work *work = live.work;
-    live.work = NULL;
+    if (!done)
+        live_ranks_forget(me, &live);
     call_end(&call, done);
-    fill_work_box(L, work);
+    fill_work_box(L, live.work);
+    live.work = NULL;
     push_tensor(L, live.ones);
     lua_setiuservalue(L, -2, 1);
     live_ranks_forget(me, &live);
