@@ -168,6 +168,17 @@ my %checks = (
         "DataParallel: device 1's replica came to 0.7", "DataParallel: the model has device 0's mean 0.1, and variance 1.1",
         'DataParallel: the output is -1, 1, -1, 1',
     ],
+    '19-join' => [
+        'without Join: a DeadlockError', 'without Join: it says that rank 1 waits for rank 0, which has returned',
+        'without Join: fault.deadlock is told of rank 1',
+        (map {
+            my ($way, $last, $w) = @$_;
+            "divided $way: rank 0's gradients are 2 2 2", "divided $way: rank 1's gradients are 2 2 2 $last $last",
+                "divided $way: w is $w on rank 0", "divided $way: w is $w on rank 1",
+                "divided $way: rank 0 shadows two iterations, rank 1 none",
+                "divided $way: both ranks all-reduce five buckets", "divided $way: the final state comes from rank 1"
+        } [ 'by all ranks', 1.5, '0.1' ], [ 'by those left', 3, '-0.2' ]),
+    ],
     '21-bucket-view-static' => [
         (map { ("copied, rank $_: in both iterations storages: 5, bytes: 240",
             "copied, rank $_: the gradients begin at 0 0 0 0, then at 0 0 0 0",
