@@ -329,6 +329,8 @@ run_script(struct task *me, struct lesson_run *run)
         run->status = STATUS_CHECK; /* checks that ranks had kept */
     run->finished = true;
     atomic_store(&run->watch.lesson_over, true);
+    if (!ok && run->error.kind == E_BUDGET)
+        sched_stop(me->sched, E_BUDGET, run->error.message); /* what streams have queued is computed for nobody */
     if (run->debugger != NULL)
         debugger_finished(run->debugger, me, run->status);
     lesson_remove_script(run->lesson, script);
