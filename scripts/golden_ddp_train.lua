@@ -132,15 +132,20 @@ return function(tools)
     if case.first then dist._DEFAULT_FIRST_BUCKET_BYTES = case.first end
     if case.ignore then DDP._set_params_and_buffers_to_ignore_for_model(module, case.ignore) end
     local ddp = DDP(module, case.kw or {})
-    if case.hook then ddp:register_comm_hook(nil, HOOKS[case.hook]()) end
-    return ddp
+    local compress, state = tools.powersgd.hook(case)
+    if compress then
+      ddp:register_comm_hook(state, compress)
+    elseif case.hook then
+      ddp:register_comm_hook(nil, HOOKS[case.hook]())
+    end
+    return ddp, state
   end
 
   local function train_on(rank, case)
     local module, out = tools.ddp_model(case.model), { steps = {} }
     fill_all(rank, case, module)
     freeze(module, case.frozen)
-    local ddp = wrap(case, module)
+    local ddp, state = wrap(case, module)
     out.after_wrap, out.buffers_after_wrap = all_plain(module:named_parameters()), all_plain(module:named_buffers())
     local optimizer = optim.SGD(module:parameters(), { lr = case.lr, momentum = case.momentum })
     for step = 1, #case.steps do
@@ -150,7 +155,7 @@ return function(tools)
       local grads = grads_of(module)
       optimizer:step()
       out.steps[step] = { losses = losses, grads = grads, params = all_plain(module:named_parameters()),
-        buffers = all_plain(module:named_buffers()) }
+        buffers = all_plain(module:named_buffers()), powersgd = tools.powersgd.look(state) }
     end
     return out
   end
@@ -184,13 +189,15 @@ return function(tools)
 
   local function match_step(what, got, golden, rank, case)
     local function own(values) return case.grads_and_params_same_on_every_rank and values or values[rank + 1] end
-    known("a step", golden, "losses grads params buffers sparse_layout")
+    known("a step", golden, "losses grads params buffers sparse_layout powersgd")
+    local sums = golden.powersgd and tools.powersgd.tolerance or SUMS
     return tools.same(what .. " losses", #got.losses, #golden.losses[rank + 1]) or
-      tools.compare(what .. " loss", got.losses, tools.numbers(golden.losses[rank + 1]), SUMS) or
-      match_all(what .. " gradient", got.grads, own(golden.grads), SUMS) or
+      tools.compare(what .. " loss", got.losses, tools.numbers(golden.losses[rank + 1]), sums) or
+      match_all(what .. " gradient", got.grads, own(golden.grads), sums) or
       match_layouts(what .. " gradient", got.grads, golden.sparse_layout) or
-      match_all(what .. " parameter", got.params, own(golden.params), SUMS) or
-      match_all(what .. " buffer", got.buffers, golden.buffers and golden.buffers[rank + 1] or {}, SUMS)
+      match_all(what .. " parameter", got.params, own(golden.params), sums) or
+      match_all(what .. " buffer", got.buffers, golden.buffers and golden.buffers[rank + 1] or {}, sums) or
+      tools.powersgd.match(what, got.powersgd, golden.powersgd and golden.powersgd[rank + 1])
   end
 
   local function match_rank(got, rank, case)
@@ -217,7 +224,9 @@ return function(tools)
     if not LOSSES[case.loss or "mean"] then return "the loss '" .. tostring(case.loss) .. "' is not understood" end
     if case.init ~= nil and case.init ~= "per_rank" then return "the init '" .. tostring(case.init) .. "' is not understood" end
     if not KINDS[case.kind] then return "the kind '" .. tostring(case.kind) .. "' is not understood" end
-    if case.hook and not HOOKS[case.hook] then return "the hook '" .. tostring(case.hook) .. "' is not understood" end
+    if case.hook and not HOOKS[case.hook] and not tools.powersgd.hooks[case.hook] then
+      return "the hook '" .. tostring(case.hook) .. "' is not understood"
+    end
     local calls, wrong = #case.steps * calls_a_step(case), nil
     for rank = 1, case.world do
       wrong = wrong or same("inputs", #case.inputs[rank], calls) or same("targets", #case.targets[rank], calls)
@@ -231,7 +240,7 @@ return function(tools)
 
   local LIBRARY = "the library's communication hooks are not there yet"
   local HOOKS_TO_COME = { allreduce = LIBRARY, fp16 = LIBRARY, noop = LIBRARY, builtin_allreduce = LIBRARY,
-    builtin_fp16 = LIBRARY, powersgd = LIBRARY, localsgd = LIBRARY }
+    builtin_fp16 = LIBRARY, localsgd = LIBRARY }
 
   local function train_case(case)
     if case.join then return { skipped = "DistributedDataParallel's join is not there yet" } end

@@ -16,7 +16,7 @@ struct library_hook {
     struct comm_hook (*make)(lua_State *L, struct task *me, int state);
 };
 /* The hooks of one file, NULL-terminated; listed in ddp_comm_hooks.c. */
-extern const struct library_hook default_hooks[];
+extern const struct library_hook default_hooks[], powersgd_hooks[];
 /* The body of each such function: library_hook.function. */
 int l_call_library_hook(lua_State *L);
 
@@ -61,4 +61,5 @@ void fill_state_box(lua_State *L, struct hook_state *state);
 struct hook_state *check_state(lua_State *L, int index, const struct state_class *class, const char *hook);
 void lua_open_hook_states(lua_State *L);
 void lua_open_ddp_comm_hooks(lua_State *L);
+void lua_open_powersgd(lua_State *L);
 #endif

@@ -15,7 +15,7 @@
 #include "lua/rank.h"
 #include "sched/task.h"
 
-static const struct library_hook *const libraries[] = { default_hooks };
+static const struct library_hook *const libraries[] = { default_hooks, powersgd_hooks };
 
 /* ---- which hook a function is ---- */
 
@@ -277,4 +277,5 @@ lua_open_ddp_comm_hooks(lua_State *L)
     lua_open_hook_states(L);
     fill_namespace(L, LIBRARY ".default_hooks", default_entries, countof(default_entries));
     fill_namespace(L, LIBRARY ".debugging_hooks", debugging_entries, countof(debugging_entries));
+    lua_open_powersgd(L);
 }

@@ -43,6 +43,15 @@ drop_state(struct task *me, struct hook_state *head)
 }
 
 static bool
+rank_fits(struct task *me, const struct powersgd_options *options)
+{
+    if (options->matrix_approximation_rank < 1)
+        return failed(me, E_VALUE, "Expect `matrix_approximation_rank` >= 1, got %lld",
+                      (long long)options->matrix_approximation_rank);
+    return !task_failed(me);
+}
+
+static bool
 options_fit(struct task *me, const struct powersgd_options *options)
 {
     bool remembers = options->use_error_feedback || options->warm_start;
@@ -51,12 +60,9 @@ options_fit(struct task *me, const struct powersgd_options *options)
                       "enabled, because PowerSGD can only be applied after the first two iterations in DDP: its "
                       "buckets are rebuilt there, and what is remembered of a bucket would not fit any more. Got %lld.",
                       (long long)options->start_iter);
-    if (options->matrix_approximation_rank < 1)
-        return failed(me, E_VALUE, "Expect `matrix_approximation_rank` >= 1, got %lld",
-                      (long long)options->matrix_approximation_rank);
     if (options->random_seed < 0 || options->random_seed > UINT32_MAX)
         return failed(me, E_VALUE, "Seed must be between 0 and 2**32 - 1, got %lld", (long long)options->random_seed);
-    return !task_failed(me);
+    return rank_fits(me, options);
 }
 
 struct powersgd *
@@ -356,7 +362,7 @@ start(struct task *me, struct powersgd *state, const struct grad_bucket *bucket,
     else if (tensor_is_sparse(bucket->buffer))
         sparse_refused(me, "PowerSGD", bucket->buffer);
     else
-        done = powersgd_compress(me, flight, bucket);
+        done = rank_fits(me, &state->options) && powersgd_compress(me, flight, bucket);
     if (done)
         return flight;
     forget_flight(me, NULL, flight);
