@@ -6,7 +6,6 @@ local power = rs.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
 return function(tools)
   local same, known, make, plain = tools.same, tools.known, tools.make, tools.plain
   local TOLERANCE = { 1e-6, 1e-3 }
-  local HOOKS = { powersgd = power.powerSGD_hook, batched_powersgd = power.batched_powerSGD_hook }
   local OPTIONS = "matrix_approximation_rank start_powerSGD_iter min_compression_rate use_error_feedback warm_start " ..
     "orthogonalization_epsilon random_seed compression_stats_logging_frequency batch_tensors_with_same_shape"
 
@@ -27,12 +26,9 @@ return function(tools)
     return wrong
   end
 
-  return {
-    tolerance = TOLERANCE, hooks = HOOKS,
-
-    -- The hook and its state for ddp:register_comm_hook; nil: the case has another hook.
-    hook = function(case)
-      if not HOOKS[case.hook] then return nil end
+  -- The hook and its state, which is answered.
+  local function registers(hook)
+    return function(ddp, case)
       known("psgd", case.psgd, OPTIONS)
       local state = power.PowerSGDState(nil, case.psgd)
       if case.powersgd_random_q then
@@ -40,8 +36,14 @@ return function(tools)
         for i, golden in ipairs(case.powersgd_random_q) do given[i] = make(golden) end
         state:set_random_q(given)
       end
-      return HOOKS[case.hook], state
-    end,
+      ddp:register_comm_hook(state, hook)
+      return state
+    end
+  end
+
+  return {
+    tolerance = TOLERANCE,
+    register = { powersgd = registers(power.powerSGD_hook), batched_powersgd = registers(power.batched_powerSGD_hook) },
 
     -- What the state holds after a step, to be sent from the rank; nil: no such state.
     look = function(state)
