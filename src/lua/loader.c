@@ -43,6 +43,20 @@ struct loading {
 };
 enum { PASS_LOADER = 1, PASS_SOURCE, PASS_GENERATOR, PASS_ITERATOR, PASS_AHEAD, PASS_CREW, PASS_VALUES = PASS_CREW };
 
+/* The box of the workers that the loader at 1 has kept, pushed. false: it has none. */
+static bool
+push_lasting_crew(lua_State *L)
+{
+    push_weak_table(L, CREWS, "k");
+    lua_pushvalue(L, 1);
+    lua_rawget(L, -2);
+    lua_remove(L, -2);
+    if (lua_touserdata(L, -1) != NULL && *(struct crew **)lua_touserdata(L, -1) != NULL)
+        return true;
+    lua_pop(L, 1);
+    return false;
+}
+
 static void
 check_loader(lua_State *L)
 {
@@ -189,28 +203,22 @@ static void
 push_crew_of_loader(lua_State *L, int pass, int count)
 {
     struct loading *loading = lua_touserdata(L, pass);
-    bool            persist = loading->ahead->persistent;
-    if (persist) {
-        push_weak_table(L, CREWS, "k");
-        lua_pushvalue(L, 1);
-        if (lua_rawget(L, -2) != LUA_TNIL) {
-            loading->ahead->crew = lua_touserdata(L, -1);
-            lua_remove(L, -2);
-            crew_again(L, *loading->ahead->crew);
-            return;
-        }
-        lua_pop(L, 1);
+    if (push_lasting_crew(L)) {
+        loading->ahead->crew = lua_touserdata(L, -1);
+        crew_again(L, *loading->ahead->crew);
+        return;
     }
     const struct crew_options options = { .base_seed = loading->base_seed, .count = count, .stream = loading->stream,
                                           .fetch = loading->fetch, .timeout = option_number(L, 1, "timeout", 0),
                                           .batched = loading->source.lists || loading->source.batch_size > 0 };
     loading->ahead->crew = push_crew(L, 1, &options);
-    if (!persist)
+    if (!loading->ahead->persistent)
         return;
+    push_weak_table(L, CREWS, "k");
     lua_pushvalue(L, 1);
-    lua_pushvalue(L, -2);
-    lua_rawset(L, -4);
-    lua_remove(L, -2);
+    lua_pushvalue(L, -3);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
 }
 
 static void
@@ -304,6 +312,8 @@ push_pass(lua_State *L)
     *loading = (struct loading){ .stream = loader_is_stream(L) };
     if (lua_getfield(L, 1, "resume") == LUA_TTABLE)
         resume_pass(L, self, self + 1);
+    else if (push_lasting_crew(L)) /* whoever stays was seeded once */
+        loading->base_seed = crew_base_seed(*(struct crew **)lua_touserdata(L, -1));
     else
         loading->base_seed = draw_base_seed(L, self);
     lua_pushnil(L);

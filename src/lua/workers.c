@@ -42,6 +42,7 @@ struct crew {
     struct load_order *at_hand;    /* received, not opened */
     struct crew      **box;        /* where Lua keeps it; NULL: not any more */
     double             timeout;
+    int64_t            base_seed;
     int                count, number;
     bool               closed;
 };
@@ -358,7 +359,7 @@ crew_start(struct task *me, struct crews *crews, struct hiring *hiring, struct c
         return failed(me, E_MEMORY, "out of memory for the workers of a DataLoader"); /* the first error stays */
     }
     *crew = (struct crew){ .next = crews->first, .pool = pool, .box = box, .timeout = hiring->options.timeout,
-                           .count = options.count, .number = options.pool };
+                           .base_seed = hiring->options.base_seed, .count = options.count, .number = options.pool };
     crews->first = crew;
     *box         = crew;
     return load_pool_start(me, pool);
@@ -377,6 +378,12 @@ push_crew(lua_State *L, int loader, const struct crew_options *options)
     call_done(&call, crew_start(me, crews, hiring, box));
     lua_pop(L, 1);
     return box;
+}
+
+int64_t
+crew_base_seed(const struct crew *crew)
+{
+    return crew->base_seed;
 }
 
 /* ---- orders and what comes back ---- */
