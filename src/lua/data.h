@@ -20,6 +20,12 @@ bool                 is_sampler(lua_State *L, int index);
 /* An object of kind `name` over `length` samples, at the top. */
 void                 push_sampler(lua_State *L, const char *name, int64_t length);
 struct index_stream *push_stream(lua_State *L, int sampler);  /* one pass of it, as userdata that keeps it alive */
+bool                 next_of_stream(lua_State *L, int stream, int64_t *index);   /* false: there are no more; raises */
+/* What sampler:state_dict() answers, of the pass at `stream` (0: the last one) as if it had yielded so many indices
+ * (-1: as many as it has). */
+void                 push_sampler_state(lua_State *L, int sampler, int stream, int64_t yielded);
+void                 load_sampler_state(lua_State *L, int sampler, int state);   /* its next pass goes on there */
+int64_t              check_yielded(lua_State *L, int state, const char *name);   /* of a state_dict; raises */
 void                 lua_open_sampler(lua_State *L);
 
 /* ---- collate.c ---- */

@@ -8,15 +8,18 @@
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
-static const char LOADER[] = LOADER_CLASS, PASSES[] = "ringside.loader.passes";
-enum { BATCH_MOST = 1 << 20, SUBSETS = 16 };
+static const char LOADER[] = LOADER_CLASS, PASSES[] = "ringside.loader.passes", LATEST[] = "ringside.loader.latest";
+enum { BATCH_MOST = 1 << 20, SUBSETS = 16, RNG_STATE = 5056 };
 
-/* One pass over a loader. User value 1: the loader; 2: where indices come from, a stream, a list or a function. */
+/* One pass over a loader. User value 1: the loader; 2: where indices come from, a stream, a list or a function; 3: the
+ * state of the loader's generator when it began, or nil. */
 struct loading {
     int64_t batch_size, batch;
     int64_t at;             /* in a list */
-    bool    drop_last, over;
+    int64_t base_seed, yielded;
+    bool    drop_last, over, ended;   /* over: there are no more indices; ended: the lesson was told so */
 };
+enum { PASS_LOADER = 1, PASS_SOURCE, PASS_GENERATOR, PASS_VALUES = PASS_GENERATOR };
 
 static void
 check_loader(lua_State *L)
@@ -27,20 +30,24 @@ check_loader(lua_State *L)
 
 /* ---- beginning ---- */
 
-static void
-draw_base_seed(lua_State *L)
+/* From the loader's generator, whose state is kept: who goes on with this pass begins there. */
+static int64_t
+draw_base_seed(lua_State *L, int pass)
 {
-    struct task      *me        = script_task(L);
-    struct generator *generator = NULL;
+    struct task *me = script_task(L);
     if (option_push(L, 1, "generator")) {
-        generator = box_check(L, -1, BOX_GENERATOR);
+        struct generator *given = box_check(L, -1, BOX_GENERATOR);
+        unsigned char     state[RNG_STATE];
+        generator_state(given, state);
+        lua_pushlstring(L, (const char *)state, sizeof state);
+        lua_setiuservalue(L, pass, PASS_GENERATOR);
         lua_pop(L, 1);
-    } else {
-        generator = default_generator(me);
+        return draw_random_i64(given);
     }
+    struct generator *generator = default_generator(me);
     if (generator == NULL)
         raise(L, me);
-    draw_random_i64(generator);
+    return draw_random_i64(generator);
 }
 
 /* A sampler of ours, a list of indices, or an object with iter(): what the indices come from, at the top. */
@@ -70,20 +77,124 @@ check_batch_size(lua_State *L, int64_t size)
         raise_error(L, "ValueError", "batch_size should be a positive integer value, but got %lld", (long long)size);
 }
 
+/* ---- going on with another pass ---- */
+
+/* Where the loader's state (the table at `state`) wants this pass to go on. What it draws was drawn then: from the
+ * loader's own generator once more, from the task's not at all. */
+static void
+resume_pass(lua_State *L, int pass, int state)
+{
+    struct loading *loading = lua_touserdata(L, pass);
+    loading->batch          = check_yielded(L, state, "batches");
+    if (lua_getfield(L, state, "generator") == LUA_TSTRING && option_push(L, 1, "generator")) {
+        struct generator *given = box_check(L, -1, BOX_GENERATOR);
+        size_t            length = 0;
+        const char       *text   = lua_tolstring(L, -2, &length);
+        if (length != RNG_STATE || !generator_set_state(given, (const unsigned char *)text))
+            raise_error(L, "ValueError", "this is no state_dict: generator must be a generator's state");
+        loading->base_seed = draw_base_seed(L, pass);
+        lua_pop(L, 1);
+    } else if (lua_getfield(L, state, "base_seed") == LUA_TNUMBER) {
+        loading->base_seed = check_integer(L, -1);
+    } else {
+        loading->base_seed = draw_base_seed(L, pass);
+    }
+    lua_settop(L, state);
+    if (lua_getfield(L, state, "sampler") != LUA_TTABLE)
+        raise_error(L, "ValueError", "this is no state_dict of a DataLoader: it has no sampler");
+    loading->yielded = check_yielded(L, state + 1, "yielded");
+    lua_getfield(L, 1, "sampler");
+    if (is_sampler(L, -1))
+        load_sampler_state(L, state + 2, state + 1);
+    lua_settop(L, state);
+}
+
+static bool next_index(lua_State *L, int source, struct loading *loading, int64_t *index);
+
+/* Samplers of ours have gone on by themselves; of others the first indices are passed over. */
+static void
+pass_over(lua_State *L, int pass)
+{
+    struct loading *loading = lua_touserdata(L, pass);
+    int64_t         index   = 0;
+    lua_getiuservalue(L, pass, PASS_SOURCE);
+    int source = lua_gettop(L);
+    for (int64_t i = 0; lua_type(L, source) != LUA_TUSERDATA && !loading->over && i < loading->yielded; i++)
+        loading->over = !next_index(L, source, loading, &index);
+    lua_settop(L, source - 1);
+}
+
 static struct loading *
 push_pass(lua_State *L)
 {
-    struct loading *loading = lua_newuserdatauv(L, sizeof *loading, 2);
+    struct loading *loading = lua_newuserdatauv(L, sizeof *loading, PASS_VALUES);
     int             self    = lua_gettop(L);
     *loading = (struct loading){ .batch_size = option_integer(L, 1, "batch_size", 1),
                                  .drop_last = option_bool(L, 1, "drop_last", false) };
     check_batch_size(L, loading->batch_size);
-    draw_base_seed(L);
+    if (lua_getfield(L, 1, "resume") == LUA_TTABLE)
+        resume_pass(L, self, self + 1);
+    else
+        loading->base_seed = draw_base_seed(L, self);
+    lua_pop(L, 1);
+    lua_pushnil(L);
+    lua_setfield(L, 1, "resume");
     lua_pushvalue(L, 1);
-    lua_setiuservalue(L, self, 1);
+    lua_setiuservalue(L, self, PASS_LOADER);
     push_source(L);
-    lua_setiuservalue(L, self, 2);
+    lua_setiuservalue(L, self, PASS_SOURCE);
+    pass_over(L, self);
+    push_weak_table(L, LATEST, "k");
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, self);
+    lua_rawset(L, -3);
+    lua_settop(L, self);
     return loading;
+}
+
+/* What loader:load_state_dict(dict) wants of the latest pass: how far it has come, and what it has drawn. */
+static int
+loader_state_dict(lua_State *L)
+{
+    check_loader(L);
+    lua_settop(L, 1);
+    lua_createtable(L, 0, 4);
+    push_weak_table(L, LATEST, "k");
+    lua_pushvalue(L, 1);
+    lua_rawget(L, 3);
+    const struct loading *loading = lua_touserdata(L, 4);
+    bool                  under_way = loading != NULL && !loading->ended;
+    set_integer(L, 2, "batches", under_way ? loading->batch : 0);
+    if (under_way) {
+        set_integer(L, 2, "base_seed", loading->base_seed);
+        lua_getiuservalue(L, 4, PASS_GENERATOR);
+        lua_setfield(L, 2, "generator");
+        lua_getiuservalue(L, 4, PASS_SOURCE);
+    }
+    lua_settop(L, 5);
+    lua_getfield(L, 1, "sampler");
+    if (is_sampler(L, 6) && lua_type(L, 5) == LUA_TUSERDATA) {
+        push_sampler_state(L, 6, 5, loading->yielded);
+    } else {
+        lua_createtable(L, 0, 2);
+        set_integer(L, 7, "yielded", under_way ? loading->yielded : 0);
+        if (is_sampler(L, 6) && option_push(L, 6, "epoch"))
+            lua_setfield(L, 7, "epoch");
+    }
+    lua_setfield(L, 2, "sampler");
+    lua_settop(L, 2);
+    return 1;
+}
+
+static int
+loader_load_state_dict(lua_State *L)
+{
+    check_loader(L);
+    check_table(L, 2);
+    check_yielded(L, 2, "batches");
+    lua_pushvalue(L, 2);
+    lua_setfield(L, 1, "resume");
+    return 0;
 }
 
 /* ---- indices ---- */
@@ -117,11 +228,7 @@ next_index(lua_State *L, int source, struct loading *loading, int64_t *index)
         return next_of_function(L, source, index);
     if (lua_istable(L, source))
         return next_of_list(L, source, loading, index);
-    struct task *me   = script_task(L);
-    int          more = index_stream_next(me, lua_touserdata(L, source), index);
-    if (more < 0)
-        raise(L, me);
-    return more > 0;
+    return next_of_stream(L, source, index);
 }
 
 /* The next batch's indices, in memory at the top of the stack. 0: there is none. */
@@ -130,7 +237,7 @@ push_indices(lua_State *L, int pass, int64_t **indices)
 {
     struct loading *loading = lua_touserdata(L, pass);
     int64_t         count   = 0;
-    lua_getiuservalue(L, pass, 2);
+    lua_getiuservalue(L, pass, PASS_SOURCE);
     int source = lua_gettop(L);
     *indices   = lua_newuserdatauv(L, (size_t)loading->batch_size * sizeof **indices, 0);
     while (!loading->over && count < loading->batch_size) {
@@ -224,8 +331,10 @@ next_batch(lua_State *L, int pass)
     struct task    *me      = script_task(L);
     struct loading *loading = lua_touserdata(L, pass);
     int64_t        *indices = NULL, count = push_indices(L, pass, &indices);
+    loading->ended          = count == 0;
     if (count == 0)
         return 0;
+    loading->yielded += count;
     struct call call = call_open(L, me, CALL_PLAIN);
     data_index(me, loading->batch++, indices, count);
     call_done(&call, true);
@@ -290,7 +399,7 @@ static int
 loader_next(lua_State *L)
 {
     lua_settop(L, 0);
-    lua_getiuservalue(L, lua_upvalueindex(1), 1);
+    lua_getiuservalue(L, lua_upvalueindex(1), PASS_LOADER);
     lua_pushvalue(L, lua_upvalueindex(1));
     return next_batch(L, 2);
 }
@@ -369,6 +478,10 @@ default_collate(lua_State *L)
 
 static const struct lua_entry methods[] = {
     { "iter", loader_iter, "loader:iter()", "one pass: for x, y in loader:iter() do; the loader itself does, too" },
+    { "state_dict", loader_state_dict, "loader:state_dict()",
+      "where its last pass stands: batches, the seeds it drew, its sampler's state" },
+    { "load_state_dict", loader_load_state_dict, "loader:load_state_dict(dict)",
+      "its next pass goes on behind those batches" },
 };
 static const struct lua_entry entries[] = {
     { "DataLoader", data_loader,
