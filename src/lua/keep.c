@@ -2,7 +2,8 @@
  *
  *     number, text, true, rs.none    as in JSON; {"number": "inf"}; {"bytes": NAME} of a text that is no UTF-8
  *     table                          {"list": [...], "map": {...}, "pairs": [[key, value], ...]}
- *     tensor                         {"tensor": NAME, "device", "requires_grad", "parameter", "size", "stride", "offset"}
+ *     tensor                         {"tensor": NAME, and "device", "requires_grad", "parameter", "size", "stride",
+ *                                    "offset" where they are not what the entry says}
  *     what came before               {"same": N}, and the first has "id": N
  *
  * Tensors that share a storage are pieces of one entry: of the one that spans all the others, else of the span itself,
@@ -263,8 +264,8 @@ check_keys(struct keeper *k, int table, const char *path)
     for (lua_pushnil(L); lua_next(L, table) != 0; lua_pop(L, 1)) {
         int type = lua_type(L, -2);
         if (type != LUA_TSTRING && type != LUA_TNUMBER && type != LUA_TBOOLEAN)
-            raise_error(L, "TypeError", "rs.save: %.120s has a key that is a %s: files keep texts, numbers and booleans",
-                        path[0] ? path : "the table", luaL_typename(L, -2));
+            raise_error(L, "TypeError", "rs.save: %.120s has a key that is a %s: files keep texts, numbers and "
+                        "booleans", path[0] ? path : "the table", luaL_typename(L, -2));
     }
 }
 
@@ -470,7 +471,8 @@ attach_list(struct keeper *k, json_t *node, const char *key, const int64_t *list
 static void
 describe_leaf(struct keeper *k, const struct leaf *leaf)
 {
-    const struct tensor *tensor = leaf->tensor, *whole = leaf->group->whole != NULL ? leaf->group->whole->tensor : NULL;
+    const struct leaf   *lead   = leaf->group->whole;
+    const struct tensor *tensor = leaf->tensor, *whole = lead != NULL ? lead->tensor : NULL;
     attach(k, leaf->node, json_object_get(leaf->node, "bytes") != NULL ? "bytes" : "tensor",
            json_string(leaf->group->entry));
     if (whole != NULL && tensor_is_contiguous(tensor) && tensor_same_shape(tensor, whole) &&
@@ -481,8 +483,8 @@ describe_leaf(struct keeper *k, const struct leaf *leaf)
     attach(k, leaf->node, "offset", json_integer(tensor->offset - leaf->group->low));
 }
 
-/* Of a flat table every tensor is an entry by its own name, whatever it shares, for other readers. true: they need to know
- * nothing else. */
+/* Of a flat table every tensor is an entry by its own name, whatever it shares, for other readers. true: they need to
+ * know nothing else. */
 static bool
 write_leaves(struct keeper *k)
 {

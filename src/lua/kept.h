@@ -17,6 +17,7 @@ enum { KEPT_DEPTH = 150 };
 const char *push_kept(lua_State *L, int index, struct safetensors_content *content);
 
 /* ---- restore.c ---- */
+void check_map_location(lua_State *L, int map_location);     /* raises for what is none */
 /* Pushes what was kept. `text`: of KEPT_KEY, NULL for plain tensors by name; `map_location`: where the option is, 0 none.
  * Raises in one line for whatever the text says that no rs.save wrote. */
 void push_restored(lua_State *L, struct safetensors *file, const char *path, const char *text, int map_location);

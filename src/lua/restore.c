@@ -16,7 +16,7 @@ struct restorer {
     lua_State          *L;
     struct safetensors *file;
     const char         *path;            /* the file's */
-    int                 map;             /* on the stack: map_location, 0 none; */
+    int                 map;             /* on the stack: map_location; 0 none */
     int                 index, entries, objects; /* name -> its place in the file, name -> tensor, id -> object */
     int                 depth;
 };
@@ -86,11 +86,11 @@ place_entry(struct restorer *r, const char *place, const char *name)
                     luaL_typename(L, -1));
     device = mapped ? check_device(L, -1) : saved;
     lua_settop(L, tensor);
-    int there = device_count(me);
+    int         there = device_count(me);
+    const char *why   = mapped ? ", for which map_location names one that is not there" : "";
     if (device >= there)
-        raise_error(L, "RuntimeError", "%s: %.120s was saved on %s%s, and of devices this run has %d: say where it shall "
-                    "go, as in rs.load(path, { map_location = \"cpu\" })", r->path, name, place,
-                    mapped ? ", for which map_location names one that is not there" : "", there);
+        raise_error(L, "RuntimeError", "%s: %.120s was saved on %s%s, and of devices this run has %d: say where it "
+                    "shall go, as in rs.load(path, { map_location = \"cpu\" })", r->path, name, place, why, there);
     if (device == DEVICE_CPU)
         return;
     struct tensor *here = test_tensor(L, tensor);
@@ -139,7 +139,7 @@ read_whole_numbers(struct restorer *r, const json_t *list, int64_t out[TENSOR_DI
     }
 }
 
-/* The piece of `entry` that the node tells of; the scope's. NULL: failed, or (*wrong) refused. */
+/* Of `entry` a view with these sizes; dims < 0: the whole. NULL: failed. */
 static struct tensor *
 piece_of(struct task *me, struct tensor *entry, int dims, const int64_t *size, const int64_t *stride, int64_t offset)
 {
@@ -172,7 +172,13 @@ push_tensor_node(struct restorer *r, const json_t *node, const char *name, const
         lua_setfield(L, r->entries, name);
     }
     struct tensor *entry = test_tensor(L, -1);
+    int64_t        room  = tensor_count(entry);
     bool           grad  = json_is_true(json_object_get(node, "requires_grad"));
+    bool           far   = json_integer_value(offset) > room;
+    for (int i = 0; i < dims; i++)
+        far = far || strides[i] > room;
+    if (far)
+        refuse_file(r, "a shape that reaches outside of its elements");
     if (grad && !dtype_is_float(entry->dtype))
         refuse_file(r, "integers that require gradients");
     struct call    call   = call_open(L, me, CALL_PLAIN);
@@ -341,8 +347,8 @@ free_json(lua_State *L)
 }
 
 /* A name in it that is no device's is a mistyped option. */
-static void
-check_map(lua_State *L, int map)
+void
+check_map_location(lua_State *L, int map)
 {
     if (map == 0 || lua_isfunction(L, map))
         return;
@@ -366,7 +372,6 @@ push_restored(lua_State *L, struct safetensors *file, const char *path, const ch
     struct restorer r = { .L = L, .file = file, .path = path, .map = map_location };
     json_error_t    error;
     stack_room(L, 20);
-    check_map(L, map_location);
     int base = lua_gettop(L);
     for (int *at[] = { &r.index, &r.entries, &r.objects }, i = 0; i < 3; i++) {
         lua_newtable(L);

@@ -1,5 +1,5 @@
-/* rs.save and rs.load: weights to and from PyTorch's world and whole states of a training, as safetensors files. Files are
- * not for lessons that somebody downloaded: both want --trust. */
+/* rs.save and rs.load: weights to and from PyTorch's world and whole states of a training, as safetensors files. Files
+ * are not for lessons that somebody downloaded: both want --trust. */
 #include <string.h>
 #include "base/vec.h"
 #include "data/safetensors.h"
@@ -103,12 +103,14 @@ load_file(lua_State *L)
     struct arguments a;
     want_trust(L, "rs.load");
     take_arguments(L, &a);
+    int map = a.at[1].none ? 0 : (int)a.at[1].integer[0];
+    check_map_location(L, map);
     struct safetensors **file = push_owned(L, sizeof *file, "ringside.safetensors", close_file);
     struct call          call = call_open(L, me, CALL_PLAIN);
     *file                     = safetensors_open(me, a.at[0].text);
     call_done(&call, *file != NULL);
     const char *kept = push_metadata(L, *file);
-    push_restored(L, *file, a.at[0].text, kept, a.at[1].none ? 0 : (int)a.at[1].integer[0]);
+    push_restored(L, *file, a.at[0].text, kept, map);
     lua_insert(L, -2);
     safetensors_close(*file);
     *file = NULL;
