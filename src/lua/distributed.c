@@ -225,4 +225,5 @@ lua_open_distributed(lua_State *L)
     lua_open_ddp(L);
     lua_open_ddp_inspect(L);
     lua_open_join(L);
+    lua_open_sync_batch_norm(L);
 }

@@ -350,7 +350,7 @@ module_index(lua_State *L)
             return 1;
         }
         if (push_option(L, module, name) || push_parallel_attribute(L, module, name) ||
-            push_ddp_attribute(L, module, name))
+            push_ddp_attribute(L, module, name) || push_sync_batch_norm_attribute(L, module, name))
             return 1;
     }
     if (module_is_script(module)) {
