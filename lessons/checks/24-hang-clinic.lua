@@ -31,7 +31,7 @@ local text = {
     },
     train = {
       "Who is through has to answer the collectives of the others.",
-      "That is what Join is for: lesson 19.",
+      "That is what Join is for, lesson 19: ddp:join(function() ... end) around the loop.",
     },
   },
 }

@@ -27,14 +27,12 @@ return {
   -- A step a batch, and ranks have different numbers of batches. All batches of all ranks shall count: in a step that some
   -- ranks have no batch for, those add nothing to the gradient, which is divided by the number of all ranks as ever.
   train = function(ddp, optimizer, batches)
-    local most = rs.tensor(#batches)
-    dist.all_reduce(most, { op = "max" })
-    for i = 1, most:item() do
-      local x = batches[i]
-      optimizer:zero_grad()
-      local l = x and ddp(x):sum() or ddp(rs.zeros(1, 1)):sum()
-      l:backward()
-      optimizer:step()
-    end
+    ddp:join(function()
+      for _, x in ipairs(batches) do
+        optimizer:zero_grad()
+        ddp(x):sum():backward()
+        optimizer:step()
+      end
+    end)
   end,
 }
