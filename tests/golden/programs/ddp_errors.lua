@@ -33,6 +33,10 @@ TWINS["device_ids on a CPU module"] = function() DDP(nn.Linear(2, 2), { device_i
 TWINS["two device_ids"] = function() DDP(nn.Linear(2, 2), { device_ids = { 0, 1 } }) end
 TWINS["output_device on a CPU module"] = function() DDP(nn.Linear(2, 2), { output_device = 1 }) end
 TWINS["uninitialized (lazy) parameter"] = function() DDP(nn.LazyLinear(2)) end
+TWINS["SyncBatchNorm in a CPU module under DDP"] = function()
+  DDP(nn.Sequential { nn.Linear(2, 3), nn.SyncBatchNorm(3) })
+end
+TWINS["SyncBatchNorm forward on CPU in training"] = function() nn.SyncBatchNorm(3)(rs.ones(2, 3)) end
 BEFORE["no process group"] = function() DDP(nn.Linear(2, 2)) end
 
 -- ---- parameters that are not used ----
@@ -200,8 +204,6 @@ end
 
 local NOT_YET = {
   ["comm hook wrong annotation"] = "a Lua function has no annotations",
-  ["SyncBatchNorm in a CPU module under DDP"] = "SyncBatchNorm is not there yet",
-  ["SyncBatchNorm forward on CPU in training"] = "SyncBatchNorm is not there yet",
 }
 
 -- Answers {run, before, skipped}, or nil: not understood.
