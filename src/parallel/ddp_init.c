@@ -117,19 +117,9 @@ ddp_sync_module_states(struct task *me, struct process_group *group,
 static bool
 ddp_sync_states(struct task *me, struct process_group *group, struct module *module, const struct ddp_options *options)
 {
-    struct named_tensors params = { 0 }, buffers = { 0 }, states = { 0 };
-    bool done = ddp_wanted_parameters(me, module, options, &params) &&
-                (options->no_init_sync_buffers || ddp_wanted_buffers(me, module, options, &buffers));
-    if (done)
-        states.tensors = scratch_new(me, (size_t)(params.count + buffers.count) + 1, sizeof *states.tensors);
-    for (int i = 0; i < params.count && states.tensors != NULL; i++)
-        states.tensors[states.count++] = params.tensors[i];
-    for (int i = 0; i < buffers.count && states.tensors != NULL; i++)
-        states.tensors[states.count++] = buffers.tensors[i];
-    done = states.tensors != NULL && ddp_sync_module_states(me, group, &states);
-    named_tensors_free(me, &params);
-    named_tensors_free(me, &buffers);
-    return done;
+    struct named_tensors states;
+    return ddp_wanted_states(me, module, options, !options->no_init_sync_buffers, &states) &&
+           ddp_sync_module_states(me, group, &states);
 }
 
 static size_t
@@ -222,6 +212,7 @@ ddp_wrap(struct task *me, struct module *module, struct process_group *group, co
         .sink_clone                 = true,
         .require_backward_grad_sync = true,
         .require_forward_param_sync = true,
+        .authoritative_rank         = -1,
     };
     if (ddp->device >= 0 && !options->has_output_device)
         ddp->output_device = ddp->device;
