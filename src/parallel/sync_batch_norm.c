@@ -101,7 +101,8 @@ static struct tensor *
 sync_batch_norm_forward(struct task *me, struct tensor *input,
                         const struct batch_norm_options *o, struct shared_stats *shared)
 {
-    const int64_t ranks = process_group_size(shared->group), wide = 2 * input->size[1] + 1;
+    const int64_t ranks = process_group_size(shared->group);
+    const int64_t wide  = 2 * input->size[1] + 1;
     STAGE(me, sync_batch_norm, input->size[1], values_of_channel(input), 0,
           wide * (int64_t)dtype_size(stats_dtype(input)));
     const int64_t  sizes[2] = { ranks, wide };
