@@ -165,6 +165,12 @@ my %checks = (
                 'before each forward 16 bytes of buffers are synchronised'
         } [ 1, 0, 0.1, 1.1 ], [ 1, 1, 0.7, 2.7 ], [ 2, 0, 0.19, 1.19 ], [ 2, 1, 0.79, 2.79 ]),
         (map { "rank $_ evaluates with rank 0's mean 0.19 and variance 1.19" } 0, 1),
+        'SyncBatchNorm, rank 0: the output is -1.0690 and -0.5345', 'SyncBatchNorm, rank 1: the output is 0.0000 and 1.6036',
+        (map {
+            my $rank = $_;
+            map { "SyncBatchNorm, rank $rank: $_" } 'running mean 0.4, running variance 2.766667', 'weight.grad is 7.4833',
+                '12 bytes are gathered in the forward, 8 reduced in its backward'
+        } 0, 1),
         "DataParallel: device 1's replica came to 0.7", "DataParallel: the model has device 0's mean 0.1, and variance 1.1",
         'DataParallel: the output is -1, 1, -1, 1',
     ],
