@@ -1,5 +1,5 @@
-/* rs.distributed.optim.PostLocalSGDOptimizer: an optimizer whose step is followed by a model averager's turn. It is a table
- * (optim, averager, param_groups) that hands on what it is asked; either may be a lesson's own object. As
+/* rs.distributed.optim.PostLocalSGDOptimizer: an optimizer whose step is followed by a model averager's turn. It is a
+ * table (optim, averager, param_groups) that hands on what it is asked; either may be a lesson's own object. As
  * torch/distributed/optim/post_localSGD_optimizer.py.
  *
  * Interface: lua_open_post_localsgd_optimizer, push_wrapped_optimizer. */

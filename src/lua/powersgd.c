@@ -106,7 +106,8 @@ static const struct lua_entry methods[] = {
     { "compression_stats", l_compression_stats, "PowerSGDState.compression_stats(state)",
       "how many times less travelled, how many elements there were in all buckets so far, how many travelled" },
     { "set_random_q", l_set_random_q, "PowerSGDState.set_random_q(state, given)",
-      "where a random Q would be drawn the next of this list of Tensors is taken, not yet orthogonal; nil: drawn again" },
+      "where a random Q would be drawn the next of this list of Tensors is taken, before it is made orthogonal; nil: "
+      "they are drawn again" },
 };
 
 static const struct state_class state_class = {
@@ -120,8 +121,11 @@ l_powersgd_state(lua_State *L)
     struct task     *me = script_task(L);
     struct arguments a;
     take_arguments(L, &a);
+    struct process_group *group = a.at[0].none ? NULL : group_given(L, &a.at[0]);
+    if (group == NULL && !a.at[0].none)
+        return raise_error(L, "ValueError", "PowerSGDState: this rank is no member of the process group");
     const struct powersgd_options options = {
-        .group                         = a.at[0].none ? NULL : group_given(L, &a.at[0]),
+        .group                         = group,
         .matrix_approximation_rank     = a.at[1].integer[0],
         .start_iter                    = a.at[2].integer[0],
         .min_compression_rate          = a.at[3].number,

@@ -86,11 +86,11 @@ ddp.PARTS["powersgd"] = powersgd_rank, powersgd_run
 
 
 def scenario(draw, name, model, psgd, **extra):
-    numbers, world, batch = ddp.Numbers(draw), extra.pop("world", None) or draw.randrange(2, 5), draw.randrange(5, 9)
+    numbers, world, batch = ddp.Numbers(draw), extra.pop("world", None) or draw.choice([2, 2, 2, 3]), draw.randrange(5, 8)
     case = {"part": "powersgd", "name": name, "model": model, "kind": "dense", "hook": "powersgd", "world": world, "batch": batch,
             "lr": draw.choice([0.0625, 0.125]), "momentum": draw.choice([0.0, 0.9]), "given": draw.random() < 0.5, **extra}
-    case["psgd"] = {"start_powerSGD_iter": draw.randrange(2, 4), "random_seed": draw.randrange(1000), **psgd}
-    case["count"] = case["psgd"]["start_powerSGD_iter"] + draw.randrange(2, 5)
+    case["psgd"] = {"start_powerSGD_iter": 2, "random_seed": draw.randrange(1000), **psgd}
+    case["count"] = case["psgd"]["start_powerSGD_iter"] + draw.randrange(2, 4)
     first, last = (model[1][0], model[1][-1]) if model[0] == "Deep" else (model[1], model[-1])
     case["init_rank0"] = numbers.params(model)
     case["inputs"] = [[numbers.tensor([batch, first]) for _ in range(case["count"])] for _ in range(world)]
@@ -99,7 +99,7 @@ def scenario(draw, name, model, psgd, **extra):
 
 
 def cases_of(draw):
-    def size(low=6, high=14):
+    def size(low=6, high=11):
         return draw.randrange(low, high)
 
     def mlp():
