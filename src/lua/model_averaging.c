@@ -377,27 +377,28 @@ l_hierarchical_average(lua_State *L)
 
 /* ---- names ---- */
 
+#define NAMED "dist.algorithms.model_averaging."
 #define PARAMS_HELP "of a list of parameters, or of an optimizer's param_groups"
 static const struct lua_entry utils_entries[] = {
     { "average_parameters", l_average_parameters,
-      "model_averaging.utils.average_parameters(table params, any? process_group=None) -> any",
+      NAMED "utils.average_parameters(table params, any? process_group=None) -> any",
       "the parameters become their mean over the group's ranks, by one all-reduce" },
-    { "get_params_to_average", l_get_params_to_average, "model_averaging.utils.get_params_to_average(params)",
+    { "get_params_to_average", l_get_params_to_average, NAMED "utils.get_params_to_average(params)",
       "those that have a gradient, " PARAMS_HELP },
     { "average_parameters_or_parameter_groups", l_average_groups,
-      "model_averaging.utils.average_parameters_or_parameter_groups(table params, any? process_group=None) -> any",
+      NAMED "utils.average_parameters_or_parameter_groups(table params, any? process_group=None) -> any",
       "those that have a gradient become their mean over the group's ranks, " PARAMS_HELP },
 };
 static const struct lua_entry averager_entries[] = {
-    { "ModelAverager", l_model_averager, "averagers.ModelAverager(process_group)",
+    { "ModelAverager", l_model_averager, NAMED "averagers.ModelAverager(process_group)",
       "what averagers have in common: none is made of it" },
     { "PeriodicModelAverager", l_periodic,
-      "averagers.PeriodicModelAverager(int period, int warmup_steps=0, any? process_group=None) -> any",
+      NAMED "averagers.PeriodicModelAverager(int period, int warmup_steps=0, any? process_group=None) -> any",
       "averages the parameters every period-th step from step warmup_steps on; averager.step counts the calls" },
 };
 static const struct lua_entry hierarchical_entries[] = {
     { "HierarchicalModelAverager", l_hierarchical,
-      "hierarchical_model_averager.HierarchicalModelAverager(table? period_group_size_dict=None, int warmup_steps=0, "
+      NAMED "hierarchical_model_averager.HierarchicalModelAverager(table? period_group_size_dict=None, int warmup_steps=0, "
       "any? process_group=None) -> any",
       "averages in small groups often and in large ones seldom: after a step the largest period that divides its "
       "number counts" },

@@ -155,7 +155,7 @@ static const struct lua_entry methods[] = {
 };
 static const struct lua_entry entries[] = {
     { "PostLocalSGDOptimizer", l_post_localsgd_optimizer,
-      "distributed.optim.PostLocalSGDOptimizer(any optim, any averager) -> any",
+      "dist.optim.PostLocalSGDOptimizer(any optim, any averager) -> any",
       "an optimizer whose steps are each rank's own, and an averager that brings the ranks together; use it with "
       "post_localSGD_hook, whose start_localSGD_iter is the averager's warmup_steps" },
 };

@@ -169,18 +169,19 @@ const struct library_hook powersgd_hooks[] = {
     { NULL, NULL },
 };
 
+#define HOOKS "dist.algorithms.ddp_comm_hooks.powerSGD_hook."
 static const struct lua_entry entries[] = {
     { "PowerSGDState", l_powersgd_state,
-      "powerSGD_hook.PowerSGDState(any? process_group=None, int matrix_approximation_rank=1, "
+      HOOKS "PowerSGDState(any? process_group=None, int matrix_approximation_rank=1, "
       "int start_powerSGD_iter=1000, float min_compression_rate=2, bool use_error_feedback=True, bool warm_start=True, "
       "float orthogonalization_epsilon=0, int random_seed=0, int compression_stats_logging_frequency=10000, "
       "bool batch_tensors_with_same_shape=False) -> any",
       "the state of powerSGD_hook: its options, and what it remembers: iter, error_dict, p_memory_dict and "
       "q_memory_dict by bucket" },
-    { "powerSGD_hook", l_powersgd_hook, "powerSGD_hook.powerSGD_hook(state, bucket)",
+    { "powerSGD_hook", l_powersgd_hook, HOOKS "powerSGD_hook(state, bucket)",
       "a comm hook: a matrix of gradients travels as two thin ones, P and Q, whose product is the best guess of that "
       "rank; what is lost comes back with the next gradient" },
-    { "batched_powerSGD_hook", l_batched_powersgd_hook, "powerSGD_hook.batched_powerSGD_hook(state, bucket)",
+    { "batched_powerSGD_hook", l_batched_powersgd_hook, HOOKS "batched_powerSGD_hook(state, bucket)",
       "a comm hook: the same with the whole bucket as one square matrix: fewer, larger products, a worse guess" },
 };
 
