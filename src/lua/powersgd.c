@@ -188,5 +188,8 @@ static const struct lua_entry entries[] = {
 void
 lua_open_powersgd(lua_State *L)
 {
+    lua_createtable(L, 0, countof(methods)); /* so that help knows them */
+    add_entries(L, -1, methods, countof(methods));
+    lua_pop(L, 1);
     fill_namespace(L, "distributed.algorithms.ddp_comm_hooks.powerSGD_hook", entries, countof(entries));
 }
