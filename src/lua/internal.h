@@ -62,7 +62,7 @@ struct script_object {
 
 /* What other files of this folder keep per script; `drop` is called by script_free before the state closes. */
 enum script_part { SCRIPT_LESSON, SCRIPT_STATE, SCRIPT_TRACE, SCRIPT_DISTRIBUTED, SCRIPT_NAMES, SCRIPT_CYCLES,
-                   SCRIPT_FUTURES, SCRIPT_PARTS };
+                   SCRIPT_FUTURES, SCRIPT_WORKER, SCRIPT_CREWS, SCRIPT_PARTS };
 
 struct dead { void *object; void (*drop)(struct task *me, void *object); uint64_t order; };
 
@@ -334,6 +334,8 @@ bool           push_base_class(lua_State *L, int index);
 bool           push_parallel_attribute(lua_State *L, const struct module *module, const char *name);
 /* The same of a DistributedDataParallel (ddp.c); and setting one of them to what is at 3. false: no such one. */
 bool           push_ddp_attribute(lua_State *L, const struct module *module, const char *name);
+/* And of a SyncBatchNorm (sync_batch_norm.c). */
+bool           push_sync_batch_norm_attribute(lua_State *L, const struct module *module, const char *name);
 bool           push_ddp_inside(lua_State *L, const struct module *module, const char *name);  /* ddp_inspect.c: it is at 1 */
 bool           set_ddp_attribute(lua_State *L, struct module *module, const char *name);
 void           add_module_hooks(lua_State *L);                           /* module_hooks.c */

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct task; struct tensor; struct module; struct process_group; struct reducer; struct str; struct future; struct ddp_logger; struct logger_construction;
+struct task; struct tensor; struct module; struct process_group; struct reducer; struct str; struct future; struct ddp_logger; struct logger_construction; struct live_ranks;
 
 struct reducer_options {
     size_t        first_bucket_bytes;     /* a bucket closes when it reaches its cap: 0 has each gradient travel alone */
@@ -89,6 +89,15 @@ bool reducer_delay_all_reduce(struct task *me, struct reducer *reducer);
 bool reducer_finalize_backward(struct task *me, struct reducer *reducer);
 /* Waited for at the end of the next finalize: what a buffer hook has started. Takes over the reference. */
 bool reducer_install_future(struct task *me, struct reducer *reducer, struct future *future);
+
+/* Join (join.h). Of a forward that has told the others that it is there: gradients are divided by those that are, not by
+ * all ranks; borrowed, NULL: by all. */
+void reducer_divide_by_live_ranks(struct reducer *reducer, struct live_ranks *live);
+/* Of a rank that has no inputs left: whether it can know what the others send; and one of their backwards, of which this
+ * rank sends its part. */
+int  reducer_device(const struct reducer *reducer);              /* of its parameters, the first of them */
+bool reducer_can_shadow(struct task *me, const struct reducer *reducer);
+bool reducer_shadow_backward(struct task *me, struct reducer *reducer);
 
 /* Manual finalization (PR 196651): the backward ends without its last step, and the caller takes it. */
 bool reducer_set_manual_finalization(struct task *me, struct reducer *reducer, bool required);
