@@ -168,6 +168,14 @@ my %checks = (
         "DataParallel: device 1's replica came to 0.7", "DataParallel: the model has device 0's mean 0.1, and variance 1.1",
         'DataParallel: the output is -1, 1, -1, 1',
     ],
+    '20-comm-hooks' => [
+        map { ("rank $_: without a division the gradient is 3", "rank $_: with allreduce_hook it is 1.5",
+            "rank $_: 2049 and 2049 make 2048 in float16", "rank $_: the all-reduce is issued inside ddp.comm_hook",
+            "rank $_: one kernel casts to float16 before the all-reduce, one casts back after it",
+            "rank $_: 4000000 bytes without a hook, 2000000 with fp16_compress_hook",
+            "rank $_: the hook's result lands before finalize_backward ends",
+            "rank $_: a second hook is a RuntimeError") } 0, 1
+    ],
     '21-bucket-view-static' => [
         (map { ("copied, rank $_: in both iterations storages: 5, bytes: 240",
             "copied, rank $_: the gradients begin at 0 0 0 0, then at 0 0 0 0",
