@@ -398,8 +398,8 @@ static const struct lua_entry averager_entries[] = {
 };
 static const struct lua_entry hierarchical_entries[] = {
     { "HierarchicalModelAverager", l_hierarchical,
-      NAMED "hierarchical_model_averager.HierarchicalModelAverager(table? period_group_size_dict=None, int warmup_steps=0, "
-      "any? process_group=None) -> any",
+      NAMED "hierarchical_model_averager.HierarchicalModelAverager(table? period_group_size_dict=None, "
+      "int warmup_steps=0, any? process_group=None) -> any",
       "averages in small groups often and in large ones seldom: after a step the largest period that divides its "
       "number counts" },
 };

@@ -34,8 +34,8 @@ flat_of(struct task *me, struct tensor *const *params, int count)
 }
 
 /* The ranks' parameters have drifted apart: each becomes their mean. PyTorch lets a
- * parameter's data point into the sum; here the parameter keeps its memory, and as there its
- * version: a backward that saved it does not notice. */
+ * parameter's data point into the sum; here the parameter keeps its memory, and as there
+ * its version: a backward that saved it does not notice. */
 bool
 average_parameters(struct task *me, struct tensor *const *params, int count,
                    struct process_group *group)
@@ -48,9 +48,9 @@ average_parameters(struct task *me, struct tensor *const *params, int count,
     if (group == NULL)
         return !task_failed(me);
     if (count == 0)
-        return failed(me, E_VALUE, "torch.cat(): expected a non-empty list of Tensors: no "
-                      "parameter has a gradient, so there is nothing to average; average after "
-                      "a backward");
+        return failed(me, E_VALUE, "torch.cat(): expected a non-empty list of Tensors: "
+                      "no parameter has a gradient, so there is nothing to average; "
+                      "average after a backward");
     struct tensor *flat    = flat_of(me, params, count);
     struct op_args sharing = { .in = { flat }, .out = flat, .alpha = ranks };
     if (op_run(me, OP_div_scalar, &sharing) == NULL)
