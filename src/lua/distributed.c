@@ -227,5 +227,9 @@ lua_open_distributed(lua_State *L)
     lua_open_functional_collectives(L);
     lua_open_store(L);
     lua_open_ddp(L);
+    lua_open_model_averaging(L);
+    lua_open_post_localsgd_optimizer(L);
     lua_open_ddp_inspect(L);
+    lua_open_join(L);
+    lua_open_sync_batch_norm(L);
 }
