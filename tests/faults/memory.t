@@ -54,6 +54,8 @@ fails('algorithms of all-reduce', 40, 'run', @reduced);
 fails('algorithms of all-reduce in free', 40, @free, @reduced);
 fails('futures', 60, 'run', '--tap', 'tests/faults/futures.lua', '--');
 fails('futures in free', 60, @free, '--tap', 'tests/faults/futures.lua', '--');
+fails('workers of a loader', 60, 'run', '--tap', 'tests/faults/workers.lua');
+fails('workers of a loader in free', 60, @free, '--tap', 'tests/faults/workers.lua');
 fails('sparse steps', 40, 'run', @sparse);
 fails('sparse steps in free', 40, @free, @sparse);
 fails('communication hooks', 60, 'run', @hooks);

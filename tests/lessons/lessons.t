@@ -204,6 +204,23 @@ my %checks = (
         (map { ("rank $_: three iterations make 6 all-reduces with find_unused_parameters, 4 with static_graph",
             "rank $_: the other branch is an error, in iteration 1") } 0, 1),
     ],
+    '22-sampler' => [
+        '12 draws, and all ten samples among them', 'samples 0 and 1 are drawn twice',
+        (map { ("rank $$_[0] draws $$_[1]", "rank $$_[0]: each batch is one data.index with its samples") }
+            [ 0, '0 3 6 9' ], [ 1, '1 4 7 0' ], [ 2, '2 5 8 1' ]),
+        (map { "drop_last: rank $$_[0] draws $$_[1]" } [ 0, '0 3 6' ], [ 1, '1 4 7' ], [ 2, '2 5 8' ]),
+        (map { "$_: the three shares cover all ten samples" } 'Epoch 0', 'Epoch 0 again', 'Epoch 1'),
+        (map { ("rank $_: epoch 0 twice is twice the same", "rank $_: epoch 1 is another order") } 0 .. 2),
+        (map { "two samples, four ranks: rank $_ draws " . $_ % 2 } 0 .. 3), 'with drop_last nobody draws anything',
+    ],
+    '38-streams-and-workers' => [
+        (map { ("$$_[0]: each item is read $$_[1] times", "$$_[0]: $$_[2] items come to the ranks", "$$_[0]: $$_[3] readers") }
+            [ 'Ranks alone', 3, 36, 3 ], [ 'Two workers each', 6, 72, 6 ], [ 'Split by worker', 3, 36, 6 ],
+            [ 'Split by both', 1, 12, 6 ]),
+        'what a worker counts in its copy, its rank does not see', 'there is no worker info outside of workers',
+        'without workers 12 items take 240 us', 'with one worker 130 us',
+        'of those the rank has waited 10 us for its worker',
+    ],
     '23-averages' => [
         "mean: rank 0's gradient is 6", "mean: rank 1's gradient is 6", 'one process with all samples has 4',
         "sum: rank 0's gradient is 8", "sum: rank 1's gradient is 8", "weighted: rank 0's gradient is 4",
@@ -354,6 +371,7 @@ my %virtual = map { $_ => 1 } (
     'the link died before rank 1 raised', 'with the dead link alone nobody can go on',
     "the hooks' first begins after 100 us, DDP's after 200", 'the hooks are through after 240 us',
     'DDP is through after 220 us',
+    'without workers 12 items take 240 us', 'with one worker 130 us', 'of those the rank has waited 10 us for its worker',
     '(a) who waits for whom: 0 -> 1 -> 0', '(b) who waits for whom: 0 -> 1 -> 0',
     (map { "($_) is found 0 virtual us after the last event" } 'a', 'b', 'c'),
     'all_reduce is back at once, the wait takes 20 us',
