@@ -47,7 +47,7 @@ local on_device = data.TensorDataset(rs.arange(6):reshape { 3, 2 }:to("device:1"
 for x in data.DataLoader(on_device, { batch_size = 2, shuffle = true }) do
   rs.check("batches stay on the data's device", x.device == "device:1" and x:dim() == 2)
 end
-for _, case in ipairs { { data.DataLoader, set, { num_workers = 2 } }, { data.DataLoader, set, { batch_size = 0 } },
+for _, case in ipairs { { data.DataLoader, set, { num_workers = -1 } }, { data.DataLoader, set, { batch_size = 0 } },
   { data.DataLoader, set, { shuffle = true, sampler = { 1 } } }, { data.DistributedSampler, set, {} },
   { data.DistributedSampler, set, { num_replicas = 2, rank = 2 } }, { data.DataLoader, 3 }, { data.random_split, set, { 4, 4 } },
   { data.RandomSampler, {} }, { data.TensorDataset }, { data.TensorDataset, rs.arange(2), rs.arange(3) } } do
