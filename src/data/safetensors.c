@@ -105,6 +105,8 @@ read_header(struct task *me, struct safetensors *file)
         return safetensors_refuse(me, file, "it ends within the header", NULL);
     if (file->header != NULL && json_is_object(file->header))
         return true;
+    if (file->header == NULL && json_error_code(&error) == json_error_out_of_memory)
+        return failed(me, E_MEMORY, "out of memory while reading %s", file->path);
     char *quoted = file->header == NULL ? strstr(error.text, " near ") : NULL;
     if (quoted != NULL)
         *quoted = '\0'; /* bytes of the file */

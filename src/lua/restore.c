@@ -384,6 +384,8 @@ push_restored(lua_State *L, struct safetensors *file, const char *path, const ch
     } else {
         json_t **root = push_owned(L, sizeof *root, "ringside.description", free_json);
         *root         = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+        if (*root == NULL && json_error_code(&error) == json_error_out_of_memory)
+            raise_error(L, "MemoryError", "out of memory while reading %s", path);
         if (*root == NULL || !json_is_object(*root))
             refuse_file(&r, "its description is no JSON");
         push_kept_value(&r, json_object_get(*root, "value"), "");

@@ -26,6 +26,7 @@ my @stores   = ('--tap', 'tests/faults/stores.lua', '--');
 my @reduced  = ('--tap', 'tests/faults/algorithms.lua', '--');
 my @ranks    = ('--tap', 'tests/faults/collectives.lua', '--');
 my @uneven   = ('--tap', 'tests/faults/uneven.lua', '--');
+my @saving   = ('--trust', '--tap', 'tests/faults/saving.lua', '--');
 my @all      = ('--tap', 'tests/faults/everything.lua');
 my @free     = ('run', '--executor', 'free', '--exact');
 
@@ -54,6 +55,8 @@ fails('futures', 60, 'run', '--tap', 'tests/faults/futures.lua', '--');
 fails('futures in free', 60, @free, '--tap', 'tests/faults/futures.lua', '--');
 fails('sparse steps', 40, 'run', @sparse);
 fails('sparse steps in free', 40, @free, @sparse);
+fails('a state saved and loaded', 60, 'run', @saving);
+fails('a state saved and loaded in free', 60, @free, @saving);
 fails('stores', 60, 'run', @stores);
 fails('stores in free', 60, @free, @stores);
 fails('collectives', 60, 'run', @ranks);
