@@ -222,6 +222,37 @@ for my $name (sort keys %hostile) {
     refused("refused: $name", ringside('run', '--trust', $load, '--', file_of($hostile{$name})), 2, qr/load\.lua:3: \w+Error: /);
 }
 
+# What rs.save wrote, with a byte of its description changed, taken out or put in: read, or refused in one line.
+my $seed = $ENV{RINGSIDE_SEED} // time % 1e6;
+srand $seed;
+note "RINGSIDE_SEED=$seed";
+my $whole = lesson('whole', <<'END');
+local rs = require "ringside"
+rs.lesson { title = "whole", devices = 2 }
+local t = rs.arange(6.0)
+rs.save({ list = { 1, 2.5, "x" }, t = t, part = t[{ rs.slice(1, 3) }], deep = { d = rs.ones(2):to("device:1"), none = rs.none, [0] = true },
+  rng = rs.get_rng_state(), w = rs.nn.Parameter(rs.ones(2)), far = math.huge }, rs.args[1])
+END
+ringside('run', '--trust', $whole, '--', $path);
+my $written = do { open my $file, '<:raw', $path or die $!; local $/; <$file> };
+my $length  = unpack 'Q<', $written;
+my @signs   = split //, '0123456789{}[],:"-\\ntef';
+my @odd;
+for (1 .. ($ENV{RINGSIDE_LONG} ? 3000 : 60)) {
+    my ($header, $rest) = (substr($written, 8, $length), substr $written, 8 + $length);
+    for (0 .. int rand 3) {
+        my ($at, $new) = (int rand length $header, $signs[rand @signs]);
+        substr($header, $at, int rand 2) = $new;
+    }
+    open my $file, '>:raw', $path or die $!;
+    print $file pack('Q<', length $header), $header, $rest;
+    close $file;
+    my $run = ringside('run', '--trust', $load, '--', $path);
+    push @odd, "$run->{status} $run->{signal} $run->{err}\n$header"
+        if $run->{signal} || !($run->{status} == 0 || ($run->{status} == 2 && $run->{err} =~ /\Aringside: [^\n]*Error: [^\n]*\n\z/));
+}
+is("@odd", '', 'a description that was tampered with is read or refused in one line');
+
 # ---- what stops a save ----
 
 sub parts { return scalar(() = glob folder() . '/*.part*') }
