@@ -28,6 +28,7 @@ my @ranks    = ('--tap', 'tests/faults/collectives.lua', '--');
 my @uneven   = ('--tap', 'tests/faults/uneven.lua', '--');
 my @hooks    = ('--tap', 'tests/faults/comm_hooks.lua', '--');
 my @power    = ('--tap', 'tests/faults/powersgd.lua', '--');
+my @saving   = ('--trust', '--tap', 'tests/faults/saving.lua', '--');
 my @all      = ('--tap', 'tests/faults/everything.lua');
 my @free     = ('run', '--executor', 'free', '--exact');
 
@@ -60,6 +61,8 @@ fails('sparse steps', 40, 'run', @sparse);
 fails('sparse steps in free', 40, @free, @sparse);
 fails('communication hooks', 60, 'run', @hooks);
 fails('communication hooks in free', 60, @free, @hooks);
+fails('a state saved and loaded', 60, 'run', @saving);
+fails('a state saved and loaded in free', 60, @free, @saving);
 fails('stores', 60, 'run', @stores);
 fails('stores in free', 60, @free, @stores);
 fails('collectives', 60, 'run', @ranks);
