@@ -6,7 +6,9 @@ local DDP = nn.parallel.DistributedDataParallel
 
 return function(tools)
   local same, known, make, plain = tools.same, tools.known, tools.make, tools.plain
-  local SUMS = { 1e-6, 1e-5 }
+  -- Where a hook rounds, a last bit before may be a step after: of a half's digits, or of 255 of the largest gradient.
+  local SUMS, HALVES, STEPS = { 1e-6, 1e-5 }, { 1e-5, 1e-3 }, { 5e-3, 1e-3 }
+  local OF_HOOK = { fp16 = HALVES, bf16 = { 1e-4, 1e-2 }, builtin_fp16 = HALVES, quantize = STEPS, quantize_rows = STEPS }
 
   -- ---- on a rank ----
 
@@ -117,41 +119,62 @@ return function(tools)
     return losses
   end
 
-  -- Hooks that a script writes itself.
+  -- Each registers its hook: with the library's own, or one that a script writes. f(ddp, case, rank).
+  local library = dist.algorithms.ddp_comm_hooks
   local HOOKS = {}
-  function HOOKS.double()
-    return function(_, bucket)
+  function HOOKS.allreduce(ddp) ddp:register_comm_hook(nil, library.default_hooks.allreduce_hook) end
+  function HOOKS.fp16(ddp) ddp:register_comm_hook(nil, library.default_hooks.fp16_compress_hook) end
+  function HOOKS.bf16(ddp) ddp:register_comm_hook(nil, library.default_hooks.bf16_compress_hook) end
+  function HOOKS.noop(ddp) ddp:register_comm_hook(nil, library.debugging_hooks.noop_hook) end
+  function HOOKS.quantize(ddp) ddp:register_comm_hook(nil, library.quantization_hooks.quantization_pertensor_hook) end
+  function HOOKS.quantize_rows(ddp) ddp:register_comm_hook(nil, library.quantization_hooks.quantization_perchannel_hook) end
+  function HOOKS.builtin_allreduce(ddp) ddp:_register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE) end
+  function HOOKS.builtin_fp16(ddp) ddp:_register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS) end
+  for name, register in pairs(tools.powersgd.register) do HOOKS[name] = register end
+  function HOOKS.double(ddp)
+    ddp:register_comm_hook(nil, function(_, bucket)
       local work = dist.all_reduce(bucket:buffer():clone(), { async_op = true })
       return work:get_future():then_(function(future) return future:value()[1] * 2 end)
-    end
+    end)
+  end
+  function HOOKS.localsgd(ddp)
+    local subgroup = dist.new_subgroups(1)
+    local state = library.post_localSGD_hook.PostLocalSGDState(nil, subgroup, 2)
+    ddp:register_comm_hook(state, library.post_localSGD_hook.post_localSGD_hook)
   end
 
   local ZERO = { none = true, zero = false }
 
-  local function wrap(case, module)
+  local function wrap(rank, case, module)
     if case.first then dist._DEFAULT_FIRST_BUCKET_BYTES = case.first end
     if case.ignore then DDP._set_params_and_buffers_to_ignore_for_model(module, case.ignore) end
     local ddp = DDP(module, case.kw or {})
-    if case.hook then ddp:register_comm_hook(nil, HOOKS[case.hook]()) end
-    return ddp
+    return ddp, case.hook and HOOKS[case.hook](ddp, case, rank)
   end
+
+  -- How many steps a rank makes: with a join each its own number.
+  local function steps_of(rank, case) return case.join and case.counts[rank + 1] or #case.steps end
 
   local function train_on(rank, case)
     local module, out = tools.ddp_model(case.model), { steps = {} }
     fill_all(rank, case, module)
     freeze(module, case.frozen)
-    local ddp = wrap(case, module)
+    local ddp, state = wrap(rank, case, module)
     out.after_wrap, out.buffers_after_wrap = all_plain(module:named_parameters()), all_plain(module:named_buffers())
     local optimizer = optim.SGD(module:parameters(), { lr = case.lr, momentum = case.momentum })
-    for step = 1, #case.steps do
-      -- A case that says nothing of `zero` drops its gradients, too: so its numbers were made.
-      optimizer:zero_grad { set_to_none = case.zero ~= "zero" }
-      local losses = run_step(ddp, rank, case, step)
-      local grads = grads_of(module)
-      optimizer:step()
-      out.steps[step] = { losses = losses, grads = grads, params = all_plain(module:named_parameters()),
-        buffers = all_plain(module:named_buffers()) }
+    local function steps()
+      for step = 1, steps_of(rank, case) do
+        -- A case that says nothing of `zero` drops its gradients, too: so its numbers were made.
+        optimizer:zero_grad { set_to_none = case.zero ~= "zero" }
+        local losses = run_step(ddp, rank, case, step)
+        local grads = grads_of(module)
+        optimizer:step()
+        out.steps[step] = { losses = losses, grads = grads, params = all_plain(module:named_parameters()),
+          buffers = all_plain(module:named_buffers()), powersgd = tools.powersgd.look(state) }
+      end
     end
+    if case.join then ddp:join(case.join, steps) else steps() end
+    out.final, out.final_buffers = all_plain(module:named_parameters()), all_plain(module:named_buffers())
     return out
   end
 
@@ -183,14 +206,33 @@ return function(tools)
   end
 
   local function match_step(what, got, golden, rank, case)
+    local sums = tools.powersgd.register[case.hook] and tools.powersgd.tolerance or OF_HOOK[case.hook] or SUMS
     local function own(values) return case.grads_and_params_same_on_every_rank and values or values[rank + 1] end
-    known("a step", golden, "losses grads params buffers sparse_layout")
+    known("a step", golden, "losses grads params buffers sparse_layout powersgd")
     return tools.same(what .. " losses", #got.losses, #golden.losses[rank + 1]) or
-      tools.compare(what .. " loss", got.losses, tools.numbers(golden.losses[rank + 1]), SUMS) or
-      match_all(what .. " gradient", got.grads, own(golden.grads), SUMS) or
+      tools.compare(what .. " loss", got.losses, tools.numbers(golden.losses[rank + 1]), sums) or
+      match_all(what .. " gradient", got.grads, own(golden.grads), sums) or
       match_layouts(what .. " gradient", got.grads, golden.sparse_layout) or
-      match_all(what .. " parameter", got.params, own(golden.params), SUMS) or
-      match_all(what .. " buffer", got.buffers, golden.buffers and golden.buffers[rank + 1] or {}, SUMS)
+      match_all(what .. " parameter", got.params, own(golden.params), sums) or
+      match_all(what .. " buffer", got.buffers, golden.buffers and golden.buffers[rank + 1] or {}, sums) or
+      tools.powersgd.match(what, got.powersgd, golden.powersgd and golden.powersgd[rank + 1])
+  end
+
+  -- Under a join each rank has steps of its own, and in the end all have one state.
+  local function match_joined(what, got, rank, case)
+    local wrong = same(what .. " steps", #got.steps, #case.steps_by_rank[rank + 1])
+    for i, golden in ipairs(case.steps_by_rank[rank + 1]) do
+      known("a step", golden, "losses grads params buffers sparse_layout")
+      local here, own = ("%s step %d"):format(what, i - 1), got.steps[i]
+      wrong = wrong or tools.compare(here .. " loss", own.losses, tools.numbers(golden.losses), SUMS) or
+        match_all(here .. " gradient", own.grads, golden.grads, SUMS) or
+        match_layouts(here .. " gradient", own.grads, golden.sparse_layout) or
+        match_all(here .. " parameter", own.params, golden.params, SUMS) or
+        match_all(here .. " buffer", own.buffers, golden.buffers or {}, SUMS)
+    end
+    local function own(values) return case.final_same_on_every_rank and values or values[rank + 1] end
+    return wrong or match_all(what .. " final parameter", got.final, own(case.final), SUMS) or
+      match_all(what .. " final buffer", got.final_buffers, case.final_buffers and case.final_buffers[rank + 1] or {}, SUMS)
   end
 
   local function match_rank(got, rank, case)
@@ -200,10 +242,10 @@ return function(tools)
     end
     local buffers = case.buffers_after_wrap_by_rank and case.buffers_after_wrap_by_rank[rank + 1] or case.buffers_after_wrap
     wrong = wrong or match_all(what .. " buffer after the wrap", got.buffers_after_wrap, buffers or {})
-    for i, golden in ipairs(case.steps) do
+    for i, golden in ipairs(case.join and {} or case.steps) do
       wrong = wrong or match_step(("%s step %d"):format(what, i - 1), got.steps[i], golden, rank, case)
     end
-    return wrong
+    return wrong or case.join and match_joined(what, got, rank, case)
   end
 
   -- ---- a scenario ----
@@ -218,8 +260,13 @@ return function(tools)
     if case.init ~= nil and case.init ~= "per_rank" then return "the init '" .. tostring(case.init) .. "' is not understood" end
     if not KINDS[case.kind] then return "the kind '" .. tostring(case.kind) .. "' is not understood" end
     if case.hook and not HOOKS[case.hook] then return "the hook '" .. tostring(case.hook) .. "' is not understood" end
-    local calls, wrong = #case.steps * calls_a_step(case), nil
+    local wrong
+    if case.join then
+      known("a join", case.join, "divide_by_initial_world_size enable throw_on_early_termination")
+      wrong = same("ranks that count", #case.counts, case.world)
+    end
     for rank = 1, case.world do
+      local calls = steps_of(rank - 1, case) * calls_a_step(case)
       wrong = wrong or same("inputs", #case.inputs[rank], calls) or same("targets", #case.targets[rank], calls)
       for k = 1, calls do
         local rows = case.batches and case.batches[rank] or case.batch
@@ -229,13 +276,8 @@ return function(tools)
     return wrong or same("ranks", #case.inputs, case.world)
   end
 
-  local LIBRARY = "the library's communication hooks are not there yet"
-  local HOOKS_TO_COME = { allreduce = LIBRARY, fp16 = LIBRARY, noop = LIBRARY, builtin_allreduce = LIBRARY,
-    builtin_fp16 = LIBRARY, powersgd = LIBRARY, localsgd = LIBRARY }
 
   local function train_case(case)
-    if case.join then return { skipped = "DistributedDataParallel's join is not there yet" } end
-    if HOOKS_TO_COME[case.hook] then return { skipped = HOOKS_TO_COME[case.hook] } end
     local wrong = check_words(case)
     if wrong then return wrong end
     local ranks = dist.spawn(train_on, { world = case.world, args = { case } })

@@ -69,6 +69,9 @@ struct batch_norm_options {
     double         momentum, eps;
 };
 struct tensor *batch_norm(struct task *me, struct tensor *x, const struct batch_norm_options *options);
+/* running = (1 - momentum) running + momentum batch; the variance without bias. `stats`: rows of mean, of 1 / sqrt(variance
+ * + eps) and of variance, of so many values a channel. Grad mode is off. */
+bool batch_norm_update_running(struct task *me, const struct batch_norm_options *options, struct tensor *stats, double count);
 /* layer_norm: over the last `dims`. */
 struct norm_options { struct tensor *weight, *bias /* both optional */; double eps; };
 struct tensor *layer_norm(struct task *me, struct tensor *x, int dims, const struct norm_options *options);

@@ -241,10 +241,9 @@ adaptive_avg_pool2d(struct task *me, struct tensor *x, const int64_t *sizes)
 
 enum { HAS_WEIGHT = 1, HAS_BIAS = 2, OF_BATCH = 4 };
 
-/* running = (1 - momentum) running + momentum batch; the variance without bias. Grad mode is off. This update is no
- * change that a backward would mind: several forwards may come before one backward. */
-static bool
-update_running(struct task *me, const struct batch_norm_options *o, struct tensor *stats, double count)
+/* This update is no change that a backward would mind: several forwards may come before one backward. */
+bool
+batch_norm_update_running(struct task *me, const struct batch_norm_options *o, struct tensor *stats, double count)
 {
     if (o->running_mean == NULL || o->running_var == NULL)
         return true;
@@ -275,7 +274,7 @@ batch_stats(struct task *me, struct tensor *x, const struct batch_norm_options *
     struct op_args args = { .in = { x }, .alpha = o->eps };
     int64_t        channels = x->size[1], count = channels > 0 ? tensor_count(x) / channels : 0;
     struct tensor *stats = op_call(me, OP_batch_norm_stats, &args);
-    return stats != NULL && update_running(me, o, stats, (double)count) ? stats : NULL;
+    return stats != NULL && batch_norm_update_running(me, o, stats, (double)count) ? stats : NULL;
 }
 
 static bool

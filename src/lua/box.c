@@ -32,6 +32,8 @@ static const struct { const char *metatable, *word; } box_kinds[BOX_KINDS] = {
     [BOX_STORE]     = { "ringside.store", "Store" },
     [BOX_FUTURE]    = { "ringside.future", "Future" },
     [BOX_BUCKET]    = { "ringside.bucket", "GradBucket" },
+    [BOX_HOOK_RUN]  = { "ringside.hook_run", "call of a comm hook" },
+    [BOX_HOOK_STATE] = { "ringside.hook_state", "state of a comm hook" },
 };
 
 const char *

@@ -4,7 +4,11 @@
  *
  * And buffer hooks: ddp:_register_buffer_comm_hook(state, hook, location).
  *
- * Interface: l_register_comm_hook, l_register_buffer_hook, lua_open_comm_hook. */
+ * The library's own hooks are in ddp_comm_hooks.c.
+ *
+ * Interface: l_register_comm_hook, l_register_buffer_hook, lua_open_comm_hook; comm_hook.h. */
+#include "lua/comm_hook.h"
+
 #include <string.h>
 #include <strings.h>
 #include "base/vec.h"
@@ -95,6 +99,24 @@ l_bucket_parameters(lua_State *L)
         lua_rawseti(L, -2, i);
     }
     return 1;
+}
+
+struct grad_bucket
+bucket_at(lua_State *L, int index)
+{
+    uintptr_t what = (uintptr_t)box_check(L, index, BOX_BUCKET) - 1;
+    lua_getiuservalue(L, index, HAS_BUFFER);
+    lua_getiuservalue(L, index, HAS_PARAMETERS);
+    struct grad_bucket bucket = { .index = (int)(what >> 1), .is_last = what & 1, .buffer = check_tensor(L, -2),
+                                  .count = (int)lua_rawlen(L, -1) };
+    struct tensor **params = lua_newuserdatauv(L, (size_t)(bucket.count + 1) * sizeof(struct tensor *), 0);
+    for (int i = 0; i < bucket.count; i++) {
+        lua_rawgeti(L, -2, i + 1);
+        params[i] = check_tensor(L, -1);
+        lua_pop(L, 1);
+    }
+    bucket.params = params;
+    return bucket;
 }
 
 /* Views of the buffer, shaped like the parameters. */
@@ -215,12 +237,23 @@ finish_body(lua_State *L)
     return 0;
 }
 
+/* The hook may have called the library's, whose futures somebody must end. */
+static int
+due_body(lua_State *L)
+{
+    struct hook_call *call = lua_touserdata(L, 1);
+    object_push(L, call->answer->box);
+    end_due_futures(L, -1);
+    return 0;
+}
+
 static struct tensor *
 finish_hook(struct task *me, void *context, void *started)
 {
     struct lua_hook *hook = context;
     struct hook_call call = { .hook = hook, .answer = started };
-    bool ok = future_wait(me, call.answer->future) && script_visit(me, hook->script, finish_body, &call);
+    bool ok = (!futures_are_due(hook->script) || script_visit(me, hook->script, due_body, &call)) &&
+              future_wait(me, call.answer->future) && script_visit(me, hook->script, finish_body, &call);
     forget_answer(me, NULL, started);
     return ok ? call.result : NULL;
 }
@@ -298,24 +331,43 @@ refuse_hook(lua_State *L, struct task *me, const struct module *wrapper)
     return call_done(&call, ddp_tell_error(me, &inside));
 }
 
-int
-l_register_comm_hook(lua_State *L)
+void
+register_comm_hook(lua_State *L, int index, int state, int function)
 {
     struct task    *me      = script_task(L);
-    struct module  *wrapper = check_module(L, 1);
+    struct module  *wrapper = check_module(L, index);
     struct reducer *reducer = ddp_reducer(wrapper);
     if (reducer == NULL)
         raise_error(L, "TypeError", "this is a method of DistributedDataParallel");
-    arg_most(L, 3);
-    if (!lua_isfunction(L, 3))
-        return refuse_hook(L, me, wrapper);
-    lua_settop(L, 3);
-    const char      *name = push_hook_name(L, 3);
-    struct lua_hook *hook = hook_new(L, me, 2, 3);
-    struct comm_hook own  = { .start = start_hook, .finish = finish_hook, .forget = forget_answer, .drop = drop_hook,
-                              .context = hook, .name = name };
+    state = lua_absindex(L, state);
+    if (!lua_isfunction(L, function)) {
+        refuse_hook(L, me, wrapper);
+        return;
+    }
+    function = lua_absindex(L, function);
+    const char      *name = push_hook_name(L, function);
+    struct comm_hook hook = take_comm_hook(L, me, state, function);
+    if (hook.name == NULL)
+        hook.name = name;
     struct call call = call_open(L, me, CALL_KEEP);
-    return call_done(&call, hook != NULL && reducer_register_comm_hook(me, reducer, &own));
+    call_done(&call, hook.start != NULL && reducer_register_comm_hook(me, reducer, &hook));
+}
+
+int
+l_register_comm_hook(lua_State *L)
+{
+    arg_most(L, 3);
+    lua_settop(L, 3);
+    register_comm_hook(L, 1, 2, 3);
+    return 0;
+}
+
+struct comm_hook
+lesson_comm_hook(lua_State *L, struct task *me, int state, int function)
+{
+    struct lua_hook *hook = hook_new(L, me, state, function);
+    return (struct comm_hook){ .start = hook != NULL ? start_hook : NULL, .finish = finish_hook,
+                               .forget = forget_answer, .drop = drop_hook, .context = hook };
 }
 
 /* ---- buffer hooks ---- */
@@ -396,4 +448,5 @@ lua_open_comm_hook(lua_State *L)
 {
     box_class(L, BOX_BUCKET, methods, countof(methods));
     lua_pop(L, 1);
+    lua_open_ddp_comm_hooks(L);
 }

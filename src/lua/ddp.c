@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/str.h"
 #include "base/vec.h"
+#include "lua/comm_hook.h"
 #include "lua/dispatch.h"
 #include "lua/ddp_inspect.h"
 #include "lua/internal.h"
@@ -264,6 +265,10 @@ push_ddp_attribute(lua_State *L, const struct module *module, const char *name)
         push_ddp_devices(L, &state);
     else if (strcmp(name, "output_device") == 0 && state.has_output_device)
         lua_pushinteger(L, state.output_device);
+    else if (strcmp(name, "_authoritative_rank") == 0 && state.authoritative_rank >= 0)
+        lua_pushinteger(L, state.authoritative_rank);
+    else if (strcmp(name, "_join_config") == 0)
+        push_ddp_join_config(L, module);
     else if (strcmp(name, "bucket_bytes_cap") == 0)
         lua_pushinteger(L, (lua_Integer)state.bucket_bytes_cap);
     else
@@ -522,8 +527,16 @@ static const struct lua_entry parallel_entries[] = {
 
 static const struct lua_entry method_entries[] = {
     { "no_sync", l_no_sync, "ddp:no_sync(f)", "forwards made in f do not synchronise" },
+    { "join", l_ddp_join,
+      "ddp:join([divide_by_initial_world_size [, enable [, throw_on_early_termination]]] [, {...}], f)",
+      "calls f, in which each rank goes through its own number of inputs: a rank whose f is done sends zeros in the "
+      "others' iterations until all are, and has then the last one's state. Answers f's results" },
     { "register_comm_hook", l_register_comm_hook, "ddp:register_comm_hook(state, hook)",
       "hook(state, bucket) all-reduces a bucket of gradients, which nobody has divided; answers a Future of them" },
+    { "_register_builtin_comm_hook", l_register_builtin_comm_hook, "ddp:_register_builtin_comm_hook(comm_hook_type)",
+      "dist.BuiltinCommHookType.ALLREDUCE or FP16_COMPRESS: those of PyTorch's hooks that it has in C++, too" },
+    { "_register_fused_optim", l_register_fused_optim, "ddp:_register_fused_optim(optim, {lr, ..., optim_params})",
+      "each bucket's parameters (or only those listed) are stepped as soon as the bucket is averaged" },
     { "_set_ddp_sink_clone", l_set_sink_clone, "ddp:_set_ddp_sink_clone(val)",
       "false: with find_unused_parameters outputs go on without being copied" },
     { "_set_static_graph", l_set_static_graph, "ddp:_set_static_graph()",

@@ -266,11 +266,93 @@ push_future_value(lua_State *L, int box)
     lua_getiuservalue(L, box, HAS_VALUE);
 }
 
+/* ---- futures that are due: nobody ends them but who waits ---- */
+
+/* A list of functions, each with the box of the future of what it answers. */
+static const char DUE[] = "ringside.futures.due";
+
+struct future *
+push_due_future(lua_State *L, int function)
+{
+    struct script *script = script_of(L);
+    function = lua_absindex(L, function);
+    struct future *future = push_future(L);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, DUE);
+    lua_Integer last = (lua_Integer)lua_rawlen(L, -1);
+    lua_pushvalue(L, function);
+    lua_rawseti(L, -2, last + 1);
+    lua_pushvalue(L, -2);
+    lua_rawseti(L, -2, last + 2);
+    lua_pop(L, 1);
+    script->due++;
+    return future;
+}
+
+bool
+futures_are_due(const struct script *script)
+{
+    return script->due > 0;
+}
+
+/* The first of the list, which is one shorter then: its function and its box, pushed. */
+static void
+take_due(lua_State *L)
+{
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, DUE);
+    int         list = lua_gettop(L);
+    lua_Integer last = (lua_Integer)lua_rawlen(L, list);
+    lua_rawgeti(L, list, 1);
+    lua_rawgeti(L, list, 2);
+    for (lua_Integer i = 1; i <= last; i++) {
+        lua_rawgeti(L, list, i + 2);
+        lua_rawseti(L, list, i);
+    }
+    lua_remove(L, list);
+    script_of(L)->due--;
+}
+
+/* Of function and box, as taken. What the function raises is the future's error; the end of the whole run goes on. */
+static void
+end_due(lua_State *L, struct task *me)
+{
+    int            box    = lua_gettop(L);
+    struct future *future = box_check(L, box, BOX_FUTURE);
+    if (future_done(me, future)) {
+        lua_settop(L, box - 2);
+        return;
+    }
+    lua_pushvalue(L, box - 1);
+    bool ok = script_call(L, me, 0, 1);
+    struct error error = me->error;
+    if (!ok && (script_of(L)->fatal || error.kind == E_STOPPED || error.kind == E_KILLED))
+        raise(L, me);
+    if (ok)
+        lua_setiuservalue(L, box, HAS_VALUE);
+    else
+        task_clear_error(me);
+    future_finish(me, future, ok ? NULL : &error);
+    run_callbacks(L, me, box);
+    lua_settop(L, box - 2);
+}
+
+void
+end_due_futures(lua_State *L, int box)
+{
+    struct task *me = script_task(L);
+    luaL_checkstack(L, 20, "too many futures");
+    box = lua_absindex(L, box);
+    while (script_of(L)->due > 0 && !future_done(me, box_check(L, box, BOX_FUTURE))) {
+        take_due(L);
+        end_due(L, me);
+    }
+}
+
 static void
 wait_for(lua_State *L, int box)
 {
     struct task   *me     = script_task(L);
     struct future *future = box_check(L, box, BOX_FUTURE);
+    end_due_futures(L, box);
     if (future_done(me, future))
         return;
     struct call call = call_open(L, me, CALL_BACK);

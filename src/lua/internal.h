@@ -62,7 +62,7 @@ struct script_object {
 
 /* What other files of this folder keep per script; `drop` is called by script_free before the state closes. */
 enum script_part { SCRIPT_LESSON, SCRIPT_STATE, SCRIPT_TRACE, SCRIPT_DISTRIBUTED, SCRIPT_NAMES, SCRIPT_CYCLES,
-                   SCRIPT_FUTURES, SCRIPT_PARTS };
+                   SCRIPT_FUTURES, SCRIPT_WORKER, SCRIPT_CREWS, SCRIPT_PARTS };
 
 struct dead { void *object; void (*drop)(struct task *me, void *object); uint64_t order; };
 
@@ -102,6 +102,7 @@ struct script {
     struct visitor_thread *threads; /* anchored in the registry */
     size_t         thread_count, thread_room;
     bool           equality_noted; /* of tensors (tensor.c) */
+    _Atomic int    due;          /* futures that who waits must end (futures.c) */
     bool           no_memory;    /* the limit has refused something: "not enough memory" means the budget */
     uint64_t       outer;        /* SLOT_LUA of the main task before */
     char           name[128];    /* the lesson's file name, without its folder */
@@ -190,7 +191,8 @@ bool task_holds_script(const struct task *me, const struct script *script); /* m
 
 /* ---- boxes and objects (box.c) ---- */
 enum box_kind { BOX_TENSOR, BOX_MODULE, BOX_NODE, BOX_OPTIMIZER, BOX_STREAM, BOX_EVENT, BOX_GENERATOR, BOX_HANDLE,
-                BOX_GROUP, BOX_WORK, BOX_STORE, BOX_FUTURE, BOX_BUCKET, BOX_KINDS };
+                BOX_GROUP, BOX_WORK, BOX_STORE, BOX_FUTURE, BOX_BUCKET, BOX_HOOK_RUN, BOX_HOOK_STATE,
+                BOX_KINDS };
 struct box {
     void         *object;       /* NULL: empty */
     void        (*drop)(struct task *me, void *object); /* NULL: borrowed */
@@ -332,6 +334,8 @@ bool           push_base_class(lua_State *L, int index);
 bool           push_parallel_attribute(lua_State *L, const struct module *module, const char *name);
 /* The same of a DistributedDataParallel (ddp.c); and setting one of them to what is at 3. false: no such one. */
 bool           push_ddp_attribute(lua_State *L, const struct module *module, const char *name);
+/* And of a SyncBatchNorm (sync_batch_norm.c). */
+bool           push_sync_batch_norm_attribute(lua_State *L, const struct module *module, const char *name);
 bool           push_ddp_inside(lua_State *L, const struct module *module, const char *name);  /* ddp_inspect.c: it is at 1 */
 bool           set_ddp_attribute(lua_State *L, struct module *module, const char *name);
 void           add_module_hooks(lua_State *L);                           /* module_hooks.c */

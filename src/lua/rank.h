@@ -99,8 +99,14 @@ void lua_open_objects(lua_State *L);       /* objects.c */
 int  l_spawn(lua_State *L);
 int  l_bucket_assignment(lua_State *L);
 void lua_open_ddp(lua_State *L);    /* ddp.c: nn.parallel.DistributedDataParallel */
+void lua_open_sync_batch_norm(lua_State *L);   /* sync_batch_norm.c: nn.SyncBatchNorm */
+void lua_open_model_averaging(lua_State *L);
+void lua_open_post_localsgd_optimizer(lua_State *L);
 void lua_open_ddp_inspect(lua_State *L);   /* ddp_inspect.c: the private names by which tests look into one */
 struct store *store_at(lua_State *L, int index);   /* store.c; NULL: it is no store */
+int  l_ddp_join(lua_State *L);      /* join.c */
+bool push_ddp_join_config(lua_State *L, const struct module *module);   /* false: not a DistributedDataParallel */
+void lua_open_join(lua_State *L);   /* dist.algorithms: Join, Joinable, JoinHook */
 int  l_register_comm_hook(lua_State *L);   /* comm_hook.c */
 int  l_register_buffer_hook(lua_State *L);
 void lua_open_comm_hook(lua_State *L);

@@ -1,10 +1,14 @@
 /* BatchNorm, LayerNorm, GroupNorm. In PyTorch: torch/nn/modules/{batchnorm,normalization}.py. */
+#include <math.h>
 #include <string.h>
 #include "autograd/call.h"
 #include "functional/functional.h"
 #include "autograd/node.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "nn/layer.h"
+#include "nn/name.h"
+#include "nn/norm.h"
 #include "sched/task.h"
 
 /* Places in integers and numbers. */
@@ -30,26 +34,38 @@ count_batch(struct task *me, struct module *self, double *momentum)
     return true;
 }
 
-static struct tensor *
-apply_batch_norm(struct task *me, struct module *self, struct tensor *const *in)
+bool
+batch_norm_check_channels(struct task *me, const struct module *self, const struct tensor *input)
 {
-    const struct tensor *x = in[0];
-    struct batch_norm_options o = {
+    int64_t channels = input->size[1], wanted = self->integers[FEATURES];
+    return channels == wanted || failed(me, E_RUNTIME, "%s: the input has %lld channels, the layer %lld",
+                                        self->type->name, (long long)channels, (long long)wanted);
+}
+
+bool
+batch_norm_begin(struct task *me, struct module *self, struct batch_norm_options *out)
+{
+    *out = (struct batch_norm_options){
         .running_mean = module_buffer(self, "running_mean"), .running_var = module_buffer(self, "running_var"),
         .weight = module_parameter(self, "weight"), .bias = module_parameter(self, "bias"),
         .momentum = self->numbers[MOMENTUM], .eps = self->numbers[EPS],
     };
+    out->training = self->training || out->running_mean == NULL;
+    return !self->training || !self->integers[TRACKED] || count_batch(me, self, &out->momentum);
+}
+
+static struct tensor *
+apply_batch_norm(struct task *me, struct module *self, struct tensor *const *in)
+{
+    const struct tensor      *x = in[0];
+    struct batch_norm_options o;
     if (x->dims < self->integers[LEAST_DIMS] || x->dims > self->integers[MOST_DIMS]) {
         if (self->integers[LEAST_DIMS] == self->integers[MOST_DIMS])
             return failed_null(me, E_VALUE, "expected %lldD input (got %dD input)",
                                (long long)self->integers[LEAST_DIMS], x->dims);
         return failed_null(me, E_VALUE, "expected 2D or 3D input (got %dD input)", x->dims);
     }
-    if (x->size[1] != self->integers[FEATURES])
-        return failed_null(me, E_RUNTIME, "%s: the input has %lld channels, the layer %lld", self->type->name,
-                           (long long)x->size[1], (long long)self->integers[FEATURES]);
-    o.training = self->training || o.running_mean == NULL;
-    if (self->training && self->integers[TRACKED] && !count_batch(me, self, &o.momentum))
+    if (!batch_norm_check_channels(me, self, x) || !batch_norm_begin(me, self, &o))
         return NULL;
     return batch_norm(me, in[0], &o);
 }
@@ -60,8 +76,8 @@ describe_flag(struct str *out, const char *name, bool flag)
     str_addf(out, ", %s=%s", name, flag ? "True" : "False");
 }
 
-static void
-describe_batch_norm(const struct module *self, struct str *out)
+void
+batch_norm_describe(const struct module *self, struct str *out)
 {
     str_addf(out, "%lld", (long long)self->integers[FEATURES]);
     layer_add_number(out, ", eps=", self->numbers[EPS]);
@@ -74,19 +90,26 @@ describe_batch_norm(const struct module *self, struct str *out)
     describe_flag(out, "track_running_stats", self->integers[TRACKED]);
 }
 
-static const struct module_attribute batch_attributes[] = {
+const struct module_attribute batch_norm_attributes[] = {
     { "num_features", ATTRIBUTE_INTEGER, FEATURES }, { "eps", ATTRIBUTE_NUMBER, EPS },
     { "momentum", ATTRIBUTE_NUMBER, MOMENTUM },      { "affine", ATTRIBUTE_FLAG, AFFINE },
     { "track_running_stats", ATTRIBUTE_FLAG, TRACKED }, { .name = NULL },
 };
+
+bool
+module_is_batch_norm(const struct module *module)
+{
+    return module->type->attributes == batch_norm_attributes;
+}
+
 static const struct layer_type batch_norm1d_type = {
-    { "BatchNorm1d", layer_forward, &module_plain, describe_batch_norm, batch_attributes }, 1, apply_batch_norm,
+    { "BatchNorm1d", layer_forward, &module_plain, batch_norm_describe, batch_norm_attributes }, 1, apply_batch_norm,
 };
 static const struct layer_type batch_norm2d_type = {
-    { "BatchNorm2d", layer_forward, &module_plain, describe_batch_norm, batch_attributes }, 1, apply_batch_norm,
+    { "BatchNorm2d", layer_forward, &module_plain, batch_norm_describe, batch_norm_attributes }, 1, apply_batch_norm,
 };
 static const struct layer_type batch_norm3d_type = {
-    { "BatchNorm3d", layer_forward, &module_plain, describe_batch_norm, batch_attributes }, 1, apply_batch_norm,
+    { "BatchNorm3d", layer_forward, &module_plain, batch_norm_describe, batch_norm_attributes }, 1, apply_batch_norm,
 };
 
 /* A weight and, unless the bias is left out, a bias; without the weight neither. */
@@ -109,29 +132,66 @@ batch_tensors(struct task *me, struct module *module, enum dtype dtype, bool bia
     const struct layer_shape row = { dtype, 1, &module->integers[FEATURES] }, one = { DTYPE_I64, 0, NULL };
     if (!affine_pair(me, module, (struct affine){ module->integers[AFFINE], bias }, &row))
         return false;
-    return !module->integers[TRACKED] || (layer_buffer(me, module, "running_mean", &row, 0) &&
-                                          layer_buffer(me, module, "running_var", &row, 1) &&
-                                          layer_buffer(me, module, "num_batches_tracked", &one, 0));
+    if (!module->integers[TRACKED])
+        return module_add_buffer(me, module, "running_mean", NULL) &&
+               module_add_buffer(me, module, "running_var", NULL) &&
+               module_add_buffer(me, module, "num_batches_tracked", NULL);
+    return layer_buffer(me, module, "running_mean", &row, 0) && layer_buffer(me, module, "running_var", &row, 1) &&
+           layer_buffer(me, module, "num_batches_tracked", &one, 0);
+}
+
+struct module *
+batch_norm_new(struct task *me, const struct module_type *type, const struct batch_norm_settings *settings)
+{
+    if (!layer_positive(me, type->name, "num_features", settings->num_features))
+        return NULL;
+    struct module *module = module_new(me, type);
+    if (module == NULL)
+        return NULL;
+    module->integers[FEATURES]   = settings->num_features;
+    module->integers[AFFINE]     = settings->affine;
+    module->integers[TRACKED]    = settings->track_running_stats;
+    module->integers[CUMULATIVE] = settings->cumulative;
+    module->numbers[EPS]         = settings->eps;
+    module->numbers[MOMENTUM]    = settings->cumulative ? NAN : settings->momentum;
+    return batch_tensors(me, module, settings->dtype, settings->bias) ? module : NULL;
+}
+
+struct module *
+batch_norm_sharing(struct task *me, const struct module_type *type, const struct module *from)
+{
+    static const char *const parameters[] = { "weight", "bias" };
+    static const char *const buffers[]    = { "running_mean", "running_var", "num_batches_tracked" };
+    struct module           *module = module_new(me, type);
+    bool                     done = module != NULL;
+    if (!done)
+        return NULL;
+    memcpy(module->integers, from->integers, sizeof module->integers);
+    memcpy(module->numbers, from->numbers, sizeof module->numbers);
+    module->training = from->training;
+    module->name     = name_ref(from->name);
+    for (size_t i = 0; i < countof(parameters) && done; i++)
+        done = module_add_parameter(me, module, parameters[i], module_parameter(from, parameters[i]));
+    for (size_t i = 0; i < countof(buffers) && done; i++)
+        done = module_add_buffer(me, module, buffers[i], module_buffer(from, buffers[i]));
+    return done ? module : NULL;
 }
 
 /* num_features, eps, momentum (none: cumulative), affine, track_running_stats, bias */
 static struct module *
 batch_module(struct task *me, const struct layer_type *type, const struct arguments *a, int least, int most)
 {
-    if (!layer_positive(me, type->type.name, "num_features", a->at[0].integer[0]))
-        return NULL;
-    struct module *module = module_new(me, &type->type);
-    if (module == NULL)
-        return NULL;
-    module->integers[FEATURES]   = a->at[0].integer[0];
-    module->integers[LEAST_DIMS] = least;
-    module->integers[MOST_DIMS]  = most;
-    module->integers[AFFINE]     = a->at[3].integer[0];
-    module->integers[TRACKED]    = a->at[4].integer[0];
-    module->integers[CUMULATIVE] = a->at[2].none;
-    module->numbers[EPS]         = a->at[1].number;
-    module->numbers[MOMENTUM]    = a->at[2].none ? 0 : a->at[2].number;
-    return batch_tensors(me, module, a->dtype, a->at[5].integer[0]) ? module : NULL;
+    const struct batch_norm_settings settings = {
+        .num_features = a->at[0].integer[0], .eps = a->at[1].number, .momentum = a->at[2].number,
+        .cumulative = a->at[2].none, .affine = a->at[3].integer[0], .track_running_stats = a->at[4].integer[0],
+        .bias = a->at[5].integer[0], .dtype = a->dtype,
+    };
+    struct module *module = batch_norm_new(me, &type->type, &settings);
+    if (module != NULL) {
+        module->integers[LEAST_DIMS] = least;
+        module->integers[MOST_DIMS]  = most;
+    }
+    return module;
 }
 
 struct module *

@@ -35,25 +35,67 @@ agreement_fill(struct agreement_of *mine)
     return agreement;
 }
 
+static struct agreement **
+agreement_find(struct agreements *agreements, const struct agreement_key *key)
+{
+    struct agreement **link = &agreements->first;
+    while (*link != NULL && !same_key(&(*link)->key, key))
+        link = &(*link)->next;
+    return link;
+}
+
+/* One rank less has still to come. */
+static void
+agreement_passed(struct task *me, struct agreement **link)
+{
+    struct agreement *agreement = *link;
+    if (--agreement->missing > 0)
+        return;
+    *link = agreement->next;
+    agreement_free(me, agreement, agreement->bytes);
+}
+
+/* The first that does it takes the place of those that only passed. */
+static void
+agreement_take_over(struct task *me, struct agreement **link, struct agreement_of *mine)
+{
+    struct agreement *passed = *link, *agreement = agreement_fill(mine);
+    agreement->missing = passed->missing;
+    agreement->next    = passed->next;
+    *link              = agreement;
+    agreement_free(me, passed, passed->bytes);
+    agreement_passed(me, link);
+}
+
 const struct agreement *
 agreements_meet(struct task *me, struct agreements *agreements, struct agreement_of *mine)
 {
-    struct agreement **link = &agreements->first;
-    while (*link != NULL && !same_key(&(*link)->key, &mine->key))
-        link = &(*link)->next;
-    struct agreement *agreement = *link;
+    struct agreement **link = agreement_find(agreements, &mine->key), *agreement = *link;
     if (agreement == NULL) {
         *link = agreement_fill(mine);
+        return NULL;
+    }
+    if (agreement->rank < 0) {
+        agreement_take_over(me, link, mine);
         return NULL;
     }
     if (agreement->bytes != mine->bytes ||
         (mine->bytes > 0 && memcmp(agreement->elements, mine->elements, mine->bytes) != 0))
         return agreement;
-    if (--agreement->missing == 0) {
-        *link = agreement->next;
-        agreement_free(me, agreement, agreement->bytes);
-    }
+    agreement_passed(me, link);
     return NULL;
+}
+
+void
+agreements_pass(struct task *me, struct agreements *agreements, struct agreement_of *mine)
+{
+    struct agreement **link = agreement_find(agreements, &mine->key);
+    if (*link != NULL) {
+        agreement_passed(me, link);
+        return;
+    }
+    *link         = agreement_fill(mine);
+    (*link)->rank = -1;
 }
 
 void

@@ -12,7 +12,7 @@ struct agreement_key { enum agreement_kind kind; int64_t index, number; };
 struct agreement {
     struct agreement    *next;
     struct agreement_key key;
-    int               rank, missing;   /* who came first; ranks that have still to come */
+    int               rank, missing;   /* who came first (-1: only ranks that passed); ranks that have still to come */
     uint32_t          line;            /* of the lesson */
     size_t            bytes;
     unsigned char     elements[];
@@ -26,5 +26,7 @@ struct agreement *agreement_new(struct task *me, size_t bytes);     /* NULL: no 
 void              agreement_free(struct task *me, struct agreement *agreement, size_t bytes);   /* NULL is fine */
 /* NULL: equal; else what another rank did, which stays. */
 const struct agreement *agreements_meet(struct task *me, struct agreements *agreements, struct agreement_of *mine);
+/* The rank does not do it and never will: nobody waits for it. */
+void agreements_pass(struct task *me, struct agreements *agreements, struct agreement_of *mine);
 void agreements_free(struct task *me, struct agreements *agreements);
 #endif

@@ -20,7 +20,7 @@ enum { LAST_MARK = INT32_MAX };         /* the rank's end */
 
 /* Where the first rank was that came to a meeting of all: for each tensor its state. */
 struct held { struct replica_state *at; int64_t changes; };
-struct mark { struct mark *next; int64_t number; int rank, missing; struct held held[]; };
+struct mark { struct mark *next; int64_t number; int rank, missing; struct held held[]; };   /* rank -1: nobody was */
 
 /* A model as all ranks of a group have it. */
 struct model {
@@ -122,4 +122,5 @@ void marks_free(struct task *me, struct model *model);
 
 /* ---- check_once.c ---- */
 void replica_drop_awaited(struct task *me, struct replica *replica);
+bool replica_shadowed_grads(struct task *me, struct replica *replica, const int32_t *used);   /* as replica_shadowed */
 #endif

@@ -11,17 +11,33 @@ mark_bytes(const struct model *model)
 }
 
 static struct mark *
-mark_fill(struct mark *mark, const struct replica *replica, int64_t number)
+mark_begin(struct mark *mark, const struct model *model, int64_t number)
+{
+    *mark = (struct mark){ .number = number, .rank = -1, .missing = model->ranks - model->left };
+    memset(mark->held, 0, (size_t)model->count * sizeof *mark->held);
+    return mark;
+}
+
+static void
+mark_fill(struct mark *mark, const struct replica *replica)
 {
     const struct model *model = replica->model;
-    *mark = (struct mark){ .number = number, .rank = replica->rank, .missing = model->ranks - model->left };
+    mark->rank = replica->rank;
     for (int i = 0; i < model->count; i++) {
         const struct watched *w = &replica->watched[i];
         mark->held[i] = (struct held){ .at = w->at, .changes = w->changes };
         if (w->at != NULL)
             replica_state_hold(w->at);
     }
-    return mark;
+}
+
+static struct mark **
+mark_find(struct model *model, int64_t number)
+{
+    struct mark **link = &model->marks;
+    while (*link != NULL && (*link)->number != number)
+        link = &(*link)->next;
+    return link;
 }
 
 /* One rank less has still to come. */
@@ -68,13 +84,13 @@ compare_with_mark(struct task *me, struct replica *replica, int64_t number, stru
                   struct finding *finding)
 {
     struct model *model = replica->model;
-    struct mark **link  = &model->marks;
-    while (*link != NULL && (*link)->number != number)
-        link = &(*link)->next;
+    struct mark **link  = mark_find(model, number);
     if (*link == NULL) {
-        *link  = mark_fill(*spare, replica, number);
+        *link  = mark_begin(*spare, model, number);
         *spare = NULL;
     }
+    if ((*link)->rank < 0)
+        mark_fill(*link, replica);
     for (int i = 0; i < model->count && !finding->found; i++) {
         struct watched  *w      = &replica->watched[i];
         struct replica_states   *states = &model->states[i];
@@ -115,6 +131,29 @@ bool
 replica_reduced(struct task *me, struct replica *replica)
 {
     return replica == NULL || replica_meets(me, replica, replica->marks++);
+}
+
+bool
+replica_shadowed(struct task *me, struct replica *replica, const int32_t *used)
+{
+    if (replica == NULL)
+        return true;
+    struct model *model = replica->model;
+    struct mark  *spare = cell_take(me, mark_bytes(model));
+    if (spare == NULL)
+        return false;
+    pthread_mutex_lock(&replica->check->mutex);
+    int64_t       number = replica->marks++;
+    struct mark **link   = mark_find(model, number);
+    if (!replica->check->over && *link == NULL) {
+        *link = mark_begin(spare, model, number);
+        spare = NULL;
+    }
+    if (!replica->check->over)
+        mark_passed(me, model, link);
+    pthread_mutex_unlock(&replica->check->mutex);
+    host_return(me, spare, mark_bytes(model));
+    return replica_shadowed_grads(me, replica, used);
 }
 
 void

@@ -126,6 +126,31 @@ replica_grad(struct task *me, struct replica *replica, int index, struct tensor 
     return true;
 }
 
+/* The gradients that the others get now: this rank has none. */
+bool
+replica_shadowed_grads(struct task *me, struct replica *replica, const int32_t *used)
+{
+    struct model *model = replica->model;
+    for (int index = 0, at = 0; at < replica->count; at++) {
+        struct watched *w = &replica->watched[at];
+        if (model->subjects[at].is_buffer || replica->trainable[index] != at)
+            continue;
+        if (used == NULL || used[index] > 0) {
+            struct agreement_of mine = { .key = { AGREEMENT_GRAD, w->index, w->grads++ }, .rank = replica->rank,
+                                         .ranks = model->ranks, .spare = agreement_new(me, 0) };
+            if (mine.spare == NULL)
+                return false;
+            pthread_mutex_lock(&replica->check->mutex);
+            if (!replica->check->over)
+                agreements_pass(me, &model->agreements, &mine);
+            pthread_mutex_unlock(&replica->check->mutex);
+            agreement_free(me, mine.spare, 0);
+        }
+        index++;
+    }
+    return true;
+}
+
 void
 replica_drop_awaited(struct task *me, struct replica *replica)
 {

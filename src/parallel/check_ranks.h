@@ -36,6 +36,9 @@ bool replica_names(struct task *me, struct replica *replica, const char *lines, 
 void replica_watch_buffers(struct task *me, struct replica *replica, const struct named_tensors *buffers); /* those that
                                                     are broadcast next */
 bool replica_reduced(struct task *me, struct replica *replica);     /* the ranks have just met in a reduction */
+/* A rank without inputs (join.h) has sent zeros to a reduction: it is not compared, nor does it wait to be, until Join has
+ * made it equal again. used: by how many ranks each parameter was used; NULL: all were. */
+bool replica_shadowed(struct task *me, struct replica *replica, const int32_t *used);
 /* Parameter `index` of those that require a gradient has its reduced one. */
 bool replica_grad(struct task *me, struct replica *replica, int index, struct tensor *grad);
 

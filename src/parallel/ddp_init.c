@@ -13,6 +13,7 @@
 #include "parallel/logger.h"
 #include "parallel/reducer.h"
 #include "parallel/state_sync.h"
+#include "parallel/sync_batch_norm.h"
 #include "parallel/verify_params.h"
 #include "sched/stage.h"
 #include "tensor/tensor.h"
@@ -116,19 +117,9 @@ ddp_sync_module_states(struct task *me, struct process_group *group,
 static bool
 ddp_sync_states(struct task *me, struct process_group *group, struct module *module, const struct ddp_options *options)
 {
-    struct named_tensors params = { 0 }, buffers = { 0 }, states = { 0 };
-    bool done = ddp_wanted_parameters(me, module, options, &params) &&
-                (options->no_init_sync_buffers || ddp_wanted_buffers(me, module, options, &buffers));
-    if (done)
-        states.tensors = scratch_new(me, (size_t)(params.count + buffers.count) + 1, sizeof *states.tensors);
-    for (int i = 0; i < params.count && states.tensors != NULL; i++)
-        states.tensors[states.count++] = params.tensors[i];
-    for (int i = 0; i < buffers.count && states.tensors != NULL; i++)
-        states.tensors[states.count++] = buffers.tensors[i];
-    done = states.tensors != NULL && ddp_sync_module_states(me, group, &states);
-    named_tensors_free(me, &params);
-    named_tensors_free(me, &buffers);
-    return done;
+    struct named_tensors states;
+    return ddp_wanted_states(me, module, options, !options->no_init_sync_buffers, &states) &&
+           ddp_sync_module_states(me, group, &states);
 }
 
 static size_t
@@ -221,6 +212,7 @@ ddp_wrap(struct task *me, struct module *module, struct process_group *group, co
         .sink_clone                 = true,
         .require_backward_grad_sync = true,
         .require_forward_param_sync = true,
+        .authoritative_rank         = -1,
     };
     if (ddp->device >= 0 && !options->has_output_device)
         ddp->output_device = ddp->device;
@@ -271,6 +263,27 @@ ddp_start_logging(struct task *me, struct ddp *ddp)
     return ddp->logger != NULL && reducer_set_logger(me, ddp->reducer, ddp->logger, &wrapper);
 }
 
+/* SyncBatchNorm runs on devices alone, so in a module of the host its first forward would fail. */
+static bool
+check_sync_batch_norm(struct task *me, struct module *module, const struct named_tensors *params)
+{
+    struct named_modules list  = { 0 };
+    const char          *found = NULL;
+    bool                 done  = true;
+    if (tensor_device(params->tensors[0]) != DEVICE_CPU)
+        return true;
+    done = module_named_modules(me, module, &list);
+    for (int i = 0; i < list.count && done && found == NULL; i++)
+        if (module_is_sync_batch_norm(list.modules[i]))
+            found = list.names[i];
+    if (found != NULL)
+        done = failed(me, E_VALUE, "SyncBatchNorm layers only work with GPU modules, and the parameters are on the "
+                                   "cpu, those of '%s' too: move the module to a device first, as "
+                                   "module:to(\"device:0\")", found);
+    named_modules_free(me, &list);
+    return done;
+}
+
 static struct module *
 ddp_build(struct task *me, struct module *module, struct process_group *group, const struct ddp_options *options,
           const struct named_tensors *params)
@@ -289,7 +302,8 @@ ddp_build(struct task *me, struct module *module, struct process_group *group, c
     if (ddp->reducer == NULL)
         return NULL;
     reducer_set_owner(ddp->reducer, wrapper);
-    bool done = ddp_start_logging(me, ddp) && (!options->static_graph || ddp_set_static_graph(me, wrapper));
+    bool done = ddp_start_logging(me, ddp) && check_sync_batch_norm(me, module, params) &&
+                (!options->static_graph || ddp_set_static_graph(me, wrapper));
     return done ? wrapper : NULL;
 }
 

@@ -50,3 +50,22 @@ ddp_wanted_buffers(struct task *me, struct module *module, const struct ddp_opti
         ddp_keep_wanted(me, out, options, false);
     return done;
 }
+
+bool
+ddp_wanted_states(struct task *me, struct module *module, const struct ddp_options *options, bool buffers,
+                  struct named_tensors *out)
+{
+    struct named_tensors of_params = { 0 }, of_buffers = { 0 };
+    bool done = ddp_wanted_parameters(me, module, options, &of_params) &&
+                (!buffers || ddp_wanted_buffers(me, module, options, &of_buffers));
+    *out = (struct named_tensors){ 0 };
+    if (done)
+        out->tensors = scratch_new(me, (size_t)(of_params.count + of_buffers.count) + 1, sizeof *out->tensors);
+    for (int i = 0; i < of_params.count && out->tensors != NULL; i++)
+        out->tensors[out->count++] = of_params.tensors[i];
+    for (int i = 0; i < of_buffers.count && out->tensors != NULL; i++)
+        out->tensors[out->count++] = of_buffers.tensors[i];
+    named_tensors_free(me, &of_params);
+    named_tensors_free(me, &of_buffers);
+    return out->tensors != NULL;
+}

@@ -20,6 +20,7 @@ struct delayed {
     int                   count;
     struct tensor        *hooked, *buffer;
     int                   hook;               /* id; -1: none */
+    bool                  waits;              /* its all-reduce comes at the end of the backward */
     struct work          *work;
 };
 
@@ -38,27 +39,66 @@ drop_owner(struct task *me, void *owner)
     module_unref(me, owner);
 }
 
-/* The hooked parameter's gradient is there: the delayed ones travel as one message, outside of the reducer. */
-static bool
-delayed_all_reduce(struct task *me, struct delayed *delayed)
+int
+delayed_device(const struct delayed *delayed)
 {
-    STAGE(me, ddp_delayed_params, delayed->count, tensor_bytes(delayed->buffer));
-    const struct op_args args = { .in = { delayed->buffer }, .out = delayed->buffer,
+    return tensor_device(delayed->buffer);
+}
+
+/* They travel as one message, outside of the reducer. `buffer`: theirs, or a shadow's. */
+static bool
+delayed_all_reduce(struct task *me, struct delayed *delayed, struct tensor *buffer)
+{
+    STAGE(me, ddp_delayed_params, delayed->count, tensor_bytes(buffer));
+    const struct op_args args = { .in = { buffer }, .out = buffer,
                                   .alpha = process_group_size(delayed->group) };
     if (op_run(me, OP_div_scalar, &args) == NULL)
         return false;
     work_free(me, delayed->work);
-    delayed->work = group_all_reduce(me, delayed->group, delayed->buffer, NULL);
-    return delayed->work != NULL &&
-           autograd_drop_after(me, drop_owner, module_ref(delayed->owner)) &&
-           autograd_queue_callback(me, delayed_finish, delayed);
+    delayed->work = group_all_reduce(me, delayed->group, buffer, NULL);
+    return delayed->work != NULL;
+}
+
+static bool
+delayed_at_the_end(struct task *me, void *context)
+{
+    struct delayed *delayed = context;
+    return delayed_all_reduce(me, delayed, delayed->buffer) && delayed_finish(me, delayed);
+}
+
+/* The hooked parameter's gradient is there. */
+static bool
+delayed_start(struct task *me, struct delayed *delayed)
+{
+    if (!autograd_drop_after(me, drop_owner, module_ref(delayed->owner)))
+        return false;
+    if (delayed->waits)
+        return autograd_queue_callback(me, delayed_at_the_end, delayed);
+    return delayed_all_reduce(me, delayed, delayed->buffer) && autograd_queue_callback(me, delayed_finish, delayed);
+}
+
+bool
+delayed_shadow(struct task *me, struct delayed *delayed)
+{
+    size_t         mark  = scope_mark(me);
+    struct tensor *zeros = tensor_zeros(me, delayed->buffer->dtype, delayed_device(delayed), 1, delayed->buffer->size);
+    bool           done  = zeros != NULL && delayed_all_reduce(me, delayed, zeros) && delayed_finish(me, delayed);
+    scope_release(me, mark);
+    return done;
+}
+
+void
+delayed_wait_for_buckets(struct delayed *delayed, bool wait)
+{
+    if (delayed != NULL)
+        delayed->waits = wait;
 }
 
 static bool
 delayed_run(struct task *me, void *context, struct node *node, struct tensor **grads, int count)
 {
     (void)node, (void)grads, (void)count;
-    return delayed_all_reduce(me, context);
+    return delayed_start(me, context);
 }
 
 static void

@@ -12,6 +12,11 @@ struct delayed *delayed_new(struct task *me, struct module *owner, struct proces
                             const struct delayed_params *given);
 void            delayed_update_process_group(struct delayed *delayed, struct process_group *group);  /* of NULL: nothing */
 void            delayed_free(struct task *me, struct delayed *delayed);
+/* In a Join: its all-reduce waits for the end of the backward, behind those of the buckets, where ranks without inputs
+ * look for it. */
+void            delayed_wait_for_buckets(struct delayed *delayed, bool wait);    /* of NULL: nothing */
+bool            delayed_shadow(struct task *me, struct delayed *delayed);        /* such a rank's part; false: failed */
+int             delayed_device(const struct delayed *delayed);
 /* Before each backward: whose .grad is nil gets its piece of the buffer, zeroed. false: failed. */
 bool            delayed_clear(struct task *me, struct delayed *delayed);
 #endif

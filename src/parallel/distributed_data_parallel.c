@@ -19,57 +19,6 @@
 #include "parallel/state_sync.h"
 #include "sched/stage.h"
 
-/* ---- buffers ---- */
-
-/* Rank 0's running statistics replace those of the others, before the forward: after a step they differ again. */
-static bool
-ddp_sync_buffers(struct task *me, struct ddp *ddp)
-{
-    const struct named_tensors *buffers = &ddp->buffers;
-    STAGE(me, ddp_sync_buffers, buffers->count, named_bytes(buffers));
-    replica_watch_buffers(me, ddp->replica, buffers);
-    const struct state_sync sync = { .tensors = buffers->tensors, .count = buffers->count,
-                                     .keeps_versions = true };
-    return broadcast_coalesced(me, ddp->group, &sync);
-}
-
-/* Who has registered a hook syncs the buffers himself; DDP waits for its futures at the end of the backward. */
-static bool
-ddp_run_buffer_hook(struct task *me, struct ddp *ddp)
-{
-    STAGE(me, ddp_buffer_hook, ddp->buffers.count, named_bytes(&ddp->buffers));
-    const struct buffer_hook *hook = &ddp->buffer_hook;
-    bool recorded = grad_enabled(me);
-    grad_set_enabled(me, false);
-    bool done = hook->run(me, hook->context, ddp->reducer, &ddp->buffers);
-    grad_set_enabled(me, recorded);
-    return done;
-}
-
-/* Buffers are read anew: the module may have others by now (issue 63916). */
-static bool
-ddp_read_buffers(struct task *me, struct ddp *ddp)
-{
-    const struct ddp_options ignoring = { .ignored = (const char *const *)ddp->ignored,
-                                          .ignored_count = ddp->ignored_count };
-    named_tensors_free(me, &ddp->buffers);
-    return ddp_wanted_buffers(me, ddp->module, &ignoring, &ddp->buffers);
-}
-
-static bool
-sync_buffers_if_due(struct task *me, struct ddp *ddp, bool before_forward)
-{
-    bool hooked = ddp->buffer_hook.run != NULL;
-    bool now    = before_forward == (!hooked || ddp->buffer_hook.before_forward);
-    if (!now || !ddp->require_forward_param_sync || !ddp->forward_sync_buffers)
-        return true;
-    if (!ddp_read_buffers(me, ddp))
-        return false;
-    if (ddp->buffers.count == 0)
-        return true;
-    return hooked ? ddp_run_buffer_hook(me, ddp) : ddp_sync_buffers(me, ddp);
-}
-
 /* ---- outputs ---- */
 
 static bool
@@ -145,17 +94,22 @@ ddp_count_iteration(struct task *me, struct ddp *ddp, bool syncs)
 }
 
 /* The last iteration's forgotten gradients surface here, before anything is computed; and here is the place for new
- * buckets, before activations take memory. */
+ * buckets, before activations take memory. In a Join also of a forward without gradients: a rank that only shadows it
+ * cannot know that it is one (2.15 leaves it out there, and hangs). */
 static bool
-ddp_before_forward(struct task *me, struct ddp *ddp)
+ddp_before_forward(struct task *me, struct ddp *ddp, bool syncs)
 {
-    if (ddp->reducer != NULL && grad_enabled(me)) {
+    if (!ddp_notify_join(me, ddp))
+        return false;
+    if (ddp->reducer != NULL && (grad_enabled(me) || ddp->join.enable)) {
         if (!reducer_ensure_prior_reduction_finished(me, ddp->reducer))
             return false;
         if (reducer_should_rebuild_buckets(ddp->reducer) && !reducer_rebuild_buckets(me, ddp->reducer))
             return false;
     }
-    return ddp->reducer == NULL || sync_buffers_if_due(me, ddp, true);
+    if (ddp->reducer != NULL && !ddp_sync_buffers_if_due(me, ddp, true))
+        return false;
+    return ddp_tell_backward_sync(me, ddp, syncs);
 }
 
 struct place { int device; };
@@ -186,7 +140,7 @@ ddp_after_forward(struct task *me, struct ddp *ddp, struct value *output, bool s
         return NULL;
     if (ddp->reducer == NULL)
         return output;
-    if (!sync_buffers_if_due(me, ddp, false))
+    if (!ddp_sync_buffers_if_due(me, ddp, false))
         return NULL;
     ddp->require_forward_param_sync = syncs;
     return ddp_prepare_backward(me, ddp, output, syncs);
@@ -201,7 +155,7 @@ ddp_forward(struct task *me, struct module *self, struct value *args,
     bool syncs = grad_enabled(me) && ddp->require_backward_grad_sync;
     int64_t iteration = ddp_count_iteration(me, ddp, syncs);
     STAGE(me, ddp_forward, iteration);
-    if (!ddp_before_forward(me, ddp) || !ddp_move_inputs(me, ddp, &args, &kwargs))
+    if (!ddp_before_forward(me, ddp, syncs) || !ddp_move_inputs(me, ddp, &args, &kwargs))
         return NULL;
 
     struct value *output = module_forward(me, ddp->module, args, kwargs);
@@ -234,6 +188,7 @@ ddp_drop(struct task *me, struct module *self)
     logger_free(ddp->logger);
     replica_free(me, ddp->replica);
     delayed_free(me, ddp->delayed);
+    live_ranks_forget(me, &ddp->live);
     drop_buffer_hook(me, ddp);
     named_tensors_free(me, &ddp->buffers);
     for (int i = 0; i < ddp->ignored_count; i++)
@@ -262,12 +217,6 @@ const struct module_type ddp_type = {
 };
 
 /* ---- questions ---- */
-
-static struct ddp *
-ddp_of(const struct module *wrapper)
-{
-    return wrapper != NULL && wrapper->type == &ddp_type ? wrapper->script : NULL;
-}
 
 struct module *
 ddp_module(const struct module *wrapper)
@@ -308,6 +257,7 @@ ddp_state(const struct module *wrapper, struct ddp_state *out)
         .should_finalize_after_backward = ddp->reducer != NULL && reducer_should_finalize_after_backward(ddp->reducer),
         .has_output_device              = ddp->has_output_device,
         .output_device                  = ddp->output_device,
+        .authoritative_rank             = ddp->authoritative_rank,
         .device_ids                     = { &ddp->device, ddp->device >= 0 },
         .bucket_bytes_cap               = ddp->bucket_bytes_cap,
     };

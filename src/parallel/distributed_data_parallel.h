@@ -42,6 +42,7 @@ struct ddp_state {
     bool   sink_clone, manual_finalization, should_finalize_after_backward;
     bool   has_output_device;
     int    output_device;
+    int    authoritative_rank;        /* whose state the last Join ended with; -1: none has */
     struct device_list device_ids;
     size_t bucket_bytes_cap;
 };
@@ -54,6 +55,14 @@ bool ddp_set_static_graph(struct task *me, struct module *wrapper);
 bool ddp_set_manual_finalization(struct task *me, struct module *wrapper, bool required);
 bool ddp_finalize_backward(struct task *me, struct module *wrapper);
 bool ddp_update_process_group(struct task *me, struct module *wrapper, struct process_group *group);
+
+/* Join (join.h): the wrapper as a joinable, whose context is the wrapper. Gradients are divided by all ranks, or by those
+ * that still have inputs. false: not a DistributedDataParallel. */
+struct joinable; struct join_config;
+bool ddp_joinable(struct module *wrapper, struct joinable *out);
+void ddp_set_join(struct task *me, struct module *wrapper, const struct join_config *config);     /* zeros: the Join is over */
+void ddp_divide_by_initial_world_size(struct module *wrapper, bool initial);
+bool ddp_join_config(const struct module *wrapper, struct join_config *out);     /* false: not a DistributedDataParallel */
 
 /* What syncs the buffers in the place of the broadcast. `run` may install futures in the reducer. */
 struct buffer_hook {

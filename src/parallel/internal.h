@@ -3,6 +3,7 @@
  *   reducer.c          an iteration, from forward to finalize: the story
  *   reducer_grads.c    between a parameter's .grad and its place in a bucket
  *   reducer_unused.c   who gets no gradient: the graph's search, the used map
+ *   reducer_join.c     a rank that has no inputs left sends zeros
  *   reducer_buckets.c  which parameters travel together, now and after the rebuild; their memory
  *   reducer_setup.c    making and freeing one
  *   reducer_report.c   what it says when something goes wrong */
@@ -17,7 +18,7 @@
 #include "sched/lock.h"
 #include "tensor/tensor.h"
 
-struct work;
+struct work; struct live_ranks;
 
 /* Gradients that travel together: one flat tensor and a view into it for each parameter. A sparse gradient travels
  * alone: its bucket has no views, and no tensor until the gradient has come. */
@@ -69,6 +70,7 @@ struct reducer {
     bool                  require_finalize;     /* something was marked ready and not yet finalized */
     bool                  has_marked_unused;
     bool                 *ready, *unused;       /* per parameter; unused: in a static graph, of the first iteration */
+    struct live_ranks    *live;                 /* of the wrapper: divide by those that are left in a Join; NULL: by all */
     int                   divisor;              /* what a gradient is divided by: settled once a backward; 0: not yet */
     int                   buckets_reduced;      /* not those that were skipped, nor a static graph's first ones */
     bool                  manual;               /* who calls backward finalizes, too */
@@ -113,6 +115,9 @@ bool reducer_run_hook(struct task *me, void *context, struct node *node, struct 
 bool reducer_collects_times(const struct reducer *reducer);
 void reducer_moment(struct task *me, struct reducer *reducer, enum reducer_moment moment);
 void reducer_abandon(struct task *me, struct reducer *reducer); /* nothing of this iteration stays */
+bool reducer_all_reduce_bucket(struct task *me, struct reducer *reducer, struct bucket *bucket);
+bool reducer_skips_bucket(const struct reducer *reducer, const struct bucket *bucket);
+bool reducer_finish_futures(struct task *me, const struct reducer *reducer);
 
 /* reducer_grads.c: each false: failed */
 bool reducer_in_slot(const struct reducer *reducer, int index);  /* its .grad lies in the bucket already */

@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "c10d/group.h"
 #include "nn/module.h"
+#include "parallel/sync_batch_norm.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
 
@@ -130,7 +131,7 @@ note_sync_bn(struct task *me, struct ddp_logger *logger, struct module *module)
     struct named_modules list  = { 0 };
     bool                 found = false, done = module_named_modules(me, module, &list);
     for (int i = 0; i < list.count && done && !found; i++)
-        found = strcmp(list.modules[i]->type->name, "SyncBatchNorm") == 0;
+        found = module_is_sync_batch_norm(list.modules[i]);
     named_modules_free(me, &list);
     note(logger, LOGGED_has_sync_bn, found);
     return done;

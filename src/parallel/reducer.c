@@ -9,6 +9,7 @@
 #include "nn/module.h"
 #include "parallel/check_ranks.h"
 #include "parallel/internal.h"
+#include "parallel/join.h"
 #include "sched/account.h"
 #include "sched/stage.h"
 #include "tensor/op.h"
@@ -110,6 +111,19 @@ name_id(struct task *me, const struct reducer *reducer, int index)
     return stage_text_id(me, reducer->names[index]);
 }
 
+/* The ranks, or under a Join that asks for it those that still have inputs. */
+static bool
+reducer_set_divide_factor(struct task *me, struct reducer *reducer)
+{
+    int live = 0;
+    if (reducer->divisor != 0)
+        return true;
+    if (reducer->live != NULL && !live_ranks_count(me, reducer->live, &live))
+        return false;
+    reducer->divisor = live > 0 ? live : reducer->world;
+    return true;
+}
+
 /* Each rank scales before the sum, which then is the mean: a gradient is divided on its way into the bucket. A comm
  * hook gets it as it is. */
 static bool
@@ -118,9 +132,8 @@ reducer_copy_to_bucket(struct task *me, struct reducer *reducer, int index)
     bool    in_slot = reducer_in_slot(reducer, index);
     int64_t bytes   = in_slot ? 0 : tensor_bytes(reducer->params[index]);
     STAGE(me, ddp_copy_to_bucket, index, reducer->bucket_of[index], bytes);
-    if (reducer->divisor == 0)
-        reducer->divisor = reducer->world;
-    return reducer_fill_slot(me, reducer, index);
+    return reducer_set_divide_factor(me, reducer) &&
+           reducer_fill_slot(me, reducer, index);
 }
 
 /* What becomes of the bucket is the hook's business: it averages (or not), compresses, goes its own
@@ -142,7 +155,7 @@ reducer_run_comm_hook(struct task *me, struct reducer *reducer, struct bucket *b
 }
 
 /* Asynchronous: the backward goes on while the comm task adds up the ranks' buckets. */
-static bool
+bool
 reducer_all_reduce_bucket(struct task *me, struct reducer *reducer, struct bucket *bucket)
 {
     int number = (int)(bucket - reducer->buckets);
@@ -154,7 +167,7 @@ reducer_all_reduce_bucket(struct task *me, struct reducer *reducer, struct bucke
 }
 
 /* Nobody needs a bucket that no rank uses: who asks for that promises that all ranks leave out the same ones. */
-static bool
+bool
 reducer_skips_bucket(const struct reducer *reducer, const struct bucket *bucket)
 {
     bool unused = reducer->skip_unused;
@@ -397,16 +410,22 @@ reducer_install_future(struct task *me, struct reducer *reducer, struct future *
     return true;
 }
 
+bool
+reducer_finish_futures(struct task *me, const struct reducer *reducer)
+{
+    for (size_t i = 0; i < reducer->future_count; i++)
+        if (!future_wait(me, reducer->futures[i]))
+            return false;
+    return true;
+}
+
 static bool
 reducer_finish_all(struct task *me, struct reducer *reducer)
 {
     for (int i = 0; i < reducer->count; i++)
         if (!reducer_finish_bucket(me, reducer, &reducer->buckets[i]))
             return false;
-    for (size_t i = 0; i < reducer->future_count; i++)
-        if (!future_wait(me, reducer->futures[i]))
-            return false;
-    return reducer_finish_used_map(me, reducer);
+    return reducer_finish_futures(me, reducer) && reducer_finish_used_map(me, reducer);
 }
 
 /* The whole backward is done: wait for the buckets in their order and copy each back. What no rank used keeps the
@@ -500,4 +519,10 @@ reducer_update_process_group(struct reducer *reducer, struct process_group *grou
 {
     reducer->group = group;
     reducer->world = process_group_size(group);
+}
+
+struct process_group *
+reducer_group(const struct reducer *reducer)
+{
+    return reducer->group;
 }

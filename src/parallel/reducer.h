@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct task; struct tensor; struct module; struct process_group; struct reducer; struct str; struct future; struct ddp_logger; struct logger_construction;
+struct task; struct tensor; struct module; struct process_group; struct reducer; struct str; struct future; struct ddp_logger; struct logger_construction; struct live_ranks;
 
 struct reducer_options {
     size_t        first_bucket_bytes;     /* a bucket closes when it reaches its cap: 0 has each gradient travel alone */
@@ -90,6 +90,15 @@ bool reducer_finalize_backward(struct task *me, struct reducer *reducer);
 /* Waited for at the end of the next finalize: what a buffer hook has started. Takes over the reference. */
 bool reducer_install_future(struct task *me, struct reducer *reducer, struct future *future);
 
+/* Join (join.h). Of a forward that has told the others that it is there: gradients are divided by those that are, not by
+ * all ranks; borrowed, NULL: by all. */
+void reducer_divide_by_live_ranks(struct reducer *reducer, struct live_ranks *live);
+/* Of a rank that has no inputs left: whether it can know what the others send; and one of their backwards, of which this
+ * rank sends its part. */
+int  reducer_device(const struct reducer *reducer);              /* of its parameters, the first of them */
+bool reducer_can_shadow(struct task *me, const struct reducer *reducer);
+bool reducer_shadow_backward(struct task *me, struct reducer *reducer);
+
 /* Manual finalization (PR 196651): the backward ends without its last step, and the caller takes it. */
 bool reducer_set_manual_finalization(struct task *me, struct reducer *reducer, bool required);
 bool reducer_should_finalize_after_backward(const struct reducer *reducer);
@@ -100,6 +109,7 @@ bool reducer_check_finalized(struct task *me, const struct reducer *reducer);
  * is borrowed as that of reducer_new was, are those that reduce. */
 bool reducer_reset_state(struct task *me, struct reducer *reducer);   /* false: failed */
 void reducer_update_process_group(struct reducer *reducer, struct process_group *group);
+struct process_group *reducer_group(const struct reducer *reducer);
 
 /* reducer_report.c. The logger, which is borrowed, learns what is known now, of the wrapper the module, the devices and
  * whether buffers are broadcast; from here on it is told of errors, too. false: failed. */

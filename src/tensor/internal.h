@@ -88,9 +88,9 @@ op_plan plan_function, plan_arithmetic, plan_power, plan_where, plan_masked_fill
 op_special view_permute, view_diagonal;
 
 op_plan plan_gelu, plan_conv2d, plan_conv_transpose2d, plan_conv2d_weight, plan_max_pool2d_indices, plan_max_pool2d,
-        plan_avg_pool2d, plan_avg_pool2d_backward, plan_batch_norm_stats, plan_batch_norm, plan_batch_norm_sums,
-        plan_batch_norm_terms, plan_batch_norm_backward, plan_layer_norm, plan_layer_norm_sums, plan_lstm_cell,
-        plan_gru_cell, plan_bce, plan_group_norm, plan_group_norm_sums, plan_embedding_renorm;
+        plan_avg_pool2d, plan_avg_pool2d_backward, plan_batch_norm_stats, plan_batch_norm_gather_stats, plan_batch_norm,
+        plan_batch_norm_sums, plan_batch_norm_terms, plan_batch_norm_backward, plan_layer_norm, plan_layer_norm_sums,
+        plan_lstm_cell, plan_gru_cell, plan_bce, plan_group_norm, plan_group_norm_sums, plan_embedding_renorm;
 
 /* The elements in one piece, as `like`'s type, in hidden host memory: of a device tensor after waiting for it. A new
  * reference; NULL: failed. */

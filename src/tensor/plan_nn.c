@@ -273,6 +273,16 @@ plan_batch_norm_stats(struct task *me, struct plan *plan, const struct op_args *
     return true;
 }
 
+/* A row for each rank: means, 1 / sqrt(variance + eps), how many values a channel has. */
+bool
+plan_batch_norm_gather_stats(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    if (!want_dims_within(me, plan, args->in[0], 2, 2) || !want_alike(me, plan, args, 1))
+        return false;
+    shape(plan, 2, (const int64_t[]){ 3, args->in[0]->size[1] / 2 });
+    return true;
+}
+
 static bool
 want_channels(struct task *me, const struct plan *plan, const struct tensor *x, const struct tensor *tensor)
 {

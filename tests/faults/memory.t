@@ -25,6 +25,7 @@ my @sparse   = ('--tap', 'tests/faults/sparse.lua', '--');
 my @stores   = ('--tap', 'tests/faults/stores.lua', '--');
 my @reduced  = ('--tap', 'tests/faults/algorithms.lua', '--');
 my @ranks    = ('--tap', 'tests/faults/collectives.lua', '--');
+my @uneven   = ('--tap', 'tests/faults/uneven.lua', '--');
 my @all      = ('--tap', 'tests/faults/everything.lua');
 my @free     = ('run', '--executor', 'free', '--exact');
 
@@ -57,6 +58,8 @@ fails('stores', 60, 'run', @stores);
 fails('stores in free', 60, @free, @stores);
 fails('collectives', 60, 'run', @ranks);
 fails('collectives in free', 60, @free, @ranks);
+fails('a hook, Join and SyncBatchNorm', 60, 'run', @uneven);
+fails('a hook, Join and SyncBatchNorm in free', 60, @free, @uneven);
 fails('step --batch', 50, 'step', '--batch', $moves, 'tests/faults/training.lua');
 fails('events', 15, 'events', $trace, 'op ~ mm or dp');
 fails('events --json', 15, 'events', $trace, '--json');

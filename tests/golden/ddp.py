@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""ddp.py: makes ddp-order-more, ddp-train-more, ddp-alias-more and ddp-logging-more (.json) beside this file with the PyTorch
-that runs it (2.15 or later, with gloo), each rank a process of its own. The forms are those of ddp-order, ddp-train, ddp-alias
-and of ddp-buckets' logging; the models are those of their headers.
+"""ddp.py: makes ddp-order-more, ddp-train-more, ddp-hooks-more, ddp-alias-more and ddp-logging-more (.json) beside this file with
+the PyTorch that runs it (2.15 or later, with gloo), each rank a process of its own. The forms are those of ddp-order, ddp-train
+(the hooks, too), ddp-alias and of ddp-buckets' logging; the models are those of their headers.
 
     ddp.py                what stands beside this file, again
     ddp.py FOLDER SEED    the same files there with other models, worlds, caps, options and numbers"""
-import json, math, os, random, sys, tempfile, warnings
+import contextlib, json, math, os, random, sys, tempfile, warnings
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn.functional as F
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import debugging_hooks, default_hooks, post_localSGD_hook, quantization_hooks
 from torch.nn.parallel import DistributedDataParallel as DDP
 import collectives
 from collectives import DTYPES, NAMES
@@ -309,6 +309,32 @@ def train_step(ddp, rank, case, step):
     return losses
 
 
+def local_sgd(ddp):
+    state = post_localSGD_hook.PostLocalSGDState(None, dist.new_subgroups(1)[0], 2)
+    ddp.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook)
+
+
+def double(_, bucket):
+    future = dist.all_reduce(bucket.buffer().clone(), async_op=True).get_future()
+    return future.then(lambda f: f.value()[0] * 2)
+
+
+def python_hook(hook):
+    return lambda ddp: ddp.register_comm_hook(None, hook)
+
+
+def builtin_hook(kind):
+    return lambda ddp: ddp._register_builtin_comm_hook(kind)
+
+
+HOOKS = {"allreduce": python_hook(default_hooks.allreduce_hook), "fp16": python_hook(default_hooks.fp16_compress_hook),
+         "bf16": python_hook(default_hooks.bf16_compress_hook), "noop": python_hook(debugging_hooks.noop_hook),
+         "quantize": python_hook(quantization_hooks.quantization_pertensor_hook),
+         "quantize_rows": python_hook(quantization_hooks.quantization_perchannel_hook), "double": python_hook(double),
+         "builtin_allreduce": builtin_hook(dist.BuiltinCommHookType.ALLREDUCE),
+         "builtin_fp16": builtin_hook(dist.BuiltinCommHookType.FP16_COMPRESS), "localsgd": local_sgd}
+
+
 def train_rank(rank, case):
     model = build(case["model"])
     filled(model.named_parameters(), case["init_other_ranks"][rank - 1] if rank and "init_other_ranks" in case else case["init_rank0"])
@@ -321,17 +347,21 @@ def train_rank(rank, case):
     dist._DEFAULT_FIRST_BUCKET_BYTES = case.get("first", DEFAULT_FIRST)
     ddp = DDP(model, **case.get("kw", {}))
     dist._DEFAULT_FIRST_BUCKET_BYTES = DEFAULT_FIRST
+    if "hook" in case:
+        HOOKS[case["hook"]](ddp)
     out = {"after_wrap": plain(model.named_parameters()), "buffers": plain(model.named_buffers()), "steps": []}
     optimizer = torch.optim.SGD(model.parameters(), lr=case["lr"], momentum=case["momentum"])
-    for step in range(case["count"]):
-        optimizer.zero_grad(set_to_none=case.get("zero") != "zero")
-        losses = train_step(ddp, rank, case, step)
-        grads = [(name, p.grad) for name, p in model.named_parameters()]
-        sparse = [name for name, grad in grads if grad is not None and grad.is_sparse]
-        grads = plain((name, grad.to_dense() if name in sparse else grad) for name, grad in grads)
-        optimizer.step()
-        out["steps"].append({"losses": losses, "grads": grads, "sparse": sparse, "params": plain(model.named_parameters()),
-                             "buffers": plain(model.named_buffers())})
+    with ddp.join(**case["join"]) if "join" in case else contextlib.nullcontext():
+        for step in range(case["counts"][rank] if "join" in case else case["count"]):
+            optimizer.zero_grad(set_to_none=case.get("zero") != "zero")
+            losses = train_step(ddp, rank, case, step)
+            grads = [(name, p.grad) for name, p in model.named_parameters()]
+            sparse = [name for name, grad in grads if grad is not None and grad.is_sparse]
+            grads = plain((name, grad.to_dense() if name in sparse else grad) for name, grad in grads)
+            optimizer.step()
+            out["steps"].append({"losses": losses, "grads": grads, "sparse": sparse,
+                                 "params": plain(model.named_parameters()), "buffers": plain(model.named_buffers())})
+    out["final"], out["final_buffers"] = plain(model.named_parameters()), plain(model.named_buffers())
     return out
 
 
@@ -411,7 +441,7 @@ def scenario(draw, kind, world, extra):
         width, count = draw.randrange(2, 6), draw.randrange(2, 5)
         spec, row, target = ["Branch", width, count], [width], [width]
     case.pop("sparse", None)
-    case["model"], case["count"] = spec, draw.randrange(2, 4)
+    case["model"], case["count"] = spec, max(case["counts"]) if "counts" in case else draw.randrange(2, 4)
     calls = case["count"] * calls_a_step(case)
     if kind == "branch":
         def some():
@@ -421,6 +451,7 @@ def scenario(draw, kind, world, extra):
         case["used_call" if "accumulate" in case else "used"] = used
     if case.pop("uneven", False):
         case["batches"] = [draw.randrange(1, 5) for _ in range(world)]
+    calls_of = [n * calls_a_step(case) for n in case.get("counts", [case["count"]] * world)]
     names = [name for name, _ in build(spec).named_parameters()]
     if case.pop("freeze", False) and len(names) > 2:
         case["frozen"] = draw.sample(names, draw.randrange(1, len(names) - 1))
@@ -431,8 +462,8 @@ def scenario(draw, kind, world, extra):
         case["init_other_ranks"] = [numbers.params(spec) for _ in range(world - 1)]
     rows = case.get("batches", [case["batch"]] * world)
     case["inputs"] = [[numbers.tokens([n] + row, vocab) if kind == "tokens" else numbers.tensor([n] + row)
-                       for _ in range(calls)] for n in rows]
-    case["targets"] = [[numbers.tensor([n] + target) for _ in range(calls)] for n in rows]
+                       for _ in range(calls)] for n, calls in zip(rows, calls_of)]
+    case["targets"] = [[numbers.tensor([n] + target) for _ in range(calls)] for n, calls in zip(rows, calls_of)]
     return case
 
 
@@ -603,10 +634,35 @@ def logging_cases(draw):
     return cases
 
 
+# ---- hooks: scenarios as those of train ----
+
+
+def hook_cases(draw):
+    ways = [{}, {"gradient_as_bucket_view": True}, {"static_graph": True}, {"find_unused_parameters": True},
+            {"batched_grad_copy": True}, {"lazy_bucket_allocation": True}]
+    cases = []
+    for hook in HOOKS:
+        for kind in ("dense", draw.choice(["dense", "image", "branch"])):
+            # Quantization gathers in two rounds, the second from a callback: with one bucket only, or ranks may wait for
+            # each other's in different orders.
+            caps = {} if hook.startswith("quantize") else {"bucket_cap_mb": draw.randrange(1, 400) / MIB}
+            kw = {**draw.choice(ways), **caps} if draw.random() < 0.8 else {}
+            if kind == "branch":
+                kw = {"find_unused_parameters": True}
+            extra = {"hook": hook, "kw": kw, **draw.choice([{}, {"zero": "none"}, {"zero": "zero"}, {"accumulate": 2}])}
+            case = scenario(draw, kind, draw.randrange(2, 5), extra)
+            cases.append({"part": "hooks", "name": f"{hook} {kind}", **case})
+    for hook in ("allreduce", "noop", "builtin_allreduce"):
+        case = scenario(draw, "tokens", draw.randrange(2, 5), {"hook": hook, "sparse": True})
+        cases.append({"part": "hooks", "name": f"{hook} sparse", **case})
+    return cases
+
+
 # ---- ranks ----
 
-PARTS = {"order": (order_rank, order_run), "train": (train_rank, train_run), "division": (division_rank, division_run),
-         "alias": (alias_rank, alias_run), "logging": (logging_rank, logging_run)}
+PARTS = {"order": (order_rank, order_run), "train": (train_rank, train_run), "hooks": (train_rank, train_run),
+         "division": (division_rank, division_run), "alias": (alias_rank, alias_run),
+         "logging": (logging_rank, logging_run)}
 
 
 def rank_main(rank, world, cases, folder):
@@ -654,11 +710,12 @@ def main():
     draw = random.Random(seed)
     built, orders = order_cases(draw)
     parts = {"order": orders, "train": train_cases(draw), "division": division_cases(draw), "alias": alias_cases(draw),
-             "logging": logging_cases(draw)}
+             "logging": logging_cases(draw), "hooks": hook_cases(random.Random(seed + 1000))}
     results = iter(run([(part, case) for part, cases in parts.items() for case in cases]))
     made = {part: [next(results) for _ in cases] for part, cases in parts.items()}
     write(folder, "ddp-order-more.json", {"read": "as ddp-order.json", "built": built}, runs=made["order"])
     write(folder, "ddp-train-more.json", {"read": "as ddp-train.json"}, scenarios=made["train"], division=made["division"])
+    write(folder, "ddp-hooks-more.json", {"read": "as ddp-train.json"}, scenarios=made["hooks"])
     write(folder, "ddp-alias-more.json", {"read": "as ddp-alias.json"}, runs=made["alias"])
     write(folder, "ddp-logging-more.json", {"read": "as the logging of ddp-buckets.json"}, logging=made["logging"])
 

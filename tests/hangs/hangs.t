@@ -168,4 +168,14 @@ for my $name (@listed) {
             "$name: stepped says it in the same words every time") if $executor eq 'stepped' && $name ne 'loops';
     }
 }
+
+# Lesson 24's three, each alone and caught by nobody.
+for my $case ([ 'a', 'MismatchError: rank 1 in barrier #7, rank 0 in broadcast #7' ],
+    [ 'b', 'MismatchError: rank 1 in broadcast #0, rank 0 in all_reduce #0' ], [ 'c', 'DeadlockError: rank 1 waits in all_reduce #8' ]) {
+    my ($job, $told) = @$case;
+    for my $executor ('stepped', 'free') {
+        my $run = ringside('run', '--quiet', '--executor', $executor, 'lessons/24-hang-clinic.lua', '--', $job);
+        refused("lesson 24, ($job) alone in $executor", $run, 3, qr/\Q$told\E/);
+    }
+}
 done_testing();

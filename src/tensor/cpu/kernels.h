@@ -41,7 +41,8 @@ size_t     cpu_mm_workspace(enum dtype dtype, int64_t k);
 /* ---- conv.c, pool.c, norm.c, recurrent.c (see lstm.h for lstm.c); see conv.h for the workspace of convolutions ---- */
 cpu_kernel cpu_conv2d, cpu_conv_transpose2d, cpu_conv2d_weight;
 cpu_kernel cpu_max_pool2d_indices, cpu_max_pool2d, cpu_max_pool2d_backward, cpu_avg_pool2d, cpu_avg_pool2d_backward;
-cpu_kernel cpu_batch_norm_stats, cpu_batch_norm, cpu_batch_norm_sums, cpu_batch_norm_terms, cpu_batch_norm_backward;
+cpu_kernel cpu_batch_norm_stats, cpu_batch_norm_gather_stats, cpu_batch_norm, cpu_batch_norm_sums, cpu_batch_norm_terms,
+           cpu_batch_norm_backward;
 cpu_kernel cpu_layer_norm, cpu_layer_norm_backward, cpu_layer_norm_sums;
 cpu_kernel cpu_group_norm, cpu_group_norm_backward, cpu_group_norm_sums;
 cpu_kernel cpu_lstm_cell, cpu_lstm_cell_backward, cpu_gru_cell, cpu_gru_cell_backward;

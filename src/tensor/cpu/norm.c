@@ -2,21 +2,24 @@
  * own (batch_norm_stats), so that running statistics and gradients use the same numbers.
  *
  * start: bit 0: there is a weight, bit 1: there is a bias, bit 2: the statistics are the batch's (they depend on the
- * input). alpha: eps. dim: how many trailing dimensions layer_norm normalises, how many groups group_norm has.
+ * input), bit 3: the second row of sums is of gradient * (input - mean), not yet times 1 / sqrt(variance + eps).
+ * alpha: eps. dim: how many trailing dimensions layer_norm normalises, how many groups group_norm has.
  * In PyTorch: ATen/native/Normalization.cpp, ATen/native/cpu/layer_norm_kernel.cpp. */
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/pack.h"
 #include "tensor/cpu/wide.h"
 
-enum { HAS_WEIGHT = 1, HAS_BIAS = 2, OF_BATCH = 4, LANES = 8 };
+enum { HAS_WEIGHT = 1, HAS_BIAS = 2, OF_BATCH = 4, CENTERED_SUMS = 8, LANES = 8 };
 
 struct batch { int64_t samples, channels, length; };
 struct lines { int64_t rows, wide; double eps; };
+struct gathered { int64_t ranks, channels; double eps; };
 struct groups { int64_t rows, groups, channels, length; double eps; }; /* channels of a group, elements of a channel */
 /* What a kernel reads, as much of it as it has: gradient, input, its statistics, sums and terms of the gradient. */
-struct norm { const void *g, *x, *stats, *sums, *terms, *weight, *bias; };
+struct norm { const void *g, *x, *stats, *sums, *terms, *weight, *bias; bool centered; };
 struct moments { double mean, scale; };
 
 static inline double
@@ -57,6 +60,19 @@ cpu_batch_norm_stats(const struct cpu_call *call)
         f64_stats(call->out.data, x, &b, call->alpha);
 }
 
+/* in: for each rank a row of means, of 1 / sqrt(variance + eps), and its count. */
+void
+cpu_batch_norm_gather_stats(const struct cpu_call *call)
+{
+    char           *room = call->workspace;
+    struct gathered by = { call->in[0].size[0], call->out.size[1], call->alpha };
+    const void     *rows = pack_input(call, 0, &room);
+    if (call->compute == DTYPE_F32)
+        f32_gather(call->out.data, rows, &by);
+    else
+        f64_gather(call->out.data, rows, &by);
+}
+
 /* in: input, statistics, weight, bias. */
 void
 cpu_batch_norm(const struct cpu_call *call)
@@ -81,7 +97,8 @@ cpu_batch_norm_sums(const struct cpu_call *call)
     struct batch b = batch_of(&call->in[0]);
     struct norm  in = { .g = pack_input(call, 0, &room) };
     in.x     = pack_input(call, 1, &room);
-    in.stats = pack_input(call, 2, &room);
+    in.stats    = pack_input(call, 2, &room);
+    in.centered = call->start & CENTERED_SUMS;
     if (call->compute == DTYPE_F32)
         f32_batch_sums(call->out.data, &in, &b);
     else
@@ -97,6 +114,7 @@ cpu_batch_norm_terms(const struct cpu_call *call)
     struct norm in = { .sums = pack_input(call, 0, &room) };
     in.stats  = pack_input(call, 1, &room);
     in.weight = call->start & HAS_WEIGHT ? pack_input(call, 2, &room) : NULL;
+    in.centered = call->start & CENTERED_SUMS;
     if (call->compute == DTYPE_F32)
         f32_coefficients(call->out.data, &in, call->out.size[1], count);
     else

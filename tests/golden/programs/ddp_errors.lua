@@ -33,6 +33,10 @@ TWINS["device_ids on a CPU module"] = function() DDP(nn.Linear(2, 2), { device_i
 TWINS["two device_ids"] = function() DDP(nn.Linear(2, 2), { device_ids = { 0, 1 } }) end
 TWINS["output_device on a CPU module"] = function() DDP(nn.Linear(2, 2), { output_device = 1 }) end
 TWINS["uninitialized (lazy) parameter"] = function() DDP(nn.LazyLinear(2)) end
+TWINS["SyncBatchNorm in a CPU module under DDP"] = function()
+  DDP(nn.Sequential { nn.Linear(2, 3), nn.SyncBatchNorm(3) })
+end
+TWINS["SyncBatchNorm forward on CPU in training"] = function() nn.SyncBatchNorm(3)(rs.ones(2, 3)) end
 BEFORE["no process group"] = function() DDP(nn.Linear(2, 2)) end
 
 -- ---- parameters that are not used ----
@@ -120,6 +124,15 @@ TWINS["comm hook returns no Future"] = function()
   ddp(rs.ones(1, 2)):sum():backward()
 end
 
+-- ---- join ----
+
+TWINS["join, throw_on_early_termination"] = function(rank)
+  local ddp = DDP(nn.Linear(2, 2))
+  ddp:join({ throw_on_early_termination = true }, function()
+    for _ = 1, 1 + rank do ddp(rs.ones(1, 2)):sum():backward() end
+  end)
+end
+
 -- ---- collectives ----
 
 TWINS["broadcast from a rank outside the group"] = function(_, world) dist.broadcast(rs.ones(2), world + 3) end
@@ -191,9 +204,6 @@ end
 
 local NOT_YET = {
   ["comm hook wrong annotation"] = "a Lua function has no annotations",
-  ["SyncBatchNorm in a CPU module under DDP"] = "SyncBatchNorm is not there yet",
-  ["SyncBatchNorm forward on CPU in training"] = "SyncBatchNorm is not there yet",
-  ["join, throw_on_early_termination"] = "DistributedDataParallel's join is not there yet",
 }
 
 -- Answers {run, before, skipped}, or nil: not understood.
