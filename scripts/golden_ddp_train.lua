@@ -136,6 +136,9 @@ return function(tools)
     return ddp
   end
 
+  -- How many steps a rank makes: with a join each its own number.
+  local function steps_of(rank, case) return case.join and case.counts[rank + 1] or #case.steps end
+
   local function train_on(rank, case)
     local module, out = tools.ddp_model(case.model), { steps = {} }
     fill_all(rank, case, module)
@@ -143,15 +146,19 @@ return function(tools)
     local ddp = wrap(case, module)
     out.after_wrap, out.buffers_after_wrap = all_plain(module:named_parameters()), all_plain(module:named_buffers())
     local optimizer = optim.SGD(module:parameters(), { lr = case.lr, momentum = case.momentum })
-    for step = 1, #case.steps do
-      -- A case that says nothing of `zero` drops its gradients, too: so its numbers were made.
-      optimizer:zero_grad { set_to_none = case.zero ~= "zero" }
-      local losses = run_step(ddp, rank, case, step)
-      local grads = grads_of(module)
-      optimizer:step()
-      out.steps[step] = { losses = losses, grads = grads, params = all_plain(module:named_parameters()),
-        buffers = all_plain(module:named_buffers()) }
+    local function steps()
+      for step = 1, steps_of(rank, case) do
+        -- A case that says nothing of `zero` drops its gradients, too: so its numbers were made.
+        optimizer:zero_grad { set_to_none = case.zero ~= "zero" }
+        local losses = run_step(ddp, rank, case, step)
+        local grads = grads_of(module)
+        optimizer:step()
+        out.steps[step] = { losses = losses, grads = grads, params = all_plain(module:named_parameters()),
+          buffers = all_plain(module:named_buffers()) }
+      end
     end
+    if case.join then ddp:join(case.join, steps) else steps() end
+    out.final, out.final_buffers = all_plain(module:named_parameters()), all_plain(module:named_buffers())
     return out
   end
 
@@ -193,6 +200,23 @@ return function(tools)
       match_all(what .. " buffer", got.buffers, golden.buffers and golden.buffers[rank + 1] or {}, SUMS)
   end
 
+  -- Under a join each rank has steps of its own, and in the end all have one state.
+  local function match_joined(what, got, rank, case)
+    local wrong = same(what .. " steps", #got.steps, #case.steps_by_rank[rank + 1])
+    for i, golden in ipairs(case.steps_by_rank[rank + 1]) do
+      known("a step", golden, "losses grads params buffers sparse_layout")
+      local here, own = ("%s step %d"):format(what, i - 1), got.steps[i]
+      wrong = wrong or tools.compare(here .. " loss", own.losses, tools.numbers(golden.losses), SUMS) or
+        match_all(here .. " gradient", own.grads, golden.grads, SUMS) or
+        match_layouts(here .. " gradient", own.grads, golden.sparse_layout) or
+        match_all(here .. " parameter", own.params, golden.params, SUMS) or
+        match_all(here .. " buffer", own.buffers, golden.buffers or {}, SUMS)
+    end
+    local function own(values) return case.final_same_on_every_rank and values or values[rank + 1] end
+    return wrong or match_all(what .. " final parameter", got.final, own(case.final), SUMS) or
+      match_all(what .. " final buffer", got.final_buffers, case.final_buffers and case.final_buffers[rank + 1] or {}, SUMS)
+  end
+
   local function match_rank(got, rank, case)
     local what, wrong = "rank " .. rank, nil
     if case.after_wrap then
@@ -200,10 +224,10 @@ return function(tools)
     end
     local buffers = case.buffers_after_wrap_by_rank and case.buffers_after_wrap_by_rank[rank + 1] or case.buffers_after_wrap
     wrong = wrong or match_all(what .. " buffer after the wrap", got.buffers_after_wrap, buffers or {})
-    for i, golden in ipairs(case.steps) do
+    for i, golden in ipairs(case.join and {} or case.steps) do
       wrong = wrong or match_step(("%s step %d"):format(what, i - 1), got.steps[i], golden, rank, case)
     end
-    return wrong
+    return wrong or case.join and match_joined(what, got, rank, case)
   end
 
   -- ---- a scenario ----
@@ -218,8 +242,13 @@ return function(tools)
     if case.init ~= nil and case.init ~= "per_rank" then return "the init '" .. tostring(case.init) .. "' is not understood" end
     if not KINDS[case.kind] then return "the kind '" .. tostring(case.kind) .. "' is not understood" end
     if case.hook and not HOOKS[case.hook] then return "the hook '" .. tostring(case.hook) .. "' is not understood" end
-    local calls, wrong = #case.steps * calls_a_step(case), nil
+    local wrong
+    if case.join then
+      known("a join", case.join, "divide_by_initial_world_size enable throw_on_early_termination")
+      wrong = same("ranks that count", #case.counts, case.world)
+    end
     for rank = 1, case.world do
+      local calls = steps_of(rank - 1, case) * calls_a_step(case)
       wrong = wrong or same("inputs", #case.inputs[rank], calls) or same("targets", #case.targets[rank], calls)
       for k = 1, calls do
         local rows = case.batches and case.batches[rank] or case.batch
@@ -234,7 +263,6 @@ return function(tools)
     builtin_fp16 = LIBRARY, powersgd = LIBRARY, localsgd = LIBRARY }
 
   local function train_case(case)
-    if case.join then return { skipped = "DistributedDataParallel's join is not there yet" } end
     if HOOKS_TO_COME[case.hook] then return { skipped = HOOKS_TO_COME[case.hook] } end
     local wrong = check_words(case)
     if wrong then return wrong end

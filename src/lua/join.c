@@ -3,8 +3,8 @@
  *     algorithms.Join({ ddp, counter }, function() for _, x in ipairs(inputs) do ... end end)
  *     ddp:join({ divide_by_initial_world_size = false }, function() ... end)
  *
- * A joinable of the lesson's own is an object with join_hook(self, kwargs), join_device and join_process_group (fields, as
- * PyTorch's properties, or functions); its class may come from algorithms.Joinable. What join_hook answers has
+ * A joinable of the lesson's own is an object with join_hook(self, kwargs), join_device and join_process_group (fields,
+ * as PyTorch's properties, or functions); its class may come from algorithms.Joinable. What join_hook answers has
  * main_hook(self) and post_hook(self, is_last_joiner), either of which may be missing.
  *
  * Interface: l_ddp_join, push_ddp_join_config, lua_open_join. */
@@ -285,8 +285,8 @@ set_configs(lua_State *L, int list, const struct join *join)
     }
 }
 
-/* The body is called; if it ends well, the rest is join_exit's. An error of the body skips that: the ranks that wait for
- * this one are told when it ends. PyTorch leaves the joinables as they are; here the Join is over for them. */
+/* The body is called; if it ends well, the rest is join_exit's. An error of the body skips that: the ranks that wait
+ * for this one are told when it ends. PyTorch leaves the joinables as they are; here the Join is over for them. */
 static int
 run_join(lua_State *L, struct lua_join *own, int list, int body)
 {
@@ -447,8 +447,8 @@ l_notify(lua_State *L)
 
 static const struct lua_entry entries[] = {
     { "Join", l_join,
-      "dist.algorithms.Join(joinables [, enable [, throw_on_early_termination]] [, {enable, throw_on_early_termination, "
-      "...}], f)",
+      "dist.algorithms.Join(joinables [, enable [, throw_on_early_termination]] [, {enable, "
+      "throw_on_early_termination, ...}], f)",
       "calls f, in which each rank goes through its own number of inputs; a rank whose f is done makes the others' "
       "collectives with them until all are. Answers f's results" },
     { "Joinable", l_joinable, "dist.algorithms.Joinable(name, base)",

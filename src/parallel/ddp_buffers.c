@@ -1,5 +1,5 @@
-/* DistributedDataParallel's buffers: before a forward that synchronises they become those of one rank, or a hook does what
- * it does. */
+/* DistributedDataParallel's buffers: before a forward that synchronises they become those of one rank, or a hook does
+ * what it does. */
 #include "autograd/node.h"
 #include "parallel/check_ranks.h"
 #include "parallel/ddp_internal.h"

@@ -1,5 +1,5 @@
-/* DistributedDataParallel in a Join: what a forward tells the ranks that have no inputs left. Both sides follow one order,
- * that of torch/nn/parallel/distributed.py:
+/* DistributedDataParallel in a Join: what a forward tells the ranks that have no inputs left. Both sides follow one
+ * order, that of torch/nn/parallel/distributed.py:
  *
  *   a rank that goes on                         a rank that has ended (ddp_join_hook.c)
  *     ddp_notify_join                             join_exit's question

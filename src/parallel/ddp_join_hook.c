@@ -50,12 +50,15 @@ ddp_main_hook(struct task *me, void *context)
 
 /* ---- the end ---- */
 
+/* Parameters and buffers of the rank that all have agreed on, as when the wrapper was made. */
 static bool
-ddp_sync_final_states(struct task *me, struct ddp *ddp, const struct named_tensors *states)
+ddp_sync_final_states(struct task *me, struct ddp *ddp,
+                      const struct named_tensors *states)
 {
-    STAGE(me, ddp_join_final, states->count, named_bytes(states), ddp->authoritative_rank);
+    int root = ddp->authoritative_rank;
+    STAGE(me, ddp_join_final, states->count, named_bytes(states), root);
     const struct state_sync sync = { .tensors = states->tensors, .count = states->count,
-                                     .root = ddp->authoritative_rank };
+                                     .root = root };
     return broadcast_coalesced(me, ddp->group, &sync);
 }
 

@@ -1,7 +1,7 @@
-/* The protocol of Join, as torch/distributed/algorithms/join.py. Ranks pair their collectives by order alone, so who has
- * no inputs left must know at each step what the others call next. Each iteration begins with one all-reduce: a rank that
- * goes on adds a one (join_notify_context), one that has ended a zero (join_exit). The sum tells the ended ones whether
- * there is an iteration to shadow, and the others by how many to divide. */
+/* The protocol of Join, as torch/distributed/algorithms/join.py. Ranks pair their collectives by order alone, so who
+ * has no inputs left must know at each step what the others call next. Each iteration begins with one all-reduce: a
+ * rank that goes on adds a one (join_notify_context), one that has ended a zero (join_exit). The sum tells the ended
+ * ones whether there is an iteration to shadow, and the others by how many to divide. */
 #include "parallel/join.h"
 #include "base/str.h"
 #include "c10d/group.h"
@@ -65,7 +65,8 @@ join_find_common_rank(struct task *me, const struct joinable *joinable, bool is_
         !tensor_item_i64(me, tensor, &found))
         return false;
     *rank = (int)found;
-    return found >= 0 || failed(me, E_VALUE, "Expected at least one rank to be a candidate, but no rank is one");
+    return found >= 0 ||
+           failed(me, E_VALUE, "Expected one rank at least to be a candidate: none is");
 }
 
 /* ---- a rank that goes on ---- */
@@ -115,7 +116,9 @@ join_notify_context(struct task *me, const struct join_config *config,
         return !task_failed(me);
     STAGE(me, ddp_join_notify, config->throw_on_early_termination);
     struct tensor *ones = number_new(me, joinable, DTYPE_F32, 1);
-    struct work   *work = ones != NULL ? group_all_reduce(me, joinable->group, ones, NULL) : NULL;
+    struct work   *work = NULL;
+    if (ones != NULL)
+        work = group_all_reduce(me, joinable->group, ones, NULL);
     if (work == NULL)
         return false;
     if (live != NULL) {
@@ -125,12 +128,14 @@ join_notify_context(struct task *me, const struct join_config *config,
     } else {
         work_free(me, work);
     }
-    return !config->throw_on_early_termination || throw_if_a_rank_has_ended(me, joinable);
+    return !config->throw_on_early_termination ||
+           throw_if_a_rank_has_ended(me, joinable);
 }
 
 /* ---- a rank that has ended ---- */
 
-/* One iteration of the ranks that still have inputs: what they call is called here, too, so that nobody waits in vain. */
+/* One iteration of the ranks that still have inputs: what they call is called here, too, so that nobody waits in
+ * vain. */
 static bool
 join_shadow(struct task *me, const struct join *join, int round, int live)
 {
@@ -153,8 +158,8 @@ static void
 warn_of_skew(struct task *me, const struct joinable *joinable)
 {
     struct str text = { 0 };
-    str_addf(&text, "Detected uneven input skew of greater than %d: rank %d has at least so many inputs less than ranks "
-                    "that still go on, and does nothing but shadow them. Share the inputs out more evenly.",
+    str_addf(&text, "Detected uneven input skew of greater than %d: rank %d has at least so many inputs less than "
+                    "ranks that still go on, and does nothing but shadow them. Share the inputs out more evenly.",
              WARN_THRESHOLD, process_group_rank(joinable->group));
     task_warn(me, str_text(&text));
     str_free(&text);

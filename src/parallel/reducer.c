@@ -132,7 +132,8 @@ reducer_copy_to_bucket(struct task *me, struct reducer *reducer, int index)
     bool    in_slot = reducer_in_slot(reducer, index);
     int64_t bytes   = in_slot ? 0 : tensor_bytes(reducer->params[index]);
     STAGE(me, ddp_copy_to_bucket, index, reducer->bucket_of[index], bytes);
-    return reducer_set_divide_factor(me, reducer) && reducer_fill_slot(me, reducer, index);
+    return reducer_set_divide_factor(me, reducer) &&
+           reducer_fill_slot(me, reducer, index);
 }
 
 /* What becomes of the bucket is the hook's business: it averages (or not), compresses, goes its own

@@ -112,8 +112,9 @@ shadow_buckets(struct task *me, struct reducer *reducer)
     return done;
 }
 
-/* A rank that sends zeros uses nothing. What it has used before, in a no_sync that no reduction followed, is noted for
- * the next one. (In 2.15 it sends the sum of its last map again, and what nobody uses any more gets zeros.) */
+/* As in PyTorch this rank says again what its last map said, so that what nobody uses any more gets zeros for a gradient,
+ * not none. (2.15 sends the sum itself again: two ranks that do so double it each time, until it overflows.) What this
+ * rank has used in a no_sync that no reduction followed is noted for its next one. */
 static bool
 shadow_used_map(struct task *me, struct reducer *reducer)
 {
@@ -122,7 +123,8 @@ shadow_used_map(struct task *me, struct reducer *reducer)
     if (before == NULL)
         return false;
     memcpy(before, reducer->used, bytes);
-    memset(reducer->used, 0, bytes);
+    for (int i = 0; i < reducer->params_count; i++)
+        reducer->used[i] = reducer->used_numbers[i] != 0;
     bool done = reducer_launch_used_map(me, reducer) && reducer_finish_used_map(me, reducer);
     memcpy(reducer->used, before, bytes);
     return done;

@@ -5,7 +5,7 @@ and of ddp-buckets' logging; the models are those of their headers.
 
     ddp.py                what stands beside this file, again
     ddp.py FOLDER SEED    the same files there with other models, worlds, caps, options and numbers"""
-import json, math, os, random, sys, tempfile, warnings
+import contextlib, json, math, os, random, sys, tempfile, warnings
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -323,15 +323,17 @@ def train_rank(rank, case):
     dist._DEFAULT_FIRST_BUCKET_BYTES = DEFAULT_FIRST
     out = {"after_wrap": plain(model.named_parameters()), "buffers": plain(model.named_buffers()), "steps": []}
     optimizer = torch.optim.SGD(model.parameters(), lr=case["lr"], momentum=case["momentum"])
-    for step in range(case["count"]):
-        optimizer.zero_grad(set_to_none=case.get("zero") != "zero")
-        losses = train_step(ddp, rank, case, step)
-        grads = [(name, p.grad) for name, p in model.named_parameters()]
-        sparse = [name for name, grad in grads if grad is not None and grad.is_sparse]
-        grads = plain((name, grad.to_dense() if name in sparse else grad) for name, grad in grads)
-        optimizer.step()
-        out["steps"].append({"losses": losses, "grads": grads, "sparse": sparse, "params": plain(model.named_parameters()),
-                             "buffers": plain(model.named_buffers())})
+    with ddp.join(**case["join"]) if "join" in case else contextlib.nullcontext():
+        for step in range(case["counts"][rank] if "join" in case else case["count"]):
+            optimizer.zero_grad(set_to_none=case.get("zero") != "zero")
+            losses = train_step(ddp, rank, case, step)
+            grads = [(name, p.grad) for name, p in model.named_parameters()]
+            sparse = [name for name, grad in grads if grad is not None and grad.is_sparse]
+            grads = plain((name, grad.to_dense() if name in sparse else grad) for name, grad in grads)
+            optimizer.step()
+            out["steps"].append({"losses": losses, "grads": grads, "sparse": sparse,
+                                 "params": plain(model.named_parameters()), "buffers": plain(model.named_buffers())})
+    out["final"], out["final_buffers"] = plain(model.named_parameters()), plain(model.named_buffers())
     return out
 
 
@@ -411,7 +413,7 @@ def scenario(draw, kind, world, extra):
         width, count = draw.randrange(2, 6), draw.randrange(2, 5)
         spec, row, target = ["Branch", width, count], [width], [width]
     case.pop("sparse", None)
-    case["model"], case["count"] = spec, draw.randrange(2, 4)
+    case["model"], case["count"] = spec, max(case["counts"]) if "counts" in case else draw.randrange(2, 4)
     calls = case["count"] * calls_a_step(case)
     if kind == "branch":
         def some():
@@ -421,6 +423,7 @@ def scenario(draw, kind, world, extra):
         case["used_call" if "accumulate" in case else "used"] = used
     if case.pop("uneven", False):
         case["batches"] = [draw.randrange(1, 5) for _ in range(world)]
+    calls_of = [n * calls_a_step(case) for n in case.get("counts", [case["count"]] * world)]
     names = [name for name, _ in build(spec).named_parameters()]
     if case.pop("freeze", False) and len(names) > 2:
         case["frozen"] = draw.sample(names, draw.randrange(1, len(names) - 1))
@@ -431,8 +434,8 @@ def scenario(draw, kind, world, extra):
         case["init_other_ranks"] = [numbers.params(spec) for _ in range(world - 1)]
     rows = case.get("batches", [case["batch"]] * world)
     case["inputs"] = [[numbers.tokens([n] + row, vocab) if kind == "tokens" else numbers.tensor([n] + row)
-                       for _ in range(calls)] for n in rows]
-    case["targets"] = [[numbers.tensor([n] + target) for _ in range(calls)] for n in rows]
+                       for _ in range(calls)] for n, calls in zip(rows, calls_of)]
+    case["targets"] = [[numbers.tensor([n] + target) for _ in range(calls)] for n, calls in zip(rows, calls_of)]
     return case
 
 
