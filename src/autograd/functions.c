@@ -10,7 +10,7 @@ bool
 grad_none(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
     (void)grad_out, (void)grad_in;
-    return failed(me, E_NOT_IMPLEMENTED, "derivative for %s is not implemented",
+    return failed(me, E_RUNTIME, "derivative for %s is not implemented",
                   node->op != NULL ? node->op : node->name);
 }
 

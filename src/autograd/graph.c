@@ -312,16 +312,20 @@ queue_of(struct task *me, struct graph *graph, int device)
     return graph->queue_count++;
 }
 
-/* Where the first gradient that does not lie on the CPU lies. */
+/* Where the first gradient that does not lie on the CPU lies; where the node's own lie, if none has come at all. PyTorch
+ * gives such a node to the calling thread. A SyncBatchNorm above one that had no rows gets none, and its all-reduce would
+ * race there with those that the device's thread issues. */
 static int
 device_of_gradients(const struct graph *graph, const struct pending *pending)
 {
+    bool any = false;
     for (int i = 0; i < pending->node->output_count; i++) {
         struct tensor *grad = graph->slots[pending->slot + (size_t)i];
         if (grad != NULL && tensor_device(grad) != DEVICE_CPU)
             return tensor_device(grad);
+        any = any || grad != NULL;
     }
-    return DEVICE_CPU;
+    return any ? DEVICE_CPU : pending->node->device;
 }
 
 /* One gradient less to wait for. */

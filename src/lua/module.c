@@ -4,6 +4,7 @@
  * engine sees a struct module whose type, script_module, calls back into the class's forward. A replica's attributes
  * are a shallow copy: torch.nn.Module._replicate_for_data_parallel. The methods of all modules are in nn.c. */
 #include "lua/shelf.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/str.h"
@@ -239,7 +240,12 @@ push_option(lua_State *L, const struct module *module, const char *name)
     switch (at->kind) {
     case ATTRIBUTE_INTEGER: lua_pushinteger(L, module->integers[at->at]); break;
     case ATTRIBUTE_FLAG: lua_pushboolean(L, module->integers[at->at] != 0); break;
-    case ATTRIBUTE_NUMBER: lua_pushnumber(L, module->numbers[at->at]); break;
+    case ATTRIBUTE_NUMBER:
+        if (isnan(module->numbers[at->at]))
+            lua_pushnil(L);
+        else
+            lua_pushnumber(L, module->numbers[at->at]);
+        break;
     case ATTRIBUTE_PAIR:
         lua_createtable(L, 2, 0);
         for (int i = 0; i < 2; i++) {

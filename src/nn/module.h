@@ -10,7 +10,8 @@
 
 struct task; struct tensor; struct module; struct str;
 
-/* What a built-in module shows of its options, by name; the list ends with a NULL name. A PAIR is two integers. */
+/* What a built-in module shows of its options, by name; the list ends with a NULL name. A PAIR is two integers, a NUMBER
+ * that is none NaN. */
 enum attribute_kind { ATTRIBUTE_INTEGER, ATTRIBUTE_PAIR, ATTRIBUTE_FLAG, ATTRIBUTE_NUMBER };
 struct module_attribute { const char *name; enum attribute_kind kind; int at; };
 enum { MODULE_INTEGERS = 20, MODULE_NUMBERS = 4 };

@@ -1,4 +1,5 @@
 /* BatchNorm, LayerNorm, GroupNorm. In PyTorch: torch/nn/modules/{batchnorm,normalization}.py. */
+#include <math.h>
 #include <string.h>
 #include "autograd/call.h"
 #include "functional/functional.h"
@@ -131,9 +132,12 @@ batch_tensors(struct task *me, struct module *module, enum dtype dtype, bool bia
     const struct layer_shape row = { dtype, 1, &module->integers[FEATURES] }, one = { DTYPE_I64, 0, NULL };
     if (!affine_pair(me, module, (struct affine){ module->integers[AFFINE], bias }, &row))
         return false;
-    return !module->integers[TRACKED] || (layer_buffer(me, module, "running_mean", &row, 0) &&
-                                          layer_buffer(me, module, "running_var", &row, 1) &&
-                                          layer_buffer(me, module, "num_batches_tracked", &one, 0));
+    if (!module->integers[TRACKED])
+        return module_add_buffer(me, module, "running_mean", NULL) &&
+               module_add_buffer(me, module, "running_var", NULL) &&
+               module_add_buffer(me, module, "num_batches_tracked", NULL);
+    return layer_buffer(me, module, "running_mean", &row, 0) && layer_buffer(me, module, "running_var", &row, 1) &&
+           layer_buffer(me, module, "num_batches_tracked", &one, 0);
 }
 
 struct module *
@@ -149,7 +153,7 @@ batch_norm_new(struct task *me, const struct module_type *type, const struct bat
     module->integers[TRACKED]    = settings->track_running_stats;
     module->integers[CUMULATIVE] = settings->cumulative;
     module->numbers[EPS]         = settings->eps;
-    module->numbers[MOMENTUM]    = settings->cumulative ? 0 : settings->momentum;
+    module->numbers[MOMENTUM]    = settings->cumulative ? NAN : settings->momentum;
     return batch_tensors(me, module, settings->dtype, settings->bias) ? module : NULL;
 }
 
@@ -168,7 +172,7 @@ batch_norm_sharing(struct task *me, const struct module_type *type, const struct
     module->name     = name_ref(from->name);
     for (size_t i = 0; i < countof(parameters) && done; i++)
         done = module_add_parameter(me, module, parameters[i], module_parameter(from, parameters[i]));
-    for (size_t i = 0; i < countof(buffers) && done && from->integers[TRACKED]; i++)
+    for (size_t i = 0; i < countof(buffers) && done; i++)
         done = module_add_buffer(me, module, buffers[i], module_buffer(from, buffers[i]));
     return done ? module : NULL;
 }
