@@ -331,24 +331,35 @@ refuse_hook(lua_State *L, struct task *me, const struct module *wrapper)
     return call_done(&call, ddp_tell_error(me, &inside));
 }
 
-int
-l_register_comm_hook(lua_State *L)
+void
+register_comm_hook(lua_State *L, int index, int state, int function)
 {
     struct task    *me      = script_task(L);
-    struct module  *wrapper = check_module(L, 1);
+    struct module  *wrapper = check_module(L, index);
     struct reducer *reducer = ddp_reducer(wrapper);
     if (reducer == NULL)
         raise_error(L, "TypeError", "this is a method of DistributedDataParallel");
-    arg_most(L, 3);
-    if (!lua_isfunction(L, 3))
-        return refuse_hook(L, me, wrapper);
-    lua_settop(L, 3);
-    const char      *name = push_hook_name(L, 3);
-    struct comm_hook hook = take_comm_hook(L, me, 2, 3);
+    state = lua_absindex(L, state);
+    if (!lua_isfunction(L, function)) {
+        refuse_hook(L, me, wrapper);
+        return;
+    }
+    function = lua_absindex(L, function);
+    const char      *name = push_hook_name(L, function);
+    struct comm_hook hook = take_comm_hook(L, me, state, function);
     if (hook.name == NULL)
         hook.name = name;
     struct call call = call_open(L, me, CALL_KEEP);
-    return call_done(&call, hook.start != NULL && reducer_register_comm_hook(me, reducer, &hook));
+    call_done(&call, hook.start != NULL && reducer_register_comm_hook(me, reducer, &hook));
+}
+
+int
+l_register_comm_hook(lua_State *L)
+{
+    arg_most(L, 3);
+    lua_settop(L, 3);
+    register_comm_hook(L, 1, 2, 3);
+    return 0;
 }
 
 struct comm_hook

@@ -15,8 +15,8 @@ struct library_hook {
     lua_CFunction    function;
     struct comm_hook (*make)(lua_State *L, struct task *me, int state);
 };
-/* The hooks of one file, NULL-terminated; listed in ddp_comm_hooks.c. */
-extern const struct library_hook default_hooks[];
+/* The hooks of one file, until one without a function; listed in ddp_comm_hooks.c. */
+extern const struct library_hook plain_hooks[];
 /* The body of each such function: library_hook.function. */
 int l_call_library_hook(lua_State *L);
 
@@ -59,6 +59,15 @@ void push_state_box(lua_State *L, const struct state_class *class);
 void fill_state_box(lua_State *L, struct hook_state *state);
 /* The state at `index`, of that class; else raises what `hook` wants. NULL class: of any. */
 struct hook_state *check_state(lua_State *L, int index, const struct state_class *class, const char *hook);
+const struct state_class *state_class_at(lua_State *L, int index);   /* NULL: it is no state */
+void push_allreduce_hook(lua_State *L);           /* default_hooks.allreduce_hook, as a lesson has it */
 void lua_open_hook_states(lua_State *L);
+void lua_open_optimizer_hooks(lua_State *L);      /* optimizer_hooks.c */
+void lua_open_comm_hook_types(lua_State *L);      /* comm_hook_types.c */
+int  l_register_builtin_comm_hook(lua_State *L);
+int  l_register_fused_optim(lua_State *L);
+/* comm_hook.c: the function at `function` with the state at `state` becomes the hook of the DistributedDataParallel at
+ * `wrapper`. */
+void register_comm_hook(lua_State *L, int wrapper, int state, int function);
 void lua_open_ddp_comm_hooks(lua_State *L);
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/str.h"
 #include "base/vec.h"
+#include "lua/comm_hook.h"
 #include "lua/dispatch.h"
 #include "lua/ddp_inspect.h"
 #include "lua/internal.h"
@@ -532,6 +533,10 @@ static const struct lua_entry method_entries[] = {
       "others' iterations until all are, and has then the last one's state. Answers f's results" },
     { "register_comm_hook", l_register_comm_hook, "ddp:register_comm_hook(state, hook)",
       "hook(state, bucket) all-reduces a bucket of gradients, which nobody has divided; answers a Future of them" },
+    { "_register_builtin_comm_hook", l_register_builtin_comm_hook, "ddp:_register_builtin_comm_hook(comm_hook_type)",
+      "dist.BuiltinCommHookType.ALLREDUCE or FP16_COMPRESS: those of PyTorch's hooks that it has in C++, too" },
+    { "_register_fused_optim", l_register_fused_optim, "ddp:_register_fused_optim(optim, {lr, ..., optim_params})",
+      "each bucket's parameters (or only those listed) are stepped as soon as the bucket is averaged" },
     { "_set_ddp_sink_clone", l_set_sink_clone, "ddp:_set_ddp_sink_clone(val)",
       "false: with find_unused_parameters outputs go on without being copied" },
     { "_set_static_graph", l_set_static_graph, "ddp:_set_static_graph()",

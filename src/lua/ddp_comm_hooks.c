@@ -8,6 +8,7 @@
  * Interface: comm_hook.h. */
 #include "lua/comm_hook.h"
 
+#include <stddef.h>
 #include "base/vec.h"
 #include "device/cells.h"
 #include "lua/dispatch.h"
@@ -15,7 +16,7 @@
 #include "lua/rank.h"
 #include "sched/task.h"
 
-static const struct library_hook *const libraries[] = { default_hooks };
+static const struct library_hook *const libraries[] = { plain_hooks };
 
 /* ---- which hook a function is ---- */
 
@@ -169,16 +170,22 @@ push_wrapped_hook(lua_State *L, const struct hook_wrapper *wrapper, int hook, in
     return 1;
 }
 
-/* ---- default_hooks ---- */
+/* ---- hooks whose state is a group ---- */
 
 static int l_allreduce_hook(lua_State *L) { return l_call_library_hook(L); }
 static int l_fp16_compress_hook(lua_State *L) { return l_call_library_hook(L); }
 static int l_bf16_compress_hook(lua_State *L) { return l_call_library_hook(L); }
+static int l_pertensor_hook(lua_State *L) { return l_call_library_hook(L); }
+static int l_perchannel_hook(lua_State *L) { return l_call_library_hook(L); }
 static int l_noop_hook(lua_State *L) { return l_call_library_hook(L); }
+static int l_post_local_hook(lua_State *L) { return l_call_library_hook(L); }
 
 static struct comm_hook
-no_member(struct task *me)
+hook_of_group(lua_State *L, struct task *me, int state, struct comm_hook (*hook)(struct process_group *group))
 {
+    struct process_group *group = hook_group(L, state);
+    if (group != NULL)
+        return hook(group);
     failed(me, E_VALUE, "this rank is no member of the hook's group");
     return (struct comm_hook){ 0 };
 }
@@ -186,22 +193,31 @@ no_member(struct task *me)
 static struct comm_hook
 make_allreduce(lua_State *L, struct task *me, int state)
 {
-    struct process_group *group = hook_group(L, state);
-    return group != NULL ? allreduce_hook(group) : no_member(me);
+    return hook_of_group(L, me, state, allreduce_hook);
 }
 
 static struct comm_hook
 make_fp16_compress(lua_State *L, struct task *me, int state)
 {
-    struct process_group *group = hook_group(L, state);
-    return group != NULL ? fp16_compress_hook(group) : no_member(me);
+    return hook_of_group(L, me, state, fp16_compress_hook);
 }
 
 static struct comm_hook
 make_bf16_compress(lua_State *L, struct task *me, int state)
 {
-    struct process_group *group = hook_group(L, state);
-    return group != NULL ? bf16_compress_hook(group) : no_member(me);
+    return hook_of_group(L, me, state, bf16_compress_hook);
+}
+
+static struct comm_hook
+make_pertensor(lua_State *L, struct task *me, int state)
+{
+    return hook_of_group(L, me, state, quantization_pertensor_hook);
+}
+
+static struct comm_hook
+make_perchannel(lua_State *L, struct task *me, int state)
+{
+    return hook_of_group(L, me, state, quantization_perchannel_hook);
 }
 
 static struct comm_hook
@@ -211,13 +227,66 @@ make_noop(lua_State *L, struct task *me, int state)
     return noop_hook();
 }
 
-const struct library_hook default_hooks[] = {
+/* ---- post_localSGD_hook ---- */
+
+#define LOCAL_FIELD(name, type, field) { name, type, offsetof(struct post_local_sgd_state, field), false, NULL }
+
+static const struct state_field local_fields[] = {
+    LOCAL_FIELD("process_group", FIELD_GROUP, group),
+    LOCAL_FIELD("subgroup", FIELD_GROUP, subgroup),
+    LOCAL_FIELD("start_localSGD_iter", FIELD_INTEGER, start_iter),
+    LOCAL_FIELD("post_local_gradient_allreduce", FIELD_FLAG, post_local_allreduce),
+    LOCAL_FIELD("iter", FIELD_INTEGER, iter),
+};
+static const struct state_class local_class = { "PostLocalSGDState", local_fields, countof(local_fields), NULL, 0 };
+
+static struct process_group *
+optional_group(lua_State *L, const struct argument *given)
+{
+    return given->none ? NULL : check_group(L, (int)given->integer[0]);
+}
+
+static int
+l_post_local_state(lua_State *L)
+{
+    struct task     *me = script_task(L);
+    struct arguments a;
+    take_arguments(L, &a);
+    struct process_group *group = optional_group(L, &a.at[0]), *subgroup = optional_group(L, &a.at[1]);
+    push_state_box(L, &local_class);
+    struct post_local_sgd_state *state = post_local_sgd_state_new(me);
+    if (state == NULL)
+        return raise(L, me);
+    fill_state_box(L, &state->head);
+    state->group                = group;
+    state->subgroup             = subgroup;
+    state->start_iter           = a.at[2].integer[0];
+    state->post_local_allreduce = a.at[3].integer[0] != 0;
+    return 1;
+}
+
+static struct comm_hook
+make_post_local(lua_State *L, struct task *me, int state)
+{
+    struct hook_state           *head  = check_state(L, state, &local_class, "post_localSGD_hook");
+    struct post_local_sgd_state *local = (struct post_local_sgd_state *)head;
+    (void)me;
+    local->world = group_here(L);
+    return post_local_sgd_hook(local);
+}
+
+const struct library_hook plain_hooks[] = {
     { l_allreduce_hook, make_allreduce },
     { l_fp16_compress_hook, make_fp16_compress },
     { l_bf16_compress_hook, make_bf16_compress },
+    { l_pertensor_hook, make_pertensor },
+    { l_perchannel_hook, make_perchannel },
+    { l_post_local_hook, make_post_local },
     { l_noop_hook, make_noop },
     { NULL, NULL },
 };
+
+/* ---- wrappers ---- */
 
 static struct comm_hook
 wrap_fp16(lua_State *L, struct task *me, const struct comm_hook *inner, int more)
@@ -249,17 +318,45 @@ l_bf16_compress_wrapper(lua_State *L)
     return push_wrapped_hook(L, &bf16_wrapper, 1, 0);
 }
 
+void
+push_allreduce_hook(lua_State *L)
+{
+    lua_pushcfunction(L, l_allreduce_hook);
+}
+
+/* ---- names ---- */
+
+#define LIBRARY "distributed.algorithms.ddp_comm_hooks."
+
 static const struct lua_entry default_entries[] = {
     { "allreduce_hook", l_allreduce_hook, "default_hooks.allreduce_hook(process_group, bucket)",
       "a comm hook: the bucket divided by the ranks, then an all-reduce, which is what DDP does without a hook" },
     { "fp16_compress_hook", l_fp16_compress_hook, "default_hooks.fp16_compress_hook(process_group, bucket)",
       "a comm hook: the bucket becomes float16, is divided and all-reduced so, and becomes what it was again" },
     { "bf16_compress_hook", l_bf16_compress_hook, "default_hooks.bf16_compress_hook(process_group, bucket)",
-      "a comm hook: the same in bfloat16, which has float32's range and three digits" },
+      "a comm hook: the same in bfloat16, which has float32's range and some three digits" },
     { "fp16_compress_wrapper", l_fp16_compress_wrapper, "default_hooks.fp16_compress_wrapper(hook)",
       "a comm hook: hook with a bucket that was cast to float16 before" },
     { "bf16_compress_wrapper", l_bf16_compress_wrapper, "default_hooks.bf16_compress_wrapper(hook)",
       "a comm hook: hook with a bucket that was cast to bfloat16 before" },
+};
+
+static const struct lua_entry quantization_entries[] = {
+    { "quantization_pertensor_hook", l_pertensor_hook,
+      "quantization_hooks.quantization_pertensor_hook(process_group, bucket)",
+      "a comm hook: each rank's bucket in 8 bits, with one scale; two all-gathers, then the mean" },
+    { "quantization_perchannel_hook", l_perchannel_hook,
+      "quantization_hooks.quantization_perchannel_hook(process_group, bucket)",
+      "a comm hook: the same with a scale for each 512 elements" },
+};
+
+static const struct lua_entry local_entries[] = {
+    { "PostLocalSGDState", l_post_local_state,
+      "post_localSGD_hook.PostLocalSGDState(any? process_group=None, any? subgroup=None, int start_localSGD_iter, "
+      "bool post_local_gradient_allreduce=True) -> any",
+      "the state of post_localSGD_hook: who averages gradients, and from which iteration on. state.iter counts" },
+    { "post_localSGD_hook", l_post_local_hook, "post_localSGD_hook.post_localSGD_hook(state, bucket)",
+      "a comm hook: averages gradients over all ranks at first, then in state.subgroup only, or not at all" },
 };
 
 static const struct lua_entry debugging_entries[] = {
@@ -267,14 +364,16 @@ static const struct lua_entry debugging_entries[] = {
       "a comm hook that does nothing: each rank keeps its own gradients, undivided. To measure what the all-reduce costs" },
 };
 
-#define LIBRARY "distributed.algorithms.ddp_comm_hooks"
-
 void
 lua_open_ddp_comm_hooks(lua_State *L)
 {
     box_class(L, BOX_HOOK_RUN, NULL, 0);
     lua_pop(L, 1);
     lua_open_hook_states(L);
-    fill_namespace(L, LIBRARY ".default_hooks", default_entries, countof(default_entries));
-    fill_namespace(L, LIBRARY ".debugging_hooks", debugging_entries, countof(debugging_entries));
+    fill_namespace(L, LIBRARY "default_hooks", default_entries, countof(default_entries));
+    fill_namespace(L, LIBRARY "quantization_hooks", quantization_entries, countof(quantization_entries));
+    fill_namespace(L, LIBRARY "post_localSGD_hook", local_entries, countof(local_entries));
+    fill_namespace(L, LIBRARY "debugging_hooks", debugging_entries, countof(debugging_entries));
+    lua_open_optimizer_hooks(L);
+    lua_open_comm_hook_types(L);
 }

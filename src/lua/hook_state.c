@@ -32,6 +32,12 @@ class_of(lua_State *L, int index)
     return class;
 }
 
+const struct state_class *
+state_class_at(lua_State *L, int index)
+{
+    return box_test(L, index, BOX_HOOK_STATE) != NULL ? class_of(L, index) : NULL;
+}
+
 struct hook_state *
 check_state(lua_State *L, int index, const struct state_class *class, const char *hook)
 {

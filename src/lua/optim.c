@@ -314,6 +314,24 @@ sparse_adam(lua_State *L)
     return make(L, OPTIM_SPARSE_ADAM);
 }
 
+int
+optim_kind_of(lua_State *L, int index)
+{
+    static const lua_CFunction makers[OPTIM_KINDS] = { [OPTIM_SGD] = sgd, [OPTIM_ADAM] = adam, [OPTIM_ADAMW] = adamw,
+                                                       [OPTIM_ADAGRAD] = adagrad, [OPTIM_SPARSE_ADAM] = sparse_adam };
+    for (int kind = 0; kind < OPTIM_KINDS; kind++)
+        if (lua_tocfunction(L, index) == makers[kind])
+            return kind;
+    return -1;
+}
+
+struct optim_options
+check_optim_options(lua_State *L, enum optim_kind kind, int table)
+{
+    option_known(L, table, known_options[kind]);
+    return read_optim_options(L, kind, table, optim_defaults(kind));
+}
+
 static int
 add_param_group(lua_State *L)
 {

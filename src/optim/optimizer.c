@@ -358,6 +358,27 @@ optimizer_step(struct task *me, struct optimizer *optimizer)
     return ok;
 }
 
+bool
+optimizer_step_param(struct task *me, struct optimizer *optimizer, struct tensor *param, struct tensor *grad,
+                     const struct optim_options *options)
+{
+    size_t at = 0;
+    while (at < optimizer->count && optimizer->states[at].param != param)
+        at++;
+    if (task_failed(me) || (at == optimizer->count && !optimizer_add_group(me, optimizer, &param, 1, options)))
+        return false;
+    struct tensor *own     = param->grad;
+    bool           enabled = grad_enabled(me);
+    size_t         mark    = scope_mark(me);
+    grad_set_enabled(me, false);
+    param->grad = grad;
+    bool ok = gradients_allowed(me, optimizer, at) && step_one(me, optimizer, &optimizer->states[at]);
+    param->grad = own;
+    scope_release(me, mark);
+    grad_set_enabled(me, enabled);
+    return ok;
+}
+
 /* Gradients add up until they are cleared: dropped, or filled with zeros in place. */
 bool
 optimizer_zero_grad(struct task *me, struct optimizer *optimizer, bool set_to_none)

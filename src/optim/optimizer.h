@@ -26,6 +26,9 @@ struct optimizer *optimizer_new(struct task *me, enum optim_kind kind);
 bool optimizer_add_group(struct task *me, struct optimizer *optimizer, struct tensor *const *params, int count,
                          const struct optim_options *options) __attribute__((warn_unused_result));
 bool optimizer_step(struct task *me, struct optimizer *optimizer) __attribute__((warn_unused_result));
+/* That parameter alone, by that gradient; in its first step it gets a group of its own with those options. */
+bool optimizer_step_param(struct task *me, struct optimizer *optimizer, struct tensor *param, struct tensor *grad,
+                          const struct optim_options *options) __attribute__((warn_unused_result));
 bool optimizer_zero_grad(struct task *me, struct optimizer *optimizer, bool set_to_none);
 void optimizer_free(struct task *me, struct optimizer *optimizer);
 

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/dtype.h"
+#include "optim/optimizer.h"
 #include "parallel/reducer.h"
 
 struct task; struct tensor; struct process_group;
@@ -30,7 +31,7 @@ void               hook_state_unref(struct task *me, void *state);
 
 /* ---- what hooks are made of ---- */
 
-/* `to` (NULL: a new tensor) = tensor / ranks of the group, sparse ones in their place. NULL: failed. */
+/* In place, sparse ones, too. false: failed. */
 bool           hook_divide(struct task *me, struct tensor *tensor, int ranks) __attribute__((warn_unused_result));
 /* One all-reduce that is under way: `sent` becomes the sum, `buffer` gets it. Both are kept; NULL: failed. */
 struct hook_sum;
@@ -49,4 +50,37 @@ struct comm_hook noop_hook(void);
 /* The bucket cast, then `inner`, which it takes over, also where it fails. */
 struct comm_hook fp16_compress_wrapper(struct task *me, const struct comm_hook *inner);
 struct comm_hook bf16_compress_wrapper(struct task *me, const struct comm_hook *inner);
+struct comm_hook quantization_pertensor_hook(struct process_group *group);
+struct comm_hook quantization_perchannel_hook(struct process_group *group);
+
+struct post_local_sgd_state {
+    struct hook_state     head;
+    struct process_group *group;                 /* who averages while iter < start_iter; NULL: `world` */
+    struct process_group *world;                 /* the default group, when the hook was made */
+    struct process_group *subgroup;              /* those that average afterwards; NULL: not given */
+    int64_t               start_iter, iter;
+    bool                  post_local_allreduce;  /* false: from the start on nobody averages gradients */
+};
+struct post_local_sgd_state *post_local_sgd_state_new(struct task *me);      /* NULL: failed */
+struct comm_hook             post_local_sgd_hook(struct post_local_sgd_state *state);
+
+/* An optimizer that is given a parameter and its gradient. `step` of the hook's state is this or a lesson's own. */
+struct functional_optimizer { struct hook_state head; struct optimizer *optimizer; struct optim_options options; };
+struct functional_optimizer *functional_optimizer_new(struct task *me, enum optim_kind kind,
+                                                      const struct optim_options *options);   /* NULL: failed */
+bool functional_optimizer_step(struct task *me, void *functional, struct tensor *param, struct tensor *grad);
+
+/* Who steps a bucket's parameters: all, or those that are listed. `step` and `drop` are the caller's to set. */
+struct optimizer_hook_state {
+    struct hook_state head;
+    bool            (*step)(struct task *me, void *context, struct tensor *param, struct tensor *grad);
+    void            (*drop)(struct task *me, void *context);
+    void             *context;
+    struct tensor   **params;
+    int               count;
+    bool              all;
+};
+struct optimizer_hook_state *optimizer_hook_state_new(struct task *me, struct tensor *const *params, int count); /* NULL:
+                                                                                        all; answers NULL: failed */
+struct comm_hook hook_then_optimizer(struct task *me, const struct comm_hook *inner, struct optimizer_hook_state *state);
 #endif

@@ -520,3 +520,9 @@ reducer_update_process_group(struct reducer *reducer, struct process_group *grou
     reducer->group = group;
     reducer->world = process_group_size(group);
 }
+
+struct process_group *
+reducer_group(const struct reducer *reducer)
+{
+    return reducer->group;
+}

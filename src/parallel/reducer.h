@@ -109,6 +109,7 @@ bool reducer_check_finalized(struct task *me, const struct reducer *reducer);
  * is borrowed as that of reducer_new was, are those that reduce. */
 bool reducer_reset_state(struct task *me, struct reducer *reducer);   /* false: failed */
 void reducer_update_process_group(struct reducer *reducer, struct process_group *group);
+struct process_group *reducer_group(const struct reducer *reducer);
 
 /* reducer_report.c. The logger, which is borrowed, learns what is known now, of the wrapper the module, the devices and
  * whether buffers are broadcast; from here on it is told of errors, too. false: failed. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""ddp.py: makes ddp-order-more, ddp-train-more, ddp-alias-more and ddp-logging-more (.json) beside this file with the PyTorch
-that runs it (2.15 or later, with gloo), each rank a process of its own. The forms are those of ddp-order, ddp-train, ddp-alias
-and of ddp-buckets' logging; the models are those of their headers.
+"""ddp.py: makes ddp-order-more, ddp-train-more, ddp-hooks-more, ddp-alias-more and ddp-logging-more (.json) beside this file with
+the PyTorch that runs it (2.15 or later, with gloo), each rank a process of its own. The forms are those of ddp-order, ddp-train
+(the hooks, too), ddp-alias and of ddp-buckets' logging; the models are those of their headers.
 
     ddp.py                what stands beside this file, again
     ddp.py FOLDER SEED    the same files there with other models, worlds, caps, options and numbers"""
@@ -11,7 +11,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn.functional as F
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import debugging_hooks, default_hooks, post_localSGD_hook, quantization_hooks
 from torch.nn.parallel import DistributedDataParallel as DDP
 import collectives
 from collectives import DTYPES, NAMES
@@ -309,6 +309,32 @@ def train_step(ddp, rank, case, step):
     return losses
 
 
+def local_sgd(ddp):
+    state = post_localSGD_hook.PostLocalSGDState(None, dist.new_subgroups(1)[0], 2)
+    ddp.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook)
+
+
+def double(_, bucket):
+    future = dist.all_reduce(bucket.buffer().clone(), async_op=True).get_future()
+    return future.then(lambda f: f.value()[0] * 2)
+
+
+def python_hook(hook):
+    return lambda ddp: ddp.register_comm_hook(None, hook)
+
+
+def builtin_hook(kind):
+    return lambda ddp: ddp._register_builtin_comm_hook(kind)
+
+
+HOOKS = {"allreduce": python_hook(default_hooks.allreduce_hook), "fp16": python_hook(default_hooks.fp16_compress_hook),
+         "bf16": python_hook(default_hooks.bf16_compress_hook), "noop": python_hook(debugging_hooks.noop_hook),
+         "quantize": python_hook(quantization_hooks.quantization_pertensor_hook),
+         "quantize_rows": python_hook(quantization_hooks.quantization_perchannel_hook), "double": python_hook(double),
+         "builtin_allreduce": builtin_hook(dist.BuiltinCommHookType.ALLREDUCE),
+         "builtin_fp16": builtin_hook(dist.BuiltinCommHookType.FP16_COMPRESS), "localsgd": local_sgd}
+
+
 def train_rank(rank, case):
     model = build(case["model"])
     filled(model.named_parameters(), case["init_other_ranks"][rank - 1] if rank and "init_other_ranks" in case else case["init_rank0"])
@@ -321,6 +347,8 @@ def train_rank(rank, case):
     dist._DEFAULT_FIRST_BUCKET_BYTES = case.get("first", DEFAULT_FIRST)
     ddp = DDP(model, **case.get("kw", {}))
     dist._DEFAULT_FIRST_BUCKET_BYTES = DEFAULT_FIRST
+    if "hook" in case:
+        HOOKS[case["hook"]](ddp)
     out = {"after_wrap": plain(model.named_parameters()), "buffers": plain(model.named_buffers()), "steps": []}
     optimizer = torch.optim.SGD(model.parameters(), lr=case["lr"], momentum=case["momentum"])
     with ddp.join(**case["join"]) if "join" in case else contextlib.nullcontext():
@@ -606,10 +634,35 @@ def logging_cases(draw):
     return cases
 
 
+# ---- hooks: scenarios as those of train ----
+
+
+def hook_cases(draw):
+    ways = [{}, {"gradient_as_bucket_view": True}, {"static_graph": True}, {"find_unused_parameters": True},
+            {"batched_grad_copy": True}, {"lazy_bucket_allocation": True}]
+    cases = []
+    for hook in HOOKS:
+        for kind in ("dense", draw.choice(["dense", "image", "branch"])):
+            # Quantization gathers in two rounds, the second from a callback: with one bucket only, or ranks may wait for
+            # each other's in different orders.
+            caps = {} if hook.startswith("quantize") else {"bucket_cap_mb": draw.randrange(1, 400) / MIB}
+            kw = {**draw.choice(ways), **caps} if draw.random() < 0.8 else {}
+            if kind == "branch":
+                kw = {"find_unused_parameters": True}
+            extra = {"hook": hook, "kw": kw, **draw.choice([{}, {"zero": "none"}, {"zero": "zero"}, {"accumulate": 2}])}
+            case = scenario(draw, kind, draw.randrange(2, 5), extra)
+            cases.append({"part": "hooks", "name": f"{hook} {kind}", **case})
+    for hook in ("allreduce", "noop", "builtin_allreduce"):
+        case = scenario(draw, "tokens", draw.randrange(2, 5), {"hook": hook, "sparse": True})
+        cases.append({"part": "hooks", "name": f"{hook} sparse", **case})
+    return cases
+
+
 # ---- ranks ----
 
-PARTS = {"order": (order_rank, order_run), "train": (train_rank, train_run), "division": (division_rank, division_run),
-         "alias": (alias_rank, alias_run), "logging": (logging_rank, logging_run)}
+PARTS = {"order": (order_rank, order_run), "train": (train_rank, train_run), "hooks": (train_rank, train_run),
+         "division": (division_rank, division_run), "alias": (alias_rank, alias_run),
+         "logging": (logging_rank, logging_run)}
 
 
 def rank_main(rank, world, cases, folder):
@@ -657,11 +710,12 @@ def main():
     draw = random.Random(seed)
     built, orders = order_cases(draw)
     parts = {"order": orders, "train": train_cases(draw), "division": division_cases(draw), "alias": alias_cases(draw),
-             "logging": logging_cases(draw)}
+             "logging": logging_cases(draw), "hooks": hook_cases(random.Random(seed + 1000))}
     results = iter(run([(part, case) for part, cases in parts.items() for case in cases]))
     made = {part: [next(results) for _ in cases] for part, cases in parts.items()}
     write(folder, "ddp-order-more.json", {"read": "as ddp-order.json", "built": built}, runs=made["order"])
     write(folder, "ddp-train-more.json", {"read": "as ddp-train.json"}, scenarios=made["train"], division=made["division"])
+    write(folder, "ddp-hooks-more.json", {"read": "as ddp-train.json"}, scenarios=made["hooks"])
     write(folder, "ddp-alias-more.json", {"read": "as ddp-alias.json"}, runs=made["alias"])
     write(folder, "ddp-logging-more.json", {"read": "as the logging of ddp-buckets.json"}, logging=made["logging"])
 
