@@ -169,6 +169,7 @@ end
 local PARTS = { "modules", "optim", "train", "ops", "parallel", "structures", "autograd", "programs", "stores",
   "collectives", "ddp_models", "ddp_order", "ddp_train", "ddp_errors", "ddp_syncbn" }
 tools.printed = part("printed")
+tools.powersgd = part("ddp_powersgd")(tools)
 local picks = {}
 for _, name in ipairs(PARTS) do picks[#picks + 1] = part(name)(tools) end
 

@@ -8,7 +8,7 @@ return function(tools)
   local same, known, make, plain = tools.same, tools.known, tools.make, tools.plain
   -- Where a hook rounds, a last bit before may be a step after: of a half's digits, or of 255 of the largest gradient.
   local SUMS, HALVES, STEPS = { 1e-6, 1e-5 }, { 1e-5, 1e-3 }, { 5e-3, 1e-3 }
-  local OF_HOOK = { fp16 = HALVES, bf16 = { 1e-4, 1e-2 }, builtin_fp16 = HALVES, powersgd = HALVES, quantize = STEPS, quantize_rows = STEPS }
+  local OF_HOOK = { fp16 = HALVES, bf16 = { 1e-4, 1e-2 }, builtin_fp16 = HALVES, quantize = STEPS, quantize_rows = STEPS }
 
   -- ---- on a rank ----
 
@@ -130,6 +130,7 @@ return function(tools)
   function HOOKS.quantize_rows(ddp) ddp:register_comm_hook(nil, library.quantization_hooks.quantization_perchannel_hook) end
   function HOOKS.builtin_allreduce(ddp) ddp:_register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE) end
   function HOOKS.builtin_fp16(ddp) ddp:_register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS) end
+  for name, register in pairs(tools.powersgd.register) do HOOKS[name] = register end
   function HOOKS.double(ddp)
     ddp:register_comm_hook(nil, function(_, bucket)
       local work = dist.all_reduce(bucket:buffer():clone(), { async_op = true })
@@ -148,8 +149,7 @@ return function(tools)
     if case.first then dist._DEFAULT_FIRST_BUCKET_BYTES = case.first end
     if case.ignore then DDP._set_params_and_buffers_to_ignore_for_model(module, case.ignore) end
     local ddp = DDP(module, case.kw or {})
-    if case.hook then HOOKS[case.hook](ddp, case, rank) end
-    return ddp
+    return ddp, case.hook and HOOKS[case.hook](ddp, case, rank)
   end
 
   -- How many steps a rank makes: with a join each its own number.
@@ -159,7 +159,7 @@ return function(tools)
     local module, out = tools.ddp_model(case.model), { steps = {} }
     fill_all(rank, case, module)
     freeze(module, case.frozen)
-    local ddp = wrap(rank, case, module)
+    local ddp, state = wrap(rank, case, module)
     out.after_wrap, out.buffers_after_wrap = all_plain(module:named_parameters()), all_plain(module:named_buffers())
     local optimizer = optim.SGD(module:parameters(), { lr = case.lr, momentum = case.momentum })
     local function steps()
@@ -170,7 +170,7 @@ return function(tools)
         local grads = grads_of(module)
         optimizer:step()
         out.steps[step] = { losses = losses, grads = grads, params = all_plain(module:named_parameters()),
-          buffers = all_plain(module:named_buffers()) }
+          buffers = all_plain(module:named_buffers()), powersgd = tools.powersgd.look(state) }
       end
     end
     if case.join then ddp:join(case.join, steps) else steps() end
@@ -206,15 +206,16 @@ return function(tools)
   end
 
   local function match_step(what, got, golden, rank, case)
-    local sums = OF_HOOK[case.hook] or SUMS
+    local sums = tools.powersgd.register[case.hook] and tools.powersgd.tolerance or OF_HOOK[case.hook] or SUMS
     local function own(values) return case.grads_and_params_same_on_every_rank and values or values[rank + 1] end
-    known("a step", golden, "losses grads params buffers sparse_layout")
+    known("a step", golden, "losses grads params buffers sparse_layout powersgd")
     return tools.same(what .. " losses", #got.losses, #golden.losses[rank + 1]) or
       tools.compare(what .. " loss", got.losses, tools.numbers(golden.losses[rank + 1]), sums) or
       match_all(what .. " gradient", got.grads, own(golden.grads), sums) or
       match_layouts(what .. " gradient", got.grads, golden.sparse_layout) or
       match_all(what .. " parameter", got.params, own(golden.params), sums) or
-      match_all(what .. " buffer", got.buffers, golden.buffers and golden.buffers[rank + 1] or {}, sums)
+      match_all(what .. " buffer", got.buffers, golden.buffers and golden.buffers[rank + 1] or {}, sums) or
+      tools.powersgd.match(what, got.powersgd, golden.powersgd and golden.powersgd[rank + 1])
   end
 
   -- Under a join each rank has steps of its own, and in the end all have one state.
@@ -275,10 +276,8 @@ return function(tools)
     return wrong or same("ranks", #case.inputs, case.world)
   end
 
-  local HOOKS_TO_COME = { powersgd = "PowerSGD is not there yet" }
 
   local function train_case(case)
-    if HOOKS_TO_COME[case.hook] then return { skipped = HOOKS_TO_COME[case.hook] } end
     local wrong = check_words(case)
     if wrong then return wrong end
     local ranks = dist.spawn(train_on, { world = case.world, args = { case } })

@@ -65,7 +65,7 @@ group_begin(struct task *me, struct process_group *group, enum operation operati
         return NULL;
     work->call.options = *options;
     if (options->algorithm != NULL) { /* a script's text, which a work may outlive */
-        snprintf(work->algorithm, sizeof work->algorithm, "%s", options->algorithm);
+        memcpy(work->algorithm, options->algorithm, strnlen(options->algorithm, sizeof work->algorithm - 1));
         work->call.options.algorithm = work->algorithm;
     }
     if (options->at_once || work_claims(me, work))

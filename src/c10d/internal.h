@@ -214,13 +214,13 @@ struct work {
     uint64_t              issued_at, begun_at, finished_at;
     char                  algorithm[48]; /* what its options name */
     uint64_t              recorded;      /* its number in the group's recorder; 0: it is not there */
-    struct error          error;
     struct work_listener *listeners;     /* the last one first */
     struct post           post;          /* isend, irecv */
     struct task          *task;          /* theirs */
     /* reuse.c: of the tensor when it was posted; the checksum only where others share its version. */
     uint64_t              checksum;
     bool                  version_is_alone, reuse_told, reuse_warned;
+    struct error          error;         /* the last field: its text is not cleared when the work is used again */
 };
 
 struct process_group {

@@ -2,8 +2,10 @@
  * whoever needs the result waits. A work is recycled, so that a steady iteration takes nothing from the system.
  * Order of use: work_new, work_issue (or work_discard), work_wait, work_free. PyTorch: c10d::Work. */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "c10d/debug_level.h"
 #include "c10d/internal.h"
 #include "device/cells.h"
@@ -35,6 +37,16 @@ work_tensor_ready(struct task *me, struct tensor *tensor, struct event **event, 
     return *on_device;
 }
 
+/* A collective costs about a microsecond: two kilobytes of the last error's text are worth leaving alone. */
+static void
+work_clear(struct work *work)
+{
+    memset(work, 0, offsetof(struct work, error));
+    work->error.kind       = E_NONE;
+    work->error.message[0] = '\0';
+    memset(&work->error.function, 0, sizeof work->error - offsetof(struct error, function));
+}
+
 struct work *
 work_new(struct task *me, struct process_group *group, enum operation operation, struct tensor *tensor)
 {
@@ -49,8 +61,13 @@ work_new(struct task *me, struct process_group *group, enum operation operation,
     struct event *event = work != NULL ? work->event : NULL;
     if (work == NULL && (work = malloc(sizeof *work)) == NULL)
         return failed_null(me, E_MEMORY, "out of memory for %s", operation_name(operation));
-    *work = (struct work){ .group = group, .event = event, .is_owned = true, .line = me->line,
-                           .iteration = me->iteration, .number = number };
+    work_clear(work);
+    work->group     = group;
+    work->event     = event;
+    work->is_owned  = true;
+    work->line      = me->line;
+    work->iteration = me->iteration;
+    work->number    = number;
     work->call = (struct collective){ .work = work, .channel = group->communicator->channel, .operation = operation,
                                       .sequence = -1, .rank = group->rank, .ranks = group->communicator->size,
                                       .tensor = tensor_ref(tensor), .bytes = tensor_bytes(tensor),

@@ -293,6 +293,16 @@ seed_generator(struct task *me, const struct run_options *options)
     return generator != NULL;
 }
 
+/* Who plans a fault beyond the run's end believes that the lesson has survived it. */
+static void
+tell_unstruck(struct sched *sched)
+{
+    struct str text = { 0 };
+    for (size_t next = 0; fault_unstruck(sched, &next, &text); str_clear(&text))
+        message(0, "%s", str_text(&text));
+    str_free(&text);
+}
+
 static bool
 run_script(struct task *me, struct lesson_run *run)
 {
@@ -312,11 +322,15 @@ run_script(struct task *me, struct lesson_run *run)
     run->status = !ok ? error_exit_status(&me->error) : lesson_failed(run->lesson) > 0 ? STATUS_CHECK : STATUS_DONE;
     if (sched_has_faults(me->sched))
         fault_point(me); /* what the last words met is told before the end */
+    if (o->fault_count > 0 && o->trial == NULL && run->debugger == NULL)
+        tell_unstruck(me->sched);
     lesson_end(me, run->lesson, ok);
     if (ok && lesson_failed(run->lesson) > 0)
         run->status = STATUS_CHECK; /* checks that ranks had kept */
     run->finished = true;
     atomic_store(&run->watch.lesson_over, true);
+    if (!ok && run->error.kind == E_BUDGET)
+        sched_stop(me->sched, E_BUDGET, run->error.message); /* what streams have queued is computed for nobody */
     if (run->debugger != NULL)
         debugger_finished(run->debugger, me, run->status);
     lesson_remove_script(run->lesson, script);

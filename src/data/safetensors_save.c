@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/str.h"
 #include "base/vec.h"
 #include "data/safetensors.h"
 #include "data/safetensors_dtype.h"
@@ -190,17 +191,14 @@ bool
 safetensors_save(struct task *me, const char *path, const struct safetensors_content *content)
 {
     struct saved_tensor *items  = sorted_items(me, content);
-    size_t       length = strlen(path);
-    char        *beside = malloc(length + sizeof ".part");
-    bool         ok     = items != NULL && beside != NULL;
-    if (ok) {
-        memcpy(beside, path, length);
-        memcpy(beside + length, ".part", sizeof ".part");
-        ok = write_file(me, path, beside, items, content);
-    } else if (!task_failed(me)) {
+    struct str           beside = { 0 };
+    str_addf(&beside, "%s.part%d", path, me->rank); /* ranks that save at once do not meet in it */
+    bool ok = items != NULL && str_ok(&beside);
+    if (ok)
+        ok = write_file(me, path, str_text(&beside), items, content);
+    else if (!task_failed(me))
         failed(me, E_MEMORY, "out of memory while saving");
-    }
-    free(beside);
+    str_free(&beside);
     free(items);
     return ok;
 }

@@ -1,4 +1,5 @@
-/* Streams of indices. Interface: sampler_count, index_stream_open, index_stream_next. */
+/* Streams of indices. Interface: sampler_count, index_stream_open, index_stream_resume, index_stream_next,
+ * index_stream_place. */
 #include "data/sampler.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
@@ -14,7 +15,7 @@ samples_of(const struct sampler *sampler)
 int64_t
 sampler_count(const struct sampler *sampler)
 {
-    if (sampler->kind == SAMPLER_SEQUENTIAL)
+    if (sampler->kind == SAMPLER_SEQUENTIAL || sampler->kind == SAMPLER_SUBSET)
         return sampler->length;
     if (sampler->kind == SAMPLER_RANDOM)
         return samples_of(sampler);
@@ -39,22 +40,62 @@ index_stream_open(struct index_stream *stream, const struct sampler *sampler, st
     stream->sampler    = *sampler;
     stream->drawn_from = generator;
     stream->begun      = false;
-    stream->blocks = stream->at = stream->filled = 0;
+    stream->place      = (struct sampler_place){ .yielded = 0 };
+    stream->skip = stream->blocks = stream->at = stream->filled = 0;
+}
+
+void
+index_stream_resume(struct index_stream *stream, const struct sampler_place *place)
+{
+    stream->place         = *place;
+    stream->place.yielded = 0;
+    stream->skip          = place->yielded;
+}
+
+struct sampler_place
+index_stream_place(const struct index_stream *stream)
+{
+    struct sampler_place place = stream->place;
+    place.yielded += stream->skip;
+    return place;
 }
 
 /* ---- random ---- */
 
 /* Two words of the default generator are the seed of a generator for this pass. */
 static bool
-begin_random(struct task *me, struct index_stream *stream)
+begin_with_seed(struct task *me, struct index_stream *stream)
 {
-    if (stream->drawn_from != NULL)
-        return true;
-    struct generator *generator = default_generator(me);
+    struct sampler_place *place = &stream->place;
+    if (!place->has_seed) {
+        struct generator *generator = default_generator(me);
+        if (generator == NULL)
+            return false;
+        place->seed     = draw_random_i64(generator);
+        place->has_seed = true;
+    }
+    generator_seed(&stream->own, (uint64_t)place->seed);
+    stream->drawn_from = &stream->own;
+    return true;
+}
+
+/* From a generator that is there. A pass that goes on draws once more what it drew: from that generator, if it was
+ * given, else from a copy, since others draw from the task's own, too. */
+static bool
+begin_with_generator(struct task *me, struct index_stream *stream)
+{
+    struct sampler_place *place = &stream->place;
+    bool                  given = stream->drawn_from != NULL;
+    struct generator     *generator = given ? stream->drawn_from : default_generator(me);
     if (generator == NULL)
         return false;
-    generator_seed(&stream->own, (uint64_t)draw_random_i64(generator));
-    stream->drawn_from = &stream->own;
+    if (place->has_generator && given)
+        *generator = place->generator;
+    else if (place->has_generator)
+        *(generator = &stream->own) = place->generator;
+    place->generator     = *generator;
+    place->has_generator = true;
+    stream->drawn_from   = generator;
     return true;
 }
 
@@ -101,17 +142,52 @@ next_distributed(struct index_stream *stream, int64_t *index)
     return 1;
 }
 
+/* ---- any ---- */
+
 static bool
 stream_begin(struct task *me, struct index_stream *stream)
 {
+    const struct sampler *sampler = &stream->sampler;
     stream->begun = true;
-    if (stream->sampler.kind == SAMPLER_RANDOM)
-        return begin_random(me, stream);
-    if (stream->sampler.kind == SAMPLER_DISTRIBUTED && stream->sampler.shuffle) {
-        generator_seed(&stream->own, stream->sampler.seed);
-        fill_randperm(&stream->own, stream->indices, (size_t)stream->sampler.length);
+    if (sampler->kind == SAMPLER_RANDOM && stream->drawn_from == NULL)
+        return begin_with_seed(me, stream);
+    if (sampler->kind == SAMPLER_RANDOM)
+        return begin_with_generator(me, stream);
+    if (sampler->kind == SAMPLER_SUBSET) {
+        if (!begin_with_generator(me, stream))
+            return false;
+        fill_randperm(stream->drawn_from, stream->indices, (size_t)sampler->length);
+    }
+    if (sampler->kind == SAMPLER_DISTRIBUTED && sampler->shuffle) {
+        generator_seed(&stream->own, sampler->seed);
+        fill_randperm(&stream->own, stream->indices, (size_t)sampler->length);
     }
     return true;
+}
+
+static int
+next_place(struct index_stream *stream, int64_t *index)
+{
+    if (stream->at == stream->sampler.length)
+        return 0;
+    *index = stream->at++;
+    if (stream->sampler.kind == SAMPLER_SUBSET)
+        *index = stream->indices[*index];
+    return 1;
+}
+
+static int
+stream_next(struct index_stream *stream, int64_t *index)
+{
+    int more = 0;
+    switch (stream->sampler.kind) {
+    case SAMPLER_RANDOM:      more = next_random(stream, index); break;
+    case SAMPLER_DISTRIBUTED: more = next_distributed(stream, index); break;
+    case SAMPLER_SEQUENTIAL:
+    case SAMPLER_SUBSET:      more = next_place(stream, index); break;
+    }
+    stream->place.yielded += more;
+    return more;
 }
 
 int
@@ -119,11 +195,9 @@ index_stream_next(struct task *me, struct index_stream *stream, int64_t *index)
 {
     if (!stream->begun && !stream_begin(me, stream))
         return -1;
-    switch (stream->sampler.kind) {
-    case SAMPLER_RANDOM:      return next_random(stream, index);
-    case SAMPLER_DISTRIBUTED: return next_distributed(stream, index);
-    case SAMPLER_SEQUENTIAL:  break;
-    }
-    *index = stream->at;
-    return stream->at < stream->sampler.length ? (stream->at++, 1) : 0;
+    int more = 1;
+    for (; more > 0 && stream->skip > 0; stream->skip--)
+        more = stream_next(stream, index);
+    stream->skip = 0;
+    return more > 0 ? stream_next(stream, index) : 0;
 }

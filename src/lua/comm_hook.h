@@ -16,7 +16,7 @@ struct library_hook {
     struct comm_hook (*make)(lua_State *L, struct task *me, int state);
 };
 /* The hooks of one file, until one without a function; listed in ddp_comm_hooks.c. */
-extern const struct library_hook plain_hooks[];
+extern const struct library_hook plain_hooks[], powersgd_hooks[];
 /* The body of each such function: library_hook.function. */
 int l_call_library_hook(lua_State *L);
 
@@ -70,4 +70,5 @@ int  l_register_fused_optim(lua_State *L);
  * `wrapper`. */
 void register_comm_hook(lua_State *L, int wrapper, int state, int function);
 void lua_open_ddp_comm_hooks(lua_State *L);
+void lua_open_powersgd(lua_State *L);
 #endif

@@ -92,11 +92,11 @@ static bool pack_value(struct pack *p, int index);
 static bool
 refuse_packing(struct pack *p, const char *what)
 {
+    const char *into = p->parcel->into != NULL ? p->parcel->into : "another rank";
     if (p->upvalue != NULL)
-        snprintf(p->why, sizeof p->why, "%s cannot be copied into another rank (reached through '%s')", what,
-                 p->upvalue);
+        snprintf(p->why, sizeof p->why, "%s cannot be copied into %s (reached through '%s')", what, into, p->upvalue);
     else
-        snprintf(p->why, sizeof p->why, "%s cannot be copied into another rank", what);
+        snprintf(p->why, sizeof p->why, "%s cannot be copied into %s", what, into);
     return false;
 }
 

@@ -11,6 +11,7 @@ struct parcel {
     uint32_t      values;  /* at the top */
     struct sched *sched;
     size_t        charged; /* bytes that stand in the run's account */
+    const char   *into;    /* where it goes, for messages; NULL: "another rank" */
 };
 
 /* One byte before each value. Tables, functions, tensors and modules are numbered as they come, REF names them. */

@@ -5,7 +5,10 @@
  *     function Squares:len() return self.n end
  *     function Squares:getitem(i) return { rs.tensor(i), rs.tensor(i * i) } end      -- i counts from 0
  *
- * squares[3] and #squares then work as ds[3] and len(ds). TensorDataset and Subset are such classes, too. */
+ * squares[3] and #squares then work as ds[3] and len(ds). TensorDataset and Subset are such classes, too. A stream is
+ * a class made by data.IterableDataset with one function:
+ *
+ *     function Lines:iter() local i = 0; return function() i = i + 1; return self.text[i] end end */
 #include "base/vec.h"
 #include "lua/data.h"
 #include "lua/dispatch.h"
@@ -59,6 +62,17 @@ static int
 dataset(lua_State *L)
 {
     return declare_class(L, CLASS, "a class made by data.Dataset");
+}
+
+/* data.IterableDataset("Name"): its iter(self) answers a function that gives one sample after the other. */
+static int
+iterable_dataset(lua_State *L)
+{
+    dataset(L);
+    lua_pushliteral(L, "__iterable");
+    lua_pushboolean(L, true);
+    lua_rawset(L, -3);
+    return 1;
 }
 
 /* ---- objects ---- */
@@ -304,6 +318,17 @@ dataset_subset(lua_State *L, int index)
     return true;
 }
 
+bool
+dataset_is_stream(lua_State *L, int index)
+{
+    if (!has_class(L, index, OBJECT))
+        return false;
+    lua_getfield(L, index, "__iterable");
+    bool stream = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return stream;
+}
+
 static const luaL_Reg object_metamethods[] = {
     { "__index", object_index }, { "__len", object_length }, { NULL, NULL },
 };
@@ -315,6 +340,8 @@ static const luaL_Reg subset_methods[] = {
 };
 static const struct lua_entry entries[] = {
     { "Dataset", dataset, "utils.data.Dataset(name, base)", "a class: give it len(self) and getitem(self, i)" },
+    { "IterableDataset", iterable_dataset, "utils.data.IterableDataset(name, base)",
+      "a class of streams: give it iter(self), which answers a function that gives the next sample, nil at the end" },
     { "random_split", random_split, "utils.data.random_split(any dataset, table lengths, *, Generator? generator=None) "
       "-> any", "a list of Subsets, drawn at random" },
 };

@@ -16,7 +16,7 @@
 #include "lua/rank.h"
 #include "sched/task.h"
 
-static const struct library_hook *const libraries[] = { plain_hooks };
+static const struct library_hook *const libraries[] = { plain_hooks, powersgd_hooks };
 
 /* ---- which hook a function is ---- */
 
@@ -376,4 +376,5 @@ lua_open_ddp_comm_hooks(lua_State *L)
     fill_namespace(L, LIBRARY "debugging_hooks", debugging_entries, countof(debugging_entries));
     lua_open_optimizer_hooks(L);
     lua_open_comm_hook_types(L);
+    lua_open_powersgd(L);
 }

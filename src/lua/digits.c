@@ -101,7 +101,9 @@ lua_open_data(lua_State *L)
 {
     lua_open_dataset(L);
     lua_open_sampler(L);
+    lua_open_batches(L);
     lua_open_loader(L);
+    lua_open_workers(L);
     fill_namespace(L, "data", entries, countof(entries));
     lua_open_save(L);
     lua_open_progress(L);

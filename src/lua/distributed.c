@@ -8,6 +8,7 @@
 #include "c10d/group.h"
 #include "c10d/rendezvous.h"
 #include "c10d/store.h"
+#include "lua/data.h"
 #include "lua/dispatch.h"
 #include "lua/rank.h"
 #include "lua/spawn.h"
@@ -20,6 +21,9 @@ struct rank *
 rank_here(lua_State *L)
 {
     struct rank *rank = script_of(L)->parts[SCRIPT_DISTRIBUTED];
+    if (script_worker(script_of(L)) >= 0)
+        raise_error(L, "ValueError", "a DataLoader worker is in no process group: give the data set rank and "
+                                       "world_size when it is made");
     if (rank == NULL)
         raise_error(L, "ValueError", "there are no ranks here: dist.spawn(function(rank) ... end, { world = 2 }) "
                                        "starts some");
@@ -223,6 +227,8 @@ lua_open_distributed(lua_State *L)
     lua_open_functional_collectives(L);
     lua_open_store(L);
     lua_open_ddp(L);
+    lua_open_model_averaging(L);
+    lua_open_post_localsgd_optimizer(L);
     lua_open_ddp_inspect(L);
     lua_open_join(L);
     lua_open_sync_batch_norm(L);

@@ -62,7 +62,7 @@ struct script_object {
 
 /* What other files of this folder keep per script; `drop` is called by script_free before the state closes. */
 enum script_part { SCRIPT_LESSON, SCRIPT_STATE, SCRIPT_TRACE, SCRIPT_DISTRIBUTED, SCRIPT_NAMES, SCRIPT_CYCLES,
-                   SCRIPT_FUTURES, SCRIPT_PARTS };
+                   SCRIPT_FUTURES, SCRIPT_WORKER, SCRIPT_CREWS, SCRIPT_PARTS };
 
 struct dead { void *object; void (*drop)(struct task *me, void *object); uint64_t order; };
 

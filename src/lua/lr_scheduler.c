@@ -304,10 +304,19 @@ scheduler_load(lua_State *L)
 
 /* ---- making ---- */
 
+/* Argument 1 becomes the optimizer that has the rates. */
+static void
+unwrap_optimizer(lua_State *L)
+{
+    while (push_wrapped_optimizer(L, 1))
+        lua_replace(L, 1);
+}
+
 /* A new object of the optimizer at argument 1, at the top: with base_lrs, the groups with initial_lr. */
 static int
 begin_scheduler(lua_State *L, const char *kind)
 {
+    unwrap_optimizer(L);
     box_check(L, 1, BOX_OPTIMIZER);
     lua_createtable(L, 0, 10);
     int self = lua_gettop(L);
@@ -448,6 +457,7 @@ sequential_lr(lua_State *L)
     check_table(L, 2);
     check_table(L, 3);
     lua_settop(L, 3);
+    unwrap_optimizer(L);
     if (lua_getfield(L, 3, "milestones") == LUA_TTABLE)
         lua_replace(L, 3);
     lua_settop(L, 3);

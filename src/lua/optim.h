@@ -2,6 +2,7 @@
 #ifndef LUA_OPTIM_H
 #define LUA_OPTIM_H
 #include <lua.h>
+#include <stdbool.h>
 #include "optim/optimizer.h"
 
 struct task;
@@ -18,6 +19,9 @@ void copy_optim_options(lua_State *L, int from);           /* all but params, fr
 int optim_state_dict(lua_State *L);
 int optim_load_state_dict(lua_State *L);
 int push_optim_state(lua_State *L, int optimizer);         /* opt.state: by parameter */
+
+/* ---- post_localsgd_optimizer.c: the optimizer in the wrapper at index, pushed; false: it is no wrapper ---- */
+bool push_wrapped_optimizer(lua_State *L, int index);
 
 void lua_open_lr_scheduler(lua_State *L);
 void lua_open_clip(lua_State *L);

@@ -100,6 +100,8 @@ int  l_spawn(lua_State *L);
 int  l_bucket_assignment(lua_State *L);
 void lua_open_ddp(lua_State *L);    /* ddp.c: nn.parallel.DistributedDataParallel */
 void lua_open_sync_batch_norm(lua_State *L);   /* sync_batch_norm.c: nn.SyncBatchNorm */
+void lua_open_model_averaging(lua_State *L);
+void lua_open_post_localsgd_optimizer(lua_State *L);
 void lua_open_ddp_inspect(lua_State *L);   /* ddp_inspect.c: the private names by which tests look into one */
 struct store *store_at(lua_State *L, int index);   /* store.c; NULL: it is no store */
 int  l_ddp_join(lua_State *L);      /* join.c */

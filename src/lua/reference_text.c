@@ -12,7 +12,7 @@
 #include "tensor/op.h"
 #include "trace/schema.h"
 
-enum { WORD = 80, WIDTH = 96 };
+enum { WORD = 80, WIDTH = 80 };
 
 struct pair { const char *names, *text; };
 struct about { const char *names, *shapes, *dtypes, *answers, *errors; };
@@ -127,26 +127,34 @@ meaning_of(const struct topic *topic, const char *argument)
 
 /* ---- a line of its own for each thing ---- */
 
-/* "  label   text", broken at blanks. */
+/* Broken at blanks: the first line goes on at column `at`, the others begin at `indent`. */
+static void
+add_words(struct str *out, size_t at, size_t indent, const char *text)
+{
+    bool begins = true;
+    while (*text != '\0') {
+        size_t length = strcspn(text, " \n");
+        if (!begins && at + length + 1 > WIDTH) {
+            str_addf(out, "\n%*s", (int)indent, "");
+            at     = indent;
+            begins = true;
+        }
+        str_addf(out, "%s%.*s", begins ? "" : " ", (int)length, text);
+        at    += length + !begins;
+        begins = false;
+        text  += length;
+        text  += strspn(text, " \n");
+    }
+    str_add(out, "\n");
+}
+
+/* "  label   text" */
 static void
 add_wrapped(struct str *out, const char *label, size_t indent, const char *text)
 {
-    size_t column = 0;
-    str_addf(out, "  %-*s", (int)indent, label);
-    if (strlen(label) >= indent)
-        str_add(out, "  ");
-    while (*text != '\0') {
-        size_t length = strcspn(text, " \n");
-        if (column > 0 && column + length + 1 > WIDTH - indent) {
-            str_addf(out, "\n  %*s", (int)indent, "");
-            column = 0;
-        }
-        str_addf(out, "%s%.*s", column > 0 ? " " : "", (int)length, text);
-        column += length + (column > 0);
-        text += length;
-        text += strspn(text, " \n");
-    }
-    str_add(out, "\n");
+    size_t length = strlen(label), at = 2 + (length < indent ? indent : length + 2);
+    str_addf(out, "  %-*s", (int)(at - 2), label);
+    add_words(out, at, 2 + indent, text);
 }
 
 static void
@@ -361,9 +369,9 @@ topic_tell(const struct topic *topic, struct str *out)
         str_addf(out, "%s%s%s, a command of the debugger\n", topic->name,
                  command_info(topic->number)->args[0] != '\0' ? " " : "", command_info(topic->number)->args);
     else
-        str_addf(out, "%s\n", topic->signature);
+        add_words(out, 0, 4, topic->signature);
     if (topic->other != NULL)
-        str_addf(out, "%s\n", topic->other);
+        add_words(out, 0, 4, topic->other);
     if (topic->kind == TOPIC_EVENT) {
         tell_event(topic, out);
         return;
@@ -394,7 +402,7 @@ topic_line(const struct topic *topic, struct str *out)
         char *end = strstr(comment, ". "); /* the first sentence says what it is */
         comment[end != NULL ? (size_t)(end - comment) : strcspn(comment, ".")] = '\0';
     }
-    str_addf(out, "%s\n", topic->signature);
+    add_words(out, 0, 4, topic->signature);
     add_wrapped(out, "", 2, comment);
 }
 

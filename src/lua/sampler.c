@@ -9,8 +9,8 @@
 #include "sched/task.h"
 
 static const char SAMPLER[] = "ringside.sampler", PASSES[] = "ringside.sampler.passes",
-                  COUNTED[] = "ringside.sampler.counted";
-enum { SAMPLES_MOST = 1 << 26 };
+                  COUNTED[] = "ringside.sampler.counted", LATEST[] = "ringside.sampler.latest";
+enum { SAMPLES_MOST = 1 << 26, RNG_STATE = 5056 };
 
 bool
 is_sampler(lua_State *L, int index)
@@ -54,6 +54,8 @@ read_sampler(lua_State *L, int index)
         sampler.kind        = SAMPLER_RANDOM;
         sampler.samples     = sampler_number(L, index, "num_samples", 1, SAMPLES_MOST);
         sampler.replacement = option_bool(L, index, "replacement", false);
+    } else if (strcmp(kind, "SubsetRandomSampler") == 0) {
+        sampler.kind = SAMPLER_SUBSET;
     } else if (strcmp(kind, "DistributedSampler") == 0) {
         sampler.kind      = SAMPLER_DISTRIBUTED;
         sampler.replicas  = sampler_number(L, index, "num_replicas", 1, SAMPLES_MOST);
@@ -108,6 +110,87 @@ check_pass(lua_State *L, int index, const struct sampler *sampler)
         raise(L, me);
 }
 
+/* ---- where a pass stands ---- */
+
+int64_t
+check_yielded(lua_State *L, int state, const char *name)
+{
+    if (lua_getfield(L, state, name) != LUA_TNUMBER || !lua_isinteger(L, -1) || lua_tointeger(L, -1) < 0)
+        raise_error(L, "ValueError", "this is no state_dict: %s must be an integer of 0 or more", name);
+    int64_t yielded = lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    return yielded;
+}
+
+static void
+read_place(lua_State *L, int state, struct sampler_place *place)
+{
+    *place = (struct sampler_place){ .yielded = check_yielded(L, state, "yielded") };
+    place->has_seed = lua_getfield(L, state, "seed") == LUA_TNUMBER;
+    if (place->has_seed)
+        place->seed = check_integer(L, -1);
+    if (lua_getfield(L, state, "generator") != LUA_TNIL) {
+        size_t      length = 0;
+        const char *text   = luaL_tolstring(L, -1, &length);
+        generator_seed(&place->generator, 0);
+        if (length != RNG_STATE || !generator_set_state(&place->generator, (const unsigned char *)text))
+            raise_error(L, "ValueError", "this is no state_dict: generator must be a generator's state");
+        place->has_generator = true;
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 2);
+}
+
+void
+push_sampler_state(lua_State *L, int sampler, int stream, int64_t yielded)
+{
+    lua_createtable(L, 0, 3);
+    int out = lua_gettop(L);
+    if (option_push(L, sampler, "epoch"))
+        lua_setfield(L, out, "epoch");
+    push_weak_table(L, LATEST, "k");
+    lua_pushvalue(L, sampler);
+    lua_rawget(L, -2);
+    const struct index_stream *pass = lua_touserdata(L, stream > 0 ? stream : -1);
+    struct sampler_place place = { .yielded = 0 };
+    if (pass != NULL)
+        place = index_stream_place(pass);
+    lua_settop(L, out);
+    set_integer(L, out, "yielded", yielded >= 0 ? yielded : place.yielded);
+    if (place.has_seed)
+        set_integer(L, out, "seed", place.seed);
+    if (place.has_generator) {
+        unsigned char state[RNG_STATE];
+        generator_state(&place.generator, state);
+        lua_pushlstring(L, (const char *)state, sizeof state);
+        lua_setfield(L, out, "generator");
+    }
+}
+
+void
+load_sampler_state(lua_State *L, int sampler, int state)
+{
+    struct sampler_place place;
+    read_place(L, state, &place);
+    if (option_push(L, state, "epoch")) {
+        set_integer(L, sampler, "epoch", check_integer(L, -1));
+        lua_pop(L, 1);
+    }
+    lua_pushvalue(L, state);
+    lua_setfield(L, sampler, "resume");
+}
+
+/* The pass at the top is the sampler's last. */
+static void
+note_latest(lua_State *L, int sampler)
+{
+    push_weak_table(L, LATEST, "k");
+    lua_pushvalue(L, sampler);
+    lua_pushvalue(L, -3);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+}
+
 /* The generator is kept alive by the stream's user value, the sampler. */
 struct index_stream *
 push_stream(lua_State *L, int index)
@@ -124,20 +207,51 @@ push_stream(lua_State *L, int index)
     index_stream_open(stream, &sampler, generator);
     lua_pushvalue(L, index);
     lua_setiuservalue(L, -2, 1);
+    if (option_push(L, index, "resume")) {
+        struct sampler_place place;
+        read_place(L, lua_gettop(L), &place);
+        index_stream_resume(stream, &place);
+        lua_pushnil(L);
+        lua_setfield(L, index, "resume");
+        lua_pop(L, 1);
+    }
+    note_latest(L, index);
     return stream;
+}
+
+/* A SubsetRandomSampler's stream is of places in its list. */
+static void
+index_at_place(lua_State *L, int stream, int64_t *index)
+{
+    lua_getiuservalue(L, stream, 1);
+    lua_getfield(L, -1, "indices");
+    check_table(L, -1);
+    if (lua_rawgeti(L, -1, *index + 1) != LUA_TNUMBER)
+        raise_error(L, "IndexError", "the sampler's list of indices has no entry %lld", (long long)*index + 1);
+    *index = check_integer(L, -1);
+    lua_pop(L, 3);
+}
+
+bool
+next_of_stream(lua_State *L, int at, int64_t *index)
+{
+    struct task         *me     = script_task(L);
+    struct index_stream *stream = lua_touserdata(L, at);
+    int                  more   = index_stream_next(me, stream, index);
+    if (more < 0)
+        raise(L, me);
+    if (more > 0 && stream->sampler.kind == SAMPLER_SUBSET)
+        index_at_place(L, at, index);
+    return more > 0;
 }
 
 /* ---- walking ---- */
 
 static int
-push_next(lua_State *L, struct index_stream *stream)
+push_next(lua_State *L, int stream)
 {
-    struct task *me    = script_task(L);
-    int64_t      index = 0;
-    int          more  = index_stream_next(me, stream, &index);
-    if (more < 0)
-        raise(L, me);
-    if (more == 0)
+    int64_t index = 0;
+    if (!next_of_stream(L, stream, &index))
         return 0;
     lua_pushinteger(L, index);
     return 1;
@@ -146,7 +260,7 @@ push_next(lua_State *L, struct index_stream *stream)
 static int
 sampler_next(lua_State *L)
 {
-    return push_next(L, lua_touserdata(L, lua_upvalueindex(1)));
+    return push_next(L, lua_upvalueindex(1));
 }
 
 static int
@@ -173,10 +287,9 @@ sampler_call(lua_State *L)
     } else {
         lua_rawget(L, 4);
     }
-    struct index_stream *stream = lua_touserdata(L, 5);
-    if (stream == NULL)
+    if (lua_touserdata(L, 5) == NULL)
         raise_error(L, "RuntimeError", "this pass over the sampler is over");
-    return push_next(L, stream);
+    return push_next(L, 5);
 }
 
 static int
@@ -192,6 +305,23 @@ set_sampler_epoch(lua_State *L)
 {
     check_sampler(L);
     set_integer(L, 1, "epoch", check_integer(L, 2));
+    return 0;
+}
+
+/* As torchdata's StatefulDistributedSampler: how many indices its last pass has given; ours tells what it was shuffled
+ * with, too. */
+static int
+sampler_state_dict(lua_State *L)
+{
+    push_sampler_state(L, check_sampler(L), 0, -1);
+    return 1;
+}
+
+static int
+sampler_load_state_dict(lua_State *L)
+{
+    check_table(L, 2);
+    load_sampler_state(L, check_sampler(L), 2);
     return 0;
 }
 
@@ -218,6 +348,21 @@ random_sampler(lua_State *L)
     push_sampler(L, "RandomSampler", length);
     set_arguments(L, lua_gettop(L), &a, 1);
     set_integer(L, -1, "num_samples", samples);
+    return 1;
+}
+
+/* SubsetRandomSampler(indices, generator) */
+static int
+subset_random_sampler(lua_State *L)
+{
+    struct arguments a;
+    take_arguments(L, &a);
+    int list = (int)a.at[0].integer[0];
+    list_only(L, list);
+    if (lua_rawlen(L, list) > SAMPLES_MOST)
+        raise_error(L, "ValueError", "a sampler of %llu indices is too long", (unsigned long long)lua_rawlen(L, list));
+    push_sampler(L, "SubsetRandomSampler", (int64_t)lua_rawlen(L, list));
+    set_arguments(L, lua_gettop(L), &a, 0);
     return 1;
 }
 
@@ -257,11 +402,18 @@ static const struct lua_entry methods[] = {
     { "iter", sampler_iter, "sampler:iter()", "one pass: for i in sampler:iter() do; the sampler itself does, too" },
     { "set_epoch", set_sampler_epoch, "sampler:set_epoch(epoch)",
       "another order for every epoch (DistributedSampler)" },
+    { "state_dict", sampler_state_dict, "sampler:state_dict()",
+      "where its last pass stands: yielded indices, and what they were shuffled with" },
+    { "load_state_dict", sampler_load_state_dict, "sampler:load_state_dict(dict)",
+      "its next pass goes on where that one stood" },
 };
 static const struct lua_entry entries[] = {
     { "SequentialSampler", sequential_sampler, "utils.data.SequentialSampler(dataset)", "0, 1, 2, ..." },
     { "RandomSampler", random_sampler, "utils.data.RandomSampler(any dataset, bool replacement=False, "
       "int? num_samples=None, Generator? generator=None) -> any", "in random order" },
+    { "SubsetRandomSampler", subset_random_sampler,
+      "utils.data.SubsetRandomSampler(table indices, Generator? generator=None) -> any",
+      "these indices in random order" },
     { "DistributedSampler", distributed_sampler,
       "utils.data.DistributedSampler(any dataset, int? num_replicas=None, int? rank=None, bool shuffle=True, "
       "int seed=0, bool drop_last=False) -> any",

@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "device/device.h"
+#include "lua/data.h"
 #include "lua/dispatch.h"
 #include "lua/lesson.h"
 #include "lua/rank.h"
@@ -39,13 +40,18 @@ int
 script_rank(const struct script *script)
 {
     const struct rank *rank = script->parts[SCRIPT_DISTRIBUTED];
+    if (script_worker(script) >= 0)
+        return script->rank;
     return rank != NULL && rank->spawn != NULL ? rank->context.rank : -1;
 }
 
 void
 refuse_in_rank(lua_State *L, const char *name)
 {
-    int rank = script_rank(script_of(L));
+    int rank = script_rank(script_of(L)), worker = script_worker(script_of(L));
+    if (worker >= 0)
+        raise_error(L, "RuntimeError", "%s belongs to the lesson itself, but DataLoader worker %d called it", name,
+                    worker);
     if (rank >= 0)
         raise_error(L, "RuntimeError", "%s belongs to the lesson itself, but rank %d called it", name, rank);
 }
@@ -367,8 +373,8 @@ l_spawn(lua_State *L)
     struct task     *me = script_task(L);
     struct arguments a;
     take_arguments(L, &a);
-    if (script_rank(script_of(L)) >= 0)
-        return raise_error(L, "RuntimeError", "a rank cannot spawn ranks");
+    if (script_rank(script_of(L)) >= 0 || script_worker(script_of(L)) >= 0)
+        return raise_error(L, "RuntimeError", "a rank cannot spawn ranks, nor can its DataLoader's workers");
     struct spawn *spawn = spawn_new(L, me, check_world(L, me, &a.at[1]), a.at[3].integer[0] == 0);
     int           first = lua_gettop(L) + 1;
     lua_pushvalue(L, (int)a.at[0].integer[0]);

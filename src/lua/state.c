@@ -4,7 +4,7 @@
 #include "autograd/node.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "lua/internal.h"
+#include "lua/dispatch.h"
 #include "nn/module.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
@@ -196,6 +196,35 @@ module_load_state_dict(lua_State *L)
     return wrong->missing.len + wrong->unexpected.len + wrong->sizes.len > 0 ? complain_of_keys(L, module, wrong) : 0;
 }
 
+/* In place, as PyTorch's: what a wrapper saved is made to fit what it wraps. */
+static int
+consume_prefix(lua_State *L)
+{
+    struct arguments a;
+    take_arguments(L, &a);
+    int         dict   = (int)a.at[0].integer[0], count = push_sorted_keys(L, dict), keys = lua_gettop(L);
+    const char *prefix = a.at[1].text;
+    size_t      length = strlen(prefix);
+    for (int i = 1; i <= count && length > 0; i++, lua_settop(L, keys)) {
+        lua_rawgeti(L, keys, i);
+        const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+        if (strncmp(name, prefix, length) != 0)
+            continue;
+        lua_pushvalue(L, -1);
+        lua_rawget(L, dict);
+        lua_setfield(L, dict, name + length);
+        lua_pushnil(L);
+        lua_rawset(L, dict);
+    }
+    return 0;
+}
+
+static const struct lua_entry prefixes[] = {
+    { "consume_prefix_in_state_dict_if_present", consume_prefix,
+      "nn.modules.utils.consume_prefix_in_state_dict_if_present(table state_dict, str prefix) -> any",
+      "takes the prefix off the names that have it, in place: \"module.\" of a state that a wrapper saved" },
+};
+
 static const struct lua_entry methods[] = {
     { "state_dict", module_state_dict, "m:state_dict()",
       "name -> tensor, sharing the elements: parameters and buffers, shared ones under each name" },
@@ -208,4 +237,5 @@ void
 lua_open_state(lua_State *L)
 {
     add_methods(L, BOX_MODULE, methods, countof(methods));
+    fill_namespace(L, "nn.modules.utils", prefixes, countof(prefixes));
 }

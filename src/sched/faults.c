@@ -5,7 +5,9 @@
  * one more. */
 #include "sched/faults.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
+#include "base/str.h"
 #include "base/vec.h"
 #include "sched/internal.h"
 #include "sched/stage.h"
@@ -62,6 +64,36 @@ fault_count(struct sched *sched, enum fault_kind kind, int rank, int peer)
         map_get(&sched->faults->counts, count_key(counted_as(kind), rank, peer), &count);
     pthread_mutex_unlock(&sched->fault_mutex);
     return count;
+}
+
+static void
+print_unstruck(const struct expected *expected, struct str *out)
+{
+    const struct fault *fault = &expected->fault;
+    str_add(out, "the fault '");
+    fault_print(fault, out);
+    str_addf(out, "' did not strike: this run has %" PRIu64 " ", expected->seen);
+    if (counted_as(fault->kind) == FAULT_KILL)
+        str_addf(out, "points of rank %d", fault->rank);
+    else if (is_about_message(fault->kind))
+        str_addf(out, "messages from rank %d to rank %d", fault->rank, fault->peer);
+    else
+        str_add(out, fault->kind == FAULT_WRITE ? "writes" : "allocations");
+    str_add(out, ", counted from 0");
+}
+
+bool
+fault_unstruck(struct sched *sched, size_t *next, struct str *out)
+{
+    bool found = false;
+    pthread_mutex_lock(&sched->fault_mutex);
+    for (; sched->faults != NULL && *next < sched->faults->count && !found; ++*next) {
+        found = sched->faults->expected[*next].progress == FAULT_EXPECTED;
+        if (found)
+            print_unstruck(&sched->faults->expected[*next], out);
+    }
+    pthread_mutex_unlock(&sched->fault_mutex);
+    return found;
 }
 
 /* The trace's writer asks it for each chunk. */

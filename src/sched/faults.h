@@ -60,6 +60,10 @@ bool fault_has_messages(struct sched *sched);
  * where sched_options.faults or count_faults asks for it. */
 uint64_t fault_count(struct sched *sched, enum fault_kind kind, int rank, int peer);
 
+/* The expected faults that have not struck, by `next` (from 0, moved on): a line about each, with how often it was asked.
+ * false: there is no more. */
+bool fault_unstruck(struct sched *sched, size_t *next, struct str *out);
+
 /* me passes a scheduling point. Called where sched_has_faults only, as are the next ones. */
 void fault_point(struct task *me);
 /* A message leaves: what happens to it. */

@@ -21,8 +21,8 @@ place_of(const struct tensor *matrix, const struct qr *qr, int64_t i)
     return cols == qr->cols ? i : i % cols * qr->cols + i / cols;
 }
 
-bool
-tensor_make_orthogonal(struct task *me, struct tensor *matrix)
+static bool
+make_orthogonal(struct task *me, struct tensor *matrix, bool as_reflected)
 {
     if (matrix == NULL || task_failed(me))
         return false;
@@ -31,7 +31,7 @@ tensor_make_orthogonal(struct task *me, struct tensor *matrix)
     size_t  size = dtype_size(matrix->dtype);
     if (matrix->dtype != DTYPE_F32 && matrix->dtype != DTYPE_F64)
         return failed(me, E_NOT_IMPLEMENTED, "\"geqrf_cpu\" not implemented for '%s'", dtype_title(matrix->dtype));
-    struct qr qr = { .rows = wide ? cols : rows, .cols = wide ? rows : cols };
+    struct qr qr = { .rows = wide ? cols : rows, .cols = wide ? rows : cols, .as_reflected = as_reflected };
     char     *elements = task_work(me, factoring_cost(&qr)) ? scratch_new(me, (size_t)count + 1, size) : NULL;
     qr.at    = scratch_new(me, (size_t)count + 1, sizeof *qr.at);
     qr.row   = scratch_new(me, (size_t)qr.cols + 1, sizeof *qr.row);
@@ -44,4 +44,16 @@ tensor_make_orthogonal(struct task *me, struct tensor *matrix)
     for (int64_t i = 0; i < count; i++)
         dtype_put_fraction(matrix->dtype, elements + (size_t)i * size, qr.at[place_of(matrix, &qr, i)]);
     return tensor_write(me, matrix, elements);
+}
+
+bool
+tensor_make_orthogonal(struct task *me, struct tensor *matrix)
+{
+    return make_orthogonal(me, matrix, false);
+}
+
+bool
+tensor_factor_orthogonal(struct task *me, struct tensor *matrix)
+{
+    return make_orthogonal(me, matrix, true);
 }

@@ -142,6 +142,8 @@ struct tensor *tensor_multinomial(struct task *me, struct tensor *weights, int64
 /* orthogonal.c: a matrix A of float32 or float64 becomes Q of A = Q R (of its transpose, where it has more columns than
  * rows), where R has nothing negative on its diagonal. */
 bool tensor_make_orthogonal(struct task *me, struct tensor *matrix);
+/* Of one that has at least as many rows as columns: Q of linalg.qr, with LAPACK's signs. */
+bool tensor_factor_orthogonal(struct task *me, struct tensor *matrix);
 bool tensor_randperm(struct task *me, struct tensor *tensor, struct generator *generator);
 /* This rank's default generator; seeded with PyTorch's default seed until manual_seed. Never NULL after sched start;
  * NULL: no memory (failed). */

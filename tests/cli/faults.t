@@ -301,6 +301,14 @@ for my $plan ('kill 2 at 24', 'late 1 at 9 by 12.5 us', 'lose 0 -> 2 message 3',
 }
 my $two = ringside('run', '--fault', 'late 0 at 3 by 9 us', '--fault', 'kill 1 at 40', $three);
 like($two->{err}, qr/rank 1 was killed/, 'several faults make a plan');
+my $beyond = ringside('run', '--fault', 'kill 1 at 400000', '--fault', 'lose 0 -> 2 message 900', $three);
+is($beyond->{status}, 0, 'faults beyond the end leave the run as it is');
+like($beyond->{err}, qr/the fault 'kill 1 at 400000' did not strike: this run has \d+ points of rank 1, counted from 0\n/,
+    'the plan says that the kill did not strike, and how many points there were');
+like($beyond->{err}, qr/'lose 0 -> 2 message 900' did not strike: this run has \d+ messages from rank 0 to rank 2/, 'nor the loss');
+my ($points) = $beyond->{err} =~ /has (\d+) points/;
+is(ringside('run', '--fault', 'kill 1 at ' . ($points - 1), $three)->{err} =~ /did not strike/ ? 1 : 0, 0, 'the last of them is one that strikes');
+is(ringside('run', '--fault', "kill 1 at $points", $three)->{err} =~ /did not strike/ ? 1 : 0, 1, 'the next one is not');
 refused("'$_' is refused", ringside('run', '--fault', $_, $three), 2, qr/no 'FAULT' for --fault: it takes a fault/)
     for 'kill', 'kill 2 at', 'lose 1 -> 1 message 2', 'explode 3', '';
 like(ringside('run', '--help')->{out}, qr/--fault 'FAULT'.*kill R at N.*lose A -> B message N/s, '--help lists them');

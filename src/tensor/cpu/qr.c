@@ -69,7 +69,7 @@ cpu_orthogonal(const struct qr *qr)
     for (int64_t k = 0; k < qr->cols; k++) {
         double diagonal = reflection(qr, k);
         reflect(qr, k, k + 1);
-        qr->at[k * qr->cols + k] = (double)((diagonal > 0) - (diagonal < 0));
+        qr->at[k * qr->cols + k] = qr->as_reflected ? 1 : (double)((diagonal > 0) - (diagonal < 0));
     }
     for (int64_t k = qr->cols - 1; k >= 0; k--)
         unfold(qr, k);
