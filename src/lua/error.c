@@ -300,7 +300,9 @@ int
 raise(lua_State *L, struct task *me)
 {
     struct script *script = script_of(L);
-    struct error   error  = me->error;
+    if (task_is_killed(me))
+        (void)task_die(me);
+    struct error error = me->error;
     if (task_is_killed(me) || error.kind == E_STOPPED || account_exhausted(me->sched))
         script->fatal = true;
     if (error_is_of_hang(&error))
