@@ -27,6 +27,7 @@ my @reduced  = ('--tap', 'tests/faults/algorithms.lua', '--');
 my @ranks    = ('--tap', 'tests/faults/collectives.lua', '--');
 my @uneven   = ('--tap', 'tests/faults/uneven.lua', '--');
 my @hooks    = ('--tap', 'tests/faults/comm_hooks.lua', '--');
+my @power    = ('--tap', 'tests/faults/powersgd.lua', '--');
 my @all      = ('--tap', 'tests/faults/everything.lua');
 my @free     = ('run', '--executor', 'free', '--exact');
 
@@ -63,6 +64,8 @@ fails('collectives', 60, 'run', @ranks);
 fails('collectives in free', 60, @free, @ranks);
 fails('a hook, Join and SyncBatchNorm', 60, 'run', @uneven);
 fails('a hook, Join and SyncBatchNorm in free', 60, @free, @uneven);
+fails('PowerSGD and averaging', 60, 'run', @power);
+fails('PowerSGD and averaging in free', 60, @free, @power);
 fails('step --batch', 50, 'step', '--batch', $moves, 'tests/faults/training.lua');
 fails('events', 15, 'events', $trace, 'op ~ mm or dp');
 fails('events --json', 15, 'events', $trace, '--json');
