@@ -545,7 +545,8 @@ l_future(lua_State *L)
 static const struct lua_entry methods[] = {
     { "wait", l_future_wait, "fut:wait()", "waits until it is done; answers its value, raises its error" },
     { "value", l_future_value, "fut:value()", "the value of one that is done; raises its error" },
-    { "done", l_future_done, "fut:done()", "whether it is done" },
+    { "done", l_future_done, "fut:done()",
+      "whether it is done; that of a library's comm hook is when somebody has waited" },
     { "then_", l_future_then, "fut:then_(f)",
       "f(fut) is called when it is done; answers a Future of what f answers. Also fut[\"then\"](fut, f)" },
     { "then", l_future_then, "fut.then(fut, f)", "fut:then_(f), as PyTorch spells it: \"then\" is a word of Lua's" },
