@@ -165,8 +165,25 @@ my %checks = (
                 'before each forward 16 bytes of buffers are synchronised'
         } [ 1, 0, 0.1, 1.1 ], [ 1, 1, 0.7, 2.7 ], [ 2, 0, 0.19, 1.19 ], [ 2, 1, 0.79, 2.79 ]),
         (map { "rank $_ evaluates with rank 0's mean 0.19 and variance 1.19" } 0, 1),
+        'SyncBatchNorm, rank 0: the output is -1.0690 and -0.5345', 'SyncBatchNorm, rank 1: the output is 0.0000 and 1.6036',
+        (map {
+            my $rank = $_;
+            map { "SyncBatchNorm, rank $rank: $_" } 'running mean 0.4, running variance 2.766667', 'weight.grad is 7.4833',
+                '12 bytes are gathered in the forward, 8 reduced in its backward'
+        } 0, 1),
         "DataParallel: device 1's replica came to 0.7", "DataParallel: the model has device 0's mean 0.1, and variance 1.1",
         'DataParallel: the output is -1, 1, -1, 1',
+    ],
+    '19-join' => [
+        'without Join: a DeadlockError', 'without Join: it says that rank 1 waits for rank 0, which has returned',
+        'without Join: fault.deadlock is told of rank 1',
+        (map {
+            my ($way, $last, $w) = @$_;
+            "divided $way: rank 0's gradients are 2 2 2", "divided $way: rank 1's gradients are 2 2 2 $last $last",
+                "divided $way: w is $w on rank 0", "divided $way: w is $w on rank 1",
+                "divided $way: rank 0 shadows two iterations, rank 1 none",
+                "divided $way: both ranks all-reduce five buckets", "divided $way: the final state comes from rank 1"
+        } [ 'by all ranks', 1.5, '0.1' ], [ 'by those left', 3, '-0.2' ]),
     ],
     '20-comm-hooks' => [
         map { ("rank $_: without a division the gradient is 3", "rank $_: with allreduce_hook it is 1.5",
