@@ -38,7 +38,11 @@ OPT := $(or $(OPT.$(BUILD)),$(error BUILD=$(BUILD)? One of: release debug asan t
 # Lua's package has another name on each system.
 LUA  := $(or $(shell for p in lua5.4 lua-5.4 lua54 lua; do pkg-config --exists $$p && echo $$p && break; done),lua5.4)
 PKGS := $(LUA) ncursesw jansson zlib
-CFLAGS   ?= -g
+# What sanitizers and fuzzers find is told by line; nobody steps through their builds, and the rest takes long to write.
+INFO.asan := -g1
+INFO.tsan := -g1
+INFO.fuzz := -g1
+CFLAGS   ?= $(or $(INFO.$(BUILD)),-g)
 CPPFLAGS += -Isrc -D_GNU_SOURCE
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS)) -lpthread -lm -ldl

@@ -73,13 +73,13 @@ local text = {
   own = "Rank 0 prints %g, rank 1 prints %g. And one all-reduce a rank: 4 bytes, the gradient.",
   reduced = "The losses all-reduced and halved: %g, a mean of means again. Sums and counts all-reduced, then divided: %g.",
   rate = {
-    question = "Two ranks with 8 samples each, or one process with 16. Which learning rate makes both learn alike?",
-    choices = { "on two ranks twice as much", "the same", "on two ranks half as much" },
+    question = "Two ranks with 8 samples each learn as one process with 16. With which learning rate?",
+    choices = { "twice as much", "the same", "half as much" },
     answer = "the same",
     why = "Equal shares: the mean of means is the mean. DDP's gradient is that of the 16. Scale the rate only if the global batch grows.",
     wrong = {
-      ["on two ranks twice as much"] = "That rule is for a batch twice as large: two ranks with 16 each.",
-      ["on two ranks half as much"] = "It would be right if DDP added. It divides by the ranks.",
+      ["twice as much"] = "That rule is for a batch twice as large: two ranks with 16 each.",
+      ["half as much"] = "It would be right if DDP added. It divides by the ranks.",
     },
     hides = { "ddp", "autograd", "c10d", "comm", "optim" },
   },

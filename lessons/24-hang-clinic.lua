@@ -19,7 +19,7 @@ local hidden = { "fault", "c10d", "ddp", "comm" } -- kept back while a question 
 local text = {
   welcome = "Three programs stop today. Alone, each ends with exit status 3: ringside run 24 -- a (or b, c). Here we catch it.",
   a = {
-    question = "(a) Rank 0 alone validates: ddp(x) in eval, a model with BatchNorm. Then both call barrier. Where do they stand?",
+    question = "(a) Rank 0 alone calls ddp(x) in eval, then both barrier. They stand",
     choices = { "nowhere, it runs", "both in barrier", "rank 0 in broadcast, rank 1 in barrier" },
     answer = "rank 0 in broadcast, rank 1 in barrier",
     why = "ddp(x) sends rank 0's buffers to all ranks before a forward, in eval, too. Rank 1 is not there to take them.",
@@ -38,9 +38,9 @@ local text = {
   rows = "Below that a row for each rank; the numbers in brackets are the tensor's shape.",
   row = "rank %s: last enqueued %s, started %s, completed %s; now: %s",
   agreed = {
-    question = "Call #6 is the last that all made alike. Where do you look for the mistake?",
-    choices = { "before that call", "behind it, up to the first difference", "anywhere" },
-    answer = "behind it, up to the first difference",
+    question = "Call #6 is the last that all made alike. Where is the mistake?",
+    choices = { "before that call", "behind it, before the first that differs", "anywhere" },
+    answer = "behind it, before the first that differs",
     why = "Up to there all ranks did the same. One call later they do not: between the two lies the line that differs.",
     wrong = {
       ["before that call"] = "Up to there all ranks have made the same calls. What was wrong there would not stop them here.",
@@ -48,17 +48,17 @@ local text = {
     },
   },
   b = {
-    question = "(b) Rank 0 sums losses and shares weights, rank 1 the other way round. Where do they stand?",
+    question = "(b) all_reduce, then broadcast; rank 1 the other way round. They stand",
     choices = {
-      "both through: each call is made twice",
+      "nowhere: each call is made twice",
       "rank 0 in all_reduce #0, rank 1 in broadcast #0",
-      "rank 0 in all_reduce #0, rank 1 in all_reduce #1",
+      "both in all_reduce",
     },
     answer = "rank 0 in all_reduce #0, rank 1 in broadcast #0",
     why = "Calls meet by their number, not by their name. Number 0 is an all_reduce here and a broadcast there.",
     wrong = {
-      ["both through: each call is made twice"] = "If calls were sorted by name. They are counted: the first meets the first.",
-      ["rank 0 in all_reduce #0, rank 1 in all_reduce #1"] = "Rank 1 would have to be through with its broadcast. Nobody takes it.",
+      ["nowhere: each call is made twice"] = "If calls were sorted by name. They are counted: the first meets the first.",
+      ["both in all_reduce"] = "Rank 1 would have to be through with its broadcast. Nobody takes it.",
     },
     hides = hidden,
   },
@@ -109,7 +109,7 @@ local text = {
   },
   teacher = [[
 Time: 15 minutes for the three, 10 in the viewer, 10 for the exercise.
-Expected wrong answers: "nowhere, it runs" for (a) (eval is thought to be private to a rank), "both through" for (b) (calls are
+Expected wrong answers: "nowhere, it runs" for (a) (eval is thought to be private to a rank), "each call is made twice" for (b) (calls are
 thought to meet by name), "its fifth" for (c).
 Play (b): two students with two cards each, all_reduce and broadcast, in another order. They lay down one card at a time.
 Below 30 % right on (a): ask what lesson 18's forward did first. 30 to 70 %: pairs draw two columns of calls, ask again.

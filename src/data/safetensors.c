@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/reader.h"
+#include "data/json_text.h"
 #include "data/safetensors_dtype.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
@@ -90,8 +91,8 @@ read_length(struct task *me, struct safetensors *file, uint64_t *header)
 static bool
 read_header(struct task *me, struct safetensors *file)
 {
-    uint64_t     length = 0;
-    json_error_t error;
+    uint64_t length = 0;
+    char     why[JSON_ERROR_TEXT_LENGTH] = "";
     if (!read_length(me, file, &length))
         return false;
     char *text = malloc((size_t)length + 1);
@@ -99,16 +100,14 @@ read_header(struct task *me, struct safetensors *file)
         return failed(me, E_MEMORY, "out of memory while reading %s", file->path);
     bool whole = fread(text, 1, (size_t)length, file->file) == length;
     if (whole)
-        file->header = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &error);
+        file->header = json_text_parse(text, (size_t)length, why);
     free(text);
     if (!whole)
         return safetensors_refuse(me, file, "it ends within the header", NULL);
-    if (file->header != NULL && json_is_object(file->header))
-        return true;
-    char *quoted = file->header == NULL ? strstr(error.text, " near ") : NULL;
-    if (quoted != NULL)
-        *quoted = '\0'; /* bytes of the file */
-    return safetensors_refuse(me, file, file->header == NULL ? error.text : "the header is no object", NULL);
+    if (file->header == NULL && why[0] == '\0')
+        return failed(me, E_MEMORY, "out of memory while reading %s", file->path);
+    return json_is_object(file->header) ||
+           safetensors_refuse(me, file, file->header == NULL ? why : "the header is no object", NULL);
 }
 
 /* The shape's elements; false: no such shape. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "base/str.h"
 #include "base/vec.h"
+#include "base/visible.h"
 #include "data/safetensors.h"
 #include "data/safetensors_dtype.h"
 #include "sched/faults.h"
@@ -64,6 +65,16 @@ sorted_items(struct task *me, const struct safetensors_content *content)
 
 /* ---- the header ---- */
 
+static bool
+is_utf8(const char *text)
+{
+    uint32_t code = 0;
+    size_t   left = strlen(text), step = 1;
+    for (; left > 0 && step > 0; text += step, left -= step)
+        step = utf8_take(text, left, &code);
+    return step > 0;
+}
+
 static json_t *
 shape_of(const struct tensor *tensor)
 {
@@ -82,6 +93,8 @@ add_item(struct task *me, json_t *header, const struct saved_tensor *item, int64
     const char *dtype = safetensors_dtype_name(item->tensor->dtype);
     int64_t     begin = *at;
     *at += tensor_bytes(item->tensor);
+    if (!is_utf8(item->name))
+        return failed(me, E_VALUE, "the name \"%.80s\" is not UTF-8 text", item->name);
     if (dtype == NULL)
         return failed(me, E_DTYPE, "safetensors files have no dtype for %s", dtype_name(item->tensor->dtype));
     if (strcmp(item->name, "__metadata__") == 0)
@@ -90,8 +103,8 @@ add_item(struct task *me, json_t *header, const struct saved_tensor *item, int64
                               (json_int_t)begin, (json_int_t)*at);
     if (entry == NULL)
         return failed(me, E_MEMORY, "out of memory while saving");
-    return json_object_set_new(header, item->name, entry) == 0 ||
-           failed(me, E_VALUE, "the name \"%.80s\" is not UTF-8 text", item->name);
+    return json_object_set_new_nocheck(header, item->name, entry) == 0 ||
+           failed(me, E_MEMORY, "out of memory while saving");
 }
 
 static bool
@@ -100,15 +113,17 @@ add_metadata(struct task *me, json_t *header, const struct safetensors_content *
     if (content->metadata_count == 0)
         return true;
     json_t *metadata = json_object();
-    bool    ok       = metadata != NULL;
-    for (size_t i = 0; ok && i < content->metadata_count; i++)
-        ok = json_object_set_new(metadata, content->keys[i], json_string(content->texts[i])) == 0;
-    if (!ok) {
-        json_decref(metadata);
-        return failed(me, E_VALUE, "metadata are UTF-8 texts");
+    bool    ok       = metadata != NULL, utf8 = true;
+    for (size_t i = 0; ok && utf8 && i < content->metadata_count; i++) {
+        utf8 = is_utf8(content->keys[i]) && is_utf8(content->texts[i]);
+        ok   = utf8 && json_object_set_new_nocheck(metadata, content->keys[i],
+                                                   json_string_nocheck(content->texts[i])) == 0;
     }
-    return json_object_set_new(header, "__metadata__", metadata) == 0 ||
-           failed(me, E_MEMORY, "out of memory while saving");
+    if (ok && utf8)
+        return json_object_set_new(header, "__metadata__", metadata) == 0 ||
+               failed(me, E_MEMORY, "out of memory while saving");
+    json_decref(metadata);
+    return utf8 ? failed(me, E_MEMORY, "out of memory while saving") : failed(me, E_VALUE, "metadata are UTF-8 texts");
 }
 
 /* Padded with blanks, so that the elements begin aligned. The caller frees it. */

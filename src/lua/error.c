@@ -60,6 +60,18 @@ add_guest_place(lua_State *L)
     return true;
 }
 
+/* From the beginning: an error that a rank answers must find its class in a state where nothing has failed yet. */
+void
+lua_open_errors(lua_State *L)
+{
+    if (luaL_newmetatable(L, ERROR_CLASS)) {
+        lua_pushcfunction(L, error_tostring);
+        lua_setfield(L, -2, "__tostring");
+        set_text(L, -1, "__metatable", "Error");
+    }
+    lua_pop(L, 1);
+}
+
 /* Leaves a new error object on the stack; takes the message from the top. */
 static void
 wrap_error(lua_State *L, const char *kind, uint32_t line)
@@ -72,12 +84,8 @@ wrap_error(lua_State *L, const char *kind, uint32_t line)
     if (line > 0) {
         set_integer(L, -1, "line", line);
     }
-    if (luaL_newmetatable(L, ERROR_CLASS)) {
-        lua_pushcfunction(L, error_tostring);
-        lua_setfield(L, -2, "__tostring");
-        set_text(L, -1, "__metatable", "Error");
-    }
-    lua_setmetatable(L, -2);
+    lua_open_errors(L);
+    luaL_setmetatable(L, ERROR_CLASS);
 }
 
 void
@@ -292,7 +300,9 @@ int
 raise(lua_State *L, struct task *me)
 {
     struct script *script = script_of(L);
-    struct error   error  = me->error;
+    if (task_is_killed(me))
+        (void)task_die(me);
+    struct error error = me->error;
     if (task_is_killed(me) || error.kind == E_STOPPED || account_exhausted(me->sched))
         script->fatal = true;
     if (error_is_of_hang(&error))

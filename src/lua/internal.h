@@ -356,6 +356,7 @@ void sandbox_metatable(lua_State *L, int index);
 
 /* ---- one function per namespace file; each leaves the stack as it was ---- */
 void lua_open_ringside(lua_State *L);         /* calls the others */
+void lua_open_errors(lua_State *L);           /* error.c */
 void lua_open_values(lua_State *L);
 void lua_open_tensor(lua_State *L);
 void lua_open_index(lua_State *L);

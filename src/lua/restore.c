@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "autograd/operators.h"
+#include "data/json_text.h"
 #include "data/safetensors.h"
 #include "device/device.h"
 #include "lua/internal.h"
@@ -370,7 +371,7 @@ void
 push_restored(lua_State *L, struct safetensors *file, const char *path, const char *text, int map_location)
 {
     struct restorer r = { .L = L, .file = file, .path = path, .map = map_location };
-    json_error_t    error;
+    char            why[JSON_ERROR_TEXT_LENGTH];
     stack_room(L, 20);
     int base = lua_gettop(L);
     for (int *at[] = { &r.index, &r.entries, &r.objects }, i = 0; i < 3; i++) {
@@ -383,7 +384,9 @@ push_restored(lua_State *L, struct safetensors *file, const char *path, const ch
         push_plain(&r);
     } else {
         json_t **root = push_owned(L, sizeof *root, "ringside.description", free_json);
-        *root         = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+        *root         = json_text_parse(text, strlen(text), why);
+        if (*root == NULL && why[0] == '\0')
+            raise_error(L, "MemoryError", "out of memory while reading %s", path);
         if (*root == NULL || !json_is_object(*root))
             refuse_file(&r, "its description is no JSON");
         push_kept_value(&r, json_object_get(*root, "value"), "");

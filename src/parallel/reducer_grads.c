@@ -226,6 +226,10 @@ take_result(struct task *me, struct bucket *bucket, struct tensor *result)
 {
     if (result == bucket->gradients)
         return true;
+    if (bucket->gradients == NULL)
+        return failed(me, E_RUNTIME, "a callback of the comm hook has finalized this backward, or changed its group, "
+                                     "while it was awaited: with lazy_bucket_allocation the bucket is gone then. Do "
+                                     "that after the backward.");
     if (bucket->sparse) {
         if (!tensor_is_sparse(result))
             return failed(me, E_RUNTIME, "the comm hook's tensor is dense, but the bucket's gradient is sparse");

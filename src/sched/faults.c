@@ -353,8 +353,11 @@ fault_kill(struct sched *sched, struct task *me, int rank)
     return true;
 }
 
+/* A process that is killed while an exception travels up in it tells nobody of that. The end of the whole run goes on. */
 bool
 task_die(struct task *me)
 {
+    if (me->error.kind != E_KILLED && me->error.kind != E_STOPPED && me->error.kind != E_ENOUGH)
+        task_clear_error(me);
     return failed(me, E_KILLED, "rank %d was killed", me->rank);
 }

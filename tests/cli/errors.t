@@ -13,6 +13,17 @@ rs.lesson { title = "Good" }
 rs.check("it holds", true)
 END_LESSON
 
+# ---- an error as an answer ----
+
+my $answered = ringside('run', lesson('answered', <<'END_LESSON'));
+local rs = require "ringside"
+rs.lesson { title = "Answered" }
+local told = rs.distributed.spawn(function() return select(2, pcall(rs.zeros, -1)) end, { world = 1 })
+print(told[0].kind, told[0])
+END_LESSON
+like($answered->{out}, qr/^RuntimeError\s.*RuntimeError: /, 'an error that a rank answers is one, where nothing else has failed')
+    or diag($answered->{err});
+
 # ---- the command line ----
 
 mkdir folder() . '/folder.lua';

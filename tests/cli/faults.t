@@ -176,6 +176,32 @@ my $loops = ringside('run', '--executor', 'free', $other);
 is("$loops->{status} $loops->{signal}", '3 0', 'a rank that loops for ever in Lua can be killed by another one, in free');
 like($loops->{err}, qr/rank 2 was killed/, 'which is told');
 
+# ---- while an error of its own travels up, which a pcall waits for ----
+
+my $raises = lesson('raises', <<'END_LESSON');
+local rs = require "ringside"
+local dist = rs.distributed
+rs.lesson { title = "Raises" }
+dist.spawn(function(rank)
+  if rank == 1 then
+    local ok = pcall(function() return rs.nn.Linear(2, 2)(rs.ones(1, 3)) end)
+    if ok then error("no error") end
+  end
+  dist.all_reduce(rs.ones(2))
+end, { world = 2 })
+END_LESSON
+for my $executor (@executors) {
+    my ($point, @silent) = (0);
+    while ($point < 1000) {
+        my $run = ringside('run', @$executor, '--fault', "kill 1 at $point", $raises);
+        last if $run->{status} == 0;
+        push @silent, "$point: $run->{err}" if $run->{status} != 3 || $run->{err} !~ /\A(?:[^\n]*\n)?[^\n]*rank 1 was killed/;
+        $point++;
+    }
+    cmp_ok($point, '>', 20, "@$executor: a rank that raises an error and catches it has points");
+    is("@silent", '', "@$executor: killed at any of them, that is what is told");
+}
+
 # ---- a second spawn ----
 
 my $again = lesson('again', <<'END_LESSON');

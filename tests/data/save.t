@@ -221,4 +221,88 @@ my %hostile = (
 for my $name (sort keys %hostile) {
     refused("refused: $name", ringside('run', '--trust', $load, '--', file_of($hostile{$name})), 2, qr/load\.lua:3: \w+Error: /);
 }
+
+# What rs.save wrote, with a byte of its description changed, taken out or put in: read, or refused in one line.
+my $seed = $ENV{RINGSIDE_SEED} // time % 1e6;
+srand $seed;
+note "RINGSIDE_SEED=$seed";
+my $whole = lesson('whole', <<'END');
+local rs = require "ringside"
+rs.lesson { title = "whole", devices = 2 }
+local t = rs.arange(6.0)
+rs.save({ list = { 1, 2.5, "x" }, t = t, part = t[{ rs.slice(1, 3) }], deep = { d = rs.ones(2):to("device:1"), none = rs.none, [0] = true },
+  rng = rs.get_rng_state(), w = rs.nn.Parameter(rs.ones(2)), far = math.huge }, rs.args[1])
+END
+ringside('run', '--trust', $whole, '--', $path);
+my $written = do { open my $file, '<:raw', $path or die $!; local $/; <$file> };
+my $length  = unpack 'Q<', $written;
+my @signs   = split //, '0123456789{}[],:"-\\ntef';
+my @odd;
+for (1 .. ($ENV{RINGSIDE_LONG} ? 3000 : 60)) {
+    my ($header, $rest) = (substr($written, 8, $length), substr $written, 8 + $length);
+    for (0 .. int rand 3) {
+        my ($at, $new) = (int rand length $header, $signs[rand @signs]);
+        substr($header, $at, int rand 2) = $new;
+    }
+    open my $file, '>:raw', $path or die $!;
+    print $file pack('Q<', length $header), $header, $rest;
+    close $file;
+    my $run = ringside('run', '--trust', $load, '--', $path);
+    push @odd, "$run->{status} $run->{signal} $run->{err}\n$header"
+        if $run->{signal} || !($run->{status} == 0 || ($run->{status} == 2 && $run->{err} =~ /\Aringside: [^\n]*Error: [^\n]*\n\z/));
+}
+is("@odd", '', 'a description that was tampered with is read or refused in one line');
+
+# ---- what stops a save ----
+
+sub parts { return scalar(() = glob folder() . '/*.part*') }
+my $full = lesson('full', <<'END');
+local rs = require "ringside"
+rs.lesson { title = "full" }
+rs.save({ old = rs.ones(3), step = 1 }, rs.args[1])
+rs.faults.write()
+print(pcall(rs.save, { new = rs.ones(300), step = 2 }, rs.args[1]))
+local back = rs.load(rs.args[1])
+print("there is", back.step, back.old:sum():item())
+END
+like(ringside('run', '--trust', $full, '--', $path)->{out}, qr/^false\t.*No space left.*\nthere is\t1\t3/m,
+    'a disk that is full while a state is saved leaves the old file whole');
+is(parts(), 0, 'and nothing beside it');
+
+my $look  = lesson('look', qq{local rs = require "ringside"\nrs.lesson { title = "look" }\nprint("step", rs.load(rs.args[1], "cpu").step)\n});
+my $ranks = lesson('ranks', <<'END');
+local rs = require "ringside"
+local nn, dist = rs.nn, rs.distributed
+rs.lesson { title = "ranks", devices = 3 }
+local path, how = rs.args[1], rs.args[2]
+dist.spawn(function(rank)
+  local device = "device:" .. rank
+  local ddp = nn.parallel.DistributedDataParallel(nn.Linear(8, 8):to(device))
+  if rank == 0 then
+    if math.tointeger(how) then rs.faults.kill(0, { at = math.tointeger(how) }) end
+    rs.save({ step = 2, model = ddp.module:state_dict() }, how == "folder" and "/no/such/folder/x" or path)
+  end
+  dist.barrier()
+  local back = rs.load(path, { map_location = device })
+  ddp.module:load_state_dict(back.model)
+  assert(back.model.weight.device == device and ddp.module.weight.device == device)
+end, { world = 3 })
+END
+for my $executor ('stepped', 'free') {
+    my @run = ('run', '--trust', '--executor', $executor, $ranks, '--', $path);
+    is(ringside(@run, 'fine')->{status}, 0, "$executor: rank 0 saves, all wait, all load onto their own device");
+    my $folder = ringside(@run, 'folder');
+    like($folder->{err}, qr/rank 0: .*No such file.*waits in barrier #\d+ \(line \d+\) for rank/s, "$executor: who could not save is named")
+        or diag($folder->{err});
+    is($folder->{status}, 3, '... and the others hung');
+    my (@unnamed, @broken);
+    for my $at (0 .. 8) {
+        my $killed = ringside(@run, $at);
+        push @unnamed, $at if $killed->{err} !~ /rank 0 was killed/ || $killed->{status} != 3;
+        push @broken, $at if ringside('run', '--trust', $look, '--', $path)->{out} !~ /^step\s+2$/m;
+    }
+    is("@unnamed", '', "$executor: a rank that dies while it saves is named by those who wait at the barrier");
+    is("@broken", '', '... and the file is whole');
+    is(parts(), 0, '... and nothing half written lies beside it');
+}
 done_testing();

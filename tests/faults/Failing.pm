@@ -119,7 +119,7 @@ sub fault_at {
 }
 
 # $how: { points => how many, from => the number before the first, on => for ever, too }. The points are spread evenly, each
-# moved by chance within its share; none given: all.
+# moved by chance within its share, and in turn one allocation fails there or all from there on; none given: all, and both.
 sub fail_each {
     my ($name, $how, @command) = @_;
     local $Test::Builder::Level = $Test::Builder::Level + 1;
@@ -129,10 +129,11 @@ sub fail_each {
     $share = 1 if $share < 1;
     cmp_ok($count - $from, '>', 20, "$name: the run allocates ($count times, $from before what is tested)");
     my (@wrong, $stopped);
+    my $turn = int rand 2;
     $stopped = 0;
     for (my $start = $from; $start + $share <= $count; $start += $share) {
         push @wrong, grep { $_ ne '' } map { fault_at(1 + int($start + rand $share), $_, $right, \$stopped, @command) }
-            $how->{on} ? (0, 1) : (0);
+            !$how->{on} ? 0 : $how->{points} ? ++$turn % 2 : (0, 1);
     }
     is("@wrong", '', "$name: each failing allocation ends in the right answer or in one line");
     # One failure alone may be mended each time: what is kept for later goes back, and the same is asked again.

@@ -67,7 +67,7 @@ if (@ARGV && $ARGV[0] eq '--make') {
 }
 
 my @names = map { basename($_, '.expected') } @ARGV ? @ARGV : sort glob "$here/examples/*.expected";
-cmp_ok(scalar @names, '>=', 12, 'there are programs') unless @ARGV;
+cmp_ok(scalar @names, '>=', 13, 'there are programs') unless @ARGV;
 my %expected = map { $_ => [ lines_of("$here/examples/$_.expected") ] } @names;
 
 for my $name (@names) {

@@ -14,7 +14,7 @@ diag("RINGSIDE_FIRST=$first") if $ENV{RINGSIDE_LONG};
 
 # What `count` programs print, in several processes, and whether all ended well.
 sub programs {
-    my ($how) = @_;
+    my ($how, $count) = @_;
     my ($good, $lines) = (1, '');
     for (my $at = 0; $at < $count; $at += $share) {
         my $some = $count - $at < $share ? $count - $at : $share;
@@ -35,11 +35,13 @@ sub parted {
 }
 
 my %seeds;
-for my $how ('--executor stepped', '--executor stepped --policy random --seed 3', '--executor free --exact') {
-    my ($good, $lines) = programs($how);
+for my $case ([ '--executor stepped', $count ], [ '--executor stepped --policy random --seed 3', int($count / 3) ],
+    [ '--executor free --exact', $count ]) {
+    my ($how, $programs) = @$case;
+    my ($good, $lines) = programs($how, $programs);
     my ($seeds, $others) = parted($lines);
     ok($good, "$how: every training ends as the rules say") or diag(substr join("\n", @$others), 0, 6000);
-    is(scalar @$seeds, $count, "$how: all programs were run");
+    is(scalar @$seeds, $programs, "$how: all programs were run");
     $seeds{$how} = $seeds;
 }
 is_deeply($seeds{'--executor free --exact'}, $seeds{'--executor stepped'}, 'both executors have the same bits');

@@ -1,11 +1,14 @@
 #!/usr/bin/perl
 # Runs that stop, under the sanitizers: each plant of the hang clinic and a swarm of programs in which ranks make mistakes or
-# are struck by faults. Nothing is left behind, and no thread touches what another one changes.
+# are struck by faults, and a training step that loses a rank. Nothing is left behind, and no thread touches what another one changes.
 use strict;
 use warnings;
 use Fcntl qw(LOCK_EX);
 use Test::More;
 
+my $seed = $ENV{RINGSIDE_SEED} || time;
+srand $seed;
+note "RINGSIDE_SEED=$seed";
 local $ENV{ASAN_OPTIONS} = 'allocator_may_return_null=1:detect_stack_use_after_return=0';
 local $ENV{TSAN_OPTIONS} = 'halt_on_error=0';
 
@@ -43,6 +46,13 @@ for my $case ([ 'asan', 'stepped' ], [ 'asan', 'free' ], [ 'tsan', 'free' ]) {
         my ($what) = split / /, $fault;
         clean("with the fault '$fault', too", '0|1|2|3', "$program --timeout 1 --trust --fault '$fault' $swarm -- first=$_ count=1 plants=0 fault=$what rank=1")
             for 3, 5;
+    }
+    # A step with a hook, Join and SyncBatchNorm: whole, and with a rank lost on its way.
+    my $uneven = 'tests/faults/uneven.lua';
+    clean("$uneven is clean under $kind in $executor", 0, "$program $uneven");
+    for my $share (0 .. ($ENV{RINGSIDE_LONG} ? 399 : 19)) {
+        my ($rank, $point) = ($share % 2, int(1500 * ($share + rand) / ($ENV{RINGSIDE_LONG} ? 400 : 20)));
+        clean("with 'kill $rank at $point', too", 3, "$program --timeout 60 --fault 'kill $rank at $point' $uneven");
     }
 }
 done_testing();

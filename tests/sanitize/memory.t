@@ -22,7 +22,8 @@ note "RINGSIDE_SEED=$seed";
 my $more     = $ENV{RINGSIDE_LONG} ? 20 : 1;
 my $program  = 'build/asan/ringside';
 for my $case ([ 'training', 'stepped', 60 ], [ 'training', 'free', 40, '--exact' ], [ 'replicas', 'free', 40, '--exact' ],
-    [ 'collectives', 'stepped', 40 ], [ 'collectives', 'free', 40, '--exact' ]) {
+    [ 'collectives', 'stepped', 40 ], [ 'collectives', 'free', 40, '--exact' ], [ 'uneven', 'stepped', 60 ],
+    [ 'uneven', 'free', 40, '--exact' ]) {
     my ($lesson, $executor, $points, @more) = @$case;
     my @words    = ($program, 'run', '--executor', $executor, @more, '--tap', "tests/faults/$lesson.lua", '--');
     my ($before) = count_allocations(@words, 'nothing');
