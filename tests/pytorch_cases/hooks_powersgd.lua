@@ -391,6 +391,28 @@ row(1, function(rank, check)
       use_error_feedback = false, warm_start = false, matrix_approximation_rank = 3 })))
 end)
 
+-- ---- ranks that run out of inputs ----
+
+row(2, function(rank, check)
+  local net = Given { { 6, 5 }, { 6 } }
+  local ddp = DDP(net)
+  local state = PowerSGDState(nil, { start_powerSGD_iter = 2, matrix_approximation_rank = 5, min_compression_rate = 0.1,
+    use_error_feedback = false })
+  ddp:register_comm_hook(state, power.powerSGD_hook)
+  local ok, steps = true, rank == 0 and 5 or 3
+  dist.algorithms.Join({ ddp }, function()
+    for step = 1, steps do
+      ddp:zero_grad()
+      ddp(table.unpack(gradients_of({ { 6, 5 }, { 6 } }, step, rank))):backward()
+      local wanted = means_of({ { 6, 5 }, { 6 } }, step, 2)
+      if step > 3 then wanted = gradients_of({ { 6, 5 }, { 6 } }, step, 0) end
+      local whole = step > 3 and 2 or 1
+      ok = ok and near(net.p1.grad, wanted[1] / whole, 1e-4) and near(net.p2.grad, wanted[2] / whole, 1e-4)
+    end
+  end)
+  check("P29 under Join a rank without inputs sends zeros through the hook", ok and state.iter == 5)
+end)
+
 -- ---- in the trace ----
 
 rs.check("P28 the trace has what a bucket was and what travelled", (function()
