@@ -1,12 +1,13 @@
--- Lesson 18: kinds of statistics.
+-- Lesson 18: three kinds of statistics.
 --
 -- BatchNorm normalises a batch with the batch's own mean and variance, and keeps running ones for evaluation: buffers,
--- which no gradient reaches. So whose batch do they describe when two ranks train, or the replicas of DataParallel?
+-- which no gradient reaches. So whose batch do they describe when two ranks train, when they have a SyncBatchNorm, or in
+-- the replicas of DataParallel?
 local rs = require "ringside"
 local nn, dist = rs.nn, rs.distributed
 
 rs.lesson {
-  title = "Kinds of statistics",
+  title = "Three kinds of statistics",
   devices = 2,
   hardware = "classroom",
   seed = 18,
@@ -61,6 +62,28 @@ local text = {
     },
     hides = { "ddp", "module", "c10d", "comm" },
   },
+  sync = {
+    question = "convert_sync_batchnorm makes a SyncBatchNorm of it. One forward: which running_mean has each rank?",
+    choices = { "0.1 and 0.7", "0.1 and 0.1", "0.4 and 0.4" },
+    answer = "0.4 and 0.4",
+    why = "The batch is now that of all ranks: 0, 2, 4, 10, of mean 4. A tenth of it on both.",
+    wrong = {
+      ["0.1 and 0.7"] = "So it was with a batch for each rank. This layer asks the other rank before it normalises.",
+      ["0.1 and 0.1"] = "Rank 0's buffers still go to all before the forward. But this forward finds the same on both.",
+    },
+    hides = { "module", "c10d", "comm" },
+  },
+  sends = {
+    question = "What do the ranks send each other for that, in the forward?",
+    choices = { "their rows", "mean, scale and count", "rank 0's mean" },
+    answer = "mean, scale and count",
+    why = "Of these all can work out what one process would find in all rows, and so can a rank with fewer rows or none.",
+    wrong = {
+      ["their rows"] = "That would do, and cost as much as the batch. Three numbers a channel are enough.",
+      ["rank 0's mean"] = "That is how buffers are synchronised. Here both ranks' rows count.",
+    },
+    hides = { "module", "c10d", "comm" },
+  },
   dp = {
     question = "Now DataParallel: one process, the four numbers on two devices. What becomes of device 1's statistics?",
     choices = { "they are averaged in", "they are lost", "they stay on device 1" },
@@ -75,31 +98,40 @@ local text = {
   run = {
     "One forward and its backward: f ends DDP's constructor; then n passes ddp.sync_buffers, the forward, the backward.",
     "Again from the start, two forwards and one in evaluation: watch ddp.sync_buffers before each of them.",
+    sync = "A SyncBatchNorm on a device a rank: n to module.sync_batch_norm, with an all-gather in it; its backward has an "
+      .. "all-reduce of two sums.",
   },
   has = "After forward %d my running mean is %.4g, my running variance %.4g.",
   evaluates = "After one forward in evaluation my running mean is %.4g.",
+  shares = "My output is %.4f and %.4f, my running mean %.4g, my weight.grad %.4f.",
   replicas = "Device 0's replica ended with %.4g, device 1's with %.4g; the model has %.4g.",
-  finish = "Batches are normalised by who has them; rank 0's or device 0's statistics are those that stay.",
+  finish = "Three kinds: each rank's own, of which rank 0's stay; all ranks' together; device 0's alone.",
   checks = {
     out = "iteration %d, rank %d: normalised with its own batch, the output is -1 and 1",
     has = "iteration %d, rank %d: running mean %g, running variance %g",
     grad = "iteration %d, rank %d: weight.grad is 4",
     before = "iteration %d, rank %d: before each forward 16 bytes of buffers are synchronised",
     eval = "rank %d evaluates with rank 0's mean %g and variance %g",
+    sync_out = "SyncBatchNorm, rank %d: the output is %.4f and %.4f",
+    sync_has = "SyncBatchNorm, rank %d: running mean 0.4, running variance 2.766667",
+    sync_grad = "SyncBatchNorm, rank %d: weight.grad is 7.4833",
+    sync_sent = "SyncBatchNorm, rank %d: 12 bytes are gathered in the forward, 8 reduced in its backward",
     replica = "DataParallel: device 1's replica came to 0.7",
     model = "DataParallel: the model has device 0's mean 0.1, and variance 1.1",
     dp_out = "DataParallel: the output is -1, 1, -1, 1",
   },
   teacher = [[
-Time: 8 minutes to predict, 10 in the viewer, 12 for the exercise.
+Time: 9 minutes to predict, 10 in the viewer, 11 for the exercise.
 On the board: two columns, rank 0 and rank 1; a row for each forward, with an arrow from rank 0's cell to rank 1's first.
 Expected wrong answers: "0.4 and 0.4" (BatchNorm is thought to be synchronised), "1.33" (each keeps its own: a good
 answer, and DDP with forward_sync_buffers = false), "0.79" when it evaluates. Below 30 % right on the first: let two
 students be ranks and compute aloud. Between 30 and 70 %: let pairs agree on what each rank can see, ask again. Above: on.
 In the viewer: break ddp.sync_buffers rank 1, c, c, c, :print ddp.module.running_mean, f, print again: 0.7 has become 0.1.
 One new command: print rank R. Where rank 0 stands, :print rank 1 ddp.module.running_mean shows the other's.
+SyncBatchNorm: let the class compute mean and variance of 0, 2, 4, 10 (4 and 14 by four; by three in the running one), and
+ask a rank with no rows what it sends (zeros: the others wait for it). Smaller batches a rank are why it is used at all.
 Next question: rank 0 alone calls ddp(x) to evaluate. What happens? (It waits in a broadcast: lesson 24.)
-Two-minute fallback: ringside run, and read the four lines of running means aloud.]],
+Two-minute fallback: ringside run, and read the lines of running means aloud.]],
 }
 local checks = text.checks
 
@@ -143,6 +175,34 @@ for forwards, asked in ipairs { { "one", "grads" }, { "two", "eval" } } do
     for _, event in ipairs(rs.trace:events(both:format(rank, seq))) do order = order .. (event.args.bytes or ", norm; ") end
     rs.check(checks.before:format(forwards, rank), order == ("16, norm; "):rep(2 * forwards - 1))
   end
+end
+
+-- Its input wants a gradient, as one that a layer before has made does: without that the backward sends nothing.
+local function share(rank)
+  local device = "device:" .. rank
+  local norm = nn.SyncBatchNorm.convert_sync_batchnorm(nn.BatchNorm1d(1)):to(device)
+  local ddp, x = nn.parallel.DistributedDataParallel(norm), rs.tensor(batches[rank]):to(device):requires_grad_()
+  local out = ddp(x)
+  ;(out * x):sum():backward()
+  local told = { mean = norm.running_mean:item(), var = norm.running_var:item(), grad = norm.weight.grad:item(), out = out }
+  rs.say(text.shares:format(out[0]:item(), out[1]:item(), told.mean, told.grad))
+  return told
+end
+
+rs.ask(text.sync)
+rs.ask(text.sends)
+rs.say(text.run.sync)
+local seq, told = rs.trace:seq(), dist.spawn(share, { world = 2 })
+for rank, out in pairs { [0] = { -1.0690, -0.5345 }, { 0.0, 1.6036 } } do
+  local here, sent = told[rank], {}
+  rs.close(checks.sync_out:format(rank, out[1], out[2]), here.out:reshape { 2 }, rs.tensor(out), 1e-4)
+  rs.close(checks.sync_has:format(rank), { here.mean, here.var }, { 0.4, 2.766667 })
+  rs.close(checks.sync_grad:format(rank), here.grad, 7.4833, 1e-4)
+  local shared = "module.sync_batch_norm or module.sync_batch_norm.backward"
+  for i, event in ipairs(rs.trace:events(("phase = end and (%s) and rank %d and seq >= %d"):format(shared, rank, seq))) do
+    sent[i] = event.args.bytes
+  end
+  rs.close(checks.sync_sent:format(rank), sent, { 12, 8 })
 end
 
 rs.ask(text.dp)

@@ -2,7 +2,7 @@
 --
 -- Lesson 18's BatchNorm, trained for some steps in two runs: once as DDP does it, once with forward_sync_buffers = false.
 -- Everything else is alike. Each rank has one batch, which comes in every step, and the ranks' batches differ. Say what
--- the running means come to, and what differs between the two runs.
+-- the running means come to, and what differs between the two runs. Then a SyncBatchNorm: what it comes to.
 --     ringside exercise 18
 return {
   -- running_mean on `rank` after so many training forwards (one or more). means[0], means[1] ... are the means of the
@@ -23,4 +23,23 @@ return {
     rank_0 = { training_loss = false, gradient = false, running_mean = false, evaluation_loss = false },
     others = { training_loss = false, gradient = false, running_mean = true, evaluation_loss = true },
   },
+
+  -- running_mean and running_var of a SyncBatchNorm with one channel after so many training forwards; the first begins
+  -- at 0, the second at 1, and it takes the variance that is divided by one value less. batches[0], batches[1] ... are
+  -- the ranks' batches, each a list of numbers; one may be empty.
+  shared = function(batches, steps)
+    -- One batch, of all ranks' rows: no mean of means, for the ranks' batches have not the same length.
+    local count, sum, squares = 0, 0, 0
+    for rank = 0, #batches do
+      for _, x in ipairs(batches[rank]) do
+        count, sum = count + 1, sum + x
+      end
+    end
+    local mean = sum / count
+    for rank = 0, #batches do
+      for _, x in ipairs(batches[rank]) do squares = squares + (x - mean) ^ 2 end
+    end
+    local kept = 0.9 ^ steps
+    return (1 - kept) * mean, kept + (1 - kept) * squares / (count - 1)
+  end,
 }

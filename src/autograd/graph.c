@@ -312,9 +312,9 @@ queue_of(struct task *me, struct graph *graph, int device)
     return graph->queue_count++;
 }
 
-/* Where the first gradient that does not lie on the CPU lies; where the node's own lie, if none has come at all. PyTorch
- * gives such a node to the calling thread. A SyncBatchNorm above one that had no rows gets none, and its all-reduce would
- * race there with those that the device's thread issues. */
+/* Where the first gradient that does not lie on the CPU lies; where the node's own lie, if none has come at all.
+ * PyTorch gives such a node to the calling thread. A SyncBatchNorm above one that had no rows gets none, and its
+ * all-reduce would race there with those that the device's thread issues. */
 static int
 device_of_gradients(const struct graph *graph, const struct pending *pending)
 {

@@ -122,10 +122,13 @@ next_order(struct task *me, struct load_worker *worker)
     return order;
 }
 
-/* What me has recorded goes with the order; me may go on. */
+/* What me has recorded goes with the order, what was loaded in part does not; me may go on. */
 static void
-send_error(struct task *me, struct load_order *order)
+send_error(struct task *me, const struct load_work *work, struct load_order *order)
 {
+    if (order->data != NULL)
+        work->drop(order->data);
+    order->data  = NULL;
     order->error = malloc(sizeof *order->error);
     if (order->error != NULL) {
         *order->error         = me->error;
@@ -162,7 +165,7 @@ carry_out(struct task *me, struct load_worker *worker, struct load_order *order,
         ok = options->work->load(me, options->context, worker->id, order);
     }
     if (!ok || task_failed(me))
-        send_error(me, order);
+        send_error(me, options->work, order);
     monitor_enter(me, &worker->monitor);
     queue_put(&worker->loaded, order);
     monitor_wake(me, &worker->monitor);

@@ -219,7 +219,7 @@ start_hook(struct task *me, void *context, const struct grad_bucket *bucket)
     return NULL;
 }
 
-/* A tensor, or a list that begins with one. */
+/* A tensor; of a collective's own future the first of its list. */
 static int
 finish_body(lua_State *L)
 {
@@ -227,7 +227,7 @@ finish_body(lua_State *L)
     struct task      *me   = script_of(L)->holder;
     object_push(L, call->answer->box);
     push_future_value(L, 2);
-    if (lua_istable(L, 3))
+    if (lua_istable(L, 3) && future_has_work(call->answer->future))
         lua_rawgeti(L, 3, 1);
     struct tensor *result = test_tensor(L, -1);
     if (result == NULL)

@@ -1,5 +1,5 @@
-/* Comm hooks by a word: ddp:_register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS), for those that PyTorch has
- * in C++, and ddp_comm_hooks.register_ddp_comm_hook(DDPCommHookType.FP16_COMPRESS, ddp, state).
+/* Comm hooks by a word: ddp:_register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS), for those that PyTorch
+ * has in C++, and ddp_comm_hooks.register_ddp_comm_hook(DDPCommHookType.FP16_COMPRESS, ddp, state).
  *
  * Interface: lua_open_comm_hook_types, l_register_builtin_comm_hook. */
 #include "lua/comm_hook.h"
@@ -31,8 +31,8 @@ l_register_builtin_comm_hook(lua_State *L)
     while (at < countof(builtin) && strcmp(builtin[at].name, word) != 0)
         at++;
     if (at == countof(builtin))
-        return raise_error(L, "TypeError", "comm_hook_type: expected dist.BuiltinCommHookType.ALLREDUCE or FP16_COMPRESS, "
-                                           "got %s", word[0] != '\0' ? word : luaL_typename(L, 2));
+        return raise_error(L, "TypeError", "comm_hook_type: expected dist.BuiltinCommHookType.ALLREDUCE or "
+                                           "FP16_COMPRESS, got %s", word[0] != '\0' ? word : luaL_typename(L, 2));
     struct comm_hook hook = builtin[at].hook(reducer_group(reducer));
     hook.name             = builtin[at].logged;
     struct call call = call_open(L, me, CALL_KEEP);
@@ -43,7 +43,7 @@ l_register_builtin_comm_hook(lua_State *L)
 
 #define LIBRARY "distributed.algorithms.ddp_comm_hooks"
 
-/* Where each hook is, below LIBRARY. With `rank` not 0 the state is a PowerSGDState of that rank around the given one. */
+/* Where each hook is, below LIBRARY. With `rank` not 0 the state is a PowerSGDState of that rank, around that given. */
 struct hook_type { const char *name, *space, *hook; int rank; };
 
 static const struct hook_type types[] = {
@@ -103,12 +103,13 @@ l_register_ddp_comm_hook(lua_State *L)
         return 0;
     }
     return raise_error(L, "TypeError", "comm_hook_type: expected one of DDPCommHookType's, such as "
-                                       "DDPCommHookType.FP16_COMPRESS, got %s", word[0] != '\0' ? word : luaL_typename(L, 1));
+                                       "DDPCommHookType.FP16_COMPRESS, got %s",
+                       word[0] != '\0' ? word : luaL_typename(L, 1));
 }
 
 static const struct lua_entry entries[] = {
     { "register_ddp_comm_hook", l_register_ddp_comm_hook,
-      "ddp_comm_hooks.register_ddp_comm_hook(comm_hook_type, model, state)",
+      "dist.algorithms.ddp_comm_hooks.register_ddp_comm_hook(comm_hook_type, model, state)",
       "the hook of that word becomes the model's; of PowerSGD the state, a group or nil, is put into one" },
 };
 

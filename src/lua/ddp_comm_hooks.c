@@ -327,41 +327,42 @@ push_allreduce_hook(lua_State *L)
 /* ---- names ---- */
 
 #define LIBRARY "distributed.algorithms.ddp_comm_hooks."
+#define HOOKS   "dist.algorithms.ddp_comm_hooks."
 
 static const struct lua_entry default_entries[] = {
-    { "allreduce_hook", l_allreduce_hook, "default_hooks.allreduce_hook(process_group, bucket)",
+    { "allreduce_hook", l_allreduce_hook, HOOKS "default_hooks.allreduce_hook(process_group, bucket)",
       "a comm hook: the bucket divided by the ranks, then an all-reduce, which is what DDP does without a hook" },
-    { "fp16_compress_hook", l_fp16_compress_hook, "default_hooks.fp16_compress_hook(process_group, bucket)",
+    { "fp16_compress_hook", l_fp16_compress_hook, HOOKS "default_hooks.fp16_compress_hook(process_group, bucket)",
       "a comm hook: the bucket becomes float16, is divided and all-reduced so, and becomes what it was again" },
-    { "bf16_compress_hook", l_bf16_compress_hook, "default_hooks.bf16_compress_hook(process_group, bucket)",
+    { "bf16_compress_hook", l_bf16_compress_hook, HOOKS "default_hooks.bf16_compress_hook(process_group, bucket)",
       "a comm hook: the same in bfloat16, which has float32's range and some three digits" },
-    { "fp16_compress_wrapper", l_fp16_compress_wrapper, "default_hooks.fp16_compress_wrapper(hook)",
+    { "fp16_compress_wrapper", l_fp16_compress_wrapper, HOOKS "default_hooks.fp16_compress_wrapper(hook)",
       "a comm hook: hook with a bucket that was cast to float16 before" },
-    { "bf16_compress_wrapper", l_bf16_compress_wrapper, "default_hooks.bf16_compress_wrapper(hook)",
+    { "bf16_compress_wrapper", l_bf16_compress_wrapper, HOOKS "default_hooks.bf16_compress_wrapper(hook)",
       "a comm hook: hook with a bucket that was cast to bfloat16 before" },
 };
 
 static const struct lua_entry quantization_entries[] = {
     { "quantization_pertensor_hook", l_pertensor_hook,
-      "quantization_hooks.quantization_pertensor_hook(process_group, bucket)",
+      HOOKS "quantization_hooks.quantization_pertensor_hook(process_group, bucket)",
       "a comm hook: each rank's bucket in 8 bits, with one scale; two all-gathers, then the mean" },
     { "quantization_perchannel_hook", l_perchannel_hook,
-      "quantization_hooks.quantization_perchannel_hook(process_group, bucket)",
+      HOOKS "quantization_hooks.quantization_perchannel_hook(process_group, bucket)",
       "a comm hook: the same with a scale for each 512 elements" },
 };
 
 static const struct lua_entry local_entries[] = {
     { "PostLocalSGDState", l_post_local_state,
-      "post_localSGD_hook.PostLocalSGDState(any? process_group=None, any? subgroup=None, int start_localSGD_iter, "
-      "bool post_local_gradient_allreduce=True) -> any",
+      HOOKS "post_localSGD_hook.PostLocalSGDState(any? process_group=None, any? subgroup=None, "
+      "int start_localSGD_iter, bool post_local_gradient_allreduce=True) -> any",
       "the state of post_localSGD_hook: who averages gradients, and from which iteration on. state.iter counts" },
-    { "post_localSGD_hook", l_post_local_hook, "post_localSGD_hook.post_localSGD_hook(state, bucket)",
+    { "post_localSGD_hook", l_post_local_hook, HOOKS "post_localSGD_hook.post_localSGD_hook(state, bucket)",
       "a comm hook: averages gradients over all ranks at first, then in state.subgroup only, or not at all" },
 };
 
 static const struct lua_entry debugging_entries[] = {
-    { "noop_hook", l_noop_hook, "debugging_hooks.noop_hook(_, bucket)",
-      "a comm hook that does nothing: each rank keeps its own gradients, undivided. To measure what the all-reduce costs" },
+    { "noop_hook", l_noop_hook, HOOKS "debugging_hooks.noop_hook(_, bucket)",
+      "a comm hook that does nothing: each rank keeps its own gradients, undivided. To measure what the others cost" },
 };
 
 void

@@ -1,5 +1,5 @@
-/* States of the library's comm hooks in Lua: state.iter, state.start_localSGD_iter = 10. A state's fields are those of a C
- * struct, described by a table; the hook reads and counts them there without a visit to Lua. As Python objects with
+/* States of the library's comm hooks in Lua: state.iter, state.start_localSGD_iter = 10. A state's fields are those of
+ * a C struct, described by a table; the hook reads and counts them there without a visit to Lua. As Python objects with
  * __slots__: there are no other fields. The box's user value 1 is its class. */
 #include "lua/comm_hook.h"
 
@@ -43,7 +43,8 @@ check_state(lua_State *L, int index, const struct state_class *class, const char
 {
     struct hook_state *state = box_test(L, index, BOX_HOOK_STATE);
     if (state == NULL || (class != NULL && class_of(L, index) != class))
-        raise_error(L, "TypeError", "%s takes a %s for its state, but got %s", hook, class != NULL ? class->name : "state",
+        raise_error(L, "TypeError", "%s takes a %s for its state, but got %s", hook,
+                    class != NULL ? class->name : "state",
                     state != NULL ? class_of(L, index)->name : luaL_typename(L, index));
     return state;
 }
@@ -118,7 +119,8 @@ state_newindex(lua_State *L)
     if (field == NULL)
         return no_such_field(L, class, name);
     if (field->read_only)
-        return raise_error(L, "AttributeError", "%s.%s is kept by its hook: it can be read, not set", class->name, name);
+        return raise_error(L, "AttributeError", "%s.%s is kept by its hook: it can be read, not set", class->name,
+                           name);
     char *place = (char *)state + field->offset;
     switch (field->type) {
     case FIELD_INTEGER: *(int64_t *)place = check_integer(L, 3); break;

@@ -1,6 +1,7 @@
 /* rs.distributed.algorithms.model_averaging: averagers that give all ranks the mean of their parameters every so many
- * steps, and the functions that they are made of. An averager is a table (period, warmup_steps, step, process_group), so
- * that a lesson can look at all of it and write its own: whatever has a step and a method average_parameters will do.
+ * steps, and the functions that they are made of. An averager is a table (period, warmup_steps, step, process_group),
+ * so that a lesson can look at all of it and write its own: whatever has a step and a method average_parameters will
+ * do.
  * As torch/distributed/algorithms/model_averaging.
  *
  * Interface: lua_open_model_averaging. */
@@ -16,6 +17,10 @@
 
 static const char PERIODIC[] = "ringside.periodic_averager", HIERARCHICAL[] = "ringside.hierarchical_averager";
 enum { LEVELS = 64 };
+#define TOO_OFTEN                                                                                                    \
+    "because the communication cost of all-reducing parameters will be no less than the cost of all-reducing "       \
+    "gradients by DistributedDataParallel in the backward pass. Therefore, only DistributedDataParallel should be "  \
+    "used for this case."
 
 /* ---- which parameters ---- */
 
@@ -153,9 +158,7 @@ l_periodic(lua_State *L)
     if (period < 1)
         return raise_error(L, "ValueError", "Arg ``period`` must be a positive value, not %lld.", (long long)period);
     if (period == 1)
-        lesson_warn(L, "When period is 1, no need to use model averaging because the communication cost of all-reducing "
-                       "parameters will be no less than the cost of all-reducing gradients by DistributedDataParallel "
-                       "in the backward pass. Therefore, only DistributedDataParallel should be used for this case.");
+        lesson_warn(L, "When period is 1, no need to use model averaging " TOO_OFTEN);
     set_integer(L, self, "period", period);
     lua_settop(L, self);
     return 1;
@@ -213,7 +216,8 @@ number_at(lua_State *L, int index)
     int whole = 0;
     lua_Integer number = lua_tointegerx(L, index, &whole);
     if (!whole)
-        raise_error(L, "TypeError", "period_group_size_dict: periods and group sizes are integers: { [4] = 8, [16] = 16 }");
+        raise_error(L, "TypeError", "period_group_size_dict: periods and group sizes are integers, "
+                                    "{ [4] = 8, [16] = 16 }");
     return number;
 }
 
@@ -233,7 +237,7 @@ next_level(lua_State *L)
     return level;
 }
 
-/* { [4] = 8, [16] = 16 }, by rising period since Lua's tables have no order; or a list { {4, 8}, {16, 16} }, in its own. */
+/* { [4] = 8, [16] = 16 }, by rising period since Lua's tables have no order; or { {4, 8}, {16, 16} }, in its own. */
 static int
 read_levels(lua_State *L, int table, struct level levels[LEVELS])
 {
@@ -264,17 +268,15 @@ check_levels(lua_State *L, const struct level *levels, int count, const struct p
 {
     for (int i = 0; i < count; i++)
         if (levels[i].period <= 0)
-            raise_error(L, "ValueError", "The minimum period in arg ``period_group_size_dict`` must be a positive value, "
-                        "not %lld.", (long long)levels[i].period);
+            raise_error(L, "ValueError", "The minimum period in arg ``period_group_size_dict`` must be a positive "
+                        "value, not %lld.", (long long)levels[i].period);
     if (levels[count - 1].period == 1)
         lesson_warn(L, "When the maximum period in arg ``period_group_size_dict`` is 1, no need to use model averaging "
-                       "because the communication cost of all-reducing parameters will be no less than the cost of "
-                       "all-reducing gradients by DistributedDataParallel in the backward pass. Therefore, only "
-                       "DistributedDataParallel should be used for this case.");
+                       TOO_OFTEN);
     int whole = group != NULL ? process_group_size(group) : -1;
     if (levels[count - 1].size != whole)
-        raise_error(L, "ValueError", "The last value in arg ``period_group_size_dict`` %lld must be equal to the size of "
-                    "arg ``process_group`` %d.", (long long)levels[count - 1].size, whole);
+        raise_error(L, "ValueError", "The last value in arg ``period_group_size_dict`` %lld must be equal to the "
+                    "size of arg ``process_group`` %d.", (long long)levels[count - 1].size, whole);
 }
 
 /* dist.new_subgroups{group_size, group}: this rank's, pushed. All ranks of the group come here. */
@@ -375,30 +377,31 @@ l_hierarchical_average(lua_State *L)
 
 /* ---- names ---- */
 
+#define NAMED "dist.algorithms.model_averaging."
 #define PARAMS_HELP "of a list of parameters, or of an optimizer's param_groups"
 static const struct lua_entry utils_entries[] = {
     { "average_parameters", l_average_parameters,
-      "model_averaging.utils.average_parameters(table params, any? process_group=None) -> any",
+      NAMED "utils.average_parameters(table params, any? process_group=None) -> any",
       "the parameters become their mean over the group's ranks, by one all-reduce" },
-    { "get_params_to_average", l_get_params_to_average, "model_averaging.utils.get_params_to_average(params)",
+    { "get_params_to_average", l_get_params_to_average, NAMED "utils.get_params_to_average(params)",
       "those that have a gradient, " PARAMS_HELP },
     { "average_parameters_or_parameter_groups", l_average_groups,
-      "model_averaging.utils.average_parameters_or_parameter_groups(table params, any? process_group=None) -> any",
+      NAMED "utils.average_parameters_or_parameter_groups(table params, any? process_group=None) -> any",
       "those that have a gradient become their mean over the group's ranks, " PARAMS_HELP },
 };
 static const struct lua_entry averager_entries[] = {
-    { "ModelAverager", l_model_averager, "averagers.ModelAverager(process_group)",
+    { "ModelAverager", l_model_averager, NAMED "averagers.ModelAverager(process_group)",
       "what averagers have in common: none is made of it" },
     { "PeriodicModelAverager", l_periodic,
-      "averagers.PeriodicModelAverager(int period, int warmup_steps=0, any? process_group=None) -> any",
+      NAMED "averagers.PeriodicModelAverager(int period, int warmup_steps=0, any? process_group=None) -> any",
       "averages the parameters every period-th step from step warmup_steps on; averager.step counts the calls" },
 };
 static const struct lua_entry hierarchical_entries[] = {
     { "HierarchicalModelAverager", l_hierarchical,
-      "hierarchical_model_averager.HierarchicalModelAverager(table? period_group_size_dict=None, int warmup_steps=0, "
-      "any? process_group=None) -> any",
-      "averages in small groups often and in large ones seldom: after a step the largest period that divides its number "
-      "counts" },
+      NAMED "hierarchical_model_averager.HierarchicalModelAverager(table? period_group_size_dict=None, "
+      "int warmup_steps=0, any? process_group=None) -> any",
+      "averages in small groups often and in large ones seldom: after a step the largest period that divides its "
+      "number counts" },
 };
 static const struct lua_entry periodic_methods[] = {
     { "average_parameters", l_periodic_average, "PeriodicModelAverager.average_parameters(averager, params)",

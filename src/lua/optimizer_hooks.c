@@ -1,6 +1,6 @@
-/* optimizer_overlap_hooks: a comm hook, then a step of the bucket's parameters; and the optimizers for it, which are given
- * one parameter and its gradient: rs.distributed.optim.as_functional_optim(optim.AdamW, {lr = 0.01}). A lesson's own has
- * a method step_param(param, grad).
+/* optimizer_overlap_hooks: a comm hook, then a step of the bucket's parameters; and the optimizers for it, which are
+ * given one parameter and its gradient: rs.distributed.optim.as_functional_optim(optim.AdamW, {lr = 0.01}). A lesson's
+ * own has a method step_param(param, grad).
  *
  * Interface: lua_open_optimizer_hooks; l_register_fused_optim. */
 #include "lua/comm_hook.h"
@@ -223,17 +223,22 @@ l_register_fused_optim(lua_State *L)
     return 0;
 }
 
+#define HOOKS "dist.algorithms.ddp_comm_hooks.optimizer_overlap_hooks."
+
 static const struct lua_entry entries[] = {
-    { "_OptimizerHookState", l_optimizer_state, "optimizer_overlap_hooks._OptimizerHookState(functional_optim, params)",
-      "the state of hook_then_optimizer: whose step_param(param, grad) is called, and for which parameters, unless for all" },
-    { "_hook_then_optimizer", l_hook_then_optimizer, "optimizer_overlap_hooks._hook_then_optimizer(hook, optimizer_state)",
+    { "_OptimizerHookState", l_optimizer_state,
+      HOOKS "_OptimizerHookState(functional_optim, params)",
+      "for hook_then_optimizer: whose step_param(param, grad) is called, and for which parameters, unless for all" },
+    { "_hook_then_optimizer", l_hook_then_optimizer,
+      HOOKS "_hook_then_optimizer(hook, optimizer_state)",
       "a comm hook: hook, then a step of the bucket's parameters with what it answers" },
-    { "hook_then_optimizer", l_hook_then_optimizer, "optimizer_overlap_hooks.hook_then_optimizer(hook, optimizer_state)",
-      "_hook_then_optimizer, by the name that it had first" },
+    { "hook_then_optimizer", l_hook_then_optimizer,
+      HOOKS "hook_then_optimizer(hook, optimizer_state)",
+      "_hook_then_optimizer, by another name" },
 };
 
 static const struct lua_entry optim_entries[] = {
-    { "as_functional_optim", l_as_functional_optim, "distributed.optim.as_functional_optim(optim_cls, options)",
+    { "as_functional_optim", l_as_functional_optim, "dist.optim.as_functional_optim(optim_cls, options)",
       "of optim.SGD, Adam or AdamW one that steps a parameter at a time: functional:step_param(param, grad)" },
 };
 

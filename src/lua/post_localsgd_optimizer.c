@@ -1,5 +1,5 @@
-/* rs.distributed.optim.PostLocalSGDOptimizer: an optimizer whose step is followed by a model averager's turn. It is a table
- * (optim, averager, param_groups) that hands on what it is asked; either may be a lesson's own object. As
+/* rs.distributed.optim.PostLocalSGDOptimizer: an optimizer whose step is followed by a model averager's turn. It is a
+ * table (optim, averager, param_groups) that hands on what it is asked; either may be a lesson's own object. As
  * torch/distributed/optim/post_localSGD_optimizer.py.
  *
  * Interface: lua_open_post_localsgd_optimizer, push_wrapped_optimizer. */
@@ -155,7 +155,7 @@ static const struct lua_entry methods[] = {
 };
 static const struct lua_entry entries[] = {
     { "PostLocalSGDOptimizer", l_post_localsgd_optimizer,
-      "distributed.optim.PostLocalSGDOptimizer(any optim, any averager) -> any",
+      "dist.optim.PostLocalSGDOptimizer(any optim, any averager) -> any",
       "an optimizer whose steps are each rank's own, and an averager that brings the ranks together; use it with "
       "post_localSGD_hook, whose start_localSGD_iter is the averager's warmup_steps" },
 };

@@ -106,7 +106,8 @@ static const struct lua_entry methods[] = {
     { "compression_stats", l_compression_stats, "PowerSGDState.compression_stats(state)",
       "how many times less travelled, how many elements there were in all buckets so far, how many travelled" },
     { "set_random_q", l_set_random_q, "PowerSGDState.set_random_q(state, given)",
-      "where a random Q would be drawn the next of this list of Tensors is taken, not yet orthogonal; nil: drawn again" },
+      "where a random Q would be drawn the next of this list of Tensors is taken, before it is made orthogonal; nil: "
+      "they are drawn again" },
 };
 
 static const struct state_class state_class = {
@@ -120,8 +121,11 @@ l_powersgd_state(lua_State *L)
     struct task     *me = script_task(L);
     struct arguments a;
     take_arguments(L, &a);
+    struct process_group *group = a.at[0].none ? NULL : group_given(L, &a.at[0]);
+    if (group == NULL && !a.at[0].none)
+        return raise_error(L, "ValueError", "PowerSGDState: this rank is no member of the process group");
     const struct powersgd_options options = {
-        .group                         = a.at[0].none ? NULL : group_given(L, &a.at[0]),
+        .group                         = group,
         .matrix_approximation_rank     = a.at[1].integer[0],
         .start_iter                    = a.at[2].integer[0],
         .min_compression_rate          = a.at[3].number,
@@ -165,23 +169,27 @@ const struct library_hook powersgd_hooks[] = {
     { NULL, NULL },
 };
 
+#define HOOKS "dist.algorithms.ddp_comm_hooks.powerSGD_hook."
 static const struct lua_entry entries[] = {
     { "PowerSGDState", l_powersgd_state,
-      "powerSGD_hook.PowerSGDState(any? process_group=None, int matrix_approximation_rank=1, "
+      HOOKS "PowerSGDState(any? process_group=None, int matrix_approximation_rank=1, "
       "int start_powerSGD_iter=1000, float min_compression_rate=2, bool use_error_feedback=True, bool warm_start=True, "
       "float orthogonalization_epsilon=0, int random_seed=0, int compression_stats_logging_frequency=10000, "
       "bool batch_tensors_with_same_shape=False) -> any",
       "the state of powerSGD_hook: its options, and what it remembers: iter, error_dict, p_memory_dict and "
       "q_memory_dict by bucket" },
-    { "powerSGD_hook", l_powersgd_hook, "powerSGD_hook.powerSGD_hook(state, bucket)",
+    { "powerSGD_hook", l_powersgd_hook, HOOKS "powerSGD_hook(state, bucket)",
       "a comm hook: a matrix of gradients travels as two thin ones, P and Q, whose product is the best guess of that "
       "rank; what is lost comes back with the next gradient" },
-    { "batched_powerSGD_hook", l_batched_powersgd_hook, "powerSGD_hook.batched_powerSGD_hook(state, bucket)",
+    { "batched_powerSGD_hook", l_batched_powersgd_hook, HOOKS "batched_powerSGD_hook(state, bucket)",
       "a comm hook: the same with the whole bucket as one square matrix: fewer, larger products, a worse guess" },
 };
 
 void
 lua_open_powersgd(lua_State *L)
 {
+    lua_createtable(L, 0, countof(methods)); /* so that help knows them */
+    add_entries(L, -1, methods, countof(methods));
+    lua_pop(L, 1);
     fill_namespace(L, "distributed.algorithms.ddp_comm_hooks.powerSGD_hook", entries, countof(entries));
 }

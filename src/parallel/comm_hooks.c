@@ -1,5 +1,5 @@
-/* The plain hooks: an all-reduce of the mean, the same in half the bytes, a cast around another hook, and nothing at all.
- * As default_hooks.py and debugging_hooks.py. */
+/* The plain hooks: an all-reduce of the mean, the same in half the bytes, a cast around another hook, and nothing at
+ * all. As default_hooks.py and debugging_hooks.py. */
 #include "parallel/comm_hooks.h"
 
 #include "autograd/call.h"

@@ -33,23 +33,29 @@ flat_of(struct task *me, struct tensor *const *params, int count)
     return count == 1 && flat != NULL ? tensor_clone(me, flat) : flat;
 }
 
-/* The ranks' parameters have drifted apart: each becomes their mean. PyTorch lets a parameter's data point into the sum;
- * here the parameter keeps its memory, and as there its version: a backward that saved it does not notice. */
+/* The ranks' parameters have drifted apart: each becomes their mean. PyTorch lets a
+ * parameter's data point into the sum; here the parameter keeps its memory, and as there
+ * its version: a backward that saved it does not notice. */
 bool
-average_parameters(struct task *me, struct tensor *const *params, int count, struct process_group *group)
+average_parameters(struct task *me, struct tensor *const *params, int count,
+                   struct process_group *group)
 {
+    int     ranks = group != NULL ? process_group_size(group) : 0;
     int64_t bytes = 0;
     for (int i = 0; i < count; i++)
         bytes += tensor_bytes(params[i]);
-    STAGE(me, ddp_average_parameters, count, bytes, group != NULL ? process_group_size(group) : 0);
+    STAGE(me, ddp_average_parameters, count, bytes, ranks);
     if (group == NULL)
         return !task_failed(me);
     if (count == 0)
-        return failed(me, E_VALUE, "torch.cat(): expected a non-empty list of Tensors: no parameter has a gradient, so "
-                                   "there is nothing to average; average after a backward");
+        return failed(me, E_VALUE, "torch.cat(): expected a non-empty list of Tensors: "
+                      "no parameter has a gradient, so there is nothing to average; "
+                      "average after a backward");
     struct tensor *flat    = flat_of(me, params, count);
-    struct op_args sharing = { .in = { flat }, .out = flat, .alpha = process_group_size(group) };
-    if (op_run(me, OP_div_scalar, &sharing) == NULL || !group_all_reduce_now(me, group, flat, NULL))
+    struct op_args sharing = { .in = { flat }, .out = flat, .alpha = ranks };
+    if (op_run(me, OP_div_scalar, &sharing) == NULL)
+        return false;
+    if (!group_all_reduce_now(me, group, flat, NULL))
         return false;
     struct flat_walk walk = { .flat = flat };
     for (int i = 0; i < count; i++) {

@@ -9,8 +9,8 @@
 
 struct task; struct tensor; struct process_group;
 
-/* Every parameter becomes the mean over the group's ranks, by one all-reduce of all of them in a row. Of a group that this
- * rank is no member of (NULL): nothing happens. false: failed. */
+/* Every parameter becomes the mean over the group's ranks, by one all-reduce of all of them in a row. Of a group that
+ * this rank is no member of (NULL): nothing happens. false: failed. */
 bool average_parameters(struct task *me, struct tensor *const *params, int count, struct process_group *group)
     __attribute__((warn_unused_result));
 

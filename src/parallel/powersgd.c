@@ -1,10 +1,10 @@
 /* See powersgd.h.
  *
  * Who issues what when: `start` issues the all-reduces of what is not compressed and of P, bucket after bucket, and
- * `finish` issues that of Q, again bucket after bucket; so all ranks call the same collectives in the same order. In PyTorch
- * the second and third are issued by callbacks of the ones before: at once where futures are streams' (NCCL: all three
- * of bucket 0, then those of bucket 1), on whichever worker thread ends first where they are the CPU's (Gloo: with
- * several buckets ranks may disagree). What is calculated is the same. */
+ * `finish` issues that of Q, again bucket after bucket; so all ranks call the same collectives in the same order. In
+ * PyTorch the second and third are issued by callbacks of the ones before: at once where futures are streams' (NCCL:
+ * all three of bucket 0, then those of bucket 1), on whichever worker thread ends first where they are the CPU's (Gloo:
+ * with several buckets ranks may disagree). What is calculated is the same. */
 #include "parallel/powersgd.h"
 #include <math.h>
 #include <string.h>
@@ -157,7 +157,7 @@ forget_flight(struct task *me, void *context, void *started)
 
 /* ---- start ---- */
 
-/* numpy's RandomState(seed).randint(1000000000): the twister's words, cut to 30 bits and drawn again where too large. */
+/* numpy's RandomState(seed).randint(1000000000): the twister's words, cut to 30 bits, drawn again where too large. */
 static uint64_t
 draw_seed(struct generator *rng)
 {
@@ -228,8 +228,8 @@ prepare_q(struct task *me, struct flight *flight, struct powersgd_memory *memory
     if (memory->p == NULL || memory->q == NULL)
         return false;
     if (tensor_count(memory->p) != plan->p_numel || tensor_count(memory->q) != plan->q_numel)
-        return failed(me, E_RUNTIME, "PowerSGD remembers another bucket %d: its P and Q had %lld and %lld elements, this "
-                      "one's have %lld and %lld. A state serves one wrapper, whose buckets stay as they are",
+        return failed(me, E_RUNTIME, "PowerSGD remembers another bucket %d: its P and Q had %lld and %lld elements, "
+                      "this one's have %lld and %lld. A state serves one wrapper, whose buckets stay as they are",
                       flight->bucket, (long long)tensor_count(memory->p), (long long)tensor_count(memory->q),
                       (long long)plan->p_numel, (long long)plan->q_numel);
     bool done = matrix_plan_views(me, plan, memory->p, memory->q) && (!fresh || randomize(me, state, plan));
@@ -246,8 +246,8 @@ feed_error_back(struct task *me, struct flight *flight, struct powersgd_memory *
     if (!flight->state->options.use_error_feedback)
         return true;
     if (memory->error != NULL && tensor_count(memory->error) != tensor_count(flat))
-        return failed(me, E_RUNTIME, "PowerSGD remembers another bucket %d: its error has %lld elements, this one %lld. A "
-                      "state serves one wrapper, whose buckets stay as they are", flight->bucket,
+        return failed(me, E_RUNTIME, "PowerSGD remembers another bucket %d: its error has %lld elements, this one "
+                      "%lld. A state serves one wrapper, whose buckets stay as they are", flight->bucket,
                       (long long)tensor_count(memory->error), (long long)tensor_count(flat));
     struct op_args adding = { .in = { flat, memory->error }, .alpha = 1, .out = flat };
     if (memory->error != NULL && op_run(me, OP_add, &adding) == NULL)
@@ -307,7 +307,8 @@ issue_first(struct task *me, struct flight *flight, struct powersgd_memory *memo
 
 /* A bucket's matrices M meet Q: P = M Q is under way to all ranks, and what is not worth compressing as it is. */
 static bool
-powersgd_compress(struct task *me, struct flight *flight, const struct grad_bucket *bucket)
+powersgd_compress(struct task *me, struct flight *flight,
+                  const struct grad_bucket *bucket)
 {
     int64_t size = (int64_t)dtype_size(bucket->buffer->dtype);
     STAGE(me, ddp_powersgd_compress, flight->bucket, tensor_bytes(bucket->buffer), 0, 0);
@@ -406,24 +407,38 @@ unpack_alone(struct task *me, struct flight *flight)
 /* The sum of all ranks' P spans what their gradients have in common, once its columns are orthogonal; Q = M' P says how
  * much of that each row of this rank's M' has. Nobody divides P: lengths are lost anyway. */
 static bool
-powersgd_compute_qs(struct task *me, struct flight *flight, struct powersgd_memory *memory)
+powersgd_compute_qs(struct task *me, struct flight *flight,
+                    struct powersgd_memory *memory)
 {
     STAGE(me, ddp_powersgd_compute_qs, flight->bucket, tensor_bytes(memory->q));
-    struct process_group *group = group_of(me, flight->state);
+    struct process_group *group   = group_of(me, flight->state);
+    double                epsilon = flight->state->options.orthogonalization_epsilon;
     if (group == NULL || !complete(me, &flight->p_work))
         return false;
     for (int i = 0; i < flight->plan.batch_count; i++) {
         struct matrices *batch = &flight->plan.batches[i];
-        if (!powersgd_orthogonalize(me, batch->p, flight->state->options.orthogonalization_epsilon) ||
+        if (!powersgd_orthogonalize(me, batch->p, epsilon) ||
             !multiply_into(me, batch->q, batch->stacked, batch->p, FLIPPED_FIRST))
             return false;
     }
-    return group_all_reduce_now(me, group, memory->q, NULL) && hook_divide(me, memory->q, process_group_size(group));
+    return group_all_reduce_now(me, group, memory->q, NULL) &&
+           hook_divide(me, memory->q, process_group_size(group));
 }
 
-/* P Q' takes the place of the gradients, the same on all ranks; the difference stays here for the next time. */
+/* The square's padding stays behind. */
 static bool
-powersgd_decompress(struct task *me, struct flight *flight, struct powersgd_memory *memory)
+copy_front(struct task *me, const struct flight *flight)
+{
+    const int64_t  count = tensor_count(flight->buffer);
+    struct tensor *front = tensor_piece(me, flight->flat, 1, &count, flight->flat->offset);
+    return front != NULL && tensor_copy(me, flight->buffer, front);
+}
+
+/* P Q' takes the place of the gradients, the same on all ranks; the difference stays here for
+ * the next time. */
+static bool
+powersgd_decompress(struct task *me, struct flight *flight,
+                    struct powersgd_memory *memory)
 {
     STAGE(me, ddp_powersgd_decompress, flight->bucket, tensor_bytes(flight->buffer));
     struct powersgd *state = flight->state;
@@ -440,9 +455,7 @@ powersgd_decompress(struct task *me, struct flight *flight, struct powersgd_memo
             return false;
         tensor_keep(me, &memory->error, lost);
     }
-    const int64_t  count = tensor_count(flight->buffer);
-    struct tensor *front = flight->whole ? tensor_piece(me, flight->flat, 1, &count, flight->flat->offset) : NULL;
-    if (flight->whole && (front == NULL || !tensor_copy(me, flight->buffer, front)))
+    if (flight->whole && !copy_front(me, flight))
         return false;
     if (!state->options.warm_start) {
         tensor_drop(me, &memory->p);

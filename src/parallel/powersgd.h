@@ -45,7 +45,8 @@ struct powersgd {
 
 /* NULL: failed (ValueError: compression would begin before the buckets have been rebuilt ...). */
 struct powersgd *powersgd_new(struct task *me, const struct powersgd_options *options);
-/* They are taken, before they are orthogonalized, wherever random ones would be drawn. NULL: drawn again. false: failed. */
+/* They are taken, before they are orthogonalized, wherever random ones would be drawn. NULL: those are drawn again.
+ * false: failed. */
 bool powersgd_give_q(struct task *me, struct powersgd *state, struct tensor *const *given, size_t count);
 /* The bucket's memory, which is there from now on. NULL: failed. */
 struct powersgd_memory *powersgd_memory(struct task *me, struct powersgd *state, size_t bucket);

@@ -71,20 +71,24 @@ factor_each(struct task *me, struct tensor *matrices)
     return done;
 }
 
-/* The columns of thin matrices become orthonormal: those of P, so that P P' M is M as far as P reaches. PyTorch's rule
- * of which way: a QR factorization pays from three columns on, and knows no half precision. */
+/* The columns of thin matrices become orthonormal: those of P, so that P P' M is M as far as P
+ * reaches. PyTorch's rule of which way: a QR factorization pays from three columns on, and
+ * knows no half precision. */
 bool
 powersgd_orthogonalize(struct task *me, struct tensor *matrices, double epsilon)
 {
-    STAGE(me, ddp_powersgd_orthogonalize, matrices->size[0], matrices->size[1], matrices->size[2]);
-    if (matrices->size[2] > matrices->size[1])
-        return failed(me, E_ASSERTION, "PowerSGD: %lld columns of %lld elements cannot be orthogonal; the "
-                      "matrix_approximation_rank is more than the matrix has rows", (long long)matrices->size[2],
-                      (long long)matrices->size[1]);
+    const int64_t *size = matrices->size;
+    STAGE(me, ddp_powersgd_orthogonalize, size[0], size[1], size[2]);
+    if (size[2] > size[1])
+        return failed(me, E_ASSERTION, "PowerSGD: %lld columns of %lld elements cannot "
+                      "be orthogonal; the matrix_approximation_rank is more than the "
+                      "matrix has rows", (long long)size[2], (long long)size[1]);
     bool half = matrices->dtype == DTYPE_F16 || matrices->dtype == DTYPE_BF16;
     if (tensor_count(matrices) == 0)
         return !task_failed(me);
-    return matrices->size[2] <= 2 || half ? gram_schmidt(me, matrices, epsilon) : factor_each(me, matrices);
+    if (size[2] <= 2 || half)
+        return gram_schmidt(me, matrices, epsilon);
+    return factor_each(me, matrices);
 }
 
 /* ---- what a bucket consists of ---- */

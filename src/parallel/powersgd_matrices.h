@@ -8,7 +8,7 @@
 struct task; struct tensor; struct powersgd; struct grad_bucket;
 
 /* Matrices of one shape that go through the products together: [count, rows, columns] and, views of the bucket's flat
- * P and Q, [count, rows, rank] and [count, columns, rank]. One matrix alone is a view of the bucket, more are a copy. */
+ * P and Q, [count, rows, rank] and [count, columns, rank]. One alone is a view of the bucket, more are a copy. */
 struct matrices { struct tensor *stacked, *p, *q; int64_t rank; int first, count; };
 
 /* What a bucket consists of. `members`: the matrices, views of the buffer in the order of `batches`; `alone`: the

@@ -1,12 +1,12 @@
-/* The bucket in eight bits, as quantization_hooks.py. Each rank finds a scale s and a zero point z for its own gradients,
- * all gather those, then q = clamp(round(x / s) + z, 0, 255), and add up s (q - z) of every rank by themselves:
+/* The bucket in eight bits, as quantization_hooks.py. Each rank finds a scale s and a zero point z for its own
+ * gradients; all gather those, then q = clamp(round(x / s) + z, 0, 255), and add up s (q - z) of every rank:
  *
- *   quantization_pertensor_hook    one s and z for the whole bucket
- *   quantization_perchannel_hook   a pair for each 512 elements, the last padded with zeros (by a whole row where there
- *                                  is nothing to pad: PyTorch's 512 - n % 512)
+ *   per tensor     one s and z for the whole bucket
+ *   per channel    a pair for each 512 elements, the last padded with zeros (by a whole row where there is nothing
+ *                  to pad: PyTorch's 512 - n % 512)
  *
- * Two all-gathers: the second needs the result of the first and is issued by `finish`. A bucket is a table of rows here,
- * of one row for the first hook. */
+ * Two all-gathers: the second needs the result of the first and is issued by `finish`. A bucket is a table of rows
+ * here, of one row for the first hook. */
 #include "parallel/comm_hooks.h"
 
 #include <float.h>

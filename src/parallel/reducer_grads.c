@@ -226,6 +226,10 @@ take_result(struct task *me, struct bucket *bucket, struct tensor *result)
 {
     if (result == bucket->gradients)
         return true;
+    if (bucket->gradients == NULL)
+        return failed(me, E_RUNTIME, "a callback of the comm hook has finalized this backward, or changed its group, "
+                                     "while it was awaited: with lazy_bucket_allocation the bucket is gone then. Do "
+                                     "that after the backward.");
     if (bucket->sparse) {
         if (!tensor_is_sparse(result))
             return failed(me, E_RUNTIME, "the comm hook's tensor is dense, but the bucket's gradient is sparse");
@@ -241,6 +245,19 @@ take_result(struct task *me, struct bucket *bucket, struct tensor *result)
     return row != NULL && tensor_copy(me, bucket->gradients, row);
 }
 
+/* The second half of the hook: what it has started is waited for, and unpacked; a hook of several collectives issues
+ * the others here. */
+static bool
+reducer_await_comm_hook(struct task *me, struct reducer *reducer, struct bucket *bucket,
+                        void *hooked)
+{
+    int number = (int)(bucket - reducer->buckets);
+    STAGE(me, ddp_comm_hook_result, number, bucket->bytes);
+    const struct comm_hook *hook   = &reducer->comm_hook;
+    struct tensor          *result = hook->finish(me, hook->context, hooked);
+    return result != NULL && take_result(me, bucket, result);
+}
+
 static bool
 await_bucket(struct task *me, struct reducer *reducer, struct bucket *bucket)
 {
@@ -253,11 +270,7 @@ await_bucket(struct task *me, struct reducer *reducer, struct bucket *bucket)
         work_free(me, work);
         return done;
     }
-    size_t         mark   = scope_mark(me);
-    struct tensor *result = reducer->comm_hook.finish(me, reducer->comm_hook.context, hooked);
-    bool           done   = result != NULL && take_result(me, bucket, result);
-    scope_release(me, mark);
-    return done;
+    return reducer_await_comm_hook(me, reducer, bucket, hooked);
 }
 
 bool

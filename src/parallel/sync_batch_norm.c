@@ -101,9 +101,11 @@ static struct tensor *
 sync_batch_norm_forward(struct task *me, struct tensor *input,
                         const struct batch_norm_options *o, struct shared_stats *shared)
 {
-    STAGE(me, sync_batch_norm, input->size[1], values_of_channel(input), 0, 0);
-    const int64_t ranks    = process_group_size(shared->group);
-    const int64_t sizes[2] = { ranks, 2 * input->size[1] + 1 };
+    const int64_t ranks = process_group_size(shared->group);
+    const int64_t wide  = 2 * input->size[1] + 1;
+    STAGE(me, sync_batch_norm, input->size[1], values_of_channel(input), 0,
+          wide * (int64_t)dtype_size(stats_dtype(input)));
+    const int64_t  sizes[2] = { ranks, wide };
     struct tensor *mine = local_stats(me, input, o->eps), *gathered;
     gathered = tensor_empty(me, stats_dtype(input), tensor_device(input), 2, sizes);
     if (mine == NULL || gathered == NULL ||
@@ -111,7 +113,6 @@ sync_batch_norm_forward(struct task *me, struct tensor *input,
         !total_count(me, gathered, &shared->total))
         return NULL;
     stage_set(&stage_, 2, shared->total);
-    stage_set(&stage_, 3, tensor_bytes(mine));
 
     struct op_args args = { .in = { gathered }, .alpha = o->eps };
     shared->stats = hand_up(me, op_call(me, OP_batch_norm_gather_stats, &args));

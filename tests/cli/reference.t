@@ -85,7 +85,7 @@ is(join(' ', grep { !defined $topic{$_} || $topic{$_} !~ /^  (?:Where|Keys) /m }
 
 # Families that must say more than arguments: shapes, dtypes, answers or errors.
 my @bare = grep { /^(?:nn|optim|nn\.functional|nn\.init|dist)\.[A-Za-z]\w*$/ && $topic{$_} !~ /^  (?:Shapes|Answers) /m
-    && !/^optim\.(?:step|zero_grad)$|calculate_gain|ReduceOp|DebugLevel|\.(?:get_|is_|barrier|destroy|init_process|store|_)/ } sort keys %topic;
+    && !/^optim\.(?:step|zero_grad)$|calculate_gain|ReduceOp|BuiltinCommHookType|DebugLevel|\.(?:get_|is_|barrier|destroy|init_process|store|_)/ } sort keys %topic;
 is("@bare", '', 'modules, losses, optimizers, initialisers and collectives say what they take and answer');
 
 # No row of reference.def is about something that is not there.
@@ -113,7 +113,7 @@ my $walk = ringside('run', '--trust', lesson('walk', <<'END_LESSON'));
 local rs = require "ringside"
 local nn, dist = rs.nn, rs.distributed
 rs.lesson { title = "Walk", devices = 2 }
-local seen, missing, count = {}, {}, 0
+local seen, missing, count, hooks = {}, {}, 0, dist.algorithms.ddp_comm_hooks
 local function told(path)
   count = count + 1
   local ok, text = pcall(rs.help, path)
@@ -125,7 +125,7 @@ local function walk(path, t)
   for name, value in pairs(t) do
     if type(name) == "string" and name:sub(1, 2) ~= "__" and not (path == "rs" and (name == "args" or name == "distributed")) then
       local here = path .. "." .. name
-      if type(value) == "table" and (rawget(getmetatable(value), "__index") or {}) ~= rawget(getmetatable(rs.utils.data.Subset), "__index") and value ~= dist.ReduceOp then walk(here, value)
+      if type(value) == "table" and (rawget(getmetatable(value), "__index") or {}) ~= rawget(getmetatable(rs.utils.data.Subset), "__index") and value ~= dist.ReduceOp and value ~= dist.BuiltinCommHookType and value ~= hooks.DDPCommHookType then walk(here, value)
       else told((here:gsub("^rs%.distributed%.", "dist."))) end
     end
   end

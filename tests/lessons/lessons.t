@@ -165,6 +165,12 @@ my %checks = (
                 'before each forward 16 bytes of buffers are synchronised'
         } [ 1, 0, 0.1, 1.1 ], [ 1, 1, 0.7, 2.7 ], [ 2, 0, 0.19, 1.19 ], [ 2, 1, 0.79, 2.79 ]),
         (map { "rank $_ evaluates with rank 0's mean 0.19 and variance 1.19" } 0, 1),
+        'SyncBatchNorm, rank 0: the output is -1.0690 and -0.5345', 'SyncBatchNorm, rank 1: the output is 0.0000 and 1.6036',
+        (map {
+            my $rank = $_;
+            map { "SyncBatchNorm, rank $rank: $_" } 'running mean 0.4, running variance 2.766667', 'weight.grad is 7.4833',
+                '12 bytes are gathered in the forward, 8 reduced in its backward'
+        } 0, 1),
         "DataParallel: device 1's replica came to 0.7", "DataParallel: the model has device 0's mean 0.1, and variance 1.1",
         'DataParallel: the output is -1, 1, -1, 1',
     ],
@@ -179,6 +185,14 @@ my %checks = (
                 "divided $way: both ranks all-reduce five buckets", "divided $way: the final state comes from rank 1"
         } [ 'by all ranks', 1.5, '0.1' ], [ 'by those left', 3, '-0.2' ]),
     ],
+    '20-comm-hooks' => [
+        map { ("rank $_: without a division the gradient is 3", "rank $_: with allreduce_hook it is 1.5",
+            "rank $_: 2049 and 2049 make 2048 in float16", "rank $_: the all-reduce is issued inside ddp.comm_hook",
+            "rank $_: one kernel casts to float16 before the all-reduce, one casts back after it",
+            "rank $_: 4000000 bytes without a hook, 2000000 with fp16_compress_hook",
+            "rank $_: the hook's result lands before finalize_backward ends",
+            "rank $_: a second hook is a RuntimeError") } 0, 1
+    ],
     '21-bucket-view-static' => [
         (map { ("copied, rank $_: in both iterations storages: 5, bytes: 240",
             "copied, rank $_: the gradients begin at 0 0 0 0, then at 0 0 0 0",
@@ -189,6 +203,23 @@ my %checks = (
             "rank $_: the gradients are bit by bit the same in both runs") } 0, 1),
         (map { ("rank $_: three iterations make 6 all-reduces with find_unused_parameters, 4 with static_graph",
             "rank $_: the other branch is an error, in iteration 1") } 0, 1),
+    ],
+    '22-sampler' => [
+        '12 draws, and all ten samples among them', 'samples 0 and 1 are drawn twice',
+        (map { ("rank $$_[0] draws $$_[1]", "rank $$_[0]: each batch is one data.index with its samples") }
+            [ 0, '0 3 6 9' ], [ 1, '1 4 7 0' ], [ 2, '2 5 8 1' ]),
+        (map { "drop_last: rank $$_[0] draws $$_[1]" } [ 0, '0 3 6' ], [ 1, '1 4 7' ], [ 2, '2 5 8' ]),
+        (map { "$_: the three shares cover all ten samples" } 'Epoch 0', 'Epoch 0 again', 'Epoch 1'),
+        (map { ("rank $_: epoch 0 twice is twice the same", "rank $_: epoch 1 is another order") } 0 .. 2),
+        (map { "two samples, four ranks: rank $_ draws " . $_ % 2 } 0 .. 3), 'with drop_last nobody draws anything',
+    ],
+    '38-streams-and-workers' => [
+        (map { ("$$_[0]: each item is read $$_[1] times", "$$_[0]: $$_[2] items come to the ranks", "$$_[0]: $$_[3] readers") }
+            [ 'Ranks alone', 3, 36, 3 ], [ 'Two workers each', 6, 72, 6 ], [ 'Split by worker', 3, 36, 6 ],
+            [ 'Split by both', 1, 12, 6 ]),
+        'what a worker counts in its copy, its rank does not see', 'there is no worker info outside of workers',
+        'without workers 12 items take 240 us', 'with one worker 130 us',
+        'of those the rank has waited 10 us for its worker',
     ],
     '23-averages' => [
         "mean: rank 0's gradient is 6", "mean: rank 1's gradient is 6", 'one process with all samples has 4',
@@ -340,6 +371,7 @@ my %virtual = map { $_ => 1 } (
     'the link died before rank 1 raised', 'with the dead link alone nobody can go on',
     "the hooks' first begins after 100 us, DDP's after 200", 'the hooks are through after 240 us',
     'DDP is through after 220 us',
+    'without workers 12 items take 240 us', 'with one worker 130 us', 'of those the rank has waited 10 us for its worker',
     '(a) who waits for whom: 0 -> 1 -> 0', '(b) who waits for whom: 0 -> 1 -> 0',
     (map { "($_) is found 0 virtual us after the last event" } 'a', 'b', 'c'),
     'all_reduce is back at once, the wait takes 20 us',

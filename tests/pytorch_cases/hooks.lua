@@ -527,4 +527,27 @@ row("D342", 2, function(rank, check)
   check("D342 a hook may come between two iterations", all(ddp.module.weight.grad, rank))
 end)
 
+row("D344", 2, function(_, check)
+  local group = dist.new_group { 0, 1 }
+  local function step(options, hook, inside)
+    local ddp = DDP(net(1, { 3, 3, 3 }), options)
+    ddp:register_comm_hook(nil, function(state, bucket)
+      return hook(state, bucket):then_(function(f)
+        inside(ddp)
+        return f:value()
+      end)
+    end)
+    ddp(rs.ones { 1, 3 }):sum():backward()
+    return true
+  end
+  local lazy = { lazy_bucket_allocation = true }
+  local words = { "callback", "lazy_bucket_allocation" }
+  local function other(ddp) ddp:_update_process_group(group) end
+  check("D344 a callback that changes the group while its bucket is awaited: a lazy bucket is gone, and says so",
+    refused("RuntimeError", words, step, lazy, default.allreduce_hook, other) and
+    refused("RuntimeError", words, step, lazy, function(_, bucket)
+      return dist.all_reduce(bucket:buffer(), { async_op = true }):get_future():then_(function(f) return f:value()[1] end)
+    end, other) and step(nil, default.allreduce_hook, other))
+end)
+
 rs.check("D343 a hook's collectives lie inside ddp.comm_hook", rs.trace:count { kind = "ddp.comm_hook" } > 0)

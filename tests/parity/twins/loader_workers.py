@@ -1,4 +1,5 @@
 import torch
+import twin
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 
@@ -30,6 +31,7 @@ def told(name, batches):
 
 
 def main():
+    twin.needs("2.15", "prefetch_factor was told by an AssertionError")
     print("here", get_worker_info())
     data = Squares(11)
     for workers in 0, 1, 2, 3:
