@@ -337,4 +337,37 @@ is(ringside('run', $unsent)->{status}, 0, 'init_sync = false compares nothing');
 refused('but --check-ranks does', ringside('run', '--check-ranks', $unsent), 3,
         qr/DivergenceError: rank 1's parameter 3 is missing, rank 0's is '2\.bias' \[2\]: build/);
 
+# Under Join a rank without inputs stays behind, and is equal again when all have ended; those that go on are compared.
+sub uneven {
+    my ($name, $planted) = @_;
+    return lesson($name, <<"END_LESSON");
+local rs = require "ringside"
+local nn, dist = rs.nn, rs.distributed
+rs.lesson { title = "Uneven", seed = 3 }
+local counts = { { 1, 3, 3 }, { 4, 0, 2 }, { 2, 2, 1 } }
+dist.spawn(function(rank)
+  local net = nn.Sequential { nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2) }
+  local ddp = nn.parallel.DistributedDataParallel(net, { bucket_cap_mb = 0.00001, find_unused_parameters = rank >= 0 })
+  local opt = rs.optim.SGD(net:parameters(), { lr = 0.1 })
+  for epoch, count in ipairs(counts) do
+    ddp:join(function()
+      for step = 1, count[rank + 1] do
+        opt:zero_grad()
+        ddp(rs.randn(5, 3) + rank):sum():backward()
+        opt:step()
+        $planted
+      end
+    end)
+  end
+end, { world = 3 })
+END_LESSON
+}
+for my $executor ('stepped', 'free') {
+    my $even = ringside('run', '--check-ranks', '--executor', $executor, uneven('even', ''));
+    is($even->{status}, 0, "a Join's ranks may stay behind, $executor") or diag($even->{err});
+    my $odd = uneven('odd', 'if epoch == 1 and step == 2 and rank == 2 then rs.no_grad(function() net[0].weight:mul_(2) end) end');
+    refused("ranks that go on may not differ, $executor", ringside('run', '--check-ranks', '--executor', $executor, $odd), 3,
+            qr/DivergenceError.*0\.weight/);
+}
+
 done_testing();

@@ -4,7 +4,7 @@ local rs = require "ringside"
 local nn, dist = rs.nn, rs.distributed
 local F, DDP = nn.functional, nn.parallel.DistributedDataParallel
 local algorithms = dist.algorithms
-local Join = algorithms.Join
+local Join, hooks = algorithms.Join, algorithms.ddp_comm_hooks
 
 rs.lesson { title = "PyTorch cases: join", seed = 1, prefix = "" }
 
@@ -224,7 +224,7 @@ local function inputs_of(mapping, rank) return mapping[rank + 1] end
 -- The model over uneven inputs; what it was afterwards.
 local function uneven(rank, model, options)
   local ddp = DDP(model, { bucket_cap_mb = options.cap or 0.0001, find_unused_parameters = options.find })
-  if options.hook then ddp:register_comm_hook(nil, options.hook) end
+  if options.hook then ddp:register_comm_hook(options.state and options.state(), options.hook) end
   local count, total = inputs_of(options.mapping, rank), 0
   local least = rs.tensor { count }
   dist.all_reduce(least, dist.ReduceOp.MIN)
@@ -282,6 +282,12 @@ local MODELS = {
     x = function() return rs.ones(1, 30) end },
   { name = "small with a hook", make = function() return nn.Linear(30, 30, { bias = false }) end,
     x = function() return rs.ones(1, 30) end, hook = mean_hook },
+  { name = "small with the library's hook", make = function() return nn.Linear(30, 30, { bias = false }) end,
+    x = function() return rs.ones(1, 30) end, hook = hooks.default_hooks.allreduce_hook },
+  { name = "small with PowerSGD", make = function() return nn.Linear(30, 30, { bias = false }) end,
+    x = function() return rs.ones(1, 30) end, hook = hooks.powerSGD_hook.powerSGD_hook, state = function()
+      return hooks.powerSGD_hook.PowerSGDState(nil, { matrix_approximation_rank = 1, start_powerSGD_iter = 2 })
+    end },
   { name = "a rank that goes on leaves out a branch", make = function() return Branches(1) end, find = true,
     x = function() return rs.ones(1, 2) end, ranked = true },
   { name = "a rank that has joined leaves out a branch", make = function() return Branches(0) end, find = true,
@@ -300,7 +306,7 @@ for i, model in ipairs(MODELS) do
     local name = model.name .. (how.throw and ", throwing" or (", sync every %d"):format(how.sync_interval))
     for _, mapping in ipairs(MAPPINGS) do
       row("J304 " .. name, #mapping, function(rank, check)
-        local got = uneven(rank, seeded(8, model.make), { mapping = mapping, hook = model.hook, find = model.find,
+        local got = uneven(rank, seeded(8, model.make), { mapping = mapping, hook = model.hook, state = model.state, find = model.find,
           throw = how.throw, sync_interval = how.sync_interval,
           forward = function(ddp)
             if model.ranked then return ddp(model.x(), rank) end
