@@ -93,7 +93,7 @@ local function names(dict)
   table.sort(list)
   return table.concat(list, " ")
 end
-local function make() return nn.Sequential(nn.Linear(2, 1), nn.BatchNorm1d(1)) end
+local function make() return nn.Sequential(nn.Linear(2, 1), nn.LayerNorm(1)) end
 local consume = nn.modules.utils.consume_prefix_in_state_dict_if_present
 local net, wrapped = make(), nn.DataParallel(make())
 local state = wrapped:state_dict()
