@@ -89,17 +89,18 @@ local function told(f, ...)
 end
 local function names(dict)
   local list = {}
-  for name, value in pairs(dict) do list[#list + 1] = type(value) == "number" and name .. ":" .. value or name end
+  for name in pairs(dict) do list[#list + 1] = name end
   table.sort(list)
+  for i, name in ipairs(list) do list[i] = type(dict[name]) == "number" and name .. ":" .. dict[name] or name end
   return table.concat(list, " ")
 end
-local function make() return nn.Sequential(nn.Linear(2, 1), nn.BatchNorm1d(1)) end
+local function make() return nn.Sequential(nn.Linear(2, 1), nn.LayerNorm(1)) end
 local consume = nn.modules.utils.consume_prefix_in_state_dict_if_present
 local net, wrapped = make(), nn.DataParallel(make())
 local state = wrapped:state_dict()
 print("wrapped-into-plain= " .. told(net.load_state_dict, net, state))
 print("plain-into-wrapped= " .. told(wrapped.load_state_dict, wrapped, net:state_dict()))
-print("not-strict= " .. (told(net.load_state_dict, net, state, { strict = false }) == "None" and "False" or "raises"))
+print("not-strict= " .. (told(net.load_state_dict, net, state, { strict = false }) == "None" and "True" or "raises"))
 consume(state, "module.")
 print("consumed= " .. names(state))
 consume(state, "module.")

@@ -75,9 +75,9 @@ def told(load):
         return "|".join(part.strip() for part in str(error).splitlines())
 
 def prefixes():
-    net, wrapped = nn.Sequential(nn.Linear(2, 1), nn.BatchNorm1d(1)), nn.DataParallel(nn.Sequential(nn.Linear(2, 1), nn.BatchNorm1d(1)))
-    state = {name: state_of for name, state_of in sorted(wrapped.state_dict().items())}
-    own = {name: state_of for name, state_of in sorted(net.state_dict().items())}
+    net, wrapped = nn.Sequential(nn.Linear(2, 1), nn.LayerNorm(1)), nn.DataParallel(nn.Sequential(nn.Linear(2, 1), nn.LayerNorm(1)))
+    state = dict(sorted(wrapped.state_dict().items()))
+    own = dict(sorted(net.state_dict().items()))
     print("wrapped-into-plain=", told(lambda: net.load_state_dict(state)))
     print("plain-into-wrapped=", told(lambda: wrapped.load_state_dict(own)))
     print("not-strict=", told(lambda: net.load_state_dict(state, strict=False)) is None)
