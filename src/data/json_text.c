@@ -17,6 +17,7 @@ json_text_parse(const char *text, size_t length, char why[JSON_ERROR_TEXT_LENGTH
     char *quoted = strstr(error.text, " near ");
     if (quoted != NULL)
         *quoted = '\0'; /* bytes of the text */
-    strcpy(why, root == NULL && memory != NULL && json_error_code(&error) != json_error_out_of_memory ? error.text : "");
+    bool told = root == NULL && memory != NULL && json_error_code(&error) != json_error_out_of_memory;
+    strcpy(why, told ? error.text : "");
     return root;
 }

@@ -112,8 +112,8 @@ shadow_buckets(struct task *me, struct reducer *reducer)
     return done;
 }
 
-/* As in PyTorch this rank says again what its last map said, so that what nobody uses any more gets zeros for a gradient,
- * not none. (2.15 sends the sum itself again: two ranks that do so double it each time, until it overflows.) What this
+/* As in PyTorch this rank says again what its last map said, so that what nobody uses any more gets zeros for a
+ * gradient, not none. (2.15 sends the sum itself again: two ranks that do so double it each time, until it overflows.) What this
  * rank has used in a no_sync that no reduction followed is noted for its next one. */
 static bool
 shadow_used_map(struct task *me, struct reducer *reducer)

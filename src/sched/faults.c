@@ -353,7 +353,8 @@ fault_kill(struct sched *sched, struct task *me, int rank)
     return true;
 }
 
-/* A process that is killed while an exception travels up in it tells nobody of that. The end of the whole run goes on. */
+/* A process that is killed while an exception travels up in it tells nobody of that. The end of the whole run goes
+ * on. */
 bool
 task_die(struct task *me)
 {
