@@ -86,9 +86,9 @@ lua_open_ringside(lua_State *L)
     static void (*const open[])(lua_State *L) = {
         lua_open_errors, lua_open_values, lua_open_tensor, lua_open_functions, lua_open_index, lua_open_create,
         lua_open_random, lua_open_autograd, lua_open_function, lua_open_module, lua_open_nn, lua_open_catalog,
-        lua_open_container, lua_open_parallel, lua_open_optim, lua_open_cuda, lua_open_memory, lua_open_lesson, lua_open_exercise,
-        lua_open_trace, lua_open_distributed, lua_open_futures, lua_open_data, lua_open_gradcheck, lua_open_dtypes,
-        lua_open_faults, lua_open_checkpoint,
+        lua_open_container, lua_open_parallel, lua_open_optim, lua_open_cuda, lua_open_memory, lua_open_lesson,
+        lua_open_exercise, lua_open_trace, lua_open_distributed, lua_open_futures, lua_open_data, lua_open_gradcheck,
+        lua_open_dtypes, lua_open_faults, lua_open_checkpoint,
     };
     for (size_t i = 0; i < countof(open); i++) {
         open[i](L);
