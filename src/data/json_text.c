@@ -2,6 +2,7 @@
  *
  * Interface: json_text_parse. */
 #include "data/json_text.h"
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ json_text_parse(const char *text, size_t length, char why[JSON_ERROR_TEXT_LENGTH
     char *quoted = strstr(error.text, " near ");
     if (quoted != NULL)
         *quoted = '\0'; /* bytes of the text */
-    bool told = root == NULL && memory != NULL && json_error_code(&error) != json_error_out_of_memory;
-    strcpy(why, told ? error.text : "");
+    bool wrong = root == NULL && memory != NULL && json_error_code(&error) != json_error_out_of_memory;
+    strcpy(why, wrong ? error.text : "");
     return root;
 }
