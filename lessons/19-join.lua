@@ -45,7 +45,7 @@ local text = {
     question = "And divided by the ranks that are left?",
     choices = { "1.5", "2", "3" },
     answer = "3",
-    why = "So says divide_by_initial_world_size = false: before each forward the ranks count who is left. 3 / 1.",
+    why = "Before each forward the ranks count who is left: one. 3 / 1.",
     wrong = {
       ["1.5"] = "That is division by the initial world. Now those that are left count.",
       ["2"] = "Rank 0 sends zeros: there is no 1 any more.",
@@ -64,6 +64,7 @@ local text = {
     hides = hidden,
   },
   ways = { [true] = "by all ranks", [false] = "by those left" },
+  option = "That is ddp:join({ divide_by_initial_world_size = false }, f); true is the default.",
   begins = "Divided %s. In the viewer: break ddp.join.shadow rank 0, and you see what rank 0 does without batches.",
   ends = "Divided %s: rank 0's gradients %s, rank 1's %s; w = %.1f and %.1f.",
   cost = "The price: %d all-reduces of rank 1 in five iterations, %d of them so that others know where it is.",
@@ -133,6 +134,7 @@ for _, initial in ipairs { true, false } do
   local way, wanted, seq = text.ways[initial], expected[initial], rs.trace:seq()
   rs.ask(initial and text.joined or text.live)
   if initial then rs.ask(text.final) end
+  if not initial then rs.say(text.option) end
   rs.say(text.begins:format(way))
   local ranks = dist.spawn(train, { world = 2, args = { true, initial } })
   local function count(kind, rank) return rs.trace:count(("%s and rank %d and seq >= %d"):format(kind, rank, seq)) end
@@ -140,7 +142,7 @@ for _, initial in ipairs { true, false } do
   rs.say(text.ends:format(way, shown[1], shown[2], ranks[0].w, ranks[1].w))
   if initial then rs.say(text.cost:format(count("c10d.allreduce", 1), count("c10d.allreduce", 1) - 5)) end
   for rank = 0, 1 do
-    rs.close(checks.grads:format(way, rank, shown[rank + 1]), ranks[rank].grads, wanted[rank + 1])
+    rs.close(checks.grads:format(way, rank, words(wanted[rank + 1])), ranks[rank].grads, wanted[rank + 1])
     rs.close(checks.weight:format(way, wanted[3], rank), ranks[rank].w, wanted[3], 1e-6)
   end
   rs.close(checks.shadows:format(way), { count("ddp.join.shadow", 0), count("ddp.join.shadow", 1) }, { 2, 0 })

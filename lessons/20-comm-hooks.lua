@@ -32,10 +32,10 @@ local text = {
     question = "Now both gradients are 2049, and fp16_compress_hook averages them. What comes out?",
     choices = { "2048", "2049", "2050" },
     answer = "2048",
-    why = "float16 has 11 digits: from 2048 to 4096 only even numbers. 2049 lies in the middle and goes to the even neighbour.",
+    why = "float16 has 11 binary digits: from 2048 to 4096 only even numbers. 2049, in the middle, goes to 2048.",
     wrong = {
-      ["2049"] = "It would, if the bucket were sent as it is: float32 has 24 digits.",
-      ["2050"] = "As near as 2048; ties go to the one whose last digit is 0, and 2048 is that.",
+      ["2049"] = "It would, if the bucket were sent as it is: float32 has 24 binary digits.",
+      ["2050"] = "As near as 2048; ties go to the one whose last binary digit is 0, and 2048 is that.",
     },
     hides = { "ddp", "autograd", "c10d", "kernel" },
   },

@@ -27,7 +27,7 @@ local text = {
     hides = { "ddp", "autograd", "c10d", "comm" },
   },
   alone = {
-    question = "Now rank 1 skips its nan: no backward. Rank 0 is in the backward of step 2. With what is its 2 averaged?",
+    question = "Now rank 1 skips its nan: no backward. In step 2 rank 0's 2 is averaged with",
     choices = { "nothing: it waits", "rank 1's 30", "rank 1's 10" },
     answer = "rank 1's 30",
     why = "An all-reduce knows no steps. Rank 1's next one is that of step 3: same size, same type. 16 on both, and no error.",
@@ -93,8 +93,8 @@ Time: 8 minutes for the first three questions, 8 in the viewer, 9 for the exerci
 Expected wrong answers: "it waits" (each step is thought to have a name: it has not), 1 (nan taken as 0), "rank 1" for the
 scaler. Below 30 % right on the second: let two students deal cards, one rank leaves one out, and pair them as they lie.
 In the viewer: break c10d.allreduce rank 1, c: in the second run it is there once less before the count. Then
-:events kind = fault.mismatch.
-One new key: v measures, the bytes of an all-reduce: 4 for a gradient, 4 for a flag, 8 for the count.
+:break fault.mismatch and c.
+One new key: w tells all of an event. At an all-reduce its bytes: 4 for a gradient, 4 for a flag, 8 for the count.
 Next question: may each rank skip opt:step() by itself? (Only by what is equal on all: the averaged gradient.) And an empty
 batch? (The same: all decide, or Join.)
 Two-minute fallback: the second question, and 16 on both ranks.]],
