@@ -48,12 +48,14 @@ is_check_that_holds(const struct trace_kind *kind, const struct trace_event *eve
 static bool
 is_next(const struct trace *trace, const struct trace_event *event)
 {
-    static const char *const families[] = { "dp", "ddp", "c10d", "autograd", "module", "optim" };
+    static const char *const families[] = { "dp", "ddp", "c10d", "autograd", "module", "optim", "data" };
     if (event->phase == PHASE_END)
         return false;
     const struct trace_kind *kind = trace_kind(trace, event->kind);
     if (is_of_family(kind->name, "lesson"))
         return !is_check_that_holds(kind, event);
+    if (strcmp(kind->name, "data.index") == 0) /* which samples a batch takes: a point, not a stage */
+        return true;
     for (size_t i = 0; event->phase == PHASE_BEGIN && i < countof(families); i++)
         if (is_of_family(kind->name, families[i]))
             return true;

@@ -231,7 +231,8 @@ finish_body(lua_State *L)
         lua_rawgeti(L, 3, 1);
     struct tensor *result = test_tensor(L, -1);
     if (result == NULL)
-        raise_error(L, "RuntimeError", "Unable to cast %s to Tensor: a comm hook's Future holds the bucket's gradients",
+        raise_error(L, "RuntimeError", "Unable to cast %s to Tensor: a comm hook's Future holds one Tensor, "
+                    "the bucket's gradients",
                     push_what(L));
     call->result = tensor_born(me, tensor_ref(result));
     return 0;
@@ -327,7 +328,8 @@ refuse_hook(lua_State *L, struct task *me, const struct module *wrapper)
     struct ddp_inside inside;
     struct call       call = call_open(L, me, CALL_KEEP);
     ddp_look_inside(wrapper, &inside);
-    failed(me, E_TYPE, "Communication hook must be callable.");
+    failed(me, E_TYPE, "Communication hook must be callable: give a state, or nil, and then the hook, as "
+                       "ddp:register_comm_hook(nil, hook)");
     return call_done(&call, ddp_tell_error(me, &inside));
 }
 

@@ -3,7 +3,7 @@
  *     local Squares = data.Dataset("Squares")
  *     function Squares:init(n) self.n = n end
  *     function Squares:len() return self.n end
- *     function Squares:getitem(i) return { rs.tensor(i), rs.tensor(i * i) } end      -- i counts from 0
+ *     function Squares:getitem(i) return { rs.tensor(i), rs.tensor(i * i) } end   -- i from 0; or return x, y
  *
  * squares[3] and #squares then work as ds[3] and len(ds). TensorDataset and Subset are such classes, too. A stream is
  * a class made by data.IterableDataset with one function:
@@ -93,9 +93,13 @@ object_index(lua_State *L)
 {
     if (lua_isinteger(L, 2)) {
         push_method(L, 1, "getitem");
+        int first = lua_gettop(L);
         lua_pushvalue(L, 1);
         lua_pushvalue(L, 2);
-        lua_call(L, 2, 1);
+        lua_call(L, 2, LUA_MULTRET);
+        if (lua_gettop(L) > first) /* return x, y is meant as return { x, y } */
+            gather_values(L, first);
+        lua_settop(L, first);
         return 1;
     }
     lua_pushliteral(L, "__class");

@@ -134,6 +134,8 @@ fetch_open_stream(lua_State *L, int loader)
 {
     lua_getfield(L, loader, "dataset");
     lua_getfield(L, -1, "iter");
+    if (lua_isnil(L, -1))
+        raise_error(L, "NotImplementedError", "this data set's class has no function \"iter\"");
     lua_insert(L, -2);
     lua_call(L, 1, 1);
     if (!lua_isfunction(L, -1))

@@ -133,6 +133,19 @@ push_variable(lua_State *L, const char *name)
     lua_remove(L, -2);
 }
 
+/* Does the table on top hold the function that is called? Then it is nobody's method: nn.SyncBatchNorm's, which can be
+ * called itself. */
+static bool
+holds_called(lua_State *L, const struct call_site *site)
+{
+    const struct token *called = &site->line.tokens[site->sign + 1];
+    lua_pushlstring(L, called->text, called->length);
+    lua_rawget(L, -2);
+    bool holds = lua_iscfunction(L, -1);
+    lua_pop(L, 1);
+    return holds;
+}
+
 /* Is what stands before the sign a thing that has methods, not a table of functions? A field of a thing is one. */
 static bool
 leads_to_thing(lua_State *L, const struct call_site *site)
@@ -151,7 +164,8 @@ leads_to_thing(lua_State *L, const struct call_site *site)
         if (!lua_istable(L, -1))
             break;
     }
-    bool thing = lua_isuserdata(L, -1) || (lua_istable(L, -1) && !shelf_is(L, -1) && lua_getmetatable(L, -1));
+    bool thing = lua_isuserdata(L, -1) || (lua_istable(L, -1) && !shelf_is(L, -1) &&
+                                             !holds_called(L, site) && lua_getmetatable(L, -1));
     lua_settop(L, top);
     return thing;
 }

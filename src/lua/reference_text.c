@@ -399,8 +399,12 @@ topic_line(const struct topic *topic, struct str *out)
     snprintf(comment, sizeof comment, "%s", topic->help);
     if (topic->kind == TOPIC_EVENT) {
         comment_of(topic->help, comment, sizeof comment);
-        char *end = strstr(comment, ". "); /* the first sentence says what it is */
-        comment[end != NULL ? (size_t)(end - comment) : strcspn(comment, ".")] = '\0';
+        char  *end    = strstr(comment, ". "); /* the first sentence says what it is */
+        size_t length = strlen(comment);
+        if (end != NULL)
+            *end = '\0';
+        else if (length > 0 && comment[length - 1] == '.')
+            comment[length - 1] = '\0';
     }
     add_words(out, 0, 4, topic->signature);
     add_wrapped(out, "", 2, comment);

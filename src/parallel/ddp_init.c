@@ -278,8 +278,8 @@ check_sync_batch_norm(struct task *me, struct module *module, const struct named
             found = list.names[i];
     if (found != NULL)
         done = failed(me, E_VALUE, "SyncBatchNorm layers only work with GPU modules, and the parameters are on the "
-                                   "cpu, those of '%s' too: move the module to a device first, as "
-                                   "module:to(\"device:0\")", found);
+                                   "cpu%s%s%s: move the module to a device first, as module:to(\"device:0\")",
+                      found[0] == '\0' ? "" : ", those of '", found, found[0] == '\0' ? "" : "' too");
     named_modules_free(me, &list);
     return done;
 }
