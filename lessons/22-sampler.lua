@@ -79,7 +79,7 @@ Deal ten numbered cards to three students, twelve places on the table: who gets 
 Expected wrong answers: "10" (nothing seems to be missing), "another one" (shuffle is on, after all). Below 30 % right on
 the second epoch: ask how three ranks can shuffle alike without sending anything. Above 70 %: go on to drop_last.
 In the viewer: break data.index rank 1, then c: four stops a pass, and the last one has sample 0.
-One new key: / finds. At the end of the run /data.index Enter goes to the first of them, > and < to the others.
+One new key: / finds. At the end of the run /data.index Enter, then < to the last of them and the one before.
 Outside: ringside run --trace 22.trace 22, then ringside events 22.trace 'data.index and rank 1': epoch 0 is there twice.
 Next question: may ranks have batches of different sizes? (Yes. The mean of means is then not the mean: lesson 23.)
 Two-minute fallback: ringside run, and compare the lines "Epoch 0" and "Epoch 0 again".]],

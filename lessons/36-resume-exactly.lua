@@ -93,8 +93,8 @@ which only the step behind it?
 Expected wrong answers: "step 8's" for the optimizer (the loss is thought to come after the step), "none" for the generator
 (dropout is forgotten), "step 9's" for the position. Below 30 % right: let four students be the boxes, and one go home.
 In the viewer: break optim rank 0, c, then print ddp.module.1.weight[0,0] before and after it.
-One new pair of keys: n from one word of the lesson to the next and N back, to compare the losses in "step 8's loss is".
-Outside: ringside run --trace 36.trace 36, then ringside events 36.trace 'lesson.say and text ~ loss'.
+One new key: /. At the end of the run /text ~ resumed Enter, then < from the last line with both losses to the one before.
+Outside: ringside run --trace 36.trace 36, then ringside events 36.trace 'text ~ resumed'.
 Next question: the same with four ranks? (A new DDP has its first buckets in the order of definition for one iteration. With
 three ranks or more a sum's order depends on the place in a bucket, so the first step may differ in the last bit. Two ranks
 add two numbers: no order. find_unused_parameters keeps the order for good.)

@@ -81,7 +81,7 @@ Give three students the same newspaper and ask each to read the headlines aloud:
 Expected wrong answers: "1" (that a DataLoader deals out is learnt with samplers), "3" for the workers (with indices it
 is right). Below 30 % right on the workers: open the viewer and count the lanes with data.load first.
 In the viewer: break data.load, then c: each stop is a worker about to read. One new key: /, at the end of the run:
-/data.wait Enter, then > from one to the next: where a rank had to wait for its workers.
+/data.wait Enter, then < from the last to the one before: where a rank had to wait for its workers.
 Next question: what if one worker's part ends before the other's? (It ends; the other goes on alone. Ranks that get
 different numbers of batches hang in their all-reduce: lesson 19.)
 Two-minute fallback: ringside run, and read the four lines "item 0 is read" aloud.]],
