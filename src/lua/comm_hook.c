@@ -231,9 +231,8 @@ finish_body(lua_State *L)
         lua_rawgeti(L, 3, 1);
     struct tensor *result = test_tensor(L, -1);
     if (result == NULL)
-        raise_error(L, "RuntimeError", "Unable to cast %s to Tensor: a comm hook's Future holds one Tensor, "
-                    "the bucket's gradients",
-                    push_what(L));
+        raise_error(L, "RuntimeError", "Unable to cast %s to Tensor: a comm hook's Future holds one Tensor, the "
+                    "bucket's gradients", push_what(L));
     call->result = tensor_born(me, tensor_ref(result));
     return 0;
 }

@@ -464,8 +464,14 @@ tell_key(const struct reference *reference, const char *key, struct str *out)
         mistakes_page(out);
         return true;
     }
-    if (!tell_found(reference, key, true, out))
-        return tell_space(reference, key, out) || tell_found(reference, key, false, out);
+    if (!tell_found(reference, key, true, out)) {
+        if (!isupper((unsigned char)key[0])) /* a class: what makes its objects before what they can do */
+            return tell_space(reference, key, out) || tell_found(reference, key, false, out);
+        bool made = tell_found(reference, key, false, out);
+        if (made && has_space(reference, key))
+            str_addf(out, "\nWhat a %s can do:\n\n", key);
+        return tell_space(reference, key, out) || made;
+    }
     tell_others(reference, key, out);
     if (has_space(reference, key)) {
         str_addf(out, "\n%s, a namespace:\n\n", key);

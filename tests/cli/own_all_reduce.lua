@@ -210,7 +210,7 @@ rs.check("and what its callback raises", refused("RuntimeError", { "Got the foll
   gradient(function(_, bucket) return all_reduce(bucket):then_(function() error("oops") end) end)))
 out = dist.spawn(function()
   local ddp = nn.parallel.DistributedDataParallel(nn.Linear(1, 1))
-  local wrong = refused("TypeError", { "Communication hook must be callable." }, ddp.register_comm_hook, ddp, nil, 3)
+  local wrong = refused("TypeError", { "Communication hook must be callable: give a state, or nil, and then the hook" }, ddp.register_comm_hook, ddp, nil, 3)
   ddp:register_comm_hook(nil, function() end)
   return { wrong, refused("RuntimeError", { "can only be called once" }, ddp.register_comm_hook, ddp, nil, function() end) }
 end, { world = 1 })
