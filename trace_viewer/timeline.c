@@ -69,7 +69,7 @@ draw_name(const struct model *model, const struct view *view, const struct row *
     bool selected = row->lane == view->lane;
     if (row->first > 0) {
         canvas_textf(gutter, at, 3, (struct style){ .ink = INK_DIM }, row->last >= LEVELS &&
-                     model->lanes[row->lane].depth > row->first + 1 ? "\u2514 +%d" : "\u2514 d%d",
+                     model->lanes[row->lane].depth > row->first + 1 ? "\u2514 +%d" : "\u2514 in %d",
                      row->last >= LEVELS && model->lanes[row->lane].depth > row->first + 1
                          ? model->lanes[row->lane].depth - row->first : row->first);
         return;

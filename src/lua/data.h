@@ -11,6 +11,8 @@ struct script;
 /* ---- dataset.c ---- */
 int64_t dataset_length(lua_State *L, int index);             /* of a data set, a tensor or a list; raises */
 void    dataset_item(lua_State *L, int index, int64_t item);  /* pushes sample `item`, counted from 0 */
+/* An error: the object's class has no function of that name. */
+void    refuse_without(lua_State *L, int object, const char *name);
 /* A TensorDataset whose getitem is its own: pushes its list of tensors. */
 bool    dataset_tensors(lua_State *L, int index);
 /* Is it an IterableDataset, which has samples in its own order and no indices? */

@@ -77,6 +77,18 @@ iterable_dataset(lua_State *L)
 
 /* ---- objects ---- */
 
+void
+refuse_without(lua_State *L, int object, const char *name)
+{
+    lua_pushfstring(L, "__%s", name);
+    lua_pushliteral(L, "__class");
+    lua_rawget(L, object);
+    lua_pushvalue(L, -2);
+    bool python = lua_gettable(L, -2) != LUA_TNIL;
+    raise_error(L, "NotImplementedError", "this data set's class has no function \"%s\"%s", name,
+                python ? "; it is called so, without __" : "");
+}
+
 static void
 push_method(lua_State *L, int object, const char *name)
 {
@@ -85,7 +97,7 @@ push_method(lua_State *L, int object, const char *name)
     lua_getfield(L, -1, name);
     lua_remove(L, -2);
     if (lua_isnil(L, -1))
-        raise_error(L, "NotImplementedError", "this data set's class has no function \"%s\"", name);
+        refuse_without(L, object, name);
 }
 
 static int

@@ -135,7 +135,7 @@ fetch_open_stream(lua_State *L, int loader)
     lua_getfield(L, loader, "dataset");
     lua_getfield(L, -1, "iter");
     if (lua_isnil(L, -1))
-        raise_error(L, "NotImplementedError", "this data set's class has no function \"iter\"");
+        refuse_without(L, lua_absindex(L, -2), "iter");
     lua_insert(L, -2);
     lua_call(L, 1, 1);
     if (!lua_isfunction(L, -1))

@@ -328,7 +328,8 @@ take_options(lua_State *L, int from, const char *const *names, int *body)
             arg_error(L, i, "a flag, a table of options or the function that is the body");
     }
     if (*body == 0)
-        raise_error(L, "TypeError", "a Join needs its body: give the function that goes through the inputs");
+        raise_error(L, "TypeError", "a Join needs its body: give the function that goes through the inputs, "
+                                   "as ddp:join(function() ... end)");
     lua_newtable(L);
     for (int i = 0; i < flags; i++) {
         lua_pushvalue(L, from + i);

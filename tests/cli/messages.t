@@ -175,6 +175,9 @@ optim.lr_scheduler.StepLR(optim.SGD({t}, {lr = 1}), 1, {gama = 1}) => TypeError:
 data.DataLoader(t, {batch_size = 0})        => ValueError: batch_size | 0
 data.DataLoader(t, {batch_szie = 2})        => TypeError: did you mean 'batch_size'?
 data.TensorDataset(t, v)                    => AssertionError: Size mismatch
+local D = data.Dataset("D") function D:__len() return 3 end return #D() => NotImplementedError: no function "len"; it is called so, without __
+for _ in data.DataLoader(data.IterableDataset("S")()) do end => NotImplementedError: no function "iter"
+nn.SyncBatchNorm.convert_sync_batchnorm(3)  => TypeError: argument 1 of convert_sync_batchnorm: expected Module, got 3
 data.DistributedSampler(t, {num_replicas = 2, rank = 5}) => ValueError: Invalid rank 5 | [0, 1]
 nn.DataParallel(nn.Linear(2, 2))(rs.zeros(4, 2)) => RuntimeError: device:0 | cpu
 nn.DataParallel(nn.Linear(2, 2), {devices = {0}}) => TypeError: did you mean 'device_ids'?

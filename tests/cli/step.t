@@ -32,9 +32,17 @@ sub events {
 
 sub number { return $_[0] =~ /^(\d+) / ? $1 : -1 }
 
+# ---- data ----
+
+my @lines = batch('next; where; next; where', lesson('batches', <<'LUA'));
+local rs = require "ringside"
+for x in rs.utils.data.DataLoader(rs.arange(4), { batch_size = 2 }) do end
+LUA
+like("@lines", qr/ data\.index .*indices="0 1".* data\.index .*indices="2 3"/, 'next goes from one batch to the next');
+
 # ---- there and back ----
 
-my @lines = batch('step 20; where; back; where; step; where', $six);
+@lines = batch('step 20; where; back; where; step; where', $six);
 is(scalar @lines, 3, 'three wheres print three lines');
 is($lines[2], $lines[0], 'step 20; back; step: the third where equals the first');
 is($lines[1], (batch('step 19; where', $six))[0], 'the second is step 19\'s');
