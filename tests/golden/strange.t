@@ -200,10 +200,12 @@ ok(fails_with(golden('{"header":{"format":"ringside-golden-2"},"table":[[5,2,[3,
     'a file of another format is refused');
 ok(fails_with(golden("{$header,\"heaps\":[[5,2,[3,2]]]}"), 'not understood'), 'so is a section that nobody knows');
 
-# What is not there yet is told and not counted; what nobody knows is no such thing.
-my $skipped = golden("{$header,\"scenarios\":[{$train,\"hook\":\"fp16\"}],\"division\":[{$average}]}");
-like($skipped, qr/^# SKIP rng-strange\.json: n: .*hooks/m, 'a scenario of hooks is told as skipped');
+# What Lua cannot have is told and not counted; a hook that nobody knows is no such thing.
+my $annotated = '"case":"comm hook wrong annotation","world":1,"by_rank":[{"type":"ValueError","mentions":[],"ranks":[],"numbers":[],"names":[]}]';
+my $skipped   = golden("{$header,\"cases\":[{$annotated}],\"division\":[{$average}]}");
+like($skipped, qr/^# SKIP rng-strange\.json: comm hook wrong annotation: .*annotations/m, 'what Lua cannot have is told as skipped');
 is(() = $skipped =~ /^(?:not )?ok/mg, 1, 'and is no check');
+ok(fails_with(golden("{$header,\"scenarios\":[{$train,\"hook\":\"fancy\"}]}"), 'fancy'), 'a hook that nobody knows fails its case');
 
 # A program in words is found by its name; what its twin does not answer, or is not given, fails.
 my $program = '"name":"parallel_apply grad mode, caller grad True, 1 module(s)","events":["grad enabled: True, main thread: True"]';
