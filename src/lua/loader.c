@@ -222,15 +222,50 @@ push_crew_of_loader(lua_State *L, int pass, int count)
 }
 
 static void
+check_worker_count(lua_State *L, int64_t workers)
+{
+    if (workers < 0)
+        raise_error(L, "ValueError", "num_workers option should be non-negative; use num_workers=0 to load without "
+                                     "workers.");
+    if (workers > WORKERS_MOST)
+        raise_error(L, "ValueError", "num_workers is %lld: at most %d", (long long)workers, (int)WORKERS_MOST);
+}
+
+static void
+check_prefetch(lua_State *L, int64_t batches)
+{
+    if (batches < 0)
+        raise_error(L, "ValueError", "prefetch_factor option should be non-negative");
+    if (batches > PREFETCH_MOST)
+        raise_error(L, "ValueError", "prefetch_factor is %lld: at most %d", (long long)batches, (int)PREFETCH_MOST);
+}
+
+/* How many workers this pass has: those that were kept, or as many as the loader wants, whose fields a lesson may have
+ * changed. */
+static int
+count_workers(lua_State *L)
+{
+    int64_t count = option_integer(L, 1, "num_workers", 0);
+    check_worker_count(L, count);
+    if (!push_lasting_crew(L))
+        return (int)count;
+    count = crew_count(*(struct crew **)lua_touserdata(L, -1));
+    lua_pop(L, 1);
+    return (int)count;
+}
+
+static void
 hire(lua_State *L, int pass)
 {
     struct loading *loading = lua_touserdata(L, pass);
-    int             count   = (int)option_integer(L, 1, "num_workers", 0);
+    int             count   = count_workers(L);
     if (count == 0)
         return;
-    int64_t prefetch = option_integer(L, 1, "prefetch_factor", 2), room = count * prefetch;
-    if (prefetch <= 0)
+    int64_t prefetch = option_integer(L, 1, "prefetch_factor", 2);
+    check_prefetch(L, prefetch);
+    if (prefetch == 0)
         raise_error(L, "AssertionError", "prefetch_factor must be greater than 0 with workers");
+    int64_t room = count * prefetch;
     struct ahead *ahead = lua_newuserdatauv(L, sizeof *ahead + (size_t)room * sizeof(struct ordered), 0);
     int64_t       first = loading->stream ? 0 : loading->batch; /* a stream is read again from its beginning */
     *ahead = (struct ahead){ .sent = first, .received = first, .room = room, .count = count,
@@ -325,6 +360,8 @@ push_pass(lua_State *L)
     loading->fetch       = (struct fetch){ .count = option_integer(L, 1, "batch_size", 0),
                                            .drop_last = option_bool(L, 1, "drop_last", false) };
     if (loading->stream) {
+        if (loading->fetch.count != 0)
+            check_batch_size(L, loading->fetch.count);
         loading->skip = loading->batch;
     } else {
         indices_open(L, 1, &loading->source);
@@ -468,6 +505,7 @@ loader_length(lua_State *L)
         lua_getfield(L, 1, stream ? "dataset" : "sampler");
     int64_t samples = luaL_len(L, -1), size = option_integer(L, 1, "batch_size", 1);
     bool    drop    = option_bool(L, 1, "drop_last", false);
+    check_batch_size(L, size);
     if (stream)
         set_integer(L, 1, "told_length", samples);
     lua_pushinteger(L, samples / size + (samples % size > 0 && !drop));
@@ -496,20 +534,13 @@ static void
 check_workers(lua_State *L, const struct argument *at)
 {
     int64_t workers = at[NUM_WORKERS].integer[0];
-    if (workers < 0)
-        raise_error(L, "ValueError", "num_workers option should be non-negative; use num_workers=0 to load without "
-                                     "workers.");
-    if (workers > WORKERS_MOST)
-        raise_error(L, "ValueError", "num_workers is %lld: at most %d", (long long)workers, (int)WORKERS_MOST);
+    check_worker_count(L, workers);
     if (!(at[TIMEOUT].number >= 0))
         raise_error(L, "ValueError", "timeout option should be non-negative");
     if (workers == 0 && !at[PREFETCH_FACTOR].none)
         raise_error(L, "ValueError", "prefetch_factor option is for workers: give num_workers > 0, or leave it out.");
-    if (!at[PREFETCH_FACTOR].none && at[PREFETCH_FACTOR].integer[0] < 0)
-        raise_error(L, "ValueError", "prefetch_factor option should be non-negative");
-    if (!at[PREFETCH_FACTOR].none && at[PREFETCH_FACTOR].integer[0] > PREFETCH_MOST)
-        raise_error(L, "ValueError", "prefetch_factor is %lld: at most %d", (long long)at[PREFETCH_FACTOR].integer[0],
-                    (int)PREFETCH_MOST);
+    if (!at[PREFETCH_FACTOR].none)
+        check_prefetch(L, at[PREFETCH_FACTOR].integer[0]);
     if (workers == 0 && at[PERSISTENT_WORKERS].integer[0] != 0)
         raise_error(L, "ValueError", "persistent_workers option needs num_workers > 0");
     if (workers == 0 && at[TIMEOUT].number != 0)
