@@ -167,13 +167,13 @@ rs.ask(text.ahead)
 local since = rs.trace:seq()
 local alone, ahead = train(0), train(1)
 rs.say(text.lasted:format(alone, ahead))
-rs.close(checks.serial, alone, 240, 0.01)
-rs.close(checks.overlap, ahead, 130, 0.01)
+rs.close(checks.serial, alone, 240, 0.01, { virtual = true })
+rs.close(checks.overlap, ahead, 130, 0.01, { virtual = true })
 local waited = 0
 for _, event in ipairs(rs.trace:events("kind = data.wait and seq >= " .. since)) do
   waited = waited + (event.phase == "begin" and -event.t or event.t)
 end
-rs.close(checks.waits, waited / 1000, 10, 0.01)
+rs.close(checks.waits, waited / 1000, 10, 0.01, { virtual = true })
 
 rs.say(text.finish)
 rs.teacher(text.teacher)
