@@ -198,6 +198,32 @@ order_next(lua_State *L, int pass)
     lua_settop(L, top);
 }
 
+/* Of all passes over the loader at 1 this one began last. */
+static void
+note_latest(lua_State *L, int pass)
+{
+    push_weak_table(L, LATEST, "k");
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, pass);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+}
+
+/* Workers that persist have one pass at a time, the latest: an older one goes on with that. In PyTorch both are one
+ * iterator, which was begun again. */
+static int
+pass_under_way(lua_State *L, int pass)
+{
+    const struct loading *loading = lua_touserdata(L, pass);
+    if (loading->ahead == NULL || !loading->ahead->persistent)
+        return pass;
+    push_weak_table(L, LATEST, "k");
+    lua_pushvalue(L, 1);
+    lua_rawget(L, -2);
+    lua_remove(L, -2);
+    return lua_gettop(L);
+}
+
 /* Workers that persist are the loader's, others this pass's. */
 static void
 push_crew_of_loader(lua_State *L, int pass, int count)
@@ -205,6 +231,7 @@ push_crew_of_loader(lua_State *L, int pass, int count)
     struct loading *loading = lua_touserdata(L, pass);
     if (push_lasting_crew(L)) {
         loading->ahead->crew = lua_touserdata(L, -1);
+        note_latest(L, pass);
         crew_again(L, *loading->ahead->crew);
         return;
     }
@@ -296,11 +323,14 @@ next_of_crew(lua_State *L, int pass)
     struct loading *loading = lua_touserdata(L, pass);
     struct ahead   *ahead   = loading->ahead;
     while (*ahead->crew != NULL && ahead->received < ahead->sent) {
-        int64_t        batch = ahead->received++;
+        int64_t        batch = ahead->received;
         struct ordered at    = ahead->ordered[batch % ahead->room];
+        bool           ended = true;
+        if (ahead->active[at.worker])
+            ended = crew_receive(L, *ahead->crew, at.worker, batch); /* if that raises, it is still to come */
+        ahead->received++;
         if (!ahead->active[at.worker])
             continue;
-        bool ended = crew_receive(L, *ahead->crew, at.worker, batch);
         ahead->active[at.worker] = !ended;
         if (ended && !ahead->persistent)
             crew_dismiss(L, *ahead->crew, at.worker);
@@ -373,10 +403,7 @@ push_pass(lua_State *L)
         fetch_open_stream(L, 1);
         lua_setiuservalue(L, self, PASS_ITERATOR);
     }
-    push_weak_table(L, LATEST, "k");
-    lua_pushvalue(L, 1);
-    lua_pushvalue(L, self);
-    lua_rawset(L, -3);
+    note_latest(L, self);
     lua_settop(L, self);
     return loading;
 }
@@ -404,6 +431,7 @@ warn_of_length(lua_State *L, const struct loading *loading)
 static int
 next_batch(lua_State *L, int pass)
 {
+    pass = pass_under_way(L, pass);
     struct loading *loading = lua_touserdata(L, pass);
     int             top     = lua_gettop(L), results = 0;
     do {

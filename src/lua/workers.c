@@ -44,6 +44,7 @@ struct crew {
     double             timeout;
     int64_t            base_seed;
     int                count, number;
+    int64_t            passes;     /* that were begun again */
     bool               closed;
 };
 /* By the script: every crew whose workers were not waited for yet. */
@@ -434,17 +435,19 @@ crew_receive(lua_State *L, struct crew *crew, int worker, int64_t batch)
     return receive(L, crew, worker, batch)->ended;
 }
 
-/* Whoever is away and meets an order of the pass before throws it away: in the order of sending the last one says that
- * the worker has begun again. */
+/* What comes of the pass before is thrown away: in the order of sending the last one says that the worker has begun
+ * again. It is known by its number, since a wait for an earlier one may have been given up. */
 void
 crew_again(lua_State *L, struct crew *crew)
 {
-    const struct crew_order again = { .batch = -1, .count = -1 };
+    const struct crew_order  again = { .batch = ++crew->passes, .count = -1 };
+    const struct load_order *order;
     for (int i = 0; i < crew->count; i++)
         crew_send(L, crew, i, &again);
     for (int i = 0; i < crew->count; i++)
-        while (receive(L, crew, i, -1)->count >= 0)
-            continue;
+        do
+            order = receive(L, crew, i, -1);
+        while (order->count >= 0 || order->batch != again.batch);
 }
 
 /* Says in the error which worker failed. The kind stays. */
