@@ -6,7 +6,8 @@
  * the script. Whoever finds that it is not needed only closes it (that may be a collection in one of its own workers);
  * its workers are waited for by the script's task, at the next pass or at the end.
  *
- * Interface: push_crew, crew_count, crew_again, crew_send, crew_receive, crew_open, crew_dismiss, crew_end; script_worker. */
+ * Interface: push_crew, crew_base_seed, crew_count, crew_again, crew_send, crew_receive, crew_open, crew_dismiss,
+ * crew_end; script_worker. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
