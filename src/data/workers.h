@@ -15,7 +15,7 @@ struct task; struct error; struct load_pool;
 /* It travels to the worker and, filled, back: nobody has to find memory for an answer. */
 struct load_order {
     struct load_order *next;
-    int64_t            batch, count;   /* of samples; -1: another pass begins, nothing is loaded */
+    int64_t            batch, count;   /* of samples; -1: pass number `batch` begins, nothing is loaded */
     bool               stream;         /* there are no indices: the next samples, whichever they are */
     bool               ended;          /* filled: of a stream, there were none left */
     void              *data;           /* filled: what was loaded; NULL: it has failed, or ended */

@@ -244,6 +244,7 @@ batches_length(lua_State *L)
     read_sizes(L, 1, &source);
     lua_getfield(L, 1, "sampler");
     int64_t samples = luaL_len(L, -1);
+    check_batch_size(L, source.batch_size);
     lua_pushinteger(L, samples / source.batch_size + (samples % source.batch_size > 0 && !source.drop_last));
     return 1;
 }

@@ -77,6 +77,7 @@ struct crew;
  * `loader`. Raises. */
 struct crew **push_crew(lua_State *L, int loader, const struct crew_options *options);
 int64_t crew_base_seed(const struct crew *crew);
+int crew_count(const struct crew *crew);                       /* workers */
 void crew_again(lua_State *L, struct crew *crew);             /* another pass, by workers that persist */
 struct crew_order { int64_t batch, count; const int64_t *indices; /* NULL: of a stream */ };
 void crew_send(lua_State *L, struct crew *crew, int worker, const struct crew_order *order);

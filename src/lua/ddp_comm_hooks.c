@@ -32,6 +32,7 @@ find_library_hook(lua_State *L, int function)
 }
 
 enum { WRAPPER = 1, WRAPPED, MORE };      /* upvalues of a wrapper */
+enum { WRAPPERS_MOST = 100 };             /* around one another */
 
 static int l_call_wrapper(lua_State *L);
 
@@ -153,11 +154,27 @@ l_call_wrapper(lua_State *L)
     return l_call_library_hook(L);
 }
 
+/* Around the hook at `hook`, from the outermost one inwards. */
+static int
+count_wrappers(lua_State *L, int hook)
+{
+    int top = lua_gettop(L), count = 0;
+    lua_pushvalue(L, hook);
+    for (; count < WRAPPERS_MOST && lua_tocfunction(L, -1) == l_call_wrapper; count++) {
+        lua_getupvalue(L, -1, WRAPPED);
+        lua_remove(L, -2);
+    }
+    lua_settop(L, top);
+    return count;
+}
+
 int
 push_wrapped_hook(lua_State *L, const struct hook_wrapper *wrapper, int hook, int more)
 {
     hook = lua_absindex(L, hook);
     check_function(L, hook);
+    if (count_wrappers(L, hook) == WRAPPERS_MOST)
+        raise_error(L, "ValueError", "this hook has %d wrappers around it already", (int)WRAPPERS_MOST);
     if (more != 0)
         lua_pushvalue(L, more);
     else

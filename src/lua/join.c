@@ -362,6 +362,20 @@ join_with(lua_State *L, int list, int options, int body)
     return run_join(L, own, list, body);
 }
 
+/* The list at the index gives way to a copy: what the body does to the lesson's own is no business of this Join, which
+ * holds its joinables until it is over. */
+static void
+own_list(lua_State *L, int index)
+{
+    lua_Integer count = (lua_Integer)lua_rawlen(L, index);
+    lua_createtable(L, (int)count, 0);
+    for (lua_Integer i = 1; i <= count; i++) {
+        lua_rawgeti(L, index, i);
+        lua_rawseti(L, -2, i);
+    }
+    lua_replace(L, index);
+}
+
 /* algorithms.Join(joinables [, enable [, throw_on_early_termination]] [, options], f) */
 static int
 l_join(lua_State *L)
@@ -370,6 +384,7 @@ l_join(lua_State *L)
     int body;
     check_table(L, 1);
     list_only(L, 1);
+    own_list(L, 1);
     int options = take_options(L, 2, names, &body);
     return join_with(L, 1, options, body);
 }

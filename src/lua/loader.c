@@ -198,6 +198,32 @@ order_next(lua_State *L, int pass)
     lua_settop(L, top);
 }
 
+/* Of all passes over the loader at 1 this one began last. */
+static void
+note_latest(lua_State *L, int pass)
+{
+    push_weak_table(L, LATEST, "k");
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, pass);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+}
+
+/* Workers that persist have one pass at a time, the latest: an older one goes on with that. In PyTorch both are one
+ * iterator, which was begun again. */
+static int
+pass_under_way(lua_State *L, int pass)
+{
+    const struct loading *loading = lua_touserdata(L, pass);
+    if (loading->ahead == NULL || !loading->ahead->persistent)
+        return pass;
+    push_weak_table(L, LATEST, "k");
+    lua_pushvalue(L, 1);
+    lua_rawget(L, -2);
+    lua_remove(L, -2);
+    return lua_gettop(L);
+}
+
 /* Workers that persist are the loader's, others this pass's. */
 static void
 push_crew_of_loader(lua_State *L, int pass, int count)
@@ -205,6 +231,7 @@ push_crew_of_loader(lua_State *L, int pass, int count)
     struct loading *loading = lua_touserdata(L, pass);
     if (push_lasting_crew(L)) {
         loading->ahead->crew = lua_touserdata(L, -1);
+        note_latest(L, pass);
         crew_again(L, *loading->ahead->crew);
         return;
     }
@@ -222,15 +249,50 @@ push_crew_of_loader(lua_State *L, int pass, int count)
 }
 
 static void
+check_worker_count(lua_State *L, int64_t workers)
+{
+    if (workers < 0)
+        raise_error(L, "ValueError", "num_workers option should be non-negative; use num_workers=0 to load without "
+                                     "workers.");
+    if (workers > WORKERS_MOST)
+        raise_error(L, "ValueError", "num_workers is %lld: at most %d", (long long)workers, (int)WORKERS_MOST);
+}
+
+static void
+check_prefetch(lua_State *L, int64_t batches)
+{
+    if (batches < 0)
+        raise_error(L, "ValueError", "prefetch_factor option should be non-negative");
+    if (batches > PREFETCH_MOST)
+        raise_error(L, "ValueError", "prefetch_factor is %lld: at most %d", (long long)batches, (int)PREFETCH_MOST);
+}
+
+/* How many workers this pass has: those that were kept, or as many as the loader wants, whose fields a lesson may have
+ * changed. */
+static int
+count_workers(lua_State *L)
+{
+    int64_t count = option_integer(L, 1, "num_workers", 0);
+    check_worker_count(L, count);
+    if (!push_lasting_crew(L))
+        return (int)count;
+    count = crew_count(*(struct crew **)lua_touserdata(L, -1));
+    lua_pop(L, 1);
+    return (int)count;
+}
+
+static void
 hire(lua_State *L, int pass)
 {
     struct loading *loading = lua_touserdata(L, pass);
-    int             count   = (int)option_integer(L, 1, "num_workers", 0);
+    int             count   = count_workers(L);
     if (count == 0)
         return;
-    int64_t prefetch = option_integer(L, 1, "prefetch_factor", 2), room = count * prefetch;
-    if (prefetch <= 0)
+    int64_t prefetch = option_integer(L, 1, "prefetch_factor", 2);
+    check_prefetch(L, prefetch);
+    if (prefetch == 0)
         raise_error(L, "AssertionError", "prefetch_factor must be greater than 0 with workers");
+    int64_t room = count * prefetch;
     struct ahead *ahead = lua_newuserdatauv(L, sizeof *ahead + (size_t)room * sizeof(struct ordered), 0);
     int64_t       first = loading->stream ? 0 : loading->batch; /* a stream is read again from its beginning */
     *ahead = (struct ahead){ .sent = first, .received = first, .room = room, .count = count,
@@ -261,11 +323,14 @@ next_of_crew(lua_State *L, int pass)
     struct loading *loading = lua_touserdata(L, pass);
     struct ahead   *ahead   = loading->ahead;
     while (*ahead->crew != NULL && ahead->received < ahead->sent) {
-        int64_t        batch = ahead->received++;
+        int64_t        batch = ahead->received;
         struct ordered at    = ahead->ordered[batch % ahead->room];
+        bool           ended = true;
+        if (ahead->active[at.worker])
+            ended = crew_receive(L, *ahead->crew, at.worker, batch); /* if that raises, it is still to come */
+        ahead->received++;
         if (!ahead->active[at.worker])
             continue;
-        bool ended = crew_receive(L, *ahead->crew, at.worker, batch);
         ahead->active[at.worker] = !ended;
         if (ended && !ahead->persistent)
             crew_dismiss(L, *ahead->crew, at.worker);
@@ -325,6 +390,8 @@ push_pass(lua_State *L)
     loading->fetch       = (struct fetch){ .count = option_integer(L, 1, "batch_size", 0),
                                            .drop_last = option_bool(L, 1, "drop_last", false) };
     if (loading->stream) {
+        if (loading->fetch.count != 0)
+            check_batch_size(L, loading->fetch.count);
         loading->skip = loading->batch;
     } else {
         indices_open(L, 1, &loading->source);
@@ -336,10 +403,7 @@ push_pass(lua_State *L)
         fetch_open_stream(L, 1);
         lua_setiuservalue(L, self, PASS_ITERATOR);
     }
-    push_weak_table(L, LATEST, "k");
-    lua_pushvalue(L, 1);
-    lua_pushvalue(L, self);
-    lua_rawset(L, -3);
+    note_latest(L, self);
     lua_settop(L, self);
     return loading;
 }
@@ -367,6 +431,7 @@ warn_of_length(lua_State *L, const struct loading *loading)
 static int
 next_batch(lua_State *L, int pass)
 {
+    pass = pass_under_way(L, pass);
     struct loading *loading = lua_touserdata(L, pass);
     int             top     = lua_gettop(L), results = 0;
     do {
@@ -468,6 +533,7 @@ loader_length(lua_State *L)
         lua_getfield(L, 1, stream ? "dataset" : "sampler");
     int64_t samples = luaL_len(L, -1), size = option_integer(L, 1, "batch_size", 1);
     bool    drop    = option_bool(L, 1, "drop_last", false);
+    check_batch_size(L, size);
     if (stream)
         set_integer(L, 1, "told_length", samples);
     lua_pushinteger(L, samples / size + (samples % size > 0 && !drop));
@@ -496,20 +562,13 @@ static void
 check_workers(lua_State *L, const struct argument *at)
 {
     int64_t workers = at[NUM_WORKERS].integer[0];
-    if (workers < 0)
-        raise_error(L, "ValueError", "num_workers option should be non-negative; use num_workers=0 to load without "
-                                     "workers.");
-    if (workers > WORKERS_MOST)
-        raise_error(L, "ValueError", "num_workers is %lld: at most %d", (long long)workers, (int)WORKERS_MOST);
+    check_worker_count(L, workers);
     if (!(at[TIMEOUT].number >= 0))
         raise_error(L, "ValueError", "timeout option should be non-negative");
     if (workers == 0 && !at[PREFETCH_FACTOR].none)
         raise_error(L, "ValueError", "prefetch_factor option is for workers: give num_workers > 0, or leave it out.");
-    if (!at[PREFETCH_FACTOR].none && at[PREFETCH_FACTOR].integer[0] < 0)
-        raise_error(L, "ValueError", "prefetch_factor option should be non-negative");
-    if (!at[PREFETCH_FACTOR].none && at[PREFETCH_FACTOR].integer[0] > PREFETCH_MOST)
-        raise_error(L, "ValueError", "prefetch_factor is %lld: at most %d", (long long)at[PREFETCH_FACTOR].integer[0],
-                    (int)PREFETCH_MOST);
+    if (!at[PREFETCH_FACTOR].none)
+        check_prefetch(L, at[PREFETCH_FACTOR].integer[0]);
     if (workers == 0 && at[PERSISTENT_WORKERS].integer[0] != 0)
         raise_error(L, "ValueError", "persistent_workers option needs num_workers > 0");
     if (workers == 0 && at[TIMEOUT].number != 0)

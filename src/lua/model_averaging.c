@@ -184,6 +184,13 @@ average_over(lua_State *L)
     average(L, group);
 }
 
+/* Behind the largest number there is none that stays one of 0 or more: the next call says so. */
+static void
+count_step(lua_State *L, int64_t step)
+{
+    set_integer(L, 1, "step", (int64_t)((uint64_t)step + 1));
+}
+
 static int
 l_periodic_average(lua_State *L)
 {
@@ -195,7 +202,7 @@ l_periodic_average(lua_State *L)
         lua_getfield(L, 1, "process_group");
         average_over(L);
     }
-    set_integer(L, 1, "step", step + 1);
+    count_step(L, step);
     return 0;
 }
 
@@ -371,7 +378,7 @@ l_hierarchical_average(lua_State *L)
     int64_t step = field(L, "step", 0);
     if (push_group_of_step(L, step, field(L, "warmup_steps", 0)))
         average_over(L);
-    set_integer(L, 1, "step", step + 1);
+    count_step(L, step);
     return 0;
 }
 

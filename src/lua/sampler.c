@@ -11,6 +11,7 @@
 static const char SAMPLER[] = "ringside.sampler", PASSES[] = "ringside.sampler.passes",
                   COUNTED[] = "ringside.sampler.counted", LATEST[] = "ringside.sampler.latest";
 enum { SAMPLES_MOST = 1 << 26, RNG_STATE = 5056 };
+#define YIELDED_MOST (1LL << 53)          /* far beyond what a run reaches: sums of it stay integers */
 
 bool
 is_sampler(lua_State *L, int index)
@@ -115,9 +116,10 @@ check_pass(lua_State *L, int index, const struct sampler *sampler)
 int64_t
 check_yielded(lua_State *L, int state, const char *name)
 {
-    if (lua_getfield(L, state, name) != LUA_TNUMBER || !lua_isinteger(L, -1) || lua_tointeger(L, -1) < 0)
+    bool    number  = lua_getfield(L, state, name) == LUA_TNUMBER && lua_isinteger(L, -1);
+    int64_t yielded = number ? lua_tointeger(L, -1) : -1;
+    if (yielded < 0 || yielded > YIELDED_MOST)
         raise_error(L, "ValueError", "this is no state_dict: %s must be an integer of 0 or more", name);
-    int64_t yielded = lua_tointeger(L, -1);
     lua_pop(L, 1);
     return yielded;
 }

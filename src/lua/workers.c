@@ -6,7 +6,8 @@
  * the script. Whoever finds that it is not needed only closes it (that may be a collection in one of its own workers);
  * its workers are waited for by the script's task, at the next pass or at the end.
  *
- * Interface: push_crew, crew_again, crew_send, crew_receive, crew_open, crew_dismiss, crew_end; script_worker. */
+ * Interface: push_crew, crew_base_seed, crew_count, crew_again, crew_send, crew_receive, crew_open, crew_dismiss,
+ * crew_end; script_worker. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,7 @@ struct crew {
     double             timeout;
     int64_t            base_seed;
     int                count, number;
+    int64_t            passes;     /* that were begun again */
     bool               closed;
 };
 /* By the script: every crew whose workers were not waited for yet. */
@@ -80,6 +82,13 @@ open_stream_again(lua_State *L, const struct crew_worker *worker)
     lua_pop(L, 1);
 }
 
+/* Wraps around, as a lesson's own sum would. */
+static int64_t
+seed_of(const struct crew_worker *worker)
+{
+    return (int64_t)((uint64_t)worker->hiring->options.base_seed + (uint64_t)worker->id);
+}
+
 /* Argument 1: the worker. As _worker_loop begins: who it is, then worker_init_fn, then the stream. */
 static int
 begin_in_script(lua_State *L)
@@ -90,7 +99,7 @@ begin_in_script(lua_State *L)
     lua_createtable(L, 0, 4);
     set_integer(L, 5, "id", worker->id);
     set_integer(L, 5, "num_workers", hiring->options.count);
-    set_integer(L, 5, "seed", hiring->options.base_seed + worker->id);
+    set_integer(L, 5, "seed", seed_of(worker));
     lua_pushvalue(L, 2);
     lua_setfield(L, 5, "dataset");
     lua_setfield(L, LUA_REGISTRYINDEX, INFO);
@@ -112,12 +121,12 @@ worker_begin(struct task *me, void *context, int id)
     struct hiring      *hiring = context;
     struct crew_worker *worker = &hiring->workers[id];
     struct generator    seeded;
-    generator_seed(&seeded, (uint64_t)(hiring->options.base_seed + id));
+    generator_seed(&seeded, (uint64_t)seed_of(worker));
     worker->numbers = generator_fork(me, &seeded); /* what it draws is not the rank's */
     if (worker->numbers == NULL)
         return false;
     struct script_options options = hiring->script;
-    options.seed   = (uint64_t)(hiring->options.base_seed + id);
+    options.seed   = (uint64_t)seed_of(worker);
     worker->script = script_new(me, &options);
     if (worker->script == NULL)
         return false;
@@ -131,12 +140,13 @@ worker_begin(struct task *me, void *context, int id)
 
 struct loading_job { const struct crew_worker *worker; struct load_order *order; };
 
-/* The batch as results; 0: the stream has ended. registry[FETCH] stands at 2. */
+/* The batch as results; 0: the stream has ended. registry[FETCH] stands at 2. Whoever persists may be asked for batches
+ * by a loader that had none when it was hired. */
 static int
 fetch_order(lua_State *L, const struct crew_worker *worker, struct load_order *order)
 {
     const struct crew_options *options = &worker->hiring->options;
-    if (!order->stream && options->batched)
+    if (!order->stream && (options->batched || order->count != 1))
         return fetch_batch(L, 2, order->indices, order->count);
     if (!order->stream)
         return fetch_sample(L, 2, order->indices[0]);
@@ -386,6 +396,12 @@ crew_base_seed(const struct crew *crew)
     return crew->base_seed;
 }
 
+int
+crew_count(const struct crew *crew)
+{
+    return crew->count;
+}
+
 /* ---- orders and what comes back ---- */
 
 void
@@ -420,17 +436,19 @@ crew_receive(lua_State *L, struct crew *crew, int worker, int64_t batch)
     return receive(L, crew, worker, batch)->ended;
 }
 
-/* Whoever is away and meets an order of the pass before throws it away: in the order of sending the last one says that
- * the worker has begun again. */
+/* What comes of the pass before is thrown away: in the order of sending the last one says that the worker has begun
+ * again. It is known by its number, since a wait for an earlier one may have been given up. */
 void
 crew_again(lua_State *L, struct crew *crew)
 {
-    const struct crew_order again = { .batch = -1, .count = -1 };
+    const struct crew_order  again = { .batch = ++crew->passes, .count = -1 };
+    const struct load_order *order;
     for (int i = 0; i < crew->count; i++)
         crew_send(L, crew, i, &again);
     for (int i = 0; i < crew->count; i++)
-        while (receive(L, crew, i, -1)->count >= 0)
-            continue;
+        do
+            order = receive(L, crew, i, -1);
+        while (order->count >= 0 || order->batch != again.batch);
 }
 
 /* Says in the error which worker failed. The kind stays. */

@@ -117,11 +117,19 @@ group_of(struct task *me, const struct powersgd *state)
     return group;
 }
 
+/* A lesson may set what is counted: the largest number stays what it is. */
+static int64_t
+counted_on(int64_t counted, int64_t more)
+{
+    int64_t sum;
+    return __builtin_add_overflow(counted, more, &sum) ? INT64_MAX : sum;
+}
+
 /* The last bucket of a backward counts it. */
 static void
 maybe_increase_iter(struct powersgd *state, bool is_last)
 {
-    state->iter += is_last;
+    state->iter = counted_on(state->iter, is_last);
 }
 
 /* ---- a bucket under way ---- */
@@ -283,10 +291,10 @@ make_plan(struct task *me, struct flight *flight, const struct grad_bucket *buck
 static void
 count_elements(struct powersgd *state, const struct flight *flight)
 {
-    state->numel_before += flight->plan.numel_before;
-    state->numel_after  += flight->plan.numel_after;
+    state->numel_before = counted_on(state->numel_before, flight->plan.numel_before);
+    state->numel_after  = counted_on(state->numel_after, flight->plan.numel_after);
     if (flight->is_last && state->iter >= state->next_stats_report)
-        state->next_stats_report = state->iter + state->options.logging_frequency;
+        state->next_stats_report = counted_on(state->iter, state->options.logging_frequency);
 }
 
 static bool

@@ -71,6 +71,14 @@ factor_each(struct task *me, struct tensor *matrices)
     return done;
 }
 
+static bool
+columns_fit(struct task *me, int64_t columns, int64_t rows)
+{
+    return columns <= rows || failed(me, E_ASSERTION, "PowerSGD: %lld columns of %lld elements cannot be orthogonal; "
+                                     "the matrix_approximation_rank is more than the matrix has rows",
+                                     (long long)columns, (long long)rows);
+}
+
 /* The columns of thin matrices become orthonormal: those of P, so that P P' M is M as far as P
  * reaches. PyTorch's rule of which way: a QR factorization pays from three columns on, and
  * knows no half precision. */
@@ -79,10 +87,8 @@ powersgd_orthogonalize(struct task *me, struct tensor *matrices, double epsilon)
 {
     const int64_t *size = matrices->size;
     STAGE(me, ddp_powersgd_orthogonalize, size[0], size[1], size[2]);
-    if (size[2] > size[1])
-        return failed(me, E_ASSERTION, "PowerSGD: %lld columns of %lld elements cannot "
-                      "be orthogonal; the matrix_approximation_rank is more than the "
-                      "matrix has rows", (long long)size[2], (long long)size[1]);
+    if (!columns_fit(me, size[2], size[1]))
+        return false;
     bool half = matrices->dtype == DTYPE_F16 || matrices->dtype == DTYPE_BF16;
     if (tensor_count(matrices) == 0)
         return !task_failed(me);
@@ -227,7 +233,7 @@ bool
 matrix_plan_whole(struct task *me, const struct powersgd *state, struct tensor *square, struct matrix_plan *plan)
 {
     int64_t rank = state->options.matrix_approximation_rank, side = square->size[0];
-    if (!plan_room(me, plan, 1))
+    if (!columns_fit(me, rank, side) || !plan_room(me, plan, 1))
         return false;
     plan->p_numel = plan->q_numel = side * rank;
     plan->numel_after             = 2 * side * rank;

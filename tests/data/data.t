@@ -58,6 +58,46 @@ rs.check("an index outside is refused", not pcall(function()
 end))
 END
 
+holds('workers', <<'END');
+local set = data.TensorDataset(rs.arange(8))
+local kept = data.DataLoader(set, { batch_size = 2, num_workers = 2, persistent_workers = true })
+local inner, outer = 0, 0
+for _ in kept do
+  outer = outer + 1
+  for _ in kept do inner = inner + 1 end
+end
+rs.check("workers that persist have one pass: nested loops share it", outer == 1 and inner == 4)
+local one, two = kept:iter(), kept:iter()
+rs.check("so do two iterators", one()[0]:item() == 0 and two()[0]:item() == 2 and one()[0]:item() == 4)
+local Slow = data.Dataset("Slow")
+function Slow:init() end
+function Slow:len() return 6 end
+function Slow:getitem(i)
+  if i == 2 then rs.advance(50000) end
+  return i
+end
+local loader, again, passes = nil, 0, 0
+for _, persistent in ipairs { false, true } do
+  loader = data.DataLoader(Slow(), { num_workers = 2, timeout = 0.02, persistent_workers = persistent })
+  local next_one, came, tries = loader:iter(), {}, 0
+  repeat
+    local ok, x = pcall(next_one)
+    if ok and x then came[#came + 1] = x:item() end
+    tries = tries + 1
+  until ok and not x or tries > 20
+  rs.check("after a time-out the batch still comes, in its place", table.concat(came, " ") == "0 1 2 3 4 5")
+end
+for _ = 1, 6 do -- given up in the middle, a new pass is its own
+  local ok, next_one = pcall(loader.iter, loader)
+  if ok then
+    passes = passes + 1
+    again  = again + (next_one():item() == 0 and next_one():item() == 1 and 1 or 0)
+    pcall(next_one)
+  end
+end
+rs.check("a pass that was given up leaves nothing to the next", passes >= 2 and again == passes)
+END
+
 holds('resumed', <<'END');
 local function row(t) return table.concat(t:tolist(), " ") end
 local set = data.TensorDataset(rs.arange(10), rs.arange(10) * 2)
