@@ -2,6 +2,7 @@
  * all. As default_hooks.py and debugging_hooks.py. */
 #include "parallel/comm_hooks.h"
 
+#include <inttypes.h>
 #include "autograd/call.h"
 #include "c10d/group.h"
 #include "device/cells.h"
@@ -206,6 +207,15 @@ start_wrapped(struct task *me, void *context, const struct grad_bucket *bucket)
     return NULL;
 }
 
+static bool
+take_result(struct task *me, struct tensor *buffer, struct tensor *result)
+{
+    if (tensor_count(result) != tensor_count(buffer))
+        return failed(me, E_RUNTIME, "the hook inside of the wrapper answered %" PRId64 " elements for a bucket of "
+                                     "%" PRId64, tensor_count(result), tensor_count(buffer));
+    return tensor_copy(me, buffer, result);
+}
+
 static struct tensor *
 finish_wrapped(struct task *me, void *context, void *object)
 {
@@ -214,7 +224,7 @@ finish_wrapped(struct task *me, void *context, void *object)
     void           *started = wrapped->started;
     wrapped->started = NULL;
     struct tensor *result = wrapper->inner.finish(me, wrapper->inner.context, started);
-    if (result != NULL && result != wrapped->buffer && !tensor_copy(me, wrapped->buffer, result))
+    if (result != NULL && result != wrapped->buffer && !take_result(me, wrapped->buffer, result))
         result = NULL;
     if (result != NULL)
         result = tensor_born(me, tensor_ref(wrapped->buffer));

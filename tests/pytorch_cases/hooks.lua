@@ -550,4 +550,15 @@ row("D344", 2, function(_, check)
     end, other) and step(nil, default.allreduce_hook, other))
 end)
 
+row("D345", 2, function(_, check)
+  local ddp = DDP(net(1, { 3, 3 }))
+  ddp:register_comm_hook(nil, default.fp16_compress_wrapper(function()
+    local one = rs.futures.Future()
+    one:set_result(rs.ones(1):to "float16")
+    return one
+  end))
+  check("D345 a wrapper does not stretch a short result over the bucket",
+    refused("RuntimeError", { "1 elements", "of 12" }, function() ddp(rs.ones { 1, 3 }):sum():backward() end))
+end)
+
 rs.check("D343 a hook's collectives lie inside ddp.comm_hook", rs.trace:count { kind = "ddp.comm_hook" } > 0)
