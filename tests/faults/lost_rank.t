@@ -16,7 +16,7 @@ note("RINGSIDE_SEED=$seed");
 # What is wrong with a run whose rank was killed at a point; '': nothing. undef: it had no such point.
 sub fault_of {
     my ($run, $rank) = @_;
-    return undef if "$run->{status} $run->{signal} $run->{err}" eq '0 0 ';
+    return undef if "$run->{status} $run->{signal}" eq '0 0' && $run->{err} =~ /\Aringside: the fault '[^']*' did not strike/;
     return "status $run->{status}, signal $run->{signal}: $run->{err}" if $run->{status} != 3 || $run->{signal};
     my ($head) = $run->{err} =~ /\A((?:[^\n]*\n){1,2})/;
     return "it does not name the rank: $run->{err}" if $head !~ /rank $rank was killed/;
