@@ -337,6 +337,7 @@ engine_is_here(const struct session *session)
 bool
 session_reach(struct session *session, uint64_t seq)
 {
+    uint64_t before = session->head;
     if (session->head < seq && !session->ended) {
         engine_go(session, seq);
         follow_engine(session);
@@ -345,7 +346,8 @@ session_reach(struct session *session, uint64_t seq)
         size_t count = trace_count(session->trace);
         if (count > 0 && session->head >= count)
             session->head = count - 1;
-        if (count == 0)
+        bool stuck = session->starved && session->head < seq && session->head <= before;
+        if (count == 0 || stuck)
             session->ended = session->died = true; /* its record cannot be read any more */
     }
     return session->head >= seq;
