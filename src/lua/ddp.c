@@ -469,6 +469,32 @@ all_dense(struct task *me, struct tensor *const *tensors, int count)
     return true;
 }
 
+/* Pushed. */
+static size_t *
+push_limits(lua_State *L, const int64_t *limits, int count)
+{
+    size_t *bytes = lua_newuserdatauv(L, (size_t)count * sizeof *bytes, 0);
+    for (int i = 0; i < count; i++) {
+        if (limits[i] < 0)
+            raise_error(L, "ValueError", "limits are bytes, not %lld", (long long)limits[i]);
+        bytes[i] = (size_t)limits[i];
+    }
+    return bytes;
+}
+
+/* Pushed. */
+static int *
+push_order(lua_State *L, const int64_t *indices, int count, int tensors)
+{
+    int *order = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *order, 0);
+    for (int i = 0; i < count; i++) {
+        if (indices[i] < 0 || indices[i] >= tensors)
+            raise_error(L, "IndexError", "index %lld of %d tensors", (long long)indices[i], tensors);
+        order[i] = (int)indices[i];
+    }
+    return order;
+}
+
 int
 l_bucket_assignment(lua_State *L)
 {
@@ -484,21 +510,11 @@ l_bucket_assignment(lua_State *L)
         return raise_error(L, "ValueError", "needs at least one limit, and as many sparse flags and indices as "
                                            "tensors (or none)");
     struct bucket_input *inputs = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *inputs, 0);
-    size_t              *bytes  = lua_newuserdatauv(L, (size_t)limit_count * sizeof *bytes, 0);
-    int                 *order  = lua_newuserdatauv(L, (size_t)(order_count + 1) * sizeof *order, 0);
+    size_t              *bytes  = push_limits(L, limits, limit_count);
+    int                 *order  = push_order(L, indices, order_count, count);
     for (int i = 0; i < count; i++) {
         inputs[i]        = bucket_input_of(tensors[i]);
         inputs[i].sparse = sparse_count != 0 && sparse[i] != 0;
-    }
-    for (int i = 0; i < limit_count; i++) {
-        if (limits[i] < 0)
-            return raise_error(L, "ValueError", "limits are bytes, not %lld", (long long)limits[i]);
-        bytes[i] = (size_t)limits[i];
-    }
-    for (int i = 0; i < order_count; i++) {
-        if (indices[i] < 0 || indices[i] >= count)
-            return raise_error(L, "IndexError", "index %lld of %d tensors", (long long)indices[i], count);
-        order[i] = (int)indices[i];
     }
     struct bucket_list list;
     struct call        call = call_open(L, me, CALL_PLAIN);
