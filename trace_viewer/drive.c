@@ -287,9 +287,12 @@ static void
 escape(struct driver *driver)
 {
     struct view *view = driver->view;
+    bool open = view->searching || view->help || view->full || view->focus != PANE_TIMELINE || driver->count > 0;
     driver->count = 0;
     view->searching = view->help = view->full = false;
     view->focus = PANE_TIMELINE;
+    if (!open && view->arrange.window_count > 0)
+        drive_line(driver, "out");
 }
 
 /* No key acts beneath the list of keys: some page it, some close it. */
