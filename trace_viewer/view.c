@@ -3,6 +3,7 @@
 #include "view.h"
 
 #include "base/str.h"
+#include "cast.h"
 #include "columns.h"
 #include "trace/match.h"
 #include "trace/reader.h"
@@ -32,6 +33,8 @@ view_free(struct view *view)
     veil_free(&view->veil);
     arrange_free(&view->arrange);
     free(view->answer);
+    cast_close(view->cast);
+    str_free(&view->done);
     view_init(view);
 }
 
