@@ -123,9 +123,11 @@ arrange_work(struct view *view, const struct model *model)
 {
     if (view->arrange.curves.seen > model->seen)
         curves_free(&view->arrange.curves);
+    bool whole = filter_is_whole(&view->arrange.filter, model) && view->arrange.curves.seen >= model->seen;
     bool filters = filter_work(&view->arrange.filter, model);
     bool curves = curves_work(&view->arrange.curves, model);
-    return filters || curves;
+    view->arrange.working = filters || curves;
+    return !whole && !view->arrange.working;
 }
 
 void

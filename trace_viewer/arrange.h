@@ -30,6 +30,7 @@ struct arrange {
     size_t            fold_room;
     int               pinned;                /* the lane at the top, counted from 1; 0 none */
     bool              squeezed, following;
+    bool              working;               /* something is still looked for over the whole trace */
     enum flows_shown  flows;
     enum curves_shown curves_shown;
     struct align      align;
@@ -45,7 +46,8 @@ enum fold arrange_fold(const struct arrange *arrange, int lane);
 bool      arrange_set_fold(struct arrange *arrange, int lane, enum fold fold); /* false: no memory */
 /* What depends on where one stands is worked out anew: how ranks are aligned, which are alike. */
 void      arrange_settle(struct view *view, const struct model *model);
-/* A slice of what is looked for over the whole trace: lanes that match the filter, curves. false: all is known. */
+/* A slice of what is looked for over the whole trace: lanes that match the filter, curves; `working`: there is more. true:
+ * it is all known now, and was not before, so a frame may look otherwise. */
 bool      arrange_work(struct view *view, const struct model *model);
 /* Another run's trace takes the old one's place. */
 void      arrange_use(struct arrange *arrange, const struct match_names *names);

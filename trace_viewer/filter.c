@@ -1,5 +1,5 @@
-/* A predicate over what the timeline draws. Interface: filter_set, filter_work, filter_shows, filter_hides_lane,
- * filter_use, filter_free. */
+/* A predicate over what the timeline draws. Interface: filter_set, filter_work, filter_is_whole, filter_shows,
+ * filter_hides_lane, filter_use, filter_free. */
 #include "filter.h"
 
 #include "model.h"
@@ -29,9 +29,15 @@ holds(const struct filter *filter, const struct model *model, size_t seq)
 }
 
 bool
+filter_is_whole(const struct filter *filter, const struct model *model)
+{
+    return filter->match == NULL || (filter->whole && filter->looked >= model->seen);
+}
+
+bool
 filter_work(struct filter *filter, const struct model *model)
 {
-    if (filter->match == NULL || (filter->whole && filter->looked >= model->seen))
+    if (filter_is_whole(filter, model))
         return false;
     if (filter->lane_count < model->lane_count) {
         uint8_t *lanes = realloc(filter->lanes, model->lane_count);

@@ -19,6 +19,7 @@ struct filter {
 
 bool filter_set(struct filter *filter, const struct model *model, const char *expression, char *why, size_t why_size);
 bool filter_work(struct filter *filter, const struct model *model);        /* a slice; false: it is whole */
+bool filter_is_whole(const struct filter *filter, const struct model *model);
 bool filter_shows(const struct filter *filter, const struct model *model, size_t seq);
 bool filter_hides_lane(const struct filter *filter, int lane);
 void filter_use(struct filter *filter, const struct match_names *names);   /* of another run */

@@ -191,7 +191,7 @@ fold(struct view *view, struct model *model, const struct command_line *line)
     else if (then == FOLD_RANK)
         view_say(view, "rank %d in one row; o unfolds it", rank);
     else
-        view_say(view, then == FOLD_LEVELS ? "the lane in one row; o again: its rank" : "unfolded, as far as rows allow");
+        view_say(view, then == FOLD_LEVELS ? "the lane in one row; o again: its rank" : "unfolded as rows allow");
 }
 
 static void

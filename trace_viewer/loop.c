@@ -109,8 +109,19 @@ wait_for_something(const struct driver *driver)
     bool live = driver->session != NULL && driver->session->waiting;
     struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
                              { .fd = live ? driver->session->fd : -1, .events = POLLIN } };
-    int ready = poll(fds, live ? 2 : 1, driver->view->moving ? 0 : TICK_MS);
+    bool busy = driver->view->moving || driver->view->arrange.working;
+    int ready = poll(fds, live ? 2 : 1, busy ? 0 : TICK_MS);
     return ready > 0 && live && fds[1].revents != 0;
+}
+
+/* What the trace has more; who follows it stands at its last event. */
+static bool
+take_growth(struct driver *driver)
+{
+    bool grown = model_refresh(driver->model);
+    if (grown && driver->view->arrange.following)
+        view_goto(driver->view, driver->model, driver->model->seen - 1);
+    return grown;
 }
 
 static int
@@ -136,7 +147,8 @@ loop_until_left(struct driver *driver, struct term *term)
         if (!take_keys(driver, term, &changed))
             return 128 + SIGHUP;
         changed |= drive_on(driver);
-        changed |= model_refresh(driver->model);
+        changed |= take_growth(driver);
+        changed |= arrange_work(driver->view, driver->model);
     }
     return 0;
 }

@@ -223,8 +223,9 @@ print_frame(struct driver *driver, const struct options *options)
     if (driver->view->cursor != NO_EVENT && driver->view->cursor < driver->model->seen)
         starved = !model_seek(driver->model, driver->view->cursor);
     model_seek_past(driver->model, driver->view->before);
-    while (arrange_work(driver->view, driver->model))
-        continue;
+    do
+        arrange_work(driver->view, driver->model);
+    while (driver->view->arrange.working);
     view_veil(driver->view, driver->model);
     frame_draw(driver->model, driver->view, &canvas, &capabilities);
     if (options->format == FORMAT_SVG)

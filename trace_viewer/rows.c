@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY_RANKS = 11, MOST = 200, CURVES_WIDTH = 200, CURVES_HEIGHT = 60 };
+enum { MANY_RANKS = 11, MOST = 200, DEEP = 36, CURVES_WIDTH = 200, CURVES_HEIGHT = 60 };
 
 /* ---- lanes in order ---- */
 
@@ -15,13 +15,14 @@ enum { MANY_RANKS = 11, MOST = 200, CURVES_WIDTH = 200, CURVES_HEIGHT = 60 };
 static uint64_t
 place_in_rank(const struct trace_lane_info *info)
 {
-    const char *last = strrchr(info->name, ' ');
-    last = last != NULL ? last + 1 : info->name;
+    const char *name = info->name, *blank = strchr(name, ' ');
+    if (name[0] == 'r' && name[1] >= '0' && name[1] <= '9' && blank != NULL)
+        name = blank + 1;
     if (info->kind == LANE_STREAM)
         return 1;
     if (info->kind == LANE_COMM)
         return 2;
-    return strcmp(last, "main") == 0 || strcmp(last, "host") == 0 ? 0 : 3;
+    return strncmp(name, "main", 4) == 0 || strncmp(name, "host", 4) == 0 ? 0 : 3;
 }
 
 static int
@@ -298,7 +299,9 @@ emit_unit(struct deal *deal, int place, int unit)
     struct rows *rows = deal->rows;
     const struct unit *this = &rows->unit[unit];
     int lane = rows->lane[this->from], rank = rank_at(deal->model, rows, this->from), before = -2;
-    int more = this->kind == ROW_LANE ? levels_seen(deal->model, deal->view, deal->axis, lane) - deal->levels[place] : 0;
+    int more = 0;
+    if (this->kind == ROW_LANE)
+        more = levels_seen(deal->model, deal->view, deal->axis, lane) - deal->levels[place];
     if (rows->count > 0 && rows->row[rows->count - 1].lane >= 0)
         before = trace_lane_at(deal->model->trace, (size_t)rows->row[rows->count - 1].lane)->rank;
     for (int level = 0; level < deal->levels[place]; level++)
@@ -376,6 +379,7 @@ rows_wanted(const struct model *model, const struct view *view, const struct axi
         if (is_hidden(model, view, (int)i))
             continue;
         bool folded = arrange_fold(&view->arrange, (int)i) == FOLD_LEVELS;
+        folded |= (int)i != view->lane && view->height < DEEP; /* panes come before levels */
         wanted += folded ? 1 : levels_seen(model, view, axis, (int)i);
     }
     return wanted;

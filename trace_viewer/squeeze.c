@@ -1,5 +1,5 @@
-/* Idle time taken out of the axis. Lanes that work say until when nothing else has to be asked, so a frame asks each lane
- * a few times, not for each column. Interface: squeeze_axis. */
+/* Idle time taken out of the axis. Lanes that work say until when nothing else has to be asked, so a frame asks each
+ * lane a few times, not for each column. Interface: squeeze_axis. */
 #include "squeeze.h"
 
 #include "canvas.h"

@@ -1,5 +1,6 @@
 /* The window in time, and moving it. Interface: window_scale, window_axis, window_shown; window_fix,
- * window_place, window_show, window_show_all, window_follow_cursor, window_zoom, window_pan, window_keep, window_back. */
+ * window_place, window_show, window_show_all, window_follow_cursor, window_zoom, window_pan; window_keep,
+ * window_back. */
 #include "window.h"
 
 #include "columns.h"
