@@ -3,6 +3,7 @@
  *     trace_viewer TRACE...                      on a terminal; several are one timeline
  *     trace_viewer TRACE --print --size 100x30   one frame as text, the same on every machine
  *     trace_viewer --attach SOCKET [TRACE]       the screen of a running `ringside step` */
+#include "analysis/diff.h"
 #include "base/descriptors.h"
 #include "base/stack.h"
 #include "base/str.h"
@@ -35,7 +36,7 @@ struct options {
     const char *attach, *keys, *commands;
     int         width, height;
     long long   at;              /* -1: not given */
-    bool        print, plain, help;
+    bool        print, plain, help, diff;
     enum format format;
     enum theme  theme;
     struct term_options term;
@@ -52,6 +53,7 @@ static const char usage[] =
     "  --commands FILE   done before the first frame, a line each, as script writes them\n"
     "  --attach SOCKET   follow and steer a running session\n"
     "  --plain           no screen: commands are typed, each step is told in words\n"
+    "  --diff            two traces against each other, each iteration from one start\n"
     "  --theme NAME      dark, light, high-contrast, colour-blind, none\n"
     "  --ascii           no characters beyond ASCII\n"
     "  --no-color        no colours; NO_COLOR does the same\n"
@@ -103,6 +105,8 @@ parse_flag(const char *argument, struct options *options)
         }
     if (strcmp(argument, "--plain") == 0)
         options->plain = true;
+    else if (strcmp(argument, "--diff") == 0)
+        options->diff = true;
     else if (strcmp(argument, "--ascii") == 0)
         options->term.ascii = true;
     else if (strcmp(argument, "--no-color") == 0)
@@ -238,6 +242,15 @@ print_frame(struct driver *driver, const struct options *options)
     return good ? 0 : tell_trouble("%s", starved ? "out of memory" : "cannot write the frame");
 }
 
+/* It is the cause more often than not. */
+static size_t
+first_difference(const struct diff *diff, size_t otherwise)
+{
+    size_t                   count;
+    const struct difference *list = diff_list(diff, &count, NULL);
+    return count > 0 ? list[0].seq : otherwise;
+}
+
 static void
 stand(struct driver *driver, const struct options *options)
 {
@@ -251,6 +264,8 @@ stand(struct driver *driver, const struct options *options)
     if (count == 0)
         return;
     size_t seq = options->at >= 0 ? (size_t)options->at : options->print ? count - 1 : 0;
+    if (options->at < 0 && driver->model->diff != NULL)
+        seq = first_difference(driver->model->diff, seq);
     view_goto(driver->view, driver->model, seq < count ? seq : count - 1);
     if (options->at >= 0 && (size_t)options->at >= count)
         view_say(driver->view, "there is no event %lld; the last one is %zu", options->at, count - 1);
@@ -279,6 +294,8 @@ view_trace(void *argument)
         return USAGE;
     char why[512];
     struct sources sources = options->sources;
+    if (options->diff)
+        sources.clock = JOIN_ITERATION;
     if (reply.trace[0] != '\0') {
         sources.count = 0;
         sources_add(&sources, reply.trace);
@@ -292,6 +309,10 @@ view_trace(void *argument)
     struct view view;
     if (!model_open(&model, trace))
         return tell_trouble("%s", "out of memory");
+    if (options->diff && !model_compare(&model, why, sizeof why)) {
+        model_close(&model);
+        return tell_trouble("%s", why);
+    }
     view_init(&view);
     struct driver driver = { .model = &model, .view = &view, .session = options->attach != NULL ? &session : NULL };
     stand(&driver, options);
