@@ -2,6 +2,7 @@
  * has answered. */
 #include "drive.h"
 
+#include "base/str.h"
 #include "base/vec.h"
 #include "browse.h"
 #include "control/commands.h"
@@ -73,6 +74,8 @@ drive_line(struct driver *driver, const char *text)
         return;
     }
     snprintf(driver->last, sizeof driver->last, "%s", repeat);
+    if (line.command != CMD_quit && line.command != CMD_script)
+        str_addf(&view->done, "%s\n", repeat);
     if (held_by_question(driver, line.command))
         return;
     view_veil(view, driver->model);
@@ -121,8 +124,8 @@ take_reply_text(struct view *view, struct str *text)
         return;
     free(view->answer);
     view->answer = copy;
-    view->page = PAGE_ANSWER;
-    view->scroll[PANE_INSPECTOR] = 0;
+    view->chosen = PANE_ANSWER;
+    view->panes[PANE_ANSWER].scroll = 0;
 }
 
 /* The engine may have run past a question; the viewer stands at it until it is answered. false: it does, so where the

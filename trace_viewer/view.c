@@ -3,6 +3,7 @@
 #include "view.h"
 
 #include "base/str.h"
+#include "cast.h"
 #include "columns.h"
 #include "trace/match.h"
 #include "trace/reader.h"
@@ -17,7 +18,8 @@ enum { RUNNING_UNIT = 1000000 }; /* 1 us a column: a kernel of the classroom is 
 void
 view_init(struct view *view)
 {
-    *view = (struct view){ .cursor = NO_EVENT, .measure = NO_EVENT, .run = RUN_SAVED, .width = 80, .height = 24 };
+    *view = (struct view){ .cursor = NO_EVENT, .before = NO_EVENT, .measure = NO_EVENT, .run = RUN_SAVED, .width = 80,
+                            .height = 24 };
 }
 
 void
@@ -29,6 +31,8 @@ view_free(struct view *view)
         match_free(view->search);
     veil_free(&view->veil);
     free(view->answer);
+    cast_close(view->cast);
+    str_free(&view->done);
     view_init(view);
 }
 
@@ -56,6 +60,7 @@ view_goto(struct view *view, const struct model *model, size_t seq)
     if (event == NULL || seq >= model->seen)
         return;
     view->cursor = seq;
+    view->before = NO_EVENT;
     if (event->lane < model->lane_count)
         view->lane = (int)event->lane;
     if (view->unit == 0)
