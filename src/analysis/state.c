@@ -91,7 +91,7 @@ thin_out(struct state *state)
     state->checkpoint_step *= 2;
 }
 
-/* A checkpoint that finds no memory, or is larger than all of them may be, is left out: going back only takes longer. */
+/* A checkpoint that finds no memory, or is larger than all of them may be, is left out: going back takes longer. */
 static void
 take_checkpoint(struct state *state)
 {
