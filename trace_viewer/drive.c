@@ -82,6 +82,7 @@ drive_line(struct driver *driver, const char *text)
     if (is_looking(&line)) {
         if (!look(driver->model, view, &line))
             driver->leave = true;
+        driver->ahead.held |= view->moving;
     } else if (driver->session != NULL && driver->session->fd >= 0) {
         ask_engine(driver, repeat);
     } else {

@@ -154,6 +154,8 @@ void
 view_use(struct view *view, const struct trace *trace)
 {
     struct match_names names = match_names_of_trace(trace);
+    view->moving &= view->hunt.is == NULL; /* where a hunt had come to is another event now */
+    view->hunt.is = NULL;
     breaks_use(&view->rules.breaks, trace);
     if (view->search != NULL)
         match_use(view->search, &names);
