@@ -43,6 +43,7 @@ meaning_of_kind(const struct trace_kind *kind)
             }
         }
     }
+    calls_learn(kind, &meaning);
     return meaning;
 }
 
@@ -92,8 +93,7 @@ rows_find(const struct rows *rows, int64_t first, int64_t second, size_t *place)
     return low < high ? rows->items + low * rows->size : NULL;
 }
 
-/* The row of this key, new and zero if there was none; NULL: no memory. */
-static void *
+void *
 rows_take(struct rows *rows, int64_t first, int64_t second, size_t size)
 {
     size_t place;
@@ -124,6 +124,18 @@ rows_range(const struct rows *rows, int64_t first, size_t *count)
     rows_find(rows, first, INT64_MAX, &to);
     *count = to - from;
     return rows->items + from * rows->size;
+}
+
+void
+rows_drop(struct rows *rows, int64_t first)
+{
+    size_t count;
+    unsigned char *from = rows_range(rows, first, &count);
+    if (count == 0)
+        return;
+    size_t behind = (size_t)(rows->items + rows->count * rows->size - from) - count * rows->size;
+    memmove(from, from + count * rows->size, behind);
+    rows->count -= count;
 }
 
 /* ---- facts ---- */
@@ -261,13 +273,8 @@ fold_bucket(struct state *state, const struct meaning *meaning, const struct tra
 {
     struct rows *buckets = &state->now.buckets;
     int64_t index = fact_argument(meaning, event, 0);
-    if (index == 0 && buckets->count > 0) {
-        size_t count;
-        unsigned char *first = rows_range(buckets, event->rank, &count);
-        size_t behind = (size_t)(buckets->items + buckets->count * buckets->size - first) - count * buckets->size;
-        memmove(first, first + count * buckets->size, behind);
-        buckets->count -= count;
-    }
+    if (index == 0)
+        rows_drop(buckets, event->rank);
     struct bucket_row *row = rows_take(buckets, event->rank, index, sizeof *row);
     if (row == NULL)
         return false;
@@ -414,7 +421,9 @@ state_fold(struct state *state, size_t seq)
         return false;
     if (event->phase == PHASE_END && !open_end(state, seq))
         return false;
-    if (event->kind < state->kind_count && !fold_fact(state, &state->meanings[event->kind], event, seq))
+    if (event->kind < state->kind_count &&
+        (!fold_fact(state, &state->meanings[event->kind], event, seq) ||
+         !calls_fold(state, &state->meanings[event->kind], event, seq)))
         return false;
     state->now.iteration = event->iteration;
     state->now.next = seq + 1;

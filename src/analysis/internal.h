@@ -7,6 +7,8 @@
 #include "trace/format.h"
 
 /* Rows sorted by their key, which is two numbers at the front of each. */
+struct trace_kind;
+
 struct rows {
     unsigned char *items;
     size_t         count, room, size;
@@ -21,13 +23,24 @@ struct bucket_row {                                                             
 };
 struct lock_row { struct row_key key; int64_t holder; uint64_t waiting; };         /* (rank, text); holder: lane + 1 */
 
+/* What the ranks called and what became of them (fold_calls.c). Where `seq` is 0 it has not been: a number is kept as
+ * seq + 1. */
+struct call_row {                                                                  /* (rank, group) */
+    struct row_key key;
+    int64_t        sequence, operation, bytes, done, done_operation;               /* the last call; the last one over */
+    uint32_t       seq, line;                                                      /* of the last call */
+};
+struct rank_row { struct row_key key; uint32_t lane, ended, raised, killed; bool failed; };  /* (rank, 0) */
+struct task_row { struct row_key key; uint32_t lane; };                            /* (task, 0) */
+struct store_row { struct row_key key; uint32_t seq, times; int32_t rank; };       /* (text of the key, 0): set last by */
+
 struct open_span { uint32_t seq, lane; };
 
 struct moment {
     size_t            next;    /* the first event that is not in it */
     struct open_span *open;    /* of all lanes, in order of their begin */
     size_t            open_count, open_room;
-    struct rows       memory, buckets, locks;
+    struct rows       memory, buckets, locks, calls, ranks, tasks, stores;
     uint32_t          iteration;
 };
 
@@ -36,7 +49,11 @@ enum fact {
     FACT_NONE, FACT_ALLOC, FACT_FREE, FACT_SNAPSHOT, FACT_BUCKET, FACT_READY, FACT_PREPARE, FACT_LAUNCH, FACT_ISSUE,
     FACT_REDUCED, FACT_LOCK_WAIT, FACT_LOCK_HOLD, FACT_SEGMENT, FACT_ROLE, FACT_GRADIENT
 };
-struct meaning { enum fact fact; uint8_t says; int8_t arg[4]; }; /* says: of memory taken in it; where the arguments stand that the fact needs; -1 nowhere */
+enum call_fact {
+    CALL_NONE, CALL_ISSUE, CALL_WAITED, CALL_OVER, CALL_MEET, CALL_ERROR, CALL_INJECTED, CALL_TASK_START, CALL_TASK_END,
+    CALL_STORE_SET
+};
+struct meaning { enum fact fact; uint8_t says; int8_t arg[4]; uint8_t call; int8_t call_arg[4]; }; /* says: of memory taken in it; where the arguments stand that the fact needs; -1 nowhere */
 
 /* A storage: what it was born as and what it became later, so that any moment can be asked. */
 enum { ROLE_CHANGES = 2 };
@@ -70,5 +87,9 @@ struct state {
 
 bool  state_learn_kinds(struct state *state);                     /* false: no memory */
 bool  state_fold(struct state *state, size_t seq);                /* event `seq` into `now`; false: no memory */
+bool  calls_fold(struct state *state, const struct meaning *meaning, const struct trace_event *event, size_t seq);
+void  calls_learn(const struct trace_kind *kind, struct meaning *meaning);
+void *rows_take(struct rows *rows, int64_t first, int64_t second, size_t size); /* new and zero if there was none; NULL: no memory */
+void  rows_drop(struct rows *rows, int64_t first);                  /* all whose key begins so */
 void *rows_find(const struct rows *rows, int64_t first, int64_t second, size_t *place); /* NULL: it would be there */
 #endif

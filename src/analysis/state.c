@@ -22,6 +22,10 @@ moment_clear(struct moment *moment)
     free(moment->memory.items);
     free(moment->buckets.items);
     free(moment->locks.items);
+    free(moment->calls.items);
+    free(moment->ranks.items);
+    free(moment->tasks.items);
+    free(moment->stores.items);
     *moment = (struct moment){ 0 };
 }
 
@@ -47,7 +51,9 @@ moment_copy(struct moment *to, const struct moment *from)
     to->next = from->next;
     to->iteration = from->iteration;
     if (rows_copy(&to->memory, &from->memory) && rows_copy(&to->buckets, &from->buckets) &&
-        rows_copy(&to->locks, &from->locks) &&
+        rows_copy(&to->locks, &from->locks) && rows_copy(&to->calls, &from->calls) &&
+        rows_copy(&to->ranks, &from->ranks) && rows_copy(&to->tasks, &from->tasks) &&
+        rows_copy(&to->stores, &from->stores) &&
         vec_room(&to->open, &to->open_room, from->open_count + 1, sizeof *to->open)) {
         to->open_count = from->open_count;
         if (from->open_count > 0)
@@ -61,7 +67,8 @@ moment_copy(struct moment *to, const struct moment *from)
 static size_t
 moment_size(const struct moment *moment)
 {
-    return moment->open_count + moment->memory.count + moment->buckets.count + moment->locks.count;
+    return moment->open_count + moment->memory.count + moment->buckets.count + moment->locks.count +
+           moment->calls.count + moment->ranks.count + moment->tasks.count + moment->stores.count;
 }
 
 /* ---- checkpoints ---- */
