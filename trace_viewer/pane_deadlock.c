@@ -1,4 +1,4 @@
-/* The deadlock screen. At a fault: what happened in a line; who waits for whom, which ranks went another way first; why;
+/* The deadlock screen. At a fault: what happened in a line; who waits for whom, ranks that went another way first; why;
  * the last call that all have done; what to try; behind it the report as the engine wrote it. Each line leads to its
  * event. An error that only repeats a fault says where that was found. */
 #include "panes.h"
@@ -122,8 +122,8 @@ print_injected(const struct model *model, size_t seq, struct str *out)
         str_addf(out, " r%lld", (long long)rank);
     if (peer >= 0)
         str_addf(out, " \u25ba r%lld", (long long)peer);
-    str_addf(out, ", at its %s number %lld: a fault that was asked for", point ? "point" : peer >= 0 ? "message" : "request",
-             (long long)at);
+    const char *what = point ? "point" : peer >= 0 ? "message" : "request";
+    str_addf(out, ", at its %s number %lld: a fault that was asked for", what, (long long)at);
 }
 
 static void

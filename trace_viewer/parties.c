@@ -22,9 +22,10 @@ stand_alike(const struct parties *parties, const struct waiter *one, const struc
     if (one->stands != STANDS_WAITING) {
         const struct rank_call *a = waits_last_call(&parties->waits, one->rank);
         const struct rank_call *b = waits_last_call(&parties->waits, other->rank);
-        return (a == NULL) == (b == NULL) &&
-               (a == NULL || (a->number == b->number && a->group == b->group && strcmp(a->operation, b->operation) == 0 &&
-                              (a->done == a->number) == (b->done == b->number)));
+        if (a == NULL || b == NULL)
+            return a == b;
+        return a->number == b->number && a->group == b->group && strcmp(a->operation, b->operation) == 0 &&
+               (a->done == a->number) == (b->done == b->number);
     }
     return one->under_way || (one->first == other->first && one->count == other->count);
 }
@@ -200,8 +201,10 @@ print_wait(const struct parties *parties, const struct scene *scene, const struc
         print_size(waiter, form, &row->column[2]);
         return;
     }
-    str_addf(&row->column[1], form == 0 ? "\u2500\u2500%s\u2500\u2500%s\u25ba " : "\u2500%s%s\u25ba ", form == 0 ? verb : "",
-             form == 0 && party->rank_count > 1 ? "\u2500" : "");
+    if (form == 0)
+        str_addf(&row->column[1], "\u2500\u2500%s\u2500\u2500%s\u25ba ", verb, party->rank_count > 1 ? "\u2500" : "");
+    else
+        str_add(&row->column[1], "\u2500\u25ba ");
     size_t before = row->column[1].len;
     if (waiter->holder >= 0)
         str_add(&row->column[1], trace_lane_at(scene->model->trace, (size_t)waiter->holder)->name);

@@ -90,6 +90,7 @@ bool  state_fold(struct state *state, size_t seq);                /* event `seq`
 bool  calls_fold(struct state *state, const struct meaning *meaning, const struct trace_event *event, size_t seq);
 void  calls_learn(const struct trace_kind *kind, struct meaning *meaning);
 void *rows_take(struct rows *rows, int64_t first, int64_t second, size_t size); /* new and zero if there was none; NULL: no memory */
+void *rows_range(const struct rows *rows, int64_t first, size_t *count); /* those whose key begins with `first` */
 void  rows_drop(struct rows *rows, int64_t first);                  /* all whose key begins so */
 void *rows_find(const struct rows *rows, int64_t first, int64_t second, size_t *place); /* NULL: it would be there */
 #endif

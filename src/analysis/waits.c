@@ -107,7 +107,7 @@ take_calls(struct taking *taking)
             .rank = (int)row->key.first, .group = (int)row->key.second, .number = row->sequence, .done = row->done,
             .bytes = row->bytes, .seq = row->seq - 1, .line = row->line,
             .operation = trace_text_at(trace, row->operation),
-            .done_operation = row->done >= 0 && row->done_operation > 0 ? trace_text_at(trace, row->done_operation) : "",
+            .done_operation = row->done_operation > 0 ? trace_text_at(trace, row->done_operation) : "",
         };
     }
     return true;

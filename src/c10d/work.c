@@ -513,7 +513,8 @@ work_run_for_comm(struct task *me, struct work *work)
 bool
 work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps)
 {
-    STAGE(me, c10d_wait, work_name_id(me, work), work->call.sequence, work->group->communicator->number);
+    STAGE(me, c10d_wait, work_name_id(me, work), work->call.sequence,
+          work->group->communicator->number);
     if (work->is_here)
         work_run(me, work);
     else if (timeout_ps == 0 && !task_failed(me) && work_take_over(me, work))

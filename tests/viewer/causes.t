@@ -5,13 +5,13 @@
 use strict;
 use warnings;
 use utf8;
-use open ':std', ':encoding(UTF-8)';
 use Test::More;
 use Encode qw(decode);
 use File::Temp qw(tempdir);
 use FindBin;
 chdir "$FindBin::Bin/../.." or die "no root: $!";
 
+binmode Test::More->builder->$_, ':encoding(UTF-8)' for qw(output failure_output);
 my $out = $ENV{RINGSIDE_OUT} || 'build/release';
 my ($ringside, $viewer) = ("$out/ringside", "$out/trace_viewer");
 my $folder = tempdir(CLEANUP => 1);
