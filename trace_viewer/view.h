@@ -65,6 +65,7 @@ struct view {
     char           prompt[64];         /* "until ": what is being typed, "" nothing */
     char           typed[512];
     char           message[512];       /* the line above the keys */
+    char           gone[128];          /* how the engine went, while it is gone; "" */
 };
 
 void view_init(struct view *view);
