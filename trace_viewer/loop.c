@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, KEYS_A_FRAME = 256 };
+enum { TICK_MS = 100, KEYS_A_FRAME = 256, LEARNED_A_FRAME = 1 << 17 };
 
 static const int taken_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGWINCH, SIGTSTP };
 
@@ -72,6 +72,7 @@ show(struct driver *driver, struct term *term)
         return false;
     if (driver->view->cursor != NO_EVENT)
         model_seek(driver->model, driver->view->cursor);
+    model_learn(driver->model, LEARNED_A_FRAME);
     model_seek_past(driver->model, driver->view->before);
     view_veil(driver->view, driver->model);
     term_theme(term, driver->view->theme);
@@ -137,6 +138,7 @@ loop_until_left(struct driver *driver, struct term *term)
             return 128 + SIGHUP;
         changed |= drive_on(driver);
         changed |= model_refresh(driver->model);
+        changed |= !changed && model_learn(driver->model, LEARNED_A_FRAME);
     }
     return 0;
 }

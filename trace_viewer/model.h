@@ -37,6 +37,8 @@ struct model {
     size_t        at;
     struct state *past;       /* as of `past_at`: what was so before the last step */
     size_t        past_at;
+    struct tensors    *tensors;    /* model_learn; NULL: nothing was learned yet */
+    struct quantities *quantities;
     struct lane  *lanes;
     size_t        lane_count, lane_room;
     size_t        seen;       /* events taken in */
@@ -51,6 +53,8 @@ struct model {
 bool model_open(struct model *model, struct trace *trace); /* false: no memory; the trace is released */
 bool model_refresh(struct model *model);                   /* true: there is something new */
 void model_close(struct model *model);
+/* Takes in what the tensor and memory panes ask for, by so many events at most. true: there is more. */
+bool model_learn(struct model *model, size_t slice);
 bool model_seek(struct model *model, size_t seq);          /* the state as of that event */
 bool model_seek_past(struct model *model, size_t seq);     /* the past state; NO_EVENT: none is wanted */
 
