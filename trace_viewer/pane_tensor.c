@@ -56,13 +56,17 @@ find_tensors(const struct scene *scene, struct subject *subject)
     return subject->count > 0;
 }
 
-/* "input 2 = 0.weight" */
+/* "input 2 = 0.weight"; a gradient's name says what it is. */
 static void
 add_heading(const struct seen_tensor *tensor, struct str *out)
 {
-    str_add(out, tensor->role);
-    if (tensor->name[0] != '\0' && strcmp(tensor->name, tensor->role) != 0)
-        str_addf(out, " = %s", tensor->name);
+    bool named = tensor->name[0] != '\0';
+    bool says = named && (strcmp(tensor->name, tensor->role) == 0 || strcmp(tensor->role, "gradient") == 0 ||
+                          strcmp(tensor->role, "slot") == 0);
+    if (!says)
+        str_add(out, tensor->role);
+    if (named)
+        str_addf(out, says ? "%s" : " = %s", tensor->name);
 }
 
 /* "float32 [4, 3]" */
@@ -95,14 +99,27 @@ add_number(double value, struct str *out)
     str_addf(out, size != 0 && (size >= 1e6 || size < 1e-4) ? "%.2e" : "%.4g", value);
 }
 
+/* Why there are none: what a device will do later has not been written yet. */
 static void
-add_summary(const struct value_summary *summary, const struct tensor_values *values, struct str *out)
+add_absence(const struct scene *scene, const struct seen_tensor *tensor, const struct tensor_values *values,
+            struct str *out)
 {
-    if (summary->known == 0) {
-        str_add(out, values->seq == SIZE_MAX ? "values not recorded" : "its values: not recorded");
-        return;
-    }
-    if (summary->known > summary->nans + summary->infinities) {
+    struct storage_facts facts = tensors_storage(scene->model->tensors, tensor->storage, scene->view->cursor);
+    bool stepped = strcmp(trace_option_of(scene->model->trace, "executor"), "free") != 0;
+    if (values->seq != SIZE_MAX || values->written_since != SIZE_MAX || !facts.known || !stepped)
+        str_add(out, "values not recorded");
+    else if (facts.freed != SIZE_MAX)
+        str_addf(out, "its memory was given back by event %zu", facts.freed);
+    else if (tensor->device >= 0)
+        str_addf(out, "no values yet: dev%d has not come so far", tensor->device);
+    else
+        str_add(out, "no values yet: nothing was written to it");
+}
+
+static void
+add_summary(const struct value_summary *summary, struct str *out)
+{
+    if (summary->known > summary->nans + summary->infinities && summary->count > 1) {
         str_add(out, "min ");
         add_number(summary->least, out);
         str_add(out, " mean ");
@@ -114,7 +131,7 @@ add_summary(const struct value_summary *summary, const struct tensor_values *val
         str_addf(out, " nan %lld", (long long)summary->nans);
     if (summary->infinities > 0)
         str_addf(out, " inf %lld", (long long)summary->infinities);
-    str_addf(out, "  #%04x", summary->hash);
+    str_addf(out, summary->count > 1 ? "  #%04x" : "#%04x", summary->hash);
     if (summary->known < summary->count)
         str_addf(out, " of %lld of %lld", (long long)summary->known, (long long)summary->count);
 }
@@ -146,8 +163,10 @@ draw_short(const struct scene *scene, const struct subject *subject, int which, 
         char value[40];
         tensor_value_exact(tensor, seen_element(tensor, &values, 0), value);
         str_addf(&text, "= %s", value);
+    } else if (summary.known > 0) {
+        add_summary(&summary, &text);
     } else {
-        add_summary(&summary, &values, &text);
+        add_absence(scene, tensor, &values, &text);
     }
     put_line(pane, row, column, (struct style){ 0 }, &text);
 }
@@ -163,11 +182,9 @@ draw_origin(const struct scene *scene, const struct subject *subject, const stru
     if (values->written_since != SIZE_MAX)
         str_addf(&text, "written since by event %zu  ", values->written_since);
     if (values->seq != SIZE_MAX)
-        str_addf(&text, "as of event %zu", values->seq);
-    else
-        str_add(&text, "values not recorded");
+        str_addf(&text, "as of event %zu  ", values->seq);
     if (tensor->storage > 0)
-        str_addf(&text, "  storage %lld", (long long)tensor->storage);
+        str_addf(&text, "storage %lld", (long long)tensor->storage);
     if (tensor->storage > 0 && tensor->offset > 0)
         str_addf(&text, " @%lld", (long long)tensor->offset);
     if (tensor->version >= 0)
@@ -200,21 +217,24 @@ add_changes(const struct seen_tensor *tensor, const struct tensor_sheet *sheet, 
     }
     if (compared == 0)
         return;
-    if (changed == 0) {
-        str_addf(out, "  same since event %zu", base);
-        return;
-    }
-    str_addf(out, "  %lld of %lld changed since event %zu", (long long)changed, (long long)compared, base);
+    if (changed == 0)
+        str_addf(out, "same as at event %zu", base);
+    else if (count == 1)
+        str_add(out, "changed");
+    else
+        str_addf(out, "%lld of %lld changed", (long long)changed, (long long)compared);
     if (most > 0 && isfinite(most))
-        str_addf(out, ", by up to %.3g%%", most);
+        str_addf(out, " by up to %.3g%%", most);
+    if (changed > 0)
+        str_addf(out, " since event %zu", base);
 }
 
 static void
-draw_summary(const struct seen_tensor *tensor, const struct tensor_sheet *sheet, size_t base, struct canvas *pane,
-             int row)
+draw_summary(const struct scene *scene, const struct tensor_sheet *sheet, struct canvas *pane, int row)
 {
-    struct str           text = { 0 };
-    struct value_summary summary = seen_summary(tensor, sheet->now, SUMMED);
+    const struct seen_tensor *tensor = sheet->tensor;
+    struct str                text = { 0 };
+    struct value_summary      summary = seen_summary(tensor, sheet->now, SUMMED);
     const void *element = sheet->element >= 0 ? seen_element(tensor, sheet->now, sheet->element) : NULL;
     if (sheet->element >= 0) {
         char    exact[40] = "not recorded";
@@ -230,10 +250,24 @@ draw_summary(const struct seen_tensor *tensor, const struct tensor_sheet *sheet,
         put_line(pane, row, 1, (struct style){ .attr = ATTR_BOLD }, &text);
         return;
     }
-    add_summary(&summary, sheet->now, &text);
+    if (summary.known > 0)
+        add_summary(&summary, &text);
+    else
+        add_absence(scene, tensor, sheet->now, &text);
+    put_line(pane, row, 1, dim(), &text);
+}
+
+/* false: there is nothing to say. */
+static bool
+draw_changes(const struct seen_tensor *tensor, const struct tensor_sheet *sheet, size_t base, struct canvas *pane,
+             int row)
+{
+    struct str text = { 0 };
     if (sheet->then != NULL)
         add_changes(tensor, sheet, base, &text);
-    put_line(pane, row, 1, dim(), &text);
+    bool says = str_text(&text)[0] != '\0';
+    put_line(pane, row, 1, (struct style){ .ink = INK_ACCENT }, &text);
+    return says;
 }
 
 /* ---- who shares the storage ---- */
@@ -402,7 +436,9 @@ draw_chosen(const struct scene *scene, const struct subject *subject, struct can
     int  want = tensor->shaped ? tensor_grid_rows(&sheet, pane->width, rows) : 0;
     bool side = peers.count > 1 && peers.differ && pane->width >= 40 && sheet.element < 0 && rows > 4;
     if (rows > 1 && (rows > 2 || now.count == 0))
-        draw_summary(tensor, &sheet, subject->base, pane, row++);
+        draw_summary(scene, &sheet, pane, row++);
+    if (rows - row > 2 && draw_changes(tensor, &sheet, subject->base, pane, row))
+        row++;
     if (peers.count > 1 && rows - row > 2)
         draw_hashes(&peers, pane, row++);
     if (rows - row > 2 && (rows - row > want || rows - row > 4 || now.written_since != SIZE_MAX))

@@ -1,9 +1,11 @@
 /* Which tensors an event is about: a point before it says where they lie, of what shape they are, and what they are for.
  * Nobody who reads the trace needs to guess it, and nobody is told of it but in `stepped`.
  *
- * Interface: tensor_announce, tensor_announce_named, tensor_announce_all, tensor_announce_part. */
+ * Interface: tensor_announce, tensor_announce_named, tensor_announce_all,
+ * tensor_announce_narrow, tensor_announce_part. */
 #include "tensor/tensor.h"
 #include <stdio.h>
+#include <string.h>
 #include "base/shape.h"
 #include "sched/sched.h"
 #include "sched/stage.h"
@@ -82,5 +84,19 @@ tensor_announce_part(struct task *me, const struct tensor *tensor, int64_t first
     if (!is_announced(me, tensor))
         return;
     const struct layout layout = { role, tensor->name, 1, &count, &stride, tensor->offset + first };
+    tensor_announce_layout(me, tensor, &layout);
+}
+
+void
+tensor_announce_narrow(struct task *me, const struct tensor *tensor, int dim, int64_t start, int64_t length,
+                       const char *role)
+{
+    int64_t size[TENSOR_DIMS];
+    if (!is_announced(me, tensor))
+        return;
+    memcpy(size, tensor->size, sizeof size);
+    size[dim] = length;
+    const struct layout layout = { role, tensor->name, tensor->dims, size, tensor->stride,
+                                   tensor->offset + start * tensor->stride[dim] };
     tensor_announce_layout(me, tensor, &layout);
 }
