@@ -13,7 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, KEYS_A_FRAME = 256, STATE_SLICE = 1 << 17 /* events; some milliseconds */ };
+enum {
+    TICK_MS = 100, KEYS_A_FRAME = 256, STATE_SLICE = 1 << 17 /* events; some milliseconds */,
+    LEARNED_A_FRAME = 1 << 17
+};
 
 static const int taken_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGWINCH, SIGTSTP };
 
@@ -78,6 +81,7 @@ show(struct driver *driver, struct term *term, bool *there)
     if (!canvas_init(&canvas, width, height))
         return false;
     *there = approach(driver);
+    model_learn(driver->model, LEARNED_A_FRAME);
     view_veil(driver->view, driver->model);
     term_theme(term, driver->view->theme);
     frame_draw(driver->model, driver->view, &canvas, term_capabilities(term));
@@ -147,6 +151,7 @@ loop_until_left(struct driver *driver, struct term *term)
         changed |= model_refresh(driver->model);
         if (!changed && !there)
             changed = there = approach(driver);
+        changed |= !changed && model_learn(driver->model, LEARNED_A_FRAME);
     }
     return 0;
 }
