@@ -1,12 +1,13 @@
-/* What a key does. Interface: drive_key for each key, drive_line for a command as text, drive_reply when the engine
- * has answered. */
+/* What a line does: who carries it out, and what comes of it. Interface: drive_line for a command as text, drive_reply
+ * when the engine has answered, drive_on between frames. Keys are drive_keys.c's business. */
 #include "drive.h"
 
-#include "base/vec.h"
 #include "browse.h"
+#include "columns.h"
 #include "control/commands.h"
-#include "keys.h"
 #include "look.h"
+#include "options.h"
+#include "place.h"
 #include "question.h"
 #include "trace/reader.h"
 
@@ -52,13 +53,101 @@ ask_engine(struct driver *driver, const char *line)
         take_reply(driver);
 }
 
-/* Looking is the viewer's, also with an engine; only `info breaks` asks for what the engine knows. */
+/* Looking is the viewer's, also with an engine; only `info breaks` asks for what the engine knows. `set` is both. */
 static bool
 is_looking(const struct command_line *line)
 {
     if ((command_info(line->command)->scope & SCOPE_VIEWER) != 0 || line->command == CMD_where)
         return true;
-    return line->command == CMD_info && strncmp(line->rest, "br", 2) != 0;
+    return (line->command == CMD_info && strncmp(line->rest, "br", 2) != 0) ||
+           (line->command == CMD_set && options_own(line->rest));
+}
+
+/* A place that is no event's number becomes one: engine and record know nothing else. */
+static bool
+settle_place(struct driver *driver, struct command_line *line, char *text, size_t size)
+{
+    char   why[256];
+    size_t seq;
+    if (line->command != CMD_goto || line->has_count)
+        return true;
+    if (!place_find(driver->model, driver->view->cursor, line->rest, &seq, why, sizeof why)) {
+        view_say(driver->view, "%s", why);
+        return false;
+    }
+    snprintf(text, size, "goto %zu", seq);
+    return command_parse(text, line, why, sizeof why);
+}
+
+/* What the driver has to do itself, as it is not of the trace or the view. false: it is another command. */
+static bool
+carries_itself(struct driver *driver, const struct command_line *line)
+{
+    switch (line->command) {
+    case CMD_leave:   driver->leave = true; return true;
+    case CMD_suspend: driver->wish = WISH_SUSPEND; return true;
+    case CMD_edit:    driver->wish = WISH_EDIT; return true;
+    case CMD_redraw:  driver->wish = WISH_REDRAW; return true;
+    case CMD_type:    prompt_open(&driver->view->prompt, ":"); return true;
+    default:          return false;
+    }
+}
+
+/* Off the screen, or asked for by name: one may want to come back. */
+static void
+note_jump(struct driver *driver, int command, size_t before)
+{
+    static const int jumps[] = { CMD_goto, CMD_first, CMD_last, CMD_flow, CMD_fault, CMD_rfault };
+    struct view *view = driver->view;
+    if (before == NO_EVENT || view->cursor == before || command == CMD_jump || before >= driver->model->seen)
+        return;
+    struct scale scale  = view_scale(view, driver->model, columns_of_time(view->width));
+    int          column = scale_column(&scale, trace_time(driver->model->trace, before));
+    bool         jumped = column < 0 || column >= scale.columns;
+    for (size_t i = 0; i < sizeof jumps / sizeof jumps[0]; i++)
+        jumped |= jumps[i] == command;
+    if (jumped)
+        marks_leave(&view->marks, before);
+}
+
+/* A live run does not end by a slip of a finger. */
+static void
+quit(struct driver *driver, const struct command_line *line)
+{
+    struct view *view = driver->view;
+    bool         open = view->help || view->full, live = driver->session != NULL && driver->session->fd >= 0;
+    look(driver->model, view, line);
+    driver->asks_to_leave = !open && live && (view->run == RUN_PAUSED || view->run == RUN_RUNNING);
+    driver->leave |= !open && !driver->asks_to_leave;
+    if (driver->asks_to_leave)
+        view_say(view, "the run is not over: s stops it and leaves, Esc stays");
+}
+
+static void
+carry_out(struct driver *driver, const struct command_line *line, const char *text)
+{
+    struct view *view = driver->view;
+    size_t       before = view->cursor;
+    view_veil(view, driver->model);
+    if (line->command == CMD_quit) {
+        quit(driver, line);
+    } else if (is_looking(line)) {
+        look(driver->model, view, line);
+    } else if (driver->session != NULL && driver->session->fd >= 0) {
+        ask_engine(driver, text);
+    } else {
+        browse(driver->model, view, line);
+    }
+    driver->ahead.held |= view->moving || view->search.hunting;
+    note_jump(driver, line->command, before);
+    search_settle(view, driver->model);
+}
+
+static bool
+ends_search(int command)
+{
+    return command != CMD_search && command != CMD_match && command != CMD_rmatch &&
+           (command_info(command)->scope & SCOPE_VIEWER) == 0;
 }
 
 void
@@ -73,21 +162,12 @@ drive_line(struct driver *driver, const char *text)
         return;
     }
     snprintf(driver->last, sizeof driver->last, "%s", repeat);
-    if (held_by_question(driver, line.command))
+    if (held_by_question(driver, line.command) || carries_itself(driver, &line) ||
+        !settle_place(driver, &line, repeat, sizeof repeat))
         return;
-    view_veil(view, driver->model);
-    if (is_looking(&line)) {
-        if (!look(driver->model, view, &line))
-            driver->leave = true;
-    } else if (driver->session != NULL && driver->session->fd >= 0) {
-        ask_engine(driver, repeat);
-    } else {
-        browse(driver->model, view, &line);
-        driver->ahead.held = view->moving;
-    }
-    if (line.command != CMD_search && line.command != CMD_match && line.command != CMD_rmatch &&
-        (command_info(line.command)->scope & SCOPE_VIEWER) == 0)
-        view->searching = false;
+    if (ends_search(line.command))
+        view->search.active = false;
+    carry_out(driver, &line, repeat);
 }
 
 /* The engine has another trace now (it ran again, to go back): the old one is closed once the new one is open. */
@@ -104,6 +184,7 @@ change_trace(struct driver *driver, const char *path)
     view_use(driver->view, trace);
     model_close(driver->model);
     *driver->model = fresh;
+    search_use(&driver->view->search, driver->model);
     return true;
 }
 
@@ -116,13 +197,7 @@ take_reply_text(struct view *view, struct str *text)
     view_say(view, "%.*s", (int)(newline != NULL ? newline - all : 500), all);
     if (newline == NULL || newline[1] == '\0')
         return;
-    char *copy = strdup(all); /* more than one line: the inspector shows it */
-    if (copy == NULL)
-        return;
-    free(view->answer);
-    view->answer = copy;
-    view->chosen = PANE_ANSWER;
-    view->panes[PANE_ANSWER].scroll = 0;
+    view_answer(view, all); /* more than one line: a pane shows it */
 }
 
 /* The engine may have run past a question; the viewer stands at it until it is answered. false: it does, so where the
@@ -189,179 +264,39 @@ drive_reply(struct driver *driver)
 bool
 drive_on(struct driver *driver)
 {
-    if (!driver->view->moving)
+    struct view *view = driver->view;
+    if (view->moving) {
+        if (!browse_on(driver->model, view))
+            catch_up(driver);
+        return true;
+    }
+    if (!view->search.telling && !search_is_busy(view, driver->model))
         return false;
-    if (!browse_on(driver->model, driver->view))
+    bool hunted = view->search.hunting;
+    bool goes_on = search_on(view, driver->model);
+    if (hunted && !view->search.hunting)
         catch_up(driver);
-    return true;
+    return goes_on || hunted;
+}
+
+bool
+drive_is_busy(const struct driver *driver)
+{
+    return driver->view->moving || search_is_busy(driver->view, driver->model);
 }
 
 /* Between two of its slices the session looks whether this has come; its answer to the command under way follows. */
-static void
-pause_engine(struct driver *driver)
+void
+drive_pause(struct driver *driver)
 {
     bool running = driver->session != NULL && driver->session->waiting;
     driver->ahead = (struct typed_ahead){ .held = false };
     if (driver->view->moving)
         browse_pause(driver->model, driver->view);
+    else if (driver->view->search.hunting)
+        search_pause(driver->view);
     else if (running && control_send(driver->session->fd, "pause\n", 6))
         view_say(driver->view, "asked the engine to pause");
     else
         view_say(driver->view, "nothing is under way; q leaves");
-}
-
-/* Tab: the command's name as far as what was typed decides it. */
-static void
-complete_command(struct view *view)
-{
-    const char *first = NULL;
-    size_t      typed = strlen(view->typed), common = 0;
-    int         found = 0;
-    for (int i = 0; i < CMD_COUNT && strcmp(view->prompt, ":") == 0; i++) {
-        const char *name = command_info(i)->name;
-        if (strncmp(name, view->typed, typed) != 0)
-            continue;
-        common = found++ == 0 ? strlen(name) : common;
-        first  = first == NULL ? name : first;
-        while (strncmp(first, name, common) != 0)
-            common--;
-    }
-    if (found > 0)
-        snprintf(view->typed, sizeof view->typed, "%.*s%s", (int)common, first, found == 1 ? " " : "");
-}
-
-static void
-prompt_key(struct driver *driver, const char *key)
-{
-    struct view *view = driver->view;
-    size_t length = strlen(view->typed), more = strcmp(key, "Space") == 0 ? 1 : strlen(key);
-    bool printable = strcmp(key, "Space") == 0 || (key[0] != '\0' && (key[1] == '\0' || (key[0] & 0x80) != 0));
-    if (strcmp(key, "Enter") == 0) {
-        char line[640];
-        bool colon = strcmp(view->prompt, ":") == 0;
-        snprintf(line, sizeof line, "%s%s", colon ? "" : view->prompt, view->typed);
-        view->prompt[0] = '\0';
-        drive_line(driver, line);
-    } else if (strcmp(key, "Esc") == 0 || strcmp(key, "^C") == 0) {
-        view->prompt[0] = '\0';
-    } else if (strcmp(key, "Tab") == 0) {
-        complete_command(view);
-    } else if (strcmp(key, "Backspace") == 0) {
-        while (length > 0 && ((unsigned char)view->typed[--length] & 0xc0) == 0x80)
-            continue;
-        view->typed[length] = '\0';
-    } else if (printable && length + more < sizeof view->typed) {
-        memcpy(view->typed + length, strcmp(key, "Space") == 0 ? " " : key, more);
-        view->typed[length + more] = '\0';
-    }
-}
-
-static void
-open_prompt(struct view *view, const char *prompt)
-{
-    snprintf(view->prompt, sizeof view->prompt, "%s", prompt);
-    view->typed[0] = '\0';
-}
-
-static void
-command_key(struct driver *driver, int command)
-{
-    const struct command_info *info = command_info(command);
-    char line[64];
-    bool required = info->args[0] != '\0' && info->args[0] != '[';
-    if (command == CMD_info) {
-        drive_line(driver, "info breaks");
-    } else if (required && (driver->count == 0 || strstr(info->args, "EXPR") != NULL)) {
-        snprintf(line, sizeof line, "%s ", info->name);
-        open_prompt(driver->view, line);
-    } else if (driver->count > 0 && info->args[0] != '\0' && command != CMD_break) {
-        snprintf(line, sizeof line, "%s %lld", info->name, (long long)driver->count);
-        drive_line(driver, line);
-    } else {
-        drive_line(driver, info->name);
-    }
-    driver->count = 0;
-}
-
-static void
-escape(struct driver *driver)
-{
-    struct view *view = driver->view;
-    driver->count = 0;
-    view->searching = view->help = view->full = false;
-    view->focus = PANE_TIMELINE;
-}
-
-/* No key acts beneath the list of keys: some page it, some close it. */
-static void
-help_key(struct driver *driver, const char *key, int command)
-{
-    static const int pages[] = { CMD_lane_up, CMD_lane_down, CMD_page_up, CMD_page_down, CMD_first, CMD_last };
-    bool closes = command == CMD_help || command == CMD_quit || command == CMD_into || strcmp(key, "Esc") == 0;
-    if (strcmp(key, "Space") == 0)
-        command = CMD_page_down;
-    else if (strcmp(key, "Backspace") == 0)
-        command = CMD_page_up;
-    for (size_t i = 0; i < countof(pages); i++)
-        if (command == pages[i])
-            look(driver->model, driver->view, &(struct command_line){ .command = command, .count = 1 });
-    if (closes)
-        driver->view->help = false;
-}
-
-/* At an open question the letters of its choices are answers. */
-static bool
-answer_key(struct driver *driver, const char *key)
-{
-    size_t question = view_question(driver->view, driver->model);
-    if (question == NO_EVENT || driver->view->searching || key[0] < 'a' || key[1] != '\0' ||
-        key[0] >= 'a' + question_choices(driver->model, question))
-        return false;
-    look_answer(driver->view, driver->model, question, key[0] - 'a');
-    return true;
-}
-
-void
-drive_key(struct driver *driver, const char *key)
-{
-    struct view *view = driver->view;
-    struct typed_ahead *ahead = &driver->ahead;
-    bool leaves = strcmp(key, "^C") == 0 || strcmp(key, "Q") == 0;
-    if (ahead->held && !leaves && (size_t)ahead->count < countof(ahead->keys)) {
-        snprintf(ahead->keys[ahead->count++], sizeof ahead->keys[0], "%.15s", key);
-        return;
-    }
-    if (view->prompt[0] != '\0') {
-        prompt_key(driver, key);
-        return;
-    }
-    view->message[0] = '\0';
-    if (view->help && !leaves) {
-        help_key(driver, key, keys_command(key));
-        return;
-    }
-    bool digit = key[0] >= '0' && key[0] <= '9' && key[1] == '\0';
-    if (digit && (key[0] != '0' || driver->count > 0)) {
-        if (driver->count < 100000000)
-            driver->count = driver->count * 10 + (key[0] - '0');
-        view_say(view, "%lld", (long long)driver->count);
-        return;
-    }
-    if (answer_key(driver, key))
-        return;
-    int command = keys_command(key);
-    if (view->searching && (command == CMD_next || command == CMD_rnext) && key[1] == '\0')
-        command = command == CMD_next ? CMD_match : CMD_rmatch;
-    if (strcmp(key, "Q") == 0)
-        driver->leave = true;
-    else if (strcmp(key, ":") == 0)
-        open_prompt(view, ":");
-    else if (strcmp(key, "Esc") == 0)
-        escape(driver);
-    else if (strcmp(key, "^C") == 0)
-        pause_engine(driver);
-    else if (command >= 0)
-        command_key(driver, command);
-    else
-        view_say(view, "no command has the key %s; ? lists them", key);
 }

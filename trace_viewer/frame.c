@@ -99,14 +99,6 @@ words_to_say(const struct model *model, const struct view *view, bool told, stru
     return view->veil.draws ? "something is hidden until you answer a question" : "";
 }
 
-static void
-draw_prompt(const struct view *view, struct canvas *line)
-{
-    int column = canvas_text(line, 0, 1, (struct style){ .attr = ATTR_BOLD }, view->prompt);
-    column = canvas_text(line, 0, column, (struct style){ 0 }, view->typed);
-    canvas_put(line, 0, column, (struct style){ .attr = ATTR_REVERSE }, ' ');
-}
-
 /* A measure stands at the right of what else is said, where there is room for both. */
 static void
 draw_message(const struct model *model, const struct view *view, bool told, struct canvas *line)
@@ -114,8 +106,8 @@ draw_message(const struct model *model, const struct view *view, bool told, stru
     enum { WORDS_LEAST = 24 };
     struct style style = { 0 };
     struct str   measure = { 0 };
-    if (view->prompt[0] != '\0') {
-        draw_prompt(view, line);
+    if (prompt_is_open(&view->prompt)) {
+        prompt_draw(&view->prompt, line);
         return;
     }
     const char *words = words_to_say(model, view, told, &style);
@@ -168,7 +160,7 @@ draw_help(const struct view *view, struct canvas *canvas)
     if (canvas->height <= 2)
         body = *canvas;
     canvas_clear(&body);
-    keys_help(&body, view->panes[PANE_TIMELINE].scroll);
+    keys_help(view, &body);
 }
 
 void

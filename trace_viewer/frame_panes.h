@@ -4,4 +4,6 @@
 #include "layout.h"
 
 void panes_draw(const struct scene *scene, const struct layout *layout, struct canvas *canvas);
+/* The pane whose tab stands in that column of the slot's title; the slot's own where there is none. */
+enum pane panes_tab_at(const struct scene *scene, const struct layout *layout, const struct slot *slot, int column);
 #endif
