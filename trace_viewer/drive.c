@@ -2,6 +2,7 @@
  * when the engine has answered, drive_on between frames. Keys are drive_keys.c's business. */
 #include "drive.h"
 
+#include "base/str.h"
 #include "browse.h"
 #include "columns.h"
 #include "control/commands.h"
@@ -162,6 +163,8 @@ drive_line(struct driver *driver, const char *text)
         return;
     }
     snprintf(driver->last, sizeof driver->last, "%s", repeat);
+    if (line.command != CMD_quit && line.command != CMD_script)
+        str_addf(&view->done, "%s\n", repeat);
     if (held_by_question(driver, line.command) || carries_itself(driver, &line) ||
         !settle_place(driver, &line, repeat, sizeof repeat))
         return;

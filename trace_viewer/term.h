@@ -17,6 +17,7 @@ void         term_close(struct term *term);      /* the main screen, as it was *
 void         term_size(const struct term *term, int *width, int *height);
 void         term_resize(struct term *term);     /* the size has changed: asks for it again */
 void         term_redraw(struct term *term);     /* everything anew with the next frame */
+void         term_theme(struct term *term, enum theme theme); /* from the next frame on */
 void         term_show(struct term *term, const struct canvas *canvas);
 /* Frames wait in the line: it takes no more for the moment. */
 bool         term_is_behind(const struct term *term);

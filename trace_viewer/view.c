@@ -3,6 +3,7 @@
 #include "view.h"
 
 #include "base/str.h"
+#include "cast.h"
 #include "columns.h"
 #include "trace/reader.h"
 
@@ -31,6 +32,8 @@ view_free(struct view *view)
     binds_free(&view->binds);
     veil_free(&view->veil);
     free(view->answer);
+    cast_close(view->cast);
+    str_free(&view->done);
     view_init(view);
 }
 

@@ -15,9 +15,10 @@
 #include "theme.h"
 #include "veil.h"
 #include "analysis/moves.h"
+#include "base/str.h"
 #include "control/commands.h"
 
-struct str;
+struct cast;
 
 enum pane {
     PANE_TIMELINE,
@@ -62,6 +63,9 @@ struct view {
     struct veil    veil;               /* as of the last view_veil */
     int            revealed_count;
     enum run_state run;
+    enum theme     theme;
+    struct cast   *cast;               /* the film that is being made; NULL none */
+    struct str     done;               /* the commands so far, a line each */
     struct prompt  prompt;             /* what is being typed */
     char           message[512];       /* the line above the keys */
 };
