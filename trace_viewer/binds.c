@@ -21,8 +21,8 @@ static const struct { int keys; const char *key, *line; } known_hands[] = {
 };
 
 static const char *const named_keys[] = {
-    "Space", "Enter", "Tab", "BackTab", "Backspace", "Delete", "Insert", "Home", "End", "PageUp", "PageDown", "Up", "Down",
-    "Left", "Right",
+    "Space", "Enter", "Tab", "BackTab", "Backspace", "Delete", "Insert", "Home", "End", "PageUp", "PageDown", "Up",
+    "Down", "Left", "Right", "Esc",
 };
 
 /* "<F9>", "F9": the key's name; false: no key is called so. */

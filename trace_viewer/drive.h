@@ -32,6 +32,8 @@ struct driver {
 
 void drive_key(struct driver *driver, const char *key);
 void drive_line(struct driver *driver, const char *line);
+/* Takes the engine's reply alone: whoever sent the line waits for it. */
+void drive_take_reply(struct driver *driver);
 /* A reply has come (or can be waited for): stands where the engine stands. */
 void drive_reply(struct driver *driver);
 /* Goes on with a search of a recorded trace, a slice; what was typed meanwhile is done once it ends. false: there is

@@ -1,4 +1,5 @@
-/* What a key does: in a prompt, in the list of keys, at a question, in a pane, or as a command. Interface: drive_key. */
+/* What a key does: in a prompt, in the list of keys, at a question, in a pane, or as a command.
+ * Interface: drive_key. */
 #include "drive.h"
 
 #include "base/vec.h"
@@ -175,7 +176,8 @@ act(struct driver *driver, const char *key)
 {
     struct view *view = driver->view;
     const char  *line;
-    int          command = in_search(view, key, binds_command(&view->binds, view->settings.of[SETTING_keys], key, &line));
+    int          command = binds_command(&view->binds, view->settings.of[SETTING_keys], key, &line);
+    command = in_search(view, key, command);
     if (command == CMD_out) {
         escape(driver);
     } else if (command == CMD_pause) {
@@ -206,6 +208,7 @@ drive_key(struct driver *driver, const char *key)
 {
     struct view *view = driver->view;
     const char  *line;
+    char         pressed[KEY_NAME];
     int          command = binds_command(&view->binds, view->settings.of[SETTING_keys], key, &line);
     bool         leaves = command == CMD_pause || command == CMD_leave;
     if (waits(driver, key, leaves))
@@ -218,8 +221,10 @@ drive_key(struct driver *driver, const char *key)
     view->search.telling = false;
     if (strncmp(key, "Paste ", 6) == 0)
         view_say(view, "pasted text is no keys; : or / takes it");
+    else if (mouse_is(key) && mouse_key(driver, key, pressed))
+        drive_key(driver, pressed);
     else if (mouse_is(key))
-        mouse_key(driver, key);
+        return;
     else if (driver->half != HALF_NONE)
         half_key(driver, key);
     else if (driver->asks_to_leave && !leaves)

@@ -120,11 +120,8 @@ void
 find_say(const struct find *find, struct str *out)
 {
     if (find->word[0] == '\0')
-        str_add(out, "where it holds");
-    else if (find->match != NULL)
-        str_addf(out, "of that kind, or \"%s\" in labels, names and texts", find->word);
-    else
-        str_addf(out, "\"%s\" in kinds, labels, names, texts, lanes", find->word);
+        return;
+    str_addf(out, "%s, in labels, names, texts, lanes", find->match != NULL ? "of that kind" : "in kinds");
 }
 
 /* ---- words ---- */

@@ -15,7 +15,7 @@ struct find *find_compile(const struct model *model, const char *text, char *why
 /* Whether it is at that event. Of a stage the begin is found, of words at least. */
 bool         find_event(struct find *find, const struct model *model, size_t seq);
 const char  *find_text(const struct find *find);
-/* "where it holds", "in kinds, ops, names and texts": what was looked through. */
+/* What was looked through for a word; nothing for a predicate, which says it itself. */
 void         find_say(const struct find *find, struct str *out);
 void         find_use(struct find *find, const struct model *model);
 /* The word of the trace that was probably meant; "": none is near. */

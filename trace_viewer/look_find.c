@@ -1,6 +1,7 @@
 /* Looking for events: by words and predicates, and by what others ask for. */
 #include "look_internal.h"
 
+#include "base/str.h"
 #include "find.h"
 
 /* What is not found may be there, and wait for an answer. */
@@ -27,6 +28,67 @@ hunt(struct view *view, struct model *model, int direction,
     view_say(view, "no %s %s%s", direction > 0 ? "further" : "earlier", what, direction > 0 ? or_hidden(view) : "");
 }
 
+/* ---- / n N ---- */
+
+static void
+say_count(struct view *view, bool more)
+{
+    const struct search *search = &view->search;
+    struct str           through = { 0 };
+    if (search->first)
+        find_say(search->find, &through);
+    view_say(view, "/%.200s  %zu/%zu%s%s%s%s", find_text(search->find), search->place, search->count, more ? "+" : "",
+             or_hidden(view), through.len > 0 ? "  " : "", str_text(&through));
+    str_free(&through);
+}
+
+static void
+say_none(struct view *view, const struct model *model)
+{
+    const struct search *search = &view->search;
+    char                 meant[128];
+    bool                 on = search->direction > 0;
+    find_nearest(search->find, model, meant, sizeof meant);
+    if (search->count > 0)
+        view_say(view, "/%.200s  %zu/%zu%s; no %s match, %s goes %s", find_text(search->find), search->place,
+                 search->count, or_hidden(view), on ? "further" : "earlier", on ? "N" : "n", on ? "back" : "on");
+    else if (meant[0] != '\0')
+        view_say(view, "no match for /%.200s; did you mean %s?%s", find_text(search->find), meant, or_hidden(view));
+    else
+        view_say(view, "no match for /%.200s%s", find_text(search->find), or_hidden(view));
+}
+
+void
+look_settle(struct view *view, const struct model *model)
+{
+    search_settle(&view->search, &(struct searched){ model, &view->veil }, view->cursor);
+}
+
+/* What is said stays until a key; the count in it grows as long as it is counted. */
+bool
+look_on(struct view *view, struct model *model)
+{
+    struct search *search = &view->search;
+    bool           hunted = search->hunting, busy = search_on(search, &(struct searched){ model, &view->veil });
+    if (hunted && search->found) {
+        marks_leave(&view->marks, view->cursor);
+        view_goto(view, model, search->at);
+    }
+    if (search->hunting) {
+        view_say(view, "looking for /%.200s at event %zu; ^C stops", find_text(search->find), search->at);
+        return true;
+    }
+    bool more = search->counted < model->seen;
+    look_settle(view, model);
+    if (search->telling && search->found)
+        say_count(view, more);
+    else if (search->telling && !more)
+        say_none(view, model);
+    search->telling &= more;
+    search->active &= more || search->count > 0; /* else n is the next stage */
+    return busy;
+}
+
 static void
 go_match(struct view *view, struct model *model, int direction)
 {
@@ -34,9 +96,11 @@ go_match(struct view *view, struct model *model, int direction)
         view_say(view, "nothing was searched for; / does");
         return;
     }
+    if (view->cursor == NO_EVENT)
+        return;
     view->search.active = true;
-    search_hunt(view, model, direction);
-    search_on(view, model);
+    search_hunt(&view->search, view->cursor, direction);
+    look_on(view, model);
 }
 
 static void
@@ -62,8 +126,9 @@ search(struct view *view, struct model *model, const struct command_line *line)
         view_say(view, "%s", why);
         return;
     }
-    search_begin(view, model, find);
-    search_on(view, model);
+    search_begin(&view->search, find);
+    go_match(view, model, 1);
+    view->search.first = true;
 }
 
 const struct look_rule look_find_rules[] = {

@@ -101,7 +101,8 @@ mouse(struct view *view, struct model *model, const struct command_line *line)
 {
     char why[128];
     (void)model;
-    const char *value = line->rest[0] != '\0' ? line->rest : view->settings.of[SETTING_mouse] == MOUSE_ON ? "off" : "on";
+    const char *other = view->settings.of[SETTING_mouse] == MOUSE_ON ? "off" : "on";
+    const char *value = line->rest[0] != '\0' ? line->rest : other;
     if (!settings_set(&view->settings, SETTING_mouse, value, why, sizeof why))
         view_say(view, "%s", why);
     else

@@ -143,7 +143,8 @@ may_show(const struct driver *driver, const struct term *term, int64_t *shown_ms
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, pace = 1000 / driver->view->settings.of[SETTING_fps];
+    int64_t ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    int64_t pace = 1000 / driver->view->settings.of[SETTING_fps];
     if (ms - *shown_ms < pace || term_is_behind(term))
         return false;
     *shown_ms = ms;

@@ -21,7 +21,8 @@ enum { WHEEL_LINES = 3 };
 static bool
 is_in(const struct box *box, int column, int row)
 {
-    return row >= box->row && row < box->row + box->height && column >= box->column && column < box->column + box->width;
+    return row >= box->row && row < box->row + box->height && column >= box->column &&
+           column < box->column + box->width;
 }
 
 static void
@@ -93,8 +94,8 @@ hit_footer(const struct model *model, const struct view *view, int column, struc
 {
     struct key_hint hints[HINTS];
     int             count = keys_hints(model, view, view->width, hints);
-    for (int i = 0; i < count; i++)
-        if (column >= hints[i].column && column < hints[i].column + hints[i].width) {
+    for (int i = 0; i < count; i++) /* "a-c" are several */
+        if (column >= hints[i].column && column < hints[i].column + hints[i].width && hints[i].key[1] != '-') {
             hit->kind = HIT_KEY;
             memcpy(hit->key, hints[i].key, sizeof hit->key);
         }
@@ -143,8 +144,9 @@ event_at(const struct model *model, const struct view *view, const struct hit *h
             return spans->spans[i].seq;
     }
     size_t before = at > 0 ? lane->events[at - 1] : NO_EVENT;
-    if (here == NO_EVENT || (before != NO_EVENT && hit->from - trace_time(model->trace, before) <
-                                                       trace_time(model->trace, here) - hit->from))
+    bool   nearer = before != NO_EVENT && here != NO_EVENT &&
+                  hit->from - trace_time(model->trace, before) < trace_time(model->trace, here) - hit->from;
+    if (here == NO_EVENT || nearer)
         here = before;
     return here != NO_EVENT && !veil_hides(&view->veil, model, here) ? here : NO_EVENT;
 }
@@ -194,12 +196,16 @@ static void
 click(struct driver *driver, const struct hit *hit, bool twice)
 {
     struct view *view = driver->view;
+    size_t       seq = NO_EVENT;
     switch (hit->kind) {
     case HIT_NOTHING: break;
     case HIT_LANE:
-        if (is_on_lane(driver, hit))
-            select_event(driver, hit->timed ? event_at(driver->model, view, hit) : NO_EVENT, hit->lane);
-        if (twice && is_on_lane(driver, hit))
+        if (!is_on_lane(driver, hit))
+            break;
+        if (hit->timed)
+            seq = event_at(driver->model, view, hit);
+        select_event(driver, seq, hit->lane);
+        if (twice && seq != NO_EVENT)
             drive_line(driver, "into");
         break;
     case HIT_MINIMAP: jump_to_time(driver, hit); break;
@@ -215,7 +221,7 @@ click(struct driver *driver, const struct hit *hit, bool twice)
         }
         break;
     case HIT_CHOICE: look_answer(view, driver->model, view_question(view, driver->model), hit->choice); break;
-    case HIT_KEY:    drive_key(driver, hit->key); break;
+    case HIT_KEY:    break;
     }
 }
 
@@ -256,7 +262,8 @@ static void
 wheel(struct driver *driver, const struct hit *hit, const char *held, bool up)
 {
     struct view *view = driver->view;
-    bool         pane = hit->kind == HIT_PANE || hit->kind == HIT_TITLE || hit->kind == HIT_TAB || hit->kind == HIT_CHOICE;
+    bool         pane = hit->kind == HIT_PANE || hit->kind == HIT_TITLE || hit->kind == HIT_TAB ||
+                        hit->kind == HIT_CHOICE;
     if (strcmp(held, "Ctrl") == 0) {
         if (hit->kind == HIT_LANE && hit->timed)
             zoom_at(driver, hit, up);
@@ -304,15 +311,19 @@ mouse_is(const char *key)
     return read_report(key, &report);
 }
 
-void
-mouse_key(struct driver *driver, const char *key)
+bool
+mouse_key(struct driver *driver, const char *key, char pressed[KEY_NAME])
 {
     struct view  *view = driver->view;
     struct report report;
     if (!read_report(key, &report) || view->settings.of[SETTING_mouse] == MOUSE_OFF || prompt_is_open(&view->prompt))
-        return;
+        return false;
     view_veil(view, driver->model);
     struct hit hit = hit_test(driver->model, view, report.x - 1, report.y - 1);
+    if (hit.kind == HIT_KEY && strcmp(report.what, "Click") == 0) {
+        memcpy(pressed, hit.key, KEY_NAME);
+        return true;
+    }
     if (strcmp(report.what, "Wheel") == 0) {
         wheel(driver, &hit, report.held, report.up);
     } else if (strcmp(report.what, "Drag") == 0) {
@@ -321,5 +332,6 @@ mouse_key(struct driver *driver, const char *key)
     } else {
         click(driver, &hit, strcmp(report.what, "DoubleClick") == 0);
     }
-    search_settle(view, driver->model);
+    look_settle(view, driver->model);
+    return false;
 }

@@ -24,5 +24,6 @@ struct hit hit_test(const struct model *model, const struct view *view, int colu
 
 struct driver;
 bool mouse_is(const char *key);                             /* "Click 12,5" and its like */
-void mouse_key(struct driver *driver, const char *key);
+/* true: it is that key of the last line, to be pressed. */
+bool mouse_key(struct driver *driver, const char *key, char pressed[KEY_NAME]);
 #endif

@@ -2,19 +2,18 @@
  * skipped. Interface: search_begin, search_hunt, search_on, search_settle, search_free. */
 #include "search.h"
 
-#include "base/str.h"
 #include "base/vec.h"
 #include "find.h"
-#include "view.h"
+#include "veil.h"
 
 #include <stdlib.h>
 
 enum { BLOCK = 4096, SLICE_BLOCKS = 16 };
 
 static bool
-is_match(const struct view *view, const struct model *model, size_t seq)
+is_match(const struct search *search, const struct searched *in, size_t seq)
 {
-    return find_event(view->search.find, model, seq) && !veil_hides(&view->veil, model, seq);
+    return find_event(search->find, in->model, seq) && !veil_hides(in->veil, in->model, seq);
 }
 
 static void
@@ -24,126 +23,57 @@ forget_count(struct search *search)
 }
 
 void
-search_begin(struct view *view, const struct model *model, struct find *find)
+search_begin(struct search *search, struct find *find)
 {
-    struct search *search = &view->search;
     find_free(search->find);
     search->find   = find;
     search->active = true;
     forget_count(search);
-    search_hunt(view, model, 1);
-    search->first  = true;
 }
 
 void
-search_hunt(struct view *view, const struct model *model, int direction)
+search_hunt(struct search *search, size_t from, int direction)
 {
-    struct search *search = &view->search;
-    if (view->cursor == NO_EVENT || search->find == NULL)
-        return;
-    search->hunting   = search->telling = model->seen > 0;
-    search->wrapped   = search->found = search->first = false;
+    search->hunting   = search->telling = true;
+    search->found     = search->first = false;
     search->direction = direction;
-    search->at        = view->cursor;
-}
-
-void
-search_pause(struct view *view)
-{
-    view->search.hunting = view->search.telling = false;
+    search->at        = from;
 }
 
 bool
-search_is_busy(const struct view *view, const struct model *model)
+search_is_busy(const struct search *search, const struct model *model)
 {
-    const struct search *search = &view->search;
     return search->find != NULL && search->active && (search->hunting || search->counted < model->seen);
 }
 
-/* Matches from the block's first event up to before `end`. */
 static size_t
-matches_in(const struct view *view, const struct model *model, size_t from, size_t end)
+matches_in(const struct search *search, const struct searched *in, size_t from, size_t end)
 {
     size_t count = 0;
     for (size_t seq = from; seq < end; seq++)
-        count += is_match(view, model, seq);
+        count += is_match(search, in, seq);
     return count;
 }
 
 /* The last block of a record that grows is counted again when there is more of it. */
 static void
-count_slice(struct view *view, const struct model *model)
+count_slice(struct search *search, const struct searched *in)
 {
-    struct search *search = &view->search;
-    size_t block = search->counted / BLOCK;
+    size_t block = search->counted / BLOCK, seen = in->model->seen;
     if (search->counted % BLOCK != 0) {
         search->count -= search->blocks[block];
         search->counted = block * BLOCK;
     }
-    for (int i = 0; i < SLICE_BLOCKS && search->counted < model->seen; i++, block++) {
-        size_t end = (block + 1) * BLOCK < model->seen ? (block + 1) * BLOCK : model->seen;
+    for (int i = 0; i < SLICE_BLOCKS && search->counted < seen; i++, block++) {
+        size_t end = (block + 1) * BLOCK < seen ? (block + 1) * BLOCK : seen;
         if (!vec_room(&search->blocks, &search->block_room, block + 1, sizeof *search->blocks)) {
-            search->counted = model->seen; /* a count is no more than nice to have */
+            search->active = false; /* without its count there is no search */
             return;
         }
-        search->blocks[block] = (uint16_t)matches_in(view, model, search->counted, end);
+        search->blocks[block] = (uint16_t)matches_in(search, in, search->counted, end);
         search->count += search->blocks[block];
         search->counted = end;
     }
-}
-
-static void
-find_place(struct view *view, const struct model *model)
-{
-    struct search *search = &view->search;
-    size_t here = view->cursor == NO_EVENT ? 0 : view->cursor + 1, block = here / BLOCK;
-    if (search->counted < here)
-        return;
-    search->place = matches_in(view, model, block * BLOCK, here);
-    for (size_t i = 0; i < block; i++)
-        search->place += search->blocks[i];
-}
-
-static void
-say_count(struct view *view, bool more)
-{
-    const struct search *search = &view->search;
-    struct str           through = { 0 };
-    if (search->first)
-        find_say(search->find, &through);
-    view_say(view, "/%.200s  %zu/%zu%s%s%s%s%s", find_text(search->find), search->place, search->count,
-             more ? "+" : "", search->wrapped ? ", from the other end" : "", through.len > 0 ? "  " : "", str_text(&through),
-             view->veil.draws ? "; some are hidden until you answer" : "");
-    str_free(&through);
-}
-
-static void
-say_none(struct view *view, const struct model *model)
-{
-    const struct search *search = &view->search;
-    const char          *hidden = view->veil.draws ? "; some are hidden until you answer" : "";
-    char                 meant[128];
-    find_nearest(search->find, model, meant, sizeof meant);
-    if (search->count > 0)
-        view_say(view, "/%.200s  %zu/%zu, no %s match%s", find_text(search->find), search->place, search->count,
-                 search->direction > 0 ? "further" : "earlier", hidden);
-    else if (meant[0] != '\0')
-        view_say(view, "no match for /%.200s; did you mean %s?%s", find_text(search->find), meant, hidden);
-    else
-        view_say(view, "no match for /%.200s%s", find_text(search->find), hidden);
-}
-
-/* A new search that comes to the end goes on from the start; n and N stay. */
-static void
-meet_edge(struct view *view)
-{
-    struct search *search = &view->search;
-    if (search->first && !search->wrapped) {
-        search->wrapped = true;
-        search->at      = SIZE_MAX; /* so that event 0 is next */
-        return;
-    }
-    search->hunting = search->wrapped = false;
 }
 
 static bool
@@ -153,69 +83,52 @@ skips_block(const struct search *search, size_t seq)
 }
 
 static void
-hunt_slice(struct view *view, const struct model *model)
+hunt_slice(struct search *search, const struct searched *in)
 {
-    struct search *search = &view->search;
+    bool forwards = search->direction > 0;
     for (size_t steps = 0; search->hunting && steps < (size_t)SLICE_BLOCKS * BLOCK; steps++) {
-        bool forwards = search->direction > 0;
-        if (forwards ? search->at != SIZE_MAX && search->at + 1 >= model->seen : search->at == 0) {
-            meet_edge(view);
-            continue;
+        if (forwards ? search->at + 1 >= in->model->seen : search->at == 0) {
+            search->hunting = false;
+            return;
         }
         search->at += forwards ? 1 : (size_t)-1;
         if (skips_block(search, search->at)) {
             size_t block = search->at / BLOCK;
             search->at = forwards ? block * BLOCK + BLOCK - 1 : block * BLOCK;
-        } else if (is_match(view, model, search->at)) {
+        } else if (is_match(search, in, search->at)) {
             search->hunting = false;
             search->found   = true;
-            view_goto(view, model, search->at);
         }
     }
-    if (search->hunting)
-        view_say(view, "looking for /%.200s at event %zu; ^C stops", find_text(search->find), search->at);
-}
-
-/* What is said stays until a key; the count in it grows as long as it is counted. */
-static void
-tell(struct view *view, const struct model *model)
-{
-    struct search *search = &view->search;
-    if (search->telling && search->found)
-        say_count(view, search->counted < model->seen);
-    else if (search->telling && search->counted >= model->seen)
-        say_none(view, model);
 }
 
 bool
-search_on(struct view *view, const struct model *model)
+search_on(struct search *search, const struct searched *in)
 {
-    struct search *search = &view->search;
-    if (!search_is_busy(view, model) && !search->telling)
+    if (!search_is_busy(search, in->model))
         return false;
     if (search->hunting)
-        hunt_slice(view, model);
-    if (search->hunting)
-        return true;
-    if (search->counted < model->seen)
-        count_slice(view, model);
-    search_settle(view, model);
-    tell(view, model);
-    search->telling &= search->counted < model->seen;
-    return search_is_busy(view, model);
+        hunt_slice(search, in);
+    else
+        count_slice(search, in);
+    return true;
 }
 
 void
-search_settle(struct view *view, const struct model *model)
+search_settle(struct search *search, const struct searched *in, size_t cursor)
 {
-    struct search *search = &view->search;
-    size_t         from = view->veil.draws ? view->veil.question : SIZE_MAX;
-    if (search->find == NULL || !search->active || search->hunting)
+    size_t from = in->veil->draws ? in->veil->question : SIZE_MAX;
+    if (search->find == NULL || !search->active || search->hunting || cursor >= in->model->seen)
         return;
     if (from != search->veil_from)
         forget_count(search);
     search->veil_from = from;
-    find_place(view, model);
+    if (search->counted <= cursor)
+        return;
+    size_t block = (cursor + 1) / BLOCK;
+    search->place = matches_in(search, in, block * BLOCK, cursor + 1);
+    for (size_t i = 0; i < block; i++)
+        search->place += search->blocks[i];
 }
 
 void

@@ -129,8 +129,8 @@ term_open(const struct term_options *options, char *why, size_t why_size)
     if (term != NULL)
         term->screen = newterm(NULL, stdout, stdin);
     if (term == NULL || term->screen == NULL) {
-        snprintf(why, why_size, "no screen for a timeline here (TERM=%.40s); --print writes a frame as text, --plain says it",
-                 name != NULL ? name : "");
+        snprintf(why, why_size, "no screen for a timeline here (TERM=%.40s); --print writes a frame as text, --plain "
+                 "tells it in words", name != NULL ? name : "");
         free(term);
         return NULL;
     }
