@@ -69,13 +69,17 @@ command_key(struct driver *driver, int command)
     driver->count = 0;
 }
 
+/* Out of what is open: a search, the whole screen for a pane, a pane. Where nothing is, out of the zoom. */
 static void
 escape(struct driver *driver)
 {
     struct view *view = driver->view;
+    bool open = driver->count > 0 || view->search.active || view->help || view->full || view->focus != PANE_TIMELINE;
     driver->count = 0;
     view->search.active = view->help = view->full = false;
     view->focus = PANE_TIMELINE;
+    if (!open)
+        drive_line(driver, "out");
 }
 
 /* No key acts beneath the list of keys: some page it, some close it. */

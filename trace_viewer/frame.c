@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "keys.h"
+#include "frame_marks.h"
 #include "frame_panes.h"
 #include "layout.h"
 #include "question.h"
@@ -189,6 +190,7 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
         ruler_draw(model, view, &part[0], capabilities);
     if (layout.minimap.height > 0)
         minimap_draw(model, view, &part[1], capabilities);
+    marks_draw(&scene, &layout, canvas);
     timeline_draw(model, view, &part[2], capabilities);
     panes_draw(&scene, &layout, canvas);
     draw_event_line(model, view, &part[3]);

@@ -173,9 +173,13 @@ keys_explain(struct view *view, const char *name)
         return false;
     }
     command = command >= 0 ? command : parsed.command;
+    const struct command_info *info = command_info(command);
+    struct str text = { 0 };
     keys_of(view, command, keys);
-    view_say(view, "%s%s%s %s: %s", keys, keys[0] != '\0' ? "  " : "", command_info(command)->name,
-             command_info(command)->args, command_info(command)->help);
+    str_addf(&text, "%s%s%s %s: %s", keys, keys[0] != '\0' ? "  " : "", info->name, info->args, info->help);
+    view_say(view, "%s", str_text(&text));
+    view_answer(view, str_text(&text)); /* where a line has no room for it */
+    str_free(&text);
     return true;
 }
 

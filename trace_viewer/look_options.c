@@ -112,6 +112,16 @@ mouse(struct view *view, struct model *model, const struct command_line *line)
 }
 
 static void
+theme(struct view *view, struct model *model, const struct command_line *line)
+{
+    (void)model;
+    if (theme_of_name(line->rest, &view->theme))
+        view_say(view, "the theme is %s", theme_name(view->theme));
+    else
+        view_say(view, "a theme is %s, not %.40s", command_info(CMD_theme)->args, line->rest);
+}
+
+static void
 list_keys(struct view *view)
 {
     struct str text = { 0 };
@@ -170,5 +180,6 @@ const struct look_rule look_option_rules[] = {
     { CMD_mouse, mouse },
     { CMD_bind, bind_key },
     { CMD_unbind, unbind },
+    { CMD_theme, theme },
     { 0, NULL },
 };

@@ -141,7 +141,10 @@ static void
 help(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)model;
-    (void)line;
+    if (line->rest[0] != '\0') {
+        keys_explain(view, line->rest);
+        return;
+    }
     view->help = !view->help;
     view->panes[PANE_TIMELINE].scroll = 0;
 }
