@@ -4,6 +4,8 @@
 #include "../../trace_viewer/prompt.h"
 #include "base/rng.h"
 
+#include <stdio.h>
+
 /* What the bytes are as keys, with blanks between; `late`: nothing follows. */
 static void
 decode(struct decoder *decoder, const char *bytes, size_t count, bool late, char *out, size_t size)
@@ -95,15 +97,15 @@ esc_is_a_key_once_nothing_follows(void **state)
 static void
 any_bytes_end(void **state)
 {
-    struct rng rng;
-    rng_seed(&rng, 7);
+    struct generator rng = { .seed = 0 };
+    generator_seed(&rng, 7);
     for (int round = 0; round < 2000; round++) {
         struct decoder decoder = { .down_ms = -10000 };
         char bytes[64], keys[4096];
-        size_t count = rng_below(&rng, sizeof bytes);
+        size_t count = generator_u32(&rng) % sizeof bytes;
         for (size_t i = 0; i < count; i++)
-            bytes[i] = rng_below(&rng, 3) == 0 ? "\x1b[<;OM~m0129"[rng_below(&rng, 12)] : (char)rng_below(&rng, 256);
-        decode(&decoder, bytes, count, rng_below(&rng, 2) == 0, keys, sizeof keys);
+            bytes[i] = generator_u32(&rng) % 3 == 0 ? "\x1b[<;OM~m0129"[generator_u32(&rng) % 12] : (char)(generator_u32(&rng) % 256);
+        decode(&decoder, bytes, count, generator_u32(&rng) % 2 == 0, keys, sizeof keys);
         decode(&decoder, "", 0, true, keys, sizeof keys);
         assert_int_equal(decoder.count, 0);
     }
