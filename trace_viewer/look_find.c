@@ -126,7 +126,7 @@ search(struct view *view, struct model *model, const struct command_line *line)
         view_say(view, "%s", why);
         return;
     }
-    search_begin(&view->search, find);
+    search_start(&view->search, find);
     go_match(view, model, 1);
     view->search.first = true;
 }

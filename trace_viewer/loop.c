@@ -129,7 +129,9 @@ take_keys(struct driver *driver, struct term *term, bool *any)
 static bool
 wait_for_something(const struct driver *driver, bool due)
 {
-    bool live = driver->session != NULL && driver->session->waiting;
+    bool live = driver->session != NULL && driver->session->fd >= 0;
+    if (live && session_has_news(driver->session))
+        return true;
     struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
                              { .fd = live ? driver->session->fd : -1, .events = POLLIN } };
     int wait = drive_is_busy(driver) ? 0 : due ? SOON_MS : TICK_MS;

@@ -3,6 +3,7 @@
  * timeline is label.c's business. */
 #include "model.h"
 
+#include "analysis/diff.h"
 #include "analysis/state.h"
 #include "base/vec.h"
 #include "trace/reader.h"
@@ -187,9 +188,17 @@ model_close(struct model *model)
         state_free(model->state);
     if (model->past != NULL)
         state_free(model->past);
+    diff_free(model->diff);
     if (model->trace != NULL)
         trace_release(model->trace);
     *model = (struct model){ 0 };
+}
+
+bool
+model_compare(struct model *model, char *why, size_t why_size)
+{
+    model->diff = diff_new(model->trace, why, why_size);
+    return model->diff != NULL;
 }
 
 bool

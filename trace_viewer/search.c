@@ -1,5 +1,5 @@
 /* Matches are counted by blocks, so that what lies before the cursor is added up, not looked for, and empty blocks are
- * skipped. Interface: search_begin, search_hunt, search_on, search_settle, search_free. */
+ * skipped. Interface: search_start, search_hunt, search_on, search_settle, search_free. */
 #include "search.h"
 
 #include "base/vec.h"
@@ -23,7 +23,7 @@ forget_count(struct search *search)
 }
 
 void
-search_begin(struct search *search, struct find *find)
+search_start(struct search *search, struct find *find)
 {
     find_free(search->find);
     search->find   = find;

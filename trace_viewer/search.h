@@ -1,5 +1,5 @@
 /* The search under way in a trace: the next match, and how many there are, in slices, so that millions of events do not
- * hold up the screen. Part of the view. Order of use: search_begin, then search_hunt for each n and N, search_on until it
+ * hold up the screen. Part of the view. Order of use: search_start, then search_hunt for each n and N, search_on until it
  * has nothing to do, search_settle wherever the cursor or the veil may have changed; search_free. */
 #ifndef VIEWER_SEARCH_H
 #define VIEWER_SEARCH_H
@@ -27,7 +27,7 @@ struct search {
 /* Where it is searched: what is hidden is not found. */
 struct searched { const struct model *model; const struct veil *veil; };
 
-void search_begin(struct search *search, struct find *find);
+void search_start(struct search *search, struct find *find);
 void search_hunt(struct search *search, size_t from, int direction);
 /* A slice of what is to do; false: nothing is. `found` at the hunt's end: `at` is the match. */
 bool search_on(struct search *search, const struct searched *in);
