@@ -149,8 +149,8 @@ static void
 leaving_key(struct driver *driver, const char *key)
 {
     driver->asks_to_leave = false;
-    if (strcmp(key, "s") == 0 || strcmp(key, "q") == 0)
-        driver->leave = true;
+    driver->detached = strcmp(key, "d") == 0 && control_send(driver->session->fd, "detach\n", 7);
+    driver->leave = driver->detached || strcmp(key, "s") == 0 || strcmp(key, "q") == 0;
 }
 
 /* Digits before a key; 0 alone is a key. */

@@ -119,7 +119,7 @@ quit(struct driver *driver, const struct command_line *line)
     driver->asks_to_leave = !open && live && (view->run == RUN_PAUSED || view->run == RUN_RUNNING);
     driver->leave |= !open && !driver->asks_to_leave;
     if (driver->asks_to_leave)
-        view_say(view, "the run is not over: s stops it and leaves, Esc stays");
+        view_say(view, "the run is not over: s stops it, d detaches from it, Esc stays");
 }
 
 static void
@@ -160,11 +160,12 @@ drive_line(struct driver *driver, const char *text)
         view_say(view, "%s", why);
         return;
     }
+    if (carries_itself(driver, &line))
+        return;
     snprintf(driver->last, sizeof driver->last, "%s", repeat);
     if (line.command != CMD_quit && line.command != CMD_script)
         str_addf(&view->done, "%s\n", repeat);
-    if (held_by_question(driver, line.command) || carries_itself(driver, &line) ||
-        !settle_place(driver, &line, repeat, sizeof repeat))
+    if (held_by_question(driver, line.command) || !settle_place(driver, &line, repeat, sizeof repeat))
         return;
     if (ends_search(line.command))
         view->search.active = false;

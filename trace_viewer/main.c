@@ -353,6 +353,8 @@ view_trace(void *argument)
     bool done = options->commands == NULL || do_commands(&driver, options->commands);
     int status = !done ? USAGE : options->print ? print_frame(&driver, options)
                  : options->plain ? plain_run(&driver) : loop_run(&driver, &options->term);
+    if (driver.detached)
+        printf("the run waits for a screen: trace_viewer --attach %s\n", options->attach);
     view_free(&view);
     model_close(&model);
     if (session.fd >= 0)

@@ -1,6 +1,7 @@
 /* Interface: hit_test; mouse_is and mouse_key for keys that are reports of the mouse. */
 #include "mouse.h"
 
+#include "base/str.h"
 #include "columns.h"
 #include "drive.h"
 #include "frame.h"
@@ -160,6 +161,7 @@ select_event(struct driver *driver, size_t seq, int lane)
     if (seq != NO_EVENT && driver->model->seen > 0) {
         view_goto(view, driver->model, seq);
         view->left = left;
+        str_addf(&view->done, "goto %zu\n", seq);
     }
     view->lane  = lane;
     view->focus = PANE_TIMELINE;

@@ -163,7 +163,7 @@ type('c');
 shows(qr/^ \? How many of the four/m, 'the question stops c, and is what the screen says');
 unlike(screen(), qr/stopped by 1|has ended/, 'not where the engine stopped');
 type('q');
-shows(qr/the run is not over: s stops it and leaves, Esc stays/, 'q asks before it ends a live run');
+shows(qr/the run is not over: s stops it, d detaches from it, Esc stays/, 'q asks before it ends a live run');
 type('Escape');
 shows(qr/^ \? How many of the four|^ Where do six/m, 'Esc stays');
 type('q');
