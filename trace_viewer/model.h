@@ -78,4 +78,6 @@ size_t level_find(const struct level *level, uint64_t time);
 size_t lane_find(const struct lane *lane, size_t seq);
 /* What to write on a span or mark: "replicate", "Linear", "wait allreduce". Short, from the event's own words. */
 void   model_label(const struct model *model, size_t seq, struct str *out);
+/* The arguments that labels of the kind are made of, a bit each; 0: all of its events have the same label. */
+uint8_t model_label_arguments(const struct model *model, unsigned kind);
 #endif

@@ -5,7 +5,6 @@
 #include "base/str.h"
 #include "cast.h"
 #include "columns.h"
-#include "trace/match.h"
 #include "trace/reader.h"
 
 #include <stdarg.h>
@@ -20,6 +19,7 @@ view_init(struct view *view)
 {
     *view = (struct view){ .cursor = NO_EVENT, .before = NO_EVENT, .measure = NO_EVENT, .run = RUN_SAVED, .width = 80,
                             .height = 24 };
+    settings_init(&view->settings);
 }
 
 void
@@ -27,8 +27,9 @@ view_free(struct view *view)
 {
     breaks_free(&view->rules.breaks);
     move_end(&view->move);
-    if (view->search != NULL)
-        match_free(view->search);
+    search_free(&view->search);
+    prompt_free(&view->prompt);
+    binds_free(&view->binds);
     veil_free(&view->veil);
     free(view->answer);
     cast_close(view->cast);
@@ -153,12 +154,22 @@ view_veil(struct view *view, const struct model *model)
 void
 view_use(struct view *view, const struct trace *trace)
 {
-    struct match_names names = match_names_of_trace(trace);
     view->moving &= view->hunt.is == NULL; /* where a hunt had come to is another event now */
     view->hunt.is = NULL;
     breaks_use(&view->rules.breaks, trace);
-    if (view->search != NULL)
-        match_use(view->search, &names);
+}
+
+/* Without memory for it nothing is shown. */
+void
+view_answer(struct view *view, const char *text)
+{
+    char *copy = strdup(text);
+    if (copy == NULL)
+        return;
+    free(view->answer);
+    view->answer = copy;
+    view->chosen = PANE_ANSWER;
+    view->panes[PANE_ANSWER].scroll = 0;
 }
 
 void
