@@ -26,8 +26,7 @@ out(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)model;
     (void)line;
-    if (!window_back(view))
-        view_say(view, "nothing was zoomed into; - shows more time, 0 all of it");
+    window_back(view);
 }
 
 static void

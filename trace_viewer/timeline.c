@@ -1,5 +1,5 @@
-/* Lanes in rows. Interface in order of use: timeline_wanted while rows are dealt out, timeline_draw. Which row shows
- * what is rows.c's business, what its cells contain and look like strip.c's and strip_draw.c's, lines between rows
+/* Lanes in rows. Interface in order of use: timeline_wanted while rows are dealt out, timeline_draw;
+ * timeline_lane_at. Which row shows what is rows.c's business, what its cells contain and look like strip.c's and strip_draw.c's, lines between rows
  * flows.c's, names gutter.c's, which moment a column shows window.c's. */
 #include "timeline.h"
 
@@ -25,6 +25,19 @@ timeline_wanted(const struct model *model, const struct view *view)
     struct axis axis;
     window_axis(model, view, columns_of_time(view->width), &axis);
     return rows_wanted(model, view, &axis);
+}
+
+int
+timeline_lane_at(const struct model *model, const struct view *view, int rows, int row)
+{
+    struct axis axis;
+    struct rows dealt;
+    window_axis(model, view, columns_of_time(view->width), &axis);
+    if (!rows_deal(model, view, &axis, rows, &dealt))
+        return -1;
+    int lane = row >= 0 && row < dealt.count && dealt.row[row].unit >= 0 ? dealt.row[row].lane : -1;
+    rows_free(&dealt);
+    return lane;
 }
 
 /* The seq that a row highlights: the begin of the span that the cursor's event begins or ends; or the mark. */

@@ -21,6 +21,7 @@ view_init(struct view *view)
 {
     *view = (struct view){ .cursor = NO_EVENT, .before = NO_EVENT, .measure = NO_EVENT, .run = RUN_SAVED, .width = 80,
                             .height = 24 };
+    settings_init(&view->settings);
 }
 
 void
@@ -28,8 +29,9 @@ view_free(struct view *view)
 {
     breaks_free(&view->rules.breaks);
     move_end(&view->move);
-    if (view->search != NULL)
-        match_free(view->search);
+    search_free(&view->search);
+    prompt_free(&view->prompt);
+    binds_free(&view->binds);
     veil_free(&view->veil);
     arrange_free(&view->arrange);
     free(view->answer);
@@ -152,9 +154,22 @@ view_use(struct view *view, const struct trace *trace)
 {
     struct match_names names = match_names_of_trace(trace);
     arrange_use(&view->arrange, &names);
+    view->moving &= view->hunt.is == NULL; /* where a hunt had come to is another event now */
+    view->hunt.is = NULL;
     breaks_use(&view->rules.breaks, trace);
-    if (view->search != NULL)
-        match_use(view->search, &names);
+}
+
+/* Without memory for it nothing is shown. */
+void
+view_answer(struct view *view, const char *text)
+{
+    char *copy = strdup(text);
+    if (copy == NULL)
+        return;
+    free(view->answer);
+    view->answer = copy;
+    view->chosen = PANE_ANSWER;
+    view->panes[PANE_ANSWER].scroll = 0;
 }
 
 void
