@@ -34,7 +34,7 @@ for my $keys (sort keys %top) {
     (my $pressed = $keys) =~ s/\^F/<^F>/;
     like(frame('80x24', 10, "?$pressed"), qr/ line $top{$keys} of $lines *\n\z/, "$keys stands at line $top{$keys}");
 }
-my @seen = map { split /\n/, frame('80x24', 10, '?' . '<PageDown>' x $_) } 0 .. 3;
+my @seen = map { split /\n/, frame('80x24', 10, '?' . '<PageDown>' x $_) } 0 .. 5;
 like(join("\n", @seen), qr/draw everything again/, 'paging comes to its last line');
 is(frame('80x24', 10, "?${_}q"), $plain, "$_ does nothing beneath the list") for 's', 'n', 'v', 'i', '+', '<Tab>', '5', ':';
 is(frame('80x24', 10, "?$_"), $plain, "$_ closes it") for '?', 'q', '<Esc>', '<F1>', '<Enter>';
@@ -62,12 +62,12 @@ is(focus(frame('80x24', 13, $_->[0])), $_->[1], "80x24 $_->[0]: $_->[1] has the 
 isnt(frame('80x24', 13, "${_}<Tab><Tab>j"), frame('80x24', 13, "${_}<Tab><Tab>"), "after '$_' the keys move what has them")
     for '', 'i';
 isnt(frame('80x24', 13, ':pane source<Enter>j'), frame('80x24', 13, ':pane source<Enter>'), ':pane source finds it among the tabs');
-my %wide = map { focus(frame('120x40', 13, '<Tab>' x $_)) => 1 } 0 .. 3;
+my %wide = map { focus(frame('120x40', 13, '<Tab>' x $_)) => 1 } 0 .. 5;
 like(join(' ', sort keys %wide), qr{^Lesson Tasks module\.c:\d+ timeline$}, '120x40: all four in turn');
 is(focus(frame('40x10', 10, '<Tab>')), 'timeline', 'without panes the timeline keeps the keys');
 
 like(row(frame('80x24', 10, ":$_->[0]<Tab>"), 22), qr/^ :\Q$_->[1]\E *$/, "Tab makes :$_->[0] to :$_->[1]")
-    for ['wh', 'where'], ['rf', 'rf  rfinish rfault'], ['zo', 'zoom-  zoom-in zoom-out'], ['nonsense', 'nonsense'], ['where x', 'where x'];
+    for ['wh', 'where'], ['rf', 'rf  rfinish rflow rfault'], ['zo', 'zoom-  zoom-in zoom-out'], ['nonsense', 'nonsense'], ['where x', 'where x'];
 
 # ---- small screens ----
 for my $size ('40x8', '40x10', '40x12', '59x12', '60x12', '80x12') {
