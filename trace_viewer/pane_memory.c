@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMN = 25, NAME = 6, FIGURES = 25, STRIP_LEAST = 8, BLOCKS = 64, EIGHTH = 0x2581, MARK = 0x25b2 };
+enum { COLUMN = 24, NAME = 6, FIGURES = 25, STRIP_LEAST = 8, BLOCKS = 64, EIGHTH = 0x2581, MARK = 0x25b2 };
 
 /* Each with a letter and an ink, so that colour is never the only sign. */
 static const struct { char letter; uint8_t ink; } signs[MEMORY_ROLES] = {
@@ -41,16 +41,18 @@ last_device(const struct model *model)
     return last;
 }
 
-/* Whose table is shown: the event's own; of the host's, where devices work, the first of these. */
+/* Whose table is shown: the event's own device; of the host's events, where devices have memory, the first of these;
+ * where a rank works on host memory, the host's. */
 static int
 own_device(const struct scene *scene)
 {
-    int last = last_device(scene->model), own = trace_event(scene->model->trace, scene->view->cursor)->device;
-    const char *kind = model_kind(scene->model, scene->view->cursor);
-    if (own > last)
-        return last;
-    bool empty = state_memory(scene->model->state, last >= 0 ? 0 : -1).peak == 0;
-    return own < 0 && last >= 0 && !empty && strncmp(kind, "memory.", 7) != 0 ? 0 : own;
+    const struct state *state = scene->model->state;
+    int  last = last_device(scene->model), own = trace_event(scene->model->trace, scene->view->cursor)->device;
+    bool memory = strncmp(model_kind(scene->model, scene->view->cursor), "memory.", 7) == 0;
+    own = own > last ? last : own;
+    if (own >= 0)
+        return state_memory(state, own).peak > 0 ? own : -1;
+    return last >= 0 && !memory && state_memory(state, 0).peak > 0 ? 0 : -1;
 }
 
 /* "980 B", "12.5 KiB", "3.81 MiB": eight columns at most. */
@@ -66,6 +68,20 @@ short_bytes(uint64_t bytes, char out[16])
         snprintf(out, 16, "%.0f B", value);
     else
         snprintf(out, 16, "%.*f %ciB", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, units[unit]);
+    return out;
+}
+
+/* "3.81M": five columns at most. */
+static const char *
+shortest_bytes(uint64_t bytes, char out[16])
+{
+    char *blank;
+    short_bytes(bytes, out);
+    blank = strchr(out, ' ');
+    if (blank != NULL && blank[1] == 'B')
+        *blank = '\0';
+    else if (blank != NULL)
+        snprintf(blank, 2, "%c", blank[1]);
     return out;
 }
 
@@ -163,7 +179,7 @@ draw_devices(const struct scene *scene, struct canvas *pane, int row, int rows)
     first = first + rows > last + 1 && count > rows ? last + 1 - rows : first;
     for (int device = first; device <= last && device < first + rows; device++, row++) {
         int peak = draw_device(scene, pane, row, device, device == own, &look);
-        if (device == own && look.columns >= STRIP_LEAST && rows > 1)
+        if (device == own && look.columns >= STRIP_LEAST && pane->height > 6)
             draw_marks(scene, pane, (struct stretch){ ++row, NAME + FIGURES, look.columns }, &look, peak);
     }
     return row;
@@ -171,11 +187,11 @@ draw_devices(const struct scene *scene, struct canvas *pane, int row, int rows)
 
 /* ---- by what it is for ---- */
 
-/* "P parameters    3.81 MiB 48%", as many beside each other as there is room for. Answers the row behind. */
+/* "P parameters  3.81M 48%", as many beside each other as there is room for. Answers the row behind. */
 static int
 draw_roles(struct canvas *pane, int row, int device, const struct state_memory *memory)
 {
-    int  wide = COLUMN + 5, places = (pane->width - 1) / wide, place = 0;
+    int  wide = COLUMN, places = pane->width / wide, place = 0;
     char held[16], reserved[16];
     places = places < 1 ? 1 : places;
     int column = device >= 0 ? canvas_textf(pane, row, 1, dim(), "dev%d", device)
@@ -192,8 +208,8 @@ draw_roles(struct canvas *pane, int row, int device, const struct state_memory *
         int at = 1 + place % places * wide, line = row + place / places;
         canvas_put(pane, line, at, (struct style){ .ink = signs[role].ink, .attr = ATTR_BOLD },
                    (uint32_t)(unsigned char)signs[role].letter);
-        canvas_textf(pane, line, at + 2, (struct style){ 0 }, "%-14s %8s %2llu%%",
-                     memory_role_name((enum memory_role)role), short_bytes(memory->role[role], bytes),
+        canvas_textf(pane, line, at + 2, (struct style){ 0 }, "%-11.11s %5s %2llu%%",
+                     memory_role_name((enum memory_role)role), shortest_bytes(memory->role[role], bytes),
                      (unsigned long long)(memory->allocated > 0 ? memory->role[role] * 100 / memory->allocated : 0));
         place++;
     }
@@ -253,7 +269,7 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
 {
     int own = own_device(scene);
     struct state_memory memory = state_memory(scene->model->state, own);
-    int row = draw_devices(scene, pane, 0, pane->height > 4 ? (pane->height - 2) / 3 : 1);
+    int row = draw_devices(scene, pane, 0, pane->height > 9 ? (pane->height - 4) / 3 : 1);
     if (row < pane->height)
         row = draw_roles(pane, row, own, &memory);
     draw_blocks(scene, pane, row, skip);
