@@ -134,8 +134,8 @@ take_keys(struct driver *driver, struct term *term, bool *any)
     return true;
 }
 
-/* Not at all where there is something to work out (not `there`). `due`: a frame is to be drawn, and the line or the pace
- * holds it up. */
+/* Not at all where there is something to work out (not `there`). `due`: a frame is to be drawn, and the line or the
+ * pace holds it up. */
 static bool
 wait_for_something(const struct driver *driver, bool there, bool due)
 {
