@@ -21,6 +21,6 @@ struct veil_place { size_t cursor; const uint32_t *answered; int count; };
 
 void veil_update(struct veil *veil, const struct model *model, const struct veil_place *place);
 bool veil_hides(const struct veil *veil, const struct model *model, size_t seq);
-bool veil_hides_lane(const struct veil *veil, const struct model *model, const struct lane *lane); /* all of it */
+bool veil_hides_lane(const struct veil *veil, const struct model *model, size_t lane); /* all of it */
 void veil_free(struct veil *veil);
 #endif
