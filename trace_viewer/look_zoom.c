@@ -45,7 +45,7 @@ zoom_into(struct view *view, struct model *model)
 {
     if (view->cursor == NO_EVENT)
         return;
-    size_t partner = trace_partner(model->trace, view->cursor);
+    size_t partner = model_partner(model, view->cursor);
     uint64_t a = trace_time(model->trace, view->cursor);
     uint64_t b = partner == SIZE_MAX ? a : trace_time(model->trace, partner);
     uint64_t from = a < b ? a : b, length = a < b ? b - a : a - b;

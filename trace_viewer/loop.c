@@ -4,6 +4,7 @@
 
 #include "base/vec.h"
 #include "frame.h"
+#include "strip.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -11,7 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, KEYS_A_FRAME = 256 };
+enum {
+    TICK_MS = 100, KEYS_A_FRAME = 256,
+    KEY_SPANS = 20000, IDLE_SPANS = 60000 /* looked at one by one in a frame: some milliseconds */
+};
 
 static const int taken_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGWINCH, SIGTSTP };
 
@@ -45,8 +49,9 @@ take_signals(struct term *term)
     return 0;
 }
 
+/* `spans`: how many may be looked at one by one; of what is more, the sum is drawn. */
 static bool
-show(struct driver *driver, struct term *term)
+show(struct driver *driver, struct term *term, size_t spans)
 {
     struct canvas canvas;
     int width, height;
@@ -59,6 +64,7 @@ show(struct driver *driver, struct term *term)
         model_seek(driver->model, driver->view->cursor);
     model_seek_past(driver->model, driver->view->before);
     view_veil(driver->view, driver->model);
+    shelf_begin(driver->model->shelf, spans);
     frame_draw(driver->model, driver->view, &canvas, term_capabilities(term));
     term_show(term, &canvas);
     canvas_free(&canvas);
@@ -86,13 +92,20 @@ take_keys(struct driver *driver, struct term *term, bool *any)
     return true;
 }
 
+/* What was drawn may still be made better: at once if nobody asks for anything else. */
 static bool
-wait_for_something(const struct driver *driver)
+is_unfinished(const struct driver *driver)
+{
+    return !model_is_whole(driver->model) || shelf_is_rough(driver->model->shelf);
+}
+
+static bool
+wait_for_something(const struct driver *driver, bool unfinished)
 {
     bool live = driver->session != NULL && driver->session->waiting;
     struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
                              { .fd = live ? driver->session->fd : -1, .events = POLLIN } };
-    int ready = poll(fds, live ? 2 : 1, driver->view->moving ? 0 : TICK_MS);
+    int ready = poll(fds, live ? 2 : 1, driver->view->moving || unfinished ? 0 : TICK_MS);
     return ready > 0 && live && fds[1].revents != 0;
 }
 

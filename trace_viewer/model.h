@@ -23,6 +23,7 @@ struct model {
     uint64_t      end;        /* time of the last of them */
     const uint32_t *faults, *lessons;  /* fault events and failed checks; what the lesson says, and faults */
     size_t        fault_count, lesson_count;
+    uint64_t      version;    /* of the trace's order */
     bool          ranked;     /* lanes of more than one rank */
     uint8_t      *work;       /* of each kind */
     size_t        kind_count;
@@ -67,12 +68,6 @@ size_t model_next_wait(const struct model *model, size_t lane, size_t seq, int d
 size_t model_next_iteration(const struct model *model, size_t seq, int direction); /* backwards: a first event of one */
 size_t model_next_fault(const struct model *model, size_t seq, int direction);
 size_t model_seq_at(const struct model *model, uint64_t time);       /* the first event at that time or behind it */
-
-/* What to squeeze: `lanes` says which are looked at (a bool for each lane), NULL all. Waits are idle. */
-void     model_touched(const struct model *model, const bool *lanes, const struct scale *scale, bool *columns);
-uint64_t model_next_busy(const struct model *model, const bool *lanes, uint64_t time); /* ps; STILL_OPEN: never again */
-/* ps of work (not waits) of all lanes' outermost spans in each column. */
-void     model_busy(const struct model *model, const struct scale *scale, uint64_t *columns);
 
 /* What to write on a span or mark: "replicate", "Linear", "wait allreduce". Short, from the event's own words. */
 void   model_label(const struct model *model, size_t seq, struct str *out);

@@ -57,10 +57,19 @@ scale_eighths(const struct scale *scale, uint64_t time)
     return at < -limit ? -limit : at > 2 * limit ? 2 * limit : (int64_t)at;
 }
 
+int64_t
+scale_number(const struct scale *scale, uint64_t time)
+{
+    if (scale->shift == 0) /* division in 128 bits costs several times as much */
+        return (int64_t)(time / scale->unit);
+    __int128 at = divided(shown(scale, time), scale->unit);
+    return at > INT64_MAX ? INT64_MAX : (int64_t)at;
+}
+
 int
 scale_column(const struct scale *scale, uint64_t time)
 {
-    __int128 at = divided(shown(scale, time), scale->unit) - scale->left;
+    __int128 at = (__int128)scale_number(scale, time) - scale->left;
     return at < 0 ? -1 : at >= scale->columns ? scale->columns : (int)at;
 }
 

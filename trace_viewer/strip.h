@@ -14,14 +14,20 @@ struct strip_cell {
     const struct span *left, *right;  /* pieces before and behind `cut` eighths; equal: one span covers it all */
     uint64_t busy, longest;           /* ps of the spans that do not cover it all, of the longest of them */
     uint16_t tiny, marks;             /* spans that begin and end in it; marks */
+    uint16_t works, mark_works;       /* a bit for each class of those that do not cover it all; of its marks */
     uint8_t  cut, work, mark_work;    /* the longest one's class; the marks' */
     bool     mixed, fault;            /* of several classes */
 };
+
+/* Spans and marks for which `hides` holds are passed over; NULL: none are. `sum`: as long as it is the same, so is what is
+ * hidden. */
+struct sieve { bool (*hides)(const void *what, const struct model *model, size_t seq); const void *what; uint64_t sum; };
 
 struct strip {
     const struct model *model;
     size_t              lane;
     const struct veil  *veil;         /* what is not shown */
+    struct sieve        sieve;        /* what else is not */
     struct scale        scale;
     int                 first, last;  /* levels shown; those behind the first as far as they are legible */
     size_t              selected;     /* seq of the begin event of the selected span, or of the selected mark */

@@ -24,7 +24,7 @@ levels_unfolded(const struct model *model, const struct view *view)
 {
     if (view->lane < 0 || (size_t)view->lane >= model->lane_count)
         return 1;
-    int depth = model->lanes[view->lane].depth;
+    int depth = model_depth(model, (size_t)view->lane);
     return depth < 1 ? 1 : depth > UNFOLD ? UNFOLD : depth;
 }
 
@@ -69,9 +69,9 @@ draw_name(const struct model *model, const struct view *view, const struct row *
     bool selected = row->lane == view->lane;
     if (row->first > 0) {
         canvas_textf(gutter, at, 3, (struct style){ .ink = INK_DIM }, row->last >= LEVELS &&
-                     model->lanes[row->lane].depth > row->first + 1 ? "\u2514 +%d" : "\u2514 in %d",
-                     row->last >= LEVELS && model->lanes[row->lane].depth > row->first + 1
-                         ? model->lanes[row->lane].depth - row->first : row->first);
+                     model_depth(model, (size_t)row->lane) > row->first + 1 ? "\u2514 +%d" : "\u2514 in %d",
+                     row->last >= LEVELS && model_depth(model, (size_t)row->lane) > row->first + 1
+                         ? model_depth(model, (size_t)row->lane) - row->first : row->first);
         return;
     }
     char name[128], whole[160];
@@ -84,8 +84,8 @@ draw_name(const struct model *model, const struct view *view, const struct row *
     struct style style = { .attr = selected ? ATTR_BOLD : 0 };
     if (selected)
         canvas_put(gutter, at, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, ARROW_RIGHT);
-    const struct lane *lane = &model->lanes[row->lane];
-    if (lane->event_count == 0 || veil_hides_lane(&view->veil, model, lane))
+    if (model_lane_events(model, (size_t)row->lane) == 0 ||
+        veil_hides_lane(&view->veil, model, (size_t)row->lane))
         style.ink = INK_DIM;
     canvas_cut(gutter, (struct stretch){ at, 1, gutter->width - 2 }, style, whole);
 }
@@ -95,7 +95,7 @@ static bool
 is_row_hidden(const struct model *model, const struct view *view, int lane)
 {
     return trace_lane_at(model->trace, (size_t)lane)->kind != LANE_STREAM &&
-           veil_hides_lane(&view->veil, model, &model->lanes[lane]);
+           veil_hides_lane(&view->veil, model, (size_t)lane);
 }
 
 /* Rows dealt out: every lane from the top one, the selected one unfolded as far as rows are left. */
@@ -124,7 +124,7 @@ selection(const struct model *model, const struct view *view)
         return NO_EVENT;
     const struct trace_event *event = trace_event(model->trace, view->cursor);
     if (event != NULL && event->phase == PHASE_END) {
-        size_t begin = trace_partner(model->trace, view->cursor);
+        size_t begin = model_partner(model, view->cursor);
         return begin != SIZE_MAX ? begin : view->cursor;
     }
     return view->cursor;
@@ -133,23 +133,14 @@ selection(const struct model *model, const struct view *view)
 static bool
 row_has(const struct model *model, const struct row *row, size_t seq)
 {
-    const struct lane *lane = &model->lanes[row->lane];
     const struct trace_event *event = trace_event(model->trace, seq);
+    struct span span;
+    int level;
     if (event == NULL || (int)event->lane != row->lane)
         return false;
-    if (event->phase != PHASE_BEGIN)
-        return row->first == 0;
-    for (int level = row->first; level <= row->last && level < lane->depth; level++) {
-        const struct level *spans = &lane->levels[level];
-        for (size_t i = level_find(spans, trace_time(model->trace, seq)); i < spans->count; i++) {
-            if (spans->spans[i].seq >= seq) {
-                if (spans->spans[i].seq == seq)
-                    return true;
-                break;
-            }
-        }
-    }
-    return false;
+    if (!model_span(model, seq, &span, &level))
+        return event->phase != PHASE_BEGIN && row->first == 0;
+    return level >= row->first && level <= row->last;
 }
 
 static void
@@ -206,9 +197,9 @@ draw_flows(const struct model *model, const struct view *view, const struct scal
 {
     if (view->cursor == NO_EVENT)
         return;
-    size_t ends[2] = { view->cursor, trace_partner(model->trace, view->cursor) };
+    size_t ends[2] = { view->cursor, model_partner(model, view->cursor) };
     for (int i = 0; i < 2; i++) {
-        size_t other = ends[i] == SIZE_MAX ? SIZE_MAX : trace_flow_end(model->trace, ends[i]);
+        size_t other = ends[i] == SIZE_MAX ? SIZE_MAX : model_flow_end(model, ends[i]);
         if (other == SIZE_MAX)
             continue;
         size_t from = ends[i] < other ? ends[i] : other, to = ends[i] < other ? other : ends[i];
@@ -275,7 +266,7 @@ timeline_draw(const struct model *model, const struct view *view, struct canvas 
         if (strip.cursor >= columns)
             strip.cursor = -1;
         for (int i = 0; i < rows.count; i++) {
-            strip.lane = &model->lanes[rows.row[i].lane];
+            strip.lane = (size_t)rows.row[i].lane;
             strip.first = rows.row[i].first;
             strip.last = rows.row[i].last;
             strip.cursor_here = strip.selected != NO_EVENT && row_has(model, &rows.row[i], strip.selected);

@@ -128,6 +128,7 @@ struct pairs {
 };
 
 struct trace {
+    char             *path;              /* as it was opened; NULL: by nobody who named it */
     int               fd, spill;         /* spill: the file of what lies behind TRACE_BORDER; -1: the same */
     const struct trace_writer *live;     /* whose running trace it is; NULL: a file's */
     struct trace_head head;
