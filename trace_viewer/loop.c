@@ -3,6 +3,7 @@
 #include "loop.h"
 
 #include "base/vec.h"
+#include "cast.h"
 #include "frame.h"
 #include "strip.h"
 
@@ -10,11 +11,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     TICK_MS = 100, KEYS_A_FRAME = 256,
-    KEY_SPANS = 20000, IDLE_SPANS = 60000 /* looked at one by one in a frame: some milliseconds */
+    STATE_SLICE = 1 << 17 /* events; some milliseconds */
 };
 
 static const int taken_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGWINCH, SIGTSTP };
@@ -49,9 +51,29 @@ take_signals(struct term *term)
     return 0;
 }
 
+static void
+film(struct view *view, const struct canvas *canvas, const struct capabilities *capabilities)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    if (view->cast == NULL || cast_frame(view->cast, canvas, capabilities, now_ms))
+        return;
+    cast_close(view->cast);
+    view->cast = NULL;
+    view_say(view, "the film cannot be written any further, and has ended");
+}
+
+/* A slice of the way to the state that the frame shows. true: it is there. */
+static bool
+approach(struct driver *driver)
+{
+    return model_approach(driver->model, driver->view->cursor, driver->view->before, STATE_SLICE);
+}
+
 /* `spans`: how many may be looked at one by one; of what is more, the sum is drawn. */
 static bool
-show(struct driver *driver, struct term *term, size_t spans)
+show(struct driver *driver, struct term *term, size_t spans, bool *there)
 {
     struct canvas canvas;
     int width, height;
@@ -60,13 +82,13 @@ show(struct driver *driver, struct term *term, size_t spans)
     driver->view->height = height;
     if (!canvas_init(&canvas, width, height))
         return false;
-    if (driver->view->cursor != NO_EVENT)
-        model_seek(driver->model, driver->view->cursor);
-    model_seek_past(driver->model, driver->view->before);
+    *there = approach(driver);
     view_veil(driver->view, driver->model);
+    term_theme(term, driver->view->theme);
     shelf_begin(driver->model->shelf, spans);
     frame_draw(driver->model, driver->view, &canvas, term_capabilities(term));
     term_show(term, &canvas);
+    film(driver->view, &canvas, term_capabilities(term));
     canvas_free(&canvas);
     return true;
 }
@@ -92,27 +114,37 @@ take_keys(struct driver *driver, struct term *term, bool *any)
     return true;
 }
 
-/* What was drawn may still be made better: at once if nobody asks for anything else. */
+/* The timeline may still be drawn better than it was. */
 static bool
-is_unfinished(const struct driver *driver)
+is_rough(const struct driver *driver)
 {
     return !model_is_whole(driver->model) || shelf_is_rough(driver->model->shelf);
 }
 
+/* Not at all where there is something to work out. */
 static bool
-wait_for_something(const struct driver *driver, bool unfinished)
+wait_for_something(const struct driver *driver, bool there)
 {
     bool live = driver->session != NULL && driver->session->waiting;
     struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
                              { .fd = live ? driver->session->fd : -1, .events = POLLIN } };
-    int ready = poll(fds, live ? 2 : 1, driver->view->moving || unfinished ? 0 : TICK_MS);
+    int ready = poll(fds, live ? 2 : 1, driver->view->moving || !there ? 0 : TICK_MS);
     return ready > 0 && live && fds[1].revents != 0;
+}
+
+/* Nobody asks for anything: a slice of what is still to be worked out. true: there is something new to show. */
+static bool
+work_on(struct driver *driver, bool *there)
+{
+    if (!*there)
+        return *there = approach(driver);
+    return !model_is_whole(driver->model) ? model_arrange(driver->model) : is_rough(driver);
 }
 
 static int
 loop_until_left(struct driver *driver, struct term *term)
 {
-    bool changed = true;
+    bool changed = true, idle = false, there = true;
     int width = 0, height = 0;
     while (!driver->leave) {
         int w, h, number = take_signals(term);
@@ -122,10 +154,10 @@ loop_until_left(struct driver *driver, struct term *term)
         changed |= w != width || h != height;
         width = w;
         height = h;
-        if (changed && !show(driver, term))
+        if (changed && !show(driver, term, idle ? SHELF_PATIENT : SHELF_HASTY, &there))
             return 2;
-        changed = false;
-        if (wait_for_something(driver)) {
+        changed = idle = false;
+        if (wait_for_something(driver, there && !is_rough(driver))) {
             drive_reply(driver);
             changed = true;
         }
@@ -133,6 +165,8 @@ loop_until_left(struct driver *driver, struct term *term)
             return 128 + SIGHUP;
         changed |= drive_on(driver);
         changed |= model_refresh(driver->model);
+        if (!changed)
+            changed = idle = work_on(driver, &there);
     }
     return 0;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARRANGE_SLICE = 1 << 16 }; /* events */
+enum { ARRANGE_SLICE = 1 << 16, HELD = 1 << 30 }; /* events; bytes of the trace that may stay mapped */
 
 /* Kinds and lanes may be declared while the run goes on. */
 static bool
@@ -47,6 +47,7 @@ model_open(struct model *model, struct trace *trace)
 {
     *model = (struct model){ .trace = trace, .state = state_new(trace), .at = NO_EVENT, .past_at = NO_EVENT,
                              .index = index_open(trace), .shelf = shelf_new() };
+    trace_hold(trace, HELD);
     if (model->state != NULL && model->index != NULL && model->shelf != NULL && take_index(model))
         return true;
     model_close(model);
@@ -102,31 +103,6 @@ model_close(struct model *model)
     if (model->trace != NULL)
         trace_release(model->trace);
     *model = (struct model){ 0 };
-}
-
-bool
-model_seek(struct model *model, size_t seq)
-{
-    if (model->at == seq)
-        return true;
-    if (seq >= model->seen || !state_seek(model->state, seq))
-        return false;
-    model->at = seq;
-    return true;
-}
-
-bool
-model_seek_past(struct model *model, size_t seq)
-{
-    if (model->past_at == seq || seq == NO_EVENT)
-        return true;
-    model->past_at = NO_EVENT;
-    if (model->past == NULL)
-        model->past = state_new(model->trace);
-    if (seq >= model->seen || model->past == NULL || !state_seek(model->past, seq))
-        return false;
-    model->past_at = seq;
-    return true;
 }
 
 const char *

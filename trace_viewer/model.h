@@ -38,6 +38,11 @@ void model_finish(struct model *model);                    /* all of it now: for
 void model_close(struct model *model);
 bool model_seek(struct model *model, size_t seq);          /* the state as of that event */
 bool model_seek_past(struct model *model, size_t seq);     /* the past state; NO_EVENT: none is wanted */
+/* Both, by at most so many events of each; until it answers true `at` (and `past_at`) may be NO_EVENT: what is asked of
+ * the state then is still being worked out. */
+bool model_approach(struct model *model, size_t seq, size_t before, size_t budget);
+/* state_open; of a state that is still being worked out nothing. */
+size_t model_open_stages(const struct model *model, uint32_t lane, size_t *seqs, size_t room);
 
 const char *model_kind(const struct model *model, size_t seq);       /* its name */
 enum work   model_work(const struct model *model, size_t seq);

@@ -85,7 +85,8 @@ shelf_note(struct shelf *shelf, bool rough)
 bool
 shelf_affords(const struct shelf *shelf, size_t spans)
 {
-    return shelf->spent == 0 || (spans <= shelf->affordable && shelf->spent <= shelf->affordable - spans);
+    bool patient = shelf->affordable >= SHELF_PATIENT;
+    return (shelf->spent == 0 && patient) || (spans <= shelf->affordable && shelf->spent <= shelf->affordable - spans);
 }
 
 void

@@ -23,7 +23,7 @@ struct painted {
 struct painted    *shelf_find(const struct strip *strip);  /* NULL: it was not painted, or something changed */
 struct painted    *shelf_take(const struct strip *strip);  /* an empty one; stays until the frame is drawn. NULL: no memory */
 const struct span *painted_keep(struct painted *painted, const struct span *span); /* NULL: no memory */
-/* Whether that many spans more may be looked at in this frame; the first row always may. */
+/* Whether that many spans more may be looked at in this frame; where there is time, the first row always may. */
 bool               shelf_affords(const struct shelf *shelf, size_t spans);
 void               shelf_spend(struct shelf *shelf, size_t spans);
 void               shelf_note(struct shelf *shelf, bool rough);

@@ -42,6 +42,7 @@ struct strip {
 struct shelf *shelf_new(void);                 /* NULL: no memory */
 void          shelf_free(struct shelf *shelf);
 /* A frame begins: at most so many spans are looked at one by one before rows are painted in proportion; SIZE_MAX: all. */
+enum { SHELF_HASTY = 4000, SHELF_PATIENT = 8000 }; /* for a frame that answers a key, and where nobody waits */
 void          shelf_begin(struct shelf *shelf, size_t spans);
 bool          shelf_is_rough(const struct shelf *shelf); /* something in this frame was painted in proportion */
 

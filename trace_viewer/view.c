@@ -3,6 +3,7 @@
 #include "view.h"
 
 #include "base/str.h"
+#include "cast.h"
 #include "columns.h"
 #include "trace/match.h"
 #include "trace/reader.h"
@@ -33,6 +34,8 @@ view_free(struct view *view)
         match_free(view->search);
     veil_free(&view->veil);
     free(view->answer);
+    cast_close(view->cast);
+    str_free(&view->done);
     view_init(view);
 }
 
@@ -154,6 +157,8 @@ void
 view_use(struct view *view, const struct trace *trace)
 {
     struct match_names names = match_names_of_trace(trace);
+    if (view->hunt.is != NULL)
+        hunt_pause(view); /* where it had come to is another event now */
     breaks_use(&view->rules.breaks, trace);
     if (view->search != NULL)
         match_use(view->search, &names);

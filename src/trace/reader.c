@@ -431,7 +431,7 @@ open_file(int fd, const struct trace_writer *live, const char *name, char *why, 
     trace->spill = -1;
     trace->live = live;
     trace->scratch = aligned_alloc(64, TRACE_CHUNK);
-    trace->touched = calloc(1, sizeof *trace->touched);
+    trace->touched = touched_new(TOUCHED_MOST);
     const char *trouble = open_trouble(trace);
     if (trouble == NULL)
         return trace;
