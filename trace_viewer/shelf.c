@@ -111,7 +111,7 @@ row_of(const struct strip *strip)
     return (struct painted){ .lane = strip->lane, .events = index_events(strip->model->index, strip->lane),
                              .first = strip->first, .last = strip->last, .scale = strip->scale,
                              .veil = strip->veil->sum, .sieve = strip->sieve.sum, .end = end_that_counts(strip),
-                             .whole = model_is_whole(strip->model) };
+                             .whole = index_is_whole(strip->model->index) };
 }
 
 static bool
