@@ -131,7 +131,8 @@ draw_slot(const struct scene *scene, const struct layout *layout, const struct s
         kind->title(scene, &title);
     else
         str_add(&title, kind->name);
-    struct canvas body = draw_border(canvas, slot->box, view->focus == slot->pane, canvas_words(canvas, &title));
+    struct canvas body = draw_border(canvas, slot->box, view->focus == slot->pane,
+                                    slot->changes ? "" : canvas_words(canvas, &title));
     if (slot->changes)
         draw_tabs(scene, layout, slot, canvas);
     if (slot->changes && kind->title != NULL && body.height > 2) {

@@ -16,7 +16,7 @@
 
 enum {
     TICK_MS = 100, KEYS_A_FRAME = 256,
-    STATE_SLICE = 1 << 17 /* events; some milliseconds */
+    STATE_SLICE = 1 << 17, LEARNED_A_FRAME = 1 << 16 /* events; some milliseconds */
 };
 
 static const int taken_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGWINCH, SIGTSTP };
@@ -83,6 +83,8 @@ show(struct driver *driver, struct term *term, size_t spans, bool *there)
     if (!canvas_init(&canvas, width, height))
         return false;
     *there = approach(driver);
+    if (driver->model->seen <= LEARNED_A_FRAME) /* else when nobody waits */
+        model_learn(driver->model, LEARNED_A_FRAME);
     view_veil(driver->view, driver->model);
     term_theme(term, driver->view->theme);
     shelf_begin(driver->model->shelf, spans);
@@ -125,7 +127,9 @@ is_rough(const struct driver *driver)
 static bool
 wait_for_something(const struct driver *driver, bool there)
 {
-    bool live = driver->session != NULL && driver->session->waiting;
+    bool live = driver->session != NULL && driver->session->fd >= 0;
+    if (live && session_has_news(driver->session))
+        return true;
     struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
                              { .fd = live ? driver->session->fd : -1, .events = POLLIN } };
     int ready = poll(fds, live ? 2 : 1, driver->view->moving || !there ? 0 : TICK_MS);
@@ -134,17 +138,23 @@ wait_for_something(const struct driver *driver, bool there)
 
 /* Nobody asks for anything: a slice of what is still to be worked out. true: there is something new to show. */
 static bool
-work_on(struct driver *driver, bool *there)
+work_on(struct driver *driver, bool *there, bool *learning)
 {
     if (!*there)
         return *there = approach(driver);
-    return !model_is_whole(driver->model) ? model_arrange(driver->model) : is_rough(driver);
+    if (!model_is_whole(driver->model))
+        return model_arrange(driver->model);
+    if (is_rough(driver))
+        return true;
+    bool before = *learning;
+    *learning = model_learn(driver->model, LEARNED_A_FRAME);
+    return before && !*learning;
 }
 
 static int
 loop_until_left(struct driver *driver, struct term *term)
 {
-    bool changed = true, idle = false, there = true;
+    bool changed = true, idle = false, there = true, learning = true;
     int width = 0, height = 0;
     while (!driver->leave) {
         int w, h, number = take_signals(term);
@@ -157,7 +167,7 @@ loop_until_left(struct driver *driver, struct term *term)
         if (changed && !show(driver, term, idle ? SHELF_PATIENT : SHELF_HASTY, &there))
             return 2;
         changed = idle = false;
-        if (wait_for_something(driver, there && !is_rough(driver))) {
+        if (wait_for_something(driver, there && !learning && !is_rough(driver))) {
             drive_reply(driver);
             changed = true;
         }
@@ -165,8 +175,9 @@ loop_until_left(struct driver *driver, struct term *term)
             return 128 + SIGHUP;
         changed |= drive_on(driver);
         changed |= model_refresh(driver->model);
+        learning |= changed;
         if (!changed)
-            changed = idle = work_on(driver, &there);
+            changed = idle = work_on(driver, &there, &learning);
     }
     return 0;
 }

@@ -9,7 +9,7 @@
 #include "analysis/index.h"
 #include "theme.h"
 
-struct trace; struct trace_event; struct state; struct str; struct shelf; struct scale;
+struct diff; struct trace; struct trace_event; struct state; struct str; struct shelf; struct scale;
 
 struct model {
     struct trace *trace;      /* owned */
@@ -17,6 +17,9 @@ struct model {
     size_t        at;
     struct state *past;       /* as of `past_at`: what was so before the last step */
     size_t        past_at;
+    struct diff  *diff;       /* of the two runs that the trace is of; NULL: they are not compared */
+    struct tensors    *tensors;    /* model_learn; NULL: nothing was learned yet */
+    struct quantities *quantities;
     struct index *index;      /* ask it by the functions below where there is one */
     size_t        lane_count;
     size_t        seen;       /* events taken in */
@@ -36,6 +39,9 @@ bool model_arrange(struct model *model);                   /* one slice, some mi
 bool model_is_whole(const struct model *model);            /* else a sample is drawn */
 void model_finish(struct model *model);                    /* all of it now: for a frame that must be exact */
 void model_close(struct model *model);
+bool model_compare(struct model *model, char *why, size_t why_size); /* two traces as one: from now on with `diff` */
+/* Takes in what the tensor and memory panes ask for, by so many events at most. true: there is more. */
+bool model_learn(struct model *model, size_t slice);
 bool model_seek(struct model *model, size_t seq);          /* the state as of that event */
 bool model_seek_past(struct model *model, size_t seq);     /* the past state; NO_EVENT: none is wanted */
 /* Both, by at most so many events of each; until it answers true `at` (and `past_at`) may be NO_EVENT: what is asked of

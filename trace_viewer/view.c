@@ -157,8 +157,8 @@ void
 view_use(struct view *view, const struct trace *trace)
 {
     struct match_names names = match_names_of_trace(trace);
-    if (view->hunt.is != NULL)
-        hunt_pause(view); /* where it had come to is another event now */
+    view->moving &= view->hunt.is == NULL; /* where a hunt had come to is another event now */
+    view->hunt.is = NULL;
     breaks_use(&view->rules.breaks, trace);
     if (view->search != NULL)
         match_use(view->search, &names);

@@ -25,7 +25,7 @@ enum pane {
 };
 
 /* How a pane is looked at: rows scrolled away, and the row that is chosen where rows can be. */
-struct pane_look { int scroll, line; };
+struct pane_look { int scroll, line, element; bool percent; }; /* the last two: a tensor's value, from 1; its change */
 
 /* Who may go on: a saved trace never does, a session does when asked. */
 enum run_state { RUN_SAVED, RUN_PAUSED, RUN_RUNNING, RUN_FINISHED, RUN_FAILED, RUN_GONE };
@@ -65,6 +65,7 @@ struct view {
     char           prompt[64];         /* "until ": what is being typed, "" nothing */
     char           typed[512];
     char           message[512];       /* the line above the keys */
+    char           gone[128];          /* how the engine went, while it is gone; "" */
 };
 
 void view_init(struct view *view);

@@ -1,7 +1,8 @@
 /* A text that grows. Whoever builds a message or a page appends without looking and asks once at the end.
  *
- * Interface in order of use: str_add, str_add_bytes, str_add_unsigned, str_add_signed, str_addf, str_addv; str_ok, str_text; str_clear to begin
- * again in the same room; str_free. And float_text, for who writes numbers into one. */
+ * Interface in order of use: str_add, str_add_bytes, str_add_unsigned, str_add_signed, str_addf, str_addv;
+ * str_ok, str_text; str_clear to begin again in the same room; str_free. And float_text, for who writes numbers into
+ * one. */
 #include "base/str.h"
 
 #include <stdint.h>
