@@ -1,6 +1,7 @@
 /* Which events wait for an answer. Interface: veil_update, veil_hides, veil_hides_lane, veil_free. */
 #include "veil.h"
 
+#include "base/map.h"
 #include "base/vec.h"
 #include "question.h"
 #include "trace/reader.h"
@@ -47,6 +48,16 @@ draw_veil(struct veil *veil, const struct model *model, size_t seq, struct part 
         veil->rest = (uint32_t)seq;
 }
 
+static void
+sum_up(struct veil *veil)
+{
+    veil->sum = veil->draws ? hash_bytes(veil->rest, veil->from, veil->kinds * sizeof *veil->from) : 0;
+    veil->mask = veil->draws && veil->rest != UINT32_MAX ? UINT64_MAX : 0;
+    for (size_t kind = 0; veil->draws && kind < veil->kinds; kind++)
+        if (veil->from[kind] != UINT32_MAX)
+            veil->mask |= (uint64_t)1 << kind % 64;
+}
+
 void
 veil_update(struct veil *veil, const struct model *model, const struct veil_place *place)
 {
@@ -64,6 +75,7 @@ veil_update(struct veil *veil, const struct model *model, const struct veil_plac
         if (hides.length > 0)
             draw_veil(veil, model, model->lessons[i], hides);
     }
+    sum_up(veil);
 }
 
 bool
@@ -78,12 +90,12 @@ veil_hides(const struct veil *veil, const struct model *model, size_t seq)
 }
 
 bool
-veil_hides_lane(const struct veil *veil, const struct model *model, const struct lane *lane)
+veil_hides_lane(const struct veil *veil, const struct model *model, size_t lane)
 {
-    size_t hidden = 0;
-    while (veil->draws && hidden < lane->event_count && veil_hides(veil, model, lane->events[hidden]))
-        hidden++;
-    return lane->event_count > 0 && hidden == lane->event_count;
+    size_t seq = veil->draws ? model_lane_next(model, lane, NO_EVENT, 1) : NO_EVENT, events = model_lane_events(model, lane);
+    while (seq != NO_EVENT && veil_hides(veil, model, seq))
+        seq = model_lane_next(model, lane, seq, 1);
+    return veil->draws && events > 0 && seq == NO_EVENT;
 }
 
 void
