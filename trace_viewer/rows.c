@@ -375,15 +375,18 @@ rows_free(struct rows *rows)
 int
 rows_wanted(const struct model *model, const struct view *view, const struct axis *axis)
 {
-    int wanted = rows_hold_curves(view) ? view->arrange.curves.count : 0;
+    int  wanted = rows_hold_curves(view) ? view->arrange.curves.count : 0, levels = 0;
+    bool large = view->height >= DEEP && view->width >= WIDE; /* elsewhere panes come before levels */
     for (size_t i = 0; i < model->lane_count && wanted < MOST; i++) {
         if (is_hidden(model, view, (int)i))
             continue;
-        bool folded = arrange_fold(&view->arrange, (int)i) == FOLD_LEVELS;
-        folded |= (int)i != view->lane && (view->height < DEEP || view->width < WIDE); /* panes come before levels */
-        wanted += folded ? 1 : levels_seen(model, view, axis, (int)i);
+        bool folded = arrange_fold(&view->arrange, (int)i) == FOLD_LEVELS, selected = (int)i == view->lane;
+        int  more = folded || (!selected && !large) ? 0 : levels_seen(model, view, axis, (int)i) - 1;
+        wanted += 1 + (selected ? more : 0);
+        levels += selected ? 0 : more;
     }
-    return wanted;
+    int half = view->height / 2 - wanted;
+    return wanted + (levels < half ? levels : half > 0 ? half : 0);
 }
 
 int
