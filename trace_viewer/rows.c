@@ -210,10 +210,20 @@ rows_hold_curves(const struct view *view)
                                                (arrange->curves_shown == CURVES_BY_SIZE && large));
 }
 
+/* Where the rank of that unit begins, if so many units from there on still hold it; else as far up as it is held. */
+static int
+top_for(const struct model *model, const struct rows *rows, int unit, int shown)
+{
+    int top = unit, rank = rank_at(model, rows, rows->unit[unit].from);
+    while (top > 0 && rank >= 0 && rank_at(model, rows, rows->unit[top - 1].from) == rank)
+        top--;
+    return unit - top < shown && rank >= 0 ? top : unit - shown + 1;
+}
+
 /* Which units are on the screen: as many as there are rows but one, which tells of the others; the selected among
- * them. */
+ * them, and its rank's first lane above it. */
 static void
-place_window(const struct view *view, int room, struct rows *rows)
+place_window(const struct model *model, const struct view *view, int room, struct rows *rows)
 {
     int selected = unit_of_lane(rows, view->lane), others = rows->units - (rows->pinned >= 0);
     room -= rows->pinned >= 0;
@@ -226,7 +236,7 @@ place_window(const struct view *view, int room, struct rows *rows)
     if (selected >= 0 && selected < rows->top)
         rows->top = selected;
     if (selected >= rows->top + rows->shown)
-        rows->top = selected - rows->shown + 1;
+        rows->top = top_for(model, rows, selected, rows->shown);
     rows->top = rows->top > others - rows->shown ? others - rows->shown : rows->top;
     rows->top = rows->top < 0 ? 0 : rows->top;
 }
@@ -329,7 +339,7 @@ static bool
 deal_out(const struct model *model, const struct view *view, const struct axis *axis, int room, struct rows *rows)
 {
     rows->pinned = view->arrange.pinned > 0 && room > 2 ? unit_of_lane(rows, view->arrange.pinned - 1) : -1;
-    place_window(view, room, rows);
+    place_window(model, view, room, rows);
     int used = rows->shown + (rows->pinned >= 0);
     rows->row = calloc((size_t)room + 1, sizeof *rows->row);
     struct deal deal = { model, view, axis, rows, calloc(2 * (size_t)used + 2, sizeof(int)), NULL,

@@ -130,6 +130,7 @@ draw_unit(struct drawing *drawing, int at)
             if (trace_lane_at(drawing->model->trace, (size_t)rows->lane[unit->from + lanes])->rank != rank)
                 break;
     }
+    draw_lane(drawing, at); /* what the rank's own thread does, and where that does nothing, how busy the others are */
     shade_lanes(drawing->model, drawing->view, drawing->axis, &rows->lane[unit->from], lanes, &drawing->body, at);
 }
 
