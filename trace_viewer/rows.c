@@ -345,6 +345,7 @@ deal_out(const struct model *model, const struct view *view, const struct axis *
     struct deal deal = { model, view, axis, rows, calloc(2 * (size_t)used + 2, sizeof(int)), NULL,
                          room - used - (used < rows->units) };
     deal.most = deal.levels + used + 1;
+    deal.extra = deal.extra > 0 ? deal.extra : 0;
     if (rows->row == NULL || deal.levels == NULL) {
         free(deal.levels);
         return false;

@@ -187,9 +187,10 @@ draw_window(const struct model *model, const struct view *view, uint64_t unit, s
         if (has_fault(model, view, &whole, column))
             canvas_put(body, 0, column, (struct style){ .ink = WORK_FAULT, .attr = ATTR_BOLD }, '!');
     if (view->unit != 0) {
-        struct scale shown = view_scale(view, model, body->width);
-        int left = scale_column(&whole, scale_time(&shown, 0));
-        int right = scale_column(&whole, scale_time(&shown, body->width));
+        struct axis axis;
+        window_axis(model, view, body->width, &axis);
+        int left = scale_column(&whole, axis_time(&axis, 0));
+        int right = scale_column(&whole, axis_time(&axis, body->width));
         struct style edge = { .ink = INK_ACCENT, .attr = ATTR_BOLD };
         right = right < body->width ? right : body->width - 1;
         if (left >= right) /* within one column: it is drawn wider than it is, that both are seen */
