@@ -301,5 +301,5 @@ enter(struct model *model, struct view *view, int row)
         view_goto(view, model, blocks[row].born);
 }
 
-const struct pane_kind memory_pane = { .name = "Memory", .least_columns = 30, .compares = true, .concern = concern,
-                                       .draw = draw, .rows = rows, .enter = enter };
+const struct pane_kind memory_pane = { .name = "Memory", .least_columns = 30, .compares = true, .of_state = true,
+                                       .concern = concern, .draw = draw, .rows = rows, .enter = enter };
