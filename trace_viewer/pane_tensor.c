@@ -571,5 +571,7 @@ press(struct model *model, struct view *view, const char *key)
         look->element--;
 }
 
-const struct pane_kind tensor_pane = { .name = "Tensor", .least_columns = 28, .of_state = true, .concern = concern,
-                                       .title = title, .draw = draw, .rows = rows, .enter = enter, .keys = keys, .press = press };
+const struct pane_kind tensor_pane = {
+    .name = "Tensor", .least_columns = 28, .of_state = true, .concern = concern, .title = title, .draw = draw,
+    .rows = rows, .enter = enter, .keys = keys, .press = press,
+};
