@@ -3,7 +3,10 @@
  * timeline is label.c's business. */
 #include "model.h"
 
+#include "analysis/diff.h"
+#include "analysis/quantities.h"
 #include "analysis/state.h"
+#include "analysis/tensors.h"
 #include "base/vec.h"
 #include "trace/reader.h"
 
@@ -183,13 +186,34 @@ model_close(struct model *model)
     free(model->faults);
     free(model->lessons);
     free(model->work);
+    tensors_free(model->tensors);
+    quantities_free(model->quantities);
     if (model->state != NULL)
         state_free(model->state);
     if (model->past != NULL)
         state_free(model->past);
+    diff_free(model->diff);
     if (model->trace != NULL)
         trace_release(model->trace);
     *model = (struct model){ 0 };
+}
+
+bool
+model_learn(struct model *model, size_t slice)
+{
+    if (model->tensors == NULL)
+        model->tensors = tensors_new(model->trace);
+    if (model->quantities == NULL)
+        model->quantities = quantities_new(model->trace);
+    bool tensors = model->tensors != NULL && tensors_grow(model->tensors, slice);
+    return (model->quantities != NULL && quantities_grow(model->quantities, slice)) || tensors;
+}
+
+bool
+model_compare(struct model *model, char *why, size_t why_size)
+{
+    model->diff = diff_new(model->trace, why, why_size);
+    return model->diff != NULL;
 }
 
 const char *
