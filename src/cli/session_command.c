@@ -10,7 +10,8 @@ session_command(struct session *session, const char *line, struct str *out)
         line++;
     if (*line == '\0' || *line == '#')
         return true;
-    if (!command_parse(line, &parsed, why, sizeof why)) {
+    if (!command_parse_of(line, SCOPE_SESSION, &parsed, why, sizeof why) &&
+        !command_parse(line, &parsed, why, sizeof why)) {
         str_addf(out, "%s\n", why);
         return false;
     }

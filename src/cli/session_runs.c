@@ -379,8 +379,10 @@ session_runs(struct session *session, const struct command_line *line, struct st
         str_addf(out, "there is no run %" PRId64 ": see runs\n", line->count);
         return false;
     }
-    if (line->command == CMD_compare)
+    if (line->command == CMD_compare) {
+        leave_run(session);
         return compare_with(session, run, out);
+    }
     if (run->number != session->run && !go_to_run(session, run, out))
         return false;
     str_addf(out, "run %d, at event %" PRIu64 "\n", session->run, session->cursor);
