@@ -37,13 +37,14 @@ sub stops {
 sub viewer_stands {
     my ($trace, $at, $keys) = @_;
     my $frame = `'$viewer' '$trace' --print --size 100x30 --at $at --keys '$keys'`;
-    return $frame =~ / step (\d+)\/\d+/ ? $1 : "no frame: $frame";
+    return $frame =~ / step (\d+)\/[\d?]+/ ? $1 : "no frame: $frame";
 }
 
 sub is_next {
     my ($event) = @_;
     return !$$event{args}{ok} if $$event{kind} eq 'lesson.check';
     return 1 if $$event{kind} =~ /^lesson\./;
+    return 0 if $$event{kind} =~ /^c10d\.(?:store\.|rendezvous$)/;
     return $$event{phase} eq 'begin' && $$event{kind} =~ /^(?:dp|ddp|c10d|autograd|module|optim)\./;
 }
 
@@ -60,7 +61,7 @@ for my $case ([ 'lessons/01-six-rows.lua', 80 ], [ 'lessons/11-ring-by-hand.lua'
     is(pop @stops, 'edge', "$lesson: and says so");
     is(scalar(grep { $stops[$_] <= $stops[ $_ - 1 ] } 1 .. $#stops), 0, "$lesson: every press goes forwards");
     my %met   = map { $events[$_]{kind} => 1 } @stops;
-    my %there = map { $$_{kind} => 1 } grep { $$_{phase} eq 'begin' && $$_{kind} =~ /^(?:dp|ddp|c10d)\./ } @events;
+    my %there = map { $$_{kind} => 1 } grep { is_next($_) && $$_{kind} =~ /^(?:dp|ddp|c10d)\./ } @events;
     is_deeply([ grep { !$met{$_} } sort keys %there ], [], "$lesson: every kind of dp, ddp and c10d stage is met");
     is_deeply([ 0, @stops ], \@rule, "$lesson: the stops are those of the rule");
     my @back = stops('rnext', 400, $lesson, 'continue; ');
