@@ -12,6 +12,15 @@
 
 enum { SEARCH_SLICE = 1 << 18 }; /* events between two frames: a fiftieth of a second or so */
 
+/* Forwards, what is new since then is marked. */
+static void
+step_to(struct model *model, struct view *view, size_t seq)
+{
+    size_t before = seq > view->cursor ? view->cursor : NO_EVENT;
+    view_goto(view, model, seq);
+    view->before = before;
+}
+
 bool
 browse_move(struct model *model, struct view *view, size_t seq)
 {
@@ -19,11 +28,11 @@ browse_move(struct model *model, struct view *view, size_t seq)
         size_t lesson = model->lessons[i];
         if (lesson > view->cursor && lesson < seq && model_is_lesson(model, lesson, "ask") &&
             !view_is_revealed(view, lesson)) {
-            view_goto(view, model, lesson);
+            step_to(model, view, lesson);
             return false;
         }
     }
-    view_goto(view, model, seq);
+    step_to(model, view, seq);
     return true;
 }
 

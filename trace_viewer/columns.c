@@ -1,7 +1,7 @@
 /* Widths, for the layout, the timeline and whoever moves the window in time alike. */
 #include "columns.h"
 
-enum { SIDE_FROM = 120 };
+enum { SIDE_FROM = 120, LISTING_FROM = 188, LISTING = 92 /* a stage's function has 90 columns at most */ };
 
 int
 columns_of_names(int width)
@@ -12,7 +12,7 @@ columns_of_names(int width)
 int
 columns_of_side(int width)
 {
-    return width < SIDE_FROM ? 0 : width >= 180 ? 72 : width * 3 / 10;
+    return width < SIDE_FROM ? 0 : width >= LISTING_FROM ? LISTING : width * 3 / 10;
 }
 
 int

@@ -121,8 +121,8 @@ take_reply_text(struct view *view, struct str *text)
         return;
     free(view->answer);
     view->answer = copy;
-    view->page = PAGE_ANSWER;
-    view->scroll[PANE_INSPECTOR] = 0;
+    view->chosen = PANE_ANSWER;
+    view->panes[PANE_ANSWER].scroll = 0;
 }
 
 /* The engine may have run past a question; the viewer stands at it until it is answered. false: it does, so where the

@@ -4,16 +4,14 @@
 
 #include "base/str.h"
 #include "keys.h"
+#include "frame_panes.h"
 #include "layout.h"
-#include "panes.h"
 #include "question.h"
 #include "timeline.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { HORIZONTAL = 0x2500, VERTICAL = 0x2502, TEE_DOWN = 0x252c, FOCUS = 0x25ba };
 
 static const char *
 run_word(enum run_state run)
@@ -48,84 +46,6 @@ draw_title(const struct model *model, const struct view *view, struct canvas *ca
     int column = room < 8 && room < (int)strlen(title) ? 1
                      : canvas_cut(canvas, (struct stretch){ 0, 1, room }, style, title);
     canvas_text(canvas, 0, column > 1 ? column + 2 : 1, style, where);
-}
-
-/* The line above a pane, with its name; a pane beside another has a line at its left too. Answers the body. */
-static struct canvas
-draw_border(struct canvas *canvas, struct box box, bool focused, const char *name)
-{
-    struct canvas whole = canvas_part(canvas, box.row, box.column, box.height, box.width);
-    struct style dim = { .ink = INK_DIM };
-    struct style style = { .ink = focused ? INK_ACCENT : INK_PLAIN, .attr = ATTR_BOLD };
-    uint32_t mark = focused ? FOCUS : ' ';
-    canvas_fill(&whole, 0, dim, HORIZONTAL);
-    if (box.column == 0) {
-        canvas_put(&whole, 0, 1, style, mark);
-        int column = canvas_cut(&whole, (struct stretch){ 0, 2, box.width - 4 }, style, name);
-        canvas_put(&whole, 0, column, dim, ' ');
-        return canvas_part(&whole, 1, 0, box.height - 1, box.width);
-    }
-    canvas_put(&whole, 0, 0, dim, TEE_DOWN);
-    for (int row = 1; row < whole.height; row++)
-        canvas_put(&whole, row, 0, dim, VERTICAL);
-    canvas_put(&whole, 0, 1, style, mark);
-    int column = canvas_cut(&whole, (struct stretch){ 0, 2, box.width - 4 }, style, name);
-    canvas_put(&whole, 0, column, dim, ' ');
-    return canvas_part(&whole, 1, 1, box.height - 1, box.width - 1);
-}
-
-/* The inspector's tabs in its border; the open one reversed, so that it shows without colour. */
-static void
-draw_tabs(struct canvas *canvas, const struct view *view, const struct layout *layout, enum page open)
-{
-    int pages = view->answer != NULL ? PAGE_COUNT : PAGE_ANSWER;
-    struct box box = layout->inspector;
-    struct canvas border = canvas_part(canvas, box.row, box.column, 1, box.width);
-    int column = 2;
-    for (int page = layout->source_apart ? PAGE_EVENT : PAGE_SOURCE; page < pages; page++) {
-        struct style style = { .ink = INK_DIM };
-        if (page == (int)open)
-            style = (struct style){ .attr = ATTR_REVERSE | ATTR_BOLD };
-        if (column + (int)strlen(page_name((enum page)page)) + 2 >= box.width)
-            break;
-        canvas_put(&border, 0, column++, style, ' ');
-        column = canvas_text(&border, 0, column, style, page_name((enum page)page));
-        canvas_put(&border, 0, column++, style, ' ');
-    }
-}
-
-static void
-draw_panes(const struct model *model, const struct view *view, const struct layout *layout, struct canvas *canvas,
-           const struct capabilities *capabilities)
-{
-    if (layout->lesson.height > 0) {
-        struct canvas body = draw_border(canvas, layout->lesson, view->focus == PANE_LESSON, "Lesson");
-        lesson_draw(model, view, &body, capabilities);
-    }
-    if (layout->inspector.height > 0) {
-        enum page page = layout->source_apart && view->page == PAGE_SOURCE ? PAGE_EVENT : view->page;
-        struct canvas body = draw_border(canvas, layout->inspector, view->focus == PANE_INSPECTOR, "");
-        draw_tabs(canvas, view, layout, page);
-        if (page == PAGE_SOURCE && body.height > 2) {
-            char title[256];
-            source_title(model, view, title, sizeof title);
-            canvas_cut(&body, (struct stretch){ 0, 1, body.width - 2 }, (struct style){ .ink = INK_ACCENT }, title);
-            body = canvas_part(&body, 1, 0, body.height - 1, body.width);
-        }
-        inspector_draw(model, view, page, &body, capabilities);
-    }
-    enum page next = layout->source_apart && view->page == PAGE_SOURCE ? PAGE_EVENT : view->page;
-    for (int i = 0; i < 2 && layout->more[i].height > 0; i++) {
-        next = next + 1 >= PAGE_ANSWER ? PAGE_EVENT : next + 1;
-        struct canvas body = draw_border(canvas, layout->more[i], false, page_name(next));
-        inspector_draw(model, view, next, &body, capabilities);
-    }
-    if (layout->source.height > 0) {
-        char title[256];
-        source_title(model, view, title, sizeof title);
-        struct canvas body = draw_border(canvas, layout->source, view->focus == PANE_SOURCE, title);
-        source_draw(model, view, &body);
-    }
 }
 
 /* What `where` says, the kind in bold; if it is too long the middle goes. */
@@ -248,7 +168,7 @@ draw_help(const struct view *view, struct canvas *canvas)
     if (canvas->height <= 2)
         body = *canvas;
     canvas_clear(&body);
-    keys_help(&body, view->scroll[PANE_TIMELINE]);
+    keys_help(&body, view->panes[PANE_TIMELINE].scroll);
 }
 
 void
@@ -256,7 +176,8 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
            const struct capabilities *capabilities)
 {
     canvas_clear(canvas);
-    struct layout layout = layout_of(model, view, canvas->width, canvas->height);
+    const struct scene scene = { model, view, capabilities };
+    struct layout layout = layout_of(&scene, canvas->width, canvas->height);
     if (layout.words_only && !view->help) {
         draw_words_alone(model, view, canvas);
         return;
@@ -277,9 +198,9 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
     if (layout.minimap.height > 0)
         minimap_draw(model, view, &part[1], capabilities);
     timeline_draw(model, view, &part[2], capabilities);
-    draw_panes(model, view, &layout, canvas, capabilities);
+    panes_draw(&scene, &layout, canvas);
     draw_event_line(model, view, &part[3]);
-    draw_message(model, view, layout.lesson.height > 0 && layout.inspector.height == 0, &part[4]);
+    draw_message(model, view, layout.slot_count == 1 && layout.slots[0].pane == PANE_LESSON, &part[4]);
     if (view->help)
         draw_help(view, canvas);
     keys_draw(model, view, &part[5]);

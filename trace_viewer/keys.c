@@ -144,7 +144,8 @@ draw_help_hints(const struct view *view, struct canvas *line)
         { CMD_last, "end" }, { 0, NULL }
     };
     char place[48];
-    snprintf(place, sizeof place, "line %d of %d ", view->scroll[PANE_TIMELINE] + 1, keys_help_lines(view->width));
+    snprintf(place, sizeof place, "line %d of %d ", view->panes[PANE_TIMELINE].scroll + 1,
+             keys_help_lines(view->width));
     int room = line->width - (int)strlen(place);
     if (room > 10)
         canvas_right(line, 0, (struct style){ .ink = INK_DIM }, place);

@@ -1,14 +1,14 @@
-/* The rules of the screen. What goes first as space shrinks: the minimap, the third pane (it becomes a tab), the
- * panes below but for the lesson's, the ruler, lanes; never the title, the cursor's lane, the event's line and the
- * keys.
- * Interface: layout_of for a frame. */
+/* The rules of the screen. What goes first as space shrinks: further panes (they become tabs), the source's own place,
+ * the minimap, the panes below but for the lesson's, the ruler, lanes; never the title, the cursor's lane, the event's
+ * line and the keys. What a larger screen has more becomes panes, and where there is nothing more to show, larger ones.
+ * Interface: layout_of for a frame, layout_slot. */
 #include "layout.h"
 
 #include "columns.h"
 #include "timeline.h"
 
-enum { BAND_FROM = 100, PANES_FROM = 16, PANE_LEAST = 6, PAGE_ROWS = 9, BAND_ROWS = 8, QUESTION_ROWS = 14,
-       LANES_LEAST = 4, NARROW = 60, WORDS_FROM = 7, WORDS_ROWS = 4 };
+enum { PANES_FROM = 16, PANE_LEAST = 6, GRID_ROWS = 10, BAND_ROWS = 8, QUESTION_ROWS = 14, LANES_LEAST = 4,
+       NARROW = 60, WIDE = 100, WORDS_FROM = 7, WORDS_ROWS = 4, COLUMN_LEAST = 28, LISTING = 80, GRID_MOST = 12 };
 
 static int
 least(int a, int b)
@@ -23,119 +23,184 @@ most(int a, int b)
 }
 
 static bool
-stands_at(const struct model *model, const struct view *view, const char *what)
+stands_at(const struct scene *scene, const char *what)
 {
-    return view->cursor != NO_EVENT && model_is_lesson(model, view->cursor, what);
+    return scene->view->cursor != NO_EVENT && model_is_lesson(scene->model, scene->view->cursor, what);
+}
+
+const struct slot *
+layout_slot(const struct layout *layout, enum pane pane)
+{
+    for (int i = 0; i < layout->slot_count; i++)
+        if (layout->slots[i].pane == pane && layout->slots[i].box.height > 0)
+            return &layout->slots[i];
+    return NULL;
+}
+
+static void
+add_slot(struct layout *layout, enum pane pane, struct box box)
+{
+    if (layout->slot_count < SLOTS && box.height > 0 && box.width > 0)
+        layout->slots[layout->slot_count++] = (struct slot){ .box = box, .pane = pane };
+}
+
+static void
+add_changing(struct layout *layout, const struct scene *scene, struct box box)
+{
+    add_slot(layout, pane_open(scene), box);
+    if (layout->slot_count > 0)
+        layout->slots[layout->slot_count - 1].changes = true;
 }
 
 /* Lanes take what they want as long as the panes keep more than a third of the rows, or eight at least. Who is asked
  * reads the question, its choices and what is said to the answer: then lanes give way. */
 static int
-pane_rows(const struct model *model, const struct view *view, int height, bool wide)
+pane_rows(const struct scene *scene, int height, bool wide)
 {
     int  rows  = most(height / 3 + 1, PANE_LEAST);
-    bool asked = stands_at(model, view, "ask");
+    bool asked = stands_at(scene, "ask");
     rows = wide ? rows : least(rows, BAND_ROWS);
     return asked ? most(rows, least(QUESTION_ROWS, height - LANES_LEAST)) : rows;
 }
 
-/* The panes below the timeline, in one band: lesson and tabs; from 100 columns and 14 rows on, the source below. */
-static void
-place_band(struct layout *layout, int row, int height, int width)
+/* Which panes fill `room` places beside the lesson and the source: in the list's order those that have something to
+ * say, so that each keeps its place from step to step, and last the one that changes. */
+static int
+pick_panes(const struct scene *scene, const struct layout *layout, int room, enum pane *picked)
 {
-    int lesson = width * 3 / 8, upper = height;
-    layout->source_apart = width >= BAND_FROM && height >= 14;
-    if (layout->source_apart)
-        upper = height / 2;
-    layout->lesson = (struct box){ row, 0, upper, lesson };
-    layout->inspector = (struct box){ row, lesson, upper, width - lesson };
-    if (layout->source_apart)
-        layout->source = (struct box){ row + upper, 0, height - upper, width };
+    enum pane open = pane_open(scene);
+    int       count = 0;
+    bool      there = layout_slot(layout, open) != NULL;
+    for (int pane = PANE_SOURCE + 1; pane < PANE_COUNT && count < room; pane++) {
+        bool shown = layout_slot(layout, (enum pane)pane) != NULL;
+        if (shown || pane_concern(scene, (enum pane)pane) == CONCERN_NONE)
+            continue;
+        picked[count++] = (enum pane)pane;
+        there |= picked[count - 1] == open;
+    }
+    if (!there && count > 0)
+        picked[count - 1] = open;
+    return count;
 }
 
+/* Panes side by side in as many rows as have room, the last row's as wide as the others together. */
 static void
-place_side(struct layout *layout, int row, int height, int left, int width)
+place_grid(struct layout *layout, const struct scene *scene, struct box band)
 {
-    int upper = height * 2 / 5;
-    layout->lesson = (struct box){ row, left, upper, width };
-    layout->source = (struct box){ row + upper, left, height - upper, width };
-    layout->source_apart = true;
+    enum pane picked[GRID_MOST];
+    int columns = most(1, band.width / COLUMN_LEAST), rows = most(1, band.height / GRID_ROWS);
+    columns = least(columns, GRID_MOST);
+    rows    = least(rows, GRID_MOST / columns);
+    int count = pick_panes(scene, layout, columns * rows, picked), first = layout->slot_count;
+    rows    = least(rows, count);
+    for (int row = 0, from = 0; row < rows; row++) {
+        int in_row = (count - from + rows - row - 1) / (rows - row);
+        int top = band.row + band.height * row / rows, below = band.row + band.height * (row + 1) / rows;
+        for (int i = 0; i < in_row; i++) {
+            int left = band.width * i / in_row, right = band.width * (i + 1) / in_row;
+            add_slot(layout, picked[from + i], (struct box){ top, band.column + left, below - top, right - left });
+        }
+        from += in_row;
+    }
+    if (layout->slot_count > first)
+        layout->slots[layout->slot_count - 1].changes = true;
 }
 
-/* The inspector, and below it as many further pages as have a dozen rows each. */
+/* The panes below the timeline, in one band: lesson and tabs; from 100 columns and 14 rows on others and the source. */
 static void
-place_pages(struct layout *layout, struct box band)
+place_band(struct layout *layout, const struct scene *scene, struct box band)
 {
-    int count = band.height / PAGE_ROWS < 1 ? 1 : band.height / PAGE_ROWS > 3 ? 3 : band.height / PAGE_ROWS;
-    int rows = band.height / count;
-    layout->inspector = (struct box){ band.row, 0, count == 1 ? band.height : rows, band.width };
-    for (int i = 1; i < count; i++)
-        layout->more[i - 1] = (struct box){ band.row + i * rows, 0, i == count - 1 ? band.height - i * rows : rows,
-                                            band.width };
+    bool deep  = band.width >= WIDE && band.height >= 14;
+    int  upper = deep ? band.height / 2 : band.height;
+    int  lesson = deep ? band.width / 3 : band.width * 3 / 8;
+    add_slot(layout, PANE_LESSON, (struct box){ band.row, 0, upper, lesson });
+    struct box right = { band.row, lesson, upper, band.width - lesson };
+    if (!deep) {
+        add_changing(layout, scene, right);
+        return;
+    }
+    add_slot(layout, PANE_SOURCE, (struct box){ band.row + upper, 0, band.height - upper, band.width });
+    place_grid(layout, scene, right);
+}
+
+/* The column at the right of wide screens: the lesson, and the source if a listing's lines have room there. */
+static void
+place_side(struct layout *layout, struct box side)
+{
+    bool listing = side.width >= LISTING;
+    int  upper   = listing ? side.height * 2 / 5 : side.height;
+    add_slot(layout, PANE_LESSON, (struct box){ side.row, side.column, upper, side.width });
+    if (listing)
+        add_slot(layout, PANE_SOURCE, (struct box){ side.row + upper, side.column, side.height - upper, side.width });
+}
+
+/* Below the timeline of a wide screen: panes, and the source at its foot where the side has no room for it. */
+static void
+place_below(struct layout *layout, const struct scene *scene, struct box band)
+{
+    int foot = layout_slot(layout, PANE_SOURCE) == NULL && band.height >= 2 * PANE_LEAST ? band.height / 2 : 0;
+    add_slot(layout, PANE_SOURCE, (struct box){ band.row + band.height - foot, band.column, foot, band.width });
+    band.height -= foot;
+    place_grid(layout, scene, band);
 }
 
 /* No room for panes side by side: the lesson's words below the lanes; where they are new, one lane stays. */
 static void
-place_words(struct layout *layout, const struct model *model, const struct view *view, struct box room)
+place_words(struct layout *layout, const struct scene *scene, struct box room)
 {
-    bool spoken = stands_at(model, view, "ask") || stands_at(model, view, "say") || stands_at(model, view, "begin");
+    bool spoken = stands_at(scene, "ask") || stands_at(scene, "say") || stands_at(scene, "begin");
     int  rows   = spoken ? room.height - 1 : room.height >= WORDS_FROM ? WORDS_ROWS : 0;
     if (!spoken && room.height >= 5) {
         layout->ruler = (struct box){ room.row, 0, 1, room.width };
         room.row++, room.height--;
     }
     layout->timeline = (struct box){ room.row, 0, room.height - rows, room.width };
-    layout->lesson   = (struct box){ room.row + room.height - rows, 0, rows, room.width };
+    add_slot(layout, PANE_LESSON, (struct box){ room.row + room.height - rows, 0, rows, room.width });
 }
 
 /* The focused pane alone between title and keys. */
 static void
-place_full(struct layout *layout, const struct view *view, int row, int height, int width)
+place_full(struct layout *layout, const struct scene *scene, struct box room)
 {
-    struct box box = { row, 0, height, width };
-    layout->source_apart = view->focus == PANE_SOURCE;
-    if (view->focus == PANE_TIMELINE && height >= 3) {
-        layout->ruler = (struct box){ row, 0, 1, width };
-        layout->timeline = (struct box){ row + 1, 0, height - 1, width };
-    } else if (view->focus == PANE_LESSON) {
-        layout->lesson = box;
-    } else if (view->focus == PANE_SOURCE) {
-        layout->source = box;
-    } else {
-        layout->inspector = box;
+    enum pane focus = scene->view->focus;
+    if (focus == PANE_TIMELINE) {
+        layout->ruler    = (struct box){ room.row, 0, room.height >= 3, room.width };
+        layout->timeline = (struct box){ room.row + layout->ruler.height, 0, room.height - layout->ruler.height,
+                                         room.width };
+        return;
     }
+    add_slot(layout, focus, room);
 }
 
 static void
-place_parts(struct layout *layout, const struct model *model, const struct view *view, struct box room)
+place_parts(struct layout *layout, const struct scene *scene, struct box room)
 {
-    int row = room.row, height = room.height, width = room.width;
-    int wanted = timeline_wanted(model, view), side = columns_of_side(width), left = width - side;
-    if (height < PANES_FROM - 2) {
-        place_words(layout, model, view, room);
+    int side = room.height >= PANES_FROM ? columns_of_side(room.width) : 0;
+    if (room.height < PANES_FROM - 2) {
+        place_words(layout, scene, room);
         return;
     }
-    if (side > 0 && height >= PANES_FROM) {
-        place_side(layout, row, height, left, side);
-        width = left;
+    if (side > 0) {
+        room.width -= side;
+        place_side(layout, (struct box){ room.row, room.width, room.height, side });
     }
-    layout->ruler = (struct box){ row++, 0, 1, width };
-    layout->minimap = (struct box){ row++, 0, 1, width };
-    height -= 2;
-    bool wide = layout->source_apart || width >= BAND_FROM;
-    int lanes = least(wanted, height - pane_rows(model, view, height, wide));
-    struct box band = { row + lanes, 0, height - lanes, width };
-    if (layout->source_apart)
-        place_pages(layout, band);
-    else if (width < NARROW && stands_at(model, view, "ask"))
-        layout->lesson = band;
+    layout->ruler   = (struct box){ room.row++, 0, 1, room.width };
+    layout->minimap = (struct box){ room.row++, 0, 1, room.width };
+    room.height -= 2;
+    bool wide  = side > 0 || room.width >= WIDE;
+    int  lanes = least(timeline_wanted(scene->model, scene->view), room.height - pane_rows(scene, room.height, wide));
+    struct box band = { room.row + lanes, 0, room.height - lanes, room.width };
+    layout->timeline = (struct box){ room.row, 0, lanes, room.width };
+    if (side > 0)
+        place_below(layout, scene, band);
+    else if (room.width < NARROW && stands_at(scene, "ask"))
+        add_slot(layout, PANE_LESSON, band);
     else
-        place_band(layout, band.row, band.height, width);
-    layout->timeline = (struct box){ row, 0, lanes, width };
+        place_band(layout, scene, band);
 }
 
 struct layout
-layout_of(const struct model *model, const struct view *view, int width, int height)
+layout_of(const struct scene *scene, int width, int height)
 {
     struct layout layout = { .title = { 0, 0, height > 0, width } };
     int row = 1, rows = height - 1;
@@ -155,9 +220,9 @@ layout_of(const struct model *model, const struct view *view, int width, int hei
         layout.event.row = height - 3;
         layout.message.row = height - 2;
     }
-    if (view->full)
-        place_full(&layout, view, row, rows, width);
+    if (scene->view->full)
+        place_full(&layout, scene, (struct box){ row, 0, rows, width });
     else
-        place_parts(&layout, model, view, (struct box){ row, 0, rows, width });
+        place_parts(&layout, scene, (struct box){ row, 0, rows, width });
     return layout;
 }

@@ -2,16 +2,23 @@
 #ifndef VIEWER_LAYOUT_H
 #define VIEWER_LAYOUT_H
 #include <stdbool.h>
-#include "view.h"
+#include "panes.h"
 
 struct box { int row, column, height, width; }; /* height 0: not shown */
 
+/* A place for a pane. One of them changes with the event and has the tabs of all panes that are not on the screen. */
+struct slot { struct box box; enum pane pane; bool changes; };
+
+enum { SLOTS = 16 };
+
 struct layout {
-    struct box title, ruler, minimap, timeline, lesson, source, inspector, event, message, keys;
-    struct box more[2];      /* below the inspector on tall screens: the pages after the open one */
-    bool       words_only;   /* too small for a timeline: the event in words */
-    bool       source_apart; /* the source has a pane beside the inspector's, not one of its tabs */
+    struct box  title, ruler, minimap, timeline, event, message, keys;
+    struct slot slots[SLOTS];
+    int         slot_count;
+    bool        words_only;   /* too small for a timeline: the event in words */
 };
 
-struct layout layout_of(const struct model *model, const struct view *view, int width, int height);
+struct layout layout_of(const struct scene *scene, int width, int height);
+/* The slot that shows the pane; NULL: it is not on the screen. */
+const struct slot *layout_slot(const struct layout *layout, enum pane pane);
 #endif

@@ -57,6 +57,7 @@ show(struct driver *driver, struct term *term)
         return false;
     if (driver->view->cursor != NO_EVENT)
         model_seek(driver->model, driver->view->cursor);
+    model_seek_past(driver->model, driver->view->before);
     view_veil(driver->view, driver->model);
     frame_draw(driver->model, driver->view, &canvas, term_capabilities(term));
     term_show(term, &canvas);

@@ -156,7 +156,7 @@ take_events(struct model *model)
 bool
 model_open(struct model *model, struct trace *trace)
 {
-    *model = (struct model){ .trace = trace, .state = state_new(trace), .at = NO_EVENT };
+    *model = (struct model){ .trace = trace, .state = state_new(trace), .at = NO_EVENT, .past_at = NO_EVENT };
     if (model->state != NULL && take_events(model))
         return true;
     model_close(model);
@@ -185,6 +185,8 @@ model_close(struct model *model)
     free(model->work);
     if (model->state != NULL)
         state_free(model->state);
+    if (model->past != NULL)
+        state_free(model->past);
     if (model->trace != NULL)
         trace_release(model->trace);
     *model = (struct model){ 0 };
@@ -198,6 +200,20 @@ model_seek(struct model *model, size_t seq)
     if (seq >= model->seen || !state_seek(model->state, seq))
         return false;
     model->at = seq;
+    return true;
+}
+
+bool
+model_seek_past(struct model *model, size_t seq)
+{
+    if (model->past_at == seq || seq == NO_EVENT)
+        return true;
+    model->past_at = NO_EVENT;
+    if (model->past == NULL)
+        model->past = state_new(model->trace);
+    if (seq >= model->seen || model->past == NULL || !state_seek(model->past, seq))
+        return false;
+    model->past_at = seq;
     return true;
 }
 

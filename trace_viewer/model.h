@@ -35,6 +35,8 @@ struct model {
     struct trace *trace;      /* owned */
     struct state *state;      /* as of `at` */
     size_t        at;
+    struct state *past;       /* as of `past_at`: what was so before the last step */
+    size_t        past_at;
     struct lane  *lanes;
     size_t        lane_count, lane_room;
     size_t        seen;       /* events taken in */
@@ -50,6 +52,7 @@ bool model_open(struct model *model, struct trace *trace); /* false: no memory; 
 bool model_refresh(struct model *model);                   /* true: there is something new */
 void model_close(struct model *model);
 bool model_seek(struct model *model, size_t seq);          /* the state as of that event */
+bool model_seek_past(struct model *model, size_t seq);     /* the past state; NO_EVENT: none is wanted */
 
 const char *model_kind(const struct model *model, size_t seq);       /* its name */
 enum work   model_work(const struct model *model, size_t seq);

@@ -1,6 +1,6 @@
 /* The lesson's words so far: what was said, asked and checked up to the cursor, and the line of the lesson that
- * runs. The answer of the question one stands at is masked until it was asked for. Interface: lesson_draw; for other
- * panes lesson_line. */
+ * runs. The answer of the question one stands at is masked until it was asked for. For other panes:
+ * lesson_line. */
 #include "panes.h"
 
 #include "base/str.h"
@@ -164,7 +164,7 @@ draw_item(const struct telling *telling, size_t seq, struct canvas *pane, struct
 
 /* The items up to the cursor, the last ones last, so that the newest is always on the screen. Answers the rows used. */
 static int
-draw_said(const struct model *model, const struct view *view, struct canvas *pane)
+draw_said(const struct model *model, const struct view *view, struct canvas *pane, int scrolled)
 {
     size_t count = 0;
     while (count < model->lesson_count && model->lessons[count] <= view->cursor)
@@ -178,32 +178,30 @@ draw_said(const struct model *model, const struct view *view, struct canvas *pan
         canvas_starve(pane);
         return 0;
     }
-    while (first > 0 && rows < pane->height + view->scroll[PANE_LESSON]) {
+    while (first > 0 && rows < pane->height + scrolled) {
         struct lines tried = { .hang = HANG };
         draw_item(&telling, model->lessons[--first], &probe, &tried);
         rows += tried.row;
     }
     canvas_free(&probe);
-    int skip = rows - pane->height - view->scroll[PANE_LESSON];
+    int skip = rows - pane->height - scrolled;
     struct lines lines = { .skip = skip > 0 ? skip : 0, .hang = HANG };
     for (size_t i = first; i < count && lines.row < pane->height; i++)
         draw_item(&telling, model->lessons[i], pane, &lines);
     return lines.row;
 }
 
-void
-lesson_draw(const struct model *model, const struct view *view, struct canvas *pane,
-            const struct capabilities *capabilities)
+static void
+draw(const struct scene *scene, struct canvas *pane, int skip)
 {
-    (void)capabilities;
-    if (view->cursor == NO_EVENT || pane->height <= 0)
-        return;
+    const struct model *model = scene->model;
+    const struct view  *view = scene->view;
     const char *path, *text = trace_source_text(model->trace, &path);
     bool asked = model_is_lesson(model, view->cursor, "ask"); /* a question needs the rows more than the text */
     int  least = asked ? 8 : 4;
     int  lines = text[0] == '\0' || pane->height < least ? 0 : pane->height < 8 || asked ? 1 : pane->height * 2 / 5;
     struct canvas words = canvas_part(pane, 0, 0, pane->height - lines, pane->width);
-    int used = draw_said(model, view, &words);
+    int used = draw_said(model, view, &words, skip);
     int from = lines > 1 ? used + 1 : pane->height - lines; /* what the words leave */
     struct canvas rest = canvas_part(pane, from, 0, pane->height - from, pane->width);
     struct secrets secrets;
@@ -213,3 +211,12 @@ lesson_draw(const struct model *model, const struct view *view, struct canvas *p
         canvas_starve(pane);
     secrets_free(&secrets);
 }
+
+static enum concern
+concern(const struct scene *scene)
+{
+    (void)scene;
+    return CONCERN_SOME;
+}
+
+const struct pane_kind lesson_pane = { .name = "Lesson", .least_columns = 28, .concern = concern, .draw = draw };

@@ -105,10 +105,13 @@ draw_roles(struct canvas *pane, int row, int device, const struct state_memory *
                     "(blocks are rounded up to 512 bytes)");
 }
 
-void
-memory_draw(const struct model *model, const struct view *view, struct canvas *pane, int row,
-            const struct capabilities *capabilities)
+static void
+draw(const struct scene *scene, struct canvas *pane, int skip)
 {
+    const struct model        *model = scene->model;
+    const struct view         *view = scene->view;
+    const struct capabilities *capabilities = scene->capabilities;
+    int      row = -skip;
     int      last = last_device(model), own = trace_event(model->trace, view->cursor)->device;
     uint64_t most = 1;
     own = own > last ? last : own < 0 && last >= 0 ? 0 : own;
@@ -126,3 +129,13 @@ memory_draw(const struct model *model, const struct view *view, struct canvas *p
     struct state_memory memory = state_memory(model->state, own);
     draw_roles(pane, row, own, &memory);
 }
+
+static enum concern
+concern(const struct scene *scene)
+{
+    const char *kind = model_kind(scene->model, scene->view->cursor);
+    return strncmp(kind, "memory.", 7) == 0 && strcmp(kind, "memory.copy") != 0 ? CONCERN_EVENT : CONCERN_SOME;
+}
+
+const struct pane_kind memory_pane = { .name = "Memory", .least_columns = 30, .compares = true, .concern = concern,
+                                       .draw = draw };

@@ -1,8 +1,9 @@
 /* The text of the function that made the event, as the trace itself carries it, with the stage's line marked; for
- * what the lesson itself says, the lesson's text. Interface: source_title, source_draw. */
+ * what the lesson itself says, the lesson's text. */
 #include "panes.h"
 
 #include "analysis/state.h"
+#include "base/str.h"
 #include "base/vec.h"
 #include "secrets.h"
 #include "trace/reader.h"
@@ -39,23 +40,26 @@ listing_of(const struct model *model, size_t seq)
     return (struct listing){ trace_source_text(model->trace, &path), 1, lesson_line(model, seq), true };
 }
 
-void
-source_title(const struct model *model, const struct view *view, char *out, size_t size)
+static void
+title(const struct scene *scene, struct str *out)
 {
+    const struct model *model = scene->model;
+    const struct view  *view = scene->view;
     size_t seq = view->cursor == NO_EVENT ? NO_EVENT : shown_event(model, view->cursor);
     const struct trace_event *event = trace_event(model->trace, seq);
-    snprintf(out, size, "Source");
-    if (event == NULL)
+    if (event == NULL) {
+        str_add(out, "Source");
         return;
+    }
     const struct trace_kind *kind = trace_kind(model->trace, event->kind);
     const char *path;
     if (model_work(model, seq) == WORK_LESSON || kind->source[0] == '\0') {
         trace_source_text(model->trace, &path);
-        snprintf(out, size, "%s:%u", path[0] != '\0' ? path : "Source", lesson_line(model, view->cursor));
+        str_addf(out, "%s:%u", path[0] != '\0' ? path : "Source", lesson_line(model, view->cursor));
         return;
     }
     const char *file = strrchr(kind->file, '/');
-    snprintf(out, size, "%s:%u%s%s", file != NULL ? file + 1 : kind->file, kind->line,
+    str_addf(out, "%s:%u%s%s", file != NULL ? file + 1 : kind->file, kind->line,
              kind->pytorch[0] != '\0' ? " = " : "", kind->pytorch);
 }
 
@@ -103,11 +107,11 @@ draw_listing(struct canvas *pane, const struct listing *listing, int64_t from, c
     }
 }
 
-void
-source_draw(const struct model *model, const struct view *view, struct canvas *pane)
+static void
+draw(const struct scene *scene, struct canvas *pane, int skip)
 {
-    if (view->cursor == NO_EVENT || pane->height <= 0)
-        return;
+    const struct model *model = scene->model;
+    const struct view  *view = scene->view;
     struct listing listing = listing_of(model, view->cursor);
     if (listing.text[0] == '\0') {
         canvas_text(pane, 0, 1, (struct style){ .ink = INK_DIM }, "the trace carries no source for this event");
@@ -120,7 +124,7 @@ source_draw(const struct model *model, const struct view *view, struct canvas *p
     int64_t from = lines <= pane->height ? 0 : marked - pane->height / 3;
     if (from > lines - pane->height)
         from = lines - pane->height;
-    from = (from < 0 ? 0 : from) + view->scroll[PANE_SOURCE];
+    from = (from < 0 ? 0 : from) + skip;
     from = from < lines ? from : lines - 1; /* its last line stays */
 
     struct secrets secrets = { .text = listing.text };
@@ -130,3 +134,13 @@ source_draw(const struct model *model, const struct view *view, struct canvas *p
         draw_listing(pane, &listing, from, &secrets);
     secrets_free(&secrets);
 }
+
+static enum concern
+concern(const struct scene *scene)
+{
+    (void)scene;
+    return CONCERN_SOME;
+}
+
+const struct pane_kind source_pane = { .name = "Source", .least_columns = 60, .concern = concern, .title = title,
+                                       .draw = draw };

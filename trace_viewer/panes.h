@@ -1,20 +1,57 @@
-/* What the panes say, all of it as of the cursor; what was not recorded is said not to be. Each draws its body only:
- * titles and tabs are the frame's. `model` has been moved to the cursor (model_seek). */
+/* What a pane is. Each has a file of its own, pane_NAME.c, which defines one struct pane_kind and nothing else that is
+ * public, and a row in panes.def. A pane says what is so as of the cursor; what was not recorded is said not to be. It
+ * draws its body only: titles, tabs, and the marks of what changed are the frame's. Which panes are on the screen is
+ * layout.c's business. `model` has been moved to the cursor (model_seek). */
 #ifndef VIEWER_PANES_H
 #define VIEWER_PANES_H
 #include "canvas.h"
 #include "view.h"
 
-void lesson_draw(const struct model *model, const struct view *view, struct canvas *pane,
-                 const struct capabilities *capabilities);
-void source_draw(const struct model *model, const struct view *view, struct canvas *pane);
-void source_title(const struct model *model, const struct view *view, char *out, size_t size);
-void inspector_draw(const struct model *model, const struct view *view, enum page page, struct canvas *pane,
-                    const struct capabilities *capabilities);
-void memory_draw(const struct model *model, const struct view *view, struct canvas *pane, int row,
-                 const struct capabilities *capabilities);
-void values_draw(const struct model *model, const struct view *view, struct canvas *pane, int skip);
-const char *page_name(enum page page);
+struct str;
+
+/* All that a frame is drawn from, but for its size. */
+struct scene {
+    const struct model        *model;
+    const struct view         *view;
+    const struct capabilities *capabilities;
+};
+
+/* What a pane has to say about where one stands. Panes follow: of those that the event is about the first in the list is
+ * shown in the place that changes. */
+enum concern {
+    CONCERN_NONE,    /* nothing, at this moment: a tab at most */
+    CONCERN_SOME,    /* something: shown where there is room */
+    CONCERN_EVENT    /* the event is about it */
+};
+
+/* Keys that a pane has to itself while it is focused. */
+struct pane_key { const char *key, *word, *help; }; /* "d", "delete", "the chosen breakpoint is gone" */
+
+struct pane_kind {
+    const char    *name;             /* of its tab, its title and `pane NAME`: "Buckets" */
+    int            least_columns;    /* below that it is not put beside others */
+    bool           compares;         /* its rows that are new since the last step are marked */
+    enum concern (*concern)(const struct scene *scene);
+    void         (*title)(const struct scene *scene, struct str *out);  /* NULL: the name */
+    void         (*draw)(const struct scene *scene, struct canvas *pane, int skip); /* without its first `skip` rows */
+
+    /* Panes whose rows can be chosen, else NULL. The chosen row is view->panes[...].line. */
+    int          (*rows)(const struct scene *scene);                    /* how many */
+    void         (*enter)(struct model *model, struct view *view, int row); /* Enter on one: mostly goes to its event */
+    const struct pane_key *keys;                                        /* up to one without a key; NULL none */
+    void         (*press)(struct model *model, struct view *view, const char *key); /* one of them */
+};
+
+#define PANE(id, unit) extern const struct pane_kind unit##_pane;
+#include "panes.def"
+#undef PANE
+const struct pane_kind *pane_kind(enum pane pane); /* never the timeline */
+
+/* The pane that follows the event: the first that it is about, else the source. The lesson never follows. */
+enum pane pane_followed(const struct scene *scene);
+/* The one in the place that changes: what a person chose, else what follows. */
+enum pane pane_open(const struct scene *scene);
+enum concern pane_concern(const struct scene *scene, enum pane pane);
 
 /* The line of the lesson that caused the event, or the last one before it; 0 unknown. */
 uint32_t lesson_line(const struct model *model, size_t seq);

@@ -17,7 +17,8 @@ enum { RUNNING_UNIT = 1000000 }; /* 1 us a column: a kernel of the classroom is 
 void
 view_init(struct view *view)
 {
-    *view = (struct view){ .cursor = NO_EVENT, .measure = NO_EVENT, .run = RUN_SAVED, .width = 80, .height = 24 };
+    *view = (struct view){ .cursor = NO_EVENT, .before = NO_EVENT, .measure = NO_EVENT, .run = RUN_SAVED, .width = 80,
+                            .height = 24 };
 }
 
 void
@@ -56,6 +57,7 @@ view_goto(struct view *view, const struct model *model, size_t seq)
     if (event == NULL || seq >= model->seen)
         return;
     view->cursor = seq;
+    view->before = NO_EVENT;
     if (event->lane < model->lane_count)
         view->lane = (int)event->lane;
     if (view->unit == 0)

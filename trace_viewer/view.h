@@ -14,8 +14,16 @@
 
 struct match; struct str;
 
-enum pane { PANE_TIMELINE, PANE_LESSON, PANE_SOURCE, PANE_INSPECTOR, PANE_COUNT };
-enum page { PAGE_SOURCE, PAGE_EVENT, PAGE_VALUES, PAGE_MEMORY, PAGE_BUCKETS, PAGE_TASKS, PAGE_ANSWER, PAGE_COUNT };
+enum pane {
+    PANE_TIMELINE,
+#define PANE(id, unit) PANE_##id,
+#include "panes.def"
+#undef PANE
+    PANE_COUNT
+};
+
+/* How a pane is looked at: rows scrolled away, and the row that is chosen where rows can be. */
+struct pane_look { int scroll, line; };
 
 /* Who may go on: a saved trace never does, a session does when asked. */
 enum run_state { RUN_SAVED, RUN_PAUSED, RUN_RUNNING, RUN_FINISHED, RUN_FAILED, RUN_GONE };
@@ -32,8 +40,9 @@ struct view {
     int64_t        left;               /* first column */
     size_t         measure;            /* from this event to the cursor; NO_EVENT none */
     enum pane      focus;
-    enum page      page;
-    int            scroll[PANE_COUNT];
+    enum pane      chosen;             /* in the place that changes; PANE_TIMELINE: what the event is about */
+    struct pane_look panes[PANE_COUNT]; /* [PANE_TIMELINE]: of the list of keys */
+    size_t         before;             /* the event stood at before the last move forwards; NO_EVENT: nothing is new */
     bool           full, help;         /* the focused pane alone; the list of keys */
     struct match  *search;
     size_t         search_count;

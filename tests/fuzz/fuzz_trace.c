@@ -178,7 +178,7 @@ draw(struct trace *trace)
         size_t count = trace_count(trace);
         view.width = screens[i].width;
         view.height = screens[i].height;
-        view.page = (enum page)(i * 2 % PAGE_COUNT);
+        view.chosen = (enum pane)(i * 2 % PANE_COUNT);
         view_goto(&view, &model, count > 0 ? (count - 1) * i / 2 : 0);
         if (view.cursor != NO_EVENT && !model_seek(&model, view.cursor))
             continue;

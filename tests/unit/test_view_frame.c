@@ -38,7 +38,7 @@ every_size_is_drawn_without_control_characters(void **state)
         for (int height = 1; height <= 60; height += height < 30 ? 1 : 5) {
             rig.view.cursor = (size_t)(width * 31 + height * 7) % rig.model.seen;
             rig.view.lane = (width + height) % RIG_LANES;
-            rig.view.page = (enum page)((width + height) % PAGE_COUNT);
+            rig.view.chosen = (enum pane)((width + height) % PANE_COUNT);
             rig.view.focus = (enum pane)(height % PANE_COUNT);
             rig.view.full = width % 5 == 0;
             rig.view.help = width % 11 == 0;

@@ -51,7 +51,7 @@ print $lesson qq(local rs = require "ringside"\nlocal x = rs.tensor({ -128, 127,
 close $lesson or die $!;
 is(system("$ringside run --quiet --trace $signed.trace $signed >/dev/null 2>&1"), 0, 'a lesson of int8 makes a trace');
 my ($made) = map { /^(\d+) op end/ ? $1 : () } `$ringside events $signed.trace`;
-like(frame("$viewer $signed.trace --print --at $made --keys ':pane Values<Enter>Z'"),
+like(frame("$viewer $signed.trace --print --at $made --keys ':pane Tensor<Enter>Z'"),
     qr/int8 \[3\].*\n min -128  mean -85  max 0 .*\n +-127 +-128 +0$/m, 'values of int8 have a sign and wrap around');
 
 sub complains {

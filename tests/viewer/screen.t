@@ -58,12 +58,12 @@ is(frame('80x24', 13, 'v5svS'), frame('80x24', 13, '5sS'), 'v again ends it');
 sub focus { return $_[0] =~ /[─┬]►\s?(\S*)/ ? $1 || 'tabs' : 'timeline' }
 is(focus(frame('80x24', 13, $_->[0])), $_->[1], "80x24 $_->[0]: $_->[1] has the keys")
     for ['', 'timeline'], ['<Tab>', 'Lesson'], ['<Tab><Tab>', 'Source'], ['<Tab><Tab><Tab>', 'timeline'],
-    ['i<Tab>', 'Lesson'], ['i<Tab><Tab>', 'Source'], ['i<Tab><Tab><Tab>', 'timeline'], ['<BackTab>', 'Source'];
+    ['i<Tab>', 'Lesson'], ['i<Tab><Tab>', 'Tasks'], ['i<Tab><Tab><Tab>', 'timeline'], ['<BackTab>', 'Source'];
 isnt(frame('80x24', 13, "${_}<Tab><Tab>j"), frame('80x24', 13, "${_}<Tab><Tab>"), "after '$_' the keys move what has them")
     for '', 'i';
 isnt(frame('80x24', 13, ':pane source<Enter>j'), frame('80x24', 13, ':pane source<Enter>'), ':pane source finds it among the tabs');
 my %wide = map { focus(frame('120x40', 13, '<Tab>' x $_)) => 1 } 0 .. 3;
-like(join(' ', sort keys %wide), qr{^Event Lesson module\.c:\d+ timeline$}, '120x40: all four in turn');
+like(join(' ', sort keys %wide), qr{^Lesson Tasks module\.c:\d+ timeline$}, '120x40: all four in turn');
 is(focus(frame('40x10', 10, '<Tab>')), 'timeline', 'without panes the timeline keeps the keys');
 
 like(row(frame('80x24', 10, ":$_->[0]<Tab>"), 22), qr/^ :\Q$_->[1]\E *$/, "Tab makes :$_->[0] to :$_->[1]")

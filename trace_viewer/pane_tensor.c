@@ -1,5 +1,5 @@
 /* The values of the tensors that an event names, as the latest snapshot before it recorded them: shape, type,
- * elements as far as there is room, and least, mean and greatest. Interface: values_draw. */
+ * elements as far as there is room, and least, mean and greatest. */
 #include "panes.h"
 
 #include "analysis/state.h"
@@ -120,9 +120,11 @@ draw_tensor(const struct model *model, struct named_storage what, struct canvas 
     return draw_grid(&snapshot, pane, row + 1, rows - (rows > 3 ? 2 : 1));
 }
 
-void
-values_draw(const struct model *model, const struct view *view, struct canvas *pane, int skip)
+static void
+draw(const struct scene *scene, struct canvas *pane, int skip)
 {
+    const struct model *model = scene->model;
+    const struct view  *view = scene->view;
     const struct trace_event *event = trace_event(model->trace, view->cursor);
     if (event == NULL)
         return;
@@ -137,3 +139,17 @@ values_draw(const struct model *model, const struct view *view, struct canvas *p
     if (named == 0)
         canvas_text(pane, 0, 1, (struct style){ .ink = INK_DIM }, "this event names no tensor; s goes on to the next");
 }
+
+static enum concern
+concern(const struct scene *scene)
+{
+    const struct trace_event *event = trace_event(scene->model->trace, scene->view->cursor);
+    const struct trace_kind  *kind = trace_kind(scene->model->trace, event->kind);
+    for (int i = 0; i < kind->arg_count && i < 4; i++)
+        if (strcmp(kind->arg_type[i], "storage") == 0 && event->args[i] > 0)
+            return CONCERN_EVENT;
+    return CONCERN_NONE;
+}
+
+const struct pane_kind tensor_pane = { .name = "Tensor", .least_columns = 28, .compares = true, .concern = concern,
+                                       .draw = draw };

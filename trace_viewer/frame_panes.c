@@ -1,0 +1,132 @@
+/* Panes with what frames them. What is new since the last step is found by drawing a pane twice, as of then and as of
+ * now, and comparing rows: no pane needs to know. Interface: panes_draw. */
+#include "frame_panes.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+enum { HORIZONTAL = 0x2500, VERTICAL = 0x2502, TEE_DOWN = 0x252c, FOCUS = 0x25ba };
+
+/* The line above a pane, with its name; a pane beside another has a line at its left too. Answers the body. */
+static struct canvas
+draw_border(struct canvas *canvas, struct box box, bool focused, const char *name)
+{
+    struct canvas whole = canvas_part(canvas, box.row, box.column, box.height, box.width);
+    struct style dim = { .ink = INK_DIM };
+    struct style style = { .ink = focused ? INK_ACCENT : INK_PLAIN, .attr = ATTR_BOLD };
+    bool beside = box.column > 0;
+    canvas_fill(&whole, 0, dim, HORIZONTAL);
+    if (beside)
+        canvas_put(&whole, 0, 0, dim, TEE_DOWN);
+    for (int row = 1; row < whole.height && beside; row++)
+        canvas_put(&whole, row, 0, dim, VERTICAL);
+    canvas_put(&whole, 0, 1, style, focused ? FOCUS : ' ');
+    int column = canvas_cut(&whole, (struct stretch){ 0, 2, box.width - 4 }, style, name);
+    canvas_put(&whole, 0, column, dim, ' ');
+    return canvas_part(&whole, 1, beside, box.height - 1, box.width - beside);
+}
+
+static void
+draw_tab(struct canvas *border, int *column, bool open, enum concern concern, const char *name)
+{
+    struct style style = { .ink = concern == CONCERN_NONE ? INK_DIM : INK_PLAIN };
+    if (open)
+        style = (struct style){ .attr = ATTR_REVERSE | ATTR_BOLD };
+    if (*column + (int)strlen(name) + 2 >= border->width)
+        return;
+    canvas_put(border, 0, (*column)++, style, ' ');
+    *column = canvas_text(border, 0, *column, style, name);
+    canvas_put(border, 0, (*column)++, style, ' ');
+}
+
+/* The open pane first and reversed, so that it shows without colour, then those that are not on the screen. */
+static void
+draw_tabs(const struct scene *scene, const struct layout *layout, const struct slot *slot, struct canvas *canvas)
+{
+    struct canvas border = canvas_part(canvas, slot->box.row, slot->box.column, 1, slot->box.width);
+    int column = 2;
+    draw_tab(&border, &column, true, CONCERN_EVENT, pane_kind(slot->pane)->name);
+    for (int pane = PANE_LESSON; pane < PANE_COUNT; pane++) {
+        enum concern concern = pane_concern(scene, (enum pane)pane);
+        if (layout_slot(layout, (enum pane)pane) == NULL && concern != CONCERN_NONE)
+            draw_tab(&border, &column, false, concern, pane_kind((enum pane)pane)->name);
+    }
+}
+
+/* A row says something else than it did: a cross in its margin, and bold. */
+static void
+mark_changes(struct canvas *pane, const struct canvas *then)
+{
+    for (int row = 0; row < pane->height; row++) {
+        bool same = true, blank = true;
+        for (int column = 0; column < pane->width; column++) {
+            uint32_t code = canvas_at(pane, row, column)->code;
+            same &= code == canvas_at(then, row, column)->code;
+            blank &= code == ' ';
+        }
+        for (int column = 0; column < pane->width && !same && !blank; column++) {
+            struct cell cell = *canvas_at(pane, row, column);
+            cell.style.attr |= ATTR_BOLD;
+            if (column == 0 && cell.code == ' ')
+                cell = (struct cell){ '+', { .ink = INK_ACCENT, .attr = ATTR_BOLD } };
+            if (cell.code != 0)
+                canvas_put(pane, row, column, cell.style, cell.code);
+        }
+    }
+}
+
+static void
+compare_with_before(const struct scene *scene, const struct pane_kind *kind, int skip, struct canvas *pane)
+{
+    struct canvas then;
+    struct model  past = *scene->model;
+    struct view   view = *scene->view;
+    view.cursor = view.before;
+    past.state  = past.past;
+    past.at     = past.past_at;
+    const struct scene before = { &past, &view, scene->capabilities };
+    if (!canvas_init(&then, pane->width, pane->height)) {
+        canvas_starve(pane);
+        return;
+    }
+    kind->draw(&before, &then, skip);
+    mark_changes(pane, &then);
+    canvas_free(&then);
+}
+
+static void
+draw_slot(const struct scene *scene, const struct layout *layout, const struct slot *slot, struct canvas *canvas)
+{
+    const struct view      *view = scene->view;
+    const struct pane_kind *kind = pane_kind(slot->pane);
+    struct str              title = { 0 };
+    if (kind->title != NULL)
+        kind->title(scene, &title);
+    else
+        str_add(&title, kind->name);
+    struct canvas body = draw_border(canvas, slot->box, view->focus == slot->pane, canvas_words(canvas, &title));
+    if (slot->changes)
+        draw_tabs(scene, layout, slot, canvas);
+    if (slot->changes && kind->title != NULL && body.height > 2) {
+        canvas_cut(&body, (struct stretch){ 0, 1, body.width - 2 }, (struct style){ .ink = INK_ACCENT },
+                   canvas_words(canvas, &title));
+        body = canvas_part(&body, 1, 0, body.height - 1, body.width);
+    }
+    str_free(&title);
+    bool stands = view->cursor != NO_EVENT && view->cursor < scene->model->seen;
+    if (!stands || body.height <= 0 || body.width <= 0)
+        return;
+    int skip = view->panes[slot->pane].scroll;
+    kind->draw(scene, &body, skip);
+    if (kind->compares && view->before != NO_EVENT && scene->model->past_at == view->before)
+        compare_with_before(scene, kind, skip, &body);
+}
+
+void
+panes_draw(const struct scene *scene, const struct layout *layout, struct canvas *canvas)
+{
+    for (int i = 0; i < layout->slot_count; i++)
+        if (layout->slots[i].box.height > 0)
+            draw_slot(scene, layout, &layout->slots[i], canvas);
+}
