@@ -7,25 +7,19 @@
 #include "control/commands.h"
 #include "keys.h"
 #include "look.h"
-#include "question.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Forwards past a question only when its answer was asked for or given. */
+/* Forwards past a question only when it was answered, revealed or put off. */
 static bool
 held_by_question(struct driver *driver, int command)
 {
     bool forwards = command == CMD_step || command == CMD_next || command == CMD_finish || command == CMD_continue ||
                     command == CMD_until;
-    if (!forwards || view_question(driver->view, driver->model) == NO_EVENT)
-        return false;
-    view_say(driver->view, question_choices(driver->model, driver->view->cursor) > 0
-                               ? "first your answer: think, then its letter; Enter shows it"
-                               : "first your answer: think, then Enter shows it");
-    return true;
+    return forwards && !asking_lets_pass(driver->view, driver->model);
 }
 
 static void take_reply(struct driver *driver);
@@ -75,6 +69,9 @@ drive_line(struct driver *driver, const char *text)
     snprintf(driver->last, sizeof driver->last, "%s", repeat);
     if (held_by_question(driver, line.command))
         return;
+    if (!is_looking(&line))
+        view->predict.open = false;
+    driver->command = line.command;
     view_veil(view, driver->model);
     if (is_looking(&line)) {
         if (!look(driver->model, view, &line))
@@ -134,6 +131,8 @@ stand_at(struct driver *driver, size_t seq)
     view_zoom_running(view, driver->model);
     if (view->cursor == NO_EVENT || view->cursor >= driver->model->seen)
         view_goto(view, driver->model, seq);
+    else if (driver->command == CMD_next && predict_ask(view, driver->model, seq))
+        return false;
     else
         return browse_move(driver->model, view, seq);
     return true;
@@ -287,7 +286,10 @@ static void
 escape(struct driver *driver)
 {
     struct view *view = driver->view;
+    bool open = view->searching || view->full || view->focus != PANE_TIMELINE || driver->count > 0;
     driver->count = 0;
+    if (!open && !asking_lets_pass(view, driver->model))
+        asking_put_off(view, driver->model, view->cursor);
     view->searching = view->help = view->full = false;
     view->focus = PANE_TIMELINE;
 }
@@ -309,18 +311,6 @@ help_key(struct driver *driver, const char *key, int command)
         driver->view->help = false;
 }
 
-/* At an open question the letters of its choices are answers. */
-static bool
-answer_key(struct driver *driver, const char *key)
-{
-    size_t question = view_question(driver->view, driver->model);
-    if (question == NO_EVENT || driver->view->searching || key[0] < 'a' || key[1] != '\0' ||
-        key[0] >= 'a' + question_choices(driver->model, question))
-        return false;
-    look_answer(driver->view, driver->model, question, key[0] - 'a');
-    return true;
-}
-
 void
 drive_key(struct driver *driver, const char *key)
 {
@@ -340,6 +330,8 @@ drive_key(struct driver *driver, const char *key)
         help_key(driver, key, keys_command(key));
         return;
     }
+    if (asking_key(view, driver->model, key) || predict_key(view, driver->model, key))
+        return;
     bool digit = key[0] >= '0' && key[0] <= '9' && key[1] == '\0';
     if (digit && (key[0] != '0' || driver->count > 0)) {
         if (driver->count < 100000000)
@@ -347,8 +339,6 @@ drive_key(struct driver *driver, const char *key)
         view_say(view, "%lld", (long long)driver->count);
         return;
     }
-    if (answer_key(driver, key))
-        return;
     int command = keys_command(key);
     if (view->searching && (command == CMD_next || command == CMD_rnext) && key[1] == '\0')
         command = command == CMD_next ? CMD_match : CMD_rmatch;

@@ -15,6 +15,7 @@ struct driver {
     struct model   *model;
     struct view    *view;
     struct session *session;   /* NULL: a recorded trace */
+    int             command;   /* the last one, enum command */
     int64_t         count;     /* typed before a key; 0 none */
     char            last[640]; /* the last line, for an empty one */
     bool            leave;

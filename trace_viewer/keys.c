@@ -112,17 +112,24 @@ keys_help_lines(int width)
     return lines;
 }
 
-/* The first key of a command, in bold, and what it does in a word. */
+/* A key in bold, and what it does in a word. */
+static int
+draw_key_word(struct canvas *line, int column, const char *key, const char *word)
+{
+    if (column + (int)strlen(key) + 1 + (int)strlen(word) >= line->width)
+        return column;
+    column = canvas_text(line, 0, column, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, key);
+    return canvas_text(line, 0, column + 1, (struct style){ 0 }, word) + 2;
+}
+
+/* The first key of a command. */
 static int
 draw_key(struct canvas *line, int column, int command, const char *word)
 {
     char key[16];
     const char *keys = command_info(command)->keys;
     snprintf(key, sizeof key, "%.*s", (int)strcspn(keys, " "), keys);
-    if (column + (int)strlen(key) + 1 + (int)strlen(word) >= line->width)
-        return column;
-    column = canvas_text(line, 0, column, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, key);
-    return canvas_text(line, 0, column + 1, (struct style){ 0 }, word) + 2;
+    return draw_key_word(line, column, key, word);
 }
 
 struct hint { int command; const char *word; };
@@ -153,17 +160,33 @@ draw_help_hints(const struct view *view, struct canvas *line)
     draw_hints(&left, help);
 }
 
+/* At a question that waits: the keys that it has, then some of those that stay as they are. */
 static void
 draw_question_hints(const struct model *model, const struct view *view, struct canvas *line, const struct hint *hints)
 {
     int  count = question_choices(model, view_question(view, model)), column = 1;
+    bool taken = asking_has_keys(view);
     char letters[8] = "";
     if (count > 1)
         snprintf(letters, sizeof letters, "a-%c", 'a' + (count - 1) % 26);
-    if (count > 1 && line->width >= 40) {
-        column = canvas_text(line, 0, column, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, letters);
-        column = canvas_text(line, 0, column + 1, (struct style){ 0 }, "answer") + 2;
-    }
+    if (taken && count > 1)
+        column = draw_key_word(line, column, letters, "choose");
+    bool given = view->asking.chosen >= 0 || view->asking.typed[0] != '\0';
+    column = draw_key_word(line, column, "Enter", !taken ? "answer" : given ? "confirm" : "show it");
+    column = draw_key_word(line, column, "Esc", "later");
+    struct canvas rest = canvas_part(line, 0, column - 1, 1, line->width - column + 1);
+    if (!taken || count > 0)
+        draw_hints(&rest, hints);
+}
+
+static void
+draw_prediction_hints(const struct view *view, struct canvas *line, const struct hint *hints)
+{
+    char letters[8];
+    snprintf(letters, sizeof letters, "a-%c", 'a' + view->predict.count - 1);
+    int column = draw_key_word(line, 1, letters, "choose");
+    column = draw_key_word(line, column, "Enter", view->predict.chosen >= 0 ? "confirm" : "show it");
+    column = draw_key_word(line, column, "Esc", "go on");
     struct canvas rest = canvas_part(line, 0, column - 1, 1, line->width - column + 1);
     draw_hints(&rest, hints);
 }
@@ -171,8 +194,8 @@ draw_question_hints(const struct model *model, const struct view *view, struct c
 void
 keys_draw(const struct model *model, const struct view *view, struct canvas *line)
 {
-    static const struct hint question[] = { /* behind the letters of its choices */
-        { CMD_into, "show the answer" }, { CMD_back, "back" }, { CMD_help, "help" }, { CMD_quit, "quit" }, { 0, NULL }
+    static const struct hint question[] = { /* behind its own */
+        { CMD_back, "back" }, { CMD_inspect, "inspect" }, { CMD_help, "help" }, { CMD_quit, "quit" }, { 0, NULL }
     };
     static const struct hint stepping[] = {
         { CMD_step, "step" }, { CMD_next, "stage" }, { CMD_finish, "finish" }, { CMD_continue, "cont" },
@@ -191,6 +214,8 @@ keys_draw(const struct model *model, const struct view *view, struct canvas *lin
         canvas_text(line, 0, 1, (struct style){ .ink = INK_DIM }, "Enter does it, Esc leaves it");
     else if (view->help)
         draw_help_hints(view, line);
+    else if (predict_is_open(view))
+        draw_prediction_hints(view, line, question);
     else if (view_question(view, model) != NO_EVENT)
         draw_question_hints(model, view, line, question);
     else

@@ -27,7 +27,7 @@ struct options {
     const char *trace, *attach, *keys;
     int         width, height;
     long long   at;              /* -1: not given */
-    bool        print, ansi, help;
+    bool        print, ansi, help, teacher;
     struct term_options term;
 };
 
@@ -38,6 +38,7 @@ static const char usage[] =
     "  --at SEQ          the event to stand at\n"
     "  --keys KEYS       pressed before the first frame: 'nn]v', '<Tab>', '<Enter>'\n"
     "  --attach SOCKET   follow and steer a running session\n"
+    "  --teacher         every answer is shown, and the lesson's notes are a pane\n"
     "  --ascii           no characters beyond ASCII\n"
     "  --no-color        no colours; NO_COLOR does the same\n"
     "  --help            this\n"
@@ -87,6 +88,8 @@ parse_flag(const char *argument, struct options *options)
         options->term.ascii = true;
     else if (strcmp(argument, "--no-color") == 0)
         options->term.no_colour = true;
+    else if (strcmp(argument, "--teacher") == 0)
+        options->teacher = true;
     else if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)
         options->help = true;
     else
@@ -174,6 +177,7 @@ stand(struct driver *driver, const struct options *options)
     size_t count = driver->model->seen;
     if (driver->session == NULL && trace_note(driver->model->trace)[0] != '\0')
         view_say(driver->view, "%s", trace_note(driver->model->trace));
+    driver->view->teacher = driver->view->asking.all = options->teacher;
     driver->view->width = options->width;
     driver->view->height = options->height;
     if (!options->print)
@@ -181,6 +185,7 @@ stand(struct driver *driver, const struct options *options)
     if (count == 0)
         return;
     size_t seq = options->at >= 0 ? (size_t)options->at : options->print ? count - 1 : 0;
+    asking_pass(driver->view, driver->model, seq); /* who names an event has come there */
     view_goto(driver->view, driver->model, seq < count ? seq : count - 1);
     if (options->at >= 0 && (size_t)options->at >= count)
         view_say(driver->view, "there is no event %lld; the last one is %zu", options->at, count - 1);

@@ -53,6 +53,8 @@ enum pane pane_followed(const struct scene *scene);
 enum pane pane_open(const struct scene *scene);
 enum concern pane_concern(const struct scene *scene, enum pane pane);
 
+/* With so few rows an open question leaves its keys to the screen's last lines. */
+enum { LESSON_BRIEF_ROWS = 6 };
 /* The line of the lesson that caused the event, or the last one before it; 0 unknown. */
 uint32_t lesson_line(const struct model *model, size_t seq);
 #endif

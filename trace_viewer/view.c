@@ -1,5 +1,5 @@
 /* Where one stands in a trace. Interface in order of use: view_init, view_goto, view_scale for each frame,
- * view_question and view_reveal at questions, view_print_event, view_free. */
+ * view_question at questions, view_print_event, view_free. */
 #include "view.h"
 
 #include "base/str.h"
@@ -19,6 +19,8 @@ view_init(struct view *view)
 {
     *view = (struct view){ .cursor = NO_EVENT, .before = NO_EVENT, .measure = NO_EVENT, .run = RUN_SAVED, .width = 80,
                             .height = 24 };
+    view->veil = (struct veil){ .horizon = NO_EVENT, .until = UINT64_MAX };
+    asking_init(&view->asking);
 }
 
 void
@@ -29,6 +31,7 @@ view_free(struct view *view)
     if (view->search != NULL)
         match_free(view->search);
     veil_free(&view->veil);
+    asking_free(&view->asking);
     free(view->answer);
     view_init(view);
 }
@@ -50,24 +53,30 @@ view_scale(const struct view *view, const struct model *model, int columns)
     return (struct scale){ view->unit, view->left, columns };
 }
 
-void
+bool
 view_goto(struct view *view, const struct model *model, size_t seq)
 {
+    size_t horizon = asking_horizon(&view->asking, model);
+    bool   there = horizon == NO_EVENT || seq <= horizon;
+    seq = there ? seq : horizon;
     const struct trace_event *event = trace_event(model->trace, seq);
     if (event == NULL || seq >= model->seen)
-        return;
+        return false;
+    if (!there)
+        view_say(view, "first a question: Enter answers it, Esc puts it off");
     view->cursor = seq;
     view->before = NO_EVENT;
     if (event->lane < model->lane_count)
         view->lane = (int)event->lane;
     if (view->unit == 0)
-        return;
+        return there;
     int columns = columns_of_time(view->width);
     int64_t column = (int64_t)(trace_time(model->trace, seq) / view->unit), margin = columns / 5;
     if (column < view->left + margin || column >= view->left + columns - margin)
         view->left = column - (column < view->left + margin ? margin : columns - margin - 1);
     if (view->left < 0)
         view->left = 0;
+    return there;
 }
 
 /* The longest outermost forward of a lane, and its backward if it follows: a stage that was refused is short. */
@@ -108,43 +117,10 @@ view_zoom_running(struct view *view, const struct model *model)
         view->unit = RUNNING_UNIT;
 }
 
-static int
-find_revealed(const struct view *view, size_t seq)
-{
-    for (int i = 0; i < view->revealed_count; i++)
-        if (view->revealed[i] == seq)
-            return i;
-    return -1;
-}
-
-bool
-view_is_revealed(const struct view *view, size_t seq)
-{
-    return find_revealed(view, seq) >= 0;
-}
-
-int
-view_given(const struct view *view, size_t seq)
-{
-    int found = find_revealed(view, seq);
-    return found >= 0 ? view->given[found] : -1;
-}
-
-void
-view_reveal(struct view *view, size_t seq, int given)
-{
-    if (view_is_revealed(view, seq))
-        return;
-    if (view->revealed_count == REVEALED) /* the oldest is masked again */
-        view->revealed_count = 0;
-    view->given[view->revealed_count]      = (int8_t)given;
-    view->revealed[view->revealed_count++] = (uint32_t)seq;
-}
-
 void
 view_veil(struct view *view, const struct model *model)
 {
-    veil_update(&view->veil, model, &(struct veil_place){ view->cursor, view->revealed, view->revealed_count });
+    veil_update(&view->veil, model, &view->asking, predict_is_open(view) ? view->cursor : NO_EVENT);
 }
 
 void
@@ -174,8 +150,6 @@ view_print_event(const struct view *view, const struct model *model, struct str 
 size_t
 view_question(const struct view *view, const struct model *model)
 {
-    if (view->cursor != NO_EVENT && model_is_lesson(model, view->cursor, "ask") &&
-        !view_is_revealed(view, view->cursor))
-        return view->cursor;
-    return NO_EVENT;
+    bool asks = view->cursor != NO_EVENT && asking_is_question(model, view->cursor);
+    return asks && asking_is_open(&view->asking, view->cursor) ? view->cursor : NO_EVENT;
 }

@@ -1,5 +1,5 @@
 /* Where moves stop. Each is a question about one event, asked of one event after the other in either direction.
- * Interface in order of use: move_begin, move_search (move_wants between), move_end. */
+ * Interface in order of use: move_begin, move_search (move_wants between), move_end; move_shows, move_show. */
 #include "analysis/moves.h"
 
 #include <string.h>
@@ -23,15 +23,16 @@ is_of_family(const char *name, const char *family)
 
 /* ---- what stops ---- */
 
-static bool
-is_shown(const struct move *move, const struct trace_event *event)
+bool
+move_shows(const struct trace *trace, const struct move_rules *rules, size_t seq)
 {
-    const char *name = trace_kind(move->trace, event->kind)->name;
+    const struct trace_event *event = trace_event(trace, seq);
+    const char               *name = event != NULL ? trace_kind(trace, event->kind)->name : "";
     if (is_of_family(name, "memory") || strcmp(name, "comm.numbers") == 0) /* contents, as a snapshot */
-        return (move->rules->shown & SHOWN_MEMORY) != 0;
+        return (rules->shown & SHOWN_MEMORY) != 0;
     if (is_of_family(name, "lock"))
-        return (move->rules->shown & SHOWN_LOCKS) != 0;
-    return true;
+        return (rules->shown & SHOWN_LOCKS) != 0;
+    return event != NULL;
 }
 
 static bool
@@ -108,7 +109,7 @@ stops(struct move *move)
     switch (move->command) {
     case CMD_step:
     case CMD_back:
-        return is_shown(move, event);
+        return move_shows(move->trace, move->rules, move->at);
     case CMD_next:
     case CMD_rnext:
         return is_next(move, event);

@@ -72,6 +72,8 @@ enum move_result move_search(struct move *move, size_t count, size_t slice);
 size_t move_wants(const struct move *move);
 void   move_end(struct move *move);
 
+/* Whether step stops at that event. */
+bool move_shows(const struct trace *trace, const struct move_rules *rules, size_t seq);
 /* show memory|locks|stores|all|none. false: another word; `told` gets a line either way. */
 bool move_show(struct move_rules *rules, const char *what, struct str *told);
 #endif

@@ -249,13 +249,15 @@ step_viewer(struct run_options *options)
         runtime_folder_remove(&folder);
         return status != 0 ? status : 2;
     }
-    char  name[] = "trace_viewer", attach[] = "--attach", ascii[] = "--ascii", plain[] = "--no-color";
-    char *arguments[6] = { name, attach, path };
+    char  name[] = "trace_viewer", attach[] = "--attach", ascii[] = "--ascii", plain[] = "--no-color", notes[] = "--teacher";
+    char *arguments[7] = { name, attach, path };
     int   count        = 3;
     if (options->ascii)
         arguments[count++] = ascii;
     if (options->no_color)
         arguments[count++] = plain;
+    if (options->teacher)
+        arguments[count++] = notes;
     fcntl(ends[0], F_SETFD, 0); /* the viewer keeps it, until it ends */
     status = (char)viewer_exec(arguments);
     close(control_connect(path, why, sizeof why)); /* a viewer that came and went: the session ends */
