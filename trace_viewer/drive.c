@@ -2,6 +2,7 @@
  * has answered. */
 #include "drive.h"
 
+#include "base/str.h"
 #include "base/vec.h"
 #include "browse.h"
 #include "control/commands.h"
@@ -67,6 +68,8 @@ drive_line(struct driver *driver, const char *text)
         return;
     }
     snprintf(driver->last, sizeof driver->last, "%s", repeat);
+    if (line.command != CMD_quit && line.command != CMD_script)
+        str_addf(&view->done, "%s\n", repeat);
     if (held_by_question(driver, line.command))
         return;
     if (!is_looking(&line))

@@ -1,5 +1,5 @@
 /* Panes with what frames them. What is new since the last step is found by drawing a pane twice, as of then and as of
- * now, and comparing rows: no pane needs to know. Interface: panes_draw. */
+ * now, and comparing rows: no pane needs to know. Interface: panes_draw, pane_draw_body. */
 #include "frame_panes.h"
 
 #include "base/str.h"
@@ -95,6 +95,15 @@ compare_with_before(const struct scene *scene, const struct pane_kind *kind, int
     canvas_free(&then);
 }
 
+void
+pane_draw_body(const struct scene *scene, enum pane pane, int skip, struct canvas *body)
+{
+    const struct pane_kind *kind = pane_kind(pane);
+    kind->draw(scene, body, skip);
+    if (kind->compares && scene->view->before != NO_EVENT && scene->model->past_at == scene->view->before)
+        compare_with_before(scene, kind, skip, body);
+}
+
 static void
 draw_slot(const struct scene *scene, const struct layout *layout, const struct slot *slot, struct canvas *canvas)
 {
@@ -117,10 +126,7 @@ draw_slot(const struct scene *scene, const struct layout *layout, const struct s
     bool stands = view->cursor != NO_EVENT && view->cursor < scene->model->seen;
     if (!stands || body.height <= 0 || body.width <= 0)
         return;
-    int skip = view->panes[slot->pane].scroll;
-    kind->draw(scene, &body, skip);
-    if (kind->compares && view->before != NO_EVENT && scene->model->past_at == view->before)
-        compare_with_before(scene, kind, skip, &body);
+    pane_draw_body(scene, slot->pane, view->panes[slot->pane].scroll, &body);
 }
 
 void

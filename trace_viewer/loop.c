@@ -3,12 +3,14 @@
 #include "loop.h"
 
 #include "base/vec.h"
+#include "cast.h"
 #include "frame.h"
 
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { TICK_MS = 100, KEYS_A_FRAME = 256 };
@@ -45,6 +47,19 @@ take_signals(struct term *term)
     return 0;
 }
 
+static void
+film(struct view *view, const struct canvas *canvas, const struct capabilities *capabilities)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    if (view->cast == NULL || cast_frame(view->cast, canvas, capabilities, now_ms))
+        return;
+    cast_close(view->cast);
+    view->cast = NULL;
+    view_say(view, "the film cannot be written any further, and has ended");
+}
+
 static bool
 show(struct driver *driver, struct term *term)
 {
@@ -59,8 +74,10 @@ show(struct driver *driver, struct term *term)
         model_seek(driver->model, driver->view->cursor);
     model_seek_past(driver->model, driver->view->before);
     view_veil(driver->view, driver->model);
+    term_theme(term, driver->view->theme);
     frame_draw(driver->model, driver->view, &canvas, term_capabilities(term));
     term_show(term, &canvas);
+    film(driver->view, &canvas, term_capabilities(term));
     canvas_free(&canvas);
     return true;
 }

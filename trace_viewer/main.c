@@ -6,16 +6,20 @@
 #include "base/descriptors.h"
 #include "base/stack.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "base/visible.h"
 #include "control/commands.h"
 #include "drive.h"
+#include "export.h"
 #include "frame.h"
 #include "guard.h"
 #include "keys.h"
 #include "loop.h"
+#include "plain.h"
 #include "trace/reader.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,22 +27,29 @@
 
 enum { USAGE = 2, WIDEST = 1000 };
 
+enum format { FORMAT_TEXT, FORMAT_ANSI, FORMAT_SVG, FORMAT_HTML };
+
 struct options {
-    const char *trace, *attach, *keys;
+    const char *trace, *attach, *keys, *commands;
     int         width, height;
     long long   at;              /* -1: not given */
-    bool        print, ansi, help, teacher;
+    bool        print, plain, help, teacher;
+    enum format format;
+    enum theme  theme;
     struct term_options term;
 };
 
 static const char usage[] =
     "usage: trace_viewer TRACE [options]             (ringside view TRACE is the same)\n"
-    "  --print[=ansi]    one frame on stdout: the whole trace, as text (with colours)\n"
+    "  --print[=FORMAT]  one frame on stdout: text, or ansi (with colours), svg, html\n"
     "  --size WxH        of that frame (80x24)\n"
     "  --at SEQ          the event to stand at\n"
     "  --keys KEYS       pressed before the first frame: 'nn]v', '<Tab>', '<Enter>'\n"
+    "  --commands FILE   done before the first frame, a line each, as script writes them\n"
     "  --attach SOCKET   follow and steer a running session\n"
     "  --teacher         every answer is shown, and the lesson's notes are a pane\n"
+    "  --plain           no screen: commands are typed, each step is told in words\n"
+    "  --theme NAME      dark, light, high-contrast, colour-blind, none\n"
     "  --ascii           no characters beyond ASCII\n"
     "  --no-color        no colours; NO_COLOR does the same\n"
     "  --help            this\n"
@@ -80,10 +91,15 @@ value_of(const char *name, int argc, char **argv, int *i)
 static bool
 parse_flag(const char *argument, struct options *options)
 {
-    if (strcmp(argument, "--print") == 0)
-        options->print = true;
-    else if (strcmp(argument, "--print=ansi") == 0)
-        options->print = options->ansi = true;
+    static const char *const formats[] = { "--print", "--print=ansi", "--print=svg", "--print=html" };
+    for (size_t i = 0; i < countof(formats); i++)
+        if (strcmp(argument, formats[i]) == 0) {
+            options->print = true;
+            options->format = (enum format)i;
+            return true;
+        }
+    if (strcmp(argument, "--plain") == 0)
+        options->plain = true;
     else if (strcmp(argument, "--ascii") == 0)
         options->term.ascii = true;
     else if (strcmp(argument, "--no-color") == 0)
@@ -114,8 +130,13 @@ parse_options(int argc, char **argv, struct options *options)
             options->at = strtoll(value, &end, 10);
             if (*end != '\0' || end == value || options->at < 0)
                 return tell_trouble("--at %s: the number of an event is meant", value);
+        } else if ((value = value_of("--theme", argc, argv, &i)) != NULL) {
+            if (!theme_of_name(value, &options->theme))
+                return tell_trouble("--theme %s: dark, light, high-contrast, colour-blind or none is meant", value);
         } else if ((value = value_of("--keys", argc, argv, &i)) != NULL) {
             options->keys = value;
+        } else if ((value = value_of("--commands", argc, argv, &i)) != NULL) {
+            options->commands = value;
         } else if ((value = value_of("--attach", argc, argv, &i)) != NULL) {
             options->attach = value;
         } else if (argv[i][0] == '-' && argv[i][1] != '\0') {
@@ -145,12 +166,39 @@ press_keys(struct driver *driver, const char *keys)
     }
 }
 
+/* false: it cannot be read, which was told. Empty lines and those that begin with # are passed over. */
+static bool
+do_commands(struct driver *driver, const char *path)
+{
+    struct str            line   = { 0 };
+    struct control_reader reader = { .fd = open(path, O_RDONLY | O_CLOEXEC) };
+    if (reader.fd < 0) {
+        char trouble[512];
+        snprintf(trouble, sizeof trouble, "%.400s: %s", path, strerror(errno));
+        tell_trouble("%s", trouble);
+        return false;
+    }
+    while (!driver->leave && control_read_line(&reader, &line)) {
+        const char *text = str_text(&line);
+        if (text[strspn(text, " ")] != '\0' && text[0] != '#')
+            drive_line(driver, text);
+        while (driver->session != NULL && driver->session->waiting)
+            drive_reply(driver);
+        while (drive_on(driver))
+            continue;
+    }
+    close(reader.fd);
+    str_free(&line);
+    return true;
+}
+
 /* Plain text has no colours; a frame for a file is UTF-8 whatever the locale says, so that it is always the same. */
 static int
 print_frame(struct driver *driver, const struct options *options)
 {
     struct capabilities capabilities = { .utf8 = !options->term.ascii };
-    if (options->ansi && !options->term.no_colour)
+    capabilities.theme = options->theme;
+    if (options->format != FORMAT_TEXT && !options->term.no_colour)
         capabilities.colours = 256;
     struct canvas canvas;
     struct str text = { 0 };
@@ -163,7 +211,12 @@ print_frame(struct driver *driver, const struct options *options)
     model_seek_past(driver->model, driver->view->before);
     view_veil(driver->view, driver->model);
     frame_draw(driver->model, driver->view, &canvas, &capabilities);
-    canvas_print(&canvas, &capabilities, options->ansi, &text);
+    if (options->format == FORMAT_SVG)
+        export_svg(&canvas, &capabilities, &text);
+    else if (options->format == FORMAT_HTML)
+        export_html(&canvas, &capabilities, &text);
+    else
+        canvas_print(&canvas, &capabilities, options->format == FORMAT_ANSI, &text);
     starved = starved || !str_ok(&text);
     bool good = !starved && fwrite(str_text(&text), 1, text.len, stdout) == text.len && fflush(stdout) == 0;
     canvas_free(&canvas);
@@ -233,7 +286,10 @@ view_trace(void *argument)
     reply_free(&reply);
     if (options->keys != NULL)
         press_keys(&driver, options->keys);
-    int status = options->print ? print_frame(&driver, options) : loop_run(&driver, &options->term);
+    view.theme = options->theme;
+    bool done = options->commands == NULL || do_commands(&driver, options->commands);
+    int status = !done ? USAGE : options->print ? print_frame(&driver, options)
+                 : options->plain ? plain_run(&driver) : loop_run(&driver, &options->term);
     view_free(&view);
     model_close(&model);
     if (session.fd >= 0)
@@ -253,9 +309,9 @@ run_viewer(int argc, char **argv)
         fputs(usage, stdout);
         return fflush(stdout) == 0 ? 0 : tell_trouble("cannot write standard output: %s", strerror(errno));
     }
-    if (!isatty(STDOUT_FILENO))
+    if (!isatty(STDOUT_FILENO) && !options.plain)
         options.print = true;
-    return options.print ? view_trace(&options) : guard_run(view_trace, &options);
+    return options.print || options.plain ? view_trace(&options) : guard_run(view_trace, &options);
 }
 
 int

@@ -3,6 +3,7 @@
 #include "view.h"
 
 #include "base/str.h"
+#include "cast.h"
 #include "columns.h"
 #include "trace/match.h"
 #include "trace/reader.h"
@@ -33,6 +34,8 @@ view_free(struct view *view)
     veil_free(&view->veil);
     asking_free(&view->asking);
     free(view->answer);
+    cast_close(view->cast);
+    str_free(&view->done);
     view_init(view);
 }
 

@@ -12,9 +12,10 @@
 #include "predict.h"
 #include "veil.h"
 #include "analysis/moves.h"
+#include "base/str.h"
 #include "control/commands.h"
 
-struct match; struct str;
+struct cast; struct match;
 
 enum pane {
     PANE_TIMELINE,
@@ -58,6 +59,9 @@ struct view {
     bool           teacher;            /* --teacher: notes are shown, and every answer */
     struct veil    veil;               /* as of the last view_veil */
     enum run_state run;
+    enum theme     theme;
+    struct cast   *cast;               /* the film that is being made; NULL none */
+    struct str     done;               /* the commands so far, a line each */
     char           prompt[64];         /* "until ": what is being typed, "" nothing */
     char           typed[512];
     char           message[512];       /* the line above the keys */

@@ -216,6 +216,29 @@ be_the_session(struct run_options *options, const struct session_start *start)
     _exit(0);
 }
 
+/* Answers only when it cannot. */
+static int
+become_viewer(const struct run_options *options, char *path)
+{
+    const struct { bool given; const char *name; } flags[] = {
+        { options->ascii, "--ascii" }, { options->no_color, "--no-color" }, { options->plain, "--plain" },
+        { options->teacher, "--teacher" },
+    };
+    char  name[] = "trace_viewer", attach[] = "--attach", theme[] = "--theme", flag[countof(flags)][16];
+    char *arguments[10] = { name, attach, path };
+    int   count = 3;
+    for (size_t i = 0; i < countof(flags); i++)
+        if (flags[i].given) {
+            snprintf(flag[i], sizeof flag[i], "%s", flags[i].name);
+            arguments[count++] = flag[i];
+        }
+    if (options->theme != NULL) {
+        arguments[count++] = theme;
+        arguments[count++] = (char *)(uintptr_t)options->theme;
+    }
+    return viewer_exec(arguments);
+}
+
 static int
 step_viewer(struct run_options *options)
 {
@@ -249,17 +272,8 @@ step_viewer(struct run_options *options)
         runtime_folder_remove(&folder);
         return status != 0 ? status : 2;
     }
-    char  name[] = "trace_viewer", attach[] = "--attach", ascii[] = "--ascii", plain[] = "--no-color", notes[] = "--teacher";
-    char *arguments[7] = { name, attach, path };
-    int   count        = 3;
-    if (options->ascii)
-        arguments[count++] = ascii;
-    if (options->no_color)
-        arguments[count++] = plain;
-    if (options->teacher)
-        arguments[count++] = notes;
     fcntl(ends[0], F_SETFD, 0); /* the viewer keeps it, until it ends */
-    status = (char)viewer_exec(arguments);
+    status = (char)become_viewer(options, path);
     close(control_connect(path, why, sizeof why)); /* a viewer that came and went: the session ends */
     return status;
 }
@@ -278,7 +292,8 @@ cli_step(int argc, char **argv)
         return status;
     if (options.batch != NULL)
         return step_batch(&options);
-    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return message(STATUS_USAGE, "step needs a terminal; without one use step --batch 'COMMANDS', or run");
+    if (!options.plain && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
+        return message(STATUS_USAGE, "step needs a terminal; without one use step --plain, step --batch 'COMMANDS', "
+                                     "or run");
     return step_viewer(&options);
 }

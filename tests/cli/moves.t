@@ -68,25 +68,25 @@ for my $case ([ 'lessons/01-six-rows.lua', 80 ], [ 'lessons/11-ring-by-hand.lua'
     is(pop @back, 'edge', "$lesson: rnext comes to the start");
     is_deeply([ reverse @back ], [ @rule[ 0 .. $#rule - 1 ] ], "$lesson: it passes the same stops backwards");
 
-    # Enter shows the answer where a question holds one up, and zooms elsewhere.
+    # Enter twice shows the answer where a question holds one up, and zooms elsewhere.
     my @sample = grep { $_ < 4 || $_ % 5 == 0 || $_ > $#stops - 3 } 0 .. $#stops;
-    is_deeply([ map { viewer_stands($trace, 0, 'n<Enter>' x ($_ + 1)) } @sample ], [ @stops[@sample] ],
+    is_deeply([ map { viewer_stands($trace, 0, 'n<Enter><Enter>' x ($_ + 1)) } @sample ], [ @stops[@sample] ],
         "$lesson: n in the viewer stops where next does");
     pop @sample if $sample[-1] == $#back;
     is_deeply([ map { viewer_stands($trace, $stops[-1], 'N' x ($_ + 1)) } @sample ], [ @back[@sample] ],
         "$lesson: and N where rnext does");
 
-    my @from = @rule[ grep { $_ % 11 == 3 } 0 .. $#rule ];
+    my @from = @rule[ grep { $_ % 11 == 3 } 0 .. $#rule - 1 ]; # behind the last there is no step
     for my $keys ([ 's', 'step', 'S', 'back' ], [ 'f', 'finish', 'F', 'rfinish' ]) {
         my ($key, $command, $back_key, $reverse) = @$keys;
         my @at    = grep { $command eq 'step' || $events[$_]{phase} eq 'begin' } @from;
         my @stood = numbers(batch(join('', map { "goto $_; $command; where; $reverse; where; " } @at), $lesson));
-        my @shown = map { my $at = $_; map { viewer_stands($trace, $at, "<Enter>$_") } $key, "$key$back_key" } @at;
+        my @shown = map { my $at = $_; map { viewer_stands($trace, $at, "<Enter><Enter>$_") } $key, "$key$back_key" } @at;
         is_deeply(\@shown, \@stood, "$lesson: $key and $back_key stop where $command and $reverse do");
         is_deeply([ @stood[ map { 2 * $_ + 1 } 0 .. $#at ] ], \@at, "$lesson: $reverse is the mirror of $command");
     }
 
-    my $answered = join '', map { ":goto $$_{seq}<Enter><Enter>" } grep { $$_{kind} eq 'lesson.ask' } @events;
+    my $answered = join '', map { ":goto $$_{seq}<Enter><Enter><Enter>" } grep { $$_{kind} eq 'lesson.ask' } @events;
     my @found = numbers(
         batch('until bytes = 8 or bytes = 80; where; break c10d or optim or dp.gather; c; where; C; where', $lesson));
     my $find = "$answered:goto 0<Enter>:until bytes = 8 or bytes = 80<Enter>";
