@@ -194,9 +194,28 @@ asking_give(struct view *view, const struct model *model, size_t seq, int choice
 }
 
 void
-asking_put_off(struct view *view, const struct model *model, size_t seq)
+asking_answer(struct view *view, const struct model *model, const char *words)
 {
-    (void)model;
+    size_t seq = view_question(view, model);
+    int    count = seq != NO_EVENT ? question_choices(model, seq) : 0, choice = -1;
+    struct question_choice each;
+    for (int i = 0; i < count && question_choice(model, seq, i, &each); i++)
+        if ((words[0] == 'a' + i && words[1] == '\0') ||
+            (strlen(words) == each.text.length && memcmp(words, each.text.text, each.text.length) == 0))
+            choice = i;
+    if (seq == NO_EVENT) {
+        view_say(view, "no question waits here");
+    } else if (count > 0 && choice < 0 && words[0] != '\0') {
+        view_say(view, "%.60s is no choice; a to %c are", words, 'a' + count - 1);
+    } else {
+        snprintf(view->asking.typed, sizeof view->asking.typed, "%s", words);
+        asking_give(view, model, seq, choice);
+    }
+}
+
+void
+asking_put_off(struct view *view, size_t seq)
+{
     if (settle(view, &(struct given){ .seq = seq, .how = GIVEN_LATER, .choice = -1 }))
         view_say(view, "put off: n goes on, :question comes back to it");
 }
@@ -319,7 +338,7 @@ asking_key(struct view *view, const struct model *model, const char *key)
     size_t seq = asking->taken;
     int    count = question_choices(model, seq);
     if (strcmp(key, "Esc") == 0)
-        asking_put_off(view, model, seq);
+        asking_put_off(view, seq);
     else if (strcmp(key, "Enter") == 0)
         asking_give(view, model, seq, asking->chosen);
     else if (count > 0 ? choose(asking, key, count) : type(asking, key))

@@ -49,7 +49,9 @@ bool   asking_has_keys(const struct view *view);
 bool   asking_key(struct view *view, const struct model *model, const char *key); /* false: the key is not its */
 /* As somebody answers: a choice by its number; -1: what was typed, or, where nothing was, the answer is shown. */
 void   asking_give(struct view *view, const struct model *model, size_t seq, int choice);
-void   asking_put_off(struct view *view, const struct model *model, size_t seq);
+/* The same in a line: a letter, the words of a choice, or what would be typed; "" shows the answer. */
+void   asking_answer(struct view *view, const struct model *model, const char *words);
+void   asking_put_off(struct view *view, size_t seq);
 /* `reveal`: the answer here; "all" of them. `question`: back to one that was put off. */
 void   asking_reveal(struct view *view, const struct model *model, const char *what);
 void   asking_return(struct view *view, const struct model *model);

@@ -292,7 +292,7 @@ escape(struct driver *driver)
     bool open = view->searching || view->full || view->focus != PANE_TIMELINE || driver->count > 0;
     driver->count = 0;
     if (!open && !asking_lets_pass(view, driver->model))
-        asking_put_off(view, driver->model, view->cursor);
+        asking_put_off(view, view->cursor);
     view->searching = view->help = view->full = false;
     view->focus = PANE_TIMELINE;
 }

@@ -11,6 +11,22 @@ question(struct view *view, struct model *model, const struct command_line *line
 }
 
 static void
+answer(struct view *view, struct model *model, const struct command_line *line)
+{
+    asking_answer(view, model, line->rest);
+}
+
+static void
+later(struct view *view, struct model *model, const struct command_line *line)
+{
+    (void)line;
+    if (view_question(view, model) == NO_EVENT)
+        view_say(view, "no question waits here");
+    else
+        asking_put_off(view, view->cursor);
+}
+
+static void
 reveal(struct view *view, struct model *model, const struct command_line *line)
 {
     asking_reveal(view, model, line->rest);
@@ -51,6 +67,8 @@ predict(struct view *view, struct model *model, const struct command_line *line)
 }
 
 const struct look_rule look_lesson_rules[] = {
+    { CMD_answer, answer },
+    { CMD_later, later },
     { CMD_question, question },
     { CMD_reveal, reveal },
     { CMD_read, read_lesson },
