@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_BACK = 100000, HANG = 2 /* what begins at the edge is an item, whatever its words look like */ };
+enum { LOOK_BACK = 100000, MOST_ROWS = 400, HANG = 2 /* what begins at the edge is an item, whatever its words look like */ };
 
-struct telling { const struct model *model; const struct view *view; bool brief; };
+struct telling { const struct model *model; const struct view *view; bool brief, dense; };
 
 uint32_t
 lesson_line(const struct model *model, size_t seq)
@@ -243,34 +243,109 @@ said_until(const struct model *model, size_t seq)
     return low;
 }
 
+static bool
+is_check_that_holds(const struct model *model, size_t seq)
+{
+    int64_t ok = 0;
+    return model_is_lesson(model, seq, "check") && model_argument(model, seq, "ok", &ok) && ok != 0;
+}
+
+/* Checks that hold, one behind the other as long as there are: with little room they share lines. Answers how many. */
+static size_t
+draw_checks(const struct telling *telling, size_t first, size_t end, struct canvas *pane, struct lines *lines)
+{
+    struct str text = { 0 };
+    size_t     i = first;
+    for (; i < end && is_check_that_holds(telling->model, telling->model->lessons[i]); i++) {
+        const char *name = model_argument_text(telling->model, telling->model->lessons[i], "text");
+        str_add(&text, i > first ? "  ok " : "ok ");
+        visible_add(&text, name, strlen(name), VISIBLE_LINE);
+    }
+    if (i > first)
+        canvas_wrap(pane, lines, 1, (struct style){ .ink = INK_GOOD }, canvas_words(pane, &text));
+    str_free(&text);
+    return i - first;
+}
+
+static void
+draw_items(const struct telling *telling, size_t first, size_t end, struct canvas *pane, struct lines *lines)
+{
+    for (size_t i = first; i < end && lines->row < pane->height;) {
+        size_t checks = telling->dense ? draw_checks(telling, i, end, pane, lines) : 0;
+        if (checks == 0)
+            draw_item(telling, telling->model->lessons[i], pane, lines);
+        i += checks > 0 ? checks : 1;
+    }
+    draw_prediction(telling->view, pane, lines);
+}
+
+/* How many rows the items take; never more than the canvas for trying it out has. */
+static int
+rows_of_items(const struct telling *telling, size_t first, size_t end, int width)
+{
+    struct lines  lines = { .hang = HANG };
+    struct canvas probe;
+    if (!canvas_init(&probe, width > 0 ? width : 1, MOST_ROWS))
+        return 0;
+    draw_items(telling, first, end, &probe, &lines);
+    canvas_free(&probe);
+    return lines.row;
+}
+
+/* The first item that is new since the last step. */
+static size_t
+first_new(const struct model *model, const struct view *view)
+{
+    bool stepped = view->before != NO_EVENT && view->before < view->cursor;
+    return said_until(model, stepped ? view->before : view->cursor);
+}
+
+int
+lesson_new_rows(const struct scene *scene, int width)
+{
+    const struct view *view = scene->view;
+    if (view->cursor == NO_EVENT)
+        return 0;
+    size_t first = first_new(scene->model, view), end = said_until(scene->model, view->cursor);
+    return first < end ? rows_of_items(&(struct telling){ scene->model, view, false, false }, first, end, width) : 0;
+}
+
+/* From the newest item backwards, as many as `rows` rows show. Answers the first, and in `rows` how many they take. */
+static size_t
+first_shown(const struct telling *telling, size_t end, int width, int *rows)
+{
+    size_t first = end;
+    int    used = rows_of_items(telling, end, end, width);
+    while (first > 0 && used < *rows) {
+        struct lines  tried = { .hang = HANG };
+        struct canvas probe;
+        if (!canvas_init(&probe, width > 0 ? width : 1, MOST_ROWS))
+            break;
+        draw_item(telling, telling->model->lessons[--first], &probe, &tried);
+        canvas_free(&probe);
+        used += tried.row;
+    }
+    *rows = used;
+    return first;
+}
+
 /* The items up to the cursor, the last ones last, so that the newest is always on the screen. Answers the rows used. */
 static int
 draw_said(const struct model *model, const struct view *view, struct canvas *pane, int scrolled)
 {
-    size_t count = said_until(model, view->cursor);
-    /* From the newest item backwards, as many as fit: how many rows each takes is tried out. */
-    const struct telling telling = { model, view, pane->height <= LESSON_BRIEF_ROWS };
-    size_t first = count;
-    int rows = 0;
-    struct canvas probe = { 0 };
-    struct lines foretold = { .hang = HANG };
-    if (!canvas_init(&probe, pane->width > 0 ? pane->width : 1, 400)) {
-        canvas_starve(pane);
-        return 0;
+    struct telling telling = { model, view, pane->height <= LESSON_BRIEF_ROWS, false };
+    size_t end = said_until(model, view->cursor), fresh = first_new(model, view), first = fresh;
+    int    rows = scrolled == 0 && fresh < end ? rows_of_items(&telling, fresh, end, pane->width) : 0;
+    telling.dense = rows > pane->height;
+    if (telling.dense) {
+        rows = rows_of_items(&telling, fresh, end, pane->width);
+    } else {
+        rows  = pane->height + scrolled;
+        first = first_shown(&telling, end, pane->width, &rows);
     }
-    draw_prediction(view, &probe, &foretold);
-    rows += foretold.row;
-    while (first > 0 && rows < pane->height + scrolled) {
-        struct lines tried = { .hang = HANG };
-        draw_item(&telling, model->lessons[--first], &probe, &tried);
-        rows += tried.row;
-    }
-    canvas_free(&probe);
     int skip = rows - pane->height - scrolled;
     struct lines lines = { .skip = skip > 0 ? skip : 0, .hang = HANG };
-    for (size_t i = first; i < count && lines.row < pane->height; i++)
-        draw_item(&telling, model->lessons[i], pane, &lines);
-    draw_prediction(view, pane, &lines);
+    draw_items(&telling, first, end, pane, &lines);
     return lines.row;
 }
 
@@ -283,6 +358,8 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
     bool asked = model_is_lesson(model, view->cursor, "ask"); /* a question needs the rows more than the text */
     int  least = asked ? 8 : 4;
     int  lines = text[0] == '\0' || pane->height < least ? 0 : pane->height < 8 || asked ? 1 : pane->height * 2 / 5;
+    if (lesson_new_rows(scene, pane->width) > pane->height - lines)
+        lines = 0; /* what is new comes before what is all around it */
     struct canvas words = canvas_part(pane, 0, 0, pane->height - lines, pane->width);
     int used = draw_said(model, view, &words, skip);
     int from = lines > 1 ? used + 1 : pane->height - lines; /* what the words leave */

@@ -53,6 +53,8 @@ enum pane pane_followed(const struct scene *scene);
 enum pane pane_open(const struct scene *scene);
 enum concern pane_concern(const struct scene *scene, enum pane pane);
 
+/* How many rows what the lesson has said since the last step takes, so that it is read whole; 0: nothing is new. */
+int lesson_new_rows(const struct scene *scene, int width);
 /* With so few rows an open question leaves its keys to the screen's last lines. */
 enum { LESSON_BRIEF_ROWS = 6 };
 /* The line of the lesson that caused the event, or the last one before it; 0 unknown. */
