@@ -79,6 +79,7 @@ drive_line(struct driver *driver, const char *text)
     if (is_looking(&line)) {
         if (!look(driver->model, view, &line))
             driver->leave = true;
+        driver->ahead.held |= view->moving;
     } else if (driver->session != NULL && driver->session->fd >= 0) {
         ask_engine(driver, repeat);
     } else {
@@ -180,10 +181,24 @@ take_reply(struct driver *driver)
     reply_free(&reply);
 }
 
+/* What a question keeps back that was put off is passed by. */
+static void
+pass_hidden(struct driver *driver)
+{
+    struct view *view = driver->view;
+    int  command = driver->command;
+    bool goes_on = command == CMD_step || command == CMD_next || command == CMD_back || command == CMD_rnext;
+    view_veil(view, driver->model);
+    if (goes_on && view->run == RUN_PAUSED && view->cursor != NO_EVENT && view->veil.draws &&
+        veil_hides(&view->veil, driver->model, view->cursor))
+        ask_engine(driver, command_info(command)->name);
+}
+
 void
 drive_reply(struct driver *driver)
 {
     take_reply(driver);
+    pass_hidden(driver);
     if (driver->ahead.held)
         catch_up(driver);
 }

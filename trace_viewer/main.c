@@ -1,8 +1,9 @@
 /* trace_viewer: a trace as a timeline, on a terminal or as one printed frame.
  *
- *     trace_viewer TRACE                         on a terminal
+ *     trace_viewer TRACE...                      on a terminal; several are one timeline
  *     trace_viewer TRACE --print --size 100x30   one frame as text, the same on every machine
  *     trace_viewer --attach SOCKET [TRACE]       the screen of a running `ringside step` */
+#include "analysis/diff.h"
 #include "base/descriptors.h"
 #include "base/stack.h"
 #include "base/str.h"
@@ -16,6 +17,7 @@
 #include "keys.h"
 #include "loop.h"
 #include "plain.h"
+#include "sources.h"
 #include "trace/reader.h"
 
 #include <errno.h>
@@ -30,17 +32,20 @@ enum { USAGE = 2, WIDEST = 1000 };
 enum format { FORMAT_TEXT, FORMAT_ANSI, FORMAT_SVG, FORMAT_HTML };
 
 struct options {
-    const char *trace, *attach, *keys, *commands;
+    struct sources sources;
+    const char *attach, *keys, *commands;
     int         width, height;
     long long   at;              /* -1: not given */
-    bool        print, plain, help, teacher;
+    bool        print, plain, help, diff, teacher;
     enum format format;
     enum theme  theme;
     struct term_options term;
 };
 
 static const char usage[] =
-    "usage: trace_viewer TRACE [options]             (ringside view TRACE is the same)\n"
+    "usage: trace_viewer TRACE... [options]          (ringside view TRACE... is the same)\n"
+    "several traces, or a folder of them, are one timeline\n"
+    "  --align CLOCK     of several: start (each from its own), collective, iteration\n"
     "  --print[=FORMAT]  one frame on stdout: text, or ansi (with colours), svg, html\n"
     "  --size WxH        of that frame (80x24)\n"
     "  --at SEQ          the event to stand at\n"
@@ -49,6 +54,7 @@ static const char usage[] =
     "  --attach SOCKET   follow and steer a running session\n"
     "  --teacher         every answer is shown, and the lesson's notes are a pane\n"
     "  --plain           no screen: commands are typed, each step is told in words\n"
+    "  --diff            two traces against each other, each iteration from one start\n"
     "  --theme NAME      dark, light, high-contrast, colour-blind, none\n"
     "  --ascii           no characters beyond ASCII\n"
     "  --no-color        no colours; NO_COLOR does the same\n"
@@ -100,6 +106,8 @@ parse_flag(const char *argument, struct options *options)
         }
     if (strcmp(argument, "--plain") == 0)
         options->plain = true;
+    else if (strcmp(argument, "--diff") == 0)
+        options->diff = true;
     else if (strcmp(argument, "--ascii") == 0)
         options->term.ascii = true;
     else if (strcmp(argument, "--no-color") == 0)
@@ -111,6 +119,18 @@ parse_flag(const char *argument, struct options *options)
     else
         return false;
     return true;
+}
+
+static bool
+parse_clock(const char *text, enum join_clock *clock)
+{
+    static const char *const names[] = { "start", "collective", "iteration" };
+    for (size_t i = 0; i < countof(names); i++)
+        if (strcmp(text, names[i]) == 0) {
+            *clock = (enum join_clock)i;
+            return true;
+        }
+    return false;
 }
 
 /* 0 or the status to exit with, the reason said. */
@@ -130,6 +150,9 @@ parse_options(int argc, char **argv, struct options *options)
             options->at = strtoll(value, &end, 10);
             if (*end != '\0' || end == value || options->at < 0)
                 return tell_trouble("--at %s: the number of an event is meant", value);
+        } else if ((value = value_of("--align", argc, argv, &i)) != NULL) {
+            if (!parse_clock(value, &options->sources.clock))
+                return tell_trouble("--align %s: start, collective or iteration is meant", value);
         } else if ((value = value_of("--theme", argc, argv, &i)) != NULL) {
             if (!theme_of_name(value, &options->theme))
                 return tell_trouble("--theme %s: dark, light, high-contrast, colour-blind or none is meant", value);
@@ -141,13 +164,11 @@ parse_options(int argc, char **argv, struct options *options)
             options->attach = value;
         } else if (argv[i][0] == '-' && argv[i][1] != '\0') {
             return tell_trouble("%s: no such option, or it lacks its value; --help lists them", argv[i]);
-        } else if (options->trace != NULL) {
-            return tell_trouble("%s: one trace at a time", argv[i]);
-        } else {
-            options->trace = argv[i];
+        } else if (!sources_add(&options->sources, argv[i])) {
+            return tell_trouble("%s: that is more traces than can be shown as one", argv[i]);
         }
     }
-    if (options->trace == NULL && options->attach == NULL && !options->help)
+    if (options->sources.count == 0 && options->attach == NULL && !options->help)
         return tell_trouble("%s; trace_viewer TRACE, or --help", "no trace given");
     return 0;
 }
@@ -224,6 +245,15 @@ print_frame(struct driver *driver, const struct options *options)
     return good ? 0 : tell_trouble("%s", starved ? "out of memory" : "cannot write the frame");
 }
 
+/* It is the cause more often than not. */
+static size_t
+first_difference(const struct diff *diff, size_t otherwise)
+{
+    size_t                   count;
+    const struct difference *list = diff_list(diff, &count, NULL);
+    return count > 0 ? list[0].seq : otherwise;
+}
+
 static void
 stand(struct driver *driver, const struct options *options)
 {
@@ -238,6 +268,8 @@ stand(struct driver *driver, const struct options *options)
     if (count == 0)
         return;
     size_t seq = options->at >= 0 ? (size_t)options->at : options->print ? count - 1 : 0;
+    if (options->at < 0 && driver->model->diff != NULL)
+        seq = first_difference(driver->model->diff, seq);
     asking_pass(driver->view, driver->model, seq); /* who names an event has come there */
     view_goto(driver->view, driver->model, seq < count ? seq : count - 1);
     if (options->at >= 0 && (size_t)options->at >= count)
@@ -266,16 +298,26 @@ view_trace(void *argument)
     if (options->attach != NULL && greet(&session, options, &reply) != 0)
         return USAGE;
     char why[512];
-    const char *path = reply.trace[0] != '\0' ? reply.trace : options->trace;
-    if (path == NULL)
+    struct sources sources = options->sources;
+    if (options->diff)
+        sources.clock = JOIN_ITERATION;
+    if (reply.trace[0] != '\0') {
+        sources.count = 0;
+        sources_add(&sources, reply.trace);
+    }
+    if (sources.count == 0)
         return tell_trouble("%s", "the session names no trace");
-    struct trace *trace = trace_open(path, why, sizeof why);
+    struct trace *trace = sources_open(&sources, why, sizeof why);
     if (trace == NULL)
         return tell_trouble("%s", why);
     struct model model;
     struct view view;
     if (!model_open(&model, trace))
         return tell_trouble("%s", "out of memory");
+    if (options->diff && !model_compare(&model, why, sizeof why)) {
+        model_close(&model);
+        return tell_trouble("%s", why);
+    }
     view_init(&view);
     struct driver driver = { .model = &model, .view = &view, .session = options->attach != NULL ? &session : NULL };
     stand(&driver, options);

@@ -130,6 +130,8 @@ void
 view_use(struct view *view, const struct trace *trace)
 {
     struct match_names names = match_names_of_trace(trace);
+    view->moving &= view->hunt.is == NULL; /* where a hunt had come to is another event now */
+    view->hunt.is = NULL;
     breaks_use(&view->rules.breaks, trace);
     if (view->search != NULL)
         match_use(view->search, &names);
@@ -140,6 +142,10 @@ view_print_event(const struct view *view, const struct model *model, struct str 
 {
     if (view->cursor == NO_EVENT)
         return;
+    if (veil_hides(&view->veil, model, view->cursor)) {
+        str_addf(out, "%zu ? hidden until you answer: :question comes back to it", view->cursor);
+        return;
+    }
     size_t before = out->len;
     trace_print_event(model->trace, view->cursor, out);
     bool  masked = view_question(view, model) != NO_EVENT;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "hunt.h"
 #include "model.h"
 #include "scale.h"
 #include "theme.h"
@@ -51,6 +52,7 @@ struct view {
     char          *answer;             /* what the session said last, in lines; owned, NULL none */
     struct move_rules rules;
     struct move    move;               /* the search under way in a recorded trace */
+    struct hunt    hunt;               /* if it has a question: that is under way instead */
     bool           moving;
     struct asking  asking;
     struct predict predict;

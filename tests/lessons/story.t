@@ -39,7 +39,7 @@ sub bare {
 # The words of the lesson's pane, whatever lines they are broken into.
 sub words {
     my ($frame) = @_;
-    my ($pane) = $frame =~ /^─.Lesson [^\n]*\n(.*?)^[L!A-Z] \d/ms or return '';
+    my ($pane) = $frame =~ /^─.Lesson [^\n]*\n(.*?)^\S \d/ms or return '';
     return bare(join ' ', map { /^(.*?)(?:│|$)/ ? $1 : () } split /\n/, $pane);
 }
 
