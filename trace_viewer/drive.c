@@ -2,6 +2,7 @@
  * has answered. */
 #include "drive.h"
 
+#include "answering.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "browse.h"
@@ -20,7 +21,7 @@ held_by_question(struct driver *driver, int command)
 {
     bool forwards = command == CMD_step || command == CMD_next || command == CMD_finish || command == CMD_continue ||
                     command == CMD_until;
-    return forwards && !asking_lets_pass(driver->view, driver->model);
+    return forwards && !answering_lets_pass(driver->view, driver->model);
 }
 
 static void take_reply(struct driver *driver);
@@ -306,8 +307,8 @@ escape(struct driver *driver)
     struct view *view = driver->view;
     bool open = view->searching || view->full || view->focus != PANE_TIMELINE || driver->count > 0;
     driver->count = 0;
-    if (!open && !asking_lets_pass(view, driver->model))
-        asking_put_off(view, view->cursor);
+    if (!open && !answering_lets_pass(view, driver->model))
+        answering_put_off(view, view->cursor);
     view->searching = view->help = view->full = false;
     view->focus = PANE_TIMELINE;
 }
@@ -348,7 +349,7 @@ drive_key(struct driver *driver, const char *key)
         help_key(driver, key, keys_command(key));
         return;
     }
-    if (asking_key(view, driver->model, key) || predict_key(view, driver->model, key))
+    if (answering_key(view, driver->model, key) || predict_key(view, driver->model, key))
         return;
     bool digit = key[0] >= '0' && key[0] <= '9' && key[1] == '\0';
     if (digit && (key[0] != '0' || driver->count > 0)) {

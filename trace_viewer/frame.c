@@ -2,6 +2,7 @@
  * Interface: frame_draw. Where things stand is layout.c's business, what panes say that of pane_*.c. */
 #include "frame.h"
 
+#include "answering.h"
 #include "base/str.h"
 #include "glyph.h"
 #include "keys.h"
@@ -91,7 +92,8 @@ print_next(const struct model *model, const struct view *view, struct str *out)
     }
 }
 
-/* What `where` says, the kind in bold; if it is too long the middle goes. false: there was no room for what comes next. */
+/* What `where` says, the kind in bold; if it is too long the middle goes. false: no room was left for what comes
+ * next. */
 static bool
 draw_event_line(const struct model *model, const struct view *view, struct canvas *line)
 {
@@ -140,7 +142,7 @@ words_to_say(const struct model *model, const struct view *view, enum lesson_roo
     style->ink = INK_DIM;
     const char *note = view->run == RUN_SAVED ? trace_note(model->trace) : "";
     if (question != NO_EVENT)
-        return room == LESSON_BRIEF ? asking_hint(view, model) : "";
+        return room == LESSON_BRIEF ? answering_hint(view, model) : "";
     if (note[0] != '\0' || view->measure != NO_EVENT)
         return note;
     if (view->cursor == 0)
@@ -178,7 +180,8 @@ draw_message(const struct model *model, const struct view *view, enum lesson_roo
         room -= (int)measure.len + 2;
         canvas_text(line, 0, room + 3, accent, canvas_words(line, &measure));
     }
-    if (words[0] != '\0' && view->message[0] == '\0' && lesson == LESSON_ABSENT && view_question(view, model) != NO_EVENT) {
+    bool asks = view->message[0] == '\0' && lesson == LESSON_ABSENT && view_question(view, model) != NO_EVENT;
+    if (words[0] != '\0' && asks) {
         column = canvas_text(line, 0, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, "? ");
         room -= 2;
     }
@@ -193,7 +196,8 @@ draw_next(const struct model *model, const struct view *view, struct canvas *lin
 {
     struct str text = { 0 };
     print_next(model, view, &text);
-    canvas_cut(line, (struct stretch){ 0, 1, line->width - 2 }, (struct style){ .ink = INK_DIM }, canvas_words(line, &text));
+    const struct style dim = { .ink = INK_DIM };
+    canvas_cut(line, (struct stretch){ 0, 1, line->width - 2 }, dim, canvas_words(line, &text));
     str_free(&text);
 }
 

@@ -2,6 +2,7 @@
  * (keys_help_lines) for what the screen says about them, all from the one table. */
 #include "keys.h"
 
+#include "answering.h"
 #include "question.h"
 
 #include "control/commands.h"
@@ -165,7 +166,7 @@ static void
 draw_question_hints(const struct model *model, const struct view *view, struct canvas *line, const struct hint *hints)
 {
     int  count = question_choices(model, view_question(view, model)), column = 1;
-    bool taken = asking_has_keys(view);
+    bool taken = answering_has_keys(view);
     char letters[8] = "";
     if (count > 1)
         snprintf(letters, sizeof letters, "a-%c", 'a' + (count - 1) % 26);
@@ -214,7 +215,7 @@ keys_draw(const struct model *model, const struct view *view, struct canvas *lin
         canvas_text(line, 0, 1, (struct style){ .ink = INK_DIM }, "Enter does it, Esc leaves it");
     else if (view->help)
         draw_help_hints(view, line);
-    else if (predict_is_open(view))
+    else if (view_is_predicting(view))
         draw_prediction_hints(view, line, question);
     else if (view_question(view, model) != NO_EVENT)
         draw_question_hints(model, view, line, question);

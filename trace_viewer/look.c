@@ -1,6 +1,7 @@
 /* Looking around: who carries out which command. Interface: look, with a parsed command. */
 #include "look_internal.h"
 
+#include "answering.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "panes.h"
@@ -19,7 +20,7 @@ enter(struct view *view, struct model *model)
     if (question == NO_EVENT)
         zoom_into(view, model);
     else
-        asking_take(view, model);
+        answering_take(view, model);
 }
 
 static void

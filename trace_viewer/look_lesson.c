@@ -1,19 +1,20 @@
 /* What a student asks of a lesson: its questions, its hints, its text. */
 #include "look_internal.h"
 
+#include "answering.h"
 #include <string.h>
 
 static void
 question(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    asking_return(view, model);
+    answering_return(view, model);
 }
 
 static void
 answer(struct view *view, struct model *model, const struct command_line *line)
 {
-    asking_answer(view, model, line->rest);
+    answering_answer(view, model, line->rest);
 }
 
 static void
@@ -23,13 +24,13 @@ later(struct view *view, struct model *model, const struct command_line *line)
     if (view_question(view, model) == NO_EVENT)
         view_say(view, "no question waits here");
     else
-        asking_put_off(view, view->cursor);
+        answering_put_off(view, view->cursor);
 }
 
 static void
 reveal(struct view *view, struct model *model, const struct command_line *line)
 {
-    asking_reveal(view, model, line->rest);
+    answering_reveal(view, model, line->rest);
 }
 
 /* The whole screen and the keys for the lesson's text; again: as it was. */

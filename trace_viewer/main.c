@@ -11,6 +11,8 @@
 #include "base/visible.h"
 #include "control/commands.h"
 #include "drive.h"
+
+#include "answering.h"
 #include "export.h"
 #include "frame.h"
 #include "guard.h"
@@ -270,7 +272,7 @@ stand(struct driver *driver, const struct options *options)
     size_t seq = options->at >= 0 ? (size_t)options->at : options->print ? count - 1 : 0;
     if (options->at < 0 && driver->model->diff != NULL)
         seq = first_difference(driver->model->diff, seq);
-    asking_pass(driver->view, driver->model, seq); /* who names an event has come there */
+    answering_pass(driver->view, driver->model, seq); /* who names an event has come there */
     view_goto(driver->view, driver->model, seq < count ? seq : count - 1);
     if (options->at >= 0 && (size_t)options->at >= count)
         view_say(driver->view, "there is no event %lld; the last one is %zu", options->at, count - 1);

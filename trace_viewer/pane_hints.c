@@ -1,5 +1,5 @@
-/* Help for whoever is stuck: the checks that failed so far, with their lines and what was expected, hints to the last of
- * them one after the other, and the questions that were put off. */
+/* Help for whoever is stuck: the checks that failed so far, with their lines and what was expected, hints to the last
+ * of them one after the other, and the questions that were put off. */
 #include "panes.h"
 
 #include "base/str.h"
@@ -100,8 +100,8 @@ draw_questions(const struct scene *scene, struct canvas *pane, struct lines *lin
         struct str  text = { 0 };
         const char *words = model_argument_text(scene->model, asking->given[i].seq, "question");
         const char *choices = strstr(words, "  a) ");
-        str_addf(&text, "? %.*s  (event %zu)", (int)(choices != NULL ? (size_t)(choices - words) : strlen(words)), words,
-                 asking->given[i].seq);
+        size_t length = choices != NULL ? (size_t)(choices - words) : strlen(words);
+        str_addf(&text, "? %.*s  (event %zu)", (int)length, words, asking->given[i].seq);
         canvas_wrap(pane, lines, 1, (struct style){ .ink = INK_ACCENT }, canvas_words(pane, &text));
         str_free(&text);
     }

@@ -3,6 +3,7 @@
  * lesson_line. */
 #include "panes.h"
 
+#include "answering.h"
 #include "base/str.h"
 #include "base/visible.h"
 #include "glyph.h"
@@ -14,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_BACK = 100000, MOST_ROWS = 400, HANG = 2 /* what begins at the edge is an item, whatever its words look like */ };
+enum { LOOK_BACK = 100000, MOST_ROWS = 400,
+       HANG = 2 /* what begins at the edge is an item, whatever its words look like */ };
 
 struct telling { const struct model *model; const struct view *view; bool brief, dense; };
 
@@ -147,7 +149,7 @@ draw_open_question(const struct telling *telling, size_t seq, struct canvas *pan
     const struct asking *asking = &telling->view->asking;
     const char *words = model_argument_text(model, seq, "question");
     const char *choices = question_choices(model, seq) > 0 ? strstr(words, "  a) ") : NULL;
-    bool        taken = asking_has_keys(telling->view);
+    bool        taken = answering_has_keys(telling->view);
     struct str  text = { 0 };
     struct question_choice choice;
     if (telling->brief && !taken)
@@ -162,7 +164,7 @@ draw_open_question(const struct telling *telling, size_t seq, struct canvas *pan
         draw_typed(pane, lines, asking->typed);
     if (!telling->brief)
         canvas_wrap(pane, lines, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_UNDERLINE },
-                    asking_hint(telling->view, model));
+                    answering_hint(telling->view, model));
 }
 
 /* What failed and why; the tables below that have no room here, and are among the event's arguments. */
@@ -215,7 +217,7 @@ draw_prediction(const struct view *view, struct canvas *pane, struct lines *line
 {
     const struct predict *predict = &view->predict;
     struct str text = { 0 };
-    if (!predict_is_open(view))
+    if (!view_is_predicting(view))
         return;
     str_addf(&text, "? %s", predict->words);
     canvas_wrap(pane, lines, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, canvas_words(pane, &text));

@@ -1,5 +1,5 @@
-/* The teacher's notes, as the lesson's text in the trace has them: what is given to rs.teacher, or the field `teacher` of a
- * table. Only with --teacher. */
+/* The teacher's notes, as the lesson's text in the trace has them: what is given to rs.teacher, or the field `teacher`
+ * of a table. Only with --teacher. */
 #include "panes.h"
 
 #include "base/str.h"

@@ -3,7 +3,6 @@
 
 #include "base/str.h"
 #include "base/vec.h"
-#include "browse.h"
 #include "trace/reader.h"
 #include "view.h"
 
@@ -31,12 +30,6 @@ static const struct { const char *kind, *argument, *words; } sentences[] = {
     { "", "params", "How many parameters does the next %s take?" },
     { "", "device", "On which device is the next %s?" },
 };
-
-bool
-predict_is_open(const struct view *view)
-{
-    return view->predict.open && view->cursor == view->predict.from;
-}
 
 /* ---- choices ---- */
 
@@ -177,13 +170,14 @@ predict_ask(struct view *view, const struct model *model, size_t target)
 /* ---- answering ---- */
 
 static void
-resolve(struct view *view, struct model *model, bool told)
+resolve(struct view *view, const struct model *model, bool told)
 {
     struct predict *predict = &view->predict;
     struct str      event = { 0 };
     const char     *answer = predict->choices[predict->answer];
     predict->open = false;
-    browse_move(model, view, predict->target);
+    view_goto(view, model, predict->target);
+    view->before = predict->from;
     trace_print_event(model->trace, predict->target, &event);
     if (told && predict->chosen >= 0)
         view_say(view, "%s%s: %.300s", predict->chosen == predict->answer ? "yes, " : "no, ", answer, str_text(&event));
@@ -193,10 +187,10 @@ resolve(struct view *view, struct model *model, bool told)
 }
 
 bool
-predict_key(struct view *view, struct model *model, const char *key)
+predict_key(struct view *view, const struct model *model, const char *key)
 {
     struct predict *predict = &view->predict;
-    if (!predict_is_open(view))
+    if (!view_is_predicting(view))
         return false;
     int last = predict->count - 1;
     if (strcmp(key, "Enter") == 0)

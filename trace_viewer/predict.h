@@ -1,7 +1,7 @@
 /* `predict on`: before `next` shows the stage that it comes to, it asks for one thing of it, whatever the lesson asks: a
  * rank, a bucket, bytes. Question and answer come from the event itself, choices from others of its kind. As long as it is
  * open nothing behind the cursor is shown. Order of use: predict_ask where a move is about to stand; predict_key while
- * predict_is_open. */
+ * view_is_predicting. */
 #ifndef VIEWER_PREDICT_H
 #define VIEWER_PREDICT_H
 #include <stdbool.h>
@@ -22,7 +22,6 @@ struct predict {
 
 /* Whether there is something to ask of `target`: then it is asked, and one stays where one is. */
 bool predict_ask(struct view *view, const struct model *model, size_t target);
-bool predict_is_open(const struct view *view);
 /* false: the key is not its. Once it is answered one stands at the target. */
-bool predict_key(struct view *view, struct model *model, const char *key);
+bool predict_key(struct view *view, const struct model *model, const char *key);
 #endif

@@ -120,10 +120,16 @@ view_zoom_running(struct view *view, const struct model *model)
         view->unit = RUNNING_UNIT;
 }
 
+bool
+view_is_predicting(const struct view *view)
+{
+    return view->predict.open && view->cursor == view->predict.from;
+}
+
 void
 view_veil(struct view *view, const struct model *model)
 {
-    veil_update(&view->veil, model, &view->asking, predict_is_open(view) ? view->cursor : NO_EVENT);
+    veil_update(&view->veil, model, &view->asking, view_is_predicting(view) ? view->cursor : NO_EVENT);
 }
 
 void

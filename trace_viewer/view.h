@@ -84,6 +84,7 @@ bool view_goto(struct view *view, const struct model *model, size_t seq);
 void view_zoom_to_step(struct view *view, const struct model *model);
 /* The same while the lesson runs and nobody knows yet how long it will be. */
 void view_zoom_running(struct view *view, const struct model *model);
+bool view_is_predicting(const struct view *view); /* `predict` waits for an answer here */
 /* What open questions hide is worked out anew: before a frame, and before a command looks for events. */
 void view_veil(struct view *view, const struct model *model);
 /* The question at the cursor, if it is open: put off, or not asked yet; NO_EVENT: none. */
