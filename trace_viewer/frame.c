@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "glyph.h"
 #include "keys.h"
+#include "frame_marks.h"
 #include "frame_panes.h"
 #include "layout.h"
 #include "timeline.h"
@@ -140,7 +141,7 @@ words_to_say(const struct model *model, const struct view *view, enum lesson_roo
         return model_argument_text(model, question, "question");
     }
     style->ink = INK_DIM;
-    const char *note = view->run == RUN_SAVED ? trace_note(model->trace) : "";
+    const char *note = view->run == RUN_SAVED ? trace_note(model->trace) : view->gone;
     if (question != NO_EVENT)
         return room == LESSON_BRIEF ? answering_hint(view, model) : "";
     if (note[0] != '\0' || view->measure != NO_EVENT)
@@ -150,14 +151,6 @@ words_to_say(const struct model *model, const struct view *view, enum lesson_roo
     return view->veil.draws ? "something is hidden until you answer: :question" : "";
 }
 
-static void
-draw_prompt(const struct view *view, struct canvas *line)
-{
-    int column = canvas_text(line, 0, 1, (struct style){ .attr = ATTR_BOLD }, view->prompt);
-    column = canvas_text(line, 0, column, (struct style){ 0 }, view->typed);
-    canvas_put(line, 0, column, (struct style){ .attr = ATTR_REVERSE }, ' ');
-}
-
 /* A measure stands at the right of what else is said, where there is room for both. false: there is nothing to say. */
 static bool
 draw_message(const struct model *model, const struct view *view, enum lesson_room lesson, struct canvas *line)
@@ -165,8 +158,8 @@ draw_message(const struct model *model, const struct view *view, enum lesson_roo
     enum { WORDS_LEAST = 24 };
     struct style style = { 0 };
     struct str   measure = { 0 };
-    if (view->prompt[0] != '\0') {
-        draw_prompt(view, line);
+    if (prompt_is_open(&view->prompt)) {
+        prompt_draw(&view->prompt, line);
         return true;
     }
     const char *words = words_to_say(model, view, lesson, &style);
@@ -234,7 +227,7 @@ draw_help(const struct view *view, struct canvas *canvas)
     if (canvas->height <= 2)
         body = *canvas;
     canvas_clear(&body);
-    keys_help(&body, view->panes[PANE_TIMELINE].scroll);
+    keys_help(view, &body);
 }
 
 void
@@ -263,6 +256,7 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
         ruler_draw(model, view, &part[0], capabilities);
     if (layout.minimap.height > 0)
         minimap_draw(model, view, &part[1], capabilities);
+    marks_draw(&scene, &layout, canvas);
     timeline_draw(model, view, &part[2], capabilities);
     panes_draw(&scene, &layout, canvas);
     bool next = draw_event_line(model, view, &part[3]);

@@ -39,7 +39,7 @@ read_lesson(struct view *view, struct model *model, const struct command_line *l
 {
     (void)model;
     (void)line;
-    view->reading = !view->reading;
+    view->reading = !(view->reading && view->full);
     view->full    = view->reading;
     view->focus   = view->reading ? PANE_SOURCE : PANE_TIMELINE;
     view->panes[PANE_SOURCE].scroll = 0;

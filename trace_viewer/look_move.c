@@ -98,31 +98,18 @@ is_fault(const struct view *view, const struct model *model, size_t seq)
     return low < model->fault_count && model->faults[low] == seq;
 }
 
-/* The source's text under its pane, where that has the keys; false: it has not. */
-static bool
-slide_source(struct view *view, int direction)
-{
-    enum { SLIDE = 8, FURTHEST = 400 };
-    int *columns = &view->panes[PANE_SOURCE].line;
-    if (view->focus == PANE_SOURCE)
-        *columns = bounded(*columns + direction * SLIDE, 0, FURTHEST);
-    return view->focus == PANE_SOURCE;
-}
-
 static void
 event_left(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    if (!slide_source(view, -1))
-        along_lane(view, model, -1);
+    along_lane(view, model, -1);
 }
 
 static void
 event_right(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    if (!slide_source(view, 1))
-        along_lane(view, model, 1);
+    along_lane(view, model, 1);
 }
 
 /* Where the runs that are compared differ next. */

@@ -52,7 +52,7 @@ up_or_down(struct view *view, const struct model *model, int direction, bool pag
 {
     if (view->help) {
         int *line = &view->panes[PANE_TIMELINE].scroll, rows = help_rows(view);
-        *line = bounded(*line + direction * (page ? rows : 1), 0, keys_help_lines(view->width) - rows);
+        *line = bounded(*line + direction * (page ? rows : 1), 0, keys_help_lines(view) - rows);
     } else if (view->focus != PANE_TIMELINE) {
         scroll_pane(view, model, direction, page);
     } else {
@@ -68,7 +68,7 @@ go_end(struct view *view, const struct model *model, bool last)
 {
     if (view->help)
         view->panes[PANE_TIMELINE].scroll =
-            last ? bounded(keys_help_lines(view->width) - help_rows(view), 0, 100000) : 0;
+            last ? bounded(keys_help_lines(view) - help_rows(view), 0, 100000) : 0;
     else
         view_goto(view, model, last && model->seen > 0 ? model->seen - 1 : 0);
 }
@@ -141,7 +141,10 @@ static void
 help(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)model;
-    (void)line;
+    if (line->rest[0] != '\0') {
+        keys_explain(view, line->rest);
+        return;
+    }
     view->help = !view->help;
     view->panes[PANE_TIMELINE].scroll = 0;
 }
@@ -184,8 +187,12 @@ page_down(struct view *view, struct model *model, const struct command_line *lin
 static void
 first(struct view *view, struct model *model, const struct command_line *line)
 {
-    (void)line;
-    go_end(view, model, false);
+    if (line->has_count && (uint64_t)line->count < model->seen)
+        view_goto(view, model, (size_t)line->count);
+    else if (line->has_count)
+        view_say(view, "the events are 0 to %zu", model->seen > 0 ? model->seen - 1 : 0);
+    else
+        go_end(view, model, false);
 }
 
 static void

@@ -4,7 +4,9 @@
 #include "model.h"
 
 #include "analysis/diff.h"
+#include "analysis/quantities.h"
 #include "analysis/state.h"
+#include "analysis/tensors.h"
 #include "base/vec.h"
 #include "trace/reader.h"
 
@@ -184,6 +186,8 @@ model_close(struct model *model)
     free(model->faults);
     free(model->lessons);
     free(model->work);
+    tensors_free(model->tensors);
+    quantities_free(model->quantities);
     if (model->state != NULL)
         state_free(model->state);
     if (model->past != NULL)
@@ -192,6 +196,17 @@ model_close(struct model *model)
     if (model->trace != NULL)
         trace_release(model->trace);
     *model = (struct model){ 0 };
+}
+
+bool
+model_learn(struct model *model, size_t slice)
+{
+    if (model->tensors == NULL)
+        model->tensors = tensors_new(model->trace);
+    if (model->quantities == NULL)
+        model->quantities = quantities_new(model->trace);
+    bool tensors = model->tensors != NULL && tensors_grow(model->tensors, slice);
+    return (model->quantities != NULL && quantities_grow(model->quantities, slice)) || tensors;
 }
 
 bool

@@ -57,7 +57,7 @@ title(const struct scene *scene, struct str *out)
     }
     const struct trace_kind *kind = trace_kind(model->trace, event->kind);
     const char *path;
-    if (model_work(model, seq) == WORK_LESSON || kind->source[0] == '\0' || view->reading) {
+    if (model_work(model, seq) == WORK_LESSON || kind->source[0] == '\0' || (view->reading && view->full)) {
         trace_source_text(model->trace, &path);
         str_addf(out, "%s:%u", path[0] != '\0' ? path : "Source", lesson_line(model, view->cursor));
         return;
@@ -154,7 +154,7 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
 {
     const struct model *model = scene->model;
     const struct view  *view = scene->view;
-    struct listing listing = listing_of(model, view->cursor, view->reading);
+    struct listing listing = listing_of(model, view->cursor, view->reading && view->full);
     if (listing.text[0] == '\0') {
         canvas_text(pane, 0, 1, (struct style){ .ink = INK_DIM }, "the trace carries no source for this event");
         return;
@@ -186,5 +186,21 @@ concern(const struct scene *scene)
     return CONCERN_SOME;
 }
 
+static const struct pane_key keys[] = {
+    { "Left", "left", "the text slides back" },
+    { "Right", "right", "what is further right comes into view" },
+    { NULL, NULL, NULL },
+};
+
+static void
+press(struct model *model, struct view *view, const char *key)
+{
+    enum { SLIDE = 8, FURTHEST = 400 };
+    int *columns = &view->panes[PANE_SOURCE].line;
+    (void)model;
+    *columns += strcmp(key, "Right") == 0 ? SLIDE : -SLIDE;
+    *columns = *columns < 0 ? 0 : *columns > FURTHEST ? FURTHEST : *columns;
+}
+
 const struct pane_kind source_pane = { .name = "Source", .least_columns = 60, .concern = concern, .title = title,
-                                       .draw = draw };
+                                       .draw = draw, .keys = keys, .press = press };

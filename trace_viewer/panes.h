@@ -31,6 +31,7 @@ struct pane_kind {
     const char    *name;             /* of its tab, its title and `pane NAME`: "Buckets" */
     int            least_columns;    /* below that it is not put beside others */
     const char    *tells;            /* kinds that it counts or shows, with blanks between: masked where one is kept back */
+    bool           takes_band;       /* when the event is about it: all of the screen's bottom */
     bool           compares;         /* its rows that are new since the last step are marked */
     bool           of_state;         /* what it says comes from the state: nothing before that is worked out */
     enum concern (*concern)(const struct scene *scene);

@@ -1,4 +1,5 @@
-/* Lanes in rows. Interface in order of use: timeline_wanted while rows are dealt out, timeline_top, timeline_draw.
+/* Lanes in rows. Interface in order of use: timeline_wanted while rows are dealt out, timeline_top, timeline_draw;
+ * timeline_lane_at.
  * What a row's cells contain and look like is strip.c's and strip_draw.c's business. */
 #include "timeline.h"
 
@@ -114,6 +115,19 @@ deal_rows(const struct model *model, const struct view *view, int room, struct d
             rows->row[rows->count++] = (struct row){ lane, level, level == depth - 1 ? LEVELS : level };
     }
     rows->hidden = lanes - shown;
+}
+
+int
+timeline_lane_at(const struct model *model, const struct view *view, int rows, int row)
+{
+    struct dealt_rows dealt = { .row = calloc(rows > 0 ? (size_t)rows : 1, sizeof *dealt.row) };
+    int lane = -1;
+    if (dealt.row != NULL)
+        deal_rows(model, view, rows, &dealt);
+    if (row >= 0 && row < dealt.count)
+        lane = dealt.row[row].lane;
+    free(dealt.row);
+    return lane;
 }
 
 /* The seq that a row highlights: the span that the cursor's event begins, ends, or is inside of; or the mark. */

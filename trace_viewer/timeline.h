@@ -9,6 +9,8 @@ void timeline_draw(const struct model *model, const struct view *view, struct ca
                    const struct capabilities *capabilities);
 /* The first lane to show so that the selected one is among `rows`. */
 int  timeline_top(const struct model *model, const struct view *view, int rows);
+/* The lane in that row of a timeline of so many; -1 none. */
+int  timeline_lane_at(const struct model *model, const struct view *view, int rows, int row);
 
 void ruler_draw(const struct model *model, const struct view *view, struct canvas *pane,
                 const struct capabilities *capabilities);

@@ -47,6 +47,7 @@ veil_update(struct veil *veil, const struct model *model, const struct asking *a
     if (limit < veil->horizon)
         veil->horizon = limit;
     veil->until = veil->horizon != NO_EVENT ? trace_time(model->trace, veil->horizon) : UINT64_MAX;
+    veil->stamp = veil->horizon;
     for (size_t kind = 0; kind < veil->kinds; kind++)
         veil->from[kind] = UINT32_MAX;
     for (size_t i = 0; i < asking->count && !asking->all; i++) {
@@ -55,6 +56,8 @@ veil_update(struct veil *veil, const struct model *model, const struct asking *a
             hides = question_hides(model, asking->given[i].seq);
         if (hides.length > 0)
             draw_veil(veil, model, asking->given[i].seq, hides);
+        if (hides.length > 0)
+            veil->stamp = veil->stamp * 31 + asking->given[i].seq;
     }
 }
 

@@ -15,6 +15,7 @@ struct veil {
     size_t    kinds, room;
     bool      draws;       /* a question that was put off hides something */
     size_t    horizon;     /* behind this event all is hidden; NO_EVENT: nothing is */
+    size_t    stamp;       /* another one whenever something else is kept back */
     uint64_t  until;       /* its time: no span is drawn beyond; UINT64_MAX: all are */
     uint32_t  rest;        /* of kinds without a place in `from`: there was no memory */
 };

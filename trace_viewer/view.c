@@ -5,7 +5,6 @@
 #include "base/str.h"
 #include "cast.h"
 #include "columns.h"
-#include "trace/match.h"
 #include "trace/reader.h"
 
 #include <stdarg.h>
@@ -22,6 +21,7 @@ view_init(struct view *view)
                             .height = 24 };
     view->veil = (struct veil){ .horizon = NO_EVENT, .until = UINT64_MAX };
     asking_init(&view->asking);
+    settings_init(&view->settings);
 }
 
 void
@@ -29,8 +29,9 @@ view_free(struct view *view)
 {
     breaks_free(&view->rules.breaks);
     move_end(&view->move);
-    if (view->search != NULL)
-        match_free(view->search);
+    search_free(&view->search);
+    prompt_free(&view->prompt);
+    binds_free(&view->binds);
     veil_free(&view->veil);
     asking_free(&view->asking);
     free(view->answer);
@@ -135,12 +136,22 @@ view_veil(struct view *view, const struct model *model)
 void
 view_use(struct view *view, const struct trace *trace)
 {
-    struct match_names names = match_names_of_trace(trace);
     view->moving &= view->hunt.is == NULL; /* where a hunt had come to is another event now */
     view->hunt.is = NULL;
     breaks_use(&view->rules.breaks, trace);
-    if (view->search != NULL)
-        match_use(view->search, &names);
+}
+
+/* Without memory for it nothing is shown. */
+void
+view_answer(struct view *view, const char *text)
+{
+    char *copy = strdup(text);
+    if (copy == NULL)
+        return;
+    free(view->answer);
+    view->answer = copy;
+    view->chosen = PANE_ANSWER;
+    view->panes[PANE_ANSWER].scroll = 0;
 }
 
 void

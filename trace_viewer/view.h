@@ -6,8 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "hunt.h"
+#include "binds.h"
+#include "marks.h"
 #include "model.h"
+#include "prompt.h"
 #include "scale.h"
+#include "search.h"
+#include "settings.h"
 #include "theme.h"
 #include "asking.h"
 #include "predict.h"
@@ -16,7 +21,7 @@
 #include "base/str.h"
 #include "control/commands.h"
 
-struct cast; struct match;
+struct cast;
 
 enum pane {
     PANE_TIMELINE,
@@ -27,7 +32,7 @@ enum pane {
 };
 
 /* How a pane is looked at: rows scrolled away, and the row that is chosen where rows can be. */
-struct pane_look { int scroll, line; };
+struct pane_look { int scroll, line, element; bool percent; }; /* the last two: a tensor's value, from 1; its change */
 
 /* Who may go on: a saved trace never does, a session does when asked. */
 enum run_state { RUN_SAVED, RUN_PAUSED, RUN_RUNNING, RUN_FINISHED, RUN_FAILED, RUN_GONE };
@@ -46,9 +51,10 @@ struct view {
     struct pane_look panes[PANE_COUNT]; /* [PANE_TIMELINE]: of the list of keys */
     size_t         before;             /* the event stood at before the last move forwards; NO_EVENT: nothing is new */
     bool           full, help;         /* the focused pane alone; the list of keys */
-    struct match  *search;
-    size_t         search_count;
-    bool           searching;          /* n and N go from match to match */
+    struct search  search;
+    struct marks   marks;
+    struct settings settings;          /* the options of :set */
+    struct binds   binds;              /* keys that a person gave commands */
     char          *answer;             /* what the session said last, in lines; owned, NULL none */
     struct move_rules rules;
     struct move    move;               /* the search under way in a recorded trace */
@@ -64,15 +70,17 @@ struct view {
     enum theme     theme;
     struct cast   *cast;               /* the film that is being made; NULL none */
     struct str     done;               /* the commands so far, a line each */
-    char           prompt[64];         /* "until ": what is being typed, "" nothing */
-    char           typed[512];
+    struct prompt  prompt;             /* what is being typed */
     char           message[512];       /* the line above the keys */
+    char           gone[128];          /* how the engine went, while it is gone; "" */
 };
 
 void view_init(struct view *view);
 void view_free(struct view *view);
-/* Another run's trace takes the old one's place: what is searched for is looked up there. */
+/* Another run's trace takes the old one's place: what stops a run is looked up there. */
 void view_use(struct view *view, const struct trace *trace);
+/* Lines for the pane that shows what was answered. */
+void view_answer(struct view *view, const char *text);
 void view_say(struct view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The window in time for a timeline of that many columns; with unit 0 the whole trace. */

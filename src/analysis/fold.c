@@ -43,6 +43,7 @@ meaning_of_kind(const struct trace_kind *kind)
             }
         }
     }
+    calls_learn(kind, &meaning);
     return meaning;
 }
 
@@ -56,74 +57,6 @@ state_learn_kinds(struct state *state)
     for (size_t kind = 0; kind < state->kind_count; kind++)
         state->meanings[kind] = meaning_of_kind(trace_kind(state->trace, (unsigned)kind));
     return true;
-}
-
-/* ---- rows ---- */
-
-static int
-compare_row_keys(struct row_key a, struct row_key b)
-{
-    if (a.first != b.first)
-        return a.first < b.first ? -1 : 1;
-    return a.second < b.second ? -1 : a.second > b.second;
-}
-
-void *
-rows_find(const struct rows *rows, int64_t first, int64_t second, size_t *place)
-{
-    const struct row_key wanted = { first, second };
-    size_t low = 0, high = rows->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        struct row_key key;
-        memcpy(&key, rows->items + middle * rows->size, sizeof key);
-        int order = compare_row_keys(key, wanted);
-        if (order == 0) {
-            low = middle;
-            break;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (place != NULL)
-        *place = low;
-    return low < high ? rows->items + low * rows->size : NULL;
-}
-
-/* The row of this key, new and zero if there was none; NULL: no memory. */
-static void *
-rows_take(struct rows *rows, int64_t first, int64_t second, size_t size)
-{
-    size_t place;
-    rows->size = size;
-    void *row = rows_find(rows, first, second, &place);
-    if (row != NULL)
-        return row;
-    if (!vec_room(&rows->items, &rows->room, rows->count + 1, size))
-        return NULL;
-    unsigned char *at = rows->items + place * size;
-    memmove(at + size, at, (rows->count - place) * size);
-    memset(at, 0, size);
-    memcpy(at, &(struct row_key){ first, second }, sizeof(struct row_key));
-    rows->count++;
-    return at;
-}
-
-/* The rows whose key begins with `first`. */
-static void *
-rows_range(const struct rows *rows, int64_t first, size_t *count)
-{
-    size_t from, to;
-    if (rows->count == 0) {
-        *count = 0;
-        return NULL;
-    }
-    rows_find(rows, first, INT64_MIN, &from);
-    rows_find(rows, first, INT64_MAX, &to);
-    *count = to - from;
-    return rows->items + from * rows->size;
 }
 
 /* ---- facts ---- */
@@ -261,13 +194,8 @@ fold_bucket(struct state *state, const struct meaning *meaning, const struct tra
 {
     struct rows *buckets = &state->now.buckets;
     int64_t index = fact_argument(meaning, event, 0);
-    if (index == 0 && buckets->count > 0) {
-        size_t count;
-        unsigned char *first = rows_range(buckets, event->rank, &count);
-        size_t behind = (size_t)(buckets->items + buckets->count * buckets->size - first) - count * buckets->size;
-        memmove(first, first + count * buckets->size, behind);
-        buckets->count -= count;
-    }
+    if (index == 0)
+        rows_drop(buckets, event->rank);
     struct bucket_row *row = rows_take(buckets, event->rank, index, sizeof *row);
     if (row == NULL)
         return false;
@@ -369,7 +297,8 @@ state_fold(struct state *state, size_t seq)
         bool nests = meaning != NULL ? meaning->nests : trace_kind(state->trace, event->kind)->is_stage;
         open_end(&state->now.open, state->trace, event, nests);
     }
-    if (meaning != NULL && meaning->fact != FACT_NONE && !fold_fact(state, meaning, event, seq))
+    bool tells = meaning != NULL && meaning->fact != FACT_NONE, calls = meaning != NULL && meaning->call != CALL_NONE;
+    if ((tells && !fold_fact(state, meaning, event, seq)) || (calls && !calls_fold(state, meaning, event, seq)))
         return false;
     state->now.iteration = event->iteration;
     state->now.next = seq + 1;

@@ -7,6 +7,8 @@
 #include "trace/format.h"
 
 /* Rows sorted by their key, which is two numbers at the front of each. */
+struct trace_kind;
+
 struct rows {
     unsigned char *items;
     size_t         count, room, size;
@@ -20,6 +22,17 @@ struct bucket_row {                                                             
     bool           launching, launched, reduced, has_sequence;
 };
 struct lock_row { struct row_key key; int64_t holder; uint64_t waiting; };         /* (rank, text); holder: lane + 1 */
+
+/* What the ranks called and what became of them (fold_calls.c). Where `seq` is 0 it has not been: a number is kept as
+ * seq + 1. */
+struct call_row {                                                                  /* (rank, group) */
+    struct row_key key;
+    int64_t        sequence, operation, bytes, done, done_operation;               /* the last call; the last one over */
+    uint32_t       seq, line;                                                      /* of the last call */
+};
+struct rank_row { struct row_key key; uint32_t lane, ended, raised, killed; bool failed; };  /* (rank, 0) */
+struct task_row { struct row_key key; uint32_t lane; };                            /* (task, 0) */
+struct store_row { struct row_key key; uint32_t seq, times; int32_t rank; };       /* (text of the key, 0): set last by */
 
 /* What has begun and not ended. A lane's spans are a chain from the innermost outwards; places that ended are in a
  * chain of their own, to be taken again. */
@@ -40,7 +53,7 @@ struct moment {
     struct open_spans open;
     struct storages   storages;
     size_t            untold;    /* storages for which the table had no place */
-    struct rows       memory, buckets, locks;
+    struct rows       memory, buckets, locks, calls, ranks, tasks, stores;
     uint32_t          iteration;
 };
 
@@ -49,11 +62,17 @@ enum fact {
     FACT_NONE, FACT_ALLOC, FACT_FREE, FACT_SNAPSHOT, FACT_BUCKET, FACT_READY, FACT_PREPARE, FACT_LAUNCH, FACT_ISSUE,
     FACT_REDUCED, FACT_LOCK_WAIT, FACT_LOCK_HOLD, FACT_SEGMENT, FACT_ROLE, FACT_GRADIENT
 };
+enum call_fact {
+    CALL_NONE, CALL_ISSUE, CALL_WAITED, CALL_OVER, CALL_MEET, CALL_ERROR, CALL_INJECTED, CALL_TASK_START, CALL_TASK_END,
+    CALL_STORE_SET
+};
 struct meaning {
     uint8_t fact;   /* enum fact */
     uint8_t says;   /* of memory taken in it */
     int8_t  arg[4]; /* where the arguments stand that the fact needs; -1 nowhere */
     bool    nests;  /* its ends belong to the innermost begin of that kind; else the first argument must agree, too */
+    uint8_t call;   /* enum call_fact, and where its arguments stand */
+    int8_t  call_arg[4];
 };
 
 /* Contents are a history: each snapshot knows the one before it of the same storage, and one further back, so that any
@@ -83,6 +102,11 @@ struct state {
 
 bool  state_learn_kinds(struct state *state);                     /* false: no memory */
 bool  state_fold(struct state *state, size_t seq);                /* event `seq` into `now`; false: no memory */
+bool  calls_fold(struct state *state, const struct meaning *meaning, const struct trace_event *event, size_t seq);
+void  calls_learn(const struct trace_kind *kind, struct meaning *meaning);
+void *rows_take(struct rows *rows, int64_t first, int64_t second, size_t size); /* new and zero if there was none; NULL: no memory */
+void *rows_range(const struct rows *rows, int64_t first, size_t *count); /* those whose key begins with `first` */
+void  rows_drop(struct rows *rows, int64_t first);                  /* all whose key begins so */
 void *rows_find(const struct rows *rows, int64_t first, int64_t second, size_t *place); /* NULL: it would be there */
 
 /* open.c */

@@ -25,6 +25,10 @@ moment_clear(struct moment *moment)
     free(moment->memory.items);
     free(moment->buckets.items);
     free(moment->locks.items);
+    free(moment->calls.items);
+    free(moment->ranks.items);
+    free(moment->tasks.items);
+    free(moment->stores.items);
     *moment = (struct moment){ 0 };
 }
 
@@ -51,7 +55,9 @@ moment_copy(struct moment *to, const struct moment *from)
     to->untold = from->untold;
     to->iteration = from->iteration;
     if (rows_copy(&to->memory, &from->memory) && rows_copy(&to->buckets, &from->buckets) &&
-        rows_copy(&to->locks, &from->locks) && open_copy(&to->open, &from->open) &&
+        rows_copy(&to->locks, &from->locks) && rows_copy(&to->calls, &from->calls) &&
+        rows_copy(&to->ranks, &from->ranks) && rows_copy(&to->tasks, &from->tasks) &&
+        rows_copy(&to->stores, &from->stores) && open_copy(&to->open, &from->open) &&
         storages_copy(&to->storages, &from->storages))
         return true;
     moment_clear(to);
@@ -68,7 +74,9 @@ static size_t
 moment_bytes(const struct moment *moment)
 {
     return sizeof *moment + open_bytes(&moment->open) + storages_bytes(&moment->storages) +
-           rows_bytes(&moment->memory) + rows_bytes(&moment->buckets) + rows_bytes(&moment->locks);
+           rows_bytes(&moment->memory) + rows_bytes(&moment->buckets) + rows_bytes(&moment->locks) +
+           rows_bytes(&moment->calls) + rows_bytes(&moment->ranks) + rows_bytes(&moment->tasks) +
+           rows_bytes(&moment->stores);
 }
 
 /* ---- checkpoints ---- */

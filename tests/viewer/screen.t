@@ -67,7 +67,7 @@ like(join(' ', sort keys %wide), qr{^Lesson Tasks module\.c:\d+ timeline$}, '120
 is(focus(frame('40x10', 10, '<Tab>')), 'timeline', 'without panes the timeline keeps the keys');
 
 like(row(frame('80x24', 10, ":$_->[0]<Tab>"), 22), qr/^ :\Q$_->[1]\E *$/, "Tab makes :$_->[0] to :$_->[1]")
-    for ['wh', 'where'], ['rf', 'rf'], ['zo', 'zoom-'], ['i', 'i'], ['nonsense', 'nonsense'], ['where x', 'where x'];
+    for ['wh', 'where'], ['rf', 'rf  rfinish rfault'], ['zo', 'zoom-  zoom-in zoom-out'], ['nonsense', 'nonsense'], ['where x', 'where x'];
 
 # ---- small screens ----
 for my $size ('40x8', '40x10', '40x12', '59x12', '60x12', '80x12') {
