@@ -49,7 +49,7 @@ like(frame('40x10', 10, '?jjj'), qr/^ s Space  step\n   go on by one event, or N
 # ---- a measure ----
 like(row(frame('80x24', 13, 'v5s'), 22), qr/^ from event 13 to here: 0 ns, 5 events; v ends it/, 'v measures');
 like(row(frame('80x24', 13, 'v5sz'), 22), qr/^ no command has the key z.* 0 ns from event 13$/, 'what is said stands beside it');
-like(row(frame('80x24', 13, 'vnnnnnn'), 22), qr/^ first your answer.* 37\.044 us from event 13$/, 'so does what a question says');
+like(row(frame('80x24', 13, 'vnnnnnnnnn'), 22), qr/^ first your answer.* 37\.044 us from event 13$/, 'so does what a question says');
 like(row(frame('40x10', 13, 'v5sz'), 8), qr/^ no command has the key z/, 'without room the message is what stands');
 like(row(frame('80x24', 13, 'v:ste'), 22), qr/^ :ste *$/, 'a prompt has its line alone');
 is(frame('80x24', 13, 'v5svS'), frame('80x24', 13, '5sS'), 'v again ends it');
