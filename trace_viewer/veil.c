@@ -28,7 +28,9 @@ names_kind(struct part hides, const char *kind)
 static void
 draw_veil(struct veil *veil, const struct model *model, size_t seq, struct part hides)
 {
+    uint64_t time = trace_time(model->trace, seq);
     veil->draws = true;
+    veil->whole = time < veil->whole ? time : veil->whole;
     for (size_t kind = 0; kind < veil->kinds; kind++)
         if (veil->from[kind] == UINT32_MAX && names_kind(hides, trace_kind(model->trace, (unsigned)kind)->name))
             veil->from[kind] = (uint32_t)seq;
@@ -48,6 +50,7 @@ veil_update(struct veil *veil, const struct model *model, const struct asking *a
         veil->horizon = limit;
     veil->until = veil->horizon != NO_EVENT ? trace_time(model->trace, veil->horizon) : UINT64_MAX;
     veil->stamp = veil->horizon;
+    veil->whole = veil->until;
     for (size_t kind = 0; kind < veil->kinds; kind++)
         veil->from[kind] = UINT32_MAX;
     for (size_t i = 0; i < asking->count && !asking->all; i++) {

@@ -14,6 +14,7 @@ struct veil {
     uint32_t *from;        /* of each kind: the first question that hides it; UINT32_MAX none */
     size_t    kinds, room;
     bool      draws;       /* a question that was put off hides something */
+    uint64_t  whole;       /* up to this time nothing at all is kept back; UINT64_MAX: nothing is anywhere */
     size_t    horizon;     /* behind this event all is hidden; NO_EVENT: nothing is */
     size_t    stamp;       /* another one whenever something else is kept back */
     uint64_t  until;       /* its time: no span is drawn beyond; UINT64_MAX: all are */

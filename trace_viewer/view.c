@@ -5,7 +5,9 @@
 #include "base/str.h"
 #include "cast.h"
 #include "columns.h"
+#include "trace/match.h"
 #include "trace/reader.h"
+#include "window.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +21,7 @@ view_init(struct view *view)
 {
     *view = (struct view){ .cursor = NO_EVENT, .before = NO_EVENT, .measure = NO_EVENT, .run = RUN_SAVED, .width = 80,
                             .height = 24 };
-    view->veil = (struct veil){ .horizon = NO_EVENT, .until = UINT64_MAX };
+    view->veil = (struct veil){ .horizon = NO_EVENT, .until = UINT64_MAX, .whole = UINT64_MAX };
     asking_init(&view->asking);
     settings_init(&view->settings);
 }
@@ -34,6 +36,7 @@ view_free(struct view *view)
     binds_free(&view->binds);
     veil_free(&view->veil);
     asking_free(&view->asking);
+    arrange_free(&view->arrange);
     free(view->answer);
     cast_close(view->cast);
     str_free(&view->done);
@@ -52,9 +55,7 @@ view_say(struct view *view, const char *format, ...)
 struct scale
 view_scale(const struct view *view, const struct model *model, int columns)
 {
-    if (view->unit == 0)
-        return (struct scale){ scale_unit_for(model->end, columns), 0, columns };
-    return (struct scale){ view->unit, view->left, columns };
+    return window_scale(view, model, columns);
 }
 
 bool
@@ -68,18 +69,14 @@ view_goto(struct view *view, const struct model *model, size_t seq)
         return false;
     if (!there)
         view_say(view, "first a question: Enter answers it, Esc puts it off");
+    if (view->cursor != NO_EVENT && seq < view->cursor)
+        view->arrange.following = false;
     view->cursor = seq;
     view->before = NO_EVENT;
     if (event->lane < model->lane_count)
         view->lane = (int)event->lane;
-    if (view->unit == 0)
-        return there;
-    int columns = columns_of_time(view->width);
-    int64_t column = (int64_t)(trace_time(model->trace, seq) / view->unit), margin = columns / 5;
-    if (column < view->left + margin || column >= view->left + columns - margin)
-        view->left = column - (column < view->left + margin ? margin : columns - margin - 1);
-    if (view->left < 0)
-        view->left = 0;
+    align_settle(&view->arrange.align, model, seq);
+    window_follow_cursor(view, model);
     return there;
 }
 
@@ -131,11 +128,14 @@ void
 view_veil(struct view *view, const struct model *model)
 {
     veil_update(&view->veil, model, &view->asking, view_is_predicting(view) ? view->cursor : NO_EVENT);
+    arrange_settle(view, model);
 }
 
 void
 view_use(struct view *view, const struct trace *trace)
 {
+    struct match_names names = match_names_of_trace(trace);
+    arrange_use(&view->arrange, &names);
     view->moving &= view->hunt.is == NULL; /* where a hunt had come to is another event now */
     view->hunt.is = NULL;
     breaks_use(&view->rules.breaks, trace);

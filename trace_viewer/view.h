@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "arrange.h"
 #include "hunt.h"
 #include "binds.h"
 #include "marks.h"
@@ -66,6 +67,7 @@ struct view {
     bool           reading;            /* the lesson's text has the screen */
     bool           teacher;            /* --teacher: notes are shown, and every answer */
     struct veil    veil;               /* as of the last view_veil */
+    struct arrange arrange;            /* the timeline's lanes, flows and curves */
     enum run_state run;
     enum theme     theme;
     struct cast   *cast;               /* the film that is being made; NULL none */
@@ -93,7 +95,8 @@ void view_zoom_to_step(struct view *view, const struct model *model);
 /* The same while the lesson runs and nobody knows yet how long it will be. */
 void view_zoom_running(struct view *view, const struct model *model);
 bool view_is_predicting(const struct view *view); /* `predict` waits for an answer here */
-/* What open questions hide is worked out anew: before a frame, and before a command looks for events. */
+/* What open questions hide and how ranks are aligned is worked out anew: before a frame, and before a command looks for
+ * events. */
 void view_veil(struct view *view, const struct model *model);
 /* The question at the cursor, if it is open: put off, or not asked yet; NO_EVENT: none. */
 size_t view_question(const struct view *view, const struct model *model);
