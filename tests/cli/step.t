@@ -97,7 +97,7 @@ like($lines[1], qr/ lesson\.end /, 'and stands there');
 is($lines[2], 'no earlier event for which bytes > 1e15: start of the record', 'runtil as well');
 is(number($lines[3]), 0, 'at the start');
 refused('finish outside all stages is refused', ringside('step', '--batch', 'finish', $six), 2, qr/no stage surrounds/);
-refused("show of '$_' is refused", ringside('step', '--batch', "show $_", $six), 2, qr/memory, locks, all or none/)
+refused("show of '$_' is refused", ringside('step', '--batch', "show $_", $six), 2, qr/memory, locks, stores, all or none/)
     for 'kernels', 'memory locks';
 @lines = batch('until dp.gather; w; runtil dp.scatter; w; until bytes > 40000 and dp; w', $six);
 like($lines[1], qr/ dp\.scatter begin /, 'runtil goes back to the last event for which it holds');
