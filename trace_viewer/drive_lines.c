@@ -216,6 +216,17 @@ stand_at(struct driver *driver, size_t seq)
     return true;
 }
 
+/* Of an engine that is gone the sentence stays on the screen. */
+static void
+keep_last_words(struct view *view, const struct reply *reply)
+{
+    const char *words = strstr(str_text(&reply->text), "engine gone");
+    if (reply->run != RUN_GONE)
+        view->gone[0] = '\0';
+    else if (words != NULL)
+        snprintf(view->gone, sizeof view->gone, "%.*s", (int)strcspn(words, "\n"), words);
+}
+
 void
 drive_take_reply(struct driver *driver)
 {
@@ -224,11 +235,14 @@ drive_take_reply(struct driver *driver)
     if (!session_answer(driver->session, &reply)) {
         view->run = RUN_GONE;
         model_refresh(driver->model);
-        view_say(view, "the engine is gone; its record of %zu events stays", driver->model->seen);
+        snprintf(view->gone, sizeof view->gone, "the session is gone; its record of %zu events stays",
+                 driver->model->seen);
+        view_say(view, "%s", view->gone);
         return;
     }
     view->run = reply.run;
     view->message[0] = '\0';
+    keep_last_words(view, &reply);
     if (reply.trace[0] == '\0' || change_trace(driver, reply.trace))
         model_refresh(driver->model);
     size_t last = driver->model->seen > 0 ? driver->model->seen - 1 : 0;

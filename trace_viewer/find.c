@@ -8,6 +8,7 @@
 #include "trace/match.h"
 #include "trace/reader.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,10 +127,24 @@ find_say(const struct find *find, struct str *out)
 
 /* ---- words ---- */
 
+/* A new word begins there: behind what is no letter or digit, or where capitals begin ("AddmmBackward"). */
+static bool
+begins_word(const char *text, const char *at)
+{
+    if (at == text)
+        return true;
+    unsigned char before = (unsigned char)at[-1], here = (unsigned char)at[0];
+    return !isalnum(before) || (islower(before) && isupper(here));
+}
+
+/* A word that is also a kind's is found where a word begins alone: `fault` is not what "default" is about. */
 static bool
 has_word(const struct find *find, const char *text)
 {
-    return strcasestr(text, find->word) != NULL;
+    const char *at = strcasestr(text, find->word);
+    while (at != NULL && find->match != NULL && !begins_word(text, at))
+        at = strcasestr(at + 1, find->word);
+    return at != NULL;
 }
 
 /* What is known of number `at`; without memory for it, nothing is kept. */

@@ -2,6 +2,7 @@
  * now, and comparing rows: no pane needs to know. Interface: panes_draw, panes_tab_at, pane_draw_body. */
 #include "frame_panes.h"
 
+#include "analysis/state.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -122,10 +123,26 @@ compare_with_before(const struct scene *scene, const struct pane_kind *kind, int
     canvas_free(&then);
 }
 
+/* How far it has come says the state itself: as of the event before which nothing is missing. */
+static void
+draw_working(const struct scene *scene, struct canvas *body)
+{
+    size_t come = state_seq(scene->model->state) + 1;
+    struct lines lines = { 0 };
+    struct str   text = { 0 };
+    str_addf(&text, "still being worked out: %zu of %zu events", come, scene->view->cursor + 1);
+    canvas_wrap(body, &lines, 1, (struct style){ .ink = INK_DIM }, canvas_words(body, &text));
+    str_free(&text);
+}
+
 void
 pane_draw_body(const struct scene *scene, enum pane pane, int skip, struct canvas *body)
 {
     const struct pane_kind *kind = pane_kind(pane);
+    if (kind->of_state && scene->model->at != scene->view->cursor) {
+        draw_working(scene, body);
+        return;
+    }
     kind->draw(scene, body, skip);
     if (kind->compares && scene->view->before != NO_EVENT && scene->model->past_at == scene->view->before)
         compare_with_before(scene, kind, skip, body);
@@ -141,7 +158,8 @@ draw_slot(const struct scene *scene, const struct layout *layout, const struct s
         kind->title(scene, &title);
     else
         str_add(&title, kind->name);
-    struct canvas body = draw_border(canvas, slot->box, view->focus == slot->pane, canvas_words(canvas, &title));
+    struct canvas body = draw_border(canvas, slot->box, view->focus == slot->pane,
+                                    slot->changes ? "" : canvas_words(canvas, &title));
     if (slot->changes)
         draw_tabs(scene, layout, slot, canvas);
     if (slot->changes && kind->title != NULL && body.height > 2) {

@@ -7,8 +7,9 @@
 #include "columns.h"
 #include "timeline.h"
 
-enum { PANES_FROM = 16, PANE_LEAST = 6, GRID_ROWS = 10, BAND_ROWS = 8, QUESTION_ROWS = 14, LANES_LEAST = 4,
-       NARROW = 60, WIDE = 100, WORDS_FROM = 7, WORDS_ROWS = 4, COLUMN_LEAST = 28, LISTING = 80, GRID_MOST = 12 };
+enum { PANES_FROM = 16, PANE_LEAST = 6, GRID_ROWS = 10, BAND_ROWS = 8, BAND_TAKEN = 12, QUESTION_ROWS = 14,
+       LANES_LEAST = 4, NARROW = 60, WIDE = 100, WORDS_FROM = 7, WORDS_ROWS = 4, COLUMN_LEAST = 28, LISTING = 80,
+       GRID_MOST = 12 };
 
 static int
 least(int a, int b)
@@ -52,6 +53,14 @@ add_changing(struct layout *layout, const struct scene *scene, struct box box)
         layout->slots[layout->slot_count - 1].changes = true;
 }
 
+/* The pane that has all of the bottom at this event. */
+static bool
+takes_band(const struct scene *scene)
+{
+    enum pane open = pane_open(scene);
+    return pane_kind(open)->takes_band && pane_concern(scene, open) == CONCERN_EVENT;
+}
+
 /* Lanes take what they want as long as the panes keep more than a third of the rows, or eight at least. Who is asked
  * reads the question, its choices and what is said to the answer: then lanes give way. */
 static int
@@ -60,6 +69,8 @@ pane_rows(const struct scene *scene, int height, bool wide)
     int  rows  = most(height / 3 + 1, PANE_LEAST);
     bool asked = stands_at(scene, "ask");
     rows = wide ? rows : least(rows, BAND_ROWS);
+    if (takes_band(scene))
+        return most(rows, least(BAND_TAKEN, height - LANES_LEAST));
     return asked ? most(rows, least(QUESTION_ROWS, height - LANES_LEAST)) : rows;
 }
 
@@ -180,18 +191,33 @@ place_below(struct layout *layout, const struct scene *scene, struct box band)
     place_grid(layout, scene, band);
 }
 
+/* One pane over the whole width; what a deep band has left above it goes to the others. */
+static void
+place_taken(struct layout *layout, const struct scene *scene, struct box band, bool wide)
+{
+    int rest = wide && band.height >= 2 * BAND_TAKEN ? band.height - most(BAND_TAKEN, band.height / 2) : 0;
+    add_changing(layout, scene, (struct box){ band.row + rest, band.column, band.height - rest, band.width });
+    band.height = rest;
+    if (rest > 0)
+        place_below(layout, scene, band);
+}
+
 /* No room for panes side by side: the lesson's words below the lanes; where they are new, one lane stays. */
 static void
 place_words(struct layout *layout, const struct scene *scene, struct box room)
 {
-    bool spoken = stands_at(scene, "ask") || stands_at(scene, "say") || stands_at(scene, "begin");
+    bool spoken = stands_at(scene, "ask") || stands_at(scene, "say") || stands_at(scene, "begin") || takes_band(scene);
     int  rows   = spoken ? room.height - 1 : room.height >= WORDS_FROM ? WORDS_ROWS : 0;
     if (!spoken && room.height >= 5) {
         layout->ruler = (struct box){ room.row, 0, 1, room.width };
         room.row++, room.height--;
     }
     layout->timeline = (struct box){ room.row, 0, room.height - rows, room.width };
-    add_slot(layout, PANE_LESSON, (struct box){ room.row + room.height - rows, 0, rows, room.width });
+    struct box words = { room.row + room.height - rows, 0, rows, room.width };
+    if (takes_band(scene))
+        add_changing(layout, scene, words);
+    else
+        add_slot(layout, PANE_LESSON, words);
 }
 
 /* The focused pane alone between title and keys. */
@@ -227,7 +253,9 @@ place_parts(struct layout *layout, const struct scene *scene, struct box room)
     int  lanes = least(timeline_wanted(scene->model, scene->view), room.height - pane_rows(scene, room.height, wide));
     struct box band = { room.row + lanes, 0, room.height - lanes, room.width };
     layout->timeline = (struct box){ room.row, 0, lanes, room.width };
-    if (side > 0)
+    if (takes_band(scene))
+        place_taken(layout, scene, band, side > 0);
+    else if (side > 0)
         place_below(layout, scene, band);
     else if (room.width < NARROW && stands_at(scene, "ask"))
         add_slot(layout, PANE_LESSON, band);

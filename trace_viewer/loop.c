@@ -14,7 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, SOON_MS = 4, KEYS_A_FRAME = 256 };
+enum {
+    TICK_MS = 100, SOON_MS = 4, KEYS_A_FRAME = 256, STATE_SLICE = 1 << 17 /* events; some milliseconds */,
+    LEARNED_A_FRAME = 1 << 17
+};
 
 static const int taken_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGWINCH, SIGTSTP };
 
@@ -61,8 +64,15 @@ film(struct view *view, const struct canvas *canvas, const struct capabilities *
     view_say(view, "the film cannot be written any further, and has ended");
 }
 
+/* A slice of the way to the state that the frame shows. true: it is there. */
 static bool
-show(struct driver *driver, struct term *term)
+approach(struct driver *driver)
+{
+    return model_approach(driver->model, driver->view->cursor, driver->view->before, STATE_SLICE);
+}
+
+static bool
+show(struct driver *driver, struct term *term, bool *there)
 {
     struct canvas canvas;
     int width, height;
@@ -71,9 +81,8 @@ show(struct driver *driver, struct term *term)
     driver->view->height = height;
     if (!canvas_init(&canvas, width, height))
         return false;
-    if (driver->view->cursor != NO_EVENT)
-        model_seek(driver->model, driver->view->cursor);
-    model_seek_past(driver->model, driver->view->before);
+    *there = approach(driver);
+    model_learn(driver->model, LEARNED_A_FRAME);
     view_veil(driver->view, driver->model);
     term_theme(term, driver->view->theme);
     frame_draw(driver->model, driver->view, &canvas, term_capabilities(term));
@@ -125,16 +134,17 @@ take_keys(struct driver *driver, struct term *term, bool *any)
     return true;
 }
 
-/* `due`: a frame is to be drawn, and the line or the pace holds it up. */
+/* Not at all where there is something to work out (not `there`). `due`: a frame is to be drawn, and the line or the
+ * pace holds it up. */
 static bool
-wait_for_something(const struct driver *driver, bool due)
+wait_for_something(const struct driver *driver, bool there, bool due)
 {
     bool live = driver->session != NULL && driver->session->fd >= 0;
     if (live && session_has_news(driver->session))
         return true;
     struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
                              { .fd = live ? driver->session->fd : -1, .events = POLLIN } };
-    int wait = drive_is_busy(driver) ? 0 : due ? SOON_MS : TICK_MS;
+    int wait = drive_is_busy(driver) || !there ? 0 : due ? SOON_MS : TICK_MS;
     int ready = poll(fds, live ? 2 : 1, wait);
     return ready > 0 && live && fds[1].revents != 0;
 }
@@ -156,7 +166,7 @@ may_show(const struct driver *driver, const struct term *term, int64_t *shown_ms
 static int
 loop_until_left(struct driver *driver, struct term *term)
 {
-    bool changed = true;
+    bool changed = true, there = true;
     int width = 0, height = 0;
     int64_t shown_ms = 0;
     while (!driver->leave) {
@@ -169,11 +179,11 @@ loop_until_left(struct driver *driver, struct term *term)
         height = h;
         term_mouse(term, driver->view->settings.of[SETTING_mouse] == MOUSE_ON);
         if (changed && may_show(driver, term, &shown_ms)) {
-            if (!show(driver, term))
+            if (!show(driver, term, &there))
                 return 2;
             changed = false;
         }
-        if (wait_for_something(driver, changed)) {
+        if (wait_for_something(driver, there, changed)) {
             drive_reply(driver);
             changed = true;
         }
@@ -181,6 +191,9 @@ loop_until_left(struct driver *driver, struct term *term)
             return 128 + SIGHUP;
         changed |= drive_on(driver);
         changed |= model_refresh(driver->model);
+        if (!changed && !there)
+            changed = there = approach(driver);
+        changed |= !changed && model_learn(driver->model, LEARNED_A_FRAME);
     }
     return 0;
 }

@@ -250,6 +250,8 @@ print_frame(struct driver *driver, const struct options *options)
     canvas.starved = &starved;
     if (driver->view->cursor != NO_EVENT && driver->view->cursor < driver->model->seen)
         starved = !model_seek(driver->model, driver->view->cursor);
+    while (model_learn(driver->model, SIZE_MAX))
+        continue;
     model_seek_past(driver->model, driver->view->before);
     view_veil(driver->view, driver->model);
     frame_draw(driver->model, driver->view, &canvas, &capabilities);

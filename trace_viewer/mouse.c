@@ -128,7 +128,8 @@ hit_test(const struct model *model, const struct view *view, int column, int row
 
 /* ---- what it does ---- */
 
-/* The lane's event that the cell shows: the nearest in it, else the innermost stage that covers it, else the nearest. */
+/* The lane's event that the cell shows: the nearest in it, else the innermost stage that covers it, else the
+ * nearest. */
 static size_t
 event_at(const struct model *model, const struct view *view, const struct hit *hit)
 {

@@ -154,6 +154,8 @@ view_veil(struct view *view, const struct model *model)
 void
 view_use(struct view *view, const struct trace *trace)
 {
+    view->moving &= view->hunt.is == NULL; /* where a hunt had come to is another event now */
+    view->hunt.is = NULL;
     breaks_use(&view->rules.breaks, trace);
 }
 

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "hunt.h"
 #include "binds.h"
 #include "marks.h"
 #include "model.h"
@@ -29,7 +30,7 @@ enum pane {
 };
 
 /* How a pane is looked at: rows scrolled away, and the row that is chosen where rows can be. */
-struct pane_look { int scroll, line; };
+struct pane_look { int scroll, line, element; bool percent; }; /* the last two: a tensor's value, from 1; its change */
 
 /* Who may go on: a saved trace never does, a session does when asked. */
 enum run_state { RUN_SAVED, RUN_PAUSED, RUN_RUNNING, RUN_FINISHED, RUN_FAILED, RUN_GONE };
@@ -57,6 +58,7 @@ struct view {
     char          *answer;             /* what the session said last, in lines; owned, NULL none */
     struct move_rules rules;
     struct move    move;               /* the search under way in a recorded trace */
+    struct hunt    hunt;               /* if it has a question: that is under way instead */
     bool           moving;
     uint32_t       revealed[REVEALED]; /* questions whose answers were asked for */
     int8_t         given[REVEALED];    /* the choice that was given as the answer; -1: none was */
@@ -68,6 +70,7 @@ struct view {
     struct str     done;               /* the commands so far, a line each */
     struct prompt  prompt;             /* what is being typed */
     char           message[512];       /* the line above the keys */
+    char           gone[128];          /* how the engine went, while it is gone; "" */
 };
 
 void view_init(struct view *view);

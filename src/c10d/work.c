@@ -277,7 +277,7 @@ work_issue(struct task *me, struct work *work)
     monitor_leave(me, &group->monitor);
     if (deaf)
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
-    POINT(me, c10d_issue, text_id, work->call.sequence, work->call.bytes);
+    POINT(me, c10d_issue, text_id, work->call.sequence, work->call.bytes, group->communicator->number);
     if (answer == LEDGER_JOINED && atomic_load(&group->communicator->meets_all))
         world_wake_all(me, group->world);
     return answer == LEDGER_JOINED || work_refuse(me, work, answer);
@@ -401,11 +401,26 @@ work_finish(struct task *me, struct work *work)
     monitor_leave(me, &group->monitor);
 }
 
+/* Before and after: what is given is the collective's own until it ends. */
+static void
+announce_call(struct task *me, const struct collective *call)
+{
+    bool gives = call->inputs != NULL, takes = call->outputs != NULL;
+    if (call->operation != OPERATION_ALL_TO_ALL)
+        tensor_announce(me, call->tensor, "tensor");
+    if (gives)
+        tensor_announce_all(me, call->inputs, call->ranks, "input");
+    if (takes)
+        tensor_announce_all(me, call->outputs, call->ranks, "output");
+    tensor_announce(me, call->gathered, "gathered");
+}
+
 static bool
 work_move(struct task *me, const struct work *work)
 {
     const struct group_backend *backend = work->group->world->backend;
     const struct collective    *call    = &work->call;
+    announce_call(me, call);
     switch (call->operation) {
     case OPERATION_ALL_REDUCE:
         return tensor_is_sparse(call->tensor) ? sparse_all_reduce(me, call) : backend->all_reduce(me, call);
@@ -513,7 +528,8 @@ work_run_for_comm(struct task *me, struct work *work)
 bool
 work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps)
 {
-    STAGE(me, c10d_wait, work_name_id(me, work), work->call.sequence);
+    STAGE(me, c10d_wait, work_name_id(me, work), work->call.sequence,
+          work->group->communicator->number);
     if (work->is_here)
         work_run(me, work);
     else if (timeout_ps == 0 && !task_failed(me) && work_take_over(me, work))
