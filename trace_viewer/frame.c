@@ -33,9 +33,14 @@ draw_title(const struct model *model, const struct view *view, struct canvas *ca
     if (title[0] == '\0')
         title = trace_option_of(model->trace, "lesson");
     const struct trace_event *event = view->cursor == NO_EVENT ? NULL : trace_event(model->trace, view->cursor);
-    char where[96] = "no events", right[64];
+    char where[160] = "no events", right[64];
     if (event != NULL)
         snprintf(where, sizeof where, "it %u  step %zu/%zu", event->iteration, view->cursor, model->seen - 1);
+    struct str arranged = { 0 };
+    arrange_print(view, model, &arranged);
+    size_t said = strlen(where);
+    snprintf(where + said, sizeof where - said, "%s", canvas_words(canvas, &arranged));
+    str_free(&arranged);
     const char *seed = trace_option_of(model->trace, "seed");
     const char *note = view->run == RUN_SAVED ? trace_note(model->trace) : "";
     const char *word = note[0] == '\0' ? run_word(view->run) : strncmp(note, "cut", 3) == 0 ? "cut short" : "damaged";

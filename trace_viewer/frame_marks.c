@@ -3,6 +3,7 @@
 
 #include "columns.h"
 #include "trace/reader.h"
+#include "window.h"
 
 #include <ctype.h>
 
@@ -26,14 +27,15 @@ marks_draw(const struct scene *scene, const struct layout *layout, struct canvas
     char         letter;
     if (columns <= 0)
         return;
-    struct scale shown = view_scale(view, model, columns);
+    struct axis  axis;
+    window_axis(model, view, columns, &axis);
     struct scale whole = { .unit = scale_unit_for(model->end, columns), .columns = columns };
     for (int i = 0; marks_take(&view->marks, i, &letter, &seq); i++) {
         if (seq >= model->seen || veil_hides(&view->veil, model, seq))
             continue;
         uint64_t time = trace_time(model->trace, seq);
         if (layout->ruler.height > 0)
-            draw_letter(canvas, &layout->ruler, scale_column(&shown, time), letter);
+            draw_letter(canvas, &layout->ruler, axis_column(&axis, window_shown(model, view, seq)), letter);
         if (layout->minimap.height > 0)
             draw_letter(canvas, &layout->minimap, scale_column(&whole, time), letter);
     }

@@ -3,6 +3,8 @@
 
 #include "keys.h"
 #include "layout.h"
+#include "rows.h"
+#include "trace/reader.h"
 
 #include <string.h>
 #include <strings.h>
@@ -58,19 +60,29 @@ up_or_down(struct view *view, const struct model *model, int direction, bool pag
     } else {
         struct layout layout = layout_now(view, model);
         int by = page && layout.timeline.height > 2 ? layout.timeline.height - 1 : 1;
-        view->lane = bounded(view->lane + direction * by, 0, (int)model->lane_count - 1);
+        view->lane = rows_lane_beside(model, view, layout.timeline.height, direction * by);
     }
+}
+
+/* A trace that grows is followed from its last event on. */
+static bool
+is_live(const struct view *view, const struct model *model)
+{
+    return view->run == RUN_RUNNING || view->run == RUN_PAUSED ||
+           (view->run == RUN_SAVED && strncmp(trace_note(model->trace), "cut", 3) == 0);
 }
 
 /* The first or last event; in the help its first or last lines. */
 static void
 go_end(struct view *view, const struct model *model, bool last)
 {
-    if (view->help)
-        view->panes[PANE_TIMELINE].scroll =
-            last ? bounded(keys_help_lines(view) - help_rows(view), 0, 100000) : 0;
-    else
-        view_goto(view, model, last && model->seen > 0 ? model->seen - 1 : 0);
+    if (view->help) {
+        int most = bounded(keys_help_lines(view) - help_rows(view), 0, 100000);
+        view->panes[PANE_TIMELINE].scroll = last ? most : 0;
+        return;
+    }
+    view_goto(view, model, last && model->seen > 0 ? model->seen - 1 : 0);
+    view->arrange.following = last && is_live(view, model);
 }
 
 /* The next pane of those on the screen, or the one before. */
@@ -129,12 +141,14 @@ inspect(struct view *view, struct model *model, const struct command_line *line)
         view_say(view, "the pane follows the event again");
 }
 
-/* info: memory, buckets, tasks and locks are panes. */
+/* info: memory, buckets, tensors, tasks and locks are panes. */
 static void
 show_info(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)model;
-    view->chosen = line->rest[0] == 'm' ? PANE_MEMORY : strncmp(line->rest, "bu", 2) == 0 ? PANE_BUCKETS : PANE_TASKS;
+    view->chosen = line->rest[0] == 'm' ? PANE_MEMORY
+                 : strncmp(line->rest, "te", 2) == 0 ? PANE_TENSOR
+                 : strncmp(line->rest, "bu", 2) == 0 ? PANE_BUCKETS : PANE_TASKS;
 }
 
 static void

@@ -144,7 +144,7 @@ wait_for_something(const struct driver *driver, bool there, bool due)
         return true;
     struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
                              { .fd = live ? driver->session->fd : -1, .events = POLLIN } };
-    int wait = drive_is_busy(driver) || !there ? 0 : due ? SOON_MS : TICK_MS;
+    int wait = drive_is_busy(driver) || driver->view->arrange.working || !there ? 0 : due ? SOON_MS : TICK_MS;
     int ready = poll(fds, live ? 2 : 1, wait);
     return ready > 0 && live && fds[1].revents != 0;
 }
@@ -161,6 +161,16 @@ may_show(const struct driver *driver, const struct term *term, int64_t *shown_ms
         return false;
     *shown_ms = ms;
     return true;
+}
+
+/* What the trace has more; who follows it stands at its last event. */
+static bool
+take_growth(struct driver *driver)
+{
+    bool grown = model_refresh(driver->model);
+    if (grown && driver->view->arrange.following)
+        view_goto(driver->view, driver->model, driver->model->seen - 1);
+    return grown;
 }
 
 static int
@@ -190,7 +200,8 @@ loop_until_left(struct driver *driver, struct term *term)
         if (!take_keys(driver, term, &changed))
             return 128 + SIGHUP;
         changed |= drive_on(driver);
-        changed |= model_refresh(driver->model);
+        changed |= take_growth(driver);
+        changed |= arrange_work(driver->view, driver->model);
         if (!changed && !there)
             changed = there = approach(driver);
         changed |= !changed && model_learn(driver->model, LEARNED_A_FRAME);

@@ -255,6 +255,9 @@ print_frame(struct driver *driver, const struct options *options)
     while (model_learn(driver->model, SIZE_MAX))
         continue;
     model_seek_past(driver->model, driver->view->before);
+    do
+        arrange_work(driver->view, driver->model);
+    while (driver->view->arrange.working);
     view_veil(driver->view, driver->model);
     frame_draw(driver->model, driver->view, &canvas, &capabilities);
     if (options->format == FORMAT_SVG)

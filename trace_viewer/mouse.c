@@ -11,6 +11,7 @@
 #include "question.h"
 #include "timeline.h"
 #include "trace/reader.h"
+#include "window.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,17 +27,27 @@ is_in(const struct box *box, int column, int row)
            column < box->column + box->width;
 }
 
+static int
+rank_of_lane(const struct model *model, int lane)
+{
+    return lane < 0 ? -1 : trace_lane_at(model->trace, (size_t)lane)->rank;
+}
+
 static void
 hit_timeline(const struct model *model, const struct view *view, const struct box *box, int column, int row,
              struct hit *hit)
 {
-    int          gutter = columns_of_names(box->width), at = column - box->column - gutter;
-    struct scale scale  = view_scale(view, model, box->width - gutter);
+    int         gutter = columns_of_names(box->width), at = column - box->column - gutter;
+    struct axis axis;
+    window_axis(model, view, box->width - gutter, &axis);
     hit->kind  = HIT_LANE;
     hit->lane  = timeline_lane_at(model, view, box->height, row - box->row);
     hit->timed = at >= 0;
-    hit->from  = scale_time(&scale, at > 0 ? at : 0);
-    hit->to    = scale_time(&scale, (at > 0 ? at : 0) + 1);
+    uint64_t shift = align_shift(&view->arrange.align, rank_of_lane(model, hit->lane));
+    hit->from  = axis_time(&axis, at > 0 ? at : 0);
+    hit->to    = axis_time(&axis, (at > 0 ? at : 0) + 1);
+    hit->from -= hit->from > shift ? shift : hit->from; /* where the rank's own clock stands there */
+    hit->to   -= hit->to > shift ? shift : hit->to;
 }
 
 static void
@@ -254,13 +265,14 @@ static void
 zoom_at(struct driver *driver, const struct hit *hit, bool in)
 {
     struct view *view = driver->view;
-    struct scale before = view_scale(view, driver->model, columns_of_time(view->width));
-    int          column = scale_column(&before, hit->from);
+    struct axis axis;
+    uint64_t    shown = hit->from + align_shift(&view->arrange.align, rank_of_lane(driver->model, hit->lane));
+    window_axis(driver->model, view, columns_of_time(view->width), &axis);
+    int column = axis_column(&axis, shown);
     drive_line(driver, in ? "zoom-in" : "zoom-out");
     if (view->unit == 0)
         return;
-    view->left = (int64_t)(hit->from / view->unit) - column;
-    view->left = view->left < 0 ? 0 : view->left;
+    window_place(view, driver->model, shown, column);
 }
 
 static void

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "arrange.h"
 #include "hunt.h"
 #include "binds.h"
 #include "marks.h"
@@ -63,6 +64,7 @@ struct view {
     uint32_t       revealed[REVEALED]; /* questions whose answers were asked for */
     int8_t         given[REVEALED];    /* the choice that was given as the answer; -1: none was */
     struct veil    veil;               /* as of the last view_veil */
+    struct arrange arrange;            /* the timeline's lanes, flows and curves */
     int            revealed_count;
     enum run_state run;
     enum theme     theme;
@@ -92,7 +94,8 @@ void view_zoom_running(struct view *view, const struct model *model);
 bool view_is_revealed(const struct view *view, size_t seq);
 void view_reveal(struct view *view, size_t seq, int given); /* -1: no answer was given */
 int  view_given(const struct view *view, size_t seq);          /* -1: none */
-/* What open questions hide is worked out anew: before a frame, and before a command looks for events. */
+/* What open questions hide and how ranks are aligned is worked out anew: before a frame, and before a command looks for
+ * events. */
 void view_veil(struct view *view, const struct model *model);
 /* The question that waits for its answer at the cursor; NO_EVENT: none. */
 size_t view_question(const struct view *view, const struct model *model);

@@ -30,6 +30,7 @@ lines_become_commands(void **state)
         { "118", CMD_goto, 118, "118" },
         { "goto 7", CMD_goto, 7, "7" },
         { "w", CMD_zoom_in, 1, "" },
+        { "wh", CMD_where, 1, "" },
         { "x 2", CMD_switch, 2, "2" },
         { "set rank 1 fc.weight[0,1] 2.5", CMD_set, 1, "rank 1 fc.weight[0,1] 2.5" },
         { "?", CMD_help, 1, "" },
