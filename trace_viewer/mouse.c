@@ -191,8 +191,10 @@ jump_to_time(struct driver *driver, const struct hit *hit)
 {
     struct view *view = driver->view;
     size_t       seq  = place_of_time(driver->model, hit->from);
-    while (seq < driver->model->seen && veil_hides(&view->veil, driver->model, seq))
-        seq++;
+    if (seq >= driver->model->seen && seq > 0)
+        seq = driver->model->seen - 1;
+    while (seq > 0 && veil_hides(&view->veil, driver->model, seq))
+        seq--;
     if (seq >= driver->model->seen)
         return;
     marks_leave(&view->marks, view->cursor);
