@@ -1,6 +1,6 @@
 /* Lanes in rows. Interface in order of use: timeline_wanted while rows are dealt out, timeline_draw;
- * timeline_lane_at. Which row shows what is rows.c's business, what its cells contain and look like strip.c's and strip_draw.c's, lines between rows
- * flows.c's, names gutter.c's, which moment a column shows window.c's. */
+ * timeline_lane_at. Which row shows what is rows.c's business, what its cells contain and look like strip.c's and
+ * strip_draw.c's, lines between rows flows.c's, names gutter.c's, which moment a column shows window.c's. */
 #include "timeline.h"
 
 #include "columns.h"
@@ -110,8 +110,7 @@ draw_curve(struct drawing *drawing, int at)
 {
     const struct view *view = drawing->view;
     const struct curve *curve = &view->arrange.curves.curve[drawing->rows->row[at].lane];
-    uint64_t limit = view->veil.draws ? trace_time(drawing->model->trace, view->veil.question) : UINT64_MAX;
-    int64_t top = shade_curve(curve, drawing->axis, limit, &drawing->body, at);
+    int64_t top = shade_curve(curve, drawing->axis, view->veil.whole, &drawing->body, at);
     char name[32], most[16];
     struct style dim = { .ink = INK_DIM };
     curve_name(curve, name, sizeof name);
