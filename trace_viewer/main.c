@@ -199,6 +199,8 @@ press_keys(struct driver *driver, const char *keys)
         keys_take(&keys, key);
         if (driver->view->cursor != NO_EVENT)
             model_seek(driver->model, driver->view->cursor);
+        while (model_learn(driver->model, SIZE_MAX))
+            continue;
         drive_key(driver, key);
         while (drive_on(driver))
             continue;

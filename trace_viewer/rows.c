@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY_RANKS = 11, MOST = 200, DEEP = 36, CURVES_WIDTH = 200, CURVES_HEIGHT = 60 };
+enum { MANY_RANKS = 11, MOST = 200, DEEP = 36, WIDE = 120, CURVES_WIDTH = 200, CURVES_HEIGHT = 60 };
 
 /* ---- lanes in order ---- */
 
@@ -379,7 +379,7 @@ rows_wanted(const struct model *model, const struct view *view, const struct axi
         if (is_hidden(model, view, (int)i))
             continue;
         bool folded = arrange_fold(&view->arrange, (int)i) == FOLD_LEVELS;
-        folded |= (int)i != view->lane && view->height < DEEP; /* panes come before levels */
+        folded |= (int)i != view->lane && (view->height < DEEP || view->width < WIDE); /* panes come before levels */
         wanted += folded ? 1 : levels_seen(model, view, axis, (int)i);
     }
     return wanted;

@@ -1,6 +1,6 @@
 /* Lanes in rows. Interface in order of use: timeline_wanted while rows are dealt out, timeline_draw;
- * timeline_lane_at. Which row shows what is rows.c's business, what its cells contain and look like strip.c's and strip_draw.c's, lines between rows
- * flows.c's, names gutter.c's, which moment a column shows window.c's. */
+ * timeline_lane_at. Which row shows what is rows.c's business, what its cells contain and look like strip.c's and
+ * strip_draw.c's, lines between rows flows.c's, names gutter.c's, which moment a column shows window.c's. */
 #include "timeline.h"
 
 #include "columns.h"

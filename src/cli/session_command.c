@@ -37,6 +37,7 @@ session_command(struct session *session, const char *line, struct str *out)
         return session_change(session, &parsed, out);
     case CMD_runs:
     case CMD_run:
+    case CMD_compare:
         return session_runs(session, &parsed, out);
     default:
         return session_move(session, &parsed, out) && session_run_undo(session, out);
