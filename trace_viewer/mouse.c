@@ -1,6 +1,7 @@
 /* Interface: hit_test; mouse_is and mouse_key for keys that are reports of the mouse. */
 #include "mouse.h"
 
+#include "answering.h"
 #include "base/str.h"
 #include "columns.h"
 #include "drive.h"
@@ -236,7 +237,7 @@ click(struct driver *driver, const struct hit *hit, bool twice)
                 drive_line(driver, "into");
         }
         break;
-    case HIT_CHOICE: look_answer(view, driver->model, view_question(view, driver->model), hit->choice); break;
+    case HIT_CHOICE: answering_give(view, driver->model, view_question(view, driver->model), hit->choice); break;
     case HIT_KEY:    break;
     }
 }

@@ -302,4 +302,5 @@ enter(struct model *model, struct view *view, int row)
 }
 
 const struct pane_kind memory_pane = { .name = "Memory", .least_columns = 30, .compares = true, .of_state = true,
+                                       .tells = "memory",
                                        .concern = concern, .draw = draw, .rows = rows, .enter = enter };

@@ -223,7 +223,8 @@ minimap_draw(const struct model *model, const struct view *view, struct canvas *
             const struct span *span = &model->lanes[i].levels[0].spans[k];
             if (veil_hides(&view->veil, model, span->seq))
                 continue;
-            add_busy(span, span->end != STILL_OPEN ? span->end : model->end, unit, columns, busy);
+            uint64_t end = span->end != STILL_OPEN ? span->end : model->end;
+            add_busy(span, end < view->veil.until ? end : view->veil.until, unit, columns, busy);
         }
     for (int column = 0; column < columns; column++)
         most = busy[column] > most ? busy[column] : most;

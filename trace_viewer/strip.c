@@ -10,9 +10,10 @@ enum { LEGIBLE = 3 }; /* cells that an inner span must touch to be shown */
 static uint64_t
 span_end(const struct strip *strip, const struct span *span)
 {
-    if (span->end != STILL_OPEN)
-        return span->end;
-    return strip->model->end > span->begin ? strip->model->end : span->begin;
+    uint64_t end = span->end != STILL_OPEN ? span->end : strip->model->end;
+    if (end > strip->veil->until)
+        end = strip->veil->until;
+    return end > span->begin ? end : span->begin;
 }
 
 /* A span is in this cell for that long, and in others or not at all. */
