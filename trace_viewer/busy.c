@@ -6,11 +6,12 @@
 enum { IDLE_LEAST = 8 }; /* columns of a pause that must be seen */
 
 static uint64_t
-span_end(const struct model *model, const struct span *span)
+span_end(const struct model *model, const struct veil *veil, const struct span *span)
 {
-    if (span->end != STILL_OPEN)
-        return span->end;
-    return model->end > span->begin ? model->end : span->begin;
+    uint64_t end = span->end != STILL_OPEN ? span->end : model->end;
+    if (veil != NULL && end > veil->until)
+        end = veil->until;
+    return end > span->begin ? end : span->begin;
 }
 
 /* Spans that work, and are seen. */
@@ -23,7 +24,7 @@ works(const struct model *model, const struct veil *veil, const struct span *spa
 static bool
 is_veiled(const struct veil *veil, const struct node *node)
 {
-    return veil != NULL && veil->draws && (veil->mask & node->kinds) != 0;
+    return veil != NULL && veil_meets(veil, node->kinds, node->last);
 }
 
 static uint64_t
@@ -92,8 +93,8 @@ add_lane(const struct sums *sums, size_t lane)
         if (span.begin >= to)
             return;
         if (works(sums->model, sums->veil, &span))
-            add_stretch(sums, span.begin, span_end(sums->model, &span),
-                        span_end(sums->model, &span) - span.begin);
+            add_stretch(sums, span.begin, span_end(sums->model, sums->veil, &span),
+                        span_end(sums->model, sums->veil, &span) - span.begin);
     }
 }
 
@@ -160,7 +161,7 @@ touch_lane(const struct sums *sums, size_t lane, bool *columns)
             continue;
         if (span.begin >= to)
             return;
-        uint64_t end = span_end(sums->model, &span);
+        uint64_t end = span_end(sums->model, sums->veil, &span);
         if (works(sums->model, sums->veil, &span))
             touch(sums->scale, span.begin, end > span.begin ? end - 1 : end, columns);
     }

@@ -275,6 +275,8 @@ curves(struct view *view, struct model *model, const struct command_line *line)
     view->arrange.curves_shown = choice == 0 ? CURVES_ON : CURVES_OFF;
     if (choice == 0 && view->arrange.align.by != ALIGN_WALL)
         view_say(view, "curves are shown once times are as recorded: align wall");
+    else
+        view_say(view, choice == 0 ? "curves are shown where rows are left" : "curves are not shown");
 }
 
 const struct look_rule look_timeline_rules[] = {

@@ -1,6 +1,7 @@
 /* Interface: hit_test; mouse_is and mouse_key for keys that are reports of the mouse. */
 #include "mouse.h"
 
+#include "answering.h"
 #include "base/str.h"
 #include "columns.h"
 #include "drive.h"
@@ -189,8 +190,10 @@ jump_to_time(struct driver *driver, const struct hit *hit)
 {
     struct view *view = driver->view;
     size_t       seq  = place_of_time(driver->model, hit->from);
-    while (seq < driver->model->seen && veil_hides(&view->veil, driver->model, seq))
-        seq++;
+    if (seq >= driver->model->seen && seq > 0)
+        seq = driver->model->seen - 1;
+    while (seq > 0 && veil_hides(&view->veil, driver->model, seq))
+        seq--;
     if (seq >= driver->model->seen)
         return;
     marks_leave(&view->marks, view->cursor);
@@ -233,7 +236,7 @@ click(struct driver *driver, const struct hit *hit, bool twice)
                 drive_line(driver, "into");
         }
         break;
-    case HIT_CHOICE: look_answer(view, driver->model, view_question(view, driver->model), hit->choice); break;
+    case HIT_CHOICE: answering_give(view, driver->model, view_question(view, driver->model), hit->choice); break;
     case HIT_KEY:    break;
     }
 }

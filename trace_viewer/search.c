@@ -117,7 +117,7 @@ search_on(struct search *search, const struct searched *in)
 void
 search_settle(struct search *search, const struct searched *in, size_t cursor)
 {
-    size_t from = in->veil->draws ? in->veil->question : SIZE_MAX;
+    size_t from = in->veil->stamp;
     if (search->find == NULL || !search->active || search->hunting || cursor >= in->model->seen)
         return;
     if (from != search->veil_from)

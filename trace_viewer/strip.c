@@ -23,11 +23,12 @@ struct painter {
 };
 
 static uint64_t
-span_end(const struct model *model, const struct span *span)
+span_end(const struct strip *strip, const struct span *span)
 {
-    if (span->end != STILL_OPEN)
-        return span->end;
-    return model->end > span->begin ? model->end : span->begin;
+    uint64_t end = span->end != STILL_OPEN ? span->end : strip->model->end;
+    if (end > strip->veil->until)
+        end = strip->veil->until;
+    return end > span->begin ? end : span->begin;
 }
 
 /* ---- cells ---- */
@@ -82,7 +83,7 @@ static void
 paint_cells(const struct strip *strip, struct strip_cell *cells, const struct span *span, bool outermost)
 {
     const struct scale *scale = &strip->scale;
-    uint64_t end = span_end(strip->model, span);
+    uint64_t end = span_end(strip, span);
     int first = scale_column(scale, span->begin);
     int last = scale_column(scale, end > span->begin ? end - 1 : end);
     bool starts = first >= 0, ends = last < scale->columns;
@@ -102,7 +103,7 @@ paint_cells(const struct strip *strip, struct strip_cell *cells, const struct sp
 static int64_t
 columns_of_span(const struct strip *strip, const struct span *span)
 {
-    uint64_t end = span_end(strip->model, span);
+    uint64_t end = span_end(strip, span);
     return scale_number(&strip->scale, end > span->begin ? end - 1 : end) - scale_number(&strip->scale, span->begin) + 1;
 }
 
@@ -112,7 +113,7 @@ paint_span(struct painter *painter, const struct span *span, int level)
     const struct strip *strip = painter->strip;
     const struct scale *scale = &strip->scale;
     struct strip_cell *cells = painter->into->cells;
-    uint64_t end = span_end(strip->model, span);
+    uint64_t end = span_end(strip, span);
     int first = scale_column(scale, span->begin);
     int last = scale_column(scale, end > span->begin ? end - 1 : end);
     bool outermost = level == strip->first;
@@ -159,12 +160,12 @@ is_hidden(const struct strip *strip, size_t seq)
            (strip->sieve.hides != NULL && strip->sieve.hides(strip->sieve.what, strip->model, seq));
 }
 
-/* Something of these kinds may be hidden, so that sums say nothing. */
+/* Something of these kinds, or up to then, may be hidden, so that sums say nothing. */
 static bool
-is_veiled(const struct painter *painter, uint64_t kinds)
+is_veiled(const struct painter *painter, uint64_t kinds, uint64_t last)
 {
     const struct strip *strip = painter->strip;
-    return strip->sieve.hides != NULL || (strip->veil->draws && (strip->veil->mask & kinds) != 0);
+    return strip->sieve.hides != NULL || veil_meets(strip->veil, kinds, last);
 }
 
 /* All of it lies in one cell, and none of it fills that: its sums are what its spans would have painted. */
@@ -172,7 +173,7 @@ static bool
 paint_node(struct painter *painter, const struct node *node)
 {
     const struct scale *scale = &painter->strip->scale;
-    if (node->last == STILL_OPEN || node->longest >= scale->unit || is_veiled(painter, node->kinds))
+    if (node->last == STILL_OPEN || node->longest >= scale->unit || is_veiled(painter, node->kinds, node->last))
         return false;
     int column = scale_column(scale, node->from);
     if (column < 0 || column >= scale->columns || scale_column(scale, node->last) != column)
@@ -222,7 +223,7 @@ paint_block_roughly(struct painter *painter, const struct node *node, int level,
 {
     const struct strip *strip = painter->strip;
     if (!painter->rough || level > strip->first || node->last == STILL_OPEN || node->last < node->from ||
-        (node->works >> WORK_FAULT & 1) != 0 || is_veiled(painter, node->kinds))
+        (node->works >> WORK_FAULT & 1) != 0 || is_veiled(painter, node->kinds, node->last))
         return false;
     uint64_t busy = busy_of(node), count = node->count;
     for (size_t at = i; at < i + BLOCK && node->longest >= strip->scale.unit; at++) {
@@ -311,7 +312,7 @@ paint_marks_whole(struct painter *painter, size_t i)
         height++, size *= FAN;
     for (; height >= 0; height--, size /= FAN) {
         const struct mark_node *node = index_mark_node(painter->index, strip->lane, height, i / size);
-        if (node == NULL || is_veiled(painter, node->kinds))
+        if (node == NULL || is_veiled(painter, node->kinds, node->last))
             continue;
         int first = scale_column(&strip->scale, node->from), last = scale_column(&strip->scale, node->last);
         bool inside = first >= 0 && first == last && first < strip->scale.columns;
@@ -383,7 +384,7 @@ cost_of(const struct strip *strip)
     size_t first = index_find_mark(index, strip->lane, scale_time(&strip->scale, 0));
     size_t last = index_find_mark(index, strip->lane, scale_time(&strip->scale, strip->scale.columns));
     size_t most = ((size_t)strip->scale.columns + 1) * BLOCK, spans = to - from, marks = last - first;
-    if (strip->sieve.hides != NULL || strip->veil->draws)
+    if (strip->sieve.hides != NULL || strip->veil->draws || strip->veil->horizon != NO_EVENT)
         most = SIZE_MAX;
     return (spans < most ? spans : most) + (strip->first == 0 ? marks < most ? marks : most : 0) + 1;
 }
@@ -416,7 +417,7 @@ paint_selection(struct strip *strip)
         level < strip->first || level > strip->last)
         return;
     const struct span *span = strip->chosen = &strip->chosen_span;
-    uint64_t end = span_end(strip->model, span);
+    uint64_t end = span_end(strip, span);
     int first = scale_column(&strip->scale, span->begin);
     int last = scale_column(&strip->scale, end > span->begin ? end - 1 : end);
     if (first >= strip->scale.columns || last < 0) {

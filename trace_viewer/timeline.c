@@ -106,8 +106,7 @@ draw_curve(struct drawing *drawing, int at)
 {
     const struct view *view = drawing->view;
     const struct curve *curve = &view->arrange.curves.curve[drawing->rows->row[at].lane];
-    uint64_t limit = view->veil.draws ? trace_time(drawing->model->trace, view->veil.question) : UINT64_MAX;
-    int64_t top = shade_curve(curve, drawing->axis, limit, &drawing->body, at);
+    int64_t top = shade_curve(curve, drawing->axis, view->veil.whole, &drawing->body, at);
     char name[32], most[16];
     struct style dim = { .ink = INK_DIM };
     curve_name(curve, name, sizeof name);

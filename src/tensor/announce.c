@@ -1,4 +1,4 @@
-/* Which tensors an event is about: a point before it says where they lie, of what shape they are, and what they are for.
+/* Which tensors an event is about: a point before it says where they lie, of what shape they are, and what for.
  * Nobody who reads the trace needs to guess it, and nobody is told of it but in `stepped`.
  *
  * Interface: tensor_announce, tensor_announce_named, tensor_announce_all,
