@@ -124,11 +124,11 @@ joins(const struct model *model, const struct view *view, const struct rows *row
 }
 
 static void
-add_units(const struct model *model, const struct view *view, struct rows *rows, int from, bool crowded)
+add_units(const struct model *model, const struct view *view, struct rows *rows, int from, bool folds)
 {
     int count = lanes_of_rank(model, rows, from), rank = rank_at(model, rows, from);
     enum fold fold = rank < 0 ? FOLD_OPEN : fold_of_rank(view, rows, from, count);
-    bool folds = crowded && fold == FOLD_NONE && rank != selected_rank(model, view);
+    folds &= fold == FOLD_NONE && rank != selected_rank(model, view);
     if (folds && joins(model, view, rows, from, count)) {
         struct unit *unit = &rows->unit[rows->units - 1];
         unit->kind = ROW_ALIKE;
@@ -142,15 +142,37 @@ add_units(const struct model *model, const struct view *view, struct rows *rows,
     }
 }
 
+/* The first so many ranks as they are, the others folded. */
+static void
+add_all_units(const struct model *model, const struct view *view, struct rows *rows, int open)
+{
+    rows->units = 0;
+    for (int from = 0, ranks = 0; from < rows->lanes; from += lanes_of_rank(model, rows, from)) {
+        bool is_rank = rank_at(model, rows, from) >= 0;
+        add_units(model, view, rows, from, is_rank && ranks >= open);
+        ranks += is_rank;
+    }
+}
+
+/* Of many ranks that have no room as many are folded as it takes, from the last one on. */
 static bool
 make_units(const struct model *model, const struct view *view, int room, struct rows *rows)
 {
     rows->unit = malloc(((size_t)rows->lanes + 1) * sizeof *rows->unit);
     if (rows->unit == NULL)
         return false;
-    bool crowded = rows->lanes > room && count_ranks(model, rows) >= MANY_RANKS;
-    for (int from = 0; from < rows->lanes; from += lanes_of_rank(model, rows, from))
-        add_units(model, view, rows, from, crowded);
+    int ranks = count_ranks(model, rows), low = 0, high = ranks;
+    if (rows->lanes <= room || ranks < MANY_RANKS)
+        low = ranks;
+    while (low < high) { /* the most that may stay open */
+        int middle = high - (high - low) / 2;
+        add_all_units(model, view, rows, middle);
+        if (rows->units <= room)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    add_all_units(model, view, rows, low);
     return true;
 }
 
