@@ -140,6 +140,20 @@ is(frame('late', '80x24', $hop, '<Enter>+++<Enter><Esc><Esc>'), $whole, 'out of 
 isnt(frame('late', '80x24', 0, '++++D'), frame('late', '80x24', 0, '++++'), 'D pans a screen');
 is(frame('late', '80x24', 0, '++++DDA'), frame('late', '80x24', 0, '++++D'), 'A back');
 like(frame('late', '100x40', 0, 'vG'), qr/├─+ [\d.]+ \w+ .*events.*busy ─+┤/, 'a measure stands under the ruler');
+# ---- following ----
+my $bytes = do { open my $in, '<:raw', "$folder/late.trace" or die $!; local $/; <$in> };
+open my $cut, '>:raw', "$folder/cut.trace" or die $!;
+substr($bytes, 64, 8) = "\0" x 8; # its head does not say that it is complete
+print $cut $bytes;
+close $cut or die $!;
+SKIP: {
+    my $last = frame('cut', '80x24', 0, 'G');
+    skip 'the cut trace is not one that may still grow', 2 if $last !~ /cut short/;
+    like(title($last), qr/following/, 'G of a trace that is not ended follows it');
+    unlike(title(frame('cut', '80x24', 0, "G$_")), qr/following/, "$_ leaves it") for 'h', 'a', 'S', 'g';
+}
+unlike(title(frame('late', '80x24', 0, 'G')), qr/following/, 'of one that is ended there is nothing to follow');
+
 for my $size ('40x10', '80x24', '120x40', '200x60') {
     for my $keys ('z', 't', 'tt', ':flows all<Enter>', ':curves on<Enter>', '&comm.hop<Enter>', 'oo', 'p') {
         my ($width, $height) = split /x/, $size;
