@@ -234,6 +234,18 @@ draw_help(const struct view *view, struct canvas *canvas)
     keys_help(view, &body);
 }
 
+/* On a projector one lane, twice as high. */
+static void
+draw_lanes(const struct scene *scene, struct canvas *lanes)
+{
+    timeline_draw(scene->model, scene->view, lanes, scene->capabilities);
+    for (int column = 0; scene->view->teaches && lanes->height == 2 && column < lanes->width; column++) {
+        struct cell cell = *canvas_at(lanes, 0, column);
+        if (cell.code != 0)
+            canvas_put(lanes, 1, column, cell.style, cell.code);
+    }
+}
+
 void
 frame_draw(const struct model *model, const struct view *view, struct canvas *canvas,
            const struct capabilities *capabilities)
@@ -261,7 +273,7 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
     if (layout.minimap.height > 0)
         minimap_draw(model, view, &part[1], capabilities);
     marks_draw(&scene, &layout, canvas);
-    timeline_draw(model, view, &part[2], capabilities);
+    draw_lanes(&scene, &part[2]);
     panes_draw(&scene, &layout, canvas);
     bool next = draw_event_line(model, view, &part[3]);
     if (!draw_message(model, view, lesson_room(&layout), &part[4]) && !next)

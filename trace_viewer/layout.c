@@ -264,6 +264,19 @@ ruler_rows(const struct scene *scene, int height)
     return height >= MEASURE_FROM || (height >= PANES_FROM && scene->view->measure != NO_EVENT) ? 2 : 1;
 }
 
+/* For a projector: the cursor's lane, twice as high, the lesson's words, and below them the pane that follows. */
+static void
+place_teaching(struct layout *layout, const struct scene *scene, struct box room)
+{
+    int  lanes = room.height >= PANES_FROM - 4 ? 2 : 1, left = room.height - lanes;
+    bool alone = pane_open(scene) == PANE_LESSON || left < 2 * PANE_LEAST || stands_at(scene, "ask");
+    int  words = alone ? left : left / 2;
+    layout->timeline = (struct box){ room.row, 0, lanes, room.width };
+    add_slot(layout, PANE_LESSON, (struct box){ room.row + lanes, 0, words, room.width });
+    if (!alone)
+        add_changing(layout, scene, (struct box){ room.row + lanes + words, 0, left - words, room.width });
+}
+
 static void
 place_parts(struct layout *layout, const struct scene *scene, struct box room)
 {
@@ -318,7 +331,9 @@ layout_of(const struct scene *scene, int width, int height)
         layout.event.row = height - 3;
         layout.message.row = height - 2;
     }
-    if (scene->view->full)
+    if (scene->view->teaches && !scene->view->full)
+        place_teaching(&layout, scene, (struct box){ row, 0, rows, width });
+    else if (scene->view->full)
         place_full(&layout, scene, (struct box){ row, 0, rows, width });
     else
         place_parts(&layout, scene, (struct box){ row, 0, rows, width });
