@@ -42,7 +42,7 @@ END_LESSON
 
 # ---- hints ----
 my $at = frame('80x24', 'nn');
-like($at, qr/─  Hints .*\n.*│[+ ]× one is two  line 4 *\n.*│.  got 1, expected 2 *\n.*│.  H: a hint/, 'at a check that fails the pane follows: its name, line and numbers');
+like($at, qr/┬  Hints .*\n.*│[+ ]× one is two  line 4 *\n.*│.  got 1, expected 2 *\n.*│.  H: a hint/, 'at a check that fails the pane follows: its name, line and numbers');
 like(frame('80x24', 'nnH'), qr/hint 1 of 2: count again\n.*H: one more hint/, 'H: the first hint');
 like(frame('80x24', 'nnHH'), qr/hint 1 of 2: count again\n.*hint 2 of 2: on your fingers\n(?!.*more hint)/, 'and the next');
 like(frame('80x24', 'nnsss:pane hints<Enter>HHH'), qr/× nothing is something  line 7\n.*got nil\n.*the lesson has no hint for it/, 'of the check that failed last');
