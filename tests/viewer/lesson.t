@@ -126,4 +126,40 @@ unlike(frame('80x24', ':layout teach<Enter>:layout step<Enter>'), qr/^►main.*\
 my $before = `$ringside events $trace --hash`;
 frame('80x24', 'nnnnnnn<Enter>a<Enter>nnnn<Enter>b<Enter>nn<Enter><Enter>:reveal all<Enter>G');
 is(`$ringside events $trace --hash`, $before, 'a record that was answered has the same hash');
+
+# ---- a live run: continue stops at each question, and an answer changes neither run nor record ----
+SKIP: {
+    skip 'tmux is not installed', 5 if system('command -v tmux >/dev/null 2>&1') != 0;
+    my $tmux = "tmux -L lesson$$ -f /dev/null";
+    my $screen = '';
+    my $wait = sub {
+        my ($wanted) = @_;
+        for (1 .. 300) {
+            $screen = decode('UTF-8', `$tmux capture-pane -p -t v`);
+            return 1 if $screen =~ $wanted;
+            select undef, undef, undef, 0.05;
+        }
+        return 0;
+    };
+    my $here = -e "$out/ringside" && $out =~ m{^/} ? $ringside : "$FindBin::Bin/../../$ringside";
+    system("LC_ALL=C.UTF-8 $tmux new-session -d -x 80 -y 24 -s v '$here step --trace $folder/live.trace $FindBin::Bin/../../lessons/04-scatter.lua; sleep 60'");
+    ok($wait->(qr/step 0\//), 'a live run waits');
+    my $asked = 0;
+    for my $round (1 .. 8) {
+        system("$tmux send-keys -t v c");
+        last if !$wait->(qr/^ Enter answer|run has ended/m) || $screen =~ /run has ended/;
+        $asked++;
+        like($screen, qr/paused/, "question $asked: the run itself waits") if $asked < 3;
+        system("$tmux send-keys -t v Enter a Enter");
+        $wait->(qr/^ (?:yes|no, it is)/m) or last;
+    }
+    my $asks = () = `$ringside events $folder/live.trace lesson.ask`;
+    is($asked, $asks, 'continue stopped at each question');
+    like($screen, qr/run has ended/, 'and at the end');
+    system("$tmux send-keys -t v q; $tmux send-keys -t v s");
+    $wait->(qr/\A\s*\z/);
+    system("$tmux kill-server 2>/dev/null");
+    system("$ringside run --quiet --trace $folder/run.trace lessons/04-scatter.lua >/dev/null 2>&1");
+    is(`$ringside events $folder/live.trace --hash`, `$ringside events $folder/run.trace --hash`, 'the record is that of a run that nobody answered');
+}
 done_testing;
