@@ -191,6 +191,19 @@ is($switched[0][0], 2, 'switch 2 lets rank 2 go first') or diag(explain(\@switch
 is(join(' ', sort { $a <=> $b } map { $$_[1] } @switched), join(' ', sort { $a <=> $b } map { $$_[1] } @plain),
     'and costs no time');
 
+# ---- two runs of one session ----
+my $compared = ringside('step', '--batch', 'until dp.gather; switch 0; continue; run 1; compare 1', $six);
+refused('compare with a run that there is not', ringside('step', '--batch', 'compare 7', $six), 2, qr/there is no run 7: see runs/);
+refused('compare needs a number', ringside('step', '--batch', 'compare', $six), 2, qr/compare needs N/);
+my $same = ringside('step', '--batch', 'continue; compare 1', $six);
+like($same->{out}, qr/^A is run 1, B this one, run 1: 0 differences$/m, 'a run does not differ from itself');
+my ($three_ranks) = glob 'lessons/15-*.lua';
+my $killed = ringside('step', '--batch', 'continue; back 300; where; kill 1; continue; compare 1', $three_ranks);
+my ($from) = $killed->{out} =~ /^(\d+) \S+ (?:begin|end|instant)/m;
+my ($first_difference) = $killed->{out} =~ /differences, in order:\n  (\d+) [AB]/;
+cmp_ok($first_difference, '>', $from, 'two runs are the same up to where one was changed');
+like($killed->{out}, qr/: only in [AB]$/m, 'then they differ');
+
 # ---- what it refuses ----
 
 refused("'$$_[0]' is refused", ringside('step', '--batch', $$_[0], $six), 2, $$_[1]) for (
