@@ -78,6 +78,18 @@ draw_title(const struct model *model, const struct view *view, struct canvas *ca
     canvas_text(canvas, 0, column > 1 ? column + 2 : 1, style, where);
 }
 
+/* Its label, unless that only says the kind again. */
+static void
+print_more(const struct model *model, size_t seq, const char *name, struct str *out)
+{
+    enum { MOST = 24 };
+    struct str label = { 0 };
+    model_label(model, seq, &label);
+    if (label.len > 0 && label.len <= MOST && strstr(name, str_text(&label)) == NULL)
+        str_addf(out, " %s", str_text(&label));
+    str_free(&label);
+}
+
 /* What a step comes to, where that was recorded and no question keeps it back; "" it is not known. */
 static void
 print_next(const struct model *model, const struct view *view, struct str *out)
@@ -92,7 +104,9 @@ print_next(const struct model *model, const struct view *view, struct str *out)
             continue;
         const struct trace_event *event = trace_event(model->trace, seq);
         const char *name = model_kind(model, seq);
-        str_addf(out, "next: %s%s", name, event->phase == PHASE_END ? " end" : "");
+        str_addf(out, "next: %s", name);
+        print_more(model, seq, name, out);
+        str_add(out, event->phase == PHASE_END ? " end" : "");
         if (event->rank >= 0)
             str_addf(out, " r%d", event->rank);
         return;

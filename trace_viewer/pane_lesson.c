@@ -319,17 +319,17 @@ lesson_new_rows(const struct scene *scene, int width)
 static size_t
 first_shown(const struct telling *telling, size_t end, int width, int *rows)
 {
-    size_t first = end;
-    int    used = rows_of_items(telling, end, end, width);
+    size_t        first = end;
+    int           used = rows_of_items(telling, end, end, width);
+    struct canvas probe; /* written over by one item after the other: only their rows count */
+    if (!canvas_init(&probe, width > 0 ? width : 1, MOST_ROWS))
+        return end;
     while (first > 0 && used < *rows) {
-        struct lines  tried = { .hang = HANG };
-        struct canvas probe;
-        if (!canvas_init(&probe, width > 0 ? width : 1, MOST_ROWS))
-            break;
+        struct lines tried = { .hang = HANG };
         draw_item(telling, telling->model->lessons[--first], &probe, &tried);
-        canvas_free(&probe);
         used += tried.row;
     }
+    canvas_free(&probe);
     *rows = used;
     return first;
 }
