@@ -23,7 +23,7 @@ draw_tasks(const struct model *model, const struct view *view, struct canvas *pa
     struct str text = { 0 };
     for (size_t i = 0; i < model->lane_count && row < pane->height; i++) {
         const struct trace_lane_info *lane = trace_lane_at(model->trace, i);
-        if (lane->kind == LANE_LESSON)
+        if (lane->kind == LANE_LESSON || veil_hides_lane(&view->veil, model, i))
             continue;
         bool told = lane->name[0] == 'r' && lane->name[1] >= '0' && lane->name[1] <= '9';
         if (model->ranked && lane->rank >= 0 && !told)
