@@ -49,7 +49,11 @@ find_tensors(const struct scene *scene, struct subject *subject)
     if (cursor == NO_EVENT || cursor >= model->seen || model->tensors == NULL || tensors_seen(model->tensors) <= cursor)
         return false;
     const struct state *state = model->at == cursor ? model->state : NULL;
-    subject->count = (int)tensors_of_event(model->tensors, state, cursor, subject->seen, &subject->of);
+    int count = (int)tensors_of_event(model->tensors, state, cursor, subject->seen, &subject->of);
+    for (int i = 0; i < count; i++) /* what a question keeps back is not told by what it did */
+        if (!veil_hides(&scene->view->veil, model, subject->seen[i].told) &&
+            !veil_hides(&scene->view->veil, model, subject->of))
+            subject->seen[subject->count++] = subject->seen[i];
     int line = scene->view->panes[PANE_TENSOR].line;
     subject->chosen = line < subject->count ? line : subject->count - 1;
     subject->base = base_of(scene);
