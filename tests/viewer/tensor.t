@@ -139,7 +139,7 @@ my $at = event('views', qr/ op end .*op=mul/);
 like(pane('views', 'Tensor', $at, '<Right><Right>'), qr/^ \[1\] = nan *$/m, 'Right goes from value to value');
 like(pane('views', 'Tensor', $at, '<Right><Right><Right><Right><Left><Left><Left>'), qr/^ \[0\] = 1 *$/m, 'Left back');
 like(pane('views', 'Tensor', $at, '<Enter>'), qr/^\S? ?\S? \d+ memory\.snapshot /m, 'Enter goes to the snapshot that they are from');
-like(pane('ddp', 'Tensor', event('ddp', qr/optim\.step end r1 /), '%<Right>'), qr/^ \[0, 0\] = 0\.8\d* *\n.* -20%/ms,
+like(pane('ddp', 'Tensor', event('ddp', qr/optim\.step end r1 /), '%<Right>'), qr/^ \[0, 0\] = 0\.8\d* *\n.*^\+>-20%/ms,
     '% shows by how much they changed, the cursor all digits');
 my $wide = rest(pane('views', 'Tensor', event('views', qr/ op end .*op=add.*bytes=12000/, -1)));
 like($wide, qr/float32 \[3000\]/, 'a tensor too large for a snapshot has its shape');
