@@ -176,7 +176,7 @@ text_has_word(struct find *find, const struct model *model, int64_t id)
 static bool
 is_first_of_lane(const struct model *model, uint32_t lane, size_t seq)
 {
-    return model->lanes[lane].event_count > 0 && model->lanes[lane].events[0] == seq;
+    return model_lane_next(model, lane, NO_EVENT, 1) == seq;
 }
 
 /* A lane's name finds the lane's first event: all of them would bury what else is found. */

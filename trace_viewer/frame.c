@@ -9,6 +9,7 @@
 #include "frame_marks.h"
 #include "frame_panes.h"
 #include "layout.h"
+#include "strip.h"
 #include "timeline.h"
 #include "trace/reader.h"
 
@@ -65,8 +66,9 @@ draw_title(const struct model *model, const struct view *view, struct canvas *ca
     str_free(&arranged);
     const char *seed = trace_option_of(model->trace, "seed");
     const char *note = view->run == RUN_SAVED ? trace_note(model->trace) : "";
+    const char *rough = shelf_is_rough(model->shelf) ? "approximate  " : "";
     const char *word = note[0] == '\0' ? run_word(view->run) : strncmp(note, "cut", 3) == 0 ? "cut short" : "damaged";
-    snprintf(right, sizeof right, "%s%s%.20s ", word, seed[0] != '\0' ? "  seed " : "", seed);
+    snprintf(right, sizeof right, "%s%s%s%.20s ", rough, word, seed[0] != '\0' ? "  seed " : "", seed);
     int room = canvas->width - (int)strlen(where) - (int)strlen(right) - 4;
     if (room >= -2) /* where one stands comes first */
         canvas_right(canvas, 0, style, right);
@@ -245,8 +247,8 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
         draw_words_alone(model, view, canvas);
         return;
     }
-    draw_title(model, view, canvas);
     if (layout.words_only) {
+        draw_title(model, view, canvas);
         struct canvas keys = canvas_part(canvas, canvas->height - 1, 0, 1, canvas->width);
         keys_draw(model, view, &keys);
         draw_help(view, canvas);
@@ -262,6 +264,7 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
         minimap_draw(model, view, &part[1], capabilities);
     marks_draw(&scene, &layout, canvas);
     timeline_draw(model, view, &part[2], capabilities);
+    draw_title(model, view, canvas); /* it says how exact the timeline is */
     panes_draw(&scene, &layout, canvas);
     bool next = draw_event_line(model, view, &part[3]);
     if (!draw_message(model, view, lesson_room(&layout), &part[4]) && !next)

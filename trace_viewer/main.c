@@ -21,6 +21,7 @@
 #include "loop.h"
 #include "plain.h"
 #include "sources.h"
+#include "strip.h"
 #include "trace/reader.h"
 
 #include <errno.h>
@@ -264,6 +265,7 @@ print_frame(struct driver *driver, const struct options *options)
         arrange_work(driver->view, driver->model);
     while (driver->view->arrange.working);
     view_veil(driver->view, driver->model);
+    shelf_begin(driver->model->shelf, SIZE_MAX);
     frame_draw(driver->model, driver->view, &canvas, &capabilities);
     if (options->format == FORMAT_SVG)
         export_svg(&canvas, &capabilities, &text);
@@ -351,6 +353,8 @@ view_trace(void *argument)
         model_close(&model);
         return tell_trouble("%s", why);
     }
+    if (options->print || options->plain)
+        model_finish(&model);
     view_init(&view);
     struct driver driver = { .model = &model, .view = &view, .session = options->attach != NULL ? &session : NULL };
     stand(&driver, options);

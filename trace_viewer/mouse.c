@@ -145,19 +145,18 @@ hit_test(const struct model *model, const struct view *view, int column, int row
 static size_t
 event_at(const struct model *model, const struct view *view, const struct hit *hit)
 {
-    const struct lane *lane = &model->lanes[hit->lane];
-    size_t at = lane_find(lane, place_of_time(model, hit->from));
-    size_t here = at < lane->event_count ? lane->events[at] : NO_EVENT;
+    size_t lane = (size_t)hit->lane, at = place_of_time(model, hit->from);
+    size_t before = at > 0 ? model_lane_next(model, lane, at, -1) : NO_EVENT;
+    size_t here = model_lane_next(model, lane, at > 0 ? at - 1 : NO_EVENT, 1);
     if (here != NO_EVENT && trace_time(model->trace, here) < hit->to && !veil_hides(&view->veil, model, here))
         return here;
-    for (int level = lane->depth - 1; level >= 0; level--) {
-        const struct level *spans = &lane->levels[level];
-        size_t i = level_find(spans, hit->from);
-        bool covers = i < spans->count && spans->spans[i].begin <= hit->from && spans->spans[i].end >= hit->to;
-        if (covers && !veil_hides(&view->veil, model, spans->spans[i].seq))
-            return spans->spans[i].seq;
+    for (int level = model_depth(model, lane) - 1; level >= 0; level--) {
+        struct span span;
+        bool covers = model_span_at(model, lane, level, hit->from, &span) && span.begin <= hit->from &&
+                      span.end >= hit->to;
+        if (covers && !veil_hides(&view->veil, model, span.seq))
+            return span.seq;
     }
-    size_t before = at > 0 ? lane->events[at - 1] : NO_EVENT;
     bool   nearer = before != NO_EVENT && here != NO_EVENT &&
                   hit->from - trace_time(model->trace, before) < trace_time(model->trace, here) - hit->from;
     if (here == NO_EVENT || nearer)

@@ -3,6 +3,7 @@
 #include "veil.h"
 
 #include "asking.h"
+#include "base/map.h"
 #include "base/vec.h"
 #include "question.h"
 #include "trace/reader.h"
@@ -38,6 +39,18 @@ draw_veil(struct veil *veil, const struct model *model, size_t seq, struct part 
         veil->rest = (uint32_t)seq;
 }
 
+static void
+sum_up(struct veil *veil)
+{
+    const uint64_t ends[2] = { veil->rest, veil->horizon };
+    veil->sum = veil->draws ? hash_bytes(0, veil->from, veil->kinds * sizeof *veil->from) : 0;
+    veil->sum = hash_bytes(veil->sum, ends, sizeof ends);
+    veil->mask = veil->draws && veil->rest != UINT32_MAX ? UINT64_MAX : 0;
+    for (size_t kind = 0; veil->draws && kind < veil->kinds; kind++)
+        if (veil->from[kind] != UINT32_MAX)
+            veil->mask |= (uint64_t)1 << kind % 64;
+}
+
 void
 veil_update(struct veil *veil, const struct model *model, const struct asking *asking, size_t limit)
 {
@@ -62,6 +75,7 @@ veil_update(struct veil *veil, const struct model *model, const struct asking *a
         if (hides.length > 0)
             veil->stamp = veil->stamp * 31 + asking->given[i].seq;
     }
+    sum_up(veil);
 }
 
 bool
@@ -73,6 +87,12 @@ veil_hides(const struct veil *veil, const struct model *model, size_t seq)
     if (event == NULL)
         return false;
     return seq > (event->kind < veil->kinds ? veil->from[event->kind] : veil->rest);
+}
+
+bool
+veil_meets(const struct veil *veil, uint64_t kinds, uint64_t last)
+{
+    return (veil->draws && (veil->mask & kinds) != 0) || last >= veil->until;
 }
 
 bool
@@ -90,14 +110,14 @@ veil_hides_kind(const struct veil *veil, const struct model *model, const char *
 
 /* The events of a lane are in order, so those behind the horizon are one stretch at its end. */
 bool
-veil_hides_lane(const struct veil *veil, const struct model *model, const struct lane *lane)
+veil_hides_lane(const struct veil *veil, const struct model *model, size_t lane)
 {
-    size_t hidden = 0;
-    if (lane->event_count > 0 && veil->horizon != NO_EVENT && lane->events[0] > veil->horizon)
-        return true;
-    while (veil->draws && hidden < lane->event_count && veil_hides(veil, model, lane->events[hidden]))
-        hidden++;
-    return lane->event_count > 0 && hidden == lane->event_count;
+    size_t seq = model_lane_next(model, lane, NO_EVENT, 1);
+    if (seq == NO_EVENT || (!veil->draws && veil->horizon == NO_EVENT))
+        return false;
+    while (veil->draws && seq != NO_EVENT && seq <= veil->horizon && veil_hides(veil, model, seq))
+        seq = model_lane_next(model, lane, seq, 1);
+    return seq == NO_EVENT || seq > veil->horizon;
 }
 
 void

@@ -18,6 +18,8 @@ struct veil {
     size_t    horizon;     /* behind this event all is hidden; NO_EVENT: nothing is */
     size_t    stamp;       /* another one whenever something else is kept back */
     uint64_t  until;       /* its time: no span is drawn beyond; UINT64_MAX: all are */
+    uint64_t  mask;        /* a bit for each hidden kind, by kind % 64: what has none of them can be taken whole */
+    uint64_t  sum;         /* of what is hidden: as long as it is the same, so is what is shown */
     uint32_t  rest;        /* of kinds without a place in `from`: there was no memory */
 };
 
@@ -27,6 +29,8 @@ bool veil_hides(const struct veil *veil, const struct model *model, size_t seq);
 /* Whether events of that kind, or of one that its name begins, are kept back somewhere: what a pane counts of them would
  * tell. */
 bool veil_hides_kind(const struct veil *veil, const struct model *model, const char *name);
-bool veil_hides_lane(const struct veil *veil, const struct model *model, const struct lane *lane); /* all of it */
+bool veil_hides_lane(const struct veil *veil, const struct model *model, size_t lane); /* all of it */
+/* Something of these kinds (a bit each, by kind % 64), or up to that time, may be hidden. */
+bool veil_meets(const struct veil *veil, uint64_t kinds, uint64_t last);
 void veil_free(struct veil *veil);
 #endif

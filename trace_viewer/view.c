@@ -14,7 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNNING_UNIT = 1000000 }; /* 1 us a column: a kernel of the classroom is ten columns wide */
+enum {
+    RUNNING_UNIT = 1000000, /* 1 us a column: a kernel of the classroom is ten columns wide */
+    STEP_SPANS = 1024
+};
 
 void
 view_init(struct view *view)
@@ -80,18 +83,18 @@ view_goto(struct view *view, const struct model *model, size_t seq)
     return there;
 }
 
-/* The longest outermost forward of a lane, and its backward if it follows: a stage that was refused is short. */
+/* The longest of the lane's first outermost forwards, and its backward if it follows: a stage that was refused is short. */
 static uint64_t
-step_length(const struct level *level)
+step_length(const struct model *model, size_t lane)
 {
     uint64_t longest = 0, begin = 0, length = 0;
-    for (size_t i = 0; i < level->count; i++) {
-        const struct span *span = &level->spans[i];
-        uint64_t end = span->end == STILL_OPEN ? span->begin : span->end;
-        if (span->work == WORK_FORWARD && end - span->begin > longest) {
-            longest = length = end - span->begin;
-            begin = span->begin;
-        } else if (span->work == WORK_BACKWARD && longest > 0 && length == longest && end - begin < 8 * longest) {
+    struct span span;
+    for (size_t i = 0; i < STEP_SPANS && index_span(model->index, lane, 0, i, &span); i++) {
+        uint64_t end = span.end == STILL_OPEN ? span.begin : span.end;
+        if (span.work == WORK_FORWARD && end - span.begin > longest) {
+            longest = length = end - span.begin;
+            begin = span.begin;
+        } else if (span.work == WORK_BACKWARD && longest > 0 && length == longest && end - begin < 8 * longest) {
             length = end - begin;
         }
     }
@@ -103,7 +106,7 @@ view_zoom_to_step(struct view *view, const struct model *model)
 {
     uint64_t length = 0;
     for (size_t i = 0; i < model->lane_count && length == 0; i++)
-        length = step_length(&model->lanes[i].levels[0]);
+        length = step_length(model, i);
     int columns = columns_of_time(view->width);
     view->unit = length > 0 ? scale_unit_for(length + length / 8, columns) : 0;
     if (length == 0 || scale_unit_for(model->end, columns) <= view->unit)

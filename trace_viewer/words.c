@@ -166,7 +166,7 @@ words_of_lanes(const struct scene *scene, int rank, struct str *out)
     for (size_t lane = 0; lane < model->lane_count; lane++) {
         if (rank >= 0 && trace_lane_at(model->trace, lane)->rank != rank)
             continue;
-        if (veil_hides_lane(&scene->view->veil, model, &model->lanes[lane]))
+        if (veil_hides_lane(&scene->view->veil, model, (size_t)lane))
             continue;
         add_lane_name(model, lane, out);
         str_add(out, ": ");
