@@ -63,6 +63,7 @@ my %does = (
     delay     => [$hop, '', ' 1 5<Enter>', qr/delay needs the running engine/],
     kill      => [$hop, '', ' 1<Enter>', qr/kill needs the running engine/],
     runs      => [$hop, '', '<Enter>', qr/runs needs the running engine/],
+    compare   => [$hop, '', ' 1<Enter>', qr/compare needs the running engine/],
     run       => [$hop, '', ' 1<Enter>', qr/run needs the running engine/],
     help      => [$hop, '', '', qr/Digits before a key/],
     quit      => [$hop, '?', '', sub { $_[0] !~ /Digits before a key/ }],
