@@ -41,6 +41,7 @@ struct mark_node { uint64_t from, last, kinds; uint32_t count; uint16_t works, u
 
 /* NULL: no memory. The trace is borrowed. */
 struct index *index_open(struct trace *trace);
+struct index *index_open_from(struct trace *trace, size_t events); /* a file from so many events on, not from INDEX_FROM */
 void          index_close(struct index *index);
 /* Looks at up to that many events more; true: there is more to do. Harmless once it is whole. */
 bool          index_build(struct index *index, size_t events);

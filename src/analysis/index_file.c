@@ -24,18 +24,6 @@
 #include "trace/nameless.h"
 #include "trace/reader.h"
 
-#define INDEX_MAGIC "ringside-index\n"
-enum { INDEX_VERSION = 1 };
-
-struct index_head {
-    char                  magic[16];
-    uint64_t              version, lanes, events, end, meaning;
-    struct trace_identity trace;
-    struct tally_flows    flow_room, flows;
-    uint64_t              faults, lessons, bytes;
-    uint64_t              sum;                 /* of all the rest */
-};
-
 static size_t
 head_bytes(size_t lanes, size_t faults, size_t lessons)
 {
@@ -70,8 +58,8 @@ sum_of(const unsigned char *at, size_t bytes)
     return hash_bytes(0, sums, sizeof sums);
 }
 
-static uint64_t
-sum_file(const struct index_head *head, const unsigned char *file)
+uint64_t
+index_file_sum(const struct index_head *head, const unsigned char *file)
 {
     return sum_of((const void *)head, offsetof(struct index_head, sum)) ^
            sum_of(file + sizeof *head, head->bytes - sizeof *head);
@@ -210,7 +198,7 @@ load_from(struct index *index, const char *path)
     close(fd);
     if (!good)
         return false;
-    if (sum_file(&head, index->mapped.base) == head.sum && take_file(index, &head, index->mapped.base))
+    if (index_file_sum(&head, index->mapped.base) == head.sum && take_file(index, &head, index->mapped.base))
         return true;
     forget_file(index);
     return false;
@@ -311,7 +299,7 @@ write_head(struct index *index)
     at += index->faults.count * sizeof(uint32_t);
     if (index->lessons.count > 0)
         memcpy(at, index->lessons.items, index->lessons.count * sizeof(uint32_t));
-    head.sum = sum_file(&head, index->memory);
+    head.sum = index_file_sum(&head, index->memory);
     memcpy(index->memory, &head, sizeof head);
 }
 

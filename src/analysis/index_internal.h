@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "analysis/index.h"
+#include "trace/identity.h"
 #include "trace/mapped.h"
 
 struct trace_event;
@@ -66,6 +67,7 @@ enum index_stage { STAGE_COUNT, STAGE_FILL, STAGE_WHOLE };
 
 struct index {
     struct trace      *trace;
+    size_t             file_from;     /* events: below, all of it is in memory, at once */
     uint64_t           version;
     enum index_stage   stage;
     bool               bulk;          /* heights above 0 are summed up at the end */
@@ -132,6 +134,19 @@ bool index_take(struct index *index, size_t seq);               /* false: no mem
 bool event_is_fault(const struct index *index, const struct trace_event *event);
 
 /* index_file.c */
+#define INDEX_MAGIC "ringside-index\n"
+enum { INDEX_VERSION = 1 };
+
+struct index_head {
+    char                  magic[16];
+    uint64_t              version, lanes, events, end, meaning;
+    struct trace_identity trace;
+    struct tally_flows    flow_room, flows;
+    uint64_t              faults, lessons, bytes;
+    uint64_t              sum;                 /* of all the rest */
+};
+
+uint64_t index_file_sum(const struct index_head *head, const unsigned char *file); /* of all but `sum` */
 bool index_load(struct index *index);         /* false: there is none that fits */
 bool index_place(struct index *index);        /* once all is counted: every list has room; false: no memory */
 void index_keep(struct index *index);         /* it is whole: its file gets its name, if it has one */
