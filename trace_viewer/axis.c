@@ -48,7 +48,7 @@ axis_time(const struct axis *axis, int column)
 }
 
 struct scale
-axis_scale(const struct axis *axis, int piece, int64_t shift)
+axis_scale(const struct axis *axis, int piece, uint64_t shift)
 {
     const struct piece *this = &axis->piece[piece];
     return (struct scale){ axis->unit, this->left, this->columns, shift };

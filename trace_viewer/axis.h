@@ -17,5 +17,5 @@ void         axis_plain(struct axis *axis, const struct scale *scale);
 bool         piece_is_gap(const struct piece *piece);
 int          axis_column(const struct axis *axis, uint64_t shown);    /* -1 and `columns` outside */
 uint64_t     axis_time(const struct axis *axis, int column);          /* its left edge */
-struct scale axis_scale(const struct axis *axis, int piece, int64_t shift);
+struct scale axis_scale(const struct axis *axis, int piece, uint64_t shift);
 #endif

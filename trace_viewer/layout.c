@@ -8,7 +8,8 @@
 #include "timeline.h"
 
 enum { PANES_FROM = 16, PANE_LEAST = 6, GRID_ROWS = 10, BAND_ROWS = 8, BAND_TAKEN = 12, QUESTION_ROWS = 14,
-       LANES_LEAST = 4, NARROW = 60, WIDE = 100, WORDS_FROM = 7, WORDS_ROWS = 4, COLUMN_LEAST = 28, LISTING = 80, GRID_MOST = 12 };
+       LANES_LEAST = 4, NARROW = 60, WIDE = 100, WORDS_FROM = 7, WORDS_ROWS = 4, COLUMN_LEAST = 28, LISTING = 80,
+       GRID_MOST = 12, MEASURE_FROM = 44 };
 
 static int
 least(int a, int b)
@@ -233,6 +234,13 @@ place_full(struct layout *layout, const struct scene *scene, struct box room)
     add_slot(layout, focus, room);
 }
 
+/* The measure has a row of its own under the ruler while one measures, on a tall screen always. */
+static int
+ruler_rows(const struct scene *scene, int height)
+{
+    return height >= MEASURE_FROM || (height >= PANES_FROM && scene->view->measure != NO_EVENT) ? 2 : 1;
+}
+
 static void
 place_parts(struct layout *layout, const struct scene *scene, struct box room)
 {
@@ -245,9 +253,10 @@ place_parts(struct layout *layout, const struct scene *scene, struct box room)
         room.width -= side;
         place_side(layout, (struct box){ room.row, room.width, room.height, side });
     }
-    layout->ruler   = (struct box){ room.row++, 0, 1, room.width };
-    layout->minimap = (struct box){ room.row++, 0, 1, room.width };
-    room.height -= 2;
+    layout->ruler   = (struct box){ room.row, 0, ruler_rows(scene, room.height), room.width };
+    layout->minimap = (struct box){ room.row + layout->ruler.height, 0, 1, room.width };
+    room.row    += layout->ruler.height + 1;
+    room.height -= layout->ruler.height + 1;
     bool wide  = side > 0 || room.width >= WIDE;
     int  lanes = least(timeline_wanted(scene->model, scene->view), room.height - pane_rows(scene, room.height, wide));
     struct box band = { room.row + lanes, 0, room.height - lanes, room.width };

@@ -1,4 +1,4 @@
-/* To other events: along the lane, to the other end of a flow, to the next iteration, wait or fault. */
+/* To other events: along the lane, to the next iteration, wait or fault. */
 #include "look_internal.h"
 
 #include "analysis/diff.h"
@@ -18,40 +18,6 @@ along_lane(struct view *view, struct model *model, int direction)
         view_say(view, "the first event of this lane");
     else
         view_say(view, "the last event of this lane%s", or_hidden(view));
-}
-
-static void
-go_rank(struct view *view, struct model *model, const struct command_line *line)
-{
-    int count = (int)model->lane_count;
-    int here = count > 0 ? trace_lane_at(model->trace, (size_t)view->lane)->rank : -1;
-    for (int i = 1; i <= count; i++) {
-        int lane = line->has_count ? i - 1 : (view->lane + i) % count;
-        int rank = trace_lane_at(model->trace, (size_t)lane)->rank;
-        if (line->has_count ? rank == line->count : rank != here && rank >= 0) {
-            view->lane = lane;
-            return;
-        }
-    }
-    view_say(view, line->has_count ? "no lane of rank %lld" : "there is no other rank", (long long)line->count);
-}
-
-static void
-follow_flow(struct view *view, struct model *model)
-{
-    if (view->cursor == NO_EVENT)
-        return;
-    size_t other = model_flow_end(model, view->cursor);
-    size_t partner = other == SIZE_MAX ? model_partner(model, view->cursor) : SIZE_MAX;
-    if (partner != SIZE_MAX)
-        other = model_flow_end(model, partner);
-    if (other != SIZE_MAX && veil_hides(&view->veil, model, other))
-        view_say(view, "its other end is hidden until you answer");
-    else if (other == SIZE_MAX)
-        view_say(view, "no flow leaves or reaches this event%s",
-                 view->run == RUN_PAUSED ? ", or its other end is still to come" : "");
-    else
-        view_goto(view, model, other);
 }
 
 static size_t
@@ -188,13 +154,6 @@ same(struct view *view, struct model *model, const struct command_line *line)
     go_next(view, model, 1, next_of_kind, "event of this kind");
 }
 
-static void
-flow(struct view *view, struct model *model, const struct command_line *line)
-{
-    (void)line;
-    follow_flow(view, model);
-}
-
 const struct look_rule look_move_rules[] = {
     { CMD_event_left, event_left },
     { CMD_event_right, event_right },
@@ -205,7 +164,5 @@ const struct look_rule look_move_rules[] = {
     { CMD_fault, fault },
     { CMD_rfault, rfault },
     { CMD_same, same },
-    { CMD_flow, flow },
-    { CMD_rank, go_rank },
     { 0, NULL },
 };

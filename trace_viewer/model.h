@@ -82,4 +82,6 @@ size_t model_seq_at(const struct model *model, uint64_t time);       /* the firs
 
 /* What to write on a span or mark: "replicate", "Linear", "wait allreduce". Short, from the event's own words. */
 void   model_label(const struct model *model, size_t seq, struct str *out);
+/* The arguments that labels of the kind are made of, a bit each; 0: all of its events have the same label. */
+uint8_t model_label_arguments(const struct model *model, unsigned kind);
 #endif

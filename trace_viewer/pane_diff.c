@@ -65,7 +65,12 @@ draw_stages(const struct scene *scene, struct canvas *pane, int row)
 static void
 draw(const struct scene *scene, struct canvas *pane, int skip)
 {
-    size_t                   count, all;
+    size_t count, all;
+    if (scene->model->diff == NULL) {
+        canvas_cut(pane, (struct stretch){ 0, 1, pane->width - 2 }, (struct style){ .ink = INK_DIM },
+                   "two traces are compared by trace_viewer --diff A B");
+        return;
+    }
     const struct difference *list = diff_list(scene->model->diff, &count, &all);
     int rows = pane->height >= STAGES_FROM ? pane->height / STAGE_SHARE : pane->height, row = 0;
     canvas_textf(pane, row++, 1, (struct style){ .attr = ATTR_BOLD }, "A %.60s  B %.60s: %zu differences%s",
@@ -95,16 +100,17 @@ concern(const struct scene *scene)
 static int
 rows(const struct scene *scene)
 {
-    size_t count;
-    diff_list(scene->model->diff, &count, NULL);
+    size_t count = 0;
+    if (scene->model->diff != NULL)
+        diff_list(scene->model->diff, &count, NULL);
     return (int)count;
 }
 
 static void
 enter(struct model *model, struct view *view, int row)
 {
-    size_t                   count;
-    const struct difference *list = diff_list(model->diff, &count, NULL);
+    size_t                   count = 0;
+    const struct difference *list = model->diff != NULL ? diff_list(model->diff, &count, NULL) : NULL;
     if (row >= 0 && (size_t)row < count)
         view_goto(view, model, list[row].seq);
 }

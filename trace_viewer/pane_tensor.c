@@ -36,7 +36,7 @@ base_of(const struct scene *scene)
 {
     size_t cursor = scene->view->cursor, before = scene->view->before;
     if (trace_event(scene->model->trace, cursor)->phase == PHASE_END)
-        return trace_partner(scene->model->trace, cursor);
+        return model_partner(scene->model, cursor);
     return before != NO_EVENT && before < cursor ? before : NO_EVENT;
 }
 
@@ -193,7 +193,7 @@ draw_origin(const struct scene *scene, const struct subject *subject, const stru
         str_add(&text, "  requires grad");
     if (values->edges)
         str_add(&text, "  only the first and last 32 values are kept");
-    if (subject->of != scene->view->cursor && trace_partner(scene->model->trace, scene->view->cursor) != subject->of)
+    if (subject->of != scene->view->cursor && model_partner(scene->model, scene->view->cursor) != subject->of)
         str_addf(&text, "  of %s around", model_kind(scene->model, subject->of));
     put_line(pane, row, 1, values->written_since != SIZE_MAX ? (struct style){ .ink = INK_ACCENT } : dim(), &text);
 }
@@ -518,7 +518,7 @@ concern(const struct scene *scene)
     if (!find_tensors(scene, &subject))
         return CONCERN_NONE;
     return subject.of == scene->view->cursor ||
-           trace_partner(scene->model->trace, scene->view->cursor) == subject.of ? CONCERN_EVENT : CONCERN_SOME;
+           model_partner(scene->model, scene->view->cursor) == subject.of ? CONCERN_EVENT : CONCERN_SOME;
 }
 
 static int

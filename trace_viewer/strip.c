@@ -156,7 +156,13 @@ static bool
 is_hidden(const struct strip *strip, size_t seq)
 {
     return veil_hides(strip->veil, strip->model, seq) ||
-           (strip->sieve.hides != NULL && strip->sieve.hides(strip->sieve.what, strip->model, seq));
+           (strip->filter != NULL && !filter_shows(strip->filter, strip->model, seq));
+}
+
+static bool
+is_filtered(const struct strip *strip)
+{
+    return strip->filter != NULL && strip->filter->match != NULL;
 }
 
 /* Something of these kinds may be hidden, so that sums say nothing. */
@@ -164,7 +170,24 @@ static bool
 is_veiled(const struct painter *painter, uint64_t kinds)
 {
     const struct strip *strip = painter->strip;
-    return strip->sieve.hides != NULL || (strip->veil->draws && (strip->veil->mask & kinds) != 0);
+    return (is_filtered(strip) && !painter->rough) || (strip->veil->draws && (strip->veil->mask & kinds) != 0);
+}
+
+/* In a rough frame a few spans of a node say whether a filter shows it. */
+static bool
+is_filtered_out(const struct painter *painter, int level, size_t i, size_t size)
+{
+    enum { ASKED = 4 };
+    const struct strip *strip = painter->strip;
+    if (!is_filtered(strip) || !painter->rough)
+        return false;
+    painter->into->rough = true;
+    for (size_t n = 0; n < ASKED; n++) {
+        struct span span;
+        if (index_span(painter->index, strip->lane, level, i + n * (size / ASKED), &span) && !is_hidden(strip, span.seq))
+            return false;
+    }
+    return true;
 }
 
 /* All of it lies in one cell, and none of it fills that: its sums are what its spans would have painted. */
@@ -255,6 +278,8 @@ paint_whole(struct painter *painter, int level, size_t i)
         const struct node *node = index_node(painter->index, strip->lane, level, height, i / size);
         if (node == NULL)
             continue;
+        if (height == 0 && is_filtered_out(painter, level, i, size))
+            return size;
         bool small = node->last != STILL_OPEN && node->longest < strip->scale.unit + 2;
         if (outermost ? paint_node(painter, node) : small)
             done = size;
@@ -383,7 +408,7 @@ cost_of(const struct strip *strip)
     size_t first = index_find_mark(index, strip->lane, scale_time(&strip->scale, 0));
     size_t last = index_find_mark(index, strip->lane, scale_time(&strip->scale, strip->scale.columns));
     size_t most = ((size_t)strip->scale.columns + 1) * BLOCK, spans = to - from, marks = last - first;
-    if (strip->sieve.hides != NULL || strip->veil->draws)
+    if (is_filtered(strip) || strip->veil->draws)
         most = SIZE_MAX;
     return (spans < most ? spans : most) + (strip->first == 0 ? marks < most ? marks : most : 0) + 1;
 }

@@ -1,6 +1,7 @@
 /* What the reducer does in every iteration, as reducer.cpp in torch/csrc/distributed/c10d. Read it from the top: before
  * the forward, before the backward, while gradients come, after the backward. The order of use is in reducer.h, the
  * fields and the other pages are in internal.h. */
+#include <stdio.h>
 #include <string.h>
 #include "autograd/engine.h"
 #include "c10d/future.h"
@@ -161,7 +162,9 @@ bool
 reducer_all_reduce_bucket(struct task *me, struct reducer *reducer, struct bucket *bucket)
 {
     int number = (int)(bucket - reducer->buckets);
-    tensor_announce(me, bucket->gradients, "bucket");
+    char role[32];
+    snprintf(role, sizeof role, "bucket %d", number);
+    tensor_announce(me, bucket->gradients, role);
     STAGE(me, ddp_all_reduce_bucket, number, bucket->bytes);
     if (reducer->comm_hook.start != NULL)
         return reducer_run_comm_hook(me, reducer, bucket);
