@@ -55,11 +55,11 @@ static size_t
 add_node(const struct sums *sums, size_t i)
 {
     const struct index *index = sums->model->index;
-    size_t size = BLOCK;
+    size_t size = INDEX_BLOCK;
     int heights = index_heights(index, sums->lane, 0), height = 0;
-    while (height + 1 < heights && i % (size * FAN) == 0)
-        height++, size *= FAN;
-    for (; height >= 0; height--, size /= FAN) {
+    while (height + 1 < heights && i % (size * INDEX_FAN) == 0)
+        height++, size *= INDEX_FAN;
+    for (; height >= 0; height--, size /= INDEX_FAN) {
         const struct node *node = index_node(index, sums->lane, 0, height, i / size);
         if (node == NULL || node->last == STILL_OPEN || node->last < node->from || is_veiled(sums->veil, node->kinds))
             continue;
@@ -82,7 +82,7 @@ add_spans(const struct sums *sums)
     size_t count = index_spans(model->index, sums->lane, 0);
     uint64_t to = scale_time(sums->scale, sums->scale->columns);
     for (size_t i = index_find_span(model->index, sums->lane, 0, scale_time(sums->scale, 0)); i < count;) {
-        size_t done = i % BLOCK == 0 ? add_node(sums, i) : 0;
+        size_t done = i % INDEX_BLOCK == 0 ? add_node(sums, i) : 0;
         struct span span;
         i += done > 0 ? done : 1;
         if (done > 0 || !index_span(model->index, sums->lane, 0, i - 1, &span))
@@ -101,14 +101,14 @@ add_marks(const struct sums *sums)
     const struct model *model = sums->model;
     size_t count = index_marks(model->index, sums->lane);
     for (size_t i = index_find_mark(model->index, sums->lane, scale_time(sums->scale, 0)); i < count;) {
-        const struct mark_node *node = i % BLOCK == 0 ? index_mark_node(model->index, sums->lane, 0, i / BLOCK) : NULL;
+        const struct mark_node *node = i % INDEX_BLOCK == 0 ? index_mark_node(model->index, sums->lane, 0, i / INDEX_BLOCK) : NULL;
         struct mark mark;
         if (node != NULL && !is_veiled(sums->veil, node->kinds) &&
             (model->seen >= INDEX_FROM || scale_number(sums->scale, node->from) == scale_number(sums->scale, node->last))) {
             if (scale_column(sums->scale, node->from) >= sums->scale->columns)
                 return;
             add_stretch(sums, node->from, node->last + 1, 0, WORK_WAIT);
-            i += BLOCK;
+            i += INDEX_BLOCK;
             continue;
         }
         if (!index_mark(model->index, sums->lane, i++, &mark))

@@ -248,7 +248,7 @@ paint_block_roughly(struct painter *painter, const struct node *node, int level,
         (node->works >> WORK_FAULT & 1) != 0 || is_veiled(painter, node->kinds))
         return false;
     uint64_t busy = busy_of(node), count = node->count;
-    for (size_t at = i; at < i + BLOCK && node->longest >= strip->scale.unit; at++) {
+    for (size_t at = i; at < i + INDEX_BLOCK && node->longest >= strip->scale.unit; at++) {
         struct span span;
         if (index_length(painter->index, strip->lane, level, at) < strip->scale.unit ||
             !index_span(painter->index, strip->lane, level, at, &span))
@@ -270,11 +270,11 @@ paint_whole(struct painter *painter, int level, size_t i)
 {
     const struct strip *strip = painter->strip;
     bool outermost = level == strip->first;
-    size_t size = BLOCK, done = 0;
+    size_t size = INDEX_BLOCK, done = 0;
     int heights = index_heights(painter->index, strip->lane, level), height = 0;
-    while (height + 1 < heights && i % (size * FAN) == 0)
-        height++, size *= FAN;
-    for (; height >= 0 && done == 0; height--, size /= FAN) {
+    while (height + 1 < heights && i % (size * INDEX_FAN) == 0)
+        height++, size *= INDEX_FAN;
+    for (; height >= 0 && done == 0; height--, size /= INDEX_FAN) {
         const struct node *node = index_node(painter->index, strip->lane, level, height, i / size);
         if (node == NULL)
             continue;
@@ -296,10 +296,10 @@ paint_level(struct painter *painter, int level)
     uint64_t from = scale_time(&strip->scale, 0), to = scale_time(&strip->scale, strip->scale.columns);
     size_t count = index_spans(painter->index, strip->lane, level);
     for (size_t i = index_find_span(painter->index, strip->lane, level, from); i < count;) {
-        const struct node *node = i % BLOCK == 0 ? index_node(painter->index, strip->lane, level, 0, i / BLOCK) : NULL;
+        const struct node *node = i % INDEX_BLOCK == 0 ? index_node(painter->index, strip->lane, level, 0, i / INDEX_BLOCK) : NULL;
         if (node != NULL && node->from >= to)
             return;
-        size_t done = i % BLOCK == 0 ? paint_whole(painter, level, i) : 0;
+        size_t done = i % INDEX_BLOCK == 0 ? paint_whole(painter, level, i) : 0;
         struct span span;
         i += done > 0 ? done : 1;
         if (done > 0)
@@ -330,11 +330,11 @@ static size_t
 paint_marks_whole(struct painter *painter, size_t i)
 {
     const struct strip *strip = painter->strip;
-    size_t size = BLOCK;
+    size_t size = INDEX_BLOCK;
     int heights = index_mark_heights(painter->index, strip->lane), height = 0;
-    while (height + 1 < heights && i % (size * FAN) == 0)
-        height++, size *= FAN;
-    for (; height >= 0; height--, size /= FAN) {
+    while (height + 1 < heights && i % (size * INDEX_FAN) == 0)
+        height++, size *= INDEX_FAN;
+    for (; height >= 0; height--, size /= INDEX_FAN) {
         const struct mark_node *node = index_mark_node(painter->index, strip->lane, height, i / size);
         if (node == NULL || is_veiled(painter, node->kinds))
             continue;
@@ -357,7 +357,7 @@ paint_marks(struct painter *painter)
     const struct strip *strip = painter->strip;
     size_t count = index_marks(painter->index, strip->lane);
     for (size_t i = index_find_mark(painter->index, strip->lane, scale_time(&strip->scale, 0)); i < count;) {
-        size_t done = i % BLOCK == 0 ? paint_marks_whole(painter, i) : 0;
+        size_t done = i % INDEX_BLOCK == 0 ? paint_marks_whole(painter, i) : 0;
         struct mark mark;
         i += done > 0 ? done : 1;
         if (done > 0)
@@ -407,7 +407,7 @@ cost_of(const struct strip *strip)
     size_t to = index_find_span(index, strip->lane, strip->first, scale_time(&strip->scale, strip->scale.columns));
     size_t first = index_find_mark(index, strip->lane, scale_time(&strip->scale, 0));
     size_t last = index_find_mark(index, strip->lane, scale_time(&strip->scale, strip->scale.columns));
-    size_t most = ((size_t)strip->scale.columns + 1) * BLOCK, spans = to - from, marks = last - first;
+    size_t most = ((size_t)strip->scale.columns + 1) * INDEX_BLOCK, spans = to - from, marks = last - first;
     if (is_filtered(strip) || strip->veil->draws)
         most = SIZE_MAX;
     return (spans < most ? spans : most) + (strip->first == 0 ? marks < most ? marks : most : 0) + 1;

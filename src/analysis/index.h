@@ -14,7 +14,7 @@
 
 struct trace; struct index; struct track;
 
-enum { LEVELS = 24, BLOCK = 64, FAN = 16, HEIGHTS = 5 };  /* deeper spans are part of the ones around them */
+enum { LEVELS = 24, INDEX_BLOCK = 64, INDEX_FAN = 16, INDEX_HEIGHTS = 5 };  /* deeper spans are part of the ones around them */
 #define STILL_OPEN UINT64_MAX                  /* end of a span that has not ended */
 #define NO_EVENT   SIZE_MAX
 #define INDEX_FROM 1000000                     /* events; below, no file is worth its name */

@@ -35,7 +35,7 @@ enum { LOOK_WORK = 15, LOOK_SHIFT = 4 }; /* of a span's look: its class; above i
 struct track {
     struct list begin, end;       /* u32: seq */
     struct list look;             /* u16 */
-    struct list nodes[HEIGHTS];
+    struct list nodes[INDEX_HEIGHTS];
     int         heights;
 };
 
@@ -44,7 +44,7 @@ struct lane_index {
     int           depth;
     size_t        events;
     struct list   marks, mark_works;      /* u32: seq; u8 */
-    struct list   mark_nodes[HEIGHTS];
+    struct list   mark_nodes[INDEX_HEIGHTS];
     int           mark_heights;
     struct list   deep;                   /* u32: seq of begins and ends below the last level */
     uint32_t      open;                   /* spans open now, those too deep counted */
@@ -79,7 +79,7 @@ struct index {
     size_t             count, target; /* events taken in; as many as are being arranged now */
     uint64_t           end;
     uint32_t           iteration;     /* of the last event */
-    struct list        seq_nodes[HEIGHTS];
+    struct list        seq_nodes[INDEX_HEIGHTS];
     int                seq_heights;
     struct seqs        faults, lessons;
     struct list        flows_from, flows_to;   /* struct flow_end, in order of `here` */

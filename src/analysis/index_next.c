@@ -88,8 +88,8 @@ struct wanted {
 static size_t
 passed_over(const struct index *index, const struct wanted *wanted, size_t at, int direction)
 {
-    size_t most = 0, size = BLOCK;
-    for (int height = 0; height < index->seq_heights && at % size == 0; height++, size *= FAN) {
+    size_t most = 0, size = INDEX_BLOCK;
+    for (int height = 0; height < index->seq_heights && at % size == 0; height++, size *= INDEX_FAN) {
         const struct list *nodes = &index->seq_nodes[height];
         size_t i = direction > 0 ? at / size : at / size - 1;
         if (i >= nodes->count || wanted->node(wanted, list_at(nodes, i, sizeof(struct seq_node))))
@@ -106,7 +106,7 @@ seek(const struct index *index, const struct wanted *wanted, size_t seq, int dir
     size_t count = index_count(index), looked = 0;
     size_t at = seq == NO_EVENT ? direction > 0 ? 0 : count : direction > 0 ? seq + 1 : seq;
     while ((direction > 0 ? at < count : at > 0) && (whole || looked++ < NEARBY)) {
-        size_t over = whole && at % BLOCK == 0 ? passed_over(index, wanted, at, direction) : 0;
+        size_t over = whole && at % INDEX_BLOCK == 0 ? passed_over(index, wanted, at, direction) : 0;
         if (over > 0) {
             at = direction > 0 ? at + over : at - over;
             continue;
@@ -192,8 +192,8 @@ track_seek(const struct track *track, enum work work, size_t at, int direction)
 {
     size_t count = track->look.count;
     while (direction > 0 ? at < count : at > 0) {
-        size_t over = 0, size = BLOCK;
-        for (int height = 0; height < track->heights && at % size == 0; height++, size *= FAN) {
+        size_t over = 0, size = INDEX_BLOCK;
+        for (int height = 0; height < track->heights && at % size == 0; height++, size *= INDEX_FAN) {
             if (!track_lacks(track, work, height, direction > 0 ? at / size : at / size - 1))
                 break;
             over = size;

@@ -210,7 +210,7 @@ index_find_span(const struct index *index, size_t lane, int level, uint64_t time
         return 0;
     size_t low = 0, high = track->nodes[track->heights - 1].count, spans = track->look.count;
     for (int height = track->heights - 1; height >= 0; height--) {
-        size_t found = find_node(track, height, low, high, time), below = height > 0 ? FAN : BLOCK;
+        size_t found = find_node(track, height, low, high, time), below = height > 0 ? INDEX_FAN : INDEX_BLOCK;
         size_t items = height > 0 ? track->nodes[height - 1].count : spans;
         low = found * below < items ? found * below : items;
         high = low + below < items ? low + below : items;
@@ -233,10 +233,10 @@ index_find_mark(const struct index *index, size_t lane, uint64_t time)
     if (found == NULL)
         return 0;
     size_t low = 0, high = found->mark_works.count;
-    while (high - low > BLOCK) { /* by the blocks' last instants */
-        size_t middle = (low + (high - low) / 2) / BLOCK * BLOCK;
-        middle = middle > low ? middle : low + BLOCK;
-        const struct mark_node *node = index_mark_node(index, lane, 0, middle / BLOCK - 1);
+    while (high - low > INDEX_BLOCK) { /* by the blocks' last instants */
+        size_t middle = (low + (high - low) / 2) / INDEX_BLOCK * INDEX_BLOCK;
+        middle = middle > low ? middle : low + INDEX_BLOCK;
+        const struct mark_node *node = index_mark_node(index, lane, 0, middle / INDEX_BLOCK - 1);
         if (node != NULL && node->last < time)
             low = middle;
         else

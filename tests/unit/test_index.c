@@ -130,8 +130,8 @@ built(struct trace *trace, size_t from)
 static void
 check_pyramid(const struct index *index, size_t lane, int level)
 {
-    size_t size = BLOCK;
-    for (int height = 0; height < index_heights(index, lane, level); height++, size *= FAN) {
+    size_t size = INDEX_BLOCK;
+    for (int height = 0; height < index_heights(index, lane, level); height++, size *= INDEX_FAN) {
         const struct node *node;
         for (size_t i = 0; (node = index_node(index, lane, level, height, i)) != NULL; i++) {
             struct node sum = { 0 };
@@ -543,7 +543,7 @@ ask_everything(struct scene *scene, const struct index *index)
             assert_true(span.seq < index_count(index) && span.work < WORK_COUNT && span.end >= span.begin);
         if (index_mark(index, lane, index_find_mark(index, lane, time), &mark))
             assert_true(mark.seq < index_count(index) && mark.work < WORK_COUNT);
-        index_node(index, lane, level, (int)dice(scene, HEIGHTS + 1), dice(scene, 100));
+        index_node(index, lane, level, (int)dice(scene, INDEX_HEIGHTS + 1), dice(scene, 100));
     }
 }
 
