@@ -101,10 +101,11 @@ add_marks(const struct sums *sums)
     const struct model *model = sums->model;
     size_t count = index_marks(model->index, sums->lane);
     for (size_t i = index_find_mark(model->index, sums->lane, scale_time(sums->scale, 0)); i < count;) {
-        const struct mark_node *node = i % INDEX_BLOCK == 0 ? index_mark_node(model->index, sums->lane, 0, i / INDEX_BLOCK) : NULL;
+        const struct mark_node *node = index_mark_node(model->index, sums->lane, 0, i / INDEX_BLOCK);
         struct mark mark;
-        if (node != NULL && !is_veiled(sums->veil, node->kinds) &&
-            (model->seen >= INDEX_FROM || scale_number(sums->scale, node->from) == scale_number(sums->scale, node->last))) {
+        if (i % INDEX_BLOCK == 0 && node != NULL && !is_veiled(sums->veil, node->kinds) &&
+            (model->seen >= INDEX_FROM ||
+             scale_number(sums->scale, node->from) == scale_number(sums->scale, node->last))) {
             if (scale_column(sums->scale, node->from) >= sums->scale->columns)
                 return;
             add_stretch(sums, node->from, node->last + 1, 0, WORK_WAIT);

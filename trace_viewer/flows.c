@@ -12,8 +12,8 @@
 #include <string.h>
 
 enum {
-    ROUTES = 64, LOOKED_AT = 1 << 15, FLOWS = 1 << 12, VERTICAL = 0x2502, HORIZONTAL = 0x2500, CROSS = 0x253c, HEAVY = 0x2503,
-    DOWN = 0x25bc, UP = 0x25b2, LEFT = 0x25c4, RIGHT = 0x25ba
+    ROUTES = 64, LOOKED_AT = 1 << 15, FLOWS = 1 << 12, VERTICAL = 0x2502, HORIZONTAL = 0x2500, CROSS = 0x253c,
+    HEAVY = 0x2503, DOWN = 0x25bc, UP = 0x25b2, LEFT = 0x25c4, RIGHT = 0x25ba
 };
 
 struct end   { int row, column, rank; };

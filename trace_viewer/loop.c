@@ -176,8 +176,8 @@ take_growth(struct driver *driver)
     return grown;
 }
 
-/* A frame that nobody sees, with more time for its rows: what is painted exactly then stays on the shelf. true: nothing of
- * it is rough any more. */
+/* A frame that nobody sees, with more time for its rows: what is painted exactly then stays on the shelf. true:
+ * nothing of it is rough any more. */
 static bool
 refine(const struct driver *driver, const struct term *term)
 {

@@ -82,9 +82,9 @@ uint64_t
 moment_of_work(const struct model *model, int lane, uint64_t time)
 {
     struct mark mark;
-    bool        any    = index_mark(model->index, (size_t)lane, index_find_mark(model->index, (size_t)lane, time), &mark);
-    uint64_t    marked = any ? mark.time : UINT64_MAX;
-    uint64_t    works_from = marked > time ? moment_of_stage(model, lane, time) : time;
+    size_t   i          = index_find_mark(model->index, (size_t)lane, time);
+    uint64_t marked     = index_mark(model->index, (size_t)lane, i, &mark) ? mark.time : UINT64_MAX;
+    uint64_t works_from = marked > time ? moment_of_stage(model, lane, time) : time;
     return works_from < marked ? works_from : marked;
 }
 

@@ -1,5 +1,5 @@
-/* Rows that were painted. Interface: shelf_new; shelf_begin; shelf_find, shelf_take, painted_keep, shelf_affords, shelf_spend,
- * shelf_note; shelf_is_rough; shelf_free. */
+/* Rows that were painted. Interface: shelf_new; shelf_begin; shelf_find, shelf_take, painted_keep, shelf_affords,
+ * shelf_spend, shelf_note; shelf_is_rough; shelf_free. */
 #include "shelf.h"
 
 #include "base/map.h"
@@ -119,7 +119,8 @@ row_of(const struct strip *strip)
 {
     return (struct painted){ .lane = strip->lane, .events = index_events(strip->model->index, strip->lane),
                              .first = strip->first, .last = strip->last, .scale = strip->scale,
-                             .veil = strip->veil->sum, .filter = sum_of_filter(strip->filter), .end = end_that_counts(strip),
+                             .veil = strip->veil->sum, .filter = sum_of_filter(strip->filter),
+                             .end = end_that_counts(strip),
                              .whole = index_is_whole(strip->model->index) };
 }
 
@@ -128,7 +129,8 @@ is_same_row(const struct painted *a, const struct painted *b)
 {
     return a->lane == b->lane && a->events == b->events && a->first == b->first && a->last == b->last &&
            a->scale.unit == b->scale.unit && a->scale.left == b->scale.left && a->scale.columns == b->scale.columns &&
-           a->scale.shift == b->scale.shift && a->veil == b->veil && a->filter == b->filter && a->end == b->end && a->whole == b->whole;
+           a->scale.shift == b->scale.shift && a->veil == b->veil && a->filter == b->filter &&
+           a->end == b->end && a->whole == b->whole;
 }
 
 struct painted *

@@ -1,10 +1,10 @@
 /* What each cell of a timeline row contains. Levels are painted from the outermost inwards; an inner span is shown
- * where it is wide enough to be read and otherwise belongs to the one around it, which touches the same cells. What lies
- * within one cell is added from the pyramid; a block of 64 spans that crosses cells is looked at span by span, or, where
- * that costs more than the frame may, split in proportion: then the row is rough, but for faults and what is as long as a
- * cell.
- * Interface: shelf_new, shelf_begin, strip_paint, shelf_is_rough, shelf_free; how cells look is strip_draw's business, in
- * strip_draw.c, what is kept painted that of shelf.c. */
+ * where it is wide enough to be read and otherwise belongs to the one around it, which touches the same cells. What
+ * lies within one cell is added from the pyramid; a block of 64 spans that crosses cells is looked at span by span,
+ * or, where that costs more than the frame may, split in proportion: then the row is rough, but for faults and what is
+ * as long as a cell.
+ * Interface: shelf_new, shelf_begin, strip_paint, shelf_is_rough, shelf_free; how cells look is strip_draw's business,
+ * in strip_draw.c, what is kept painted that of shelf.c. */
 #include "strip.h"
 
 #include <string.h>
@@ -103,7 +103,8 @@ static int64_t
 columns_of_span(const struct strip *strip, const struct span *span)
 {
     uint64_t end = span_end(strip->model, span);
-    return scale_number(&strip->scale, end > span->begin ? end - 1 : end) - scale_number(&strip->scale, span->begin) + 1;
+    const struct scale *scale = &strip->scale;
+    return scale_number(scale, end > span->begin ? end - 1 : end) - scale_number(scale, span->begin) + 1;
 }
 
 static void
@@ -184,7 +185,8 @@ is_filtered_out(const struct painter *painter, int level, size_t i, size_t size)
     painter->into->rough = true;
     for (size_t n = 0; n < ASKED; n++) {
         struct span span;
-        if (index_span(painter->index, strip->lane, level, i + n * (size / ASKED), &span) && !is_hidden(strip, span.seq))
+        size_t at = i + n * (size / ASKED);
+        if (index_span(painter->index, strip->lane, level, at, &span) && !is_hidden(strip, span.seq))
             return false;
     }
     return true;
@@ -296,8 +298,8 @@ paint_level(struct painter *painter, int level)
     uint64_t from = scale_time(&strip->scale, 0), to = scale_time(&strip->scale, strip->scale.columns);
     size_t count = index_spans(painter->index, strip->lane, level);
     for (size_t i = index_find_span(painter->index, strip->lane, level, from); i < count;) {
-        const struct node *node = i % INDEX_BLOCK == 0 ? index_node(painter->index, strip->lane, level, 0, i / INDEX_BLOCK) : NULL;
-        if (node != NULL && node->from >= to)
+        const struct node *node = index_node(painter->index, strip->lane, level, 0, i / INDEX_BLOCK);
+        if (i % INDEX_BLOCK == 0 && node != NULL && node->from >= to)
             return;
         size_t done = i % INDEX_BLOCK == 0 ? paint_whole(painter, level, i) : 0;
         struct span span;

@@ -1,6 +1,6 @@
-/* One row of the timeline, or a linear stretch of it: the spans and marks of a lane, painted into cells. What was painted
- * is kept on the model's shelf, so that a frame costs what is new in it. Order of use: shelf_begin before a frame, for each
- * row (each stretch, with cells and scale of its own) strip_paint, strip_draw; then shelf_is_rough. */
+/* One row of the timeline, or a linear stretch of it: the spans and marks of a lane, painted into cells. What was
+ * painted is kept on the model's shelf, so that a frame costs what is new in it. Order of use: shelf_begin before a
+ * frame, for each row (each stretch, with cells and scale of its own) strip_paint, strip_draw; then shelf_is_rough. */
 #ifndef VIEWER_STRIP_H
 #define VIEWER_STRIP_H
 #include <stddef.h>

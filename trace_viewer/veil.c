@@ -92,7 +92,8 @@ veil_hides(const struct veil *veil, const struct model *model, size_t seq)
 bool
 veil_hides_lane(const struct veil *veil, const struct model *model, size_t lane)
 {
-    size_t seq = veil->draws ? model_lane_next(model, lane, NO_EVENT, 1) : NO_EVENT, events = model_lane_events(model, lane);
+    size_t seq = veil->draws ? model_lane_next(model, lane, NO_EVENT, 1) : NO_EVENT;
+    size_t events = model_lane_events(model, lane);
     while (seq != NO_EVENT && veil_hides(veil, model, seq))
         seq = model_lane_next(model, lane, seq, 1);
     return veil->draws && events > 0 && seq == NO_EVENT;

@@ -1,6 +1,6 @@
-/* What the screen keeps back: events of kinds that a question hides, behind it, as long as it is open. A question is open
- * until its event has been passed or its answer was given or asked for. Order of use: veil_update whenever the cursor, the
- * answers or the model may have changed; veil_hides; veil_free. */
+/* What the screen keeps back: events of kinds that a question hides, behind it, as long as it is open. A question is
+ * open until its event has been passed or its answer was given or asked for. Order of use: veil_update whenever the
+ * cursor, the answers or the model may have changed; veil_hides; veil_free. */
 #ifndef VIEWER_VEIL_H
 #define VIEWER_VEIL_H
 #include <stdbool.h>

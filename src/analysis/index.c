@@ -1,5 +1,5 @@
-/* Interface: index_open, index_build until index_is_whole, index_refresh, index_close. What an event does to the index is in
- * index_take.c, the answers are in index_query.c. */
+/* Interface: index_open, index_build until index_is_whole, index_refresh, index_close. What an event does to the index
+ * is in index_take.c, the answers are in index_query.c. */
 #include "analysis/index.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* A trace arranged by lane, so that whoever draws or asks never walks over all events: per lane and level its spans, in
- * blocks of 64 with a pyramid of sums above them; its marks; flows by both of their ends; which kinds and iterations lie
- * where. Of a million events on it is built in slices and kept in a file (index_file.c); below, at once and in memory.
- * As long as it is not whole, sums of a sample stand for it and questions search near where they are asked.
- * What comes from a file is believed nowhere: answers may be wrong then, places are always within bounds.
+/* A trace arranged by lane, so that whoever draws or asks never walks over all events: per lane and level its spans,
+ * in blocks of 64 with a pyramid of sums above them; its marks; flows by both of their ends; which kinds and
+ * iterations lie where. Of a million events on it is built in slices and kept in a file (index_file.c); below, at once
+ * and in memory. As long as it is not whole, sums of a sample stand for it and questions search near where they are
+ * asked. What comes from a file is believed nowhere: answers may be wrong then, places are always within bounds.
  * Order of use: index_open, index_build until it is whole, then the questions; index_refresh while the trace grows;
  * index_close. */
 #ifndef ANALYSIS_INDEX_H
@@ -84,8 +84,8 @@ const struct node      *index_sample(const struct index *index, size_t lane, siz
 /* Other ends; NO_EVENT: none (yet). */
 size_t index_partner(const struct index *index, size_t seq);
 size_t index_flow_end(const struct index *index, size_t seq);
-/* The flows with an end in events [from, to), those that leave there first; at most `room`. How many there are in all: those
- * that have both ends there are counted twice from `room` on. */
+/* The flows with an end in events [from, to), those that leave there first; at most `room`. How many there are in all:
+ * those that have both ends there are counted twice from `room` on. */
 size_t index_flows(const struct index *index, size_t from, size_t to, struct flow *out, size_t room);
 
 /* The nearest event behind `seq` (direction 1) or before it (-1); NO_EVENT: none. seq may be NO_EVENT for the ends. */

@@ -1,11 +1,11 @@
-/* Where a large index lies: in TRACE.index beside its trace; where that folder takes nothing, in the folder for what can
- * be made anew (XDG_CACHE_HOME or ~/.cache, ringside/); else in a file without a name, or in memory. It is written beside its
- * name, which it takes once it is whole. Only a finished trace's index is kept.
+/* Where a large index lies: in TRACE.index beside its trace; where that folder takes nothing, in the folder for what
+ * can be made anew (XDG_CACHE_HOME or ~/.cache, ringside/); else in a file without a name, or in memory. It is written
+ * beside its name, which it takes once it is whole. Only a finished trace's index is kept.
  *
- * The file: struct index_head, a tally for each lane, faults, lessons, then the lists as index_lay lays them. It is used
- * if it says that it was made of this very trace by this very program, and if its sum is right. Who writes a file that
- * passes all this can still have put anything into it: its numbers are places in lists of known lengths and times, and
- * whoever uses one holds it within bounds (index_query.c).
+ * The file: struct index_head, a tally for each lane, faults, lessons, then the lists as index_lay lays them. It is
+ * used if it says that it was made of this very trace by this very program, and if its sum is right. Who writes a file
+ * that passes all this can still have put anything into it: its numbers are places in lists of known lengths and
+ * times, and whoever uses one holds it within bounds (index_query.c).
  *
  * Interface: index_load; or index_place, then index_keep; index_unplace. */
 #include "analysis/index_internal.h"
@@ -310,7 +310,8 @@ index_keep(struct index *index)
     bool fits_head = index->faults.count <= index->fault_tally && index->lessons.count <= index->lesson_tally;
     if (index->path == NULL)
         return;
-    bool good = fits_head && index->head_bytes == head_bytes(index->lane_count, index->faults.count, index->lessons.count);
+    size_t above = head_bytes(index->lane_count, index->faults.count, index->lessons.count);
+    bool good = fits_head && index->head_bytes == above;
     if (good)
         write_head(index);
     if (!good || rename(index->beside, index->path) != 0)

@@ -109,8 +109,8 @@ void  list_free(struct list *list);
 struct track *track_take(struct lane_index *lane, int level);   /* NULL: no memory */
 void  lanes_free(struct index *index);
 bool  seqs_add(struct seqs *seqs, size_t seq);
-/* Gives every list its fixed part in `base`, of as many items as were counted (tallies, counted, flow_tally); base NULL:
- * only how many bytes that takes. `full`: the items are there. Tracks were taken before. */
+/* Gives every list its fixed part in `base`, of as many items as were counted (tallies, counted, flow_tally); base
+ * NULL: only how many bytes that takes. `full`: the items are there. Tracks were taken before. */
 size_t index_lay(struct index *index, unsigned char *base, bool full);
 bool   index_take_tracks(struct index *index);                  /* of all levels that were counted */
 

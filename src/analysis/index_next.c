@@ -1,5 +1,5 @@
-/* What comes next: on a lane, of a kind, of a class, of an iteration. Nodes that hold nothing of it are passed over whole.
- * Until the index is whole, so many events are looked at one by one.
+/* What comes next: on a lane, of a kind, of a class, of an iteration. Nodes that hold nothing of it are passed over
+ * whole. Until the index is whole, so many events are looked at one by one.
  * Interface: index_next_on_lane, index_next_of_kind, index_next_of_work, index_next_iteration. */
 #include "analysis/index_internal.h"
 #include "trace/reader.h"
@@ -84,7 +84,8 @@ struct wanted {
     uint32_t iteration;
 };
 
-/* How many events lie from `at` on (or before it) in the largest node that begins (ends) there and holds nothing wanted. */
+/* How many events lie from `at` on (or before it) in the largest node that begins (ends) there and holds nothing
+ * wanted. */
 static size_t
 passed_over(const struct index *index, const struct wanted *wanted, size_t at, int direction)
 {
@@ -171,7 +172,8 @@ size_t
 index_next_iteration(const struct index *index, size_t seq, int direction)
 {
     const struct trace_event *event = trace_event(index->trace, seq);
-    struct wanted later = { .node = node_has_later, .event = is_later, .iteration = event != NULL ? event->iteration : 0 };
+    uint32_t here = event != NULL ? event->iteration : 0;
+    struct wanted later = { .node = node_has_later, .event = is_later, .iteration = here };
     struct wanted start = { .node = node_has_start, .event = is_start };
     return seek(index, direction > 0 ? &later : &start, seq, direction);
 }

@@ -1,7 +1,7 @@
 /* What an index answers. Its numbers may come from a file that anybody wrote: a seq that comes out of it is below the
  * number of events, a class is one, a place lies in its list.
- * Interface: index_spans, index_span, index_node and the like; index_find_span, index_find_mark. Ends of spans and flows
- * are index_ends.c's, what comes next index_next.c's. */
+ * Interface: index_spans, index_span, index_node and the like; index_find_span, index_find_mark. Ends of spans and
+ * flows are index_ends.c's, what comes next index_next.c's. */
 #include "analysis/index_internal.h"
 #include "trace/reader.h"
 
@@ -173,7 +173,8 @@ index_mark_node(const struct index *index, size_t lane, int height, size_t i)
 const struct node *
 index_sample(const struct index *index, size_t lane, size_t i)
 {
-    if (index->stage == STAGE_WHOLE || index->samples == NULL || lane >= index->sample_lanes || i >= index->sample_count)
+    if (index->stage == STAGE_WHOLE || index->samples == NULL || lane >= index->sample_lanes ||
+        i >= index->sample_count)
         return NULL;
     return &index->samples[lane * index->sample_count + i];
 }

@@ -11,7 +11,9 @@ length_look(uint64_t length)
         return 0;
     unsigned exponent = 63 - (unsigned)__builtin_clzll(length);
     uint64_t rest = length - ((uint64_t)1 << exponent);
-    uint64_t part = exponent >= 6 ? (rest + ((uint64_t)1 << (exponent - 6)) - 1) >> (exponent - 6) : rest << (6 - exponent);
+    uint64_t part = rest << (exponent < 6 ? 6 - exponent : 0);
+    if (exponent > 6)
+        part = (rest + ((uint64_t)1 << (exponent - 6)) - 1) >> (exponent - 6);
     uint64_t look = ((uint64_t)exponent << 6) + part + 1; /* 64 of 64 is the next exponent */
     return look < 4095 ? (unsigned)look : 4095;
 }
@@ -26,6 +28,13 @@ look_length(unsigned look)
         return UINT64_MAX;
     uint64_t whole = (uint64_t)1 << exponent;
     return whole + (exponent >= 6 ? (uint64_t)part << (exponent - 6) : part >> (6 - exponent));
+}
+
+/* The node that sums up item `i` of the height below; NULL: no memory. */
+static void *
+sum_for(struct list *nodes, size_t i, size_t size)
+{
+    return i % INDEX_FAN == 0 ? list_add(nodes, size) : list_at(nodes, i / INDEX_FAN, size);
 }
 
 /* ---- spans ---- */
@@ -52,7 +61,7 @@ static bool
 sum_nodes(const struct list *below, struct list *nodes)
 {
     for (size_t i = 0; i < below->count; i++) {
-        struct node *to = i % INDEX_FAN == 0 ? list_add(nodes, sizeof *to) : list_at(nodes, i / INDEX_FAN, sizeof *to);
+        struct node *to = sum_for(nodes, i, sizeof *to);
         if (to == NULL)
             return false;
         add_node(to, list_at(below, i, sizeof *to));
@@ -146,7 +155,7 @@ marks_raise(struct lane_index *lane)
         const struct list *below = &lane->mark_nodes[*heights - 1];
         struct list *nodes = &lane->mark_nodes[*heights];
         for (size_t i = 0; i < below->count; i++) {
-            struct mark_node *to = i % INDEX_FAN == 0 ? list_add(nodes, sizeof *to) : list_at(nodes, i / INDEX_FAN, sizeof *to);
+            struct mark_node *to = sum_for(nodes, i, sizeof *to);
             if (to == NULL)
                 return false;
             add_mark_node(to, list_at(below, i, sizeof *to));
@@ -190,7 +199,7 @@ seqs_raise(struct index *index)
         const struct list *below = &index->seq_nodes[*heights - 1];
         struct list *nodes = &index->seq_nodes[*heights];
         for (size_t i = 0; i < below->count; i++) {
-            struct seq_node *to = i % INDEX_FAN == 0 ? list_add(nodes, sizeof *to) : list_at(nodes, i / INDEX_FAN, sizeof *to);
+            struct seq_node *to = sum_for(nodes, i, sizeof *to);
             if (to == NULL)
                 return false;
             add_seq_node(to, list_at(below, i, sizeof *to));

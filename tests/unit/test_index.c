@@ -43,8 +43,8 @@ put(struct scene *scene, int phase, int kind, uint32_t lane, uint32_t flow)
     assert_true(trace_append(scene->buffer, &event));
 }
 
-/* Stages of all lengths in stages, some so deep that they have no level, ends that are missing or too many, marks, faults,
- * locks, flows that are never received. */
+/* Stages of all lengths in stages, some so deep that they have no level, ends that are missing or too many, marks,
+ * faults, locks, flows that are never received. */
 static void
 put_random(struct scene *scene, int events)
 {
