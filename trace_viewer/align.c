@@ -14,21 +14,27 @@
 
 enum { NEAR = 1 << 16 }; /* events looked at on either side of the cursor */
 
+/* The lane's first event from `seq` on; NO_EVENT: none. */
+static size_t
+event_from(const struct model *model, size_t lane, size_t seq)
+{
+    return model_lane_next(model, lane, seq > 0 ? seq - 1 : NO_EVENT, 1);
+}
+
 /* The first event of that iteration on the lane; those of a lane come in their order. */
 static size_t
 iteration_start(const struct model *model, size_t lane, uint32_t iteration)
 {
     size_t low = 0, high = model->seen;
-    while (low < high) { /* the first event of all from which on the lane's next is of that iteration, or later */
-        size_t middle = low + (high - low) / 2;
-        size_t next = model_lane_next(model, lane, middle > 0 ? middle - 1 : NO_EVENT, 1);
-        if (next != NO_EVENT && trace_event(model->trace, next)->iteration < iteration)
-            low = next + 1;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2, seq = event_from(model, lane, middle);
+        if (seq != NO_EVENT && trace_event(model->trace, seq)->iteration < iteration)
+            low = middle + 1;
         else
             high = middle;
     }
-    size_t seq = model_lane_next(model, lane, low > 0 ? low - 1 : NO_EVENT, 1);
-    return seq != NO_EVENT && trace_event(model->trace, seq)->iteration == iteration ? seq : NO_EVENT;
+    size_t found = event_from(model, lane, low);
+    return found != NO_EVENT && trace_event(model->trace, found)->iteration == iteration ? found : NO_EVENT;
 }
 
 static struct aligned_rank *

@@ -48,8 +48,9 @@ lanes_alike(const struct model *model, size_t one, size_t other, uint64_t *apart
         return false;
     for (size_t i = 0; i < count; i += step) {
         struct span x, y;
-        if (!index_span(model->index, one, 0, i, &x) || !index_span(model->index, other, 0, i, &y) ||
-            x.work != y.work || (x.end == STILL_OPEN) != (y.end == STILL_OPEN))
+        if (!index_span(model->index, one, 0, i, &x) || !index_span(model->index, other, 0, i, &y))
+            return false;
+        if (x.work != y.work || (x.end == STILL_OPEN) != (y.end == STILL_OPEN))
             return false;
         uint64_t begin = difference(x.begin, y.begin), end = x.end == STILL_OPEN ? 0 : difference(x.end, y.end);
         *apart = begin > *apart ? begin : *apart;
@@ -108,7 +109,7 @@ arrange_settle(struct view *view, const struct model *model)
 {
     struct arrange *arrange = &view->arrange;
     align_settle(&arrange->align, model, view->cursor);
-    if (arrange->like_seen == model->seen)
+    if (arrange->like_seen == model->seen || !model_is_whole(model))
         return;
     int most = -1;
     for (size_t i = 0; i < model->lane_count; i++)

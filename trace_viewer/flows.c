@@ -12,8 +12,8 @@
 #include <string.h>
 
 enum {
-    ROUTES = 64, LOOKED_AT = 1 << 15, FLOWS = 1 << 12, VERTICAL = 0x2502, HORIZONTAL = 0x2500, CROSS = 0x253c,
-    HEAVY = 0x2503, DOWN = 0x25bc, UP = 0x25b2, LEFT = 0x25c4, RIGHT = 0x25ba
+    ROUTES = 64, LOOKED_AT = 1 << 13, VERTICAL = 0x2502, HORIZONTAL = 0x2500, CROSS = 0x253c, HEAVY = 0x2503,
+    DOWN = 0x25bc, UP = 0x25b2, LEFT = 0x25c4, RIGHT = 0x25ba
 };
 
 struct end   { int row, column, rank; };
@@ -96,38 +96,15 @@ add_route(struct routes *routes, size_t seq)
         routes->more[is_inside(routes, &route.receiver) ? route.receiver.row : route.sender.row]++;
 }
 
-/* Whose ends are meant: those of a lane and of its rank's communication, or of an iteration. */
-struct wanted { uint32_t lane; int rank; uint32_t iteration; bool iterates; };
-
-static bool
-is_wanted(const struct model *model, const struct wanted *wanted, size_t seq)
-{
-    const struct trace_event *event = trace_event(model->trace, seq);
-    if (wanted == NULL || event->lane >= model->lane_count)
-        return wanted == NULL;
-    if (wanted->iterates)
-        return event->iteration == wanted->iteration;
-    const struct trace_lane_info *info = trace_lane_at(model->trace, event->lane);
-    return event->lane == wanted->lane || (wanted->rank >= 0 && info->rank == wanted->rank && info->kind == LANE_COMM);
-}
-
-/* The flows with an end in [from, to) that is `wanted`; NULL: any. */
 static void
-add_flows(struct routes *routes, size_t from, size_t to, const struct wanted *wanted)
+add_of_lane(struct routes *routes, size_t lane, uint64_t from, uint64_t to)
 {
-    struct flow *found = malloc(FLOWS * sizeof *found);
-    if (found == NULL)
-        return;
-    size_t count = model_flows(routes->model, from, to, found, FLOWS);
-    for (size_t i = 0; i < count && i < FLOWS; i++) {
-        if (found[i].from == NO_EVENT || found[i].to == NO_EVENT)
-            continue;
-        bool leaves = found[i].from >= from && found[i].from < to && is_wanted(routes->model, wanted, found[i].from);
-        bool arrives = found[i].to >= from && found[i].to < to && is_wanted(routes->model, wanted, found[i].to);
-        if (leaves || arrives)
-            add_route(routes, found[i].from);
+    size_t first = model_seq_at(routes->model, from);
+    size_t at = model_lane_next(routes->model, lane, first > 0 ? first - 1 : NO_EVENT, 1);
+    for (int n = 0; n < LOOKED_AT && at != NO_EVENT && trace_time(routes->model->trace, at) <= to; n++) {
+        add_route(routes, at);
+        at = model_lane_next(routes->model, lane, at, 1);
     }
-    free(found);
 }
 
 /* What leaves or reaches the selected stage, what is inside it, and what its rank sends and receives meanwhile. */
@@ -138,11 +115,18 @@ add_selection(struct routes *routes)
     size_t cursor = routes->view->cursor;
     const struct trace_event *event = trace_event(model->trace, cursor);
     struct span span;
+    int level;
     add_route(routes, cursor);
-    if (event->lane >= model->lane_count || !moment_span(model, cursor, &span))
+    if (event->lane >= model->lane_count || !moment_span(model, cursor, &span, &level))
         return;
-    struct wanted wanted = { .lane = event->lane, .rank = trace_lane_at(model->trace, event->lane)->rank };
-    add_flows(routes, moment_seq(model, span.begin), moment_seq(model, span_end_shown(model, &span) + 1), &wanted);
+    uint64_t end = span_end_shown(model, &span);
+    int rank = trace_lane_at(model->trace, event->lane)->rank;
+    add_of_lane(routes, event->lane, span.begin, end);
+    for (size_t i = 0; i < model->lane_count && rank >= 0; i++) {
+        const struct trace_lane_info *info = trace_lane_at(model->trace, i);
+        if (info->rank == rank && info->kind == LANE_COMM && i != event->lane)
+            add_of_lane(routes, i, span.begin, end);
+    }
 }
 
 /* Of the window, or of what of it belongs to the cursor's iteration; in a long one, what is around the cursor. */
@@ -153,12 +137,16 @@ add_window(struct routes *routes, bool iteration)
     size_t cursor = routes->view->cursor;
     uint32_t which = trace_event(model->trace, cursor)->iteration;
     uint64_t left = axis_time(routes->axis, 0), most = align_most(&routes->view->arrange.align);
-    size_t from = moment_seq(model, left > most ? left - most : 0);
-    size_t to = moment_seq(model, axis_time(routes->axis, routes->axis->columns));
+    size_t from = model_seq_at(model, left > most ? left - most : 0);
+    size_t to = model_seq_at(model, axis_time(routes->axis, routes->axis->columns));
     if (to - from > LOOKED_AT && cursor >= from && cursor < to)
         from = cursor - from > LOOKED_AT / 2 ? cursor - LOOKED_AT / 2 : from;
     to = to - from > LOOKED_AT ? from + LOOKED_AT : to;
-    add_flows(routes, from, to, iteration ? &(struct wanted){ .iterates = true, .iteration = which } : NULL);
+    for (size_t seq = from; seq < to; seq++) {
+        const struct trace_event *event = trace_event(model->trace, seq);
+        if (event->flow != 0 && (!iteration || event->iteration == which))
+            add_route(routes, seq);
+    }
 }
 
 /* ---- how ---- */

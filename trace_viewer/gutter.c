@@ -92,7 +92,8 @@ draw_lane(const struct model *model, const struct view *view, const struct rows 
     bool selected = row->lane == view->lane;
     bool aligned = row->heads && align_late(&view->arrange.align, info->rank, &late);
     struct style style = { .attr = selected ? ATTR_BOLD : 0 };
-    if (model_lane_events(model, (size_t)row->lane) == 0 || veil_hides_lane(&view->veil, model, (size_t)row->lane))
+    size_t lane = (size_t)row->lane;
+    if (model_lane_events(model, lane) == 0 || veil_hides_lane(&view->veil, model, lane))
         style.ink = INK_DIM;
     char name[128], more[16];
     short_name(model, info, name, sizeof name);

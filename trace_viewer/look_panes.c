@@ -45,7 +45,7 @@ scroll_pane(struct view *view, const struct model *model, int direction, bool pa
         return;
     }
     int way = view->focus == PANE_LESSON ? -direction : direction; /* its newest words are at its foot */
-    look->scroll = bounded(look->scroll + way * by, 0, 100000);
+    look->scroll = bounded(look->scroll + way * by, view->focus == PANE_SOURCE ? -100000 : 0, 100000);
 }
 
 /* In the timeline lanes, in a pane its lines, in the help its lines; by one, or by as many as are on the screen. */
@@ -141,12 +141,14 @@ inspect(struct view *view, struct model *model, const struct command_line *line)
         view_say(view, "the pane follows the event again");
 }
 
-/* info: memory, buckets, tasks and locks are panes. */
+/* info: memory, buckets, tensors, tasks and locks are panes. */
 static void
 show_info(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)model;
-    view->chosen = line->rest[0] == 'm' ? PANE_MEMORY : strncmp(line->rest, "bu", 2) == 0 ? PANE_BUCKETS : PANE_TASKS;
+    view->chosen = line->rest[0] == 'm' ? PANE_MEMORY
+                 : strncmp(line->rest, "te", 2) == 0 ? PANE_TENSOR
+                 : strncmp(line->rest, "bu", 2) == 0 ? PANE_BUCKETS : PANE_TASKS;
 }
 
 static void

@@ -4,8 +4,6 @@
 #include "moment.h"
 #include "trace/match.h"
 #include "trace/reader.h"
-
-#include <stdlib.h>
 #include "window.h"
 
 #include <string.h>
@@ -91,50 +89,46 @@ flow_here(const struct view *view, const struct model *model, size_t *other)
 {
     size_t ends[2] = { view->cursor, model_partner(model, view->cursor) };
     for (int i = 0; i < 2; i++) {
-        *other = ends[i] == SIZE_MAX ? SIZE_MAX : model_flow_end(model, ends[i]);
-        if (*other != SIZE_MAX)
+        *other = ends[i] == NO_EVENT ? NO_EVENT : model_flow_end(model, ends[i]);
+        if (*other != NO_EVENT)
             return ends[i];
     }
-    return SIZE_MAX;
+    return NO_EVENT;
 }
 
 /* Inside a stage the first flow of its lane, so that from a collective one comes to its messages. */
 static size_t
 flow_inside(const struct view *view, const struct model *model, bool sends, size_t *other)
 {
-    enum { FLOWS = 1 << 12 };
+    enum { LOOKED_AT = 1 << 13 };
     struct span span;
-    size_t best = SIZE_MAX;
-    struct flow *found = moment_span(model, view->cursor, &span) ? malloc(FLOWS * sizeof *found) : NULL;
-    if (found == NULL)
-        return SIZE_MAX;
-    uint32_t lane = trace_event(model->trace, span.seq)->lane;
-    size_t from = span.seq, to = moment_seq(model, span_end_shown(model, &span) + 1);
-    size_t count = model_flows(model, from, to, found, FLOWS);
-    for (size_t i = 0; i < count && i < FLOWS; i++) {
-        size_t seq = sends ? found[i].from : found[i].to, far = sends ? found[i].to : found[i].from;
-        if (far == NO_EVENT || seq < from || seq >= to || seq >= best || trace_event(model->trace, seq)->lane != lane)
-            continue;
-        best = seq;
-        *other = far;
+    int level;
+    if (!moment_span(model, view->cursor, &span, &level))
+        return NO_EVENT;
+    uint64_t end = span_end_shown(model, &span);
+    size_t seq = span.seq, lane = trace_event(model->trace, seq)->lane;
+    for (int n = 0; n < LOOKED_AT && seq != NO_EVENT && trace_time(model->trace, seq) <= end; n++) {
+        *other = trace_event(model->trace, seq)->flow != 0 ? model_flow_end(model, seq) : NO_EVENT;
+        if (*other != NO_EVENT && (seq < *other) == sends)
+            return seq;
+        seq = model_lane_next(model, lane, seq, 1);
     }
-    free(found);
-    return best;
+    return NO_EVENT;
 }
 
 static void
 follow_flow(struct view *view, const struct model *model, bool to_receiver)
 {
-    size_t other = SIZE_MAX;
+    size_t other = NO_EVENT;
     if (view->cursor == NO_EVENT || trace_event(model->trace, view->cursor)->lane >= model->lane_count)
         return;
     size_t here = flow_here(view, model, &other);
-    if (here == SIZE_MAX || (here < other) != to_receiver) {
+    if (here == NO_EVENT || (here < other) != to_receiver) {
         size_t inside_other, inside = flow_inside(view, model, to_receiver, &inside_other);
-        if (inside != SIZE_MAX)
+        if (inside != NO_EVENT)
             here = inside, other = inside_other;
     }
-    if (here == SIZE_MAX)
+    if (here == NO_EVENT)
         view_say(view, "no flow leaves or reaches this event%s",
                  view->run == RUN_PAUSED ? ", or its other end is still to come" : "");
     else if (veil_hides(&view->veil, model, other))
@@ -283,6 +277,8 @@ curves(struct view *view, struct model *model, const struct command_line *line)
     view->arrange.curves_shown = choice == 0 ? CURVES_ON : CURVES_OFF;
     if (choice == 0 && view->arrange.align.by != ALIGN_WALL)
         view_say(view, "curves are shown once times are as recorded: align wall");
+    else
+        view_say(view, choice == 0 ? "curves are shown where rows are left" : "curves are not shown");
 }
 
 const struct look_rule look_timeline_rules[] = {

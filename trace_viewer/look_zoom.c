@@ -12,7 +12,8 @@ zoom_into(struct view *view, struct model *model)
         return;
     window_keep(view);
     struct span span;
-    uint64_t length = moment_span(model, view->cursor, &span) ? span_end_shown(model, &span) - span.begin : 0;
+    int level;
+    uint64_t length = moment_span(model, view->cursor, &span, &level) ? span_end_shown(model, &span) - span.begin : 0;
     if (length == 0) { /* a mark, or a stage that costs no time */
         window_zoom(view, model, true);
         return;

@@ -7,7 +7,7 @@
 #include "window.h"
 
 enum {
-    HORIZONTAL = 0x2500, BEGINS = 0x251c, ENDS = 0x2524, ARROW_LEFT = 0x25c4, ARROW_RIGHT = 0x25ba, COUNTED = 1 << 9
+    HORIZONTAL = 0x2500, BEGINS = 0x251c, ENDS = 0x2524, ARROW_LEFT = 0x25c4, ARROW_RIGHT = 0x25ba, COUNTED = 1 << 14
 };
 
 struct range { uint64_t from, to, shown; size_t events; bool known; };
@@ -42,7 +42,8 @@ range_of(const struct model *model, const struct view *view, struct range *range
         return range->to >= range->from;
     }
     struct span span;
-    if (!moment_span(model, view->cursor, &span))
+    int level;
+    if (!moment_span(model, view->cursor, &span, &level))
         return false;
     *range = (struct range){ span.begin, span_end_shown(model, &span), window_shown(model, view, span.seq), 0, false };
     return true;
@@ -89,35 +90,23 @@ measure_draw(const struct model *model, const struct view *view, const struct ax
     str_free(&text);
 }
 
-/* The nearest edge to a time so far. */
-struct edge { size_t seq; uint64_t time, apart; };
-
-static void
-take_edge(struct edge *best, size_t seq, uint64_t at)
-{
-    uint64_t apart = at > best->time ? at - best->time : best->time - at;
-    if (seq == NO_EVENT || apart > best->apart || (apart == best->apart && best->seq != NO_EVENT && seq < best->seq))
-        return;
-    best->apart = apart;
-    best->seq   = seq;
-}
-
 size_t
 measure_edge(const struct model *model, int lane, uint64_t time, uint64_t reach)
 {
-    struct edge best = { NO_EVENT, time, reach };
+    size_t   found = NO_EVENT;
+    uint64_t best = reach;
     if (lane < 0 || (size_t)lane >= model->lane_count)
         return NO_EVENT;
-    for (int level = 0; level < model_depth(model, (size_t)lane); level++) {
-        size_t at = index_find_span(model->index, (size_t)lane, level, time);
-        for (size_t i = at > 0 ? at - 1 : 0; i <= at + 1; i++) { /* the one before, the one around, the one behind */
-            struct span span;
-            if (!index_span(model->index, (size_t)lane, level, i, &span))
-                continue;
-            take_edge(&best, span.seq, span.begin);
-            if (span.end != STILL_OPEN)
-                take_edge(&best, model_partner(model, span.seq), span.end);
+    size_t first = model_seq_at(model, time > reach ? time - reach : 0);
+    size_t at = model_lane_next(model, (size_t)lane, first > 0 ? first - 1 : NO_EVENT, 1);
+    for (int n = 0; n < COUNTED && at != NO_EVENT; n++, at = model_lane_next(model, (size_t)lane, at, 1)) {
+        uint64_t edge = trace_time(model->trace, at), apart = edge > time ? edge - time : time - edge;
+        if (edge > time && apart > reach)
+            break;
+        if (apart <= best && trace_event(model->trace, at)->phase != PHASE_INSTANT) {
+            best = apart;
+            found = at;
         }
     }
-    return best.seq;
+    return found;
 }

@@ -1,15 +1,9 @@
-/* Questions about moments. Interface: moment_seq, moment_of_work and its kin, moment_span, span_end_shown. */
+/* Questions about moments. Interface: moment_of_work and its kin, moment_span, span_end_shown. */
 #include "moment.h"
 
 #include "trace/reader.h"
 
 enum { HOPS = 64 };
-
-size_t
-moment_seq(const struct model *model, uint64_t time)
-{
-    return model_seq_at(model, time);
-}
 
 uint64_t
 span_end_shown(const struct model *model, const struct span *span)
@@ -21,36 +15,34 @@ span_end_shown(const struct model *model, const struct span *span)
 static bool
 span_around(const struct model *model, int lane, int level, uint64_t time, struct span *span, uint64_t *next)
 {
-    *next = UINT64_MAX;
-    if (!model_span_at(model, (size_t)lane, level, time, span))
-        return false;
-    *next = span->begin;
-    return span->begin <= time;
+    size_t at = index_find_span(model->index, (size_t)lane, level, time);
+    bool   found = index_span(model->index, (size_t)lane, level, at, span);
+    while (found && span_end_shown(model, span) <= time && span->begin < time)
+        found = index_span(model->index, (size_t)lane, level, ++at, span);
+    *next = found ? span->begin : UINT64_MAX;
+    return found && span->begin <= time;
 }
 
 /* Whether the innermost span at that moment is there and no wait, and `until` when that may change. */
 static bool
 works(const struct model *model, int lane, uint64_t time, uint64_t *until)
 {
-    bool    is_there = false;
-    uint8_t work     = WORK_NONE;
+    bool around = false, waits = false;
     *until = UINT64_MAX;
-    for (int level = 0; level < model_depth(model, (size_t)lane); level++) {
-        struct span span;
+    for (int level = 0; level < model_depth(model, (size_t)lane) && !waits; level++) {
         uint64_t    next;
-        bool        around = span_around(model, lane, level, time, &span, &next);
-        uint64_t    end    = around ? span_end_shown(model, &span) : next;
+        struct span span;
+        bool        here = span_around(model, lane, level, time, &span, &next);
+        uint64_t    end = here ? span_end_shown(model, &span) : next;
         *until = end < *until ? end : *until;
-        if (!around)
+        if (!here)
             break;
-        is_there = true;
-        work     = span.work;
-        if (work == WORK_WAIT)
-            break;
+        around = true;
+        waits = span.work == WORK_WAIT;
     }
     if (*until <= time)
         *until = time + 1;
-    return is_there && work != WORK_WAIT;
+    return around && !waits;
 }
 
 /* From which moment on it works, or does not. */
@@ -82,18 +74,18 @@ uint64_t
 moment_of_work(const struct model *model, int lane, uint64_t time)
 {
     struct mark mark;
-    size_t   i          = index_find_mark(model->index, (size_t)lane, time);
-    uint64_t marked     = index_mark(model->index, (size_t)lane, i, &mark) ? mark.time : UINT64_MAX;
-    uint64_t works_from = marked > time ? moment_of_stage(model, lane, time) : time;
-    return works_from < marked ? works_from : marked;
+    size_t   at = index_find_mark(model->index, (size_t)lane, time);
+    uint64_t marked = index_mark(model->index, (size_t)lane, at, &mark) ? mark.time : UINT64_MAX;
+    uint64_t stage = marked > time ? moment_of_stage(model, lane, time) : time;
+    return stage < marked ? stage : marked;
 }
 
 bool
-moment_span(const struct model *model, size_t seq, struct span *out)
+moment_span(const struct model *model, size_t seq, struct span *span, int *level)
 {
     const struct trace_event *event = seq == NO_EVENT ? NULL : trace_event(model->trace, seq);
-    int level;
     if (event == NULL || event->phase == PHASE_INSTANT)
         return false;
-    return model_span(model, event->phase == PHASE_END ? model_partner(model, seq) : seq, out, &level);
+    size_t begin = event->phase == PHASE_END ? model_partner(model, seq) : seq;
+    return begin != NO_EVENT && model_span(model, begin, span, level);
 }

@@ -21,7 +21,7 @@ struct subject {
     struct seen_tensor seen[TENSORS_OF_EVENT];
     int                count, chosen;
     size_t             of;                   /* whose tensors they are */
-    size_t             base;                 /* what changed since this event is marked; NO_EVENT: nothing is compared */
+    size_t             base;                 /* what changed since then is marked; NO_EVENT: nothing is */
 };
 
 static struct style
@@ -36,7 +36,7 @@ base_of(const struct scene *scene)
 {
     size_t cursor = scene->view->cursor, before = scene->view->before;
     if (trace_event(scene->model->trace, cursor)->phase == PHASE_END)
-        return model_partner(scene->model, cursor);
+        return trace_partner(scene->model->trace, cursor);
     return before != NO_EVENT && before < cursor ? before : NO_EVENT;
 }
 
@@ -192,8 +192,8 @@ draw_origin(const struct scene *scene, const struct subject *subject, const stru
     if (tensor->requires_grad)
         str_add(&text, "  requires grad");
     if (values->edges)
-        str_add(&text, "  only the first and last 32 values are kept");
-    if (subject->of != scene->view->cursor && model_partner(scene->model, scene->view->cursor) != subject->of)
+        str_add(&text, "  kept: first and last 32");
+    if (subject->of != scene->view->cursor && trace_partner(scene->model->trace, scene->view->cursor) != subject->of)
         str_addf(&text, "  of %s around", model_kind(scene->model, subject->of));
     put_line(pane, row, 1, values->written_since != SIZE_MAX ? (struct style){ .ink = INK_ACCENT } : dim(), &text);
 }
@@ -210,7 +210,8 @@ add_changes(const struct seen_tensor *tensor, const struct tensor_sheet *sheet, 
         compared += now != NULL && then != NULL;
         if (now == NULL || then == NULL || memcmp(now, then, size) == 0)
             continue;
-        double is = dtype_fraction((enum dtype)tensor->dtype, now), was = dtype_fraction((enum dtype)tensor->dtype, then);
+        double is = dtype_fraction((enum dtype)tensor->dtype, now);
+        double was = dtype_fraction((enum dtype)tensor->dtype, then);
         double percent = was != 0 ? fabs(100 * (is - was) / was) : 0;
         most = percent > most ? percent : most;
         changed++;
@@ -224,7 +225,7 @@ add_changes(const struct seen_tensor *tensor, const struct tensor_sheet *sheet, 
     else
         str_addf(out, "%lld of %lld changed", (long long)changed, (long long)compared);
     if (most > 0 && isfinite(most))
-        str_addf(out, " by up to %.3g%%", most);
+        str_addf(out, count == 1 ? " by %.3g%%" : " by up to %.3g%%", most);
     if (changed > 0)
         str_addf(out, " since event %zu", base);
 }
@@ -277,7 +278,8 @@ static size_t
 parts_of_storage(const struct scene *scene, const struct seen_tensor *tensor, int64_t elements, struct extent *parts)
 {
     struct extent all[EXTENTS];
-    size_t  kept = 0, count = tensors_extents(scene->model->tensors, tensor->storage, scene->view->cursor, all, EXTENTS);
+    size_t  kept = 0;
+    size_t  count = tensors_extents(scene->model->tensors, tensor->storage, scene->view->cursor, all, EXTENTS);
     int64_t end = 0;
     for (size_t i = 0; i < count; i++) {
         if (all[i].end - all[i].begin >= elements || all[i].begin < end || all[i].end > elements)
@@ -351,7 +353,8 @@ struct peers {
 };
 
 static void
-find_peers(const struct scene *scene, const struct subject *subject, const struct seen_tensor *tensor, struct peers *peers)
+find_peers(const struct scene *scene, const struct subject *subject, const struct seen_tensor *tensor,
+           struct peers *peers)
 {
     const struct tensors *tensors = scene->model->tensors;
     peers->count = (int)tensors_of_peers(tensors, tensor, subject->of, scene->view->cursor, peers->seen, PEERS);
@@ -391,7 +394,7 @@ draw_hashes(const struct peers *peers, struct canvas *pane, int row)
 
 /* The same tensor of each rank beside each other, each compared with the first. */
 static void
-draw_side_by_side(const struct scene *scene, const struct peers *peers, struct canvas *pane)
+draw_side_by_side(const struct scene *scene, const struct peers *peers, size_t base, struct canvas *pane)
 {
     int fit = pane->width / 20, count = peers->count < fit ? peers->count : fit;
     for (int i = 0; i < count; i++) {
@@ -401,7 +404,12 @@ draw_side_by_side(const struct scene *scene, const struct peers *peers, struct c
         canvas_textf(&part, 0, 1, (struct style){ .attr = ATTR_BOLD }, peer->rank >= 0 ? "r%d" : "dev%d",
                      peer->rank >= 0 ? peer->rank : peer->device);
         struct canvas body = canvas_part(&part, 1, 0, part.height - 1, part.width - 1);
-        struct tensor_sheet sheet = { .tensor = peer, .now = &peers->values[i], .element = -1 };
+        struct tensor_sheet  sheet = { .tensor = peer, .now = &peers->values[i], .element = -1 };
+        struct tensor_values then;
+        if (base != NO_EVENT) {
+            tensors_values(scene->model->tensors, peer, base, &then);
+            sheet.then = &then;
+        }
         if (i > 0) {
             sheet.other = &peers->seen[0];
             sheet.other_now = &peers->values[0];
@@ -447,7 +455,7 @@ draw_chosen(const struct scene *scene, const struct subject *subject, struct can
         row++;
     struct canvas body = canvas_part(pane, row, 0, rows - row, pane->width);
     if (side)
-        draw_side_by_side(scene, &peers, &body);
+        draw_side_by_side(scene, &peers, subject->base, &body);
     else if (tensor->shaped && now.count > 0)
         tensor_grid_draw(&sheet, &body, scene->capabilities);
 }
@@ -518,7 +526,7 @@ concern(const struct scene *scene)
     if (!find_tensors(scene, &subject))
         return CONCERN_NONE;
     return subject.of == scene->view->cursor ||
-           model_partner(scene->model, scene->view->cursor) == subject.of ? CONCERN_EVENT : CONCERN_SOME;
+           trace_partner(scene->model->trace, scene->view->cursor) == subject.of ? CONCERN_EVENT : CONCERN_SOME;
 }
 
 static int
@@ -563,5 +571,7 @@ press(struct model *model, struct view *view, const char *key)
         look->element--;
 }
 
-const struct pane_kind tensor_pane = { .name = "Tensor", .least_columns = 28, .of_state = true, .concern = concern, .title = title,
-                                       .draw = draw, .rows = rows, .enter = enter, .keys = keys, .press = press };
+const struct pane_kind tensor_pane = {
+    .name = "Tensor", .least_columns = 28, .of_state = true, .tells = "memory", .concern = concern, .title = title,
+    .draw = draw, .rows = rows, .enter = enter, .keys = keys, .press = press,
+};

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY_RANKS = 11, MOST = 200, DEEP = 36, CURVES_WIDTH = 200, CURVES_HEIGHT = 60 };
+enum { MANY_RANKS = 11, MOST = 200, DEEP = 36, WIDE = 120, CURVES_WIDTH = 200, CURVES_HEIGHT = 60 };
 
 /* ---- lanes in order ---- */
 
@@ -166,18 +166,19 @@ unit_of_lane(const struct rows *rows, int lane)
 
 /* ---- rows ---- */
 
-struct place_of_level { size_t lane; int level; };
-
 /* Whether anything of that level is seen between two moments. */
 static bool
-is_level_seen(const struct model *model, const struct view *view, struct place_of_level of, uint64_t from, uint64_t to)
+is_level_seen(const struct model *model, const struct view *view, int lane, int level, const uint64_t times[2])
 {
     enum { ASKED = 64 };
+    size_t at = index_find_span(model->index, (size_t)lane, level, times[0]);
     struct span span;
-    size_t at = index_find_span(model->index, of.lane, of.level, from);
-    for (int n = 0; n < ASKED && index_span(model->index, of.lane, of.level, at, &span) && span.begin < to; n++, at++)
+    for (int n = 0; n < ASKED && index_span(model->index, (size_t)lane, level, at, &span); n++, at++) {
+        if (span.begin >= times[1])
+            return false;
         if (!veil_hides(&view->veil, model, span.seq) && filter_shows(&view->arrange.filter, model, span.seq))
             return true;
+    }
     return false;
 }
 
@@ -190,10 +191,9 @@ levels_seen(const struct model *model, const struct view *view, const struct axi
     uint64_t from = axis_time(axis, 0), to = axis_time(axis, axis->columns);
     bool filtered = view->arrange.filter.match != NULL;
     int seen = 1;
-    from = from > shift ? from - shift : 0;
-    to = to > shift ? to - shift : 0;
+    const uint64_t times[2] = { from > shift ? from - shift : 0, to > shift ? to - shift : 0 };
     for (int level = 1; level < model_depth(model, (size_t)lane); level++) {
-        if (is_level_seen(model, view, (struct place_of_level){ (size_t)lane, level }, from, to))
+        if (is_level_seen(model, view, lane, level, times))
             seen = level + 1;
         else if (!filtered)
             break;
@@ -375,15 +375,18 @@ rows_free(struct rows *rows)
 int
 rows_wanted(const struct model *model, const struct view *view, const struct axis *axis)
 {
-    int wanted = rows_hold_curves(view) ? view->arrange.curves.count : 0;
+    int  wanted = rows_hold_curves(view) ? view->arrange.curves.count : 0, levels = 0;
+    bool large = view->height >= DEEP && view->width >= WIDE; /* elsewhere panes come before levels */
     for (size_t i = 0; i < model->lane_count && wanted < MOST; i++) {
         if (is_hidden(model, view, (int)i))
             continue;
-        bool folded = arrange_fold(&view->arrange, (int)i) == FOLD_LEVELS;
-        folded |= (int)i != view->lane && view->height < DEEP; /* panes come before levels */
-        wanted += folded ? 1 : levels_seen(model, view, axis, (int)i);
+        bool folded = arrange_fold(&view->arrange, (int)i) == FOLD_LEVELS, selected = (int)i == view->lane;
+        int  more = folded || (!selected && !large) ? 0 : levels_seen(model, view, axis, (int)i) - 1;
+        wanted += 1 + (selected ? more : 0);
+        levels += selected ? 0 : more;
     }
-    return wanted;
+    int half = view->height / 2 - wanted;
+    return wanted + (levels < half ? levels : half > 0 ? half : 0);
 }
 
 int

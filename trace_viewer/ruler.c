@@ -213,7 +213,7 @@ minimap_draw(const struct model *model, const struct view *view, struct canvas *
     int gutter = columns_of_names(pane->width), columns = pane->width - gutter;
     if (columns <= 0 || pane->height <= 0)
         return;
-    struct share *busy = calloc((size_t)columns, sizeof *busy);
+    uint64_t *busy = calloc((size_t)columns, sizeof *busy);
     if (busy == NULL) {
         canvas_starve(pane);
         return;
@@ -221,12 +221,12 @@ minimap_draw(const struct model *model, const struct view *view, struct canvas *
     struct canvas body = canvas_part(pane, 0, gutter, 1, columns);
     canvas_text(pane, 0, 1, (struct style){ .ink = INK_DIM }, "all");
     uint64_t unit = scale_unit_for(model->end, columns), most = 1;
-    busy_columns(model, &view->veil, &(struct scale){ .unit = unit, .columns = columns }, busy);
+    busy_columns(model, &view->veil, NULL, &(struct scale){ .unit = unit, .columns = columns }, busy);
     for (int column = 0; column < columns; column++)
-        most = busy[column].busy > most ? busy[column].busy : most;
+        most = busy[column] > most ? busy[column] : most;
     for (int column = 0; column < columns; column++)
-        if (busy[column].busy > 0) {
-            int height = (int)((__uint128_t)busy[column].busy * 7 / most);
+        if (busy[column] > 0) {
+            int height = (int)((__uint128_t)busy[column] * 7 / most);
             canvas_put(&body, 0, column, (struct style){ .ink = INK_DIM },
                        capabilities->utf8 ? 0x2581 + (uint32_t)height : (uint32_t)(unsigned char)".:-=+*##"[height]);
         }

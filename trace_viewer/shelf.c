@@ -2,9 +2,7 @@
  * shelf_spend, shelf_note; shelf_is_rough; shelf_free. */
 #include "shelf.h"
 
-#include "base/map.h"
 #include "base/vec.h"
-#include "trace/match.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -107,20 +105,12 @@ end_that_counts(const struct strip *strip)
     return node != NULL && node->last == STILL_OPEN ? strip->model->end : 0;
 }
 
-static uint64_t
-sum_of_filter(const struct filter *filter)
-{
-    const char *text = filter != NULL && filter->match != NULL ? match_text(filter->match) : NULL;
-    return text != NULL ? hash_bytes(1, text, strlen(text)) : 0;
-}
-
 static struct painted
 row_of(const struct strip *strip)
 {
     return (struct painted){ .lane = strip->lane, .events = index_events(strip->model->index, strip->lane),
                              .first = strip->first, .last = strip->last, .scale = strip->scale,
-                             .veil = strip->veil->sum, .filter = sum_of_filter(strip->filter),
-                             .end = end_that_counts(strip),
+                             .veil = strip->veil->sum, .sieve = strip->sieve.sum, .end = end_that_counts(strip),
                              .whole = index_is_whole(strip->model->index) };
 }
 
@@ -129,8 +119,7 @@ is_same_row(const struct painted *a, const struct painted *b)
 {
     return a->lane == b->lane && a->events == b->events && a->first == b->first && a->last == b->last &&
            a->scale.unit == b->scale.unit && a->scale.left == b->scale.left && a->scale.columns == b->scale.columns &&
-           a->scale.shift == b->scale.shift && a->veil == b->veil && a->filter == b->filter &&
-           a->end == b->end && a->whole == b->whole;
+           a->scale.shift == b->scale.shift && a->veil == b->veil && a->sieve == b->sieve && a->end == b->end && a->whole == b->whole;
 }
 
 struct painted *

@@ -12,7 +12,7 @@ struct painted {
     size_t             lane, events;
     int                first, last;
     struct scale       scale;
-    uint64_t           veil, filter, end;       /* end: of the trace, where the lane has an open span */
+    uint64_t           veil, sieve, end;       /* end: of the trace, where the lane has an open span */
     bool               whole;           /* else from a sample */
 
     struct strip_cell *cells;

@@ -23,11 +23,12 @@ struct painter {
 };
 
 static uint64_t
-span_end(const struct model *model, const struct span *span)
+span_end(const struct strip *strip, const struct span *span)
 {
-    if (span->end != STILL_OPEN)
-        return span->end;
-    return model->end > span->begin ? model->end : span->begin;
+    uint64_t end = span->end != STILL_OPEN ? span->end : strip->model->end;
+    if (end > strip->veil->until)
+        end = strip->veil->until;
+    return end > span->begin ? end : span->begin;
 }
 
 /* ---- cells ---- */
@@ -82,7 +83,7 @@ static void
 paint_cells(const struct strip *strip, struct strip_cell *cells, const struct span *span, bool outermost)
 {
     const struct scale *scale = &strip->scale;
-    uint64_t end = span_end(strip->model, span);
+    uint64_t end = span_end(strip, span);
     int first = scale_column(scale, span->begin);
     int last = scale_column(scale, end > span->begin ? end - 1 : end);
     bool starts = first >= 0, ends = last < scale->columns;
@@ -102,9 +103,8 @@ paint_cells(const struct strip *strip, struct strip_cell *cells, const struct sp
 static int64_t
 columns_of_span(const struct strip *strip, const struct span *span)
 {
-    uint64_t end = span_end(strip->model, span);
-    const struct scale *scale = &strip->scale;
-    return scale_number(scale, end > span->begin ? end - 1 : end) - scale_number(scale, span->begin) + 1;
+    uint64_t end = span_end(strip, span);
+    return scale_number(&strip->scale, end > span->begin ? end - 1 : end) - scale_number(&strip->scale, span->begin) + 1;
 }
 
 static void
@@ -113,7 +113,7 @@ paint_span(struct painter *painter, const struct span *span, int level)
     const struct strip *strip = painter->strip;
     const struct scale *scale = &strip->scale;
     struct strip_cell *cells = painter->into->cells;
-    uint64_t end = span_end(strip->model, span);
+    uint64_t end = span_end(strip, span);
     int first = scale_column(scale, span->begin);
     int last = scale_column(scale, end > span->begin ? end - 1 : end);
     bool outermost = level == strip->first;
@@ -157,35 +157,29 @@ static bool
 is_hidden(const struct strip *strip, size_t seq)
 {
     return veil_hides(strip->veil, strip->model, seq) ||
-           (strip->filter != NULL && !filter_shows(strip->filter, strip->model, seq));
+           (strip->sieve.hides != NULL && strip->sieve.hides(strip->sieve.what, strip->model, seq));
 }
 
+/* Something of these kinds, or up to then, may be hidden, so that sums say nothing. */
 static bool
-is_filtered(const struct strip *strip)
-{
-    return strip->filter != NULL && strip->filter->match != NULL;
-}
-
-/* Something of these kinds may be hidden, so that sums say nothing. */
-static bool
-is_veiled(const struct painter *painter, uint64_t kinds)
+is_veiled(const struct painter *painter, uint64_t kinds, uint64_t last)
 {
     const struct strip *strip = painter->strip;
-    return (is_filtered(strip) && !painter->rough) || (strip->veil->draws && (strip->veil->mask & kinds) != 0);
+    return (strip->sieve.hides != NULL && !painter->rough) || veil_meets(strip->veil, kinds, last);
 }
 
-/* In a rough frame a few spans of a node say whether a filter shows it. */
+/* In a rough frame a few spans of a block say whether the sieve lets it through. */
 static bool
-is_filtered_out(const struct painter *painter, int level, size_t i, size_t size)
+is_sieved_out(const struct painter *painter, int level, size_t i)
 {
     enum { ASKED = 4 };
     const struct strip *strip = painter->strip;
-    if (!is_filtered(strip) || !painter->rough)
+    if (strip->sieve.hides == NULL || !painter->rough)
         return false;
     painter->into->rough = true;
     for (size_t n = 0; n < ASKED; n++) {
         struct span span;
-        size_t at = i + n * (size / ASKED);
+        size_t at = i + n * (INDEX_BLOCK / ASKED);
         if (index_span(painter->index, strip->lane, level, at, &span) && !is_hidden(strip, span.seq))
             return false;
     }
@@ -197,7 +191,7 @@ static bool
 paint_node(struct painter *painter, const struct node *node)
 {
     const struct scale *scale = &painter->strip->scale;
-    if (node->last == STILL_OPEN || node->longest >= scale->unit || is_veiled(painter, node->kinds))
+    if (node->last == STILL_OPEN || node->longest >= scale->unit || is_veiled(painter, node->kinds, node->last))
         return false;
     int column = scale_column(scale, node->from);
     if (column < 0 || column >= scale->columns || scale_column(scale, node->last) != column)
@@ -247,7 +241,7 @@ paint_block_roughly(struct painter *painter, const struct node *node, int level,
 {
     const struct strip *strip = painter->strip;
     if (!painter->rough || level > strip->first || node->last == STILL_OPEN || node->last < node->from ||
-        (node->works >> WORK_FAULT & 1) != 0 || is_veiled(painter, node->kinds))
+        (node->works >> WORK_FAULT & 1) != 0 || is_veiled(painter, node->kinds, node->last))
         return false;
     uint64_t busy = busy_of(node), count = node->count;
     for (size_t at = i; at < i + INDEX_BLOCK && node->longest >= strip->scale.unit; at++) {
@@ -256,7 +250,8 @@ paint_block_roughly(struct painter *painter, const struct node *node, int level,
             !index_span(painter->index, strip->lane, level, at, &span))
             continue;
         uint64_t length = span.end - span.begin;
-        paint_span(painter, &span, level);
+        if (!is_hidden(strip, span.seq))
+            paint_span(painter, &span, level);
         painter->looked++;
         busy -= length < busy ? length : busy;
         count -= count > 0;
@@ -274,13 +269,13 @@ paint_whole(struct painter *painter, int level, size_t i)
     bool outermost = level == strip->first;
     size_t size = INDEX_BLOCK, done = 0;
     int heights = index_heights(painter->index, strip->lane, level), height = 0;
-    while (height + 1 < heights && i % (size * INDEX_FAN) == 0)
+    while (height + 1 < heights && i % (size * INDEX_FAN) == 0 && strip->sieve.hides == NULL)
         height++, size *= INDEX_FAN;
     for (; height >= 0 && done == 0; height--, size /= INDEX_FAN) {
         const struct node *node = index_node(painter->index, strip->lane, level, height, i / size);
         if (node == NULL)
             continue;
-        if (height == 0 && is_filtered_out(painter, level, i, size))
+        if (height == 0 && is_sieved_out(painter, level, i))
             return size;
         bool small = node->last != STILL_OPEN && node->longest < strip->scale.unit + 2;
         if (outermost ? paint_node(painter, node) : small)
@@ -298,8 +293,8 @@ paint_level(struct painter *painter, int level)
     uint64_t from = scale_time(&strip->scale, 0), to = scale_time(&strip->scale, strip->scale.columns);
     size_t count = index_spans(painter->index, strip->lane, level);
     for (size_t i = index_find_span(painter->index, strip->lane, level, from); i < count;) {
-        const struct node *node = index_node(painter->index, strip->lane, level, 0, i / INDEX_BLOCK);
-        if (i % INDEX_BLOCK == 0 && node != NULL && node->from >= to)
+        const struct node *node = i % INDEX_BLOCK == 0 ? index_node(painter->index, strip->lane, level, 0, i / INDEX_BLOCK) : NULL;
+        if (node != NULL && node->from >= to)
             return;
         size_t done = i % INDEX_BLOCK == 0 ? paint_whole(painter, level, i) : 0;
         struct span span;
@@ -338,7 +333,7 @@ paint_marks_whole(struct painter *painter, size_t i)
         height++, size *= INDEX_FAN;
     for (; height >= 0; height--, size /= INDEX_FAN) {
         const struct mark_node *node = index_mark_node(painter->index, strip->lane, height, i / size);
-        if (node == NULL || is_veiled(painter, node->kinds))
+        if (node == NULL || is_veiled(painter, node->kinds, node->last))
             continue;
         int first = scale_column(&strip->scale, node->from), last = scale_column(&strip->scale, node->last);
         bool inside = first >= 0 && first == last && first < strip->scale.columns;
@@ -410,7 +405,7 @@ cost_of(const struct strip *strip)
     size_t first = index_find_mark(index, strip->lane, scale_time(&strip->scale, 0));
     size_t last = index_find_mark(index, strip->lane, scale_time(&strip->scale, strip->scale.columns));
     size_t most = ((size_t)strip->scale.columns + 1) * INDEX_BLOCK, spans = to - from, marks = last - first;
-    if (is_filtered(strip) || strip->veil->draws)
+    if (strip->sieve.hides != NULL || strip->veil->draws || strip->veil->horizon != NO_EVENT)
         most = SIZE_MAX;
     return (spans < most ? spans : most) + (strip->first == 0 ? marks < most ? marks : most : 0) + 1;
 }
@@ -443,7 +438,7 @@ paint_selection(struct strip *strip)
         level < strip->first || level > strip->last)
         return;
     const struct span *span = strip->chosen = &strip->chosen_span;
-    uint64_t end = span_end(strip->model, span);
+    uint64_t end = span_end(strip, span);
     int first = scale_column(&strip->scale, span->begin);
     int last = scale_column(&strip->scale, end > span->begin ? end - 1 : end);
     if (first >= strip->scale.columns || last < 0) {

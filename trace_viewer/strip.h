@@ -5,7 +5,6 @@
 #define VIEWER_STRIP_H
 #include <stddef.h>
 #include "canvas.h"
-#include "filter.h"
 #include "model.h"
 #include "scale.h"
 #include "veil.h"
@@ -20,11 +19,15 @@ struct strip_cell {
     bool     mixed, fault;            /* of several classes */
 };
 
+/* Spans and marks for which `hides` holds are passed over; NULL: none are. `sum`: as long as it is the same, so is
+ * what is hidden. */
+struct sieve { bool (*hides)(const void *what, const struct model *model, size_t seq); const void *what; uint64_t sum; };
+
 struct strip {
     const struct model *model;
     size_t              lane;
     const struct veil  *veil;         /* what is not shown */
-    const struct filter *filter;      /* what else is not; NULL: everything is */
+    struct sieve        sieve;        /* what else is not */
     struct scale        scale;
     int                 first, last;  /* levels shown; those behind the first as far as they are legible */
     size_t              selected;     /* seq of the begin event of the selected span, or of the selected mark */
@@ -39,7 +42,7 @@ struct strip {
 struct shelf *shelf_new(void);                 /* NULL: no memory */
 void          shelf_free(struct shelf *shelf);
 /* A frame begins: at most so many spans are looked at one by one before rows are painted in proportion; SIZE_MAX: all. */
-enum { SHELF_HASTY = 4000, SHELF_PATIENT = 8000 }; /* for a frame that answers a key; where nobody waits */
+enum { SHELF_HASTY = 4000, SHELF_PATIENT = 8000 }; /* for a frame that answers a key, and where nobody waits */
 void          shelf_begin(struct shelf *shelf, size_t spans);
 bool          shelf_is_rough(const struct shelf *shelf); /* something in this frame was painted in proportion */
 

@@ -135,16 +135,17 @@ grid_of(const struct tensor_sheet *sheet, int width)
     return grid;
 }
 
-/* Of `all` those that have room: the first half of them and the last. Answers which stands at `place`; -1: an ellipsis. */
+/* Of `all` those that have room: the first half of them and the last. Answers which stands at `place`; -1: an ellipsis;
+ * -2: none. */
 static int64_t
 shown_at(int64_t all, int64_t room, int64_t place)
 {
-    if (all <= room)
-        return place < all ? place : -2;
-    if (place >= room)
+    int64_t front = room > 1 ? room / 2 : room;
+    if (place >= room || place >= all)
         return -2;
-    int64_t front = room > 2 ? room / 2 : room > 1 ? 1 : room;
-    return place < front ? place : place == front ? (room == 1 ? place : -1) : all - (room - place);
+    if (all <= room || place < front)
+        return place;
+    return place == front ? -1 : all - (room - place);
 }
 
 /* ---- drawing ---- */
@@ -210,6 +211,21 @@ draw_column_numbers(const struct plane *plane, const struct grid *grid, struct c
     }
 }
 
+/* Of a tensor of which only the edges are known as many rows as hold them. */
+static int64_t
+rows_worth(const struct tensor_sheet *sheet, const struct plane *plane)
+{
+    int64_t front = 0, back = 0;
+    if (!sheet->now->edges)
+        return plane->rows;
+    while (front < plane->count && seen_element(sheet->tensor, sheet->now, plane->first + front) != NULL)
+        front++;
+    while (back < plane->count - front &&
+           seen_element(sheet->tensor, sheet->now, plane->first + plane->count - 1 - back) != NULL)
+        back++;
+    return (front + plane->columns - 1) / plane->columns + (back + plane->columns - 1) / plane->columns + 1;
+}
+
 static void
 draw_plane(const struct tensor_sheet *sheet, const struct plane *plane, const struct grid *grid, struct canvas *pane)
 {
@@ -218,7 +234,8 @@ draw_plane(const struct tensor_sheet *sheet, const struct plane *plane, const st
     numbered |= !plane->wrapped && plane->columns > 1 && pane->height > 4;
     if (numbered)
         draw_column_numbers(plane, grid, pane, row++);
-    int64_t room = pane->height - row;
+    int64_t room = pane->height - row, worth = rows_worth(sheet, plane);
+    room = worth < room ? worth : room;
     for (int64_t place = 0; place < room; place++) {
         int64_t which = shown_at(plane->rows, room, place);
         if (which == -2)

@@ -1,6 +1,6 @@
-/* Lanes in rows. Interface in order of use: timeline_wanted while rows are dealt out, timeline_draw; timeline_lane_at.
- * Which row shows what is rows.c's business, what its cells contain and look like strip.c's and strip_draw.c's, lines
- * between rows flows.c's, names gutter.c's, which moment a column shows window.c's. */
+/* Lanes in rows. Interface in order of use: timeline_wanted while rows are dealt out, timeline_draw;
+ * timeline_lane_at. Which row shows what is rows.c's business, what its cells contain and look like strip.c's and
+ * strip_draw.c's, lines between rows flows.c's, names gutter.c's, which moment a column shows window.c's. */
 #include "timeline.h"
 
 #include "columns.h"
@@ -45,7 +45,8 @@ static size_t
 selection(const struct model *model, const struct view *view)
 {
     struct span span;
-    return moment_span(model, view->cursor, &span) ? span.seq : view->cursor;
+    int level;
+    return moment_span(model, view->cursor, &span, &level) ? span.seq : view->cursor;
 }
 
 static bool
@@ -56,9 +57,7 @@ row_has(const struct model *model, const struct row *row, size_t seq)
         return false;
     struct span span;
     int level;
-    if (!model_span(model, seq, &span, &level))
-        return row->first == 0;
-    return level >= row->first && level <= row->last;
+    return moment_span(model, seq, &span, &level) ? level >= row->first && level <= row->last : row->first == 0;
 }
 
 /* All that rows are drawn with. */
@@ -89,7 +88,7 @@ draw_lane(struct drawing *drawing, int at)
         const struct piece *piece = &drawing->axis->piece[i];
         struct canvas part = canvas_part(&drawing->body, at, piece->at, 1, piece->columns);
         if (piece_is_gap(piece)) {
-            canvas_fill(&part, 0, (struct style){ .ink = INK_DIM }, drawing->capabilities->utf8 ? SLASH : '/');
+            canvas_fill(&part, 0, (struct style){ .ink = INK_DIM }, SLASH);
             continue;
         }
         strip->scale = axis_scale(drawing->axis, i, shift);
@@ -107,8 +106,7 @@ draw_curve(struct drawing *drawing, int at)
 {
     const struct view *view = drawing->view;
     const struct curve *curve = &view->arrange.curves.curve[drawing->rows->row[at].lane];
-    uint64_t limit = view->veil.draws ? trace_time(drawing->model->trace, view->veil.question) : UINT64_MAX;
-    int64_t top = shade_curve(curve, drawing->axis, limit, &drawing->body, at);
+    int64_t top = shade_curve(curve, drawing->axis, view->veil.whole, &drawing->body, at);
     char name[32], most[16];
     struct style dim = { .ink = INK_DIM };
     curve_name(curve, name, sizeof name);
@@ -203,7 +201,7 @@ timeline_draw(const struct model *model, const struct view *view, struct canvas 
     }
     struct drawing drawing = {
         .model = model, .view = view, .capabilities = capabilities, .rows = &rows, .axis = &axis, .cursor = -1,
-        .strip = { .model = model, .veil = &view->veil, .filter = &view->arrange.filter, .cells = cells,
+        .strip = { .model = model, .veil = &view->veil, .sieve = filter_sieve(&view->arrange.filter), .cells = cells,
                    .selected = selection(model, view) },
         .gutter = canvas_part(pane, 0, 0, pane->height, names),
         .body = canvas_part(pane, 0, names, pane->height, columns),

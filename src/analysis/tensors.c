@@ -1,7 +1,7 @@
 /* The index of tensors: grown event by event, in one pass.
  *
- * Interface in order of use: tensors_new, tensors_grow, tensors_seen, tensors_free. Questions about events and ranks are in
- * tensors_seen.c, about values and storages in tensors_values.c. */
+ * Interface in order of use: tensors_new, tensors_grow, tensors_seen, tensors_free. Questions about events and ranks
+ * are in tensors_seen.c, about values and storages in tensors_values.c. */
 #include "analysis/tensors_internal.h"
 
 #include <stdlib.h>
@@ -103,8 +103,8 @@ tensors_seen(const struct tensors *tensors)
 
 /* ---- storages ---- */
 
-/* Storages are numbered in the order of their creation: a number far above what was seen so far is none. NULL: no memory,
- * or no such storage. */
+/* Storages are numbered in the order of their creation: a number far above what was seen so far is none. NULL: no
+ * memory, or no such storage. */
 static struct storage_line *
 take_storage(struct tensors *tensors, int64_t storage, bool *starved)
 {
@@ -349,4 +349,21 @@ group_of_event(const struct tensors *tensors, size_t seq)
 {
     size_t behind = groups_until(tensors, seq);
     return behind > 0 && tensors->groups[behind - 1].seq == seq ? &tensors->groups[behind - 1] : NULL;
+}
+
+bool
+seen_at(const struct tensors *tensors, size_t seq, struct seen_tensor *out)
+{
+    const struct telling     *telling = telling_of(tensors, seq);
+    const struct trace_event *event = trace_event(tensors->trace, seq);
+    if (telling->told != TOLD_TENSOR || telling->storage < 0 || telling->a < 0 || telling->c < 0 ||
+        !seen_parse(trace_text_at(tensors->trace, event->args[telling->c]), out))
+        return false;
+    out->told = seq;
+    out->storage = event->args[telling->storage];
+    out->offset = event->args[telling->a];
+    out->version = telling->b >= 0 ? event->args[telling->b] : -1;
+    out->rank = event->rank;
+    out->device = event->device;
+    return out->offset >= 0 && out->offset <= (int64_t)1 << 44;
 }

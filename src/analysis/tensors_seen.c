@@ -1,10 +1,9 @@
 /* Which tensors an event is about, and which of other ranks are the same.
  *
- * Interface: tensors_of_event, tensors_of_peers, tensors_named, seen_count; seen_parse and seen_at for the index. */
+ * Interface: tensors_of_event, tensors_of_peers, tensors_named. */
 #include "analysis/tensors_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/state.h"
@@ -12,121 +11,6 @@
 #include "trace/reader.h"
 
 enum { STAGES_AROUND = 64, PEERS_LOOKED_AT = 4096, MESSAGE_WITHIN = 64 };
-
-/* ---- reading ---- */
-
-static const char *
-read_numbers(const char *at, int64_t out[TENSOR_DIMS], int *count)
-{
-    *count = 0;
-    if (*at != '[')
-        return NULL;
-    for (at++; *at != ']'; at += strspn(at, ", ")) {
-        char *end;
-        if (*count == TENSOR_DIMS)
-            return NULL;
-        out[(*count)++] = strtoll(at, &end, 10);
-        if (end == at)
-            return NULL;
-        at = end;
-    }
-    return at + 1;
-}
-
-static const char *
-last_colon(const char *text)
-{
-    const char *found = NULL;
-    for (const char *at = strstr(text, ": "); at != NULL; at = strstr(at + 1, ": "))
-        found = at;
-    return found;
-}
-
-/* "float32 [4, 3] strides [1, 4] requires_grad" */
-static bool
-parse_layout(const char *at, struct seen_tensor *out)
-{
-    char   type[16];
-    size_t length = strcspn(at, " ");
-    enum dtype dtype;
-    int    strides = 0;
-    if (length >= sizeof type)
-        return false;
-    memcpy(type, at, length);
-    type[length] = '\0';
-    if (!dtype_parse(type, &dtype) || at[length] != ' ')
-        return false;
-    at = read_numbers(at + length + 1, out->size, &out->dims);
-    if (at == NULL)
-        return false;
-    out->dtype = (int)dtype;
-    row_major_strides(out->dims, out->size, out->stride);
-    if (strncmp(at, " strides ", 9) == 0)
-        at = read_numbers(at + 9, out->stride, &strides);
-    if (at == NULL || (strides != 0 && strides != out->dims))
-        return false;
-    out->requires_grad = strcmp(at, " requires_grad") == 0;
-    for (int i = 0; i < out->dims; i++)
-        if (out->size[i] < 0 || out->size[i] > (int64_t)1 << 44 || out->stride[i] < 0 ||
-            out->stride[i] > (int64_t)1 << 44)
-            return false;
-    out->shaped = true;
-    return true;
-}
-
-/* A gradient is called by its parameter; what has no name of its own but is one of a kind, by its role. */
-static void
-take_name(const char *name, size_t length, struct seen_tensor *out)
-{
-    bool gradient = strcmp(out->role, "gradient") == 0, slot = strcmp(out->role, "slot") == 0;
-    snprintf(out->name, sizeof out->name, "%.*s%s", (int)(length < 120 ? length : 120), name,
-             gradient ? ".grad" : slot ? ".grad in its bucket" : "");
-    if (length == 0)
-        out->name[0] = '\0';
-    if (length == 0 && strncmp(out->role, "bucket ", 7) == 0)
-        snprintf(out->name, sizeof out->name, "%s", out->role);
-}
-
-bool
-seen_parse(const char *text, struct seen_tensor *out)
-{
-    *out = (struct seen_tensor){ .version = -1 };
-    const char *colon = last_colon(text), *equal = strstr(text, " = ");
-    if (colon == NULL)
-        return false;
-    equal = equal != NULL && equal < colon ? equal : colon;
-    size_t role = (size_t)(equal - text);
-    snprintf(out->role, sizeof out->role, "%.*s", (int)(role < 47 ? role : 47), text);
-    take_name(equal + 3, equal < colon ? (size_t)(colon - equal) - 3 : 0, out);
-    return parse_layout(colon + 2, out);
-}
-
-bool
-seen_at(const struct tensors *tensors, size_t seq, struct seen_tensor *out)
-{
-    const struct telling     *telling = telling_of(tensors, seq);
-    const struct trace_event *event = trace_event(tensors->trace, seq);
-    if (telling->told != TOLD_TENSOR || telling->storage < 0 || telling->a < 0 || telling->c < 0 ||
-        !seen_parse(trace_text_at(tensors->trace, event->args[telling->c]), out))
-        return false;
-    out->told = seq;
-    out->storage = event->args[telling->storage];
-    out->offset = event->args[telling->a];
-    out->version = telling->b >= 0 ? event->args[telling->b] : -1;
-    out->rank = event->rank;
-    out->device = event->device;
-    return out->offset >= 0 && out->offset <= (int64_t)1 << 44;
-}
-
-int64_t
-seen_count(const struct seen_tensor *tensor)
-{
-    int64_t count = 1;
-    for (int i = 0; i < tensor->dims; i++)
-        if (__builtin_mul_overflow(count, tensor->size[i], &count))
-            return 0;
-    return tensor->shaped ? count : 0;
-}
 
 /* ---- of an event ---- */
 
@@ -166,14 +50,16 @@ add_group(const struct tensors *tensors, size_t seq, struct seen_tensor *out, si
     return count;
 }
 
-/* The layout under which a storage was seen last; of what nobody announced, that of its snapshot is not enough. */
+/* The layout under which all of a storage was seen last: which of several views is meant nobody can tell. */
 static bool
 last_seen(const struct tensors *tensors, int64_t storage, size_t seq, struct seen_tensor *out)
 {
     const struct storage_line *line = line_of(tensors, storage);
+    struct storage_facts facts = tensors_storage(tensors, storage, seq);
     size_t place = line != NULL ? line_place(line, seq) : 0;
     for (size_t i = place; i-- > 0 && place - i < 256;)
-        if (telling_of(tensors, line->seqs[i])->told == TOLD_TENSOR && seen_at(tensors, line->seqs[i], out))
+        if (telling_of(tensors, line->seqs[i])->told == TOLD_TENSOR && seen_at(tensors, line->seqs[i], out) &&
+            seen_count(out) * (int64_t)dtype_size((enum dtype)out->dtype) == facts.bytes)
             return true;
     return false;
 }
@@ -220,7 +106,8 @@ add_arguments(const struct tensors *tensors, size_t seq, struct seen_tensor *out
             seen.numbers = event->args[i];
             shape_of_snapshot(tensors, seen.numbers, &seen);
         } else if (!last_seen(tensors, event->args[i], seq, &seen)) {
-            seen.storage = event->args[i];
+            seen = (struct seen_tensor){ .told = seq, .version = -1, .rank = event->rank, .device = event->device,
+                                         .storage = event->args[i] };
             shape_of_storage(tensors, seq, &seen);
         }
         snprintf(seen.role, sizeof seen.role, "%s", numbers ? "the message" : kind->arg_name[i]);

@@ -97,7 +97,7 @@ op_call(struct task *me, enum op op, const struct op_args *args)
             hand_up(me, args->more[i]);
     }
     told(&stage_, result);
-    if (result != args->out)
+    if (result != args->in[0])
         tensor_announce(me, result, "result");
     return result == args->out ? result : hand_up(me, result);
 }

@@ -328,7 +328,8 @@ reducer_grad_came(struct task *me, struct reducer *reducer, int index)
 static bool
 reducer_autograd_hook(struct task *me, struct reducer *reducer, int index)
 {
-    tensor_announce_named(me, reducer->params[index]->grad, "gradient", reducer->names[index]);
+    tensor_announce_named(me, reducer->params[index]->grad, "gradient",
+                          reducer->params[index]->name);
     STAGE(me, ddp_autograd_hook, index, name_id(me, reducer, index));
     if (!reducer->hook_called)
         reducer->backwards++;

@@ -1,4 +1,4 @@
-/* Which tensors an event is about: a point before it says where they lie, of what shape they are, and what they are for.
+/* Which tensors an event is about: a point before it says where they lie, of what shape they are, and what for.
  * Nobody who reads the trace needs to guess it, and nobody is told of it but in `stepped`.
  *
  * Interface: tensor_announce, tensor_announce_named, tensor_announce_all,
@@ -46,8 +46,11 @@ tensor_announce_layout(struct task *me, const struct tensor *tensor, const struc
         at = print_numbers(text, at < TEXT ? at : TEXT - 1, layout->dims, layout->stride);
     }
     snprintf(text + at, (size_t)(TEXT - at), "%s", tensor->requires_grad ? " requires_grad" : "");
+    uint32_t departing = me->departing; /* what leaves does so with the stage that comes, not with what is told of it */
+    me->departing = 0;
     POINT_ON(me, tensor_device(tensor), memory_tensor, tensor->storage->number, layout->offset,
              tensor_version(tensor), stage_text_id(me, text));
+    me->departing = departing;
 }
 
 void

@@ -1,8 +1,7 @@
-/* Rows of large lanes: what the pyramid paints is what a walk over all spans paints, and where there is no time for that,
- * what a rough row may leave out and what not. */
+/* Rows of large lanes: what the pyramid paints is what a walk over all spans paints, and where there is no time for
+ * that, what a rough row may leave out and what not. */
 #include "view_rig.h"
 #include "../../trace_viewer/busy.h"
-#include "../../trace_viewer/filter.h"
 #include "../../trace_viewer/strip.h"
 
 enum { COLUMNS = 120 };
@@ -70,13 +69,11 @@ assert_same_cells(const struct strip_cell *one, const struct strip_cell *other)
     }
 }
 
-/* A filter that lets everything through has every span looked at. */
-static void
-filter_of_all(struct filter *filter, const struct rig *rig)
+/* What lets everything through has every span looked at. */
+static bool
+hides_nothing(const void *what, const struct model *model, size_t seq)
 {
-    char why[200];
-    *filter = (struct filter){ 0 };
-    assert_true(filter_set(filter, &rig->model, "seq >= 0", why, sizeof why));
+    return false;
 }
 
 static void
@@ -85,21 +82,19 @@ an_exact_row_is_what_a_walk_over_all_spans_paints(void **state)
     struct strip_cell quick[COLUMNS], slow[COLUMNS];
     for (uint64_t seed = 1; seed <= 3; seed++) {
         struct rig rig;
-        struct filter all;
         uint64_t random = seed;
         large(&rig, seed, 24000);
-        filter_of_all(&all, &rig);
         for (int round = 0; round < 24; round++) {
             struct scale scale = some_scale(&rig, &random);
-            struct strip one = row(&rig, quick, (size_t)round % 2, &scale), other = row(&rig, slow, (size_t)round % 2, &scale);
+            struct strip one = row(&rig, quick, (size_t)round % 2, &scale);
+            struct strip other = row(&rig, slow, (size_t)round % 2, &scale);
             one.first = other.first = round % 3;
-            other.filter = &all;
+            other.sieve = (struct sieve){ .hides = hides_nothing, .sum = 1 };
             strip_paint(&one);
             strip_paint(&other);
             assert_false(one.rough);
             assert_same_cells(quick, slow);
         }
-        filter_free(&all);
         rig_end(&rig);
     }
 }
@@ -115,7 +110,8 @@ a_rough_row_hides_no_fault_and_leaves_no_touched_cell_blank(void **state)
         large(&rig, seed, 24000);
         for (int round = 0; round < 24; round++) {
             struct scale scale = some_scale(&rig, &random);
-            struct strip one = row(&rig, hasty, (size_t)round % 2, &scale), other = row(&rig, exact, (size_t)round % 2, &scale);
+            struct strip one = row(&rig, hasty, (size_t)round % 2, &scale);
+            struct strip other = row(&rig, exact, (size_t)round % 2, &scale);
             shelf_begin(rig.model.shelf, 1);
             strip_paint(&one);
             rough += one.rough;
@@ -139,10 +135,12 @@ static void
 busy_time_over_all_columns_is_that_of_the_lane(void **state)
 {
     struct rig rig;
-    struct share shares[COLUMNS] = { 0 };
+    uint64_t columns[COLUMNS] = { 0 };
+    static const bool first[RIG_LANES] = { true };
     large(&rig, 7, 20000);
     uint64_t unit = scale_unit_for(rig.model.end, COLUMNS), busy = 0, known = 0;
-    busy_lane(&rig.model, &rig.view.veil, 0, &(struct scale){ .unit = unit, .columns = COLUMNS }, shares);
+    struct scale scale = { .unit = unit, .columns = COLUMNS };
+    busy_columns(&rig.model, &rig.view.veil, first, &scale, columns);
     struct span span;
     size_t empty = 0;
     for (size_t i = 0; index_span(rig.model.index, 0, 0, i, &span); i++) {
@@ -151,7 +149,7 @@ busy_time_over_all_columns_is_that_of_the_lane(void **state)
         empty += end == span.begin;
     }
     for (int column = 0; column < COLUMNS; column++)
-        busy += shares[column].busy;
+        busy += columns[column];
     assert_in_range(busy, known, known + empty);
     rig_end(&rig);
 }
