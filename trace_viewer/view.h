@@ -88,8 +88,8 @@ void view_say(struct view *view, const char *format, ...) __attribute__((format(
 
 /* The window in time for a timeline of that many columns; with unit 0 the whole trace. */
 struct scale view_scale(const struct view *view, const struct model *model, int columns);
-/* Stands at that event: its lane is selected; the window moves by whole columns only if the event left its middle. false:
- * a question comes before it, and there one stands. */
+/* Stands at that event: its lane is selected; the window moves by whole columns only if the event left its middle.
+ * false: a question comes before it, and there one stands. */
 bool view_goto(struct view *view, const struct model *model, size_t seq);
 /* A zoom in which the first whole step of the lesson, forward and backward, can be read. */
 void view_zoom_to_step(struct view *view, const struct model *model);
