@@ -5,9 +5,12 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "browse.h"
+#include "chooser.h"
 #include "control/commands.h"
 #include "keys.h"
 #include "look.h"
+#include "panes.h"
+#include "points.h"
 #include "question.h"
 #include "trace/reader.h"
 
@@ -32,7 +35,7 @@ held_by_question(struct driver *driver, int command)
 static void take_reply(struct driver *driver);
 
 static void
-ask_engine(struct driver *driver, const char *line)
+ask_engine(struct driver *driver, int command, const char *line)
 {
     struct session *session = driver->session;
     if (session->waiting) {
@@ -47,19 +50,20 @@ ask_engine(struct driver *driver, const char *line)
         if (session_ask(session, go))
             take_reply(driver);
     }
+    driver->breaks |= breaks_takes(command);
     if (session_ask(session, line))
         driver->view->run = RUN_RUNNING;
     else
         take_reply(driver);
 }
 
-/* Looking is the viewer's, also with an engine; only `info breaks` asks for what the engine knows. */
+/* Looking is the viewer's, also with an engine. */
 static bool
 is_looking(const struct command_line *line)
 {
     if ((command_info(line->command)->scope & SCOPE_VIEWER) != 0 || line->command == CMD_where)
         return true;
-    return line->command == CMD_info && strncmp(line->rest, "br", 2) != 0;
+    return line->command == CMD_info;
 }
 
 void
@@ -83,7 +87,7 @@ drive_line(struct driver *driver, const char *text)
         if (!look(driver->model, view, &line))
             driver->leave = true;
     } else if (driver->session != NULL && driver->session->fd >= 0) {
-        ask_engine(driver, repeat);
+        ask_engine(driver, line.command, repeat);
     } else {
         browse(driver->model, view, &line);
         driver->ahead.held = view->moving;
@@ -193,6 +197,8 @@ take_reply(struct driver *driver)
     if (there)
         take_reply_text(view, &reply.text);
     reply_free(&reply);
+    if (driver->breaks)
+        points_ask(view, driver->session);
 }
 
 void
@@ -286,8 +292,8 @@ command_key(struct driver *driver, int command)
     const struct command_info *info = command_info(command);
     char line[64];
     bool required = info->args[0] != '\0' && info->args[0] != '[';
-    if (command == CMD_info) {
-        drive_line(driver, "info breaks");
+    if (command == CMD_switch && driver->count == 0) {
+        chooser_open(driver->model, driver->view);
     } else if (required && (driver->count == 0 || strstr(info->args, "EXPR") != NULL)) {
         snprintf(line, sizeof line, "%s ", info->name);
         open_prompt(driver->view, line);
@@ -338,8 +344,40 @@ answer_key(struct driver *driver, const char *key)
     return true;
 }
 
-void
-drive_key(struct driver *driver, const char *key)
+/* Keys of the pane that has the keys come before all others. */
+static bool
+pane_key(struct driver *driver, const char *key)
+{
+    struct view *view = driver->view;
+    const struct pane_kind *kind = view->focus != PANE_TIMELINE ? pane_kind(view->focus) : NULL;
+    for (const struct pane_key *own = kind != NULL ? kind->keys : NULL; own != NULL && own->key != NULL; own++)
+        if (strcmp(own->key, key) == 0) {
+            kind->press(driver->model, view, key);
+            return true;
+        }
+    return false;
+}
+
+/* What a pane has asked for. */
+static void
+carry_todo(struct driver *driver)
+{
+    struct view *view = driver->view;
+    char line[sizeof view->todo];
+    memcpy(line, view->todo, sizeof line);
+    view->todo[0] = '\0';
+    if (line[0] == '\0')
+        return;
+    if (!view->todo_typed) {
+        drive_line(driver, line);
+        return;
+    }
+    open_prompt(view, ":");
+    snprintf(view->typed, sizeof view->typed, "%s", line);
+}
+
+static void
+act_on_key(struct driver *driver, const char *key)
 {
     struct view *view = driver->view;
     struct typed_ahead *ahead = &driver->ahead;
@@ -353,6 +391,10 @@ drive_key(struct driver *driver, const char *key)
         return;
     }
     view->message[0] = '\0';
+    if (view->chooses && !leaves) {
+        chooser_key(driver->model, view, key);
+        return;
+    }
     if (view->help && !leaves) {
         help_key(driver, key, keys_command(key));
         return;
@@ -364,7 +406,7 @@ drive_key(struct driver *driver, const char *key)
         view_say(view, "%lld", (long long)driver->count);
         return;
     }
-    if (answer_key(driver, key))
+    if (answer_key(driver, key) || pane_key(driver, key))
         return;
     int command = keys_command(key);
     if (view->searching && (command == CMD_next || command == CMD_rnext) && key[1] == '\0')
@@ -381,4 +423,11 @@ drive_key(struct driver *driver, const char *key)
         command_key(driver, command);
     else
         view_say(view, "no command has the key %s; ? lists them", key);
+}
+
+void
+drive_key(struct driver *driver, const char *key)
+{
+    act_on_key(driver, key);
+    carry_todo(driver);
 }

@@ -18,6 +18,7 @@ struct driver {
     int64_t         count;     /* typed before a key; 0 none */
     char            last[640]; /* the last line, for an empty one */
     bool            leave;
+    bool            breaks;    /* breakpoints were made in the session, so they are asked for behind each reply */
     struct typed_ahead ahead;
 };
 

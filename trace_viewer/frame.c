@@ -3,6 +3,7 @@
 #include "frame.h"
 
 #include "base/str.h"
+#include "chooser.h"
 #include "keys.h"
 #include "frame_panes.h"
 #include "layout.h"
@@ -198,6 +199,8 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
     if (layout.minimap.height > 0)
         minimap_draw(model, view, &part[1], capabilities);
     timeline_draw(model, view, &part[2], capabilities);
+    if (view->chooses)
+        chooser_draw(&scene, &part[2]);
     panes_draw(&scene, &layout, canvas);
     draw_event_line(model, view, &part[3]);
     draw_message(model, view, layout.slot_count == 1 && layout.slots[0].pane == PANE_LESSON, &part[4]);

@@ -63,6 +63,11 @@ struct view {
     char           prompt[64];         /* "until ": what is being typed, "" nothing */
     char           typed[512];
     char           message[512];       /* the line above the keys */
+    char           todo[640];          /* a command that a pane asks for; "" none */
+    bool           todo_typed;         /* it is typed for the person, who finishes it */
+    bool           chooses;            /* the list of ranks, of which one runs first, is open; its line */
+    int            choice;
+    char          *points;             /* a session's breakpoints as it told them, in lines; owned, NULL not yet */
     char           gone[128];          /* how the engine went, while it is gone; "" */
 };
 
@@ -71,6 +76,9 @@ void view_free(struct view *view);
 /* Another run's trace takes the old one's place: what is searched for is looked up there. */
 void view_use(struct view *view, const struct trace *trace);
 void view_say(struct view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A command to be carried out, or typed at the prompt, once the key is done. */
+void view_do(struct view *view, bool typed, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* The window in time for a timeline of that many columns; with unit 0 the whole trace. */
 struct scale view_scale(const struct view *view, const struct model *model, int columns);

@@ -38,7 +38,7 @@ like($held, qr/answer/, 'and is told why');
 
 my ($first, $second, $same) = told("$viewer $trace --plain --at 900", 's', '', 'look');
 like($first, qr/^inside: backward > TBackward0$/m, 'what is open around the event is told');
-like($second, qr/^step: 901 .*^changed: Tasks: r0 main +backward$/ms, 'what a step changed is told');
+like($second, qr/^step: 901 .*^changed: Tasks: r0 main +runs +backward/ms, 'what a step changed is told');
 like($same, qr/^step: 902 /m, 'an empty line repeats the last command');
 
 my (undef, $lanes, $rank, $tasks, $wrong, $unknown) = told("$viewer $trace --plain --at 900",
