@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "chooser.h"
 #include "keys.h"
+#include "frame_marks.h"
 #include "frame_panes.h"
 #include "layout.h"
 #include "question.h"
@@ -33,9 +34,14 @@ draw_title(const struct model *model, const struct view *view, struct canvas *ca
     if (title[0] == '\0')
         title = trace_option_of(model->trace, "lesson");
     const struct trace_event *event = view->cursor == NO_EVENT ? NULL : trace_event(model->trace, view->cursor);
-    char where[96] = "no events", right[64];
+    char where[160] = "no events", right[64];
     if (event != NULL)
         snprintf(where, sizeof where, "it %u  step %zu/%zu", event->iteration, view->cursor, model->seen - 1);
+    struct str arranged = { 0 };
+    arrange_print(view, model, &arranged);
+    size_t said = strlen(where);
+    snprintf(where + said, sizeof where - said, "%s", canvas_words(canvas, &arranged));
+    str_free(&arranged);
     const char *seed = trace_option_of(model->trace, "seed");
     const char *note = view->run == RUN_SAVED ? trace_note(model->trace) : "";
     const char *word = note[0] == '\0' ? run_word(view->run) : strncmp(note, "cut", 3) == 0 ? "cut short" : "damaged";
@@ -100,14 +106,6 @@ words_to_say(const struct model *model, const struct view *view, bool told, stru
     return view->veil.draws ? "something is hidden until you answer a question" : "";
 }
 
-static void
-draw_prompt(const struct view *view, struct canvas *line)
-{
-    int column = canvas_text(line, 0, 1, (struct style){ .attr = ATTR_BOLD }, view->prompt);
-    column = canvas_text(line, 0, column, (struct style){ 0 }, view->typed);
-    canvas_put(line, 0, column, (struct style){ .attr = ATTR_REVERSE }, ' ');
-}
-
 /* A measure stands at the right of what else is said, where there is room for both. */
 static void
 draw_message(const struct model *model, const struct view *view, bool told, struct canvas *line)
@@ -115,8 +113,8 @@ draw_message(const struct model *model, const struct view *view, bool told, stru
     enum { WORDS_LEAST = 24 };
     struct style style = { 0 };
     struct str   measure = { 0 };
-    if (view->prompt[0] != '\0') {
-        draw_prompt(view, line);
+    if (prompt_is_open(&view->prompt)) {
+        prompt_draw(&view->prompt, line);
         return;
     }
     const char *words = words_to_say(model, view, told, &style);
@@ -169,7 +167,7 @@ draw_help(const struct view *view, struct canvas *canvas)
     if (canvas->height <= 2)
         body = *canvas;
     canvas_clear(&body);
-    keys_help(&body, view->panes[PANE_TIMELINE].scroll);
+    keys_help(view, &body);
 }
 
 void
@@ -198,6 +196,7 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
         ruler_draw(model, view, &part[0], capabilities);
     if (layout.minimap.height > 0)
         minimap_draw(model, view, &part[1], capabilities);
+    marks_draw(&scene, &layout, canvas);
     timeline_draw(model, view, &part[2], capabilities);
     if (view->chooses)
         chooser_draw(&scene, &part[2]);

@@ -9,7 +9,7 @@
 
 enum { PANES_FROM = 16, PANE_LEAST = 6, GRID_ROWS = 10, BAND_ROWS = 8, BAND_TAKEN = 12, QUESTION_ROWS = 14,
        LANES_LEAST = 4, NARROW = 60, WIDE = 100, WORDS_FROM = 7, WORDS_ROWS = 4, COLUMN_LEAST = 28, LISTING = 80,
-       GRID_MOST = 12 };
+       GRID_MOST = 12, MEASURE_FROM = 44 };
 
 static int
 least(int a, int b)
@@ -94,24 +94,60 @@ pick_panes(const struct scene *scene, const struct layout *layout, int room, enu
     return count;
 }
 
-/* Panes side by side in as many rows as have room, the last row's as wide as the others together. */
+/* How many of the panes go side by side into a row that wide, at least one. */
+static int
+fill_row(const enum pane *panes, int count, int width)
+{
+    int taken = 0, columns = 0;
+    while (taken < count && columns + pane_kind(panes[taken])->least_columns <= width)
+        columns += pane_kind(panes[taken++])->least_columns;
+    return most(taken, least(count, 1));
+}
+
+static bool
+is_among(const enum pane *panes, int count, enum pane pane)
+{
+    for (int i = 0; i < count; i++)
+        if (panes[i] == pane)
+            return true;
+    return false;
+}
+
+/* A row of panes, each as wide as its need is large. */
+static void
+place_row(struct layout *layout, struct box row, const enum pane *panes, int count)
+{
+    int all = 0, before = 0;
+    for (int i = 0; i < count; i++)
+        all += pane_kind(panes[i])->least_columns;
+    for (int i = 0; i < count; i++) {
+        int left = row.width * before / all;
+        before += pane_kind(panes[i])->least_columns;
+        int right = row.width * before / all;
+        add_slot(layout, panes[i], (struct box){ row.row, row.column + left, row.height, right - left });
+    }
+}
+
+/* Panes side by side in as many rows as there is room for; the last one changes. */
 static void
 place_grid(struct layout *layout, const struct scene *scene, struct box band)
 {
     enum pane picked[GRID_MOST];
-    int columns = most(1, band.width / COLUMN_LEAST), rows = most(1, band.height / GRID_ROWS);
-    columns = least(columns, GRID_MOST);
-    rows    = least(rows, GRID_MOST / columns);
-    int count = pick_panes(scene, layout, columns * rows, picked), first = layout->slot_count;
-    rows    = least(rows, count);
-    for (int row = 0, from = 0; row < rows; row++) {
-        int in_row = (count - from + rows - row - 1) / (rows - row);
-        int top = band.row + band.height * row / rows, below = band.row + band.height * (row + 1) / rows;
-        for (int i = 0; i < in_row; i++) {
-            int left = band.width * i / in_row, right = band.width * (i + 1) / in_row;
-            add_slot(layout, picked[from + i], (struct box){ top, band.column + left, below - top, right - left });
-        }
-        from += in_row;
+    int in_row[GRID_MOST], rows = 0, first = layout->slot_count, from = 0;
+    int columns = most(1, band.width / COLUMN_LEAST), deep = most(1, band.height / GRID_ROWS);
+    int count = pick_panes(scene, layout, least(GRID_MOST, columns * deep), picked);
+    for (; rows < deep && from < count; rows++) {
+        in_row[rows] = fill_row(picked + from, count - from, band.width);
+        from += in_row[rows];
+    }
+    enum pane open = pane_open(scene);
+    bool      there = layout_slot(layout, open) != NULL || is_among(picked, from, open);
+    if (from < count && from > 0 && !there) /* what has no room is a tab */
+        picked[from - 1] = open;
+    for (int row = 0, at = 0; row < rows; at += in_row[row++]) {
+        int top = band.height * row / rows, below = band.height * (row + 1) / rows;
+        place_row(layout, (struct box){ band.row + top, band.column, below - top, band.width }, picked + at,
+                  in_row[row]);
     }
     if (layout->slot_count > first)
         layout->slots[layout->slot_count - 1].changes = true;
@@ -198,6 +234,13 @@ place_full(struct layout *layout, const struct scene *scene, struct box room)
     add_slot(layout, focus, room);
 }
 
+/* The measure has a row of its own under the ruler while one measures, on a tall screen always. */
+static int
+ruler_rows(const struct scene *scene, int height)
+{
+    return height >= MEASURE_FROM || (height >= PANES_FROM && scene->view->measure != NO_EVENT) ? 2 : 1;
+}
+
 static void
 place_parts(struct layout *layout, const struct scene *scene, struct box room)
 {
@@ -210,9 +253,10 @@ place_parts(struct layout *layout, const struct scene *scene, struct box room)
         room.width -= side;
         place_side(layout, (struct box){ room.row, room.width, room.height, side });
     }
-    layout->ruler   = (struct box){ room.row++, 0, 1, room.width };
-    layout->minimap = (struct box){ room.row++, 0, 1, room.width };
-    room.height -= 2;
+    layout->ruler   = (struct box){ room.row, 0, ruler_rows(scene, room.height), room.width };
+    layout->minimap = (struct box){ room.row + layout->ruler.height, 0, 1, room.width };
+    room.row    += layout->ruler.height + 1;
+    room.height -= layout->ruler.height + 1;
     bool wide  = side > 0 || room.width >= WIDE;
     int  lanes = least(timeline_wanted(scene->model, scene->view), room.height - pane_rows(scene, room.height, wide));
     struct box band = { room.row + lanes, 0, room.height - lanes, room.width };

@@ -4,6 +4,8 @@
 #include "base/vec.h"
 #include "keys.h"
 #include "layout.h"
+#include "rows.h"
+#include "trace/reader.h"
 
 #include <string.h>
 #include <strings.h>
@@ -53,25 +55,35 @@ up_or_down(struct view *view, const struct model *model, int direction, bool pag
 {
     if (view->help) {
         int *line = &view->panes[PANE_TIMELINE].scroll, rows = help_rows(view);
-        *line = bounded(*line + direction * (page ? rows : 1), 0, keys_help_lines(view->width) - rows);
+        *line = bounded(*line + direction * (page ? rows : 1), 0, keys_help_lines(view) - rows);
     } else if (view->focus != PANE_TIMELINE) {
         scroll_pane(view, model, direction, page);
     } else {
         struct layout layout = layout_now(view, model);
         int by = page && layout.timeline.height > 2 ? layout.timeline.height - 1 : 1;
-        view->lane = bounded(view->lane + direction * by, 0, (int)model->lane_count - 1);
+        view->lane = rows_lane_beside(model, view, layout.timeline.height, direction * by);
     }
+}
+
+/* A trace that grows is followed from its last event on. */
+static bool
+is_live(const struct view *view, const struct model *model)
+{
+    return view->run == RUN_RUNNING || view->run == RUN_PAUSED ||
+           (view->run == RUN_SAVED && strncmp(trace_note(model->trace), "cut", 3) == 0);
 }
 
 /* The first or last event; in the help its first or last lines. */
 static void
 go_end(struct view *view, const struct model *model, bool last)
 {
-    if (view->help)
-        view->panes[PANE_TIMELINE].scroll =
-            last ? bounded(keys_help_lines(view->width) - help_rows(view), 0, 100000) : 0;
-    else
-        view_goto(view, model, last && model->seen > 0 ? model->seen - 1 : 0);
+    if (view->help) {
+        int most = bounded(keys_help_lines(view) - help_rows(view), 0, 100000);
+        view->panes[PANE_TIMELINE].scroll = last ? most : 0;
+        return;
+    }
+    view_goto(view, model, last && model->seen > 0 ? model->seen - 1 : 0);
+    view->arrange.following = last && is_live(view, model);
 }
 
 /* The next pane of those on the screen, or the one before. */
@@ -130,13 +142,13 @@ inspect(struct view *view, struct model *model, const struct command_line *line)
         view_say(view, "the pane follows the event again");
 }
 
-/* info: breaks, memory, buckets, tasks and locks are panes. */
+/* info: breaks, memory, buckets, tensors, tasks and locks are panes. */
 static void
 show_info(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)model;
     static const struct { const char *word; enum pane pane; } panes[] = {
-        { "memory", PANE_MEMORY }, { "buckets", PANE_BUCKETS }, { "breaks", PANE_BREAKS },
+        { "memory", PANE_MEMORY }, { "tensor", PANE_TENSOR }, { "buckets", PANE_BUCKETS }, { "breaks", PANE_BREAKS },
     };
     view->chosen = PANE_TASKS;
     for (size_t i = 0; i < countof(panes); i++)
@@ -162,7 +174,10 @@ static void
 help(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)model;
-    (void)line;
+    if (line->rest[0] != '\0') {
+        keys_explain(view, line->rest);
+        return;
+    }
     view->help = !view->help;
     view->panes[PANE_TIMELINE].scroll = 0;
 }
@@ -205,8 +220,12 @@ page_down(struct view *view, struct model *model, const struct command_line *lin
 static void
 first(struct view *view, struct model *model, const struct command_line *line)
 {
-    (void)line;
-    go_end(view, model, false);
+    if (line->has_count && (uint64_t)line->count < model->seen)
+        view_goto(view, model, (size_t)line->count);
+    else if (line->has_count)
+        view_say(view, "the events are 0 to %zu", model->seen > 0 ? model->seen - 1 : 0);
+    else
+        go_end(view, model, false);
 }
 
 static void

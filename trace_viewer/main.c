@@ -3,11 +3,13 @@
  *     trace_viewer TRACE...                      on a terminal; several are one timeline
  *     trace_viewer TRACE --print --size 100x30   one frame as text, the same on every machine
  *     trace_viewer --attach SOCKET [TRACE]       the screen of a running `ringside step` */
+#include "analysis/diff.h"
 #include "base/descriptors.h"
 #include "base/stack.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "base/visible.h"
+#include "config.h"
 #include "control/commands.h"
 #include "drive.h"
 #include "export.h"
@@ -35,7 +37,7 @@ struct options {
     const char *attach, *keys, *commands;
     int         width, height;
     long long   at;              /* -1: not given */
-    bool        print, plain, help;
+    bool        print, plain, help, diff, no_config;
     enum format format;
     enum theme  theme;
     struct term_options term;
@@ -48,13 +50,15 @@ static const char usage[] =
     "  --print[=FORMAT]  one frame on stdout: text, or ansi (with colours), svg, html\n"
     "  --size WxH        of that frame (80x24)\n"
     "  --at SEQ          the event to stand at\n"
-    "  --keys KEYS       pressed before the first frame: 'nn]v', '<Tab>', '<Enter>'\n"
+    "  --keys KEYS       pressed before the first frame: 'nn]v', '<Tab>', '<Click 12,5>', '<Drag 9,5 30,5>'\n"
     "  --commands FILE   done before the first frame, a line each, as script writes them\n"
     "  --attach SOCKET   follow and steer a running session\n"
     "  --plain           no screen: commands are typed, each step is told in words\n"
+    "  --diff            two traces against each other, each iteration from one start\n"
     "  --theme NAME      dark, light, high-contrast, colour-blind, none\n"
     "  --ascii           no characters beyond ASCII\n"
-    "  --no-color        no colours; NO_COLOR does the same\n"
+    "  --color=HOW       never, 8, 16 or 256 at most; NO_COLOR and --no-color mean never\n"
+    "  --no-config       without ~/.config/ringside/viewer.conf, which --print never reads\n"
     "  --help            this\n"
     "On the screen ? lists the keys.\n";
 
@@ -103,15 +107,33 @@ parse_flag(const char *argument, struct options *options)
         }
     if (strcmp(argument, "--plain") == 0)
         options->plain = true;
+    else if (strcmp(argument, "--diff") == 0)
+        options->diff = true;
     else if (strcmp(argument, "--ascii") == 0)
         options->term.ascii = true;
     else if (strcmp(argument, "--no-color") == 0)
-        options->term.no_colour = true;
+        options->term.colours = 0;
+    else if (strcmp(argument, "--no-config") == 0)
+        options->no_config = true;
     else if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)
         options->help = true;
     else
         return false;
     return true;
+}
+
+static bool
+parse_colours(const char *text, struct options *options)
+{
+    static const struct { const char *name; int colours; } names[] = {
+        { "never", 0 }, { "8", 8 }, { "16", 16 }, { "256", 256 }, { "auto", -1 },
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i].name, text) == 0) {
+            options->term.colours = names[i].colours;
+            return true;
+        }
+    return false;
 }
 
 static bool
@@ -130,7 +152,7 @@ parse_clock(const char *text, enum join_clock *clock)
 static int
 parse_options(int argc, char **argv, struct options *options)
 {
-    *options = (struct options){ .width = 80, .height = 24, .at = -1 };
+    *options = (struct options){ .width = 80, .height = 24, .at = -1, .term.colours = -1 };
     for (int i = 1; i < argc; i++) {
         const char *value;
         if (parse_flag(argv[i], options))
@@ -138,6 +160,9 @@ parse_options(int argc, char **argv, struct options *options)
         if ((value = value_of("--size", argc, argv, &i)) != NULL) {
             if (!parse_size(value, &options->width, &options->height))
                 return tell_trouble("--size %s: two numbers are meant, such as 100x30", value);
+        } else if ((value = value_of("--color", argc, argv, &i)) != NULL) {
+            if (!parse_colours(value, options))
+                return tell_trouble("--color=%s: never, 8, 16 or 256 is meant", value);
         } else if ((value = value_of("--at", argc, argv, &i)) != NULL) {
             char *end;
             options->at = strtoll(value, &end, 10);
@@ -169,14 +194,19 @@ parse_options(int argc, char **argv, struct options *options)
 static void
 press_keys(struct driver *driver, const char *keys)
 {
-    char key[16];
+    char key[KEY_ROOM];
     while (*keys != '\0' && !driver->leave) {
         keys_take(&keys, key);
         if (driver->view->cursor != NO_EVENT)
             model_seek(driver->model, driver->view->cursor);
+        while (model_learn(driver->model, SIZE_MAX))
+            continue;
         drive_key(driver, key);
         while (drive_on(driver))
             continue;
+        if (driver->wish == WISH_EDIT)
+            view_say(driver->view, "an editor needs a terminal");
+        driver->wish = WISH_NONE;
     }
 }
 
@@ -212,8 +242,8 @@ print_frame(struct driver *driver, const struct options *options)
 {
     struct capabilities capabilities = { .utf8 = !options->term.ascii };
     capabilities.theme = options->theme;
-    if (options->format != FORMAT_TEXT && !options->term.no_colour)
-        capabilities.colours = 256;
+    if (options->format != FORMAT_TEXT)
+        capabilities.colours = options->term.colours < 0 ? 256 : options->term.colours;
     struct canvas canvas;
     struct str text = { 0 };
     bool starved = false;
@@ -222,7 +252,12 @@ print_frame(struct driver *driver, const struct options *options)
     canvas.starved = &starved;
     if (driver->view->cursor != NO_EVENT && driver->view->cursor < driver->model->seen)
         starved = !model_seek(driver->model, driver->view->cursor);
+    while (model_learn(driver->model, SIZE_MAX))
+        continue;
     model_seek_past(driver->model, driver->view->before);
+    do
+        arrange_work(driver->view, driver->model);
+    while (driver->view->arrange.working);
     view_veil(driver->view, driver->model);
     frame_draw(driver->model, driver->view, &canvas, &capabilities);
     if (options->format == FORMAT_SVG)
@@ -238,6 +273,15 @@ print_frame(struct driver *driver, const struct options *options)
     return good ? 0 : tell_trouble("%s", starved ? "out of memory" : "cannot write the frame");
 }
 
+/* It is the cause more often than not. */
+static size_t
+first_difference(const struct diff *diff, size_t otherwise)
+{
+    size_t                   count;
+    const struct difference *list = diff_list(diff, &count, NULL);
+    return count > 0 ? list[0].seq : otherwise;
+}
+
 static void
 stand(struct driver *driver, const struct options *options)
 {
@@ -251,6 +295,8 @@ stand(struct driver *driver, const struct options *options)
     if (count == 0)
         return;
     size_t seq = options->at >= 0 ? (size_t)options->at : options->print ? count - 1 : 0;
+    if (options->at < 0 && driver->model->diff != NULL)
+        seq = first_difference(driver->model->diff, seq);
     view_goto(driver->view, driver->model, seq < count ? seq : count - 1);
     if (options->at >= 0 && (size_t)options->at >= count)
         view_say(driver->view, "there is no event %lld; the last one is %zu", options->at, count - 1);
@@ -279,6 +325,8 @@ view_trace(void *argument)
         return USAGE;
     char why[512];
     struct sources sources = options->sources;
+    if (options->diff)
+        sources.clock = JOIN_ITERATION;
     if (reply.trace[0] != '\0') {
         sources.count = 0;
         sources_add(&sources, reply.trace);
@@ -292,6 +340,10 @@ view_trace(void *argument)
     struct view view;
     if (!model_open(&model, trace))
         return tell_trouble("%s", "out of memory");
+    if (options->diff && !model_compare(&model, why, sizeof why)) {
+        model_close(&model);
+        return tell_trouble("%s", why);
+    }
     view_init(&view);
     struct driver driver = { .model = &model, .view = &view, .session = options->attach != NULL ? &session : NULL };
     stand(&driver, options);
@@ -300,12 +352,16 @@ view_trace(void *argument)
         view_goto(&view, &model, reply.seq < model.seen ? reply.seq : model.seen > 0 ? model.seen - 1 : 0);
     }
     reply_free(&reply);
+    if (!options->print && !options->no_config)
+        config_read(&view, &model);
     if (options->keys != NULL)
         press_keys(&driver, options->keys);
     view.theme = options->theme;
     bool done = options->commands == NULL || do_commands(&driver, options->commands);
     int status = !done ? USAGE : options->print ? print_frame(&driver, options)
                  : options->plain ? plain_run(&driver) : loop_run(&driver, &options->term);
+    if (driver.detached)
+        printf("the run waits for a screen: trace_viewer --attach %s\n", options->attach);
     view_free(&view);
     model_close(&model);
     if (session.fd >= 0)

@@ -1,9 +1,12 @@
-/* The trace arranged for drawing. Interface in order of use: model_open, model_refresh, model_seek, then the
+/* The trace arranged for drawing. Interface in order of use: model_open, model_refresh, then the
  * questions: level_find, lane_find, model_kind, model_argument; model_close. What an event is called on the
  * timeline is label.c's business. */
 #include "model.h"
 
+#include "analysis/diff.h"
+#include "analysis/quantities.h"
 #include "analysis/state.h"
+#include "analysis/tensors.h"
 #include "base/vec.h"
 #include "trace/reader.h"
 
@@ -183,38 +186,34 @@ model_close(struct model *model)
     free(model->faults);
     free(model->lessons);
     free(model->work);
+    tensors_free(model->tensors);
+    quantities_free(model->quantities);
     if (model->state != NULL)
         state_free(model->state);
     if (model->past != NULL)
         state_free(model->past);
+    diff_free(model->diff);
     if (model->trace != NULL)
         trace_release(model->trace);
     *model = (struct model){ 0 };
 }
 
 bool
-model_seek(struct model *model, size_t seq)
+model_learn(struct model *model, size_t slice)
 {
-    if (model->at == seq)
-        return true;
-    if (seq >= model->seen || !state_seek(model->state, seq))
-        return false;
-    model->at = seq;
-    return true;
+    if (model->tensors == NULL)
+        model->tensors = tensors_new(model->trace);
+    if (model->quantities == NULL)
+        model->quantities = quantities_new(model->trace);
+    bool tensors = model->tensors != NULL && tensors_grow(model->tensors, slice);
+    return (model->quantities != NULL && quantities_grow(model->quantities, slice)) || tensors;
 }
 
 bool
-model_seek_past(struct model *model, size_t seq)
+model_compare(struct model *model, char *why, size_t why_size)
 {
-    if (model->past_at == seq || seq == NO_EVENT)
-        return true;
-    model->past_at = NO_EVENT;
-    if (model->past == NULL)
-        model->past = state_new(model->trace);
-    if (seq >= model->seen || model->past == NULL || !state_seek(model->past, seq))
-        return false;
-    model->past_at = seq;
-    return true;
+    model->diff = diff_new(model->trace, why, why_size);
+    return model->diff != NULL;
 }
 
 const char *

@@ -11,6 +11,7 @@ struct scale {
     uint64_t unit;     /* ps a column, at least 1 ns */
     int64_t  left;     /* number of the first column shown */
     int      columns;
+    uint64_t shift;    /* ps by which times are shown later: where ranks are aligned */
 };
 
 uint64_t scale_unit_for(uint64_t length, int columns);  /* the smallest of the series that shows it all */

@@ -97,6 +97,13 @@ paint_span(struct strip *strip, const struct span *span, int level)
         paint_end(&strip->cells[last], span, (int)(scale_eighths(scale, end) - 8 * (int64_t)last));
 }
 
+static bool
+is_hidden(const struct strip *strip, size_t seq)
+{
+    return veil_hides(strip->veil, strip->model, seq) ||
+           (strip->filter != NULL && !filter_shows(strip->filter, strip->model, seq));
+}
+
 static void
 paint_marks(struct strip *strip)
 {
@@ -114,7 +121,7 @@ paint_marks(struct strip *strip)
         int column = scale_column(&strip->scale, lane->marks[i].time);
         if (column >= strip->scale.columns)
             break;
-        if (column < 0 || veil_hides(strip->veil, strip->model, lane->marks[i].seq))
+        if (column < 0 || is_hidden(strip, lane->marks[i].seq))
             continue;
         struct strip_cell *cell = &strip->cells[column];
         if (cell->mark_work == WORK_NONE || lane->marks[i].work != WORK_OTHER)
@@ -134,7 +141,7 @@ strip_paint(struct strip *strip)
     for (int level = strip->first; level <= strip->last && level < strip->lane->depth; level++) {
         const struct level *spans = &strip->lane->levels[level];
         for (size_t i = level_find(spans, from); i < spans->count && spans->spans[i].begin < to; i++)
-            if (!veil_hides(strip->veil, strip->model, spans->spans[i].seq))
+            if (!is_hidden(strip, spans->spans[i].seq))
                 paint_span(strip, &spans->spans[i], level);
     }
     if (strip->first == 0)

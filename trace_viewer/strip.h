@@ -3,6 +3,7 @@
 #define VIEWER_STRIP_H
 #include <stddef.h>
 #include "canvas.h"
+#include "filter.h"
 #include "model.h"
 #include "scale.h"
 #include "veil.h"
@@ -20,6 +21,7 @@ struct strip {
     const struct model *model;
     const struct lane  *lane;
     const struct veil  *veil;         /* what is not shown */
+    const struct filter *filter;      /* what else is not; NULL: everything is */
     struct scale        scale;
     int                 first, last;  /* levels shown; those behind the first as far as they are legible */
     size_t              selected;     /* seq of the begin event of the selected span, or of the selected mark */

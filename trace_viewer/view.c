@@ -7,6 +7,7 @@
 #include "columns.h"
 #include "trace/match.h"
 #include "trace/reader.h"
+#include "window.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ view_init(struct view *view)
 {
     *view = (struct view){ .cursor = NO_EVENT, .before = NO_EVENT, .measure = NO_EVENT, .run = RUN_SAVED, .width = 80,
                             .height = 24 };
+    settings_init(&view->settings);
 }
 
 void
@@ -27,9 +29,11 @@ view_free(struct view *view)
 {
     breaks_free(&view->rules.breaks);
     move_end(&view->move);
-    if (view->search != NULL)
-        match_free(view->search);
+    search_free(&view->search);
+    prompt_free(&view->prompt);
+    binds_free(&view->binds);
     veil_free(&view->veil);
+    arrange_free(&view->arrange);
     free(view->answer);
     free(view->points);
     cast_close(view->cast);
@@ -59,9 +63,7 @@ view_do(struct view *view, bool typed, const char *format, ...)
 struct scale
 view_scale(const struct view *view, const struct model *model, int columns)
 {
-    if (view->unit == 0)
-        return (struct scale){ scale_unit_for(model->end, columns), 0, columns };
-    return (struct scale){ view->unit, view->left, columns };
+    return window_scale(view, model, columns);
 }
 
 void
@@ -70,18 +72,14 @@ view_goto(struct view *view, const struct model *model, size_t seq)
     const struct trace_event *event = trace_event(model->trace, seq);
     if (event == NULL || seq >= model->seen)
         return;
+    if (view->cursor != NO_EVENT && seq < view->cursor)
+        view->arrange.following = false;
     view->cursor = seq;
     view->before = NO_EVENT;
     if (event->lane < model->lane_count)
         view->lane = (int)event->lane;
-    if (view->unit == 0)
-        return;
-    int columns = columns_of_time(view->width);
-    int64_t column = (int64_t)(trace_time(model->trace, seq) / view->unit), margin = columns / 5;
-    if (column < view->left + margin || column >= view->left + columns - margin)
-        view->left = column - (column < view->left + margin ? margin : columns - margin - 1);
-    if (view->left < 0)
-        view->left = 0;
+    align_settle(&view->arrange.align, model, seq);
+    window_follow_cursor(view, model);
 }
 
 /* The longest outermost forward of a lane, and its backward if it follows: a stage that was refused is short. */
@@ -159,15 +157,30 @@ void
 view_veil(struct view *view, const struct model *model)
 {
     veil_update(&view->veil, model, &(struct veil_place){ view->cursor, view->revealed, view->revealed_count });
+    arrange_settle(view, model);
 }
 
 void
 view_use(struct view *view, const struct trace *trace)
 {
     struct match_names names = match_names_of_trace(trace);
+    arrange_use(&view->arrange, &names);
+    view->moving &= view->hunt.is == NULL; /* where a hunt had come to is another event now */
+    view->hunt.is = NULL;
     breaks_use(&view->rules.breaks, trace);
-    if (view->search != NULL)
-        match_use(view->search, &names);
+}
+
+/* Without memory for it nothing is shown. */
+void
+view_answer(struct view *view, const char *text)
+{
+    char *copy = strdup(text);
+    if (copy == NULL)
+        return;
+    free(view->answer);
+    view->answer = copy;
+    view->chosen = PANE_ANSWER;
+    view->panes[PANE_ANSWER].scroll = 0;
 }
 
 void

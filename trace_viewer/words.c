@@ -1,7 +1,6 @@
 /* The screen in words. Interface: words_of_step, words_of_lanes, words_of_pane. */
 #include "words.h"
 
-#include "analysis/state.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "frame_panes.h"
@@ -28,7 +27,7 @@ add_lane_name(const struct model *model, size_t lane, struct str *out)
 static bool
 add_open(const struct model *model, uint32_t lane, struct str *out)
 {
-    size_t open[OPEN], count = state_open(model->state, lane, open, countof(open));
+    size_t open[OPEN], count = model_open_stages(model, lane, open, countof(open));
     for (size_t i = 0; i < count && i < countof(open); i++) {
         str_add(out, i > 0 ? " > " : "");
         model_label(model, open[i], out);
@@ -39,7 +38,7 @@ add_open(const struct model *model, uint32_t lane, struct str *out)
 static bool
 is_waiting(const struct model *model, uint32_t lane, size_t *seq)
 {
-    size_t open[OPEN], count = state_open(model->state, lane, open, countof(open));
+    size_t open[OPEN], count = model_open_stages(model, lane, open, countof(open));
     if (count == 0 || count > countof(open))
         return false;
     *seq = open[count - 1];

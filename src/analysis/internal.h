@@ -34,12 +34,25 @@ struct rank_row { struct row_key key; uint32_t lane, ended, raised, killed; bool
 struct task_row { struct row_key key; uint32_t lane; };                            /* (task, 0) */
 struct store_row { struct row_key key; uint32_t seq, times; int32_t rank; };       /* (text of the key, 0): set last by */
 
-struct open_span { uint32_t seq, lane; };
+/* What has begun and not ended. A lane's spans are a chain from the innermost outwards; places that ended are in a
+ * chain of their own, to be taken again. */
+struct open_span { uint32_t seq, around; uint16_t kind; };         /* around: place + 1 of the next one of the chain */
+struct open_spans {
+    struct open_span *spans;
+    uint32_t         *innermost;                                   /* [lane]: place + 1; 0: nothing is open */
+    size_t            count, room, lanes, lane_room;
+    uint32_t          spare;                                       /* place + 1 */
+};
+
+/* The memory that is taken and not given back, by its storage: a table with linear probing. */
+struct storage { int64_t number; uint64_t bytes; int16_t device; uint8_t role; bool used; };
+struct storages { struct storage *slots; size_t count, slot_count; };
 
 struct moment {
-    size_t            next;    /* the first event that is not in it */
-    struct open_span *open;    /* of all lanes, in order of their begin */
-    size_t            open_count, open_room;
+    size_t            next;      /* the first event that is not in it */
+    struct open_spans open;
+    struct storages   storages;
+    size_t            untold;    /* storages for which the table had no place */
     struct rows       memory, buckets, locks, calls, ranks, tasks, stores;
     uint32_t          iteration;
 };
@@ -53,19 +66,25 @@ enum call_fact {
     CALL_NONE, CALL_ISSUE, CALL_WAITED, CALL_OVER, CALL_MEET, CALL_ERROR, CALL_INJECTED, CALL_TASK_START, CALL_TASK_END,
     CALL_STORE_SET
 };
-struct meaning { enum fact fact; uint8_t says; int8_t arg[4]; uint8_t call; int8_t call_arg[4]; }; /* says: of memory taken in it; where the arguments stand that the fact needs; -1 nowhere */
-
-/* A storage: what it was born as and what it became later, so that any moment can be asked. */
-enum { ROLE_CHANGES = 2 };
-struct storage_note {
-    uint64_t bytes;
-    uint32_t changed[ROLE_CHANGES];  /* seq */
-    int16_t  device;
-    uint8_t  born, changes, became[ROLE_CHANGES];
+struct meaning {
+    uint8_t fact;   /* enum fact */
+    uint8_t says;   /* of memory taken in it */
+    int8_t  arg[4]; /* where the arguments stand that the fact needs; -1 nowhere */
+    bool    nests;  /* its ends belong to the innermost begin of that kind; else the first argument must agree, too */
+    uint8_t call;   /* enum call_fact, and where its arguments stand */
+    int8_t  call_arg[4];
 };
 
-struct snapshot_note { uint32_t seq; int64_t id; };
-struct snapshot_list { struct snapshot_note *notes; size_t count, room; };
+/* Contents are a history: each snapshot knows the one before it of the same storage, and one further back, so that any
+ * moment is found in few steps. */
+struct content { uint32_t seq, before, leap, depth; };            /* place + 1; 0: none; depth: how many are before */
+struct latest { int64_t storage; uint32_t place; };               /* place + 1 of its last snapshot; 0: an empty slot */
+struct contents {
+    struct content *contents;
+    size_t          count, room;
+    struct latest  *slots;
+    size_t          storages, slot_count;
+};
 
 struct state {
     struct trace         *trace;
@@ -74,15 +93,11 @@ struct state {
     size_t                kind_count;
     struct moment         now;
     struct moment        *checkpoints; /* in order */
-    size_t                checkpoint_count, checkpoint_room;
+    size_t                checkpoint_count, checkpoint_room, checkpoint_bytes;
+    size_t                checkpoint_step, checkpoint_due; /* events from one to the next; where the next one is */
 
-    size_t                noted;       /* events that are in the histories */
-    struct map            storages;    /* storage -> index into notes */
-    struct storage_note  *notes;
-    size_t                note_count, note_room;
-    struct map            snapshot_of; /* storage -> index into snapshots */
-    struct snapshot_list *snapshots;
-    size_t                snapshot_count, snapshot_room;
+    size_t                noted;       /* events that are in the history */
+    struct contents       contents;
 };
 
 bool  state_learn_kinds(struct state *state);                     /* false: no memory */
@@ -93,4 +108,25 @@ void *rows_take(struct rows *rows, int64_t first, int64_t second, size_t size); 
 void *rows_range(const struct rows *rows, int64_t first, size_t *count); /* those whose key begins with `first` */
 void  rows_drop(struct rows *rows, int64_t first);                  /* all whose key begins so */
 void *rows_find(const struct rows *rows, int64_t first, int64_t second, size_t *place); /* NULL: it would be there */
+
+/* open.c */
+bool   open_begin(struct open_spans *open, const struct open_span *span, uint32_t lane);     /* false: no memory */
+/* The innermost of that kind on the lane ends; of kinds that do not nest, that with the same first argument. */
+void   open_end(struct open_spans *open, const struct trace *trace, const struct trace_event *event, bool nests);
+bool   open_copy(struct open_spans *to, const struct open_spans *from); /* `to` is empty; false: no memory */
+size_t open_bytes(const struct open_spans *open);
+void   open_free(struct open_spans *open);
+
+/* storages.c */
+struct storage *storage_find(const struct storages *storages, int64_t number);                  /* NULL: none */
+struct storage *storage_take(struct storages *storages, int64_t number, bool *full); /* NULL: no memory, or `full` */
+void            storage_give(struct storages *storages, struct storage *storage);
+bool            storages_copy(struct storages *to, const struct storages *from);
+size_t          storages_bytes(const struct storages *storages);
+void            storages_free(struct storages *storages);
+
+/* contents.c */
+bool   contents_add(struct contents *contents, int64_t storage, size_t seq);   /* in order; false: no memory */
+size_t contents_before(const struct contents *contents, int64_t storage, size_t seq); /* SIZE_MAX: none */
+void   contents_free(struct contents *contents);
 #endif

@@ -23,6 +23,7 @@ static const struct { const char *kind; enum awaited awaits; const char *name; }
 };
 
 /* What is open on a lane: its innermost stage, the innermost wait, and a call or message that is waited for in it. */
+enum { DEEPEST = 256 }; /* stages around one another, as the viewer shows */
 struct lane_open { size_t inner, wait, call, message; };
 
 struct taking {
@@ -64,29 +65,32 @@ learn_wait_kinds(struct taking *taking)
     return true;
 }
 
+/* A stage that is open on the lane, from the outermost inwards. */
+static void
+look_at_stage(const struct taking *taking, struct lane_open *open, size_t seq)
+{
+    int kind = taking->kinds[trace_event(taking->state->trace, seq)->kind];
+    open->inner = seq;
+    if (kind < 0)
+        return;
+    enum awaited awaits = wait_kinds[kind].awaits;
+    bool of_call = awaits == AWAITS_MESSAGE && open->call != SIZE_MAX;
+    if (awaits == AWAITS_CALL)
+        open->call = seq;
+    if (awaits == AWAITS_MESSAGE)
+        open->message = seq;
+    if (!of_call)
+        open->wait = seq;
+}
+
 static void
 look_at_open(struct taking *taking)
 {
-    const struct moment *now = &taking->state->now;
-    for (size_t i = 0; i < taking->lanes; i++)
-        taking->open[i] = (struct lane_open){ SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX };
-    for (size_t i = 0; i < now->open_count; i++) {
-        uint32_t seq = now->open[i].seq, lane = now->open[i].lane;
-        if (lane >= taking->lanes)
-            continue;
-        struct lane_open *open = &taking->open[lane];
-        int kind = taking->kinds[trace_event(taking->state->trace, seq)->kind];
-        open->inner = seq;
-        if (kind < 0)
-            continue;
-        enum awaited awaits = wait_kinds[kind].awaits;
-        bool of_call = awaits == AWAITS_MESSAGE && open->call != SIZE_MAX;
-        if (awaits == AWAITS_CALL)
-            open->call = seq;
-        if (awaits == AWAITS_MESSAGE)
-            open->message = seq;
-        if (!of_call)
-            open->wait = seq;
+    for (size_t lane = 0; lane < taking->lanes; lane++) {
+        size_t seqs[DEEPEST], count = state_open(taking->state, (uint32_t)lane, seqs, DEEPEST);
+        taking->open[lane] = (struct lane_open){ SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX };
+        for (size_t i = 0; i < count && i < DEEPEST; i++)
+            look_at_stage(taking, &taking->open[lane], seqs[i]);
     }
 }
 

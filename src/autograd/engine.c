@@ -147,6 +147,7 @@ node_apply(struct task *me, struct node *node, struct tensor *const *grad_out,
            struct tensor **grad_in)
 {
     int64_t number = (int64_t)node->sequence_nr; /* of an AccumulateGrad: -1 */
+    tensor_announce_all(me, grad_out, node->output_count, "incoming gradient");
     STAGE(me, autograd_node, stage_name_id(me, node->name), number, node->edge_count);
     if (!any_given(grad_out, node->output_count))
         return node->variable == NULL || leaf_hooks_run_after(me, node->variable, node);
@@ -163,6 +164,7 @@ node_apply(struct task *me, struct node *node, struct tensor *const *grad_out,
     for (int i = 0; i < node->edge_count; i++)
         if (grad_in[i] != NULL)
             grad_in[i] = hand_up(me, tensor_born(me, tensor_ref(grad_in[i])));
+    tensor_announce_all(me, grad_in, node->edge_count, "outgoing gradient");
     return !task_failed(me);
 }
 

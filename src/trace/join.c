@@ -83,10 +83,13 @@ say_where_from(struct whole *whole, const struct join_part *parts)
         if (trace_option_of(first, kept[i])[0] != '\0')
             trace_option(whole->writer, kept[i], trace_option_of(first, kept[i]));
     for (size_t i = 0; i < whole->part_count; i++) {
-        char        key[32];
+        char        key[48], lanes[32];
         const char *slash = strrchr(parts[i].path, '/');
-        snprintf(key, sizeof key, "part.%zu", i);
+        snprintf(key, sizeof key, JOIN_PART "%zu", i);
         trace_option(whole->writer, key, slash != NULL ? slash + 1 : parts[i].path);
+        snprintf(key, sizeof key, JOIN_LANES "%zu", i);
+        snprintf(lanes, sizeof lanes, "%zu", trace_lanes(parts[i].trace));
+        trace_option(whole->writer, key, lanes);
     }
     if (source[0] != '\0')
         trace_source(whole->writer, lesson, source);

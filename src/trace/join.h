@@ -21,6 +21,10 @@ enum join_clock {
 
 struct join_part { const char *path; struct trace *trace; }; /* trace: opened by whoever asks; borrowed */
 
+/* Options of the whole: of part N, counted from 0, its file's name and how many of the lanes are its, in order. */
+#define JOIN_PART  "part."
+#define JOIN_LANES "part.lanes."
+
 /* NULL: `why` says in one sentence what is in the way. The parts can be released afterwards. At most JOIN_MOST parts. */
 enum { JOIN_MOST = 1024 };
 struct trace *trace_join(const struct join_part *parts, size_t count, enum join_clock clock, char *why, size_t why_size);

@@ -29,7 +29,8 @@ lines_become_commands(void **state)
         { "until t > 1e6", CMD_until, 1, "t > 1e6" },
         { "118", CMD_goto, 118, "118" },
         { "goto 7", CMD_goto, 7, "7" },
-        { "w", CMD_where, 1, "" },
+        { "w", CMD_zoom_in, 1, "" },
+        { "wh", CMD_where, 1, "" },
         { "x 2", CMD_switch, 2, "2" },
         { "set rank 1 fc.weight[0,1] 2.5", CMD_set, 1, "rank 1 fc.weight[0,1] 2.5" },
         { "?", CMD_help, 1, "" },
@@ -57,7 +58,7 @@ what_is_wrong_with_a_line_is_said(void **state)
         { "step three", "not a number" },
         { "step 99999999999999999999", "not a number" },
         { "until", "needs EXPR" },
-        { "goto", "needs SEQ" },
+        { "goto", "needs PLACE" },
         { "delete x", "not a number" },
     };
     char why[200];
@@ -142,15 +143,18 @@ replies_end_with_a_dot_on_a_line_of_its_own(void **state)
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     struct str out = { 0 };
+    struct control_reader reader = { .fd = ends[1] };
     const char reply[] = "at 3 state=paused\nx = 1.\n.5\n.\n";
     assert_true(control_send(ends[0], reply, sizeof reply - 1));
-    assert_true(control_reply(ends[1], &out));
+    assert_true(control_reply(&reader, &out));
     assert_string_equal(str_text(&out), "at 3 state=paused\nx = 1.\n.5\n");
-    assert_true(control_send(ends[0], ".\n", 2));
-    assert_true(control_reply(ends[1], &out));
+    assert_true(control_send(ends[0], ".\nnow 4\n.\n", 10));
+    assert_true(control_reply(&reader, &out));
     assert_string_equal(str_text(&out), "");
+    assert_true(control_reply(&reader, &out)); /* two in one piece stay two */
+    assert_string_equal(str_text(&out), "now 4\n");
     close(ends[0]);
-    assert_false(control_reply(ends[1], &out));
+    assert_false(control_reply(&reader, &out));
     close(ends[1]);
     str_free(&out);
 }

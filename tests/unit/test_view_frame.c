@@ -126,7 +126,7 @@ a_cell_is_blank_exactly_if_nothing_touches_it(void **state)
         for (int round = 0; round < 40; round++) {
             struct strip strip = { .model = &rig.model, .lane = &rig.model.lanes[round % RIG_LANES], .cells = cells,
                                    .veil = &rig.view.veil, .last = LEVELS, .selected = NO_EVENT, .cursor = -1 };
-            strip.scale = (struct scale){ scale_unit_for(rig.model.end, 150), 0, 150 };
+            strip.scale = (struct scale){ scale_unit_for(rig.model.end, 150), 0, 150, 0 };
             for (int zoom = round / 4; zoom > 0; zoom--)
                 strip.scale.unit = scale_finer(strip.scale.unit);
             strip.scale.left = (int64_t)(splitmix(&random) % (rig.model.end / strip.scale.unit + 1));

@@ -206,6 +206,7 @@ sub leave {
         type($hands, "\cQ\e");    # ^S may have been among the bytes, while the terminal was the shell's
         last if look($hands, 0.06);
         type($hands, 'q');
+        type($hands, 's') if $hands->{live};    # a run that is not over is not ended by one key
     }
     kill 'KILL', -$hands->{pid} unless ended($hands);
     while (sysread $hands->{master}, my $last, 65536) { $hands->{seen} .= $last }    # what it said at last
@@ -250,6 +251,7 @@ sub round {
     my $live    = $round % 3 == 2;
     my @program = $live ? ("$out/ringside", 'step', 'lessons/01-six-rows.lua') : ("$out/trace_viewer", $trace);
     my $hands   = start(@program);
+    $hands->{live} = $live;
     my @may     = (@does, $round % 2 ? @pushes : (), $round % 4 ? @signals : ());
     look($hands, 1) if rand() < 0.7;
     for (1 .. 20 + rand 40) {
@@ -278,6 +280,7 @@ sub all_gone {
 sub interrupt {
     my ($moment) = @_;
     my $hands = start("$out/ringside", 'step', 'lessons/01-six-rows.lua');
+    $hands->{live} = 1;
     look($hands, 0.004 * $moment);
     type($hands, "\cC");
     my $left = leave($hands);
