@@ -14,21 +14,27 @@
 
 enum { NEAR = 1 << 16 }; /* events looked at on either side of the cursor */
 
+/* The lane's first event from `seq` on; NO_EVENT: none. */
+static size_t
+event_from(const struct model *model, size_t lane, size_t seq)
+{
+    return model_lane_next(model, lane, seq > 0 ? seq - 1 : NO_EVENT, 1);
+}
+
 /* The first event of that iteration on the lane; those of a lane come in their order. */
 static size_t
-iteration_start(const struct model *model, const struct lane *lane, uint32_t iteration)
+iteration_start(const struct model *model, size_t lane, uint32_t iteration)
 {
-    size_t low = 0, high = lane->event_count;
+    size_t low = 0, high = model->seen;
     while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (trace_event(model->trace, lane->events[middle])->iteration < iteration)
+        size_t middle = low + (high - low) / 2, seq = event_from(model, lane, middle);
+        if (seq != NO_EVENT && trace_event(model->trace, seq)->iteration < iteration)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low == lane->event_count || trace_event(model->trace, lane->events[low])->iteration != iteration)
-        return NO_EVENT;
-    return lane->events[low];
+    size_t found = event_from(model, lane, low);
+    return found != NO_EVENT && trace_event(model->trace, found)->iteration == iteration ? found : NO_EVENT;
 }
 
 static struct aligned_rank *
@@ -45,7 +51,7 @@ anchor_iteration(struct align *align, const struct model *model)
         struct aligned_rank *rank = rank_of(align, info->rank);
         if (rank == NULL || info->kind != LANE_HOST)
             continue;
-        size_t seq = iteration_start(model, &model->lanes[i], align->iteration);
+        size_t seq = iteration_start(model, i, align->iteration);
         if (seq == NO_EVENT)
             continue;
         uint64_t time = trace_time(model->trace, seq);

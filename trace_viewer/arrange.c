@@ -43,15 +43,16 @@ difference(uint64_t a, uint64_t b)
 static bool
 lanes_alike(const struct model *model, size_t one, size_t other, uint64_t *apart)
 {
-    const struct level *a = &model->lanes[one].levels[0], *b = &model->lanes[other].levels[0];
-    if (a->count != b->count || model->lanes[one].depth != model->lanes[other].depth)
+    size_t count = index_spans(model->index, one, 0), step = count / SAMPLES + 1;
+    if (count != index_spans(model->index, other, 0) || model_depth(model, one) != model_depth(model, other))
         return false;
-    size_t step = a->count / SAMPLES + 1;
-    for (size_t i = 0; i < a->count; i += step) {
-        const struct span *x = &a->spans[i], *y = &b->spans[i];
-        if (x->work != y->work || (x->end == STILL_OPEN) != (y->end == STILL_OPEN))
+    for (size_t i = 0; i < count; i += step) {
+        struct span x, y;
+        if (!index_span(model->index, one, 0, i, &x) || !index_span(model->index, other, 0, i, &y))
             return false;
-        uint64_t begin = difference(x->begin, y->begin), end = x->end == STILL_OPEN ? 0 : difference(x->end, y->end);
+        if (x.work != y.work || (x.end == STILL_OPEN) != (y.end == STILL_OPEN))
+            return false;
+        uint64_t begin = difference(x.begin, y.begin), end = x.end == STILL_OPEN ? 0 : difference(x.end, y.end);
         *apart = begin > *apart ? begin : *apart;
         *apart = end > *apart ? end : *apart;
     }
@@ -108,7 +109,7 @@ arrange_settle(struct view *view, const struct model *model)
 {
     struct arrange *arrange = &view->arrange;
     align_settle(&arrange->align, model, view->cursor);
-    if (arrange->like_seen == model->seen)
+    if (arrange->like_seen == model->seen || !model_is_whole(model))
         return;
     int most = -1;
     for (size_t i = 0; i < model->lane_count; i++)

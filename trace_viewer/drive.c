@@ -24,6 +24,7 @@ void
 drive_reply(struct driver *driver)
 {
     drive_take_reply(driver);
+    drive_past_hidden(driver);
     if (driver->ahead.held)
         catch_up(driver);
 }

@@ -22,6 +22,7 @@ struct driver {
     struct model   *model;
     struct view    *view;
     struct session *session;   /* NULL: a recorded trace */
+    int             command;   /* the last one, enum command */
     int64_t         count;     /* typed before a key; 0 none */
     char            last[640]; /* the last line, for an empty one */
     bool            leave, asks_to_leave;
@@ -36,6 +37,7 @@ void drive_key(struct driver *driver, const char *key);
 void drive_line(struct driver *driver, const char *line);
 /* Takes the engine's reply alone: whoever sent the line waits for it. */
 void drive_take_reply(struct driver *driver);
+void drive_past_hidden(struct driver *driver);
 /* A reply has come (or can be waited for): stands where the engine stands. */
 void drive_reply(struct driver *driver);
 /* Goes on with a search of a recorded trace, a slice; what was typed meanwhile is done once it ends. false: there is

@@ -2,6 +2,7 @@
  * Interface: drive_key. */
 #include "drive.h"
 
+#include "answering.h"
 #include "base/vec.h"
 #include "chooser.h"
 #include "complete.h"
@@ -9,7 +10,6 @@
 #include "look.h"
 #include "mouse.h"
 #include "panes.h"
-#include "question.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -69,7 +69,9 @@ escape(struct driver *driver)
     driver->count = 0;
     view->search.active = view->help = view->full = false;
     view->focus = PANE_TIMELINE;
-    if (!open)
+    if (!open && !answering_lets_pass(view, driver->model))
+        drive_line(driver, "later");
+    else if (!open)
         drive_line(driver, "out");
 }
 
@@ -88,18 +90,6 @@ help_key(struct driver *driver, const char *key, int command)
             look(driver->model, driver->view, &(struct command_line){ .command = command, .count = 1 });
     if (closes)
         driver->view->help = false;
-}
-
-/* At an open question the letters of its choices are answers. */
-static bool
-answer_key(struct driver *driver, const char *key)
-{
-    size_t question = view_question(driver->view, driver->model);
-    if (question == NO_EVENT || driver->view->search.active || key[0] < 'a' || key[1] != '\0' ||
-        key[0] >= 'a' + question_choices(driver->model, question))
-        return false;
-    look_answer(driver->view, driver->model, question, key[0] - 'a');
-    return true;
 }
 
 /* Keys of the pane that has the keys come before all others. */
@@ -244,7 +234,8 @@ act_on_key(struct driver *driver, const char *key)
         chooser_key(driver->model, view, key);
     else if (view->help && !leaves)
         help_key(driver, key, command);
-    else if (!counts(driver, key) && !answer_key(driver, key) && !pane_key(driver, key))
+    else if (!answering_key(view, driver->model, key) && !predict_key(view, driver->model, key) &&
+             !counts(driver, key) && !pane_key(driver, key))
         act(driver, key);
 }
 

@@ -1,7 +1,8 @@
 /* What a line does: who carries it out, and what comes of it. Interface: drive_line for a command as text,
- * drive_take_reply once the engine has answered, drive_pause. */
+ * drive_take_reply once the engine has answered, drive_past_hidden then, drive_pause. */
 #include "drive.h"
 
+#include "answering.h"
 #include "base/str.h"
 #include "browse.h"
 #include "columns.h"
@@ -10,25 +11,19 @@
 #include "options.h"
 #include "place.h"
 #include "points.h"
-#include "question.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Forwards past a question only when its answer was asked for or given. */
+/* Forwards past a question only when it was answered, revealed or put off. */
 static bool
 held_by_question(struct driver *driver, int command)
 {
     bool forwards = command == CMD_step || command == CMD_next || command == CMD_finish || command == CMD_continue ||
                     command == CMD_until;
-    if (!forwards || view_question(driver->view, driver->model) == NO_EVENT)
-        return false;
-    view_say(driver->view, question_choices(driver->model, driver->view->cursor) > 0
-                               ? "first your answer: think, then its letter; Enter shows it"
-                               : "first your answer: think, then Enter shows it");
-    return true;
+    return forwards && !answering_lets_pass(driver->view, driver->model);
 }
 
 static void
@@ -170,6 +165,9 @@ drive_line(struct driver *driver, const char *text)
         return;
     if (ends_search(line.command))
         view->search.active = false;
+    if (!is_looking(&line))
+        view->predict.open = false;
+    driver->command = line.command;
     carry_out(driver, &line, repeat);
 }
 
@@ -212,6 +210,8 @@ stand_at(struct driver *driver, size_t seq)
     view_zoom_running(view, driver->model);
     if (view->cursor == NO_EVENT || view->cursor >= driver->model->seen)
         view_goto(view, driver->model, seq);
+    else if (driver->command == CMD_next && predict_ask(view, driver->model, seq))
+        return false;
     else
         return browse_move(driver->model, view, seq);
     return true;
@@ -255,6 +255,19 @@ drive_take_reply(struct driver *driver)
     reply_free(&reply);
     if (driver->breaks)
         points_ask(view, driver->session);
+}
+
+/* What a question keeps back that was put off is passed by. */
+void
+drive_past_hidden(struct driver *driver)
+{
+    struct view *view = driver->view;
+    int  command = driver->command;
+    bool goes_on = command == CMD_step || command == CMD_next || command == CMD_back || command == CMD_rnext;
+    view_veil(view, driver->model);
+    if (goes_on && view->run == RUN_PAUSED && view->cursor != NO_EVENT && view->veil.draws &&
+        veil_hides(&view->veil, driver->model, view->cursor))
+        ask_engine(driver, command, command_info(command)->name);
 }
 
 /* Between two of its slices the session looks whether this has come; its answer to the command under way follows. */

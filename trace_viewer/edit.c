@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NOT_FOUND = 127 };
@@ -62,15 +63,34 @@ become_editor(const struct source_place *place)
     _exit(NOT_FOUND);
 }
 
+/* An editor that is stopped takes the screen with it to the shell; what comes back goes on. */
+static int
+await(pid_t child)
+{
+    int             status = 0;
+    sigset_t        stop;
+    struct timespec now = { 0, 0 };
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    while (waitpid(child, &status, WUNTRACED) < 0 || WIFSTOPPED(status)) {
+        if (!WIFSTOPPED(status))
+            continue;
+        raise(SIGSTOP);
+        kill(child, SIGCONT);
+        status = 0;
+    }
+    while (sigtimedwait(&stop, NULL, &now) == SIGTSTP)
+        continue;
+    return status;
+}
+
 bool
 edit_run(const struct source_place *place, char *why, size_t why_size)
 {
-    int   status = 0;
     pid_t child = fork();
     if (child == 0)
         become_editor(place);
-    while (child > 0 && waitpid(child, &status, 0) < 0)
-        continue;
+    int status = child > 0 ? await(child) : 0;
     if (child < 0)
         snprintf(why, why_size, "no process for an editor");
     else if (WIFSIGNALED(status))

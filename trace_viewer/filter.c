@@ -1,5 +1,5 @@
 /* A predicate over what the timeline draws. Interface: filter_set, filter_work, filter_is_whole, filter_shows,
- * filter_hides_lane, filter_use, filter_free. */
+ * filter_sieve, filter_hides_lane, filter_use, filter_free. */
 #include "filter.h"
 
 #include "model.h"
@@ -17,8 +17,10 @@ filter_set(struct filter *filter, const struct model *model, const char *express
     struct match *match = match_compile(expression, &names, why, why_size);
     if (match == NULL)
         return false;
+    uint64_t number = filter->number;
     filter_free(filter);
     filter->match = match;
+    filter->number = number + 1;
     return true;
 }
 
@@ -62,6 +64,18 @@ filter_shows(const struct filter *filter, const struct model *model, size_t seq)
     return filter->match == NULL || holds(filter, model, seq);
 }
 
+static bool
+hides(const void *what, const struct model *model, size_t seq)
+{
+    return !filter_shows(what, model, seq);
+}
+
+struct sieve
+filter_sieve(const struct filter *filter)
+{
+    return filter->match == NULL ? (struct sieve){ 0 } : (struct sieve){ hides, filter, filter->number };
+}
+
 bool
 filter_hides_lane(const struct filter *filter, int lane)
 {
@@ -73,7 +87,7 @@ filter_use(struct filter *filter, const struct match_names *names)
 {
     struct match *match = filter->match;
     free(filter->lanes);
-    *filter = (struct filter){ .match = match };
+    *filter = (struct filter){ .match = match, .number = filter->number + 1 };
     if (match != NULL)
         match_use(match, names);
 }
@@ -84,5 +98,5 @@ filter_free(struct filter *filter)
     if (filter->match != NULL)
         match_free(filter->match);
     free(filter->lanes);
-    *filter = (struct filter){ 0 };
+    *filter = (struct filter){ .number = filter->number };
 }

@@ -122,7 +122,7 @@ find_say(const struct find *find, struct str *out)
 {
     if (find->word[0] == '\0')
         return;
-    str_addf(out, "%s, in labels, names, texts, lanes", find->match != NULL ? "of that kind" : "in kinds");
+    str_addf(out, "%s, labels, names, texts, lanes", find->match != NULL ? "of that kind, in kinds" : "in kinds");
 }
 
 /* ---- words ---- */
@@ -176,7 +176,7 @@ text_has_word(struct find *find, const struct model *model, int64_t id)
 static bool
 is_first_of_lane(const struct model *model, uint32_t lane, size_t seq)
 {
-    return model->lanes[lane].event_count > 0 && model->lanes[lane].events[0] == seq;
+    return model_lane_next(model, lane, NO_EVENT, 1) == seq;
 }
 
 /* A lane's name finds the lane's first event: all of them would bury what else is found. */

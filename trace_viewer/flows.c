@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    ROUTES = 64, LOOKED_AT = 1 << 15, VERTICAL = 0x2502, HORIZONTAL = 0x2500, CROSS = 0x253c, HEAVY = 0x2503,
+    ROUTES = 64, LOOKED_AT = 1 << 13, VERTICAL = 0x2502, HORIZONTAL = 0x2500, CROSS = 0x253c, HEAVY = 0x2503,
     DOWN = 0x25bc, UP = 0x25b2, LEFT = 0x25c4, RIGHT = 0x25ba
 };
 
@@ -78,7 +78,7 @@ static void
 add_route(struct routes *routes, size_t seq)
 {
     const struct trace_event *event = trace_event(routes->model->trace, seq);
-    size_t other = event->flow != 0 ? trace_flow_end(routes->model->trace, seq) : SIZE_MAX;
+    size_t other = event->flow != 0 ? model_flow_end(routes->model, seq) : SIZE_MAX;
     const struct veil *veil = &routes->view->veil;
     if (other == SIZE_MAX || veil_hides(veil, routes->model, other) || veil_hides(veil, routes->model, seq))
         return;
@@ -97,13 +97,13 @@ add_route(struct routes *routes, size_t seq)
 }
 
 static void
-add_of_lane(struct routes *routes, const struct lane *lane, uint64_t from, uint64_t to)
+add_of_lane(struct routes *routes, size_t lane, uint64_t from, uint64_t to)
 {
-    size_t first = moment_seq(routes->model, from), at = lane_find(lane, first);
-    for (int n = 0; n < LOOKED_AT && at < lane->event_count; n++, at++) {
-        if (trace_time(routes->model->trace, lane->events[at]) > to)
-            break;
-        add_route(routes, lane->events[at]);
+    size_t first = model_seq_at(routes->model, from);
+    size_t at = model_lane_next(routes->model, lane, first > 0 ? first - 1 : NO_EVENT, 1);
+    for (int n = 0; n < LOOKED_AT && at != NO_EVENT && trace_time(routes->model->trace, at) <= to; n++) {
+        add_route(routes, at);
+        at = model_lane_next(routes->model, lane, at, 1);
     }
 }
 
@@ -114,17 +114,18 @@ add_selection(struct routes *routes)
     const struct model *model = routes->model;
     size_t cursor = routes->view->cursor;
     const struct trace_event *event = trace_event(model->trace, cursor);
-    const struct span *span = moment_span(model, cursor);
+    struct span span;
+    int level;
     add_route(routes, cursor);
-    if (event->lane >= model->lane_count || span == NULL)
+    if (event->lane >= model->lane_count || !moment_span(model, cursor, &span, &level))
         return;
-    uint64_t end = span_end_shown(model, span);
+    uint64_t end = span_end_shown(model, &span);
     int rank = trace_lane_at(model->trace, event->lane)->rank;
-    add_of_lane(routes, &model->lanes[event->lane], span->begin, end);
+    add_of_lane(routes, event->lane, span.begin, end);
     for (size_t i = 0; i < model->lane_count && rank >= 0; i++) {
         const struct trace_lane_info *info = trace_lane_at(model->trace, i);
         if (info->rank == rank && info->kind == LANE_COMM && i != event->lane)
-            add_of_lane(routes, &model->lanes[i], span->begin, end);
+            add_of_lane(routes, i, span.begin, end);
     }
 }
 
@@ -136,8 +137,8 @@ add_window(struct routes *routes, bool iteration)
     size_t cursor = routes->view->cursor;
     uint32_t which = trace_event(model->trace, cursor)->iteration;
     uint64_t left = axis_time(routes->axis, 0), most = align_most(&routes->view->arrange.align);
-    size_t from = moment_seq(model, left > most ? left - most : 0);
-    size_t to = moment_seq(model, axis_time(routes->axis, routes->axis->columns));
+    size_t from = model_seq_at(model, left > most ? left - most : 0);
+    size_t to = model_seq_at(model, axis_time(routes->axis, routes->axis->columns));
     if (to - from > LOOKED_AT && cursor >= from && cursor < to)
         from = cursor - from > LOOKED_AT / 2 ? cursor - LOOKED_AT / 2 : from;
     to = to - from > LOOKED_AT ? from + LOOKED_AT : to;

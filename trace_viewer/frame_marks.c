@@ -5,12 +5,15 @@
 #include "trace/reader.h"
 #include "window.h"
 
+#include <ctype.h>
+
 static void
 draw_letter(struct canvas *canvas, const struct box *box, int column, char letter)
 {
     int gutter = columns_of_names(box->width);
     struct canvas row = canvas_part(canvas, box->row, box->column + gutter, box->height, box->width - gutter);
-    if (column >= 0 && column < row.width && row.height > 0)
+    const struct cell *cell = row.height > 0 ? canvas_at(&row, 0, column) : NULL;
+    if (cell != NULL && !(cell->code < 128 && isalnum((int)cell->code))) /* not into words */
         canvas_put(&row, 0, column, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, (uint32_t)letter);
 }
 

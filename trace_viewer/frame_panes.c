@@ -5,6 +5,7 @@
 #include "analysis/state.h"
 #include "base/str.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { HORIZONTAL = 0x2500, VERTICAL = 0x2502, TEE_DOWN = 0x252c, FOCUS = 0x25ba };
@@ -135,9 +136,29 @@ draw_working(const struct scene *scene, struct canvas *body)
     str_free(&text);
 }
 
+/* Numbers that a question is about which was put off are a secret of every pane that shows them. */
+static bool
+draw_mask(const struct scene *scene, const struct pane_kind *kind, struct canvas *pane)
+{
+    bool hidden = false;
+    for (const char *at = kind->tells != NULL ? kind->tells : ""; *at != '\0' && !hidden;) {
+        char   name[64];
+        size_t length = strcspn(at, " ");
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        hidden = veil_hides_kind(&scene->view->veil, scene->model, name);
+        at += length + (at[length] == ' ');
+    }
+    if (hidden)
+        canvas_wrap(pane, &(struct lines){ .hang = 2 }, 1, (struct style){ .ink = INK_DIM },
+                    "? hidden until you answer: :question comes back to it");
+    return hidden;
+}
+
 void
 pane_draw_body(const struct scene *scene, enum pane pane, int skip, struct canvas *body)
 {
+    if (draw_mask(scene, pane_kind(pane), body))
+        return;
     const struct pane_kind *kind = pane_kind(pane);
     if (kind->of_state && scene->model->at != scene->view->cursor) {
         draw_working(scene, body);

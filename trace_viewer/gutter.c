@@ -82,7 +82,6 @@ static void
 draw_lane(const struct model *model, const struct view *view, const struct rows *rows, int at, struct canvas *gutter)
 {
     const struct row *row = &rows->row[at];
-    const struct lane *lane = &model->lanes[row->lane];
     const struct trace_lane_info *info = trace_lane_at(model->trace, (size_t)row->lane);
     int column = 1 + (info->rank >= 0 ? rank_columns(model, rows) : 0);
     if (row->first > 0) {
@@ -93,7 +92,8 @@ draw_lane(const struct model *model, const struct view *view, const struct rows 
     bool selected = row->lane == view->lane;
     bool aligned = row->heads && align_late(&view->arrange.align, info->rank, &late);
     struct style style = { .attr = selected ? ATTR_BOLD : 0 };
-    if (lane->event_count == 0 || veil_hides_lane(&view->veil, model, lane))
+    size_t lane = (size_t)row->lane;
+    if (model_lane_events(model, lane) == 0 || veil_hides_lane(&view->veil, model, lane))
         style.ink = INK_DIM;
     char name[128], more[16];
     short_name(model, info, name, sizeof name);

@@ -2,6 +2,7 @@
  * list of all of them, keys_explain for one. */
 #include "keys.h"
 
+#include "answering.h"
 #include "base/str.h"
 #include "control/commands.h"
 #include "find.h"
@@ -213,16 +214,24 @@ add_hints(struct hint_list *list, const struct view *view, const struct hint *hi
     }
 }
 
-/* The letters of a question's choices come before all others. */
+/* At a question that waits: the keys that it has. */
 static void
-add_choices(struct hint_list *list, const struct model *model, const struct view *view)
+add_answers(struct hint_list *list, const struct model *model, const struct view *view)
 {
     int  count = question_choices(model, view_question(view, model));
+    bool taken = answering_has_keys(view), given = view->asking.chosen >= 0 || view->asking.typed[0] != '\0';
     char letters[8] = "";
+    if (view_is_predicting(view)) {
+        count = view->predict.count;
+        taken = true;
+        given = view->predict.chosen >= 0;
+    }
     if (count > 1)
         snprintf(letters, sizeof letters, "a-%c", 'a' + (count - 1) % 26);
-    if (count > 1 && list->width >= 40)
-        add_hint(list, letters, "answer");
+    if (taken && count > 1)
+        add_hint(list, letters, "choose");
+    add_hint(list, "Enter", !taken ? "answer" : given ? "confirm" : "show it");
+    add_hint(list, "Esc", view_is_predicting(view) ? "go on" : "later");
 }
 
 static void
@@ -243,8 +252,8 @@ static const struct hint stepping[] = {
 static void
 hints_now(struct hint_list *list, const struct model *model, const struct view *view)
 {
-    static const struct hint question[] = { /* behind the letters of its choices */
-        { CMD_into, "show the answer" }, { CMD_back, "back" }, { CMD_help, "help" }, { CMD_quit, "quit" }, { 0, NULL }
+    static const struct hint question[] = { /* behind its own */
+        { CMD_back, "back" }, { CMD_inspect, "inspect" }, { CMD_help, "help" }, { CMD_quit, "quit" }, { 0, NULL }
     };
     static const struct hint pane[] = {
         { CMD_lane_down, "down" }, { CMD_lane_up, "up" }, { CMD_full, "whole screen" }, { CMD_pane, "next pane" },
@@ -256,9 +265,11 @@ hints_now(struct hint_list *list, const struct model *model, const struct view *
     };
     if (view->help) {
         add_hints(list, view, help);
-    } else if (view_question(view, model) != NO_EVENT && !view->search.active) {
-        add_choices(list, model, view);
-        add_hints(list, view, question);
+    } else if (view_is_predicting(view) || (view_question(view, model) != NO_EVENT && !view->search.active)) {
+        bool types = answering_has_keys(view) && question_choices(model, view->cursor) == 0;
+        add_answers(list, model, view);
+        if (!types)
+            add_hints(list, view, question);
     } else if (view->search.active) {
         add_hint(list, "n", "next match");
         add_hint(list, "N", "before");

@@ -234,6 +234,22 @@ place_full(struct layout *layout, const struct scene *scene, struct box room)
     add_slot(layout, focus, room);
 }
 
+/* What the lesson has said since the last step and has no room beside others has the whole width, and lanes give way:
+ * who only goes on reads all of it. false: it has room. */
+static bool
+place_news(struct layout *layout, const struct scene *scene, struct box room, struct box band)
+{
+    int beside = room.width >= WIDE ? room.width / 3 : room.width * 3 / 8;
+    int height = room.width >= WIDE && band.height >= 14 ? band.height / 2 : band.height;
+    if (lesson_new_rows(scene, beside) <= height - 1)
+        return false;
+    int rows  = least(lesson_new_rows(scene, room.width) + 1, room.height - 1);
+    int lanes = least(layout->timeline.height, room.height - rows);
+    layout->timeline.height = lanes;
+    add_slot(layout, PANE_LESSON, (struct box){ room.row + lanes, 0, room.height - lanes, room.width });
+    return true;
+}
+
 /* The measure has a row of its own under the ruler while one measures, on a tall screen always. */
 static int
 ruler_rows(const struct scene *scene, int height)
@@ -267,6 +283,8 @@ place_parts(struct layout *layout, const struct scene *scene, struct box room)
         place_below(layout, scene, band);
     else if (room.width < NARROW && stands_at(scene, "ask"))
         add_slot(layout, PANE_LESSON, band);
+    else if (place_news(layout, scene, room, band))
+        return;
     else
         place_band(layout, scene, band);
 }

@@ -8,7 +8,8 @@
 const char *
 or_hidden(const struct view *view)
 {
-    return view->veil.draws ? "; some are hidden until you answer" : "";
+    bool hidden = view->veil.draws || view->veil.horizon != NO_EVENT;
+    return hidden ? "; more is hidden until you answer" : "";
 }
 
 void

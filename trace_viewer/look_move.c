@@ -9,59 +9,58 @@ along_lane(struct view *view, struct model *model, int direction)
 {
     if (view->lane < 0 || (size_t)view->lane >= model->lane_count || view->cursor == NO_EVENT)
         return;
-    const struct lane *lane = &model->lanes[view->lane];
-    size_t at = lane_find(lane, direction > 0 ? view->cursor + 1 : view->cursor);
-    while (direction > 0 && at < lane->event_count && veil_hides(&view->veil, model, lane->events[at]))
-        at++;
-    if (direction < 0 && at-- == 0)
+    size_t at = model_lane_next(model, (size_t)view->lane, view->cursor, direction);
+    while (direction > 0 && at != NO_EVENT && veil_hides(&view->veil, model, at))
+        at = model_lane_next(model, (size_t)view->lane, at, direction);
+    if (at != NO_EVENT)
+        view_goto(view, model, at);
+    else if (direction < 0)
         view_say(view, "the first event of this lane");
-    else if (at >= lane->event_count)
-        view_say(view, "the last event of this lane%s", or_hidden(view));
     else
-        view_goto(view, model, lane->events[at]);
+        view_say(view, "the last event of this lane%s", or_hidden(view));
 }
 
-static bool
-is_same_kind(const struct view *view, const struct model *model, size_t seq)
+static size_t
+next_of_kind(const struct view *view, const struct model *model, size_t seq, int direction)
 {
-    const struct trace_event *here = trace_event(model->trace, view->cursor), *there = trace_event(model->trace, seq);
-    return there->kind == here->kind && there->phase != PHASE_END;
+    return model_next_kind(model, trace_event(model->trace, view->cursor)->kind, seq, direction);
 }
 
-static bool
-is_wait(const struct view *view, const struct model *model, size_t seq)
+static size_t
+next_wait(const struct view *view, const struct model *model, size_t seq, int direction)
 {
-    const struct trace_event *event = trace_event(model->trace, seq);
-    return (int)event->lane == view->lane && event->phase == PHASE_BEGIN && model_work(model, seq) == WORK_WAIT;
-}
-
-static bool
-is_next_iteration(const struct view *view, const struct model *model, size_t seq)
-{
-    return trace_event(model->trace, seq)->iteration > trace_event(model->trace, view->cursor)->iteration;
+    return model_next_wait(model, (size_t)view->lane, seq, direction);
 }
 
 /* Backwards: the first event of an iteration, this one's if one does not stand at it. */
-static bool
-is_iteration_start(const struct view *view, const struct model *model, size_t seq)
+static size_t
+next_iteration(const struct view *view, const struct model *model, size_t seq, int direction)
 {
     (void)view;
-    return seq == 0 || trace_event(model->trace, seq)->iteration > trace_event(model->trace, seq - 1)->iteration;
+    return model_next_iteration(model, seq, direction);
 }
 
-static bool
-is_fault(const struct view *view, const struct model *model, size_t seq)
+static size_t
+next_fault(const struct view *view, const struct model *model, size_t seq, int direction)
 {
     (void)view;
-    size_t low = 0, high = model->fault_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (model->faults[middle] < seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < model->fault_count && model->faults[low] == seq;
+    return model_next_fault(model, seq, direction);
+}
+
+/* To the next one that is not hidden. */
+static void
+go_next(struct view *view, struct model *model, int direction,
+        size_t (*next)(const struct view *view, const struct model *model, size_t seq, int direction), const char *what)
+{
+    if (view->cursor == NO_EVENT)
+        return;
+    size_t seq = next(view, model, view->cursor, direction);
+    while (seq != NO_EVENT && veil_hides(&view->veil, model, seq))
+        seq = next(view, model, seq, direction);
+    if (seq != NO_EVENT)
+        view_goto(view, model, seq);
+    else
+        view_say(view, "no %s %s%s", direction > 0 ? "further" : "earlier", what, direction > 0 ? or_hidden(view) : "");
 }
 
 static void
@@ -107,7 +106,7 @@ iteration(struct view *view, struct model *model, const struct command_line *lin
     if (model->diff != NULL)
         next_difference(view, model, 1);
     else
-        hunt(view, model, 1, is_next_iteration, "iteration");
+        go_next(view, model, 1, next_iteration, "iteration");
 }
 
 static void
@@ -117,42 +116,42 @@ riteration(struct view *view, struct model *model, const struct command_line *li
     if (model->diff != NULL)
         next_difference(view, model, -1);
     else
-        hunt(view, model, -1, is_iteration_start, "iteration");
+        go_next(view, model, -1, next_iteration, "iteration");
 }
 
 static void
 wait_on(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    hunt(view, model, 1, is_wait, "wait on this lane");
+    go_next(view, model, 1, next_wait, "wait on this lane");
 }
 
 static void
 rwait(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    hunt(view, model, -1, is_wait, "wait on this lane");
+    go_next(view, model, -1, next_wait, "wait on this lane");
 }
 
 static void
 fault(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    hunt(view, model, 1, is_fault, "fault or failed check");
+    go_next(view, model, 1, next_fault, "fault or failed check");
 }
 
 static void
 rfault(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    hunt(view, model, -1, is_fault, "fault or failed check");
+    go_next(view, model, -1, next_fault, "fault or failed check");
 }
 
 static void
 same(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    hunt(view, model, 1, is_same_kind, "event of this kind");
+    go_next(view, model, 1, next_of_kind, "event of this kind");
 }
 
 const struct look_rule look_move_rules[] = {

@@ -46,7 +46,7 @@ scroll_pane(struct view *view, const struct model *model, int direction, bool pa
         return;
     }
     int way = view->focus == PANE_LESSON ? -direction : direction; /* its newest words are at its foot */
-    look->scroll = bounded(look->scroll + way * by, 0, 100000);
+    look->scroll = bounded(look->scroll + way * by, view->focus == PANE_SOURCE ? -100000 : 0, 100000);
 }
 
 /* In the timeline lanes, in a pane its lines, in the help its lines; by one, or by as many as are on the screen. */

@@ -87,49 +87,48 @@ rrank(struct view *view, struct model *model, const struct command_line *line)
 static size_t
 flow_here(const struct view *view, const struct model *model, size_t *other)
 {
-    size_t ends[2] = { view->cursor, trace_partner(model->trace, view->cursor) };
+    size_t ends[2] = { view->cursor, model_partner(model, view->cursor) };
     for (int i = 0; i < 2; i++) {
-        *other = ends[i] == SIZE_MAX ? SIZE_MAX : trace_flow_end(model->trace, ends[i]);
-        if (*other != SIZE_MAX)
+        *other = ends[i] == NO_EVENT ? NO_EVENT : model_flow_end(model, ends[i]);
+        if (*other != NO_EVENT)
             return ends[i];
     }
-    return SIZE_MAX;
+    return NO_EVENT;
 }
 
 /* Inside a stage the first flow of its lane, so that from a collective one comes to its messages. */
 static size_t
 flow_inside(const struct view *view, const struct model *model, bool sends, size_t *other)
 {
-    enum { LOOKED_AT = 1 << 15 };
-    const struct span *span = moment_span(model, view->cursor);
-    const struct lane *lane = &model->lanes[trace_event(model->trace, view->cursor)->lane];
-    if (span == NULL)
-        return SIZE_MAX;
-    size_t at = lane_find(lane, span->seq);
-    for (int n = 0; n < LOOKED_AT && at < lane->event_count; n++, at++) {
-        size_t seq = lane->events[at];
-        if (trace_time(model->trace, seq) > span_end_shown(model, span))
-            break;
-        *other = trace_event(model->trace, seq)->flow != 0 ? trace_flow_end(model->trace, seq) : SIZE_MAX;
-        if (*other != SIZE_MAX && (seq < *other) == sends)
+    enum { LOOKED_AT = 1 << 13 };
+    struct span span;
+    int level;
+    if (!moment_span(model, view->cursor, &span, &level))
+        return NO_EVENT;
+    uint64_t end = span_end_shown(model, &span);
+    size_t seq = span.seq, lane = trace_event(model->trace, seq)->lane;
+    for (int n = 0; n < LOOKED_AT && seq != NO_EVENT && trace_time(model->trace, seq) <= end; n++) {
+        *other = trace_event(model->trace, seq)->flow != 0 ? model_flow_end(model, seq) : NO_EVENT;
+        if (*other != NO_EVENT && (seq < *other) == sends)
             return seq;
+        seq = model_lane_next(model, lane, seq, 1);
     }
-    return SIZE_MAX;
+    return NO_EVENT;
 }
 
 static void
 follow_flow(struct view *view, const struct model *model, bool to_receiver)
 {
-    size_t other = SIZE_MAX;
+    size_t other = NO_EVENT;
     if (view->cursor == NO_EVENT || trace_event(model->trace, view->cursor)->lane >= model->lane_count)
         return;
     size_t here = flow_here(view, model, &other);
-    if (here == SIZE_MAX || (here < other) != to_receiver) {
+    if (here == NO_EVENT || (here < other) != to_receiver) {
         size_t inside_other, inside = flow_inside(view, model, to_receiver, &inside_other);
-        if (inside != SIZE_MAX)
+        if (inside != NO_EVENT)
             here = inside, other = inside_other;
     }
-    if (here == SIZE_MAX)
+    if (here == NO_EVENT)
         view_say(view, "no flow leaves or reaches this event%s",
                  view->run == RUN_PAUSED ? ", or its other end is still to come" : "");
     else if (veil_hides(&view->veil, model, other))
@@ -180,7 +179,7 @@ fold(struct view *view, struct model *model, const struct command_line *line)
     enum fold then = rank >= 0 ? FOLD_RANK : FOLD_NONE;
     if (now == FOLD_RANK)
         then = FOLD_NONE;
-    else if (now != FOLD_LEVELS && model->lanes[view->lane].depth > 1)
+    else if (now != FOLD_LEVELS && model_depth(model, (size_t)view->lane) > 1)
         then = FOLD_LEVELS;
     bool good = arrange_set_fold(arrange, view->lane, then);
     for (size_t i = 0; i < model->lane_count && (then == FOLD_RANK || now == FOLD_RANK); i++)

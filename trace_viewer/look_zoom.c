@@ -11,13 +11,14 @@ zoom_into(struct view *view, struct model *model)
     if (view->cursor == NO_EVENT)
         return;
     window_keep(view);
-    const struct span *span = moment_span(model, view->cursor);
-    uint64_t length = span != NULL ? span_end_shown(model, span) - span->begin : 0;
+    struct span span;
+    int level;
+    uint64_t length = moment_span(model, view->cursor, &span, &level) ? span_end_shown(model, &span) - span.begin : 0;
     if (length == 0) { /* a mark, or a stage that costs no time */
         window_zoom(view, model, true);
         return;
     }
-    uint64_t from = window_shown(model, view, span->seq);
+    uint64_t from = window_shown(model, view, span.seq);
     window_show(view, model, from, from + length);
 }
 

@@ -6,6 +6,7 @@
 #include "cast.h"
 #include "edit.h"
 #include "frame.h"
+#include "strip.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -15,8 +16,8 @@
 #include <unistd.h>
 
 enum {
-    TICK_MS = 100, SOON_MS = 4, KEYS_A_FRAME = 256, STATE_SLICE = 1 << 17 /* events; some milliseconds */,
-    LEARNED_A_FRAME = 1 << 17
+    TICK_MS = 100, SOON_MS = 4, KEYS_A_FRAME = 256,
+    STATE_SLICE = 1 << 17, LEARNED_A_FRAME = 1 << 16 /* events; some milliseconds */
 };
 
 static const int taken_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGWINCH, SIGTSTP };
@@ -71,8 +72,9 @@ approach(struct driver *driver)
     return model_approach(driver->model, driver->view->cursor, driver->view->before, STATE_SLICE);
 }
 
+/* `spans`: how many may be looked at one by one; of what is more, the sum is drawn. */
 static bool
-show(struct driver *driver, struct term *term, bool *there)
+show(struct driver *driver, struct term *term, size_t spans, bool *there)
 {
     struct canvas canvas;
     int width, height;
@@ -82,9 +84,11 @@ show(struct driver *driver, struct term *term, bool *there)
     if (!canvas_init(&canvas, width, height))
         return false;
     *there = approach(driver);
-    model_learn(driver->model, LEARNED_A_FRAME);
+    if (driver->model->seen <= LEARNED_A_FRAME) /* else when nobody waits */
+        model_learn(driver->model, LEARNED_A_FRAME);
     view_veil(driver->view, driver->model);
     term_theme(term, driver->view->theme);
+    shelf_begin(driver->model->shelf, spans);
     frame_draw(driver->model, driver->view, &canvas, term_capabilities(term));
     term_show(term, &canvas);
     film(driver->view, &canvas, term_capabilities(term));
@@ -134,6 +138,13 @@ take_keys(struct driver *driver, struct term *term, bool *any)
     return true;
 }
 
+/* The timeline may still be drawn better than it was. */
+static bool
+is_rough(const struct driver *driver)
+{
+    return !model_is_whole(driver->model) || shelf_is_rough(driver->model->shelf);
+}
+
 /* Not at all where there is something to work out (not `there`). `due`: a frame is to be drawn, and the line or the
  * pace holds it up. */
 static bool
@@ -173,10 +184,25 @@ take_growth(struct driver *driver)
     return grown;
 }
 
+/* Nobody asks for anything: a slice of what is still to be worked out. true: there is something new to show. */
+static bool
+work_on(struct driver *driver, bool *there, bool *learning)
+{
+    if (!*there)
+        return *there = approach(driver);
+    if (!model_is_whole(driver->model))
+        return model_arrange(driver->model);
+    if (is_rough(driver))
+        return true;
+    bool before = *learning;
+    *learning = model_learn(driver->model, LEARNED_A_FRAME);
+    return before && !*learning;
+}
+
 static int
 loop_until_left(struct driver *driver, struct term *term)
 {
-    bool changed = true, there = true;
+    bool changed = true, idle = false, there = true, learning = true;
     int width = 0, height = 0;
     int64_t shown_ms = 0;
     while (!driver->leave) {
@@ -189,11 +215,11 @@ loop_until_left(struct driver *driver, struct term *term)
         height = h;
         term_mouse(term, driver->view->settings.of[SETTING_mouse] == MOUSE_ON);
         if (changed && may_show(driver, term, &shown_ms)) {
-            if (!show(driver, term, &there))
+            if (!show(driver, term, idle ? SHELF_PATIENT : SHELF_HASTY, &there))
                 return 2;
-            changed = false;
+            changed = idle = false;
         }
-        if (wait_for_something(driver, there, changed)) {
+        if (wait_for_something(driver, there && !learning && !is_rough(driver), changed)) {
             drive_reply(driver);
             changed = true;
         }
@@ -202,9 +228,9 @@ loop_until_left(struct driver *driver, struct term *term)
         changed |= drive_on(driver);
         changed |= take_growth(driver);
         changed |= arrange_work(driver->view, driver->model);
-        if (!changed && !there)
-            changed = there = approach(driver);
-        changed |= !changed && model_learn(driver->model, LEARNED_A_FRAME);
+        learning |= changed;
+        if (!changed)
+            changed = idle = work_on(driver, &there, &learning);
     }
     return 0;
 }

@@ -12,6 +12,8 @@
 #include "config.h"
 #include "control/commands.h"
 #include "drive.h"
+
+#include "answering.h"
 #include "export.h"
 #include "frame.h"
 #include "guard.h"
@@ -19,6 +21,7 @@
 #include "loop.h"
 #include "plain.h"
 #include "sources.h"
+#include "strip.h"
 #include "trace/reader.h"
 
 #include <errno.h>
@@ -37,7 +40,7 @@ struct options {
     const char *attach, *keys, *commands;
     int         width, height;
     long long   at;              /* -1: not given */
-    bool        print, plain, help, diff, no_config;
+    bool        print, plain, help, diff, no_config, teacher;
     enum format format;
     enum theme  theme;
     struct term_options term;
@@ -53,6 +56,7 @@ static const char usage[] =
     "  --keys KEYS       pressed before the first frame: 'nn]v', '<Tab>', '<Click 12,5>', '<Drag 9,5 30,5>'\n"
     "  --commands FILE   done before the first frame, a line each, as script writes them\n"
     "  --attach SOCKET   follow and steer a running session\n"
+    "  --teacher         every answer is shown, and the lesson's notes are a pane\n"
     "  --plain           no screen: commands are typed, each step is told in words\n"
     "  --diff            two traces against each other, each iteration from one start\n"
     "  --theme NAME      dark, light, high-contrast, colour-blind, none\n"
@@ -115,6 +119,8 @@ parse_flag(const char *argument, struct options *options)
         options->term.colours = 0;
     else if (strcmp(argument, "--no-config") == 0)
         options->no_config = true;
+    else if (strcmp(argument, "--teacher") == 0)
+        options->teacher = true;
     else if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)
         options->help = true;
     else
@@ -199,7 +205,7 @@ press_keys(struct driver *driver, const char *keys)
         keys_take(&keys, key);
         if (driver->view->cursor != NO_EVENT)
             model_seek(driver->model, driver->view->cursor);
-        while (model_learn(driver->model, SIZE_MAX))
+        while (model_learn(driver->model, SIZE_MAX)) /* a key meets the panes that a person would see */
             continue;
         drive_key(driver, key);
         while (drive_on(driver))
@@ -259,6 +265,7 @@ print_frame(struct driver *driver, const struct options *options)
         arrange_work(driver->view, driver->model);
     while (driver->view->arrange.working);
     view_veil(driver->view, driver->model);
+    shelf_begin(driver->model->shelf, SIZE_MAX);
     frame_draw(driver->model, driver->view, &canvas, &capabilities);
     if (options->format == FORMAT_SVG)
         export_svg(&canvas, &capabilities, &text);
@@ -288,6 +295,7 @@ stand(struct driver *driver, const struct options *options)
     size_t count = driver->model->seen;
     if (driver->session == NULL && trace_note(driver->model->trace)[0] != '\0')
         view_say(driver->view, "%s", trace_note(driver->model->trace));
+    driver->view->teacher = driver->view->asking.all = options->teacher;
     driver->view->width = options->width;
     driver->view->height = options->height;
     if (!options->print)
@@ -297,6 +305,7 @@ stand(struct driver *driver, const struct options *options)
     size_t seq = options->at >= 0 ? (size_t)options->at : options->print ? count - 1 : 0;
     if (options->at < 0 && driver->model->diff != NULL)
         seq = first_difference(driver->model->diff, seq);
+    answering_pass(driver->view, driver->model, seq); /* who names an event has come there */
     view_goto(driver->view, driver->model, seq < count ? seq : count - 1);
     if (options->at >= 0 && (size_t)options->at >= count)
         view_say(driver->view, "there is no event %lld; the last one is %zu", options->at, count - 1);
@@ -344,6 +353,8 @@ view_trace(void *argument)
         model_close(&model);
         return tell_trouble("%s", why);
     }
+    if (options->print || options->plain)
+        model_finish(&model);
     view_init(&view);
     struct driver driver = { .model = &model, .view = &view, .session = options->attach != NULL ? &session : NULL };
     stand(&driver, options);

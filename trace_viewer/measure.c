@@ -41,10 +41,11 @@ range_of(const struct model *model, const struct view *view, struct range *range
                                  window_shown(model, view, one), other - one, true };
         return range->to >= range->from;
     }
-    const struct span *span = moment_span(model, view->cursor);
-    if (span == NULL)
+    struct span span;
+    int level;
+    if (!moment_span(model, view->cursor, &span, &level))
         return false;
-    *range = (struct range){ span->begin, span_end_shown(model, span), window_shown(model, view, span->seq), 0, false };
+    *range = (struct range){ span.begin, span_end_shown(model, &span), window_shown(model, view, span.seq), 0, false };
     return true;
 }
 
@@ -96,15 +97,15 @@ measure_edge(const struct model *model, int lane, uint64_t time, uint64_t reach)
     uint64_t best = reach;
     if (lane < 0 || (size_t)lane >= model->lane_count)
         return NO_EVENT;
-    const struct lane *this = &model->lanes[lane];
-    size_t at = lane_find(this, moment_seq(model, time > reach ? time - reach : 0));
-    for (int n = 0; n < COUNTED && at < this->event_count; n++, at++) {
-        uint64_t edge = trace_time(model->trace, this->events[at]), apart = edge > time ? edge - time : time - edge;
+    size_t first = model_seq_at(model, time > reach ? time - reach : 0);
+    size_t at = model_lane_next(model, (size_t)lane, first > 0 ? first - 1 : NO_EVENT, 1);
+    for (int n = 0; n < COUNTED && at != NO_EVENT; n++, at = model_lane_next(model, (size_t)lane, at, 1)) {
+        uint64_t edge = trace_time(model->trace, at), apart = edge > time ? edge - time : time - edge;
         if (edge > time && apart > reach)
             break;
-        if (apart <= best && trace_event(model->trace, this->events[at])->phase != PHASE_INSTANT) {
+        if (apart <= best && trace_event(model->trace, at)->phase != PHASE_INSTANT) {
             best = apart;
-            found = this->events[at];
+            found = at;
         }
     }
     return found;

@@ -1,6 +1,7 @@
 /* Interface: hit_test; mouse_is and mouse_key for keys that are reports of the mouse. */
 #include "mouse.h"
 
+#include "answering.h"
 #include "base/str.h"
 #include "columns.h"
 #include "drive.h"
@@ -144,19 +145,18 @@ hit_test(const struct model *model, const struct view *view, int column, int row
 static size_t
 event_at(const struct model *model, const struct view *view, const struct hit *hit)
 {
-    const struct lane *lane = &model->lanes[hit->lane];
-    size_t at = lane_find(lane, place_of_time(model, hit->from));
-    size_t here = at < lane->event_count ? lane->events[at] : NO_EVENT;
+    size_t lane = (size_t)hit->lane, at = place_of_time(model, hit->from);
+    size_t before = at > 0 ? model_lane_next(model, lane, at, -1) : NO_EVENT;
+    size_t here = model_lane_next(model, lane, at > 0 ? at - 1 : NO_EVENT, 1);
     if (here != NO_EVENT && trace_time(model->trace, here) < hit->to && !veil_hides(&view->veil, model, here))
         return here;
-    for (int level = lane->depth - 1; level >= 0; level--) {
-        const struct level *spans = &lane->levels[level];
-        size_t i = level_find(spans, hit->from);
-        bool covers = i < spans->count && spans->spans[i].begin <= hit->from && spans->spans[i].end >= hit->to;
-        if (covers && !veil_hides(&view->veil, model, spans->spans[i].seq))
-            return spans->spans[i].seq;
+    for (int level = model_depth(model, lane) - 1; level >= 0; level--) {
+        struct span span;
+        bool covers = model_span_at(model, lane, level, hit->from, &span) && span.begin <= hit->from &&
+                      span.end >= hit->to;
+        if (covers && !veil_hides(&view->veil, model, span.seq))
+            return span.seq;
     }
-    size_t before = at > 0 ? lane->events[at - 1] : NO_EVENT;
     bool   nearer = before != NO_EVENT && here != NO_EVENT &&
                   hit->from - trace_time(model->trace, before) < trace_time(model->trace, here) - hit->from;
     if (here == NO_EVENT || nearer)
@@ -190,8 +190,10 @@ jump_to_time(struct driver *driver, const struct hit *hit)
 {
     struct view *view = driver->view;
     size_t       seq  = place_of_time(driver->model, hit->from);
-    while (seq < driver->model->seen && veil_hides(&view->veil, driver->model, seq))
-        seq++;
+    if (seq >= driver->model->seen && seq > 0)
+        seq = driver->model->seen - 1;
+    while (seq > 0 && veil_hides(&view->veil, driver->model, seq))
+        seq--;
     if (seq >= driver->model->seen)
         return;
     marks_leave(&view->marks, view->cursor);
@@ -234,7 +236,7 @@ click(struct driver *driver, const struct hit *hit, bool twice)
                 drive_line(driver, "into");
         }
         break;
-    case HIT_CHOICE: look_answer(view, driver->model, view_question(view, driver->model), hit->choice); break;
+    case HIT_CHOICE: answering_give(view, driver->model, view_question(view, driver->model), hit->choice); break;
     case HIT_KEY:    break;
     }
 }

@@ -56,4 +56,4 @@ concern(const struct scene *scene)
 }
 
 const struct pane_kind buckets_pane = { .name = "Buckets", .least_columns = 28, .compares = true, .of_state = true,
-                                        .concern = concern, .draw = draw };
+                                        .tells = "ddp", .concern = concern, .draw = draw };

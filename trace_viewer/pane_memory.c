@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMN = 24, NAME = 6, FIGURES = 25, STRIP_LEAST = 8, BLOCKS = 64, EIGHTH = 0x2581, MARK = 0x25b2 };
+enum { COLUMN = 24, NAME = 6, FIGURES = 25, STRIP_LEAST = 8, BAR_LEAST = 6, BLOCKS = 64, EIGHTH = 0x2581, MARK = 0x25b2 };
 
 /* Each with a letter and an ink, so that colour is never the only sign. */
 static const struct { char letter; uint8_t ink; } signs[MEMORY_ROLES] = {
@@ -187,19 +187,37 @@ draw_devices(const struct scene *scene, struct canvas *pane, int row, int rows)
 
 /* ---- by what it is for ---- */
 
+/* A letter for each share of what is held. */
+static void
+draw_bar(struct canvas *pane, struct stretch place, const struct state_memory *memory)
+{
+    for (int i = 0; i < place.room; i++) {
+        uint64_t here = (uint64_t)((__uint128_t)memory->allocated * (unsigned)i / (unsigned)place.room), sum = 0;
+        int      role = 0;
+        while (role < MEMORY_ROLES && here >= sum + memory->role[role])
+            sum += memory->role[role++];
+        if (role < MEMORY_ROLES)
+            canvas_put(pane, place.row, place.column + i, (struct style){ .ink = signs[role].ink },
+                       (uint32_t)(unsigned char)signs[role].letter);
+    }
+}
+
 /* "P parameters  3.81M 48%", as many beside each other as there is room for. Answers the row behind. */
 static int
 draw_roles(struct canvas *pane, int row, int device, const struct state_memory *memory)
 {
-    int  wide = COLUMN, places = pane->width / wide, place = 0;
+    int  letters = pane->width >= 2 * (COLUMN + 4) ? 15 : 11, wide = COLUMN + letters - 11;
+    int  places = pane->width / wide, place = 0;
     char held[16], reserved[16];
     places = places < 1 ? 1 : places;
     int column = device >= 0 ? canvas_textf(pane, row, 1, dim(), "dev%d", device)
                              : canvas_text(pane, row, 1, dim(), "the host");
-    column = canvas_textf(pane, row, column, dim(), ": %s in %llu blocks", short_bytes(memory->allocated, held),
+    column = canvas_textf(pane, row, column, dim(), ": %s in %llu blocks", shortest_bytes(memory->allocated, held),
                           (unsigned long long)memory->blocks);
     if (memory->reserved > 0)
-        canvas_textf(pane, row, column, dim(), ", %s reserved", short_bytes(memory->reserved, reserved));
+        column = canvas_textf(pane, row, column, dim(), ", %s reserved", shortest_bytes(memory->reserved, reserved));
+    if (pane->width - column - 2 >= BAR_LEAST)
+        draw_bar(pane, (struct stretch){ row, column + 1, pane->width - column - 2 }, memory);
     row++;
     for (int role = 0; role < MEMORY_ROLES; role++) {
         char bytes[16];
@@ -208,7 +226,8 @@ draw_roles(struct canvas *pane, int row, int device, const struct state_memory *
         int at = 1 + place % places * wide, line = row + place / places;
         canvas_put(pane, line, at, (struct style){ .ink = signs[role].ink, .attr = ATTR_BOLD },
                    (uint32_t)(unsigned char)signs[role].letter);
-        canvas_textf(pane, line, at + 2, (struct style){ 0 }, "%-11.11s %5s %2llu%%",
+        canvas_textf(pane, line, at + 2, (struct style){ 0 }, "%-*.*s %5s %2llu%%", letters,
+                     role == ROLE_OPTIMIZER && letters < 15 ? 9 : letters,
                      memory_role_name((enum memory_role)role), shortest_bytes(memory->role[role], bytes),
                      (unsigned long long)(memory->allocated > 0 ? memory->role[role] * 100 / memory->allocated : 0));
         place++;
@@ -302,4 +321,5 @@ enter(struct model *model, struct view *view, int row)
 }
 
 const struct pane_kind memory_pane = { .name = "Memory", .least_columns = 30, .compares = true, .of_state = true,
+                                       .tells = "memory",
                                        .concern = concern, .draw = draw, .rows = rows, .enter = enter };

@@ -572,6 +572,6 @@ press(struct model *model, struct view *view, const char *key)
 }
 
 const struct pane_kind tensor_pane = {
-    .name = "Tensor", .least_columns = 28, .of_state = true, .concern = concern, .title = title, .draw = draw,
-    .rows = rows, .enter = enter, .keys = keys, .press = press,
+    .name = "Tensor", .least_columns = 28, .of_state = true, .tells = "memory", .concern = concern, .title = title,
+    .draw = draw, .rows = rows, .enter = enter, .keys = keys, .press = press,
 };

@@ -38,7 +38,7 @@ is_hidden(const struct model *model, const struct view *view, int lane)
 {
     return filter_hides_lane(&view->arrange.filter, lane) ||
            (trace_lane_at(model->trace, (size_t)lane)->kind != LANE_STREAM &&
-            veil_hides_lane(&view->veil, model, &model->lanes[lane]));
+            veil_hides_lane(&view->veil, model, (size_t)lane));
 }
 
 static bool
@@ -168,14 +168,17 @@ unit_of_lane(const struct rows *rows, int lane)
 
 /* Whether anything of that level is seen between two moments. */
 static bool
-is_level_seen(const struct model *model, const struct view *view, const struct level *level, uint64_t from, uint64_t to)
+is_level_seen(const struct model *model, const struct view *view, int lane, int level, const uint64_t times[2])
 {
     enum { ASKED = 64 };
-    size_t at = level_find(level, from);
-    for (int n = 0; n < ASKED && at < level->count && level->spans[at].begin < to; n++, at++)
-        if (!veil_hides(&view->veil, model, level->spans[at].seq) &&
-            filter_shows(&view->arrange.filter, model, level->spans[at].seq))
+    size_t at = index_find_span(model->index, (size_t)lane, level, times[0]);
+    struct span span;
+    for (int n = 0; n < ASKED && index_span(model->index, (size_t)lane, level, at, &span); n++, at++) {
+        if (span.begin >= times[1])
+            return false;
+        if (!veil_hides(&view->veil, model, span.seq) && filter_shows(&view->arrange.filter, model, span.seq))
             return true;
+    }
     return false;
 }
 
@@ -184,15 +187,13 @@ is_level_seen(const struct model *model, const struct view *view, const struct l
 static int
 levels_seen(const struct model *model, const struct view *view, const struct axis *axis, int lane)
 {
-    const struct lane *this = &model->lanes[lane];
     uint64_t shift = align_shift(&view->arrange.align, trace_lane_at(model->trace, (size_t)lane)->rank);
     uint64_t from = axis_time(axis, 0), to = axis_time(axis, axis->columns);
     bool filtered = view->arrange.filter.match != NULL;
     int seen = 1;
-    from = from > shift ? from - shift : 0;
-    to = to > shift ? to - shift : 0;
-    for (int level = 1; level < this->depth; level++) {
-        if (is_level_seen(model, view, &this->levels[level], from, to))
+    const uint64_t times[2] = { from > shift ? from - shift : 0, to > shift ? to - shift : 0 };
+    for (int level = 1; level < model_depth(model, (size_t)lane); level++) {
+        if (is_level_seen(model, view, lane, level, times))
             seen = level + 1;
         else if (!filtered)
             break;
@@ -374,15 +375,18 @@ rows_free(struct rows *rows)
 int
 rows_wanted(const struct model *model, const struct view *view, const struct axis *axis)
 {
-    int wanted = rows_hold_curves(view) ? view->arrange.curves.count : 0;
+    int  wanted = rows_hold_curves(view) ? view->arrange.curves.count : 0, levels = 0;
+    bool large = view->height >= DEEP && view->width >= WIDE; /* elsewhere panes come before levels */
     for (size_t i = 0; i < model->lane_count && wanted < MOST; i++) {
         if (is_hidden(model, view, (int)i))
             continue;
-        bool folded = arrange_fold(&view->arrange, (int)i) == FOLD_LEVELS;
-        folded |= (int)i != view->lane && (view->height < DEEP || view->width < WIDE); /* panes come before levels */
-        wanted += folded ? 1 : levels_seen(model, view, axis, (int)i);
+        bool folded = arrange_fold(&view->arrange, (int)i) == FOLD_LEVELS, selected = (int)i == view->lane;
+        int  more = folded || (!selected && !large) ? 0 : levels_seen(model, view, axis, (int)i) - 1;
+        wanted += 1 + (selected ? more : 0);
+        levels += selected ? 0 : more;
     }
-    return wanted;
+    int half = view->height / 2 - wanted;
+    return wanted + (levels < half ? levels : half > 0 ? half : 0);
 }
 
 int

@@ -2,6 +2,7 @@
 #include "timeline.h"
 
 #include "base/str.h"
+#include "busy.h"
 #include "columns.h"
 #include "gutter.h"
 #include "measure.h"
@@ -161,28 +162,30 @@ ruler_draw(const struct model *model, const struct view *view, struct canvas *pa
     }
 }
 
-/* The busy time of all lanes' outermost spans in one column of the whole trace. */
-static void
-add_busy(const struct span *span, uint64_t end, uint64_t unit, int columns, uint64_t *busy)
+/* The first one from the column's left edge on that is not hidden lies in it. */
+static bool
+has_fault(const struct model *model, const struct view *view, const struct scale *whole, int column)
 {
-    if (span->work == WORK_WAIT)
-        return;
-    uint64_t last = end > span->begin ? (end - 1) / unit : span->begin / unit;
-    for (uint64_t k = span->begin / unit; k <= last && k < (uint64_t)columns; k++) {
-        uint64_t from = span->begin > k * unit ? span->begin : k * unit;
-        uint64_t to = end < (k + 1) * unit ? end : (k + 1) * unit;
-        busy[k] += to > from ? to - from : 1;
+    size_t low = 0, high = model->fault_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (trace_time(model->trace, model->faults[middle]) < scale_time(whole, column))
+            low = middle + 1;
+        else
+            high = middle;
     }
+    while (low < model->fault_count && veil_hides(&view->veil, model, model->faults[low]))
+        low++;
+    return low < model->fault_count && scale_column(whole, trace_time(model->trace, model->faults[low])) == column;
 }
 
 static void
 draw_window(const struct model *model, const struct view *view, uint64_t unit, struct canvas *body)
 {
-    struct scale whole = { unit, 0, body->width, 0 };
-    for (size_t i = 0; i < model->fault_count; i++)
-        if (!veil_hides(&view->veil, model, model->faults[i]))
-            canvas_put(body, 0, scale_column(&whole, trace_time(model->trace, model->faults[i])),
-                       (struct style){ .ink = WORK_FAULT, .attr = ATTR_BOLD }, '!');
+    struct scale whole = { .unit = unit, .columns = body->width };
+    for (int column = 0; column < body->width; column++)
+        if (has_fault(model, view, &whole, column))
+            canvas_put(body, 0, column, (struct style){ .ink = WORK_FAULT, .attr = ATTR_BOLD }, '!');
     if (view->unit != 0) {
         struct scale shown = view_scale(view, model, body->width);
         int left = scale_column(&whole, scale_time(&shown, 0));
@@ -218,13 +221,7 @@ minimap_draw(const struct model *model, const struct view *view, struct canvas *
     struct canvas body = canvas_part(pane, 0, gutter, 1, columns);
     canvas_text(pane, 0, 1, (struct style){ .ink = INK_DIM }, "all");
     uint64_t unit = scale_unit_for(model->end, columns), most = 1;
-    for (size_t i = 0; i < model->lane_count; i++)
-        for (size_t k = 0; k < model->lanes[i].levels[0].count; k++) {
-            const struct span *span = &model->lanes[i].levels[0].spans[k];
-            if (veil_hides(&view->veil, model, span->seq))
-                continue;
-            add_busy(span, span->end != STILL_OPEN ? span->end : model->end, unit, columns, busy);
-        }
+    busy_columns(model, &view->veil, NULL, &(struct scale){ .unit = unit, .columns = columns }, busy);
     for (int column = 0; column < columns; column++)
         most = busy[column] > most ? busy[column] : most;
     for (int column = 0; column < columns; column++)

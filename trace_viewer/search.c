@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { BLOCK = 4096, SLICE_BLOCKS = 16 };
+enum { COUNTED = 4096, SLICE_BLOCKS = 16 };
 
 static bool
 is_match(const struct search *search, const struct searched *in, size_t seq)
@@ -59,13 +59,13 @@ matches_in(const struct search *search, const struct searched *in, size_t from, 
 static void
 count_slice(struct search *search, const struct searched *in)
 {
-    size_t block = search->counted / BLOCK, seen = in->model->seen;
-    if (search->counted % BLOCK != 0) {
+    size_t block = search->counted / COUNTED, seen = in->model->seen;
+    if (search->counted % COUNTED != 0) {
         search->count -= search->blocks[block];
-        search->counted = block * BLOCK;
+        search->counted = block * COUNTED;
     }
     for (int i = 0; i < SLICE_BLOCKS && search->counted < seen; i++, block++) {
-        size_t end = (block + 1) * BLOCK < seen ? (block + 1) * BLOCK : seen;
+        size_t end = (block + 1) * COUNTED < seen ? (block + 1) * COUNTED : seen;
         if (!vec_room(&search->blocks, &search->block_room, block + 1, sizeof *search->blocks)) {
             search->active = false; /* without its count there is no search */
             return;
@@ -79,22 +79,22 @@ count_slice(struct search *search, const struct searched *in)
 static bool
 skips_block(const struct search *search, size_t seq)
 {
-    return search->counted >= (seq / BLOCK + 1) * BLOCK && search->blocks[seq / BLOCK] == 0;
+    return search->counted >= (seq / COUNTED + 1) * COUNTED && search->blocks[seq / COUNTED] == 0;
 }
 
 static void
 hunt_slice(struct search *search, const struct searched *in)
 {
     bool forwards = search->direction > 0;
-    for (size_t steps = 0; search->hunting && steps < (size_t)SLICE_BLOCKS * BLOCK; steps++) {
+    for (size_t steps = 0; search->hunting && steps < (size_t)SLICE_BLOCKS * COUNTED; steps++) {
         if (forwards ? search->at + 1 >= in->model->seen : search->at == 0) {
             search->hunting = false;
             return;
         }
         search->at += forwards ? 1 : (size_t)-1;
         if (skips_block(search, search->at)) {
-            size_t block = search->at / BLOCK;
-            search->at = forwards ? block * BLOCK + BLOCK - 1 : block * BLOCK;
+            size_t block = search->at / COUNTED;
+            search->at = forwards ? block * COUNTED + COUNTED - 1 : block * COUNTED;
         } else if (is_match(search, in, search->at)) {
             search->hunting = false;
             search->found   = true;
@@ -117,7 +117,7 @@ search_on(struct search *search, const struct searched *in)
 void
 search_settle(struct search *search, const struct searched *in, size_t cursor)
 {
-    size_t from = in->veil->draws ? in->veil->question : SIZE_MAX;
+    size_t from = in->veil->stamp;
     if (search->find == NULL || !search->active || search->hunting || cursor >= in->model->seen)
         return;
     if (from != search->veil_from)
@@ -125,8 +125,8 @@ search_settle(struct search *search, const struct searched *in, size_t cursor)
     search->veil_from = from;
     if (search->counted <= cursor)
         return;
-    size_t block = (cursor + 1) / BLOCK;
-    search->place = matches_in(search, in, block * BLOCK, cursor + 1);
+    size_t block = (cursor + 1) / COUNTED;
+    search->place = matches_in(search, in, block * COUNTED, cursor + 1);
     for (size_t i = 0; i < block; i++)
         search->place += search->blocks[i];
 }

@@ -44,8 +44,9 @@ timeline_lane_at(const struct model *model, const struct view *view, int rows, i
 static size_t
 selection(const struct model *model, const struct view *view)
 {
-    const struct span *span = view->cursor == NO_EVENT ? NULL : moment_span(model, view->cursor);
-    return span != NULL ? span->seq : view->cursor;
+    struct span span;
+    int level;
+    return moment_span(model, view->cursor, &span, &level) ? span.seq : view->cursor;
 }
 
 static bool
@@ -54,14 +55,9 @@ row_has(const struct model *model, const struct row *row, size_t seq)
     const struct trace_event *event = trace_event(model->trace, seq);
     if (row->kind != ROW_LANE || event == NULL || (int)event->lane != row->lane)
         return false;
-    const struct span *span = moment_span(model, seq);
-    if (span == NULL)
-        return row->first == 0;
-    const struct lane *lane = &model->lanes[row->lane];
-    for (int level = row->first; level <= row->last && level < lane->depth; level++)
-        if (span >= lane->levels[level].spans && span < lane->levels[level].spans + lane->levels[level].count)
-            return true;
-    return false;
+    struct span span;
+    int level;
+    return moment_span(model, seq, &span, &level) ? level >= row->first && level <= row->last : row->first == 0;
 }
 
 /* All that rows are drawn with. */
@@ -84,7 +80,7 @@ draw_lane(struct drawing *drawing, int at)
     const struct model *model = drawing->model;
     struct strip *strip = &drawing->strip;
     uint64_t shift = align_shift(&drawing->view->arrange.align, trace_lane_at(model->trace, (size_t)row->lane)->rank);
-    strip->lane = &model->lanes[row->lane];
+    strip->lane = (size_t)row->lane;
     strip->first = row->first;
     strip->last = row->last;
     strip->cursor_here = strip->selected != NO_EVENT && row_has(model, row, strip->selected);
@@ -92,7 +88,7 @@ draw_lane(struct drawing *drawing, int at)
         const struct piece *piece = &drawing->axis->piece[i];
         struct canvas part = canvas_part(&drawing->body, at, piece->at, 1, piece->columns);
         if (piece_is_gap(piece)) {
-            canvas_fill(&part, 0, (struct style){ .ink = INK_DIM }, drawing->capabilities->utf8 ? SLASH : '/');
+            canvas_fill(&part, 0, (struct style){ .ink = INK_DIM }, SLASH);
             continue;
         }
         strip->scale = axis_scale(drawing->axis, i, shift);
@@ -110,8 +106,7 @@ draw_curve(struct drawing *drawing, int at)
 {
     const struct view *view = drawing->view;
     const struct curve *curve = &view->arrange.curves.curve[drawing->rows->row[at].lane];
-    uint64_t limit = view->veil.draws ? trace_time(drawing->model->trace, view->veil.question) : UINT64_MAX;
-    int64_t top = shade_curve(curve, drawing->axis, limit, &drawing->body, at);
+    int64_t top = shade_curve(curve, drawing->axis, view->veil.whole, &drawing->body, at);
     char name[32], most[16];
     struct style dim = { .ink = INK_DIM };
     curve_name(curve, name, sizeof name);
@@ -206,7 +201,7 @@ timeline_draw(const struct model *model, const struct view *view, struct canvas 
     }
     struct drawing drawing = {
         .model = model, .view = view, .capabilities = capabilities, .rows = &rows, .axis = &axis, .cursor = -1,
-        .strip = { .model = model, .veil = &view->veil, .filter = &view->arrange.filter, .cells = cells,
+        .strip = { .model = model, .veil = &view->veil, .sieve = filter_sieve(&view->arrange.filter), .cells = cells,
                    .selected = selection(model, view) },
         .gutter = canvas_part(pane, 0, 0, pane->height, names),
         .body = canvas_part(pane, 0, names, pane->height, columns),

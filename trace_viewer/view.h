@@ -15,6 +15,8 @@
 #include "search.h"
 #include "settings.h"
 #include "theme.h"
+#include "asking.h"
+#include "predict.h"
 #include "veil.h"
 #include "analysis/moves.h"
 #include "base/str.h"
@@ -35,8 +37,6 @@ struct pane_look { int scroll, line, element; bool percent; }; /* the last two: 
 
 /* Who may go on: a saved trace never does, a session does when asked. */
 enum run_state { RUN_SAVED, RUN_PAUSED, RUN_RUNNING, RUN_FINISHED, RUN_FAILED, RUN_GONE };
-
-enum { REVEALED = 256 };
 
 struct view {
     size_t         cursor;             /* the event one stands at; NO_EVENT in an empty trace */
@@ -61,11 +61,13 @@ struct view {
     struct move    move;               /* the search under way in a recorded trace */
     struct hunt    hunt;               /* if it has a question: that is under way instead */
     bool           moving;
-    uint32_t       revealed[REVEALED]; /* questions whose answers were asked for */
-    int8_t         given[REVEALED];    /* the choice that was given as the answer; -1: none was */
+    struct asking  asking;
+    struct predict predict;
+    int            hints;              /* asked for, of the check that failed last */
+    bool           reading;            /* the lesson's text has the screen */
+    bool           teacher;            /* --teacher: notes are shown, and every answer */
     struct veil    veil;               /* as of the last view_veil */
     struct arrange arrange;            /* the timeline's lanes, flows and curves */
-    int            revealed_count;
     enum run_state run;
     enum theme     theme;
     struct cast   *cast;               /* the film that is being made; NULL none */
@@ -93,19 +95,18 @@ void view_do(struct view *view, bool typed, const char *format, ...) __attribute
 
 /* The window in time for a timeline of that many columns; with unit 0 the whole trace. */
 struct scale view_scale(const struct view *view, const struct model *model, int columns);
-/* Stands at that event: its lane is selected; the window moves by whole columns only if the event left its middle. */
-void view_goto(struct view *view, const struct model *model, size_t seq);
+/* Stands at that event: its lane is selected; the window moves by whole columns only if the event left its middle. false:
+ * a question comes before it, and there one stands. */
+bool view_goto(struct view *view, const struct model *model, size_t seq);
 /* A zoom in which the first whole step of the lesson, forward and backward, can be read. */
 void view_zoom_to_step(struct view *view, const struct model *model);
 /* The same while the lesson runs and nobody knows yet how long it will be. */
 void view_zoom_running(struct view *view, const struct model *model);
-bool view_is_revealed(const struct view *view, size_t seq);
-void view_reveal(struct view *view, size_t seq, int given); /* -1: no answer was given */
-int  view_given(const struct view *view, size_t seq);          /* -1: none */
+bool view_is_predicting(const struct view *view); /* `predict` waits for an answer here */
 /* What open questions hide and how ranks are aligned is worked out anew: before a frame, and before a command looks for
  * events. */
 void view_veil(struct view *view, const struct model *model);
-/* The question that waits for its answer at the cursor; NO_EVENT: none. */
+/* The question at the cursor, if it is open: put off, or not asked yet; NO_EVENT: none. */
 size_t view_question(const struct view *view, const struct model *model);
 /* The cursor's event in one line, without the answer that is still to be found. */
 void view_print_event(const struct view *view, const struct model *model, struct str *out);

@@ -36,6 +36,24 @@ last_colon(const char *text)
     return found;
 }
 
+/* No machine has more elements, nor any that lie farther apart. */
+static bool
+is_possible(int dims, const int64_t *size, const int64_t *stride)
+{
+    const int64_t most = (int64_t)1 << 44;
+    int64_t       count = 1, reach = 0, step;
+    for (int i = 0; i < dims; i++) {
+        if (size[i] < 0 || size[i] > most || __builtin_mul_overflow(count, size[i] > 0 ? size[i] : 1, &count))
+            return false;
+        if (stride == NULL)
+            continue;
+        if (stride[i] < 0 || stride[i] > most || __builtin_mul_overflow(size[i], stride[i], &step) ||
+            __builtin_add_overflow(reach, step, &reach))
+            return false;
+    }
+    return count <= most && reach <= most;
+}
+
 /* "float32 [4, 3] strides [1, 4] requires_grad" */
 static bool
 parse_layout(const char *at, struct seen_tensor *out)
@@ -54,16 +72,14 @@ parse_layout(const char *at, struct seen_tensor *out)
     if (at == NULL)
         return false;
     out->dtype = (int)dtype;
+    if (!is_possible(out->dims, out->size, NULL))
+        return false;
     row_major_strides(out->dims, out->size, out->stride);
     if (strncmp(at, " strides ", 9) == 0)
         at = read_numbers(at + 9, out->stride, &strides);
-    if (at == NULL || (strides != 0 && strides != out->dims))
+    if (at == NULL || (strides != 0 && strides != out->dims) || !is_possible(out->dims, out->size, out->stride))
         return false;
     out->requires_grad = strcmp(at, " requires_grad") == 0;
-    for (int i = 0; i < out->dims; i++)
-        if (out->size[i] < 0 || out->size[i] > (int64_t)1 << 44 || out->stride[i] < 0 ||
-            out->stride[i] > (int64_t)1 << 44)
-            return false;
     out->shaped = true;
     return true;
 }

@@ -13,6 +13,7 @@
 #include "trace/reader.h"
 
 enum { LOOKED_AT = 512 };
+#define FARTHEST ((int64_t)1 << 60)
 
 /* ---- values ---- */
 
@@ -30,7 +31,7 @@ reach_of(const struct seen_tensor *tensor, int64_t *begin, int64_t *end)
 static void
 add_piece(struct tensor_values *values, const void *bytes, int64_t begin, size_t count)
 {
-    if (values->count < VALUE_PIECES && begin >= 0)
+    if (values->count < VALUE_PIECES && begin >= 0 && begin <= FARTHEST)
         values->pieces[values->count++] = (struct value_piece){ bytes, begin, begin + (int64_t)count };
 }
 
@@ -45,6 +46,8 @@ take_snapshot(const struct tensors *tensors, size_t seq, int64_t begin, int64_t 
         return false;
     if (telling->told == TOLD_EDGES) {
         size_t half = snapshot.bytes / 2;
+        if (event->args[telling->b] < 0)
+            return false;
         add_piece(values, snapshot.elements, 0, half);
         add_piece(values, (const char *)snapshot.elements + half, event->args[telling->b] - (int64_t)half, half);
         values->edges = true;
@@ -52,7 +55,7 @@ take_snapshot(const struct tensors *tensors, size_t seq, int64_t begin, int64_t 
     }
     int64_t at = telling->c >= 0 ? event->args[telling->c] : 0;
     add_piece(values, snapshot.elements, at, snapshot.bytes);
-    return at <= begin && at + (int64_t)snapshot.bytes >= end;
+    return at >= 0 && at <= begin && at + (int64_t)snapshot.bytes >= end;
 }
 
 /* A write that was no snapshot's: the stream's own comes between its begin and its end. */

@@ -1,6 +1,6 @@
-/* bench viewer_open: how long one waits for a trace of so many events, in whole processes, from their start. A first frame
- * is whole once its last row, the keys, has come out of the terminal; the screen has worked out all it keeps (its index)
- * before it is timed. Traces are made, and taken away again.
+/* bench viewer_open: how long one waits for a trace of so many events, in whole processes, from their start. A first
+ * frame is whole once its last row, the keys, has come out of the terminal; the screen has worked out all it keeps (its
+ * index) before it is timed. Traces are made, and taken away again.
  *
  * Interface: bench_viewer_open. */
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "cli/synth.h"
 #include "trace/writer.h"
 
-enum { COLUMNS = 200, ROWS = 60, PATIENCE_S = 20, QUIET_MS = 300, TAIL = 4096 };
+enum { COLUMNS = 200, ROWS = 60, PATIENCE_S = 20, QUIET_MS = 300, TAIL = 8192 };
 
 static const char last_words[] = " quit"; /* of the row of keys, which is drawn last, in one colour */
 
@@ -112,7 +112,7 @@ become(const struct opening *opening, const char *name, const char *subcommand)
 static bool
 count_lines(const struct opening *opening, uint64_t *lines)
 {
-    static char    text[1 << 16];
+    char           text[TAIL];
     int            ends[2];
     struct outcome outcome;
     ssize_t        got;
@@ -155,7 +155,8 @@ static int
 open_terminal(char *name, size_t size)
 {
     int         terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    const char *found    = terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0 ? ptsname(terminal) : NULL;
+    bool        ready    = terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0;
+    const char *found    = ready ? ptsname(terminal) : NULL;
     if (found == NULL) {
         if (terminal >= 0)
             close(terminal);
@@ -284,7 +285,8 @@ was_interrupted(void)
 }
 
 static void
-report(const struct bench_options *options, const struct opening_case *c, const char *metric, double *samples, bool good)
+report(const struct bench_options *options, const struct opening_case *c, const char *metric, double *samples,
+       bool good)
 {
     char                    extra[64];
     const struct bench_line line = { .bench = "viewer_open", .impl = "ringside", .name = c->name, .metric = metric,

@@ -97,6 +97,7 @@ move_by_rule(struct session *session, const struct command_line *line, struct st
 {
     if (!goes_back(line->command) && !session_bring(session, out))
         return false;
+    session->rules.asks = session->viewer >= 0; /* a batch answers by itself */
     struct move move = { .trace = session->trace, .rules = &session->rules, .at = session->cursor };
     if (!move_begin(&move, line, out))
         return false;

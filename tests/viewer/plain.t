@@ -32,10 +32,10 @@ sub told {
 }
 
 my ($begin, $say, $ask, $held, @rest) = told("$viewer $trace --plain", 'n', 'n', 'n', 'quit');
-like($begin, qr/\Astep: 0 of \d+, iteration 0, 0 ns\nrank: none, lane main\nwhat: 0 lesson\.begin /, 'it begins with where one stands');
+like($begin, qr/\Astep: 0 of (?:\d+|[?]), iteration 0, 0 ns\nrank: none, lane main\nwhat: 0 lesson\.begin /, 'it begins with where one stands');
 like($say, qr/^what: 1 lesson\.say .*\nwhere: \S+:\d+ lesson_say; lesson line \d+/m, 'a step tells what and where, in this order');
 like($ask, qr/^question: .*\?\nchoice a: .*\nchoice b: .*\nchoice c: /m, 'a question comes with its choices');
-unlike($ask, qr/answer/, 'and not with its answer');
+unlike($ask, qr{answer=|-> }, 'and not with its answer');
 unlike($held, qr/^step:/m, 'who is asked does not go on');
 like($held, qr/answer/, 'and is told why');
 
