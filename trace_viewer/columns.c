@@ -6,7 +6,7 @@ enum { SIDE_FROM = 120, LISTING_FROM = 188, LISTING = 98 /* with numbers: a stag
 int
 columns_of_names(int width)
 {
-    return width >= 200 ? 24 : width >= 100 ? 16 : width >= 60 ? 13 : width / 5;
+    return width >= 200 ? 24 : width >= 100 ? 16 : width >= 60 ? 13 : width >= 40 ? width / 5 + 1 : width / 5;
 }
 
 int

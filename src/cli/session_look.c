@@ -9,16 +9,6 @@
 #include "cli/session_tensors.h"
 #include "trace/reader.h"
 
-static bool
-delete_break(struct session *session, const struct command_line *line, struct str *out)
-{
-    int number = line->has_count ? (int)line->count : atoi(line->rest);
-    if (breaks_delete(&session->rules.breaks, number))
-        return true;
-    str_addf(out, "there is no breakpoint %d: see info breaks\n", number);
-    return false;
-}
-
 /* "  parameters 4096 B, gradients 4096 B": what it is for */
 static void
 add_roles(struct str *out, const struct state_memory *memory)
@@ -127,11 +117,9 @@ print_name(struct session *session, const char *name, struct str *out)
 bool
 session_look(struct session *session, const struct command_line *line, struct str *out)
 {
+    if (breaks_takes(line->command))
+        return breaks_command(&session->rules.breaks, session->trace, session->cursor, line, out);
     switch (line->command) {
-    case CMD_break:
-        return breaks_add(&session->rules.breaks, session->trace, session->cursor, line->rest, out);
-    case CMD_delete:
-        return delete_break(session, line, out);
     case CMD_show:
         return move_show(&session->rules, line->rest, out);
     case CMD_info:
