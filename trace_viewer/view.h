@@ -65,6 +65,7 @@ struct view {
     struct predict predict;
     int            hints;              /* asked for, of the check that failed last */
     bool           reading;            /* the lesson's text has the screen */
+    bool           teaches;            /* `layout teach` */
     bool           teacher;            /* --teacher: notes are shown, and every answer */
     struct veil    veil;               /* as of the last view_veil */
     struct arrange arrange;            /* the timeline's lanes, flows and curves */

@@ -114,6 +114,7 @@ my %does = (
     match     => [0, '/comm.hop<Enter>', '', qr{/comm\.hop +2/}],
     rmatch    => [0, '/comm.hop<Enter>n', '', qr{/comm\.hop +1/}],
     read      => [$hop, "", "", qr/two\.lua:\d+ ─.*rs\.lesson \{/s],
+    layout    => [$hop, '', ' teach<Enter>', 'changes'],
     answer    => [$hop, '', '<Enter>', qr/no question waits here/],
     later     => [$hop, '', '<Enter>', qr/no question waits here/],
     question  => [$hop, '', '<Enter>', qr/no question is open/],
