@@ -27,7 +27,8 @@ static bool
 is_shown(const struct move *move, const struct trace_event *event)
 {
     const char *name = trace_kind(move->trace, event->kind)->name;
-    if (is_of_family(name, "memory") || strcmp(name, "comm.numbers") == 0) /* contents, as a snapshot */
+    if (is_of_family(name, "memory") || strcmp(name, "comm.numbers") == 0 ||
+        strcmp(name, "autograd.graph") == 0) /* contents, as a snapshot */
         return (move->rules->shown & SHOWN_MEMORY) != 0;
     if (is_of_family(name, "lock"))
         return (move->rules->shown & SHOWN_LOCKS) != 0;

@@ -235,7 +235,8 @@ state_buckets(const struct state *state, int rank, struct state_bucket *out, siz
         if (count < room)
             out[count] = (struct state_bucket){ .index = row->key.second, .bytes = row->bytes, .params = row->params,
                                                 .ready = row->ready, .launched = row->launched,
-                                                .reduced = row->reduced,
+                                                .reduced = row->reduced, .sequence = row->sequence,
+                                                .has_sequence = row->has_sequence,
                                                 .indices = trace_text_at(state->trace, row->indices) };
         count++;
     }

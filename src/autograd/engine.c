@@ -405,7 +405,8 @@ roots_of(struct task *me, struct tensor *const *tensors, struct tensor *const *g
 static bool
 graph_execute(struct task *me, struct graph *graph, const struct root *roots, int count)
 {
-    bool ok = graph_want(me, graph) && graph_discover(me, graph, roots, count);
+    bool ok = graph_want(me, graph) && graph_discover(me, graph, roots, count) &&
+              graph_announce(me, graph, roots, count);
     for (int i = 0; ok && i < count; i++) {
         const struct edge *edge = &roots[i].edge;
         ok = deliver(me, graph, (struct arrival){ graph_place(graph, edge->node), edge->input_nr,

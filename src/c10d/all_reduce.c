@@ -97,11 +97,21 @@ algorithm_chosen(struct task *me, const struct collective *call)
 
 /* ---- around it ---- */
 
+/* In `stepped`: the algorithm's name and how it cuts the tensor: in `parts` chunks of `each` elements (0: equal ones),
+ * each cut again in `within` (0: halves of halves). A script's own cuts as it likes: 0 parts. */
+static void
+algorithm_announce(struct task *me, const char *name, struct cut cut)
+{
+    if (sched_is_stepped(me->sched) && stage_enabled(me, KIND_c10d_algorithm))
+        POINT(me, c10d_algorithm, stage_name_id(me, name), cut.parts, cut.within, cut.each);
+}
+
 static bool
 all_reduce_run(struct task *me, const struct collective *call)
 {
     const struct custom_algorithm *custom = call->options.custom;
     if (custom != NULL) { /* who wrote it adds up: multiplying before and dividing after are not his */
+        algorithm_announce(me, custom->name, (struct cut){ 0 });
         bool done = custom->run(me, custom->context, call->tensor, call->options.op);
         tensor_tell(me, call->tensor);
         return done;
@@ -109,7 +119,11 @@ all_reduce_run(struct task *me, const struct collective *call)
     if (call->ranks == 1 || call->elements == 0)
         return true;
     const struct algorithm *algorithm = algorithm_chosen(me, call);
-    return algorithm != NULL && algorithm->run(me, call);
+    if (algorithm == NULL)
+        return false;
+    struct cut whole = { 1, 1, call->elements };
+    algorithm_announce(me, algorithm->name, algorithm->cut != NULL ? algorithm->cut(call) : whole);
+    return algorithm->run(me, call);
 }
 
 /* All ranks end with the sum (mean, product, ...) of their tensors, the same bits everywhere. PREMUL_SUM multiplies

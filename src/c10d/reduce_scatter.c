@@ -113,7 +113,8 @@ chunk_of(const struct slots *slots, int number)
 {
     int k = (number % slots->call->ranks + slots->call->ranks) % slots->call->ranks;
     return (struct message){ .data = slots->scratch + slots->chunk[k],
-                             .bytes = (size_t)(slots->chunk[k + 1] - slots->chunk[k]) };
+                             .bytes = (size_t)(slots->chunk[k + 1] - slots->chunk[k]),
+                             .first = slots->chunk[k] / slots->element };
 }
 
 /* Sends to rank - 1, beginning with the chunk of the rank after it, and so ends with its own. */
@@ -151,7 +152,7 @@ my_piece(const struct slots *slots, int slot)
     int64_t      at    = slots->in_one ? slots->begin[slot] + piece.from : slots->chunk[rank];
     for (int before = 0; !slots->in_one && before < slot; before++)
         at += piece_of(slots, before, rank).bytes;
-    return (struct message){ .data = slots->scratch + at, .bytes = (size_t)piece.bytes };
+    return (struct message){ .data = slots->scratch + at, .bytes = (size_t)piece.bytes, .first = at / slots->element };
 }
 
 static bool

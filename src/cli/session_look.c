@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "analysis/rounds.h"
 #include "analysis/state.h"
 #include "base/vec.h"
 #include "cli/session.h"
@@ -85,6 +86,18 @@ info_locks(struct session *session, struct str *out)
 }
 
 static bool
+info_ring(struct session *session, struct str *out)
+{
+    struct rounds *rounds = rounds_at(session->trace, session->state, session->cursor);
+    if (rounds != NULL)
+        rounds_print(rounds, out);
+    else
+        str_add(out, "out of memory\n");
+    rounds_free(rounds);
+    return rounds != NULL;
+}
+
+static bool
 tell_info(struct session *session, const char *what, struct str *out)
 {
     if (!state_seek(session->state, session->cursor)) {
@@ -99,10 +112,12 @@ tell_info(struct session *session, const char *what, struct str *out)
         info_buckets(session, out);
     else if (strcmp(what, "locks") == 0)
         info_locks(session, out);
+    else if (strcmp(what, "ring") == 0)
+        return info_ring(session, out);
     else if (strcmp(what, "tasks") == 0)
         return session_wind(session, out) && session_ask(session, "tasks", out);
     else {
-        str_add(out, "info takes breaks, tasks, locks, buckets or memory\n");
+        str_add(out, "info takes breaks, tasks, locks, buckets, memory, ring or graph\n");
         return false;
     }
     return true;
