@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "analysis/graph.h"
 #include "analysis/rounds.h"
 #include "analysis/state.h"
 #include "base/vec.h"
@@ -98,6 +99,18 @@ info_ring(struct session *session, struct str *out)
 }
 
 static bool
+info_graph(struct session *session, struct str *out)
+{
+    struct backward *backward = backward_at(session->trace, session->state, session->cursor);
+    if (backward != NULL)
+        backward_print(backward, out);
+    else
+        str_add(out, "out of memory\n");
+    backward_free(backward);
+    return backward != NULL;
+}
+
+static bool
 tell_info(struct session *session, const char *what, struct str *out)
 {
     if (!state_seek(session->state, session->cursor)) {
@@ -114,6 +127,8 @@ tell_info(struct session *session, const char *what, struct str *out)
         info_locks(session, out);
     else if (strcmp(what, "ring") == 0)
         return info_ring(session, out);
+    else if (strcmp(what, "graph") == 0)
+        return info_graph(session, out);
     else if (strcmp(what, "tasks") == 0)
         return session_wind(session, out) && session_ask(session, "tasks", out);
     else {
