@@ -56,6 +56,8 @@ browse_on(struct model *model, struct view *view)
     struct move *move = &view->move;
     if (!view->moving)
         return false;
+    if (view->hunt.is != NULL)
+        return hunt_on(view, model);
     enum move_result result = move_search(move, model->seen, SEARCH_SLICE);
     view->moving = result == MOVE_GOES_ON;
     if (view->moving) {
@@ -74,6 +76,10 @@ browse_on(struct model *model, struct view *view)
 void
 browse_pause(struct model *model, struct view *view)
 {
+    if (view->hunt.is != NULL) {
+        hunt_pause(view);
+        return;
+    }
     view->moving = false;
     if (browse_move(model, view, view->move.at))
         view_say(view, "paused at event %zu", view->cursor);

@@ -231,7 +231,7 @@ canvas_wrap(struct canvas *canvas, struct lines *lines, int indent, struct style
 }
 
 static void
-print_style(struct style style, int colours, struct str *out)
+print_style(struct style style, const struct capabilities *capabilities, struct str *out)
 {
     str_add(out, "\x1b[0");
     if (style.attr & ATTR_BOLD)
@@ -241,7 +241,7 @@ print_style(struct style style, int colours, struct str *out)
     if (style.attr & ATTR_REVERSE)
         str_add(out, ";7");
     for (int paper = 0; paper < 2; paper++) {
-        int colour = ink_colour(paper ? style.paper : style.ink, colours);
+        int colour = ink_colour(paper ? style.paper : style.ink, capabilities->colours, capabilities->theme);
         if (colour >= 16)
             str_addf(out, ";%d;5;%d", paper ? 48 : 38, colour);
         else if (colour >= 0)
@@ -271,7 +271,7 @@ canvas_print(const struct canvas *canvas, const struct capabilities *capabilitie
         for (int column = 0; column < end; column++) {
             const struct cell *cell = cell_at(canvas, row, column);
             if (ansi && !same_style(now, cell->style)) {
-                print_style(cell->style, capabilities->colours, out);
+                print_style(cell->style, capabilities, out);
                 now = cell->style;
             }
             if (cell->code == 0)

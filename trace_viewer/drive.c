@@ -2,6 +2,7 @@
  * has answered. */
 #include "drive.h"
 
+#include "base/str.h"
 #include "base/vec.h"
 #include "browse.h"
 #include "control/commands.h"
@@ -73,12 +74,15 @@ drive_line(struct driver *driver, const char *text)
         return;
     }
     snprintf(driver->last, sizeof driver->last, "%s", repeat);
+    if (line.command != CMD_quit && line.command != CMD_script)
+        str_addf(&view->done, "%s\n", repeat);
     if (held_by_question(driver, line.command))
         return;
     view_veil(view, driver->model);
     if (is_looking(&line)) {
         if (!look(driver->model, view, &line))
             driver->leave = true;
+        driver->ahead.held |= view->moving;
     } else if (driver->session != NULL && driver->session->fd >= 0) {
         ask_engine(driver, repeat);
     } else {
@@ -154,6 +158,17 @@ catch_up(struct driver *driver)
         drive_key(driver, ahead.keys[i]);
 }
 
+/* Of an engine that is gone the sentence stays on the screen. */
+static void
+keep_last_words(struct view *view, const struct reply *reply)
+{
+    const char *words = strstr(str_text(&reply->text), "engine gone");
+    if (reply->run != RUN_GONE)
+        view->gone[0] = '\0';
+    else if (words != NULL)
+        snprintf(view->gone, sizeof view->gone, "%.*s", (int)strcspn(words, "\n"), words);
+}
+
 static void
 take_reply(struct driver *driver)
 {
@@ -162,11 +177,14 @@ take_reply(struct driver *driver)
     if (!session_answer(driver->session, &reply)) {
         view->run = RUN_GONE;
         model_refresh(driver->model);
-        view_say(view, "the engine is gone; its record of %zu events stays", driver->model->seen);
+        snprintf(view->gone, sizeof view->gone, "the session is gone; its record of %zu events stays",
+                 driver->model->seen);
+        view_say(view, "%s", view->gone);
         return;
     }
     view->run = reply.run;
     view->message[0] = '\0';
+    keep_last_words(view, &reply);
     if (reply.trace[0] == '\0' || change_trace(driver, reply.trace))
         model_refresh(driver->model);
     size_t last = driver->model->seen > 0 ? driver->model->seen - 1 : 0;

@@ -89,7 +89,7 @@ words_to_say(const struct model *model, const struct view *view, bool told, stru
         return model_argument_text(model, question, "question");
     }
     style->ink = INK_DIM;
-    const char *note = view->run == RUN_SAVED ? trace_note(model->trace) : "";
+    const char *note = view->run == RUN_SAVED ? trace_note(model->trace) : view->gone;
     if (question != NO_EVENT)
         return question_hides(model, question).length > 0 ? "more is shown once you answer" : "";
     if (note[0] != '\0' || view->measure != NO_EVENT)

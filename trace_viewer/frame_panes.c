@@ -1,7 +1,8 @@
 /* Panes with what frames them. What is new since the last step is found by drawing a pane twice, as of then and as of
- * now, and comparing rows: no pane needs to know. Interface: panes_draw. */
+ * now, and comparing rows: no pane needs to know. Interface: panes_draw, pane_draw_body. */
 #include "frame_panes.h"
 
+#include "analysis/state.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -95,6 +96,31 @@ compare_with_before(const struct scene *scene, const struct pane_kind *kind, int
     canvas_free(&then);
 }
 
+/* How far it has come says the state itself: as of the event before which nothing is missing. */
+static void
+draw_working(const struct scene *scene, struct canvas *body)
+{
+    size_t come = state_seq(scene->model->state) + 1;
+    struct lines lines = { 0 };
+    struct str   text = { 0 };
+    str_addf(&text, "still being worked out: %zu of %zu events", come, scene->view->cursor + 1);
+    canvas_wrap(body, &lines, 1, (struct style){ .ink = INK_DIM }, canvas_words(body, &text));
+    str_free(&text);
+}
+
+void
+pane_draw_body(const struct scene *scene, enum pane pane, int skip, struct canvas *body)
+{
+    const struct pane_kind *kind = pane_kind(pane);
+    if (kind->of_state && scene->model->at != scene->view->cursor) {
+        draw_working(scene, body);
+        return;
+    }
+    kind->draw(scene, body, skip);
+    if (kind->compares && scene->view->before != NO_EVENT && scene->model->past_at == scene->view->before)
+        compare_with_before(scene, kind, skip, body);
+}
+
 static void
 draw_slot(const struct scene *scene, const struct layout *layout, const struct slot *slot, struct canvas *canvas)
 {
@@ -117,10 +143,7 @@ draw_slot(const struct scene *scene, const struct layout *layout, const struct s
     bool stands = view->cursor != NO_EVENT && view->cursor < scene->model->seen;
     if (!stands || body.height <= 0 || body.width <= 0)
         return;
-    int skip = view->panes[slot->pane].scroll;
-    kind->draw(scene, &body, skip);
-    if (kind->compares && view->before != NO_EVENT && scene->model->past_at == view->before)
-        compare_with_before(scene, kind, skip, &body);
+    pane_draw_body(scene, slot->pane, view->panes[slot->pane].scroll, &body);
 }
 
 void

@@ -3,5 +3,7 @@
 #define VIEWER_FRAME_PANES_H
 #include "layout.h"
 
+/* The body of a pane without its first `skip` rows, those that are new since the last step marked. */
+void pane_draw_body(const struct scene *scene, enum pane pane, int skip, struct canvas *body);
 void panes_draw(const struct scene *scene, const struct layout *layout, struct canvas *canvas);
 #endif

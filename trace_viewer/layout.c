@@ -7,8 +7,8 @@
 #include "columns.h"
 #include "timeline.h"
 
-enum { PANES_FROM = 16, PANE_LEAST = 6, GRID_ROWS = 10, BAND_ROWS = 8, QUESTION_ROWS = 14, LANES_LEAST = 4,
-       NARROW = 60, WIDE = 100, WORDS_FROM = 7, WORDS_ROWS = 4, COLUMN_LEAST = 28, LISTING = 80, GRID_MOST = 12 };
+enum { PANES_FROM = 16, PANE_LEAST = 6, GRID_ROWS = 10, BAND_ROWS = 8, BAND_TAKEN = 12, QUESTION_ROWS = 14,
+       LANES_LEAST = 4, NARROW = 60, WIDE = 100, WORDS_FROM = 7, WORDS_ROWS = 4, COLUMN_LEAST = 28, LISTING = 80, GRID_MOST = 12 };
 
 static int
 least(int a, int b)
@@ -52,6 +52,14 @@ add_changing(struct layout *layout, const struct scene *scene, struct box box)
         layout->slots[layout->slot_count - 1].changes = true;
 }
 
+/* The pane that has all of the bottom at this event. */
+static bool
+takes_band(const struct scene *scene)
+{
+    enum pane open = pane_open(scene);
+    return pane_kind(open)->takes_band && pane_concern(scene, open) == CONCERN_EVENT;
+}
+
 /* Lanes take what they want as long as the panes keep more than a third of the rows, or eight at least. Who is asked
  * reads the question, its choices and what is said to the answer: then lanes give way. */
 static int
@@ -60,6 +68,8 @@ pane_rows(const struct scene *scene, int height, bool wide)
     int  rows  = most(height / 3 + 1, PANE_LEAST);
     bool asked = stands_at(scene, "ask");
     rows = wide ? rows : least(rows, BAND_ROWS);
+    if (takes_band(scene))
+        return most(rows, least(BAND_TAKEN, height - LANES_LEAST));
     return asked ? most(rows, least(QUESTION_ROWS, height - LANES_LEAST)) : rows;
 }
 
@@ -83,24 +93,60 @@ pick_panes(const struct scene *scene, const struct layout *layout, int room, enu
     return count;
 }
 
-/* Panes side by side in as many rows as have room, the last row's as wide as the others together. */
+/* How many of the panes go side by side into a row that wide, at least one. */
+static int
+fill_row(const enum pane *panes, int count, int width)
+{
+    int taken = 0, columns = 0;
+    while (taken < count && columns + pane_kind(panes[taken])->least_columns <= width)
+        columns += pane_kind(panes[taken++])->least_columns;
+    return most(taken, least(count, 1));
+}
+
+static bool
+is_among(const enum pane *panes, int count, enum pane pane)
+{
+    for (int i = 0; i < count; i++)
+        if (panes[i] == pane)
+            return true;
+    return false;
+}
+
+/* A row of panes, each as wide as its need is large. */
+static void
+place_row(struct layout *layout, struct box row, const enum pane *panes, int count)
+{
+    int all = 0, before = 0;
+    for (int i = 0; i < count; i++)
+        all += pane_kind(panes[i])->least_columns;
+    for (int i = 0; i < count; i++) {
+        int left = row.width * before / all;
+        before += pane_kind(panes[i])->least_columns;
+        int right = row.width * before / all;
+        add_slot(layout, panes[i], (struct box){ row.row, row.column + left, row.height, right - left });
+    }
+}
+
+/* Panes side by side in as many rows as there is room for; the last one changes. */
 static void
 place_grid(struct layout *layout, const struct scene *scene, struct box band)
 {
     enum pane picked[GRID_MOST];
-    int columns = most(1, band.width / COLUMN_LEAST), rows = most(1, band.height / GRID_ROWS);
-    columns = least(columns, GRID_MOST);
-    rows    = least(rows, GRID_MOST / columns);
-    int count = pick_panes(scene, layout, columns * rows, picked), first = layout->slot_count;
-    rows    = least(rows, count);
-    for (int row = 0, from = 0; row < rows; row++) {
-        int in_row = (count - from + rows - row - 1) / (rows - row);
-        int top = band.row + band.height * row / rows, below = band.row + band.height * (row + 1) / rows;
-        for (int i = 0; i < in_row; i++) {
-            int left = band.width * i / in_row, right = band.width * (i + 1) / in_row;
-            add_slot(layout, picked[from + i], (struct box){ top, band.column + left, below - top, right - left });
-        }
-        from += in_row;
+    int in_row[GRID_MOST], rows = 0, first = layout->slot_count, from = 0;
+    int columns = most(1, band.width / COLUMN_LEAST), deep = most(1, band.height / GRID_ROWS);
+    int count = pick_panes(scene, layout, least(GRID_MOST, columns * deep), picked);
+    for (; rows < deep && from < count; rows++) {
+        in_row[rows] = fill_row(picked + from, count - from, band.width);
+        from += in_row[rows];
+    }
+    enum pane open = pane_open(scene);
+    bool      there = layout_slot(layout, open) != NULL || is_among(picked, from, open);
+    if (from < count && from > 0 && !there) /* what has no room is a tab */
+        picked[from - 1] = open;
+    for (int row = 0, at = 0; row < rows; at += in_row[row++]) {
+        int top = band.height * row / rows, below = band.height * (row + 1) / rows;
+        place_row(layout, (struct box){ band.row + top, band.column, below - top, band.width }, picked + at,
+                  in_row[row]);
     }
     if (layout->slot_count > first)
         layout->slots[layout->slot_count - 1].changes = true;
@@ -144,18 +190,33 @@ place_below(struct layout *layout, const struct scene *scene, struct box band)
     place_grid(layout, scene, band);
 }
 
+/* One pane over the whole width; what a deep band has left above it goes to the others. */
+static void
+place_taken(struct layout *layout, const struct scene *scene, struct box band, bool wide)
+{
+    int rest = wide && band.height >= 2 * BAND_TAKEN ? band.height - most(BAND_TAKEN, band.height / 2) : 0;
+    add_changing(layout, scene, (struct box){ band.row + rest, band.column, band.height - rest, band.width });
+    band.height = rest;
+    if (rest > 0)
+        place_below(layout, scene, band);
+}
+
 /* No room for panes side by side: the lesson's words below the lanes; where they are new, one lane stays. */
 static void
 place_words(struct layout *layout, const struct scene *scene, struct box room)
 {
-    bool spoken = stands_at(scene, "ask") || stands_at(scene, "say") || stands_at(scene, "begin");
+    bool spoken = stands_at(scene, "ask") || stands_at(scene, "say") || stands_at(scene, "begin") || takes_band(scene);
     int  rows   = spoken ? room.height - 1 : room.height >= WORDS_FROM ? WORDS_ROWS : 0;
     if (!spoken && room.height >= 5) {
         layout->ruler = (struct box){ room.row, 0, 1, room.width };
         room.row++, room.height--;
     }
     layout->timeline = (struct box){ room.row, 0, room.height - rows, room.width };
-    add_slot(layout, PANE_LESSON, (struct box){ room.row + room.height - rows, 0, rows, room.width });
+    struct box words = { room.row + room.height - rows, 0, rows, room.width };
+    if (takes_band(scene))
+        add_changing(layout, scene, words);
+    else
+        add_slot(layout, PANE_LESSON, words);
 }
 
 /* The focused pane alone between title and keys. */
@@ -191,7 +252,9 @@ place_parts(struct layout *layout, const struct scene *scene, struct box room)
     int  lanes = least(timeline_wanted(scene->model, scene->view), room.height - pane_rows(scene, room.height, wide));
     struct box band = { room.row + lanes, 0, room.height - lanes, room.width };
     layout->timeline = (struct box){ room.row, 0, lanes, room.width };
-    if (side > 0)
+    if (takes_band(scene))
+        place_taken(layout, scene, band, side > 0);
+    else if (side > 0)
         place_below(layout, scene, band);
     else if (room.width < NARROW && stands_at(scene, "ask"))
         add_slot(layout, PANE_LESSON, band);

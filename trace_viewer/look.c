@@ -62,7 +62,8 @@ close_or_leave(struct view *view)
 
 /* Tables of commands, each in the file of its name. */
 static const struct look_rule *const tables[] = {
-    look_move_rules, look_find_rules, look_zoom_rules, look_pane_rules,
+    look_move_rules, look_find_rules, look_zoom_rules, look_pane_rules, look_word_rules, look_export_rules,
+    look_fault_rules,
 };
 
 bool

@@ -11,21 +11,11 @@ or_hidden(const struct view *view)
     return view->veil.draws ? "; some are hidden until you answer" : "";
 }
 
-/* The next (or last) event for which `is` holds. */
 void
 hunt(struct view *view, struct model *model, int direction,
      bool (*is)(const struct view *view, const struct model *model, size_t seq), const char *what)
 {
-    if (view->cursor == NO_EVENT)
-        return;
-    for (size_t seq = view->cursor; direction > 0 ? seq + 1 < model->seen : seq > 0;) {
-        seq = direction > 0 ? seq + 1 : seq - 1;
-        if (is(view, model, seq) && !veil_hides(&view->veil, model, seq)) {
-            view_goto(view, model, seq);
-            return;
-        }
-    }
-    view_say(view, "no %s %s%s", direction > 0 ? "further" : "earlier", what, direction > 0 ? or_hidden(view) : "");
+    hunt_begin(view, model, &(struct hunt){ .is = is, .direction = direction, .what = what });
 }
 
 static bool

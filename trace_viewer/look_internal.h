@@ -6,7 +6,8 @@
 /* A command and who carries it out. Tables end with a row without a function. */
 struct look_rule { int command; void (*carry)(struct view *view, struct model *model, const struct command_line *line); };
 
-extern const struct look_rule look_move_rules[], look_find_rules[], look_zoom_rules[], look_pane_rules[];
+extern const struct look_rule look_move_rules[], look_find_rules[], look_zoom_rules[], look_pane_rules[],
+                              look_word_rules[], look_export_rules[], look_fault_rules[];
 
 /* The next (or last) event for which `is` holds; `what` is said where there is none. */
 void hunt(struct view *view, struct model *model, int direction,

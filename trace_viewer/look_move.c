@@ -1,6 +1,7 @@
 /* To other events: along the lane, to the other end of a flow, to the next iteration, wait or fault. */
 #include "look_internal.h"
 
+#include "analysis/diff.h"
 #include "trace/reader.h"
 
 static void
@@ -111,18 +112,46 @@ event_right(struct view *view, struct model *model, const struct command_line *l
     along_lane(view, model, 1);
 }
 
+/* Where the runs that are compared differ next. */
+static void
+next_difference(struct view *view, struct model *model, int direction)
+{
+    size_t                   count, low = 0;
+    const struct difference *list = diff_list(model->diff, &count, NULL);
+    size_t                   high = count;
+    while (low < high) { /* the first that does not lie before the cursor */
+        size_t middle = low + (high - low) / 2;
+        if (list[middle].seq < view->cursor)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (direction > 0 && low < count && list[low].seq == view->cursor)
+        low++;
+    if (direction < 0 ? low == 0 : low == count)
+        view_say(view, "no %s difference", direction > 0 ? "further" : "earlier");
+    else
+        view_goto(view, model, list[direction < 0 ? low - 1 : low].seq);
+}
+
 static void
 iteration(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    hunt(view, model, 1, is_next_iteration, "iteration");
+    if (model->diff != NULL)
+        next_difference(view, model, 1);
+    else
+        hunt(view, model, 1, is_next_iteration, "iteration");
 }
 
 static void
 riteration(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    hunt(view, model, -1, is_iteration_start, "iteration");
+    if (model->diff != NULL)
+        next_difference(view, model, -1);
+    else
+        hunt(view, model, -1, is_iteration_start, "iteration");
 }
 
 static void

@@ -67,7 +67,8 @@ static void
 go_end(struct view *view, const struct model *model, bool last)
 {
     if (view->help)
-        view->panes[PANE_TIMELINE].scroll = last ? bounded(keys_help_lines(view->width) - help_rows(view), 0, 100000) : 0;
+        view->panes[PANE_TIMELINE].scroll =
+            last ? bounded(keys_help_lines(view->width) - help_rows(view), 0, 100000) : 0;
     else
         view_goto(view, model, last && model->seen > 0 ? model->seen - 1 : 0);
 }

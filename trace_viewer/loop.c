@@ -3,15 +3,17 @@
 #include "loop.h"
 
 #include "base/vec.h"
+#include "cast.h"
 #include "frame.h"
 
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, KEYS_A_FRAME = 256 };
+enum { TICK_MS = 100, KEYS_A_FRAME = 256, STATE_SLICE = 1 << 17 /* events; some milliseconds */ };
 
 static const int taken_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGWINCH, SIGTSTP };
 
@@ -45,8 +47,28 @@ take_signals(struct term *term)
     return 0;
 }
 
+static void
+film(struct view *view, const struct canvas *canvas, const struct capabilities *capabilities)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    if (view->cast == NULL || cast_frame(view->cast, canvas, capabilities, now_ms))
+        return;
+    cast_close(view->cast);
+    view->cast = NULL;
+    view_say(view, "the film cannot be written any further, and has ended");
+}
+
+/* A slice of the way to the state that the frame shows. true: it is there. */
 static bool
-show(struct driver *driver, struct term *term)
+approach(struct driver *driver)
+{
+    return model_approach(driver->model, driver->view->cursor, driver->view->before, STATE_SLICE);
+}
+
+static bool
+show(struct driver *driver, struct term *term, bool *there)
 {
     struct canvas canvas;
     int width, height;
@@ -55,12 +77,12 @@ show(struct driver *driver, struct term *term)
     driver->view->height = height;
     if (!canvas_init(&canvas, width, height))
         return false;
-    if (driver->view->cursor != NO_EVENT)
-        model_seek(driver->model, driver->view->cursor);
-    model_seek_past(driver->model, driver->view->before);
+    *there = approach(driver);
     view_veil(driver->view, driver->model);
+    term_theme(term, driver->view->theme);
     frame_draw(driver->model, driver->view, &canvas, term_capabilities(term));
     term_show(term, &canvas);
+    film(driver->view, &canvas, term_capabilities(term));
     canvas_free(&canvas);
     return true;
 }
@@ -86,20 +108,23 @@ take_keys(struct driver *driver, struct term *term, bool *any)
     return true;
 }
 
+/* Not at all where there is something to work out. */
 static bool
-wait_for_something(const struct driver *driver)
+wait_for_something(const struct driver *driver, bool there)
 {
-    bool live = driver->session != NULL && driver->session->waiting;
+    bool live = driver->session != NULL && driver->session->fd >= 0;
+    if (live && session_has_news(driver->session))
+        return true;
     struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
                              { .fd = live ? driver->session->fd : -1, .events = POLLIN } };
-    int ready = poll(fds, live ? 2 : 1, driver->view->moving ? 0 : TICK_MS);
+    int ready = poll(fds, live ? 2 : 1, driver->view->moving || !there ? 0 : TICK_MS);
     return ready > 0 && live && fds[1].revents != 0;
 }
 
 static int
 loop_until_left(struct driver *driver, struct term *term)
 {
-    bool changed = true;
+    bool changed = true, there = true;
     int width = 0, height = 0;
     while (!driver->leave) {
         int w, h, number = take_signals(term);
@@ -109,10 +134,10 @@ loop_until_left(struct driver *driver, struct term *term)
         changed |= w != width || h != height;
         width = w;
         height = h;
-        if (changed && !show(driver, term))
+        if (changed && !show(driver, term, &there))
             return 2;
         changed = false;
-        if (wait_for_something(driver)) {
+        if (wait_for_something(driver, there)) {
             drive_reply(driver);
             changed = true;
         }
@@ -120,6 +145,8 @@ loop_until_left(struct driver *driver, struct term *term)
             return 128 + SIGHUP;
         changed |= drive_on(driver);
         changed |= model_refresh(driver->model);
+        if (!changed && !there)
+            changed = there = approach(driver);
     }
     return 0;
 }

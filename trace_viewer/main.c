@@ -1,21 +1,27 @@
 /* trace_viewer: a trace as a timeline, on a terminal or as one printed frame.
  *
- *     trace_viewer TRACE                         on a terminal
+ *     trace_viewer TRACE...                      on a terminal; several are one timeline
  *     trace_viewer TRACE --print --size 100x30   one frame as text, the same on every machine
  *     trace_viewer --attach SOCKET [TRACE]       the screen of a running `ringside step` */
+#include "analysis/diff.h"
 #include "base/descriptors.h"
 #include "base/stack.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "base/visible.h"
 #include "control/commands.h"
 #include "drive.h"
+#include "export.h"
 #include "frame.h"
 #include "guard.h"
 #include "keys.h"
 #include "loop.h"
+#include "plain.h"
+#include "sources.h"
 #include "trace/reader.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,21 +29,32 @@
 
 enum { USAGE = 2, WIDEST = 1000 };
 
+enum format { FORMAT_TEXT, FORMAT_ANSI, FORMAT_SVG, FORMAT_HTML };
+
 struct options {
-    const char *trace, *attach, *keys;
+    struct sources sources;
+    const char *attach, *keys, *commands;
     int         width, height;
     long long   at;              /* -1: not given */
-    bool        print, ansi, help;
+    bool        print, plain, help, diff;
+    enum format format;
+    enum theme  theme;
     struct term_options term;
 };
 
 static const char usage[] =
-    "usage: trace_viewer TRACE [options]             (ringside view TRACE is the same)\n"
-    "  --print[=ansi]    one frame on stdout: the whole trace, as text (with colours)\n"
+    "usage: trace_viewer TRACE... [options]          (ringside view TRACE... is the same)\n"
+    "several traces, or a folder of them, are one timeline\n"
+    "  --align CLOCK     of several: start (each from its own), collective, iteration\n"
+    "  --print[=FORMAT]  one frame on stdout: text, or ansi (with colours), svg, html\n"
     "  --size WxH        of that frame (80x24)\n"
     "  --at SEQ          the event to stand at\n"
     "  --keys KEYS       pressed before the first frame: 'nn]v', '<Tab>', '<Enter>'\n"
+    "  --commands FILE   done before the first frame, a line each, as script writes them\n"
     "  --attach SOCKET   follow and steer a running session\n"
+    "  --plain           no screen: commands are typed, each step is told in words\n"
+    "  --diff            two traces against each other, each iteration from one start\n"
+    "  --theme NAME      dark, light, high-contrast, colour-blind, none\n"
     "  --ascii           no characters beyond ASCII\n"
     "  --no-color        no colours; NO_COLOR does the same\n"
     "  --help            this\n"
@@ -79,10 +96,17 @@ value_of(const char *name, int argc, char **argv, int *i)
 static bool
 parse_flag(const char *argument, struct options *options)
 {
-    if (strcmp(argument, "--print") == 0)
-        options->print = true;
-    else if (strcmp(argument, "--print=ansi") == 0)
-        options->print = options->ansi = true;
+    static const char *const formats[] = { "--print", "--print=ansi", "--print=svg", "--print=html" };
+    for (size_t i = 0; i < countof(formats); i++)
+        if (strcmp(argument, formats[i]) == 0) {
+            options->print = true;
+            options->format = (enum format)i;
+            return true;
+        }
+    if (strcmp(argument, "--plain") == 0)
+        options->plain = true;
+    else if (strcmp(argument, "--diff") == 0)
+        options->diff = true;
     else if (strcmp(argument, "--ascii") == 0)
         options->term.ascii = true;
     else if (strcmp(argument, "--no-color") == 0)
@@ -92,6 +116,18 @@ parse_flag(const char *argument, struct options *options)
     else
         return false;
     return true;
+}
+
+static bool
+parse_clock(const char *text, enum join_clock *clock)
+{
+    static const char *const names[] = { "start", "collective", "iteration" };
+    for (size_t i = 0; i < countof(names); i++)
+        if (strcmp(text, names[i]) == 0) {
+            *clock = (enum join_clock)i;
+            return true;
+        }
+    return false;
 }
 
 /* 0 or the status to exit with, the reason said. */
@@ -111,19 +147,25 @@ parse_options(int argc, char **argv, struct options *options)
             options->at = strtoll(value, &end, 10);
             if (*end != '\0' || end == value || options->at < 0)
                 return tell_trouble("--at %s: the number of an event is meant", value);
+        } else if ((value = value_of("--align", argc, argv, &i)) != NULL) {
+            if (!parse_clock(value, &options->sources.clock))
+                return tell_trouble("--align %s: start, collective or iteration is meant", value);
+        } else if ((value = value_of("--theme", argc, argv, &i)) != NULL) {
+            if (!theme_of_name(value, &options->theme))
+                return tell_trouble("--theme %s: dark, light, high-contrast, colour-blind or none is meant", value);
         } else if ((value = value_of("--keys", argc, argv, &i)) != NULL) {
             options->keys = value;
+        } else if ((value = value_of("--commands", argc, argv, &i)) != NULL) {
+            options->commands = value;
         } else if ((value = value_of("--attach", argc, argv, &i)) != NULL) {
             options->attach = value;
         } else if (argv[i][0] == '-' && argv[i][1] != '\0') {
             return tell_trouble("%s: no such option, or it lacks its value; --help lists them", argv[i]);
-        } else if (options->trace != NULL) {
-            return tell_trouble("%s: one trace at a time", argv[i]);
-        } else {
-            options->trace = argv[i];
+        } else if (!sources_add(&options->sources, argv[i])) {
+            return tell_trouble("%s: that is more traces than can be shown as one", argv[i]);
         }
     }
-    if (options->trace == NULL && options->attach == NULL && !options->help)
+    if (options->sources.count == 0 && options->attach == NULL && !options->help)
         return tell_trouble("%s; trace_viewer TRACE, or --help", "no trace given");
     return 0;
 }
@@ -142,12 +184,39 @@ press_keys(struct driver *driver, const char *keys)
     }
 }
 
+/* false: it cannot be read, which was told. Empty lines and those that begin with # are passed over. */
+static bool
+do_commands(struct driver *driver, const char *path)
+{
+    struct str            line   = { 0 };
+    struct control_reader reader = { .fd = open(path, O_RDONLY | O_CLOEXEC) };
+    if (reader.fd < 0) {
+        char trouble[512];
+        snprintf(trouble, sizeof trouble, "%.400s: %s", path, strerror(errno));
+        tell_trouble("%s", trouble);
+        return false;
+    }
+    while (!driver->leave && control_read_line(&reader, &line)) {
+        const char *text = str_text(&line);
+        if (text[strspn(text, " ")] != '\0' && text[0] != '#')
+            drive_line(driver, text);
+        while (driver->session != NULL && driver->session->waiting)
+            drive_reply(driver);
+        while (drive_on(driver))
+            continue;
+    }
+    close(reader.fd);
+    str_free(&line);
+    return true;
+}
+
 /* Plain text has no colours; a frame for a file is UTF-8 whatever the locale says, so that it is always the same. */
 static int
 print_frame(struct driver *driver, const struct options *options)
 {
     struct capabilities capabilities = { .utf8 = !options->term.ascii };
-    if (options->ansi && !options->term.no_colour)
+    capabilities.theme = options->theme;
+    if (options->format != FORMAT_TEXT && !options->term.no_colour)
         capabilities.colours = 256;
     struct canvas canvas;
     struct str text = { 0 };
@@ -160,12 +229,26 @@ print_frame(struct driver *driver, const struct options *options)
     model_seek_past(driver->model, driver->view->before);
     view_veil(driver->view, driver->model);
     frame_draw(driver->model, driver->view, &canvas, &capabilities);
-    canvas_print(&canvas, &capabilities, options->ansi, &text);
+    if (options->format == FORMAT_SVG)
+        export_svg(&canvas, &capabilities, &text);
+    else if (options->format == FORMAT_HTML)
+        export_html(&canvas, &capabilities, &text);
+    else
+        canvas_print(&canvas, &capabilities, options->format == FORMAT_ANSI, &text);
     starved = starved || !str_ok(&text);
     bool good = !starved && fwrite(str_text(&text), 1, text.len, stdout) == text.len && fflush(stdout) == 0;
     canvas_free(&canvas);
     str_free(&text);
     return good ? 0 : tell_trouble("%s", starved ? "out of memory" : "cannot write the frame");
+}
+
+/* It is the cause more often than not. */
+static size_t
+first_difference(const struct diff *diff, size_t otherwise)
+{
+    size_t                   count;
+    const struct difference *list = diff_list(diff, &count, NULL);
+    return count > 0 ? list[0].seq : otherwise;
 }
 
 static void
@@ -181,6 +264,8 @@ stand(struct driver *driver, const struct options *options)
     if (count == 0)
         return;
     size_t seq = options->at >= 0 ? (size_t)options->at : options->print ? count - 1 : 0;
+    if (options->at < 0 && driver->model->diff != NULL)
+        seq = first_difference(driver->model->diff, seq);
     view_goto(driver->view, driver->model, seq < count ? seq : count - 1);
     if (options->at >= 0 && (size_t)options->at >= count)
         view_say(driver->view, "there is no event %lld; the last one is %zu", options->at, count - 1);
@@ -208,16 +293,26 @@ view_trace(void *argument)
     if (options->attach != NULL && greet(&session, options, &reply) != 0)
         return USAGE;
     char why[512];
-    const char *path = reply.trace[0] != '\0' ? reply.trace : options->trace;
-    if (path == NULL)
+    struct sources sources = options->sources;
+    if (options->diff)
+        sources.clock = JOIN_ITERATION;
+    if (reply.trace[0] != '\0') {
+        sources.count = 0;
+        sources_add(&sources, reply.trace);
+    }
+    if (sources.count == 0)
         return tell_trouble("%s", "the session names no trace");
-    struct trace *trace = trace_open(path, why, sizeof why);
+    struct trace *trace = sources_open(&sources, why, sizeof why);
     if (trace == NULL)
         return tell_trouble("%s", why);
     struct model model;
     struct view view;
     if (!model_open(&model, trace))
         return tell_trouble("%s", "out of memory");
+    if (options->diff && !model_compare(&model, why, sizeof why)) {
+        model_close(&model);
+        return tell_trouble("%s", why);
+    }
     view_init(&view);
     struct driver driver = { .model = &model, .view = &view, .session = options->attach != NULL ? &session : NULL };
     stand(&driver, options);
@@ -228,7 +323,10 @@ view_trace(void *argument)
     reply_free(&reply);
     if (options->keys != NULL)
         press_keys(&driver, options->keys);
-    int status = options->print ? print_frame(&driver, options) : loop_run(&driver, &options->term);
+    view.theme = options->theme;
+    bool done = options->commands == NULL || do_commands(&driver, options->commands);
+    int status = !done ? USAGE : options->print ? print_frame(&driver, options)
+                 : options->plain ? plain_run(&driver) : loop_run(&driver, &options->term);
     view_free(&view);
     model_close(&model);
     if (session.fd >= 0)
@@ -248,9 +346,9 @@ run_viewer(int argc, char **argv)
         fputs(usage, stdout);
         return fflush(stdout) == 0 ? 0 : tell_trouble("cannot write standard output: %s", strerror(errno));
     }
-    if (!isatty(STDOUT_FILENO))
+    if (!isatty(STDOUT_FILENO) && !options.plain)
         options.print = true;
-    return options.print ? view_trace(&options) : guard_run(view_trace, &options);
+    return options.print || options.plain ? view_trace(&options) : guard_run(view_trace, &options);
 }
 
 int

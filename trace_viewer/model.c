@@ -1,8 +1,9 @@
-/* The trace arranged for drawing. Interface in order of use: model_open, model_refresh, model_seek, then the
+/* The trace arranged for drawing. Interface in order of use: model_open, model_refresh, then the
  * questions: level_find, lane_find, model_kind, model_argument; model_close. What an event is called on the
  * timeline is label.c's business. */
 #include "model.h"
 
+#include "analysis/diff.h"
 #include "analysis/state.h"
 #include "base/vec.h"
 #include "trace/reader.h"
@@ -187,34 +188,17 @@ model_close(struct model *model)
         state_free(model->state);
     if (model->past != NULL)
         state_free(model->past);
+    diff_free(model->diff);
     if (model->trace != NULL)
         trace_release(model->trace);
     *model = (struct model){ 0 };
 }
 
 bool
-model_seek(struct model *model, size_t seq)
+model_compare(struct model *model, char *why, size_t why_size)
 {
-    if (model->at == seq)
-        return true;
-    if (seq >= model->seen || !state_seek(model->state, seq))
-        return false;
-    model->at = seq;
-    return true;
-}
-
-bool
-model_seek_past(struct model *model, size_t seq)
-{
-    if (model->past_at == seq || seq == NO_EVENT)
-        return true;
-    model->past_at = NO_EVENT;
-    if (model->past == NULL)
-        model->past = state_new(model->trace);
-    if (seq >= model->seen || model->past == NULL || !state_seek(model->past, seq))
-        return false;
-    model->past_at = seq;
-    return true;
+    model->diff = diff_new(model->trace, why, why_size);
+    return model->diff != NULL;
 }
 
 const char *

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include "theme.h"
 
-struct trace; struct trace_event; struct state; struct str;
+struct diff; struct trace; struct trace_event; struct state; struct str;
 
 enum { LEVELS = 24 };                 /* deeper spans are part of the ones around them */
 #define STILL_OPEN UINT64_MAX         /* end of a span that has not ended */
@@ -37,6 +37,7 @@ struct model {
     size_t        at;
     struct state *past;       /* as of `past_at`: what was so before the last step */
     size_t        past_at;
+    struct diff  *diff;       /* of the two runs that the trace is of; NULL: they are not compared */
     struct lane  *lanes;
     size_t        lane_count, lane_room;
     size_t        seen;       /* events taken in */
@@ -51,8 +52,14 @@ struct model {
 bool model_open(struct model *model, struct trace *trace); /* false: no memory; the trace is released */
 bool model_refresh(struct model *model);                   /* true: there is something new */
 void model_close(struct model *model);
+bool model_compare(struct model *model, char *why, size_t why_size); /* two traces as one: from now on with `diff` */
 bool model_seek(struct model *model, size_t seq);          /* the state as of that event */
 bool model_seek_past(struct model *model, size_t seq);     /* the past state; NO_EVENT: none is wanted */
+/* Both, by at most so many events of each; until it answers true `at` (and `past_at`) may be NO_EVENT: what is asked of
+ * the state then is still being worked out. */
+bool model_approach(struct model *model, size_t seq, size_t before, size_t budget);
+/* state_open; of a state that is still being worked out nothing. */
+size_t model_open_stages(const struct model *model, uint32_t lane, size_t *seqs, size_t room);
 
 const char *model_kind(const struct model *model, size_t seq);       /* its name */
 enum work   model_work(const struct model *model, size_t seq);

@@ -15,4 +15,4 @@ concern(const struct scene *scene)
     return scene->view->answer != NULL ? CONCERN_SOME : CONCERN_NONE;
 }
 
-const struct pane_kind answer_pane = { .name = "Answer", .least_columns = 30, .concern = concern, .draw = draw };
+const struct pane_kind answer_pane = { .name = "Answer", .least_columns = 60, .concern = concern, .draw = draw };

@@ -55,5 +55,5 @@ concern(const struct scene *scene)
     return strncmp(model_kind(scene->model, scene->view->cursor), "ddp.", 4) == 0 ? CONCERN_EVENT : CONCERN_SOME;
 }
 
-const struct pane_kind buckets_pane = { .name = "Buckets", .least_columns = 28, .compares = true, .concern = concern,
-                                        .draw = draw };
+const struct pane_kind buckets_pane = { .name = "Buckets", .least_columns = 28, .compares = true, .of_state = true,
+                                        .concern = concern, .draw = draw };

@@ -1,7 +1,6 @@
 /* The event pane: what the event is, its arguments, what is open around it, where its flow leads. */
 #include "panes.h"
 
-#include "analysis/state.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "trace/reader.h"
@@ -60,13 +59,13 @@ draw_arguments(const struct model *model, const struct view *view, struct canvas
 static void
 print_stack(const struct model *model, uint32_t lane, struct str *out)
 {
-    size_t open[16], count = state_open(model->state, lane, open, countof(open));
+    size_t open[16], count = model_open_stages(model, lane, open, countof(open));
     for (size_t i = 0; i < count && i < countof(open); i++) {
         str_add(out, i > 0 ? " > " : "");
         model_label(model, open[i], out);
     }
     if (count == 0)
-        str_add(out, "nothing");
+        str_add(out, model->at == NO_EVENT ? "still being worked out" : "nothing");
 }
 
 static void

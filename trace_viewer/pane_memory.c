@@ -137,5 +137,5 @@ concern(const struct scene *scene)
     return strncmp(kind, "memory.", 7) == 0 && strcmp(kind, "memory.copy") != 0 ? CONCERN_EVENT : CONCERN_SOME;
 }
 
-const struct pane_kind memory_pane = { .name = "Memory", .least_columns = 30, .compares = true, .concern = concern,
-                                       .draw = draw };
+const struct pane_kind memory_pane = { .name = "Memory", .least_columns = 30, .compares = true, .of_state = true,
+                                       .concern = concern, .draw = draw };

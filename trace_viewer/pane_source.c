@@ -2,7 +2,6 @@
  * what the lesson itself says, the lesson's text. */
 #include "panes.h"
 
-#include "analysis/state.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "secrets.h"
@@ -22,7 +21,7 @@ shown_event(const struct model *model, size_t seq)
     size_t open[256];
     if (event == NULL || event->phase != PHASE_INSTANT || model_work(model, seq) != WORK_OTHER)
         return seq;
-    size_t count = state_open(model->state, event->lane, open, countof(open));
+    size_t count = model_open_stages(model, event->lane, open, countof(open));
     return count > 0 && count <= countof(open) ? open[count - 1] : seq;
 }
 

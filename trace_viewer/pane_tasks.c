@@ -60,5 +60,5 @@ concern(const struct scene *scene)
                ? CONCERN_EVENT : CONCERN_SOME;
 }
 
-const struct pane_kind tasks_pane = { .name = "Tasks", .least_columns = 28, .compares = true, .concern = concern,
-                                      .draw = draw };
+const struct pane_kind tasks_pane = { .name = "Tasks", .least_columns = 28, .compares = true, .of_state = true,
+                                      .concern = concern, .draw = draw };

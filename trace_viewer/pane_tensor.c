@@ -151,5 +151,5 @@ concern(const struct scene *scene)
     return CONCERN_NONE;
 }
 
-const struct pane_kind tensor_pane = { .name = "Tensor", .least_columns = 28, .compares = true, .concern = concern,
-                                       .draw = draw };
+const struct pane_kind tensor_pane = { .name = "Tensor", .least_columns = 28, .compares = true, .of_state = true,
+                                       .concern = concern, .draw = draw };

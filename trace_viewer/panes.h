@@ -30,7 +30,9 @@ struct pane_key { const char *key, *word, *help; }; /* "d", "delete", "the chose
 struct pane_kind {
     const char    *name;             /* of its tab, its title and `pane NAME`: "Buckets" */
     int            least_columns;    /* below that it is not put beside others */
+    bool           takes_band;       /* when the event is about it: all of the screen's bottom */
     bool           compares;         /* its rows that are new since the last step are marked */
+    bool           of_state;         /* what it says comes from the state: nothing before that is worked out */
     enum concern (*concern)(const struct scene *scene);
     void         (*title)(const struct scene *scene, struct str *out);  /* NULL: the name */
     void         (*draw)(const struct scene *scene, struct canvas *pane, int skip); /* without its first `skip` rows */

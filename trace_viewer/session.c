@@ -30,18 +30,20 @@ session_ask(struct session *session, const char *line)
     return true;
 }
 
-/* "at SEQ state=paused why=TEXT": why takes the rest of the line. */
+/* "at SEQ state=paused why=TEXT", or "now ...": why takes the rest of the line. */
 static bool
 parse_status(const char *line, struct reply *reply)
 {
     static const struct { const char *word; enum run_state run; } states[] = {
         { "paused", RUN_PAUSED }, { "finished", RUN_FINISHED }, { "failed", RUN_FAILED }, { "dead", RUN_GONE },
     };
-    if (strncmp(line, "at ", 3) != 0)
+    size_t word = strcspn(line, " ") + 1;
+    reply->news = strncmp(line, "now ", 4) == 0;
+    if (strncmp(line, "at ", 3) != 0 && !reply->news)
         return false;
     char *end;
-    reply->seq = (size_t)strtoull(line + 3, &end, 10);
-    if (end == line + 3)
+    reply->seq = (size_t)strtoull(line + word, &end, 10);
+    if (end == line + word)
         return false;
     reply->stands = true;
     const char *state = strstr(end, "state="), *why = strstr(end, "why=");
@@ -76,15 +78,39 @@ reply_parse(const char *text, struct reply *reply)
     }
 }
 
-bool
-session_answer(struct session *session, struct reply *reply)
+/* One reply, whatever it is. */
+static bool
+read_reply(struct session *session, struct reply *reply)
 {
     struct str text = { 0 };
     *reply = (struct reply){ .run = RUN_GONE };
-    bool good = session->fd >= 0 && control_reply(session->fd, &text);
+    session->reader.fd = session->fd;
+    bool good = session->fd >= 0 && control_reply(&session->reader, &text);
     if (good)
         reply_parse(str_text(&text), reply);
     str_free(&text);
+    return good;
+}
+
+bool
+session_has_news(const struct session *session)
+{
+    return session->fd >= 0 && session->reader.used > session->reader.at;
+}
+
+bool
+session_answer(struct session *session, struct reply *reply)
+{
+    char trace[sizeof reply->trace] = "";
+    bool asked = session->waiting, good = read_reply(session, reply);
+    while (good && asked && reply->news) {
+        if (reply->trace[0] != '\0')
+            memcpy(trace, reply->trace, sizeof trace);
+        reply_free(reply);
+        good = read_reply(session, reply);
+    }
+    if (reply->trace[0] == '\0')
+        memcpy(reply->trace, trace, sizeof trace);
     session->waiting = false;
     if (reply->stands)
         session->at = reply->seq;

@@ -8,12 +8,14 @@
 
 struct session {
     int    fd;
+    struct control_reader reader; /* on it */
     bool   waiting;  /* a reply is due */
     size_t at;       /* where it stood when it answered last */
 };
 
 struct reply {
     bool           stands;      /* the status line said where */
+    bool           news;        /* it tells what another screen has done */
     size_t         seq;
     enum run_state run;
     char           why[256];
@@ -22,7 +24,10 @@ struct reply {
 };
 
 bool session_ask(struct session *session, const char *line);          /* false: the engine is gone */
-bool session_answer(struct session *session, struct reply *reply);    /* waits for it; false: the engine is gone */
+/* Waits for the answer; news that come before it are left out, but for the trace that they name. Where nothing was asked
+ * it waits for news. false: the engine is gone. */
+bool session_answer(struct session *session, struct reply *reply);
+bool session_has_news(const struct session *session);  /* read already, and not answered by session_answer yet */
 void reply_free(struct reply *reply);
 /* A reply's text in its parts; broken lines count as text. */
 void reply_parse(const char *text, struct reply *reply);

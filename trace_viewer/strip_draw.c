@@ -98,7 +98,7 @@ draw_run(const struct strip *strip, struct canvas *canvas, struct stretch run, c
     const struct span *span = owner(&strip->cells[from]);
     struct style style = { .ink = INK_PLAIN };
     uint32_t fill = capabilities->utf8 ? work_fill(span->work) : (uint32_t)work_letter(span->work);
-    if (capabilities->colours > 0 && span->work != WORK_WAIT)
+    if (capabilities_fill(capabilities) && span->work != WORK_WAIT)
         style = (struct style){ .ink = INK_BLACK, .paper = span->work };
     bool whole = to - from >= LEGIBLE_RUN && span->work != WORK_WAIT;
     for (int column = from; column < to; column++) {
@@ -161,7 +161,7 @@ draw_label(const struct strip *strip, struct canvas *canvas, struct stretch run,
 static void
 draw_labels(const struct strip *strip, struct canvas *canvas, int row, const struct capabilities *capabilities)
 {
-    bool exact = capabilities->utf8 && capabilities->colours > 0;
+    bool exact = capabilities->utf8 && capabilities_fill(capabilities);
     for (int column = 0; column < strip->scale.columns;) {
         const struct span *span = owner(&strip->cells[column]);
         int end = column + 1;
@@ -179,7 +179,7 @@ draw_labels(const struct strip *strip, struct canvas *canvas, int row, const str
         }
         bool selected = span != NULL && strip->cursor_here && span->seq == strip->selected;
         struct style style = { .attr = selected ? ATTR_BOLD | ATTR_UNDERLINE : 0 };
-        if (span != NULL && capabilities->colours > 0) {
+        if (span != NULL && capabilities_fill(capabilities)) {
             style.ink = span->work == WORK_WAIT ? INK_DIM : INK_BLACK;
             style.paper = body(span);
         }
@@ -213,7 +213,7 @@ draw_selection(const struct strip *strip, struct canvas *canvas, int row, const 
         canvas_put(canvas, row, at, style, strip->cells[at].fault ? cell->code : code);
         return;
     }
-    uint8_t paper = capabilities->colours > 0 ? work : 0;
+    uint8_t paper = capabilities_fill(capabilities) ? work : 0;
     struct style style = { .ink = paper, .attr = ATTR_BOLD };
     canvas_put(canvas, row, from, style, capabilities->utf8 ? RIGHT_HALF : '<');
     canvas_put(canvas, row, to, style, capabilities->utf8 ? LEFT_HALF : '>');
@@ -222,7 +222,7 @@ draw_selection(const struct strip *strip, struct canvas *canvas, int row, const 
 void
 strip_draw(const struct strip *strip, struct canvas *canvas, int row, const struct capabilities *capabilities)
 {
-    if (capabilities->utf8 && capabilities->colours > 0)
+    if (capabilities->utf8 && capabilities_fill(capabilities))
         draw_exact(strip, canvas, row);
     else
         draw_runs(strip, canvas, row, capabilities);

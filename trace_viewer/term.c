@@ -120,6 +120,17 @@ term_redraw(struct term *term)
     clearok(stdscr, TRUE);
 }
 
+void
+term_theme(struct term *term, enum theme theme)
+{
+    if (term->capabilities.theme == theme)
+        return;
+    term->capabilities.theme = theme;
+    memset(term->pairs, 0, sizeof term->pairs);
+    term->pair_count = 0;
+    term_redraw(term);
+}
+
 static short
 pair_of(struct term *term, struct style style)
 {
@@ -128,9 +139,10 @@ pair_of(struct term *term, struct style style)
         return 0;
     short *pair = &term->pairs[style.ink][style.paper];
     if (*pair == 0 && term->pair_count + 1 < COLOR_PAIRS && term->pair_count < 32000) {
-        int colours = term->capabilities.colours;
+        const struct capabilities *own = &term->capabilities;
         short number = (short)(term->pair_count + 1);
-        if (init_pair(number, (short)ink_colour(style.ink, colours), (short)ink_colour(style.paper, colours)) == OK) {
+        if (init_pair(number, (short)ink_colour(style.ink, own->colours, own->theme),
+                      (short)ink_colour(style.paper, own->colours, own->theme)) == OK) {
             term->pair_count = number;
             *pair = number;
         }

@@ -15,6 +15,7 @@ void         term_close(struct term *term);      /* the main screen, as it was *
 void         term_size(const struct term *term, int *width, int *height);
 void         term_resize(struct term *term);     /* the size has changed: asks for it again */
 void         term_redraw(struct term *term);     /* everything anew with the next frame */
+void         term_theme(struct term *term, enum theme theme); /* from the next frame on */
 void         term_show(struct term *term, const struct canvas *canvas);
 /* The next key as keys_command names it; "" none yet; false: the terminal is gone. */
 bool         term_key(struct term *term, char key[16]);

@@ -21,10 +21,18 @@ enum { ATTR_BOLD = 1, ATTR_REVERSE = 2, ATTR_UNDERLINE = 4 };
 
 struct style { uint8_t ink, paper, attr; }; /* all zero: plain */
 
+/* For whose eyes, and on what ground. Fills are the same on a dark and a light one, since text on them is black. */
+enum theme { THEME_DARK, THEME_LIGHT, THEME_CONTRAST, THEME_COLOUR_BLIND, THEME_NONE, THEME_COUNT };
+const char *theme_name(enum theme theme);            /* "dark" "light" "high-contrast" "colour-blind" "none" */
+bool        theme_of_name(const char *name, enum theme *theme);
+
 struct capabilities {
-    int  colours;   /* 0, 8, 16 or 256 */
-    bool utf8;
+    int        colours;   /* 0, 8, 16 or 256 */
+    bool       utf8;
+    enum theme theme;
 };
 
-int ink_colour(int ink, int colours);       /* a terminal's colour number; -1: its default */
+/* Spans are fills of colour; else letters and shades, which need none. */
+bool capabilities_fill(const struct capabilities *capabilities);
+int  ink_colour(int ink, int colours, enum theme theme);  /* a terminal's colour number; -1: its default */
 #endif

@@ -3,6 +3,7 @@
 #include "view.h"
 
 #include "base/str.h"
+#include "cast.h"
 #include "columns.h"
 #include "trace/match.h"
 #include "trace/reader.h"
@@ -30,6 +31,8 @@ view_free(struct view *view)
         match_free(view->search);
     veil_free(&view->veil);
     free(view->answer);
+    cast_close(view->cast);
+    str_free(&view->done);
     view_init(view);
 }
 
@@ -151,6 +154,8 @@ void
 view_use(struct view *view, const struct trace *trace)
 {
     struct match_names names = match_names_of_trace(trace);
+    view->moving &= view->hunt.is == NULL; /* where a hunt had come to is another event now */
+    view->hunt.is = NULL;
     breaks_use(&view->rules.breaks, trace);
     if (view->search != NULL)
         match_use(view->search, &names);

@@ -5,14 +5,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "hunt.h"
 #include "model.h"
 #include "scale.h"
 #include "theme.h"
 #include "veil.h"
 #include "analysis/moves.h"
+#include "base/str.h"
 #include "control/commands.h"
 
-struct match; struct str;
+struct cast; struct match;
 
 enum pane {
     PANE_TIMELINE,
@@ -51,15 +53,20 @@ struct view {
     char          *answer;             /* what the session said last, in lines; owned, NULL none */
     struct move_rules rules;
     struct move    move;               /* the search under way in a recorded trace */
+    struct hunt    hunt;               /* if it has a question: that is under way instead */
     bool           moving;
     uint32_t       revealed[REVEALED]; /* questions whose answers were asked for */
     int8_t         given[REVEALED];    /* the choice that was given as the answer; -1: none was */
     struct veil    veil;               /* as of the last view_veil */
     int            revealed_count;
     enum run_state run;
+    enum theme     theme;
+    struct cast   *cast;               /* the film that is being made; NULL none */
+    struct str     done;               /* the commands so far, a line each */
     char           prompt[64];         /* "until ": what is being typed, "" nothing */
     char           typed[512];
     char           message[512];       /* the line above the keys */
+    char           gone[128];          /* how the engine went, while it is gone; "" */
 };
 
 void view_init(struct view *view);

@@ -34,11 +34,11 @@ static const struct { const char *name; enum fact fact; const char *args[4]; } f
 static struct meaning
 meaning_of_kind(const struct trace_kind *kind)
 {
-    struct meaning meaning = { .fact = FACT_NONE, .says = memory_role_in_stage(kind->name) };
+    struct meaning meaning = { .fact = FACT_NONE, .says = memory_role_in_stage(kind->name), .nests = kind->is_stage };
     for (size_t i = 0; i < countof(facts); i++) {
         if (strcmp(facts[i].name, kind->name) != 0)
             continue;
-        meaning.fact = facts[i].fact;
+        meaning.fact = (uint8_t)facts[i].fact;
         for (int arg = 0; arg < 4; arg++) {
             meaning.arg[arg] = -1;
             for (int at = 0; facts[i].args[arg] != NULL && at < kind->arg_count; at++) {
@@ -47,6 +47,7 @@ meaning_of_kind(const struct trace_kind *kind)
             }
         }
     }
+    calls_learn(kind, &meaning);
     return meaning;
 }
 
@@ -62,74 +63,6 @@ state_learn_kinds(struct state *state)
     return true;
 }
 
-/* ---- rows ---- */
-
-static int
-compare_row_keys(struct row_key a, struct row_key b)
-{
-    if (a.first != b.first)
-        return a.first < b.first ? -1 : 1;
-    return a.second < b.second ? -1 : a.second > b.second;
-}
-
-void *
-rows_find(const struct rows *rows, int64_t first, int64_t second, size_t *place)
-{
-    const struct row_key wanted = { first, second };
-    size_t low = 0, high = rows->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        struct row_key key;
-        memcpy(&key, rows->items + middle * rows->size, sizeof key);
-        int order = compare_row_keys(key, wanted);
-        if (order == 0) {
-            low = middle;
-            break;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (place != NULL)
-        *place = low;
-    return low < high ? rows->items + low * rows->size : NULL;
-}
-
-/* The row of this key, new and zero if there was none; NULL: no memory. */
-static void *
-rows_take(struct rows *rows, int64_t first, int64_t second, size_t size)
-{
-    size_t place;
-    rows->size = size;
-    void *row = rows_find(rows, first, second, &place);
-    if (row != NULL)
-        return row;
-    if (!vec_room(&rows->items, &rows->room, rows->count + 1, size))
-        return NULL;
-    unsigned char *at = rows->items + place * size;
-    memmove(at + size, at, (rows->count - place) * size);
-    memset(at, 0, size);
-    memcpy(at, &(struct row_key){ first, second }, sizeof(struct row_key));
-    rows->count++;
-    return at;
-}
-
-/* The rows whose key begins with `first`. */
-static void *
-rows_range(const struct rows *rows, int64_t first, size_t *count)
-{
-    size_t from, to;
-    if (rows->count == 0) {
-        *count = 0;
-        return NULL;
-    }
-    rows_find(rows, first, INT64_MIN, &from);
-    rows_find(rows, first, INT64_MAX, &to);
-    *count = to - from;
-    return rows->items + from * rows->size;
-}
-
 /* ---- facts ---- */
 
 static int64_t
@@ -143,12 +76,11 @@ fact_argument(const struct meaning *meaning, const struct trace_event *event, in
 static enum memory_role
 role_at_birth(const struct state *state, const struct trace_event *event)
 {
-    enum memory_role otherwise = ROLE_INPUTS;
-    for (size_t i = state->now.open_count; i-- > 0;) {
-        const struct open_span *span = &state->now.open[i];
-        if (span->lane != event->lane)
-            continue;
-        unsigned kind = trace_event(state->trace, span->seq)->kind;
+    const struct open_spans *open      = &state->now.open;
+    enum memory_role         otherwise = ROLE_INPUTS;
+    uint32_t                 place     = event->lane < open->lanes ? open->innermost[event->lane] : 0;
+    for (; place != 0; place = open->spans[place - 1].around) {
+        unsigned kind = open->spans[place - 1].kind;
         uint8_t  says = kind < state->kind_count ? state->meanings[kind].says : STAGE_SAYS_NOTHING;
         if (says < MEMORY_ROLES)
             return says;
@@ -158,76 +90,80 @@ role_at_birth(const struct state *state, const struct trace_event *event)
     return otherwise;
 }
 
-static struct storage_note *
-storage_noted(const struct state *state, int64_t storage)
-{
-    uint64_t index;
-    return map_get(&state->storages, (uint64_t)storage, &index) ? &state->notes[index] : NULL;
-}
-
-/* Noted once, whatever way the state is moved later. NULL: no memory. */
-static struct storage_note *
-note_storage(struct state *state, const struct meaning *meaning, const struct trace_event *event)
-{
-    int64_t storage = fact_argument(meaning, event, 0), bytes = fact_argument(meaning, event, 1);
-    int64_t block = fact_argument(meaning, event, 2);
-    struct storage_note *known = storage_noted(state, storage);
-    if (known != NULL)
-        return known;
-    if (!vec_room(&state->notes, &state->note_room, state->note_count + 1, sizeof *state->notes) ||
-        !map_set(&state->storages, (uint64_t)storage, state->note_count))
-        return NULL;
-    if (event->device >= 0 && block > 0)
-        bytes = block;
-    state->notes[state->note_count] = (struct storage_note){
-        .bytes = bytes > 0 ? (uint64_t)bytes : 0, .device = event->device,
-        .born = (uint8_t)role_at_birth(state, event),
-    };
-    return &state->notes[state->note_count++];
-}
-
-/* As of just before event `seq`. */
-static enum memory_role
-role_of(const struct storage_note *note, size_t seq)
-{
-    enum memory_role role = note->born;
-    for (int i = 0; i < note->changes && note->changed[i] < seq; i++)
-        role = note->became[i];
-    return role;
-}
-
 static void
 take_away(uint64_t *from, uint64_t bytes)
 {
     *from -= bytes < *from ? bytes : *from;
 }
 
-/* A free names its storage; which device that was on, how large it was and what for, is noted. */
-static bool
-fold_memory(struct state *state, const struct meaning *meaning, const struct trace_event *event, size_t seq)
+/* As large as its block on a device, on the host as large as was asked for. */
+static struct storage
+storage_of_event(const struct state *state, const struct meaning *meaning, const struct trace_event *event)
 {
-    bool                 taken = meaning->fact == FACT_ALLOC;
-    struct storage_note *note = taken ? note_storage(state, meaning, event)
-                                      : storage_noted(state, fact_argument(meaning, event, 0));
-    if (note == NULL)
-        return !taken; /* it came before the trace did */
-    struct memory_row *row = rows_take(&state->now.memory, note->device, 0, sizeof *row);
+    int64_t bytes = fact_argument(meaning, event, 1), block = fact_argument(meaning, event, 2);
+    if (event->device >= 0 && block > 0)
+        bytes = block;
+    return (struct storage){ .number = fact_argument(meaning, event, 0), .bytes = bytes > 0 ? (uint64_t)bytes : 0,
+                             .device = event->device, .role = (uint8_t)role_at_birth(state, event), .used = true };
+}
+
+static bool
+count_memory(struct state *state, const struct storage *storage, bool taken)
+{
+    struct memory_row *row = rows_take(&state->now.memory, storage->device, 0, sizeof *row);
     if (row == NULL)
         return false;
     struct state_memory *memory = &row->memory;
-    uint64_t            *role = &memory->role[role_of(note, seq)];
     if (taken) {
-        memory->allocated += note->bytes;
-        *role += note->bytes;
+        memory->allocated += storage->bytes;
+        memory->role[storage->role] += storage->bytes;
         memory->blocks++;
         if (memory->allocated > memory->peak)
             memory->peak = memory->allocated;
     } else {
-        take_away(&memory->allocated, note->bytes);
-        take_away(role, note->bytes);
+        take_away(&memory->allocated, storage->bytes);
+        take_away(&memory->role[storage->role], storage->bytes);
         memory->blocks -= memory->blocks > 0;
     }
     return true;
+}
+
+/* Of more storages than the table takes only the bytes are counted. */
+static bool
+fold_alloc(struct state *state, const struct meaning *meaning, const struct trace_event *event)
+{
+    struct storage taken = storage_of_event(state, meaning, event);
+    bool           full = false;
+    if (storage_find(&state->now.storages, taken.number) != NULL)
+        return true; /* damage: a storage is taken once */
+    struct storage *storage = storage_take(&state->now.storages, taken.number, &full);
+    if (storage != NULL) {
+        *storage = taken;
+    } else if (full) {
+        taken.role = ROLE_OTHER;
+        state->now.untold++;
+    } else {
+        return false;
+    }
+    return count_memory(state, &taken, true);
+}
+
+/* A free names its storage; which device that was on, how large it was and what for, is known since it was taken. */
+static bool
+fold_free(struct state *state, const struct meaning *meaning, const struct trace_event *event)
+{
+    struct storage *storage = storage_find(&state->now.storages, fact_argument(meaning, event, 0));
+    if (storage != NULL) {
+        struct storage given = *storage;
+        storage_give(&state->now.storages, storage);
+        return count_memory(state, &given, false);
+    }
+    if (state->now.untold == 0)
+        return true; /* it came before the trace did */
+    struct storage given = storage_of_event(state, meaning, event);
+    given.role = ROLE_OTHER;
+    state->now.untold--;
+    return count_memory(state, &given, false);
 }
 
 static bool
@@ -242,20 +178,17 @@ fold_segment(struct state *state, const struct meaning *meaning, const struct tr
 
 /* A storage turns out to be something: its bytes change sides. */
 static bool
-fold_role(struct state *state, int64_t storage, enum memory_role role, size_t seq)
+fold_role(struct state *state, int64_t number, enum memory_role role)
 {
-    struct storage_note *note = storage_noted(state, storage);
-    if (note == NULL || role_of(note, seq) == role)
+    struct storage *storage = storage_find(&state->now.storages, number);
+    if (storage == NULL || storage->role == role)
         return true;
-    if (seq >= state->noted && note->changes < ROLE_CHANGES) {
-        note->changed[note->changes]  = (uint32_t)seq;
-        note->became[note->changes++] = (uint8_t)role;
-    }
-    struct memory_row *row = rows_take(&state->now.memory, note->device, 0, sizeof *row);
+    struct memory_row *row = rows_take(&state->now.memory, storage->device, 0, sizeof *row);
     if (row == NULL)
         return false;
-    take_away(&row->memory.role[role_of(note, seq)], note->bytes);
-    row->memory.role[role_of(note, seq + 1)] += note->bytes;
+    take_away(&row->memory.role[storage->role], storage->bytes);
+    row->memory.role[role] += storage->bytes;
+    storage->role = (uint8_t)role;
     return true;
 }
 
@@ -267,13 +200,8 @@ fold_bucket(struct state *state, const struct meaning *meaning, const struct tra
     int64_t index = fact_argument(meaning, event, 0);
     const struct bucket_row *old = rows_find(buckets, event->rank, 0, NULL);
     bool rebuilt = old != NULL && (index == 0 ? old->rebuilding : old->rebuilt);
-    if (index == 0 && buckets->count > 0) {
-        size_t count;
-        unsigned char *first = rows_range(buckets, event->rank, &count);
-        size_t behind = (size_t)(buckets->items + buckets->count * buckets->size - first) - count * buckets->size;
-        memmove(first, first + count * buckets->size, behind);
-        buckets->count -= count;
-    }
+    if (index == 0)
+        rows_drop(buckets, event->rank);
     struct bucket_row *row = rows_take(buckets, event->rank, index, sizeof *row);
     if (row == NULL)
         return false;
@@ -351,44 +279,26 @@ fold_lock(struct state *state, const struct meaning *meaning, const struct trace
     return true;
 }
 
-/* Contents are a history: noted once, whatever way the state is moved later. */
-static bool
-note_snapshot(struct state *state, const struct meaning *meaning, const struct trace_event *event, size_t seq)
-{
-    uint64_t storage = (uint64_t)fact_argument(meaning, event, 0), index;
-    if (!map_get(&state->snapshot_of, storage, &index)) {
-        index = state->snapshot_count;
-        if (!vec_room(&state->snapshots, &state->snapshot_room, index + 1, sizeof *state->snapshots) ||
-            !map_set(&state->snapshot_of, storage, index))
-            return false;
-        state->snapshots[state->snapshot_count++] = (struct snapshot_list){ 0 };
-    }
-    struct snapshot_list *list = &state->snapshots[index];
-    if (!vec_room(&list->notes, &list->room, list->count + 1, sizeof *list->notes))
-        return false;
-    list->notes[list->count++] = (struct snapshot_note){ (uint32_t)seq, fact_argument(meaning, event, 1) };
-    return true;
-}
-
 static bool
 fold_fact(struct state *state, const struct meaning *meaning, const struct trace_event *event, size_t seq)
 {
-    switch (meaning->fact) {
+    switch ((enum fact)meaning->fact) {
     case FACT_NONE:
         return true;
     case FACT_ALLOC:
+        return fold_alloc(state, meaning, event);
     case FACT_FREE:
-        return fold_memory(state, meaning, event, seq);
+        return fold_free(state, meaning, event);
     case FACT_SEGMENT:
         return fold_segment(state, meaning, event);
     case FACT_ROLE: {
         const char *word = trace_text_at(state->trace, fact_argument(meaning, event, 1));
-        return fold_role(state, fact_argument(meaning, event, 0), memory_role_of_word(word), seq);
+        return fold_role(state, fact_argument(meaning, event, 0), memory_role_of_word(word));
     }
     case FACT_GRADIENT:
-        return event->phase != PHASE_END || fold_role(state, fact_argument(meaning, event, 0), ROLE_GRADIENTS, seq);
+        return event->phase != PHASE_END || fold_role(state, fact_argument(meaning, event, 0), ROLE_GRADIENTS);
     case FACT_SNAPSHOT:
-        return seq < state->noted || note_snapshot(state, meaning, event, seq);
+        return seq < state->noted || contents_add(&state->contents, fact_argument(meaning, event, 0), seq);
     case FACT_BUCKET:
         return fold_bucket(state, meaning, event);
     case FACT_LOCK_WAIT:
@@ -408,49 +318,23 @@ fold_fact(struct state *state, const struct meaning *meaning, const struct trace
     return true;
 }
 
-/* ---- open stages ---- */
-
-static bool
-open_begin(struct moment *now, const struct trace_event *event, size_t seq)
-{
-    if (!vec_room(&now->open, &now->open_room, now->open_count + 1, sizeof *now->open))
-        return false;
-    now->open[now->open_count++] = (struct open_span){ (uint32_t)seq, event->lane };
-    return true;
-}
-
-static bool
-open_end(struct state *state, size_t seq)
-{
-    if (!trace_whole(state->trace))
-        return false;
-    struct moment *now = &state->now;
-    size_t begin = trace_partner(state->trace, seq), low = 0, high = now->open_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (now->open[middle].seq < begin)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == now->open_count || now->open[low].seq != begin)
-        return true;
-    memmove(now->open + low, now->open + low + 1, (now->open_count - low - 1) * sizeof *now->open);
-    now->open_count--;
-    return true;
-}
-
 bool
 state_fold(struct state *state, size_t seq)
 {
     const struct trace_event *event = trace_event(state->trace, seq);
     if (event == NULL)
         return false;
-    if (event->phase == PHASE_BEGIN && !open_begin(&state->now, event, seq))
-        return false;
-    if (event->phase == PHASE_END && !open_end(state, seq))
-        return false;
-    if (event->kind < state->kind_count && !fold_fact(state, &state->meanings[event->kind], event, seq))
+    const struct meaning *meaning = event->kind < state->kind_count ? &state->meanings[event->kind] : NULL;
+    if (event->phase == PHASE_BEGIN) {
+        const struct open_span span = { .seq = (uint32_t)seq, .kind = event->kind };
+        if (!open_begin(&state->now.open, &span, event->lane))
+            return false;
+    } else if (event->phase == PHASE_END) {
+        bool nests = meaning != NULL ? meaning->nests : trace_kind(state->trace, event->kind)->is_stage;
+        open_end(&state->now.open, state->trace, event, nests);
+    }
+    bool tells = meaning != NULL && meaning->fact != FACT_NONE, calls = meaning != NULL && meaning->call != CALL_NONE;
+    if ((tells && !fold_fact(state, meaning, event, seq)) || (calls && !calls_fold(state, meaning, event, seq)))
         return false;
     state->now.iteration = event->iteration;
     state->now.next = seq + 1;

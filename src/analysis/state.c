@@ -1,7 +1,9 @@
 /* The state as of an event. Forwards it is folded event by event; backwards it starts again from the nearest
- * checkpoint. Checkpoints are as rare as they are large, so that all of them together stay in proportion.
+ * checkpoint. Where checkpoints become many or large, every second one goes: the way back to one grows with the trace,
+ * what all of them take does not.
  *
- * Interface in order of use: state_new, state_seek, then any question; state_free. The folding is in fold.c. */
+ * Interface in order of use: state_new, state_seek or state_seek_some, then any question; state_free. The folding is in
+ * fold.c. */
 #include "analysis/state.h"
 
 #include <stdlib.h>
@@ -11,17 +13,22 @@
 #include "base/vec.h"
 #include "trace/reader.h"
 
-enum { CHECKPOINT_EVENTS = 4096 };
+enum { CHECKPOINT_EVENTS = 4096, CHECKPOINTS_MOST = 1024, CHECKPOINT_BYTES_MOST = 16 << 20 };
 
 /* ---- moments ---- */
 
 static void
 moment_clear(struct moment *moment)
 {
-    free(moment->open);
+    open_free(&moment->open);
+    storages_free(&moment->storages);
     free(moment->memory.items);
     free(moment->buckets.items);
     free(moment->locks.items);
+    free(moment->calls.items);
+    free(moment->ranks.items);
+    free(moment->tasks.items);
+    free(moment->stores.items);
     *moment = (struct moment){ 0 };
 }
 
@@ -45,42 +52,72 @@ static bool
 moment_copy(struct moment *to, const struct moment *from)
 {
     to->next = from->next;
+    to->untold = from->untold;
     to->iteration = from->iteration;
     if (rows_copy(&to->memory, &from->memory) && rows_copy(&to->buckets, &from->buckets) &&
-        rows_copy(&to->locks, &from->locks) &&
-        vec_room(&to->open, &to->open_room, from->open_count + 1, sizeof *to->open)) {
-        to->open_count = from->open_count;
-        if (from->open_count > 0)
-            memcpy(to->open, from->open, from->open_count * sizeof *to->open);
+        rows_copy(&to->locks, &from->locks) && rows_copy(&to->calls, &from->calls) &&
+        rows_copy(&to->ranks, &from->ranks) && rows_copy(&to->tasks, &from->tasks) &&
+        rows_copy(&to->stores, &from->stores) && open_copy(&to->open, &from->open) &&
+        storages_copy(&to->storages, &from->storages))
         return true;
-    }
     moment_clear(to);
     return false;
 }
 
 static size_t
-moment_size(const struct moment *moment)
+rows_bytes(const struct rows *rows)
 {
-    return moment->open_count + moment->memory.count + moment->buckets.count + moment->locks.count;
+    return rows->count * rows->size;
+}
+
+static size_t
+moment_bytes(const struct moment *moment)
+{
+    return sizeof *moment + open_bytes(&moment->open) + storages_bytes(&moment->storages) +
+           rows_bytes(&moment->memory) + rows_bytes(&moment->buckets) + rows_bytes(&moment->locks) +
+           rows_bytes(&moment->calls) + rows_bytes(&moment->ranks) + rows_bytes(&moment->tasks) +
+           rows_bytes(&moment->stores);
 }
 
 /* ---- checkpoints ---- */
 
-/* A checkpoint that finds no memory is left out: going back only takes longer. */
+static void
+thin_out(struct state *state)
+{
+    size_t kept = 0;
+    state->checkpoint_bytes = 0;
+    for (size_t i = 0; i < state->checkpoint_count; i++) {
+        struct moment *checkpoint = &state->checkpoints[i];
+        if (i % 2 == 0) {
+            moment_clear(checkpoint);
+            continue;
+        }
+        state->checkpoint_bytes += moment_bytes(checkpoint);
+        state->checkpoints[kept++] = *checkpoint;
+    }
+    state->checkpoint_count = kept;
+    state->checkpoint_step *= 2;
+}
+
+/* A checkpoint that finds no memory, or is larger than all of them may be, is left out: going back takes longer. */
 static void
 take_checkpoint(struct state *state)
 {
-    size_t last = state->checkpoint_count > 0 ? state->checkpoints[state->checkpoint_count - 1].next : 0;
-    size_t size = moment_size(&state->now);
-    if (state->now.next < last + CHECKPOINT_EVENTS || state->now.next - last < size)
-        return;
-    if (!vec_room(&state->checkpoints, &state->checkpoint_room, state->checkpoint_count + 1,
-                  sizeof *state->checkpoints))
-        return;
-    struct moment *checkpoint = &state->checkpoints[state->checkpoint_count];
-    *checkpoint = (struct moment){ 0 };
-    if (moment_copy(checkpoint, &state->now))
-        state->checkpoint_count++;
+    size_t bytes = moment_bytes(&state->now);
+    bool   fits = bytes <= CHECKPOINT_BYTES_MOST;
+    while (fits && (state->checkpoint_count == CHECKPOINTS_MOST ||
+                    state->checkpoint_bytes + bytes > CHECKPOINT_BYTES_MOST))
+        thin_out(state);
+    if (fits && vec_room(&state->checkpoints, &state->checkpoint_room, state->checkpoint_count + 1,
+                         sizeof *state->checkpoints)) {
+        struct moment *checkpoint = &state->checkpoints[state->checkpoint_count];
+        *checkpoint = (struct moment){ 0 };
+        if (moment_copy(checkpoint, &state->now)) {
+            state->checkpoint_count++;
+            state->checkpoint_bytes += bytes;
+        }
+    }
+    state->checkpoint_due = state->now.next + state->checkpoint_step;
 }
 
 /* The latest checkpoint that `next` events have reached; NULL: none. */
@@ -117,15 +154,11 @@ forget_all(struct state *state)
     moment_clear(&state->now);
     for (size_t i = 0; i < state->checkpoint_count; i++)
         moment_clear(&state->checkpoints[i]);
-    for (size_t i = 0; i < state->snapshot_count; i++)
-        free(state->snapshots[i].notes);
     free(state->checkpoints);
-    free(state->snapshots);
-    free(state->notes);
-    map_free(&state->storages);
-    map_free(&state->snapshot_of);
+    contents_free(&state->contents);
     *state = (struct state){ .trace = state->trace, .meanings = state->meanings, .kind_count = state->kind_count,
-                             .version = trace_order_version(state->trace) };
+                             .version = trace_order_version(state->trace), .checkpoint_step = CHECKPOINT_EVENTS,
+                             .checkpoint_due = CHECKPOINT_EVENTS };
 }
 
 struct state *
@@ -136,6 +169,7 @@ state_new(struct trace *trace)
         return NULL;
     state->trace = trace;
     state->version = trace_order_version(trace);
+    state->checkpoint_step = state->checkpoint_due = CHECKPOINT_EVENTS;
     if (!state_learn_kinds(state)) {
         free(state);
         return NULL;
@@ -153,23 +187,30 @@ state_free(struct state *state)
     free(state);
 }
 
-bool
-state_seek(struct state *state, size_t seq)
+enum state_progress
+state_seek_some(struct state *state, size_t seq, size_t budget)
 {
     if (seq >= trace_count(state->trace))
-        return false;
+        return STATE_FAILED;
     if (state->version != trace_order_version(state->trace))
         forget_all(state);
     if (!start_from_nearest(state, seq + 1))
-        return false;
-    while (state->now.next < seq + 1) {
+        return STATE_FAILED;
+    for (; state->now.next < seq + 1 && budget > 0; budget--) {
         if (!state_fold(state, state->now.next)) {
             moment_clear(&state->now); /* half an event may be in it */
-            return false;
+            return STATE_FAILED;
         }
-        take_checkpoint(state);
+        if (state->now.next >= state->checkpoint_due)
+            take_checkpoint(state);
     }
-    return true;
+    return state->now.next == seq + 1 ? STATE_THERE : STATE_GOES_ON;
+}
+
+bool
+state_seek(struct state *state, size_t seq)
+{
+    return state_seek_some(state, seq, SIZE_MAX) == STATE_THERE;
 }
 
 /* Before the first seek there is no event: SIZE_MAX. */
@@ -184,14 +225,15 @@ state_seq(const struct state *state)
 size_t
 state_open(const struct state *state, uint32_t lane, size_t *seqs, size_t room)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < state->now.open_count; i++) {
-        if (state->now.open[i].lane != lane)
-            continue;
-        if (count < room)
-            seqs[count] = state->now.open[i].seq;
+    const struct open_spans *open = &state->now.open;
+    uint32_t                 innermost = lane < open->lanes ? open->innermost[lane] : 0;
+    size_t                   count = 0;
+    for (uint32_t place = innermost; place != 0; place = open->spans[place - 1].around)
         count++;
-    }
+    size_t at = count;
+    for (uint32_t place = innermost; place != 0; place = open->spans[place - 1].around)
+        if (--at < room)
+            seqs[at] = open->spans[place - 1].seq;
     return count;
 }
 
@@ -203,25 +245,22 @@ state_memory(const struct state *state, int device)
 }
 
 int64_t
+state_snapshot_before(const struct state *state, int64_t storage, size_t before, size_t *seq)
+{
+    size_t at = contents_before(&state->contents, storage, before < state->noted ? before : state->noted);
+    if (at == SIZE_MAX)
+        return 0;
+    const struct trace_event *event = trace_event(state->trace, at);
+    const struct meaning     *meaning = &state->meanings[event->kind < state->kind_count ? event->kind : 0];
+    if (seq != NULL)
+        *seq = at;
+    return meaning->fact == FACT_SNAPSHOT && meaning->arg[1] >= 0 ? event->args[meaning->arg[1]] : 0;
+}
+
+int64_t
 state_snapshot(const struct state *state, int64_t storage, size_t *seq)
 {
-    uint64_t index;
-    if (!map_get(&state->snapshot_of, (uint64_t)storage, &index))
-        return 0;
-    const struct snapshot_list *list = &state->snapshots[index];
-    size_t low = 0, high = list->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (list->notes[middle].seq < state->now.next)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0)
-        return 0;
-    if (seq != NULL)
-        *seq = list->notes[low - 1].seq;
-    return list->notes[low - 1].id;
+    return state_snapshot_before(state, storage, state->now.next, seq);
 }
 
 static struct state_bucket

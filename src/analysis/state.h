@@ -1,6 +1,8 @@
 /* The state as of an event: one fold over the trace, used by the viewer, `info`, `back`'s texts and rs.trace.
  * state_seek moves it to "just after event seq"; forwards it goes on from where it is, backwards it starts from the
- * nearest checkpoint (every 4096 events). Everything it says comes from events, nothing is guessed. */
+ * nearest checkpoint (some thousand at most, evenly spread). Everything it says comes from events, nothing is guessed.
+ * Who must not wait for millions of events goes there in slices: until it is there every question is answered as of the
+ * event that state_seq names, which lies on the way. */
 #ifndef ANALYSIS_STATE_H
 #define ANALYSIS_STATE_H
 #include <stdbool.h>
@@ -13,6 +15,9 @@ struct trace; struct state;
 struct state *state_new(struct trace *trace);          /* NULL: no memory. Borrows the trace */
 void          state_free(struct state *state);
 bool          state_seek(struct state *state, size_t seq); /* false: no memory, or seq past the end */
+/* Looks at `budget` events at most. STATE_GOES_ON: the same again, or another event instead. */
+enum state_progress { STATE_FAILED, STATE_THERE, STATE_GOES_ON }; /* failed: as state_seek's false */
+enum state_progress state_seek_some(struct state *state, size_t seq, size_t budget);
 size_t        state_seq(const struct state *state);
 
 /* Open spans of a lane, outermost first: seq of their begin events. Answers how many there are (may exceed room). */
@@ -23,6 +28,8 @@ struct state_memory state_memory(const struct state *state, int device);
 /* The last snapshot of a storage (its id for trace_snapshot_at) at or before the event; 0: not recorded. `seq` (may
  * be NULL) gets the event that holds it. */
 int64_t state_snapshot(const struct state *state, int64_t storage, size_t *seq);
+/* The same of an earlier moment: before event `before`, of those that the state has come by so far. */
+int64_t state_snapshot_before(const struct state *state, int64_t storage, size_t before, size_t *seq);
 /* Buckets of a rank as DDP announced and filled them. */
 struct state_bucket {
     int64_t     index, bytes, params, ready;

@@ -1,7 +1,8 @@
 /* A text that grows. Whoever builds a message or a page appends without looking and asks once at the end.
  *
- * Interface in order of use: str_add, str_add_bytes, str_addf, str_addv; str_ok, str_text; str_clear to begin
- * again in the same room; str_free. And float_text, for who writes numbers into one. */
+ * Interface in order of use: str_add, str_add_bytes, str_add_unsigned, str_add_signed, str_addf, str_addv;
+ * str_ok, str_text; str_clear to begin again in the same room; str_free. And float_text, for who writes numbers into
+ * one. */
 #include "base/str.h"
 
 #include <stdint.h>
@@ -52,6 +53,35 @@ str_add_bytes(struct str *str, const void *bytes, size_t count)
         memcpy(str->text + str->len, bytes, count);
     str->len += count;
     str->text[str->len] = '\0';
+}
+
+enum { DIGITS = 20 };
+
+/* The digits of `number`, right-aligned in `text`; answers where they begin. */
+static size_t
+spell_digits(char text[DIGITS], uint64_t number)
+{
+    size_t at = DIGITS;
+    do
+        text[--at] = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    return at;
+}
+
+void
+str_add_unsigned(struct str *str, uint64_t number)
+{
+    char   text[DIGITS];
+    size_t at = spell_digits(text, number);
+    str_add_bytes(str, text + at, DIGITS - at);
+}
+
+void
+str_add_signed(struct str *str, int64_t number)
+{
+    if (number < 0)
+        str_add_bytes(str, "-", 1);
+    str_add_unsigned(str, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
 }
 
 void

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct str {
     char  *text; /* ends with a NUL that len does not count */
@@ -14,6 +15,8 @@ struct str {
 
 void        str_add(struct str *str, const char *text);
 void        str_add_bytes(struct str *str, const void *bytes, size_t count);
+void        str_add_unsigned(struct str *str, uint64_t number); /* its digits, as %PRIu64 has them, but faster */
+void        str_add_signed(struct str *str, int64_t number);
 void        str_addf(struct str *str, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void        str_addv(struct str *str, const char *format, va_list args);
 void        str_clear(struct str *str);      /* keeps the room */

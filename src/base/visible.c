@@ -57,11 +57,23 @@ is_plain_ascii(unsigned char byte, enum visible_form form)
     return form == VISIBLE_LINES && (byte == '\n' || byte == '\t');
 }
 
+/* Eight bytes that every form shows as they are: each from 0x20 to 0x7e, none of them what JSON escapes. */
+static bool
+are_plain(const char *text, enum visible_form form)
+{
+    const uint64_t ones = 0x0101010101010101, highs = ones * 0x80;
+    uint64_t       bytes;
+    memcpy(&bytes, text, sizeof bytes);
+    return form != VISIBLE_JSON && ((bytes | (bytes - ones * 0x20) | (bytes + ones)) & highs) == 0;
+}
+
 size_t
 visible_length(const char *text, size_t count, enum visible_form form)
 {
     size_t at = 0;
     for (;;) {
+        while (count - at >= 8 && are_plain(text + at, form))
+            at += 8;
         while (at < count && is_plain_ascii((unsigned char)text[at], form))
             at++;
         uint32_t code = 0;

@@ -277,7 +277,7 @@ work_issue(struct task *me, struct work *work)
     monitor_leave(me, &group->monitor);
     if (deaf)
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
-    POINT(me, c10d_issue, text_id, work->call.sequence, work->call.bytes);
+    POINT(me, c10d_issue, text_id, work->call.sequence, work->call.bytes, group->communicator->number);
     if (answer == LEDGER_JOINED && atomic_load(&group->communicator->meets_all))
         world_wake_all(me, group->world);
     return answer == LEDGER_JOINED || work_refuse(me, work, answer);
@@ -513,7 +513,8 @@ work_run_for_comm(struct task *me, struct work *work)
 bool
 work_wait_within(struct task *me, struct work *work, uint64_t timeout_ps)
 {
-    STAGE(me, c10d_wait, work_name_id(me, work), work->call.sequence);
+    STAGE(me, c10d_wait, work_name_id(me, work), work->call.sequence,
+          work->group->communicator->number);
     if (work->is_here)
         work_run(me, work);
     else if (timeout_ps == 0 && !task_failed(me) && work_take_over(me, work))

@@ -11,6 +11,7 @@ int cli_explore(int argc, char **argv);
 int cli_devices(int argc, char **argv);
 int cli_lessons(int argc, char **argv);
 int cli_exercise(int argc, char **argv);
+int cli_synth(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_help(int argc, char **argv);
 

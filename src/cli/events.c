@@ -12,6 +12,8 @@
 #include "trace/match.h"
 #include "trace/reader.h"
 
+enum { LINES_AT_ONCE = 16 * 1024 }; /* bytes */
+
 static const char help[] =
     "usage: ringside events TRACE [FILTER...] [--json | --hash]\n"
     "\n"
@@ -77,28 +79,30 @@ read_request(int argc, char **argv, struct events_request *request)
     return -1;
 }
 
-/* Stops when nobody takes the lines any more; whether that is an error is output_finish's to say. */
+/* Many lines at once, for a call takes as long as a line. Stops when nobody takes them any more; whether that is an
+ * error is output_finish's to say. */
 static int
 print_events(const struct trace *trace, const struct match *match, bool json)
 {
-    struct str line = { 0 };
-    for (size_t seq = 0, count = trace_count(trace); seq < count && !ferror(stdout); seq++) {
+    struct str lines = { 0 };
+    for (size_t seq = 0, count = trace_count(trace); seq < count && !ferror(stdout) && str_ok(&lines); seq++) {
         if (match != NULL && !match_event(match, trace_event(trace, seq), seq, trace_time(trace, seq)))
             continue;
-        str_clear(&line);
         if (json)
-            trace_print_json(trace, seq, &line);
+            trace_print_json(trace, seq, &lines);
         else
-            trace_print_event(trace, seq, &line);
-        str_add(&line, "\n");
-        if (!str_ok(&line)) {
-            str_free(&line);
-            return message(STATUS_USAGE, "events: no memory");
+            trace_print_event(trace, seq, &lines);
+        str_add(&lines, "\n");
+        if (lines.len >= LINES_AT_ONCE && str_ok(&lines)) {
+            fwrite(str_text(&lines), 1, lines.len, stdout);
+            str_clear(&lines);
         }
-        fwrite(str_text(&line), 1, line.len, stdout);
     }
-    str_free(&line);
-    return STATUS_DONE;
+    bool good = str_ok(&lines);
+    if (good)
+        fwrite(str_text(&lines), 1, lines.len, stdout);
+    str_free(&lines);
+    return good ? STATUS_DONE : message(STATUS_USAGE, "events: no memory");
 }
 
 static int

@@ -32,6 +32,7 @@ static const struct subcommand subcommand_table[] = {
     { "devices", cli_devices, "what this machine offers, and what is missing for the rest" },
     { "lessons", cli_lessons, "the course: name, minutes, title, what it needs, and the file" },
     { "exercise", cli_exercise, "your copy of an exercise, checked each time you save it" },
+    { "synth", cli_synth, "a made trace of any size, to try a screen or a script on" },
     { "bench", cli_bench, "how fast it is" },
     { "version", cli_version, "which one this is, and what was built in; --version says the same" },
     { "help", cli_help, "what a name is: a function, an event, a command; --all: the reference" },

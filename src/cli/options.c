@@ -70,6 +70,8 @@ static const struct option option_table[] = {
     { "quiet", "", OPTION_FLAG, BOTH, FIELD(quiet), "no narration" },
     { "no-color", "", OPTION_FLAG, BOTH, FIELD(no_color), "no colours" },
     { "ascii", "", OPTION_FLAG, BOTH, FIELD(ascii), "nothing but ASCII on the screen" },
+    { "plain", "", OPTION_FLAG, OPTION_STEP, FIELD(plain), "no screen: commands are typed, steps are told in words" },
+    { "theme", "NAME", OPTION_TEXT, OPTION_STEP, FIELD(theme), "dark, light, high-contrast, colour-blind or none" },
     { "help", "", OPTION_HELP, ALL, 0, "this list" },
 };
 #undef FIELD

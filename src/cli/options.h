@@ -18,10 +18,10 @@ struct run_options {
     char               found[PATH_MAX];
     char *const       *args;          /* behind `--` */
     int                arg_count;
-    const char        *trace, *policy, *hardware, *device, *backend, *batch;
+    const char        *trace, *policy, *hardware, *device, *backend, *batch, *theme;
     enum executor_kind executor;
     bool               has_seed, check_races, teacher, tap, trust, exact, quiet, no_color, ascii, hash, hops,
-                       check_ranks;
+                       check_ranks, plain;
     uint64_t           seed;
     uint64_t           world;         /* 0: as the lesson says */
     uint64_t           variant;       /* of an exercise; 0: as it is written */

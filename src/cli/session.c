@@ -23,7 +23,7 @@ open_folder(struct session *session, char *why, size_t why_size)
 bool
 session_open(struct session *session, const struct session_engine *engine, char *why, size_t why_size)
 {
-    *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .viewer = engine->watched };
+    *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .viewer = engine->watched, .death = -1 };
     if (!open_folder(session, why, why_size))
         return false;
     if (!session_run_begin(session)) {

@@ -43,21 +43,35 @@ has_hung_up(const struct session *session)
     return poll(&end, 1, 0) == 1 && (end.revents & POLLHUP) != 0;
 }
 
-/* Waits for the engine to end, and answers how it did. */
-static int
-bury_engine(struct session *session)
+/* It does not answer any more. If it is gone, how it went is seen at once. */
+static void
+engine_died(struct session *session)
 {
-    int status = 0;
-    while (waitpid(session->child, &status, 0) < 0 && errno == EINTR)
+    session->ended = session->died = true;
+    if (session->child <= 0 || !has_hung_up(session))
+        return;
+    while (waitpid(session->child, &session->death, 0) < 0 && errno == EINTR)
         continue;
     session->child = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
 int
 session_told_status(struct session *session)
 {
-    return session->died && session->child > 0 && has_hung_up(session) ? bury_engine(session) : 0;
+    bool told = session->died && session->death >= 0 && WIFEXITED(session->death);
+    return told ? WEXITSTATUS(session->death) : 0;
+}
+
+void
+session_print_death(const struct session *session, struct str *out)
+{
+    str_add(out, "engine gone");
+    if (session->death >= 0 && WIFSIGNALED(session->death))
+        str_addf(out, " (signal %d%s)", WTERMSIG(session->death),
+                 WTERMSIG(session->death) == SIGABRT ? ", an assertion" : "");
+    else if (session->death >= 0)
+        str_addf(out, " (exit status %d)", WEXITSTATUS(session->death));
+    str_addf(out, " after event %" PRIu64 "\n", session->head);
 }
 
 /* A run that ended has only its record to close, if somebody wants that: then it ends by itself once nobody asks. */
@@ -149,7 +163,7 @@ hear_position(struct session *session)
     session->starved = session->starved || !str_ok(&line);
     str_free(&line);
     if (!heard)
-        session->ended = session->died = true;
+        engine_died(session);
     return heard;
 }
 
@@ -262,11 +276,12 @@ start_engine(struct session *session, bool replay, char *why, size_t why_size)
     session->reader       = (struct control_reader){ .fd = ends[0] };
     session->engine_run   = session->run;
     session->engine_ended = session->died = session->starved = false;
+    session->death        = -1;
     session->engine_head  = 0;
     if (session->child > 0 && hear_position(session))
         return true;
-    if (session->child > 0 && has_hung_up(session))
-        session->status = bury_engine(session); /* its words, if it said nothing and ended by itself */
+    if (session->death >= 0 && WIFEXITED(session->death)) /* its words, if it said nothing and ended by itself */
+        session->status = WEXITSTATUS(session->death);
     snprintf(why, why_size, session->starved ? "out of memory" : "the lesson could not be started");
     return false;
 }
@@ -299,7 +314,7 @@ send_line(struct session *session, const char *text)
     session->starved = !str_ok(&line);
     str_free(&line);
     if (!sent)
-        session->ended = session->died = true;
+        engine_died(session);
     return sent;
 }
 
@@ -344,7 +359,7 @@ session_reach(struct session *session, uint64_t seq)
         trace_refresh(session->trace);
         session->starved = session->starved || trace_starved(session->trace);
         size_t count = trace_count(session->trace);
-        if (count > 0 && session->head >= count)
+        if (count > 0 && (session->head >= count || session->died)) /* what it recorded before it died counts */
             session->head = count - 1;
         bool stuck = session->starved && session->head < seq && session->head <= before;
         if (count == 0 || stuck)
@@ -395,7 +410,7 @@ static bool
 say_not_there(struct session *session, uint64_t seq, struct str *out)
 {
     const char *reason = session->starved ? "out of memory"
-                         : session->died  ? "the engine is gone" : session_failure(session).message;
+                         : session->died  ? "the engine is gone again" : session_failure(session).message;
     if (reason[0] == '\0') /* a run repeats, unless the machine gives less */
         reason = "made anew it ended before: no memory was left, or no disk";
     str_addf(out, "the run cannot be brought back to event %" PRIu64 ": %s\n", seq, reason);
@@ -464,9 +479,12 @@ session_ask(struct session *session, const char *request, struct str *reply)
         first = false;
     }
     if (!heard) {
-        session->ended = session->died = true;
+        engine_died(session);
         session->starved = session->starved || !str_ok(&line);
-        str_add(reply, session->starved ? "out of memory\n" : "the engine is gone\n");
+        if (session->starved)
+            str_add(reply, "out of memory\n");
+        else
+            session_print_death(session, reply);
     }
     str_free(&line);
     return heard && ok;

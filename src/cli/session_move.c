@@ -8,15 +8,28 @@
 
 enum { SEARCH_SLICE = 65536 }; /* events searched before one looks whether the viewer has said pause */
 
+/* A batch tells it at its end. */
+static void
+say_failure(const struct session *session, struct str *out)
+{
+    struct session_failure failure = session_failure(session);
+    str_addf(out, "the run has failed (exit status %d) at event %" PRIu64, session->status, session->cursor);
+    if (failure.kind[0] != '\0' && session->viewer >= 0)
+        str_addf(out, ": %s: %.*s", failure.kind, (int)strcspn(failure.message, "\n"), failure.message);
+    str_add(out, "\n");
+}
+
 static void
 say_end(struct session *session, struct str *out)
 {
-    if (session->died)
-        str_addf(out, "the engine is gone after event %" PRIu64 "\n", session->cursor);
+    if (session->died && session->starved)
+        str_addf(out, "out of memory: no more is recorded than event %" PRIu64 "\n", session->head);
+    else if (session->died)
+        session_print_death(session, out);
     else if (session->status == 0)
         str_addf(out, "the run has ended at event %" PRIu64 "\n", session->cursor);
     else
-        str_addf(out, "the run has failed (exit status %d) at event %" PRIu64 "\n", session->status, session->cursor);
+        say_failure(session, out);
 }
 
 /* Nothing stopped it: it stands at the edge of the record, forwards at the run's end. */

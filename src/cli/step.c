@@ -3,14 +3,11 @@
  * private socket, and the session's engine. The viewer outlives whatever the engine does. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include "base/vec.h"
 #include "base/visible.h"
@@ -19,6 +16,7 @@
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/run.h"
+#include "cli/screens.h"
 #include "cli/session.h"
 #include "cli/viewer.h"
 
@@ -109,74 +107,6 @@ step_batch(struct run_options *options)
 
 /* ---- with the viewer ---- */
 
-static bool
-answer_viewer(struct session *session, int fd, const char *text, int *told)
-{
-    struct str reply = { 0 };
-    str_addf(&reply, "at %" PRIu64 " state=%s\n", session->cursor, session_state_name(session));
-    if (*told != session->shown)
-        str_addf(&reply, "trace %s\n", session->trace_path);
-    *told = session->shown;
-    for (const char *line = text; *line != '\0';) {
-        size_t length = strcspn(line, "\n");
-        str_add(&reply, line[0] == '.' ? " " : ""); /* a lone "." ends the reply */
-        str_add_bytes(&reply, line, length);
-        str_add(&reply, "\n");
-        line += length + (line[length] != '\0');
-    }
-    str_add(&reply, ".\n");
-    bool sent = str_ok(&reply) && control_send(fd, reply.text, reply.len);
-    str_free(&reply);
-    return sent;
-}
-
-/* A session has one viewer: who comes later is refused, at once, also while the engine runs. The engine's process has
- * the listener too, so closing it would not do. */
-static void
-refuse_others(int listener)
-{
-    shutdown(listener, SHUT_RDWR);
-    fcntl(listener, F_SETFL, O_NONBLOCK);
-    for (int late; (late = accept(listener, NULL, NULL)) >= 0;)
-        close(late);
-    close(listener);
-}
-
-/* The viewer's connection; -1: it ended before it came. Until then it holds the other end of `ready`. */
-static int
-await_viewer(int listener, int ready)
-{
-    struct pollfd ends[2] = { { .fd = listener, .events = POLLIN }, { .fd = ready } };
-    while (poll(ends, 2, -1) < 0)
-        if (errno != EINTR)
-            return -1;
-    int viewer = ends[0].revents != 0 ? accept(listener, NULL, NULL) : -1;
-    refuse_others(listener);
-    return viewer;
-}
-
-static void
-serve_viewer(struct session *session, int viewer)
-{
-    struct control_reader reader = { .fd = viewer };
-    struct str            line = { 0 }, out = { 0 };
-    int                   told = 0; /* the run of which the viewer knows the trace */
-    bool                  there = reader.fd >= 0;
-    session->viewer             = reader.fd;
-    while (there && !session->quit) {
-        there = control_read_line(&reader, &line);
-        str_clear(&out);
-        if (there)
-            session_command(session, str_text(&line), &out);
-        there = there && answer_viewer(session, reader.fd, str_text(&out), &told);
-    }
-    session->viewer = -1;
-    if (reader.fd >= 0)
-        close(reader.fd);
-    str_free(&line);
-    str_free(&out);
-}
-
 static void
 be_quiet(void)
 {
@@ -209,11 +139,33 @@ be_the_session(struct run_options *options, const struct session_start *start)
     bool told   = write(ready, &status, 1) == 1;
     be_quiet();
     if (opened && told)
-        serve_viewer(&session, await_viewer(start->listener, ready));
+        screens_serve(&session, start->listener, ready);
     if (opened)
         session_close(&session);
     runtime_folder_remove(start->folder);
     _exit(0);
+}
+
+/* Answers only when it cannot. */
+static int
+become_viewer(const struct run_options *options, char *path)
+{
+    const struct { bool given; const char *name; } flags[] = {
+        { options->ascii, "--ascii" }, { options->no_color, "--no-color" }, { options->plain, "--plain" },
+    };
+    char  name[] = "trace_viewer", attach[] = "--attach", theme[] = "--theme", flag[countof(flags)][16];
+    char *arguments[10] = { name, attach, path };
+    int   count = 3;
+    for (size_t i = 0; i < countof(flags); i++)
+        if (flags[i].given) {
+            snprintf(flag[i], sizeof flag[i], "%s", flags[i].name);
+            arguments[count++] = flag[i];
+        }
+    if (options->theme != NULL) {
+        arguments[count++] = theme;
+        arguments[count++] = (char *)(uintptr_t)options->theme;
+    }
+    return viewer_exec(arguments);
 }
 
 static int
@@ -249,15 +201,8 @@ step_viewer(struct run_options *options)
         runtime_folder_remove(&folder);
         return status != 0 ? status : 2;
     }
-    char  name[] = "trace_viewer", attach[] = "--attach", ascii[] = "--ascii", plain[] = "--no-color";
-    char *arguments[6] = { name, attach, path };
-    int   count        = 3;
-    if (options->ascii)
-        arguments[count++] = ascii;
-    if (options->no_color)
-        arguments[count++] = plain;
     fcntl(ends[0], F_SETFD, 0); /* the viewer keeps it, until it ends */
-    status = (char)viewer_exec(arguments);
+    status = (char)become_viewer(options, path);
     close(control_connect(path, why, sizeof why)); /* a viewer that came and went: the session ends */
     return status;
 }
@@ -276,7 +221,8 @@ cli_step(int argc, char **argv)
         return status;
     if (options.batch != NULL)
         return step_batch(&options);
-    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return message(STATUS_USAGE, "step needs a terminal; without one use step --batch 'COMMANDS', or run");
+    if (!options.plain && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
+        return message(STATUS_USAGE, "step needs a terminal; without one use step --plain, step --batch 'COMMANDS', "
+                                     "or run");
     return step_viewer(&options);
 }

@@ -30,14 +30,16 @@ void commands_help(struct str *out, int scope);        /* every command, a line 
 
 /* ---- the wire: lines of JSON-free text ending in '\n'; a reply is lines and then one line "." ----
  * Requests: a command line as typed. Replies begin with a status line:
- *   "at SEQ state=paused|finished|failed|dead [why=TEXT]" then "trace PATH" when the file changed, then text lines. */
+ *   "at SEQ state=paused|finished|failed|dead [why=TEXT]" then "trace PATH" when the file changed, then text lines.
+ * Where a session has several viewers, each is told what the others did: a reply that nobody asked for, whose status line
+ * begins with "now". "detach" as a request: this viewer leaves, and the session waits for the next one. */
 /* A private socket (0600) in `folder` (base/runtime_folder.h), with which it goes; answers its fd, -1 with `why`. */
 int  control_listen(const char *folder, char *path, size_t path_size, char *why, size_t why_size);
 int  control_connect(const char *path, char *why, size_t why_size);
 bool control_send(int fd, const char *text, size_t count);
-/* Reads to the line "." ; false: the other end is gone. */
-bool control_reply(int fd, struct str *out);
 /* One line without its newline, at most 64 KiB; false: gone or too long. */
 struct control_reader { int fd; char buffer[4096]; size_t used, at; };
 bool control_read_line(struct control_reader *reader, struct str *out);
+/* Lines to the one that is ".", without that, at most 16 MiB; false: gone or too long. */
+bool control_reply(struct control_reader *reader, struct str *out);
 #endif

@@ -70,7 +70,7 @@ control_connect(const char *path, char *why, size_t why_size)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
         return fd;
-    const char *refused = "it has a viewer already, or has ended";
+    const char *refused = "it has ended";
     snprintf(why, why_size, "cannot reach the session at %s: %s", path,
              errno == ECONNREFUSED ? refused : strerror(errno));
     if (fd >= 0)
@@ -105,29 +105,6 @@ read_some(int fd, void *buffer, size_t room)
     return count;
 }
 
-/* Requests and replies take turns, so nothing can follow the "." that ends a reply. */
-bool
-control_reply(int fd, struct str *out)
-{
-    char buffer[4096];
-    str_clear(out);
-    for (;;) {
-        ssize_t count = read_some(fd, buffer, sizeof buffer);
-        if (count <= 0 || out->len + (size_t)count > REPLY_LIMIT)
-            return false;
-        str_add_bytes(out, buffer, (size_t)count);
-        if (!str_ok(out))
-            return false;
-        size_t length = out->len;
-        bool ends = length >= 2 && memcmp(out->text + length - 2, ".\n", 2) == 0;
-        if (ends && (length == 2 || out->text[length - 3] == '\n')) {
-            out->len = length - 2;
-            out->text[out->len] = '\0';
-            return true;
-        }
-    }
-}
-
 bool
 control_read_line(struct control_reader *reader, struct str *out)
 {
@@ -150,4 +127,22 @@ control_read_line(struct control_reader *reader, struct str *out)
         reader->at = 0;
         reader->used = (size_t)count;
     }
+}
+
+bool
+control_reply(struct control_reader *reader, struct str *out)
+{
+    struct str line = { 0 };
+    bool       good = true, ends = false;
+    str_clear(out);
+    while (good && !ends) {
+        good = control_read_line(reader, &line) && out->len + line.len < REPLY_LIMIT;
+        ends = good && strcmp(str_text(&line), ".") == 0;
+        if (good && !ends) {
+            str_add_bytes(out, str_text(&line), line.len);
+            str_add(out, "\n");
+        }
+    }
+    str_free(&line);
+    return good && str_ok(out);
 }

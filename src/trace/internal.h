@@ -94,7 +94,10 @@ void chunk_finish(struct trace_writer *writer, struct trace_place *place); /* fu
 uint64_t chunk_sum(const unsigned char *chunk, const char *lesson);
 uint32_t sum_digits(uint64_t sum);
 
-bool           writer_kinds(struct trace_writer *writer);
+/* trace_create, with kinds that `declare` writes at the head (trace_declare); NULL: they come later, each before its first
+ * event. */
+struct trace_writer *writer_create(const struct trace_options *options, bool (*declare)(struct trace_writer *writer),
+                                   char *why, size_t why_size);
 
 /* ---- reading: reader.c ---- */
 

@@ -2,9 +2,7 @@
  * through base/visible.h.
  *
  * Interface: trace_print_event, trace_print_json, trace_print_time. */
-#include <inttypes.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -14,10 +12,39 @@
 
 static const char *const phase_names[] = { "?", "begin", "end", "instant" };
 
+/* As str_add_bytes does it, without a call where there is room: a line is two dozen of these. */
+static inline void
+put_bytes(struct str *out, const char *text, size_t count)
+{
+    if (out->broken || out->room - out->len <= count) {
+        str_add_bytes(out, text, count);
+        return;
+    }
+    memcpy(out->text + out->len, text, count);
+    out->len += count;
+    out->text[out->len] = '\0';
+}
+
+static inline void
+put(struct str *out, const char *text)
+{
+    put_bytes(out, text, strlen(text));
+}
+
 static void
 print_plain(struct str *out, const char *text)
 {
-    visible_add(out, text, strlen(text), VISIBLE_LINE);
+    size_t count = strlen(text), plain = visible_length(text, count, VISIBLE_LINE);
+    put_bytes(out, text, plain);
+    if (plain < count)
+        visible_add(out, text + plain, count - plain, VISIBLE_LINE);
+}
+
+static void
+add_numbered(struct str *out, const char *word, uint64_t number)
+{
+    put(out, word);
+    str_add_unsigned(out, number);
 }
 
 /* Quoted when it holds what would end the word. */
@@ -26,18 +53,18 @@ print_word(struct str *out, const char *text)
 {
     bool quote = *text == '\0' || strpbrk(text, " \t\n\"=") != NULL;
     if (quote)
-        str_add(out, "\"");
+        put(out, "\"");
     print_plain(out, text);
     if (quote)
-        str_add(out, "\"");
+        put(out, "\"");
 }
 
 static void
 print_json_text(struct str *out, const char *text)
 {
-    str_add(out, "\"");
+    put(out, "\"");
     visible_add(out, text, strlen(text), VISIBLE_JSON);
-    str_add(out, "\"");
+    put(out, "\"");
 }
 
 /* ---- times ---- */
@@ -45,13 +72,15 @@ print_json_text(struct str *out, const char *text)
 static void
 add_decimals(struct str *out, uint64_t whole, uint64_t fraction, int digits)
 {
-    str_addf(out, "%" PRIu64, whole);
+    str_add_unsigned(out, whole);
     while (digits > 0 && fraction % 10 == 0) {
         fraction /= 10;
         digits--;
     }
-    if (digits > 0)
-        str_addf(out, ".%0*" PRIu64, digits, fraction);
+    char text[16] = ".";
+    for (int i = digits; i > 0; i--, fraction /= 10)
+        text[i] = (char)('0' + fraction % 10);
+    put_bytes(out, text, digits > 0 ? (size_t)digits + 1 : 0);
 }
 
 void
@@ -70,7 +99,8 @@ trace_print_time(uint64_t ps, struct str *out)
         if (unit + 1 < countof(units) && rounded / parts >= 1000)
             continue;
         add_decimals(out, rounded / parts, rounded % parts, step > 1 ? 4 : 3);
-        str_addf(out, " %s", units[unit].name);
+        put(out, " ");
+        put(out, units[unit].name);
         return;
     }
 }
@@ -80,22 +110,22 @@ trace_print_time(uint64_t ps, struct str *out)
 static bool
 type_is(const struct trace_kind *kind, int arg, const char *type)
 {
-    return strcmp(kind->arg_type[arg], type) == 0;
+    return *kind->arg_type[arg] == *type && strcmp(kind->arg_type[arg], type) == 0;
 }
 
 static void
 print_arg(const struct trace *trace, const struct trace_kind *kind, int arg, int64_t value, struct str *out)
 {
     print_plain(out, kind->arg_name[arg]);
-    str_add(out, "=");
+    put(out, "=");
     if (type_is(kind, arg, "text"))
         print_word(out, trace_text_at(trace, value));
     else if (type_is(kind, arg, "kind"))
         print_word(out, trace_kind(trace, value >= 0 && value <= UINT16_MAX ? (unsigned)value : 0)->name);
     else if (type_is(kind, arg, "flag"))
-        str_add(out, value != 0 ? "true" : "false");
+        put(out, value != 0 ? "true" : "false");
     else
-        str_addf(out, "%" PRId64, value);
+        str_add_signed(out, value);
 }
 
 void
@@ -105,23 +135,25 @@ trace_print_event(const struct trace *trace, size_t seq, struct str *out)
     if (event == NULL)
         return;
     const struct trace_kind *kind = trace_kind(trace, event->kind);
-    str_addf(out, "%zu ", seq);
+    str_add_unsigned(out, seq);
+    put(out, " ");
     print_plain(out, kind->name);
-    str_addf(out, " %s", phase_names[event->phase]);
+    put(out, " ");
+    put(out, phase_names[event->phase]);
     if (event->rank >= 0)
-        str_addf(out, " r%d", event->rank);
+        add_numbered(out, " r", (uint64_t)event->rank);
     if (event->device >= 0)
-        str_addf(out, " dev%d", event->device);
-    str_add(out, " ");
+        add_numbered(out, " dev", (uint64_t)event->device);
+    put(out, " ");
     trace_print_time(trace_time(trace, seq), out);
     for (int i = 0; i < kind->arg_count; i++) {
-        str_add(out, " ");
+        put(out, " ");
         print_arg(trace, kind, i, event->args[i], out);
     }
     if (*kind->file != '\0') {
-        str_add(out, " ");
+        put(out, " ");
         print_plain(out, kind->file);
-        str_addf(out, ":%u", kind->line);
+        add_numbered(out, ":", kind->line);
     }
 }
 
@@ -129,30 +161,33 @@ static void
 json_arg(const struct trace *trace, const struct trace_kind *kind, int arg, int64_t value, struct str *out)
 {
     print_json_text(out, kind->arg_name[arg]);
-    str_add(out, ":");
+    put(out, ":");
     if (type_is(kind, arg, "text"))
         print_json_text(out, trace_text_at(trace, value));
     else if (type_is(kind, arg, "kind"))
         print_json_text(out, trace_kind(trace, value >= 0 && value <= UINT16_MAX ? (unsigned)value : 0)->name);
     else if (type_is(kind, arg, "flag"))
-        str_add(out, value != 0 ? "true" : "false");
+        put(out, value != 0 ? "true" : "false");
     else
-        str_addf(out, "%" PRId64, value);
+        str_add_signed(out, value);
 }
 
 static void
 json_number(struct str *out, const char *key, int64_t value, bool null)
 {
-    if (null)
-        str_addf(out, ",\"%s\":null", key);
-    else
-        str_addf(out, ",\"%s\":%" PRId64, key, value);
+    put(out, ",\"");
+    put(out, key);
+    put(out, null ? "\":null" : "\":");
+    if (!null)
+        str_add_signed(out, value);
 }
 
 static void
 json_text(struct str *out, const char *key, const char *text)
 {
-    str_addf(out, "\"%s\":", key);
+    put(out, "\"");
+    put(out, key);
+    put(out, "\":");
     print_json_text(out, text);
 }
 
@@ -164,28 +199,31 @@ trace_print_json(const struct trace *trace, size_t seq, struct str *out)
         return;
     const struct trace_kind *kind = trace_kind(trace, event->kind);
     uint64_t ps = trace_time(trace, seq);
-    str_addf(out, "{\"seq\":%zu,\"t\":", seq);
+    add_numbered(out, "{\"seq\":", seq);
+    put(out, ",\"t\":");
     add_decimals(out, ps / 1000, ps % 1000, 3);
-    str_addf(out, ",\"phase\":\"%s\",", phase_names[event->phase]);
+    put(out, ",\"phase\":\"");
+    put(out, phase_names[event->phase]);
+    put(out, "\",");
     json_text(out, "kind", kind->name);
     json_number(out, "rank", event->rank, event->rank < 0);
     json_number(out, "device", event->device, event->device < 0);
-    str_add(out, ",");
+    put(out, ",");
     json_text(out, "lane", trace_lane_at(trace, event->lane)->name);
     json_number(out, "iter", event->iteration, false);
     json_number(out, "flow", event->flow, event->flow == 0);
-    str_add(out, ",\"args\":{");
+    put(out, ",\"args\":{");
     for (int i = 0; i < kind->arg_count; i++) {
-        str_add(out, i > 0 ? "," : "");
+        put(out, i > 0 ? "," : "");
         json_arg(trace, kind, i, event->args[i], out);
     }
-    str_add(out, "},\"place\":{");
+    put(out, "},\"place\":{");
     json_text(out, "function", kind->function);
-    str_add(out, ",");
+    put(out, ",");
     json_text(out, "file", kind->file);
     json_number(out, "line", kind->line, false);
-    str_add(out, ",");
+    put(out, ",");
     json_text(out, "pytorch", kind->pytorch);
     json_number(out, "lesson_line", event->line, event->line == 0);
-    str_add(out, "}}");
+    put(out, "}}");
 }

@@ -1,7 +1,7 @@
 /* Records: what events refer to by number, and what the file says of itself. Every record is composed aside and
  * copied in one piece, its type last, so a reader meets whole ones only.
  *
- * Interface: writer_kinds at creation; trace_option, trace_source, trace_lane, trace_text, trace_snapshot whenever
+ * Interface: trace_declare at creation; trace_option, trace_source, trace_lane, trace_text, trace_snapshot whenever
  * something new is met, before the event that refers to it. */
 #include "trace/writer.h"
 
@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "trace/internal.h"
-#include "trace/schema.h"
 
 /* A record lies within one chunk; longer texts are cut. */
 enum {
@@ -79,33 +78,31 @@ begin_record(struct trace_writer *writer)
     return &writer->scratch;
 }
 
+/* What a file says of a kind. */
 static bool
-write_kind(struct trace_writer *writer, int kind)
+write_kind(struct trace_writer *writer, unsigned id, const struct trace_kind *kind)
 {
-    const struct kind_info *info = &kind_table[kind];
-    const struct stage_text *place = &stage_text_table[kind];
     struct str *record = begin_record(writer);
-    record_u16(record, (uint16_t)kind);
-    str_add_bytes(record, (const unsigned char[2]){ info->is_stage, 0 }, 2);
-    record_text(record, info->name);
-    record_text(record, info->function);
-    record_text(record, info->pytorch);
-    record_text(record, info->args);
-    record_text(record, place->file != NULL ? place->file : "");
-    record_u32(record, place->first_line);
-    record_u32(record, place->line);
-    record_text(record, place->text != NULL ? place->text : "");
+    record_u16(record, (uint16_t)id);
+    str_add_bytes(record, (const unsigned char[2]){ kind->is_stage, 0 }, 2);
+    record_text(record, kind->name);
+    record_text(record, kind->function);
+    record_text(record, kind->pytorch);
+    record_text(record, kind->args);
+    record_text(record, kind->file);
+    record_u32(record, kind->first_line);
+    record_u32(record, kind->line);
+    record_text(record, kind->source);
     return write_record(writer, RECORD_KIND);
 }
 
 bool
-writer_kinds(struct trace_writer *writer)
+trace_declare(struct trace_writer *writer, unsigned id, const struct trace_kind *kind)
 {
-    for (int kind = 1; kind < KIND_COUNT; kind++) {
-        if (!write_kind(writer, kind))
-            return false;
-    }
-    return true;
+    pthread_mutex_lock(&writer->mutex);
+    bool written = write_kind(writer, id, kind);
+    pthread_mutex_unlock(&writer->mutex);
+    return written;
 }
 
 uint32_t

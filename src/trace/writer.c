@@ -2,8 +2,9 @@
  * an event costs its stores and nothing else; the mutex is taken once per chunk. In a `free` run a preparing thread
  * makes the next chunk of each buffer ready, because a page's first touch costs more than hundred events.
  *
- * Interface in order of use: trace_create, trace_buffer_new, trace_append (in the header), trace_buffer_more,
- * trace_buffer_free, trace_warning, trace_close. Texts, lanes and the like are in record_writer.c.
+ * Interface in order of use: writer_create (for most trace_create, in create.c), trace_buffer_new, trace_append (in the
+ * header), trace_buffer_more, trace_buffer_free, trace_warning, trace_close. Texts, lanes and the like are in
+ * record_writer.c.
  * PyTorch's counterpart is torch.profiler with its per-thread queues (torch/csrc/profiler/collection.cpp). */
 #include "trace/writer.h"
 
@@ -199,7 +200,8 @@ begin_preparing(struct trace_writer *writer, const struct trace_options *options
 }
 
 struct trace_writer *
-trace_create(const struct trace_options *options, char *why, size_t why_size)
+writer_create(const struct trace_options *options, bool (*declare)(struct trace_writer *writer), char *why,
+              size_t why_size)
 {
     struct trace_writer *writer = calloc(1, sizeof *writer);
     if (writer == NULL) {
@@ -219,7 +221,7 @@ trace_create(const struct trace_options *options, char *why, size_t why_size)
     writer->head = space_head(&writer->space);
     if (writer->head != NULL)
         write_head(writer);
-    if (writer->head == NULL || !writer_kinds(writer))
+    if (writer->head == NULL || (declare != NULL && !declare(writer)))
         snprintf(why, why_size, "cannot create %s: no room for it, on the disk or in memory", name);
     else if (!space_publish(&writer->space))
         snprintf(why, why_size, "cannot create %s: %s", name, strerror(errno));

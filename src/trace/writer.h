@@ -56,6 +56,8 @@ struct trace_buffer *trace_buffer_new(struct trace_writer *writer); /* NULL: no 
 void                 trace_buffer_free(struct trace_buffer *buffer); /* before trace_close, which frees the rest */
 bool                 trace_buffer_more(struct trace_buffer *buffer); /* slow path: next chunk; false: no room, lost */
 
+struct trace_kind;
+bool     trace_declare(struct trace_writer *writer, unsigned id, const struct trace_kind *kind); /* false: no room */
 uint32_t trace_text(struct trace_writer *writer, const char *text);          /* interned id; 0: no room */
 uint32_t trace_snapshot(struct trace_writer *writer, const struct trace_snapshot *snapshot); /* id; 0: no room */
 uint32_t trace_lane(struct trace_writer *writer, int rank, int device, enum lane_kind kind, const char *name);

@@ -166,7 +166,9 @@ static void
 draw(struct trace *trace)
 {
     static const struct { int width, height; struct capabilities can; } screens[] = {
-        { 80, 24, { 256, true } }, { 33, 9, { 0, false } }, { 120, 40, { 8, true } },
+        { 80, 24, { .colours = 256, .utf8 = true } },
+        { 33, 9, { .colours = 0 } },
+        { 120, 40, { .colours = 8, .utf8 = true } },
     };
     struct model model;
     struct view view;

@@ -15,11 +15,13 @@ my %may = (
     'src/data/safetensors_save.c' => 'a file of tensors',
     'src/c10d/store_server.c'    => 'a store\'s wire, whose reader is a client',
     'src/control/socket.c'       => 'the debugger\'s wire, whose reader is the viewer',
+    'trace_viewer/cast.c'        => 'a film; frames go through the door',
+    'trace_viewer/look_export.c' => 'a frame and a script, whose cells and words passed it',
     'trace_viewer/guard.c'       => 'what restores the terminal',
     'trace_viewer/loop.c'        => 'words of its own',
     'trace_viewer/main.c'        => 'words of its own, and the frame: cells have passed the door',
     (map { ("src/cli/$_.c" => 'words of its own') }
-        qw(bench bench_ddp bench_dp bench_train devices events exercise explore findings hang help lessons main message options step view watch)),
+        qw(bench bench_ddp bench_dp bench_train devices events exercise explore findings hang help lessons main message options step synth view watch)),
 );
 # A text handed to printf, fputs or puts as it is, in cli/: "%s" for what the program itself says.
 my %outside = (

@@ -142,15 +142,18 @@ replies_end_with_a_dot_on_a_line_of_its_own(void **state)
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     struct str out = { 0 };
+    struct control_reader reader = { .fd = ends[1] };
     const char reply[] = "at 3 state=paused\nx = 1.\n.5\n.\n";
     assert_true(control_send(ends[0], reply, sizeof reply - 1));
-    assert_true(control_reply(ends[1], &out));
+    assert_true(control_reply(&reader, &out));
     assert_string_equal(str_text(&out), "at 3 state=paused\nx = 1.\n.5\n");
-    assert_true(control_send(ends[0], ".\n", 2));
-    assert_true(control_reply(ends[1], &out));
+    assert_true(control_send(ends[0], ".\nnow 4\n.\n", 10));
+    assert_true(control_reply(&reader, &out));
     assert_string_equal(str_text(&out), "");
+    assert_true(control_reply(&reader, &out)); /* two in one piece stay two */
+    assert_string_equal(str_text(&out), "now 4\n");
     close(ends[0]);
-    assert_false(control_reply(ends[1], &out));
+    assert_false(control_reply(&reader, &out));
     close(ends[1]);
     str_free(&out);
 }

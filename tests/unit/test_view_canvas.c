@@ -12,7 +12,7 @@
 #include "base/rng.h"
 #include "base/str.h"
 
-static const struct capabilities plain = { 0, true };
+static const struct capabilities plain = { .utf8 = true };
 
 static void
 no_control_character_passes_the_door(void **state)
@@ -103,7 +103,7 @@ a_long_text_is_cut_in_its_middle(void **state)
     assert_true(canvas_init(&canvas, 12, 1));
     canvas_cut(&canvas, (struct stretch){ 0, 0, 12 }, (struct style){ 0 }, "reduce_add_coalesced");
     struct str text = { 0 };
-    canvas_print(&canvas, &(struct capabilities){ 0, false }, false, &text);
+    canvas_print(&canvas, &(struct capabilities){ .utf8 = false }, false, &text);
     assert_string_equal(str_text(&text), "reduce_a~ced\n");
     str_free(&text);
     canvas_free(&canvas);

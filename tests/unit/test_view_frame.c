@@ -5,7 +5,9 @@
 #include "../../trace_viewer/timeline.h"
 #include "base/str.h"
 
-static const struct capabilities all_capabilities[] = { { 256, true }, { 0, true }, { 8, false }, { 0, false } };
+static const struct capabilities all_capabilities[] = {
+    { .colours = 256, .utf8 = true }, { .colours = 0, .utf8 = true }, { .colours = 8 }, { .colours = 0 },
+};
 
 static void
 draw(struct rig *rig, int width, int height, const struct capabilities *capabilities, struct canvas *canvas)

@@ -1,0 +1,161 @@
+/* One loop over the listener and the screens' connections. Interface: screens_serve. */
+#include "cli/screens.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "base/vec.h"
+
+enum { SCREENS_MOST = 16 };
+
+struct screen {
+    struct control_reader reader;  /* its fd is the connection */
+    int                   told;    /* the run of which it knows the trace */
+};
+
+struct screens {
+    struct session *session;
+    int             listener;
+    bool            stays;         /* somebody has detached: the session waits for the next one */
+    struct screen   list[SCREENS_MOST];
+    int             count;
+};
+
+/* "at" answers what this screen asked; "now" tells what another one has done. */
+static bool
+tell_screen(const struct session *session, struct screen *screen, const char *word, const char *text)
+{
+    struct str reply = { 0 };
+    str_addf(&reply, "%s %" PRIu64 " state=%s\n", word, session->cursor, session_state_name(session));
+    if (screen->told != session->shown)
+        str_addf(&reply, "trace %s\n", session->trace_path);
+    screen->told = session->shown;
+    for (const char *line = text; *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        str_add(&reply, line[0] == '.' ? " " : ""); /* a lone "." ends the reply */
+        str_add_bytes(&reply, line, length);
+        str_add(&reply, "\n");
+        line += length + (line[length] != '\0');
+    }
+    str_add(&reply, ".\n");
+    bool sent = str_ok(&reply) && control_send(screen->reader.fd, reply.text, reply.len);
+    str_free(&reply);
+    return sent;
+}
+
+static void
+drop_screen(struct screens *screens, int index)
+{
+    close(screens->list[index].reader.fd);
+    screens->list[index] = screens->list[--screens->count];
+}
+
+/* One too many is told so by its connection's end. */
+static void
+take_screen(struct screens *screens)
+{
+    int fd = accept(screens->listener, NULL, NULL);
+    if (fd < 0)
+        return;
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    if (screens->count == SCREENS_MOST) {
+        close(fd);
+        return;
+    }
+    screens->list[screens->count++] = (struct screen){ .reader = { .fd = fd } };
+    screens->stays = false;
+}
+
+/* The others see it too. One that does not take its news any more is gone. */
+static void
+tell_others(struct screens *screens, int asked)
+{
+    for (int i = screens->count - 1; i >= 0; i--)
+        if (i != asked && screens->list[i].told > 0)
+            tell_screen(screens->session, &screens->list[i], "now", "");
+}
+
+/* false: the screen has left. */
+static bool
+serve_line(struct screens *screens, int index)
+{
+    struct session *session = screens->session;
+    struct screen  *screen  = &screens->list[index];
+    struct str      line = { 0 }, out = { 0 };
+    bool there = control_read_line(&screen->reader, &line);
+    bool leaves = there && strcmp(str_text(&line), "detach") == 0;
+    screens->stays = screens->stays || leaves;
+    if (there && !leaves) {
+        uint64_t before = session->cursor;
+        int      shown  = session->shown;
+        session->viewer = screen->reader.fd;
+        session_command(session, str_text(&line), &out);
+        session->viewer = -1;
+        there = tell_screen(session, screen, "at", str_text(&out));
+        if (session->cursor != before || session->shown != shown)
+            tell_others(screens, index);
+    }
+    str_free(&line);
+    str_free(&out);
+    return there && !leaves;
+}
+
+/* Lines that came together with the first are there already, and no poll tells of them. */
+static bool
+has_line(const struct control_reader *reader)
+{
+    size_t rest = reader->used - reader->at;
+    return rest > 0 && memchr(reader->buffer + reader->at, '\n', rest) != NULL;
+}
+
+static void
+serve_screen(struct screens *screens, int index)
+{
+    do {
+        if (!serve_line(screens, index)) {
+            drop_screen(screens, index);
+            return;
+        }
+    } while (has_line(&screens->list[index].reader) && !screens->session->quit);
+}
+
+/* Until the first screen has come; false: it never will. */
+static bool
+await_first(struct screens *screens, int ready)
+{
+    struct pollfd ends[2] = { { .fd = screens->listener, .events = POLLIN }, { .fd = ready } };
+    while (poll(ends, 2, -1) < 0)
+        if (errno != EINTR)
+            return false;
+    if (ends[0].revents != 0)
+        take_screen(screens);
+    return screens->count > 0;
+}
+
+void
+screens_serve(struct session *session, int listener, int ready)
+{
+    struct screens screens = { .session = session, .listener = listener };
+    bool           wanted  = await_first(&screens, ready);
+    while (wanted && !session->quit && (screens.count > 0 || screens.stays)) {
+        struct pollfd ends[SCREENS_MOST + 1] = { { .fd = listener, .events = POLLIN } };
+        int           count = screens.count;
+        for (int i = 0; i < count; i++)
+            ends[i + 1] = (struct pollfd){ .fd = screens.list[i].reader.fd, .events = POLLIN };
+        if (poll(ends, (nfds_t)count + 1, -1) < 0 && errno != EINTR)
+            break;
+        for (int i = count - 1; i >= 0 && !session->quit; i--) /* from the last: one that leaves moves the last up */
+            if (ends[i + 1].revents != 0)
+                serve_screen(&screens, i);
+        if (ends[0].revents != 0)
+            take_screen(&screens);
+    }
+    while (screens.count > 0)
+        drop_screen(&screens, screens.count - 1);
+    shutdown(listener, SHUT_RDWR); /* the engine's process has it, too */
+    close(listener);
+}

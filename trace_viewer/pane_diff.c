@@ -1,0 +1,113 @@
+/* The diff pane: where two runs are not the same, the first place first, since it is the cause more often than not;
+ * then the stages whose time changed most. */
+#include "panes.h"
+
+#include "analysis/diff.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "trace/join.h"
+#include "trace/reader.h"
+
+#include <string.h>
+
+enum { STAGES_FROM = 9 /* rows; below that the first difference is enough */, STAGE_SHARE = 2, NAMES = 26 };
+
+static void
+print_difference(const struct scene *scene, const struct difference *difference, struct str *out)
+{
+    const struct model       *model = scene->model;
+    const struct trace_event *event = trace_event(model->trace, difference->seq);
+    const struct trace_kind  *kind  = trace_kind(model->trace, event->kind);
+    size_t                    other = diff_partner(model->diff, difference->seq);
+    str_addf(out, "%u %c ", difference->seq, 'A' + diff_side(model->diff, difference->seq));
+    if (event->rank >= 0)
+        str_addf(out, "r%d ", event->rank);
+    model_label(model, difference->seq, out);
+    if (difference->kind == DIFFERENCE_ONLY) {
+        str_addf(out, ": only in %c", 'A' + diff_side(model->diff, difference->seq));
+    } else if (difference->kind == DIFFERENCE_ORDER) {
+        str_addf(out, ": earlier in B (%zu)", other);
+    } else if (difference->argument < kind->arg_count) {
+        const char *name = kind->arg_name[difference->argument];
+        int64_t     here = event->args[difference->argument];
+        int64_t     there = trace_event(model->trace, other)->args[difference->argument];
+        if (strcmp(kind->arg_type[difference->argument], "text") == 0)
+            str_addf(out, ": %s %s, in B %s", name, trace_text_at(model->trace, here),
+                     trace_text_at(model->trace, there));
+        else
+            str_addf(out, ": %s %lld, in B %lld", name, (long long)here, (long long)there);
+    }
+}
+
+static void
+draw_stages(const struct scene *scene, struct canvas *pane, int row)
+{
+    size_t                   count;
+    const struct diff_stage *stages = diff_stages(scene->model->diff, &count);
+    canvas_text(pane, row++, 1, (struct style){ .ink = INK_DIM }, "time in stages, in A and in B");
+    for (size_t i = 0; i < count && row < pane->height; i++, row++) {
+        struct str text = { 0 };
+        bool       faster = stages[i].ps[0] < stages[i].ps[1], same = stages[i].ps[0] == stages[i].ps[1];
+        trace_print_time(stages[i].ps[0], &text);
+        str_add(&text, same ? " = " : faster ? " < " : " > ");
+        trace_print_time(stages[i].ps[1], &text);
+        if (stages[i].count[0] != stages[i].count[1])
+            str_addf(&text, "  (%zu, %zu)", (size_t)stages[i].count[0], (size_t)stages[i].count[1]);
+        int names = pane->width / 2 < NAMES ? pane->width / 2 : NAMES;
+        canvas_cut(pane, (struct stretch){ row, 1, names - 2 }, (struct style){ 0 },
+                   trace_kind(scene->model->trace, stages[i].kind)->name);
+        canvas_cut(pane, (struct stretch){ row, names, pane->width - names - 1 }, (struct style){ 0 },
+                   canvas_words(pane, &text));
+        str_free(&text);
+    }
+}
+
+static void
+draw(const struct scene *scene, struct canvas *pane, int skip)
+{
+    size_t                   count, all;
+    const struct difference *list = diff_list(scene->model->diff, &count, &all);
+    int rows = pane->height >= STAGES_FROM ? pane->height / STAGE_SHARE : pane->height, row = 0;
+    canvas_textf(pane, row++, 1, (struct style){ .attr = ATTR_BOLD }, "A %.60s  B %.60s: %zu differences%s",
+                 trace_option_of(scene->model->trace, JOIN_PART "0"),
+                 trace_option_of(scene->model->trace, JOIN_PART "1"), all, all > 0 ? ", in order:" : "");
+    for (size_t i = (size_t)skip; i < count && row < rows; i++, row++) {
+        struct str text = { 0 };
+        bool       here = (int)i == scene->view->panes[PANE_DIFF].line;
+        bool       focused = scene->view->focus == PANE_DIFF;
+        print_difference(scene, &list[i], &text);
+        canvas_put(pane, row, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD },
+                   here && focused ? 0x25ba : ' ');
+        canvas_cut(pane, (struct stretch){ row, 3, pane->width - 4 }, (struct style){ .attr = here ? ATTR_BOLD : 0 },
+                   canvas_words(pane, &text));
+        str_free(&text);
+    }
+    if (rows < pane->height)
+        draw_stages(scene, pane, row + (count > 0));
+}
+
+static enum concern
+concern(const struct scene *scene)
+{
+    return scene->model->diff != NULL ? CONCERN_EVENT : CONCERN_NONE;
+}
+
+static int
+rows(const struct scene *scene)
+{
+    size_t count;
+    diff_list(scene->model->diff, &count, NULL);
+    return (int)count;
+}
+
+static void
+enter(struct model *model, struct view *view, int row)
+{
+    size_t                   count;
+    const struct difference *list = diff_list(model->diff, &count, NULL);
+    if (row >= 0 && (size_t)row < count)
+        view_goto(view, model, list[row].seq);
+}
+
+const struct pane_kind diff_pane = { .name = "Diff", .least_columns = 40, .concern = concern, .draw = draw,
+                                     .rows = rows, .enter = enter };
