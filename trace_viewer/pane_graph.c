@@ -1,10 +1,12 @@
-/* The graph pane: the backward that the event lies in as a walk from the loss. A row is a node: `x` it ran, `►` it runs,
- * `•` it is ready, a number: so many gradients are still to come, `-` it will not run; behind it the hooks that fired.
- * What hangs at a node (its parameters) stands below it, further in, and is folded with `o`. The page turns with the
+/* The graph pane: the backward that the event lies in as a walk from the loss. A row is a node: x it ran, an arrow: it
+ * runs, a dot: it is ready, a number: so many gradients are still to come, - it will not run; behind it the hooks that
+ * fired.
+ * What hangs at a node (its parameters) stands below it, further in, and is folded with o. The page turns with the
  * node that runs, until a row is chosen. */
 #include "panes.h"
 
 #include "analysis/graph.h"
+#include "analysis/state.h"
 #include "base/str.h"
 #include "trace/reader.h"
 
@@ -36,7 +38,8 @@ static bool
 list(const struct scene *scene, struct listing *listing)
 {
     const struct model *model = scene->model;
-    *listing = (struct listing){ .backward = backward_at(model->trace, model->state, scene->view->cursor), .current = -1 };
+    *listing = (struct listing){ .backward = backward_at(model->trace, model->state, scene->view->cursor),
+                                 .current = -1 };
     if (listing->backward == NULL)
         return false;
     const struct backward *backward = listing->backward;
@@ -134,9 +137,9 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
                canvas_words(pane, &heading));
     str_free(&heading);
     int page = pane->height > 1 ? pane->height - 1 : 1, line = scene->view->panes[PANE_GRAPH].line;
-    bool chosen = skip > 0 || line > 0;
-    int top = chosen ? (skip > line - page ? skip : line - page + 1) : listing.current > 0 ? listing.current / page * page : 0;
-    top = top < 0 ? 0 : top;
+    int top  = listing.current > 0 ? listing.current / page * page : 0;
+    if (skip > 0 || line > 0)
+        top = skip > line - page ? skip : line - page + 1;
     for (int row = 1; row < pane->height && top + row - 1 < listing.count; row++)
         draw_node(scene, &listing, pane, row, top + row - 1);
     unlist(&listing);
@@ -150,7 +153,12 @@ concern(const struct scene *scene)
     const char *kind = model_kind(scene->model, scene->view->cursor);
     if (strncmp(kind, "autograd.", 9) == 0 && strstr(kind, "checkpoint") == NULL)
         return CONCERN_EVENT;
-    return trace_kind_id(scene->model->trace, "autograd.graph") >= 0 ? CONCERN_SOME : CONCERN_NONE;
+    size_t inside;
+    for (size_t lane = 0; lane < trace_lanes(scene->model->trace); lane++)
+        if (state_open(scene->model->state, (uint32_t)lane, &inside, 1) > 0 &&
+            strncmp(model_kind(scene->model, inside), "autograd.", 9) == 0)
+            return CONCERN_SOME;
+    return state_iteration(scene->model->state) > 0 ? CONCERN_SOME : CONCERN_NONE;
 }
 
 static int
@@ -193,5 +201,6 @@ press(struct model *model, struct view *view, const char *key)
 static const struct pane_key keys[] = { { "o", "fold", "what hangs at the chosen node is folded away, or comes back" },
                                         { NULL, NULL, NULL } };
 
-const struct pane_kind graph_pane = { .name = "Graph", .least_columns = 28, .compares = true, .concern = concern,
+const struct pane_kind graph_pane = { .name = "Graph", .least_columns = 28, .compares = true, .of_state = true,
+                                      .concern = concern,
                                       .draw = draw, .rows = rows, .enter = enter, .keys = keys, .press = press };

@@ -12,8 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DASH = 0x2500, BAR = 0x2502, RIGHT = 0x25ba, LEFT = 0x25c4, UP = 0x25b2, DOWN = 0x25bc, FULL = 0x2593, EMPTY = 0x2591,
-       SQUARE = 0x25a0, HOLLOW = 0x25a1, EDGE = 5, FLAT_SIDE = 5, LOOP_RANKS = 8, LOOP_ROWS = 3, BAR_MOST = 8, NUMBERS_MOST = 64 };
+enum { DASH = 0x2500, BAR = 0x2502, RIGHT = 0x25ba, LEFT = 0x25c4, UP = 0x25b2, DOWN = 0x25bc, FULL = 0x2593,
+       EMPTY = 0x2591, SQUARE = 0x25a0 };
+enum { EDGE = 5, FLAT_SIDE = 5, LOOP_RANKS = 8, LOOP_ROWS = 3, BAR_MOST = 8, NUMBERS_MOST = 64 };
 
 /* What a frame of this pane is drawn from. */
 struct ring {
@@ -73,6 +74,13 @@ draw_arrow(const struct ring *ring, struct stretch place, bool leftwards, struct
     return end;
 }
 
+/* Cells of an arrow with that name in it. */
+static int
+edge_for(const struct str *name)
+{
+    return name->len > 2 ? (int)name->len + 3 : EDGE;
+}
+
 /* As many of its numbers as are whole in the row. */
 static void
 add_numbers(const struct ring *ring, int index, int room, struct str *text)
@@ -101,7 +109,7 @@ draw_message(const struct ring *ring, int index, int row)
         return;
     rounds_chunk(ring->rounds, index, &text);
     int column = canvas_textf(pane, row, 1, style, "r%d ", message->from_rank);
-    column = draw_arrow(ring, (struct stretch){ row, column, (int)text.len > 2 ? (int)text.len + 3 : EDGE }, false, style,
+    column = draw_arrow(ring, (struct stretch){ row, column, edge_for(&text) }, false, style,
                         canvas_words(pane, &text));
     column = canvas_textf(pane, row, column, style, " r%d  ", message->to_rank);
     str_clear(&text);
@@ -264,12 +272,12 @@ draw_sending(const struct ring *ring, struct stretch place, int member)
     struct style         style   = edge_style(ring, message);
     struct str           name    = { 0 };
     rounds_chunk(rounds, message, &name);
-    int edge = (int)name.len > 2 ? (int)name.len + 3 : EDGE, width = 2 * 3 + edge;
+    int edge = edge_for(&name), width = 2 * 3 + edge, to = rounds->messages[message].to_rank;
     if (width <= place.room) {
         int column = canvas_textf(ring->pane, place.row, place.column, style, "r%d ", rounds->members[member].rank);
         column = draw_arrow(ring, (struct stretch){ place.row, column, edge }, false, style,
                             canvas_words(ring->pane, &name));
-        place.column = canvas_textf(ring->pane, place.row, column, style, " r%d", rounds->messages[message].to_rank) + 2;
+        place.column = canvas_textf(ring->pane, place.row, column, style, " r%d", to) + 2;
     }
     str_free(&name);
     return place.column;
@@ -397,7 +405,8 @@ draw_picture(const struct ring *ring, int row)
     int  width = loop ? loop_width(rounds) + 2 : 0, left = ring->pane->height - row;
     if (!chunks)
         return row + draw_arrows(ring, row, rounds->member_count > 0 ? 1 : 0) + draw_states(ring, row);
-    struct grid beside = grid_for(rounds, ring->pane->width - 2 - width), below = grid_for(rounds, ring->pane->width - 1);
+    struct grid beside = grid_for(rounds, ring->pane->width - 2 - width);
+    struct grid below  = grid_for(rounds, ring->pane->width - 1);
     int  wanted = (rounds->member_count + below.across - 1) / below.across;
     bool side = loop && beside.bars && rounds->member_count <= left;
     if (side) {
@@ -484,5 +493,6 @@ enter(struct model *model, struct view *view, int row)
     view->panes[PANE_RING].line = 0;
 }
 
-const struct pane_kind ring_pane = { .name = "Ring", .least_columns = 28, .compares = true, .concern = concern,
+const struct pane_kind ring_pane = { .name = "Ring", .least_columns = 28, .compares = true, .of_state = true,
+                                     .concern = concern,
                                      .draw = draw, .rows = rows, .enter = enter };

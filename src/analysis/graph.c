@@ -134,8 +134,8 @@ push(struct stems *stems, struct stem stem)
     return true;
 }
 
-/* The stack gives back last what was put first: first the ways on, the most recent node last, so that it is the one that
- * stays at this depth; then the twigs. */
+/* The stack gives back last what was put first: the ways on, of which the first one put stays at this depth; before
+ * them come the twigs. */
 static bool
 push_targets(const struct backward *backward, struct stems *stems, struct stem from)
 {
@@ -255,8 +255,8 @@ find_backward(struct backward *backward, const struct state *state)
 
 /* ---- what ran ---- */
 
-/* Of each lane: backwards inside of this one, the node that runs, the last that ran, the one whose hook runs, hooks whose
- * node comes yet. -1: none. */
+/* Of each lane: backwards inside of this one; the node that runs, the last that ran, the one whose hook runs (-1:
+ * none); hooks whose node comes yet. */
 struct lane_turn { int nested, node, last, hooked; size_t held; };
 
 enum hook_kind { HOOK_NONE, HOOK_TENSOR, HOOK_OTHER };

@@ -104,8 +104,8 @@ backward_hooks(const struct backward *backward, int place, struct str *out)
 static void
 print_node(const struct backward *backward, int place, struct str *out)
 {
-    static const char *const turns[] = { [TURN_READY] = "ready", [TURN_RUNS] = "runs now", [TURN_DONE] = "ran as number",
-                                         [TURN_NEVER] = "will not run" };
+    static const char *const turns[] = { [TURN_READY] = "ready", [TURN_RUNS] = "runs now",
+                                         [TURN_DONE] = "ran as number", [TURN_NEVER] = "will not run" };
     const struct backward_node *node = &backward->nodes[place];
     str_addf(out, "%*s%s", 2 * node->indent, "", node->name);
     if (node->what[0] != '\0')

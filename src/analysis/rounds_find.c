@@ -50,8 +50,10 @@ is_named(const struct trace *trace, const struct trace_event *event, const char 
 bool
 rounds_is_collective(const struct trace *trace, const struct trace_event *event)
 {
-    static const char *const meetings[] = { "allreduce", "broadcast", "allgather", "allreduce_sparse", "reduce", "gather",
-                                            "scatter", "reduce_scatter", "alltoall", "barrier", "send", "recv" };
+    static const char *const meetings[] = {
+        "allreduce", "broadcast", "allgather", "allreduce_sparse", "reduce", "gather", "scatter", "reduce_scatter",
+        "alltoall", "barrier", "send", "recv",
+    };
     return is_named(trace, event, meetings, countof(meetings));
 }
 

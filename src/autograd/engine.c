@@ -155,7 +155,9 @@ node_apply(struct task *me, struct node *node, struct tensor *const *grad_out,
            struct tensor **grad_in)
 {
     int64_t number = (int64_t)node->sequence_nr; /* of an AccumulateGrad: -1 */
-    STAGE(me, autograd_node, stage_name_id(me, node->name), number, node->edge_count, told_place(me, node));
+    int64_t place = told_place(me, node);
+    int64_t name_id = stage_name_id(me, node->name);
+    STAGE(me, autograd_node, name_id, number, node->edge_count, place);
     if (!any_given(grad_out, node->output_count))
         return node->variable == NULL || leaf_hooks_run_after(me, node->variable, node);
     char               name[64] = "";

@@ -155,6 +155,7 @@ double_tree_cut(const struct collective *call)
 }
 
 const struct algorithm algorithm_double_tree = {
-    "double_tree", double_tree_all_reduce, double_tree_price, double_tree_cut, "4 (N-1) for each 512 KiB of a half", "at most 2 S",
+    "double_tree", double_tree_all_reduce, double_tree_price, double_tree_cut,
+    "4 (N-1) for each 512 KiB of a half", "at most 2 S",
     "two binary trees, each for half the data, up and down in pieces: NCCL's for many nodes"
 };

@@ -45,6 +45,7 @@ hierarchical_cut(const struct collective *call)
 }
 
 const struct algorithm algorithm_hierarchical = {
-    "hierarchical", hierarchical_all_reduce, hierarchical_price, hierarchical_cut, "2 N (g-1) + 2 N (N/g-1), g ranks a node",
+    "hierarchical", hierarchical_all_reduce, hierarchical_price, hierarchical_cut,
+    "2 N (g-1) + 2 N (N/g-1), g ranks a node",
     "2 (N-1)/N S", "reduce-scatter in the node, a ring between nodes for each of its ranks, all-gather in the node"
 };

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "analysis/buckets.h"
 #include "analysis/graph.h"
 #include "analysis/rounds.h"
 #include "analysis/state.h"
@@ -58,22 +59,6 @@ info_memory(struct session *session, struct str *out)
 }
 
 static void
-info_buckets(struct session *session, struct str *out)
-{
-    struct state_bucket       buckets[64];
-    const struct trace_event *here  = trace_event(session->trace, session->cursor);
-    int                       rank  = here != NULL && here->rank >= 0 ? here->rank : 0;
-    size_t                    count = state_buckets(session->state, rank, buckets, countof(buckets));
-    if (count == 0)
-        str_addf(out, "rank %d has no buckets yet\n", rank);
-    for (size_t i = 0; i < count && i < countof(buckets); i++)
-        str_addf(out,
-                 "rank %d bucket %" PRId64 ": parameters %s, %" PRId64 " B, %" PRId64 "/%" PRId64 " ready%s%s\n",
-                 rank, buckets[i].index, buckets[i].indices, buckets[i].bytes, buckets[i].ready, buckets[i].params,
-                 buckets[i].launched ? ", started" : "", buckets[i].reduced ? ", reduced" : "");
-}
-
-static void
 info_locks(struct session *session, struct str *out)
 {
     struct state_lock locks[64];
@@ -122,7 +107,7 @@ tell_info(struct session *session, const char *what, struct str *out)
     else if (strcmp(what, "memory") == 0)
         info_memory(session, out);
     else if (strcmp(what, "buckets") == 0)
-        info_buckets(session, out);
+        buckets_print(session->trace, session->state, session->cursor, out);
     else if (strcmp(what, "locks") == 0)
         info_locks(session, out);
     else if (strcmp(what, "ring") == 0)
