@@ -36,7 +36,6 @@ unlike($ask, qr/answer/, 'and not with its answer');
 unlike($held, qr/^step:/m, 'who is asked does not go on');
 like($held, qr/answer/, 'and is told why');
 
-(my $ringside = $viewer) =~ s/trace_viewer$/ringside/;
 my ($end) = `$ringside events $trace` =~ /^(\d+) autograd\.node end r0 .*node=TBackward0/m;
 my ($at, $next, $after) = ($end - 1, $end, $end + 1);
 my ($first, $second, $same) = told("$viewer $trace --plain --at $at", 's', '', 'look');
