@@ -9,10 +9,19 @@
 #include "base/vec.h"
 #include "trace/reader.h"
 
+/* A trace may say anything: larger numbers than this are none. */
+#define NUMBER_MOST (INT64_C(1) << 48)
+
 enum { COLUMNS_MOST = 1 << 12, CELLS_MOST = 1 << 20, LAST_MESSAGES = 32 };
 
 /* What the fold needs beside what it makes. */
 struct fold { struct rounds *rounds; struct rounds_kinds kinds; int *members; /* by lane: member + 1, 0 none */ };
+
+static int64_t
+sane(int64_t number, int64_t otherwise)
+{
+    return number >= 0 && number <= NUMBER_MOST ? number : otherwise;
+}
 
 /* ---- chunks ---- */
 
@@ -42,22 +51,25 @@ cut_in_halves(int64_t *cut, int from, int to)
     cut_in_halves(cut, middle, to);
 }
 
-/* By what c10d.algorithm says. false: no memory. */
+/* By what c10d.algorithm says: `each` above 0 elements of a chunk, 0: equal chunks, -1: halves of halves, -W: equal ones,
+ * each cut again in W. false: no memory. */
 static bool
-cut_in_chunks(struct rounds *rounds, int64_t parts, int64_t within, int64_t each)
+cut_in_chunks(struct rounds *rounds, int64_t parts, int64_t each, int64_t elements)
 {
-    int64_t columns = parts * (within > 1 ? within : 1), elements = rounds->elements;
-    if (parts <= 0 || within < 0 || within > COLUMNS_MOST || parts > COLUMNS_MOST || columns > COLUMNS_MOST ||
-        columns * rounds->member_count > CELLS_MOST || elements < 0 || each < 0 || rounds->cut != NULL)
+    if (parts <= 0 || parts > COLUMNS_MOST || each < -COLUMNS_MOST || each > NUMBER_MOST ||
+        sane(elements, -1) < 0 || rounds->cut != NULL)
+        return true;
+    int64_t within = each < -1 ? -each : 1, columns = parts * within;
+    if (columns > COLUMNS_MOST || columns * rounds->member_count > CELLS_MOST)
         return true;
     rounds->cut = calloc((size_t)columns + 1, sizeof *rounds->cut);
     if (rounds->cut == NULL)
         return false;
     rounds->columns = (int)columns;
     rounds->cut[columns] = elements;
-    if (within == 0)
+    if (each == -1)
         cut_in_halves(rounds->cut, 0, (int)columns);
-    for (int64_t part = 0; within > 0 && part < parts; part++) {
+    for (int64_t part = 0; each != -1 && part < parts; part++) {
         int64_t begin = each > 0 ? (part < elements / each + 1 ? least(part * each, elements) : elements)
                                  : part_begin(elements, part, parts);
         int64_t end = each > 0 ? (part + 1 < elements / each + 1 ? least((part + 1) * each, elements) : elements)
@@ -113,10 +125,7 @@ place_message(const struct rounds *rounds, struct rounds_message *message)
         column = 0;
     } else if (rounds->form == FORM_PIECES) {
         column = strcmp(rounds->kind, "alltoall") == 0 ? message->from : (int)message->chunk;
-    } else if (rounds->cut == NULL) {
-        bool home = !message->reduce && strcmp(rounds->kind, "reduce_scatter") == 0;
-        column = home ? -1 : (int)message->chunk;
-    } else if (message->elements > 0) {
+    } else if (rounds->cut != NULL && message->elements > 0) {
         for (int i = 0; i < rounds->columns; i++) {
             if (!carries(rounds, message, i))
                 continue;
@@ -163,7 +172,7 @@ message_leaves(struct rounds *rounds, size_t seq, int from)
         .seq = seq, .flow = event->flow, .from = from, .from_rank = event->rank, .elements = -1,
         .to_rank = (int)rounds_argument(rounds->trace, event, "peer", -1),
         .chunk   = rounds_argument(rounds->trace, event, "chunk", -1),
-        .bytes   = rounds_argument(rounds->trace, event, "bytes", 0),
+        .bytes   = sane(rounds_argument(rounds->trace, event, "bytes", 0), 0),
         .reduce  = rounds_argument(rounds->trace, event, "reduce", 0) != 0,
     };
     message.to = member_of_rank(rounds, message.to_rank);
@@ -285,8 +294,8 @@ fold_receive(struct rounds *rounds, size_t seq, int at)
 static void
 note_numbers(struct rounds *rounds, const struct trace_event *event, struct rounds_member *member)
 {
-    member->first    = rounds_argument(rounds->trace, event, "first", 0);
-    member->elements = rounds_argument(rounds->trace, event, "elements", -1);
+    member->first    = sane(rounds_argument(rounds->trace, event, "first", 0), 0);
+    member->elements = sane(rounds_argument(rounds->trace, event, "elements", -1), -1);
     member->checksum = rounds_argument(rounds->trace, event, "checksum", 0);
     member->numbers  = rounds_argument(rounds->trace, event, "numbers", 0);
 }
@@ -302,8 +311,8 @@ note_algorithm(struct rounds *rounds, const struct trace_event *event)
         rounds->form = FORM_MESSAGES;
         return true;
     }
-    return cut_in_chunks(rounds, parts, rounds_argument(rounds->trace, event, "within", 1),
-                         rounds_argument(rounds->trace, event, "each", 0)) &&
+    return cut_in_chunks(rounds, parts, rounds_argument(rounds->trace, event, "each", 0),
+                         rounds_argument(rounds->trace, event, "elements", -1)) &&
            place_shares(rounds);
 }
 
@@ -416,15 +425,14 @@ form_of(const char *kind)
     return FORM_MESSAGES;
 }
 
-/* Chunks of those that are always cut in the same way; an all-reduce says it (c10d.algorithm). */
+/* Chunks of those that are always cut in the same way; those that add up say it (c10d.algorithm). */
 static int
 usual_columns(const struct rounds *rounds)
 {
     bool fits = (int64_t)rounds->member_count * rounds->member_count <= CELLS_MOST;
     if (rounds->form == FORM_WHOLE)
         return 1;
-    bool pieces = rounds->form == FORM_PIECES || (rounds->form == FORM_SUM && strcmp(rounds->kind, "allreduce") != 0);
-    return pieces && fits ? rounds->member_count : 0;
+    return rounds->form == FORM_PIECES && fits ? rounds->member_count : 0;
 }
 
 static int
@@ -454,7 +462,7 @@ count_steps(struct rounds *rounds)
             rounds->steps = 0;
     for (size_t i = 0; i < rounds->message_count; i++)
         all &= rounds->messages[i].bytes == rounds->bytes;
-    if (rounds->bytes < 0)
+    if (sane(rounds->bytes, -1) < 0 || ranks > 1 << 10)
         return;
     if (sum)
         rounds->total = 2 * others * rounds->bytes;
@@ -539,7 +547,7 @@ is_wanted(const struct rounds *rounds, int member, int column)
     if (rounds->cut != NULL && rounds->cut[column] == rounds->cut[column + 1])
         return false;
     if (strcmp(rounds->kind, "scatter") == 0 || strcmp(rounds->kind, "reduce_scatter") == 0)
-        return member == column;
+        return member == column; /* of a reduce-scatter before pieces of another cut go home */
     if (strcmp(rounds->kind, "gather") == 0 || strcmp(rounds->kind, "reduce") == 0)
         return member == rounds->root;
     return true;

@@ -160,6 +160,8 @@ rounds_effect(const struct rounds *rounds, int index, struct str *out)
         str_addf(out, "sum of %d, ", rounds->carried[message->shares].count);
     if (sums && message->reduce)
         str_add(out, message->arrived ? "added" : "to be added");
+    else if (sums && strcmp(rounds->kind, "reduce_scatter") == 0)
+        str_add(out, message->arrived ? "came home" : "goes home");
     else if (sums)
         str_add(out, message->arrived ? "copied" : "to be copied");
     else

@@ -210,6 +210,8 @@ bool exchange_run(struct task *me, const struct collective *call, const struct e
 /* How a tensor is cut in chunks, for the trace: in `parts`, each of `each` elements (0: as part_of cuts), and each of
  * them again `within` times (1: not; 0: `parts` are halves of halves). */
 struct cut { int64_t parts, within, each; };
+/* `stepped` only: the trace is told the algorithm's name, and how it cuts so many elements. */
+void algorithm_announce(struct task *me, const char *name, int64_t elements, const struct cut *cut);
 
 /* Leaves the reduction of all ranks' tensors in each of them, equal to the bit. The caller has checked that there is
  * more than one rank and an element, sees to AVG and PREMUL_SUM (here they are SUM), and tells the tensor's new version. */

@@ -176,6 +176,19 @@ pieces_go_home(struct task *me, const struct slots *slots, const struct collecti
     return true;
 }
 
+/* Chunks of one length are told; where slots differ they have none. */
+static void
+slots_announce(struct task *me, const struct slots *slots)
+{
+    int     ranks = slots->call->ranks;
+    int64_t all   = slots->begin[ranks], each = slots->chunk[1], most = each > 0 ? each : 1;
+    for (int k = 0; k < ranks; k++)
+        if (slots->chunk[k + 1] != at_most(most * (k + 1), all))
+            return;
+    struct cut cut = { ranks, 1, most / slots->element };
+    algorithm_announce(me, "ring", all / slots->element, &cut);
+}
+
 /* A mean is divided last, by the owner of the chunk. */
 static bool
 slots_reduce(struct task *me, const struct collective *call, const char *what)
@@ -187,6 +200,7 @@ slots_reduce(struct task *me, const struct collective *call, const char *what)
     size_t bytes = (size_t)slots.begin[call->ranks];
     if (call->options.op == REDUCE_PREMUL_SUM)
         reduce_multiply((int)call->tensor->dtype, slots.scratch, bytes, call->options.factor);
+    slots_announce(me, &slots);
     if (!ring_of_slots(me, &slots, call))
         return false;
     struct message mine = chunk_of(&slots, call->rank);
